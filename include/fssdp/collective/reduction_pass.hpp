@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+/// One rank's part in a reduction: the plan's rounds backwards, a sum after each.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <type_traits>
+#include <utility>
+
+#include "fssdp/collective/accumulate.hpp"
+#include "fssdp/comm/communicator.hpp"
+#include "fssdp/core/aligned_memory.hpp"
+#include "fssdp/core/dtype.hpp"
+#include "fssdp/core/scratch_memory.hpp"
+#include "fssdp/plan/transfer_plan.hpp"
+
+namespace fssdp {
+
+/// How gradients arrive.
+struct reduce_options {
+  double scale = 1.0;                 ///< multiplies the sum, once
+  output into = output::write;        ///< or add to what is there
+  scratch_memory* scratch = nullptr;  ///< kept by the caller so that repeated calls do not allocate
+};
+
+namespace detail {
+
+template <class Partials, class Gradients>
+class reduction_pass {
+  using T = std::remove_const_t<std::remove_pointer_t<decltype(Partials{}[0].data)>>;
+  using sum_type = accumulator_t<T>;
+
+ public:
+  reduction_pass(transfer_plan const& plan, rank_id me, Partials partials, Gradients gradients,
+                 reduce_options const& options)
+      : plan_{plan}, me_{me}, partials_{partials}, gradients_{gradients}, options_{options} {}
+
+  template <class Lane>
+  void run(Lane& lane, scratch_memory& scratch) {
+    constexpr auto borrows = lending_communicator<Lane>;
+    divide(scratch, borrows);
+    for (int round = plan_.rounds() - 1; round >= 0; --round) {
+      if constexpr (borrows) {
+        lane.lend(
+            [&](auto& batch) {
+              send(batch, round);
+              for_each_operand(round, [&](std::size_t bytes, rank_id from, std::size_t) {
+                batch.borrow(bytes, from);
+              });
+            },
+            [&](std::span<std::span<std::byte const> const> lent) {
+              sum(round, [&](std::size_t operand) { return lent[operand].data(); });
+            });
+      } else {
+        lane.exchange([&](auto& batch) {
+          send(batch, round);
+          for_each_operand(round, [&](std::size_t bytes, rank_id from, std::size_t operand) {
+            batch.recv(std::span{received(operand), bytes}, from);
+          });
+        });
+        sum(round, [&](std::size_t operand) { return received(operand); });
+      }
+    }
+    finish_unshared();
+  }
+
+ private:
+  /// Room for one sum of tensor k.
+  [[nodiscard]] std::size_t sum_bytes(std::size_t k) const {
+    return padded(partials_[k].elements * sizeof(sum_type));
+  }
+  /// Room for the sums of the tensors before k; of a whole expert if k is their number.
+  [[nodiscard]] std::size_t sum_offset(std::size_t k) const {
+    auto bytes = std::size_t{0};
+    for (std::size_t j = 0; j < k; ++j) bytes += sum_bytes(j);
+    return bytes;
+  }
+
+  /// Cuts the scratch: summands, sums to pass on, and what is received in one round.
+  void divide(scratch_memory& scratch, bool borrows) {
+    auto most_sends = std::size_t{0};
+    for (int round = 0; round < plan_.rounds(); ++round)
+      most_sends = std::max(most_sends, plan_.sends(me_, round).size());
+    auto const expert = sum_offset(partials_.size());
+    auto const summands = padded((most_sends + 1) * sizeof(summand<T>));
+    auto const sums = plan_.forwarded(me_).size() * expert;
+    auto const memory = scratch.reserve(summands + sums + (borrows ? 0 : most_sends * expert));
+    summands_ = {reinterpret_cast<summand<T>*>(memory.data()), most_sends + 1};
+    std::uninitialized_default_construct(summands_.begin(), summands_.end());
+    sums_ = memory.data() + summands;
+    received_ = sums_ + sums;
+  }
+
+  [[nodiscard]] std::span<T const> partial(std::size_t k, expert_id expert) const {
+    return partials_[k][transfer_plan::slot_in(plan_.held(me_), expert)];
+  }
+  [[nodiscard]] std::span<sum_type> sum_of(std::size_t k, expert_id expert) const {
+    auto const slot = transfer_plan::slot_in(plan_.forwarded(me_), expert);
+    auto* data = sums_ + slot * sum_offset(partials_.size()) + sum_offset(k);
+    return {reinterpret_cast<sum_type*>(data), partials_[k].elements};
+  }
+  /// Operand i of a round is tensor i % tensors of the i / tensors-th expert received.
+  [[nodiscard]] std::byte* received(std::size_t operand) const {
+    auto const tensors = partials_.size();
+    return received_ + operand / tensors * sum_offset(tensors) + sum_offset(operand % tensors);
+  }
+  [[nodiscard]] bool forwards(rank_id rank, expert_id expert) const {
+    return std::ranges::binary_search(plan_.forwarded(rank), expert);
+  }
+
+  template <class Batch>
+  void send(Batch& batch, int round) const {
+    set_label(batch, {plan_.hash_value(), round});
+    for (auto const& t : plan_.receives(me_, round))
+      for (std::size_t k = 0; k < partials_.size(); ++k)
+        batch.send(forwards(me_, t.expert) ? std::as_bytes(sum_of(k, t.expert))
+                                           : std::as_bytes(partial(k, t.expert)),
+                   t.source);
+  }
+
+  template <class Function>
+  void for_each_operand(int round, Function function) const {
+    auto operand = std::size_t{0};
+    for (auto const& t : plan_.sends(me_, round)) {
+      auto const size = forwards(t.destination, t.expert) ? sizeof(sum_type) : sizeof(T);
+      for (std::size_t k = 0; k < partials_.size(); ++k)
+        function(partials_[k].elements * size, t.destination, operand++);
+    }
+  }
+
+  /// Sums each expert of a round over those who sent it and this rank, in rank order.
+  template <class Bytes>
+  void sum(int round, Bytes bytes) const {
+    auto const senders = plan_.sends(me_, round);
+    for (std::size_t first = 0, last = 0; first < senders.size(); first = last) {
+      auto const expert = senders[first].expert;
+      while (last < senders.size() && senders[last].expert == expert) ++last;
+      for (std::size_t k = 0; k < partials_.size(); ++k) {
+        auto count = std::size_t{0};
+        auto own = summand<T>{.partial = partial(k, expert).data()};
+        for (auto i = first; i < last; ++i) {
+          auto const from = senders[i].destination;
+          if (own.partial != nullptr && me_ < from)
+            summands_[count++] = std::exchange(own, summand<T>{});
+          auto const* data = bytes(i * partials_.size() + k);
+          summands_[count++] = forwards(from, expert)
+                                   ? summand<T>{.summed = reinterpret_cast<sum_type const*>(data)}
+                                   : summand<T>{.partial = reinterpret_cast<T const*>(data)};
+        }
+        if (own.partial != nullptr) summands_[count++] = own;
+        deliver(k, expert, summands_.first(count));
+      }
+    }
+  }
+
+  /// Experts of this rank that nobody else holds.
+  void finish_unshared() const {
+    for (auto const expert : plan_.held(me_)) {
+      auto const is_shared =
+          std::ranges::binary_search(plan_.sends(me_, 0), expert, {}, &transfer::expert);
+      if (plan_.owner(expert) != me_ || is_shared) continue;
+      for (std::size_t k = 0; k < partials_.size(); ++k) {
+        summands_.front() = {.partial = partial(k, expert).data()};
+        deliver(k, expert, summands_.first(1));
+      }
+    }
+  }
+
+  void deliver(std::size_t k, expert_id expert, std::span<summand<T> const> summands) const {
+    if (plan_.owner(expert) == me_)
+      accumulate(summands, gradients_[k][plan_.owner_slot(expert)],
+                 static_cast<sum_type>(options_.scale), options_.into);
+    else
+      accumulate(summands, sum_of(k, expert));
+  }
+
+  transfer_plan const& plan_;
+  rank_id me_;
+  Partials partials_;
+  Gradients gradients_;
+  reduce_options options_;
+  std::span<summand<T>> summands_;
+  std::byte* sums_ = nullptr;
+  std::byte* received_ = nullptr;
+};
+
+}  // namespace detail
+}  // namespace fssdp

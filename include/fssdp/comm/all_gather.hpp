@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Small dense collectives over nothing but `exchange`: for counts and norms, not for parameters.
+#pragma once
+
+#include <algorithm>
+#include <concepts>
+#include <cstddef>
+#include <ranges>
+#include <span>
+#include <type_traits>
+
+#include "fssdp/comm/communicator.hpp"
+#include "fssdp/core/error.hpp"
+
+namespace fssdp {
+
+/// Every rank gets everybody's values: mine [n] -> all [ranks, n], row r from rank r.
+/// Returns when the rows are there (it synchronizes the communicator).
+/// @pre the same n on all ranks; `mine` and `all` do not overlap
+/// @cost size - 1 messages of n elements out and in, one exchange
+/// @throws argument_error if `all` is not [ranks, n]; transport errors
+template <communicator Comm, std::ranges::contiguous_range Mine, std::ranges::contiguous_range All>
+void all_gather(Comm& comm, Mine const& mine, All&& all) {
+  using T = std::ranges::range_value_t<Mine>;
+  static_assert(std::same_as<T, std::ranges::range_value_t<All>>);
+  static_assert(std::is_trivially_copyable_v<T>);
+  auto const from = std::span<T const>{mine};
+  auto const to = std::span<T>{all};
+  auto const n = from.size();
+  auto const ranks = static_cast<std::size_t>(comm.size());
+  detail::require(to.size() == ranks * n, "all_gather: room for ", to.size(),
+                  " elements; expected ", ranks, " ranks times ", n);
+  submit(comm, [from, to, n](auto& lane) {
+    lane.exchange([&](auto& batch) {
+      for (auto const peer : first_n<rank_id>(lane.size())) {
+        if (peer == lane.rank()) continue;
+        batch.send(std::as_bytes(from), peer);
+        batch.recv(std::as_writable_bytes(to.subspan(peer.index() * n, n)), peer);
+      }
+    });
+    std::ranges::copy(from, to.subspan(lane.rank().index() * n, n).begin());
+  });
+  synchronize(comm);
+}
+
+}  // namespace fssdp

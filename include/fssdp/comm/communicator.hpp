@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+/// The concept of a communicator: all that a host framework has to provide.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+
+#include "fssdp/core/index.hpp"
+#include "fssdp/core/stream.hpp"
+
+namespace fssdp {
+
+/// What a communicator exchanges at once. Messages between the same two ranks match in the order in
+/// which both ends name them; sizes must agree.
+template <class Batch>
+concept exchange_batch = requires(Batch& batch, std::span<std::byte const> out,
+                                  std::span<std::byte> in, rank_id peer) {
+  batch.send(out, peer);
+  batch.recv(in, peer);
+};
+
+namespace detail {
+
+/// Stands for any `post`: a function that names the messages of a batch.
+struct any_post {
+  template <class Batch>
+  void operator()(Batch&) const {}
+};
+/// Stands for any `visit`: a function that looks at borrowed memory.
+struct any_visit {
+  void operator()(std::span<std::span<std::byte const> const>) const {}
+};
+
+}  // namespace detail
+
+/// One ordered lane between `size()` ranks: all ranks make the same collective calls in the same
+/// order, at most one at a time.
+///
+/// `exchange(post)` calls `post(batch)` once and moves what it names. On an inline stream it
+/// returns when all of it has arrived and no peer reads the memory sent any more; on another stream
+/// it enqueues. A rank that names no message calls it all the same. Errors are exceptions.
+template <class Comm>
+concept communicator = requires(Comm& comm, Comm const& view, detail::any_post post) {
+  typename Comm::stream_type;
+  typename Comm::memory_space;
+  { view.rank() } -> std::same_as<rank_id>;
+  { view.size() } -> std::same_as<int>;
+  comm.exchange(post);
+};
+
+/// Optional extra: one-sided reading. In `lend(post, visit)` a batch has `send` and, in place of
+/// `recv`, `borrow(bytes, from)`; `visit` gets the borrowed memory in the order of the borrow calls
+/// and may read it in place until it returns. Saves the copy where the bytes are only summed.
+template <class Comm>
+concept lending_communicator = communicator<Comm> &&
+    requires(Comm& comm, detail::any_post post, detail::any_visit visit) {
+  comm.lend(post, visit);
+};
+
+/// Optional extra of a batch: a label that both ends compare, so that ranks that are in different
+/// collectives find out.
+struct batch_label {
+  std::uint64_t plan = 0;  ///< hash of the plan
+  int round = 0;
+  friend bool operator==(batch_label const&, batch_label const&) = default;
+};
+
+template <class Batch>
+void set_label(Batch& batch, batch_label const& label) {
+  if constexpr (requires { batch.label(label); }) batch.label(label);
+}
+
+/// Runs `work(comm)` in the order of the communicator's stream: at once in the caller, unless the
+/// communicator has a queue to put it in (on.hpp). All collectives go through here.
+template <communicator Comm, class Work>
+void submit(Comm& comm, Work work) {
+  if constexpr (requires { comm.submit(std::move(work)); })
+    comm.submit(std::move(work));
+  else
+    work(comm);
+}
+
+/// Waits for everything submitted so far; at once if the stream is inline.
+/// @throws what the submitted work threw.
+template <communicator Comm>
+void synchronize(Comm& comm) {
+  if constexpr (requires { comm.synchronize(); }) comm.synchronize();
+}
+
+}  // namespace fssdp

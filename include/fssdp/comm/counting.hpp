@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Adaptor: counts what goes through a communicator.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+
+#include "fssdp/comm/communicator.hpp"
+
+namespace fssdp {
+
+/// What one rank has exchanged.
+struct exchange_counts {
+  std::uint64_t exchanges = 0;
+  std::uint64_t messages_sent = 0;
+  std::uint64_t bytes_sent = 0;
+  std::uint64_t messages_received = 0;
+  std::uint64_t bytes_received = 0;
+  std::uint64_t bytes_borrowed = 0;  ///< of those received: read in place, not copied
+  friend bool operator==(exchange_counts const&, exchange_counts const&) = default;
+};
+
+/// A communicator that counts and passes everything on. What the inner one can, it can.
+template <communicator Comm>
+class counting {
+ public:
+  using stream_type = typename Comm::stream_type;
+  using memory_space = typename Comm::memory_space;
+
+  explicit counting(Comm& comm) : comm_{&comm} {}
+
+  [[nodiscard]] rank_id rank() const { return comm_->rank(); }
+  [[nodiscard]] int size() const { return comm_->size(); }
+  [[nodiscard]] exchange_counts const& counts() const { return counts_; }
+  void reset() { counts_ = {}; }
+
+  template <class Post>
+  void exchange(Post&& post) {
+    ++counts_.exchanges;
+    comm_->exchange([&](auto& batch) {
+      auto counted = counted_batch{batch, counts_};
+      post(counted);
+    });
+  }
+  template <class Post, class Visit>
+  void lend(Post&& post, Visit&& visit) requires lending_communicator<Comm> {
+    ++counts_.exchanges;
+    comm_->lend(
+        [&](auto& batch) {
+          auto counted = counted_batch{batch, counts_};
+          post(counted);
+        },
+        std::forward<Visit>(visit));
+  }
+
+ private:
+  template <class Batch>
+  struct counted_batch {
+    Batch& batch;
+    exchange_counts& counts;
+
+    void send(std::span<std::byte const> bytes, rank_id to) {
+      ++counts.messages_sent;
+      counts.bytes_sent += bytes.size();
+      batch.send(bytes, to);
+    }
+    void recv(std::span<std::byte> bytes, rank_id from) {
+      ++counts.messages_received;
+      counts.bytes_received += bytes.size();
+      batch.recv(bytes, from);
+    }
+    void borrow(std::size_t bytes, rank_id from) {
+      ++counts.messages_received;
+      counts.bytes_received += bytes;
+      counts.bytes_borrowed += bytes;
+      batch.borrow(bytes, from);
+    }
+    void label(batch_label const& value) { set_label(batch, value); }
+  };
+  template <class Batch>
+  counted_batch(Batch&, exchange_counts&) -> counted_batch<Batch>;
+
+  Comm* comm_;
+  exchange_counts counts_;
+};
+
+}  // namespace fssdp

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Ranks that are threads of this process: the embedded default, and the reference back end.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <deque>
+#include <exception>
+#include <thread>
+#include <vector>
+
+#include "fssdp/comm/thread_communicator.hpp"
+
+namespace fssdp {
+
+/// Runs a function once per rank, each in a thread, and lets the ranks communicate.
+class thread_world {
+ public:
+  struct options {
+    int ranks = 1;
+    std::chrono::milliseconds deadline = std::chrono::seconds{60};  ///< for every wait
+  };
+
+  /// @throws argument_error unless there is at least one rank and the deadline is positive
+  explicit thread_world(options const& of)
+      : ranks_{of.ranks}, monitor_{checked(of).ranks, of.deadline} {}
+  explicit thread_world(int ranks) : thread_world{options{.ranks = ranks}} {}
+
+  [[nodiscard]] int size() const { return ranks_; }
+
+  /// Calls `rank_main(comm)` on every rank and waits for all of them.
+  ///
+  /// When a rank leaves by an exception, every other rank gets a peer_failed that names it from its
+  /// current or next exchange.
+  /// @throws the exception of the rank that failed first
+  template <class Main>
+  void run(Main&& rank_main) {
+    lanes_.clear();
+    lanes_.emplace_back(monitor_, ranks_);
+    monitor_.failed.reset();
+    duplicates_.assign(static_cast<std::size_t>(ranks_), 0);
+    auto errors = std::vector<std::exception_ptr>(static_cast<std::size_t>(ranks_));
+    auto threads = std::vector<std::thread>{};
+    for (auto const rank : first_n<rank_id>(ranks_))
+      threads.emplace_back([&, rank] {
+        try {
+          auto comm = thread_communicator{*this, lanes_.front(), rank, ranks_};
+          rank_main(comm);
+        } catch (...) {
+          errors[rank.index()] = std::current_exception();
+          auto const lock = lanes_.front().lock();
+          monitor_.fail(rank, detail::what(errors[rank.index()]));
+        }
+      });
+    for (auto& thread : threads) thread.join();
+    rethrow_first(errors);
+  }
+
+ private:
+  friend thread_communicator;
+
+  static options const& checked(options const& of) {
+    detail::require(of.ranks >= 1, "thread_world: ", of.ranks, " ranks; expected 1 or more");
+    detail::require(of.deadline.count() > 0, "thread_world: a deadline of ", of.deadline.count(),
+                    " ms; expected more than 0");
+    return of;
+  }
+
+  void rethrow_first(std::vector<std::exception_ptr> const& errors) const {
+    if (!monitor_.failed.has_value()) return;
+    if (auto const& first = errors[monitor_.failed->rank.index()]) std::rethrow_exception(first);
+    for (auto const& error : errors)  // the culprit itself has noticed nothing
+      if (error) std::rethrow_exception(error);
+  }
+
+  /// The lane behind the n-th duplicate that a rank makes: the same for all ranks.
+  detail::thread_lane& next_lane(rank_id rank) {
+    auto const lock = lanes_.front().lock();
+    auto const index = ++duplicates_[rank.index()];
+    while (lanes_.size() <= index) lanes_.emplace_back(monitor_, ranks_);
+    return lanes_[index];
+  }
+
+  int ranks_;
+  detail::thread_monitor monitor_;
+  std::deque<detail::thread_lane> lanes_;
+  std::vector<std::size_t> duplicates_;  // [rank]
+};
+
+inline thread_communicator thread_communicator::duplicate() {
+  return {*world_, world_->next_lane(rank_), rank_, size_};
+}
+
+}  // namespace fssdp

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+/// How ranks that are threads of one process meet: mailboxes of pointers, one failure for all.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "fssdp/comm/communicator.hpp"
+#include "fssdp/core/error.hpp"
+
+namespace fssdp::detail {
+
+/// What all lanes of a world share: the lock, the deadline, who sleeps where, the first failure.
+class thread_monitor {
+ public:
+  struct failure {
+    rank_id rank;
+    std::string what;
+  };
+
+  thread_monitor(int ranks, std::chrono::milliseconds limit)
+      : deadline{limit}, changed_(static_cast<std::size_t>(ranks)) {}
+
+  std::mutex mutex;  // guards everything here and in the lanes
+  std::chrono::milliseconds const deadline;
+  std::optional<failure> failed;
+
+  [[nodiscard]] std::condition_variable& changed(rank_id rank) { return changed_[rank.index()]; }
+
+  /// Records the first failure and wakes everybody.
+  void fail(rank_id culprit, std::string const& what) {
+    if (!failed.has_value()) failed = {culprit, what};
+    for (auto& changed : changed_) changed.notify_all();
+  }
+
+ private:
+  std::vector<std::condition_variable> changed_;  // [rank]
+};
+
+/// What one rank offers another in one exchange. The memory stays the sender's; the receiver reads
+/// it in place and gives the box back.
+struct thread_mailbox {
+  enum class state { empty, posted, reading };
+  state now = state::empty;
+  std::uint64_t sequence = 0;
+  batch_label label;
+  std::vector<std::span<std::byte const>> messages;
+};
+
+/// One lane: a mailbox for every ordered pair of ranks. Every function is called with the lock
+/// held.
+class thread_lane {
+ public:
+  using lock_type = std::unique_lock<std::mutex>;
+
+  thread_lane(thread_monitor& monitor, int ranks)
+      : monitor_{monitor},
+        ranks_{ranks},
+        boxes_(static_cast<std::size_t>(ranks) * static_cast<std::size_t>(ranks)),
+        awaited_(static_cast<std::size_t>(ranks)) {}
+
+  [[nodiscard]] thread_monitor& monitor() { return monitor_; }
+  [[nodiscard]] lock_type lock() { return lock_type{monitor_.mutex}; }
+  [[nodiscard]] thread_mailbox& box(rank_id from, rank_id to) {
+    return boxes_[from.index() * awaited_.size() + to.index()];
+  }
+  void notify(rank_id rank) { monitor_.changed(rank).notify_all(); }
+
+  /// @throws peer_failed if a rank has failed
+  void check(rank_id me) const {
+    auto const& failed = monitor_.failed;
+    if (failed.has_value())
+      throw peer_failed{failed->rank,
+                        text("rank ", me, ": rank ", failed->rank, " has failed: ", failed->what)};
+  }
+
+  /// Waits until `done()`, which `peer` is to bring about.
+  /// @throws peer_failed if a rank has failed, deadline_exceeded if it takes too long
+  template <class Done>
+  void await(lock_type& lock, rank_id me, rank_id peer, std::uint64_t sequence,
+             batch_label const& label, Done done) {
+    auto const until = std::chrono::steady_clock::now() + monitor_.deadline;
+    awaited_[me.index()] = peer;
+    auto const in_time = monitor_.changed(me).wait_until(
+        lock, until, [&] { return done() || monitor_.failed.has_value(); });
+    auto const missing = end_of_queue(peer);
+    awaited_[me.index()].reset();
+    if (done()) return;
+    if (in_time) check(me);
+    auto const dump = text("no sign of rank ", missing, " within ", monitor_.deadline.count(),
+                           " ms: rank ", me, " awaits rank ", peer, " in exchange ", sequence,
+                           ", round ", label.round, " of plan ", std::hex, label.plan);
+    monitor_.fail(missing, dump);
+    throw deadline_exceeded{missing, dump};
+  }
+
+  /// Closes the memory of a rank that leaves by an exception: gives back what it reads, takes back
+  /// what it has posted, and waits for peers that are reading it right now.
+  void close(lock_type& lock, rank_id me) {
+    using enum thread_mailbox::state;
+    for (auto const other : first_n<rank_id>(ranks_)) {
+      if (box(other, me).now == reading) box(other, me).now = empty;
+      if (box(me, other).now == posted) box(me, other).now = empty;
+      notify(other);
+    }
+    for (auto const other : first_n<rank_id>(ranks_))
+      monitor_.changed(me).wait(lock, [&] { return box(me, other).now == empty; });
+  }
+
+ private:
+  /// The rank for which, through others, everybody behind `rank` is waiting.
+  [[nodiscard]] rank_id end_of_queue(rank_id rank) const {
+    auto last = rank;
+    for (int hops = 0; hops < ranks_; ++hops) {
+      auto const& next = awaited_[last.index()];
+      if (!next.has_value()) return last;
+      last = *next;
+    }
+    return rank;  // they wait for each other
+  }
+
+  thread_monitor& monitor_;
+  int ranks_;
+  std::vector<thread_mailbox> boxes_;            // [from, to]
+  std::vector<std::optional<rank_id>> awaited_;  // [rank]: while it waits, for whom
+};
+
+}  // namespace fssdp::detail

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Owning per-expert memory on the host.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "fssdp/core/aligned_memory.hpp"
+#include "fssdp/core/expert_tensor.hpp"
+
+namespace fssdp {
+
+/// Host memory for the tensors of a number of experts: per tensor [slots, elements], contiguous,
+/// zero at first. Moves, does not copy. Any trivially copyable T will do.
+template <class T>
+class expert_buffer {
+  static_assert(std::is_trivially_copyable_v<T>);
+
+ public:
+  expert_buffer() = default;
+
+  /// `elements` has the size of each tensor of one expert.
+  expert_buffer(std::size_t slots, std::span<std::size_t const> elements) {
+    for (auto const size : elements) tensors_.push_back({.elements = size});
+    resize(slots);
+  }
+
+  /// Changes the number of slots. Allocates only to grow beyond the largest size so far; what the
+  /// slots hold afterwards is unspecified.
+  void resize(std::size_t slots) {
+    auto needed = std::size_t{0};
+    for (auto const& tensor : tensors_) needed += tensor_bytes(slots, tensor.elements);
+    if (needed > capacity_) {
+      memory_ = detail::allocate_aligned(needed);
+      std::uninitialized_value_construct_n(reinterpret_cast<T*>(memory_.get()), needed / sizeof(T));
+      capacity_ = needed;
+    }
+    auto* data = memory_.get();
+    for (auto& tensor : tensors_) {
+      tensor = {reinterpret_cast<T*>(data), slots, tensor.elements, tensor.elements};
+      data += tensor_bytes(slots, tensor.elements);
+    }
+    views_.assign(tensors_.begin(), tensors_.end());
+  }
+
+  [[nodiscard]] std::span<expert_tensor<T> const> tensors() { return tensors_; }
+  [[nodiscard]] std::span<expert_tensor<T const> const> tensors() const { return views_; }
+
+  [[nodiscard]] std::size_t slots() const { return tensors_.empty() ? 0 : tensors_.front().slots; }
+  /// Bytes of memory taken, including room kept from an earlier, larger size.
+  [[nodiscard]] std::size_t bytes() const { return capacity_; }
+
+ private:
+  static constexpr std::size_t tensor_bytes(std::size_t slots, std::size_t elements) {
+    return detail::padded(slots * elements * sizeof(T));
+  }
+
+  detail::aligned_memory memory_;
+  std::size_t capacity_ = 0;
+  std::vector<expert_tensor<T>> tensors_;
+  std::vector<expert_tensor<T const>> views_;  // the same, for readers
+};
+
+}  // namespace fssdp

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Views of per-expert memory: what the collectives take as `from` and `to`.
+#pragma once
+
+#include <algorithm>
+#include <concepts>
+#include <cstddef>
+#include <functional>
+#include <span>
+#include <type_traits>
+#include <utility>
+
+namespace fssdp {
+
+/// One tensor of every expert that a buffer holds: [slots, elements], slot s at data + s * stride.
+template <class T>
+struct expert_tensor {
+  T* data = nullptr;
+  std::size_t slots = 0;
+  std::size_t elements = 0;
+  std::size_t stride = elements;  ///< distance between slots, in elements
+
+  /// The elements of one slot.
+  [[nodiscard]] constexpr std::span<T> operator[](std::size_t slot) const {
+    return {data + slot * stride, elements};
+  }
+  constexpr operator expert_tensor<T const>() const requires(!std::is_const_v<T>) {
+    return {data, slots, elements, stride};
+  }
+};
+
+/// An expert may be several tensors (w1, b1, w2, ...); they travel together, nothing is packed.
+/// Whatever has a member `tensors()`, a span or array of expert_tensor, or a single one will do.
+template <class Buffer>
+requires requires(Buffer& buffer) { buffer.tensors(); }
+[[nodiscard]] constexpr auto tensors_of(Buffer& buffer) { return std::span{buffer.tensors()}; }
+template <class T>
+[[nodiscard]] constexpr std::span<expert_tensor<T> const> tensors_of(expert_tensor<T> const& one) {
+  return {&one, 1};
+}
+template <class Range>
+requires(!requires(Range & range) { range.tensors(); }) && requires(Range& range) {
+  range.data();
+  range.data()->stride;
+}
+[[nodiscard]] constexpr auto tensors_of(Range& range) {
+  return std::span{std::as_const(range).data(), range.size()};
+}
+
+/// Something that per-expert memory of one element type can be read from.
+template <class Buffer>
+concept expert_memory = requires(Buffer& buffer) {
+  tensors_of(buffer)[0].data;
+  tensors_of(buffer)[0].stride;
+};
+
+/// The element type of a buffer, without const.
+template <expert_memory Buffer>
+using element_of = std::remove_cvref_t<decltype(*tensors_of(std::declval<Buffer&>())[0].data)>;
+
+namespace detail {
+
+/// Whether any slot of one tensor shares memory with any slot of the other.
+template <class A, class B>
+[[nodiscard]] bool overlap(expert_tensor<A> const& a, expert_tensor<B> const& b) {
+  auto const disjoint = [](std::span<std::byte const> x, std::span<std::byte const> y) {
+    auto const before = std::less_equal<std::byte const*>{};
+    return x.empty() || y.empty() || before(x.data() + x.size(), y.data()) ||
+           before(y.data() + y.size(), x.data());
+  };
+  auto const whole = [](auto const& tensor) {
+    auto const length =
+        tensor.slots == 0 ? 0 : (tensor.slots - 1) * tensor.stride + tensor.elements;
+    return std::as_bytes(std::span{tensor.data, length});
+  };
+  if (disjoint(whole(a), whole(b))) return false;
+  for (std::size_t i = 0; i < a.slots; ++i)
+    for (std::size_t j = 0; j < b.slots; ++j)
+      if (!disjoint(std::as_bytes(a[i]), std::as_bytes(b[j]))) return true;
+  return false;
+}
+
+}  // namespace detail
+}  // namespace fssdp

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Predicts loads from those of the last iterations.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "fssdp/core/error.hpp"
+#include "fssdp/placement/loads.hpp"
+
+namespace fssdp {
+
+/// The sum of the last loads; as solvers do not look at the scale, that is as good as their mean.
+/// Integers, so that a prediction is the same everywhere. (Paper: the mean of the last 5.)
+class load_window {
+ public:
+  /// @throws argument_error unless there is at least one expert and the window is at least 1.
+  explicit load_window(int experts, int length = 5) {
+    detail::require(experts >= 1, "load_window: ", experts, " experts; expected 1 or more");
+    detail::require(length >= 1, "load_window: length ", length, "; expected 1 or more");
+    sum_.resize(static_cast<std::size_t>(experts));
+    recent_.resize(static_cast<std::size_t>(length), sum_);
+  }
+
+  /// Takes the loads of one iteration in, and those that fall out of the window away.
+  /// @throws argument_error on another number of experts.
+  void push(std::span<std::uint64_t const> now) {
+    detail::require(now.size() == sum_.size(), "load_window: loads of ", now.size(),
+                    " experts; expected ", sum_.size());
+    auto& oldest = recent_[next_];
+    for (std::size_t e = 0; e < sum_.size(); ++e) {
+      sum_[e] += now[e] - oldest[e];
+      oldest[e] = now[e];
+    }
+    next_ = (next_ + 1) % recent_.size();
+  }
+
+  /// The loads to plan with; all zero before the first push.
+  [[nodiscard]] expert_loads const& predict() const { return sum_; }
+
+ private:
+  expert_loads sum_;
+  std::vector<expert_loads> recent_;
+  std::size_t next_ = 0;
+};
+
+}  // namespace fssdp

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Who holds which experts.
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <iterator>
+#include <span>
+#include <vector>
+
+#include "fssdp/core/error.hpp"
+#include "fssdp/layout/shard_layout.hpp"
+
+namespace fssdp {
+
+/// The ranks that hold one expert, ascending: a view into a placement.
+class holder_range {
+ public:
+  class iterator {
+   public:
+    using value_type = rank_id;
+    using difference_type = std::ptrdiff_t;
+    iterator() = default;
+    iterator(std::span<std::uint64_t const> words, int at) : words_{words}, at_{at} { settle(); }
+    rank_id operator*() const { return rank_id{at_}; }
+    iterator& operator++() {
+      ++at_;
+      settle();
+      return *this;
+    }
+    iterator operator++(int) {
+      auto const before = *this;
+      ++*this;
+      return before;
+    }
+    friend bool operator==(iterator const& a, iterator const& b) { return a.at_ == b.at_; }
+
+   private:
+    void settle() {  // moves on to the next bit that is set, or to the end
+      auto word = static_cast<std::size_t>(at_) / 64;
+      if (word >= words_.size()) return;
+      auto bits = words_[word] >> (static_cast<unsigned>(at_) % 64);
+      if (bits != 0) {
+        at_ += std::countr_zero(bits);
+        return;
+      }
+      while (++word < words_.size() && words_[word] == 0) {
+      }
+      at_ = static_cast<int>(word * 64);
+      if (word < words_.size()) at_ += std::countr_zero(words_[word]);
+    }
+    std::span<std::uint64_t const> words_;
+    int at_ = 0;
+  };
+
+  explicit holder_range(std::span<std::uint64_t const> words) : words_{words} {}
+  [[nodiscard]] iterator begin() const { return {words_, 0}; }
+  [[nodiscard]] iterator end() const { return {words_, static_cast<int>(words_.size() * 64)}; }
+  [[nodiscard]] std::size_t size() const {
+    auto count = std::size_t{0};
+    for (auto const word : words_) count += static_cast<std::size_t>(std::popcount(word));
+    return count;
+  }
+
+ private:
+  std::span<std::uint64_t const> words_;
+};
+
+/// A subset of experts x ranks that contains a layout: every expert is held by its owner, and by
+/// whoever else `add` names. A regular value.
+class placement {
+ public:
+  placement() = default;
+
+  /// Every expert at its owner and nowhere else.
+  template <shard_layout Layout>
+  explicit placement(Layout const& layout)
+      : experts_{layout.experts()},
+        ranks_{layout.ranks()},
+        words_{static_cast<std::size_t>((ranks_ + 63) / 64)},
+        bits_(static_cast<std::size_t>(experts_) * words_) {
+    for (auto const expert : first_n<expert_id>(experts_)) add(expert, layout.owner(expert));
+  }
+
+  /// Lets `rank` hold `expert` too; nothing changes if it does already.
+  /// @throws argument_error if there is no such expert or rank.
+  void add(expert_id expert, rank_id rank) {
+    detail::require(expert.value() >= 0 && expert.value() < experts_, "placement: expert ", expert,
+                    "; expected 0 to ", experts_ - 1);
+    detail::require(rank.value() >= 0 && rank.value() < ranks_, "placement: rank ", rank,
+                    "; expected 0 to ", ranks_ - 1);
+    bits_[expert.index() * words_ + rank.index() / 64] |= std::uint64_t{1} << rank.index() % 64;
+  }
+
+  [[nodiscard]] int experts() const { return experts_; }
+  [[nodiscard]] int ranks() const { return ranks_; }
+  [[nodiscard]] bool holds(rank_id rank, expert_id expert) const {
+    return (bits_[expert.index() * words_ + rank.index() / 64] >> rank.index() % 64 & 1U) != 0;
+  }
+  /// The ranks that hold an expert, ascending.
+  [[nodiscard]] holder_range holders(expert_id expert) const {
+    return holder_range{std::span{bits_}.subspan(expert.index() * words_, words_)};
+  }
+  /// How many experts a rank holds.
+  [[nodiscard]] int held_count(rank_id rank) const {
+    auto count = 0;
+    for (auto const expert : first_n<expert_id>(experts_)) count += holds(rank, expert) ? 1 : 0;
+    return count;
+  }
+
+  friend bool operator==(placement const&, placement const&) = default;
+
+ private:
+  int experts_ = 0;
+  int ranks_ = 0;
+  std::size_t words_ = 0;  // per expert: one bit for each rank
+  std::vector<std::uint64_t> bits_;
+};
+
+/// Refuses a placement that was not made for this layout.
+/// @throws argument_error if the sizes differ or an owner does not hold its expert.
+template <shard_layout Layout>
+void check_contains(placement const& where, Layout const& layout) {
+  detail::require(where.experts() == layout.experts(), "placement has ", where.experts(),
+                  " experts; the layout has ", layout.experts());
+  detail::require(where.ranks() == layout.ranks(), "placement has ", where.ranks(),
+                  " ranks; the layout has ", layout.ranks());
+  for (auto const expert : first_n<expert_id>(layout.experts()))
+    detail::require(where.holds(layout.owner(expert), expert), "placement: expert ", expert,
+                    " is not held by rank ", layout.owner(expert),
+                    ", which owns it; expected every owner to hold its experts");
+}
+
+}  // namespace fssdp

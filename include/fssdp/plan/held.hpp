@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Memory for replicas and partial gradients, and one view over all that a rank holds.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "fssdp/core/expert_buffer.hpp"
+#include "fssdp/plan/transfer_plan.hpp"
+
+namespace fssdp {
+
+/// A zeroed buffer [foreign, elements] per tensor, for the replicas of a plan.
+template <class T>
+[[nodiscard]] expert_buffer<T> make_replicas(transfer_plan const& plan, rank_id rank,
+                                             std::span<std::size_t const> elements) {
+  return {plan.foreign(rank).size(), elements};
+}
+template <class T>
+[[nodiscard]] expert_buffer<T> make_replicas(transfer_plan const& plan, rank_id rank,
+                                             std::size_t elements) {
+  return make_replicas<T>(plan, rank, std::span{&elements, 1});
+}
+
+/// A zeroed buffer [held, elements] per tensor, ascending experts: for partial gradients, or for
+/// parameters that are wanted in one piece.
+template <class T>
+[[nodiscard]] expert_buffer<T> make_partials(transfer_plan const& plan, rank_id rank,
+                                             std::span<std::size_t const> elements) {
+  return {plan.held(rank).size(), elements};
+}
+template <class T>
+[[nodiscard]] expert_buffer<T> make_partials(transfer_plan const& plan, rank_id rank,
+                                             std::size_t elements) {
+  return make_partials<T>(plan, rank, std::span{&elements, 1});
+}
+
+/// What a rank computes with: its own experts in place, the others in its replicas.
+template <class T>
+class held_experts {
+ public:
+  struct held_expert {
+    expert_id id;
+    std::span<std::span<T> const> tensors;  ///< the elements of w1, b1, w2, ...
+  };
+
+  held_experts(std::span<expert_id const> ids, std::vector<std::span<T>> tensors)
+      : ids_{ids}, tensors_{std::move(tensors)} {}
+
+  /// How many experts the rank holds.
+  [[nodiscard]] std::size_t size() const { return ids_.size(); }
+  /// Expert i in ascending order: the same i as in the rank's partial gradients.
+  [[nodiscard]] held_expert operator[](std::size_t i) const {
+    auto const per_expert = tensors_.size() / ids_.size();
+    return {ids_[i], std::span{tensors_}.subspan(i * per_expert, per_expert)};
+  }
+
+ private:
+  std::span<expert_id const> ids_;  // of the plan
+  std::vector<std::span<T>> tensors_;
+};
+
+/// One view over the shard and the replicas of a rank, ascending by expert.
+/// @pre weights [owned, elements], replicas [foreign, elements]; plan and buffers outlive the view
+/// @cost no copy of parameters; one allocation
+/// @throws argument_error if the shapes are others
+template <expert_memory Weights, expert_memory Replicas>
+[[nodiscard]] auto held(transfer_plan const& plan, rank_id rank, Weights const& weights,
+                        Replicas const& replicas) {
+  using T = element_of<Weights const>;
+  auto const own = tensors_of(weights);
+  auto const other = tensors_of(replicas);
+  auto const foreign = plan.foreign(rank);
+  detail::require(own.size() == other.size(), "held: weights have ", own.size(),
+                  " tensors per expert, replicas ", other.size(), "; expected equal numbers");
+  for (std::size_t k = 0; k < own.size(); ++k) {
+    detail::require(own[k].slots == plan.owned_count(rank), "held: weights have ", own[k].slots,
+                    " slots; rank ", rank, " owns ", plan.owned_count(rank), " experts");
+    detail::require(other[k].slots == foreign.size(), "held: replicas have ", other[k].slots,
+                    " slots; rank ", rank, " needs ", foreign.size());
+    detail::require(own[k].elements == other[k].elements, "held: tensor ", k, " has ",
+                    own[k].elements, " elements in weights, ", other[k].elements, " in replicas");
+  }
+  auto tensors = std::vector<std::span<T const>>{};
+  tensors.reserve(plan.held(rank).size() * own.size());
+  for (auto const expert : plan.held(rank))
+    for (std::size_t k = 0; k < own.size(); ++k)
+      tensors.push_back(plan.owner(expert) == rank
+                            ? own[k][plan.owner_slot(expert)]
+                            : other[k][transfer_plan::slot_in(foreign, expert)]);
+  return held_experts<T const>{plan.held(rank), std::move(tensors)};
+}
+
+}  // namespace fssdp

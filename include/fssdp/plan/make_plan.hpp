@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Chooses the transfers that realise a placement.
+#pragma once
+
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+#include "fssdp/cluster/topology.hpp"
+#include "fssdp/plan/node_chain.hpp"
+#include "fssdp/plan/transfer_plan.hpp"
+
+namespace fssdp {
+
+/// A direct plan: every owner sends to every other holder, in one round.
+/// @pre the placement contains the layout
+/// @post verify(plan) accepts it
+/// @cost sum over the experts of (holders - 1) transfers; a pure function of its arguments
+/// @throws argument_error if the placement does not contain the layout
+template <shard_layout Layout>
+[[nodiscard]] transfer_plan make_plan(Layout const& layout, placement const& where) {
+  check_contains(where, layout);
+  auto transfers = std::vector<transfer>{};
+  for (auto const expert : first_n<expert_id>(layout.experts()))
+    for (auto const rank : where.holders(expert))
+      if (rank != layout.owner(expert))
+        transfers.push_back({0, expert, layout.owner(expert), rank});
+  return {layout, where, std::move(transfers)};
+}
+
+namespace detail {
+
+/// Builds the transfers of a node-aware plan, expert by expert.
+class node_aware_transfers {
+ public:
+  node_aware_transfers(placement const& where, topology const& machine)
+      : where_{where}, machine_{machine}, entries_(static_cast<std::size_t>(machine.ranks())) {}
+
+  /// The other nodes that have a holder, ascending.
+  [[nodiscard]] node_demand demand(expert_id expert, rank_id owner) const {
+    auto result = node_demand{machine_.node(owner), {}};
+    for (auto const node : first_n<node_id>(machine_.nodes()))
+      if (node != result.home && !holders_on(node, expert).empty()) result.wanted.push_back(node);
+    return result;
+  }
+
+  /// From the owner along the chain; on each node from the first holder to the others.
+  void follow(expert_id expert, rank_id owner, std::vector<node_id> const& chain) {
+    auto from = owner;
+    auto round = 0;
+    for (auto const node : chain) {
+      spread(expert, from, round);
+      auto const next = entry(holders_on(node, expert));
+      add({round, expert, from, next});
+      from = next;
+      ++round;
+    }
+    spread(expert, from, round);
+  }
+
+  [[nodiscard]] std::vector<transfer> take() { return std::move(transfers_); }
+
+ private:
+  [[nodiscard]] std::vector<rank_id> holders_on(node_id node, expert_id expert) const {
+    auto holders = std::vector<rank_id>{};
+    for (auto const rank : machine_.ranks_on(node))
+      if (where_.holds(rank, expert)) holders.push_back(rank);
+    return holders;
+  }
+
+  /// The holder through which the fewest experts enter its node so far; the lowest of equals.
+  [[nodiscard]] rank_id entry(std::vector<rank_id> const& holders) {
+    auto const least = *std::ranges::min_element(
+        holders, {}, [&](rank_id rank) { return entries_[rank.index()]; });
+    ++entries_[least.index()];
+    return least;
+  }
+
+  void spread(expert_id expert, rank_id from, int round) {
+    for (auto const rank : holders_on(machine_.node(from), expert))
+      if (rank != from) add({round, expert, from, rank});
+  }
+
+  void add(transfer const& t) { transfers_.push_back(t); }
+
+  placement const& where_;
+  topology const& machine_;
+  std::vector<int> entries_;  // experts that enter a node through each rank
+  std::vector<transfer> transfers_;
+};
+
+}  // namespace detail
+
+/// A node-aware plan: every expert enters a node once and spreads from there.
+///
+/// Between nodes an expert travels along a chain, so that no node sends it twice; the chains' ends
+/// are chosen to even out what the nodes send (node_chains). On one node this is the direct plan.
+/// @pre the placement contains the layout; the topology has its ranks
+/// @post verify(plan) accepts it; the same number of transfers as the direct plan, of which between
+///       nodes only as many as there are (expert, foreign node that holds it)
+/// @cost at most `nodes` rounds; a pure function of its arguments
+/// @throws argument_error if the three do not fit together
+template <shard_layout Layout>
+[[nodiscard]] transfer_plan make_plan(Layout const& layout, placement const& where,
+                                      topology const& cluster) {
+  check_contains(where, layout);
+  auto const machine = topology_or_one_node(cluster, layout.ranks());
+  if (machine.nodes() == 1) return make_plan(layout, where);
+  auto build = detail::node_aware_transfers{where, machine};
+  auto demands = std::vector<node_demand>{};
+  for (auto const expert : first_n<expert_id>(layout.experts()))
+    demands.push_back(build.demand(expert, layout.owner(expert)));
+  auto const chains = node_chains(demands, machine.nodes());
+  for (auto const expert : first_n<expert_id>(layout.experts()))
+    build.follow(expert, layout.owner(expert), chains[expert.index()]);
+  return {layout, where, build.take()};
+}
+
+}  // namespace fssdp

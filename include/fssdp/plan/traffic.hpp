@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Counts what a plan moves through the ports of a machine.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <vector>
+
+#include "fssdp/cluster/topology.hpp"
+#include "fssdp/plan/transfer_plan.hpp"
+
+namespace fssdp {
+
+/// Experts that move in one gather. Times the bytes of an expert, these are bytes.
+struct port_traffic {
+  int between_nodes = 0;
+  int inside_nodes = 0;
+  std::vector<int> out_of_node;  ///< [nodes]
+  std::vector<int> into_node;    ///< [nodes]
+  std::vector<int> out_of_rank;  ///< [ranks], inside and between nodes together
+  std::vector<int> into_rank;    ///< [ranks]
+};
+
+/// @throws argument_error if the topology has another number of ranks
+[[nodiscard]] inline port_traffic traffic(transfer_plan const& plan, topology const& cluster = {}) {
+  auto const machine = topology_or_one_node(cluster, plan.ranks());
+  auto count = port_traffic{};
+  count.out_of_node.resize(static_cast<std::size_t>(machine.nodes()));
+  count.into_node = count.out_of_node;
+  count.out_of_rank.resize(static_cast<std::size_t>(machine.ranks()));
+  count.into_rank = count.out_of_rank;
+  for (auto const& t : plan.transfers()) {
+    ++count.out_of_rank[t.source.index()];
+    ++count.into_rank[t.destination.index()];
+    if (machine.same_node(t.source, t.destination)) {
+      ++count.inside_nodes;
+    } else {
+      ++count.between_nodes;
+      ++count.out_of_node[machine.node(t.source).index()];
+      ++count.into_node[machine.node(t.destination).index()];
+    }
+  }
+  return count;
+}
+
+}  // namespace fssdp

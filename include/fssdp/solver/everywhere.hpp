@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Fully sharded data parallelism: every rank holds everything while it computes.
+#pragma once
+
+#include "fssdp/solver/placement_solver.hpp"
+
+namespace fssdp {
+
+/// Every expert on every rank. The other end of the dial: FSDP, a dense all-gather.
+struct everywhere {
+  /// @throws argument_error on another number of loads than experts.
+  template <shard_layout Layout>
+  [[nodiscard]] placement operator()(std::span<std::uint64_t const> loads,
+                                     Layout const& layout) const {
+    detail::require_loads("everywhere", loads, layout);
+    return (*this)(layout);
+  }
+  /// The same, as it does not look at loads.
+  template <shard_layout Layout>
+  [[nodiscard]] placement operator()(Layout const& layout) const {
+    auto where = placement{layout};
+    for (auto const expert : first_n<expert_id>(layout.experts()))
+      for (auto const rank : first_n<rank_id>(layout.ranks())) where.add(expert, rank);
+    return where;
+  }
+};
+
+static_assert(placement_solver<everywhere>);
+
+}  // namespace fssdp

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Algorithm 1 of the Hecate paper: replicas for the most loaded experts.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <tuple>
+#include <vector>
+
+#include "fssdp/cluster/topology.hpp"
+#include "fssdp/placement/loads.hpp"
+#include "fssdp/solver/placement_solver.hpp"
+
+namespace fssdp {
+
+/// Gives replicas to the `overlap` most loaded experts.
+///
+/// If the slots suffice (overlap <= spare_slots) every rank gets all of them. Otherwise the slots
+/// of all ranks are shared out by load, each of these experts gets at least one replica, and a
+/// replica goes to the node that lacks the expert and has the most free slots. (Paper, Algorithm 1;
+/// ties: more load, then lower id. A rank's own experts use no slot.)
+/// @cost O(E log E + replicas * (N + D / N)) time; a pure function
+struct sparse_materialization {
+  int overlap = 0;        ///< t: how many experts can be gathered while other work hides it
+  int spare_slots = 0;    ///< m: how many replicas a rank has memory for
+  topology cluster = {};  ///< where the ranks sit; without ranks: all on one node
+
+  /// @param loads [experts], any scale
+  /// @post every owner holds its experts, and no rank holds more than `spare_slots` others
+  /// @throws argument_error on negative options, or another number of loads or ranks.
+  template <shard_layout Layout>
+  [[nodiscard]] placement operator()(std::span<std::uint64_t const> loads,
+                                     Layout const& layout) const {
+    detail::require_loads("sparse_materialization", loads, layout);
+    detail::require(overlap >= 0, "sparse_materialization: overlap ", overlap,
+                    "; expected 0 or more");
+    detail::require(spare_slots >= 0, "sparse_materialization: spare_slots ", spare_slots,
+                    "; expected 0 or more");
+    auto const machine = topology_or_one_node(cluster, layout.ranks());
+    auto const t = std::min(overlap, layout.experts());
+    auto const m = std::min(spare_slots, t);
+    auto const order = by_load(loads);
+    auto const top = std::span{order}.first(static_cast<std::size_t>(t));
+
+    auto where = placement{layout};
+    if (t <= m) {
+      for (auto const expert : top)
+        for (auto const rank : first_n<rank_id>(layout.ranks())) where.add(expert, rank);
+    } else if (layout.ranks() > 1 && m > 0) {
+      share_slots(where, loads, top, machine, m);
+    }
+    return where;
+  }
+
+ private:
+  __extension__ using wide = unsigned __int128;  // loads times slots never overflow
+
+  static void share_slots(placement& where, std::span<std::uint64_t const> loads,
+                          std::span<expert_id const> top, topology const& machine, int m) {
+    auto free_on = free_slots{machine, m};
+    auto const slots = static_cast<wide>(machine.ranks()) * static_cast<wide>(m);
+    auto sum = wide{0};
+    for (auto const expert : top) sum += loads[expert.index()];
+    auto const most = static_cast<wide>(machine.ranks() - 1);
+    for (auto const expert : top) {
+      auto const share =
+          sum == 0 ? slots / top.size() : slots * static_cast<wide>(loads[expert.index()]) / sum;
+      auto const replicas = std::max(wide{1}, std::min(share, most));
+      for (auto n = wide{0}; n < replicas; ++n)
+        if (!free_on.place(where, expert)) break;
+    }
+  }
+
+  /// The slots that are left, per rank and per node.
+  class free_slots {
+   public:
+    free_slots(topology const& machine, int m)
+        : machine_{machine}, on_rank_(static_cast<std::size_t>(machine.ranks()), m) {
+      for (auto const node : first_n<node_id>(machine.nodes()))
+        on_node_.push_back(static_cast<int>(machine.ranks_on(node).size()) * m);
+    }
+
+    /// Puts one replica on the best rank that has a slot and lacks the expert, if there is one.
+    bool place(placement& where, expert_id expert) {
+      auto best = rank_id{-1};
+      auto best_key = std::tuple<bool, int, int>{};  // node lacks it, slots of node, slots of rank
+      for (auto const node : first_n<node_id>(machine_.nodes())) {
+        auto const ranks = machine_.ranks_on(node);
+        auto const lacks =
+            std::ranges::none_of(ranks, [&](rank_id rank) { return where.holds(rank, expert); });
+        for (auto const rank : ranks) {
+          auto const free = on_rank_[rank.index()];
+          if (free == 0 || where.holds(rank, expert)) continue;
+          auto const key = std::tuple{lacks, on_node_[node.index()], free};
+          if (best.value() < 0 || key > best_key) {  // equal keys: the lower node, the lower rank
+            best = rank;
+            best_key = key;
+          }
+        }
+      }
+      if (best.value() < 0) return false;
+      where.add(expert, best);
+      --on_rank_[best.index()];
+      --on_node_[machine_.node(best).index()];
+      return true;
+    }
+
+   private:
+    topology const& machine_;
+    std::vector<int> on_rank_;
+    std::vector<int> on_node_;
+  };
+};
+
+static_assert(placement_solver<sparse_materialization>);
+
+}  // namespace fssdp
