@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Sorts token rows by expert and brings them back, weighted.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <type_traits>
+#include <vector>
+
+#include "fssdp/core/error.hpp"
+#include "fssdp/core/index.hpp"
+#include "fssdp/token/rows_view.hpp"
+
+namespace fssdp {
+
+/// Where the rows of every token go when they are sorted by expert, stably. Choice c is the
+/// (c % per_token)-th expert of token c / per_token.
+class expert_order {
+ public:
+  /// @param choices [tokens * per_token], the experts that the gate has chosen
+  /// @throws argument_error if a choice is no expert or per_token does not divide their number
+  expert_order(std::span<expert_id const> choices, int experts, int per_token)
+      : per_token_{static_cast<std::size_t>(per_token)},
+        counts_(static_cast<std::size_t>(experts)),
+        row_(choices.size()) {
+    detail::require(per_token >= 1 && choices.size() % per_token_ == 0,
+                    "expert_order: ", choices.size(), " choices; expected a multiple of ",
+                    per_token, " per token");
+    for (auto const expert : choices) {
+      detail::require(expert.value() >= 0 && expert.value() < experts, "expert_order: expert ",
+                      expert, "; expected 0 to ", experts - 1);
+      ++counts_[expert.index()];
+    }
+    auto next = std::vector<std::size_t>(counts_.size());
+    for (std::size_t e = 1; e < next.size(); ++e)
+      next[e] = next[e - 1] + static_cast<std::size_t>(counts_[e - 1]);
+    for (std::size_t c = 0; c < choices.size(); ++c) row_[c] = next[choices[c].index()]++;
+  }
+
+  /// Rows of each expert: [experts].
+  [[nodiscard]] std::span<std::uint64_t const> counts() const { return counts_; }
+  [[nodiscard]] std::size_t tokens() const { return row_.size() / per_token_; }
+  [[nodiscard]] std::size_t per_token() const { return per_token_; }
+  /// All rows: tokens * per_token.
+  [[nodiscard]] std::size_t rows() const { return row_.size(); }
+  /// The row of a choice.
+  [[nodiscard]] std::size_t row(std::size_t choice) const { return row_[choice]; }
+
+ private:
+  std::size_t per_token_;
+  std::vector<std::uint64_t> counts_;
+  std::vector<std::size_t> row_;
+};
+
+/// Copies every token to the rows of its experts.
+/// @param from [tokens, width]; @param to [rows, width]
+/// @throws argument_error on other shapes
+template <class T, class U>
+requires std::is_same_v<std::remove_const_t<T>, U>
+void permute(expert_order const& order, rows_view<T> from, rows_view<U> to) {
+  detail::check_rows("permute", "from", from, order.tokens(), from.width);
+  detail::check_rows("permute", "to", to, order.rows(), from.width);
+  for (std::size_t c = 0; c < order.rows(); ++c)
+    std::ranges::copy(from[c / order.per_token()], to[order.row(c)].begin());
+}
+
+/// The transpose of permute: every token gets the sum of its rows.
+/// @param from [rows, width]; @param to [tokens, width], overwritten
+/// @throws argument_error on other shapes
+template <class T, class U>
+requires std::is_same_v<std::remove_const_t<T>, U>
+void permute_backward(expert_order const& order, rows_view<T> from, rows_view<U> to) {
+  detail::check_rows("permute_backward", "from", from, order.rows(), from.width);
+  detail::check_rows("permute_backward", "to", to, order.tokens(), from.width);
+  std::ranges::fill(to.elements(0, to.count), U{});
+  for (std::size_t c = 0; c < order.rows(); ++c) {
+    auto const source = from[order.row(c)];
+    auto const target = to[c / order.per_token()];
+    for (std::size_t i = 0; i < source.size(); ++i) target[i] += source[i];
+  }
+}
+
+/// Every token gets the weighted sum of its rows.
+/// @param weights [tokens * per_token], of the gate, in the order of the choices
+/// @param from [rows, width]; @param to [tokens, width], overwritten
+/// @throws argument_error on other shapes
+template <class W, class T, class U>
+requires std::is_same_v<std::remove_const_t<T>, U>
+void unpermute(expert_order const& order, std::span<W> weights, rows_view<T> from,
+               rows_view<U> to) {
+  detail::require(weights.size() == order.rows(), "unpermute: ", weights.size(),
+                  " weights; expected ", order.rows());
+  detail::check_rows("unpermute", "from", from, order.rows(), from.width);
+  detail::check_rows("unpermute", "to", to, order.tokens(), from.width);
+  std::ranges::fill(to.elements(0, to.count), U{});
+  for (std::size_t c = 0; c < order.rows(); ++c) {
+    auto const source = from[order.row(c)];
+    auto const target = to[c / order.per_token()];
+    for (std::size_t i = 0; i < source.size(); ++i) target[i] += weights[c] * source[i];
+  }
+}
+
+/// The backward of unpermute.
+/// @param weights, rows as in the forward pass; @param d_tokens [tokens, width]
+/// @param d_rows [rows, width], overwritten; @param d_weights [tokens * per_token], overwritten
+/// @throws argument_error on other shapes
+template <class W, class T, class D, class U>
+void unpermute_backward(expert_order const& order, std::span<W> weights, rows_view<T> rows,
+                        rows_view<D> d_tokens, rows_view<U> d_rows, std::span<U> d_weights) {
+  detail::require(weights.size() == order.rows() && d_weights.size() == order.rows(),
+                  "unpermute_backward: ", weights.size(), " weights and ", d_weights.size(),
+                  " of their gradients; expected ", order.rows(), " of each");
+  detail::check_rows("unpermute_backward", "rows", rows, order.rows(), rows.width);
+  detail::check_rows("unpermute_backward", "d_tokens", d_tokens, order.tokens(), rows.width);
+  detail::check_rows("unpermute_backward", "d_rows", d_rows, order.rows(), rows.width);
+  for (std::size_t c = 0; c < order.rows(); ++c) {
+    auto const row = rows[order.row(c)];
+    auto const d_token = d_tokens[c / order.per_token()];
+    auto const d_row = d_rows[order.row(c)];
+    auto dot = U{};
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      dot += d_token[i] * row[i];
+      d_row[i] = weights[c] * d_token[i];
+    }
+    d_weights[c] = dot;
+  }
+}
+
+}  // namespace fssdp

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Which rows of tokens go where: one rank's part in a dispatch.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "fssdp/cluster/topology.hpp"
+#include "fssdp/core/error.hpp"
+#include "fssdp/placement/placement.hpp"
+#include "fssdp/token/even_routing.hpp"
+#include "fssdp/token/token_counts.hpp"
+
+namespace fssdp {
+
+/// Consecutive rows of one expert that go to, or come from, one rank.
+struct token_segment {
+  expert_id expert;
+  rank_id peer;
+  std::size_t first = 0;
+  std::size_t rows = 0;
+  friend bool operator==(token_segment const&, token_segment const&) = default;
+};
+
+/// Consecutive received rows that one expert works on.
+struct expert_rows {
+  expert_id expert;
+  std::size_t first = 0;
+  std::size_t rows = 0;
+  friend bool operator==(expert_rows const&, expert_rows const&) = default;
+};
+
+/// A pure value: all ranks compute theirs from the same counts, so nothing else is exchanged. Good
+/// for the forward and the backward pass of a layer. No token is dropped.
+///
+/// Rows sent lie by expert, then in the order of the tokens (as permute leaves them); of an
+/// expert's rows the first go to its first receiver, and so on. Rows received lie by expert, then
+/// by source.
+class token_plan {
+ public:
+  /// @throws argument_error if counts, placement and topology differ in ranks or experts, or there
+  ///         is no such rank
+  token_plan(token_counts const& counts, placement const& where, rank_id rank,
+             topology const& cluster = {})
+      : rank_{rank}, device_loads_(static_cast<std::size_t>(where.ranks())) {
+    detail::require(counts.ranks() == where.ranks() && counts.experts() == where.experts(),
+                    "token_plan: counts of ", counts.ranks(), " ranks and ", counts.experts(),
+                    " experts; the placement has ", where.ranks(), " and ", where.experts());
+    detail::require(rank.value() >= 0 && rank.value() < where.ranks(), "token_plan: rank ", rank,
+                    "; expected 0 to ", where.ranks() - 1);
+    auto const machine = topology_or_one_node(cluster, where.ranks());
+    for (auto const expert : first_n<expert_id>(where.experts())) {
+      auto const before = received_rows_;
+      for (auto const source : first_n<rank_id>(where.ranks()))
+        route_evenly(where, machine, source, expert, counts(source, expert),
+                     [&](rank_id to, std::uint64_t tokens) { add(expert, source, to, tokens); });
+      if (where.holds(rank, expert)) groups_.push_back({expert, before, received_rows_ - before});
+    }
+  }
+
+  [[nodiscard]] rank_id rank() const { return rank_; }
+  [[nodiscard]] int ranks() const { return static_cast<int>(device_loads_.size()); }
+  [[nodiscard]] std::size_t sent_rows() const { return sent_rows_; }
+  [[nodiscard]] std::size_t received_rows() const { return received_rows_; }
+  /// What leaves, by (expert, receiver); the rank itself may be among the receivers.
+  [[nodiscard]] std::span<token_segment const> sends() const { return sends_; }
+  /// What arrives, by (expert, source).
+  [[nodiscard]] std::span<token_segment const> receives() const { return receives_; }
+  /// The rows of every expert that the rank holds, ascending; there may be none of some.
+  [[nodiscard]] std::span<expert_rows const> groups() const { return groups_; }
+  /// Rows that each rank works on: [ranks].
+  [[nodiscard]] std::span<std::uint64_t const> device_loads() const { return device_loads_; }
+  /// The same on every rank, and almost surely another one for other counts or placements.
+  [[nodiscard]] std::uint64_t hash_value() const { return hash_; }
+
+ private:
+  void add(expert_id expert, rank_id source, rank_id to, std::uint64_t tokens) {
+    auto const rows = static_cast<std::size_t>(tokens);
+    device_loads_[to.index()] += tokens;
+    if (source == rank_) {
+      sends_.push_back({expert, to, sent_rows_, rows});
+      sent_rows_ += rows;
+    }
+    if (to == rank_) {
+      receives_.push_back({expert, source, received_rows_, rows});
+      received_rows_ += rows;
+    }
+    for (auto const word : {expert.index(), source.index(), to.index(), rows})
+      hash_ = (hash_ ^ word) * 0x100000001b3;  // FNV-1a over words
+  }
+
+  rank_id rank_;
+  std::size_t sent_rows_ = 0;
+  std::size_t received_rows_ = 0;
+  std::uint64_t hash_ = 0xcbf29ce484222325;
+  std::vector<token_segment> sends_;
+  std::vector<token_segment> receives_;
+  std::vector<expert_rows> groups_;
+  std::vector<std::uint64_t> device_loads_;
+};
+
+}  // namespace fssdp
