@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// The first program: one MoE layer on four ranks, from tokens per expert to updated parameters.
+#include <cstdint>
+#include <cstdio>
+#include <vector>
+
+#include "fssdp/comm/thread.hpp"
+#include "fssdp/fssdp.hpp"
+
+namespace {
+
+constexpr auto elements = std::size_t{1000};  // parameters of one expert
+
+/// What this rank's gate chose: expert 1 is hot.
+fssdp::expert_loads gate_counts(fssdp::rank_id rank) {
+  auto counts = fssdp::expert_loads{3, 90, 5, 2, 40, 1, 7, 2};
+  counts[2] += static_cast<std::uint64_t>(rank.value());
+  return counts;
+}
+
+/// The user's forward and backward pass, here: gradient = parameter + 1.
+void train(fssdp::held_experts<float const> const& experts, fssdp::expert_buffer<float>& partials) {
+  auto const out = partials.tensors().front();
+  for (std::size_t i = 0; i < experts.size(); ++i)
+    for (std::size_t j = 0; j < elements; ++j) out[i][j] = experts[i].tensors.front()[j] + 1;
+}
+
+/// The user's optimizer, here: plain descent. It touches what the rank owns.
+void descend(fssdp::expert_buffer<float>& weights, fssdp::expert_buffer<float> const& gradients) {
+  auto const w = weights.tensors().front();
+  auto const g = gradients.tensors().front();
+  for (std::size_t slot = 0; slot < w.slots; ++slot)
+    for (std::size_t j = 0; j < elements; ++j) w[slot][j] -= 0.1F * g[slot][j];
+}
+
+}  // namespace
+
+int main() {
+  fssdp::thread_world{4}.run([](fssdp::communicator auto& comm) {
+    auto const layout = fssdp::block_layout{{.experts = 8, .ranks = comm.size()}};
+    auto const loads = fssdp::sum_loads(comm, gate_counts(comm.rank()));  // tokens per expert
+    auto const solve = fssdp::sparse_materialization{.overlap = 4, .spare_slots = 2};
+    auto const where = solve(loads, layout);            // placement: who holds which experts
+    auto const plan = fssdp::make_plan(layout, where);  // pure: equal on every rank
+    auto weights = fssdp::make_shard<float>(layout, comm.rank(), elements);    // [owned, elements]
+    auto gradients = fssdp::make_shard<float>(layout, comm.rank(), elements);  // [owned, elements]
+    auto replicas =
+        fssdp::make_replicas<float>(plan, comm.rank(), elements);  // [foreign, elements]
+    auto partials = fssdp::make_partials<float>(plan, comm.rank(), elements);  // [held, elements]
+
+    fssdp::sparse_all_gather(comm, plan, weights, replicas);  // owners -> replicas
+    train(fssdp::held(plan, comm.rank(), weights, replicas), partials);
+    fssdp::sparse_reduce_scatter(comm, plan, partials, gradients);  // replicas -> owners
+    descend(weights, gradients);
+
+    std::printf("rank %d holds %zu experts, owns %zu; its first parameter is now %.1f\n",
+                comm.rank().value(), plan.held(comm.rank()).size(), plan.owned_count(comm.rank()),
+                static_cast<double>(weights.tensors().front()[0][0]));
+  });
+}

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+/// fssdp over queues of byte vectors: the adapter, and a host that has such queues.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <deque>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "fssdp/comm/communicator.hpp"
+#include "fssdp/core/error.hpp"
+
+/// A queue of messages from one thread to another.
+class message_queue {
+ public:
+  using message = std::vector<std::byte>;
+
+  void push(message bytes) {
+    {
+      auto const lock = std::scoped_lock{mutex_};
+      messages_.push_back(std::move(bytes));
+    }
+    arrived_.notify_one();
+  }
+  /// The next message; nothing if none has come when the time is up.
+  [[nodiscard]] std::optional<message> pop(std::chrono::milliseconds deadline) {
+    auto lock = std::unique_lock{mutex_};
+    if (!arrived_.wait_for(lock, deadline, [this] { return !messages_.empty(); })) return {};
+    auto first = std::move(messages_.front());
+    messages_.pop_front();
+    return first;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable arrived_;
+  std::deque<message> messages_;
+};
+
+/// What a host framework has already: a pair of queues between any two of its ranks.
+class queue_host {
+ public:
+  static constexpr auto name = "queues";
+
+  explicit queue_host(int ranks, std::chrono::milliseconds deadline = std::chrono::seconds{30})
+      : ranks_{ranks}, deadline_{deadline}, queues_(static_cast<std::size_t>(ranks * ranks)) {}
+
+  [[nodiscard]] int ranks() const { return ranks_; }
+  [[nodiscard]] std::chrono::milliseconds deadline() const { return deadline_; }
+  [[nodiscard]] message_queue& queue(fssdp::rank_id from, fssdp::rank_id to) {
+    return queues_[from.index() * static_cast<std::size_t>(ranks_) + to.index()];
+  }
+  [[nodiscard]] class queue_communicator connect(fssdp::rank_id rank);
+
+ private:
+  int ranks_;
+  std::chrono::milliseconds deadline_;
+  std::deque<message_queue> queues_;  // [from, to]
+};
+
+/// A rank of a queue_host. Sending copies the bytes into a queue, so nobody reads them afterwards.
+class queue_communicator {
+ public:
+  using stream_type = fssdp::inline_stream;
+  using memory_space = fssdp::host_memory;
+
+  queue_communicator(queue_host& host, fssdp::rank_id rank) : host_{&host}, rank_{rank} {}
+
+  [[nodiscard]] fssdp::rank_id rank() const { return rank_; }
+  [[nodiscard]] int size() const { return host_->ranks(); }
+
+  template <class Post>
+  void exchange(Post&& post) {
+    auto batch = messages{};
+    post(batch);  // names the messages; if it throws, nothing has been sent
+    for (auto const& [bytes, to] : batch.out)
+      host_->queue(rank_, to).push({bytes.begin(), bytes.end()});
+    for (auto const& [bytes, from] : batch.in) {
+      auto const message = host_->queue(from, rank_).pop(host_->deadline());
+      if (!message) throw fssdp::deadline_exceeded{from, "no message within the deadline"};
+      if (message->size() != bytes.size())
+        throw fssdp::ranks_disagree{from, "a message has another size than expected"};
+      std::ranges::copy(*message, bytes.begin());
+    }
+  }
+
+ private:
+  struct messages {
+    std::vector<std::pair<std::span<std::byte const>, fssdp::rank_id>> out;
+    std::vector<std::pair<std::span<std::byte>, fssdp::rank_id>> in;
+    void send(std::span<std::byte const> bytes, fssdp::rank_id to) { out.push_back({bytes, to}); }
+    void recv(std::span<std::byte> bytes, fssdp::rank_id from) { in.push_back({bytes, from}); }
+  };
+
+  queue_host* host_;
+  fssdp::rank_id rank_;
+};
+
+static_assert(fssdp::communicator<queue_communicator>);
+
+inline queue_communicator queue_host::connect(fssdp::rank_id rank) { return {*this, rank}; }

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Attention, gates, norms and embeddings: one flat array, cut into a chunk per rank. It goes
+/// through the same two verbs as the experts, under the placement `everywhere`.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "dense_parameters.hpp"
+#include "fssdp/collective/sparse_all_gather.hpp"
+#include "fssdp/collective/sparse_reduce_scatter.hpp"
+#include "fssdp/plan/make_plan.hpp"
+#include "fssdp/solver/everywhere.hpp"
+#include "model_shape.hpp"
+#include "optimizer_shard.hpp"
+#include "wire_buffer.hpp"
+
+namespace moe_gpt {
+
+template <class Real, class Wire>
+class dense_part {
+ public:
+  dense_part(model_shape const& shape, std::uint64_t seed, fssdp::rank_id rank,
+             fssdp::topology const& machine)
+      : layout_{shape},
+        chunk_{(layout_.elements() + static_cast<std::size_t>(machine.ranks()) - 1) /
+               static_cast<std::size_t>(machine.ranks())},
+        shard_{fssdp::block_layout{{.experts = machine.ranks(), .ranks = machine.ranks()}}, rank,
+               chunk_},
+        plan_{fssdp::make_plan(shard_.layout(), fssdp::everywhere{}(shard_.layout()), machine)},
+        own_{1, chunk_},
+        whole_{plan_.held(rank).size(), chunk_},
+        partials_{plan_.held(rank).size(), chunk_} {
+    layout_.initialise(seed, first_element(), shard_.weights().tensors().front()[0]);
+  }
+
+  [[nodiscard]] dense_layout const& layout() const { return layout_; }
+  [[nodiscard]] optimizer_shard<Real>& shard() { return shard_; }
+
+  /// All parameters, after `gather`.
+  [[nodiscard]] dense_view<Real const> weights() const {
+    return layout_.view(flat<Real const>(whole_.values()));
+  }
+  /// Where this rank's gradients are summed up, until `reduce`.
+  [[nodiscard]] dense_view<Real> gradients() {
+    return layout_.view(flat<Real>(partials_.values()));
+  }
+  void clear_gradients() { std::ranges::fill(flat<Real>(partials_.values()), Real{0}); }
+
+  /// Owners' chunks to everybody.
+  template <fssdp::communicator Comm>
+  void gather(Comm& comm) {
+    convert(shard_.weights(), own_.values());
+    fssdp::sparse_all_gather(comm, plan_, own_.outgoing(), whole_.incoming());
+    whole_.arrived();
+  }
+  /// Everybody's gradients to the owners, summed.
+  template <fssdp::communicator Comm>
+  void reduce(Comm& comm) {
+    fssdp::sparse_reduce_scatter(comm, plan_, partials_.outgoing(), shard_.gradients());
+  }
+
+  void step(adamw_options const& options, int step, double gradient_scale) {
+    shard_.step(options, step, gradient_scale, [this](fssdp::expert_id, std::size_t) {
+      return layout_.decay_ranges(first_element(), chunk_.front());
+    });
+  }
+
+ private:
+  /// The chunks of a buffer lie one behind the other: they are the flat array, padded at the end.
+  template <class T, class Buffer>
+  static std::span<T> flat(Buffer& buffer) {
+    auto const chunks = buffer.tensors().front();
+    return {chunks.data, chunks.slots * chunks.elements};
+  }
+  [[nodiscard]] std::size_t first_element() const { return shard_.rank().index() * chunk_.front(); }
+
+  dense_layout layout_;
+  std::array<std::size_t, 1> chunk_;  // elements of a chunk
+  optimizer_shard<Real> shard_;
+  fssdp::transfer_plan plan_;
+  wire_buffer<Real, Wire> own_;       // [1, chunk]
+  wire_buffer<Real, Wire> whole_;     // [ranks, chunk]
+  wire_buffer<Real, Wire> partials_;  // [ranks, chunk]
+};
+
+}  // namespace moe_gpt

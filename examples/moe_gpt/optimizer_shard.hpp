@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+/// What a rank owns of some parameters: values, gradients and AdamW's moments. There is no second
+/// copy of it anywhere.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "adamw.hpp"
+#include "dense_parameters.hpp"
+#include "fssdp/core/expert_buffer.hpp"
+#include "fssdp/layout/block_layout.hpp"
+#include "fssdp/layout/make_shard.hpp"
+
+namespace moe_gpt {
+
+template <class Real>
+class optimizer_shard {
+ public:
+  /// `elements` has the size of each tensor of one expert.
+  optimizer_shard(fssdp::block_layout const& layout, fssdp::rank_id rank,
+                  std::span<std::size_t const> elements)
+      : layout_{layout},
+        rank_{rank},
+        weights_{fssdp::make_shard<Real>(layout, rank, elements)},
+        gradients_{fssdp::make_shard<Real>(layout, rank, elements)},
+        first_moments_{fssdp::make_shard<Real>(layout, rank, elements)},
+        second_moments_{fssdp::make_shard<Real>(layout, rank, elements)} {}
+
+  [[nodiscard]] fssdp::block_layout const& layout() const { return layout_; }
+  [[nodiscard]] fssdp::rank_id rank() const { return rank_; }
+  [[nodiscard]] fssdp::expert_buffer<Real>& weights() { return weights_; }
+  [[nodiscard]] fssdp::expert_buffer<Real> const& weights() const { return weights_; }
+  [[nodiscard]] fssdp::expert_buffer<Real>& gradients() { return gradients_; }
+
+  /// The sum of the squares of all gradients in this shard.
+  [[nodiscard]] double squared_gradients() const {
+    auto sum = 0.0;
+    for (auto const& tensor : gradients_.tensors())
+      for (std::size_t slot = 0; slot < tensor.slots; ++slot)
+        for (auto const g : tensor[slot]) sum += static_cast<double>(g) * static_cast<double>(g);
+    return sum;
+  }
+
+  /// One step of AdamW. `decays(expert, tensor)` says which elements shrink: a list of ranges.
+  template <class Decays>
+  void step(adamw_options const& options, int step, double gradient_scale, Decays decays) {
+    for (std::size_t k = 0; k < weights_.tensors().size(); ++k)
+      for (auto const expert : layout_.owned(rank_)) {
+        auto const slot = static_cast<std::size_t>(layout_.slot(expert));
+        for (decay_range const& range : decays(expert, k)) {
+          auto const part = [&](fssdp::expert_buffer<Real>& buffer) {
+            return buffer.tensors()[k][slot].subspan(range.first, range.elements);
+          };
+          auto const shrink = range.shrinks == decay::on ? options.weight_decay : 0.0;
+          adamw_step<Real>(part(weights_), part(gradients_), part(first_moments_),
+                           part(second_moments_),
+                           {.learning_rate = options.learning_rate,
+                            .beta1 = options.beta1,
+                            .beta2 = options.beta2,
+                            .epsilon = options.epsilon,
+                            .weight_decay = shrink},
+                           step, gradient_scale);
+        }
+      }
+  }
+
+ private:
+  fssdp::block_layout layout_;
+  fssdp::rank_id rank_;
+  fssdp::expert_buffer<Real> weights_;
+  fssdp::expert_buffer<Real> gradients_;
+  fssdp::expert_buffer<Real> first_moments_;
+  fssdp::expert_buffer<Real> second_moments_;
+};
+
+}  // namespace moe_gpt

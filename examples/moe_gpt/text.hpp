@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+/// The text to learn from, as bytes: training sequences and a held-out tenth.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "initialise.hpp"
+
+namespace moe_gpt {
+
+/// The files of a source tree: *.hpp, *.cpp and *.md in include, examples and tests, sorted.
+[[nodiscard]] inline std::vector<std::filesystem::path> source_files(
+    std::filesystem::path const& root) {
+  namespace fs = std::filesystem;
+  auto found = std::vector<fs::path>{};
+  for (auto const* const folder : {"include", "examples", "tests"}) {
+    if (!fs::is_directory(root / folder)) continue;
+    for (auto const& entry : fs::recursive_directory_iterator{root / folder}) {
+      auto const suffix = entry.path().extension();
+      if (entry.is_regular_file() && (suffix == ".hpp" || suffix == ".cpp" || suffix == ".md"))
+        found.push_back(entry.path());
+    }
+  }
+  if (found.empty())
+    throw std::runtime_error{"the default text, the sources of fssdp in " + root.string() +
+                             ", is not there; name a text with --text FILE"};
+  std::ranges::sort(found, {}, [](fs::path const& path) { return path.generic_string(); });
+  return found;
+}
+
+/// The bytes of the files, one after the other.
+[[nodiscard]] inline std::vector<std::uint8_t> read_files(
+    std::span<std::filesystem::path const> files) {
+  auto bytes = std::vector<std::uint8_t>{};
+  for (auto const& file : files) {
+    if (!std::filesystem::exists(file))
+      throw std::runtime_error{"text file " + file.string() + " does not exist"};
+    if (std::filesystem::is_directory(file))
+      throw std::runtime_error{"text file " + file.string() + " is a directory"};
+    auto in = std::ifstream{file, std::ios::binary};
+    auto const before = bytes.size();
+    bytes.insert(bytes.end(), std::istreambuf_iterator<char>{in}, {});
+    if (!in || in.bad()) throw std::runtime_error{"cannot read text file " + file.string()};
+    if (bytes.size() == before)
+      throw std::runtime_error{"text file " + file.string() + " is empty"};
+  }
+  return bytes;
+}
+
+/// A sequence and, for every position, the byte that follows it: [seq] each.
+struct sample {
+  std::span<std::uint8_t const> inputs;
+  std::span<std::uint8_t const> targets;
+};
+
+/// A text that is cut into blocks, every tenth of which is held out: a tenth that is spread over
+/// the text is like the rest of it. No training sequence reaches into a held-out block.
+class corpus {
+ public:
+  /// `name` is what an error calls the text.
+  corpus(std::vector<std::uint8_t> bytes, std::size_t seq, std::uint64_t seed,
+         std::string const& name)
+      : bytes_{std::move(bytes)}, seq_{seq}, seed_{seed} {
+    auto const block = std::max(seq + 1, std::min<std::size_t>(4096, bytes_.size() / 100));
+    if (bytes_.size() < 10 * block)
+      throw std::runtime_error{"the text (" + name + ") has " + std::to_string(bytes_.size()) +
+                               " bytes; sequences of " + std::to_string(seq) +
+                               " bytes need at least " + std::to_string(10 * block)};
+    for (std::size_t at = 0; at < bytes_.size(); at += 10 * block) {
+      auto const trained = std::min(9 * block, bytes_.size() - at);
+      if (trained > seq_) {
+        stretches_.push_back({at, starts_});
+        starts_ += trained - seq_;
+      }
+      for (auto from = at + 9 * block; from + seq_ < std::min(at + 10 * block, bytes_.size());
+           from += seq_)
+        held_out_.push_back(from);
+    }
+  }
+
+  /// Sequence `index` of the batch of `step`: depends on these and the seed alone, so that a run
+  /// means the same on any number of ranks.
+  [[nodiscard]] sample training(std::uint64_t step, std::uint64_t index) const {
+    auto const drawn = mix({seed_, 2, step, index}) % starts_;
+    auto const after = std::ranges::upper_bound(stretches_, drawn, {}, &stretch::starts_before);
+    auto const& in = *std::prev(after);
+    return at(in.first + (drawn - in.starts_before));
+  }
+
+  /// Sequence `index` of the held-out tenth; no byte is predicted in two of them.
+  [[nodiscard]] sample held_out(std::size_t index) const { return at(held_out_.at(index)); }
+  [[nodiscard]] std::size_t held_out_sequences() const { return held_out_.size(); }
+
+  [[nodiscard]] std::span<std::uint8_t const> bytes() const { return bytes_; }
+
+ private:
+  struct stretch {
+    std::size_t first;
+    std::size_t starts_before;  ///< training sequences that start in earlier stretches
+  };
+
+  [[nodiscard]] sample at(std::size_t first) const {
+    auto const text = std::span{bytes_};
+    return {text.subspan(first, seq_), text.subspan(first + 1, seq_)};
+  }
+
+  std::vector<std::uint8_t> bytes_;
+  std::size_t seq_;
+  std::uint64_t seed_;
+  std::vector<stretch> stretches_;
+  std::size_t starts_ = 0;
+  std::vector<std::size_t> held_out_;
+};
+
+}  // namespace moe_gpt

@@ -1,0 +1,28 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Builds the trainer and trains: sh examples/run.sh [arguments of moe_gpt]
+# (--help lists them). Installs what it needs on Debian and Ubuntu where it may.
+set -eu
+root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
+build=$root/build/demo
+
+# shellcheck source=cmake/need_packages.sh
+. "$root/cmake/need_packages.sh"
+need program g++ "${CXX:-c++}"
+need cmake cmake cmake
+need program ninja-build ninja
+need header libcli11-dev CLI/CLI.hpp
+need header nlohmann-json3-dev nlohmann/json.hpp
+need header libfmt-dev fmt/format.h
+want header libopenblas-dev cblas.h openblas/cblas.h
+get_packages
+
+mkdir -p "$build"
+[ -x "$build/examples/moe_gpt" ] || echo "Building moe_gpt, about a minute the first time..."
+if ! (cd "$root" && cmake --preset demo && cmake --build --preset demo --target moe_gpt) \
+    >"$build/run.log" 2>&1; then
+  cat "$build/run.log" >&2
+  echo "moe_gpt does not build; the lines above say why." >&2
+  exit 1
+fi
+exec "$build/examples/moe_gpt" "$@"
