@@ -77,10 +77,13 @@ void set_label(Batch& batch, batch_label const& label) {
 /// communicator has a queue to put it in (on.hpp). All collectives go through here.
 template <communicator Comm, class Work>
 void submit(Comm& comm, Work work) {
-  if constexpr (requires { comm.submit(std::move(work)); })
+  if constexpr (requires { comm.submit(std::move(work)); }) {
     comm.submit(std::move(work));
-  else
+  } else {
+    static_assert(std::same_as<typename Comm::stream_type, inline_stream>,
+                  "a communicator with a stream of its own needs submit(work) and synchronize()");
     work(comm);
+  }
 }
 
 /// Waits for everything submitted so far; at once if the stream is inline.

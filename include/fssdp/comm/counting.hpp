@@ -2,6 +2,7 @@
 /// Adaptor: counts what goes through a communicator.
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -22,8 +23,10 @@ struct exchange_counts {
   friend bool operator==(exchange_counts const&, exchange_counts const&) = default;
 };
 
-/// A communicator that counts and passes everything on. What the inner one can, it can.
+/// A communicator that counts and passes everything on. What the inner one can, it can. To count
+/// what goes through a stream, bind the counting one: on(counting, stream).
 template <communicator Comm>
+requires std::same_as<typename Comm::stream_type, inline_stream>
 class counting {
  public:
   using stream_type = typename Comm::stream_type;

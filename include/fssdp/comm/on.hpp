@@ -2,7 +2,12 @@
 /// Binds a host communicator to a stream: its collectives then run behind the caller's back.
 #pragma once
 
+#include <concepts>
+#include <cstddef>
+#include <optional>
+#include <span>
 #include <utility>
+#include <vector>
 
 #include "fssdp/comm/communicator.hpp"
 #include "fssdp/core/host_stream.hpp"
@@ -23,10 +28,15 @@ class queued_communicator {
   [[nodiscard]] int size() const { return comm_->size(); }
   [[nodiscard]] host_stream& stream() const { return *stream_; }
 
-  /// Enqueues; `post` runs later, in the stream's thread.
+  /// Calls `post` at once and enqueues what it names.
+  /// @cost an allocation; the collectives do not come this way, they submit
   template <class Post>
-  void exchange(Post post) {
-    submit([post = std::move(post)](Comm& comm) mutable { comm.exchange(post); });
+  void exchange(Post&& post) {
+    auto batch = recorded_batch{};
+    post(batch);
+    submit([batch = std::move(batch)](Comm& comm) {
+      comm.exchange([&](auto& real) { batch.replay(real); });
+    });
   }
   template <class Work>
   void submit(Work work) {
@@ -35,6 +45,35 @@ class queued_communicator {
   void synchronize() { stream_->synchronize(); }
 
  private:
+  /// Messages that are named now and exchanged later.
+  class recorded_batch {
+   public:
+    void send(std::span<std::byte const> bytes, rank_id to) {
+      messages_.push_back({bytes, {}, to});
+    }
+    void recv(std::span<std::byte> bytes, rank_id from) { messages_.push_back({{}, bytes, from}); }
+    void label(batch_label const& value) { label_ = value; }
+
+    template <class Batch>
+    void replay(Batch& batch) const {
+      set_label(batch, label_);
+      for (auto const& [out, in, peer] : messages_)
+        if (in.has_value())
+          batch.recv(*in, peer);
+        else
+          batch.send(out, peer);
+    }
+
+   private:
+    struct message {
+      std::span<std::byte const> out;
+      std::optional<std::span<std::byte>> in;  // instead, if it is to arrive
+      rank_id peer;
+    };
+    std::vector<message> messages_;
+    batch_label label_;
+  };
+
   Comm* comm_;
   host_stream* stream_;
 };

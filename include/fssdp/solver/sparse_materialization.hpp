@@ -5,8 +5,9 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
-#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "fssdp/cluster/topology.hpp"
@@ -84,30 +85,38 @@ struct sparse_materialization {
 
     /// Puts one replica on the best rank that has a slot and lacks the expert, if there is one.
     bool place(placement& where, expert_id expert) {
-      auto best = rank_id{-1};
-      auto best_key = std::tuple<bool, int, int>{};  // node lacks it, slots of node, slots of rank
+      auto best = std::optional<rank_id>{};
+      auto best_key = std::pair{false, 0};  // the node lacks the expert; its free slots
       for (auto const node : first_n<node_id>(machine_.nodes())) {
-        auto const ranks = machine_.ranks_on(node);
-        auto const lacks =
-            std::ranges::none_of(ranks, [&](rank_id rank) { return where.holds(rank, expert); });
-        for (auto const rank : ranks) {
-          auto const free = on_rank_[rank.index()];
-          if (free == 0 || where.holds(rank, expert)) continue;
-          auto const key = std::tuple{lacks, on_node_[node.index()], free};
-          if (best.value() < 0 || key > best_key) {  // equal keys: the lower node, the lower rank
-            best = rank;
-            best_key = key;
-          }
-        }
+        auto const lacks = std::ranges::none_of(
+            machine_.ranks_on(node), [&](rank_id rank) { return where.holds(rank, expert); });
+        auto const key = std::pair{lacks, on_node_[node.index()]};
+        if (best.has_value() && key <= best_key) continue;
+        auto const rank = freest(where, node, expert);
+        if (!rank.has_value()) continue;
+        best = rank;
+        best_key = key;
       }
-      if (best.value() < 0) return false;
-      where.add(expert, best);
-      --on_rank_[best.index()];
-      --on_node_[machine_.node(best).index()];
+      if (!best.has_value()) return false;
+      where.add(expert, *best);
+      --on_rank_[best->index()];
+      --on_node_[machine_.node(*best).index()];
       return true;
     }
 
    private:
+    /// The rank of a node with the most free slots of those that lack the expert and have any.
+    [[nodiscard]] std::optional<rank_id> freest(placement const& where, node_id node,
+                                                expert_id expert) const {
+      auto best = std::optional<rank_id>{};
+      for (auto const rank : machine_.ranks_on(node)) {
+        auto const free = on_rank_[rank.index()];
+        if (free == 0 || where.holds(rank, expert)) continue;
+        if (!best.has_value() || free > on_rank_[best->index()]) best = rank;
+      }
+      return best;
+    }
+
     topology const& machine_;
     std::vector<int> on_rank_;
     std::vector<int> on_node_;
