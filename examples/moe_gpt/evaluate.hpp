@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "batch.hpp"
-#include "fssdp/collective/sum.hpp"
+#include "fssdp/collective/all_reduce.hpp"
 #include "gpt.hpp"
 #include "head.hpp"
 #include "report.hpp"
@@ -34,7 +34,7 @@ template <class Real, class Wire, fssdp::communicator Comm>
     sums[0] += cross_entropy(batch.targets, model.forward(comm, batch.inputs), 0.0);
     sums[1] += static_cast<double>(batch.targets.size());
   }
-  sums = fssdp::sum(comm, sums);
+  sums = fssdp::all_reduce(comm, sums);
   return sums[0] / sums[1];
 }
 

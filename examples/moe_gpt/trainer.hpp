@@ -14,7 +14,7 @@
 #include "adamw.hpp"
 #include "batch.hpp"
 #include "evaluate.hpp"
-#include "fssdp/collective/sum.hpp"
+#include "fssdp/collective/all_reduce.hpp"
 #include "fssdp/comm/counting.hpp"
 #include "fssdp/comm/thread.hpp"
 #include "fssdp/core/dtype.hpp"
@@ -85,8 +85,9 @@ template <class Real, class Wire, fssdp::communicator Comm, class Observe>
 
     auto squares = model.dense().shard().squared_gradients();
     for (auto& block : model.blocks()) squares += block.moe.experts().shard().squared_gradients();
-    auto const totals = fssdp::sum(comm, std::vector{squares, loss, static_cast<double>(gathered),
-                                                     static_cast<double>(reduced)});
+    auto const totals = fssdp::all_reduce(
+        comm,
+        std::vector{squares, loss, static_cast<double>(gathered), static_cast<double>(reduced)});
 
     auto const clip = std::min(1.0, max_gradient_norm / std::sqrt(totals[0]));
     auto const adamw =

@@ -3,9 +3,10 @@
 #pragma once
 
 #include "fssdp/cluster/topology.hpp"
+#include "fssdp/collective/all_reduce.hpp"
 #include "fssdp/collective/sparse_all_gather.hpp"
 #include "fssdp/collective/sparse_reduce_scatter.hpp"
-#include "fssdp/collective/sum.hpp"
+#include "fssdp/collective/sum_loads.hpp"
 #include "fssdp/comm/all_gather.hpp"
 #include "fssdp/comm/communicator.hpp"
 #include "fssdp/comm/counting.hpp"
