@@ -124,7 +124,8 @@ template <class Real, class Wire, fssdp::communicator Comm, class Observe>
 template <class Observe>
 [[nodiscard]] run_record train(options const& chosen, corpus const& text, Observe observe) {
   auto result = run_record{};
-  fssdp::thread_world{chosen.ranks}.run([&](fssdp::communicator auto& comm) {
+  auto world = fssdp::thread_world{{.ranks = chosen.ranks, .deadline = std::chrono::minutes{10}}};
+  world.run([&](fssdp::communicator auto& comm) {
     auto record = chosen.wire == wire::bf16
                       ? train_rank<float, fssdp::bf16>(comm, chosen, text, observe)
                       : train_rank<float, float>(comm, chosen, text, observe);

@@ -40,7 +40,7 @@ class thread_world {
     monitor_.failed.reset();
     duplicates_.assign(static_cast<std::size_t>(ranks_), 0);
     auto errors = std::vector<std::exception_ptr>(static_cast<std::size_t>(ranks_));
-    auto threads = std::vector<std::thread>{};
+    auto threads = std::vector<std::jthread>{};  // join whatever happens
     for (auto const rank : first_n<rank_id>(ranks_))
       threads.emplace_back([&, rank] {
         try {
@@ -52,7 +52,7 @@ class thread_world {
           monitor_.fail(rank, detail::what(errors[rank.index()]));
         }
       });
-    for (auto& thread : threads) thread.join();
+    threads.clear();
     rethrow_first(errors);
   }
 
