@@ -2,17 +2,18 @@
 // A framework that has its own way to send bytes needs no back end of fssdp. It writes a class with
 // rank(), size() and exchange(post), the concept fssdp::communicator, and all of fssdp runs over
 // it. Here the host is Gloo where it is installed, else a pair of queues between any two threads;
-// the adapters, under 40 lines each, are the classes *_communicator in the folder beside this file.
+// the adapters, each less than 40 lines of code, are gloo_communicator and queue_communicator in
+// the folder beside this file.
 //
 //   02_own_communicator [ranks]
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
-#include <future>
 #include <stdexcept>
 #include <vector>
 
+#include "02_own_communicator/on_all_ranks.hpp"
 #include "fssdp/fssdp.hpp"
 
 #if defined(EXAMPLE_HAS_GLOO)
@@ -25,6 +26,7 @@ using host = queue_host;
 
 namespace {
 
+constexpr auto experts = 8;
 constexpr auto elements = std::size_t{1000};  // parameters of one expert
 
 // Small whole numbers, so that sums are exact in any order.
@@ -48,7 +50,7 @@ struct report {
 report one_layer(fssdp::communicator auto& host_comm) {
   auto comm = fssdp::counting{host_comm};  // an adaptor takes any communicator, this one too
   auto const me = comm.rank();
-  auto const layout = fssdp::block_layout{{.experts = 8, .ranks = comm.size()}};
+  auto const layout = fssdp::block_layout{{.experts = experts, .ranks = comm.size()}};
   auto const loads = fssdp::sum_loads(comm, fssdp::expert_loads{3, 90, 5, 2, 40, 1, 7, 2});
   auto const where = fssdp::sparse_materialization{.overlap = 4, .spare_slots = 2}(loads, layout);
   auto const plan = fssdp::make_plan(layout, where);
@@ -64,13 +66,13 @@ report one_layer(fssdp::communicator auto& host_comm) {
   fssdp::sparse_all_gather(comm, plan, weights, replicas);
   told.gather = comm.counts();
 
-  auto const experts = fssdp::held(plan, me, weights, replicas);
+  auto const computed = fssdp::held(plan, me, weights, replicas);
   auto partials = fssdp::make_partials<float>(plan, me, elements);
   auto gradients = fssdp::make_shard<float>(layout, me, elements);
-  for (std::size_t e = 0; e < experts.size(); ++e)
+  for (std::size_t e = 0; e < computed.size(); ++e)
     for (std::size_t i = 0; i < elements; ++i) {
-      auto const id = experts[e].id;
-      if (experts[e].tensors.front()[i] != parameter(id, i)) ++told.wrong;
+      auto const id = computed[e].id;
+      if (computed[e].tensors.front()[i] != parameter(id, i)) ++told.wrong;
       partials.tensors().front()[e][i] = partial_gradient(me, id, i);
     }
 
@@ -87,24 +89,19 @@ report one_layer(fssdp::communicator auto& host_comm) {
   return told;
 }
 
-/// Runs every rank in a thread of its own, as the framework's processes would be.
+/// Runs the layer on every rank of the host.
 std::vector<report> run(int ranks) {
   auto framework = host{ranks};
-  auto running = std::vector<std::future<report>>{};
-  for (auto const rank : fssdp::first_n<fssdp::rank_id>(ranks))
-    running.push_back(std::async(std::launch::async, [&framework, rank] {
-      auto comm = framework.connect(rank);
-      return one_layer(comm);
-    }));
   auto reports = std::vector<report>{};
-  for (auto& rank : running) reports.push_back(rank.get());
+  for (auto& rank : on_all_ranks(framework, [](auto& comm) { return one_layer(comm); }))
+    reports.push_back(rank.get());
   return reports;
 }
 
 /// A table of what moved; returns how many elements are wrong.
 std::size_t print(std::vector<report> const& reports) {
   auto wrong = std::size_t{0};
-  std::printf("%zu ranks over %s, 8 experts of %zu bytes\n", reports.size(), host::name,
+  std::printf("%zu ranks over %s, %d experts of %zu bytes\n", reports.size(), host::name, experts,
               elements * sizeof(float));
   std::printf("%4s %6s %6s %13s %13s %13s %13s %6s\n", "rank", "owns", "holds", "gather: sent",
               "received", "reduce: sent", "received", "wrong");

@@ -9,7 +9,6 @@
 
 #include <chrono>
 #include <cstddef>
-#include <cstdint>
 #include <memory>
 #include <span>
 #include <utility>
@@ -18,15 +17,13 @@
 #include "fssdp/comm/communicator.hpp"
 #include "fssdp/core/error.hpp"
 
-/// A rank of a Gloo context. Gloo matches messages by a slot number: here it is the number of
-/// messages so far from the one rank to the other, so they match in the order of the calls.
+/// A rank of a Gloo context.
 class gloo_communicator {
  public:
   using stream_type = fssdp::inline_stream;
   using memory_space = fssdp::host_memory;
 
-  explicit gloo_communicator(std::shared_ptr<gloo::Context> context)
-      : context_{std::move(context)}, sent_(peers()), received_(peers()) {}
+  explicit gloo_communicator(std::shared_ptr<gloo::Context> of) : context_{std::move(of)} {}
 
   [[nodiscard]] fssdp::rank_id rank() const { return fssdp::rank_id{context_->rank}; }
   [[nodiscard]] int size() const { return context_->size; }
@@ -34,45 +31,39 @@ class gloo_communicator {
   template <class Post>
   void exchange(Post&& post) {
     auto batch = messages{*context_};
-    post(batch);  // names the messages; if it throws, nothing has been sent
-    for (auto& m : batch.in)
-      talk(m, [&] { m.memory->recv(m.peer.value(), received_[m.index()]++); });
-    for (auto& m : batch.out) talk(m, [&] { m.memory->send(m.peer.value(), sent_[m.index()]++); });
-    for (auto& m : batch.in) talk(m, [&] { m.memory->waitRecv(); });
-    for (auto& m : batch.out) talk(m, [&] { m.memory->waitSend(); });
+    post(batch);  // names the messages; nothing is on its way yet
+    for_each(batch.in, [](auto& memory, int from) { memory.recv(from, slot_); });
+    for_each(batch.out, [](auto& memory, int to) { memory.send(to, slot_); });
+    for_each(batch.in, [](auto& memory, int) { memory.waitRecv(); });
+    for_each(batch.out, [](auto& memory, int) { memory.waitSend(); });
   }
 
  private:
-  struct message {
-    std::unique_ptr<gloo::transport::UnboundBuffer> memory;
-    fssdp::rank_id peer;
-    [[nodiscard]] std::size_t index() const { return peer.index(); }
-  };
+  using message = std::pair<std::unique_ptr<gloo::transport::UnboundBuffer>, fssdp::rank_id>;
   struct messages {
     gloo::Context& context;
     std::vector<message> out = {}, in = {};
-    void send(std::span<std::byte const> bytes, fssdp::rank_id to) {
+    void send(std::span<std::byte const> bytes, fssdp::rank_id to) { add(out, bytes, to); }
+    void recv(std::span<std::byte> bytes, fssdp::rank_id from) { add(in, bytes, from); }
+    void add(std::vector<message>& list, std::span<std::byte const> bytes, fssdp::rank_id peer) {
       auto* const data = const_cast<std::byte*>(bytes.data());  // Gloo has one type for both ways
-      out.push_back({context.createUnboundBuffer(data, bytes.size()), to});
-    }
-    void recv(std::span<std::byte> bytes, fssdp::rank_id from) {
-      in.push_back({context.createUnboundBuffer(bytes.data(), bytes.size()), from});
+      list.emplace_back(context.createUnboundBuffer(data, bytes.size()), peer);
     }
   };
 
-  /// Gloo throws an IoException when the context's timeout has passed and when a connection is
-  /// lost. It does not say which rank it waited for; a transport_error does.
+  /// Gloo throws an IoException when the context's timeout has passed, and when a connection is
+  /// lost. fssdp wants a transport_error that says which rank was waited for.
   template <class Work>
-  static void talk(message const& with, Work work) try {
-    work();
-  } catch (gloo::IoException const& error) {
-    throw fssdp::transport_error{with.peer, error.what()};
+  static void for_each(std::vector<message> const& list, Work work) {
+    for (auto const& [memory, peer] : list) try {
+        work(*memory, peer.value());
+      } catch (gloo::IoException const& error) {
+        throw fssdp::transport_error{peer, error.what()};
+      }
   }
 
-  [[nodiscard]] std::size_t peers() const { return static_cast<std::size_t>(size()); }
-
+  static constexpr auto slot_ = 0;  // between two ranks, messages in one slot match in order
   std::shared_ptr<gloo::Context> context_;
-  std::vector<std::uint64_t> sent_, received_;  // [rank]
 };
 
 static_assert(fssdp::communicator<gloo_communicator>);
@@ -84,20 +75,22 @@ class gloo_host {
   static constexpr auto name = "Gloo";
 
   explicit gloo_host(int ranks, std::chrono::milliseconds deadline = std::chrono::seconds{30})
-      : ranks_{ranks}, deadline_{deadline} {}
+      : deadline_{deadline}, contexts_(static_cast<std::size_t>(ranks)) {}
 
+  [[nodiscard]] int ranks() const { return static_cast<int>(contexts_.size()); }
   /// Called by every rank in a thread of its own; returns when all have called.
   [[nodiscard]] gloo_communicator connect(fssdp::rank_id rank) {
-    auto context = std::make_shared<gloo::rendezvous::Context>(rank.value(), ranks_);
+    auto const context = std::make_shared<gloo::rendezvous::Context>(rank.value(), ranks());
     context->setTimeout(deadline_);
     context->connectFullMesh(addresses_, device_);
-    return gloo_communicator{std::move(context)};
+    contexts_[rank.index()] = context;
+    return gloo_communicator{context};
   }
 
  private:
-  int ranks_;
   std::chrono::milliseconds deadline_;
   gloo::rendezvous::HashStore addresses_;
   std::shared_ptr<gloo::transport::Device> device_ =
       gloo::transport::tcp::CreateDevice("127.0.0.1");
+  std::vector<std::shared_ptr<gloo::Context>> contexts_;  // [rank]; closed when all are done
 };

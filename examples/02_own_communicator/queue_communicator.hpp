@@ -43,6 +43,8 @@ class message_queue {
   std::deque<message> messages_;
 };
 
+class queue_communicator;
+
 /// What a host framework has already: a pair of queues between any two of its ranks.
 class queue_host {
  public:
@@ -56,7 +58,7 @@ class queue_host {
   [[nodiscard]] message_queue& queue(fssdp::rank_id from, fssdp::rank_id to) {
     return queues_[from.index() * static_cast<std::size_t>(ranks_) + to.index()];
   }
-  [[nodiscard]] class queue_communicator connect(fssdp::rank_id rank);
+  [[nodiscard]] queue_communicator connect(fssdp::rank_id rank);
 
  private:
   int ranks_;

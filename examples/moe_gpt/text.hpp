@@ -122,4 +122,14 @@ class corpus {
   std::vector<std::size_t> held_out_;
 };
 
+/// The text of these files, or without any that of the sources in `default_root`.
+[[nodiscard]] inline corpus load_corpus(std::span<std::filesystem::path const> files,
+                                        std::filesystem::path const& default_root, std::size_t seq,
+                                        std::uint64_t seed) {
+  if (files.empty()) return {read_files(source_files(default_root)), seq, seed, "the sources"};
+  auto name = files.front().string();
+  if (files.size() > 1) name += " and " + std::to_string(files.size() - 1) + " more";
+  return {read_files(files), seq, seed, name};
+}
+
 }  // namespace moe_gpt

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Everything of the library but the back ends: those are one include each (comm/thread.hpp).
+/// Everything but what needs threads or a vendor: comm/thread.hpp, comm/on.hpp.
 #pragma once
 
 #include "fssdp/cluster/topology.hpp"
@@ -10,12 +10,10 @@
 #include "fssdp/comm/all_gather.hpp"
 #include "fssdp/comm/communicator.hpp"
 #include "fssdp/comm/counting.hpp"
-#include "fssdp/comm/on.hpp"
 #include "fssdp/core/dtype.hpp"
 #include "fssdp/core/error.hpp"
 #include "fssdp/core/expert_buffer.hpp"
 #include "fssdp/core/expert_tensor.hpp"
-#include "fssdp/core/host_stream.hpp"
 #include "fssdp/core/index.hpp"
 #include "fssdp/core/scratch_memory.hpp"
 #include "fssdp/core/stream.hpp"

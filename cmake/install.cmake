@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+# Installs the headers and the CMake package, one set of targets per component; the build tree can
+# be used as a package too.
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+
+set(package_dir ${CMAKE_INSTALL_DATADIR}/cmake/fssdp)
+
+configure_package_config_file(cmake/fssdpConfig.cmake.in ${PROJECT_BINARY_DIR}/fssdpConfig.cmake
+  INSTALL_DESTINATION ${package_dir}
+  NO_SET_AND_CHECK_MACRO NO_CHECK_REQUIRED_COMPONENTS_MACRO)
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/fssdpConfigVersion.cmake
+  COMPATIBILITY SameMajorVersion ARCH_INDEPENDENT)
+install(FILES
+  ${PROJECT_BINARY_DIR}/fssdpConfig.cmake ${PROJECT_BINARY_DIR}/fssdpConfigVersion.cmake
+  DESTINATION ${package_dir})
+
+install(TARGETS fssdp EXPORT fssdp FILE_SET HEADERS)
+foreach(component IN LISTS fssdp_components)
+  install(TARGETS fssdp_${component} EXPORT fssdp-${component} FILE_SET HEADERS)
+endforeach()
+foreach(set fssdp ${fssdp_components})
+  if(NOT set STREQUAL "fssdp")
+    string(PREPEND set "fssdp-")
+  endif()
+  install(EXPORT ${set} NAMESPACE fssdp:: FILE ${set}-targets.cmake DESTINATION ${package_dir})
+  export(EXPORT ${set} NAMESPACE fssdp:: FILE ${PROJECT_BINARY_DIR}/${set}-targets.cmake)
+endforeach()

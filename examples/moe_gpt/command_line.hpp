@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+/// The command line of moe_gpt.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <charconv>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "options.hpp"
+
+namespace moe_gpt {
+
+/// What a command line comes to: options, or a message to print before leaving.
+struct command_line {
+  std::optional<options> chosen = {};
+  std::string message = {};
+  int exit_code = 0;  ///< 0: the message is the help that was asked for
+};
+
+namespace detail {
+
+/// Accepts text that is one number of this type from end to end.
+template <class Number>
+[[nodiscard]] CLI::Validator number_like(std::string expected) {
+  return {[expected](std::string const& text) {
+            auto value = Number{};
+            auto const* const end = text.data() + text.size();
+            auto const [stop, error] = std::from_chars(text.data(), end, value);
+            return error == std::errc{} && stop == end ? std::string{}
+                                                       : text + ": expected " + expected;
+          },
+          ""};
+}
+
+inline constexpr auto about =
+    "Trains a small GPT with mixture-of-experts layers on bytes. The ranks are threads of this\n"
+    "process; parameters and optimizer state are sharded over them by fssdp.";
+
+inline constexpr auto footer =
+    "How FSSDP is set\n"
+    "  Every expert has one owner, the rank that keeps its parameters and optimizer state. Before "
+    "a\n"
+    "  layer runs, copies of some experts (replicas) are gathered on other ranks, so that the "
+    "tokens\n"
+    "  of a popular expert spread; afterwards the gradients are summed at the owner.\n"
+    "  --mode ep replicates nothing: the tokens go to the owners, and the rank with the popular\n"
+    "  experts keeps the others waiting. --mode fsdp replicates everything: even load, most "
+    "bytes.\n"
+    "  --mode fssdp is between them: the --overlap most loaded experts share the --spare-slots of\n"
+    "  every rank. More of either means evener load, more bytes and more memory. All three "
+    "compute\n"
+    "  the same model: with the same seed their losses agree.\n"
+    "\n"
+    "Examples\n"
+    "  moe_gpt --text book.txt --mode ep --json ep.json\n"
+    "  moe_gpt --ranks 8 --nodes 2 --experts 32 --overlap 8 --spare-slots 4 --steps 500";
+
+/// The options as CLI11 knows them; what is not a plain number passes through these strings.
+struct raw_options {
+  std::vector<std::string> text;
+  std::string mode;
+  std::string wire;
+  std::string json;
+};
+
+inline void declare(CLI::App& app, options& chosen, raw_options& raw) {
+  auto const whole = number_like<int>("a whole number");
+  auto const real = number_like<double>("a number");
+  auto const count = [&](char const* name, int& value, char const* group, char const* what) {
+    app.add_option(name, value, what)
+        ->check(whole)
+        ->type_name("N")
+        ->group(group)
+        ->capture_default_str();
+  };
+  app.add_option("--text", raw.text,
+                 "Files to learn from, as bytes; without it the sources of\nfssdp")
+      ->type_name("FILE")
+      ->group("Text");
+
+  count("--experts", chosen.experts, "Model", "Experts per layer, two of which see each byte");
+  count("--layers", chosen.layers, "Model", "Layers, each of attention and experts");
+  count("--d-model", chosen.d_model, "Model", "Width; an expert is twice as wide inside");
+  count("--heads", chosen.heads, "Model", "Attention heads; must divide --d-model");
+  count("--seq", chosen.seq, "Model", "Bytes per sequence");
+
+  count("--batch", chosen.batch, "Training", "Sequences per step, over all ranks together");
+  count("--steps", chosen.steps, "Training", "Steps, counted from the start of training");
+  app.add_option("--lr", chosen.lr, "Learning rate at its peak, after a short warm-up")
+      ->check(real)
+      ->type_name("X")
+      ->group("Training")
+      ->capture_default_str();
+  app.add_option("--aux-loss", chosen.aux_loss,
+                 "Coefficient of the loss that evens out the experts' load")
+      ->check(real)
+      ->type_name("X")
+      ->group("Training")
+      ->capture_default_str();
+  app.add_option("--seed", chosen.seed, "Seed of the weights, of the batches and of the sample")
+      ->check(number_like<std::uint64_t>("a whole number, 0 or more"))
+      ->type_name("N")
+      ->group("Training")
+      ->capture_default_str();
+
+  count("--ranks", chosen.ranks, "Parallelism", "Ranks; each is a thread and stands for a device");
+  count("--nodes", chosen.nodes, "Parallelism",
+        "Nodes that the ranks sit on; plans send less between\nnodes than within");
+  app.add_option("--mode", raw.mode,
+                 "Which experts are replicated: none (ep), the most loaded\n(fssdp), all (fsdp)")
+      ->check(CLI::IsMember({"ep", "fssdp", "fsdp"}))
+      ->type_name("MODE")
+      ->group("Parallelism")
+      ->capture_default_str();
+  count("--overlap", chosen.overlap, "Parallelism",
+        "t: how many experts of a layer may have replicas; as many\nas can be gathered while other "
+        "work hides it");
+  count("--spare-slots", chosen.spare_slots, "Parallelism",
+        "m: how many replicas per layer a rank has memory for");
+  app.add_option("--wire", raw.wire,
+                 "Element type in which parameters and gradients travel:\nfp32 or bf16")
+      ->check(CLI::IsMember({"fp32", "bf16"}))
+      ->type_name("TYPE")
+      ->group("Parallelism")
+      ->capture_default_str();
+
+  app.add_option("--json", raw.json, "Write the figures of every step to this file")
+      ->type_name("FILE")
+      ->group("Output");
+  app.add_flag("--quiet", chosen.quiet, "No progress and no report")->group("Output");
+}
+
+}  // namespace detail
+
+/// Reads and validates the arguments; prints nothing.
+[[nodiscard]] inline command_line read_command_line(int argc, char const* const* argv) {
+  auto chosen = options{};
+  auto raw = detail::raw_options{.text = {},
+                                 .mode = std::string{name_of(chosen.mode)},
+                                 .wire = std::string{name_of(chosen.wire)},
+                                 .json = {}};
+  auto app = CLI::App{detail::about, "moe_gpt"};
+  app.get_formatter()->column_width(26);
+  app.footer(detail::footer);
+  detail::declare(app, chosen, raw);
+  try {
+    app.parse(argc, argv);
+    chosen.text.assign(raw.text.begin(), raw.text.end());
+    chosen.json = raw.json;
+    chosen.wire = raw.wire == "bf16" ? wire::bf16 : wire::fp32;
+    for (auto const which : {mode::ep, mode::fssdp, mode::fsdp})
+      if (raw.mode == name_of(which)) chosen.mode = which;
+    validate(chosen);
+  } catch (CLI::CallForHelp const&) {
+    return {.message = app.help()};
+  } catch (std::exception const& error) {
+    return {.message = std::string{"moe_gpt: "} + error.what() +
+                       "\nmoe_gpt --help explains the options.\n",
+            .exit_code = 2};
+  }
+  return {.chosen = chosen};
+}
+
+}  // namespace moe_gpt

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+/// What can be chosen on the command line.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "model_shape.hpp"
+
+namespace moe_gpt {
+
+/// The dial: nothing is replicated, what is loaded most is, or everything is.
+enum class mode { ep, fssdp, fsdp };
+
+/// The element type in which parameters and gradients travel.
+enum class wire { fp32, bf16 };
+
+struct options {
+  std::vector<std::filesystem::path> text = {};  ///< none: the sources of fssdp
+  int ranks = 4;
+  int nodes = 1;
+  int experts = 16;
+  int layers = 4;
+  int d_model = 128;
+  int heads = 4;
+  int seq = 64;
+  int batch = 32;  ///< sequences per step over all ranks
+  int steps = 200;
+  double lr = 3e-3;
+  double aux_loss = 0;
+  moe_gpt::mode mode = moe_gpt::mode::fssdp;
+  moe_gpt::wire wire = moe_gpt::wire::fp32;
+  int spare_slots = 3;
+  int overlap = 6;
+  std::uint64_t seed = 1;
+  std::filesystem::path json = {};
+  bool quiet = false;
+};
+
+[[nodiscard]] constexpr std::string_view name_of(mode which) {
+  switch (which) {
+    case mode::ep:
+      return "ep";
+    case mode::fsdp:
+      return "fsdp";
+    case mode::fssdp:
+      break;
+  }
+  return "fssdp";
+}
+[[nodiscard]] constexpr std::string_view name_of(wire which) {
+  return which == wire::bf16 ? "bf16" : "fp32";
+}
+
+[[nodiscard]] inline model_shape shape_of(options const& chosen) {
+  auto const size = [](int n) { return static_cast<std::size_t>(n); };
+  return {.layers = size(chosen.layers),
+          .d_model = size(chosen.d_model),
+          .heads = size(chosen.heads),
+          .seq = size(chosen.seq),
+          .experts = size(chosen.experts)};
+}
+
+/// Refuses a file whose directory is not there: better now than after the training.
+inline void require_directory_of(std::filesystem::path const& file) {
+  auto const directory = file.has_parent_path() ? file.parent_path() : ".";
+  if (!std::filesystem::is_directory(directory))
+    throw std::invalid_argument{"--json " + file.string() + ": there is no directory " +
+                                directory.string()};
+  if (std::filesystem::is_directory(file))
+    throw std::invalid_argument{"--json " + file.string() + " is a directory; expected a file"};
+}
+
+/// @throws std::invalid_argument that names the option, its value and what was expected
+inline void validate(options const& chosen) {
+  auto const require = [](bool holds, std::string const& what) {
+    if (!holds) throw std::invalid_argument{what};
+  };
+  auto const at_least = [&](char const* name, int value, int least) {
+    require(value >= least, std::string{name} + " " + std::to_string(value) + ": expected " +
+                                std::to_string(least) + " or more");
+  };
+  at_least("--ranks", chosen.ranks, 1);
+  at_least("--nodes", chosen.nodes, 1);
+  at_least("--experts", chosen.experts, static_cast<int>(model_shape{}.top_k));
+  at_least("--layers", chosen.layers, 1);
+  at_least("--d-model", chosen.d_model, 1);
+  at_least("--heads", chosen.heads, 1);
+  at_least("--seq", chosen.seq, 1);
+  at_least("--batch", chosen.batch, 1);
+  at_least("--steps", chosen.steps, 1);
+  at_least("--spare-slots", chosen.spare_slots, 0);
+  at_least("--overlap", chosen.overlap, 0);
+  require(chosen.lr > 0, "--lr " + std::to_string(chosen.lr) + ": expected more than 0");
+  require(chosen.aux_loss >= 0,
+          "--aux-loss " + std::to_string(chosen.aux_loss) + ": expected 0 or more");
+  require(chosen.nodes <= chosen.ranks,
+          "--nodes " + std::to_string(chosen.nodes) + ": expected at most --ranks, " +
+              std::to_string(chosen.ranks) + ", because every node has a rank");
+  require(chosen.d_model % chosen.heads == 0, "--d-model " + std::to_string(chosen.d_model) +
+                                                  ": expected a multiple of --heads, " +
+                                                  std::to_string(chosen.heads));
+  if (!chosen.json.empty()) require_directory_of(chosen.json);
+}
+
+}  // namespace moe_gpt

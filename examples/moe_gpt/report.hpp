@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+/// What a run leaves behind: its figures, step by step, and a text of the model's own.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace moe_gpt {
+
+/// The figures of one step, over all ranks.
+struct step_record {
+  int step = 0;     ///< from 1
+  double loss = 0;  ///< nats per byte
+  double tokens_per_second = 0;
+  double load_max_over_mean_ep = 1;  ///< fullest device over the average, had no expert a replica
+  double load_max_over_mean = 1;     ///< the same as it was
+  std::uint64_t gathered_bytes = 0;  ///< experts' parameters that moved
+  std::uint64_t reduced_bytes = 0;   ///< experts' gradients that moved
+};
+
+/// Bytes as the model has read and written them.
+struct written_text {
+  std::string prompt;
+  std::string continuation;
+};
+
+/// The figures of a run.
+struct run_record {
+  std::uint64_t parameters = 0;
+  double heldout_loss = 0;               ///< nats per byte
+  std::uint64_t peak_replica_bytes = 0;  ///< on the rank that has most
+  std::vector<step_record> steps = {};
+  written_text sample = {};
+};
+
+}  // namespace moe_gpt

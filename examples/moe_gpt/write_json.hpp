@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+/// The report of a run as a JSON file.
+#pragma once
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <string>
+
+#include "options.hpp"
+#include "report.hpp"
+
+namespace moe_gpt {
+
+[[nodiscard]] inline nlohmann::ordered_json to_json(options const& chosen,
+                                                    run_record const& record) {
+  auto steps = nlohmann::ordered_json::array();
+  for (auto const& step : record.steps)
+    steps.push_back({{"step", step.step},
+                     {"loss", step.loss},
+                     {"tokens_per_second", step.tokens_per_second},
+                     {"load_max_over_mean_ep", step.load_max_over_mean_ep},
+                     {"load_max_over_mean", step.load_max_over_mean},
+                     {"gathered_bytes", step.gathered_bytes},
+                     {"reduced_bytes", step.reduced_bytes}});
+  return {{"mode", std::string{name_of(chosen.mode)}},
+          {"ranks", chosen.ranks},
+          {"nodes", chosen.nodes},
+          {"experts", chosen.experts},
+          {"layers", chosen.layers},
+          {"parameters", record.parameters},
+          {"heldout_loss", record.heldout_loss},
+          {"peak_replica_bytes", record.peak_replica_bytes},
+          {"steps", steps}};
+}
+
+/// Writes to chosen.json: to a temporary name first, so that a reader never sees half a file.
+/// @throws std::invalid_argument where the directory is missing, std::runtime_error where the disk
+/// refuses
+inline void write_json(options const& chosen, run_record const& record) {
+  namespace fs = std::filesystem;
+  require_directory_of(chosen.json);
+  auto partial = chosen.json;
+  partial += ".partial";
+  auto out = std::ofstream{partial};
+  out << to_json(chosen, record).dump(1) << '\n';
+  out.close();
+  auto error = std::error_code{};
+  if (out) fs::rename(partial, chosen.json, error);
+  if (!out || error) {
+    auto ignored = std::error_code{};
+    fs::remove(partial, ignored);
+    throw std::runtime_error{"cannot write " + chosen.json.string() +
+                             (error ? ": " + error.message() : std::string{})};
+  }
+}
+
+}  // namespace moe_gpt

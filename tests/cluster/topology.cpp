@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Which rank sits where.
+#include "fssdp/cluster/topology.hpp"
+
+#include "catch.hpp"
+#include "support/lists.hpp"
+
+using fssdp::node_id;
+using fssdp::port_bandwidth;
+using fssdp::rank_id;
+using fssdp::topology;
+
+namespace {
+
+[[nodiscard]] topology on_nodes(std::vector<int> const& nodes) {
+  auto node_of = std::vector<node_id>{};
+  for (auto const node : nodes) node_of.emplace_back(node);
+  return topology{node_of};
+}
+
+[[nodiscard]] std::vector<int> node_sizes(topology const& machine) {
+  auto sizes = std::vector<int>{};
+  for (auto const node : fssdp::first_n<node_id>(machine.nodes()))
+    sizes.push_back(static_cast<int>(machine.ranks_on(node).size()));
+  return sizes;
+}
+
+}  // namespace
+
+TEST_CASE("consecutive ranks share a node, as evenly as it goes, for every shape") {
+  for (int ranks = 1; ranks <= 33; ++ranks)
+    for (int nodes = 1; nodes <= ranks; ++nodes) {
+      CAPTURE(ranks, nodes);
+      auto const machine = topology{{.nodes = nodes, .ranks = ranks}};
+      REQUIRE(machine.ranks() == ranks);
+      REQUIRE(machine.nodes() == nodes);
+      auto expected = std::vector<int>(static_cast<std::size_t>(nodes), ranks / nodes);
+      for (int node = 0; node < ranks % nodes; ++node) ++expected[static_cast<std::size_t>(node)];
+      REQUIRE(node_sizes(machine) == expected);
+      auto in_order = std::vector<int>{};
+      for (auto const node : fssdp::first_n<node_id>(nodes))
+        for (auto const rank : machine.ranks_on(node)) {
+          in_order.push_back(rank.value());
+          REQUIRE(machine.node(rank) == node);
+        }
+      REQUIRE(in_order == support::values(fssdp::first_n<rank_id>(ranks)));
+    }
+}
+
+TEST_CASE("when nodes divide ranks, rank d sits on node floor(d / G)") {
+  auto const machine = topology{{.nodes = 4, .ranks = 12}};
+  for (auto const rank : fssdp::first_n<rank_id>(12))
+    REQUIRE(machine.node(rank).value() == rank.value() / 3);
+}
+
+TEST_CASE("ranks may sit anywhere") {
+  auto const machine = on_nodes({1, 0, 1, 2, 0});
+  REQUIRE(machine.nodes() == 3);
+  REQUIRE(support::values(machine.ranks_on(node_id{0})) == std::vector{1, 4});
+  REQUIRE(support::values(machine.ranks_on(node_id{1})) == std::vector{0, 2});
+  REQUIRE(support::values(machine.ranks_on(node_id{2})) == std::vector{3});
+  REQUIRE(machine.same_node(rank_id{1}, rank_id{4}));
+  REQUIRE(!machine.same_node(rank_id{0}, rank_id{4}));
+}
+
+TEST_CASE("a topology is a value") {
+  REQUIRE(topology{} == topology{});
+  REQUIRE(topology{{.nodes = 2, .ranks = 4}} == on_nodes({0, 0, 1, 1}));
+  REQUIRE(topology{{.nodes = 2, .ranks = 4}} != on_nodes({0, 1, 0, 1}));
+  REQUIRE(topology{{.nodes = 1, .ranks = 2, .ports = {1.0, 2.0}}} !=
+          topology{{.nodes = 1, .ranks = 2}});
+}
+
+TEST_CASE("one port for all, or one per rank") {
+  auto const nodes = std::vector{node_id{0}, node_id{0}, node_id{1}};
+  auto const same = topology{nodes, {port_bandwidth{3.0, 4.0}}};
+  REQUIRE(same.port(rank_id{2}) == port_bandwidth{3.0, 4.0});
+  auto const each = topology{nodes, {{1.0, 1.0}, {2.0, 2.0}, {3.0, 3.0}}};
+  REQUIRE(each.port(rank_id{1}) == port_bandwidth{2.0, 2.0});
+  REQUIRE_THROWS_AS(topology(nodes, {{1.0, 1.0}, {2.0, 2.0}}), fssdp::argument_error);
+  REQUIRE_THROWS_WITH(topology(nodes, {{1.0, 1.0}, {2.0, 2.0}}),
+                      mentions("2 ports") && mentions("3 ranks"));
+}
+
+TEST_CASE("a machine that cannot be is refused") {
+  using shape = topology::shape;
+  for (auto const& of : {shape{.nodes = 0, .ranks = 2}, shape{.nodes = 3, .ranks = 2},
+                         shape{.nodes = -1, .ranks = 2}, shape{.nodes = 1, .ranks = 0}})
+    REQUIRE_THROWS_AS(topology{of}, fssdp::argument_error);
+  REQUIRE_THROWS_WITH((topology{{.nodes = 3, .ranks = 2}}),
+                      mentions("3 nodes") && mentions("2 ranks"));
+  REQUIRE_THROWS_AS(on_nodes({0, 2}), fssdp::argument_error);
+  REQUIRE_THROWS_WITH(on_nodes({0, 2}), mentions("node 1") && mentions("no rank"));
+  REQUIRE_THROWS_AS(on_nodes({0, -1}), fssdp::argument_error);
+  REQUIRE_THROWS_WITH(on_nodes({0, -1}), mentions("node -1"));
+}
+
+TEST_CASE("no topology means one node") {
+  auto const machine = fssdp::topology_or_one_node({}, 3);
+  REQUIRE(machine == topology{{.nodes = 1, .ranks = 3}});
+  auto const given = topology{{.nodes = 2, .ranks = 3}};
+  REQUIRE(fssdp::topology_or_one_node(given, 3) == given);
+  REQUIRE_THROWS_AS(fssdp::topology_or_one_node(given, 4), fssdp::argument_error);
+  REQUIRE_THROWS_WITH(fssdp::topology_or_one_node(given, 4), mentions("3") && mentions("4"));
+}

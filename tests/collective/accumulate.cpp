@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+/// accumulate sums in order, in the accumulator's type, scales once and rounds once.
+#include "fssdp/collective/accumulate.hpp"
+
+#include <vector>
+
+#include "catch.hpp"
+#include "support/dice.hpp"
+#include "support/small_integers.hpp"
+
+using fssdp::accumulator_t;
+using fssdp::bf16;
+using fssdp::summand;
+
+namespace {
+
+/// Operands of random numbers, some of them sums already.
+template <class T>
+struct operands {
+  std::vector<std::vector<T>> partials;
+  std::vector<std::vector<accumulator_t<T>>> sums;
+  std::vector<summand<T>> list;
+
+  operands(support::dice& draw, int count, std::size_t size) {
+    auto const number = [&] { return draw.between(-1'000'000, 1'000'000) * 1e-3; };
+    for (int i = 0; i < count; ++i) {
+      if (draw.chance(50)) {
+        auto& values = partials.emplace_back(size);
+        for (auto& value : values) value = support::to<T>(number());
+        list.push_back({.partial = values.data()});
+      } else {
+        auto& values = sums.emplace_back(size);
+        for (auto& value : values) value = static_cast<accumulator_t<T>>(number());
+        list.push_back({.summed = values.data()});
+      }
+    }
+  }
+
+  /// Left to right, one element.
+  [[nodiscard]] accumulator_t<T> sum(std::size_t i) const {
+    auto const at = [i](summand<T> const& s) {
+      return s.partial != nullptr ? static_cast<accumulator_t<T>>(s.partial[i]) : s.summed[i];
+    };
+    auto total = at(list.front());
+    for (std::size_t s = 1; s < list.size(); ++s) total += at(list[s]);
+    return total;
+  }
+};
+
+template <class T, class Out>
+void agrees_with_a_loop() {
+  using sum_type = accumulator_t<T>;
+  auto draw = support::dice{5};
+  for (std::size_t size : {0U, 1U, 7U, 1023U, 1024U, 1025U, 3000U})
+    for (int count = 1; count <= 5; ++count)
+      for (auto const how : {fssdp::output::write, fssdp::output::accumulate}) {
+        CAPTURE(size, count, static_cast<int>(how));
+        auto const of = operands<T>{draw, count, size};
+        auto const scale = static_cast<sum_type>(draw.between(1, 9)) / sum_type{8};
+        auto out = std::vector<Out>(size, support::to<Out>(3));
+        fssdp::accumulate<T, Out>(of.list, out, scale, how);
+        auto wrong = 0;
+        for (std::size_t i = 0; i < size; ++i) {
+          auto const before = how == fssdp::output::write ? sum_type{0} : sum_type{3};
+          auto const expected = static_cast<Out>(before + scale * of.sum(i));
+          wrong += support::from(out[i]) != support::from(expected) ? 1 : 0;
+        }
+        REQUIRE(wrong == 0);
+      }
+}
+
+}  // namespace
+
+TEST_CASE("a sum is what a loop from left to right gives, on either side of a block") {
+  SECTION("float") { agrees_with_a_loop<float, float>(); }
+  SECTION("double") { agrees_with_a_loop<double, double>(); }
+  SECTION("bf16") { agrees_with_a_loop<bf16, bf16>(); }
+  SECTION("bf16 into float") { agrees_with_a_loop<bf16, float>(); }
+  SECTION("float into bf16") { agrees_with_a_loop<float, bf16>(); }
+}
+
+TEST_CASE("bf16: 256 and eight ones make 264, as the sum is formed in float") {
+  auto const large = bf16{256.0F};
+  auto const one = bf16{1.0F};
+  auto list = std::vector<summand<bf16>>{{.partial = &large}};
+  for (int i = 0; i < 8; ++i) list.push_back({.partial = &one});
+  auto sum = bf16{};
+  fssdp::accumulate<bf16, bf16>(list, {&sum, 1});
+  REQUIRE(static_cast<float>(sum) == 264.0F);
+  REQUIRE(static_cast<float>(bf16{256.0F + 1.0F}) == 256.0F);  // step by step it would stay there
+}
+
+TEST_CASE("the order of the summands is the order of the sum") {
+  auto const values = std::vector{1e8F, 1.0F, -1e8F};
+  auto const sum_of = [&](std::vector<std::size_t> const& order) {
+    auto list = std::vector<summand<float>>{};
+    for (auto const i : order) list.push_back({.partial = &values[i]});
+    auto sum = 0.0F;
+    fssdp::accumulate<float, float>(list, {&sum, 1});
+    return sum;
+  };
+  REQUIRE(sum_of({0, 1, 2}) == 0.0F);
+  REQUIRE(sum_of({0, 2, 1}) == 1.0F);
+}

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+/// The law that carries the library: <G x, y> = <x, G^T y>, over every wire and stream, and both
+/// sides what a plain loop over the placement gives.
+#include <numeric>
+#include <vector>
+
+#include "catch.hpp"
+#include "fssdp/collective/sparse_all_gather.hpp"
+#include "fssdp/collective/sparse_reduce_scatter.hpp"
+#include "fssdp/comm/on.hpp"
+#include "fssdp/comm/thread.hpp"
+#include "support/communicator_archetype.hpp"
+#include "support/laws.hpp"
+#include "support/on_all_ranks.hpp"
+#include "support/rank_buffers.hpp"
+
+using fssdp::thread_communicator;
+using support::random_instance;
+using support::rank_buffers;
+
+namespace {
+
+/// What one rank found.
+struct finding {
+  double gathered_times_partials = 0;
+  double parameters_times_gradients = 0;
+  int wrong = 0;
+};
+
+/// A gather, a gather in one piece and a reduction. Each is enqueued before the first is waited for.
+template <class T, class Comm>
+void check(Comm& comm, rank_buffers<T>& mine, finding& found) {
+  auto const& plan = mine.of.plan;
+  mine.clear_results();
+  fssdp::sparse_all_gather(comm, plan, mine.shard, mine.replicas);
+  fssdp::sparse_all_gather(comm, plan, mine.shard, mine.in_one_piece);
+  fssdp::sparse_reduce_scatter(comm, plan, mine.partials, mine.gradients);
+  fssdp::synchronize(comm);
+  found.gathered_times_partials += mine.gathered_times_partials();
+  found.parameters_times_gradients += mine.parameters_times_gradients();
+  found.wrong += mine.wrong_replicas() + mine.wrong_in_one_piece() + mine.wrong_gradients() +
+                 mine.wrong_inputs();
+}
+
+/// Everything a rank has to show: borrowed or received, in the caller or on a stream.
+template <class T>
+[[nodiscard]] finding check_everything(thread_communicator& comm, random_instance const& of) {
+  auto found = finding{};
+  auto mine = rank_buffers<T>{of, comm.rank()};
+  auto bare = support::exchange_only{comm};
+  check(comm, mine, found);
+  check(bare, mine, found);
+  {
+    auto stream = fssdp::host_stream{};
+    auto queued = fssdp::on(comm, stream);
+    auto queued_bare = fssdp::on(bare, stream);
+    check(queued, mine, found);
+    check(queued_bare, mine, found);
+  }
+  return found;
+}
+
+}  // namespace
+
+TEMPLATE_TEST_CASE("<G x, y> = <x, G^T y>, exactly, over every wire and stream", "", float, double,
+                   fssdp::bf16) {
+  auto const first = sizeof(TestType) * 1'000'000;  // other instances for each type
+  support::for_random_instances(
+      support::law_instances / 3 + 1,
+      [](random_instance const& of) {
+        auto const found = support::on_all_ranks(of.layout.ranks(), [&](thread_communicator& comm) {
+          return check_everything<TestType>(comm, of);
+        });
+        auto gathered = 0.0;
+        auto reduced = 0.0;
+        auto wrong = 0;
+        for (auto const& of_rank : found) {
+          gathered += of_rank.gathered_times_partials;
+          reduced += of_rank.parameters_times_gradients;
+          wrong += of_rank.wrong;
+        }
+        REQUIRE(wrong == 0);
+        REQUIRE(gathered == reduced);
+      },
+      {.ranks = 16, .nodes = 4, .experts = 24}, first);
+}

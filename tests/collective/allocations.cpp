@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+/// The data plane does not allocate: every operator new of this program counts its calls.
+#include <cstdlib>
+#include <new>
+#include <vector>
+
+#include "catch.hpp"
+#include "fssdp/collective/sparse_all_gather.hpp"
+#include "fssdp/collective/sparse_reduce_scatter.hpp"
+#include "fssdp/comm/on.hpp"
+#include "fssdp/comm/thread.hpp"
+#include "support/communicator_archetype.hpp"
+#include "support/laws.hpp"
+#include "support/on_all_ranks.hpp"
+#include "support/rank_buffers.hpp"
+
+namespace {
+
+thread_local long allocations = 0;  // of this thread: ranks do not count each other's
+
+[[nodiscard]] void* counted_memory(std::size_t bytes, std::size_t alignment) {
+  ++allocations;
+  auto const rounded = (bytes + alignment - 1) / alignment * alignment;
+  if (auto* memory = std::aligned_alloc(alignment, rounded == 0 ? alignment : rounded))
+    return memory;
+  throw std::bad_alloc{};
+}
+
+}  // namespace
+
+// All other forms call these.
+void* operator new(std::size_t bytes) { return counted_memory(bytes, alignof(std::max_align_t)); }
+void* operator new(std::size_t bytes, std::align_val_t alignment) {
+  return counted_memory(bytes, static_cast<std::size_t>(alignment));
+}
+void operator delete(void* memory) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
+void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
+
+using fssdp::thread_communicator;
+using support::random_instance;
+using support::rank_buffers;
+
+namespace {
+
+/// How often the calling thread allocates in a function.
+template <class Function>
+[[nodiscard]] long allocations_in(Function function) {
+  auto const before = allocations;
+  function();
+  return allocations - before;
+}
+
+/// The allocations of the second and third call, summed over all ranks.
+template <class Call>
+[[nodiscard]] long allocations_of_repeated(random_instance const& of, Call call) {
+  auto const counts = support::on_all_ranks(of.layout.ranks(), [&](thread_communicator& comm) {
+    auto mine = rank_buffers<float>{of, comm.rank()};
+    auto scratch = fssdp::scratch_memory{};
+    auto const once = [&] { call(comm, mine, scratch); };
+    once();
+    return allocations_in(once) + allocations_in(once);
+  });
+  auto sum = 0L;
+  for (auto const of_rank : counts) sum += of_rank;
+  return sum;
+}
+
+constexpr auto some = support::law_instances / 20 + 1;
+
+}  // namespace
+
+TEST_CASE("the counter counts") {
+  auto numbers = std::vector<int>{};
+  REQUIRE(allocations_in([&] { numbers.resize(10); }) == 1);
+  REQUIRE(allocations_in([] { (void)fssdp::detail::allocate_aligned(100); }) == 1);
+  REQUIRE(allocations_in([] {}) == 0);
+}
+
+TEST_CASE("a gather does not allocate, once it has been called") {
+  support::for_random_instances(some, [](random_instance const& of) {
+    REQUIRE(allocations_of_repeated(of, [&](auto& comm, auto& mine, auto&) {
+              fssdp::sparse_all_gather(comm, of.plan, mine.shard, mine.replicas);
+            }) == 0);
+    REQUIRE(allocations_of_repeated(of, [&](auto& comm, auto& mine, auto&) {
+              fssdp::sparse_all_gather(comm, of.plan, mine.shard, mine.in_one_piece);
+            }) == 0);
+  });
+}
+
+TEST_CASE("a reduction with scratch does not allocate, once it has been called") {
+  support::for_random_instances(some, [](random_instance const& of) {
+    auto const reduce = [&](auto& comm, auto& mine, fssdp::scratch_memory& scratch) {
+      fssdp::sparse_reduce_scatter(comm, of.plan, mine.partials, mine.gradients,
+                                   {.scratch = &scratch});
+    };
+    REQUIRE(allocations_of_repeated(of, reduce) == 0);
+    REQUIRE(allocations_of_repeated(of, [&](auto& comm, auto& mine, auto& scratch) {
+              auto bare = support::exchange_only{comm};
+              reduce(bare, mine, scratch);
+            }) == 0);
+  });
+}
+
+TEST_CASE("a reduction without scratch allocates once") {
+  support::for_random_instances(some, [](random_instance const& of) {
+    auto const sum = allocations_of_repeated(of, [&](auto& comm, auto& mine, auto&) {
+      fssdp::sparse_reduce_scatter(comm, of.plan, mine.partials, mine.gradients);
+    });
+    REQUIRE(sum == 2L * of.layout.ranks());  // two calls on each rank
+  });
+}
+
+TEST_CASE("the caller of a bound communicator does not allocate") {
+  support::for_random_instances(some, [](random_instance const& of) {
+    auto const counts = support::on_all_ranks(of.layout.ranks(), [&](thread_communicator& comm) {
+      auto mine = rank_buffers<float>{of, comm.rank()};
+      auto stream = fssdp::host_stream{};
+      auto queued = fssdp::on(comm, stream);
+      auto const call = [&] {
+        fssdp::sparse_all_gather(queued, of.plan, mine.shard, mine.replicas);
+        fssdp::sparse_reduce_scatter(queued, of.plan, mine.partials, mine.gradients);
+        queued.synchronize();
+      };
+      call();
+      return allocations_in(call);
+    });
+    REQUIRE(counts == std::vector(counts.size(), 0L));
+  });
+}

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Buffers that do not fit are refused by name, before anything is sent.
+#include "fssdp/collective/check_buffers.hpp"
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "catch.hpp"
+#include "fssdp/collective/sparse_all_gather.hpp"
+#include "fssdp/collective/sparse_reduce_scatter.hpp"
+#include "fssdp/comm/counting.hpp"
+#include "fssdp/comm/on.hpp"
+#include "fssdp/comm/thread.hpp"
+#include "fssdp/layout/block_layout.hpp"
+#include "fssdp/layout/make_shard.hpp"
+#include "fssdp/plan/held.hpp"
+#include "fssdp/plan/make_plan.hpp"
+#include "support/on_all_ranks.hpp"
+
+using fssdp::expert_tensor;
+using fssdp::rank_id;
+using fssdp::thread_communicator;
+
+namespace {
+
+/// Rank 0 owns three experts and gets one more; rank 1 owns two.
+struct small_case {
+  fssdp::block_layout layout{{.experts = 5, .ranks = 2}};
+  fssdp::transfer_plan plan;
+
+  small_case() : plan{planned(layout)} {}
+
+  static fssdp::transfer_plan planned(fssdp::block_layout const& layout) {
+    auto where = fssdp::placement{layout};
+    where.add(fssdp::expert_id{4}, rank_id{0});
+    return fssdp::make_plan(layout, where);
+  }
+};
+
+/// The text with which rank 0 refuses a call, "" if it does not, and what it sent.
+struct refusal {
+  std::string text;
+  std::uint64_t exchanges = 0;
+};
+
+template <class Call>
+[[nodiscard]] refusal refused(Call call) {
+  auto result = refusal{};
+  fssdp::thread_world{2}.run([&](thread_communicator& comm) {
+    if (comm.rank() != rank_id{0}) return;
+    auto counted = fssdp::counting{comm};
+    try {
+      call(counted);
+    } catch (fssdp::argument_error const& error) {
+      result.text = error.what();
+    }
+    result.exchanges = counted.counts().exchanges;
+  });
+  return result;
+}
+
+template <class Call>
+void refuses(Call call, char const* a, char const* b) {
+  auto const result = refused(call);
+  REQUIRE_THAT(result.text, mentions(a) && mentions(b));
+  REQUIRE(result.exchanges == 0);
+}
+
+using sizes = std::vector<std::size_t>;
+
+[[nodiscard]] fssdp::expert_buffer<float> buffer(std::size_t slots, sizes const& elements = {4}) {
+  return {slots, elements};
+}
+
+}  // namespace
+
+TEST_CASE("a gather refuses buffers that do not fit, by name, before anything is sent") {
+  auto const of = small_case{};
+  auto const gather = [&](auto from, auto to, char const* a, char const* b) {
+    refuses([&](auto& comm) { fssdp::sparse_all_gather(comm, of.plan, from, to); }, a, b);
+  };
+  auto memory = std::vector<float>(64);
+  auto const at = [&](std::size_t first, std::size_t slots) {
+    return expert_tensor<float>{memory.data() + first, slots, 4};
+  };
+  auto two = std::array{at(0, 3), at(12, 3)};
+  auto one_to = std::array{at(24, 1)};
+  gather(two, one_to, "from has 2 tensors", "to has 1");
+  gather(at(0, 3), expert_tensor<float>{memory.data() + 32, 1, 5}, "4 elements in from", "5 in to");
+  gather(at(0, 2), at(32, 1), "from has 2 slots", "expected 3");
+  gather(at(0, 3), at(32, 2), "to has 2 slots", "expected 1");
+  gather(at(0, 3), at(8, 1), "share memory", "disjoint");
+  gather(at(0, 3), at(0, 1), "share memory", "tensor 0");
+  auto mixed = std::array{at(24, 1), at(32, 4)};
+  gather(two, mixed, "to has 4 slots", "expected 1");
+  auto aliased = std::array{at(32, 1), at(8, 1)};  // with the other tensor of from
+  gather(two, aliased, "share memory", "disjoint");
+}
+
+TEST_CASE("a reduction refuses buffers that do not fit, by name, before anything is sent") {
+  auto const of = small_case{};
+  auto const reduce = [&](auto const& from, auto& to, char const* a, char const* b) {
+    refuses([&](auto& comm) { fssdp::sparse_reduce_scatter(comm, of.plan, from, to); }, a, b);
+  };
+  auto good = buffer(3);
+  reduce(buffer(3), good, "from has 3 slots", "expected 4");
+  auto short_to = buffer(2);
+  reduce(buffer(4), short_to, "to has 2 slots", "expected 3");
+  reduce(buffer(4, {4, 4}), good, "from has 2 tensors", "to has 1");
+  reduce(buffer(4, {5}), good, "5 elements in from", "4 in to");
+  auto memory = std::vector<float>(64);
+  auto overlapping = expert_tensor<float>{memory.data() + 15, 3, 4};
+  reduce(expert_tensor<float>{memory.data(), 4, 4}, overlapping, "share memory", "disjoint");
+}
+
+TEST_CASE("a world of another size than the plan's is refused") {
+  auto const of = small_case{};
+  auto texts = support::on_all_ranks(3, [&](thread_communicator& comm) {
+    auto const attempt = [](auto call) {
+      try {
+        call();
+      } catch (fssdp::argument_error const& error) {
+        return std::string{error.what()};
+      }
+      return std::string{};
+    };
+    auto from = buffer(0);
+    auto to = buffer(0);
+    auto text = attempt([&] { fssdp::sparse_all_gather(comm, of.plan, from, to); });
+    text += attempt([&] { fssdp::sparse_reduce_scatter(comm, of.plan, from, to); });
+    return text;
+  });
+  for (auto const& text : texts)
+    REQUIRE_THAT(text, mentions("sparse_all_gather: 3 ranks; the plan is for 2") &&
+                           mentions("sparse_reduce_scatter: 3 ranks; the plan is for 2"));
+}
+
+TEST_CASE("on a stream, too, bad buffers are refused by the call itself and poison nothing") {
+  auto const of = small_case{};
+  auto const sound = support::on_all_ranks(2, [&](thread_communicator& comm) {
+    auto stream = fssdp::host_stream{};
+    auto queued = fssdp::on(comm, stream);
+    auto from = fssdp::make_shard<float>(of.layout, comm.rank(), 4);
+    auto wrong = buffer(9);
+    auto refused = 0;
+    try {
+      fssdp::sparse_all_gather(queued, of.plan, from, wrong);
+    } catch (fssdp::argument_error const&) {
+      refused = 1;
+    }
+    auto to = fssdp::make_replicas<float>(of.plan, comm.rank(), 4);
+    fssdp::sparse_all_gather(queued, of.plan, from, to);
+    queued.synchronize();
+    return refused;
+  });
+  REQUIRE(sound == std::vector{1, 1});
+}
+
+TEST_CASE("buffers side by side in one block, and interleaved ones, are welcome") {
+  auto const of = small_case{};
+  auto const copied = support::on_all_ranks(2, [&](thread_communicator& comm) {
+    auto const own = of.layout.owned(comm.rank()).size();
+    auto const foreign = of.plan.foreign(comm.rank()).size();
+    auto memory = std::vector<float>(64, static_cast<float>(comm.rank().value() + 1));
+    auto const from = expert_tensor<float>{memory.data(), own, 2, 4};
+    auto const to = expert_tensor<float>{memory.data() + 2, foreign, 2, 4};
+    fssdp::sparse_all_gather(comm, of.plan, from, to);
+    return memory[2];
+  });
+  REQUIRE(copied == std::vector{2.0F, 2.0F});
+}

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+/// A rank that does not come is named by those that wait for it, directly or through others.
+#include <chrono>
+#include <latch>
+#include <span>
+
+#include "catch.hpp"
+#include "fssdp/comm/thread.hpp"
+#include "support/on_all_ranks.hpp"
+
+using fssdp::rank_id;
+using fssdp::thread_communicator;
+
+namespace {
+
+constexpr auto soon = std::chrono::milliseconds{200};
+
+[[nodiscard]] fssdp::thread_world impatient_world(int ranks) {
+  return fssdp::thread_world{{.ranks = ranks, .deadline = soon}};
+}
+
+/// Receives one number from a rank, under a label.
+void receive_from(thread_communicator& comm, rank_id peer, std::latch* posted = nullptr) {
+  auto number = 0;
+  comm.exchange([&](auto& batch) {
+    set_label(batch, {.plan = 0xabcdef, .round = 3});
+    batch.recv(std::as_writable_bytes(std::span{&number, 1}), peer);
+    if (posted != nullptr) posted->count_down();
+  });
+}
+
+/// Runs a function and then, whatever it does, opens the gate by one.
+template <class Function>
+void then_open(std::latch& gate, Function function) {
+  try {
+    function();
+  } catch (...) {
+    gate.count_down();
+    throw;
+  }
+  gate.count_down();
+}
+
+}  // namespace
+
+TEST_CASE("whoever waits for a rank that does not come is told its name and where it was") {
+  for (int missing = 0; missing < 3; ++missing) {
+    CAPTURE(missing);
+    auto others_gone = std::latch{2};
+    auto world = impatient_world(3);
+    auto const result = support::fallout_of(world, [&](thread_communicator& comm) {
+      comm.exchange([](auto&) {});
+      if (comm.rank() == rank_id{missing})
+        others_gone.wait();
+      else
+        then_open(others_gone, [&] { receive_from(comm, rank_id{missing}); });
+    });
+    auto late = 0;
+    for (std::size_t rank = 0; rank < 3; ++rank) {
+      auto const& error = result.of_rank[rank];
+      if (static_cast<int>(rank) == missing) {
+        REQUIRE(error == nullptr);
+        continue;
+      }
+      REQUIRE(support::is<fssdp::transport_error>(error));
+      REQUIRE(support::culprit(error) == missing);
+      auto const name = "rank " + std::to_string(missing);
+      // the first to lose patience says all; the others get it from that one
+      REQUIRE_THAT(support::text(error),
+                   mentions("no sign of " + name) && mentions("awaits " + name) &&
+                       mentions("200 ms") && mentions("exchange 2") && mentions("round 3") &&
+                       mentions("plan abcdef"));
+      late += support::is<fssdp::deadline_exceeded>(error) ? 1 : 0;
+    }
+    REQUIRE(late >= 1);
+    REQUIRE(support::is<fssdp::transport_error>(result.of_run));
+    REQUIRE(support::culprit(result.of_run) == missing);
+  }
+}
+
+TEST_CASE("a rank is missed through others: 0 waits for 1, 1 waits for 2, 2 does not come") {
+  auto zero_has_posted = std::latch{1};
+  auto others_gone = std::latch{2};
+  auto world = impatient_world(3);
+  auto const result = support::fallout_of(world, [&](thread_communicator& comm) {
+    if (comm.rank() == rank_id{0})
+      then_open(others_gone, [&] { receive_from(comm, rank_id{1}, &zero_has_posted); });
+    if (comm.rank() == rank_id{1}) {
+      zero_has_posted.wait();  // so that rank 0 is the first to lose patience
+      then_open(others_gone, [&] { receive_from(comm, rank_id{2}); });
+    }
+    if (comm.rank() == rank_id{2}) others_gone.wait();
+  });
+  REQUIRE(support::culprit(result.of_rank[0]) == 2);
+  REQUIRE(support::culprit(result.of_rank[1]) == 2);
+  REQUIRE(support::culprit(result.of_run) == 2);
+  REQUIRE((support::is<fssdp::deadline_exceeded>(result.of_rank[0]) ||
+           support::is<fssdp::deadline_exceeded>(result.of_rank[1])));
+}
+
+TEST_CASE("a sender misses a receiver as well") {
+  auto other_gone = std::latch{1};
+  auto world = impatient_world(2);
+  auto const result = support::fallout_of(world, [&](thread_communicator& comm) {
+    auto const number = 5;
+    if (comm.rank() == rank_id{1}) other_gone.wait();
+    if (comm.rank() == rank_id{0})
+      then_open(other_gone, [&] {
+        comm.exchange([&](auto& batch) {
+          batch.send(std::as_bytes(std::span{&number, 1}), rank_id{1});
+        });
+      });
+  });
+  REQUIRE(support::is<fssdp::deadline_exceeded>(result.of_rank[0]));
+  REQUIRE(support::culprit(result.of_rank[0]) == 1);
+}
+
+TEST_CASE("ranks that wait for each other name each other") {
+  auto world = impatient_world(2);
+  auto const result = support::fallout_of(world, [](thread_communicator& comm) {
+    receive_from(comm, rank_id{1 - comm.rank().value()});  // nobody sends
+  });
+  auto late = 0;
+  for (std::size_t rank = 0; rank < 2; ++rank) {
+    REQUIRE(support::is<fssdp::transport_error>(result.of_rank[rank]));
+    late += support::is<fssdp::deadline_exceeded>(result.of_rank[rank]) ? 1 : 0;
+  }
+  REQUIRE(late >= 1);
+}
+
+TEST_CASE("who comes too late is told so, and the world works again") {
+  auto other_gone = std::latch{1};
+  auto world = impatient_world(2);
+  auto const result = support::fallout_of(world, [&](thread_communicator& comm) {
+    if (comm.rank() == rank_id{1}) {
+      other_gone.wait();
+      receive_from(comm, rank_id{0});
+    } else {
+      then_open(other_gone, [&] { receive_from(comm, rank_id{1}); });
+    }
+  });
+  REQUIRE(support::is<fssdp::deadline_exceeded>(result.of_rank[0]));
+  REQUIRE(support::is<fssdp::peer_failed>(result.of_rank[1]));
+  REQUIRE(support::culprit(result.of_rank[1]) == 1);
+  REQUIRE_THAT(support::text(result.of_rank[1]), mentions("no sign of rank 1"));
+  REQUIRE_NOTHROW(world.run([](thread_communicator& comm) { comm.exchange([](auto&) {}); }));
+}

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+/// A communicator bound to a stream: in order, behind the caller's back, errors at synchronize.
+#include "fssdp/comm/on.hpp"
+
+#include <latch>
+#include <vector>
+
+#include "catch.hpp"
+#include "fssdp/comm/all_gather.hpp"
+#include "fssdp/comm/thread.hpp"
+#include "support/communicator_archetype.hpp"
+#include "support/failing.hpp"
+#include "support/on_all_ranks.hpp"
+
+using fssdp::rank_id;
+using fssdp::thread_communicator;
+
+namespace {
+
+template <class Comm>
+concept can_be_bound = requires(Comm& comm, fssdp::host_stream& stream) {
+  fssdp::on(comm, stream);
+};
+static_assert(can_be_bound<thread_communicator>);
+static_assert(can_be_bound<support::communicator_archetype>);
+static_assert(!can_be_bound<fssdp::queued_communicator<thread_communicator>>,
+              "what has a stream already");
+
+}  // namespace
+
+TEST_CASE("a bound communicator is the same rank of the same world") {
+  auto const same = support::on_all_ranks(3, [](thread_communicator& comm) {
+    auto stream = fssdp::host_stream{};
+    auto const queued = fssdp::on(comm, stream);
+    return queued.rank() == comm.rank() && queued.size() == comm.size() &&
+                   &queued.stream() == &stream
+               ? 1
+               : 0;
+  });
+  REQUIRE(same == std::vector(3, 1));
+}
+
+TEST_CASE("an exchange is enqueued and runs behind the work before it") {
+  auto const seen = support::on_all_ranks(2, [](thread_communicator& comm) {
+    auto stream = fssdp::host_stream{};
+    auto queued = fssdp::on(comm, stream);
+    auto const peer = rank_id{1 - comm.rank().value()};
+    auto gate = std::latch{1};
+    auto mine = 0;
+    auto theirs = 0;
+    stream.enqueue([&] {
+      gate.wait();
+      mine = comm.rank().value() + 5;
+    });
+    queued.exchange([&](auto& batch) {
+      batch.send(std::as_bytes(std::span{&mine, 1}), peer);
+      batch.recv(std::as_writable_bytes(std::span{&theirs, 1}), peer);
+    });
+    gate.count_down();  // reached only because exchange did not wait
+    queued.synchronize();
+    return theirs;
+  });
+  REQUIRE(seen == std::vector{6, 5});
+}
+
+TEST_CASE("what fails on a stream is thrown by synchronize, and poisons it") {
+  auto world = fssdp::thread_world{2};
+  auto refused = std::vector<int>(2);
+  auto const result = support::fallout_of(world, [&](thread_communicator& comm) {
+    auto stream = fssdp::host_stream{};
+    auto queued = fssdp::on(comm, stream);
+    if (comm.rank() == rank_id{0}) throw support::broken_rank{};
+    auto value = 0;
+    auto const receive = [&](auto& batch) {
+      batch.recv(std::as_writable_bytes(std::span{&value, 1}), rank_id{0});
+    };
+    queued.exchange(receive);
+    try {
+      queued.synchronize();
+    } catch (fssdp::peer_failed const&) {
+      try {
+        queued.exchange(receive);
+      } catch (fssdp::poisoned_stream const&) {
+        refused[1] = 1;
+      }
+    }
+    queued.synchronize();  // throws the first failure once more
+  });
+  REQUIRE(refused[1] == 1);
+  REQUIRE(support::is<support::broken_rank>(result.of_run));
+  REQUIRE(support::is<fssdp::peer_failed>(result.of_rank[1]));
+  REQUIRE(support::culprit(result.of_rank[1]) == 0);
+}
+
+TEST_CASE("a stream whose rank fails in its queue takes its peers with it") {
+  auto world = fssdp::thread_world{3};
+  auto const result = support::fallout_of(world, [&](thread_communicator& comm) {
+    auto stream = fssdp::host_stream{};
+    auto breaks = support::failing{comm, support::moment::in_post, comm.rank().value() == 1 ? 2 : 0};
+    auto queued = fssdp::on(breaks, stream);
+    auto const mine = std::vector{comm.rank().value()};
+    auto all = std::vector<int>(3);
+    fssdp::all_gather(queued, mine, all);
+    fssdp::all_gather(queued, mine, all);
+  });
+  REQUIRE(support::is<support::broken_rank>(result.of_run));
+  for (std::size_t rank : {0U, 2U}) {
+    REQUIRE(support::is<fssdp::peer_failed>(result.of_rank[rank]));
+    REQUIRE(support::culprit(result.of_rank[rank]) == 1);
+  }
+}
+
+TEST_CASE("every host communicator can be bound, the archetype too") {
+  auto comm = support::communicator_archetype{rank_id{0}};
+  auto stream = fssdp::host_stream{};
+  auto queued = fssdp::on(comm, stream);
+  auto posted = false;
+  queued.exchange([&](auto&) { posted = true; });
+  queued.synchronize();
+  REQUIRE(posted);
+}

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Views of per-expert memory: strides, what counts as a buffer, what overlaps.
+#include "fssdp/core/expert_tensor.hpp"
+
+#include <array>
+#include <vector>
+
+#include "catch.hpp"
+#include "fssdp/core/expert_buffer.hpp"
+
+using fssdp::expert_buffer;
+using fssdp::expert_tensor;
+using fssdp::detail::overlap;
+
+static_assert(fssdp::expert_memory<expert_buffer<float>>);
+static_assert(fssdp::expert_memory<expert_buffer<float> const>);
+static_assert(fssdp::expert_memory<expert_tensor<float const>>);
+static_assert(fssdp::expert_memory<std::array<expert_tensor<float>, 2>>);
+static_assert(fssdp::expert_memory<std::vector<expert_tensor<float>> const>);
+static_assert(!fssdp::expert_memory<std::vector<float>>);
+static_assert(!fssdp::expert_memory<float>);
+static_assert(std::is_same_v<fssdp::element_of<expert_buffer<double> const>, double>);
+static_assert(std::is_same_v<fssdp::element_of<expert_tensor<float const>>, float>);
+static_assert(!std::is_convertible_v<expert_tensor<float const>, expert_tensor<float>>);
+
+TEST_CASE("slot s begins at data + s * stride") {
+  auto memory = std::array<int, 12>{};
+  auto const tensor = expert_tensor<int>{memory.data(), 3, 2, 4};
+  REQUIRE(tensor[0].data() == memory.data());
+  REQUIRE(tensor[2].data() == memory.data() + 8);
+  REQUIRE(tensor[2].size() == 2);
+  expert_tensor<int const> const reader = tensor;
+  REQUIRE(reader[1].data() == memory.data() + 4);
+}
+
+TEST_CASE("without a stride the slots lie side by side") {
+  auto memory = std::array<int, 6>{};
+  auto const tensor = expert_tensor<int>{memory.data(), 3, 2};
+  REQUIRE(tensor[1].data() == memory.data() + 2);
+}
+
+TEST_CASE("tensors_of sees one tensor or many") {
+  auto memory = std::array<int, 6>{};
+  auto const one = expert_tensor<int>{memory.data(), 3, 2};
+  REQUIRE(fssdp::tensors_of(one).size() == 1);
+  auto const two = std::array{one, one};
+  REQUIRE(fssdp::tensors_of(two).size() == 2);
+  auto const sizes = std::array<std::size_t, 3>{1, 2, 3};
+  auto const buffer = expert_buffer<int>{2, sizes};
+  REQUIRE(fssdp::tensors_of(buffer)[2].elements == 3);
+}
+
+TEST_CASE("tensors overlap if any of their slots do") {
+  auto memory = std::array<int, 16>{};
+  auto const whole = expert_tensor<int>{memory.data(), 4, 4};
+  REQUIRE(overlap(whole, whole));
+  REQUIRE(overlap(whole, expert_tensor<int>{memory.data() + 15, 1, 1}));
+  REQUIRE(!overlap(expert_tensor<int>{memory.data(), 2, 4},
+                   expert_tensor<int>{memory.data() + 8, 2, 4}));
+  SECTION("interleaved slots share nothing") {
+    REQUIRE(!overlap(expert_tensor<int>{memory.data(), 4, 2, 4},
+                     expert_tensor<int>{memory.data() + 2, 4, 2, 4}));
+    REQUIRE(overlap(expert_tensor<int>{memory.data(), 4, 2, 4},
+                    expert_tensor<int>{memory.data() + 1, 4, 2, 4}));
+  }
+  SECTION("what is empty shares nothing") {
+    REQUIRE(!overlap(whole, expert_tensor<int>{memory.data(), 0, 4}));
+    REQUIRE(!overlap(whole, expert_tensor<int>{memory.data(), 4, 0}));
+    REQUIRE(!overlap(whole, expert_tensor<int>{}));
+  }
+}

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// A run of moe_gpt means the same in every mode, on any number of ranks and nodes.
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "catch.hpp"
+#include "moe_gpt/trainer.hpp"
+
+namespace {
+
+using moe_gpt::mode;
+using moe_gpt::options;
+
+/// A small text with some order in it.
+moe_gpt::corpus small_corpus(std::size_t seq, std::uint64_t seed) {
+  auto bytes = std::vector<std::uint8_t>{};
+  auto const words = std::vector<std::string>{"owner ", "replica ", "placement ", "plan ",
+                                              "batch ", "gate ",    "expert.\n"};
+  for (std::uint64_t i = 0; bytes.size() < 20000; ++i) {
+    auto const& word = words[moe_gpt::mix({i / 3}) % words.size()];
+    bytes.insert(bytes.end(), word.begin(), word.end());
+  }
+  return {std::move(bytes), seq, seed, "small"};
+}
+
+options small_run() {
+  auto chosen = options{};
+  chosen.ranks = 4;
+  chosen.nodes = 1;
+  chosen.experts = 8;
+  chosen.layers = 2;
+  chosen.d_model = 32;
+  chosen.heads = 2;
+  chosen.seq = 24;
+  chosen.batch = 7;  // does not divide by the ranks
+  chosen.steps = 20;
+  chosen.lr = 3e-3;
+  chosen.seed = 11;
+  chosen.overlap = 4;
+  chosen.spare_slots = 2;
+  return chosen;
+}
+
+moe_gpt::run_record run(options const& chosen) {
+  auto const text = small_corpus(static_cast<std::size_t>(chosen.seq), chosen.seed);
+  return moe_gpt::train(chosen, text, [](moe_gpt::step_record const&) {});
+}
+
+double furthest_apart(moe_gpt::run_record const& a, moe_gpt::run_record const& b) {
+  auto worst = std::abs(a.heldout_loss / b.heldout_loss - 1);
+  for (std::size_t i = 0; i < a.steps.size(); ++i)
+    worst = std::max(worst, std::abs(a.steps[i].loss / b.steps[i].loss - 1));
+  return worst;
+}
+
+}  // namespace
+
+TEST_CASE("20 losses agree between one rank and every mode, ranks, nodes, m and t") {
+  auto alone = small_run();
+  alone.ranks = 1;
+  auto const reference = run(alone);
+  REQUIRE(reference.steps.size() == 20);
+  CHECK(reference.steps.back().loss < 0.8 * reference.steps.front().loss);
+
+  struct variation {
+    mode how;
+    int ranks, nodes, overlap, spare_slots;
+  };
+  for (auto const& v : {variation{mode::ep, 4, 1, 0, 0}, variation{mode::fsdp, 4, 1, 0, 0},
+                        variation{mode::fsdp, 4, 2, 0, 0}, variation{mode::fssdp, 4, 1, 4, 2},
+                        variation{mode::fssdp, 4, 2, 3, 1}, variation{mode::fssdp, 4, 4, 3, 3},
+                        variation{mode::fssdp, 3, 2, 5, 2}, variation{mode::fssdp, 9, 3, 6, 1},
+                        variation{mode::fssdp, 4, 2, 0, 0}, variation{mode::fssdp, 4, 2, 8, 8}}) {
+    auto chosen = small_run();
+    chosen.mode = v.how;
+    chosen.ranks = v.ranks;
+    chosen.nodes = v.nodes;
+    chosen.overlap = v.overlap;
+    chosen.spare_slots = v.spare_slots;
+    CAPTURE(static_cast<int>(v.how), v.ranks, v.nodes, v.overlap, v.spare_slots);
+    CHECK(furthest_apart(run(chosen), reference) < 1e-4);
+  }
+}
+
+TEST_CASE("the auxiliary loss means the same on any number of ranks") {
+  auto alone = small_run();
+  alone.aux_loss = 0.1;
+  auto together = alone;
+  alone.ranks = 1;
+  auto const reference = run(alone);
+  CHECK(furthest_apart(run(together), reference) < 1e-4);
+  CHECK(furthest_apart(run(small_run()), reference) > 1e-4);  // it does something
+}
+
+TEST_CASE("the same run repeats bit for bit") {
+  auto const first = run(small_run());
+  auto const second = run(small_run());
+  CHECK(first.heldout_loss == second.heldout_loss);
+  CHECK(first.sample.continuation == second.sample.continuation);
+  for (std::size_t i = 0; i < first.steps.size(); ++i) {
+    CHECK(first.steps[i].loss == second.steps[i].loss);
+    CHECK(first.steps[i].gathered_bytes == second.steps[i].gathered_bytes);
+  }
+}
+
+TEST_CASE("a 16-bit wire halves the bytes and keeps the losses to two percent") {
+  auto chosen = small_run();
+  chosen.mode = mode::fsdp;
+  auto const full = run(chosen);
+  chosen.wire = moe_gpt::wire::bf16;
+  auto const half = run(chosen);
+  CHECK(furthest_apart(half, full) < 2e-2);
+  CHECK(2 * half.steps.back().gathered_bytes == full.steps.back().gathered_bytes);
+  CHECK(2 * half.steps.back().reduced_bytes == full.steps.back().reduced_bytes);
+  CHECK(2 * half.peak_replica_bytes == full.peak_replica_bytes);
+}
+
+TEST_CASE("the modes move what the dial says") {
+  auto chosen = small_run();
+  chosen.steps = 2;
+  auto const expert_bytes = std::uint64_t{(2 * 32 * 64 + 32 + 64) * sizeof(float)};
+  auto const experts = std::uint64_t{8 * 2};  // of both layers
+  chosen.mode = mode::ep;
+  auto const ep = run(chosen).steps.back();
+  CHECK(ep.gathered_bytes == 0);
+  CHECK(ep.reduced_bytes == 0);
+  CHECK(ep.load_max_over_mean == ep.load_max_over_mean_ep);
+  chosen.mode = mode::fsdp;
+  auto const fsdp = run(chosen).steps.back();
+  CHECK(fsdp.gathered_bytes == experts * 3 * expert_bytes);
+  CHECK(fsdp.reduced_bytes == experts * 3 * expert_bytes);
+  chosen.mode = mode::fssdp;
+  auto const fssdp = run(chosen).steps.back();
+  CHECK(fssdp.gathered_bytes > 0);
+  CHECK(fssdp.gathered_bytes <= std::uint64_t{2 * 4 * 2} * expert_bytes);  // layers * ranks * m
+  CHECK(fssdp.gathered_bytes == fssdp.reduced_bytes);
+}

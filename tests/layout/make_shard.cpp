@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+/// A shard has a slot for each expert that its rank owns.
+#include "fssdp/layout/make_shard.hpp"
+
+#include <array>
+
+#include "catch.hpp"
+#include "fssdp/layout/block_layout.hpp"
+
+TEST_CASE("a shard is [owned, elements] per tensor") {
+  auto const layout = fssdp::block_layout{{.experts = 5, .ranks = 3}};
+  auto const sizes = std::array<std::size_t, 2>{7, 2};
+  for (auto const rank : fssdp::first_n<fssdp::rank_id>(3)) {
+    auto const shard = fssdp::make_shard<float>(layout, rank, sizes);
+    REQUIRE(shard.slots() == layout.owned(rank).size());
+    REQUIRE(shard.tensors().size() == 2);
+    REQUIRE(shard.tensors()[0].elements == 7);
+    REQUIRE(shard.tensors()[1].elements == 2);
+  }
+  REQUIRE(fssdp::make_shard<float>(layout, fssdp::rank_id{0}, 9).tensors()[0].elements == 9);
+}
+
+TEST_CASE("a rank that owns nothing has an empty shard") {
+  auto const layout = fssdp::block_layout{{.experts = 1, .ranks = 3}};
+  REQUIRE(fssdp::make_shard<float>(layout, fssdp::rank_id{2}, 9).slots() == 0);
+}

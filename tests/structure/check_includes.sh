@@ -1,0 +1,74 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Checks the headers below DIR/include/fssdp: an include points down or sideways, never up; only
+# back ends include a vendor; no header has over 400 lines. Prints file:line and the reason.
+# usage: check_includes.sh DIR
+cd "${1:?usage: check_includes.sh DIR}/include/fssdp" || exit 1
+headers=$(find . -name '*.hpp' -o -name '*.cuh' | sed 's|^\./||' | LC_ALL=C sort)
+[ -n "$headers" ] || { echo "no headers in $1/include/fssdp" >&2; exit 1; }
+
+# shellcheck disable=SC2086  # no header has a space in its name
+awk '
+  BEGIN {
+    # the floors: what a folder may include besides itself, each with all that it may include
+    may("core", "")
+    may("cluster", "core")
+    may("layout", "cluster")
+    may("placement", "layout")
+    may("solver", "placement")
+    may("plan", "placement")
+    may("comm", "cluster")
+    may("collective", "comm plan")
+    may("token", "comm placement")
+    may("runtime", "collective solver token")
+    may("checkpoint", "collective")
+    vendor_back_end = "^comm/(mpi|nccl|cuda|peer)"
+    back_end = vendor_back_end "|^comm/thread"
+    vendor_header = "^(mpi|nccl|cuda|cuda_runtime|cuda_runtime_api|hip)\\.h|^(cuda|hip|gloo|torch|thrust|cub)/"
+  }
+  function may(folder, below,    names, n, i, other) {
+    known[folder] = 1
+    allowed[folder, folder] = 1
+    n = split(below, names, " ")
+    for (i = 1; i <= n; ++i) {
+      allowed[folder, names[i]] = 1
+      for (other in known)
+        if ((names[i], other) in allowed) allowed[folder, other] = 1
+    }
+  }
+  function report(line, reason) {
+    print "include/fssdp/" FILENAME ":" line ": " reason
+    failed = 1
+  }
+  function folder_of(path) { return path ~ /\// ? substr(path, 1, index(path, "/") - 1) : "" }
+
+  FNR == 1 {
+    here = folder_of(FILENAME)
+    if (here == "" && FILENAME != "fssdp.hpp" && FILENAME != "version.hpp")
+      report(1, "only fssdp.hpp and version.hpp stand outside the folders")
+    else if (here != "" && !(here in known)) report(1, "the folder " here " has no floor")
+  }
+  FNR == 401 { report(401, "over 400 lines") }
+
+  /^[ \t]*#[ \t]*include[ \t]*[<"]/ {
+    target = $0
+    sub(/^[^<"]*[<"]/, "", target)
+    quoted = $0 ~ /^[^<"]*"/
+    sub(/[>"].*/, "", target)
+    if (target ~ /^fssdp\//) {
+      sub(/^fssdp\//, "", target)
+      there = folder_of(target)
+      if (target == "version.hpp") next
+      if (FILENAME == "version.hpp") report(FNR, "version.hpp includes only std")
+      else if (here == "") {
+        if (target ~ back_end) report(FNR, "the umbrella includes the back end " target)
+      } else if (target == "fssdp.hpp") report(FNR, here " includes the umbrella")
+      else if (here in known && !((here, there) in allowed)) report(FNR, here " must not include " there " (" target ")")
+    } else if (quoted) {
+      report(FNR, "write \"fssdp/...\", from the include root, instead of \"" target "\"")
+    } else if (target ~ vendor_header && FILENAME !~ vendor_back_end) {
+      report(FNR, "<" target "> belongs into a back end of its own")
+    }
+  }
+  END { exit failed }
+' $headers

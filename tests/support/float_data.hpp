@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Partial gradients whose sums depend on the order in which they are formed.
+#pragma once
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+#include "support/dice.hpp"
+#include "support/rank_buffers.hpp"
+
+namespace support {
+
+/// Fills a buffer with numbers of very different size, the same for equal seeds.
+template <fssdp::element T>
+void fill_roughly(fssdp::expert_buffer<T>& buffer, std::uint64_t seed) {
+  auto draw = dice{seed};
+  for (auto const& tensor : buffer.tensors())
+    for (std::size_t slot = 0; slot < tensor.slots; ++slot)
+      for (auto& value : tensor[slot])
+        value = to<T>(draw.between(-1'000'000, 1'000'000) * std::pow(10.0, draw.between(-6, 3)));
+}
+
+/// The bits of all elements.
+template <fssdp::element T>
+[[nodiscard]] std::vector<std::uint64_t> bits(fssdp::expert_buffer<T> const& buffer) {
+  auto all = std::vector<std::uint64_t>{};
+  for (auto const& tensor : buffer.tensors())
+    for (std::size_t slot = 0; slot < tensor.slots; ++slot)
+      for (auto const value : tensor[slot]) {
+        if constexpr (sizeof(T) == 2)
+          all.push_back(std::bit_cast<std::uint16_t>(value));
+        else if constexpr (sizeof(T) == 4)
+          all.push_back(std::bit_cast<std::uint32_t>(value));
+        else
+          all.push_back(std::bit_cast<std::uint64_t>(value));
+      }
+  return all;
+}
+
+}  // namespace support
