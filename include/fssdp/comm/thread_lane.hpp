@@ -2,6 +2,7 @@
 /// How ranks that are threads of one process meet: mailboxes of pointers, one failure for all.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
@@ -17,6 +18,8 @@
 
 namespace fssdp::detail {
 
+class thread_lane;
+
 /// What all lanes of a world share: the lock, the deadline, who sleeps where, the first failure.
 class thread_monitor {
  public:
@@ -26,7 +29,9 @@ class thread_monitor {
   };
 
   thread_monitor(int ranks, std::chrono::milliseconds limit)
-      : deadline{limit}, changed_(static_cast<std::size_t>(ranks)) {}
+      : deadline{limit},
+        changed_(static_cast<std::size_t>(ranks)),
+        waits_(static_cast<std::size_t>(ranks)) {}
 
   std::mutex mutex;  // guards everything here and in the lanes
   std::chrono::milliseconds const deadline;
@@ -40,8 +45,33 @@ class thread_monitor {
     for (auto& changed : changed_) changed.notify_all();
   }
 
+  /// Remembers, until forgotten, that a rank waits for a peer in a lane.
+  void remember(rank_id rank, thread_lane const& lane, rank_id peer) {
+    waits_[rank.index()].push_back({&lane, peer});
+  }
+  void forget(rank_id rank, thread_lane const& lane) {
+    std::erase_if(waits_[rank.index()], [&](wait const& w) { return w.lane == &lane; });
+  }
+  /// The rank for which, through others, everybody behind `rank` is waiting: in this lane, or in
+  /// whichever lane it waits.
+  [[nodiscard]] rank_id end_of_queue(rank_id rank, thread_lane const& lane) const {
+    auto last = rank;
+    for (std::size_t hops = 0; hops < waits_.size(); ++hops) {
+      auto const& waits = waits_[last.index()];
+      if (waits.empty()) return last;
+      auto const here = std::ranges::find(waits, &lane, &wait::lane);
+      last = here != waits.end() ? here->peer : waits.front().peer;
+    }
+    return rank;  // they wait for each other
+  }
+
  private:
+  struct wait {
+    thread_lane const* lane;
+    rank_id peer;
+  };
   std::vector<std::condition_variable> changed_;  // [rank]
+  std::vector<std::vector<wait>> waits_;          // [rank]: at most one for each lane
 };
 
 /// What one rank offers another in one exchange. The memory stays the sender's; the receiver reads
@@ -63,13 +93,12 @@ class thread_lane {
   thread_lane(thread_monitor& monitor, int ranks)
       : monitor_{monitor},
         ranks_{ranks},
-        boxes_(static_cast<std::size_t>(ranks) * static_cast<std::size_t>(ranks)),
-        awaited_(static_cast<std::size_t>(ranks)) {}
+        boxes_(static_cast<std::size_t>(ranks) * static_cast<std::size_t>(ranks)) {}
 
   [[nodiscard]] thread_monitor& monitor() { return monitor_; }
   [[nodiscard]] lock_type lock() { return lock_type{monitor_.mutex}; }
   [[nodiscard]] thread_mailbox& box(rank_id from, rank_id to) {
-    return boxes_[from.index() * awaited_.size() + to.index()];
+    return boxes_[from.index() * static_cast<std::size_t>(ranks_) + to.index()];
   }
   void notify(rank_id rank) { monitor_.changed(rank).notify_all(); }
 
@@ -87,13 +116,13 @@ class thread_lane {
   void await(lock_type& lock, rank_id me, rank_id peer, std::uint64_t sequence,
              batch_label const& label, Done done) {
     auto const until = std::chrono::steady_clock::now() + monitor_.deadline;
-    awaited_[me.index()] = peer;
+    monitor_.remember(me, *this, peer);
     auto const in_time = monitor_.changed(me).wait_until(
         lock, until, [&] { return done() || monitor_.failed.has_value(); });
-    auto const missing = end_of_queue(peer);
-    awaited_[me.index()].reset();
+    monitor_.forget(me, *this);
     if (done()) return;
     if (in_time) check(me);
+    auto const missing = monitor_.end_of_queue(peer, *this);
     auto const dump = text("no sign of rank ", missing, " within ", monitor_.deadline.count(),
                            " ms: rank ", me, " awaits rank ", peer, " in exchange ", sequence,
                            ", round ", label.round, " of plan ", std::hex, label.plan);
@@ -115,21 +144,9 @@ class thread_lane {
   }
 
  private:
-  /// The rank for which, through others, everybody behind `rank` is waiting.
-  [[nodiscard]] rank_id end_of_queue(rank_id rank) const {
-    auto last = rank;
-    for (int hops = 0; hops < ranks_; ++hops) {
-      auto const& next = awaited_[last.index()];
-      if (!next.has_value()) return last;
-      last = *next;
-    }
-    return rank;  // they wait for each other
-  }
-
   thread_monitor& monitor_;
   int ranks_;
-  std::vector<thread_mailbox> boxes_;            // [from, to]
-  std::vector<std::optional<rank_id>> awaited_;  // [rank]: while it waits, for whom
+  std::vector<thread_mailbox> boxes_;  // [from, to]
 };
 
 }  // namespace fssdp::detail
