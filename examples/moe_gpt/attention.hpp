@@ -32,9 +32,7 @@ struct attention_tensors {
   std::span<Real> wqkv;  ///< [d_model, 3 d_model]: queries, keys, values
   std::span<Real> wo;    ///< [d_model, d_model]
 
-  operator attention_tensors<Real const>() const
-    requires(!std::is_const_v<Real>)
-  {
+  operator attention_tensors<Real const>() const requires(!std::is_const_v<Real>) {
     return {wqkv, wo};
   }
 };
@@ -89,9 +87,8 @@ template <class Real>
 /// y [rows, d_model] is written; a position sees itself and what came before it.
 template <class Real>
 void attention_forward(attention_shape const& shape,
-                       std::type_identity_t<attention_tensors<Real const>> weights,
-                       input<Real> x, output<Real> y,
-                       attention_activations<Real>& kept) {
+                       std::type_identity_t<attention_tensors<Real const>> weights, input<Real> x,
+                       output<Real> y, attention_activations<Real>& kept) {
   auto const rows = shape.rows();
   auto const d_model = shape.d_model;
   kept.qkv.resize(rows * 3 * d_model);
@@ -124,10 +121,8 @@ void attention_forward(attention_shape const& shape,
 /// dx [rows, d_model] is written, the gradients are added to.
 template <class Real>
 void attention_backward(attention_shape const& shape,
-                        std::type_identity_t<attention_tensors<Real const>> weights,
-                        input<Real> x,
-                        input<Real> dy,
-                        attention_activations<Real> const& kept, output<Real> dx,
+                        std::type_identity_t<attention_tensors<Real const>> weights, input<Real> x,
+                        input<Real> dy, attention_activations<Real> const& kept, output<Real> dx,
                         std::type_identity_t<attention_tensors<Real>> gradients,
                         attention_scratch<Real>& scratch) {
   auto const rows = shape.rows();

@@ -74,7 +74,10 @@ class dense_layout {
       append({.name = name + ".bias", .rows = 1, .columns = d});
     };
     auto const weight = [&](std::string name, std::size_t columns, double deviation) {
-      append({.name = std::move(name), .rows = d, .columns = columns, .deviation = deviation,
+      append({.name = std::move(name),
+              .rows = d,
+              .columns = columns,
+              .deviation = deviation,
               .shrinks = decay::on});
     };
     append({.name = "token", .rows = byte_values, .columns = d, .deviation = 0.1});

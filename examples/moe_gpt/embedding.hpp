@@ -19,9 +19,7 @@ struct embedding_tensors {
   std::span<Real> token;
   std::span<Real> position;
 
-  operator embedding_tensors<Real const>() const
-    requires(!std::is_const_v<Real>)
-  {
+  operator embedding_tensors<Real const>() const requires(!std::is_const_v<Real>) {
     return {token, position};
   }
 };

@@ -23,9 +23,7 @@ struct expert_tensors {
   Real* w2 = nullptr;
   Real* b2 = nullptr;
 
-  operator expert_tensors<Real const>() const
-    requires(!std::is_const_v<Real>)
-  {
+  operator expert_tensors<Real const>() const requires(!std::is_const_v<Real>) {
     return {w1, b1, w2, b2};
   }
 };
@@ -75,8 +73,8 @@ void expert_forward(expert_shape const& shape,
 
   auto const result = as_matrix(y, tokens, d_model);
   for (std::size_t t = 0; t < tokens; ++t) std::copy_n(weights.b2, d_model, result.row(t).data());
-  multiply_ab(as_matrix(std::span{kept.after}, tokens, d_ff),
-              {weights.w2, d_ff, d_model, d_model}, result, update::accumulate);
+  multiply_ab(as_matrix(std::span{kept.after}, tokens, d_ff), {weights.w2, d_ff, d_model, d_model},
+              result, update::accumulate);
 }
 
 /// dx [tokens, d_model] is written, the gradients are added to.

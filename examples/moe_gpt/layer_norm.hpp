@@ -18,9 +18,7 @@ struct layer_norm_tensors {
   std::span<Real> gain;
   std::span<Real> bias;
 
-  operator layer_norm_tensors<Real const>() const
-    requires(!std::is_const_v<Real>)
-  {
+  operator layer_norm_tensors<Real const>() const requires(!std::is_const_v<Real>) {
     return {gain, bias};
   }
 };
@@ -34,9 +32,8 @@ struct layer_norm_activations {
 
 /// y [rows, d_model] = gain * (x - mean) / deviation + bias, row by row.
 template <class Real>
-void layer_norm_forward(std::type_identity_t<layer_norm_tensors<Real const>> weights,
-                        input<Real> x, output<Real> y,
-                        layer_norm_activations<Real>& kept) {
+void layer_norm_forward(std::type_identity_t<layer_norm_tensors<Real const>> weights, input<Real> x,
+                        output<Real> y, layer_norm_activations<Real>& kept) {
   auto const d_model = weights.gain.size();
   auto const rows = x.size() / d_model;
   kept.mean.resize(rows);
@@ -62,9 +59,8 @@ void layer_norm_forward(std::type_identity_t<layer_norm_tensors<Real const>> wei
 /// Adds to dx, which already holds the gradient that goes around the norm, and to the gradients.
 template <class Real>
 void layer_norm_backward(std::type_identity_t<layer_norm_tensors<Real const>> weights,
-                         input<Real> x,
-                         input<Real> dy,
-                         layer_norm_activations<Real> const& kept, output<Real> dx,
+                         input<Real> x, input<Real> dy, layer_norm_activations<Real> const& kept,
+                         output<Real> dx,
                          std::type_identity_t<layer_norm_tensors<Real>> gradients) {
   auto const d_model = weights.gain.size();
   auto const rows = x.size() / d_model;
@@ -78,14 +74,12 @@ void layer_norm_backward(std::type_identity_t<layer_norm_tensors<Real const>> we
     auto const mean = kept.mean[r];
     auto const inverse = kept.inverse_deviation[r];
     auto const width = static_cast<Real>(d_model);
-    auto const mean_g = detail::sum_terms<Real>(
-                            d_model, [=](std::size_t i) { return d_out[i] * gain[i]; }) /
-                        width;
-    auto const mean_gx = detail::sum_terms<Real>(d_model,
-                                                 [=](std::size_t i) {
-                                                   return d_out[i] * gain[i] * (in[i] - mean);
-                                                 }) *
-                         inverse / width;
+    auto const mean_g =
+        detail::sum_terms<Real>(d_model, [=](std::size_t i) { return d_out[i] * gain[i]; }) / width;
+    auto const mean_gx =
+        detail::sum_terms<Real>(
+            d_model, [=](std::size_t i) { return d_out[i] * gain[i] * (in[i] - mean); }) *
+        inverse / width;
     for (std::size_t i = 0; i < d_model; ++i) {
       auto const normal = (in[i] - mean) * inverse;
       d_gain[i] += d_out[i] * normal;

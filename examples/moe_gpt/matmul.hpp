@@ -27,9 +27,7 @@ struct matrix {
   [[nodiscard]] constexpr std::span<Real> row(std::size_t i) const {
     return {data + i * stride, columns};
   }
-  constexpr operator matrix<Real const>() const
-    requires(!std::is_const_v<Real>)
-  {
+  constexpr operator matrix<Real const>() const requires(!std::is_const_v<Real>) {
     return {data, rows, columns, stride};
   }
 };
@@ -80,8 +78,7 @@ void multiply_tile(factor<Real> a, Real const* packed, std::size_t inner, Real* 
     }
   }
   for (std::size_t i = 0; i < Rows; ++i)
-    for (std::size_t j = 0; j < columns; ++j)
-      c[i * stride + j] += sums[i][j / lanes][j % lanes];
+    for (std::size_t j = 0; j < columns; ++j) c[i * stride + j] += sums[i][j / lanes][j % lanes];
 }
 
 /// c += a * b by panels of b that are packed on the stack. Used where there is no CBLAS.
@@ -106,10 +103,10 @@ void multiply_plain(factor<Real> a, factor<Real> b, std::size_t inner, matrix<Re
       std::size_t row = 0;
       for (; row + height <= c.rows; row += height)
         multiply_tile<height>(rows_from(row), packed, deep, c.data + row * c.stride + column,
-                                     c.stride, wide);
+                              c.stride, wide);
       for (; row < c.rows; ++row)
-        multiply_tile<1>(rows_from(row), packed, deep, c.data + row * c.stride + column,
-                                c.stride, wide);
+        multiply_tile<1>(rows_from(row), packed, deep, c.data + row * c.stride + column, c.stride,
+                         wide);
     }
   }
 }

@@ -27,7 +27,8 @@ struct finding {
   int wrong = 0;
 };
 
-/// A gather, a gather in one piece and a reduction. Each is enqueued before the first is waited for.
+/// A gather, a gather in one piece and a reduction. Each is enqueued before the first is waited
+/// for.
 template <class T, class Comm>
 void check(Comm& comm, rank_buffers<T>& mine, finding& found) {
   auto const& plan = mine.of.plan;

@@ -33,9 +33,8 @@ TEST_CASE("a rank alone has its own sum, nothing has none") {
     return fssdp::all_reduce(comm, std::vector{4, 5});
   });
   REQUIRE(sums[0] == std::vector{4, 5});
-  auto const none = support::on_all_ranks(2, [](thread_communicator& comm) {
-    return fssdp::all_reduce(comm, std::vector<int>{});
-  });
+  auto const none = support::on_all_ranks(
+      2, [](thread_communicator& comm) { return fssdp::all_reduce(comm, std::vector<int>{}); });
   REQUIRE(none[1].empty());
 }
 

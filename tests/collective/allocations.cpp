@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// The data plane does not allocate: every operator new of this program counts its calls.
-#include <cstdlib>
-#include <new>
+/// The data plane does not allocate, once it has been called.
 #include <vector>
 
 #include "catch.hpp"
@@ -9,48 +7,18 @@
 #include "fssdp/collective/sparse_reduce_scatter.hpp"
 #include "fssdp/comm/on.hpp"
 #include "fssdp/comm/thread.hpp"
+#include "support/allocation_counter.hpp"
 #include "support/communicator_archetype.hpp"
 #include "support/laws.hpp"
 #include "support/on_all_ranks.hpp"
 #include "support/rank_buffers.hpp"
 
-namespace {
-
-thread_local long allocations = 0;  // of this thread: ranks do not count each other's
-
-[[nodiscard]] void* counted_memory(std::size_t bytes, std::size_t alignment) {
-  ++allocations;
-  auto const rounded = (bytes + alignment - 1) / alignment * alignment;
-  if (auto* memory = std::aligned_alloc(alignment, rounded == 0 ? alignment : rounded))
-    return memory;
-  throw std::bad_alloc{};
-}
-
-}  // namespace
-
-// All other forms call these.
-void* operator new(std::size_t bytes) { return counted_memory(bytes, alignof(std::max_align_t)); }
-void* operator new(std::size_t bytes, std::align_val_t alignment) {
-  return counted_memory(bytes, static_cast<std::size_t>(alignment));
-}
-void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
-void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
-void operator delete(void* memory, std::size_t, std::align_val_t) noexcept { std::free(memory); }
-
 using fssdp::thread_communicator;
+using support::allocations_in;
 using support::random_instance;
 using support::rank_buffers;
 
 namespace {
-
-/// How often the calling thread allocates in a function.
-template <class Function>
-[[nodiscard]] long allocations_in(Function function) {
-  auto const before = allocations;
-  function();
-  return allocations - before;
-}
 
 /// The allocations of the second and third call, summed over all ranks.
 template <class Call>

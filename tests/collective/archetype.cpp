@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "catch.hpp"
+#include "fssdp/comm/on.hpp"
 #include "fssdp/fssdp.hpp"
 #include "support/communicator_archetype.hpp"
 #include "support/random_instance.hpp"

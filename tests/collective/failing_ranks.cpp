@@ -34,7 +34,8 @@ void train(Comm& comm, random_instance const& of) {
 
 /// What is wrong; empty if run() throws what the culprit threw and all others name it.
 [[nodiscard]] std::string complaint(support::fallout const& result, int culprit) {
-  if (!support::is<support::broken_rank>(result.of_run)) return "run: " + support::text(result.of_run);
+  if (!support::is<support::broken_rank>(result.of_run))
+    return "run: " + support::text(result.of_run);
   for (std::size_t rank = 0; rank < result.of_rank.size(); ++rank)
     if (static_cast<int>(rank) != culprit &&
         (!support::is<fssdp::peer_failed>(result.of_rank[rank]) ||
@@ -75,7 +76,8 @@ TEST_CASE("wherever a rank fails in a gather or a reduction, every other rank na
             (void)fssdp::all_reduce(queued, std::vector{1});
           }
         });
-        if (of.layout.ranks() > 1 && of.plan.rounds() > 0) REQUIRE(complaint(result, culprit) == "");
+        if (of.layout.ranks() > 1 && of.plan.rounds() > 0)
+          REQUIRE(complaint(result, culprit) == "");
       },
       {.ranks = 8, .nodes = 4, .experts = 12});
 }
@@ -126,8 +128,7 @@ TEST_CASE("ranks that call in different order, or with different sizes, find out
 TEST_CASE("a gather that misses a rank names it, with the plan and the round") {
   auto const layout = fssdp::block_layout{{.experts = 2, .ranks = 2}};
   auto const plan = fssdp::make_plan(layout, fssdp::everywhere{}(layout));
-  auto world =
-      fssdp::thread_world{{.ranks = 2, .deadline = std::chrono::milliseconds{200}}};
+  auto world = fssdp::thread_world{{.ranks = 2, .deadline = std::chrono::milliseconds{200}}};
   auto const result = support::fallout_of(world, [&](thread_communicator& comm) {
     if (comm.rank() == fssdp::rank_id{1}) return;  // has left for good
     auto mine = fssdp::make_shard<float>(layout, comm.rank(), 4);

@@ -61,8 +61,8 @@ template <class T>
           auto first = true;
           for (auto const rank : of.where.holders(expert)) {
             auto const slot = fssdp::transfer_plan::slot_in(of.plan.held(rank), expert);
-            auto const part = static_cast<fssdp::accumulator_t<T>>(
-                partials[rank.index()].tensors()[k][slot][i]);
+            auto const part =
+                static_cast<fssdp::accumulator_t<T>>(partials[rank.index()].tensors()[k][slot][i]);
             sum = first ? part : sum + part;
             first = false;
           }
@@ -113,10 +113,9 @@ TEST_CASE("the sum is scaled once, and written or added") {
       count += mine.wrong_gradients(0.5, before);
       auto bare = support::exchange_only{comm};
       mine.clear_results();
-      fssdp::sparse_reduce_scatter(bare, of.plan, mine.partials, mine.gradients,
-                                   {.scale = -2,
-                                    .into = fssdp::output::accumulate,
-                                    .scratch = &scratch});
+      fssdp::sparse_reduce_scatter(
+          bare, of.plan, mine.partials, mine.gradients,
+          {.scale = -2, .into = fssdp::output::accumulate, .scratch = &scratch});
       count += mine.wrong_gradients(-2, before);
       return count + mine.wrong_inputs();
     });

@@ -30,14 +30,14 @@ struct has_no_memory_space {
 /// All that the concept asks for, less one thing.
 template <lack Missing, wrong Bent = wrong::nothing, class Types = has_types>
 struct near_miss : Types {
-  rank_id rank() const requires(Missing != lack::rank && Missing != lack::constness_of_rank &&
-                                Bent != wrong::rank) {
+  rank_id rank() const
+      requires(Missing != lack::rank && Missing != lack::constness_of_rank && Bent != wrong::rank) {
     return {};
   }
   rank_id rank() requires(Missing == lack::constness_of_rank) { return {}; }
   int rank() const requires(Bent == wrong::rank) { return 0; }
-  int size() const requires(Missing != lack::size && Missing != lack::constness_of_size &&
-                            Bent != wrong::size) {
+  int size() const
+      requires(Missing != lack::size && Missing != lack::constness_of_size && Bent != wrong::size) {
     return 1;
   }
   int size() requires(Missing == lack::constness_of_size) { return 1; }

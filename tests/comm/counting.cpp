@@ -19,7 +19,9 @@ using fssdp::thread_communicator;
 namespace {
 
 template <class Comm>
-concept can_be_counted = requires { typename counting<Comm>; };
+concept can_be_counted = requires {
+  typename counting<Comm>;
+};
 static_assert(can_be_counted<thread_communicator>);
 static_assert(!can_be_counted<fssdp::queued_communicator<thread_communicator>>,
               "count first, bind to a stream then");

@@ -15,8 +15,9 @@ namespace {
 
 constexpr auto soon = std::chrono::milliseconds{200};
 
-[[nodiscard]] fssdp::thread_world impatient_world(int ranks) {
-  return fssdp::thread_world{{.ranks = ranks, .deadline = soon}};
+[[nodiscard]] fssdp::thread_world impatient_world(int ranks,
+                                                  std::chrono::milliseconds deadline = soon) {
+  return fssdp::thread_world{{.ranks = ranks, .deadline = deadline}};
 }
 
 /// Receives one number from a rank, under a label.
@@ -26,6 +27,14 @@ void receive_from(thread_communicator& comm, rank_id peer, std::latch* posted = 
     set_label(batch, {.plan = 0xabcdef, .round = 3});
     batch.recv(std::as_writable_bytes(std::span{&number, 1}), peer);
     if (posted != nullptr) posted->count_down();
+  });
+}
+
+void send_to(thread_communicator& comm, rank_id peer) {
+  auto const number = 5;
+  comm.exchange([&](auto& batch) {
+    set_label(batch, {.plan = 0xabcdef, .round = 3});
+    batch.send(std::as_bytes(std::span{&number, 1}), peer);
   });
 }
 
@@ -66,10 +75,10 @@ TEST_CASE("whoever waits for a rank that does not come is told its name and wher
       REQUIRE(support::culprit(error) == missing);
       auto const name = "rank " + std::to_string(missing);
       // the first to lose patience says all; the others get it from that one
-      REQUIRE_THAT(support::text(error),
-                   mentions("no sign of " + name) && mentions("awaits " + name) &&
-                       mentions("200 ms") && mentions("exchange 2") && mentions("round 3") &&
-                       mentions("plan abcdef"));
+      REQUIRE_THAT(support::text(error), mentions("no sign of " + name) &&
+                                             mentions("awaits " + name) && mentions("200 ms") &&
+                                             mentions("exchange 2") && mentions("round 3") &&
+                                             mentions("plan abcdef"));
       late += support::is<fssdp::deadline_exceeded>(error) ? 1 : 0;
     }
     REQUIRE(late >= 1);
@@ -79,17 +88,27 @@ TEST_CASE("whoever waits for a rank that does not come is told its name and wher
 }
 
 TEST_CASE("a rank is missed through others: 0 waits for 1, 1 waits for 2, 2 does not come") {
+  auto const in_another_lane = GENERATE(0, 1);  // than that in which 0 waits
+  CAPTURE(in_another_lane);
   auto zero_has_posted = std::latch{1};
   auto others_gone = std::latch{2};
-  auto world = impatient_world(3);
+  auto world = impatient_world(3, 2 * soon);
   auto const result = support::fallout_of(world, [&](thread_communicator& comm) {
-    if (comm.rank() == rank_id{0})
+    auto other = comm.duplicate();
+    auto& lane = in_another_lane == 1 ? other : comm;
+    if (comm.rank() == rank_id{0}) {
       then_open(others_gone, [&] { receive_from(comm, rank_id{1}, &zero_has_posted); });
-    if (comm.rank() == rank_id{1}) {
-      zero_has_posted.wait();  // so that rank 0 is the first to lose patience
-      then_open(others_gone, [&] { receive_from(comm, rank_id{2}); });
+      return;
     }
-    if (comm.rank() == rank_id{2}) others_gone.wait();
+    zero_has_posted.wait();
+    if (comm.rank() == rank_id{1}) {
+      // while rank 0 waits already: so it is the first to lose patience
+      for (int turn = 0; turn < 100; ++turn) receive_from(other, rank_id{2});
+      then_open(others_gone, [&] { receive_from(lane, rank_id{2}); });
+    } else {
+      for (int turn = 0; turn < 100; ++turn) send_to(other, rank_id{1});
+      others_gone.wait();
+    }
   });
   REQUIRE(support::culprit(result.of_rank[0]) == 2);
   REQUIRE(support::culprit(result.of_rank[1]) == 2);
@@ -102,14 +121,8 @@ TEST_CASE("a sender misses a receiver as well") {
   auto other_gone = std::latch{1};
   auto world = impatient_world(2);
   auto const result = support::fallout_of(world, [&](thread_communicator& comm) {
-    auto const number = 5;
     if (comm.rank() == rank_id{1}) other_gone.wait();
-    if (comm.rank() == rank_id{0})
-      then_open(other_gone, [&] {
-        comm.exchange([&](auto& batch) {
-          batch.send(std::as_bytes(std::span{&number, 1}), rank_id{1});
-        });
-      });
+    if (comm.rank() == rank_id{0}) then_open(other_gone, [&] { send_to(comm, rank_id{1}); });
   });
   REQUIRE(support::is<fssdp::deadline_exceeded>(result.of_rank[0]));
   REQUIRE(support::culprit(result.of_rank[0]) == 1);

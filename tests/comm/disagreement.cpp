@@ -74,8 +74,8 @@ void find_out(view const& of_0, view const& of_1, char const* a, char const* b) 
 
 }  // namespace
 
-TEMPLATE_TEST_CASE_SIG("ranks in different collectives name each other", "",
-                       ((bool Lends), Lends), false, true) {
+TEMPLATE_TEST_CASE_SIG("ranks in different collectives name each other", "", ((bool Lends), Lends),
+                       false, true) {
   SECTION("another plan") {
     find_out<Lends>({.label = {0xaaa, 0}}, {.label = {0xbbb, 0}}, "plan aaa", "plan bbb");
   }

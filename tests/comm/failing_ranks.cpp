@@ -41,8 +41,7 @@ void all_to_all(Comm& comm, std::size_t size) {
   comm.exchange([&](auto& batch) {
     send_to_all(batch, me, comm.size(), memory);
     for (auto const peer : fssdp::first_n<rank_id>(comm.size()))
-      if (peer != me)
-        batch.recv(std::as_writable_bytes(std::span{*memory.in[peer.index()]}), peer);
+      if (peer != me) batch.recv(std::as_writable_bytes(std::span{*memory.in[peer.index()]}), peer);
   });
 }
 template <class Comm>
@@ -74,13 +73,14 @@ template <class Exchange>
 /// What is wrong with the fallout; empty if every other rank names the culprit, and run() throws
 /// what the culprit threw.
 [[nodiscard]] std::string complaint(support::fallout const& result, int culprit) {
-  if (!support::is<support::broken_rank>(result.of_run)) return "run: " + support::text(result.of_run);
+  if (!support::is<support::broken_rank>(result.of_run))
+    return "run: " + support::text(result.of_run);
   for (std::size_t rank = 0; rank < result.of_rank.size(); ++rank) {
     auto const& error = result.of_rank[rank];
-    auto const expected = static_cast<int>(rank) == culprit
-                              ? support::is<support::broken_rank>(error)
-                              : support::is<fssdp::peer_failed>(error) &&
-                                    support::culprit(error) == culprit;
+    auto const expected =
+        static_cast<int>(rank) == culprit
+            ? support::is<support::broken_rank>(error)
+            : support::is<fssdp::peer_failed>(error) && support::culprit(error) == culprit;
     if (!expected) return "rank " + std::to_string(rank) + ": " + support::text(error);
   }
   return {};
@@ -96,11 +96,11 @@ TEST_CASE("whenever a rank throws, every other rank gets an error that names it"
         for (auto const at : {1, 3}) {
           CAPTURE(ranks, culprit, static_cast<int>(when), at);
           auto world = fssdp::thread_world{ranks};
-          auto const copied = break_down(world, culprit, when, at,
-                                         [](auto& comm) { all_to_all(comm, 100); });
+          auto const copied =
+              break_down(world, culprit, when, at, [](auto& comm) { all_to_all(comm, 100); });
           REQUIRE(complaint(copied, culprit) == "");
-          auto const lent = break_down(world, culprit, when, at,
-                                       [](auto& comm) { all_to_all_lent(comm, 100); });
+          auto const lent =
+              break_down(world, culprit, when, at, [](auto& comm) { all_to_all_lent(comm, 100); });
           REQUIRE(complaint(lent, culprit) == "");
         }
 }
@@ -124,8 +124,8 @@ TEST_CASE("nobody reads what a failing rank frees, however the threads interleav
 
 TEST_CASE("the error of a peer tells what went wrong") {
   auto world = fssdp::thread_world{2};
-  auto const result = break_down(world, 1, moment::in_post, 2,
-                                 [](auto& comm) { all_to_all(comm, 1); });
+  auto const result =
+      break_down(world, 1, moment::in_post, 2, [](auto& comm) { all_to_all(comm, 1); });
   REQUIRE_THAT(support::text(result.of_rank[0]),
                mentions("rank 1 has failed") && mentions("out of order"));
 }
@@ -152,8 +152,8 @@ TEST_CASE("an exception of any type goes through") {
 TEST_CASE("a world works again after a failure") {
   auto world = fssdp::thread_world{3};
   for (int turn = 0; turn < 3; ++turn) {
-    auto const result = break_down(world, turn, moment::in_visit, 1,
-                                   [](auto& comm) { all_to_all_lent(comm, 10); });
+    auto const result =
+        break_down(world, turn, moment::in_visit, 1, [](auto& comm) { all_to_all_lent(comm, 10); });
     REQUIRE(complaint(result, turn) == "");
     REQUIRE_NOTHROW(world.run([](thread_communicator& comm) {
       all_to_all(comm, 10);

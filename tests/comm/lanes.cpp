@@ -58,8 +58,8 @@ TEST_CASE("two lanes run at once, whichever a rank begins with") {
     second.synchronize();
     return std::pair{results_of_first, results_of_second};
   });
-  auto const expected = std::pair{results(turns, multiples(ranks, 10)),
-                                  results(turns, multiples(ranks, 7))};
+  auto const expected =
+      std::pair{results(turns, multiples(ranks, 10)), results(turns, multiples(ranks, 7))};
   for (auto const& of_rank : seen) REQUIRE(of_rank == expected);
 }
 

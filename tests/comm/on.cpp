@@ -52,15 +52,36 @@ TEST_CASE("an exchange is enqueued and runs behind the work before it") {
       gate.wait();
       mine = comm.rank().value() + 5;
     });
+    auto posted = 0;
     queued.exchange([&](auto& batch) {
       batch.send(std::as_bytes(std::span{&mine, 1}), peer);
       batch.recv(std::as_writable_bytes(std::span{&theirs, 1}), peer);
+      posted = 10;
     });
-    gate.count_down();  // reached only because exchange did not wait
+    auto const named = posted;  // at once, though nothing has moved
+    gate.count_down();          // reached only because exchange did not wait
     queued.synchronize();
-    return theirs;
+    return std::pair{named, theirs};
   });
-  REQUIRE(seen == std::vector{6, 5});
+  REQUIRE(seen == std::vector{std::pair{10, 6}, std::pair{10, 5}});
+}
+
+TEST_CASE("a label goes with the messages that are enqueued") {
+  auto world = fssdp::thread_world{2};
+  auto const result = support::fallout_of(world, [](thread_communicator& comm) {
+    auto stream = fssdp::host_stream{};
+    auto queued = fssdp::on(comm, stream);
+    auto const peer = rank_id{1 - comm.rank().value()};
+    auto const mine = 0;
+    auto theirs = 0;
+    queued.exchange([&](auto& batch) {
+      set_label(batch, {.plan = comm.rank().index(), .round = 0});
+      batch.send(std::as_bytes(std::span{&mine, 1}), peer);
+      batch.recv(std::as_writable_bytes(std::span{&theirs, 1}), peer);
+    });
+    queued.synchronize();
+  });
+  REQUIRE(support::is<fssdp::ranks_disagree>(result.of_run));
 }
 
 TEST_CASE("what fails on a stream is thrown by synchronize, and poisons it") {
@@ -96,7 +117,8 @@ TEST_CASE("a stream whose rank fails in its queue takes its peers with it") {
   auto world = fssdp::thread_world{3};
   auto const result = support::fallout_of(world, [&](thread_communicator& comm) {
     auto stream = fssdp::host_stream{};
-    auto breaks = support::failing{comm, support::moment::in_post, comm.rank().value() == 1 ? 2 : 0};
+    auto breaks =
+        support::failing{comm, support::moment::in_post, comm.rank().value() == 1 ? 2 : 0};
     auto queued = fssdp::on(breaks, stream);
     auto const mine = std::vector{comm.rank().value()};
     auto all = std::vector<int>(3);

@@ -55,7 +55,8 @@ using message = std::vector<std::uint32_t>;
   }
   comm.exchange([&](auto& batch) {
     for (std::size_t peer = 0; peer < out.size(); ++peer) {
-      for (auto& words : in[peer]) batch.recv(std::as_writable_bytes(std::span{words}), rank_id{peer});
+      for (auto& words : in[peer])
+        batch.recv(std::as_writable_bytes(std::span{words}), rank_id{peer});
       for (auto& words : out[peer]) batch.send(std::as_bytes(std::span{words}), rank_id{peer});
     }
   });
@@ -170,7 +171,8 @@ TEST_CASE("borrowed memory is the sender's own, in the order of the borrow calls
     for (std::size_t first : {0U, 2U})
       for (auto peer = ranks - 1; peer >= 0; --peer)
         if (peer != rank) expected.push_back(memory[static_cast<std::size_t>(peer)].data() + first);
-    REQUIRE(seen[static_cast<std::size_t>(rank)] == std::pair{expected, 2 * (0 + 1 + 2 + 3 - rank)});
+    REQUIRE(seen[static_cast<std::size_t>(rank)] ==
+            std::pair{expected, 2 * (0 + 1 + 2 + 3 - rank)});
   }
 }
 

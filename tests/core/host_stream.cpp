@@ -53,9 +53,8 @@ TEST_CASE("work may own what cannot be copied, and drops it once it has run") {
   auto owned = std::make_shared<int>(5);
   auto const watch = std::weak_ptr{owned};
   auto seen = 0;
-  stream.enqueue([&seen, mine = std::make_unique<std::shared_ptr<int>>(std::move(owned))] {
-    seen = **mine;
-  });
+  stream.enqueue(
+      [&seen, mine = std::make_unique<std::shared_ptr<int>>(std::move(owned))] { seen = **mine; });
   stream.synchronize();
   REQUIRE(seen == 5);
   REQUIRE(watch.expired());

@@ -32,7 +32,8 @@ template <fssdp::shard_layout Layout>
       if (layout.owner(expert) != rank) return "owned lists another rank's expert";
       if (layout.slot(expert) != slot++) return "owned is not in slot order";
     }
-    if (static_cast<std::size_t>(slot) != layout.owned(rank).size()) return "owned has a wrong size";
+    if (static_cast<std::size_t>(slot) != layout.owned(rank).size())
+      return "owned has a wrong size";
     listed += slot;
   }
   return listed == layout.experts() ? "" : "owned leaves experts out";

@@ -20,8 +20,8 @@ struct near_miss {
   near_miss() requires(Missing != lack::default_value) = default;
   explicit near_miss(int) {}
 
-  int experts() const requires(Missing != lack::experts && Bent != wrong::experts &&
-                               Bent != wrong::constness) {
+  int experts() const
+      requires(Missing != lack::experts && Bent != wrong::experts && Bent != wrong::constness) {
     return 0;
   }
   long experts() const requires(Bent == wrong::experts) { return 0; }

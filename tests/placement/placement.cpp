@@ -24,8 +24,7 @@ TEST_CASE("a placement begins with the owners and nobody else") {
   auto const where = placement{layout};
   REQUIRE(where.experts() == 5);
   REQUIRE(where.ranks() == 3);
-  REQUIRE(support::holders(where) ==
-          std::vector<std::vector<int>>{{0}, {0}, {1}, {1}, {2}});
+  REQUIRE(support::holders(where) == std::vector<std::vector<int>>{{0}, {0}, {1}, {1}, {2}});
   REQUIRE(where.held_count(rank_id{0}) == 2);
   REQUIRE(where.held_count(rank_id{2}) == 1);
 }

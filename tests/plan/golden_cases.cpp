@@ -16,7 +16,8 @@ namespace {
 
 /// A placement that lists the holders of each expert.
 template <fssdp::shard_layout Layout>
-[[nodiscard]] placement held_by(Layout const& layout, std::vector<std::vector<int>> const& holders) {
+[[nodiscard]] placement held_by(Layout const& layout,
+                                std::vector<std::vector<int>> const& holders) {
   auto where = placement{layout};
   for (std::size_t e = 0; e < holders.size(); ++e)
     for (auto const rank : holders[e]) where.add(expert_id{e}, rank_id{rank});

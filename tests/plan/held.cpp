@@ -90,6 +90,5 @@ TEST_CASE("held refuses buffers of another shape") {
   refuses(fssdp::make_partials<float>(plan, me, 3), fssdp::make_replicas<float>(plan, me, 3),
           "weights have 3 slots", "owns 2");
   refuses(good, fssdp::make_partials<float>(plan, me, 3), "replicas have 3 slots", "needs 1");
-  refuses(good, fssdp::make_replicas<float>(plan, me, 4), "3 elements in weights",
-          "4 in replicas");
+  refuses(good, fssdp::make_replicas<float>(plan, me, 4), "3 elements in weights", "4 in replicas");
 }

@@ -26,8 +26,8 @@ namespace {
 }
 
 /// What the busiest node sends if chain e ends at leaf[e].
-[[nodiscard]] int busiest(std::vector<node_demand> const& demands,
-                          std::vector<node_id> const& leaf, int nodes) {
+[[nodiscard]] int busiest(std::vector<node_demand> const& demands, std::vector<node_id> const& leaf,
+                          int nodes) {
   auto out = std::vector<int>(static_cast<std::size_t>(nodes));
   for (std::size_t e = 0; e < demands.size(); ++e) {
     if (demands[e].wanted.empty()) continue;
@@ -39,8 +39,8 @@ namespace {
 }
 
 /// The least that any choice of leaves achieves: tries them all.
-[[nodiscard]] int least_busiest(std::vector<node_demand> const& demands,
-                                std::vector<node_id>& leaf, std::size_t from, int nodes) {
+[[nodiscard]] int least_busiest(std::vector<node_demand> const& demands, std::vector<node_id>& leaf,
+                                std::size_t from, int nodes) {
   if (from == demands.size()) return busiest(demands, leaf, nodes);
   if (demands[from].wanted.empty()) return least_busiest(demands, leaf, from + 1, nodes);
   auto least = 1 << 30;

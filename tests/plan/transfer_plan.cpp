@@ -129,8 +129,7 @@ TEST_CASE("a transfer that cannot be is refused") {
   auto const refuses = [&](int round, int expert, int from, int to, char const* name,
                            char const* expected) {
     auto const make = [&] {
-      return transfer_plan{layout, where,
-                           {{round, expert_id{expert}, rank_id{from}, rank_id{to}}}};
+      return transfer_plan{layout, where, {{round, expert_id{expert}, rank_id{from}, rank_id{to}}}};
     };
     REQUIRE_THROWS_AS(make(), fssdp::argument_error);
     REQUIRE_THROWS_WITH(make(), mentions(name) && mentions(expected));
@@ -147,7 +146,9 @@ TEST_CASE("a transfer that cannot be is refused") {
 TEST_CASE("a placement that does not contain the layout is refused") {
   auto const r = [](int rank) { return rank_id{rank}; };
   auto const where = fssdp::placement{support::table_layout{2, {r(0), r(1)}}};
-  auto const make = [&] { return transfer_plan{support::table_layout{2, {r(1), r(1)}}, where, {}}; };
+  auto const make = [&] {
+    return transfer_plan{support::table_layout{2, {r(1), r(1)}}, where, {}};
+  };
   REQUIRE_THROWS_AS(make(), fssdp::argument_error);
   REQUIRE_THROWS_WITH(make(), mentions("expert 0") && mentions("rank 1"));
 }

@@ -18,9 +18,8 @@ template <class Function>
   using result = std::invoke_result_t<Function&, fssdp::thread_communicator&>;
   static_assert(!std::is_same_v<result, bool>, "two ranks cannot write one word of vector<bool>");
   auto results = std::vector<result>(static_cast<std::size_t>(world.size()));
-  world.run([&](fssdp::thread_communicator& comm) {
-    results[comm.rank().index()] = function(comm);
-  });
+  world.run(
+      [&](fssdp::thread_communicator& comm) { results[comm.rank().index()] = function(comm); });
   return results;
 }
 template <class Function>

@@ -76,8 +76,11 @@ struct random_instance {
   static fssdp::expert_loads random_loads(dice& draw, int experts) {
     auto loads = fssdp::expert_loads(static_cast<std::size_t>(experts));
     switch (draw.between(0, 4)) {
-      case 0: break;  // nobody has anything to do
-      case 1: loads[static_cast<std::size_t>(draw.between(0, experts - 1))] = 1000; break;
+      case 0:
+        break;  // nobody has anything to do
+      case 1:
+        loads[static_cast<std::size_t>(draw.between(0, experts - 1))] = 1000;
+        break;
       case 2:  // skewed
         for (auto& load : loads) load = std::uint64_t{1} << draw.between(0, 40);
         break;
@@ -93,17 +96,20 @@ struct random_instance {
   static fssdp::sparse_materialization random_solver(dice& draw, fssdp::topology const& machine,
                                                      table_layout const& layout) {
     auto const most = draw.chance(50) ? 4 : layout.experts() + 1;
-    return {.overlap = draw.between(0, most),
-            .spare_slots = draw.between(0, most),
-            .cluster = machine};
+    return {
+        .overlap = draw.between(0, most), .spare_slots = draw.between(0, most), .cluster = machine};
   }
 
   [[nodiscard]] fssdp::placement random_placement(dice& draw) const {
     switch (draw.between(0, 5)) {
-      case 0: return fssdp::owners_only{}(loads, layout);
-      case 1: return fssdp::everywhere{}(layout);
-      case 2: return solve(loads, layout);
-      default: break;
+      case 0:
+        return fssdp::owners_only{}(loads, layout);
+      case 1:
+        return fssdp::everywhere{}(layout);
+      case 2:
+        return solve(loads, layout);
+      default:
+        break;
     }
     auto random = fssdp::placement{layout};
     auto const percent = draw.between(1, 60);

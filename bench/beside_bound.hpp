@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Measures a collective beside its bound, in the same run and on the same threads.
+///
+/// bytes_per_second counts what the plan moves, bound_bytes_per_second is the same for the bound,
+/// of_bound is their ratio: 1 if the library costs nothing. All three are from the best call of
+/// each, as what other programs take from the machine is not ours; the time is an average.
+#pragma once
+
+#include <benchmark/benchmark.h>
+
+#include <algorithm>
+#include <barrier>
+#include <chrono>
+#include <cstddef>
+#include <limits>
+#include <vector>
+
+#include "fssdp/comm/thread.hpp"
+
+/// Takes the time that all ranks together need for a piece of work.
+class stopwatch {
+  using clock = std::chrono::steady_clock;
+
+ public:
+  explicit stopwatch(int ranks)
+      : together_{ranks},
+        begin_(static_cast<std::size_t>(ranks)),
+        end_(static_cast<std::size_t>(ranks)) {}
+
+  /// Called by every rank: they begin together. Returns the seconds from the first begin to the
+  /// last end, on every rank.
+  template <class Work>
+  double run(fssdp::rank_id rank, Work work) {
+    together_.arrive_and_wait();
+    begin_[rank.index()] = clock::now();
+    try {
+      work();
+    } catch (...) {
+      together_.arrive_and_drop();  // nobody waits for a rank that has failed
+      throw;
+    }
+    end_[rank.index()] = clock::now();
+    together_.arrive_and_wait();
+    auto const taken = std::ranges::max(end_) - std::ranges::min(begin_);
+    return std::chrono::duration<double>{taken}.count();
+  }
+
+ private:
+  std::barrier<> together_;
+  std::vector<clock::time_point> begin_;  // [rank]
+  std::vector<clock::time_point> end_;    // [rank]
+};
+
+/// Runs verb(comm) on the ranks of a thread_world and, in turns with it, its bound: bound(rank) on
+/// the same threads.
+/// @param bytes what one call of the verb moves
+template <class Verb, class Bound>
+void measure(benchmark::State& state, int ranks, std::size_t bytes, Verb verb, Bound bound) {
+  constexpr auto calls = 8;
+  auto least = std::numeric_limits<double>::infinity();
+  auto best = least;
+  for (auto _ : state) {
+    auto total = 0.0;
+    auto watch = stopwatch{ranks};
+    fssdp::thread_world{ranks}.run([&](fssdp::thread_communicator& comm) {
+      auto const me = comm.rank();
+      for (int call = 0; call < calls; ++call) {
+        auto const seconds = watch.run(me, [&] { bound(me); });
+        if (me == fssdp::rank_id{0}) least = std::min(least, seconds);
+      }
+      for (int call = 0; call < calls; ++call) {
+        auto const seconds = watch.run(me, [&] { verb(comm); });
+        if (me == fssdp::rank_id{0}) best = std::min(best, seconds);
+        if (me == fssdp::rank_id{0}) total += seconds;
+      }
+    });
+    state.SetIterationTime(total / calls);
+  }
+  auto const per_second = [&](double seconds) {
+    return benchmark::Counter{static_cast<double>(bytes) / seconds, benchmark::Counter::kDefaults,
+                              benchmark::Counter::kIs1024};
+  };
+  state.counters["bytes_per_second"] = per_second(best);
+  state.counters["bound_bytes_per_second"] = per_second(least);
+  state.counters["of_bound"] = least / best;
+}

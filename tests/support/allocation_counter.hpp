@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Counts allocations by replacing operator new. One source file of a program includes this.
+#pragma once
+
+#include <cstddef>
+#include <cstdlib>
+#include <new>
+
+namespace support {
+
+inline thread_local long allocations = 0;  // of this thread: ranks do not count each other's
+
+[[nodiscard]] inline void* counted_memory(std::size_t bytes, std::size_t alignment) {
+  ++allocations;
+  auto const rounded = (bytes + alignment - 1) / alignment * alignment;
+  if (auto* memory = std::aligned_alloc(alignment, rounded == 0 ? alignment : rounded))
+    return memory;
+  throw std::bad_alloc{};
+}
+
+/// How often the calling thread allocates in a function.
+template <class Function>
+[[nodiscard]] long allocations_in(Function function) {
+  auto const before = allocations;
+  function();
+  return allocations - before;
+}
+
+}  // namespace support
+
+// All other forms call these. Where g++ inlines them it takes the free for a mistake.
+[[gnu::noinline]] void* operator new(std::size_t bytes) {
+  return support::counted_memory(bytes, alignof(std::max_align_t));
+}
+[[gnu::noinline]] void* operator new(std::size_t bytes, std::align_val_t alignment) {
+  return support::counted_memory(bytes, static_cast<std::size_t>(alignment));
+}
+[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory, std::align_val_t) noexcept {
+  std::free(memory);
+}
+[[gnu::noinline]] void operator delete(void* memory, std::size_t, std::align_val_t) noexcept {
+  std::free(memory);
+}

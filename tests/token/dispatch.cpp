@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Rows go to the experts and come back: every one, to the right place, over every wire.
+#include "fssdp/token/dispatch.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <vector>
+
+#include "catch.hpp"
+#include "fssdp/comm/counting.hpp"
+#include "fssdp/comm/on.hpp"
+#include "fssdp/comm/thread.hpp"
+#include "support/allocation_counter.hpp"
+#include "support/communicator_archetype.hpp"
+#include "support/laws.hpp"
+#include "support/naive_routing.hpp"
+#include "support/on_all_ranks.hpp"
+#include "support/random_counts.hpp"
+#include "support/small_integers.hpp"
+
+using fssdp::expert_id;
+using fssdp::rank_id;
+using fssdp::rows_view;
+using fssdp::thread_communicator;
+using fssdp::token_counts;
+using fssdp::token_plan;
+using support::random_instance;
+
+namespace {
+
+using matrix = std::vector<int>;  // row after row
+
+/// What token number `n` of a rank for an expert carries in column i.
+[[nodiscard]] int carried(rank_id source, expert_id expert, int n, int i) {
+  return ((source.value() * 64 + expert.value()) * 32 + n) * 4 + i;
+}
+
+/// All rows of a rank, by expert.
+[[nodiscard]] matrix rows_of(token_counts const& counts, rank_id rank, int width) {
+  auto rows = matrix{};
+  for (auto const expert : fssdp::first_n<expert_id>(counts.experts()))
+    for (int n = 0; n < static_cast<int>(counts(rank, expert)); ++n)
+      for (int i = 0; i < width; ++i) rows.push_back(carried(rank, expert, n, i));
+  return rows;
+}
+
+/// What must arrive at a rank: by expert, then by source, then in the order of the tokens.
+[[nodiscard]] matrix arriving_at(random_instance const& of, token_counts const& counts,
+                                 rank_id rank, int width) {
+  auto rows = matrix{};
+  for (auto const expert : fssdp::first_n<expert_id>(counts.experts()))
+    for (auto const source : fssdp::first_n<rank_id>(counts.ranks())) {
+      auto const receivers = support::naive_receivers(of.where, of.machine, source, expert,
+                                                      static_cast<int>(counts(source, expert)));
+      for (std::size_t n = 0; n < receivers.size(); ++n)
+        for (int i = 0; i < width && receivers[n] == rank; ++i)
+          rows.push_back(carried(source, expert, static_cast<int>(n), i));
+    }
+  return rows;
+}
+
+/// The memory of one rank.
+struct rank_rows {
+  std::size_t width;
+  matrix tokens;    // [sent, width]
+  matrix received;  // [received, width]
+  matrix returned;  // [sent, width]
+
+  rank_rows(token_plan const& plan, matrix sent, int columns)
+      : width{static_cast<std::size_t>(columns)},
+        tokens{std::move(sent)},
+        received(plan.received_rows() * width, -1),
+        returned(plan.sent_rows() * width, -1) {}
+
+  [[nodiscard]] rows_view<int> view(matrix& rows) const {
+    return {rows.data(), rows.size() / width, width};
+  }
+  [[nodiscard]] rows_view<int const> view(matrix const& rows) const {
+    return {rows.data(), rows.size() / width, width};
+  }
+};
+
+/// There and back; 1 if anything is not where it should be.
+template <class Comm>
+[[nodiscard]] int goes_wrong(Comm& comm, token_plan const& plan, matrix const& sent,
+                             matrix const& expected, int width) {
+  auto rows = rank_rows{plan, sent, width};
+  auto const& tokens = rows.tokens;
+  fssdp::dispatch(comm, plan, rows.view(tokens), rows.view(rows.received));
+  fssdp::combine(comm, plan, rows.view(std::as_const(rows.received)), rows.view(rows.returned));
+  fssdp::synchronize(comm);
+  return rows.received == expected && rows.returned == sent && tokens == sent ? 0 : 1;
+}
+
+}  // namespace
+
+TEST_CASE("rows arrive by expert and source, and combine brings each back to its place") {
+  auto seed = std::uint64_t{0};
+  support::for_random_instances(support::law_instances / 4 + 1, [&](random_instance const& of) {
+    auto const counts = support::random_counts(of, ++seed);
+    auto const width = 1 + static_cast<int>(seed % 3);
+    auto const wrong = support::on_all_ranks(of.layout.ranks(), [&](thread_communicator& comm) {
+      auto const plan = token_plan{counts, of.where, comm.rank(), of.machine};
+      auto const sent = rows_of(counts, comm.rank(), width);
+      auto const expected = arriving_at(of, counts, comm.rank(), width);
+      auto bare = support::exchange_only{comm};
+      auto stream = fssdp::host_stream{};
+      auto queued = fssdp::on(bare, stream);
+      return goes_wrong(comm, plan, sent, expected, width) +
+             goes_wrong(bare, plan, sent, expected, width) +
+             goes_wrong(queued, plan, sent, expected, width);
+    });
+    REQUIRE(wrong == std::vector(wrong.size(), 0));
+  });
+}
+
+TEST_CASE("combine is the transpose of dispatch: <D x, y> = <x, C y>") {
+  auto seed = std::uint64_t{1000};
+  support::for_random_instances(support::law_instances / 4 + 1, [&](random_instance const& of) {
+    auto const counts = support::random_counts(of, ++seed);
+    auto const products = support::on_all_ranks(of.layout.ranks(), [&](thread_communicator& comm) {
+      auto const plan = token_plan{counts, of.where, comm.rank(), of.machine};
+      auto const me = comm.rank().index();
+      auto x = matrix(plan.sent_rows());
+      auto y = matrix(plan.received_rows());
+      for (std::size_t i = 0; i < x.size(); ++i) x[i] = support::small_integer({3, me, i});
+      for (std::size_t i = 0; i < y.size(); ++i) y[i] = support::small_integer({4, me, i});
+      auto dispatched = matrix(y.size());
+      auto combined = matrix(x.size());
+      auto const view = [](matrix& rows) { return rows_view<int>{rows.data(), rows.size(), 1}; };
+      fssdp::dispatch(comm, plan, view(x), view(dispatched));
+      fssdp::combine(comm, plan, view(y), view(combined));
+      return std::pair{std::inner_product(y.begin(), y.end(), dispatched.begin(), 0L),
+                       std::inner_product(x.begin(), x.end(), combined.begin(), 0L)};
+    });
+    auto forward = 0L;
+    auto backward = 0L;
+    for (auto const& [a, b] : products) {
+      forward += a;
+      backward += b;
+    }
+    REQUIRE(forward == backward);
+  });
+}
+
+TEST_CASE("ranks without tokens take part, and so do all of them at once") {
+  auto const layout = fssdp::block_layout{{.experts = 3, .ranks = 3}};
+  auto const where = fssdp::placement{layout};
+  for (auto const& values :
+       {std::vector<std::uint64_t>(9), std::vector<std::uint64_t>{0, 0, 0, 2, 0, 5, 0, 0, 0}}) {
+    auto const counts = token_counts{3, 3, values};
+    auto const received = support::on_all_ranks(3, [&](thread_communicator& comm) {
+      auto const plan = token_plan{counts, where, comm.rank()};
+      auto rows = rank_rows{plan, rows_of(counts, comm.rank(), 2), 2};
+      fssdp::dispatch(comm, plan, rows.view(rows.tokens), rows.view(rows.received));
+      fssdp::combine(comm, plan, rows.view(rows.received), rows.view(rows.returned));
+      return rows.returned == rows.tokens ? static_cast<int>(plan.received_rows()) : -1;
+    });
+    REQUIRE(received == std::vector{static_cast<int>(values[3]), 0, static_cast<int>(values[5])});
+  }
+}
+
+TEST_CASE("the documented cost: a message per segment that leaves, one exchange, no allocation") {
+  auto seed = std::uint64_t{0};
+  support::for_random_instances(support::law_instances / 20 + 1, [&](random_instance const& of) {
+    auto const counts = support::random_counts(of, ++seed);
+    auto const wrong = support::on_all_ranks(of.layout.ranks(), [&](thread_communicator& comm) {
+      auto const plan = token_plan{counts, of.where, comm.rank(), of.machine};
+      auto rows = rank_rows{plan, rows_of(counts, comm.rank(), 2), 2};
+      auto counted = fssdp::counting{comm};
+      auto const there = [&] {
+        fssdp::dispatch(counted, plan, rows.view(rows.tokens), rows.view(rows.received));
+      };
+      auto const back = [&] {
+        fssdp::combine(counted, plan, rows.view(rows.received), rows.view(rows.returned));
+      };
+      auto expected = fssdp::exchange_counts{.exchanges = 1};
+      for (auto const& s : plan.sends()) {
+        expected.messages_sent += s.peer != comm.rank() ? 1U : 0U;
+        expected.bytes_sent += s.peer != comm.rank() ? s.rows * 2 * sizeof(int) : 0U;
+      }
+      for (auto const& s : plan.receives()) {
+        expected.messages_received += s.peer != comm.rank() ? 1U : 0U;
+        expected.bytes_received += s.peer != comm.rank() ? s.rows * 2 * sizeof(int) : 0U;
+      }
+      there();
+      auto count = counted.counts() == expected ? 0 : 1;
+      back();
+      return count +
+             static_cast<int>(support::allocations_in(there) + support::allocations_in(back));
+    });
+    REQUIRE(wrong == std::vector(wrong.size(), 0));
+  });
+}
+
+TEST_CASE("rows or worlds that do not fit are refused by name, before anything is sent") {
+  auto const layout = fssdp::block_layout{{.experts = 2, .ranks = 2}};
+  auto const where = fssdp::placement{layout};
+  auto const counts = token_counts{2, 2, {3, 1, 0, 0}};
+  auto const plan = token_plan{counts, where, rank_id{0}};  // sends 4, receives 3
+  auto memory = matrix(64);
+  auto const rows = [&](std::size_t count, std::size_t width) {
+    return rows_view<int>{memory.data(), count, width};
+  };
+  auto const refuses = [&](auto call, char const* a, char const* b) {
+    auto text = std::string{};
+    auto exchanges = std::uint64_t{0};
+    fssdp::thread_world{2}.run([&](thread_communicator& comm) {
+      if (comm.rank() != rank_id{0}) return;
+      auto counted = fssdp::counting{comm};
+      try {
+        call(counted);
+      } catch (fssdp::argument_error const& error) {
+        text = error.what();
+      }
+      exchanges = counted.counts().exchanges;
+    });
+    REQUIRE_THAT(text, mentions(a) && mentions(b));
+    REQUIRE(exchanges == 0);
+  };
+  refuses([&](auto& comm) { fssdp::dispatch(comm, plan, rows(3, 2), rows(3, 2)); },
+          "dispatch: from is [3, 2]", "[4, 2]");
+  refuses([&](auto& comm) { fssdp::dispatch(comm, plan, rows(4, 2), rows(4, 2)); },
+          "dispatch: to is [4, 2]", "[3, 2]");
+  refuses([&](auto& comm) { fssdp::dispatch(comm, plan, rows(4, 2), rows(3, 1)); },
+          "dispatch: to is [3, 1]", "[3, 2]");
+  refuses([&](auto& comm) { fssdp::combine(comm, plan, rows(4, 2), rows(4, 2)); },
+          "combine: from is [4, 2]", "[3, 2]");
+  refuses([&](auto& comm) { fssdp::combine(comm, plan, rows(3, 2), rows(3, 2)); },
+          "combine: to is [3, 2]", "[4, 2]");
+  auto const of_other = token_plan{counts, where, rank_id{1}};  // sends 0, receives 1
+  refuses([&](auto& comm) { fssdp::dispatch(comm, of_other, rows(0, 2), rows(1, 2)); },
+          "rank 0 of 2", "rank 1 of 2");
+}
+
+TEST_CASE("ranks whose counts differ find out") {
+  auto const layout = fssdp::block_layout{{.experts = 2, .ranks = 2}};
+  auto const where = fssdp::placement{layout};
+  auto world = fssdp::thread_world{2};
+  auto const result = support::fallout_of(world, [&](thread_communicator& comm) {
+    // the same rows between the two, but rank 1 counts one more at home
+    auto const more = static_cast<std::uint64_t>(comm.rank().value());
+    auto const counts = token_counts{2, 2, {1, 2, 2, 1 + more}};
+    auto const plan = token_plan{counts, where, comm.rank()};
+    auto rows = rank_rows{plan, rows_of(counts, comm.rank(), 1), 1};
+    fssdp::dispatch(comm, plan, rows.view(rows.tokens), rows.view(rows.received));
+  });
+  REQUIRE(support::is<fssdp::ranks_disagree>(result.of_run));
+  REQUIRE(support::culprit(result.of_rank[0]) == 1);
+  REQUIRE(support::culprit(result.of_rank[1]) == 0);
+}

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Sorting rows by expert and back, forwards and backwards, against plain loops.
+#include "fssdp/token/permute.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <vector>
+
+#include "catch.hpp"
+#include "support/dice.hpp"
+#include "support/laws.hpp"
+
+using fssdp::expert_id;
+using fssdp::expert_order;
+using fssdp::rows_view;
+
+namespace {
+
+using matrix = std::vector<double>;  // row after row
+
+/// Random choices of the gate, with everything that goes through them.
+struct gate_case {
+  int experts;
+  int per_token;
+  std::size_t tokens;
+  std::size_t width;
+  std::vector<expert_id> choices;
+  matrix tokens_in;  // [tokens, width]
+  matrix rows;       // [choices, width]
+  matrix weights;    // [choices]
+  matrix d_tokens;   // [tokens, width]
+
+  explicit gate_case(support::dice draw)
+      : experts{draw.between(1, 9)},
+        per_token{draw.between(1, 3)},
+        tokens{static_cast<std::size_t>(draw.between(0, 20))},
+        width{static_cast<std::size_t>(draw.between(1, 4))} {
+    auto const numbers = [&](std::size_t count) {
+      auto list = matrix(count);
+      for (auto& value : list) value = draw.between(-9, 9);
+      return list;
+    };
+    for (std::size_t c = 0; c < tokens * static_cast<std::size_t>(per_token); ++c)
+      choices.emplace_back(draw.between(0, experts - 1));
+    tokens_in = numbers(tokens * width);
+    rows = numbers(choices.size() * width);
+    weights = numbers(choices.size());
+    d_tokens = numbers(tokens * width);
+  }
+
+  [[nodiscard]] expert_order order() const { return {choices, experts, per_token}; }
+  [[nodiscard]] std::size_t token(std::size_t choice) const {
+    return choice / static_cast<std::size_t>(per_token);
+  }
+  [[nodiscard]] rows_view<double const> view(matrix const& of) const {
+    return {of.data(), of.size() / width, width};
+  }
+  [[nodiscard]] rows_view<double> view(matrix& of) const {
+    return {of.data(), of.size() / width, width};
+  }
+  /// The row of each choice, by sorting.
+  [[nodiscard]] std::vector<std::size_t> sorted_rows() const {
+    auto by_expert = std::vector<std::size_t>(choices.size());
+    std::iota(by_expert.begin(), by_expert.end(), std::size_t{0});
+    std::ranges::stable_sort(by_expert, {}, [&](std::size_t c) { return choices[c]; });
+    auto row = std::vector<std::size_t>(choices.size());
+    for (std::size_t r = 0; r < row.size(); ++r) row[by_expert[r]] = r;
+    return row;
+  }
+};
+
+[[nodiscard]] double dot(matrix const& a, matrix const& b) {
+  return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
+}
+
+template <class Law>
+void for_random_gates(Law law) {
+  for (int seed = 1; seed <= support::law_instances; ++seed) {
+    CAPTURE(seed);
+    law(gate_case{support::dice{static_cast<std::uint64_t>(seed)}});
+  }
+}
+
+}  // namespace
+
+TEST_CASE("expert_order sorts choices by expert, stably, and counts them") {
+  for_random_gates([](gate_case const& of) {
+    auto const order = of.order();
+    auto const expected = of.sorted_rows();
+    auto counts = std::vector<std::uint64_t>(static_cast<std::size_t>(of.experts));
+    auto wrong = 0;
+    for (std::size_t c = 0; c < of.choices.size(); ++c) {
+      ++counts[of.choices[c].index()];
+      wrong += order.row(c) != expected[c] ? 1 : 0;
+    }
+    REQUIRE(wrong == 0);
+    REQUIRE(std::vector(order.counts().begin(), order.counts().end()) == counts);
+    REQUIRE(order.tokens() == of.tokens);
+    REQUIRE(order.rows() == of.choices.size());
+    REQUIRE(order.per_token() == static_cast<std::size_t>(of.per_token));
+  });
+}
+
+TEST_CASE("permute copies every token to its rows; its backward is the transpose") {
+  for_random_gates([](gate_case const& of) {
+    auto const row = of.sorted_rows();
+    auto expected = matrix(of.rows.size());
+    auto expected_back = matrix(of.tokens_in.size());
+    for (std::size_t c = 0; c < row.size(); ++c)
+      for (std::size_t i = 0; i < of.width; ++i) {
+        expected[row[c] * of.width + i] = of.tokens_in[of.token(c) * of.width + i];
+        expected_back[of.token(c) * of.width + i] += of.rows[row[c] * of.width + i];
+      }
+    auto permuted = matrix(of.rows.size(), -77);
+    auto back = matrix(of.tokens_in.size(), -77);
+    permute(of.order(), of.view(of.tokens_in), of.view(permuted));
+    permute_backward(of.order(), of.view(of.rows), of.view(back));
+    REQUIRE(permuted == expected);
+    REQUIRE(back == expected_back);
+    REQUIRE(dot(permuted, of.rows) == dot(of.tokens_in, back));
+  });
+}
+
+TEST_CASE("unpermute is the weighted sum of a token's rows; its backward the two derivatives") {
+  for_random_gates([](gate_case const& of) {
+    auto const row = of.sorted_rows();
+    auto expected = matrix(of.tokens_in.size());
+    auto expected_d_rows = matrix(of.rows.size());
+    auto expected_d_weights = matrix(of.weights.size());
+    for (std::size_t c = 0; c < row.size(); ++c)
+      for (std::size_t i = 0; i < of.width; ++i) {
+        auto const r = row[c] * of.width + i;
+        auto const t = of.token(c) * of.width + i;
+        expected[t] += of.weights[c] * of.rows[r];
+        expected_d_rows[r] = of.weights[c] * of.d_tokens[t];
+        expected_d_weights[c] += of.d_tokens[t] * of.rows[r];
+      }
+    auto out = matrix(of.tokens_in.size(), -77);
+    auto d_rows = matrix(of.rows.size(), -77);
+    auto d_weights = matrix(of.weights.size(), -77);
+    unpermute(of.order(), std::span{of.weights}, of.view(of.rows), of.view(out));
+    unpermute_backward(of.order(), std::span{of.weights}, of.view(of.rows), of.view(of.d_tokens),
+                       of.view(d_rows), std::span{d_weights});
+    REQUIRE(out == expected);
+    REQUIRE(d_rows == expected_d_rows);
+    REQUIRE(d_weights == expected_d_weights);
+    REQUIRE(dot(out, of.d_tokens) == dot(of.rows, d_rows));        // linear in the rows
+    REQUIRE(dot(out, of.d_tokens) == dot(of.weights, d_weights));  // and in the weights
+  });
+}
+
+TEST_CASE("choices that cannot be are refused by name") {
+  auto const choices = std::vector{expert_id{0}, expert_id{2}, expert_id{1}};
+  auto const refuses = [&](int experts, int per_token, char const* a, char const* b) {
+    auto const make = [&] { return expert_order{choices, experts, per_token}; };
+    REQUIRE_THROWS_AS(make(), fssdp::argument_error);
+    REQUIRE_THROWS_WITH(make(), mentions(a) && mentions(b));
+  };
+  REQUIRE_NOTHROW(expert_order{choices, 3, 3});
+  refuses(2, 1, "expert 2", "0 to 1");
+  refuses(3, 2, "3 choices", "multiple of 2");
+  refuses(3, 0, "3 choices", "multiple of 0");
+  auto const negative = std::vector{expert_id{-1}};
+  REQUIRE_THROWS_WITH((expert_order{negative, 2, 1}), mentions("expert -1") && mentions("0 to 1"));
+}
+
+TEST_CASE("rows of another shape are refused by name") {
+  auto const choices = std::vector{expert_id{0}, expert_id{1}};
+  auto const order = expert_order{choices, 2, 2};  // one token, two rows
+  auto memory = matrix(64);
+  auto const rows = [&](std::size_t count, std::size_t width) {
+    return rows_view<double>{memory.data(), count, width};
+  };
+  auto const weights = std::span{memory};
+  auto const refuses = [](auto call, char const* a, char const* b) {
+    REQUIRE_THROWS_AS(call(), fssdp::argument_error);
+    REQUIRE_THROWS_WITH(call(), mentions(a) && mentions(b));
+  };
+  refuses([&] { permute(order, rows(2, 3), rows(2, 3)); }, "permute: from", "[1, 3]");
+  refuses([&] { permute(order, rows(1, 3), rows(1, 3)); }, "permute: to", "[2, 3]");
+  refuses([&] { permute(order, rows(1, 3), rows(2, 4)); }, "[2, 4]", "expected [2, 3]");
+  refuses([&] { permute_backward(order, rows(1, 3), rows(1, 3)); }, "permute_backward: from",
+          "[2, 3]");
+  refuses([&] { permute_backward(order, rows(2, 3), rows(2, 3)); }, "permute_backward: to",
+          "[1, 3]");
+  refuses([&] { unpermute(order, weights.first(1), rows(2, 3), rows(1, 3)); }, "1 weights",
+          "expected 2");
+  refuses([&] { unpermute(order, weights.first(2), rows(1, 3), rows(1, 3)); }, "unpermute: from",
+          "[2, 3]");
+  refuses([&] { unpermute(order, weights.first(2), rows(2, 3), rows(1, 2)); }, "unpermute: to",
+          "[1, 3]");
+  auto const backward = [&](std::size_t w, std::size_t r, std::size_t t, std::size_t dr,
+                            std::size_t dw) {
+    return [&, w, r, t, dr, dw] {
+      unpermute_backward(order, weights.first(w), rows(r, 3), rows(t, 3), rows(dr, 3),
+                         weights.first(dw));
+    };
+  };
+  refuses(backward(1, 2, 1, 2, 2), "1 weights and 2", "expected 2 of each");
+  refuses(backward(2, 2, 1, 2, 3), "2 weights and 3", "expected 2 of each");
+  refuses(backward(2, 1, 1, 2, 2), "unpermute_backward: rows", "[2, 3]");
+  refuses(backward(2, 2, 2, 2, 2), "unpermute_backward: d_tokens", "[1, 3]");
+  refuses(backward(2, 2, 1, 1, 2), "unpermute_backward: d_rows", "[2, 3]");
+}
