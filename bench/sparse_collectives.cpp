@@ -34,7 +34,7 @@ struct scene {
   }
 };
 
-fssdp::placement pairs(fssdp::block_layout const& layout) {  // everyone's experts at a neighbour
+fssdp::placement pairs(fssdp::block_layout const& layout) {  // every expert has one replica
   auto where = fssdp::placement{layout};
   for (auto const expert : fssdp::first_n<fssdp::expert_id>(layout.experts()))
     where.add(expert, fssdp::rank_id{(layout.owner(expert).value() + 1) % layout.ranks()});
@@ -116,7 +116,7 @@ void reduce(benchmark::State& state) {
     auto next = std::size_t{0};
     for (auto const expert : layout.owned(me)) {
       auto sources = std::array<T const*, 4>{};
-      auto count = plan.where().holders(expert).size();
+      auto const count = plan.where().holders(expert).size();
       for (auto& source : std::span{sources}.first(count)) source = from[next++].data();
       auto const out = gradients[me.index()].tensors().front()[plan.owner_slot(expert)];
       if (count == 1) sum<1>(sources.data(), out);

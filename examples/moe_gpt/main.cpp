@@ -9,7 +9,7 @@
 #include "progress.hpp"
 #include "summary.hpp"
 #include "text.hpp"
-#include "trainer.hpp"
+#include "train.hpp"
 #include "write_json.hpp"
 
 namespace {

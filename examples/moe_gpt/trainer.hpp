@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// The training loop: what one rank does, step by step.
+/// The training loop: what one rank does, step by step. train.hpp runs it on all of them.
 #pragma once
 
 #include <algorithm>
@@ -16,8 +16,6 @@
 #include "evaluate.hpp"
 #include "fssdp/collective/all_reduce.hpp"
 #include "fssdp/comm/counting.hpp"
-#include "fssdp/comm/thread.hpp"
-#include "fssdp/core/dtype.hpp"
 #include "gpt.hpp"
 #include "options.hpp"
 #include "placement_rule.hpp"
@@ -118,20 +116,6 @@ template <class Real, class Wire, fssdp::communicator Comm, class Observe>
   record.heldout_loss = heldout_loss(comm, model, text, sequences);
   record.sample = write_text(comm, model, text, shape.seq, chosen.seed);
   return record;
-}
-
-/// Trains on all ranks and returns the report of rank 0.
-template <class Observe>
-[[nodiscard]] run_record train(options const& chosen, corpus const& text, Observe observe) {
-  auto result = run_record{};
-  auto world = fssdp::thread_world{{.ranks = chosen.ranks, .deadline = std::chrono::minutes{10}}};
-  world.run([&](fssdp::communicator auto& comm) {
-    auto record = chosen.wire == wire::bf16
-                      ? train_rank<float, fssdp::bf16>(comm, chosen, text, observe)
-                      : train_rank<float, float>(comm, chosen, text, observe);
-    if (comm.rank() == fssdp::rank_id{0}) result = std::move(record);
-  });
-  return result;
 }
 
 }  // namespace moe_gpt

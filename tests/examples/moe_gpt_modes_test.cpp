@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A run of moe_gpt means the same in every mode, on any number of ranks and nodes.
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <string>
@@ -7,7 +8,7 @@
 #include <vector>
 
 #include "catch.hpp"
-#include "moe_gpt/trainer.hpp"
+#include "moe_gpt/train.hpp"
 
 namespace {
 
