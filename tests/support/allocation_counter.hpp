@@ -28,8 +28,12 @@ template <class Function>
 
 }  // namespace support
 
-// All other forms call these. Where g++ inlines them it takes the free for a mistake.
+// All other forms call these, but under a sanitizer. Where g++ inlines them it takes the free for a
+// mistake.
 [[gnu::noinline]] void* operator new(std::size_t bytes) {
+  return support::counted_memory(bytes, alignof(std::max_align_t));
+}
+[[gnu::noinline]] void* operator new(std::size_t bytes, std::nothrow_t const&) noexcept {
   return support::counted_memory(bytes, alignof(std::max_align_t));
 }
 [[gnu::noinline]] void* operator new(std::size_t bytes, std::align_val_t alignment) {

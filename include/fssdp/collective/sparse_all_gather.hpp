@@ -19,15 +19,14 @@ namespace fssdp {
 /// @param to   [foreign, elements] per tensor: the replicas, ascending experts; or
 ///             [held, elements]: then the rank's own experts are copied in as well, so that all
 ///             that it holds lies in one piece
-/// @pre every rank calls with an equal plan and equal sizes; `from` and `to` do not overlap; plan
-///      and buffers live until the communicator is synchronized
+/// @pre every rank calls with an equal plan and equal sizes; `from` and `to` do not overlap; plan,
+///      buffers and views of them live until the communicator is synchronized
 /// @post on every rank, each held expert has the bits of its owner; when the gather has completed
-/// on
-///       a rank, no peer reads that rank's `from` any more
+///       on a rank, no peer reads that rank's `from` any more
 /// @cost a message per tensor of each of the rank's transfers in the plan; one exchange per round;
 ///       no packing, no allocation
 /// @throws argument_error before anything is sent; transport errors
-/// (Paper section 4, SparseAllGather)
+/// (Paper: spAG, SparseAllGather)
 template <communicator Comm, expert_memory From, expert_memory To>
 void sparse_all_gather(Comm& comm, transfer_plan const& plan, From const& from, To&& to) {
   using T = element_of<From const>;

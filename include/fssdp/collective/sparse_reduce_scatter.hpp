@@ -26,16 +26,15 @@ namespace fssdp {
 /// @param from [held, elements] per tensor: partial gradients, ascending experts
 /// @param to   [owned, elements] per tensor: gradients, in the layout's slot order
 /// @pre every rank calls with an equal plan and equal sizes; `from` and `to` do not overlap; plan,
-///      buffers and scratch live until the communicator is synchronized
+///      buffers, views of them and scratch live until the communicator is synchronized
 /// @post `to` has scale * (sum over the holders), the own partial counted once; equal plans give
 ///       equal bits, whatever the timing
-/// @cost a message per tensor of each of the rank's transfers in the plan, in the type of `from`,
-/// or
-///       in accumulator_t where it is already a sum; one exchange per round; scratch for the sums
-///       that a rank passes on, and, unless peers' memory can be borrowed, for what it receives in
-///       one round; one allocation if no scratch is given
+/// @cost a message per tensor of each of the rank's transfers in the plan, in the type of `from`, or in
+///       accumulator_t where it is already a sum; one exchange per round; scratch for the sums that
+///       a rank passes on, and, unless peers' memory can be borrowed, for what it receives in one
+///       round; one allocation if no scratch is given
 /// @throws argument_error before anything is sent; transport errors
-/// (Paper section 4, SparseReduceScatter)
+/// (Paper: spRS, SparseReduceScatter)
 template <communicator Comm, expert_memory From, expert_memory To>
 void sparse_reduce_scatter(Comm& comm, transfer_plan const& plan, From const& from, To&& to,
                            reduce_options const& options = {}) {

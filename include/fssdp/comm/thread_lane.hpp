@@ -84,8 +84,7 @@ struct thread_mailbox {
   std::vector<std::span<std::byte const>> messages;
 };
 
-/// One lane: a mailbox for every ordered pair of ranks. Every function is called with the lock
-/// held.
+/// One lane: a mailbox for every ordered pair of ranks. The lock is held in every function.
 class thread_lane {
  public:
   using lock_type = std::unique_lock<std::mutex>;

@@ -56,8 +56,7 @@ class stream_task {
 /// The first exception poisons the stream: work behind it is dropped, `synchronize` throws it again
 /// each time, and `enqueue` throws poisoned_stream. Whatever the work uses must live until
 /// `synchronize` has returned. The destructor drops work that has not begun and waits for the rest.
-/// @cost no allocation after construction; `enqueue` waits while 64 pieces of work are in the
-/// queue.
+/// @cost no allocation after construction; `enqueue` waits while the queue holds 64 pieces of work
 class host_stream {
  public:
   host_stream() : thread_{[this] { serve(); }} {}

@@ -50,8 +50,7 @@ void exchange_segments(char const* verb, Comm& comm, token_plan const& plan, int
 /// @param from [sent, width], by expert, as permute leaves them
 /// @param to   [received, width], by expert, then by source
 /// @pre every rank calls with its plan of the same counts and the same width; `from` and `to` do
-/// not
-///      overlap and, like the plan, live until the communicator is synchronized
+///      not overlap and, like the plan, live until the communicator is synchronized
 /// @cost a message per segment that leaves the rank; one exchange; no packing, no allocation
 /// @throws argument_error before anything is sent; transport errors
 template <communicator Comm, class T, class U>

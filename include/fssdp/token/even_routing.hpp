@@ -20,7 +20,7 @@ namespace fssdp {
 
 /// Tokens stay on their rank if it holds the expert; else they go evenly to the holders on their
 /// node; else evenly to all holders. Calls `emit(rank, tokens)` for every receiver that gets any,
-/// ascending. (Paper section 4, token dispatch)
+/// ascending. (Paper: token dispatch)
 /// @cost O(ranks / 64 + holders); no allocation
 template <class Emit>
 void route_evenly(placement const& where, topology const& machine, rank_id source, expert_id expert,

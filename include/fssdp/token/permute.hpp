@@ -20,11 +20,12 @@ namespace fssdp {
 class expert_order {
  public:
   /// @param choices [tokens * per_token], the experts that the gate has chosen
-  /// @throws argument_error if a choice is no expert or per_token does not divide their number
+  /// @throws argument_error without an expert, if a choice is none of them, or if per_token does not
+  ///         divide the number of choices
   expert_order(std::span<expert_id const> choices, int experts, int per_token)
-      : per_token_{static_cast<std::size_t>(per_token)},
-        counts_(static_cast<std::size_t>(experts)),
-        row_(choices.size()) {
+      : per_token_{static_cast<std::size_t>(per_token)}, row_(choices.size()) {
+    detail::require(experts >= 1, "expert_order: ", experts, " experts; expected 1 or more");
+    counts_.resize(static_cast<std::size_t>(experts));
     detail::require(per_token >= 1 && choices.size() % per_token_ == 0,
                     "expert_order: ", choices.size(), " choices; expected a multiple of ",
                     per_token, " per token");
