@@ -118,10 +118,10 @@ class thread_lane {
     monitor_.remember(me, *this, peer);
     auto const in_time = monitor_.changed(me).wait_until(
         lock, until, [&] { return done() || monitor_.failed.has_value(); });
+    auto const missing = in_time ? peer : monitor_.end_of_queue(peer, *this);  // while it knows me
     monitor_.forget(me, *this);
     if (done()) return;
     if (in_time) check(me);
-    auto const missing = monitor_.end_of_queue(peer, *this);
     auto const dump = text("no sign of rank ", missing, " within ", monitor_.deadline.count(),
                            " ms: rank ", me, " awaits rank ", peer, " in exchange ", sequence,
                            ", round ", label.round, " of plan ", std::hex, label.plan);
