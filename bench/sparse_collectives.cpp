@@ -53,9 +53,9 @@ fssdp::placement hot(fssdp::block_layout const& layout) {  // two experts of one
 template <class T>
 using buffers = std::vector<fssdp::expert_buffer<T>>;  // [rank]
 
-template <class T, auto place>
+template <class T, auto Place>
 void gather(benchmark::State& state) {
-  auto const of = scene{state, place};
+  auto const of = scene{state, Place};
   auto const& layout = of.layout;
   auto const& plan = of.plan;
   auto const elements = of.expert_bytes / sizeof(T);
@@ -95,9 +95,9 @@ void sum(T const* const* sources, std::span<float> out) {
   }
 }
 
-template <class T, auto place>
+template <class T, auto Place>
 void reduce(benchmark::State& state) {
-  auto const of = scene{state, place};
+  auto const of = scene{state, Place};
   auto const& layout = of.layout;
   auto const& plan = of.plan;
   auto const elements = of.expert_bytes / sizeof(T);

@@ -32,8 +32,8 @@ class gloo_communicator {
   void exchange(Post&& post) {
     auto batch = messages{*context_};
     post(batch);  // names the messages; nothing is on its way yet
-    for_each(batch.in, [](auto& memory, int from) { memory.recv(from, slot_); });
-    for_each(batch.out, [](auto& memory, int to) { memory.send(to, slot_); });
+    for_each(batch.in, [](auto& memory, int from) { memory.recv(from, slot); });
+    for_each(batch.out, [](auto& memory, int to) { memory.send(to, slot); });
     for_each(batch.in, [](auto& memory, int) { memory.waitRecv(); });
     for_each(batch.out, [](auto& memory, int) { memory.waitSend(); });
   }
@@ -62,7 +62,7 @@ class gloo_communicator {
       }
   }
 
-  static constexpr auto slot_ = 0;  // between two ranks, messages in one slot match in order
+  static constexpr auto slot = 0;  // between two ranks, messages in one slot match in order
   std::shared_ptr<gloo::Context> context_;
 };
 

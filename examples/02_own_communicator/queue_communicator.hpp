@@ -96,8 +96,8 @@ class queue_communicator {
   struct messages {
     std::vector<std::pair<std::span<std::byte const>, fssdp::rank_id>> out;
     std::vector<std::pair<std::span<std::byte>, fssdp::rank_id>> in;
-    void send(std::span<std::byte const> bytes, fssdp::rank_id to) { out.push_back({bytes, to}); }
-    void recv(std::span<std::byte> bytes, fssdp::rank_id from) { in.push_back({bytes, from}); }
+    void send(std::span<std::byte const> bytes, fssdp::rank_id to) { out.emplace_back(bytes, to); }
+    void recv(std::span<std::byte> bytes, fssdp::rank_id from) { in.emplace_back(bytes, from); }
   };
 
   queue_host* host_;

@@ -83,7 +83,7 @@ TEST_CASE("a gather in one piece moves the same bytes") {
   });
 }
 
-TEST_CASE("a reduction of lent memory copies nothing; the plan backwards, message for message") {
+TEST_CASE("a reduction of lent memory copies nothing, the plan backwards, message for message") {
   support::for_random_instances(some, [](random_instance const& of) {
     auto const costs = cost_of(of, [&](auto& comm) {
       auto mine = rank_buffers<float>{of, comm.rank()};

@@ -88,7 +88,7 @@ TEST_CASE("owners hold, extras stay within m, only the t most loaded are replica
   });
 }
 
-TEST_CASE("no overlap or no slot: nothing moves; enough of both: everything is everywhere") {
+TEST_CASE("no overlap or no slot: nothing moves, enough of both: everything is everywhere") {
   support::for_random_instances([](random_instance const& of) {
     auto const all = of.layout.experts();
     auto solve = of.solve;

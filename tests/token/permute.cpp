@@ -101,7 +101,7 @@ TEST_CASE("expert_order sorts choices by expert, stably, and counts them") {
   });
 }
 
-TEST_CASE("permute copies every token to its rows; its backward is the transpose") {
+TEST_CASE("permute copies every token to its rows, its backward is the transpose") {
   for_random_gates([](gate_case const& of) {
     auto const row = of.sorted_rows();
     auto expected = matrix(of.rows.size());
@@ -121,7 +121,7 @@ TEST_CASE("permute copies every token to its rows; its backward is the transpose
   });
 }
 
-TEST_CASE("unpermute is the weighted sum of a token's rows; its backward the two derivatives") {
+TEST_CASE("unpermute is the weighted sum of a token's rows, its backward the two derivatives") {
   for_random_gates([](gate_case const& of) {
     auto const row = of.sorted_rows();
     auto expected = matrix(of.tokens_in.size());

@@ -100,7 +100,7 @@ TEST_CASE("tokens go where the naive rule sends them, seen from both ends") {
   });
 }
 
-TEST_CASE("no token is lost, and all go to holders; none leaves a rank or a node that holds") {
+TEST_CASE("no token is lost, and all go to holders, none leaves a rank or a node that holds") {
   support::for_random_instances([seed = std::uint64_t{0}](random_instance const& of) mutable {
     auto const counts = support::random_counts(of, ++seed);
     auto const all =
