@@ -25,11 +25,21 @@ namespace {
 
 /// A gather and a reduction, then a sum that needs everybody, so that nobody gets away.
 template <class Comm>
-void train(Comm& comm, random_instance const& of) {
-  auto mine = rank_buffers<float>{of, comm.rank()};  // dies with the rank
-  fssdp::sparse_all_gather(comm, of.plan, mine.shard, mine.replicas);
-  fssdp::sparse_reduce_scatter(comm, of.plan, mine.partials, mine.gradients);
+void train(Comm& comm, rank_buffers<float>& mine) {
+  fssdp::sparse_all_gather(comm, mine.of.plan, mine.shard, mine.replicas);
+  fssdp::sparse_reduce_scatter(comm, mine.of.plan, mine.partials, mine.gradients);
   (void)fssdp::all_reduce(comm, std::vector{1});
+}
+
+template <class Comm>
+void train_on_a_stream(Comm& comm, rank_buffers<float>& mine) {
+  auto stream = fssdp::host_stream{};
+  auto queued = fssdp::on(comm, stream);
+  try {
+    train(queued, mine);
+  } catch (fssdp::poisoned_stream const&) {  // it failed while there was still work to enqueue
+    queued.synchronize();                    // throws the reason
+  }
 }
 
 /// What is wrong; empty if run() throws what the culprit threw and all others name it.
@@ -63,18 +73,10 @@ TEST_CASE("wherever a rank fails in a gather or a reduction, every other rank na
         auto const result = support::fallout_of(world, [&](thread_communicator& comm) {
           auto breaks = support::failing{comm, when, comm.rank().value() == culprit ? at : 0};
           auto bare = support::exchange_only{breaks};
-          if (how == 0) {
-            train(breaks, of);
-          } else if (how == 1) {
-            train(bare, of);
-          } else {
-            auto mine = rank_buffers<float>{of, comm.rank()};  // outlives the stream's work
-            auto stream = fssdp::host_stream{};
-            auto queued = fssdp::on(breaks, stream);
-            fssdp::sparse_all_gather(queued, of.plan, mine.shard, mine.replicas);
-            fssdp::sparse_reduce_scatter(queued, of.plan, mine.partials, mine.gradients);
-            (void)fssdp::all_reduce(queued, std::vector{1});
-          }
+          auto mine = rank_buffers<float>{of, comm.rank()};
+          if (how == 0) train(breaks, mine);
+          if (how == 1) train(bare, mine);
+          if (how == 2) train_on_a_stream(breaks, mine);
         });
         if (of.layout.ranks() > 1 && of.plan.rounds() > 0)
           REQUIRE(complaint(result, culprit) == "");

@@ -77,7 +77,9 @@ class host_stream {
   void enqueue(Work work) {
     auto lock = std::unique_lock{mutex_};
     changed_.wait(lock, [this] { return last_ - first_ < queue_.size() || failure_; });
-    if (failure_) throw poisoned_stream{"enqueue: earlier work on this host_stream has failed"};
+    if (failure_)
+      throw poisoned_stream{"enqueue: earlier work on this host_stream has failed: " +
+                            detail::what(failure_)};
     queue_[last_ % queue_.size()].emplace(std::move(work));
     ++last_;
     lock.unlock();
