@@ -17,7 +17,7 @@
 #include "fssdp/comm/communicator.hpp"
 #include "fssdp/core/error.hpp"
 
-/// A rank of a Gloo context.
+/// A rank of a Gloo context. Gloo compares no sizes: ranks that disagree on one are not told.
 class gloo_communicator {
  public:
   using stream_type = fssdp::inline_stream;
