@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <deque>
 #include <exception>
+#include <mutex>
 #include <thread>
 #include <vector>
 
@@ -36,7 +37,7 @@ class thread_world {
   template <class Main>
   void run(Main&& rank_main) {
     lanes_.clear();
-    lanes_.emplace_back(monitor_, ranks_);
+    auto& lane = lanes_.emplace_back(monitor_, ranks_);
     monitor_.failed.reset();
     duplicates_.assign(static_cast<std::size_t>(ranks_), 0);
     auto errors = std::vector<std::exception_ptr>(static_cast<std::size_t>(ranks_));
@@ -44,11 +45,11 @@ class thread_world {
     for (auto const rank : first_n<rank_id>(ranks_))
       threads.emplace_back([&, rank] {
         try {
-          auto comm = thread_communicator{*this, lanes_.front(), rank, ranks_};
+          auto comm = thread_communicator{*this, lane, rank, ranks_};
           rank_main(comm);
         } catch (...) {
           errors[rank.index()] = std::current_exception();
-          auto const lock = lanes_.front().lock();
+          auto const lock = lane.lock();
           monitor_.fail(rank, detail::what(errors[rank.index()]));
         }
       });
@@ -75,7 +76,7 @@ class thread_world {
 
   /// The lane behind the n-th duplicate that a rank makes: the same for all ranks.
   detail::thread_lane& next_lane(rank_id rank) {
-    auto const lock = lanes_.front().lock();
+    auto const lock = std::scoped_lock{monitor_.mutex};
     auto const index = ++duplicates_[rank.index()];
     while (lanes_.size() <= index) lanes_.emplace_back(monitor_, ranks_);
     return lanes_[index];
