@@ -75,8 +75,9 @@ TEST_CASE("the first exception poisons a stream") {
   SECTION("synchronize throws it again each time") {
     REQUIRE_THROWS_AS(stream.synchronize(), std::range_error);
   }
-  SECTION("enqueue refuses") {
+  SECTION("enqueue refuses and says what has failed") {
     REQUIRE_THROWS_AS(stream.enqueue([&] { ran_behind = true; }), fssdp::poisoned_stream);
+    REQUIRE_THROWS_WITH(stream.enqueue([&] { ran_behind = true; }), mentions("first"));
     REQUIRE_THROWS_AS(stream.synchronize(), std::range_error);
     REQUIRE(!ran_behind);
   }

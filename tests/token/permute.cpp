@@ -162,6 +162,8 @@ TEST_CASE("choices that cannot be are refused by name") {
   refuses(3, 0, "3 choices", "multiple of 0");
   auto const negative = std::vector{expert_id{-1}};
   REQUIRE_THROWS_WITH((expert_order{negative, 2, 1}), mentions("expert -1") && mentions("0 to 1"));
+  REQUIRE_THROWS_AS((expert_order{negative, -2, 1}), fssdp::argument_error);
+  REQUIRE_THROWS_WITH((expert_order{negative, -2, 1}), mentions("-2 experts"));
 }
 
 TEST_CASE("rows of another shape are refused by name") {
