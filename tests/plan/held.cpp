@@ -42,7 +42,8 @@ TEST_CASE("held lists own and foreign experts, ascending, in place") {
         wrong += held[i].tensors.size() != of.elements.size() ? 1 : 0;
         for (std::size_t k = 0; k < of.elements.size(); ++k) {
           wrong += held[i].tensors[k].size() != of.elements[k] ? 1 : 0;
-          for (auto const value : held[i].tensors[k])
+          auto const tensor = held[i].tensors[k];
+          for (auto const value : tensor)
             wrong += value != held[i].id.value() * 10 + static_cast<int>(k) ? 1 : 0;
         }
         if (of.layout.owner(held[i].id) == rank) {  // in place: the shard's own memory
