@@ -68,8 +68,8 @@ void gather(benchmark::State& state) {
   auto const copy = [&](fssdp::rank_id me) {
     auto const to = replicas[me.index()].tensors().front();
     for (auto const& t : plan.receives(me, 0)) {
-      auto const from = weights[t.source.index()].tensors().front()[plan.owner_slot(t.expert)];
-      auto const slot = fssdp::transfer_plan::slot_in(plan.foreign(me), t.expert);
+      auto const from = weights[t.source.index()].tensors().front()[plan.owner_slot(t.chunk)];
+      auto const slot = fssdp::transfer_plan::slot_in(plan.foreign(me), t.chunk.expert);
       std::memcpy(to[slot].data(), from.data(), from.size_bytes());
     }
     benchmark::ClobberMemory();
@@ -114,7 +114,7 @@ void reduce(benchmark::State& state) {
   auto const add_up = [&](fssdp::rank_id me) {
     auto const from = operands[me.index()].tensors().front();
     auto next = std::size_t{0};
-    for (auto const expert : layout.owned(me)) {
+    for (auto const [expert, slice] : layout.owned(me)) {
       auto sources = std::array<T const*, 4>{};
       auto const count = plan.where().holders(expert).size();
       for (auto& source : std::span{sources}.first(count)) source = from[next++].data();

@@ -58,7 +58,7 @@ report one_layer(fssdp::communicator auto& host_comm) {
 
   auto weights = fssdp::make_shard<float>(layout, me, elements);
   auto replicas = fssdp::make_replicas<float>(plan, me, elements);
-  for (auto const expert : layout.owned(me))
+  for (auto const [expert, slice] : layout.owned(me))
     for (std::size_t i = 0; i < elements; ++i)
       weights.tensors().front()[plan.owner_slot(expert)][i] = parameter(expert, i);
 
@@ -80,7 +80,7 @@ report one_layer(fssdp::communicator auto& host_comm) {
   fssdp::sparse_reduce_scatter(comm, plan, partials, gradients);
   told.reduction = comm.counts();
 
-  for (auto const expert : layout.owned(me))
+  for (auto const [expert, slice] : layout.owned(me))
     for (std::size_t i = 0; i < elements; ++i) {
       auto sum = 0.0F;
       for (auto const rank : where.holders(expert)) sum += partial_gradient(rank, expert, i);

@@ -38,7 +38,7 @@ class expert_part {
         own_{same_type ? 0 : shard_.weights().slots(), elements_},
         replicas_{0, elements_},
         partials_{0, elements_} {
-    for (auto const expert : shard_.layout().owned(rank)) {
+    for (auto const [expert, slice] : shard_.layout().owned(rank)) {
       auto const slot = static_cast<std::size_t>(shard_.layout().slot(expert));
       initialise_expert(shape, seed, layer, expert.index(),
                         pointers<Real>(shard_.weights().tensors(), slot));

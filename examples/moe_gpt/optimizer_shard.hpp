@@ -48,7 +48,7 @@ class optimizer_shard {
   template <class Decays>
   void step(adamw_options const& options, int step, double gradient_scale, Decays decays) {
     for (std::size_t k = 0; k < weights_.tensors().size(); ++k)
-      for (auto const expert : layout_.owned(rank_)) {
+      for (auto const [expert, slice] : layout_.owned(rank_)) {
         auto const slot = static_cast<std::size_t>(layout_.slot(expert));
         for (decay_range const& range : decays(expert, k)) {
           auto const part = [&](fssdp::expert_buffer<Real>& buffer) {

@@ -107,7 +107,7 @@ TEST_CASE("a reduction refuses buffers that do not fit, by name, before anything
   reduce(buffer(3), good, "from has 3 slots", "expected 4");
   auto short_to = buffer(2);
   reduce(buffer(4), short_to, "to has 2 slots", "expected 3");
-  reduce(buffer(4, {4, 4}), good, "from has 2 tensors", "to has 1");
+  reduce(buffer(4, {4, 4}), good, "to has 1 tensors", "from has 2");
   reduce(buffer(4, {5}), good, "5 elements in from", "4 in to");
   auto memory = std::vector<float>(64);
   auto overlapping = expert_tensor<float>{memory.data() + 15, 3, 4};

@@ -87,7 +87,7 @@ TEST_CASE("wherever a rank fails in a gather or a reduction, every other rank na
 TEST_CASE("ranks with different plans find out") {
   auto const layout = fssdp::block_layout{{.experts = 2, .ranks = 2}};
   auto const all = fssdp::make_plan(layout, fssdp::everywhere{}(layout));
-  auto const reversed = support::table_layout{2, {fssdp::rank_id{1}, fssdp::rank_id{0}}};
+  auto const reversed = support::reversed_layout{2, {fssdp::rank_id{1}, fssdp::rank_id{0}}};
   auto const other = fssdp::make_plan(reversed, fssdp::everywhere{}(reversed));
   auto world = fssdp::thread_world{2};
   auto const result = support::fallout_of(world, [&](thread_communicator& comm) {

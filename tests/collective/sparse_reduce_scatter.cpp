@@ -55,7 +55,7 @@ template <class T>
   for (auto const owner : fssdp::first_n<fssdp::rank_id>(of.layout.ranks())) {
     auto gradients = fssdp::make_shard<T>(of.layout, owner, of.elements);
     support::for_each_element(
-        gradients, of.layout.owned(owner),
+        gradients, of.layout.owned(owner), of.elements, of.layout.slices(),
         [&](auto expert, std::size_t k, std::size_t i, T& value) {
           auto sum = fssdp::accumulator_t<T>{0};
           auto first = true;

@@ -7,7 +7,7 @@
 
 #include "catch.hpp"
 #include "support/lists.hpp"
-#include "support/table_layout.hpp"
+#include "support/reversed_layout.hpp"
 
 using fssdp::block_layout;
 using fssdp::expert_id;
@@ -59,7 +59,7 @@ TEST_CASE("blocks are consecutive, ascending, and differ by at most one, the lon
       for (auto const rank : fssdp::first_n<rank_id>(ranks)) {
         auto const longer = rank.value() < experts % ranks ? 1 : 0;
         REQUIRE(static_cast<int>(layout.owned(rank).size()) == experts / ranks + longer);
-        for (auto const expert : layout.owned(rank)) all.push_back(expert.value());
+        for (auto const chunk : layout.owned(rank)) all.push_back(chunk.expert.value());
       }
       REQUIRE(all == support::values(fssdp::first_n<expert_id>(experts)));
     }
@@ -67,7 +67,7 @@ TEST_CASE("blocks are consecutive, ascending, and differ by at most one, the lon
 
 TEST_CASE("a user's layout obeys the same laws") {
   auto const r = [](int rank) { return rank_id{rank}; };
-  REQUIRE(broken_law(support::table_layout{3, {r(2), r(0), r(2), r(2), r(0)}}) == "");
+  REQUIRE(broken_law(support::reversed_layout{3, {r(2), r(0), r(2), r(2), r(0)}}) == "");
 }
 
 TEST_CASE("block_layout is a value") {

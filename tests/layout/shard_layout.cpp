@@ -6,12 +6,12 @@
 
 #include "catch.hpp"
 
-using fssdp::expert_id;
+using fssdp::chunk_id;
 using fssdp::rank_id;
 
 namespace {
 
-enum class lack { nothing, experts, ranks, owner, slot, owned, default_value, comparison };
+enum class lack { nothing, experts, slices, ranks, owner, slot, owned, default_value, comparison };
 enum class wrong { nothing, experts, owner, slot, owned, constness };
 
 /// All that the concept asks for, less one thing.
@@ -26,14 +26,15 @@ struct near_miss {
   }
   long experts() const requires(Bent == wrong::experts) { return 0; }
   int experts() requires(Bent == wrong::constness) { return 0; }
+  int slices() const requires(Missing != lack::slices) { return 1; }
   int ranks() const requires(Missing != lack::ranks) { return 0; }
-  rank_id owner(expert_id) const requires(Missing != lack::owner && Bent != wrong::owner) {
+  rank_id owner(chunk_id) const requires(Missing != lack::owner && Bent != wrong::owner) {
     return {};
   }
-  int owner(expert_id) const requires(Bent == wrong::owner) { return 0; }
-  int slot(expert_id) const requires(Missing != lack::slot && Bent != wrong::slot) { return 0; }
-  expert_id slot(expert_id) const requires(Bent == wrong::slot) { return {}; }
-  std::span<expert_id const> owned(rank_id) const
+  int owner(chunk_id) const requires(Bent == wrong::owner) { return 0; }
+  int slot(chunk_id) const requires(Missing != lack::slot && Bent != wrong::slot) { return 0; }
+  chunk_id slot(chunk_id) const requires(Bent == wrong::slot) { return {}; }
+  std::span<chunk_id const> owned(rank_id) const
       requires(Missing != lack::owned && Bent != wrong::owned) {
     return {};
   }
@@ -46,6 +47,7 @@ inline constexpr bool is_layout = fssdp::shard_layout<near_miss<Missing, Bent>>;
 
 static_assert(is_layout<lack::nothing>, "the twin of all others");
 static_assert(!is_layout<lack::experts>);
+static_assert(!is_layout<lack::slices>);
 static_assert(!is_layout<lack::ranks>);
 static_assert(!is_layout<lack::owner>);
 static_assert(!is_layout<lack::slot>);
@@ -55,7 +57,7 @@ static_assert(!is_layout<lack::comparison>);
 static_assert(!is_layout<lack::nothing, wrong::experts>);
 static_assert(!is_layout<lack::nothing, wrong::owner>, "a bare number is not a rank");
 static_assert(!is_layout<lack::nothing, wrong::slot>);
-static_assert(!is_layout<lack::nothing, wrong::owned>, "owned lists experts");
+static_assert(!is_layout<lack::nothing, wrong::owned>, "owned lists chunks");
 static_assert(!is_layout<lack::nothing, wrong::constness>);
 static_assert(!fssdp::shard_layout<int>);
 

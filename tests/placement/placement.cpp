@@ -9,7 +9,7 @@
 #include "fssdp/layout/block_layout.hpp"
 #include "support/dice.hpp"
 #include "support/lists.hpp"
-#include "support/table_layout.hpp"
+#include "support/reversed_layout.hpp"
 
 using fssdp::block_layout;
 using fssdp::expert_id;
@@ -65,7 +65,7 @@ TEST_CASE("a placement is the set of pairs that were added, for any number of ra
 TEST_CASE("every rank can be the only holder") {
   for (auto const ranks : {1, 63, 64, 65, 130})
     for (auto const owner : fssdp::first_n<rank_id>(ranks)) {
-      auto const where = placement{support::table_layout{ranks, {owner}}};
+      auto const where = placement{support::reversed_layout{ranks, {owner}}};
       REQUIRE(support::values(where.holders(expert_id{0})) == std::vector{owner.value()});
     }
 }
@@ -109,5 +109,5 @@ TEST_CASE("a placement of another layout is refused") {
   refuses(placement{block_layout{{.experts = 5, .ranks = 2}}}, "5 experts", "4");
   refuses(placement{block_layout{{.experts = 4, .ranks = 3}}}, "3 ranks", "2");
   auto const r = [](int rank) { return rank_id{rank}; };
-  refuses(placement{support::table_layout{2, {r(0), r(0), r(1), r(0)}}}, "expert 3", "rank 1");
+  refuses(placement{support::reversed_layout{2, {r(0), r(0), r(1), r(0)}}}, "expert 3", "rank 1");
 }

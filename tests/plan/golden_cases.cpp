@@ -5,7 +5,7 @@
 #include "fssdp/plan/make_plan.hpp"
 #include "fssdp/plan/traffic.hpp"
 #include "fssdp/plan/verify.hpp"
-#include "support/table_layout.hpp"
+#include "support/reversed_layout.hpp"
 
 using fssdp::expert_id;
 using fssdp::placement;
@@ -29,7 +29,7 @@ template <fssdp::shard_layout Layout>
                                      expert_id expert) {
   auto nodes = std::vector{machine.node(plan.owner(expert)).value()};
   for (auto const& t : plan.transfers())  // by round
-    if (t.expert == expert && !machine.same_node(t.source, t.destination))
+    if (t.chunk == expert && !machine.same_node(t.source, t.destination))
       nodes.push_back(machine.node(t.destination).value());
   return nodes;
 }
@@ -84,7 +84,7 @@ TEST_CASE("G2, G3: what Algorithm 1 places, each replica is one transfer") {
 }
 
 TEST_CASE("G6: chains with balanced leaves") {
-  auto const layout = support::table_layout{8, {rank_id{0}, rank_id{4}}};  // x, y
+  auto const layout = support::reversed_layout{8, {rank_id{0}, rank_id{4}}};  // x, y
   auto const machine = topology{{.nodes = 4, .ranks = 8}};
   auto const where = held_by(layout, {{2, 3, 4, 7}, {0, 1, 6}});
 

@@ -18,34 +18,38 @@ using support::random_instance;
 
 namespace {
 
-[[nodiscard]] std::size_t replicas(random_instance const& of) {
+using crossing = std::pair<fssdp::chunk_id, node_id>;
+
+/// How often a chunk has to get to a holder of its expert that does not own it.
+[[nodiscard]] std::size_t deliveries(random_instance const& of) {
   auto sum = std::size_t{0};
-  for (auto const expert : fssdp::first_n<expert_id>(of.layout.experts()))
-    sum += of.where.holders(expert).size() - 1;
+  for (auto const chunk : fssdp::all_chunks(of.layout))
+    for (auto const rank : of.where.holders(chunk.expert))
+      sum += rank != of.layout.owner(chunk) ? 1 : 0;
   return sum;
 }
 
-/// (expert, node) for every foreign node that holds the expert.
-[[nodiscard]] std::set<std::pair<int, int>> foreign_nodes(random_instance const& of) {
-  auto pairs = std::set<std::pair<int, int>>{};
-  for (auto const expert : fssdp::first_n<expert_id>(of.layout.experts()))
-    for (auto const rank : of.where.holders(expert))
-      if (!of.machine.same_node(rank, of.layout.owner(expert)))
-        pairs.emplace(expert.value(), of.machine.node(rank).value());
+/// For every chunk the nodes other than its owner's that hold its expert.
+[[nodiscard]] std::set<crossing> foreign_nodes(random_instance const& of) {
+  auto pairs = std::set<crossing>{};
+  for (auto const chunk : fssdp::all_chunks(of.layout))
+    for (auto const rank : of.where.holders(chunk.expert))
+      if (!of.machine.same_node(rank, of.layout.owner(chunk)))
+        pairs.emplace(chunk, of.machine.node(rank));
   return pairs;
 }
 
 }  // namespace
 
-TEST_CASE("every plan delivers what its placement promises, one transfer per replica") {
+TEST_CASE("every plan delivers what its placement promises, one transfer per chunk and holder") {
   support::for_random_instances([](random_instance const& of) {
     auto const direct = make_plan(of.layout, of.where);
     auto const aware = make_plan(of.layout, of.where, of.machine);
     REQUIRE_NOTHROW(verify(direct));
     REQUIRE_NOTHROW(verify(aware));
-    REQUIRE(direct.transfers().size() == replicas(of));
-    REQUIRE(aware.transfers().size() == replicas(of));
-    REQUIRE(direct.rounds() == (replicas(of) == 0 ? 0 : 1));
+    REQUIRE(direct.transfers().size() == deliveries(of));
+    REQUIRE(aware.transfers().size() == deliveries(of));
+    REQUIRE(direct.rounds() == (deliveries(of) == 0 ? 0 : 1));
     REQUIRE(aware.rounds() <= of.machine.nodes());
     REQUIRE(direct.where() == of.where);
   });
@@ -55,22 +59,22 @@ TEST_CASE("a direct plan sends from owners only") {
   support::for_random_instances([](random_instance const& of) {
     auto const plan = make_plan(of.layout, of.where);
     auto from_others = 0;
-    for (auto const& t : plan.transfers()) from_others += t.source != plan.owner(t.expert) ? 1 : 0;
+    for (auto const& t : plan.transfers()) from_others += t.source != plan.owner(t.chunk) ? 1 : 0;
     REQUIRE(from_others == 0);
   });
 }
 
-TEST_CASE("node-aware: an expert enters each foreign node that holds it once, and no other") {
+TEST_CASE("node-aware: a chunk enters each foreign node that holds its expert once, and no other") {
   support::for_random_instances([](random_instance const& of) {
     auto const plan = make_plan(of.layout, of.where, of.machine);
-    auto entered = std::set<std::pair<int, int>>{};
-    auto sent_by = std::map<std::pair<int, int>, int>{};  // (expert, node): times it leaves
+    auto entered = std::set<crossing>{};
+    auto sent_by = std::map<crossing, int>{};  // times it leaves
     auto crossings = std::size_t{0};
     for (auto const& t : plan.transfers()) {
       if (of.machine.same_node(t.source, t.destination)) continue;
       ++crossings;
-      entered.emplace(t.expert.value(), of.machine.node(t.destination).value());
-      ++sent_by[{t.expert.value(), of.machine.node(t.source).value()}];
+      entered.emplace(t.chunk, of.machine.node(t.destination));
+      ++sent_by[{t.chunk, of.machine.node(t.source)}];
     }
     auto const wanted = foreign_nodes(of);
     REQUIRE(entered == wanted);

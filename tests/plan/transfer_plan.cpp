@@ -45,7 +45,8 @@ TEST_CASE("held, foreign and owned are what placement and layout say") {
       for (auto const expert : fssdp::first_n<expert_id>(of.layout.experts())) {
         if (!of.where.holds(rank, expert)) continue;
         held.push_back(expert.value());
-        if (of.layout.owner(expert) != rank) foreign.push_back(expert.value());
+        auto const in_place = of.layout.slices() == 1 && of.layout.owner(expert) == rank;
+        if (!in_place) foreign.push_back(expert.value());
       }
       wrong += support::values(of.plan.held(rank)) != held ? 1 : 0;
       wrong += support::values(of.plan.foreign(rank)) != foreign ? 1 : 0;
@@ -53,10 +54,9 @@ TEST_CASE("held, foreign and owned are what placement and layout say") {
       for (std::size_t slot = 0; slot < held.size(); ++slot)
         wrong += transfer_plan::slot_in(of.plan.held(rank), expert_id{held[slot]}) != slot ? 1 : 0;
     }
-    for (auto const expert : fssdp::first_n<expert_id>(of.layout.experts())) {
-      wrong += of.plan.owner(expert) != of.layout.owner(expert) ? 1 : 0;
-      wrong +=
-          of.plan.owner_slot(expert) != static_cast<std::size_t>(of.layout.slot(expert)) ? 1 : 0;
+    for (auto const chunk : fssdp::all_chunks(of.layout)) {
+      wrong += of.plan.owner(chunk) != of.layout.owner(chunk) ? 1 : 0;
+      wrong += of.plan.owner_slot(chunk) != static_cast<std::size_t>(of.layout.slot(chunk)) ? 1 : 0;
     }
     REQUIRE(wrong == 0);
   });
@@ -86,16 +86,20 @@ TEST_CASE("sends and receives cut the transfers by rank and round") {
   });
 }
 
-TEST_CASE("forwarded lists what a rank sends and does not own, each once") {
+TEST_CASE("shared and forwarded list what a rank sends, each once, by whether it owns it") {
   support::for_random_instances([](random_instance const& of) {
-    auto expected = std::vector<std::set<int>>(static_cast<std::size_t>(of.layout.ranks()));
+    using chunks = std::set<fssdp::chunk_id>;
+    auto own = std::vector<chunks>(static_cast<std::size_t>(of.layout.ranks()));
+    auto other = own;
     for (auto const& t : of.plan.transfers())
-      if (t.source != of.layout.owner(t.expert))
-        expected[t.source.index()].insert(t.expert.value());
+      (t.source == of.layout.owner(t.chunk) ? own : other)[t.source.index()].insert(t.chunk);
     auto wrong = 0;
+    auto const differ = [](auto const& list, chunks const& set) {
+      return !std::ranges::equal(list, set) ? 1 : 0;
+    };
     for (auto const rank : fssdp::first_n<rank_id>(of.layout.ranks())) {
-      auto const& set = expected[rank.index()];
-      wrong += support::values(of.plan.forwarded(rank)) != std::vector(set.begin(), set.end());
+      wrong += differ(of.plan.shared(rank), own[rank.index()]);
+      wrong += differ(of.plan.forwarded(rank), other[rank.index()]);
     }
     REQUIRE(wrong == 0);
   });
@@ -103,12 +107,12 @@ TEST_CASE("forwarded lists what a rank sends and does not own, each once") {
 
 TEST_CASE("plans that differ in one thing differ in their hash") {
   auto const r = [](int rank) { return rank_id{rank}; };
-  auto const layout = support::table_layout{3, {r(0), r(1)}};
+  auto const layout = support::reversed_layout{3, {r(0), r(1)}};
   auto where = fssdp::placement{layout};
   where.add(expert_id{0}, r(1));
   where.add(expert_id{0}, r(2));
   auto const plan = [&](auto const& of, transfers const& t) { return transfer_plan{of, where, t}; };
-  auto const other_owner = support::table_layout{3, {r(1), r(1)}};
+  auto const other_owner = support::reversed_layout{3, {r(1), r(1)}};
   auto const base = plan(layout, {{0, expert_id{0}, r(0), r(1)}, {0, expert_id{0}, r(0), r(2)}});
   auto const others = std::vector<transfer_plan>{
       plan(layout, {{0, expert_id{0}, r(0), r(1)}}),
@@ -145,9 +149,9 @@ TEST_CASE("a transfer that cannot be is refused") {
 
 TEST_CASE("a placement that does not contain the layout is refused") {
   auto const r = [](int rank) { return rank_id{rank}; };
-  auto const where = fssdp::placement{support::table_layout{2, {r(0), r(1)}}};
+  auto const where = fssdp::placement{support::reversed_layout{2, {r(0), r(1)}}};
   auto const make = [&] {
-    return transfer_plan{support::table_layout{2, {r(1), r(1)}}, where, {}};
+    return transfer_plan{support::reversed_layout{2, {r(1), r(1)}}, where, {}};
   };
   REQUIRE_THROWS_AS(make(), fssdp::argument_error);
   REQUIRE_THROWS_WITH(make(), mentions("expert 0") && mentions("rank 1"));

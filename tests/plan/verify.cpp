@@ -18,20 +18,22 @@ using support::random_instance;
 
 namespace {
 
-/// Whether the transfers of each expert are a tree that hangs from its owner, has its holders as
-/// nodes, and in which every transfer's round is the depth of its sender.
+/// Whether the transfers of each chunk are a tree that hangs from its owner, has the holders of its
+/// expert as nodes, and in which every transfer's round is the depth of its sender.
 [[nodiscard]] bool delivers(transfer_plan const& plan) {
-  for (auto const expert : fssdp::first_n<expert_id>(plan.experts())) {
-    auto incoming = std::map<rank_id, transfer>{};  // by destination
-    for (auto const& t : plan.transfers())
-      if (t.expert == expert && !incoming.emplace(t.destination, t).second) return false;
-    if (incoming.contains(plan.owner(expert))) return false;
-    if (incoming.size() + 1 != plan.where().holders(expert).size()) return false;
-    for (auto const rank : plan.where().holders(expert))
-      if (rank != plan.owner(expert) && !incoming.contains(rank)) return false;
+  auto sent = std::map<fssdp::chunk_id, std::map<rank_id, transfer>>{};  // by destination
+  for (auto const& t : plan.transfers())
+    if (!sent[t.chunk].emplace(t.destination, t).second) return false;
+  for (auto const chunk : fssdp::chunk_range{0, plan.experts() * plan.slices(), plan.slices()}) {
+    auto const owner = plan.owner(chunk);
+    auto const& incoming = sent[chunk];
+    for (auto const& [destination, t] : incoming)
+      if (destination == owner || !plan.where().holds(destination, chunk.expert)) return false;
+    for (auto const rank : plan.where().holders(chunk.expert))
+      if (rank != owner && !incoming.contains(rank)) return false;
     for (auto const& [destination, t] : incoming) {
       auto depth = 0;
-      for (auto at = t.source; at != plan.owner(expert); at = incoming.at(at).source)
+      for (auto at = t.source; at != owner; at = incoming.at(at).source)
         if (!incoming.contains(at) || ++depth > plan.ranks()) return false;
       if (t.round != depth) return false;
     }
@@ -72,7 +74,10 @@ void send_from_elsewhere(transfers& list, dice& draw, random_instance const& of)
   any_of(list, draw).source = rank_id{draw.between(0, of.layout.ranks() - 1)};
 }
 void send_another_expert(transfers& list, dice& draw, random_instance const& of) {
-  any_of(list, draw).expert = expert_id{draw.between(0, of.layout.experts() - 1)};
+  any_of(list, draw).chunk.expert = expert_id{draw.between(0, of.layout.experts() - 1)};
+}
+void send_another_slice(transfers& list, dice& draw, random_instance const& of) {
+  any_of(list, draw).chunk.slice = fssdp::slice_id{draw.between(0, of.layout.slices() - 1)};
 }
 void move_to_another_round(transfers& list, dice& draw, random_instance const& of) {
   any_of(list, draw).round = draw.between(0, of.plan.rounds());
@@ -103,6 +108,7 @@ TEST_CASE("verify refuses every mutant that does not deliver, and only those") {
                                                retarget,
                                                send_from_elsewhere,
                                                send_another_expert,
+                                               send_another_slice,
                                                move_to_another_round,
                                                swap_rounds,
                                                reverse_rounds};
@@ -142,7 +148,7 @@ TEST_CASE("drops, duplicates and swapped ends are refused without exception") {
 TEST_CASE("verify names the transfer or the holder at fault") {
   auto const r = [](int rank) { return rank_id{rank}; };
   auto const e = expert_id{0};
-  auto const layout = support::table_layout{4, {r(0)}};
+  auto const layout = support::reversed_layout{4, {r(0)}};
   auto where = fssdp::placement{layout};
   where.add(e, r(1));
   where.add(e, r(2));
@@ -152,7 +158,7 @@ TEST_CASE("verify names the transfer or the holder at fault") {
     REQUIRE_THROWS_WITH(verify(plan), mentions(a) && mentions(b));
   };
   REQUIRE_NOTHROW(verify(transfer_plan{layout, where, {{0, e, r(0), r(1)}, {1, e, r(1), r(2)}}}));
-  refuses({{0, e, r(0), r(1)}}, "rank 2 holds expert 0", "never gets it");
+  refuses({{0, e, r(0), r(1)}}, "rank 2 holds expert 0", "never gets slice 0");
   refuses({{0, e, r(0), r(3)}}, "to rank 3", "does not hold it");
   refuses({{0, e, r(2), r(1)}}, "from rank 2", "never gets it before");
   refuses({{0, e, r(0), r(1)}, {0, e, r(1), r(2)}}, "from rank 1 to rank 2",

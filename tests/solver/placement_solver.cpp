@@ -32,9 +32,9 @@ static_assert(fssdp::placement_solver<minimal_solver>, "the twin of the others")
 static_assert(!fssdp::placement_solver<solver_that_changes>);
 static_assert(!fssdp::placement_solver<solver_without_placement>);
 static_assert(!fssdp::placement_solver<solver_without_loads>);
-static_assert(fssdp::placement_solver<fssdp::owners_only, support::table_layout>);
-static_assert(fssdp::placement_solver<fssdp::everywhere, support::table_layout>);
-static_assert(fssdp::placement_solver<fssdp::sparse_materialization, support::table_layout>);
+static_assert(fssdp::placement_solver<fssdp::owners_only, support::reversed_layout>);
+static_assert(fssdp::placement_solver<fssdp::everywhere, support::reversed_layout>);
+static_assert(fssdp::placement_solver<fssdp::sparse_materialization, support::reversed_layout>);
 
 }  // namespace
 

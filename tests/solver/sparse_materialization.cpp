@@ -25,7 +25,7 @@ namespace {
 using holder_lists = std::vector<std::vector<int>>;
 
 /// The experts that a rank holds and does not own.
-[[nodiscard]] int extras(placement const& where, support::table_layout const& layout,
+[[nodiscard]] int extras(placement const& where, support::reversed_layout const& layout,
                          rank_id rank) {
   return where.held_count(rank) - static_cast<int>(layout.owned(rank).size());
 }
@@ -57,7 +57,7 @@ TEST_CASE("of equal nodes the lower one wins, even if a device of the other is f
   // Shares 3, 2, 2, 1 in the order e2, e0, e1, e3. When the second replica of e1 is due, both nodes
   // hold it and have three free slots: d1 has one that it can use, d3 has two.
   auto const r = [](int rank) { return rank_id{rank}; };
-  auto const layout = support::table_layout{4, {r(0), r(0), r(3), r(3)}};
+  auto const layout = support::reversed_layout{4, {r(0), r(0), r(3), r(3)}};
   auto const solve = sparse_materialization{
       .overlap = 4, .spare_slots = 3, .cluster = topology{{.nodes = 2, .ranks = 4}}};
   REQUIRE(support::holders(solve(expert_loads{4, 3, 9, 1}, layout)) ==
@@ -132,7 +132,7 @@ TEST_CASE("relabelled experts get relabelled holders, if no two loads are equal"
     auto const before = support::holders(of.solve(distinct, of.layout));
     auto expected = holder_lists{};
     for (auto const old : label) expected.push_back(before[old]);
-    auto const layout = support::table_layout{of.layout.ranks(), owners};
+    auto const layout = support::reversed_layout{of.layout.ranks(), owners};
     REQUIRE(support::holders(of.solve(loads, layout)) == expected);
   });
 }

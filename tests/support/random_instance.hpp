@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// A random machine, layout, loads and placement, all from one seed.
+/// A random machine, layout, loads, placement and plan, all from one seed.
 #pragma once
 
 #include <algorithm>
@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "fssdp/cluster/topology.hpp"
+#include "fssdp/layout/block_layout.hpp"
+#include "fssdp/layout/cyclic_layout.hpp"
 #include "fssdp/placement/loads.hpp"
 #include "fssdp/placement/placement.hpp"
 #include "fssdp/plan/make_plan.hpp"
@@ -15,7 +17,7 @@
 #include "fssdp/solver/owners_only.hpp"
 #include "fssdp/solver/sparse_materialization.hpp"
 #include "support/dice.hpp"
-#include "support/table_layout.hpp"
+#include "support/reversed_layout.hpp"
 
 namespace support {
 
@@ -24,13 +26,14 @@ struct size_limits {
   int ranks = 16;
   int nodes = 4;
   int experts = 64;
+  int slices = 4;
 };
 
 /// Everything a law is about. Edges are frequent: one rank, one node, one expert, no load, idle
 /// ranks, ranks that own nothing.
 struct random_instance {
   fssdp::topology machine;
-  table_layout layout;
+  reversed_layout layout;
   fssdp::expert_loads loads;
   fssdp::sparse_materialization solve;
   fssdp::placement where;
@@ -62,15 +65,18 @@ struct random_instance {
     return fssdp::topology{node_of};
   }
 
-  static table_layout random_layout(dice& draw, int ranks, size_limits const& limits) {
+  static reversed_layout random_layout(dice& draw, int ranks, size_limits const& limits) {
     auto const experts = draw.between(1, draw.chance(50) ? 8 : limits.experts);
-    auto const blocks = fssdp::block_layout{{.experts = experts, .ranks = ranks}};
-    auto const in_blocks = draw.chance(30);
+    auto const slices = draw.chance(50) ? 1 : draw.between(1, limits.slices);
+    auto const blocks = fssdp::block_layout{{.experts = experts, .ranks = ranks, .slices = slices}};
+    auto const deal = fssdp::cyclic_layout{{.experts = experts, .ranks = ranks, .slices = slices}};
+    auto const kind = draw.between(0, 3);
     auto owners = std::vector<fssdp::rank_id>{};
-    for (auto const expert : fssdp::first_n<fssdp::expert_id>(experts))
-      owners.push_back(in_blocks ? blocks.owner(expert)
-                                 : fssdp::rank_id{draw.between(0, ranks - 1)});
-    return {ranks, std::move(owners)};
+    for (auto const chunk : fssdp::all_chunks(blocks))
+      owners.push_back(kind == 0   ? blocks.owner(chunk)
+                       : kind == 1 ? deal.owner(chunk)
+                                   : fssdp::rank_id{draw.between(0, ranks - 1)});
+    return {ranks, std::move(owners), slices};
   }
 
   static fssdp::expert_loads random_loads(dice& draw, int experts) {
@@ -94,7 +100,7 @@ struct random_instance {
   }
 
   static fssdp::sparse_materialization random_solver(dice& draw, fssdp::topology const& machine,
-                                                     table_layout const& layout) {
+                                                     reversed_layout const& layout) {
     auto const most = draw.chance(50) ? 4 : layout.experts() + 1;
     return {
         .overlap = draw.between(0, most), .spare_slots = draw.between(0, most), .cluster = machine};

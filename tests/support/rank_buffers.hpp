@@ -3,7 +3,10 @@
 /// over the placement.
 #pragma once
 
+#include <algorithm>
+#include <concepts>
 #include <cstddef>
+#include <span>
 #include <vector>
 
 #include "fssdp/layout/make_shard.hpp"
@@ -32,35 +35,46 @@ namespace support {
 }
 
 /// Calls visit(expert, k, i, element) for all elements of a buffer whose slots have these experts.
-template <class T, class Experts, class Visit>
-void for_each_element(fssdp::expert_buffer<T>& buffer, Experts const& experts, Visit visit) {
-  for (std::size_t k = 0; k < buffer.tensors().size(); ++k) {
-    auto slot = std::size_t{0};
-    for (fssdp::expert_id const expert : experts) {
-      auto const elements = buffer.tensors()[k][slot++];
-      for (std::size_t i = 0; i < elements.size(); ++i) visit(expert, k, i, elements[i]);
+template <class T, class Visit>
+void for_each_element(fssdp::expert_buffer<T>& buffer, std::span<fssdp::expert_id const> experts,
+                      Visit visit) {
+  for (std::size_t k = 0; k < buffer.tensors().size(); ++k)
+    for (std::size_t slot = 0; slot < experts.size(); ++slot) {
+      auto const elements = buffer.tensors()[k][slot];
+      for (std::size_t i = 0; i < elements.size(); ++i) visit(experts[slot], k, i, elements[i]);
     }
-  }
+}
+/// The same for a shard, whose slots have chunks of experts of the given sizes; i counts from the
+/// beginning of the whole tensor. Padding is left out.
+template <class T, class Visit>
+void for_each_element(fssdp::expert_buffer<T>& shard, std::span<fssdp::chunk_id const> chunks,
+                      std::span<std::size_t const> sizes, int slices, Visit visit) {
+  for (std::size_t k = 0; k < sizes.size(); ++k)
+    for (std::size_t slot = 0; slot < chunks.size(); ++slot) {
+      auto const part = fssdp::slice_extent{sizes[k], chunks[slot].slice, slices};
+      for (std::size_t i = 0; i < part.elements; ++i)
+        visit(chunks[slot].expert, k, part.first + i, shard.tensors()[k][slot][i]);
+    }
 }
 
 /// Shard, replicas, partials and gradients of one rank; all but the shard and the partials hold
-/// a value that no result can have.
-template <fssdp::element T, fssdp::element Gradient = T>
+/// a value that no result can have. Parameters are T where they travel, as partial gradients are; at
+/// their owner they are Master.
+template <fssdp::element T, fssdp::element Master = T>
 struct rank_buffers {
   static constexpr double untouched = 99;
 
   random_instance const& of;
   fssdp::rank_id me;
-  fssdp::expert_buffer<T> shard = fssdp::make_shard<T>(of.layout, me, of.elements);
+  fssdp::expert_buffer<Master> shard = fssdp::make_shard<Master>(of.layout, me, of.elements);
   fssdp::expert_buffer<T> replicas = fssdp::make_replicas<T>(of.plan, me, of.elements);
   fssdp::expert_buffer<T> in_one_piece = fssdp::make_partials<T>(of.plan, me, of.elements);
   fssdp::expert_buffer<T> partials = fssdp::make_partials<T>(of.plan, me, of.elements);
-  fssdp::expert_buffer<Gradient> gradients =
-      fssdp::make_shard<Gradient>(of.layout, me, of.elements);
+  fssdp::expert_buffer<Master> gradients = fssdp::make_shard<Master>(of.layout, me, of.elements);
 
   rank_buffers(random_instance const& instance, fssdp::rank_id rank) : of{instance}, me{rank} {
-    for_each_element(shard, owned(), [](auto expert, std::size_t k, std::size_t i, T& value) {
-      value = to<T>(parameter(expert, k, i));
+    for_each_owned(shard, [](auto expert, std::size_t k, std::size_t i, Master& value) {
+      value = to<Master>(parameter(expert, k, i));
     });
     for_each_element(partials, held(), [&](auto expert, std::size_t k, std::size_t i, T& value) {
       value = to<T>(partial(me, expert, k, i));
@@ -73,7 +87,8 @@ struct rank_buffers {
     };
     for_each_element(replicas, foreign(), clear);
     for_each_element(in_one_piece, held(), clear);
-    for_each_element(gradients, owned(), clear);
+    for (auto const& tensor : gradients.tensors())  // padding, too
+      std::fill_n(tensor.data, tensor.slots * tensor.stride, to<Master>(untouched));
   }
 
   [[nodiscard]] auto owned() const { return of.layout.owned(me); }
@@ -85,16 +100,18 @@ struct rank_buffers {
   [[nodiscard]] int wrong_in_one_piece() { return wrong_parameters(in_one_piece, held()); }
   [[nodiscard]] int wrong_gradients(double scale = 1, double added_to = 0) {
     auto wrong = 0;
-    for_each_element(gradients, owned(),
-                     [&](auto expert, std::size_t k, std::size_t i, Gradient value) {
-                       auto const expected = added_to + scale * gradient(of.where, expert, k, i);
-                       wrong += from(value) != expected ? 1 : 0;
-                     });
-    return wrong;
+    for_each_owned(gradients, [&](auto expert, std::size_t k, std::size_t i, Master value) {
+      auto const expected = added_to + scale * gradient(of.where, expert, k, i);
+      wrong += from(value) != expected ? 1 : 0;
+    });
+    return wrong + written_padding();
   }
   /// What a collective must not write.
   [[nodiscard]] int wrong_inputs() {
-    auto wrong = wrong_parameters(shard, owned());
+    auto wrong = 0;
+    for_each_owned(shard, [&](auto expert, std::size_t k, std::size_t i, Master value) {
+      wrong += from(value) != parameter(expert, k, i) ? 1 : 0;
+    });
     for_each_element(partials, held(), [&](auto expert, std::size_t k, std::size_t i, T value) {
       wrong += from(value) != partial(me, expert, k, i) ? 1 : 0;
     });
@@ -103,27 +120,49 @@ struct rank_buffers {
 
   /// This rank's share of <G x, y>: over all that it holds.
   [[nodiscard]] double gathered_times_partials() {
-    auto const parameters = fssdp::held(of.plan, me, shard, replicas);
     auto product = 0.0;
-    for (std::size_t slot = 0; slot < parameters.size(); ++slot)
-      for (std::size_t k = 0; k < of.elements.size(); ++k)
-        for (std::size_t i = 0; i < of.elements[k]; ++i)
-          product += from(parameters[slot].tensors[k][i]) * from(partials.tensors()[k][slot][i]);
+    auto const add = [&](auto const& parameters) {
+      for (std::size_t slot = 0; slot < held().size(); ++slot)
+        for (std::size_t k = 0; k < of.elements.size(); ++k)
+          for (std::size_t i = 0; i < of.elements[k]; ++i)
+            product += from(parameters(slot, k)[i]) * from(partials.tensors()[k][slot][i]);
+    };
+    if constexpr (std::same_as<T, Master>) {
+      auto const all = fssdp::held(of.plan, me, shard, replicas);
+      add([&](std::size_t slot, std::size_t k) { return all[slot].tensors[k]; });
+    } else {
+      add([&](std::size_t slot, std::size_t k) { return in_one_piece.tensors()[k][slot]; });
+    }
     return product;
   }
   /// This rank's share of <x, G^T y>: over all that it owns.
   [[nodiscard]] double parameters_times_gradients() {
     auto product = 0.0;
-    for (std::size_t k = 0; k < of.elements.size(); ++k)
-      for (std::size_t slot = 0; slot < owned().size(); ++slot)
-        for (std::size_t i = 0; i < of.elements[k]; ++i)
-          product += from(shard.tensors()[k][slot][i]) * from(gradients.tensors()[k][slot][i]);
+    for_each_owned(gradients, [&](auto expert, std::size_t k, std::size_t i, Master value) {
+      product += parameter(expert, k, i) * from(value);
+    });
     return product;
   }
 
  private:
-  template <class Experts>
-  [[nodiscard]] int wrong_parameters(fssdp::expert_buffer<T>& buffer, Experts const& experts) {
+  template <class Visit>
+  void for_each_owned(fssdp::expert_buffer<Master>& buffer, Visit visit) const {
+    for_each_element(buffer, owned(), of.elements, of.layout.slices(), visit);
+  }
+  /// Elements of gradients behind short slices that have been written.
+  [[nodiscard]] int written_padding() {
+    auto written = 0;
+    for (auto const& tensor : gradients.tensors())
+      for (std::size_t i = 0; i < tensor.slots * tensor.stride; ++i)
+        written += from(tensor.data[i]) != untouched ? 1 : 0;
+    for_each_owned(gradients, [&](auto, std::size_t, std::size_t, Master value) {
+      written -= from(value) != untouched ? 1 : 0;
+    });
+    return written;
+  }
+
+  [[nodiscard]] int wrong_parameters(fssdp::expert_buffer<T>& buffer,
+                                     std::span<fssdp::expert_id const> experts) {
     auto wrong = 0;
     for_each_element(buffer, experts, [&](auto expert, std::size_t k, std::size_t i, T value) {
       wrong += from(value) != parameter(expert, k, i) ? 1 : 0;

@@ -22,17 +22,11 @@ namespace support {
 
 template <fssdp::element T>
 [[nodiscard]] T to(double value) {
-  if constexpr (std::same_as<T, fssdp::bf16>)
-    return fssdp::bf16{static_cast<float>(value)};
-  else
-    return static_cast<T>(value);
+  return static_cast<T>(value);
 }
 template <fssdp::element T>
 [[nodiscard]] double from(T value) {
-  if constexpr (std::same_as<T, fssdp::bf16>)
-    return static_cast<double>(static_cast<float>(value));
-  else
-    return static_cast<double>(value);
+  return static_cast<double>(value);
 }
 
 }  // namespace support

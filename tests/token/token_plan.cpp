@@ -50,7 +50,7 @@ TEST_CASE("G5: local first, then the node, then everywhere") {
   constexpr auto b = expert_id{1};
   constexpr auto c = expert_id{2};
   auto const machine = fssdp::topology{{.nodes = 2, .ranks = 4}};
-  auto where = placement{support::table_layout{4, {rank_id{0}, rank_id{2}, rank_id{0}}}};
+  auto where = placement{support::reversed_layout{4, {rank_id{0}, rank_id{2}, rank_id{0}}}};
   where.add(a, rank_id{3});
   where.add(c, rank_id{1});
   where.add(c, rank_id{2});

@@ -3,9 +3,10 @@
 #pragma once
 
 #include <cstddef>
-#include <initializer_list>
+#include <limits>
 
 #include "fssdp/comm/communicator.hpp"
+#include "fssdp/core/chunk.hpp"
 #include "fssdp/core/error.hpp"
 #include "fssdp/core/expert_tensor.hpp"
 #include "fssdp/plan/transfer_plan.hpp"
@@ -19,27 +20,68 @@ void check_world(char const* verb, Comm const& comm, transfer_plan const& plan) 
           plan.ranks());
 }
 
-/// @throws argument_error unless both have the same tensors, and no memory in common
-template <class From, class To>
-void check_tensors(char const* verb, From const& from, To const& to) {
-  require(from.size() == to.size(), verb, ": from has ", from.size(),
-          " tensors per expert, to has ", to.size(), "; expected equal numbers");
-  for (std::size_t k = 0; k < from.size(); ++k) {
-    require(from[k].elements == to[k].elements, verb, ": tensor ", k, " has ", from[k].elements,
-            " elements in from, ", to[k].elements, " in to; expected equal sizes");
-    for (auto const& other : to)
-      require(!overlap(from[k], other), verb, ": from and to share memory in tensor ", k,
-              "; expected disjoint buffers");
+/// A buffer and what it is called.
+template <class Tensors>
+struct named_tensors {
+  char const* name;
+  Tensors tensors;
+};
+template <class Tensors>
+named_tensors(char const*, Tensors) -> named_tensors<Tensors>;
+
+/// @throws argument_error unless every tensor has the expected number of slots, memory behind them,
+///         and slots that do not overlap
+template <class Tensors>
+void check_slots(char const* verb, named_tensors<Tensors> const& buffer, std::size_t expected,
+                 char const* shape) {
+  for (std::size_t k = 0; k < buffer.tensors.size(); ++k) {
+    auto const& tensor = buffer.tensors[k];
+    require(tensor.slots == expected, verb, ": ", buffer.name, " has ", tensor.slots,
+            " slots; expected ", expected, " (", shape, ")");
+    auto const empty = tensor.slots == 0 || tensor.elements == 0;
+    require(empty || tensor.data != nullptr, verb, ": tensor ", k, " of ", buffer.name,
+            " is null; expected memory for ", tensor.slots, " slots of ", tensor.elements,
+            " elements");
+    require(tensor.slots <= 1 || tensor.stride >= tensor.elements, verb, ": tensor ", k, " of ",
+            buffer.name, " has a stride of ", tensor.stride, "; expected at least its ",
+            tensor.elements, " elements, so that slots do not overlap");
+    auto const most = std::numeric_limits<std::size_t>::max() / 2 / sizeof(tensor.data[0]);
+    require(empty || tensor.elements <= most, verb, ": tensor ", k, " of ", buffer.name, " has ",
+            tensor.elements, " elements; expected at most ", most);
+    require(tensor.slots <= 1 || tensor.stride <= (most - tensor.elements) / (tensor.slots - 1),
+            verb, ": tensor ", k, " of ", buffer.name, " has ", tensor.slots,
+            " slots with a stride of ", tensor.stride, "; expected at most ", most,
+            " elements in all");
   }
 }
 
-/// @throws argument_error unless every tensor has the expected number of slots
-template <class Tensors>
-void check_slots(char const* verb, char const* name, Tensors const& tensors, std::size_t expected,
-                 char const* shape) {
-  for (auto const& tensor : tensors)
-    require(tensor.slots == expected, verb, ": ", name, " has ", tensor.slots, " slots; expected ",
-            expected, " (", shape, ")");
+/// @throws argument_error unless both have the same tensors, one in slices and the other whole
+template <class Sharded, class Whole>
+void check_sizes(char const* verb, int slices, named_tensors<Sharded> const& sharded,
+                 named_tensors<Whole> const& whole) {
+  require(sharded.tensors.size() == whole.tensors.size(), verb, ": ", sharded.name, " has ",
+          sharded.tensors.size(), " tensors, ", whole.name, " has ", whole.tensors.size(),
+          "; expected equal numbers");
+  for (std::size_t k = 0; k < sharded.tensors.size(); ++k) {
+    auto const expected = slice_elements(whole.tensors[k].elements, slices);
+    require(sharded.tensors[k].elements == expected, verb, ": tensor ", k, " has ",
+            sharded.tensors[k].elements, " elements in ", sharded.name, ", ",
+            whole.tensors[k].elements, " in ", whole.name, "; expected ", expected, " in ",
+            sharded.name, slices == 1 ? "" : " (an even slice)");
+  }
+}
+
+/// @throws argument_error unless what is written shares no memory with what is read, nor with itself
+template <class From, class To>
+void check_aliases(char const* verb, From const& from, To const& to) {
+  for (std::size_t k = 0; k < to.size(); ++k) {
+    for (auto const& other : from)
+      require(!overlap(to[k], other), verb, ": from and to share memory in tensor ", k,
+              "; expected disjoint buffers");
+    for (std::size_t j = 0; j < k; ++j)
+      require(!overlap(to[k], to[j]), verb, ": tensors ", j, " and ", k,
+              " of to share memory; expected disjoint tensors");
+  }
 }
 
 }  // namespace fssdp::detail

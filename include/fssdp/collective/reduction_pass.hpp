@@ -12,6 +12,8 @@
 #include "fssdp/collective/accumulate.hpp"
 #include "fssdp/comm/communicator.hpp"
 #include "fssdp/core/aligned_memory.hpp"
+#include "fssdp/core/byte_count.hpp"
+#include "fssdp/core/chunk.hpp"
 #include "fssdp/core/dtype.hpp"
 #include "fssdp/core/scratch_memory.hpp"
 #include "fssdp/plan/transfer_plan.hpp"
@@ -66,48 +68,70 @@ class reduction_pass {
     finish_unshared();
   }
 
- private:
-  /// Room for one sum of tensor k.
-  [[nodiscard]] std::size_t sum_bytes(std::size_t k) const {
-    return padded(partials_[k].elements * sizeof(sum_type));
+  /// The scratch that a rank needs at most, for tensors of these elements.
+  template <class Elements>
+  [[nodiscard]] static std::size_t scratch_bytes(transfer_plan const& plan, rank_id rank,
+                                                 Elements const& elements, bool borrows) {
+    auto chunk = std::size_t{0};
+    for (auto const size : elements)
+      chunk =
+          add_bytes(chunk, byte_count(1, slice_elements(size, plan.slices()), sizeof(sum_type)));
+    auto const received = borrows ? 0 : most_sends(plan, rank);
+    return add_bytes(summand_bytes(plan, rank),
+                     byte_count(plan.forwarded(rank).size() + received, chunk, 1));
   }
-  /// Room for the sums of the tensors before k; of a whole expert if k is their number.
+
+ private:
+  static std::size_t most_sends(transfer_plan const& plan, rank_id rank) {
+    auto most = std::size_t{0};
+    for (int round = 0; round < plan.rounds(); ++round)
+      most = std::max(most, plan.sends(rank, round).size());
+    return most;
+  }
+  static std::size_t summand_bytes(transfer_plan const& plan, rank_id rank) {
+    return padded((most_sends(plan, rank) + 1) * sizeof(summand<T>));
+  }
+  /// Room for the sums of the first k tensors of a chunk.
   [[nodiscard]] std::size_t sum_offset(std::size_t k) const {
     auto bytes = std::size_t{0};
-    for (std::size_t j = 0; j < k; ++j) bytes += sum_bytes(j);
+    for (std::size_t j = 0; j < k; ++j)
+      bytes += padded(slice_elements(partials_[j].elements, plan_.slices()) * sizeof(sum_type));
     return bytes;
   }
 
   /// Cuts the scratch: summands, sums to pass on, and what is received in one round.
   void divide(scratch_memory& scratch, bool borrows) {
-    auto most_sends = std::size_t{0};
-    for (int round = 0; round < plan_.rounds(); ++round)
-      most_sends = std::max(most_sends, plan_.sends(me_, round).size());
-    auto const expert = sum_offset(partials_.size());
-    auto const summands = padded((most_sends + 1) * sizeof(summand<T>));
-    auto const sums = plan_.forwarded(me_).size() * expert;
-    auto const memory = scratch.reserve(summands + sums + (borrows ? 0 : most_sends * expert));
-    summands_ = {reinterpret_cast<summand<T>*>(memory.data()), most_sends + 1};
+    auto const chunk = sum_offset(partials_.size());
+    auto const count = most_sends(plan_, me_);
+    auto const summands = summand_bytes(plan_, me_);
+    auto const sums = plan_.forwarded(me_).size() * chunk;
+    auto const memory = scratch.reserve(summands + sums + (borrows ? 0 : count * chunk));
+    summands_ = {reinterpret_cast<summand<T>*>(memory.data()), count + 1};
     std::uninitialized_default_construct(summands_.begin(), summands_.end());
     sums_ = memory.data() + summands;
     received_ = sums_ + sums;
   }
 
-  [[nodiscard]] std::span<T const> partial(std::size_t k, expert_id expert) const {
-    return partials_[k][transfer_plan::slot_in(plan_.held(me_), expert)];
+  [[nodiscard]] slice_extent extent(std::size_t k, chunk_id chunk) const {
+    return {partials_[k].elements, chunk.slice, plan_.slices()};
   }
-  [[nodiscard]] std::span<sum_type> sum_of(std::size_t k, expert_id expert) const {
-    auto const slot = transfer_plan::slot_in(plan_.forwarded(me_), expert);
+  [[nodiscard]] std::span<T const> partial(std::size_t k, chunk_id chunk) const {
+    auto const [first, elements] = extent(k, chunk);
+    auto const slot = transfer_plan::slot_in(plan_.held(me_), chunk.expert);
+    return partials_[k][slot].subspan(first, elements);
+  }
+  [[nodiscard]] std::span<sum_type> sum_of(std::size_t k, chunk_id chunk) const {
+    auto const slot = transfer_plan::slot_in(plan_.forwarded(me_), chunk);
     auto* data = sums_ + slot * sum_offset(partials_.size()) + sum_offset(k);
-    return {reinterpret_cast<sum_type*>(data), partials_[k].elements};
+    return {reinterpret_cast<sum_type*>(data), extent(k, chunk).elements};
   }
-  /// Operand i of a round is tensor i % tensors of the i / tensors-th expert received.
+  /// Operand i of a round is tensor i % tensors of the i / tensors-th chunk that arrives.
   [[nodiscard]] std::byte* received(std::size_t operand) const {
     auto const tensors = partials_.size();
     return received_ + operand / tensors * sum_offset(tensors) + sum_offset(operand % tensors);
   }
-  [[nodiscard]] bool forwards(rank_id rank, expert_id expert) const {
-    return std::ranges::binary_search(plan_.forwarded(rank), expert);
+  [[nodiscard]] bool forwards(rank_id rank, chunk_id chunk) const {
+    return std::ranges::binary_search(plan_.forwarded(rank), chunk);
   }
 
   template <class Batch>
@@ -115,8 +139,8 @@ class reduction_pass {
     set_label(batch, {plan_.hash_value(), round});
     for (auto const& t : plan_.receives(me_, round))
       for (std::size_t k = 0; k < partials_.size(); ++k)
-        batch.send(forwards(me_, t.expert) ? std::as_bytes(sum_of(k, t.expert))
-                                           : std::as_bytes(partial(k, t.expert)),
+        batch.send(forwards(me_, t.chunk) ? std::as_bytes(sum_of(k, t.chunk))
+                                          : std::as_bytes(partial(k, t.chunk)),
                    t.source);
   }
 
@@ -124,56 +148,63 @@ class reduction_pass {
   void for_each_operand(int round, Function function) const {
     auto operand = std::size_t{0};
     for (auto const& t : plan_.sends(me_, round)) {
-      auto const size = forwards(t.destination, t.expert) ? sizeof(sum_type) : sizeof(T);
+      auto const size = forwards(t.destination, t.chunk) ? sizeof(sum_type) : sizeof(T);
       for (std::size_t k = 0; k < partials_.size(); ++k)
-        function(partials_[k].elements * size, t.destination, operand++);
+        function(extent(k, t.chunk).elements * size, t.destination, operand++);
     }
   }
 
-  /// Sums each expert of a round over those who sent it and this rank, in rank order.
+  /// Sums each chunk of a round over those who sent it and this rank, in rank order.
   template <class Bytes>
   void sum(int round, Bytes bytes) const {
     auto const senders = plan_.sends(me_, round);
     for (std::size_t first = 0, last = 0; first < senders.size(); first = last) {
-      auto const expert = senders[first].expert;
-      while (last < senders.size() && senders[last].expert == expert) ++last;
+      auto const chunk = senders[first].chunk;
+      while (last < senders.size() && senders[last].chunk == chunk) ++last;
       for (std::size_t k = 0; k < partials_.size(); ++k) {
         auto count = std::size_t{0};
-        auto own = summand<T>{.partial = partial(k, expert).data()};
+        auto own = own_summand(k, chunk);
         for (auto i = first; i < last; ++i) {
           auto const from = senders[i].destination;
           if (own.partial != nullptr && me_ < from)
             summands_[count++] = std::exchange(own, summand<T>{});
           auto const* data = bytes(i * partials_.size() + k);
-          summands_[count++] = forwards(from, expert)
+          summands_[count++] = forwards(from, chunk)
                                    ? summand<T>{.summed = reinterpret_cast<sum_type const*>(data)}
                                    : summand<T>{.partial = reinterpret_cast<T const*>(data)};
         }
         if (own.partial != nullptr) summands_[count++] = own;
-        deliver(k, expert, summands_.first(count));
+        deliver(k, chunk, summands_.first(count));
       }
     }
   }
 
-  /// Experts of this rank that nobody else holds.
+  /// This rank's own partial; none if it owns a slice of an expert that it does not hold.
+  [[nodiscard]] summand<T> own_summand(std::size_t k, chunk_id chunk) const {
+    if (!plan_.where().holds(me_, chunk.expert)) return {};
+    return {.partial = partial(k, chunk).data()};
+  }
+
+  /// What this rank owns and nobody else holds.
   void finish_unshared() const {
-    for (auto const expert : plan_.held(me_)) {
-      auto const is_shared =
-          std::ranges::binary_search(plan_.sends(me_, 0), expert, {}, &transfer::expert);
-      if (plan_.owner(expert) != me_ || is_shared) continue;
-      for (std::size_t k = 0; k < partials_.size(); ++k) {
-        summands_.front() = {.partial = partial(k, expert).data()};
-        deliver(k, expert, summands_.first(1));
+    for (auto const expert : plan_.held(me_))
+      for (auto const slice : first_n<slice_id>(plan_.slices())) {
+        auto const chunk = chunk_id{expert, slice};
+        if (plan_.owner(chunk) != me_ || std::ranges::binary_search(plan_.shared(me_), chunk))
+          continue;
+        for (std::size_t k = 0; k < partials_.size(); ++k) {
+          summands_.front() = own_summand(k, chunk);
+          deliver(k, chunk, summands_.first(1));
+        }
       }
-    }
   }
 
-  void deliver(std::size_t k, expert_id expert, std::span<summand<T> const> summands) const {
-    if (plan_.owner(expert) == me_)
-      accumulate(summands, gradients_[k][plan_.owner_slot(expert)],
+  void deliver(std::size_t k, chunk_id chunk, std::span<summand<T> const> summands) const {
+    if (plan_.owner(chunk) == me_)
+      accumulate(summands, gradients_[k][plan_.owner_slot(chunk)].first(extent(k, chunk).elements),
                  static_cast<sum_type>(options_.scale), options_.into);
     else
-      accumulate(summands, sum_of(k, expert));
+      accumulate(summands, sum_of(k, chunk));
   }
 
   transfer_plan const& plan_;

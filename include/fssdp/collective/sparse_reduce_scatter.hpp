@@ -15,16 +15,17 @@
 
 namespace fssdp {
 
-/// Sums every expert's partial gradients over all that hold it, at its owner. The transpose of
-/// sparse_all_gather: the same plan, read backwards.
+/// Sums every expert's partial gradients over all that hold it, each chunk at its owner. The
+/// transpose of sparse_all_gather: the same plan, read backwards.
 ///
-/// A rank that passes an expert on in a gather sums here what comes back before it sends the sum
-/// on. Sums are formed in accumulator_t (float for bf16), in ascending rank order of those that
+/// A rank that passes a chunk on in a gather sums here what comes back before it sends the sum on.
+/// Sums are formed in accumulator_t (float for 16-bit types), in ascending rank order of those that
 /// contribute, the summing rank's own partial at its place among them; scaled and rounded once, at
 /// the owner. A direct plan thus sums all holders in rank order.
 ///
 /// @param from [held, elements] per tensor: partial gradients, ascending experts
-/// @param to   [owned, elements] per tensor: gradients, in the layout's slot order
+/// @param to   [owned, slice_elements] per tensor: gradients, in the layout's slot order, in any
+///             element type; padding behind a shorter slice is not written
 /// @pre every rank calls with an equal plan and equal sizes; `from` and `to` do not overlap; plan,
 ///      buffers, views of them and scratch live until the communicator is synchronized
 /// @post `to` has scale * (sum over the holders), the own partial counted once; equal plans give
@@ -42,11 +43,13 @@ void sparse_reduce_scatter(Comm& comm, transfer_plan const& plan, From const& fr
   auto const partials = tensors_of(from);
   auto const gradients = tensors_of(to);
   auto const rank = comm.rank();
+  auto const source = detail::named_tensors{"from", partials};
+  auto const target = detail::named_tensors{"to", gradients};
   detail::check_world(verb, comm, plan);
-  detail::check_tensors(verb, partials, gradients);
-  detail::check_slots(verb, "from", partials, plan.held(rank).size(),
-                      "experts that the rank holds");
-  detail::check_slots(verb, "to", gradients, plan.owned_count(rank), "experts that the rank owns");
+  detail::check_sizes(verb, plan.slices(), target, source);
+  detail::check_slots(verb, source, plan.held(rank).size(), "experts that the rank holds");
+  detail::check_slots(verb, target, plan.owned_count(rank), "chunks that the rank owns");
+  detail::check_aliases(verb, partials, gradients);
 
   submit(comm, [&plan, partials, gradients, options](auto& lane) {
     auto own_scratch = scratch_memory{};

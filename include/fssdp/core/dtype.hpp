@@ -1,46 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Element types that travel: float, double, and bf16 as a software type.
+/// Element types that travel and are summed: float, double, bf16, fp16.
 #pragma once
 
-#include <bit>
 #include <concepts>
-#include <cstdint>
-#include <type_traits>
+
+#include "fssdp/core/bf16.hpp"
+#include "fssdp/core/fp16.hpp"
 
 namespace fssdp {
 
-/// The upper half of a float: 8 bits of exponent, 7 of mantissa; rounds to nearest, ties to even.
-class bf16 {
- public:
-  constexpr bf16() = default;
-  constexpr explicit bf16(float value) : bits_{round(std::bit_cast<std::uint32_t>(value))} {}
-  constexpr explicit operator float() const {
-    return std::bit_cast<float>(static_cast<std::uint32_t>(bits_) << 16U);
-  }
-
-  [[nodiscard]] static constexpr bf16 from_bits(std::uint16_t bits) {
-    auto value = bf16{};
-    value.bits_ = bits;
-    return value;
-  }
-  [[nodiscard]] constexpr std::uint16_t bits() const { return bits_; }
-
- private:
-  static constexpr std::uint16_t round(std::uint32_t bits) {
-    auto const is_nan = (bits & 0x7fffffffU) > 0x7f800000U;
-    if (is_nan) return static_cast<std::uint16_t>((bits >> 16U) | 0x40U);  // keep it a quiet NaN
-    auto const odd = (bits >> 16U) & 1U;
-    return static_cast<std::uint16_t>((bits + 0x7fffU + odd) >> 16U);
-  }
-
-  std::uint16_t bits_ = 0;
-};
-
-static_assert(sizeof(bf16) == 2 && std::is_trivially_copyable_v<bf16>);
-
-/// The types that the reductions can sum.
+/// The types that the collectives convert and the reductions sum. (A gather that converts nothing
+/// moves any trivially copyable type.)
 template <class T>
-concept element = std::same_as<T, float> || std::same_as<T, double> || std::same_as<T, bf16>;
+concept element = std::same_as<T, float> || std::same_as<T, double> || std::same_as<T, bf16> ||
+    std::same_as<T, fp16>;
 
 namespace detail {
 template <element T>
@@ -53,7 +26,7 @@ struct accumulator<double> {
 };
 }  // namespace detail
 
-/// The type in which sums of T are formed: float for float and bf16, double for double.
+/// The type in which sums of T are formed: double for double, float for all others.
 template <element T>
 using accumulator_t = typename detail::accumulator<T>::type;
 

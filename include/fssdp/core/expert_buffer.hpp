@@ -10,11 +10,12 @@
 #include <vector>
 
 #include "fssdp/core/aligned_memory.hpp"
+#include "fssdp/core/byte_count.hpp"
 #include "fssdp/core/expert_tensor.hpp"
 
 namespace fssdp {
 
-/// Host memory for the tensors of a number of experts: per tensor [slots, elements], contiguous,
+/// Host memory for the tensors of a number of experts or slices: per tensor [slots, elements], contiguous,
 /// zero at first. Moves, does not copy. Any trivially copyable T will do.
 template <class T>
 class expert_buffer {
@@ -23,7 +24,8 @@ class expert_buffer {
  public:
   expert_buffer() = default;
 
-  /// `elements` has the size of each tensor of one expert.
+  /// `elements` has the size of each tensor of one slot.
+  /// @throws argument_error if the bytes are too many to be counted
   expert_buffer(std::size_t slots, std::span<std::size_t const> elements) {
     for (auto const size : elements) tensors_.push_back({.elements = size});
     resize(slots);
@@ -31,9 +33,11 @@ class expert_buffer {
 
   /// Changes the number of slots. Allocates only to grow beyond the largest size so far; what the
   /// slots hold afterwards is unspecified.
+  /// @throws argument_error as the constructor; then nothing has changed
   void resize(std::size_t slots) {
     auto needed = std::size_t{0};
-    for (auto const& tensor : tensors_) needed += tensor_bytes(slots, tensor.elements);
+    for (auto const& tensor : tensors_)
+      needed = detail::add_bytes(needed, tensor_bytes(slots, tensor.elements));
     if (needed > capacity_) {
       memory_ = detail::allocate_aligned(needed);
       std::uninitialized_value_construct_n(reinterpret_cast<T*>(memory_.get()), needed / sizeof(T));
@@ -50,13 +54,22 @@ class expert_buffer {
   [[nodiscard]] std::span<expert_tensor<T> const> tensors() { return tensors_; }
   [[nodiscard]] std::span<expert_tensor<T const> const> tensors() const { return views_; }
 
+  /// The bytes that a buffer of this shape takes.
+  /// @throws argument_error as the constructor
+  [[nodiscard]] static std::size_t bytes_for(std::size_t slots,
+                                             std::span<std::size_t const> elements) {
+    auto bytes = std::size_t{0};
+    for (auto const size : elements) bytes = detail::add_bytes(bytes, tensor_bytes(slots, size));
+    return bytes;
+  }
+
   [[nodiscard]] std::size_t slots() const { return tensors_.empty() ? 0 : tensors_.front().slots; }
   /// Bytes of memory taken, including room kept from an earlier, larger size.
   [[nodiscard]] std::size_t bytes() const { return capacity_; }
 
  private:
-  static constexpr std::size_t tensor_bytes(std::size_t slots, std::size_t elements) {
-    return detail::padded(slots * elements * sizeof(T));
+  static std::size_t tensor_bytes(std::size_t slots, std::size_t elements) {
+    return detail::byte_count(slots, elements, sizeof(T));
   }
 
   detail::aligned_memory memory_;

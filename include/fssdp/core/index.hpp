@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Ranks, nodes and experts are numbers that must not be mixed up: each has a type of its own.
+/// Ranks, nodes, layers, experts and slices are numbers that must not be mixed up: each has its own
+/// type.
 #pragma once
 
 #include <compare>
@@ -38,7 +39,9 @@ class strong_index {
 
 using rank_id = strong_index<struct rank_tag>;
 using node_id = strong_index<struct node_tag>;
+using layer_id = strong_index<struct layer_tag>;
 using expert_id = strong_index<struct expert_tag>;
+using slice_id = strong_index<struct slice_tag>;
 
 /// The indices first, first + 1, ..., last - 1.
 template <class Index>

@@ -1,57 +1,63 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Consecutive experts share an owner.
+/// Consecutive chunks share an owner.
 #pragma once
 
 #include <algorithm>
 
-#include "fssdp/core/error.hpp"
 #include "fssdp/layout/shard_layout.hpp"
 
 namespace fssdp {
 
-/// Rank r owns the r-th block of experts. Blocks are as equal as they can be; the first
-/// experts % ranks of them have one more. With fewer experts than ranks the last ranks own nothing.
+/// Rank r owns the r-th block of chunks. Blocks are as equal as they can be; the first
+/// chunks % ranks of them have one more. With fewer chunks than ranks the last ranks own nothing.
+/// Whole experts in blocks are what expert parallelism uses.
 class block_layout {
  public:
   struct shape {
     int experts = 1;
     int ranks = 1;
+    int slices = 1;  ///< that every expert is cut into
   };
 
   block_layout() = default;
-  /// @throws argument_error unless there is at least one expert and one rank.
-  explicit block_layout(shape const& of) : experts_{of.experts}, ranks_{of.ranks} {
-    detail::require(of.experts >= 1, "block_layout: ", of.experts, " experts; expected 1 or more");
-    detail::require(of.ranks >= 1, "block_layout: ", of.ranks, " ranks; expected 1 or more");
+  /// @throws argument_error unless there is at least one expert, one rank and one slice.
+  explicit block_layout(shape const& of) : shape_{of} {
+    detail::check_shape("block_layout", of.experts, of.ranks, of.slices);
   }
 
-  [[nodiscard]] int experts() const { return experts_; }
-  [[nodiscard]] int ranks() const { return ranks_; }
+  [[nodiscard]] int experts() const { return shape_.experts; }
+  [[nodiscard]] int slices() const { return shape_.slices; }
+  [[nodiscard]] int ranks() const { return shape_.ranks; }
 
-  [[nodiscard]] rank_id owner(expert_id expert) const {
-    auto const long_blocks = experts_ % ranks_ * (size() + 1);  // experts in the longer blocks
-    auto const e = expert.value();
-    return rank_id{e < long_blocks ? e / (size() + 1)
-                                   : experts_ % ranks_ + (e - long_blocks) / size()};
+  [[nodiscard]] rank_id owner(chunk_id chunk) const {
+    auto const at = position(chunk);
+    auto const in_long_blocks = chunks() % ranks() * (size() + 1);
+    return rank_id{at < in_long_blocks ? at / (size() + 1)
+                                       : chunks() % ranks() + (at - in_long_blocks) / size()};
   }
-  [[nodiscard]] int slot(expert_id expert) const {
-    return expert.value() - first(owner(expert).value());
+  [[nodiscard]] int slot(chunk_id chunk) const {
+    return position(chunk) - first(owner(chunk).value());
   }
-  /// The experts of a rank in slot order, ascending.
-  [[nodiscard]] index_range<expert_id> owned(rank_id rank) const {
-    return {expert_id{first(rank.value())}, expert_id{first(rank.value() + 1)}};
+  /// The chunks of a rank in slot order, ascending.
+  [[nodiscard]] chunk_range owned(rank_id rank) const {
+    return {first(rank.value()), first(rank.value() + 1), slices()};
   }
 
-  friend bool operator==(block_layout const&, block_layout const&) = default;
+  friend bool operator==(block_layout const& a, block_layout const& b) {
+    return a.experts() == b.experts() && a.ranks() == b.ranks() && a.slices() == b.slices();
+  }
 
  private:
-  [[nodiscard]] int size() const { return experts_ / ranks_; }
+  [[nodiscard]] int chunks() const { return experts() * slices(); }
+  [[nodiscard]] int position(chunk_id chunk) const {
+    return chunk.expert.value() * slices() + chunk.slice.value();
+  }
+  [[nodiscard]] int size() const { return chunks() / ranks(); }
   [[nodiscard]] int first(int rank) const {
-    return rank * size() + std::min(rank, experts_ % ranks_);
+    return rank * size() + std::min(rank, chunks() % ranks());
   }
 
-  int experts_ = 1;
-  int ranks_ = 1;
+  shape shape_;
 };
 
 static_assert(shard_layout<block_layout>);

@@ -4,18 +4,29 @@
 
 #include <cstddef>
 #include <span>
+#include <vector>
 
 #include "fssdp/core/expert_buffer.hpp"
 #include "fssdp/layout/shard_layout.hpp"
 
 namespace fssdp {
 
-/// A zeroed buffer [owned, elements] per tensor, in slot order.
-/// @param elements the size of each tensor of one expert
+/// The sizes of the tensors of one slice, given those of a whole expert.
+[[nodiscard]] inline std::vector<std::size_t> slice_sizes(std::span<std::size_t const> elements,
+                                                          int slices) {
+  auto sizes = std::vector<std::size_t>{};
+  for (auto const size : elements) sizes.push_back(slice_elements(size, slices));
+  return sizes;
+}
+
+/// A zeroed buffer [owned, slice_elements] per tensor, in slot order. Behind a slice that is shorter
+/// than the others its slot is padding.
+/// @param elements the size of each tensor of one whole expert
+/// @throws argument_error if the bytes are too many to be counted
 template <class T, shard_layout Layout>
 [[nodiscard]] expert_buffer<T> make_shard(Layout const& layout, rank_id rank,
                                           std::span<std::size_t const> elements) {
-  return {layout.owned(rank).size(), elements};
+  return {layout.owned(rank).size(), slice_sizes(elements, layout.slices())};
 }
 /// The same for experts of a single tensor.
 template <class T, shard_layout Layout>

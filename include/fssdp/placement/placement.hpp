@@ -67,13 +67,14 @@ class holder_range {
   std::span<std::uint64_t const> words_;
 };
 
-/// A subset of experts x ranks that contains a layout: every expert is held by its owner, and by
-/// whoever else `add` names. A regular value.
+/// A subset of experts x ranks: who computes with which experts. It contains a layout: every expert
+/// is held by its home (its owner; that of its first slice if it is sliced), and by whoever else
+/// `add` names. To hold an expert is to hold all of it. A regular value.
 class placement {
  public:
   placement() = default;
 
-  /// Every expert at its owner and nowhere else.
+  /// Every expert at its home and nowhere else.
   template <shard_layout Layout>
   explicit placement(Layout const& layout)
       : experts_{layout.experts()},
@@ -119,7 +120,7 @@ class placement {
 };
 
 /// Refuses a placement that was not made for this layout.
-/// @throws argument_error if the sizes differ or an owner does not hold its expert.
+/// @throws argument_error if the sizes differ or an expert's home does not hold it.
 template <shard_layout Layout>
 void check_contains(placement const& where, Layout const& layout) {
   detail::require(where.experts() == layout.experts(), "placement has ", where.experts(),
@@ -129,7 +130,7 @@ void check_contains(placement const& where, Layout const& layout) {
   for (auto const expert : first_n<expert_id>(layout.experts()))
     detail::require(where.holds(layout.owner(expert), expert), "placement: expert ", expert,
                     " is not held by rank ", layout.owner(expert),
-                    ", which owns it; expected every owner to hold its experts");
+                    ", which owns it; expected every expert at its owner (of slice 0)");
 }
 
 }  // namespace fssdp

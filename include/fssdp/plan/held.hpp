@@ -36,7 +36,7 @@ template <class T>
   return make_partials<T>(plan, rank, std::span{&elements, 1});
 }
 
-/// What a rank computes with: its own experts in place, the others in its replicas.
+/// What a rank computes with: its own whole experts in place, all others in its replicas.
 template <class T>
 class held_experts {
  public:
@@ -76,17 +76,18 @@ template <expert_memory Weights, expert_memory Replicas>
                   " tensors per expert, replicas ", other.size(), "; expected equal numbers");
   for (std::size_t k = 0; k < own.size(); ++k) {
     detail::require(own[k].slots == plan.owned_count(rank), "held: weights have ", own[k].slots,
-                    " slots; rank ", rank, " owns ", plan.owned_count(rank), " experts");
+                    " slots; rank ", rank, " owns ", plan.owned_count(rank), " chunks");
     detail::require(other[k].slots == foreign.size(), "held: replicas have ", other[k].slots,
                     " slots; rank ", rank, " needs ", foreign.size());
-    detail::require(own[k].elements == other[k].elements, "held: tensor ", k, " has ",
-                    own[k].elements, " elements in weights, ", other[k].elements, " in replicas");
+    detail::require(own[k].elements == slice_elements(other[k].elements, plan.slices()),
+                    "held: tensor ", k, " has ", own[k].elements, " elements in weights, ",
+                    other[k].elements, " in replicas, for ", plan.slices(), " slices");
   }
   auto tensors = std::vector<std::span<T const>>{};
   tensors.reserve(plan.held(rank).size() * own.size());
   for (auto const expert : plan.held(rank))
     for (std::size_t k = 0; k < own.size(); ++k)
-      tensors.push_back(plan.owner(expert) == rank
+      tensors.push_back(plan.slices() == 1 && plan.owner(expert) == rank
                             ? own[k][plan.owner_slot(expert)]
                             : other[k][transfer_plan::slot_in(foreign, expert)]);
   return held_experts<T const>{plan.held(rank), std::move(tensors)};

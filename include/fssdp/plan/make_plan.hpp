@@ -12,25 +12,25 @@
 
 namespace fssdp {
 
-/// A direct plan: every owner sends to every other holder, in one round.
+/// A direct plan: the owner of every chunk sends it to all other holders of its expert, in one round.
 /// @pre the placement contains the layout
 /// @post verify(plan) accepts it
-/// @cost sum over the experts of (holders - 1) transfers; a pure function of its arguments
-/// @throws argument_error if the placement does not contain the layout
+/// @cost a transfer for every chunk and holder of its expert but its owner; a pure function of its
+///       arguments
+/// @throws argument_error if the layout breaks its law or the placement does not contain it
 template <shard_layout Layout>
 [[nodiscard]] transfer_plan make_plan(Layout const& layout, placement const& where) {
   check_contains(where, layout);
   auto transfers = std::vector<transfer>{};
-  for (auto const expert : first_n<expert_id>(layout.experts()))
-    for (auto const rank : where.holders(expert))
-      if (rank != layout.owner(expert))
-        transfers.push_back({0, expert, layout.owner(expert), rank});
+  for (auto const chunk : all_chunks(layout))
+    for (auto const rank : where.holders(chunk.expert))
+      if (rank != layout.owner(chunk)) transfers.push_back({0, chunk, layout.owner(chunk), rank});
   return {layout, where, std::move(transfers)};
 }
 
 namespace detail {
 
-/// Builds the transfers of a node-aware plan, expert by expert.
+/// Builds the transfers of a node-aware plan, chunk by chunk.
 class node_aware_transfers {
  public:
   node_aware_transfers(placement const& where, topology const& machine)
@@ -45,17 +45,17 @@ class node_aware_transfers {
   }
 
   /// From the owner along the chain; on each node from the first holder to the others.
-  void follow(expert_id expert, rank_id owner, std::vector<node_id> const& chain) {
+  void follow(chunk_id chunk, rank_id owner, std::vector<node_id> const& chain) {
     auto from = owner;
     auto round = 0;
     for (auto const node : chain) {
-      spread(expert, from, round);
-      auto const next = entry(holders_on(node, expert));
-      add({round, expert, from, next});
+      spread(chunk, from, round);
+      auto const next = entry(holders_on(node, chunk.expert));
+      transfers_.push_back({round, chunk, from, next});
       from = next;
       ++round;
     }
-    spread(expert, from, round);
+    spread(chunk, from, round);
   }
 
   [[nodiscard]] std::vector<transfer> take() { return std::move(transfers_); }
@@ -68,7 +68,7 @@ class node_aware_transfers {
     return holders;
   }
 
-  /// The holder through which the fewest experts enter its node so far; the lowest of equals.
+  /// The holder through which the fewest chunks enter its node so far; the lowest of equals.
   [[nodiscard]] rank_id entry(std::vector<rank_id> const& holders) {
     auto const least = *std::ranges::min_element(
         holders, {}, [&](rank_id rank) { return entries_[rank.index()]; });
@@ -76,28 +76,26 @@ class node_aware_transfers {
     return least;
   }
 
-  void spread(expert_id expert, rank_id from, int round) {
-    for (auto const rank : holders_on(machine_.node(from), expert))
-      if (rank != from) add({round, expert, from, rank});
+  void spread(chunk_id chunk, rank_id from, int round) {
+    for (auto const rank : holders_on(machine_.node(from), chunk.expert))
+      if (rank != from) transfers_.push_back({round, chunk, from, rank});
   }
-
-  void add(transfer const& t) { transfers_.push_back(t); }
 
   placement const& where_;
   topology const& machine_;
-  std::vector<int> entries_;  // experts that enter a node through each rank
+  std::vector<int> entries_;  // chunks that enter a node through each rank
   std::vector<transfer> transfers_;
 };
 
 }  // namespace detail
 
-/// A node-aware plan: every expert enters a node once and spreads from there.
+/// A node-aware plan: every chunk enters a node once and spreads from there.
 ///
-/// Between nodes an expert travels along a chain, so that no node sends it twice; the chains' ends
+/// Between nodes a chunk travels along a chain, so that no node sends it twice; the chains' ends
 /// are chosen to even out what the nodes send (node_chains). On one node this is the direct plan.
 /// @pre the placement contains the layout; the topology has its ranks
 /// @post verify(plan) accepts it; the same number of transfers as the direct plan, of which between
-///       nodes only as many as there are (expert, foreign node that holds it)
+///       nodes only as many as there are (chunk, other node that holds its expert)
 /// @cost at most `nodes` rounds; a pure function of its arguments
 /// @throws argument_error if the three do not fit together
 template <shard_layout Layout>
@@ -108,11 +106,11 @@ template <shard_layout Layout>
   if (machine.nodes() == 1) return make_plan(layout, where);
   auto build = detail::node_aware_transfers{where, machine};
   auto demands = std::vector<node_demand>{};
-  for (auto const expert : first_n<expert_id>(layout.experts()))
-    demands.push_back(build.demand(expert, layout.owner(expert)));
+  for (auto const chunk : all_chunks(layout))
+    demands.push_back(build.demand(chunk.expert, layout.owner(chunk)));
   auto const chains = node_chains(demands, machine.nodes());
-  for (auto const expert : first_n<expert_id>(layout.experts()))
-    build.follow(expert, layout.owner(expert), chains[expert.index()]);
+  auto chain = chains.begin();
+  for (auto const chunk : all_chunks(layout)) build.follow(chunk, layout.owner(chunk), *chain++);
   return {layout, where, build.take()};
 }
 

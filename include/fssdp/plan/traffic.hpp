@@ -11,7 +11,7 @@
 
 namespace fssdp {
 
-/// Experts that move in one gather. Times the bytes of an expert, these are bytes.
+/// Chunks that move in one gather. Times the bytes of a chunk, these are bytes.
 struct port_traffic {
   int between_nodes = 0;
   int inside_nodes = 0;

@@ -7,31 +7,36 @@
 #include <cstdint>
 #include <span>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "fssdp/core/chunk.hpp"
 #include "fssdp/layout/shard_layout.hpp"
 #include "fssdp/placement/placement.hpp"
 #include "fssdp/plan/transfer.hpp"
 
 namespace fssdp {
 
-/// A value that says what moves: read forwards it is a gather, backwards the reduction that is its
-/// transpose. It knows layout and placement, but no communicator, no sizes and no types, so that
-/// layers of any size can share it. Equal inputs give equal plans on every rank.
+/// A value that says what moves, chunk by chunk: read forwards it is a gather, backwards the
+/// reduction that is its transpose. It knows layout and placement, but no communicator, no sizes and
+/// no types, so that layers of any size can share it. Equal inputs give equal plans on every rank.
 class transfer_plan {
  public:
   /// Takes the transfers as they are; `verify` tells whether they do what the placement says.
   /// make_plan chooses good ones.
-  /// @throws argument_error if the placement does not contain the layout, or a transfer names an
-  ///         expert, rank or round that cannot be.
+  /// @throws argument_error if the layout breaks its law, the placement does not contain it, or a
+  ///         transfer names a chunk, rank or round that cannot be.
   template <shard_layout Layout>
   transfer_plan(Layout const& layout, placement where, std::vector<transfer> transfers)
-      : where_{std::move(where)}, transfers_{std::move(transfers)} {
+      : where_{std::move(where)}, slices_{layout.slices()}, transfers_{std::move(transfers)} {
+    check_layout(layout);
     check_contains(where_, layout);
-    for (auto const expert : first_n<expert_id>(experts())) {
-      owner_.push_back(layout.owner(expert));
-      slot_.push_back(layout.slot(expert));
+    owned_.resize(static_cast<std::size_t>(ranks()));
+    for (auto const chunk : all_chunks(layout)) {
+      owner_.push_back(layout.owner(chunk));
+      slot_.push_back(layout.slot(chunk));
+      ++owned_[owner_.back().index()];
     }
     std::ranges::sort(transfers_);
     for (auto const& t : transfers_) {
@@ -41,37 +46,44 @@ class transfer_plan {
     index_experts();
     by_source_ = index_transfers(&transfer::source);
     by_destination_ = index_transfers(&transfer::destination);
+    index_sent_chunks();
     hash_ = hash();
   }
 
   [[nodiscard]] int experts() const { return where_.experts(); }
+  /// How many chunks an expert is cut into.
+  [[nodiscard]] int slices() const { return slices_; }
   [[nodiscard]] int ranks() const { return where_.ranks(); }
   [[nodiscard]] int rounds() const { return rounds_; }
   [[nodiscard]] placement const& where() const { return where_; }
-  [[nodiscard]] rank_id owner(expert_id expert) const { return owner_[expert.index()]; }
-  /// Where the expert lies in its owner's shard.
-  [[nodiscard]] std::size_t owner_slot(expert_id expert) const {
-    return static_cast<std::size_t>(slot_[expert.index()]);
+  [[nodiscard]] rank_id owner(chunk_id chunk) const { return owner_[position(chunk)]; }
+  /// Where the chunk lies in its owner's shard.
+  [[nodiscard]] std::size_t owner_slot(chunk_id chunk) const {
+    return static_cast<std::size_t>(slot_[position(chunk)]);
   }
   /// All transfers in canonical order.
   [[nodiscard]] std::span<transfer const> transfers() const { return transfers_; }
   /// 64 bits that differ, almost surely, if two plans do.
   [[nodiscard]] std::uint64_t hash_value() const { return hash_; }
 
-  /// What a rank computes with: all it holds, ascending.
+  /// What a rank computes with: all the experts it holds, ascending.
   [[nodiscard]] std::span<expert_id const> held(rank_id rank) const { return held_.of(rank); }
-  /// What a rank holds and does not own, ascending: the slots of its replicas.
+  /// The experts that take a slot among the replicas of a rank, ascending: those it holds and does
+  /// not own; where experts are sliced, all it holds, as they must be put together.
   [[nodiscard]] std::span<expert_id const> foreign(rank_id rank) const { return foreign_.of(rank); }
-  [[nodiscard]] std::size_t owned_count(rank_id rank) const {
-    return held(rank).size() - foreign(rank).size();
-  }
-  /// What a rank neither owns nor keeps to itself, ascending: it passes these on to others.
-  [[nodiscard]] std::span<expert_id const> forwarded(rank_id rank) const {
+  /// How many chunks a rank owns.
+  [[nodiscard]] std::size_t owned_count(rank_id rank) const { return owned_[rank.index()]; }
+  /// The chunks that a rank owns and others get, ascending.
+  [[nodiscard]] std::span<chunk_id const> shared(rank_id rank) const { return shared_.of(rank); }
+  /// The chunks that a rank does not own and passes on to others, ascending.
+  [[nodiscard]] std::span<chunk_id const> forwarded(rank_id rank) const {
     return forwarded_.of(rank);
   }
-  /// The position of an expert in one of the lists above.
-  [[nodiscard]] static std::size_t slot_in(std::span<expert_id const> list, expert_id expert) {
-    return static_cast<std::size_t>(std::ranges::lower_bound(list, expert) - list.begin());
+  /// The position of an item in one of the lists above.
+  template <class Item>
+  [[nodiscard]] static std::size_t slot_in(std::span<Item const> list,
+                                           std::type_identity_t<Item> const& item) {
+    return static_cast<std::size_t>(std::ranges::lower_bound(list, item) - list.begin());
   }
 
   /// What a rank sends (receives) in one round of a gather, in canonical order.
@@ -83,8 +95,8 @@ class transfer_plan {
   }
 
   friend bool operator==(transfer_plan const& a, transfer_plan const& b) {
-    return std::tie(a.owner_, a.slot_, a.where_, a.transfers_) ==
-           std::tie(b.owner_, b.slot_, b.where_, b.transfers_);
+    return std::tie(a.slices_, a.owner_, a.slot_, a.where_, a.transfers_) ==
+           std::tie(b.slices_, b.owner_, b.slot_, b.where_, b.transfers_);
   }
 
  private:
@@ -100,12 +112,19 @@ class transfer_plan {
     }
   };
 
+  [[nodiscard]] std::size_t position(chunk_id chunk) const {
+    return chunk.expert.index() * static_cast<std::size_t>(slices_) + chunk.slice.index();
+  }
+
   void check(transfer const& t) const {
+    auto const [expert, slice] = t.chunk;
     auto const rank_ok = [&](rank_id r) { return r.value() >= 0 && r.value() < ranks(); };
-    detail::require(t.expert.value() >= 0 && t.expert.value() < experts(), "plan: expert ",
-                    t.expert, "; expected 0 to ", experts() - 1);
+    detail::require(expert.value() >= 0 && expert.value() < experts(), "plan: expert ", expert,
+                    "; expected 0 to ", experts() - 1);
+    detail::require(slice.value() >= 0 && slice.value() < slices_, "plan: slice ", slice,
+                    "; expected 0 to ", slices_ - 1);
     detail::require(rank_ok(t.source) && rank_ok(t.destination) && t.source != t.destination,
-                    "plan: transfer of expert ", t.expert, " from rank ", t.source, " to rank ",
+                    "plan: transfer of expert ", expert, " from rank ", t.source, " to rank ",
                     t.destination, "; expected two different ranks from 0 to ", ranks() - 1);
     auto const most = static_cast<int>(transfers_.size());
     detail::require(t.round >= 0 && t.round < most, "plan: round ", t.round,
@@ -117,7 +136,8 @@ class transfer_plan {
       for (auto const expert : first_n<expert_id>(experts())) {
         if (!where_.holds(rank, expert)) continue;
         held_.items.push_back(expert);
-        if (owner(expert) != rank) foreign_.items.push_back(expert);
+        auto const in_place = slices_ == 1 && owner(expert) == rank;
+        if (!in_place) foreign_.items.push_back(expert);
       }
       held_.close();
       foreign_.close();
@@ -130,16 +150,23 @@ class transfer_plan {
     for (auto const rank : first_n<rank_id>(ranks())) {
       auto const behind = std::ranges::upper_bound(index.items, rank, {}, end);
       index.begin.push_back(static_cast<std::size_t>(behind - index.items.begin()));
-      if (end != &transfer::source) continue;
-      auto const first = static_cast<std::ptrdiff_t>(forwarded_.items.size());
-      for (auto const& t : index.of(rank))
-        if (owner(t.expert) != rank) forwarded_.items.push_back(t.expert);
-      std::sort(forwarded_.items.begin() + first, forwarded_.items.end());
-      forwarded_.items.erase(std::unique(forwarded_.items.begin() + first, forwarded_.items.end()),
-                             forwarded_.items.end());
-      forwarded_.close();
     }
     return index;
+  }
+
+  /// What each rank sends, once each, by whether it owns it.
+  void index_sent_chunks() {
+    auto sent = std::vector<chunk_id>{};
+    for (auto const rank : first_n<rank_id>(ranks())) {
+      sent.clear();
+      for (auto const& t : by_source_.of(rank)) sent.push_back(t.chunk);
+      std::ranges::sort(sent);
+      sent.erase(std::unique(sent.begin(), sent.end()), sent.end());
+      for (auto const chunk : sent)
+        (owner(chunk) == rank ? shared_ : forwarded_).items.push_back(chunk);
+      shared_.close();
+      forwarded_.close();
+    }
   }
 
   static std::span<transfer const> of_round(std::span<transfer const> list, int round) {
@@ -153,6 +180,7 @@ class transfer_plan {
       h = (h ^ static_cast<std::uint64_t>(value)) * 0x100000001b3;
     };
     mix(experts());
+    mix(slices_);
     mix(ranks());
     for (std::size_t e = 0; e < owner_.size(); ++e) {
       mix(owner_[e].value());
@@ -160,7 +188,8 @@ class transfer_plan {
     }
     for (auto const& t : transfers_) {
       mix(t.round);
-      mix(t.expert.value());
+      mix(t.chunk.expert.value());
+      mix(t.chunk.slice.value());
       mix(t.source.value());
       mix(t.destination.value());
     }
@@ -169,14 +198,17 @@ class transfer_plan {
   }
 
   placement where_;
+  int slices_;
   std::vector<transfer> transfers_;
-  std::vector<rank_id> owner_;
-  std::vector<int> slot_;
+  std::vector<rank_id> owner_;      // [chunks]
+  std::vector<int> slot_;           // [chunks]
+  std::vector<std::size_t> owned_;  // [ranks]: how many chunks
   int rounds_ = 0;
   std::uint64_t hash_ = 0;
   per_rank<expert_id> held_;
   per_rank<expert_id> foreign_;
-  per_rank<expert_id> forwarded_;
+  per_rank<chunk_id> shared_;
+  per_rank<chunk_id> forwarded_;
   per_rank<transfer> by_source_;
   per_rank<transfer> by_destination_;
 };

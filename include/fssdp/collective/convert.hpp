@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Copies elements from one type to another.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <span>
+#include <type_traits>
+
+#include "fssdp/core/dtype.hpp"
+
+namespace fssdp {
+
+/// to[i] = from[i], rounded once, to nearest even.
+/// @pre as many elements in both; they do not overlap
+/// @cost reads and writes every element once, no allocation
+template <class From, class To>
+requires std::is_same_v<From, To> ||
+    (element<From>&& element<To>)void convert(std::span<From const> from, std::span<To> to) {
+  if constexpr (std::is_same_v<From, To>) {
+    std::ranges::copy(from, to.begin());
+  } else {
+    for (std::size_t i = 0; i < from.size(); ++i) {
+      if constexpr (std::is_floating_point_v<From> || std::is_floating_point_v<To>)
+        to[i] = static_cast<To>(from[i]);
+      else
+        to[i] = static_cast<To>(static_cast<float>(from[i]));
+    }
+  }
+}
+
+}  // namespace fssdp

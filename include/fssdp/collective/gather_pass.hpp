@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+/// One rank's part in a gather: its own chunks first, then the plan's rounds.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <span>
+#include <type_traits>
+
+#include "fssdp/collective/convert.hpp"
+#include "fssdp/comm/communicator.hpp"
+#include "fssdp/core/aligned_memory.hpp"
+#include "fssdp/core/chunk.hpp"
+#include "fssdp/core/scratch_memory.hpp"
+#include "fssdp/plan/transfer_plan.hpp"
+
+namespace fssdp {
+
+/// How parameters travel.
+struct gather_options {
+  scratch_memory* scratch = nullptr;  ///< kept by the caller so that repeated calls do not allocate
+};
+
+namespace detail {
+
+template <class Shard, class Replicas>
+class gather_pass {
+  using From = std::remove_const_t<std::remove_pointer_t<decltype(Shard{}[0].data)>>;
+  using To = std::remove_pointer_t<decltype(Replicas{}[0].data)>;
+
+ public:
+  /// @param slots the experts in the slots of `to`, ascending
+  gather_pass(transfer_plan const& plan, rank_id me, Shard from, Replicas to,
+              std::span<expert_id const> slots)
+      : plan_{plan}, me_{me}, from_{from}, to_{to}, slots_{slots} {}
+
+  template <class Lane>
+  void run(Lane& lane, scratch_memory& scratch) {
+    place_own_chunks();
+    if constexpr (converts) convert_for_others(scratch);
+    for (int round = 0; round < plan_.rounds(); ++round)
+      lane.exchange([&](auto& batch) {
+        set_label(batch, {plan_.hash_value(), round});
+        for (auto const& t : plan_.sends(me_, round))
+          for (std::size_t k = 0; k < to_.size(); ++k)
+            batch.send(std::as_bytes(outgoing(k, t.chunk)), t.destination);
+        for (auto const& t : plan_.receives(me_, round))
+          for (std::size_t k = 0; k < to_.size(); ++k)
+            batch.recv(std::as_writable_bytes(replica(k, t.chunk)), t.source);
+      });
+  }
+
+ private:
+  static constexpr auto converts = !std::is_same_v<From, To>;
+
+  [[nodiscard]] slice_extent extent(std::size_t k, chunk_id chunk) const {
+    return {to_[k].elements, chunk.slice, plan_.slices()};
+  }
+  /// A chunk in this rank's shard, without padding.
+  [[nodiscard]] std::span<From const> own(std::size_t k, chunk_id chunk) const {
+    return from_[k][plan_.owner_slot(chunk)].first(extent(k, chunk).elements);
+  }
+  [[nodiscard]] bool has_slot(chunk_id chunk) const {
+    return std::ranges::binary_search(slots_, chunk.expert);
+  }
+  /// A chunk in its expert's slot.
+  [[nodiscard]] std::span<To> replica(std::size_t k, chunk_id chunk) const {
+    auto const [first, elements] = extent(k, chunk);
+    return to_[k][transfer_plan::slot_in(slots_, chunk.expert)].subspan(first, elements);
+  }
+  /// A chunk of this rank's shard in the scratch.
+  [[nodiscard]] std::span<To> converted(std::size_t k, chunk_id chunk) const {
+    auto const slot = transfer_plan::slot_in(plan_.shared(me_), chunk);
+    auto* const at = converted_ + slot * converted_bytes(from_.size()) + converted_bytes(k);
+    return {reinterpret_cast<To*>(at), extent(k, chunk).elements};
+  }
+  /// Room for the first k tensors of a converted chunk.
+  [[nodiscard]] std::size_t converted_bytes(std::size_t k) const {
+    auto bytes = std::size_t{0};
+    for (std::size_t j = 0; j < k; ++j) bytes += padded(from_[j].elements * sizeof(To));
+    return bytes;
+  }
+
+  [[nodiscard]] std::span<To const> outgoing(std::size_t k, chunk_id chunk) const {
+    if constexpr (converts) {
+      if (!has_slot(chunk)) return converted(k, chunk);
+    } else {
+      if (plan_.owner(chunk) == me_) return own(k, chunk);
+    }
+    return replica(k, chunk);
+  }
+
+  /// What this rank owns and has a slot for.
+  void place_own_chunks() const {
+    for (auto const expert : slots_)
+      for (auto const slice : first_n<slice_id>(plan_.slices())) {
+        auto const chunk = chunk_id{expert, slice};
+        if (plan_.owner(chunk) != me_) continue;
+        for (std::size_t k = 0; k < to_.size(); ++k) convert(own(k, chunk), replica(k, chunk));
+      }
+  }
+
+  /// What others get of this rank's shard, in their type, where no slot of its own has it.
+  void convert_for_others(scratch_memory& scratch) {
+    auto const shared = plan_.shared(me_);
+    auto const all_in_slots = [&](chunk_id chunk) { return has_slot(chunk); };
+    if (std::ranges::all_of(shared, all_in_slots)) return;
+    converted_ = scratch.reserve(shared.size() * converted_bytes(from_.size())).data();
+    for (auto const chunk : shared)
+      if (!has_slot(chunk))
+        for (std::size_t k = 0; k < from_.size(); ++k) convert(own(k, chunk), converted(k, chunk));
+  }
+
+  transfer_plan const& plan_;
+  rank_id me_;
+  Shard from_;
+  Replicas to_;
+  std::span<expert_id const> slots_;
+  std::byte* converted_ = nullptr;
+};
+
+}  // namespace detail
+}  // namespace fssdp

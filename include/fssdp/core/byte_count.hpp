@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Sizes in bytes that do not wrap around.
+#pragma once
+
+#include <cstddef>
+#include <limits>
+
+#include "fssdp/core/aligned_memory.hpp"
+#include "fssdp/core/error.hpp"
+
+namespace fssdp::detail {
+
+/// slots * elements * element_bytes, padded to a cache line.
+/// @throws argument_error if that is more than half of what a size_t can hold: a negative number,
+///         most often
+[[nodiscard]] inline std::size_t byte_count(std::size_t slots, std::size_t elements,
+                                            std::size_t element_bytes) {
+  constexpr auto most = std::numeric_limits<std::size_t>::max() / 2 - cache_line;
+  auto const fits = slots == 0 || elements == 0 || elements <= most / slots / element_bytes;
+  require(fits, "memory for ", slots, " slots of ", elements, " elements of ", element_bytes,
+          " bytes; expected at most ", most, " bytes in all");
+  return padded(slots * elements * element_bytes);
+}
+
+/// The sum of two sizes.
+/// @throws argument_error as above
+[[nodiscard]] inline std::size_t add_bytes(std::size_t a, std::size_t b) {
+  constexpr auto most = std::numeric_limits<std::size_t>::max() / 2;
+  require(a <= most && b <= most - a, "memory for ", a, " and ", b, " bytes; expected at most ",
+          most, " bytes in all");
+  return a + b;
+}
+
+}  // namespace fssdp::detail

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Chunks: what is owned and what moves, a slice of an expert.
+#pragma once
+
+#include <algorithm>
+#include <compare>
+#include <cstddef>
+#include <iterator>
+
+#include "fssdp/core/index.hpp"
+
+namespace fssdp {
+
+/// A slice of an expert. A whole expert is its own only slice: where experts are whole, an expert_id
+/// will do for a chunk; where they are sliced, it names the first slice.
+struct chunk_id {
+  expert_id expert;
+  slice_id slice;
+
+  constexpr chunk_id() = default;
+  constexpr chunk_id(expert_id of) : expert{of} {}
+  constexpr chunk_id(expert_id of, slice_id which) : expert{of}, slice{which} {}
+  friend constexpr auto operator<=>(chunk_id const&, chunk_id const&) = default;
+};
+
+/// Consecutive chunks in canonical order: by expert, then by slice. The n-th chunk of all is slice
+/// n % slices of expert n / slices.
+class chunk_range {
+ public:
+  class iterator {
+   public:
+    using value_type = chunk_id;
+    using difference_type = std::ptrdiff_t;
+    constexpr iterator() = default;
+    constexpr iterator(int at, int slices) : at_{at}, slices_{slices} {}
+    constexpr chunk_id operator*() const {
+      return {expert_id{at_ / slices_}, slice_id{at_ % slices_}};
+    }
+    constexpr iterator& operator++() {
+      ++at_;
+      return *this;
+    }
+    constexpr iterator operator++(int) { return {at_++, slices_}; }
+    friend constexpr bool operator==(iterator, iterator) = default;
+
+   private:
+    int at_ = 0;
+    int slices_ = 1;
+  };
+
+  /// The chunks first, first + 1, ..., last - 1.
+  constexpr chunk_range(int first, int last, int slices)
+      : first_{first}, last_{last}, slices_{slices} {}
+  [[nodiscard]] constexpr iterator begin() const { return {first_, slices_}; }
+  [[nodiscard]] constexpr iterator end() const { return {last_, slices_}; }
+  [[nodiscard]] constexpr std::size_t size() const {
+    return static_cast<std::size_t>(last_ - first_);
+  }
+  [[nodiscard]] constexpr bool empty() const { return first_ == last_; }
+
+ private:
+  int first_;
+  int last_;
+  int slices_;
+};
+
+/// The room that a slice of a tensor takes: slices are equally long but for the last ones, which may
+/// be shorter or empty.
+[[nodiscard]] constexpr std::size_t slice_elements(std::size_t elements, int slices) {
+  auto const parts = static_cast<std::size_t>(slices);
+  return elements / parts + (elements % parts == 0 ? 0 : 1);
+}
+
+/// The part of a whole tensor that a slice is.
+struct slice_extent {
+  std::size_t first = 0;
+  std::size_t elements = 0;
+
+  constexpr slice_extent(std::size_t whole, slice_id slice, int slices)
+      : first{std::min(whole, slice.index() * slice_elements(whole, slices))},
+        elements{std::min(slice_elements(whole, slices), whole - first)} {}
+};
+
+static_assert(std::input_iterator<chunk_range::iterator>);
+
+}  // namespace fssdp

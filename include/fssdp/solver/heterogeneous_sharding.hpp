@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Algorithm 2 of the Hecate paper: shards that even out the load of what is not replicated.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <numeric>
+#include <span>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "fssdp/cluster/topology.hpp"
+#include "fssdp/layout/table_layout.hpp"
+#include "fssdp/placement/loads.hpp"
+#include "fssdp/solver/sharding_solver.hpp"
+
+namespace fssdp {
+
+/// Owners for the experts of all layers at once; every rank owns equally many in all, any number of
+/// one layer.
+///
+/// The `overlap` most loaded experts of a layer get replicas anyway, so they take the places that
+/// are left. All others go, layer by layer and by load, to the node and the rank that have the least
+/// load in that layer. (Paper, Algorithm 2. Ties: layers by the largest load of what is not
+/// replicated, then lower id; places by fewer free slots, then lower id.)
+/// @cost O(L E (N + D / N) + L E log E) time; a pure function
+struct heterogeneous_sharding {
+  int overlap = 0;  ///< t: as in sparse_materialization
+
+  /// @param loads [layers] of [experts], any scale
+  /// @return [layers] layouts of whole experts
+  /// @post rank r owns floor(L E / D) experts, one more if r < (L E) mod D
+  /// @throws argument_error unless there is a layer, an expert and a rank, equally many experts in
+  ///         all layers, and `overlap` is at least 0.
+  [[nodiscard]] std::vector<table_layout> operator()(std::span<expert_loads const> loads,
+                                                     topology const& cluster) const {
+    detail::require(!loads.empty(), "heterogeneous_sharding: 0 layers; expected 1 or more");
+    detail::require(cluster.ranks() >= 1, "heterogeneous_sharding: a cluster of 0 ranks; expected ",
+                    "1 or more");
+    detail::require(overlap >= 0, "heterogeneous_sharding: overlap ", overlap,
+                    "; expected 0 or more");
+    auto const experts = loads.front().size();
+    detail::require(experts >= 1, "heterogeneous_sharding: 0 experts; expected 1 or more");
+    for (auto const& layer : loads)
+      detail::require(layer.size() == experts, "heterogeneous_sharding: loads of ", layer.size(),
+                      " experts; expected ", experts, " as in the first layer");
+
+    auto places = free_places{cluster, loads.size() * experts};
+    auto const replicated = std::min(static_cast<std::size_t>(overlap), experts);
+    auto orders = std::vector<std::vector<expert_id>>{};
+    for (auto const& layer : loads) orders.push_back(by_load(layer));
+    auto owners = std::vector(loads.size(), std::vector<rank_id>(experts));
+    auto load_on = std::vector(loads.size(), rank_loads{cluster});
+    auto const settle = [&](std::size_t layer, std::span<expert_id const> list, auto tie_rule) {
+      for (auto const expert : list) {
+        auto const rank = places.take(load_on[layer], tie_rule);
+        owners[layer][expert.index()] = rank;
+        load_on[layer].add(rank, loads[layer][expert.index()]);
+      }
+    };
+    auto const sequence = layer_order(loads, orders, replicated);
+    for (auto const layer : sequence)
+      settle(layer, std::span{orders[layer]}.subspan(replicated), tie::free_slots);
+    for (auto const layer : sequence)
+      settle(layer, std::span{orders[layer]}.first(replicated), tie::id);
+
+    auto layouts = std::vector<table_layout>{};
+    for (auto& of_layer : owners)
+      layouts.emplace_back(table_layout::shape{.ranks = cluster.ranks()}, std::move(of_layer));
+    return layouts;
+  }
+
+ private:
+  /// What decides between places of equal load: fewer free slots and then the id, or only the id.
+  enum class tie { free_slots, id };
+
+  /// The load of one layer per rank and node.
+  struct rank_loads {
+    explicit rank_loads(topology const& machine)
+        : cluster{&machine},
+          on_rank(static_cast<std::size_t>(machine.ranks())),
+          on_node(static_cast<std::size_t>(machine.nodes())) {}
+    void add(rank_id rank, std::uint64_t load) {
+      on_rank[rank.index()] += load;
+      on_node[cluster->node(rank).index()] += load;
+    }
+    topology const* cluster;
+    std::vector<std::uint64_t> on_rank;
+    std::vector<std::uint64_t> on_node;
+  };
+
+  /// The slots that are left, over all layers.
+  class free_places {
+   public:
+    free_places(topology const& machine, std::size_t experts) : cluster_{machine} {
+      auto const ranks = static_cast<std::size_t>(machine.ranks());
+      on_node_.resize(static_cast<std::size_t>(machine.nodes()));
+      for (auto const rank : first_n<rank_id>(machine.ranks())) {
+        on_rank_.push_back(experts / ranks + (rank.index() < experts % ranks ? 1 : 0));
+        on_node_[machine.node(rank).index()] += on_rank_.back();
+      }
+    }
+
+    /// Takes a slot of the least loaded rank of the least loaded node that have one.
+    rank_id take(rank_loads const& load, tie tie_rule) {
+      auto const node =
+          least<node_id>(first_n<node_id>(cluster_.nodes()), load.on_node, on_node_, tie_rule);
+      auto const rank = least<rank_id>(cluster_.ranks_on(node), load.on_rank, on_rank_, tie_rule);
+      --on_rank_[rank.index()];
+      --on_node_[node.index()];
+      return rank;
+    }
+
+   private:
+    template <class Place, class Places>
+    static Place least(Places const& places, std::vector<std::uint64_t> const& load,
+                       std::vector<std::size_t> const& free, tie tie_rule) {
+      auto best = Place{*places.begin()};
+      auto const key = [&](Place place) {
+        auto const slots = tie_rule == tie::free_slots ? free[place.index()] : std::size_t{0};
+        return std::tuple{free[place.index()] == 0, load[place.index()], slots, place.value()};
+      };
+      for (auto const place : places)
+        if (key(place) < key(best)) best = place;
+      return best;
+    }
+
+    topology const& cluster_;
+    std::vector<std::size_t> on_rank_;
+    std::vector<std::size_t> on_node_;
+  };
+
+  /// The layers, the one with the largest load among what is not replicated first.
+  static std::vector<std::size_t> layer_order(std::span<expert_loads const> loads,
+                                              std::vector<std::vector<expert_id>> const& orders,
+                                              std::size_t replicated) {
+    auto const largest = [&](std::size_t layer) {
+      auto const& order = orders[layer];
+      return replicated < order.size() ? loads[layer][order[replicated].index()] : 0;
+    };
+    auto sequence = std::vector<std::size_t>(loads.size());
+    std::iota(sequence.begin(), sequence.end(), std::size_t{0});
+    std::ranges::stable_sort(sequence, [&](auto a, auto b) { return largest(a) > largest(b); });
+    return sequence;
+  }
+};
+
+static_assert(sharding_solver<heterogeneous_sharding>);
+
+}  // namespace fssdp

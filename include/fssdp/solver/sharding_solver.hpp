@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+/// The concept of a sharding solver: loads of all layers in, a layout for each layer out.
+#pragma once
+
+#include <ranges>
+#include <span>
+
+#include "fssdp/cluster/topology.hpp"
+#include "fssdp/layout/shard_layout.hpp"
+#include "fssdp/placement/loads.hpp"
+
+namespace fssdp {
+
+/// A pure function: equal loads and topologies give equal layouts on every rank. Options are members.
+/// `solve(loads, cluster)` takes [layers] loads of [experts] and returns [layers] layouts over the
+/// ranks of the cluster.
+template <class Solver>
+concept sharding_solver = requires(Solver const& solve, std::span<expert_loads const> loads,
+                                   topology const& cluster) {
+  { solve(loads, cluster) } -> std::ranges::forward_range;
+  requires shard_layout<std::ranges::range_value_t<decltype(solve(loads, cluster))>>;
+};
+
+}  // namespace fssdp
