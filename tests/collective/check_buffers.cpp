@@ -108,7 +108,7 @@ TEST_CASE("a reduction refuses buffers that do not fit, by name, before anything
   auto short_to = buffer(2);
   reduce(buffer(4), short_to, "to has 2 slots", "expected 3");
   reduce(buffer(4, {4, 4}), good, "to has 1 tensors", "from has 2");
-  reduce(buffer(4, {5}), good, "5 elements in from", "4 in to");
+  reduce(buffer(4, {5}), good, "4 elements in to", "5 in from");
   auto memory = std::vector<float>(64);
   auto overlapping = expert_tensor<float>{memory.data() + 15, 3, 4};
   reduce(expert_tensor<float>{memory.data(), 4, 4}, overlapping, "share memory", "disjoint");

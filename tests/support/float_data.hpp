@@ -22,20 +22,23 @@ void fill_roughly(fssdp::expert_buffer<T>& buffer, std::uint64_t seed) {
         value = to<T>(draw.between(-1'000'000, 1'000'000) * std::pow(10.0, draw.between(-6, 3)));
 }
 
+/// The bits of one element.
+template <fssdp::element T>
+[[nodiscard]] std::uint64_t bits(T value) {
+  if constexpr (sizeof(T) == 2)
+    return std::bit_cast<std::uint16_t>(value);
+  else if constexpr (sizeof(T) == 4)
+    return std::bit_cast<std::uint32_t>(value);
+  else
+    return std::bit_cast<std::uint64_t>(value);
+}
 /// The bits of all elements.
 template <fssdp::element T>
 [[nodiscard]] std::vector<std::uint64_t> bits(fssdp::expert_buffer<T> const& buffer) {
   auto all = std::vector<std::uint64_t>{};
   for (auto const& tensor : buffer.tensors())
     for (std::size_t slot = 0; slot < tensor.slots; ++slot)
-      for (auto const value : tensor[slot]) {
-        if constexpr (sizeof(T) == 2)
-          all.push_back(std::bit_cast<std::uint16_t>(value));
-        else if constexpr (sizeof(T) == 4)
-          all.push_back(std::bit_cast<std::uint32_t>(value));
-        else
-          all.push_back(std::bit_cast<std::uint64_t>(value));
-      }
+      for (auto const value : tensor[slot]) all.push_back(bits(value));
   return all;
 }
 

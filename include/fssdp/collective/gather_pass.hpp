@@ -9,7 +9,7 @@
 
 #include "fssdp/collective/convert.hpp"
 #include "fssdp/comm/communicator.hpp"
-#include "fssdp/core/aligned_memory.hpp"
+#include "fssdp/core/byte_count.hpp"
 #include "fssdp/core/chunk.hpp"
 #include "fssdp/core/scratch_memory.hpp"
 #include "fssdp/plan/transfer_plan.hpp"
@@ -22,6 +22,17 @@ struct gather_options {
 };
 
 namespace detail {
+
+/// Of how many chunks a rank needs room for converted copies, beside the given slots: of all that
+/// others get, unless all of them have slots.
+[[nodiscard]] inline std::size_t converted_chunks(transfer_plan const& plan, rank_id rank,
+                                                  std::span<expert_id const> slots) {
+  auto const has_slot = [&](chunk_id chunk) {
+    return std::ranges::binary_search(slots, chunk.expert);
+  };
+  auto const shared = plan.shared(rank);
+  return std::ranges::all_of(shared, has_slot) ? 0 : shared.size();
+}
 
 template <class Shard, class Replicas>
 class gather_pass {
@@ -71,14 +82,11 @@ class gather_pass {
   /// A chunk of this rank's shard in the scratch.
   [[nodiscard]] std::span<To> converted(std::size_t k, chunk_id chunk) const {
     auto const slot = transfer_plan::slot_in(plan_.shared(me_), chunk);
-    auto* const at = converted_ + slot * converted_bytes(from_.size()) + converted_bytes(k);
+    auto* const at = converted_ + slot * offset(from_.size()) + offset(k);
     return {reinterpret_cast<To*>(at), extent(k, chunk).elements};
   }
-  /// Room for the first k tensors of a converted chunk.
-  [[nodiscard]] std::size_t converted_bytes(std::size_t k) const {
-    auto bytes = std::size_t{0};
-    for (std::size_t j = 0; j < k; ++j) bytes += padded(from_[j].elements * sizeof(To));
-    return bytes;
+  [[nodiscard]] std::size_t offset(std::size_t k) const {
+    return slot_offset(k, [this](std::size_t j) { return from_[j].elements * sizeof(To); });
   }
 
   [[nodiscard]] std::span<To const> outgoing(std::size_t k, chunk_id chunk) const {
@@ -102,11 +110,9 @@ class gather_pass {
 
   /// What others get of this rank's shard, in their type, where no slot of its own has it.
   void convert_for_others(scratch_memory& scratch) {
-    auto const shared = plan_.shared(me_);
-    auto const all_in_slots = [&](chunk_id chunk) { return has_slot(chunk); };
-    if (std::ranges::all_of(shared, all_in_slots)) return;
-    converted_ = scratch.reserve(shared.size() * converted_bytes(from_.size())).data();
-    for (auto const chunk : shared)
+    converted_ =
+        scratch.reserve(converted_chunks(plan_, me_, slots_) * offset(from_.size())).data();
+    for (auto const chunk : plan_.shared(me_))
       if (!has_slot(chunk))
         for (std::size_t k = 0; k < from_.size(); ++k) convert(own(k, chunk), converted(k, chunk));
   }

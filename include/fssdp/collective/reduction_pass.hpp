@@ -11,7 +11,6 @@
 
 #include "fssdp/collective/accumulate.hpp"
 #include "fssdp/comm/communicator.hpp"
-#include "fssdp/core/aligned_memory.hpp"
 #include "fssdp/core/byte_count.hpp"
 #include "fssdp/core/chunk.hpp"
 #include "fssdp/core/dtype.hpp"
@@ -28,6 +27,24 @@ struct reduce_options {
 };
 
 namespace detail {
+
+/// What the scratch of a reduction is made of.
+struct reduction_scratch {
+  std::size_t summand_bytes;  ///< for the operands of one sum
+  std::size_t sums;           ///< slots for what the rank passes on
+  std::size_t received;       ///< slots for what arrives in one round, unless it is borrowed
+
+  reduction_scratch(transfer_plan const& plan, rank_id rank, std::size_t summand_size)
+      : sums{plan.forwarded(rank).size()}, received{0} {
+    for (int round = 0; round < plan.rounds(); ++round)
+      received = std::max(received, plan.sends(rank, round).size());
+    summand_bytes = (received + 1) * summand_size;
+  }
+  [[nodiscard]] std::size_t bytes(std::size_t slot, bool borrows) const {
+    auto const slots = sums + (borrows ? 0 : received);
+    return add_bytes(padded(summand_bytes), byte_count(slots, slot, 1));
+  }
+};
 
 template <class Partials, class Gradients>
 class reduction_pass {
@@ -68,45 +85,23 @@ class reduction_pass {
     finish_unshared();
   }
 
-  /// The scratch that a rank needs at most, for tensors of these elements.
-  template <class Elements>
-  [[nodiscard]] static std::size_t scratch_bytes(transfer_plan const& plan, rank_id rank,
-                                                 Elements const& elements, bool borrows) {
-    auto chunk = std::size_t{0};
-    for (auto const size : elements)
-      chunk =
-          add_bytes(chunk, byte_count(1, slice_elements(size, plan.slices()), sizeof(sum_type)));
-    auto const received = borrows ? 0 : most_sends(plan, rank);
-    return add_bytes(summand_bytes(plan, rank),
-                     byte_count(plan.forwarded(rank).size() + received, chunk, 1));
-  }
-
  private:
-  static std::size_t most_sends(transfer_plan const& plan, rank_id rank) {
-    auto most = std::size_t{0};
-    for (int round = 0; round < plan.rounds(); ++round)
-      most = std::max(most, plan.sends(rank, round).size());
-    return most;
-  }
-  static std::size_t summand_bytes(transfer_plan const& plan, rank_id rank) {
-    return padded((most_sends(plan, rank) + 1) * sizeof(summand<T>));
-  }
-  /// Room for the sums of the first k tensors of a chunk.
+  /// Where the sum of tensor k begins in a slot; with their number for k, the size of a slot.
   [[nodiscard]] std::size_t sum_offset(std::size_t k) const {
-    auto bytes = std::size_t{0};
-    for (std::size_t j = 0; j < k; ++j)
-      bytes += padded(slice_elements(partials_[j].elements, plan_.slices()) * sizeof(sum_type));
-    return bytes;
+    return slot_offset(k, [this](std::size_t j) {
+      return slice_elements(partials_[j].elements, plan_.slices()) * sizeof(sum_type);
+    });
   }
 
   /// Cuts the scratch: summands, sums to pass on, and what is received in one round.
   void divide(scratch_memory& scratch, bool borrows) {
-    auto const chunk = sum_offset(partials_.size());
-    auto const count = most_sends(plan_, me_);
-    auto const summands = summand_bytes(plan_, me_);
-    auto const sums = plan_.forwarded(me_).size() * chunk;
-    auto const memory = scratch.reserve(summands + sums + (borrows ? 0 : count * chunk));
-    summands_ = {reinterpret_cast<summand<T>*>(memory.data()), count + 1};
+    auto const parts = reduction_scratch{plan_, me_, sizeof(summand<T>)};
+    auto const slot = sum_offset(partials_.size());
+    auto const memory = scratch.reserve(parts.bytes(slot, borrows));
+    auto const summands = padded(parts.summand_bytes);
+    auto const sums = parts.sums * slot;
+    summands_ = {reinterpret_cast<summand<T>*>(memory.data()),
+                 parts.summand_bytes / sizeof(summand<T>)};
     std::uninitialized_default_construct(summands_.begin(), summands_.end());
     sums_ = memory.data() + summands;
     received_ = sums_ + sums;

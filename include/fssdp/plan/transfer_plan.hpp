@@ -14,7 +14,7 @@
 #include "fssdp/core/chunk.hpp"
 #include "fssdp/layout/shard_layout.hpp"
 #include "fssdp/placement/placement.hpp"
-#include "fssdp/plan/transfer.hpp"
+#include "fssdp/plan/transfer_table.hpp"
 
 namespace fssdp {
 
@@ -29,7 +29,7 @@ class transfer_plan {
   ///         transfer names a chunk, rank or round that cannot be.
   template <shard_layout Layout>
   transfer_plan(Layout const& layout, placement where, std::vector<transfer> transfers)
-      : where_{std::move(where)}, slices_{layout.slices()}, transfers_{std::move(transfers)} {
+      : where_{std::move(where)}, slices_{layout.slices()} {
     check_layout(layout);
     check_contains(where_, layout);
     owned_.resize(static_cast<std::size_t>(ranks()));
@@ -38,14 +38,9 @@ class transfer_plan {
       slot_.push_back(layout.slot(chunk));
       ++owned_[owner_.back().index()];
     }
-    std::ranges::sort(transfers_);
-    for (auto const& t : transfers_) {
-      check(t);
-      rounds_ = std::max(rounds_, t.round + 1);
-    }
+    for (auto const& t : transfers) check(t, transfers.size());
+    transfers_ = {std::move(transfers), ranks()};
     index_experts();
-    by_source_ = index_transfers(&transfer::source);
-    by_destination_ = index_transfers(&transfer::destination);
     index_sent_chunks();
     hash_ = hash();
   }
@@ -54,7 +49,7 @@ class transfer_plan {
   /// How many chunks an expert is cut into.
   [[nodiscard]] int slices() const { return slices_; }
   [[nodiscard]] int ranks() const { return where_.ranks(); }
-  [[nodiscard]] int rounds() const { return rounds_; }
+  [[nodiscard]] int rounds() const { return transfers_.rounds(); }
   [[nodiscard]] placement const& where() const { return where_; }
   [[nodiscard]] rank_id owner(chunk_id chunk) const { return owner_[position(chunk)]; }
   /// Where the chunk lies in its owner's shard.
@@ -62,7 +57,7 @@ class transfer_plan {
     return static_cast<std::size_t>(slot_[position(chunk)]);
   }
   /// All transfers in canonical order.
-  [[nodiscard]] std::span<transfer const> transfers() const { return transfers_; }
+  [[nodiscard]] std::span<transfer const> transfers() const { return transfers_.all(); }
   /// 64 bits that differ, almost surely, if two plans do.
   [[nodiscard]] std::uint64_t hash_value() const { return hash_; }
 
@@ -88,35 +83,23 @@ class transfer_plan {
 
   /// What a rank sends (receives) in one round of a gather, in canonical order.
   [[nodiscard]] std::span<transfer const> sends(rank_id rank, int round) const {
-    return of_round(by_source_.of(rank), round);
+    return transfers_.sends(rank, round);
   }
   [[nodiscard]] std::span<transfer const> receives(rank_id rank, int round) const {
-    return of_round(by_destination_.of(rank), round);
+    return transfers_.receives(rank, round);
   }
 
   friend bool operator==(transfer_plan const& a, transfer_plan const& b) {
-    return std::tie(a.slices_, a.owner_, a.slot_, a.where_, a.transfers_) ==
-           std::tie(b.slices_, b.owner_, b.slot_, b.where_, b.transfers_);
+    return std::tie(a.slices_, a.owner_, a.slot_, a.where_, a.transfers_.all()) ==
+           std::tie(b.slices_, b.owner_, b.slot_, b.where_, b.transfers_.all());
   }
 
  private:
-  /// A list per rank, one behind the other.
-  template <class T>
-  struct per_rank {
-    std::vector<T> items;
-    std::vector<std::size_t> begin = {0};
-    void close() { begin.push_back(items.size()); }
-    [[nodiscard]] std::span<T const> of(rank_id rank) const {
-      return std::span{items}.subspan(begin[rank.index()],
-                                      begin[rank.index() + 1] - begin[rank.index()]);
-    }
-  };
-
   [[nodiscard]] std::size_t position(chunk_id chunk) const {
     return chunk.expert.index() * static_cast<std::size_t>(slices_) + chunk.slice.index();
   }
 
-  void check(transfer const& t) const {
+  void check(transfer const& t, std::size_t count) const {
     auto const [expert, slice] = t.chunk;
     auto const rank_ok = [&](rank_id r) { return r.value() >= 0 && r.value() < ranks(); };
     detail::require(expert.value() >= 0 && expert.value() < experts(), "plan: expert ", expert,
@@ -126,8 +109,7 @@ class transfer_plan {
     detail::require(rank_ok(t.source) && rank_ok(t.destination) && t.source != t.destination,
                     "plan: transfer of expert ", expert, " from rank ", t.source, " to rank ",
                     t.destination, "; expected two different ranks from 0 to ", ranks() - 1);
-    auto const most = static_cast<int>(transfers_.size());
-    detail::require(t.round >= 0 && t.round < most, "plan: round ", t.round,
+    detail::require(t.round >= 0 && t.round < static_cast<int>(count), "plan: round ", t.round,
                     "; expected 0 or more, and fewer rounds than transfers");
   }
 
@@ -144,22 +126,12 @@ class transfer_plan {
     }
   }
 
-  per_rank<transfer> index_transfers(rank_id transfer::*end) {
-    auto index = per_rank<transfer>{.items = transfers_};
-    std::ranges::stable_sort(index.items, {}, end);
-    for (auto const rank : first_n<rank_id>(ranks())) {
-      auto const behind = std::ranges::upper_bound(index.items, rank, {}, end);
-      index.begin.push_back(static_cast<std::size_t>(behind - index.items.begin()));
-    }
-    return index;
-  }
-
   /// What each rank sends, once each, by whether it owns it.
   void index_sent_chunks() {
     auto sent = std::vector<chunk_id>{};
     for (auto const rank : first_n<rank_id>(ranks())) {
       sent.clear();
-      for (auto const& t : by_source_.of(rank)) sent.push_back(t.chunk);
+      for (auto const& t : transfers_.sends(rank)) sent.push_back(t.chunk);
       std::ranges::sort(sent);
       sent.erase(std::unique(sent.begin(), sent.end()), sent.end());
       for (auto const chunk : sent)
@@ -169,48 +141,30 @@ class transfer_plan {
     }
   }
 
-  static std::span<transfer const> of_round(std::span<transfer const> list, int round) {
-    auto const first = std::ranges::lower_bound(list, round, {}, &transfer::round);
-    return {first, std::ranges::upper_bound(first, list.end(), round, {}, &transfer::round)};
-  }
-
-  [[nodiscard]] std::uint64_t hash() const {  // FNV-1a over 64-bit words, with a final mix
-    auto h = std::uint64_t{0xcbf29ce484222325};
-    auto const mix = [&h](auto value) {
-      h = (h ^ static_cast<std::uint64_t>(value)) * 0x100000001b3;
-    };
-    mix(experts());
-    mix(slices_);
-    mix(ranks());
+  [[nodiscard]] std::uint64_t hash() const {
+    auto hash = detail::hasher{};
+    hash.mix(experts());
+    hash.mix(slices_);
+    hash.mix(ranks());
     for (std::size_t e = 0; e < owner_.size(); ++e) {
-      mix(owner_[e].value());
-      mix(slot_[e]);
+      hash.mix(owner_[e].value());
+      hash.mix(slot_[e]);
     }
-    for (auto const& t : transfers_) {
-      mix(t.round);
-      mix(t.chunk.expert.value());
-      mix(t.chunk.slice.value());
-      mix(t.source.value());
-      mix(t.destination.value());
-    }
-    h = (h ^ (h >> 33U)) * 0xff51afd7ed558ccd;
-    return h ^ (h >> 33U);
+    for (auto const& t : transfers_.all()) hash.mix(t);
+    return hash.value();
   }
 
   placement where_;
   int slices_;
-  std::vector<transfer> transfers_;
+  detail::transfer_table transfers_;
   std::vector<rank_id> owner_;      // [chunks]
   std::vector<int> slot_;           // [chunks]
   std::vector<std::size_t> owned_;  // [ranks]: how many chunks
-  int rounds_ = 0;
   std::uint64_t hash_ = 0;
-  per_rank<expert_id> held_;
-  per_rank<expert_id> foreign_;
-  per_rank<chunk_id> shared_;
-  per_rank<chunk_id> forwarded_;
-  per_rank<transfer> by_source_;
-  per_rank<transfer> by_destination_;
+  detail::per_rank<expert_id> held_;
+  detail::per_rank<expert_id> foreign_;
+  detail::per_rank<chunk_id> shared_;
+  detail::per_rank<chunk_id> forwarded_;
 };
 
 }  // namespace fssdp

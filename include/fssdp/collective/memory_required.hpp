@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+/// What a plan takes, before anything is allocated.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <type_traits>
+
+#include "fssdp/collective/gather_pass.hpp"
+#include "fssdp/collective/reduction_pass.hpp"
+#include "fssdp/core/byte_count.hpp"
+#include "fssdp/core/dtype.hpp"
+#include "fssdp/core/expert_buffer.hpp"
+#include "fssdp/core/expert_tensor.hpp"
+#include "fssdp/plan/transfer_plan.hpp"
+
+namespace fssdp {
+
+/// Bytes that a rank needs beside its shard, to gather by a plan and to reduce by it.
+struct memory_use {
+  std::size_t replicas = 0;        ///< what make_replicas takes, or make_partials if types differ
+  std::size_t partials = 0;        ///< what make_partials takes
+  std::size_t gather_scratch = 0;  ///< at most; none where types are the same
+  std::size_t reduce_scratch = 0;  ///< at most; less where peers' memory can be borrowed
+
+  [[nodiscard]] std::size_t total() const {
+    return replicas + partials + gather_scratch + reduce_scratch;
+  }
+  friend bool operator==(memory_use const&, memory_use const&) = default;
+};
+
+/// The memory of a rank for parameters that are Weight at their owners and Replica where they are
+/// used, and for partial gradients in Partial. Where the types differ, the rank's own experts get
+/// converted copies, too: [held] instead of [foreign].
+/// @param elements the size of each tensor of one whole expert
+/// @cost no allocation of what it measures
+/// @throws argument_error if the bytes are too many to be counted
+template <element Weight, element Replica = Weight, element Partial = Replica>
+[[nodiscard]] memory_use memory_required(transfer_plan const& plan, rank_id rank,
+                                         std::span<std::size_t const> elements) {
+  constexpr auto same_type = std::is_same_v<Weight, Replica>;
+  auto const slots = same_type ? plan.foreign(rank) : plan.held(rank);
+  auto use = memory_use{};
+  use.replicas = expert_buffer<Replica>::bytes_for(slots.size(), elements);
+  use.partials = expert_buffer<Partial>::bytes_for(plan.held(rank).size(), elements);
+  auto const slot = [&](std::size_t element_bytes) {
+    return detail::slot_offset(elements.size(), [&](std::size_t k) {
+      return detail::byte_count(1, slice_elements(elements[k], plan.slices()), element_bytes);
+    });
+  };
+  if (!same_type)
+    use.gather_scratch =
+        detail::byte_count(detail::converted_chunks(plan, rank, slots), slot(sizeof(Replica)), 1);
+  use.reduce_scratch = detail::reduction_scratch{plan, rank, sizeof(summand<Partial>)}.bytes(
+      slot(sizeof(accumulator_t<Partial>)), false);
+  (void)detail::add_bytes(detail::add_bytes(use.replicas, use.partials),
+                          detail::add_bytes(use.gather_scratch, use.reduce_scratch));
+  return use;
+}
+template <element Weight, element Replica = Weight, element Partial = Replica>
+[[nodiscard]] memory_use memory_required(transfer_plan const& plan, rank_id rank,
+                                         std::size_t elements) {
+  return memory_required<Weight, Replica, Partial>(plan, rank, std::span{&elements, 1});
+}
+
+}  // namespace fssdp

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Moves shards from one layout to another, in place.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <map>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "fssdp/collective/check_buffers.hpp"
+#include "fssdp/comm/communicator.hpp"
+#include "fssdp/core/byte_count.hpp"
+#include "fssdp/core/bytes_of.hpp"
+#include "fssdp/core/scratch_memory.hpp"
+#include "fssdp/plan/reshard_plan.hpp"
+
+namespace fssdp {
+
+/// What a caller can keep between reshards.
+struct reshard_options {
+  scratch_memory* scratch =
+      nullptr;  ///< kept by the caller so that repeated calls do not allocate it
+};
+
+namespace detail {
+
+/// The shard of one rank while chunks come and go. Places are the slots of the shard, and behind them
+/// those of the scratch.
+class moving_shard {
+ public:
+  moving_shard(reshard_plan const& plan, rank_id me,
+               std::span<expert_tensor<std::byte> const> tensors, scratch_memory& scratch)
+      : plan_{plan}, me_{me}, tensors_{tensors}, scratch_{scratch.reserve(scratch_bytes()).data()} {
+    for (auto const chunk : plan.before(me)) place_of_.emplace(chunk, place_of_.size());
+    for (auto slot = plan.slots(me); slot > place_of_.size(); --slot) free_.push_back(slot - 1);
+  }
+
+  template <class Lane>
+  void run(Lane& lane) {
+    for (int round = 0; round < plan_.rounds(); ++round) exchange(lane, round);
+    sort();
+  }
+
+ private:
+  [[nodiscard]] std::size_t scratch_bytes() const {
+    return byte_count(static_cast<std::size_t>(plan_.scratch_slots()), offset(tensors_.size()), 1);
+  }
+  [[nodiscard]] std::size_t offset(std::size_t k) const {
+    return slot_offset(k, [this](std::size_t j) { return tensors_[j].elements; });
+  }
+  /// The bytes of tensor k at a place.
+  [[nodiscard]] std::span<std::byte> bytes(std::size_t k, std::size_t place) const {
+    if (place < plan_.slots(me_)) return tensors_[k][place];
+    auto const slot = place - plan_.slots(me_);
+    return {scratch_ + slot * offset(tensors_.size()) + offset(k), tensors_[k].elements};
+  }
+  void copy(std::size_t from, std::size_t to) const {
+    for (std::size_t k = 0; k < tensors_.size(); ++k)
+      std::ranges::copy(bytes(k, from), bytes(k, to).begin());
+  }
+
+  /// What arrives takes free slots, then scratch; from there it goes where something has left.
+  template <class Lane>
+  void exchange(Lane& lane, int round) {
+    auto const sends = plan_.sends(me_, round);
+    auto const receives = plan_.receives(me_, round);
+    auto landing = std::vector<std::size_t>{};
+    for (std::size_t i = 0; i < receives.size(); ++i)
+      landing.push_back(i < free_.size() ? free_[free_.size() - 1 - i]
+                                         : plan_.slots(me_) + i - free_.size());
+    lane.exchange([&](auto& batch) {
+      set_label(batch, {plan_.hash_value(), round});
+      for (auto const& move : sends)
+        for (std::size_t k = 0; k < tensors_.size(); ++k)
+          batch.send(bytes(k, place_of_.at(move.chunk)), move.destination);
+      for (std::size_t i = 0; i < receives.size(); ++i)
+        for (std::size_t k = 0; k < tensors_.size(); ++k)
+          batch.recv(bytes(k, landing[i]), receives[i].source);
+    });
+    free_.resize(free_.size() - std::min(free_.size(), receives.size()));
+    for (auto const& move : sends) {
+      free_.push_back(place_of_.at(move.chunk));
+      place_of_.erase(move.chunk);
+    }
+    for (std::size_t i = 0; i < receives.size(); ++i) {
+      if (landing[i] >= plan_.slots(me_)) {
+        copy(landing[i], free_.back());
+        landing[i] = free_.back();
+        free_.pop_back();
+      }
+      place_of_.emplace(receives[i].chunk, landing[i]);
+    }
+  }
+
+  /// Puts every chunk into its slot of the new layout: first along the ways that end in an empty
+  /// slot, then in rings, each with one chunk set aside.
+  void sort() {
+    auto const after = plan_.after(me_);
+    for (auto hole : free_)
+      while (hole < after.size()) hole = fetch(after[hole], hole);
+    auto const aside = plan_.slots(me_);
+    for (std::size_t slot = 0; slot < after.size(); ++slot) {
+      if (place_of_.at(after[slot]) == slot) continue;
+      copy(slot, aside);
+      auto hole = slot;
+      while (place_of_.at(after[hole]) != slot) hole = fetch(after[hole], hole);
+      copy(aside, hole);
+      place_of_.at(after[hole]) = hole;
+    }
+  }
+  /// Brings a chunk to a place and returns where it was.
+  std::size_t fetch(chunk_id chunk, std::size_t to) {
+    auto& place = place_of_.at(chunk);
+    copy(place, to);
+    return std::exchange(place, to);
+  }
+
+  reshard_plan const& plan_;
+  rank_id me_;
+  std::span<expert_tensor<std::byte> const> tensors_;
+  std::byte* scratch_;
+  std::map<chunk_id, std::size_t> place_of_;
+  std::vector<std::size_t> free_;  // slots
+};
+
+}  // namespace detail
+
+/// Moves what every rank owns to where another layout has it: parameters and moments alike.
+///
+/// @param shard [slots, slice_elements] per tensor: of one buffer, or of several as bytes_of gives
+///              them; in the slot order of the old layout before, of the new one afterwards. `slots`
+///              is what both layouts need, plan.slots(rank), or more
+/// @pre every rank calls with an equal plan and equal sizes; the memory and the scratch live until
+///      the communicator is synchronized
+/// @post every chunk has the bits that it had at its old owner; slots behind are unspecified
+/// @cost each chunk that changes its owner travels once: a message per tensor; one exchange per
+///       round; scratch of plan.scratch_slots() slots; copies within the rank; allocates. For now
+///       and then, not for every iteration
+/// @throws argument_error before anything is sent; transport errors
+/// (Paper: re-sharding)
+template <communicator Comm, expert_memory Shard>
+void reshard(Comm& comm, reshard_plan plan, Shard&& shard, reshard_options const& options = {}) {
+  constexpr auto verb = "reshard";
+  auto tensors = bytes_of(shard);
+  auto const needed = plan.slots(comm.rank());
+  detail::require(comm.size() == plan.ranks(), verb, ": ", comm.size(), " ranks; the plan is for ",
+                  plan.ranks());
+  for (auto const& tensor : tensors)
+    detail::require(tensor.slots >= needed, verb, ": shard has ", tensor.slots, " slots; expected ",
+                    needed, " or more, as both layouts need them");
+  for (auto const& tensor : tensors)
+    detail::check_slots(verb, detail::named_tensors{"shard", std::span{&tensor, 1}}, tensor.slots,
+                        "as it has");
+  detail::check_aliases(verb, std::span<expert_tensor<std::byte>>{}, tensors);
+
+  submit(comm, [plan = std::move(plan), tensors = std::move(tensors), options](auto& lane) {
+    auto own_scratch = scratch_memory{};
+    auto& scratch = options.scratch != nullptr ? *options.scratch : own_scratch;
+    detail::moving_shard{plan, lane.rank(), tensors, scratch}.run(lane);
+  });
+}
+
+}  // namespace fssdp

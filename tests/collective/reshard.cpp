@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+/// After a reshard every chunk is at its new owner, in its new slot, with all its buffers.
+#include "fssdp/collective/reshard.hpp"
+
+#include <vector>
+
+#include "catch.hpp"
+#include "fssdp/comm/counting.hpp"
+#include "fssdp/comm/on.hpp"
+#include "fssdp/comm/thread.hpp"
+#include "fssdp/core/bytes_of.hpp"
+#include "fssdp/core/expert_buffer.hpp"
+#include "support/communicator_archetype.hpp"
+#include "support/laws.hpp"
+#include "support/on_all_ranks.hpp"
+#include "support/random_layouts.hpp"
+
+using fssdp::chunk_id;
+using fssdp::reshard_plan;
+using fssdp::thread_communicator;
+using support::random_layouts;
+
+namespace {
+
+using sizes = std::vector<std::size_t>;
+
+/// Parameters of two tensors and moments of one, in different types.
+struct buffers {
+  fssdp::expert_buffer<float> weights;
+  fssdp::expert_buffer<double> moments;
+
+  explicit buffers(std::size_t slots) : weights{slots, sizes{3, 2}}, moments{slots, sizes{4}} {}
+
+  /// Calls visit(element, number that belongs there) for all elements of a rank's chunks.
+  template <class Layout, class Visit>
+  void for_each(Layout const& layout, fssdp::rank_id rank, Visit visit) {
+    auto slot = std::size_t{0};
+    for (chunk_id const chunk : layout.owned(rank)) {
+      auto number = chunk.expert.value() * 1000 + chunk.slice.value() * 100;
+      for (auto const& tensor : weights.tensors())
+        for (auto& value : tensor[slot]) visit(value, ++number);
+      for (auto& value : moments.tensors()[0][slot]) visit(value, ++number);
+      ++slot;
+    }
+  }
+  template <class Layout>
+  void fill(Layout const& layout, fssdp::rank_id rank) {
+    for_each(layout, rank, [](auto& value, int number) {
+      value = static_cast<std::remove_reference_t<decltype(value)>>(number);
+    });
+  }
+  template <class Layout>
+  [[nodiscard]] int wrong(Layout const& layout, fssdp::rank_id rank) {
+    auto count = 0;
+    for_each(layout, rank, [&](auto value, int number) {
+      count += static_cast<double>(value) != number ? 1 : 0;
+    });
+    return count;
+  }
+};
+
+/// There, then there and back: what a rank finds wrong.
+template <class Comm>
+[[nodiscard]] int wrong_after_reshard(Comm& comm, random_layouts const& of) {
+  auto const plan = reshard_plan{of.from, of.to, {.scratch_slots = of.scratch_slots}};
+  auto const back = reshard_plan{of.to, of.from};
+  auto shard = buffers{plan.slots(comm.rank())};
+  auto scratch = fssdp::scratch_memory{};
+  shard.fill(of.from, comm.rank());
+  fssdp::reshard(comm, plan, fssdp::bytes_of(shard.weights, shard.moments), {.scratch = &scratch});
+  fssdp::synchronize(comm);
+  auto const wrong = shard.wrong(of.to, comm.rank());
+  fssdp::reshard(comm, back, shard.weights);
+  fssdp::reshard(comm, back, shard.moments);
+  fssdp::synchronize(comm);
+  return wrong + shard.wrong(of.from, comm.rank());
+}
+
+}  // namespace
+
+TEST_CASE("every chunk arrives in its new slot with all its buffers, and comes back") {
+  for (auto seed = std::uint64_t{1}; seed <= support::law_instances / 4; ++seed) {
+    CAPTURE(seed);
+    auto const of = random_layouts{seed};
+    auto const wrong = support::on_all_ranks(of.from.ranks(), [&](thread_communicator& comm) {
+      auto count = wrong_after_reshard(comm, of);
+      auto stream = fssdp::host_stream{};
+      auto bare = support::exchange_only{comm};
+      auto queued = fssdp::on(bare, stream);
+      return count + wrong_after_reshard(queued, of);
+    });
+    REQUIRE(wrong == std::vector(wrong.size(), 0));
+  }
+}
+
+TEST_CASE("a reshard moves each chunk once and needs the scratch that it was given") {
+  for (auto seed = std::uint64_t{1}; seed <= support::law_instances / 20; ++seed) {
+    CAPTURE(seed);
+    auto const of = random_layouts{seed};
+    auto const plan = reshard_plan{of.from, of.to, {.scratch_slots = of.scratch_slots}};
+    auto const sent = support::on_all_ranks(of.from.ranks(), [&](thread_communicator& comm) {
+      auto counted = fssdp::counting{comm};
+      auto scratch = fssdp::scratch_memory{};
+      auto shard = fssdp::expert_buffer<float>{plan.slots(comm.rank()), sizes{16, 32}};
+      fssdp::reshard(counted, plan, shard, {.scratch = &scratch});
+      auto const slots = static_cast<std::size_t>(of.scratch_slots);
+      auto const as_documented =
+          scratch.bytes() == slots * 48 * sizeof(float) &&
+          counted.counts().exchanges == static_cast<std::uint64_t>(plan.rounds());
+      return as_documented ? counted.counts().bytes_sent : ~std::uint64_t{0};
+    });
+    for (auto const rank : fssdp::first_n<fssdp::rank_id>(plan.ranks())) {
+      auto moves = std::uint64_t{0};
+      for (auto const& move : plan.moves()) moves += move.source == rank ? 1 : 0;
+      REQUIRE(sent[rank.index()] == moves * 48 * sizeof(float));
+    }
+  }
+}
+
+TEST_CASE("a shard without room for both layouts is refused, before anything is sent") {
+  auto const from = fssdp::block_layout{{.experts = 4, .ranks = 2}};
+  auto const to = support::reversed_layout{2, std::vector(4, fssdp::rank_id{0})};
+  auto const plan = reshard_plan{from, to};
+  auto const texts = support::on_all_ranks(2, [&](thread_communicator& comm) {
+    auto counted = fssdp::counting{comm};
+    auto small = fssdp::expert_buffer<float>{comm.rank() == fssdp::rank_id{0} ? 3U : 1U, sizes{4}};
+    try {
+      fssdp::reshard(counted, plan, small);
+    } catch (fssdp::argument_error const& error) {
+      return counted.counts().exchanges == 0 ? std::string{error.what()} : std::string{};
+    }
+    return std::string{};
+  });
+  REQUIRE_THAT(texts[0], mentions("shard has 3 slots") && mentions("expected 4"));
+  REQUIRE_THAT(texts[1], mentions("shard has 1 slots") && mentions("expected 2"));
+}
+
+TEST_CASE("a world of another size than the plan's is refused by a reshard") {
+  auto const layout = fssdp::block_layout{{.experts = 4, .ranks = 2}};
+  auto alone = support::communicator_archetype{fssdp::rank_id{0}};
+  auto shard = fssdp::expert_buffer<float>{2, sizes{4}};
+  auto const attempt = [&] { fssdp::reshard(alone, reshard_plan{layout, layout}, shard); };
+  REQUIRE_THROWS_AS(attempt(), fssdp::argument_error);
+  REQUIRE_THROWS_WITH(attempt(), mentions("1 ranks") && mentions("plan is for 2"));
+}
+
+TEST_CASE("one buffer given twice is refused") {
+  auto const layout = fssdp::block_layout{{.experts = 1, .ranks = 1}};
+  auto alone = support::communicator_archetype{fssdp::rank_id{0}};
+  auto shard = fssdp::expert_buffer<float>{1, sizes{4}};
+  auto const attempt = [&] {
+    fssdp::reshard(alone, reshard_plan{layout, layout}, fssdp::bytes_of(shard, shard));
+  };
+  REQUIRE_THROWS_WITH(attempt(), mentions("share memory"));
+}

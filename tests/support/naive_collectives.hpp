@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Gather and reduction once more, as the documentation says them: one transfer after the other, on
+/// plain vectors, with no ranks that run.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <utility>
+#include <vector>
+
+#include "fssdp/core/dtype.hpp"
+#include "fssdp/plan/transfer_plan.hpp"
+
+namespace support {
+
+/// The elements of one tensor of an expert or of a chunk.
+template <class T>
+using values = std::vector<T>;
+/// What each rank has of a chunk, where it has any: one tensor.
+template <class T>
+using chunks_on_ranks = std::map<std::pair<fssdp::rank_id, fssdp::chunk_id>, values<T>>;
+
+/// What each rank has after a gather of one tensor; `owned` has each chunk at its owner.
+template <class To, class From>
+[[nodiscard]] chunks_on_ranks<To> naive_gather(fssdp::transfer_plan const& plan,
+                                               chunks_on_ranks<From> const& owned) {
+  auto have = chunks_on_ranks<To>{};
+  for (auto const& [place, elements] : owned) {
+    auto& converted = have[place];  // also where the slice is empty
+    for (auto const element : elements)
+      converted.push_back(static_cast<To>(static_cast<double>(element)));
+  }
+  for (auto const& t : plan.transfers())  // by round
+    have[{t.destination, t.chunk}] = have.at({t.source, t.chunk});
+  return have;
+}
+
+/// The gradients of one tensor at the owners; `partials` has each chunk on all that hold its expert.
+template <class To, class From>
+[[nodiscard]] chunks_on_ranks<To> naive_reduction(fssdp::transfer_plan const& plan,
+                                                  chunks_on_ranks<From> const& partials) {
+  using sum_type = fssdp::accumulator_t<From>;
+  auto received = std::map<std::pair<fssdp::rank_id, fssdp::chunk_id>,
+                           std::map<fssdp::rank_id, values<sum_type>>>{};  // by contributor
+  for (auto const& [place, elements] : partials) {
+    auto& own = received[place][place.first];
+    for (auto const element : elements) own.push_back(static_cast<sum_type>(element));
+  }
+  auto const sum = [&](fssdp::rank_id rank, fssdp::chunk_id chunk) {
+    auto total = values<sum_type>{};
+    for (auto const& [contributor, elements] : received.at({rank, chunk}))
+      for (std::size_t i = 0; i < elements.size(); ++i)
+        if (total.size() <= i)
+          total.push_back(elements[i]);
+        else
+          total[i] += elements[i];
+    return total;
+  };
+  auto const all = plan.transfers();
+  for (auto t = all.rbegin(); t != all.rend(); ++t)  // the last round first
+    received[{t->source, t->chunk}][t->destination] = sum(t->destination, t->chunk);
+  auto gradients = chunks_on_ranks<To>{};
+  for (auto const chunk : fssdp::chunk_range{0, plan.experts() * plan.slices(), plan.slices()}) {
+    auto const owner = plan.owner(chunk);
+    auto& rounded = gradients[{owner, chunk}];
+    for (auto const element : sum(owner, chunk)) rounded.push_back(static_cast<To>(element));
+  }
+  return gradients;
+}
+
+}  // namespace support
