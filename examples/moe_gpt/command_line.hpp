@@ -50,7 +50,10 @@ inline constexpr auto footer =
     "  experts keeps the others waiting. --mode fsdp replicates everything: even load, most "
     "bytes.\n"
     "  --mode fssdp is between them: the --overlap most loaded experts share the --spare-slots of\n"
-    "  every rank. More of either means evener load, more bytes and more memory. All three "
+    "  every rank. More of either means evener load, more bytes and more memory. --mode fsep "
+    "gives\n"
+    "  every rank a slice of every expert instead of whole ones, and gathers whole ones as fssdp\n"
+    "  does. --reshard-every moves experts to other owners as the loads change. All of them "
     "compute\n"
     "  the same model: with the same seed their losses agree.\n"
     "\n"
@@ -109,9 +112,11 @@ inline void declare(CLI::App& app, options& chosen, raw_options& raw) {
   count("--ranks", chosen.ranks, "Parallelism", "Ranks; each is a thread and stands for a device");
   count("--nodes", chosen.nodes, "Parallelism",
         "Nodes that the ranks sit on; plans send less between\nnodes than within");
-  app.add_option("--mode", raw.mode,
-                 "Which experts are replicated: none (ep), the most loaded\n(fssdp), all (fsdp)")
-      ->check(CLI::IsMember({"ep", "fssdp", "fsdp"}))
+  app.add_option(
+         "--mode", raw.mode,
+         "Which experts are replicated: none (ep), the most loaded\n(fssdp; fsep: of sliced "
+         "experts), all (fsdp)")
+      ->check(CLI::IsMember({"ep", "fssdp", "fsep", "fsdp"}))
       ->type_name("MODE")
       ->group("Parallelism")
       ->capture_default_str();
@@ -120,9 +125,11 @@ inline void declare(CLI::App& app, options& chosen, raw_options& raw) {
         "work hides it");
   count("--spare-slots", chosen.spare_slots, "Parallelism",
         "m: how many replicas per layer a rank has memory for");
+  count("--reshard-every", chosen.reshard_every, "Parallelism",
+        "Steps after which experts are dealt out anew by their loads,\nover all layers; 0: never");
   app.add_option("--wire", raw.wire,
-                 "Element type in which parameters and gradients travel:\nfp32 or bf16")
-      ->check(CLI::IsMember({"fp32", "bf16"}))
+                 "Element type in which parameters and gradients travel:\nfp32, bf16 or fp16")
+      ->check(CLI::IsMember({"fp32", "bf16", "fp16"}))
       ->type_name("TYPE")
       ->group("Parallelism")
       ->capture_default_str();
@@ -150,8 +157,9 @@ inline void declare(CLI::App& app, options& chosen, raw_options& raw) {
     app.parse(argc, argv);
     chosen.text.assign(raw.text.begin(), raw.text.end());
     chosen.json = raw.json;
-    chosen.wire = raw.wire == "bf16" ? wire::bf16 : wire::fp32;
-    for (auto const which : {mode::ep, mode::fssdp, mode::fsdp})
+    for (auto const which : {wire::fp32, wire::bf16, wire::fp16})
+      if (raw.wire == name_of(which)) chosen.wire = which;
+    for (auto const which : {mode::ep, mode::fssdp, mode::fsep, mode::fsdp})
       if (raw.mode == name_of(which)) chosen.mode = which;
     validate(chosen);
   } catch (CLI::CallForHelp const&) {

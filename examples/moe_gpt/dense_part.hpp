@@ -30,7 +30,6 @@ class dense_part {
         shard_{fssdp::block_layout{{.experts = machine.ranks(), .ranks = machine.ranks()}}, rank,
                chunk_},
         plan_{fssdp::make_plan(shard_.layout(), fssdp::everywhere{}(shard_.layout()), machine)},
-        own_{1, chunk_},
         whole_{plan_.held(rank).size(), chunk_},
         partials_{plan_.held(rank).size(), chunk_} {
     layout_.initialise(seed, first_element(), shard_.weights().tensors().front()[0]);
@@ -52,18 +51,18 @@ class dense_part {
   /// Owners' chunks to everybody.
   template <fssdp::communicator Comm>
   void gather(Comm& comm) {
-    convert(shard_.weights(), own_.values());
-    fssdp::sparse_all_gather(comm, plan_, own_.outgoing(), whole_.incoming());
+    fssdp::sparse_all_gather(comm, plan_, shard_.weights(), whole_.incoming());
     whole_.arrived();
   }
   /// Everybody's gradients to the owners, summed.
   template <fssdp::communicator Comm>
   void reduce(Comm& comm) {
-    fssdp::sparse_reduce_scatter(comm, plan_, partials_.outgoing(), shard_.gradients());
+    fssdp::sparse_reduce_scatter(comm, plan_, partials_.outgoing(wire_scale<Wire>),
+                                 shard_.gradients(), {.scale = 1 / wire_scale<Wire>});
   }
 
   void step(adamw_options const& options, int step, double gradient_scale) {
-    shard_.step(options, step, gradient_scale, [this](fssdp::expert_id, std::size_t) {
+    shard_.step(options, step, gradient_scale, [this](std::size_t) {
       return layout_.decay_ranges(first_element(), chunk_.front());
     });
   }
@@ -81,7 +80,6 @@ class dense_part {
   std::array<std::size_t, 1> chunk_;  // elements of a chunk
   optimizer_shard<Real> shard_;
   fssdp::transfer_plan plan_;
-  wire_buffer<Real, Wire> own_;       // [1, chunk]
   wire_buffer<Real, Wire> whole_;     // [ranks, chunk]
   wire_buffer<Real, Wire> partials_;  // [ranks, chunk]
 };

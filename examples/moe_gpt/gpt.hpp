@@ -10,6 +10,7 @@
 #include "attention.hpp"
 #include "dense_part.hpp"
 #include "embedding.hpp"
+#include "expert_arena.hpp"
 #include "head.hpp"
 #include "layer_norm.hpp"
 #include "math.hpp"
@@ -42,19 +43,28 @@ template <class Real, class Wire>
 class gpt {
  public:
   gpt(model_shape const& shape, std::uint64_t seed, fssdp::rank_id rank,
-      fssdp::topology const& machine)
-      : shape_{shape}, dense_{shape, seed, rank, machine} {
-    for (std::size_t layer = 0; layer < shape.layers; ++layer)
-      blocks_.push_back({moe_layer<Real, Wire>{shape, seed, layer, rank, machine}});
+      fssdp::topology const& machine, expert_layouts const& layouts)
+      : shape_{shape}, dense_{shape, seed, rank, machine}, arena_{shape, seed, rank, layouts} {
+    for (auto const layer : fssdp::first_n<fssdp::layer_id>(layouts.layers()))
+      blocks_.push_back({moe_layer<Real, Wire>{shape, rank, machine, arena_.layer(layer)}});
   }
 
   [[nodiscard]] dense_part<Real, Wire>& dense() { return dense_; }
+  [[nodiscard]] expert_arena<Real>& arena() { return arena_; }
   [[nodiscard]] std::vector<gpt_block<Real, Wire>>& blocks() { return blocks_; }
 
   [[nodiscard]] std::size_t parameters() const {
     auto per_expert = std::size_t{0};
     for (auto const n : expert_elements(shape_.d_model, shape_.d_ff())) per_expert += n;
     return dense_.layout().elements() + shape_.layers * shape_.experts * per_expert;
+  }
+
+  /// Experts and their moments go to other owners.
+  template <fssdp::communicator Comm>
+  void reshard(Comm& comm, expert_layouts const& next) {
+    arena_.shard().reshard(comm, next);
+    auto layer = fssdp::layer_id{0};
+    for (auto& block : blocks_) block.moe.experts().move_to(arena_.layer(layer++));
   }
 
   /// The logits [rows, 256] for sequences of shape.seq bytes, one after the other.
@@ -128,6 +138,7 @@ class gpt {
 
   model_shape shape_;
   dense_part<Real, Wire> dense_;
+  expert_arena<Real> arena_;
   std::vector<gpt_block<Real, Wire>> blocks_;
   std::vector<Real> x_, normal_, dx_, d_branch_, d_normal_;  // [rows, d_model]
   std::vector<Real> logits_;                                 // [rows, 256]

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "expert.hpp"
@@ -29,9 +30,9 @@ struct layer_loads {
 template <class Real, class Wire>
 class moe_layer {
  public:
-  moe_layer(model_shape const& shape, std::uint64_t seed, std::size_t layer, fssdp::rank_id rank,
-            fssdp::topology const& machine)
-      : shape_{shape}, experts_{shape, seed, layer, rank, machine} {}
+  moe_layer(model_shape const& shape, fssdp::rank_id rank, fssdp::topology const& machine,
+            layer_shard_view<Real> experts)
+      : shape_{shape}, experts_{shape, rank, machine, std::move(experts)} {}
 
   [[nodiscard]] expert_part<Real, Wire>& experts() { return experts_; }
   [[nodiscard]] fssdp::expert_loads const& loads() const { return loads_; }
@@ -90,7 +91,7 @@ class moe_layer {
 
   /// How full the devices were in the last forward pass.
   [[nodiscard]] layer_loads balance() {
-    auto const& layout = experts_.shard().layout();
+    auto const& layout = experts_.layout();
     auto at_owners = std::vector<std::uint64_t>(static_cast<std::size_t>(layout.ranks()));
     for (auto const expert : fssdp::first_n<fssdp::expert_id>(layout.experts()))
       at_owners[layout.owner(expert).index()] += loads_[expert.index()];

@@ -10,18 +10,19 @@
 
 #include "adamw.hpp"
 #include "dense_parameters.hpp"
+#include "fssdp/collective/reshard.hpp"
+#include "fssdp/core/bytes_of.hpp"
 #include "fssdp/core/expert_buffer.hpp"
 #include "fssdp/layout/block_layout.hpp"
 #include "fssdp/layout/make_shard.hpp"
 
 namespace moe_gpt {
 
-template <class Real>
+template <class Real, fssdp::shard_layout Layout = fssdp::block_layout>
 class optimizer_shard {
  public:
-  /// `elements` has the size of each tensor of one expert.
-  optimizer_shard(fssdp::block_layout const& layout, fssdp::rank_id rank,
-                  std::span<std::size_t const> elements)
+  /// `elements` has the size of each tensor of one whole expert.
+  optimizer_shard(Layout const& layout, fssdp::rank_id rank, std::span<std::size_t const> elements)
       : layout_{layout},
         rank_{rank},
         weights_{fssdp::make_shard<Real>(layout, rank, elements)},
@@ -29,7 +30,7 @@ class optimizer_shard {
         first_moments_{fssdp::make_shard<Real>(layout, rank, elements)},
         second_moments_{fssdp::make_shard<Real>(layout, rank, elements)} {}
 
-  [[nodiscard]] fssdp::block_layout const& layout() const { return layout_; }
+  [[nodiscard]] Layout const& layout() const { return layout_; }
   [[nodiscard]] fssdp::rank_id rank() const { return rank_; }
   [[nodiscard]] fssdp::expert_buffer<Real>& weights() { return weights_; }
   [[nodiscard]] fssdp::expert_buffer<Real> const& weights() const { return weights_; }
@@ -44,13 +45,20 @@ class optimizer_shard {
     return sum;
   }
 
-  /// One step of AdamW. `decays(expert, tensor)` says which elements shrink: a list of ranges.
+  /// Values and moments go to their owners under another layout; the gradients are done with.
+  template <fssdp::communicator Comm>
+  void reshard(Comm& comm, Layout const& next) {
+    fssdp::reshard(comm, fssdp::reshard_plan{layout_, next},
+                   fssdp::bytes_of(weights_, first_moments_, second_moments_));
+    layout_ = next;
+  }
+
+  /// One step of AdamW. `decays(tensor)` says which elements of a slot shrink: a list of ranges.
   template <class Decays>
   void step(adamw_options const& options, int step, double gradient_scale, Decays decays) {
     for (std::size_t k = 0; k < weights_.tensors().size(); ++k)
-      for (auto const [expert, slice] : layout_.owned(rank_)) {
-        auto const slot = static_cast<std::size_t>(layout_.slot(expert));
-        for (decay_range const& range : decays(expert, k)) {
+      for (std::size_t slot = 0; slot < weights_.slots(); ++slot) {
+        for (decay_range const& range : decays(k)) {
           auto const part = [&](fssdp::expert_buffer<Real>& buffer) {
             return buffer.tensors()[k][slot].subspan(range.first, range.elements);
           };
@@ -68,7 +76,7 @@ class optimizer_shard {
   }
 
  private:
-  fssdp::block_layout layout_;
+  Layout layout_;
   fssdp::rank_id rank_;
   fssdp::expert_buffer<Real> weights_;
   fssdp::expert_buffer<Real> gradients_;

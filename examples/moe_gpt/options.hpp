@@ -14,11 +14,12 @@
 
 namespace moe_gpt {
 
-/// The dial: nothing is replicated, what is loaded most is, or everything is.
-enum class mode { ep, fssdp, fsdp };
+/// The dial: nothing is replicated, what is loaded most is, or everything is. In fsep the owners have
+/// slices of all experts.
+enum class mode { ep, fssdp, fsep, fsdp };
 
 /// The element type in which parameters and gradients travel.
-enum class wire { fp32, bf16 };
+enum class wire { fp32, bf16, fp16 };
 
 struct options {
   std::vector<std::filesystem::path> text = {};  ///< none: the sources of fssdp
@@ -37,6 +38,7 @@ struct options {
   moe_gpt::wire wire = moe_gpt::wire::fp32;
   int spare_slots = 3;
   int overlap = 6;
+  int reshard_every = 0;  ///< 0: never
   std::uint64_t seed = 1;
   std::filesystem::path json = {};
   bool quiet = false;
@@ -48,13 +50,23 @@ struct options {
       return "ep";
     case mode::fsdp:
       return "fsdp";
+    case mode::fsep:
+      return "fsep";
     case mode::fssdp:
       break;
   }
   return "fssdp";
 }
 [[nodiscard]] constexpr std::string_view name_of(wire which) {
-  return which == wire::bf16 ? "bf16" : "fp32";
+  switch (which) {
+    case wire::bf16:
+      return "bf16";
+    case wire::fp16:
+      return "fp16";
+    case wire::fp32:
+      break;
+  }
+  return "fp32";
 }
 
 [[nodiscard]] inline model_shape shape_of(options const& chosen) {
@@ -96,6 +108,10 @@ inline void validate(options const& chosen) {
   at_least("--steps", chosen.steps, 1);
   at_least("--spare-slots", chosen.spare_slots, 0);
   at_least("--overlap", chosen.overlap, 0);
+  at_least("--reshard-every", chosen.reshard_every, 0);
+  require(chosen.reshard_every == 0 || chosen.mode != mode::fsep,
+          "--reshard-every " + std::to_string(chosen.reshard_every) +
+              ": expected 0 with --mode fsep, where every rank owns slices of all experts");
   require(chosen.lr > 0, "--lr " + std::to_string(chosen.lr) + ": expected more than 0");
   require(chosen.aux_loss >= 0,
           "--aux-loss " + std::to_string(chosen.aux_loss) + ": expected 0 or more");

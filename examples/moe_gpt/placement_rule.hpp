@@ -28,6 +28,7 @@ class placement_rule {
       case mode::fsdp:
         return fssdp::everywhere{}(loads, layout);
       case mode::fssdp:
+      case mode::fsep:
         break;
     }
     return sparse_(loads, layout);

@@ -17,6 +17,7 @@ struct step_record {
   double load_max_over_mean = 1;     ///< the same as it was
   std::uint64_t gathered_bytes = 0;  ///< experts' parameters that moved
   std::uint64_t reduced_bytes = 0;   ///< experts' gradients that moved
+  std::uint64_t moved_bytes = 0;     ///< experts and moments that got another owner
 };
 
 /// Bytes as the model has read and written them.

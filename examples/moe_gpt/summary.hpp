@@ -65,6 +65,14 @@ template <class Figure>
                   detail::mean_of(steps, [](auto const& s) { return s.load_max_over_mean; })));
   rows.emplace_back("experts gathered", detail::traffic(steps, &step_record::gathered_bytes));
   rows.emplace_back("gradients reduced", detail::traffic(steps, &step_record::reduced_bytes));
+  if (chosen.reshard_every > 0) {
+    auto const reshards =
+        std::ranges::count_if(steps, [](step_record const& s) { return s.moved_bytes > 0; });
+    auto moved = 0.0;
+    for (auto const& step : steps) moved += static_cast<double>(step.moved_bytes);
+    rows.emplace_back("owners changed", fmt::format("{} times, {} of experts and moments in all",
+                                                    reshards, readable_bytes(moved)));
+  }
   rows.emplace_back("replica memory",
                     fmt::format("at most {} on a rank",
                                 readable_bytes(static_cast<double>(record.peak_replica_bytes))));

@@ -20,6 +20,7 @@
 #include "options.hpp"
 #include "placement_rule.hpp"
 #include "report.hpp"
+#include "sharding_rule.hpp"
 #include "text.hpp"
 
 namespace moe_gpt {
@@ -48,6 +49,15 @@ template <class Real, class Wire, fssdp::communicator Comm>
   return std::ranges::max(all);
 }
 
+/// Deals the experts out anew, if the loads that are expected ask for it.
+template <class Real, class Wire, fssdp::communicator Comm>
+void reshard(Comm& comm, gpt<Real, Wire>& model, sharding_rule const& sharding) {
+  auto loads = std::vector<fssdp::expert_loads>{};
+  for (auto& block : model.blocks()) loads.push_back(block.moe.experts().expected_loads());
+  auto const next = sharding.by_loads(loads);
+  if (next != model.arena().layouts()) model.reshard(comm, next);
+}
+
 /// Trains on one rank. `observe(step_record)` is called on rank 0 after every step.
 /// Returns what there is to report; on rank 0 with the text that the model has written.
 template <class Real, class Wire, fssdp::communicator Comm, class Observe>
@@ -56,10 +66,11 @@ template <class Real, class Wire, fssdp::communicator Comm, class Observe>
   auto const shape = shape_of(chosen);
   auto const machine = fssdp::topology{{.nodes = chosen.nodes, .ranks = comm.size()}};
   auto const solve = placement_rule{chosen, machine};
+  auto const sharding = sharding_rule{chosen, machine};
   auto const sequences = static_cast<std::size_t>(chosen.batch);
   auto const scale =
       batch_scale{.global_tokens = sequences * shape.seq, .balance = chosen.aux_loss};
-  auto model = gpt<Real, Wire>{shape, chosen.seed, comm.rank(), machine};
+  auto model = gpt<Real, Wire>{shape, chosen.seed, comm.rank(), machine, sharding.at_first()};
   auto experts_comm = fssdp::counting{comm};  // to count what the experts' parameters move
   auto record = run_record{};
 
@@ -68,6 +79,10 @@ template <class Real, class Wire, fssdp::communicator Comm, class Observe>
     auto const batch = share_of(sequences, comm.rank(), comm.size(), [&](std::size_t i) {
       return text.training(static_cast<std::uint64_t>(step), i);
     });
+
+    experts_comm.reset();
+    if (sharding.is_due(step)) reshard(experts_comm, model, sharding);
+    auto const moved = experts_comm.counts().bytes_received;
 
     experts_comm.reset();
     model.dense().gather(comm);
@@ -81,20 +96,18 @@ template <class Real, class Wire, fssdp::communicator Comm, class Observe>
     model.dense().reduce(comm);
     auto const reduced = experts_comm.counts().bytes_received;
 
-    auto squares = model.dense().shard().squared_gradients();
-    for (auto& block : model.blocks()) squares += block.moe.experts().shard().squared_gradients();
+    auto const squares =
+        model.dense().shard().squared_gradients() + model.arena().shard().squared_gradients();
     auto const totals = fssdp::all_reduce(
-        comm,
-        std::vector{squares, loss, static_cast<double>(gathered), static_cast<double>(reduced)});
+        comm, std::vector{squares, loss, static_cast<double>(gathered),
+                          static_cast<double>(reduced), static_cast<double>(moved)});
 
     auto const clip = std::min(1.0, max_gradient_norm / std::sqrt(totals[0]));
     auto const adamw =
         adamw_options{.learning_rate = learning_rate_at(step, chosen.steps, chosen.lr)};
     model.dense().step(adamw, step + 1, clip);
-    for (auto& block : model.blocks()) {
-      block.moe.experts().step(adamw, step + 1, clip);
-      block.moe.experts().record(block.moe.loads());
-    }
+    model.arena().step(adamw, step + 1, clip);
+    for (auto& block : model.blocks()) block.moe.experts().record(block.moe.loads());
 
     auto const seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -105,7 +118,8 @@ template <class Real, class Wire, fssdp::communicator Comm, class Observe>
                             .load_max_over_mean_ep = loads.as_ep,
                             .load_max_over_mean = loads.as_is,
                             .gathered_bytes = static_cast<std::uint64_t>(totals[2]),
-                            .reduced_bytes = static_cast<std::uint64_t>(totals[3])});
+                            .reduced_bytes = static_cast<std::uint64_t>(totals[3]),
+                            .moved_bytes = static_cast<std::uint64_t>(totals[4])});
     record.peak_replica_bytes = std::max(record.peak_replica_bytes, replica_bytes(comm, model));
     if (comm.rank() == fssdp::rank_id{0}) observe(record.steps.back());
   }

@@ -6,20 +6,15 @@
 #include <span>
 #include <type_traits>
 
+#include "fssdp/collective/convert.hpp"
+#include "fssdp/core/dtype.hpp"
 #include "fssdp/core/expert_buffer.hpp"
 
 namespace moe_gpt {
 
-/// Every element of one buffer to the same element of the other, in its type.
-template <class From, class To>
-void convert(fssdp::expert_buffer<From> const& from, fssdp::expert_buffer<To>& to) {
-  for (std::size_t k = 0; k < from.tensors().size(); ++k)
-    for (std::size_t slot = 0; slot < from.slots(); ++slot) {
-      auto const in = from.tensors()[k][slot];
-      auto const out = to.tensors()[k][slot];
-      for (std::size_t i = 0; i < in.size(); ++i) out[i] = static_cast<To>(in[i]);
-    }
-}
+/// What gradients are multiplied by while they travel: fp16 has no room for the smallest ones.
+template <class Wire>
+inline constexpr double wire_scale = std::is_same_v<Wire, fssdp::fp16> ? 4096.0 : 1.0;
 
 /// A buffer of Real with, where the wire has another type, its image in that type.
 template <class Real, class Wire>
@@ -44,17 +39,31 @@ class wire_buffer {
       return values_;
   }
   void arrived() {
-    if constexpr (converts) convert(image_, values_);
+    if constexpr (converts)
+      for_each_slot([](std::span<Real> value, std::span<Wire> image) {
+        fssdp::convert(std::span<Wire const>{image}, value);
+      });
   }
 
-  /// What a collective sends: the values as they are now.
-  [[nodiscard]] auto const& outgoing() {
-    if constexpr (converts) convert(values_, image_);
+  /// What a collective sends: the values as they are now, times a factor.
+  [[nodiscard]] auto const& outgoing(double factor = 1) {
+    if constexpr (converts)
+      for_each_slot([factor](std::span<Real> value, std::span<Wire> image) {
+        for (std::size_t i = 0; i < value.size(); ++i)
+          image[i] = static_cast<Wire>(static_cast<Real>(factor) * value[i]);
+      });
     return incoming();
   }
 
  private:
   static constexpr auto converts = !std::is_same_v<Real, Wire>;
+
+  template <class Function>
+  void for_each_slot(Function function) {
+    for (std::size_t k = 0; k < values_.tensors().size(); ++k)
+      for (std::size_t slot = 0; slot < values_.slots(); ++slot)
+        function(values_.tensors()[k][slot], image_.tensors()[k][slot]);
+  }
 
   fssdp::expert_buffer<Real> values_;
   fssdp::expert_buffer<Wire> image_;

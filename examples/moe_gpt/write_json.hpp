@@ -23,7 +23,8 @@ namespace moe_gpt {
                      {"load_max_over_mean_ep", step.load_max_over_mean_ep},
                      {"load_max_over_mean", step.load_max_over_mean},
                      {"gathered_bytes", step.gathered_bytes},
-                     {"reduced_bytes", step.reduced_bytes}});
+                     {"reduced_bytes", step.reduced_bytes},
+                     {"moved_bytes", step.moved_bytes}});
   return {{"mode", std::string{name_of(chosen.mode)}},
           {"ranks", chosen.ranks},
           {"nodes", chosen.nodes},

@@ -10,6 +10,7 @@
 #include "catch.hpp"
 #include "fssdp/collective/all_reduce.hpp"
 #include "fssdp/comm/thread.hpp"
+#include "fssdp/layout/cyclic_layout.hpp"
 #include "fssdp/solver/sparse_materialization.hpp"
 #include "moe_gpt/batch.hpp"
 #include "moe_gpt/gpt.hpp"
@@ -50,8 +51,8 @@ struct slope {
 
 /// The slopes of the loss along every `stride`-th element of a rank's shard of some parameters.
 /// All ranks take part; the owner moves the element.
-template <class Real, fssdp::communicator Comm, class Loss>
-void probe(Comm& comm, moe_gpt::optimizer_shard<Real>& shard, fssdp::rank_id owner,
+template <class Real, class Layout, fssdp::communicator Comm, class Loss>
+void probe(Comm& comm, moe_gpt::optimizer_shard<Real, Layout>& shard, fssdp::rank_id owner,
            std::size_t stride, Loss loss, std::vector<slope>& slopes) {
   auto const mine = comm.rank() == owner;
   auto const& layout = shard.layout();
@@ -75,11 +76,15 @@ void probe(Comm& comm, moe_gpt::optimizer_shard<Real>& shard, fssdp::rank_id own
     }
 }
 
-std::vector<slope> slopes_of(int ranks, int nodes) {
+/// `slices` of every expert, dealt out to the ranks.
+std::vector<slope> slopes_of(int ranks, int nodes, int slices) {
   auto result = std::vector<slope>{};
   fssdp::thread_world{ranks}.run([&](fssdp::communicator auto& comm) {
     auto const machine = fssdp::topology{{.nodes = nodes, .ranks = ranks}};
-    auto model = model_type{shape, 5, comm.rank(), machine};
+    auto const layout = fssdp::cyclic_layout{
+        {.experts = static_cast<int>(shape.experts), .ranks = ranks, .slices = slices}};
+    auto const layouts = moe_gpt::expert_layouts{std::vector(shape.layers, as_table(layout))};
+    auto model = model_type{shape, 5, comm.rank(), machine, layouts};
     auto const batch = share(comm.rank(), ranks);
     auto const loss = [&] {
       gather(comm, model, machine);
@@ -95,8 +100,7 @@ std::vector<slope> slopes_of(int ranks, int nodes) {
     auto slopes = std::vector<slope>{};
     for (auto const owner : fssdp::first_n<fssdp::rank_id>(ranks)) {
       probe(comm, model.dense().shard(), owner, 37, loss, slopes);
-      for (auto& block : model.blocks())
-        probe(comm, block.moe.experts().shard(), owner, 23, loss, slopes);
+      probe(comm, model.arena().shard(), owner, 23, loss, slopes);
     }
     if (comm.rank() == fssdp::rank_id{0}) result = slopes;
   });
@@ -106,9 +110,13 @@ std::vector<slope> slopes_of(int ranks, int nodes) {
 }  // namespace
 
 TEST_CASE("gradients that arrive at the owners are the slopes of the loss") {
-  for (auto const& [ranks, nodes] : {std::pair{1, 1}, std::pair{3, 1}, std::pair{4, 2}}) {
-    CAPTURE(ranks, nodes);
-    auto const slopes = slopes_of(ranks, nodes);
+  struct setting {
+    int ranks, nodes, slices;
+  };
+  for (auto const& [ranks, nodes, slices] :
+       {setting{1, 1, 1}, setting{3, 1, 1}, setting{4, 2, 1}, setting{3, 1, 3}}) {
+    CAPTURE(ranks, nodes, slices);
+    auto const slopes = slopes_of(ranks, nodes, slices);
     REQUIRE(slopes.size() > 200);
     auto const moving =
         std::ranges::count_if(slopes, [](slope const& s) { return std::abs(s.analytic) > 1e-6; });

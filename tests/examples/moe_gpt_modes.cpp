@@ -69,20 +69,30 @@ TEST_CASE("20 losses agree between one rank and every mode, ranks, nodes, m and 
   struct variation {
     mode how;
     int ranks, nodes, overlap, spare_slots;
+    int reshard_every = 0;
   };
   for (auto const& v : {variation{mode::ep, 4, 1, 0, 0}, variation{mode::fsdp, 4, 1, 0, 0},
                         variation{mode::fsdp, 4, 2, 0, 0}, variation{mode::fssdp, 4, 1, 4, 2},
                         variation{mode::fssdp, 4, 2, 3, 1}, variation{mode::fssdp, 4, 4, 3, 3},
                         variation{mode::fssdp, 3, 2, 5, 2}, variation{mode::fssdp, 9, 3, 6, 1},
-                        variation{mode::fssdp, 4, 2, 0, 0}, variation{mode::fssdp, 4, 2, 8, 8}}) {
+                        variation{mode::fssdp, 4, 2, 0, 0}, variation{mode::fssdp, 4, 2, 8, 8},
+                        variation{mode::fsep, 4, 1, 4, 2}, variation{mode::fsep, 4, 2, 3, 1},
+                        variation{mode::fsep, 3, 1, 0, 0}, variation{mode::fssdp, 4, 2, 4, 2, 5},
+                        variation{mode::fssdp, 3, 1, 2, 1, 5}, variation{mode::ep, 4, 2, 0, 0, 5},
+                        variation{mode::fsdp, 3, 3, 0, 0, 5}}) {
     auto chosen = small_run();
     chosen.mode = v.how;
     chosen.ranks = v.ranks;
     chosen.nodes = v.nodes;
     chosen.overlap = v.overlap;
     chosen.spare_slots = v.spare_slots;
-    CAPTURE(static_cast<int>(v.how), v.ranks, v.nodes, v.overlap, v.spare_slots);
-    CHECK(furthest_apart(run(chosen), reference) < 1e-4);
+    chosen.reshard_every = v.reshard_every;
+    CAPTURE(static_cast<int>(v.how), v.ranks, v.nodes, v.overlap, v.spare_slots, v.reshard_every);
+    auto const record = run(chosen);
+    CHECK(furthest_apart(record, reference) < 1e-4);
+    auto const moved = std::ranges::count_if(
+        record.steps, [](moe_gpt::step_record const& step) { return step.moved_bytes > 0; });
+    CHECK((moved > 0) == (v.reshard_every > 0));
   }
 }
 
@@ -109,14 +119,20 @@ TEST_CASE("the same run repeats bit for bit") {
 
 TEST_CASE("a 16-bit wire halves the bytes and keeps the losses to two percent") {
   auto chosen = small_run();
-  chosen.mode = mode::fsdp;
+  auto const how = GENERATE(mode::fsdp, mode::fsep);
+  chosen.mode = how;
+  chosen.spare_slots = chosen.overlap;  // so that it does not depend on the loads what is gathered
   auto const full = run(chosen);
-  chosen.wire = moe_gpt::wire::bf16;
-  auto const half = run(chosen);
-  CHECK(furthest_apart(half, full) < 2e-2);
-  CHECK(2 * half.steps.back().gathered_bytes == full.steps.back().gathered_bytes);
-  CHECK(2 * half.steps.back().reduced_bytes == full.steps.back().reduced_bytes);
-  CHECK(2 * half.peak_replica_bytes == full.peak_replica_bytes);
+  for (auto const type : {moe_gpt::wire::bf16, moe_gpt::wire::fp16}) {
+    chosen.wire = type;
+    auto const half = run(chosen);
+    CAPTURE(static_cast<int>(how), static_cast<int>(type));
+    CHECK(furthest_apart(half, full) < 2e-2);
+    CHECK(furthest_apart(half, full) > 0);
+    CHECK(2 * half.steps.back().gathered_bytes == full.steps.back().gathered_bytes);
+    CHECK(2 * half.steps.back().reduced_bytes == full.steps.back().reduced_bytes);
+    if (how == mode::fsdp) CHECK(2 * half.peak_replica_bytes == full.peak_replica_bytes);
+  }
 }
 
 TEST_CASE("the modes move what the dial says") {

@@ -49,14 +49,46 @@ TEST_CASE("command line: defaults and every option", "[moe_gpt]") {
   CHECK(none.chosen->mode == mode::fssdp);
   CHECK(none.chosen->text.empty());
 
-  auto const all = read({"--text",  "a",         "b",         "--ranks",    "6",
-                         "--nodes", "2",         "--experts", "8",          "--layers",
-                         "3",       "--d-model", "96",        "--heads",    "3",
-                         "--seq",   "32",        "--batch",   "12",         "--steps",
-                         "7",       "--lr",      "1e-3",      "--aux-loss", "0.01",
-                         "--mode",  "ep",        "--wire",    "bf16",       "--spare-slots",
-                         "1",       "--overlap", "2",         "--seed",     "18446744073709551615",
-                         "--json",  "out.json",  "--quiet"});
+  auto const all = read({"--text",
+                         "a",
+                         "b",
+                         "--ranks",
+                         "6",
+                         "--nodes",
+                         "2",
+                         "--experts",
+                         "8",
+                         "--layers",
+                         "3",
+                         "--d-model",
+                         "96",
+                         "--heads",
+                         "3",
+                         "--seq",
+                         "32",
+                         "--batch",
+                         "12",
+                         "--steps",
+                         "7",
+                         "--lr",
+                         "1e-3",
+                         "--aux-loss",
+                         "0.01",
+                         "--mode",
+                         "ep",
+                         "--wire",
+                         "bf16",
+                         "--spare-slots",
+                         "1",
+                         "--overlap",
+                         "2",
+                         "--seed",
+                         "18446744073709551615",
+                         "--json",
+                         "out.json",
+                         "--quiet",
+                         "--reshard-every",
+                         "9"});
   CAPTURE(all.message);
   REQUIRE(all.chosen.has_value());
   auto const& chosen = *all.chosen;
@@ -78,6 +110,7 @@ TEST_CASE("command line: defaults and every option", "[moe_gpt]") {
   CHECK(chosen.overlap == 2);
   CHECK(chosen.seed == 18446744073709551615U);
   CHECK(chosen.json == "out.json");
+  CHECK(chosen.reshard_every == 9);
   CHECK(chosen.quiet);
 }
 
@@ -86,9 +119,10 @@ TEST_CASE("command line: help teaches", "[moe_gpt]") {
   CHECK(!help.chosen.has_value());
   CHECK(help.exit_code == 0);
   for (auto const* const word :
-       {"--text",        "--ranks",   "--nodes", "--experts", "--layers",   "--d-model", "--heads",
-        "--seq",         "--batch",   "--steps", "--lr",      "--aux-loss", "--mode",    "--wire",
-        "--spare-slots", "--overlap", "--seed",  "--json",    "--quiet",    "Examples",  "replica"})
+       {"--text",  "--ranks",  "--nodes",       "--experts",       "--layers", "--d-model",
+        "--heads", "--seq",    "--batch",       "--steps",         "--lr",     "--aux-loss",
+        "--mode",  "--wire",   "--spare-slots", "--overlap",       "--seed",   "--json",
+        "--quiet", "Examples", "replica",       "--reshard-every", "fsep"})
     CHECK_THAT(help.message, mentions(word));
 }
 
@@ -112,6 +146,8 @@ TEST_CASE("command line: an error names the value and what was expected", "[moe_
       {{"--lr", "0"}, "--lr 0", "more than 0"},
       {{"--seed", "-1"}, "-1", "0 or more"},
       {{"--mode", "dp"}, "dp", "fssdp"},
+      {{"--reshard-every", "-1"}, "--reshard-every -1", "0 or more"},
+      {{"--mode", "fsep", "--reshard-every", "5"}, "--reshard-every 5", "0 with --mode fsep"},
       {{"--wire", "fp8"}, "fp8", "bf16"},
       {{"--json", "no/such/folder/x.json"}, "x.json", "no directory no/such/folder"},
       {{"--turbo"}, "--turbo", "expected"},
@@ -139,7 +175,7 @@ TEST_CASE("report: the file is what was promised and appears whole", "[moe_gpt]"
                               R"("peak_replica_bytes":3145728,"steps":[{"step":1,"loss":5.5,)"
                               R"("tokens_per_second":1000.0,"load_max_over_mean_ep":2.0,)"
                               R"("load_max_over_mean":1.25,"gathered_bytes":1536,)"
-                              R"("reduced_bytes":512},)") == 0);
+                              R"("reduced_bytes":512,"moved_bytes":0},)") == 0);
   CHECK(std::distance(std::filesystem::directory_iterator{folder}, {}) == 1);
   chosen.json = folder / "gone" / "run.json";
   CHECK_THROWS_WITH(write_json(chosen, two_steps()), mentions("there is no directory"));

@@ -60,6 +60,14 @@ class layer_stack {
     return chunks;
   }
 
+  /// Which layer a chunk is of, and which chunk of that layer it is.
+  [[nodiscard]] layer_id layer_of(chunk_id chunk) const {
+    return layer_id{chunk.expert.value() / experts_per_layer()};
+  }
+  [[nodiscard]] chunk_id in_layer(chunk_id chunk) const {
+    return {expert_id{chunk.expert.value() % experts_per_layer()}, chunk.slice};
+  }
+
   /// Where the shard of a layer begins in the arena of a rank.
   [[nodiscard]] int first_slot(layer_id which, rank_id rank) const {
     return first_slot_[which.index() * static_cast<std::size_t>(ranks()) + rank.index()];
@@ -74,13 +82,6 @@ class layer_stack {
   }
 
  private:
-  [[nodiscard]] layer_id layer_of(chunk_id chunk) const {
-    return layer_id{chunk.expert.value() / experts_per_layer()};
-  }
-  [[nodiscard]] chunk_id in_layer(chunk_id chunk) const {
-    return {expert_id{chunk.expert.value() % experts_per_layer()}, chunk.slice};
-  }
-
   std::vector<Layout> layers_;
   std::vector<int> first_slot_;  // [layers + 1, ranks]
 };

@@ -77,4 +77,12 @@ class table_layout {
 
 static_assert(shard_layout<table_layout>);
 
+/// The owners of any layout in a table. Its slots need not ascend with the chunks; these do.
+template <shard_layout Layout>
+[[nodiscard]] table_layout as_table(Layout const& layout) {
+  auto owners = std::vector<rank_id>{};
+  for (auto const chunk : all_chunks(layout)) owners.push_back(layout.owner(chunk));
+  return {{.ranks = layout.ranks(), .slices = layout.slices()}, std::move(owners)};
+}
+
 }  // namespace fssdp

@@ -93,4 +93,19 @@ template <expert_memory Weights, expert_memory Replicas>
   return held_experts<T const>{plan.held(rank), std::move(tensors)};
 }
 
+/// The same over a buffer that has all of it in one piece, [held, elements].
+template <expert_memory Experts>
+[[nodiscard]] auto held(transfer_plan const& plan, rank_id rank, Experts const& experts) {
+  using T = element_of<Experts const>;
+  auto const all = tensors_of(experts);
+  auto tensors = std::vector<std::span<T const>>{};
+  tensors.reserve(plan.held(rank).size() * all.size());
+  for (auto const& tensor : all)
+    detail::require(tensor.slots == plan.held(rank).size(), "held: experts have ", tensor.slots,
+                    " slots; rank ", rank, " holds ", plan.held(rank).size());
+  for (std::size_t slot = 0; slot < plan.held(rank).size(); ++slot)
+    for (auto const& tensor : all) tensors.push_back(tensor[slot]);
+  return held_experts<T const>{plan.held(rank), std::move(tensors)};
+}
+
 }  // namespace fssdp
