@@ -10,6 +10,7 @@
 #include "fssdp/comm/all_gather.hpp"
 #include "fssdp/comm/communicator.hpp"
 #include "fssdp/comm/counting.hpp"
+#include "fssdp/comm/faulty.hpp"
 #include "fssdp/core/dtype.hpp"
 #include "fssdp/core/error.hpp"
 #include "fssdp/core/expert_buffer.hpp"
