@@ -88,7 +88,7 @@ void train(Comm& comm, rank_memory& mine) {
   fssdp::sparse_all_gather(comm, plan, mine.experts.shard, mine.experts.replicas);
   if (mine.sends_tokens) {
     auto const rows = [](std::vector<int>& of) {
-      return fssdp::rows_view{of.data(), of.size(), 1};
+      return fssdp::rows_view<int>{of.data(), of.size(), 1};
     };
     fssdp::dispatch(comm, mine.route, rows(mine.sent), rows(mine.received));
     fssdp::combine(comm, mine.route, rows(mine.received), rows(mine.sent));
