@@ -88,13 +88,12 @@ TEST_CASE("a rank throws at the chosen moment and says when that was") {
   check_thrown<fssdp::injected_fault>(fault_kind::throws, "fails");
 }
 
-TEST_CASE("a rank leaves at the chosen moment; what it throws is no fault") {
+TEST_CASE("a rank leaves at the chosen moment by an exception that is no fault") {
   check_thrown<fssdp::rank_left>(fault_kind::leaves, "leaves");
   STATIC_REQUIRE(!std::is_base_of_v<fssdp::injected_fault, fssdp::rank_left>);
 }
 
-TEST_CASE(
-    "a rank that leaves is missed by those that await it, and by its main function it is not") {
+TEST_CASE("a rank that leaves ends without an error, and is missed by those that await it") {
   for (auto const& expected : expectations) {
     CAPTURE(expected.name);
     auto world = fssdp::thread_world{3};
