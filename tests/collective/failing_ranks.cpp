@@ -1,145 +1,234 @@
 // SPDX-License-Identifier: Apache-2.0
-/// A rank that fails anywhere inside a gather or a reduction takes the others with it; nobody reads
-/// the buffers and the scratch that die with it.
+/// Wherever a rank throws, leaves or stalls in a gather, a reduction or a dispatch, every other rank
+/// names it, nobody hangs, and nobody reads the buffers and the scratch that die with it.
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <exception>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "catch.hpp"
 #include "fssdp/collective/all_reduce.hpp"
 #include "fssdp/collective/sparse_all_gather.hpp"
 #include "fssdp/collective/sparse_reduce_scatter.hpp"
+#include "fssdp/comm/counting.hpp"
+#include "fssdp/comm/faulty.hpp"
 #include "fssdp/comm/on.hpp"
 #include "fssdp/comm/thread.hpp"
+#include "fssdp/token/dispatch.hpp"
 #include "support/communicator_archetype.hpp"
-#include "support/failing.hpp"
 #include "support/laws.hpp"
 #include "support/on_all_ranks.hpp"
+#include "support/process_threads.hpp"
 #include "support/rank_buffers.hpp"
 
+using fssdp::fault;
+using fssdp::fault_kind;
+using fssdp::fault_moment;
+using fssdp::rank_id;
 using fssdp::thread_communicator;
-using support::moment;
 using support::random_instance;
-using support::rank_buffers;
 
 namespace {
 
-/// A gather and a reduction, then a sum that needs everybody, so that nobody gets away.
+constexpr auto instances = support::law_instances / 2;
+constexpr auto limits = support::size_limits{.ranks = 6, .nodes = 3, .experts = 12};
+constexpr auto moments =
+    std::array{fault_moment::before_exchange, fault_moment::in_post, fault_moment::behind_post,
+               fault_moment::in_visit, fault_moment::behind_exchange};
+
+/// Over what the collectives run.
+enum class wire { lends, copies, queued };
+
+/// What all ranks do together.
+struct program {
+  random_instance of;
+  fssdp::block_layout token_layout;
+  fssdp::token_counts tokens;
+  bool sends_tokens;
+
+  explicit program(std::uint64_t seed) : program{seed, support::dice{seed + 1'000'000}} {}
+
+ private:
+  program(std::uint64_t seed, support::dice draw)
+      : of{seed, limits},
+        token_layout{{.experts = 3, .ranks = of.plan.ranks()}},
+        tokens{of.plan.ranks(), 3, random_tokens(draw, of.plan.ranks() * 3)},
+        sends_tokens{draw.chance(30)} {}
+
+  static std::vector<std::uint64_t> random_tokens(support::dice& draw, int count) {
+    auto tokens = std::vector<std::uint64_t>{};
+    for (int i = 0; i < count; ++i)
+      tokens.push_back(static_cast<std::uint64_t>(draw.between(0, 3)));
+    return tokens;
+  }
+};
+
+/// The memory of one rank.
+struct rank_memory {
+  bool sends_tokens;
+  support::rank_buffers<float> experts;
+  fssdp::token_plan route;
+  std::vector<int> sent = std::vector<int>(route.sent_rows());
+  std::vector<int> received = std::vector<int>(route.received_rows());
+
+  rank_memory(program const& all, rank_id me)
+      : sends_tokens{all.sends_tokens},
+        experts{all.of, me},
+        route{all.tokens, fssdp::placement{all.token_layout}, me} {}
+};
+
+/// A forward and a backward pass, then a sum that needs everybody, so that nobody gets away.
 template <class Comm>
-void train(Comm& comm, rank_buffers<float>& mine) {
-  fssdp::sparse_all_gather(comm, mine.of.plan, mine.shard, mine.replicas);
-  fssdp::sparse_reduce_scatter(comm, mine.of.plan, mine.partials, mine.gradients);
+void train(Comm& comm, rank_memory& mine) {
+  auto const& plan = mine.experts.of.plan;
+  fssdp::sparse_all_gather(comm, plan, mine.experts.shard, mine.experts.replicas);
+  if (mine.sends_tokens) {
+    auto const rows = [](std::vector<int>& of) {
+      return fssdp::rows_view<int>{of.data(), of.size(), 1};
+    };
+    fssdp::dispatch(comm, mine.route, rows(mine.sent), rows(mine.received));
+    fssdp::combine(comm, mine.route, rows(mine.received), rows(mine.sent));
+  }
+  fssdp::sparse_reduce_scatter(comm, plan, mine.experts.partials, mine.experts.gradients);
   (void)fssdp::all_reduce(comm, std::vector{1});
 }
 
-template <class Comm>
-void train_on_a_stream(Comm& comm, rank_buffers<float>& mine) {
-  auto stream = fssdp::host_stream{};
-  auto queued = fssdp::on(comm, stream);
+/// What a rank does, with a fault; returns how many exchanges there were.
+std::uint64_t train_with(fault const& given, wire over, thread_communicator& comm,
+                         program const& all) {
+  auto mine = rank_memory{all, comm.rank()};
+  auto breaks = fssdp::faulty{comm, given};
+  auto counted = fssdp::counting{breaks};
   try {
-    train(queued, mine);
-  } catch (fssdp::poisoned_stream const&) {  // it failed while there was still work to enqueue
-    queued.synchronize();                    // throws the reason
+    if (over == wire::lends) train(counted, mine);
+    if (over == wire::copies) {
+      auto bare = support::exchange_only{counted};
+      train(bare, mine);
+    }
+    if (over == wire::queued) {
+      auto stream = fssdp::host_stream{};
+      auto queued = fssdp::on(counted, stream);
+      try {
+        train(queued, mine);
+      } catch (fssdp::poisoned_stream const&) {  // it failed while there was work to enqueue
+        queued.synchronize();                    // throws the reason
+      }
+    }
+  } catch (fssdp::rank_left const&) {
   }
+  return counted.counts().exchanges;
 }
 
-/// What is wrong; empty if run() throws what the culprit threw and all others name it.
-[[nodiscard]] std::string complaint(support::fallout const& result, int culprit) {
-  if (!support::is<support::broken_rank>(result.of_run))
-    return "run: " + support::text(result.of_run);
-  for (std::size_t rank = 0; rank < result.of_rank.size(); ++rank)
-    if (static_cast<int>(rank) != culprit &&
-        (!support::is<fssdp::peer_failed>(result.of_rank[rank]) ||
-         support::culprit(result.of_rank[rank]) != culprit))
-      return "rank " + std::to_string(rank) + ": " + support::text(result.of_rank[rank]);
-  return {};
+/// What is wrong with the end of a run in which one rank had a fault; empty if nothing is.
+/// In the last exchange, a rank may be through before another breaks down.
+[[nodiscard]] std::string complaint(support::fallout const& result, int culprit, fault const& given,
+                                    int exchanges) {
+  auto const late = given.exchange == exchanges && (given.moment == fault_moment::in_visit ||
+                                                    given.moment == fault_moment::behind_exchange);
+  auto const throws = given.kind == fault_kind::throws;
+  for (std::size_t rank = 0; rank < result.of_rank.size(); ++rank) {
+    auto const& error = result.of_rank[rank];
+    auto const is_culprit = static_cast<int>(rank) == culprit;
+    auto const names_it = support::culprit(error) == culprit;
+    auto const right = is_culprit && throws ? support::is<fssdp::injected_fault>(error)
+                       : is_culprit         ? error == nullptr || names_it
+                                            : names_it || (late && error == nullptr);
+    if (!right) return "rank " + std::to_string(rank) + ": '" + support::text(error) + "'";
+  }
+  auto const alone = result.of_rank.size() == 1;
+  auto const right = throws ? support::is<fssdp::injected_fault>(result.of_run)
+                            : support::culprit(result.of_run) == culprit ||
+                                  ((late || alone) && result.of_run == nullptr);
+  return right ? "" : "run: '" + support::text(result.of_run) + "'";
+}
+
+/// How many exchanges a rank makes in all of it.
+[[nodiscard]] int exchanges_of(program const& all) {
+  auto const counts = support::on_all_ranks(all.of.plan.ranks(), [&](thread_communicator& comm) {
+    return train_with({}, wire::lends, comm, all);
+  });
+  return static_cast<int>(counts.front());
+}
+
+/// One rank stalls, all others end, the last of them releases it. What is wrong; empty if nothing.
+[[nodiscard]] std::string stall_somewhere(std::uint64_t seed) {
+  auto const all = program{seed};
+  auto draw = support::dice{seed};
+  auto const ranks = all.of.plan.ranks();
+  auto const exchanges = exchanges_of(all);
+  auto const culprit = draw.between(0, ranks - 1);
+  auto gate = fssdp::stall_gate{};
+  auto const given = fault{.kind = fault_kind::stalls,
+                           .exchange = draw.between(1, exchanges),
+                           .moment = draw.one_of(std::vector(moments.begin(), moments.end())),
+                           .gate = &gate};
+  // A rank does not end while another reads its memory: so nobody must stall over lent memory.
+  auto const over =
+      given.moment == fault_moment::in_visit ? wire::copies : wire{draw.between(0, 2)};
+  auto others = std::atomic{ranks - 1};
+  if (others == 0) gate.release();
+  auto world = fssdp::thread_world{{.ranks = ranks, .deadline = std::chrono::milliseconds{250}}};
+  auto const result = support::fallout_of(world, [&](thread_communicator& comm) {
+    if (comm.rank() == rank_id{culprit}) {
+      train_with(given, over, comm, all);
+      return;
+    }
+    auto failure = std::exception_ptr{};
+    try {
+      train_with({}, over, comm, all);
+    } catch (...) {
+      failure = std::current_exception();
+    }
+    if (--others == 0) gate.release();
+    if (failure) std::rethrow_exception(failure);
+  });
+  auto const found = complaint(result, culprit, given, exchanges);
+  if (found.empty()) return {};
+  return "seed " + std::to_string(seed) + ", exchange " + std::to_string(given.exchange) +
+         ", moment " + std::to_string(static_cast<int>(given.moment)) + ", " + found;
 }
 
 }  // namespace
 
-TEST_CASE("wherever a rank fails in a gather or a reduction, every other rank names it") {
-  auto draw = support::dice{21};
-  auto const moments = std::vector{moment::before_exchange, moment::in_post, moment::behind_post,
-                                   moment::in_visit, moment::behind_exchange};
-  support::for_random_instances(
-      support::law_instances / 10 + 1,
-      [&](random_instance const& of) {
-        auto const culprit = draw.between(0, of.layout.ranks() - 1);
-        auto const when = draw.one_of(moments);
-        // somewhere in the 2 * rounds exchanges; or before the last one, the sum
-        auto const at = draw.between(1, std::max(1, 2 * of.plan.rounds()));
-        auto const how = draw.between(0, 2);
-        CAPTURE(culprit, static_cast<int>(when), at, how);
-        auto world = fssdp::thread_world{of.layout.ranks()};
-        auto const result = support::fallout_of(world, [&](thread_communicator& comm) {
-          auto breaks = support::failing{comm, when, comm.rank().value() == culprit ? at : 0};
-          auto bare = support::exchange_only{breaks};
-          auto mine = rank_buffers<float>{of, comm.rank()};
-          if (how == 0) train(breaks, mine);
-          if (how == 1) train(bare, mine);
-          if (how == 2) train_on_a_stream(breaks, mine);
-        });
-        if (of.layout.ranks() > 1 && of.plan.rounds() > 0)
-          REQUIRE(complaint(result, culprit) == "");
-      },
-      {.ranks = 8, .nodes = 4, .experts = 12});
+TEST_CASE("wherever a rank throws or leaves, every other rank names it") {
+  auto const threads_before = support::process_threads();
+  for (std::uint64_t seed = 1; seed <= instances; ++seed) {
+    auto const all = program{seed};
+    auto draw = support::dice{seed};
+    auto world = fssdp::thread_world{all.of.plan.ranks()};
+    auto const exchanges = exchanges_of(all);
+    for (int at = 1; at <= exchanges; ++at)
+      for (auto const moment : moments)
+        for (auto const kind : {fault_kind::throws, fault_kind::leaves}) {
+          auto const given = fault{.kind = kind, .exchange = at, .moment = moment};
+          auto const culprit = draw.between(0, world.size() - 1);
+          auto const over = wire{draw.between(0, 2)};
+          auto const result = support::fallout_of(world, [&](thread_communicator& comm) {
+            train_with(comm.rank() == rank_id{culprit} ? given : fault{}, over, comm, all);
+          });
+          CAPTURE(seed, culprit, kind, at, moment, over);
+          REQUIRE(complaint(result, culprit, given, exchanges) == "");
+        }
+  }
+  REQUIRE(support::settled_process_threads(threads_before) == threads_before);
 }
 
-TEST_CASE("ranks with different plans find out") {
-  auto const layout = fssdp::block_layout{{.experts = 2, .ranks = 2}};
-  auto const all = fssdp::make_plan(layout, fssdp::everywhere{}(layout));
-  auto const reversed = support::reversed_layout{2, {fssdp::rank_id{1}, fssdp::rank_id{0}}};
-  auto const other = fssdp::make_plan(reversed, fssdp::everywhere{}(reversed));
-  auto world = fssdp::thread_world{2};
-  auto const result = support::fallout_of(world, [&](thread_communicator& comm) {
-    auto const& plan = comm.rank() == fssdp::rank_id{0} ? all : other;
-    auto shard = fssdp::make_shard<float>(layout, comm.rank(), 4);
-    auto replicas = fssdp::make_replicas<float>(plan, comm.rank(), 4);
-    fssdp::sparse_all_gather(comm, plan, shard, replicas);
-  });
-  REQUIRE(support::is<fssdp::ranks_disagree>(result.of_run));
-  REQUIRE(support::culprit(result.of_rank[0]) == 1);
-  REQUIRE(support::culprit(result.of_rank[1]) == 0);
-  REQUIRE_THAT(support::text(result.of_run), mentions("disagree") && mentions("plan"));
-}
-
-TEST_CASE("ranks that call in different order, or with different sizes, find out") {
-  auto const layout = fssdp::block_layout{{.experts = 2, .ranks = 2}};
-  auto const plan = fssdp::make_plan(layout, fssdp::everywhere{}(layout));
-  auto const size_of_rank_1 = GENERATE(std::size_t{4}, std::size_t{5});
-  auto world = fssdp::thread_world{2};
-  auto const result = support::fallout_of(world, [&](thread_communicator& comm) {
-    auto const is_second = comm.rank() == fssdp::rank_id{1};
-    auto const elements = is_second ? size_of_rank_1 : 4;
-    auto mine = fssdp::make_shard<float>(layout, comm.rank(), elements);
-    auto other = fssdp::make_replicas<float>(plan, comm.rank(), elements);
-    auto const gather = [&] { fssdp::sparse_all_gather(comm, plan, mine, other); };
-    auto const count = [&] { (void)fssdp::all_reduce(comm, std::vector{1.0F, 2.0F}); };
-    if (is_second && elements == 4) {
-      count();
-      gather();
-    } else {
-      gather();
-      count();
-    }
-  });
-  REQUIRE(support::is<fssdp::ranks_disagree>(result.of_run));
-  REQUIRE(support::culprit(result.of_rank[0]) == 1);
-  REQUIRE(support::culprit(result.of_rank[1]) == 0);
-}
-
-TEST_CASE("a gather that misses a rank names it, with the plan and the round") {
-  auto const layout = fssdp::block_layout{{.experts = 2, .ranks = 2}};
-  auto const plan = fssdp::make_plan(layout, fssdp::everywhere{}(layout));
-  auto world = fssdp::thread_world{{.ranks = 2, .deadline = std::chrono::milliseconds{200}}};
-  auto const result = support::fallout_of(world, [&](thread_communicator& comm) {
-    if (comm.rank() == fssdp::rank_id{1}) return;  // has left for good
-    auto mine = fssdp::make_shard<float>(layout, comm.rank(), 4);
-    auto other = fssdp::make_replicas<float>(plan, comm.rank(), 4);
-    fssdp::sparse_all_gather(comm, plan, mine, other);
-  });
-  auto const hash = fssdp::detail::text(std::hex, plan.hash_value());
-  REQUIRE(support::is<fssdp::deadline_exceeded>(result.of_rank[0]));
-  REQUIRE(support::culprit(result.of_rank[0]) == 1);
-  REQUIRE_THAT(support::text(result.of_rank[0]),
-               mentions("rank 1") && mentions("plan " + hash) && mentions("round 0"));
+TEST_CASE("wherever a rank stalls, every other rank names it and ends without it") {
+  auto const threads_before = support::process_threads();
+  auto complaints = std::vector<std::string>(instances);
+  auto next = std::atomic<std::size_t>{0};
+  {
+    auto drivers = std::vector<std::jthread>{};  // threads that wait cost nothing
+    for (int driver = 0; driver < 16; ++driver)
+      drivers.emplace_back([&] {
+        for (auto i = next++; i < complaints.size(); i = next++)
+          complaints[i] = stall_somewhere(i + 1);
+      });
+  }
+  REQUIRE(complaints == std::vector<std::string>(instances));
+  REQUIRE(support::settled_process_threads(threads_before) == threads_before);
 }

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "catch.hpp"
+#include "fssdp/comm/faulty.hpp"
 #include "fssdp/comm/thread.hpp"
 #include "support/on_all_ranks.hpp"
 
@@ -126,6 +127,40 @@ TEST_CASE("a sender misses a receiver as well") {
   });
   REQUIRE(support::is<fssdp::deadline_exceeded>(result.of_rank[0]));
   REQUIRE(support::culprit(result.of_rank[0]) == 1);
+}
+
+TEST_CASE("who has lent memory to a rank that stalls waits until it has read") {
+  auto gate = fssdp::stall_gate{};
+  auto is_open = false;
+  auto sum = 0;
+  auto world = impatient_world(3);
+  auto const result = support::fallout_of(world, [&](thread_communicator& comm) {
+    if (comm.rank() == rank_id{0}) {
+      send_to(comm, rank_id{1});  // the number dies when this gives up
+    } else if (comm.rank() == rank_id{1}) {
+      comm.lend(
+          [&](auto& batch) {
+            set_label(batch, {.plan = 0xabcdef, .round = 3});
+            batch.borrow(sizeof(int), rank_id{0});
+          },
+          [&](std::span<std::span<std::byte const> const> lent) {
+            gate.wait();
+            sum += *reinterpret_cast<int const*>(lent.front().data());
+          });
+    } else {
+      try {
+        receive_from(comm, rank_id{1});
+      } catch (fssdp::transport_error const&) {
+        is_open = true;
+        gate.release();
+        throw;
+      }
+    }
+  });
+  REQUIRE(is_open);
+  REQUIRE(sum == 5);
+  for (std::size_t rank : {0U, 2U}) REQUIRE(support::culprit(result.of_rank[rank]) == 1);
+  REQUIRE(result.of_rank[1] == nullptr);
 }
 
 TEST_CASE("ranks that wait for each other name each other") {

@@ -5,14 +5,15 @@
 #include <vector>
 
 #include "catch.hpp"
+#include "fssdp/comm/faulty.hpp"
 #include "fssdp/comm/thread.hpp"
-#include "support/failing.hpp"
 #include "support/laws.hpp"
 #include "support/on_all_ranks.hpp"
 
+using fssdp::fault_moment;
+using fssdp::injected_fault;
 using fssdp::rank_id;
 using fssdp::thread_communicator;
-using support::moment;
 
 namespace {
 
@@ -62,10 +63,11 @@ void all_to_all_lent(Comm& comm, std::size_t size) {
 
 /// Five exchanges, of which the culprit breaks one; not the last, as some may be through with it.
 template <class Exchange>
-[[nodiscard]] support::fallout break_down(fssdp::thread_world& world, int culprit, moment when,
-                                          int at, Exchange exchange) {
+[[nodiscard]] support::fallout break_down(fssdp::thread_world& world, int culprit,
+                                          fault_moment when, int at, Exchange exchange) {
   return support::fallout_of(world, [&](thread_communicator& comm) {
-    auto breaks = support::failing{comm, when, comm.rank() == rank_id{culprit} ? at : 0};
+    auto const mine = comm.rank() == rank_id{culprit};
+    auto breaks = fssdp::faulty{comm, {.exchange = mine ? at : 0, .moment = when}};
     for (int turn = 0; turn < 5; ++turn) exchange(breaks);
   });
 }
@@ -73,13 +75,12 @@ template <class Exchange>
 /// What is wrong with the fallout; empty if every other rank names the culprit, and run() throws
 /// what the culprit threw.
 [[nodiscard]] std::string complaint(support::fallout const& result, int culprit) {
-  if (!support::is<support::broken_rank>(result.of_run))
-    return "run: " + support::text(result.of_run);
+  if (!support::is<injected_fault>(result.of_run)) return "run: " + support::text(result.of_run);
   for (std::size_t rank = 0; rank < result.of_rank.size(); ++rank) {
     auto const& error = result.of_rank[rank];
     auto const expected =
         static_cast<int>(rank) == culprit
-            ? support::is<support::broken_rank>(error)
+            ? support::is<injected_fault>(error)
             : support::is<fssdp::peer_failed>(error) && support::culprit(error) == culprit;
     if (!expected) return "rank " + std::to_string(rank) + ": " + support::text(error);
   }
@@ -91,8 +92,9 @@ template <class Exchange>
 TEST_CASE("whenever a rank throws, every other rank gets an error that names it") {
   for (auto const ranks : {2, 3, 5})
     for (int culprit = 0; culprit < ranks; ++culprit)
-      for (auto const when : {moment::before_exchange, moment::in_post, moment::behind_post,
-                              moment::in_visit, moment::behind_exchange})
+      for (auto const when :
+           {fault_moment::before_exchange, fault_moment::in_post, fault_moment::behind_post,
+            fault_moment::in_visit, fault_moment::behind_exchange})
         for (auto const at : {1, 3}) {
           CAPTURE(ranks, culprit, static_cast<int>(when), at);
           auto world = fssdp::thread_world{ranks};
@@ -113,10 +115,10 @@ TEST_CASE("nobody reads what a failing rank frees, however the threads interleav
     auto draw = support::dice{static_cast<std::uint64_t>(seed)};
     auto const culprit = draw.between(0, ranks - 1);
     auto const at = draw.between(1, 4);
-    auto const lent = break_down(world, culprit, moment::in_visit, at,
+    auto const lent = break_down(world, culprit, fault_moment::in_visit, at,
                                  [](auto& comm) { all_to_all_lent(comm, 5000); });
     REQUIRE(complaint(lent, culprit) == "");
-    auto const copied = break_down(world, culprit, moment::behind_post, at,
+    auto const copied = break_down(world, culprit, fault_moment::behind_post, at,
                                    [](auto& comm) { all_to_all(comm, 5000); });
     REQUIRE(complaint(copied, culprit) == "");
   }
@@ -125,18 +127,18 @@ TEST_CASE("nobody reads what a failing rank frees, however the threads interleav
 TEST_CASE("the error of a peer tells what went wrong") {
   auto world = fssdp::thread_world{2};
   auto const result =
-      break_down(world, 1, moment::in_post, 2, [](auto& comm) { all_to_all(comm, 1); });
+      break_down(world, 1, fault_moment::in_post, 2, [](auto& comm) { all_to_all(comm, 1); });
   REQUIRE_THAT(support::text(result.of_rank[0]),
-               mentions("rank 1 has failed") && mentions("out of order"));
+               mentions("rank 1 has failed") && mentions("in the post of exchange 2"));
 }
 
 TEST_CASE("run throws what the first rank threw, not what the others got") {
   auto world = fssdp::thread_world{4};
   REQUIRE_THROWS_AS(world.run([](thread_communicator& comm) {
-    if (comm.rank() == rank_id{2}) throw support::broken_rank{};
+    if (comm.rank() == rank_id{2}) throw injected_fault{"out of order"};
     all_to_all(comm, 1);
   }),
-                    support::broken_rank);
+                    injected_fault);
 }
 
 TEST_CASE("an exception of any type goes through") {
@@ -152,8 +154,8 @@ TEST_CASE("an exception of any type goes through") {
 TEST_CASE("a world works again after a failure") {
   auto world = fssdp::thread_world{3};
   for (int turn = 0; turn < 3; ++turn) {
-    auto const result =
-        break_down(world, turn, moment::in_visit, 1, [](auto& comm) { all_to_all_lent(comm, 10); });
+    auto const result = break_down(world, turn, fault_moment::in_visit, 1,
+                                   [](auto& comm) { all_to_all_lent(comm, 10); });
     REQUIRE(complaint(result, turn) == "");
     REQUIRE_NOTHROW(world.run([](thread_communicator& comm) {
       all_to_all(comm, 10);
@@ -164,7 +166,7 @@ TEST_CASE("a world works again after a failure") {
 
 TEST_CASE("a rank alone may throw, too") {
   auto world = fssdp::thread_world{1};
-  REQUIRE_THROWS_AS(world.run([](thread_communicator&) { throw support::broken_rank{}; }),
-                    support::broken_rank);
+  REQUIRE_THROWS_AS(world.run([](thread_communicator&) { throw injected_fault{"out of order"}; }),
+                    injected_fault);
   REQUIRE_NOTHROW(world.run([](thread_communicator&) {}));
 }

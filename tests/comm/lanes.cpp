@@ -4,9 +4,9 @@
 
 #include "catch.hpp"
 #include "fssdp/comm/all_gather.hpp"
+#include "fssdp/comm/faulty.hpp"
 #include "fssdp/comm/on.hpp"
 #include "fssdp/comm/thread.hpp"
-#include "support/failing.hpp"
 #include "support/laws.hpp"
 #include "support/on_all_ranks.hpp"
 
@@ -105,11 +105,11 @@ TEST_CASE("a failure in one lane ends the wait in all others") {
   auto const result = support::fallout_of(world, [](thread_communicator& comm) {
     auto other = comm.duplicate();
     auto all = std::vector<int>(3);
-    if (comm.rank() == rank_id{2}) throw support::broken_rank{};
+    if (comm.rank() == rank_id{2}) throw fssdp::injected_fault{"out of order"};
     if (comm.rank() == rank_id{1}) exchange_numbers(other, 1, all);
     exchange_numbers(comm, 0, all);
   });
-  REQUIRE(support::is<support::broken_rank>(result.of_run));
+  REQUIRE(support::is<fssdp::injected_fault>(result.of_run));
   for (std::size_t rank : {0U, 1U}) {
     REQUIRE(support::is<fssdp::peer_failed>(result.of_rank[rank]));
     REQUIRE(support::culprit(result.of_rank[rank]) == 2);

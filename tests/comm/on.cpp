@@ -7,9 +7,9 @@
 
 #include "catch.hpp"
 #include "fssdp/comm/all_gather.hpp"
+#include "fssdp/comm/faulty.hpp"
 #include "fssdp/comm/thread.hpp"
 #include "support/communicator_archetype.hpp"
-#include "support/failing.hpp"
 #include "support/on_all_ranks.hpp"
 
 using fssdp::rank_id;
@@ -90,7 +90,7 @@ TEST_CASE("what fails on a stream is thrown by synchronize, and poisons it") {
   auto const result = support::fallout_of(world, [&](thread_communicator& comm) {
     auto stream = fssdp::host_stream{};
     auto queued = fssdp::on(comm, stream);
-    if (comm.rank() == rank_id{0}) throw support::broken_rank{};
+    if (comm.rank() == rank_id{0}) throw fssdp::injected_fault{"out of order"};
     auto value = 0;
     auto const receive = [&](auto& batch) {
       batch.recv(std::as_writable_bytes(std::span{&value, 1}), rank_id{0});
@@ -108,7 +108,7 @@ TEST_CASE("what fails on a stream is thrown by synchronize, and poisons it") {
     queued.synchronize();  // throws the first failure once more
   });
   REQUIRE(refused[1] == 1);
-  REQUIRE(support::is<support::broken_rank>(result.of_run));
+  REQUIRE(support::is<fssdp::injected_fault>(result.of_run));
   REQUIRE(support::is<fssdp::peer_failed>(result.of_rank[1]));
   REQUIRE(support::culprit(result.of_rank[1]) == 0);
 }
@@ -117,15 +117,14 @@ TEST_CASE("a stream whose rank fails in its queue takes its peers with it") {
   auto world = fssdp::thread_world{3};
   auto const result = support::fallout_of(world, [&](thread_communicator& comm) {
     auto stream = fssdp::host_stream{};
-    auto breaks =
-        support::failing{comm, support::moment::in_post, comm.rank().value() == 1 ? 2 : 0};
+    auto breaks = fssdp::faulty{comm, {.exchange = comm.rank().value() == 1 ? 2 : 0}};
     auto queued = fssdp::on(breaks, stream);
     auto const mine = std::vector{comm.rank().value()};
     auto all = std::vector<int>(3);
     fssdp::all_gather(queued, mine, all);
     fssdp::all_gather(queued, mine, all);
   });
-  REQUIRE(support::is<support::broken_rank>(result.of_run));
+  REQUIRE(support::is<fssdp::injected_fault>(result.of_run));
   for (std::size_t rank : {0U, 2U}) {
     REQUIRE(support::is<fssdp::peer_failed>(result.of_rank[rank]));
     REQUIRE(support::culprit(result.of_rank[rank]) == 1);

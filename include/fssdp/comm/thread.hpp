@@ -32,13 +32,15 @@ class thread_world {
   /// Calls `rank_main(comm)` on every rank and waits for all of them.
   ///
   /// When a rank leaves by an exception, every other rank gets a peer_failed that names it from its
-  /// current or next exchange.
+  /// current or next exchange. When it returns while others still await it, those get the peer_failed
+  /// at once, and through them everybody; nobody else is disturbed.
+  /// @pre when rank_main returns on a rank, what it has put on streams has run
   /// @throws the exception of the rank that failed first
   template <class Main>
   void run(Main&& rank_main) {
     lanes_.clear();
     auto& lane = lanes_.emplace_back(monitor_, ranks_);
-    monitor_.failed.reset();
+    monitor_.restart();
     duplicates_.assign(static_cast<std::size_t>(ranks_), 0);
     auto errors = std::vector<std::exception_ptr>(static_cast<std::size_t>(ranks_));
     auto threads = std::vector<std::jthread>{};  // join whatever happens
@@ -47,6 +49,8 @@ class thread_world {
         try {
           auto comm = thread_communicator{*this, lane, rank, ranks_};
           rank_main(comm);
+          auto const lock = lane.lock();
+          monitor_.leave(rank);
         } catch (...) {
           errors[rank.index()] = std::current_exception();
           auto const lock = lane.lock();

@@ -20,7 +20,8 @@ namespace fssdp::detail {
 
 class thread_lane;
 
-/// What all lanes of a world share: the lock, the deadline, who sleeps where, the first failure.
+/// What all lanes of a world share: the lock, the deadline, who sleeps where, who has left, the
+/// first failure.
 class thread_monitor {
  public:
   struct failure {
@@ -31,6 +32,7 @@ class thread_monitor {
   thread_monitor(int ranks, std::chrono::milliseconds limit)
       : deadline{limit},
         changed_(static_cast<std::size_t>(ranks)),
+        has_left_(static_cast<std::size_t>(ranks)),
         waits_(static_cast<std::size_t>(ranks)) {}
 
   std::mutex mutex;  // guards everything here and in the lanes
@@ -39,11 +41,23 @@ class thread_monitor {
 
   [[nodiscard]] std::condition_variable& changed(rank_id rank) { return changed_[rank.index()]; }
 
+  /// Everybody is there again and nobody has failed.
+  void restart() {
+    failed.reset();
+    has_left_.assign(has_left_.size(), false);
+  }
   /// Records the first failure and wakes everybody.
   void fail(rank_id culprit, std::string const& what) {
     if (!failed.has_value()) failed = {culprit, what};
-    for (auto& changed : changed_) changed.notify_all();
+    wake_all();
   }
+  /// Records that a rank will take part in nothing any more and wakes everybody: whoever awaits it
+  /// does so in vain.
+  void leave(rank_id rank) {
+    has_left_[rank.index()] = true;
+    wake_all();
+  }
+  [[nodiscard]] bool has_left(rank_id rank) const { return has_left_[rank.index()]; }
 
   /// Remembers, until forgotten, that a rank waits for a peer in a lane.
   void remember(rank_id rank, thread_lane const& lane, rank_id peer) {
@@ -70,7 +84,12 @@ class thread_monitor {
     thread_lane const* lane;
     rank_id peer;
   };
+  void wake_all() {
+    for (auto& changed : changed_) changed.notify_all();
+  }
+
   std::vector<std::condition_variable> changed_;  // [rank]
+  std::vector<bool> has_left_;                    // [rank]
   std::vector<std::vector<wait>> waits_;          // [rank]: at most one for each lane
 };
 
@@ -110,22 +129,27 @@ class thread_lane {
   }
 
   /// Waits until `done()`, which `peer` is to bring about.
-  /// @throws peer_failed if a rank has failed, deadline_exceeded if it takes too long
+  /// @throws peer_failed if a rank has failed or `peer` has left, deadline_exceeded if it takes too
+  ///         long
   template <class Done>
   void await(lock_type& lock, rank_id me, rank_id peer, std::uint64_t sequence,
              batch_label const& label, Done done) {
     auto const until = std::chrono::steady_clock::now() + monitor_.deadline;
     monitor_.remember(me, *this, peer);
-    auto const in_time = monitor_.changed(me).wait_until(
-        lock, until, [&] { return done() || monitor_.failed.has_value(); });
+    auto const in_time = monitor_.changed(me).wait_until(lock, until, [&] {
+      return done() || monitor_.failed.has_value() || monitor_.has_left(peer);
+    });
     auto const missing = in_time ? peer : monitor_.end_of_queue(peer, *this);  // while it knows me
     monitor_.forget(me, *this);
     if (done()) return;
-    if (in_time) check(me);
-    auto const dump = text("no sign of rank ", missing, " within ", monitor_.deadline.count(),
-                           " ms: rank ", me, " awaits rank ", peer, " in exchange ", sequence,
-                           ", round ", label.round, " of plan ", std::hex, label.plan);
+    check(me);
+    auto const awaits = text("rank ", me, " awaits rank ", peer, " in exchange ", sequence,
+                             ", round ", label.round, " of plan ", std::hex, label.plan);
+    auto const dump = in_time ? text("rank ", peer, " has left the world: ", awaits)
+                              : text("no sign of rank ", missing, " within ",
+                                     monitor_.deadline.count(), " ms: ", awaits);
     monitor_.fail(missing, dump);
+    if (in_time) throw peer_failed{peer, dump};
     throw deadline_exceeded{missing, dump};
   }
 

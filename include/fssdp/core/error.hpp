@@ -39,7 +39,7 @@ class transport_error : public error {
   rank_id culprit_;
 };
 
-/// Another rank has left a collective by an exception.
+/// Another rank has left: a collective by an exception, or for good while it is awaited.
 class peer_failed : public transport_error {
   using transport_error::transport_error;
 };

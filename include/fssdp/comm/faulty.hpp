@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Adaptor: breaks down on purpose, at a chosen moment of a chosen exchange.
+#pragma once
+
+#include <atomic>
+#include <concepts>
+#include <string>
+#include <utility>
+
+#include "fssdp/comm/communicator.hpp"
+#include "fssdp/core/error.hpp"
+
+namespace fssdp {
+
+/// How a rank breaks down.
+enum class fault_kind {
+  throws,  ///< an injected_fault leaves the call
+  stalls,  ///< the rank waits at a gate, then goes on as if nothing had happened
+  leaves,  ///< a rank_left leaves the call: the rank's main function catches it and returns
+};
+
+/// When it does, within one exchange.
+enum class fault_moment {
+  before_exchange,
+  in_post,          ///< before it has named a message
+  behind_post,      ///< all messages are named, nothing is sent
+  in_visit,         ///< while peers' memory is borrowed; where nothing is lent, behind the exchange
+  behind_exchange,  ///< all has arrived
+};
+
+/// What a rank throws on purpose: nothing that the rest of the library knows.
+class injected_fault : public error {
+  using error::error;
+};
+
+/// What takes a rank out of its main function without an error: catch it there, and return. The
+/// other ranks then see a rank that has gone without a word.
+class rank_left : public error {
+  using error::error;
+};
+
+/// Where ranks stall until they are released; any number of ranks may share one.
+class stall_gate {
+ public:
+  stall_gate() = default;
+  stall_gate(stall_gate const&) = delete;
+  stall_gate& operator=(stall_gate const&) = delete;
+
+  /// Lets everybody pass, from now on.
+  void release() {
+    is_open_ = 1;
+    is_open_.notify_all();
+  }
+  /// Blocks until it is released.
+  void wait() const { is_open_.wait(0); }
+
+ private:
+  std::atomic<int> is_open_ = 0;
+};
+
+/// What goes wrong on one rank, once.
+struct fault {
+  fault_kind kind = fault_kind::throws;
+  int exchange = 0;  ///< in which exchange (or lend) of the rank, from 1; 0: in none
+  fault_moment moment = fault_moment::before_exchange;
+  stall_gate* gate = nullptr;  ///< where a rank stalls; outlives the communicator
+};
+
+/// A communicator that breaks down once and passes everything on, before and behind. What the inner
+/// one can, it can. A fault on a stream: bind the faulty one, on(faulty, stream).
+/// @cost none but the inner one's
+template <communicator Comm>
+requires std::same_as<typename Comm::stream_type, inline_stream>
+class faulty {
+ public:
+  using stream_type = typename Comm::stream_type;
+  using memory_space = typename Comm::memory_space;
+
+  /// @throws argument_error if the exchange is negative, or a rank is to stall without a gate
+  faulty(Comm& comm, fault const& given) : comm_{&comm}, fault_{given} {
+    detail::require(given.exchange >= 0, "faulty: a fault in exchange ", given.exchange,
+                    "; expected 1 or more, or 0 for none");
+    detail::require(given.kind != fault_kind::stalls || given.gate != nullptr,
+                    "faulty: a rank that stalls needs a gate");
+  }
+
+  [[nodiscard]] rank_id rank() const { return comm_->rank(); }
+  [[nodiscard]] int size() const { return comm_->size(); }
+
+  /// @throws injected_fault, rank_left; what the inner one throws
+  template <class Post>
+  void exchange(Post&& post) {
+    ++exchange_;
+    break_at(fault_moment::before_exchange);
+    comm_->exchange(fragile(post));
+    break_at(fault_moment::in_visit);
+    break_at(fault_moment::behind_exchange);
+  }
+  /// @throws as exchange
+  template <class Post, class Visit>
+  void lend(Post&& post, Visit&& visit) requires lending_communicator<Comm> {
+    ++exchange_;
+    break_at(fault_moment::before_exchange);
+    comm_->lend(fragile(post), [&](auto const& lent) {
+      break_at(fault_moment::in_visit);
+      visit(lent);
+    });
+    break_at(fault_moment::behind_exchange);
+  }
+
+ private:
+  template <class Post>
+  [[nodiscard]] auto fragile(Post& post) const {
+    return [&](auto& batch) {
+      break_at(fault_moment::in_post);
+      post(batch);
+      break_at(fault_moment::behind_post);
+    };
+  }
+
+  void break_at(fault_moment now) const {
+    if (exchange_ != fault_.exchange || now != fault_.moment) return;
+    switch (fault_.kind) {
+      case fault_kind::throws:
+        throw injected_fault{text("fails on purpose ", now)};
+      case fault_kind::leaves:
+        throw rank_left{text("leaves on purpose ", now)};
+      case fault_kind::stalls:
+        fault_.gate->wait();
+    }
+  }
+  [[nodiscard]] std::string text(char const* deed, fault_moment now) const {
+    return detail::text("rank ", rank(), " ", deed, place(now), " exchange ", exchange_);
+  }
+  [[nodiscard]] static char const* place(fault_moment moment) {
+    switch (moment) {
+      case fault_moment::before_exchange:
+        return "before";
+      case fault_moment::in_post:
+        return "in the post of";
+      case fault_moment::behind_post:
+        return "behind the post of";
+      case fault_moment::in_visit:
+        return "in the visit of";
+      case fault_moment::behind_exchange:
+        break;
+    }
+    return "behind";
+  }
+
+  Comm* comm_;
+  fault fault_;
+  int exchange_ = 0;  // the current one, from 1
+};
+
+}  // namespace fssdp
