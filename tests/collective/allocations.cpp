@@ -21,10 +21,10 @@ using support::rank_buffers;
 namespace {
 
 /// The allocations of the second and third call, summed over all ranks.
-template <class Call>
+template <class T = float, class Master = T, class Call>
 [[nodiscard]] long allocations_of_repeated(random_instance const& of, Call call) {
   auto const counts = support::on_all_ranks(of.layout.ranks(), [&](thread_communicator& comm) {
-    auto mine = rank_buffers<float>{of, comm.rank()};
+    auto mine = rank_buffers<T, Master>{of, comm.rank()};
     auto scratch = fssdp::scratch_memory{};
     auto const once = [&] { call(comm, mine, scratch); };
     once();
@@ -35,7 +35,7 @@ template <class Call>
   return sum;
 }
 
-constexpr auto some = support::law_instances / 20 + 1;
+constexpr auto some = support::law_instances / 100 + 1;
 
 }  // namespace
 
@@ -54,6 +54,16 @@ TEST_CASE("a gather does not allocate, once it has been called") {
     REQUIRE(allocations_of_repeated(of, [&](auto& comm, auto& mine, auto&) {
               fssdp::sparse_all_gather(comm, of.plan, mine.shard, mine.in_one_piece);
             }) == 0);
+  });
+}
+
+TEST_CASE("a gather that converts does not allocate, once it has been called with scratch") {
+  support::for_random_instances(some, [](random_instance const& of) {
+    auto const gather = [&](auto& comm, auto& mine, fssdp::scratch_memory& scratch) {
+      fssdp::sparse_all_gather(comm, of.plan, mine.shard, mine.replicas, {.scratch = &scratch});
+      fssdp::sparse_all_gather(comm, of.plan, mine.shard, mine.in_one_piece, {.scratch = &scratch});
+    };
+    REQUIRE(allocations_of_repeated<fssdp::bf16, float>(of, gather) == 0);
   });
 }
 

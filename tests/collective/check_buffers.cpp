@@ -3,6 +3,7 @@
 #include "fssdp/collective/check_buffers.hpp"
 
 #include <array>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -92,6 +93,16 @@ TEST_CASE("a gather refuses buffers that do not fit, by name, before anything is
   gather(at(0, 3), at(32, 2), "to has 2 slots", "expected 1");
   gather(at(0, 3), at(8, 1), "share memory", "disjoint");
   gather(at(0, 3), at(0, 1), "share memory", "tensor 0");
+  auto const other = expert_tensor<float>{memory.data() + 40, 1, 4};
+  auto twice = std::array{at(32, 1), at(34, 1)};  // its two tensors overlap
+  gather(two, twice, "tensors 0 and 1 of to share memory", "disjoint");
+  gather(expert_tensor<float>{nullptr, 3, 4}, other, "tensor 0 of from is null", "3 slots of 4");
+  gather(expert_tensor<float>{memory.data(), 3, 4, 2}, other, "stride of 2", "at least its 4");
+  auto const huge = std::numeric_limits<std::size_t>::max() / 4;
+  gather(expert_tensor<float>{memory.data(), 3, 4, huge}, other, "from has 3 slots with a stride",
+         "expected at most");
+  gather(expert_tensor<float>{memory.data(), 3, huge}, expert_tensor<float>{memory.data(), 1, huge},
+         "elements", "expected at most");
   auto mixed = std::array{at(24, 1), at(32, 4)};
   gather(two, mixed, "to has 4 slots", "expected 1");
   auto aliased = std::array{at(32, 1), at(8, 1)};  // with the other tensor of from

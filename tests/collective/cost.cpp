@@ -64,7 +64,7 @@ struct rank_traffic {
   return all;
 }
 
-constexpr auto some = support::law_instances / 10 + 1;
+constexpr auto some = support::law_instances / 50 + 1;
 
 }  // namespace
 
@@ -85,6 +85,18 @@ TEST_CASE("a gather moves exactly the plan's bytes and copies each once") {
                               .bytes_received = mine.bytes_in});
       REQUIRE(costs[rank].copied == mine.bytes_in);
     }
+  });
+}
+
+TEST_CASE("a gather that converts sends the smaller type") {
+  support::for_random_instances(some, [](random_instance const& of) {
+    auto const costs = cost_of(of, [&](auto& comm) {
+      auto mine = rank_buffers<fssdp::fp16, float>{of, comm.rank()};
+      fssdp::sparse_all_gather(comm, of.plan, mine.shard, mine.replicas);
+    });
+    auto const expected = expected_traffic(of, sizeof(fssdp::fp16));
+    for (std::size_t rank = 0; rank < costs.size(); ++rank)
+      REQUIRE(costs[rank].counts.bytes_sent == expected[rank].bytes_out);
   });
 }
 

@@ -82,7 +82,7 @@ TEMPLATE_TEST_CASE("a gather gives the bits of the naive reference", "", (types<
                    (types<fssdp::fp16, double>)) {
   using From = typename TestType::from;
   using To = typename TestType::to;
-  support::for_random_instances(support::law_instances / 5, [](random_instance const& of) {
+  support::for_random_instances(support::law_instances / 25, [](random_instance const& of) {
     auto shards = per_rank<fssdp::expert_buffer<From>>{};
     for (auto const rank : fssdp::first_n<rank_id>(of.layout.ranks()))
       shards.push_back(filled(fssdp::make_shard<From>(of.layout, rank, of.elements), rank));
@@ -108,7 +108,7 @@ TEMPLATE_TEST_CASE("a reduction gives the bits of the naive reference", "", (typ
                    (types<fssdp::fp16, float>), (types<fssdp::bf16, fssdp::bf16>)) {
   using From = typename TestType::from;
   using To = typename TestType::to;
-  support::for_random_instances(support::law_instances / 5, [](random_instance const& of) {
+  support::for_random_instances(support::law_instances / 25, [](random_instance const& of) {
     auto partials = per_rank<fssdp::expert_buffer<From>>{};
     for (auto const rank : fssdp::first_n<rank_id>(of.layout.ranks()))
       partials.push_back(filled(fssdp::make_partials<From>(of.plan, rank, of.elements), rank));

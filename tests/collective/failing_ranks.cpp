@@ -34,7 +34,7 @@ using support::random_instance;
 
 namespace {
 
-constexpr auto instances = support::law_instances / 2;
+constexpr auto instances = support::law_instances / 10;
 constexpr auto limits = support::size_limits{.ranks = 6, .nodes = 3, .experts = 12};
 constexpr auto moments =
     std::array{fault_moment::before_exchange, fault_moment::in_post, fault_moment::behind_post,

@@ -73,7 +73,7 @@ template <class T>
   return result;
 }
 
-constexpr auto some = support::law_instances / 20 + 1;
+constexpr auto some = support::law_instances / 100 + 1;
 
 }  // namespace
 

@@ -19,5 +19,5 @@ struct threads {
 
 TEST_CASE("thread_communicator keeps the contract") {
   contract::communicator_contract<threads>::check(
-      {.instances = support::law_instances / 20 + 1, .refuses_peers = true});
+      {.instances = support::law_instances / 100 + 1, .refuses_peers = true});
 }

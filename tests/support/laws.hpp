@@ -8,7 +8,7 @@
 #include "support/random_instance.hpp"
 
 #ifndef FSSDP_LAW_INSTANCES
-#define FSSDP_LAW_INSTANCES 2000
+#define FSSDP_LAW_INSTANCES 10000
 #endif
 
 namespace support {

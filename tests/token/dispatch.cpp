@@ -96,7 +96,7 @@ template <class Comm>
 
 TEST_CASE("rows arrive by expert and source, and combine brings each back to its place") {
   auto seed = std::uint64_t{0};
-  support::for_random_instances(support::law_instances / 4 + 1, [&](random_instance const& of) {
+  support::for_random_instances(support::law_instances / 20 + 1, [&](random_instance const& of) {
     auto const counts = support::random_counts(of, ++seed);
     auto const width = 1 + static_cast<int>(seed % 3);
     auto const wrong = support::on_all_ranks(of.layout.ranks(), [&](thread_communicator& comm) {
@@ -116,7 +116,7 @@ TEST_CASE("rows arrive by expert and source, and combine brings each back to its
 
 TEST_CASE("combine is the transpose of dispatch: <D x, y> = <x, C y>") {
   auto seed = std::uint64_t{1000};
-  support::for_random_instances(support::law_instances / 4 + 1, [&](random_instance const& of) {
+  support::for_random_instances(support::law_instances / 20 + 1, [&](random_instance const& of) {
     auto const counts = support::random_counts(of, ++seed);
     auto const products = support::on_all_ranks(of.layout.ranks(), [&](thread_communicator& comm) {
       auto const plan = token_plan{counts, of.where, comm.rank(), of.machine};
@@ -162,7 +162,7 @@ TEST_CASE("ranks without tokens take part, and so do all of them at once") {
 
 TEST_CASE("the documented cost: a message per segment that leaves, one exchange, no allocation") {
   auto seed = std::uint64_t{0};
-  support::for_random_instances(support::law_instances / 20 + 1, [&](random_instance const& of) {
+  support::for_random_instances(support::law_instances / 100 + 1, [&](random_instance const& of) {
     auto const counts = support::random_counts(of, ++seed);
     auto const wrong = support::on_all_ranks(of.layout.ranks(), [&](thread_communicator& comm) {
       auto const plan = token_plan{counts, of.where, comm.rank(), of.machine};
