@@ -65,3 +65,38 @@ TEST_CASE("a moved buffer keeps its memory in place") {
   auto const moved = std::move(buffer);
   REQUIRE(moved.tensors()[0].data == data);
 }
+
+TEST_CASE("more slots than memory can have are refused: a negative number, most often") {
+  auto const sizes = std::array<std::size_t, 2>{3, 4};
+  auto const negative = static_cast<std::size_t>(-1);
+  REQUIRE_THROWS_AS((expert_buffer<float>{negative, sizes}), fssdp::argument_error);
+  REQUIRE_THROWS_WITH((expert_buffer<float>{negative, sizes}),
+                      mentions("18446744073709551615 slots of 3 elements of 4 bytes"));
+  REQUIRE_THROWS_AS(expert_buffer<float>::bytes_for(negative, sizes), fssdp::argument_error);
+  auto const half = std::array<std::size_t, 2>{std::size_t{1} << 60, std::size_t{1} << 60};
+  REQUIRE_THROWS_WITH(expert_buffer<float>::bytes_for(1, half),  // each fits, the sum does not
+                      mentions("4611686018427387904 and 4611686018427387904 bytes"));
+}
+
+TEST_CASE("a resize that is refused changes nothing") {
+  auto const sizes = std::array<std::size_t, 2>{3, 4};
+  auto buffer = expert_buffer<float>{2, sizes};
+  buffer.tensors()[1][1][3] = 7;
+  auto const* const data = buffer.tensors()[1].data;
+  auto const bytes = buffer.bytes();
+  for (auto const slots : {static_cast<std::size_t>(-1), std::size_t{1} << 61}) {
+    REQUIRE_THROWS_AS(buffer.resize(slots), fssdp::argument_error);
+    REQUIRE(buffer.slots() == 2);
+    REQUIRE(buffer.bytes() == bytes);
+    REQUIRE(buffer.tensors()[1].data == data);
+    REQUIRE(std::as_const(buffer).tensors()[1].slots == 2);
+    REQUIRE(buffer.tensors()[1][1][3] == 7);
+  }
+}
+
+TEST_CASE("bytes_for says what a buffer of that shape takes") {
+  auto const sizes = std::array<std::size_t, 3>{3, 0, 17};
+  for (std::size_t slots = 0; slots <= 20; ++slots)
+    REQUIRE(expert_buffer<double>::bytes_for(slots, sizes) ==
+            expert_buffer<double>{slots, sizes}.bytes());
+}

@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstddef>
+#include <limits>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -19,8 +21,8 @@ template <shard_layout Layout = table_layout>
 class layer_stack {
  public:
   layer_stack() : layer_stack{{Layout{}}} {}
-  /// @throws argument_error unless there is a layer, and all have equal numbers of experts, slices
-  ///         and ranks
+  /// @throws argument_error unless there is a layer, all have equal numbers of experts, slices and
+  ///         ranks, and an int can count the chunks of all
   explicit layer_stack(std::vector<Layout> layers) : layers_{std::move(layers)} {
     detail::require(!layers_.empty(), "layer_stack: 0 layers; expected 1 or more");
     auto const& top = layers_.front();
@@ -30,6 +32,11 @@ class layer_stack {
                       "layer_stack: a layer of ", layer.experts(), " experts in ", layer.slices(),
                       " slices on ", layer.ranks(), " ranks; expected ", top.experts(), ", ",
                       top.slices(), " and ", top.ranks(), " as in the first layer");
+    detail::check_shape("layer_stack", top.experts(), top.ranks(), top.slices());
+    auto const most = std::numeric_limits<int>::max();
+    detail::require(layers_.size() <= static_cast<std::size_t>(most / top.experts() / top.slices()),
+                    "layer_stack: ", layers_.size(), " layers of ", top.experts(), " experts in ",
+                    top.slices(), " slices; expected at most ", most, " chunks");
     auto const ranks = static_cast<std::size_t>(top.ranks());
     first_slot_.assign((layers_.size() + 1) * ranks, 0);
     for (std::size_t l = 0; l < layers_.size(); ++l)

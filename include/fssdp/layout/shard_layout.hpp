@@ -7,6 +7,7 @@
 #include <limits>
 #include <ranges>
 #include <type_traits>
+#include <vector>
 
 #include "fssdp/core/chunk.hpp"
 #include "fssdp/core/error.hpp"
@@ -51,7 +52,8 @@ void check_layout(Layout const& layout) {
   detail::require(layout.experts() >= 1 && layout.slices() >= 1 && layout.ranks() >= 1,
                   "layout: ", layout.experts(), " experts in ", layout.slices(), " slices on ",
                   layout.ranks(), " ranks; expected 1 or more of each");
-  auto listed = std::size_t{0};
+  auto const chunks = all_chunks(layout);
+  auto listed = std::vector<bool>(chunks.size());
   for (auto const rank : first_n<rank_id>(layout.ranks())) {
     auto position = 0;
     for (chunk_id const chunk : layout.owned(rank)) {
@@ -65,12 +67,17 @@ void check_layout(Layout const& layout) {
                       "layout: slice ", slice, " of expert ", expert, " is listed at slot ",
                       position, " of rank ", rank, ", but is said to be at slot ",
                       layout.slot(chunk), " of rank ", layout.owner(chunk));
+      listed[expert.index() * static_cast<std::size_t>(layout.slices()) + slice.index()] = true;
       ++position;
     }
-    listed += static_cast<std::size_t>(position);
+    auto const size = static_cast<std::size_t>(layout.owned(rank).size());
+    detail::require(size == static_cast<std::size_t>(position), "layout: rank ", rank, " owns ",
+                    size, " chunks, but lists ", position);
   }
-  detail::require(listed == all_chunks(layout).size(), "layout: the ranks own ", listed,
-                  " chunks; expected each of ", all_chunks(layout).size(), " to have one owner");
+  auto next = listed.begin();
+  for (auto const chunk : chunks)
+    detail::require(*next++, "layout: slice ", chunk.slice, " of expert ", chunk.expert,
+                    " is listed by no rank; expected every chunk to have one owner");
 }
 
 namespace detail {

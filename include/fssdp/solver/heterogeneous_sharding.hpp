@@ -76,6 +76,8 @@ struct heterogeneous_sharding {
   /// What decides between places of equal load: fewer free slots and then the id, or only the id.
   enum class tie { free_slots, id };
 
+  __extension__ using wide = unsigned __int128;  // sums of loads never overflow
+
   /// The load of one layer per rank and node.
   struct rank_loads {
     explicit rank_loads(topology const& machine)
@@ -87,8 +89,8 @@ struct heterogeneous_sharding {
       on_node[cluster->node(rank).index()] += load;
     }
     topology const* cluster;
-    std::vector<std::uint64_t> on_rank;
-    std::vector<std::uint64_t> on_node;
+    std::vector<wide> on_rank;
+    std::vector<wide> on_node;
   };
 
   /// The slots that are left, over all layers.
@@ -115,7 +117,7 @@ struct heterogeneous_sharding {
 
    private:
     template <class Place, class Places>
-    static Place least(Places const& places, std::vector<std::uint64_t> const& load,
+    static Place least(Places const& places, std::vector<wide> const& load,
                        std::vector<std::size_t> const& free, tie tie_rule) {
       auto best = Place{*places.begin()};
       auto const key = [&](Place place) {

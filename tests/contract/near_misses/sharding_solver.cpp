@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Models exactly the concept of a sharding solver, less the one thing that LACKS names, from 1 to
+/// 11.
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "fssdp/layout/block_layout.hpp"
+#include "fssdp/solver/sharding_solver.hpp"
+
+#ifndef LACKS
+#define LACKS 0
+#endif
+
+struct near_miss {
+  using loads = std::span<fssdp::expert_loads const>;
+  using cluster = fssdp::topology;
+  using result = std::vector<fssdp::block_layout>;
+
+#if LACKS == 1  // no call
+  result solve(loads, cluster const&) const { return {}; }
+#elif LACKS == 2   // changes itself
+  result operator()(loads, cluster const&) { return {}; }
+#elif LACKS == 3   // no loads
+  result operator()(cluster const&) const { return {}; }
+#elif LACKS == 4   // no cluster
+  result operator()(loads) const { return {}; }
+#elif LACKS == 5   // loads of one layer
+  result operator()(std::span<std::uint64_t const>, cluster const&) const { return {}; }
+#elif LACKS == 6   // changes the loads
+  result operator()(std::span<fssdp::expert_loads>, cluster const&) const { return {}; }
+#elif LACKS == 7   // changes the cluster
+  result operator()(loads, cluster&) const { return {}; }
+#elif LACKS == 8   // the layout of one layer
+  fssdp::block_layout operator()(loads, cluster const&) const { return {}; }
+#elif LACKS == 9   // owners that are no layout
+  std::vector<std::vector<fssdp::rank_id>> operator()(loads, cluster const&) const { return {}; }
+#elif LACKS == 10  // where the layouts are
+  std::vector<fssdp::block_layout const*> operator()(loads, cluster const&) const { return {}; }
+#elif LACKS == 11  // nothing
+  void operator()(loads, cluster const&) const {}
+#else
+  result operator()(loads, cluster const&) const { return {}; }
+#endif
+};
+
+template <fssdp::sharding_solver Solver>
+void decide(Solver const& solve) {
+  for (auto const& layout : solve(std::vector<fssdp::expert_loads>(1), fssdp::topology{}))
+    fssdp::check_layout(layout);
+}
+
+void call(near_miss const& solve) { decide(solve); }
