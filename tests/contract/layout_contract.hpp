@@ -12,6 +12,7 @@
 #include "catch.hpp"
 #include "fssdp/layout/make_shard.hpp"
 #include "fssdp/layout/shard_layout.hpp"
+#include "fssdp/placement/loads.hpp"
 #include "fssdp/plan/make_plan.hpp"
 #include "fssdp/plan/verify.hpp"
 #include "fssdp/solver/everywhere.hpp"

@@ -82,6 +82,7 @@ void refused(Change change, Named const& named) {
 
 TEST_CASE("the twin of the broken layouts is accepted") {
   REQUIRE_NOTHROW(fssdp::check_layout(truth()));
+  REQUIRE(truth() == truth());
 }
 
 TEST_CASE("a layout of nothing is refused") {
