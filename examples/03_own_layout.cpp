@@ -78,8 +78,9 @@ int main() {
     fssdp::sparse_all_gather(comm, plan, weights, replicas);
     auto const experts = fssdp::held(plan, me, weights, replicas);
     for (std::size_t i = 0; i < experts.size(); ++i)
-      for (auto const value : experts[i].tensors[0])
-        wrong[me.index()] += value != static_cast<float>(experts[i].id.value()) ? 1 : 0;
+      for (std::size_t j = 0; j < elements; ++j)
+        wrong[me.index()] +=
+            experts[i].tensors[0][j] != static_cast<float>(experts[i].id.value()) ? 1 : 0;
   });
 
   std::printf("rank  owns  %-*s  memory beside the shard\n", 2 * layout.experts() - 1,
