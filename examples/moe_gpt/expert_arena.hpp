@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What a rank owns of the experts of all layers: one arena, so that it may own many of one layer and
-/// few of another.
+/// What a rank owns of the experts of all layers: one arena, so that it may own many of one layer
+/// and few of another.
 #pragma once
 
 #include <algorithm>

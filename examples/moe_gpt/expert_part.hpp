@@ -39,6 +39,7 @@ class expert_part {
   void move_to(layer_shard_view<Real> shard) {
     shard_ = std::move(shard);
     plan_.reset();
+    held_.reset();
   }
 
   [[nodiscard]] fssdp::table_layout const& layout() const { return shard_.layout; }
@@ -46,7 +47,7 @@ class expert_part {
   [[nodiscard]] fssdp::placement const& where() const { return plan_->where(); }
   /// What is expected of the next iteration.
   [[nodiscard]] fssdp::expert_loads const& expected_loads() const { return window_.predict(); }
-  /// What this rank's replicas of the last gather take on the wire.
+  /// The bytes of this rank's replicas of the last gather, as they travel.
   [[nodiscard]] std::uint64_t replica_bytes() const {
     auto elements = std::size_t{0};
     for (auto const n : elements_) elements += n;

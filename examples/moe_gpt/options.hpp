@@ -14,8 +14,8 @@
 
 namespace moe_gpt {
 
-/// The dial: nothing is replicated, what is loaded most is, or everything is. In fsep the owners have
-/// slices of all experts.
+/// The dial: nothing is replicated, what is loaded most is, or everything is. In fsep the owners
+/// have slices of all experts.
 enum class mode { ep, fssdp, fsep, fsdp };
 
 /// The element type in which parameters and gradients travel.

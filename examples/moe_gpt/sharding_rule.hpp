@@ -22,7 +22,8 @@ class sharding_rule {
       : chosen_{chosen}, machine_{machine} {}
 
   /// Before anything is known about loads: blocks of whole experts, or slices of every expert on
-  /// every rank. Who is to re-shard begins with equally many experts on every rank, over all layers.
+  /// every rank. Who is to re-shard begins with equally many experts on every rank, over all
+  /// layers.
   [[nodiscard]] expert_layouts at_first() const {
     auto const layers = static_cast<std::size_t>(chosen_.layers);
     auto const experts = chosen_.experts;

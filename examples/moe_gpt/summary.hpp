@@ -73,8 +73,8 @@ template <class Figure>
     rows.emplace_back("owners changed", fmt::format("{} times, {} of experts and moments in all",
                                                     reshards, readable_bytes(moved)));
   }
-  rows.emplace_back("replica memory",
-                    fmt::format("at most {} on a rank",
+  rows.emplace_back("replicas",
+                    fmt::format("at most {} on a rank, as they travel",
                                 readable_bytes(static_cast<double>(record.peak_replica_bytes))));
   auto table = std::string{};
   for (auto const& [name, value] : rows) table += fmt::format("  {:<18} {}\n", name, value);

@@ -102,3 +102,16 @@ TEST_CASE("the order of the summands is the order of the sum") {
   REQUIRE(sum_of({0, 1, 2}) == 0.0F);
   REQUIRE(sum_of({0, 2, 1}) == 1.0F);
 }
+
+TEST_CASE("what is there may be wider than the sum, and keeps its bits") {
+  auto const there = 33554433.0;  // no float
+  auto const part = std::vector{1.0F};
+  auto const half = std::vector{fssdp::bf16{1.0F}};
+  auto out = std::vector{there};
+  auto const floats = std::vector{fssdp::summand<float>{.partial = part.data()}};
+  fssdp::accumulate<float>(std::span{floats}, std::span{out}, 1, fssdp::output::accumulate);
+  REQUIRE(out[0] == there + 1);
+  auto const halves = std::vector{fssdp::summand<fssdp::bf16>{.partial = half.data()}};
+  fssdp::accumulate<fssdp::bf16>(std::span{halves}, std::span{out}, 1, fssdp::output::accumulate);
+  REQUIRE(out[0] == there + 2);
+}

@@ -4,6 +4,8 @@
 #include <vector>
 
 #include "catch.hpp"
+#include "fssdp/collective/reshard.hpp"
+#include "fssdp/comm/faulty.hpp"
 #include "fssdp/comm/on.hpp"
 #include "fssdp/fssdp.hpp"
 #include "support/communicator_archetype.hpp"
@@ -20,6 +22,9 @@ TEST_CASE("every collective runs on the archetype") {
   fssdp::sparse_all_gather(comm, of.plan, mine.shard, mine.in_one_piece);
   fssdp::sparse_reduce_scatter(comm, of.plan, mine.partials, mine.gradients);
   REQUIRE(mine.wrong_replicas() + mine.wrong_in_one_piece() + mine.wrong_gradients() == 0);
+
+  fssdp::reshard(comm, fssdp::reshard_plan{of.layout, of.layout}, mine.shard);
+  REQUIRE(mine.wrong_inputs() == 0);
 
   auto const three = std::vector{1, 2, 3};
   auto all = std::vector<int>(3);
@@ -47,7 +52,8 @@ TEST_CASE("tokens go and come on the archetype") {
 
 TEST_CASE("adaptors take the archetype, and each other") {
   auto comm = communicator_archetype{fssdp::rank_id{0}};
-  auto counted = fssdp::counting{comm};
+  auto sound = fssdp::faulty{comm, {}};
+  auto counted = fssdp::counting{sound};
   auto stream = fssdp::host_stream{};
   auto queued = fssdp::on(counted, stream);
   REQUIRE(fssdp::all_reduce(queued, std::vector{7}) == std::vector{7});

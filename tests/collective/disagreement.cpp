@@ -5,6 +5,7 @@
 #include "catch.hpp"
 #include "fssdp/collective/all_reduce.hpp"
 #include "fssdp/collective/sparse_all_gather.hpp"
+#include "fssdp/collective/sparse_reduce_scatter.hpp"
 #include "fssdp/comm/thread.hpp"
 #include "fssdp/layout/make_shard.hpp"
 #include "fssdp/plan/held.hpp"
@@ -29,6 +30,24 @@ TEST_CASE("ranks with different plans find out") {
   REQUIRE(support::culprit(result.of_rank[0]) == 1);
   REQUIRE(support::culprit(result.of_rank[1]) == 0);
   REQUIRE_THAT(support::text(result.of_run), mentions("disagree") && mentions("plan"));
+}
+
+TEST_CASE("a gather here and a reduction there, by the same plan, find out") {
+  auto const layout = fssdp::block_layout{{.experts = 2, .ranks = 2}};
+  auto const plan = fssdp::make_plan(layout, fssdp::everywhere{}(layout));
+  auto world = fssdp::thread_world{2};
+  auto const result = support::fallout_of(world, [&](thread_communicator& comm) {
+    auto shard = fssdp::make_shard<float>(layout, comm.rank(), 4);
+    auto replicas = fssdp::make_replicas<float>(plan, comm.rank(), 4);
+    auto partials = fssdp::make_partials<float>(plan, comm.rank(), 4);
+    if (comm.rank() == fssdp::rank_id{0})
+      fssdp::sparse_all_gather(comm, plan, shard, replicas);
+    else
+      fssdp::sparse_reduce_scatter(comm, plan, partials, shard);
+  });
+  REQUIRE(support::is<fssdp::ranks_disagree>(result.of_run));
+  REQUIRE(support::culprit(result.of_rank[0]) == 1);
+  REQUIRE(support::culprit(result.of_rank[1]) == 0);
 }
 
 TEST_CASE("ranks that call in different order, or with different sizes, find out") {

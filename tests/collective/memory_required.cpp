@@ -59,7 +59,7 @@ void check() {
 
 TEST_CASE("what a plan is said to take is what it takes") {
   check<float, float, float>();
-  check<float, fssdp::bf16, float>();
+  check<float, fssdp::bf16, fssdp::bf16>();
 }
 
 TEST_CASE("memory_required by hand: a replica of 1000 floats, partials of two experts") {

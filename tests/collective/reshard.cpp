@@ -5,11 +5,14 @@
 #include <vector>
 
 #include "catch.hpp"
+#include "fssdp/collective/all_reduce.hpp"
 #include "fssdp/comm/counting.hpp"
+#include "fssdp/comm/faulty.hpp"
 #include "fssdp/comm/on.hpp"
 #include "fssdp/comm/thread.hpp"
 #include "fssdp/core/bytes_of.hpp"
 #include "fssdp/core/expert_buffer.hpp"
+#include "fssdp/layout/make_shard.hpp"
 #include "support/communicator_archetype.hpp"
 #include "support/laws.hpp"
 #include "support/on_all_ranks.hpp"
@@ -101,18 +104,19 @@ TEST_CASE("a reshard moves each chunk once and needs the scratch that it was giv
     auto const sent = support::on_all_ranks(of.from.ranks(), [&](thread_communicator& comm) {
       auto counted = fssdp::counting{comm};
       auto scratch = fssdp::scratch_memory{};
-      auto shard = fssdp::expert_buffer<float>{plan.slots(comm.rank()), sizes{16, 32}};
+      auto shard = fssdp::expert_buffer<float>{plan.slots(comm.rank()), sizes{32, 32}};
       fssdp::reshard(counted, plan, shard, {.scratch = &scratch});
       auto const slots = static_cast<std::size_t>(of.scratch_slots);
-      auto const as_documented =
-          scratch.bytes() == slots * 48 * sizeof(float) &&
-          counted.counts().exchanges == static_cast<std::uint64_t>(plan.rounds());
-      return as_documented ? counted.counts().bytes_sent : ~std::uint64_t{0};
+      auto const& counts = counted.counts();
+      auto const as_documented = scratch.bytes() == slots * 64 * sizeof(float) &&
+                                 counts.exchanges == static_cast<std::uint64_t>(plan.rounds()) &&
+                                 counts.bytes_sent == counts.messages_sent * 32 * sizeof(float);
+      return as_documented ? counts.bytes_sent : ~std::uint64_t{0};
     });
     for (auto const rank : fssdp::first_n<fssdp::rank_id>(plan.ranks())) {
       auto moves = std::uint64_t{0};
       for (auto const& move : plan.moves()) moves += move.source == rank ? 1 : 0;
-      REQUIRE(sent[rank.index()] == moves * 48 * sizeof(float));
+      REQUIRE(sent[rank.index()] == moves * 64 * sizeof(float));
     }
   }
 }
@@ -142,6 +146,54 @@ TEST_CASE("a world of another size than the plan's is refused by a reshard") {
   auto const attempt = [&] { fssdp::reshard(alone, reshard_plan{layout, layout}, shard); };
   REQUIRE_THROWS_AS(attempt(), fssdp::argument_error);
   REQUIRE_THROWS_WITH(attempt(), mentions("1 ranks") && mentions("plan is for 2"));
+}
+
+TEST_CASE("a rank that throws in a reshard is named by all others") {
+  auto const from = fssdp::block_layout{{.experts = 12, .ranks = 4}};
+  auto const to = fssdp::cyclic_layout{{.experts = 12, .ranks = 4}};
+  auto const plan = reshard_plan{from, to};
+  REQUIRE(plan.rounds() >= 2);
+  for (int exchange = 1; exchange <= plan.rounds(); ++exchange) {
+    auto world = fssdp::thread_world{4};
+    auto const result = support::fallout_of(world, [&](thread_communicator& comm) {
+      auto const breaks = comm.rank() == fssdp::rank_id{2};
+      auto broken = fssdp::faulty{comm, {.exchange = breaks ? exchange : 0}};
+      auto shard = fssdp::make_shard<float>(from, comm.rank(), 4);
+      fssdp::reshard(broken, plan, shard);
+      (void)fssdp::all_reduce(broken, std::vector{1});
+    });
+    CAPTURE(exchange);
+    REQUIRE(support::is<fssdp::injected_fault>(result.of_run));
+    for (std::size_t rank : {0U, 1U, 3U}) REQUIRE(support::culprit(result.of_rank[rank]) == 2);
+  }
+}
+
+TEST_CASE("a reshard refuses memory that is not there, and sizes that cannot be counted") {
+  auto const layout = fssdp::block_layout{{.experts = 2, .ranks = 1}};
+  auto alone = support::communicator_archetype{fssdp::rank_id{0}};
+  auto memory = std::vector<float>(8);
+  auto const refuses = [&](fssdp::expert_tensor<float> const& bad, char const* a, char const* b) {
+    auto const both = std::vector{fssdp::expert_tensor<float>{memory.data(), 2, 4}, bad};
+    auto const attempt = [&] { fssdp::reshard(alone, reshard_plan{layout, layout}, both); };
+    REQUIRE_THROWS_AS(attempt(), fssdp::argument_error);
+    REQUIRE_THROWS_WITH(attempt(), mentions(a) && mentions(b));
+  };
+  auto const huge = (std::size_t{1} << 62U) + 1;
+  refuses({nullptr, 2, 4}, "tensor 1 of shard is null", "expected memory");
+  refuses({memory.data(), 2, 4, 1}, "tensor 1 of shard has a stride of 4", "at least its 16");
+  refuses({memory.data(), 2, huge}, "4611686018427387905 elements", "expected at most");
+  refuses({memory.data(), 2, 4, huge}, "stride of 4611686018427387905", "expected at most");
+}
+
+TEST_CASE("bytes_of allocates once and names the same memory") {
+  auto weights = fssdp::expert_buffer<float>{2, sizes{3, 2}};
+  auto moments = fssdp::expert_buffer<double>{2, sizes{4}};
+  auto const all = fssdp::bytes_of(weights, moments);
+  REQUIRE(all.size() == 3);
+  REQUIRE(all.capacity() == 3);
+  REQUIRE(all[1].elements == 8);
+  REQUIRE(all[2].elements == 32);
+  REQUIRE(static_cast<void*>(all[2][1].data()) == moments.tensors()[0][1].data());
 }
 
 TEST_CASE("one buffer given twice is refused") {

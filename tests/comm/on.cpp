@@ -6,9 +6,16 @@
 #include <vector>
 
 #include "catch.hpp"
+#include "fssdp/collective/sparse_all_gather.hpp"
+#include "fssdp/collective/sparse_reduce_scatter.hpp"
 #include "fssdp/comm/all_gather.hpp"
 #include "fssdp/comm/faulty.hpp"
 #include "fssdp/comm/thread.hpp"
+#include "fssdp/layout/block_layout.hpp"
+#include "fssdp/layout/make_shard.hpp"
+#include "fssdp/plan/held.hpp"
+#include "fssdp/plan/make_plan.hpp"
+#include "fssdp/solver/everywhere.hpp"
 #include "support/communicator_archetype.hpp"
 #include "support/on_all_ranks.hpp"
 
@@ -104,10 +111,26 @@ TEST_CASE("what fails on a stream is thrown by synchronize, and poisons it") {
       } catch (fssdp::poisoned_stream const&) {
         refused[1] = 1;
       }
+      auto const layout = fssdp::block_layout{{.experts = 2, .ranks = 2}};
+      auto const plan = fssdp::make_plan(layout, fssdp::everywhere{}(layout));
+      auto shard = fssdp::make_shard<float>(layout, rank_id{1}, 4);
+      auto replicas = fssdp::make_replicas<float>(plan, rank_id{1}, 4);
+      auto partials = fssdp::make_partials<float>(plan, rank_id{1}, 4);
+      try {
+        fssdp::sparse_all_gather(queued, plan, shard, replicas);
+      } catch (fssdp::poisoned_stream const&) {
+        ++refused[1];
+      }
+      try {
+        fssdp::sparse_reduce_scatter(queued, plan, partials, shard);
+      } catch (fssdp::poisoned_stream const& error) {
+        refused[1] +=
+            std::string{error.what()}.find("rank 0 has failed") == std::string::npos ? 0 : 1;
+      }
     }
     queued.synchronize();  // throws the first failure once more
   });
-  REQUIRE(refused[1] == 1);
+  REQUIRE(refused[1] == 3);  // an exchange, a gather, and a reduction that tells why
   REQUIRE(support::is<fssdp::injected_fault>(result.of_run));
   REQUIRE(support::is<fssdp::peer_failed>(result.of_rank[1]));
   REQUIRE(support::culprit(result.of_rank[1]) == 0);

@@ -147,6 +147,9 @@ class layout_contract {
     larger = size;
     ++larger.ranks;
     REQUIRE(of != Model::make(larger));
+    larger = size;
+    ++larger.slices;
+    REQUIRE(of != Model::make(larger));
   }
 
   static void check_shards(layout const& of, layout_size const& size) {

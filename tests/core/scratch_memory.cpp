@@ -3,6 +3,7 @@
 #include "fssdp/core/scratch_memory.hpp"
 
 #include <cstdint>
+#include <utility>
 
 #include "catch.hpp"
 
@@ -18,4 +19,14 @@ TEST_CASE("scratch is as large as asked, aligned, and stays where it is until it
   REQUIRE(scratch.bytes() == 100);
   REQUIRE(scratch.reserve(1000).size() == 1000);
   REQUIRE(scratch.bytes() == 1000);
+}
+
+TEST_CASE("scratch that has been moved away can be reserved again") {
+  auto first = fssdp::scratch_memory{};
+  (void)first.reserve(100);
+  auto const second = std::move(first);
+  REQUIRE(second.bytes() == 100);
+  first = {};
+  REQUIRE(first.bytes() == 0);
+  REQUIRE(first.reserve(50).data() != nullptr);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// A shard has a slot for each expert that its rank owns.
+/// A shard has a slot for each chunk that its rank owns.
 #include "fssdp/layout/make_shard.hpp"
 
 #include <array>

@@ -99,6 +99,21 @@ TEST_CASE("an expert or a rank that is not there is refused by name") {
   REQUIRE(where == before);
 }
 
+TEST_CASE("a placement over nothing is refused") {
+  struct numbers : block_layout {
+    int count = 1;
+    [[nodiscard]] int experts() const { return count; }
+    bool operator==(numbers const&) const = default;
+  };
+  auto layout = numbers{};
+  for (auto const count : {0, -5}) {
+    layout.count = count;
+    REQUIRE_THROWS_AS(placement{layout}, fssdp::argument_error);
+    REQUIRE_THROWS_WITH(placement{layout},
+                        mentions(std::to_string(count) + " experts") && mentions("1 or more"));
+  }
+}
+
 TEST_CASE("a placement of another layout is refused") {
   auto const layout = block_layout{{.experts = 4, .ranks = 2}};
   REQUIRE_NOTHROW(fssdp::check_contains(placement{layout}, layout));

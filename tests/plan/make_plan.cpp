@@ -4,6 +4,7 @@
 
 #include <map>
 #include <set>
+#include <string>
 
 #include "catch.hpp"
 #include "fssdp/plan/traffic.hpp"
@@ -106,6 +107,36 @@ TEST_CASE("equal inputs give equal plans and equal hashes") {
     auto const direct = make_plan(of.layout, of.where);
     REQUIRE((a == direct) == (a.hash_value() == direct.hash_value()));
   });
+}
+
+namespace {
+
+/// Gives one slice to whoever it is told, and does not say so in the list of what that rank owns.
+struct broken_layout : fssdp::block_layout {
+  broken_layout() : block_layout{{.experts = 2, .ranks = 2, .slices = 2}} {}
+  rank_id wrong{0};
+  [[nodiscard]] rank_id owner(fssdp::chunk_id chunk) const {
+    auto const last = fssdp::chunk_id{expert_id{1}, fssdp::slice_id{1}};
+    return chunk == last ? wrong : block_layout::owner(chunk);
+  }
+  friend bool operator==(broken_layout const&, broken_layout const&) = default;
+};
+
+}  // namespace
+
+TEST_CASE("a layout that breaks its law is refused before it is used") {
+  auto layout = broken_layout{};
+  auto const where = fssdp::placement{layout};
+  auto const machine = fssdp::topology{{.nodes = 2, .ranks = 2}};
+  for (auto const rank : {-1, 0, 2, 1000}) {
+    layout.wrong = rank_id{rank};
+    CAPTURE(rank);
+    REQUIRE_THROWS_AS(make_plan(layout, where), fssdp::argument_error);
+    REQUIRE_THROWS_AS(make_plan(layout, where, machine), fssdp::argument_error);
+    REQUIRE_THROWS_WITH(
+        make_plan(layout, where, machine),
+        mentions("slice 1 of expert 1") && mentions("of rank " + std::to_string(rank)));
+  }
 }
 
 TEST_CASE("a placement or a topology of another world is refused") {

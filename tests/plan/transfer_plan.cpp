@@ -143,6 +143,10 @@ TEST_CASE("a transfer that cannot be is refused") {
   refuses(0, 0, 3, 1, "from rank 3", "0 to 2");
   refuses(0, 0, 0, -1, "to rank -1", "0 to 2");
   refuses(0, 0, 1, 1, "from rank 1 to rank 1", "two different ranks");
+  refuses(0, 0, 0, 1, "rank 1 gets slice 0 of expert 0", "a rank that holds the expert");
+  where.add(expert_id{0}, rank_id{1});
+  refuses(0, 0, 2, 1, "rank 2 sends slice 0 of expert 0", "its owner, or a rank that holds");
+  refuses(0, 0, 1, 0, "rank 0 gets slice 0 of expert 0", "does not own the slice");
   refuses(-1, 0, 0, 1, "round -1", "0 or more");
   refuses(1, 0, 0, 1, "round 1", "fewer rounds than transfers");
 }

@@ -121,10 +121,10 @@ TEST_CASE("verify refuses every mutant that does not deliver, and only those") {
       auto list = transfers(of.plan.transfers().begin(), of.plan.transfers().end());
       mutations[m](list, draw, of);
       auto const mutant = with(of, list);
-      if (!mutant || *mutant == of.plan) continue;
+      if (mutant && *mutant == of.plan) continue;
       CAPTURE(m);
-      auto const accepted = accepts(*mutant);
-      REQUIRE(accepted == delivers(*mutant));
+      auto const accepted = mutant && accepts(*mutant);
+      REQUIRE(accepted == (mutant && delivers(*mutant)));
       refused[m] += accepted ? 0 : 1;
     }
   });
@@ -159,12 +159,10 @@ TEST_CASE("verify names the transfer or the holder at fault") {
   };
   REQUIRE_NOTHROW(verify(transfer_plan{layout, where, {{0, e, r(0), r(1)}, {1, e, r(1), r(2)}}}));
   refuses({{0, e, r(0), r(1)}}, "rank 2 holds expert 0", "never gets slice 0");
-  refuses({{0, e, r(0), r(3)}}, "to rank 3", "does not hold it");
   refuses({{0, e, r(2), r(1)}}, "from rank 2", "never gets it before");
   refuses({{0, e, r(0), r(1)}, {0, e, r(1), r(2)}}, "from rank 1 to rank 2",
           "gets it only in round 0");
   refuses({{0, e, r(0), r(1)}, {1, e, r(0), r(2)}}, "to rank 2 in round 1",
           "could send it in round 0");
-  refuses({{0, e, r(0), r(1)}, {1, e, r(1), r(0)}}, "to rank 0", "owns it");
   refuses({{0, e, r(0), r(1)}, {0, e, r(0), r(1)}}, "to rank 1", "has it already");
 }

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstddef>
 #include <span>
+#include <type_traits>
 
 #include "fssdp/core/dtype.hpp"
 
@@ -30,7 +31,8 @@ template <element T, element Out>
 void accumulate(std::span<summand<T> const> summands, std::span<Out> out,
                 accumulator_t<T> scale = 1, output how = output::write) {
   using sum_type = accumulator_t<T>;
-  constexpr auto block = std::size_t{1024};  // stays in the first-level cache
+  using wide = std::common_type_t<sum_type, accumulator_t<Out>>;  // what is there may be wider
+  constexpr auto block = std::size_t{1024};                       // stays in the first-level cache
   auto sums = std::array<sum_type, block>{};
   for (std::size_t first = 0; first < out.size(); first += block) {
     auto const n = std::min(block, out.size() - first);
@@ -49,7 +51,8 @@ void accumulate(std::span<summand<T> const> summands, std::span<Out> out,
       for (std::size_t i = 0; i < n; ++i) target[i] = static_cast<Out>(scale * sums[i]);
     else
       for (std::size_t i = 0; i < n; ++i)
-        target[i] = static_cast<Out>(static_cast<sum_type>(target[i]) + scale * sums[i]);
+        target[i] =
+            static_cast<Out>(static_cast<wide>(target[i]) + static_cast<wide>(scale * sums[i]));
   }
 }
 

@@ -29,15 +29,12 @@ struct named_tensors {
 template <class Tensors>
 named_tensors(char const*, Tensors) -> named_tensors<Tensors>;
 
-/// @throws argument_error unless every tensor has the expected number of slots, memory behind them,
-///         and slots that do not overlap
+/// @throws argument_error unless every tensor has memory behind it that can be counted, and slots
+///         that do not overlap
 template <class Tensors>
-void check_slots(char const* verb, named_tensors<Tensors> const& buffer, std::size_t expected,
-                 char const* shape) {
+void check_memory(char const* verb, named_tensors<Tensors> const& buffer) {
   for (std::size_t k = 0; k < buffer.tensors.size(); ++k) {
     auto const& tensor = buffer.tensors[k];
-    require(tensor.slots == expected, verb, ": ", buffer.name, " has ", tensor.slots,
-            " slots; expected ", expected, " (", shape, ")");
     auto const empty = tensor.slots == 0 || tensor.elements == 0;
     require(empty || tensor.data != nullptr, verb, ": tensor ", k, " of ", buffer.name,
             " is null; expected memory for ", tensor.slots, " slots of ", tensor.elements,
@@ -53,6 +50,16 @@ void check_slots(char const* verb, named_tensors<Tensors> const& buffer, std::si
             " slots with a stride of ", tensor.stride, "; expected at most ", most,
             " elements in all");
   }
+}
+
+/// @throws argument_error unless check_memory accepts it and every tensor has the expected slots
+template <class Tensors>
+void check_slots(char const* verb, named_tensors<Tensors> const& buffer, std::size_t expected,
+                 char const* shape) {
+  for (auto const& tensor : buffer.tensors)
+    require(tensor.slots == expected, verb, ": ", buffer.name, " has ", tensor.slots,
+            " slots; expected ", expected, " (", shape, ")");
+  check_memory(verb, buffer);
 }
 
 /// @throws argument_error unless both have the same tensors, one in slices and the other whole
@@ -71,17 +78,24 @@ void check_sizes(char const* verb, int slices, named_tensors<Sharded> const& sha
   }
 }
 
-/// @throws argument_error unless what is written shares no memory with what is read, nor with itself
-template <class From, class To>
-void check_aliases(char const* verb, From const& from, To const& to) {
-  for (std::size_t k = 0; k < to.size(); ++k) {
-    for (auto const& other : from)
-      require(!overlap(to[k], other), verb, ": from and to share memory in tensor ", k,
-              "; expected disjoint buffers");
+/// @throws argument_error unless the tensors of a buffer have no memory in common
+template <class Tensors>
+void check_disjoint(char const* verb, named_tensors<Tensors> const& buffer) {
+  for (std::size_t k = 0; k < buffer.tensors.size(); ++k)
     for (std::size_t j = 0; j < k; ++j)
-      require(!overlap(to[k], to[j]), verb, ": tensors ", j, " and ", k,
-              " of to share memory; expected disjoint tensors");
-  }
+      require(!overlap(buffer.tensors[k], buffer.tensors[j]), verb, ": tensors ", j, " and ", k,
+              " of ", buffer.name, " share memory; expected disjoint tensors");
+}
+
+/// @throws argument_error unless what is written shares no memory with what is read, nor with
+///         itself
+template <class From, class To>
+void check_aliases(char const* verb, named_tensors<From> const& from, named_tensors<To> const& to) {
+  for (std::size_t k = 0; k < to.tensors.size(); ++k)
+    for (auto const& other : from.tensors)
+      require(!overlap(to.tensors[k], other), verb, ": ", from.name, " and ", to.name,
+              " share memory in tensor ", k, "; expected disjoint buffers");
+  check_disjoint(verb, to);
 }
 
 }  // namespace fssdp::detail

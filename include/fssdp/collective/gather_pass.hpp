@@ -16,11 +16,6 @@
 
 namespace fssdp {
 
-/// How parameters travel.
-struct gather_options {
-  scratch_memory* scratch = nullptr;  ///< kept by the caller so that repeated calls do not allocate
-};
-
 namespace detail {
 
 /// Of how many chunks a rank needs room for converted copies, beside the given slots: of all that

@@ -19,13 +19,6 @@
 
 namespace fssdp {
 
-/// How gradients arrive.
-struct reduce_options {
-  double scale = 1.0;                 ///< multiplies the sum, once
-  output into = output::write;        ///< or add to what is there
-  scratch_memory* scratch = nullptr;  ///< kept by the caller so that repeated calls do not allocate
-};
-
 namespace detail {
 
 /// What the scratch of a reduction is made of.
@@ -53,8 +46,13 @@ class reduction_pass {
 
  public:
   reduction_pass(transfer_plan const& plan, rank_id me, Partials partials, Gradients gradients,
-                 reduce_options const& options)
-      : plan_{plan}, me_{me}, partials_{partials}, gradients_{gradients}, options_{options} {}
+                 double scale, output into)
+      : plan_{plan},
+        me_{me},
+        partials_{partials},
+        gradients_{gradients},
+        scale_{static_cast<sum_type>(scale)},
+        into_{into} {}
 
   template <class Lane>
   void run(Lane& lane, scratch_memory& scratch) {
@@ -131,7 +129,7 @@ class reduction_pass {
 
   template <class Batch>
   void send(Batch& batch, int round) const {
-    set_label(batch, {plan_.hash_value(), round});
+    set_label(batch, {plan_.hash_value(), 2 * plan_.rounds() - 1 - round});
     for (auto const& t : plan_.receives(me_, round))
       for (std::size_t k = 0; k < partials_.size(); ++k)
         batch.send(forwards(me_, t.chunk) ? std::as_bytes(sum_of(k, t.chunk))
@@ -197,7 +195,7 @@ class reduction_pass {
   void deliver(std::size_t k, chunk_id chunk, std::span<summand<T> const> summands) const {
     if (plan_.owner(chunk) == me_)
       accumulate(summands, gradients_[k][plan_.owner_slot(chunk)].first(extent(k, chunk).elements),
-                 static_cast<sum_type>(options_.scale), options_.into);
+                 scale_, into_);
     else
       accumulate(summands, sum_of(k, chunk));
   }
@@ -206,7 +204,8 @@ class reduction_pass {
   rank_id me_;
   Partials partials_;
   Gradients gradients_;
-  reduce_options options_;
+  sum_type scale_;
+  output into_;
   std::span<summand<T>> summands_;
   std::byte* sums_ = nullptr;
   std::byte* received_ = nullptr;

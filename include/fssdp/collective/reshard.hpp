@@ -20,14 +20,13 @@ namespace fssdp {
 
 /// What a caller can keep between reshards.
 struct reshard_options {
-  scratch_memory* scratch =
-      nullptr;  ///< kept by the caller so that repeated calls do not allocate it
+  scratch_memory* scratch = nullptr;  ///< one for each lane
 };
 
 namespace detail {
 
-/// The shard of one rank while chunks come and go. Places are the slots of the shard, and behind them
-/// those of the scratch.
+/// The shard of one rank while chunks come and go. Places are the slots of the shard, and behind
+/// them those of the scratch.
 class moving_shard {
  public:
   moving_shard(reshard_plan const& plan, rank_id me,
@@ -130,11 +129,12 @@ class moving_shard {
 /// Moves what every rank owns to where another layout has it: parameters and moments alike.
 ///
 /// @param shard [slots, slice_elements] per tensor: of one buffer, or of several as bytes_of gives
-///              them; in the slot order of the old layout before, of the new one afterwards. `slots`
-///              is what both layouts need, plan.slots(rank), or more
+///              them; in the slot order of the old layout before, of the new one afterwards.
+///              `slots` is what both layouts need, plan.slots(rank), or more
 /// @pre every rank calls with an equal plan and equal sizes; the memory and the scratch live until
 ///      the communicator is synchronized
-/// @post every chunk has the bits that it had at its old owner; slots behind are unspecified
+/// @post every chunk has the bits that it had at its old owner; slots behind are unspecified. After
+///       a transport error the whole shard is
 /// @cost each chunk that changes its owner travels once: a message per tensor; one exchange per
 ///       round; scratch of plan.scratch_slots() slots; copies within the rank; allocates. For now
 ///       and then, not for every iteration
@@ -150,10 +150,9 @@ void reshard(Comm& comm, reshard_plan plan, Shard&& shard, reshard_options const
   for (auto const& tensor : tensors)
     detail::require(tensor.slots >= needed, verb, ": shard has ", tensor.slots, " slots; expected ",
                     needed, " or more, as both layouts need them");
-  for (auto const& tensor : tensors)
-    detail::check_slots(verb, detail::named_tensors{"shard", std::span{&tensor, 1}}, tensor.slots,
-                        "as it has");
-  detail::check_aliases(verb, std::span<expert_tensor<std::byte>>{}, tensors);
+  auto const named = detail::named_tensors{"shard", std::span{tensors}};
+  detail::check_memory(verb, named);
+  detail::check_disjoint(verb, named);
 
   submit(comm, [plan = std::move(plan), tensors = std::move(tensors), options](auto& lane) {
     auto own_scratch = scratch_memory{};

@@ -13,6 +13,12 @@
 
 namespace fssdp {
 
+/// How parameters travel.
+struct gather_options {
+  /// Kept between calls, so that they do not allocate; one for each lane.
+  scratch_memory* scratch = nullptr;
+};
+
 /// Copies every expert's chunks from their owners to all that hold it. The transpose of
 /// sparse_reduce_scatter.
 ///
@@ -21,8 +27,9 @@ namespace fssdp {
 ///             [held, elements]: then the rank's own experts are copied in as well, so that all
 ///             that it holds lies in one piece. If its element type is another, every chunk is
 ///             converted once, at its owner
-/// @pre every rank calls with an equal plan and equal sizes; `from` and `to` do not overlap; plan,
-///      buffers, views of them and scratch live until the communicator is synchronized
+/// @pre verify accepts the plan; every rank calls with an equal plan and equal sizes; `from` and
+///      `to` do not overlap; plan, buffers, views of them and scratch live until the communicator
+///      is synchronized
 /// @post on every rank, each held expert has the bits of its owners, converted to the type of `to`;
 ///       when the gather has completed on a rank, no peer reads that rank's `from` any more
 /// @cost a message per tensor of each of the rank's transfers in the plan, in the type of `to`; one
@@ -37,6 +44,7 @@ void sparse_all_gather(Comm& comm, transfer_plan const& plan, From const& from, 
   using In = element_of<To>;
   static_assert(std::is_same_v<Out, In> || (element<Out> && element<In>),
                 "from and to have different element types, and there is no conversion");
+  static_assert(!is_read_only<To>, "to is to be written");
   constexpr auto verb = "sparse_all_gather";
   detail::check_world(verb, comm, plan);
   auto const shard = tensors_of(from);
@@ -52,7 +60,7 @@ void sparse_all_gather(Comm& comm, transfer_plan const& plan, From const& from, 
   detail::check_slots(verb, source, plan.owned_count(rank), "chunks that the rank owns");
   detail::check_slots(verb, target, slots.size(),
                       "experts that the rank holds and does not own; or all it holds");
-  detail::check_aliases(verb, shard, replicas);
+  detail::check_aliases(verb, source, target);
 
   submit(comm, [&plan, shard, replicas, slots, options](auto& lane) {
     auto own_scratch = scratch_memory{};
@@ -60,5 +68,11 @@ void sparse_all_gather(Comm& comm, transfer_plan const& plan, From const& from, 
     pass.run(lane, options.scratch != nullptr ? *options.scratch : own_scratch);
   });
 }
+
+/// A stream would read the plan when it is gone.
+template <communicator Comm, expert_memory From, expert_memory To>
+requires(!std::same_as<typename Comm::stream_type, inline_stream>) void sparse_all_gather(
+    Comm& comm, transfer_plan&& plan, From const& from, To&& to,
+    gather_options const& options = {}) = delete;
 
 }  // namespace fssdp

@@ -15,6 +15,14 @@
 
 namespace fssdp {
 
+/// How gradients arrive.
+struct reduce_options {
+  double scale = 1.0;           ///< multiplies the sum, once
+  output into = output::write;  ///< or add to what is there
+  /// Kept between calls, so that they do not allocate; one for each lane.
+  scratch_memory* scratch = nullptr;
+};
+
 /// Sums every expert's partial gradients over all that hold it, each chunk at its owner. The
 /// transpose of sparse_all_gather: the same plan, read backwards.
 ///
@@ -26,19 +34,21 @@ namespace fssdp {
 /// @param from [held, elements] per tensor: partial gradients, ascending experts
 /// @param to   [owned, slice_elements] per tensor: gradients, in the layout's slot order, in any
 ///             element type; padding behind a shorter slice is not written
-/// @pre every rank calls with an equal plan and equal sizes; `from` and `to` do not overlap; plan,
-///      buffers, views of them and scratch live until the communicator is synchronized
+/// @pre verify accepts the plan; every rank calls with an equal plan and equal sizes; `from` and
+///      `to` do not overlap; plan, buffers, views of them and scratch live until the communicator
+///      is synchronized
 /// @post `to` has scale * (sum over the holders), the own partial counted once; equal plans give
 ///       equal bits, whatever the timing
-/// @cost a message per tensor of each of the rank's transfers in the plan, in the type of `from`, or in
-///       accumulator_t where it is already a sum; one exchange per round; scratch for the sums that
-///       a rank passes on, and, unless peers' memory can be borrowed, for what it receives in one
-///       round; one allocation if no scratch is given
+/// @cost a message per tensor of each of the rank's transfers in the plan, in the type of `from`,
+///       or in accumulator_t where it is already a sum; one exchange per round; scratch for the
+///       sums that a rank passes on, and, unless peers' memory can be borrowed, for what it receives
+///       in one round; one allocation if no scratch is given
 /// @throws argument_error before anything is sent; transport errors
 /// (Paper: spRS, SparseReduceScatter)
 template <communicator Comm, expert_memory From, expert_memory To>
 void sparse_reduce_scatter(Comm& comm, transfer_plan const& plan, From const& from, To&& to,
                            reduce_options const& options = {}) {
+  static_assert(element<element_of<To>> && !is_read_only<To>, "to is to be written");
   constexpr auto verb = "sparse_reduce_scatter";
   auto const partials = tensors_of(from);
   auto const gradients = tensors_of(to);
@@ -49,13 +59,20 @@ void sparse_reduce_scatter(Comm& comm, transfer_plan const& plan, From const& fr
   detail::check_sizes(verb, plan.slices(), target, source);
   detail::check_slots(verb, source, plan.held(rank).size(), "experts that the rank holds");
   detail::check_slots(verb, target, plan.owned_count(rank), "chunks that the rank owns");
-  detail::check_aliases(verb, partials, gradients);
+  detail::check_aliases(verb, source, target);
 
   submit(comm, [&plan, partials, gradients, options](auto& lane) {
     auto own_scratch = scratch_memory{};
-    auto pass = detail::reduction_pass{plan, lane.rank(), partials, gradients, options};
+    auto pass =
+        detail::reduction_pass{plan, lane.rank(), partials, gradients, options.scale, options.into};
     pass.run(lane, options.scratch != nullptr ? *options.scratch : own_scratch);
   });
 }
+
+/// A stream would read the plan when it is gone.
+template <communicator Comm, expert_memory From, expert_memory To>
+requires(!std::same_as<typename Comm::stream_type, inline_stream>) void sparse_reduce_scatter(
+    Comm& comm, transfer_plan&& plan, From const& from, To&& to,
+    reduce_options const& options = {}) = delete;
 
 }  // namespace fssdp

@@ -7,8 +7,8 @@
 
 namespace fssdp {
 
-/// The loads to plan with, from the tokens per expert of this rank: [experts] -> [experts], equal on
-/// all ranks. It synchronizes.
+/// The loads to plan with, from the tokens per expert of this rank: [experts] -> [experts], equal
+/// on all ranks. It synchronizes.
 /// @cost, @throws as all_reduce
 template <communicator Comm>
 [[nodiscard]] expert_loads sum_loads(Comm& comm, expert_loads const& mine) {

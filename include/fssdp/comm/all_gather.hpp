@@ -11,6 +11,7 @@
 
 #include "fssdp/comm/communicator.hpp"
 #include "fssdp/core/error.hpp"
+#include "fssdp/core/expert_tensor.hpp"
 
 namespace fssdp {
 
@@ -18,7 +19,7 @@ namespace fssdp {
 /// Returns when the rows are there (it synchronizes the communicator).
 /// @pre the same n on all ranks; `mine` and `all` do not overlap
 /// @cost size - 1 messages of n elements out and in, one exchange
-/// @throws argument_error if `all` is not [ranks, n]; transport errors
+/// @throws argument_error if `all` is not [ranks, n] or overlaps `mine`; transport errors
 template <communicator Comm, std::ranges::contiguous_range Mine, std::ranges::contiguous_range All>
 void all_gather(Comm& comm, Mine const& mine, All&& all) {
   using T = std::ranges::range_value_t<Mine>;
@@ -30,6 +31,8 @@ void all_gather(Comm& comm, Mine const& mine, All&& all) {
   auto const ranks = static_cast<std::size_t>(comm.size());
   detail::require(to.size() == ranks * n, "all_gather: room for ", to.size(),
                   " elements; expected ", ranks, " ranks times ", n);
+  detail::require(!detail::overlap(std::as_bytes(from), std::as_bytes(to)),
+                  "all_gather: mine and all share memory; expected disjoint memory");
   submit(comm, [from, to, n](auto& lane) {
     lane.exchange([&](auto& batch) {
       for (auto const peer : first_n<rank_id>(lane.size())) {

@@ -64,7 +64,7 @@ concept lending_communicator = communicator<Comm> &&
 /// collectives find out.
 struct batch_label {
   std::uint64_t plan = 0;  ///< hash of the plan
-  int round = 0;
+  int round = 0;  ///< of a gather from 0; those of the reduction that reads it backwards follow
   friend bool operator==(batch_label const&, batch_label const&) = default;
 };
 

@@ -23,7 +23,7 @@ struct exchange_counts {
   friend bool operator==(exchange_counts const&, exchange_counts const&) = default;
 };
 
-/// A communicator that counts and passes everything on. What the inner one can, it can. To count
+/// A communicator that counts and passes everything on. It lends if the inner one does. To count
 /// what goes through a stream, bind the counting one: on(counting, stream).
 template <communicator Comm>
 requires std::same_as<typename Comm::stream_type, inline_stream>

@@ -66,8 +66,8 @@ struct fault {
   stall_gate* gate = nullptr;  ///< where a rank stalls; outlives the communicator
 };
 
-/// A communicator that breaks down once and passes everything on, before and behind. What the inner
-/// one can, it can. A fault on a stream: bind the faulty one, on(faulty, stream).
+/// A communicator that breaks down once and passes everything on, before and behind. It lends if
+/// the inner one does. A fault on a stream: bind the faulty one, on(faulty, stream).
 /// @cost none but the inner one's
 template <communicator Comm>
 requires std::same_as<typename Comm::stream_type, inline_stream>

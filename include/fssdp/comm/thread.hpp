@@ -32,8 +32,8 @@ class thread_world {
   /// Calls `rank_main(comm)` on every rank and waits for all of them.
   ///
   /// When a rank leaves by an exception, every other rank gets a peer_failed that names it from its
-  /// current or next exchange. When it returns while others still await it, those get the peer_failed
-  /// at once, and through them everybody; nobody else is disturbed.
+  /// current or next exchange. When it returns while others still await it, those get the
+  /// peer_failed at once, and through them everybody; nobody else is disturbed.
   /// @pre when rank_main returns on a rank, what it has put on streams has run
   /// @throws the exception of the rank that failed first
   template <class Main>

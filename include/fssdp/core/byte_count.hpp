@@ -31,8 +31,8 @@ namespace fssdp::detail {
   return a + b;
 }
 
-/// Where tensor k begins in a slot that has room for several, each at a cache line; with their number
-/// for k, the size of the slot. `bytes(j)` is the size of tensor j.
+/// Where tensor k begins in a slot that has room for several, each at a cache line; with their
+/// number for k, the size of the slot. `bytes(j)` is the size of tensor j.
 template <class Bytes>
 [[nodiscard]] std::size_t slot_offset(std::size_t k, Bytes bytes) {
   auto offset = std::size_t{0};

@@ -2,10 +2,13 @@
 /// Per-expert buffers of any types as bytes, to be moved together.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
+#include <limits>
 #include <type_traits>
 #include <vector>
 
+#include "fssdp/core/error.hpp"
 #include "fssdp/core/expert_tensor.hpp"
 
 namespace fssdp {
@@ -13,13 +16,19 @@ namespace fssdp {
 /// The tensors of all buffers as tensors of bytes, one behind the other:
 /// `bytes_of(weights, first_moments, second_moments)`.
 /// @cost one allocation; the views are valid as long as the buffers
+/// @throws argument_error if the bytes are too many to be counted
 template <expert_memory... Buffers>
 [[nodiscard]] std::vector<expert_tensor<std::byte>> bytes_of(Buffers&... buffers) {
+  constexpr auto most = std::numeric_limits<std::size_t>::max() / 2;
   auto all = std::vector<expert_tensor<std::byte>>{};
+  all.reserve((tensors_of(buffers).size() + ...));
   auto const append = [&](auto const& tensor) {
     using T = std::remove_pointer_t<decltype(tensor.data)>;
     static_assert(!std::is_const_v<T>, "these bytes are to be written");
     static_assert(std::is_trivially_copyable_v<T>);
+    detail::require(std::max(tensor.elements, tensor.stride) <= most / sizeof(T),
+                    "bytes_of: ", tensor.elements, " elements with a stride of ", tensor.stride,
+                    "; expected at most ", most / sizeof(T));
     all.push_back({reinterpret_cast<std::byte*>(tensor.data), tensor.slots,
                    tensor.elements * sizeof(T), tensor.stride * sizeof(T)});
   };

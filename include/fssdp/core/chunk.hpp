@@ -11,8 +11,8 @@
 
 namespace fssdp {
 
-/// A slice of an expert. A whole expert is its own only slice: where experts are whole, an expert_id
-/// will do for a chunk; where they are sliced, it names the first slice.
+/// A slice of an expert. A whole expert is its own only slice: where experts are whole, an
+/// expert_id will do for a chunk; where they are sliced, it names the first slice.
 struct chunk_id {
   expert_id expert;
   slice_id slice;
@@ -64,8 +64,8 @@ class chunk_range {
   int slices_;
 };
 
-/// The room that a slice of a tensor takes: slices are equally long but for the last ones, which may
-/// be shorter or empty.
+/// The room that a slice of a tensor takes: slices are equally long but for the last ones, which
+/// may be shorter or empty.
 [[nodiscard]] constexpr std::size_t slice_elements(std::size_t elements, int slices) {
   auto const parts = static_cast<std::size_t>(slices);
   return elements / parts + (elements % parts == 0 ? 0 : 1);

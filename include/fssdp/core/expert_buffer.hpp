@@ -15,8 +15,8 @@
 
 namespace fssdp {
 
-/// Host memory for the tensors of a number of experts or slices: per tensor [slots, elements], contiguous,
-/// zero at first. Moves, does not copy. Any trivially copyable T will do.
+/// Host memory for the tensors of a number of experts or slices: per tensor [slots, elements],
+/// contiguous, zero at first. Moves, does not copy. Any trivially copyable T will do.
 template <class T>
 class expert_buffer {
   static_assert(std::is_trivially_copyable_v<T>);
@@ -38,7 +38,7 @@ class expert_buffer {
     auto needed = std::size_t{0};
     for (auto const& tensor : tensors_)
       needed = detail::add_bytes(needed, tensor_bytes(slots, tensor.elements));
-    if (needed > capacity_) {
+    if (needed > bytes()) {
       memory_ = detail::allocate_aligned(needed);
       std::uninitialized_value_construct_n(reinterpret_cast<T*>(memory_.get()), needed / sizeof(T));
       capacity_ = needed;
@@ -65,7 +65,7 @@ class expert_buffer {
 
   [[nodiscard]] std::size_t slots() const { return tensors_.empty() ? 0 : tensors_.front().slots; }
   /// Bytes of memory taken, including room kept from an earlier, larger size.
-  [[nodiscard]] std::size_t bytes() const { return capacity_; }
+  [[nodiscard]] std::size_t bytes() const { return memory_ == nullptr ? 0 : capacity_; }
 
  private:
   static std::size_t tensor_bytes(std::size_t slots, std::size_t elements) {

@@ -58,25 +58,32 @@ concept expert_memory = requires(Buffer& buffer) {
 template <expert_memory Buffer>
 using element_of = std::remove_cvref_t<decltype(*tensors_of(std::declval<Buffer&>())[0].data)>;
 
+/// Whether the elements of a buffer cannot be written.
+template <expert_memory Buffer>
+inline constexpr bool is_read_only =
+    std::is_const_v<std::remove_pointer_t<decltype(tensors_of(std::declval<Buffer&>())[0].data)>>;
+
 namespace detail {
+
+/// Whether two blocks of memory have a byte in common.
+[[nodiscard]] inline bool overlap(std::span<std::byte const> x, std::span<std::byte const> y) {
+  auto const before = std::less_equal<std::byte const*>{};
+  return !x.empty() && !y.empty() && !before(x.data() + x.size(), y.data()) &&
+         !before(y.data() + y.size(), x.data());
+}
 
 /// Whether any slot of one tensor shares memory with any slot of the other.
 template <class A, class B>
 [[nodiscard]] bool overlap(expert_tensor<A> const& a, expert_tensor<B> const& b) {
-  auto const disjoint = [](std::span<std::byte const> x, std::span<std::byte const> y) {
-    auto const before = std::less_equal<std::byte const*>{};
-    return x.empty() || y.empty() || before(x.data() + x.size(), y.data()) ||
-           before(y.data() + y.size(), x.data());
-  };
   auto const whole = [](auto const& tensor) {
     auto const length =
         tensor.slots == 0 ? 0 : (tensor.slots - 1) * tensor.stride + tensor.elements;
     return std::as_bytes(std::span{tensor.data, length});
   };
-  if (disjoint(whole(a), whole(b))) return false;
+  if (!overlap(whole(a), whole(b))) return false;
   for (std::size_t i = 0; i < a.slots; ++i)
     for (std::size_t j = 0; j < b.slots; ++j)
-      if (!disjoint(std::as_bytes(a[i]), std::as_bytes(b[j]))) return true;
+      if (overlap(std::as_bytes(a[i]), std::as_bytes(b[j]))) return true;
   return false;
 }
 

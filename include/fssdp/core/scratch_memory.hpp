@@ -15,13 +15,13 @@ class scratch_memory {
   /// At least `bytes` bytes, aligned to a cache line, contents unspecified; valid until the next
   /// call. Allocates only if no earlier call has asked for as much.
   [[nodiscard]] std::span<std::byte> reserve(std::size_t bytes) {
-    if (bytes > size_) {
+    if (bytes > this->bytes()) {
       memory_ = detail::allocate_aligned(bytes);
       size_ = bytes;
     }
     return {memory_.get(), bytes};
   }
-  [[nodiscard]] std::size_t bytes() const { return size_; }
+  [[nodiscard]] std::size_t bytes() const { return memory_ == nullptr ? 0 : size_; }
 
  private:
   detail::aligned_memory memory_;

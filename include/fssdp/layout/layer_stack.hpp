@@ -14,9 +14,10 @@
 
 namespace fssdp {
 
-/// A layout over the experts of all layers: expert e of layer l is expert l * experts_per_layer() + e.
-/// In the arena of a rank, its shards of layer 0, 1, ... lie one behind the other. So a rank may own
-/// many experts of one layer and none of another, in the same memory. (Paper, heterogeneous sharding)
+/// A layout over the experts of all layers: expert e of layer l is expert l * experts_per_layer() +
+/// e. In the arena of a rank, its shards of layer 0, 1, ... lie one behind the other. So a rank may
+/// own many experts of one layer and none of another, in the same memory. (Paper, heterogeneous
+/// sharding)
 template <shard_layout Layout = table_layout>
 class layer_stack {
  public:
@@ -98,10 +99,14 @@ static_assert(shard_layout<layer_stack<>>);
 /// The shard of one layer, [owned, slice_elements] per tensor: a view into a rank's arena, which is
 /// valid until the next reshard.
 /// @pre the arena has at least the slots that the stack needs
-/// @throws argument_error if it has fewer
+/// @throws argument_error if it has fewer, or there is no such layer or rank
 template <shard_layout Layout, expert_memory Arena>
 [[nodiscard]] auto layer_shard(layer_stack<Layout> const& stack, layer_id layer, rank_id rank,
                                Arena& arena) {
+  detail::require(layer.value() >= 0 && layer.value() < stack.layers(), "layer_shard: layer ",
+                  layer, "; expected 0 to ", stack.layers() - 1);
+  detail::require(rank.value() >= 0 && rank.value() < stack.ranks(), "layer_shard: rank ", rank,
+                  "; expected 0 to ", stack.ranks() - 1);
   auto const tensors = tensors_of(arena);
   auto const first = static_cast<std::size_t>(stack.first_slot(layer, rank));
   auto const count = stack.layer(layer).owned(rank).size();

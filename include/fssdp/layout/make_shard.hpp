@@ -19,8 +19,8 @@ namespace fssdp {
   return sizes;
 }
 
-/// A zeroed buffer [owned, slice_elements] per tensor, in slot order. Behind a slice that is shorter
-/// than the others its slot is padding.
+/// A zeroed buffer [owned, slice_elements] per tensor, in slot order. Behind a slice that is
+/// shorter than the others its slot is padding.
 /// @param elements the size of each tensor of one whole expert
 /// @throws argument_error if the bytes are too many to be counted
 template <class T, shard_layout Layout>

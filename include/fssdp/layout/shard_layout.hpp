@@ -34,7 +34,8 @@ concept has_layout_functions = requires(Layout const& layout, chunk_id chunk, ra
 ///
 /// Law: chunk -> (owner, slot) is one to one; the slots of a rank are 0, 1, ...; owned(r) lists the
 /// chunks of rank r in slot order. The owner of an expert's first slice, owner(expert), is the
-/// expert's home: the rank that computes with it when nobody has a replica.
+/// expert's home: the rank that computes with it when nobody has a replica. Functions take chunks
+/// and ranks that the layout has.
 template <class Layout>
 concept shard_layout = detail::has_layout_functions<Layout> && std::regular<Layout>;
 
@@ -52,6 +53,9 @@ void check_layout(Layout const& layout) {
   detail::require(layout.experts() >= 1 && layout.slices() >= 1 && layout.ranks() >= 1,
                   "layout: ", layout.experts(), " experts in ", layout.slices(), " slices on ",
                   layout.ranks(), " ranks; expected 1 or more of each");
+  detail::require(layout.experts() <= std::numeric_limits<int>::max() / layout.slices(),
+                  "layout: ", layout.experts(), " experts in ", layout.slices(),
+                  " slices; expected at most ", std::numeric_limits<int>::max(), " chunks");
   auto const chunks = all_chunks(layout);
   auto listed = std::vector<bool>(chunks.size());
   for (auto const rank : first_n<rank_id>(layout.ranks())) {

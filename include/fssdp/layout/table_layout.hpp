@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <limits>
 #include <span>
 #include <utility>
 #include <vector>
@@ -28,6 +29,9 @@ class table_layout {
   table_layout(shape const& of, std::vector<rank_id> owners)
       : shape_{of}, owner_{std::move(owners)}, slot_(owner_.size()) {
     detail::check_shape("table_layout", 1, of.ranks, of.slices);
+    detail::require(owner_.size() <= static_cast<std::size_t>(std::numeric_limits<int>::max()),
+                    "table_layout: owners of ", owner_.size(), " chunks; expected at most ",
+                    std::numeric_limits<int>::max());
     auto const whole = owner_.size() % static_cast<std::size_t>(of.slices) == 0;
     detail::require(whole && !owner_.empty(), "table_layout: owners of ", owner_.size(),
                     " chunks; expected ", of.slices, " for every expert, and one expert or more");

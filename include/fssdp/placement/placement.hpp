@@ -75,10 +75,11 @@ class placement {
   placement() = default;
 
   /// Every expert at its home and nowhere else.
+  /// @throws argument_error if there is no expert or no rank, or a home that is no rank
   template <shard_layout Layout>
   explicit placement(Layout const& layout)
-      : experts_{layout.experts()},
-        ranks_{layout.ranks()},
+      : experts_{checked("experts", layout.experts())},
+        ranks_{checked("ranks", layout.ranks())},
         words_{static_cast<std::size_t>((ranks_ + 63) / 64)},
         bits_(static_cast<std::size_t>(experts_) * words_) {
     for (auto const expert : first_n<expert_id>(experts_)) add(expert, layout.owner(expert));
@@ -113,6 +114,11 @@ class placement {
   friend bool operator==(placement const&, placement const&) = default;
 
  private:
+  static int checked(char const* what, int count) {
+    detail::require(count >= 1, "placement: ", count, " ", what, "; expected 1 or more");
+    return count;
+  }
+
   int experts_ = 0;
   int ranks_ = 0;
   std::size_t words_ = 0;  // per expert: one bit for each rank
@@ -128,8 +134,10 @@ void check_contains(placement const& where, Layout const& layout) {
   detail::require(where.ranks() == layout.ranks(), "placement has ", where.ranks(),
                   " ranks; the layout has ", layout.ranks());
   for (auto const expert : first_n<expert_id>(layout.experts()))
-    detail::require(where.holds(layout.owner(expert), expert), "placement: expert ", expert,
-                    " is not held by rank ", layout.owner(expert),
+    detail::require(layout.owner(expert).value() >= 0 &&
+                        layout.owner(expert).value() < layout.ranks() &&
+                        where.holds(layout.owner(expert), expert),
+                    "placement: expert ", expert, " is not held by rank ", layout.owner(expert),
                     ", which owns it; expected every expert at its owner (of slice 0)");
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "fssdp/core/expert_buffer.hpp"
@@ -62,7 +63,8 @@ class held_experts {
 };
 
 /// One view over the shard and the replicas of a rank, ascending by expert.
-/// @pre weights [owned, elements], replicas [foreign, elements]; plan and buffers outlive the view
+/// @pre weights [owned, slice_elements], replicas [foreign, elements]; plan and buffers outlive the
+///      view
 /// @cost no copy of parameters; one allocation
 /// @throws argument_error if the shapes are others
 template <expert_memory Weights, expert_memory Replicas>

@@ -12,7 +12,8 @@
 
 namespace fssdp {
 
-/// A direct plan: the owner of every chunk sends it to all other holders of its expert, in one round.
+/// A direct plan: the owner of every chunk sends it to all other holders of its expert, in one
+/// round.
 /// @pre the placement contains the layout
 /// @post verify(plan) accepts it
 /// @cost a transfer for every chunk and holder of its expert but its owner; a pure function of its
@@ -20,6 +21,7 @@ namespace fssdp {
 /// @throws argument_error if the layout breaks its law or the placement does not contain it
 template <shard_layout Layout>
 [[nodiscard]] transfer_plan make_plan(Layout const& layout, placement const& where) {
+  check_layout(layout);
   check_contains(where, layout);
   auto transfers = std::vector<transfer>{};
   for (auto const chunk : all_chunks(layout))
@@ -101,6 +103,7 @@ class node_aware_transfers {
 template <shard_layout Layout>
 [[nodiscard]] transfer_plan make_plan(Layout const& layout, placement const& where,
                                       topology const& cluster) {
+  check_layout(layout);
   check_contains(where, layout);
   auto const machine = topology_or_one_node(cluster, layout.ranks());
   if (machine.nodes() == 1) return make_plan(layout, where);

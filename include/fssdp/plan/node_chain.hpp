@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Chains over nodes: the order in which an expert visits the nodes that need it.
+/// Chains over nodes: the order in which a chunk visits the nodes that need it.
 #pragma once
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 
 namespace fssdp {
 
-/// Where an expert starts, and which other nodes need it (ascending).
+/// Where a chunk starts, and which other nodes need it (ascending).
 struct node_demand {
   node_id home;
   std::vector<node_id> wanted;
@@ -37,7 +37,7 @@ class leaf_balance {
     }
   }
 
-  [[nodiscard]] node_id leaf(std::size_t expert) const { return leaf_[expert]; }
+  [[nodiscard]] node_id leaf(std::size_t chunk) const { return leaf_[chunk]; }
   /// Steps from one node to another in ring order.
   [[nodiscard]] int distance(node_id from, node_id to) const {
     return (to.value() - from.value() + nodes_) % nodes_;
@@ -67,8 +67,8 @@ class leaf_balance {
     auto const busiest = node_id{std::ranges::max_element(out_) - out_.begin()};
     struct step {
       node_id node;
-      std::size_t from;    // the step before, towards the busiest node
-      std::size_t expert;  // whose leaf moves from this node to that of the step before
+      std::size_t from;   // the step before, towards the busiest node
+      std::size_t chunk;  // whose leaf moves from this node to that of the step before
     };
     auto path = std::vector<step>{{busiest, 0, 0}};
     auto seen = std::vector<bool>(static_cast<std::size_t>(nodes_));
@@ -83,7 +83,7 @@ class leaf_balance {
         path.push_back({x, at, e});
         if (out_[x.index()] + 1 >= out_[busiest.index()]) continue;
         for (auto back = path.size() - 1; back != 0; back = path[back].from)
-          leaf_[path[back].expert] = path[path[back].from].node;
+          leaf_[path[back].chunk] = path[path[back].from].node;
         ++out_[x.index()];
         --out_[busiest.index()];
         return true;
@@ -94,17 +94,18 @@ class leaf_balance {
 
   std::vector<node_demand> const& demands_;
   int nodes_;
-  std::vector<int> out_;  // experts that each node sends to other nodes
+  std::vector<int> out_;  // chunks that each node sends to other nodes
   std::vector<node_id> leaf_;
 };
 
 }  // namespace detail
 
-/// For every expert the nodes behind its home in the order in which it visits them.
+/// For every chunk the nodes behind its home in the order in which it visits them.
 ///
-/// Each node gets an expert once and passes it on at most once. Which node comes last is chosen so
+/// Each node gets a chunk once and passes it on at most once. Which node comes last is chosen so
 /// that the busiest sender sends as little as an exchange of leaves can achieve.
-/// @cost O(E N) space; time O(E N) per improvement, at most one improvement per transfer
+/// @cost O(C N) space for C chunks and N nodes; time O(C N^2) per improvement, at most one
+///       improvement per transfer
 [[nodiscard]] inline std::vector<std::vector<node_id>> node_chains(
     std::vector<node_demand> const& demands, int nodes) {
   auto const balance = detail::leaf_balance{demands, nodes};

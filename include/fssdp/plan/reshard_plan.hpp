@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "fssdp/layout/shard_layout.hpp"
+#include "fssdp/plan/edge_coloring.hpp"
 #include "fssdp/plan/transfer_table.hpp"
 
 namespace fssdp {
@@ -19,10 +20,11 @@ namespace fssdp {
 ///
 /// Shards are full: what arrives takes the place of what leaves in the same round, or waits beside
 /// it, in scratch, until the round is over. No rank gets more than `scratch_slots` chunks in a
-/// round, and none gets more than it can place. Where chunks wait for each other in a ring, the
-/// whole ring moves at once.
-/// @cost O(moves * rounds) time; the number of rounds is about the largest number of chunks that
-///       leave or enter a rank, over scratch_slots
+/// round, and none gets more than it can place. The moves are the edges of a bipartite graph,
+/// senders on one side and receivers on the other; coloring its edges (Koenig) takes as many colors
+/// as the busiest rank has moves, and a round has `scratch_slots` colors.
+/// @cost ceil(n / scratch_slots) rounds, where n is the largest number of chunks that leave or
+///       enter a rank; O(ranks * n * (ranks + n)) time
 class reshard_plan {
  public:
   struct options {
@@ -86,90 +88,35 @@ class reshard_plan {
     }
   }
 
-  /// How a round changes the shards: per rank.
-  struct balance {
-    std::vector<int> in;
-    std::vector<int> out;
-    explicit balance(int ranks)
-        : in(static_cast<std::size_t>(ranks)), out(static_cast<std::size_t>(ranks)) {}
-    void add(transfer const& move, int count) {
-      out[move.source.index()] += count;
-      in[move.destination.index()] += count;
+  /// Gives every move a round. Ranks that send or receive less than the busiest one are filled up
+  /// with moves that are none: to themselves as long as they can, so that a full rank never gets
+  /// something in a round in which it gives nothing.
+  [[nodiscard]] std::vector<transfer> in_rounds(std::vector<transfer> moves) const {
+    auto out = std::vector<int>(static_cast<std::size_t>(ranks_));
+    auto in = out;
+    for (auto const& move : moves) {
+      ++out[move.source.index()];
+      ++in[move.destination.index()];
     }
-  };
-  using positions = std::vector<std::size_t>;  // of moves that are left
-
-  std::vector<transfer> in_rounds(std::vector<transfer> left) const {
-    auto free = std::vector<int>{};  // slots of each rank
+    auto const busiest = std::max(std::ranges::max(out), std::ranges::max(in));
+    auto edges = std::vector<detail::edge_coloring::edge>{};
+    for (auto const& move : moves) edges.push_back({move.source, move.destination});
+    auto const fill = [&](rank_id from, rank_id to, int count) {
+      edges.insert(edges.end(), static_cast<std::size_t>(count), {from, to});
+      out[from.index()] += count;
+      in[to.index()] += count;
+    };
     for (auto const rank : first_n<rank_id>(ranks_))
-      free.push_back(static_cast<int>(slots(rank) - before(rank).size()));
-    auto done = std::vector<transfer>{};
-    for (int round = 0; !left.empty(); ++round) {
-      auto chosen = as_many_as_fit(left, free);
-      if (chosen.empty()) chosen = one_ring_or_path(left, free);
-      auto rest = std::vector<transfer>{};
-      auto next = chosen.begin();
-      for (std::size_t i = 0; i < left.size(); ++i) {
-        if (next == chosen.end() || *next != i) {
-          rest.push_back(left[i]);
-          continue;
-        }
-        ++next;
-        left[i].round = round;
-        done.push_back(left[i]);
-        ++free[left[i].source.index()];
-        --free[left[i].destination.index()];
+      fill(rank, rank, busiest - std::max(out[rank.index()], in[rank.index()]));
+    auto receiver = rank_id{0};
+    for (auto const rank : first_n<rank_id>(ranks_))
+      while (out[rank.index()] < busiest) {
+        while (in[receiver.index()] == busiest) ++receiver;
+        fill(rank, receiver, 1);
       }
-      left = std::move(rest);
-    }
-    return done;
-  }
-
-  /// The first moves that the scratch allows, less those for which no place would be left.
-  [[nodiscard]] positions as_many_as_fit(std::vector<transfer> const& left,
-                                         std::vector<int> const& free) const {
-    auto sum = balance{ranks_};
-    auto chosen = positions{};
-    for (std::size_t i = 0; i < left.size(); ++i) {
-      if (sum.out[left[i].source.index()] == scratch_slots_ ||
-          sum.in[left[i].destination.index()] == scratch_slots_)
-        continue;
-      sum.add(left[i], 1);
-      chosen.push_back(i);
-    }
-    for (auto changed = true; changed;) {
-      changed = false;
-      for (auto i = chosen.size(); i-- > 0;) {
-        auto const& move = left[chosen[i]];
-        auto const at = move.destination.index();
-        if (sum.in[at] <= free[at] + sum.out[at]) continue;
-        sum.add(move, -1);
-        chosen.erase(chosen.begin() + static_cast<std::ptrdiff_t>(i));
-        changed = true;
-      }
-    }
-    return chosen;
-  }
-
-  /// Follows what is left from rank to rank, to one that has a free slot or has been visited. There
-  /// always is such a way: a full rank that still gets something still has something to give.
-  [[nodiscard]] positions one_ring_or_path(std::vector<transfer> const& left,
-                                           std::vector<int> const& free) const {
-    auto way = positions{0};
-    auto entered = std::vector<std::ptrdiff_t>(static_cast<std::size_t>(ranks_), -1);
-    for (auto at = left.front().destination; free[at.index()] == 0;) {
-      auto& before = entered[at.index()];
-      if (before >= 0) {  // a ring; what led to it stays behind
-        way.erase(way.begin(), way.begin() + before);
-        break;
-      }
-      before = static_cast<std::ptrdiff_t>(way.size());
-      auto const next = std::ranges::find(left, at, &transfer::source);
-      way.push_back(static_cast<std::size_t>(next - left.begin()));
-      at = next->destination;
-    }
-    std::ranges::sort(way);
-    return way;
+    auto const colors = detail::edge_coloring{ranks_, busiest}.color(edges);
+    for (std::size_t i = 0; i < moves.size(); ++i) moves[i].round = colors[i] / scratch_slots_;
+    return moves;
   }
 
   [[nodiscard]] std::uint64_t hash() const {

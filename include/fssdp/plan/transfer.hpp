@@ -9,8 +9,8 @@
 
 namespace fssdp {
 
-/// In a gather `source` sends the chunk's parameters to `destination`; a reduction reads the same line
-/// backwards: `destination` sends its gradient sum to `source`. Canonical order: round first.
+/// In a gather `source` sends the chunk's parameters to `destination`; a reduction reads the same
+/// line backwards: `destination` sends its gradient sum to `source`. Canonical order: round first.
 struct transfer {
   int round = 0;  ///< a rank can pass on in round r what reached it in a round before r
   chunk_id chunk;

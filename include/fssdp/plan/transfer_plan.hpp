@@ -19,14 +19,16 @@
 namespace fssdp {
 
 /// A value that says what moves, chunk by chunk: read forwards it is a gather, backwards the
-/// reduction that is its transpose. It knows layout and placement, but no communicator, no sizes and
-/// no types, so that layers of any size can share it. Equal inputs give equal plans on every rank.
+/// reduction that is its transpose. It knows layout and placement, but no communicator, no sizes
+/// and no types, so that layers of any size can share it. Equal inputs give equal plans on every
+/// rank.
 class transfer_plan {
  public:
   /// Takes the transfers as they are; `verify` tells whether they do what the placement says.
   /// make_plan chooses good ones.
   /// @throws argument_error if the layout breaks its law, the placement does not contain it, or a
-  ///         transfer names a chunk, rank or round that cannot be.
+  ///         transfer names a chunk, rank or round that cannot be: every chunk goes from one that
+  ///         can have it to one that is to have it.
   template <shard_layout Layout>
   transfer_plan(Layout const& layout, placement where, std::vector<transfer> transfers)
       : where_{std::move(where)}, slices_{layout.slices()} {
@@ -107,8 +109,15 @@ class transfer_plan {
     detail::require(slice.value() >= 0 && slice.value() < slices_, "plan: slice ", slice,
                     "; expected 0 to ", slices_ - 1);
     detail::require(rank_ok(t.source) && rank_ok(t.destination) && t.source != t.destination,
-                    "plan: transfer of expert ", expert, " from rank ", t.source, " to rank ",
-                    t.destination, "; expected two different ranks from 0 to ", ranks() - 1);
+                    "plan: transfer of slice ", slice, " of expert ", expert, " from rank ",
+                    t.source, " to rank ", t.destination,
+                    "; expected two different ranks from 0 to ", ranks() - 1);
+    detail::require(owner(t.chunk) == t.source || where_.holds(t.source, expert), "plan: rank ",
+                    t.source, " sends slice ", slice, " of expert ", expert,
+                    "; expected its owner, or a rank that holds the expert");
+    detail::require(owner(t.chunk) != t.destination && where_.holds(t.destination, expert),
+                    "plan: rank ", t.destination, " gets slice ", slice, " of expert ", expert,
+                    "; expected a rank that holds the expert and does not own the slice");
     detail::require(t.round >= 0 && t.round < static_cast<int>(count), "plan: round ", t.round,
                     "; expected 0 or more, and fewer rounds than transfers");
   }
@@ -150,6 +159,8 @@ class transfer_plan {
       hash.mix(owner_[e].value());
       hash.mix(slot_[e]);
     }
+    for (auto const first : held_.begin) hash.mix(first);
+    for (auto const expert : held_.items) hash.mix(expert.value());
     for (auto const& t : transfers_.all()) hash.mix(t);
     return hash.value();
   }

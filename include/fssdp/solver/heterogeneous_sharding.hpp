@@ -22,8 +22,8 @@ namespace fssdp {
 /// one layer.
 ///
 /// The `overlap` most loaded experts of a layer get replicas anyway, so they take the places that
-/// are left. All others go, layer by layer and by load, to the node and the rank that have the least
-/// load in that layer. (Paper, Algorithm 2. Ties: layers by the largest load of what is not
+/// are left. All others go, layer by layer and by load, to the node and the rank that have the
+/// least load in that layer. (Paper, Algorithm 2. Ties: layers by the largest load of what is not
 /// replicated, then lower id; places by fewer free slots, then lower id.)
 /// @cost O(L E (N + D / N) + L E log E) time; a pure function
 struct heterogeneous_sharding {

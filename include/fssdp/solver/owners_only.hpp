@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Expert parallelism: nothing is replicated, nothing moves.
+/// Expert parallelism: nothing is replicated; whole experts do not move.
 #pragma once
 
 #include "fssdp/solver/placement_solver.hpp"
 
 namespace fssdp {
 
-/// Every expert stays at its owner. One end of the dial: EP.
+/// Every expert at its home alone. One end of the dial: EP.
 struct owners_only {
   /// @throws argument_error on another number of loads than experts.
   template <shard_layout Layout>

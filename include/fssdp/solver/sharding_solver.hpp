@@ -11,9 +11,9 @@
 
 namespace fssdp {
 
-/// A pure function: equal loads and topologies give equal layouts on every rank. Options are members.
-/// `solve(loads, cluster)` takes [layers] loads of [experts] and returns [layers] layouts over the
-/// ranks of the cluster.
+/// A pure function: equal loads and topologies give equal layouts on every rank. Options are
+/// members. `solve(loads, cluster)` takes [layers] loads of [experts] and returns [layers] layouts
+/// over the ranks of the cluster.
 template <class Solver>
 concept sharding_solver = requires(Solver const& solve, std::span<expert_loads const> loads,
                                    topology const& cluster) {

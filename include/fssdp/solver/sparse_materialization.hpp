@@ -21,7 +21,8 @@ namespace fssdp {
 /// If the slots suffice (overlap <= spare_slots) every rank gets all of them. Otherwise the slots
 /// of all ranks are shared out by load, each of these experts gets at least one replica, and a
 /// replica goes to the node that lacks the expert and has the most free slots. (Paper, Algorithm 1;
-/// ties: more load, then lower id. A rank's own experts use no slot.)
+/// ties: more load, then lower id. An expert uses no slot at its home; where experts are sliced,
+/// that one must be put together, too, in memory of its own.)
 /// @cost O(E log E + replicas * (N + D / N)) time; a pure function
 struct sparse_materialization {
   int overlap = 0;        ///< t: how many experts can be gathered while other work hides it

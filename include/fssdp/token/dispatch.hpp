@@ -9,6 +9,7 @@
 
 #include "fssdp/comm/communicator.hpp"
 #include "fssdp/core/error.hpp"
+#include "fssdp/core/expert_tensor.hpp"
 #include "fssdp/token/rows_view.hpp"
 #include "fssdp/token/token_plan.hpp"
 
@@ -23,6 +24,9 @@ void exchange_segments(char const* verb, Comm& comm, token_plan const& plan, int
                        std::span<token_segment const> in, To to) {
   require(comm.size() == plan.ranks() && comm.rank() == plan.rank(), verb, ": rank ", comm.rank(),
           " of ", comm.size(), "; the plan is for rank ", plan.rank(), " of ", plan.ranks());
+  require(!overlap(std::as_bytes(from.elements(0, from.count)),
+                   std::as_bytes(to.elements(0, to.count))),
+          verb, ": from and to share memory; expected disjoint rows");
   submit(comm, [label = batch_label{plan.hash_value(), round}, out, from, in, to](auto& lane) {
     auto const me = lane.rank();
     lane.exchange([&](auto& batch) {

@@ -20,8 +20,8 @@ namespace fssdp {
 class expert_order {
  public:
   /// @param choices [tokens * per_token], the experts that the gate has chosen
-  /// @throws argument_error without an expert, if a choice is none of them, or if per_token does not
-  ///         divide the number of choices
+  /// @throws argument_error without an expert, if a choice is none of them, or if per_token does
+  ///         not divide the number of choices
   expert_order(std::span<expert_id const> choices, int experts, int per_token)
       : per_token_{static_cast<std::size_t>(per_token)}, row_(choices.size()) {
     detail::require(experts >= 1, "expert_order: ", experts, " experts; expected 1 or more");
