@@ -111,6 +111,9 @@ TEST_CASE("plans that differ in one thing differ in their hash") {
   auto where = fssdp::placement{layout};
   where.add(expert_id{0}, r(1));
   where.add(expert_id{0}, r(2));
+  where.add(expert_id{1}, r(2));
+  auto elsewhere = where;
+  elsewhere.add(expert_id{1}, r(0));
   auto const plan = [&](auto const& of, transfers const& t) { return transfer_plan{of, where, t}; };
   auto const other_owner = support::reversed_layout{3, {r(1), r(1)}};
   auto const base = plan(layout, {{0, expert_id{0}, r(0), r(1)}, {0, expert_id{0}, r(0), r(2)}});
@@ -118,8 +121,9 @@ TEST_CASE("plans that differ in one thing differ in their hash") {
       plan(layout, {{0, expert_id{0}, r(0), r(1)}}),
       plan(layout, {{0, expert_id{0}, r(0), r(1)}, {1, expert_id{0}, r(0), r(2)}}),
       plan(layout, {{0, expert_id{0}, r(0), r(1)}, {0, expert_id{0}, r(1), r(2)}}),
-      plan(layout, {{0, expert_id{0}, r(0), r(1)}, {0, expert_id{1}, r(0), r(2)}}),
-      plan(other_owner, {{0, expert_id{0}, r(0), r(1)}, {0, expert_id{0}, r(0), r(2)}}),
+      plan(layout, {{0, expert_id{0}, r(0), r(1)}, {0, expert_id{1}, r(1), r(2)}}),
+      plan(other_owner, {{0, expert_id{0}, r(1), r(0)}, {0, expert_id{0}, r(1), r(2)}}),
+      transfer_plan{layout, elsewhere, as_list(base.transfers())},
   };
   for (auto const& other : others) {
     REQUIRE(!(other == base));
