@@ -42,7 +42,7 @@ class proportional_layout {
     return {expert_id{first_[rank.index()]}, expert_id{first_[rank.index() + 1]}};
   }
 
-  friend bool operator==(proportional_layout const&, proportional_layout const&) = default;
+  bool operator==(proportional_layout const&) const = default;
 
  private:
   std::vector<int> first_;  // [ranks + 1]: where each rank's experts begin

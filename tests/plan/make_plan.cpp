@@ -119,7 +119,7 @@ struct broken_layout : fssdp::block_layout {
     auto const last = fssdp::chunk_id{expert_id{1}, fssdp::slice_id{1}};
     return chunk == last ? wrong : block_layout::owner(chunk);
   }
-  friend bool operator==(broken_layout const&, broken_layout const&) = default;
+  bool operator==(broken_layout const&) const = default;
 };
 
 }  // namespace
