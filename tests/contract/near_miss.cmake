@@ -1,22 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 # cmake -DCONCEPT=name -DLACKS=n -P near_miss.cmake -- command...: where n is 0 the command passes;
 # else it fails, as something does not satisfy the concept.
-set(command "")
-set(after_dashes FALSE)
-math(EXPR last "${CMAKE_ARGC} - 1")
-foreach(i RANGE ${last})
-  if(after_dashes)
-    list(APPEND command "${CMAKE_ARGV${i}}")
-  elseif("${CMAKE_ARGV${i}}" STREQUAL "--")
-    set(after_dashes TRUE)
-  endif()
-endforeach()
-
 set(ENV{LC_ALL} C)  # messages in English, quotes in ASCII
-execute_process(COMMAND ${command} RESULT_VARIABLE result OUTPUT_VARIABLE said ERROR_VARIABLE said)
+include(${CMAKE_CURRENT_LIST_DIR}/../run_behind_dashes.cmake)
 if(LACKS EQUAL 0)
   if(NOT result EQUAL 0)
-    message(FATAL_ERROR "the twin, which lacks nothing, does not compile:\n${said}")
+    message(FATAL_ERROR "the twin, which lacks nothing, does not compile:\n${out}")
   endif()
   message("compiles")
 else()
@@ -24,11 +13,11 @@ else()
   # a concept of several types, 'name<type, other>' evaluated to false
   set(name "'(fssdp::)?${CONCEPT}[<'][^\n]*")
   string(REGEX MATCH
-    "(the satisfaction of|does not satisfy) ${name}|because ${name} evaluated to false" found "${said}")
+    "(the satisfaction of|does not satisfy) ${name}|because ${name} evaluated to false" found "${out}")
   if(result EQUAL 0)
     message(FATAL_ERROR "what lacks thing ${LACKS} of ${CONCEPT} compiles")
   elseif(NOT found)
-    message(FATAL_ERROR "fails without naming the concept ${CONCEPT}:\n${said}")
+    message(FATAL_ERROR "fails without naming the concept ${CONCEPT}:\n${out}")
   endif()
   message("fails: ${found}")
 endif()
