@@ -159,7 +159,9 @@ TEST_CASE("who has lent memory to a rank that stalls waits until it has read") {
   });
   REQUIRE(is_open);
   REQUIRE(sum == 5);
-  for (std::size_t rank : {0U, 2U}) REQUIRE(support::culprit(result.of_rank[rank]) == 1);
+  REQUIRE(support::culprit(result.of_rank[2]) == 1);
+  // rank 0 may find that all has been read, just when it is told to give up
+  REQUIRE((result.of_rank[0] == nullptr || support::culprit(result.of_rank[0]) == 1));
   REQUIRE(result.of_rank[1] == nullptr);
 }
 
