@@ -146,6 +146,17 @@ TEST_CASE("a world of another size than the plan's is refused by a reshard") {
   auto const attempt = [&] { fssdp::reshard(alone, reshard_plan{layout, layout}, shard); };
   REQUIRE_THROWS_AS(attempt(), fssdp::argument_error);
   REQUIRE_THROWS_WITH(attempt(), mentions("1 ranks") && mentions("plan is for 2"));
+
+  auto const texts = support::on_all_ranks(4, [&](thread_communicator& comm) {  // too many ranks
+    auto room = fssdp::expert_buffer<float>{4, sizes{4}};
+    try {
+      fssdp::reshard(comm, reshard_plan{layout, layout}, room);
+    } catch (fssdp::argument_error const& error) {
+      return std::string{error.what()};
+    }
+    return std::string{};
+  });
+  for (auto const& text : texts) REQUIRE_THAT(text, mentions("4 ranks; the plan is for 2"));
 }
 
 TEST_CASE("a rank that throws in a reshard is named by all others") {

@@ -143,10 +143,10 @@ class moving_shard {
 template <communicator Comm, expert_memory Shard>
 void reshard(Comm& comm, reshard_plan plan, Shard&& shard, reshard_options const& options = {}) {
   constexpr auto verb = "reshard";
-  auto tensors = bytes_of(shard);
-  auto const needed = plan.slots(comm.rank());
   detail::require(comm.size() == plan.ranks(), verb, ": ", comm.size(), " ranks; the plan is for ",
                   plan.ranks());
+  auto tensors = bytes_of(shard);
+  auto const needed = plan.slots(comm.rank());
   for (auto const& tensor : tensors)
     detail::require(tensor.slots >= needed, verb, ": shard has ", tensor.slots, " slots; expected ",
                     needed, " or more, as both layouts need them");
