@@ -18,26 +18,35 @@ using support::random_instance;
 
 namespace {
 
-/// Whether the transfers of each chunk are a tree that hangs from its owner, has the holders of its
-/// expert as nodes, and in which every transfer's round is the depth of its sender.
+/// Whether the transfers of each piece are a tree that hangs from its owner, has all holders of its
+/// expert as nodes and nobody else as a leaf; a rank sends a piece in one round, behind the one in
+/// which it gets it.
 [[nodiscard]] bool delivers(transfer_plan const& plan) {
-  auto sent = std::map<fssdp::chunk_id, std::map<rank_id, transfer>>{};  // by destination
-  for (auto const& t : plan.transfers())
-    if (!sent[t.chunk].emplace(t.destination, t).second) return false;
-  for (auto const chunk : fssdp::chunk_range{0, plan.experts() * plan.slices(), plan.slices()}) {
-    auto const owner = plan.owner(chunk);
-    auto const& incoming = sent[chunk];
-    for (auto const& [destination, t] : incoming)
-      if (destination == owner || !plan.where().holds(destination, chunk.expert)) return false;
-    for (auto const rank : plan.where().holders(chunk.expert))
-      if (rank != owner && !incoming.contains(rank)) return false;
-    for (auto const& [destination, t] : incoming) {
-      auto depth = 0;
-      for (auto at = t.source; at != owner; at = incoming.at(at).source)
-        if (!incoming.contains(at) || ++depth > plan.ranks()) return false;
-      if (t.round != depth) return false;
-    }
+  auto got = std::map<fssdp::piece_id, std::map<rank_id, transfer>>{};  // by destination
+  auto sent = std::map<std::pair<fssdp::piece_id, rank_id>, int>{};     // in which round
+  for (auto const& t : plan.transfers()) {
+    if (!got[t.what()].emplace(t.destination, t).second) return false;
+    if (sent.emplace(std::pair{t.what(), t.source}, t.round).first->second != t.round) return false;
   }
+  for (auto const chunk : fssdp::chunk_range{0, plan.experts() * plan.slices(), plan.slices()})
+    for (int index = 0; index < plan.pieces(); ++index) {
+      auto const piece = fssdp::piece_id{chunk, index};
+      auto const owner = plan.owner(chunk);
+      auto const& incoming = got[piece];
+      if (incoming.contains(owner)) return false;
+      for (auto const rank : plan.where().holders(chunk.expert))
+        if (rank != owner && !incoming.contains(rank)) return false;
+      for (auto const& [destination, t] : incoming) {
+        if (!plan.where().holds(destination, chunk.expert) && !sent.contains({piece, destination}))
+          return false;
+        auto steps = 0;
+        for (auto at = t.source; at != owner; at = incoming.at(at).source)
+          if (!incoming.contains(at) || ++steps > plan.ranks()) return false;
+        if (t.source == owner) continue;
+        auto const& before = incoming.at(t.source);
+        if (before.round >= t.round || before > t) return false;
+      }
+    }
   return true;
 }
 
@@ -158,11 +167,13 @@ TEST_CASE("verify names the transfer or the holder at fault") {
     REQUIRE_THROWS_WITH(verify(plan), mentions(a) && mentions(b));
   };
   REQUIRE_NOTHROW(verify(transfer_plan{layout, where, {{0, e, r(0), r(1)}, {1, e, r(1), r(2)}}}));
-  refuses({{0, e, r(0), r(1)}}, "rank 2 holds expert 0", "never gets slice 0");
+  refuses({{0, e, r(0), r(1)}}, "rank 2 holds expert 0", "never gets piece 0 of slice 0");
   refuses({{0, e, r(2), r(1)}}, "from rank 2", "never gets it before");
   refuses({{0, e, r(0), r(1)}, {0, e, r(1), r(2)}}, "from rank 1 to rank 2",
           "gets it only in round 0");
   refuses({{0, e, r(0), r(1)}, {1, e, r(0), r(2)}}, "to rank 2 in round 1",
-          "could send it in round 0");
+          "sends it in round 0, too");
+  refuses({{0, e, r(0), r(1)}, {0, e, r(0), r(2)}, {0, e, r(0), r(3)}}, "rank 3 gets piece 0",
+          "holds the expert or passes it on");
   refuses({{0, e, r(0), r(1)}, {0, e, r(0), r(1)}}, "to rank 1", "has it already");
 }

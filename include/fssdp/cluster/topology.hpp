@@ -20,6 +20,18 @@ struct port_bandwidth {
   friend bool operator==(port_bandwidth const&, port_bandwidth const&) = default;
 };
 
+/// Who has a network interface: every rank (nodes then have as many rails as ranks), or the ranks
+/// of a node share one, which is as fast as the lowest of them says.
+enum class network_interface { per_rank, per_node };
+
+/// What a message costs beside its bytes. Latency passes while the ports are free for others.
+struct message_cost {
+  double inside_latency_seconds = 5e-6;    ///< to ranks of the same node
+  double between_latency_seconds = 15e-6;  ///< to ranks of other nodes
+  double port_seconds = 0.5e-6;            ///< for which it keeps both its ports busy
+  friend bool operator==(message_cost const&, message_cost const&) = default;
+};
+
 /// Ranks on nodes. A regular value; one without ranks means "all ranks on one node".
 class topology {
  public:
@@ -27,9 +39,12 @@ class topology {
 
   /// Rank r sits on node `node_of[r]`; nodes are numbered from 0 without gaps. `ports` has an entry
   /// per rank, or one for all.
-  /// @throws argument_error on a gap in the nodes or a wrong number of ports.
-  explicit topology(std::vector<node_id> node_of, std::vector<port_bandwidth> ports = {{}})
-      : node_of_{std::move(node_of)}, ports_{std::move(ports)} {
+  /// @throws argument_error on a gap in the nodes, a wrong number of ports, a bandwidth that is not
+  ///         positive or a cost that is negative.
+  explicit topology(std::vector<node_id> node_of, std::vector<port_bandwidth> ports = {{}},
+                    network_interface network = network_interface::per_rank,
+                    message_cost const& cost = {})
+      : node_of_{std::move(node_of)}, ports_{std::move(ports)}, network_{network}, cost_{cost} {
     if (ports_.size() == 1) ports_.resize(node_of_.size(), ports_.front());
     detail::require(ports_.size() == node_of_.size(), "topology: ", ports_.size(), " ports for ",
                     node_of_.size(), " ranks; expected one port per rank");
@@ -42,16 +57,19 @@ class topology {
     for (std::size_t node = 0; node < ranks_on_.size(); ++node)
       detail::require(!ranks_on_[node].empty(), "topology: node ", node, " of ", ranks_on_.size(),
                       " has no rank; expected nodes numbered without gaps");
+    check_speed();
   }
 
   struct shape {
     int nodes = 1;
     int ranks = 1;
     port_bandwidth ports = {};
+    network_interface network = network_interface::per_rank;
+    message_cost cost = {};
   };
   /// Consecutive ranks share a node, as evenly as it goes; the first nodes take what is left over.
-  /// @throws argument_error unless 1 <= nodes <= ranks.
-  explicit topology(shape const& of) : topology{spread(of), {of.ports}} {}
+  /// @throws argument_error unless 1 <= nodes <= ranks; as above.
+  explicit topology(shape const& of) : topology{spread(of), {of.ports}, of.network, of.cost} {}
 
   [[nodiscard]] int ranks() const { return static_cast<int>(node_of_.size()); }
   [[nodiscard]] int nodes() const { return static_cast<int>(ranks_on_.size()); }
@@ -61,6 +79,12 @@ class topology {
     return ranks_on_[node.index()];
   }
   [[nodiscard]] port_bandwidth const& port(rank_id rank) const { return ports_[rank.index()]; }
+  [[nodiscard]] network_interface network() const { return network_; }
+  [[nodiscard]] message_cost const& cost() const { return cost_; }
+  /// Through whose interface a rank reaches other nodes: its own, or that of its node's first rank.
+  [[nodiscard]] rank_id interface_of(rank_id rank) const {
+    return network_ == network_interface::per_rank ? rank : ranks_on(node(rank)).front();
+  }
   [[nodiscard]] bool same_node(rank_id a, rank_id b) const { return node(a) == node(b); }
 
   friend bool operator==(topology const&, topology const&) = default;
@@ -77,8 +101,22 @@ class topology {
     return node_of;
   }
 
+  void check_speed() const {
+    for (auto const& port : ports_)
+      detail::require(port.inside_bytes_per_second > 0 && port.between_bytes_per_second > 0,
+                      "topology: bandwidths of ", port.inside_bytes_per_second, " and ",
+                      port.between_bytes_per_second, " bytes per second; expected more than 0");
+    detail::require(cost_.inside_latency_seconds >= 0 && cost_.between_latency_seconds >= 0 &&
+                        cost_.port_seconds >= 0,
+                    "topology: a message costs ", cost_.inside_latency_seconds, ", ",
+                    cost_.between_latency_seconds, " and ", cost_.port_seconds,
+                    " seconds; expected 0 or more");
+  }
+
   std::vector<node_id> node_of_;
   std::vector<port_bandwidth> ports_;
+  network_interface network_ = network_interface::per_rank;
+  message_cost cost_;
   std::vector<std::vector<rank_id>> ranks_on_;
 };
 

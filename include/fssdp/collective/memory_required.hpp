@@ -20,7 +20,7 @@ namespace fssdp {
 struct memory_use {
   std::size_t replicas = 0;        ///< what make_replicas takes, or make_partials if types differ
   std::size_t partials = 0;        ///< what make_partials takes
-  std::size_t gather_scratch = 0;  ///< at most; none where types are the same
+  std::size_t gather_scratch = 0;  ///< at most: conversions, and pieces it relays
   std::size_t reduce_scratch = 0;  ///< at most; less where peers' memory can be borrowed
 
   [[nodiscard]] std::size_t total() const {
@@ -43,16 +43,21 @@ template <element Weight, element Replica = Weight, element Partial = Replica>
   auto use = memory_use{};
   use.replicas = expert_buffer<Replica>::bytes_for(slots.size(), elements);
   use.partials = expert_buffer<Partial>::bytes_for(plan.held(rank).size(), elements);
-  auto const slot = [&](std::size_t element_bytes) {
-    return detail::slot_offset(elements.size(), [&](std::size_t k) {
-      return detail::byte_count(1, slice_elements(elements[k], plan.slices()), element_bytes);
-    });
-  };
-  if (!same_type)
-    use.gather_scratch =
-        detail::byte_count(detail::converted_chunks(plan, rank, slots), slot(sizeof(Replica)), 1);
-  use.reduce_scratch = detail::reduction_scratch{plan, rank, sizeof(summand<Partial>)}.bytes(
-      slot(sizeof(accumulator_t<Partial>)), false);
+  use.gather_scratch =
+      detail::gather_scratch{plan,
+                             rank,
+                             same_type ? 0 : detail::converted_chunks(plan, rank, slots),
+                             elements.size(),
+                             sizeof(Replica),
+                             [&](std::size_t k) { return elements[k]; }}
+          .bytes();
+  auto const sum_slot = detail::slot_offset(elements.size(), [&](std::size_t k) {
+    auto const slice = slice_elements(elements[k], plan.slices());
+    return detail::byte_count(1, piece_elements(slice, plan.pieces()),
+                              sizeof(accumulator_t<Partial>));
+  });
+  use.reduce_scratch =
+      detail::reduction_scratch{plan, rank, sizeof(summand<Partial>)}.bytes(sum_slot, false);
   (void)detail::add_bytes(detail::add_bytes(use.replicas, use.partials),
                           detail::add_bytes(use.gather_scratch, use.reduce_scratch));
   return use;

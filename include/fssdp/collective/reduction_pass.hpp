@@ -87,7 +87,8 @@ class reduction_pass {
   /// Where the sum of tensor k begins in a slot; with their number for k, the size of a slot.
   [[nodiscard]] std::size_t sum_offset(std::size_t k) const {
     return slot_offset(k, [this](std::size_t j) {
-      return slice_elements(partials_[j].elements, plan_.slices()) * sizeof(sum_type);
+      auto const slice = slice_elements(partials_[j].elements, plan_.slices());
+      return piece_elements(slice, plan_.pieces()) * sizeof(sum_type);
     });
   }
 
@@ -105,26 +106,30 @@ class reduction_pass {
     received_ = sums_ + sums;
   }
 
-  [[nodiscard]] slice_extent extent(std::size_t k, chunk_id chunk) const {
+  [[nodiscard]] slice_extent slice(std::size_t k, chunk_id chunk) const {
     return {partials_[k].elements, chunk.slice, plan_.slices()};
   }
-  [[nodiscard]] std::span<T const> partial(std::size_t k, chunk_id chunk) const {
-    auto const [first, elements] = extent(k, chunk);
-    auto const slot = transfer_plan::slot_in(plan_.held(me_), chunk.expert);
-    return partials_[k][slot].subspan(first, elements);
+  /// A piece within its slice.
+  [[nodiscard]] piece_extent extent(std::size_t k, piece_id piece) const {
+    return {slice(k, piece.chunk).elements, piece.index, plan_.pieces()};
   }
-  [[nodiscard]] std::span<sum_type> sum_of(std::size_t k, chunk_id chunk) const {
-    auto const slot = transfer_plan::slot_in(plan_.forwarded(me_), chunk);
+  [[nodiscard]] std::span<T const> partial(std::size_t k, piece_id piece) const {
+    auto const [first, elements] = extent(k, piece);
+    auto const slot = transfer_plan::slot_in(plan_.held(me_), piece.chunk.expert);
+    return partials_[k][slot].subspan(slice(k, piece.chunk).first + first, elements);
+  }
+  [[nodiscard]] std::span<sum_type> sum_of(std::size_t k, piece_id piece) const {
+    auto const slot = transfer_plan::slot_in(plan_.forwarded(me_), piece);
     auto* data = sums_ + slot * sum_offset(partials_.size()) + sum_offset(k);
-    return {reinterpret_cast<sum_type*>(data), extent(k, chunk).elements};
+    return {reinterpret_cast<sum_type*>(data), extent(k, piece).elements};
   }
   /// Operand i of a round is tensor i % tensors of the i / tensors-th chunk that arrives.
   [[nodiscard]] std::byte* received(std::size_t operand) const {
     auto const tensors = partials_.size();
     return received_ + operand / tensors * sum_offset(tensors) + sum_offset(operand % tensors);
   }
-  [[nodiscard]] bool forwards(rank_id rank, chunk_id chunk) const {
-    return std::ranges::binary_search(plan_.forwarded(rank), chunk);
+  [[nodiscard]] bool forwards(rank_id rank, piece_id piece) const {
+    return std::ranges::binary_search(plan_.forwarded(rank), piece);
   }
 
   template <class Batch>
@@ -132,8 +137,8 @@ class reduction_pass {
     set_label(batch, {plan_.hash_value(), 2 * plan_.rounds() - 1 - round});
     for (auto const& t : plan_.receives(me_, round))
       for (std::size_t k = 0; k < partials_.size(); ++k)
-        batch.send(forwards(me_, t.chunk) ? std::as_bytes(sum_of(k, t.chunk))
-                                          : std::as_bytes(partial(k, t.chunk)),
+        batch.send(forwards(me_, t.what()) ? std::as_bytes(sum_of(k, t.what()))
+                                           : std::as_bytes(partial(k, t.what())),
                    t.source);
   }
 
@@ -141,41 +146,41 @@ class reduction_pass {
   void for_each_operand(int round, Function function) const {
     auto operand = std::size_t{0};
     for (auto const& t : plan_.sends(me_, round)) {
-      auto const size = forwards(t.destination, t.chunk) ? sizeof(sum_type) : sizeof(T);
+      auto const size = forwards(t.destination, t.what()) ? sizeof(sum_type) : sizeof(T);
       for (std::size_t k = 0; k < partials_.size(); ++k)
-        function(extent(k, t.chunk).elements * size, t.destination, operand++);
+        function(extent(k, t.what()).elements * size, t.destination, operand++);
     }
   }
 
-  /// Sums each chunk of a round over those who sent it and this rank, in rank order.
+  /// Sums each piece of a round over those who sent it and this rank, in rank order.
   template <class Bytes>
   void sum(int round, Bytes bytes) const {
     auto const senders = plan_.sends(me_, round);
     for (std::size_t first = 0, last = 0; first < senders.size(); first = last) {
-      auto const chunk = senders[first].chunk;
-      while (last < senders.size() && senders[last].chunk == chunk) ++last;
+      auto const piece = senders[first].what();
+      while (last < senders.size() && senders[last].what() == piece) ++last;
       for (std::size_t k = 0; k < partials_.size(); ++k) {
         auto count = std::size_t{0};
-        auto own = own_summand(k, chunk);
+        auto own = own_summand(k, piece);
         for (auto i = first; i < last; ++i) {
           auto const from = senders[i].destination;
           if (own.partial != nullptr && me_ < from)
             summands_[count++] = std::exchange(own, summand<T>{});
           auto const* data = bytes(i * partials_.size() + k);
-          summands_[count++] = forwards(from, chunk)
+          summands_[count++] = forwards(from, piece)
                                    ? summand<T>{.summed = reinterpret_cast<sum_type const*>(data)}
                                    : summand<T>{.partial = reinterpret_cast<T const*>(data)};
         }
         if (own.partial != nullptr) summands_[count++] = own;
-        deliver(k, chunk, summands_.first(count));
+        deliver(k, piece, summands_.first(count));
       }
     }
   }
 
-  /// This rank's own partial; none if it owns a slice of an expert that it does not hold.
-  [[nodiscard]] summand<T> own_summand(std::size_t k, chunk_id chunk) const {
-    if (!plan_.where().holds(me_, chunk.expert)) return {};
-    return {.partial = partial(k, chunk).data()};
+  /// This rank's own partial; none if it does not hold the expert.
+  [[nodiscard]] summand<T> own_summand(std::size_t k, piece_id piece) const {
+    if (!plan_.where().holds(me_, piece.chunk.expert)) return {};
+    return {.partial = partial(k, piece).data()};
   }
 
   /// What this rank owns and nobody else holds.
@@ -185,19 +190,22 @@ class reduction_pass {
         auto const chunk = chunk_id{expert, slice};
         if (plan_.owner(chunk) != me_ || std::ranges::binary_search(plan_.shared(me_), chunk))
           continue;
-        for (std::size_t k = 0; k < partials_.size(); ++k) {
-          summands_.front() = own_summand(k, chunk);
-          deliver(k, chunk, summands_.first(1));
-        }
+        for (std::size_t k = 0; k < partials_.size(); ++k)
+          for (int piece = 0; piece < plan_.pieces(); ++piece) {
+            summands_.front() = own_summand(k, {chunk, piece});
+            deliver(k, {chunk, piece}, summands_.first(1));
+          }
       }
   }
 
-  void deliver(std::size_t k, chunk_id chunk, std::span<summand<T> const> summands) const {
-    if (plan_.owner(chunk) == me_)
-      accumulate(summands, gradients_[k][plan_.owner_slot(chunk)].first(extent(k, chunk).elements),
-                 scale_, into_);
+  void deliver(std::size_t k, piece_id piece, std::span<summand<T> const> summands) const {
+    auto const [first, elements] = extent(k, piece);
+    if (plan_.owner(piece.chunk) == me_)
+      accumulate(summands,
+                 gradients_[k][plan_.owner_slot(piece.chunk)].subspan(first, elements), scale_,
+                 into_);
     else
-      accumulate(summands, sum_of(k, chunk));
+      accumulate(summands, sum_of(k, piece));
   }
 
   transfer_plan const& plan_;

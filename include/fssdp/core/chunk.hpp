@@ -23,6 +23,16 @@ struct chunk_id {
   friend constexpr auto operator<=>(chunk_id const&, chunk_id const&) = default;
 };
 
+/// A piece of a chunk: what moves at once. A chunk that is not cut is its own only piece.
+struct piece_id {
+  chunk_id chunk;
+  int index = 0;
+
+  constexpr piece_id() = default;
+  constexpr piece_id(chunk_id of, int which = 0) : chunk{of}, index{which} {}
+  friend constexpr auto operator<=>(piece_id const&, piece_id const&) = default;
+};
+
 /// Consecutive chunks in canonical order: by expert, then by slice. The n-th chunk of all is slice
 /// n % slices of expert n / slices.
 class chunk_range {
@@ -79,6 +89,27 @@ struct slice_extent {
   constexpr slice_extent(std::size_t whole, slice_id slice, int slices)
       : first{std::min(whole, slice.index() * slice_elements(whole, slices))},
         elements{std::min(slice_elements(whole, slices), whole - first)} {}
+};
+
+/// Pieces begin at multiples of so many elements, so that no block of a codec is ever split.
+inline constexpr std::size_t piece_granularity = 256;
+
+/// The room that a piece of a slice takes; the last pieces may be shorter or empty.
+[[nodiscard]] constexpr std::size_t piece_elements(std::size_t slice, int pieces) {
+  if (pieces == 1) return slice;
+  auto const blocks = slice_elements(slice, pieces) / piece_granularity +
+                      (slice_elements(slice, pieces) % piece_granularity == 0 ? 0 : 1);
+  return std::min(slice, blocks * piece_granularity);
+}
+
+/// The part of a slice that a piece is.
+struct piece_extent {
+  std::size_t first = 0;
+  std::size_t elements = 0;
+
+  constexpr piece_extent(std::size_t slice, int piece, int pieces)
+      : first{std::min(slice, static_cast<std::size_t>(piece) * piece_elements(slice, pieces))},
+        elements{std::min(piece_elements(slice, pieces), slice - first)} {}
 };
 
 static_assert(std::input_iterator<chunk_range::iterator>);

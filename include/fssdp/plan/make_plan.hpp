@@ -12,25 +12,17 @@
 
 namespace fssdp {
 
-/// A direct plan: the owner of every chunk sends it to all other holders of its expert, in one
-/// round.
-/// @pre the placement contains the layout
-/// @post verify(plan) accepts it
-/// @cost a transfer for every chunk and holder of its expert but its owner; a pure function of its
-///       arguments
-/// @throws argument_error if the layout breaks its law or the placement does not contain it
+namespace detail {
+
+/// The owner of every chunk sends it to all other holders of its expert.
 template <shard_layout Layout>
-[[nodiscard]] transfer_plan make_plan(Layout const& layout, placement const& where) {
-  check_layout(layout);
-  check_contains(where, layout);
+[[nodiscard]] std::vector<transfer> direct_transfers(Layout const& layout, placement const& where) {
   auto transfers = std::vector<transfer>{};
   for (auto const chunk : all_chunks(layout))
     for (auto const rank : where.holders(chunk.expert))
       if (rank != layout.owner(chunk)) transfers.push_back({0, chunk, layout.owner(chunk), rank});
-  return {layout, where, std::move(transfers)};
+  return transfers;
 }
-
-namespace detail {
 
 /// Builds the transfers of a node-aware plan, chunk by chunk.
 class node_aware_transfers {
@@ -91,22 +83,24 @@ class node_aware_transfers {
 
 }  // namespace detail
 
-/// A node-aware plan: every chunk enters a node once and spreads from there.
+/// A plan of whole chunks: every chunk enters a node once and spreads from there.
 ///
 /// Between nodes a chunk travels along a chain, so that no node sends it twice; the chains' ends
-/// are chosen to even out what the nodes send (node_chains). On one node this is the direct plan.
+/// are chosen to even out what the nodes send (node_chains). On one node, or without a topology,
+/// this is the direct plan: the owner of every chunk sends it to all other holders, in one round.
 /// @pre the placement contains the layout; the topology has its ranks
-/// @post verify(plan) accepts it; the same number of transfers as the direct plan, of which between
-///       nodes only as many as there are (chunk, other node that holds its expert)
+/// @post verify(plan) accepts it; a transfer for every chunk and holder of its expert but its owner,
+///       of which between nodes only as many as there are (chunk, other node that holds its expert)
 /// @cost at most `nodes` rounds; a pure function of its arguments
 /// @throws argument_error if the three do not fit together
 template <shard_layout Layout>
 [[nodiscard]] transfer_plan make_plan(Layout const& layout, placement const& where,
-                                      topology const& cluster) {
+                                      topology const& cluster = {}) {
   check_layout(layout);
   check_contains(where, layout);
   auto const machine = topology_or_one_node(cluster, layout.ranks());
-  if (machine.nodes() == 1) return make_plan(layout, where);
+  if (machine.nodes() == 1)
+    return {layout, where, detail::direct_transfers(layout, where), machine};
   auto build = detail::node_aware_transfers{where, machine};
   auto demands = std::vector<node_demand>{};
   for (auto const chunk : all_chunks(layout))
@@ -114,7 +108,7 @@ template <shard_layout Layout>
   auto const chains = node_chains(demands, machine.nodes());
   auto chain = chains.begin();
   for (auto const chunk : all_chunks(layout)) build.follow(chunk, layout.owner(chunk), *chain++);
-  return {layout, where, build.take()};
+  return {layout, where, build.take(), machine};
 }
 
 }  // namespace fssdp

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "fssdp/cluster/topology.hpp"
 #include "fssdp/core/chunk.hpp"
 #include "fssdp/layout/shard_layout.hpp"
 #include "fssdp/placement/placement.hpp"
@@ -18,20 +19,25 @@
 
 namespace fssdp {
 
-/// A value that says what moves, chunk by chunk: read forwards it is a gather, backwards the
-/// reduction that is its transpose. It knows layout and placement, but no communicator, no sizes
-/// and no types, so that layers of any size can share it. Equal inputs give equal plans on every
-/// rank.
+/// A value that says what moves, chunk by chunk or in pieces of chunks: read forwards it is a
+/// gather, backwards the reduction that is its transpose. It knows layout, placement and machine,
+/// but no communicator, no sizes and no types, so that layers of any size can share it. Equal
+/// inputs give equal plans on every rank.
 class transfer_plan {
  public:
   /// Takes the transfers as they are; `verify` tells whether they do what the placement says.
-  /// make_plan chooses good ones.
-  /// @throws argument_error if the layout breaks its law, the placement does not contain it, or a
-  ///         transfer names a chunk, rank or round that cannot be: every chunk goes from one that
-  ///         can have it to one that is to have it.
+  /// make_plan chooses good ones, schedule better ones for chunks of a known size.
+  /// @param pieces into how many every chunk is cut
+  /// @throws argument_error if the layout breaks its law, the placement does not contain it, the
+  ///         topology has other ranks, or a transfer names a piece, rank or round that cannot be
   template <shard_layout Layout>
-  transfer_plan(Layout const& layout, placement where, std::vector<transfer> transfers)
-      : where_{std::move(where)}, slices_{layout.slices()} {
+  transfer_plan(Layout const& layout, placement where, std::vector<transfer> transfers,
+                topology const& cluster = {}, int pieces = 1)
+      : where_{std::move(where)},
+        cluster_{topology_or_one_node(cluster, where_.ranks())},
+        slices_{layout.slices()},
+        pieces_{pieces} {
+    detail::require(pieces >= 1, "plan: ", pieces, " pieces; expected 1 or more");
     check_layout(layout);
     check_contains(where_, layout);
     owned_.resize(static_cast<std::size_t>(ranks()));
@@ -41,16 +47,27 @@ class transfer_plan {
       ++owned_[owner_.back().index()];
     }
     for (auto const& t : transfers) check(t, transfers.size());
-    transfers_ = {std::move(transfers), ranks()};
     index_experts();
-    index_sent_chunks();
-    hash_ = hash();
+    take(std::move(transfers));
+  }
+
+  /// The same placement, realised by other transfers.
+  /// @throws argument_error as the constructor
+  [[nodiscard]] transfer_plan realised_by(std::vector<transfer> transfers, int pieces) const {
+    auto other = *this;
+    other.pieces_ = pieces;
+    for (auto const& t : transfers) other.check(t, transfers.size());
+    other.take(std::move(transfers));
+    return other;
   }
 
   [[nodiscard]] int experts() const { return where_.experts(); }
   /// How many chunks an expert is cut into.
   [[nodiscard]] int slices() const { return slices_; }
+  /// How many pieces a chunk is cut into.
+  [[nodiscard]] int pieces() const { return pieces_; }
   [[nodiscard]] int ranks() const { return where_.ranks(); }
+  [[nodiscard]] topology const& cluster() const { return cluster_; }
   [[nodiscard]] int rounds() const { return transfers_.rounds(); }
   [[nodiscard]] placement const& where() const { return where_; }
   [[nodiscard]] rank_id owner(chunk_id chunk) const { return owner_[position(chunk)]; }
@@ -72,10 +89,12 @@ class transfer_plan {
   [[nodiscard]] std::size_t owned_count(rank_id rank) const { return owned_[rank.index()]; }
   /// The chunks that a rank owns and others get, ascending.
   [[nodiscard]] std::span<chunk_id const> shared(rank_id rank) const { return shared_.of(rank); }
-  /// The chunks that a rank does not own and passes on to others, ascending.
-  [[nodiscard]] std::span<chunk_id const> forwarded(rank_id rank) const {
+  /// The pieces of chunks that a rank does not own and passes on to others, ascending.
+  [[nodiscard]] std::span<piece_id const> forwarded(rank_id rank) const {
     return forwarded_.of(rank);
   }
+  /// Those of them that it only relays, as it does not hold the expert, ascending.
+  [[nodiscard]] std::span<piece_id const> relayed(rank_id rank) const { return relayed_.of(rank); }
   /// The position of an item in one of the lists above.
   template <class Item>
   [[nodiscard]] static std::size_t slot_in(std::span<Item const> list,
@@ -83,7 +102,14 @@ class transfer_plan {
     return static_cast<std::size_t>(std::ranges::lower_bound(list, item) - list.begin());
   }
 
-  /// What a rank sends (receives) in one round of a gather, in canonical order.
+  /// What a rank sends (receives) in a gather, in canonical order.
+  [[nodiscard]] std::span<transfer const> sends(rank_id rank) const {
+    return transfers_.sends(rank);
+  }
+  [[nodiscard]] std::span<transfer const> receives(rank_id rank) const {
+    return transfers_.receives(rank);
+  }
+  /// What it sends (receives) in one round, by piece and peer.
   [[nodiscard]] std::span<transfer const> sends(rank_id rank, int round) const {
     return transfers_.sends(rank, round);
   }
@@ -92,8 +118,8 @@ class transfer_plan {
   }
 
   friend bool operator==(transfer_plan const& a, transfer_plan const& b) {
-    return std::tie(a.slices_, a.owner_, a.slot_, a.where_, a.transfers_.all()) ==
-           std::tie(b.slices_, b.owner_, b.slot_, b.where_, b.transfers_.all());
+    return std::tie(a.slices_, a.pieces_, a.owner_, a.slot_, a.where_, a.transfers_.all()) ==
+           std::tie(b.slices_, b.pieces_, b.owner_, b.slot_, b.where_, b.transfers_.all());
   }
 
  private:
@@ -112,12 +138,10 @@ class transfer_plan {
                     "plan: transfer of slice ", slice, " of expert ", expert, " from rank ",
                     t.source, " to rank ", t.destination,
                     "; expected two different ranks from 0 to ", ranks() - 1);
-    detail::require(owner(t.chunk) == t.source || where_.holds(t.source, expert), "plan: rank ",
-                    t.source, " sends slice ", slice, " of expert ", expert,
-                    "; expected its owner, or a rank that holds the expert");
-    detail::require(owner(t.chunk) != t.destination && where_.holds(t.destination, expert),
-                    "plan: rank ", t.destination, " gets slice ", slice, " of expert ", expert,
-                    "; expected a rank that holds the expert and does not own the slice");
+    detail::require(t.piece >= 0 && t.piece < pieces_, "plan: piece ", t.piece,
+                    "; expected 0 to ", pieces_ - 1);
+    detail::require(owner(t.chunk) != t.destination, "plan: rank ", t.destination, " gets slice ",
+                    slice, " of expert ", expert, "; expected a rank that does not own it");
     detail::require(t.round >= 0 && t.round < static_cast<int>(count), "plan: round ", t.round,
                     "; expected 0 or more, and fewer rounds than transfers");
   }
@@ -135,29 +159,45 @@ class transfer_plan {
     }
   }
 
+  void take(std::vector<transfer> transfers) {
+    transfers_ = {std::move(transfers), ranks()};
+    index_sent();
+    hash_ = hash();
+  }
+
   /// What each rank sends, once each, by whether it owns it.
-  void index_sent_chunks() {
-    auto sent = std::vector<chunk_id>{};
+  void index_sent() {
+    shared_ = {};
+    forwarded_ = {};
+    relayed_ = {};
+    auto sent = std::vector<piece_id>{};
     for (auto const rank : first_n<rank_id>(ranks())) {
       sent.clear();
-      for (auto const& t : transfers_.sends(rank)) sent.push_back(t.chunk);
+      for (auto const& t : transfers_.sends(rank)) sent.push_back(t.what());
       std::ranges::sort(sent);
       sent.erase(std::unique(sent.begin(), sent.end()), sent.end());
-      for (auto const chunk : sent)
-        (owner(chunk) == rank ? shared_ : forwarded_).items.push_back(chunk);
+      for (auto const& piece : sent) {
+        if (owner(piece.chunk) == rank) {
+          if (shared_.items.size() == shared_.begin.back() || shared_.items.back() != piece.chunk)
+            shared_.items.push_back(piece.chunk);
+        } else {
+          forwarded_.items.push_back(piece);
+          if (!where_.holds(rank, piece.chunk.expert)) relayed_.items.push_back(piece);
+        }
+      }
       shared_.close();
       forwarded_.close();
+      relayed_.close();
     }
   }
 
   [[nodiscard]] std::uint64_t hash() const {
     auto hash = detail::hasher{};
     hash.mix(experts());
-    hash.mix(slices_);
+    hash.mix(slices_, pieces_);
     hash.mix(ranks());
     for (std::size_t e = 0; e < owner_.size(); ++e) {
-      hash.mix(owner_[e].value());
-      hash.mix(slot_[e]);
+      hash.mix(owner_[e].value(), slot_[e]);
     }
     for (auto const first : held_.begin) hash.mix(first);
     for (auto const expert : held_.items) hash.mix(expert.value());
@@ -166,7 +206,9 @@ class transfer_plan {
   }
 
   placement where_;
+  topology cluster_;
   int slices_;
+  int pieces_;
   detail::transfer_table transfers_;
   std::vector<rank_id> owner_;      // [chunks]
   std::vector<int> slot_;           // [chunks]
@@ -175,7 +217,8 @@ class transfer_plan {
   detail::per_rank<expert_id> held_;
   detail::per_rank<expert_id> foreign_;
   detail::per_rank<chunk_id> shared_;
-  detail::per_rank<chunk_id> forwarded_;
+  detail::per_rank<piece_id> forwarded_;
+  detail::per_rank<piece_id> relayed_;
 };
 
 }  // namespace fssdp

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 #include <span>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -34,12 +36,16 @@ class hasher {
   void mix(Number value) {
     hash_ = (hash_ ^ static_cast<std::uint64_t>(value)) * 0x100000001b3;
   }
+  /// Two numbers that fit into 32 bits.
+  void mix(int high, int low) {
+    mix((static_cast<std::uint64_t>(static_cast<std::uint32_t>(high)) << 32U) |
+        static_cast<std::uint32_t>(low));
+  }
   void mix(transfer const& t) {
-    mix(t.round);
-    mix(t.chunk.expert.value());
-    mix(t.chunk.slice.value());
-    mix(t.source.value());
-    mix(t.destination.value());
+    mix(t.order, t.round);
+    mix(t.chunk.expert.value(), t.chunk.slice.value());
+    mix(t.source.value(), t.destination.value());
+    mix(t.piece);
   }
   [[nodiscard]] std::uint64_t value() const {
     auto const h = (hash_ ^ (hash_ >> 33U)) * 0xff51afd7ed558ccd;
@@ -50,36 +56,55 @@ class hasher {
   std::uint64_t hash_ = 0xcbf29ce484222325;
 };
 
-/// All transfers in canonical order, and those of each rank and round.
+/// All transfers in canonical order, those of each rank, and those of each rank and round.
 class transfer_table {
  public:
   transfer_table() = default;
   /// @pre all transfers name ranks below `ranks`
   transfer_table(std::vector<transfer> transfers, int ranks) : all_{std::move(transfers)} {
-    std::ranges::sort(all_);
-    if (!all_.empty()) rounds_ = all_.back().round + 1;
-    by_source_ = index(&transfer::source, ranks);
-    by_destination_ = index(&transfer::destination, ranks);
+    if (!std::ranges::is_sorted(all_)) std::ranges::sort(all_);
+    for (auto const& t : all_) rounds_ = std::max(rounds_, t.round + 1);
+    sends_ = dealt_out(&transfer::source, ranks);
+    receives_ = dealt_out(&transfer::destination, ranks);
+    batched_sends_ = by_round(sends_, ranks);
+    batched_receives_ = by_round(receives_, ranks);
   }
 
   [[nodiscard]] int rounds() const { return rounds_; }
   [[nodiscard]] std::vector<transfer> const& all() const { return all_; }
-  /// What a rank sends, by round.
-  [[nodiscard]] std::span<transfer const> sends(rank_id rank) const { return by_source_.of(rank); }
+  /// What a rank sends (receives), in canonical order.
+  [[nodiscard]] std::span<transfer const> sends(rank_id rank) const { return sends_.of(rank); }
+  [[nodiscard]] std::span<transfer const> receives(rank_id rank) const {
+    return receives_.of(rank);
+  }
+  /// What it sends (receives) in one round, by piece and peer.
   [[nodiscard]] std::span<transfer const> sends(rank_id rank, int round) const {
-    return of_round(by_source_.of(rank), round);
+    return of_round(batched_sends_.of(rank), round);
   }
   [[nodiscard]] std::span<transfer const> receives(rank_id rank, int round) const {
-    return of_round(by_destination_.of(rank), round);
+    return of_round(batched_receives_.of(rank), round);
   }
 
  private:
-  [[nodiscard]] per_rank<transfer> index(rank_id transfer::*end, int ranks) const {
-    auto table = per_rank<transfer>{.items = all_};
-    std::ranges::stable_sort(table.items, {}, end);
+  /// The transfers of each rank at one of their ends: counted, then dealt out.
+  [[nodiscard]] per_rank<transfer> dealt_out(rank_id transfer::*end, int ranks) const {
+    auto table = per_rank<transfer>{std::vector<transfer>(all_.size()), {}};
+    table.begin.assign(static_cast<std::size_t>(ranks) + 1, 0);
+    for (auto const& t : all_) ++table.begin[(t.*end).index() + 1];
+    std::partial_sum(table.begin.begin(), table.begin.end(), table.begin.begin());
+    auto next = table.begin;
+    for (auto const& t : all_) table.items[next[(t.*end).index()]++] = t;
+    return table;
+  }
+  static per_rank<transfer> by_round(per_rank<transfer> table, int ranks) {
+    auto const key = [](transfer const& t) {
+      return std::tuple{t.round, t.what(), t.source, t.destination};
+    };
     for (auto const rank : first_n<rank_id>(ranks)) {
-      auto const behind = std::ranges::upper_bound(table.items, rank, {}, end);
-      table.begin.push_back(static_cast<std::size_t>(behind - table.items.begin()));
+      auto const first = table.items.begin() + static_cast<std::ptrdiff_t>(table.begin[rank.index()]);
+      auto const last =
+          table.items.begin() + static_cast<std::ptrdiff_t>(table.begin[rank.index() + 1]);
+      if (!std::ranges::is_sorted(first, last, {}, key)) std::ranges::sort(first, last, {}, key);
     }
     return table;
   }
@@ -90,8 +115,10 @@ class transfer_table {
 
   std::vector<transfer> all_;
   int rounds_ = 0;
-  per_rank<transfer> by_source_;
-  per_rank<transfer> by_destination_;
+  per_rank<transfer> sends_;
+  per_rank<transfer> receives_;
+  per_rank<transfer> batched_sends_;
+  per_rank<transfer> batched_receives_;
 };
 
 }  // namespace fssdp::detail

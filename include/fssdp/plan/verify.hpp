@@ -12,43 +12,63 @@ namespace fssdp {
 
 /// Replays a plan.
 ///
-/// Every rank that sends a chunk has it by then: it owns it, or it got it in an earlier round.
-/// Every holder of an expert gets each of its chunks exactly once, but those it owns; nobody else
-/// gets anything; no owner is overwritten. A rank sends a chunk in one round only, the one right
-/// behind its arrival, so that the reduction finds all partial sums in one exchange.
-/// @cost O(transfers + chunks * ranks); a pure function
+/// Every rank that sends a piece has it by then: it owns its chunk, or it got it in an earlier round
+/// and earlier in canonical order. Every holder of an expert gets each of its pieces exactly once,
+/// but those it owns; whoever else gets one passes it on; no owner is overwritten. A rank sends a
+/// piece in one round only, so that the reduction finds all partial sums in one exchange.
+/// @cost O(transfers + chunks * pieces * ranks); a pure function
 /// @throws plan_error that names the first transfer or holder at fault
 inline void verify(transfer_plan const& plan) {
+  constexpr auto never = -1;
+  struct state {
+    int arrived = never;  // the round in which a rank gets a piece; 0 to an owner: before that
+    int sent = never;     // the round in which it passes it on
+    bool has = false;
+  };
   auto const ranks = static_cast<std::size_t>(plan.ranks());
-  constexpr auto absent = -1;
   auto const slices = static_cast<std::size_t>(plan.slices());
-  // the first round in which (chunk, rank) can send
-  auto ready = std::vector<int>(static_cast<std::size_t>(plan.experts()) * slices * ranks, absent);
-  auto const at = [&](chunk_id chunk, rank_id rank) -> int& {
-    return ready[(chunk.expert.index() * slices + chunk.slice.index()) * ranks + rank.index()];
+  auto const pieces = static_cast<std::size_t>(plan.pieces());
+  auto states =
+      std::vector<state>(static_cast<std::size_t>(plan.experts()) * slices * pieces * ranks);
+  auto const at = [&](piece_id piece, rank_id rank) -> state& {
+    auto const chunk = piece.chunk.expert.index() * slices + piece.chunk.slice.index();
+    return states[(chunk * pieces + static_cast<std::size_t>(piece.index)) * ranks + rank.index()];
   };
   auto const chunks = chunk_range{0, plan.experts() * plan.slices(), plan.slices()};
-  for (auto const chunk : chunks) at(chunk, plan.owner(chunk)) = 0;
+  for (auto const chunk : chunks)
+    for (int piece = 0; piece < plan.pieces(); ++piece)
+      at({chunk, piece}, plan.owner(chunk)).has = true;
 
-  for (auto const& t : plan.transfers()) {  // in canonical order: by round
+  for (auto const& t : plan.transfers()) {  // in canonical order
     auto const refuse = [&](auto const&... why) {
-      throw plan_error{detail::text("plan: slice ", t.chunk.slice, " of expert ", t.chunk.expert,
-                                    " from rank ", t.source, " to rank ", t.destination,
-                                    " in round ", t.round, ": ", why...)};
+      throw plan_error{detail::text("plan: piece ", t.piece, " of slice ", t.chunk.slice,
+                                    " of expert ", t.chunk.expert, " from rank ", t.source,
+                                    " to rank ", t.destination, " in round ", t.round, ": ",
+                                    why...)};
     };
-    auto const& source = at(t.chunk, t.source);
-    auto& destination = at(t.chunk, t.destination);
-    if (source == absent) refuse("the sender never gets it before");
-    if (source > t.round) refuse("the sender gets it only in round ", source - 1);
-    if (source < t.round) refuse("the sender could send it in round ", source);
-    if (destination != absent) refuse("the receiver has it already");
-    destination = t.round + 1;
+    auto& source = at(t.what(), t.source);
+    auto& destination = at(t.what(), t.destination);
+    if (!source.has) refuse("the sender never gets it before");
+    if (source.arrived >= t.round) refuse("the sender gets it only in round ", source.arrived);
+    if (source.sent != never && source.sent != t.round)
+      refuse("the sender sends it in round ", source.sent, ", too");
+    if (destination.has) refuse("the receiver has it already");
+    source.sent = t.round;
+    destination = {t.round, never, true};
   }
+  for (auto const& t : plan.transfers())
+    if (!plan.where().holds(t.destination, t.chunk.expert) &&
+        at(t.what(), t.destination).sent == never)
+      throw plan_error{detail::text("plan: rank ", t.destination, " gets piece ", t.piece,
+                                    " of slice ", t.chunk.slice, " of expert ", t.chunk.expert,
+                                    "; expected a rank that holds the expert or passes it on")};
   for (auto const chunk : chunks)
     for (auto const rank : plan.where().holders(chunk.expert))
-      if (at(chunk, rank) == absent)
-        throw plan_error{detail::text("plan: rank ", rank, " holds expert ", chunk.expert,
-                                      " but never gets slice ", chunk.slice, " of it")};
+      for (int piece = 0; piece < plan.pieces(); ++piece)
+        if (!at({chunk, piece}, rank).has)
+          throw plan_error{detail::text("plan: rank ", rank, " holds expert ", chunk.expert,
+                                        " but never gets piece ", piece, " of slice ", chunk.slice,
+                                        " of it")};
 }
 
 }  // namespace fssdp
