@@ -30,7 +30,7 @@ TEST_CASE("transfers lie in canonical order, in whichever they were given") {
     auto shuffled = as_list(of.plan.transfers());
     REQUIRE(std::ranges::is_sorted(shuffled));
     support::dice{shuffled.size()}.shuffle(shuffled);
-    auto const again = transfer_plan{of.layout, of.where, shuffled};
+    auto const again = of.plan.realised_by(shuffled, of.plan.pieces());
     REQUIRE(again == of.plan);
     REQUIRE(again.hash_value() == of.plan.hash_value());
   });

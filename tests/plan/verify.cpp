@@ -88,6 +88,12 @@ void send_another_expert(transfers& list, dice& draw, random_instance const& of)
 void send_another_slice(transfers& list, dice& draw, random_instance const& of) {
   any_of(list, draw).chunk.slice = fssdp::slice_id{draw.between(0, of.layout.slices() - 1)};
 }
+void send_another_piece(transfers& list, dice& draw, random_instance const& of) {
+  any_of(list, draw).piece = draw.between(0, of.plan.pieces() - 1);
+}
+void swap_orders(transfers& list, dice& draw, random_instance const&) {
+  std::swap(any_of(list, draw).order, any_of(list, draw).order);
+}
 void move_to_another_round(transfers& list, dice& draw, random_instance const& of) {
   any_of(list, draw).round = draw.between(0, of.plan.rounds());
 }
@@ -101,7 +107,7 @@ void reverse_rounds(transfers& list, dice&, random_instance const& of) {
 /// The plan with other transfers; none if its constructor refuses them already.
 [[nodiscard]] std::optional<transfer_plan> with(random_instance const& of, transfers const& list) {
   try {
-    return transfer_plan{of.layout, of.where, list};
+    return of.plan.realised_by(list, of.plan.pieces());
   } catch (fssdp::argument_error const&) {
     return std::nullopt;
   }
@@ -118,6 +124,8 @@ TEST_CASE("verify refuses every mutant that does not deliver, and only those") {
                                                send_from_elsewhere,
                                                send_another_expert,
                                                send_another_slice,
+                                               send_another_piece,
+                                               swap_orders,
                                                move_to_another_round,
                                                swap_rounds,
                                                reverse_rounds};

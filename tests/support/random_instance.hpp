@@ -13,6 +13,7 @@
 #include "fssdp/placement/loads.hpp"
 #include "fssdp/placement/placement.hpp"
 #include "fssdp/plan/make_plan.hpp"
+#include "fssdp/plan/schedule.hpp"
 #include "fssdp/solver/everywhere.hpp"
 #include "fssdp/solver/owners_only.hpp"
 #include "fssdp/solver/sparse_materialization.hpp"
@@ -38,7 +39,7 @@ struct random_instance {
   fssdp::sparse_materialization solve;
   fssdp::placement where;
   std::vector<std::size_t> elements;  ///< of each tensor of an expert
-  fssdp::transfer_plan plan;          ///< direct or node-aware
+  fssdp::transfer_plan plan;          ///< direct, node-aware, or scheduled piece by piece
 
   explicit random_instance(std::uint64_t seed, size_limits const& limits = {})
       : random_instance{dice{seed}, limits} {}
@@ -51,18 +52,21 @@ struct random_instance {
         solve{random_solver(draw, machine, layout)},
         where{random_placement(draw)},
         elements{random_elements(draw)},
-        plan{draw.chance(50) ? make_plan(layout, where) : make_plan(layout, where, machine)} {}
+        plan{random_plan(draw)} {}
 
   /// Nodes in any order, of any size.
   static fssdp::topology random_machine(dice& draw, size_limits const& limits) {
     auto const ranks = draw.between(1, limits.ranks);
     auto const nodes = draw.between(1, std::min(limits.nodes, ranks));
-    if (draw.chance(50)) return fssdp::topology{{.nodes = nodes, .ranks = ranks}};
+    auto const network =
+        draw.chance(50) ? fssdp::network_interface::per_rank : fssdp::network_interface::per_node;
+    if (draw.chance(50))
+      return fssdp::topology{{.nodes = nodes, .ranks = ranks, .network = network}};
     auto node_of = std::vector<fssdp::node_id>{};
     for (int rank = 0; rank < ranks; ++rank)
       node_of.emplace_back(rank < nodes ? rank : draw.between(0, nodes - 1));
     draw.shuffle(node_of);
-    return fssdp::topology{node_of};
+    return fssdp::topology{node_of, {{}}, network};
   }
 
   static reversed_layout random_layout(dice& draw, int ranks, size_limits const& limits) {
@@ -125,10 +129,26 @@ struct random_instance {
     return random;
   }
 
+  /// Small most often; some are large enough for several pieces.
   static std::vector<std::size_t> random_elements(dice& draw) {
     auto sizes = std::vector<std::size_t>(static_cast<std::size_t>(draw.between(1, 3)));
-    for (auto& size : sizes) size = static_cast<std::size_t>(draw.between(1, 5));
+    auto const large = draw.chance(5);
+    for (auto& size : sizes)
+      size = static_cast<std::size_t>(large ? draw.between(1, 1500) : draw.between(1, 5));
     return sizes;
+  }
+
+  [[nodiscard]] fssdp::transfer_plan random_plan(dice& draw) const {
+    if (draw.chance(25)) return make_plan(layout, where);
+    auto const whole = make_plan(layout, where, machine);
+    if (draw.chance(33)) return whole;
+    auto const bytes = elements.front() * sizeof(float);
+    auto const pieces = static_cast<std::size_t>(draw.between(1, 6));
+    return schedule(whole, bytes,
+                    {.piece_bytes = (bytes + pieces - 1) / pieces,
+                     .relay_bytes = draw.chance(80)   ? bytes * 1000
+                                    : draw.chance(50) ? bytes
+                                                      : 0});
   }
 };
 

@@ -43,8 +43,8 @@ struct gather_scratch {
                  std::size_t tensors, std::size_t element_bytes, Elements elements)
       : converted{converted_chunks}, relayed{plan.relayed(rank).size()} {
     auto const slice = [&](std::size_t k) { return slice_elements(elements(k), plan.slices()); };
-    chunk_bytes = slot_offset(
-        tensors, [&](std::size_t k) { return byte_count(1, slice(k), element_bytes); });
+    chunk_bytes =
+        slot_offset(tensors, [&](std::size_t k) { return byte_count(1, slice(k), element_bytes); });
     piece_bytes = slot_offset(tensors, [&](std::size_t k) {
       return byte_count(1, piece_elements(slice(k), plan.pieces()), element_bytes);
     });
@@ -87,12 +87,9 @@ class gather_pass {
 
   /// Cuts the scratch: converted chunks, relayed pieces.
   void divide(scratch_memory& scratch) {
-    auto const parts = gather_scratch{plan_,
-                                      me_,
-                                      converts ? converted_chunks(plan_, me_, slots_) : 0,
-                                      to_.size(),
-                                      sizeof(To),
-                                      [this](std::size_t k) { return to_[k].elements; }};
+    auto const parts =
+        gather_scratch{plan_,      me_,        converts ? converted_chunks(plan_, me_, slots_) : 0,
+                       to_.size(), sizeof(To), [this](std::size_t k) { return to_[k].elements; }};
     if (parts.bytes() == 0) return;
     converted_ = scratch.reserve(parts.bytes()).data();
     relayed_ = converted_ + parts.converted * parts.chunk_bytes;

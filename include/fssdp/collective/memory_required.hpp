@@ -43,14 +43,15 @@ template <element Weight, element Replica = Weight, element Partial = Replica>
   auto use = memory_use{};
   use.replicas = expert_buffer<Replica>::bytes_for(slots.size(), elements);
   use.partials = expert_buffer<Partial>::bytes_for(plan.held(rank).size(), elements);
-  use.gather_scratch =
-      detail::gather_scratch{plan,
-                             rank,
-                             same_type ? 0 : detail::converted_chunks(plan, rank, slots),
-                             elements.size(),
-                             sizeof(Replica),
-                             [&](std::size_t k) { return elements[k]; }}
-          .bytes();
+  use.gather_scratch = detail::gather_scratch{
+      plan,
+      rank,
+      same_type ? 0 : detail::converted_chunks(plan, rank, slots),
+      elements.size(),
+      sizeof(Replica),
+      [&](std::size_t k) {
+        return elements[k];
+      }}.bytes();
   auto const sum_slot = detail::slot_offset(elements.size(), [&](std::size_t k) {
     auto const slice = slice_elements(elements[k], plan.slices());
     return detail::byte_count(1, piece_elements(slice, plan.pieces()),

@@ -201,9 +201,8 @@ class reduction_pass {
   void deliver(std::size_t k, piece_id piece, std::span<summand<T> const> summands) const {
     auto const [first, elements] = extent(k, piece);
     if (plan_.owner(piece.chunk) == me_)
-      accumulate(summands,
-                 gradients_[k][plan_.owner_slot(piece.chunk)].subspan(first, elements), scale_,
-                 into_);
+      accumulate(summands, gradients_[k][plan_.owner_slot(piece.chunk)].subspan(first, elements),
+                 scale_, into_);
     else
       accumulate(summands, sum_of(k, piece));
   }

@@ -102,6 +102,10 @@ class transfer_plan {
     return static_cast<std::size_t>(std::ranges::lower_bound(list, item) - list.begin());
   }
 
+  /// For each transfer the one that brings the piece to its source, by position; -1 if the source
+  /// owns it.
+  [[nodiscard]] std::span<int const> feeders() const { return transfers_.feeders(); }
+
   /// What a rank sends (receives) in a gather, in canonical order.
   [[nodiscard]] std::span<transfer const> sends(rank_id rank) const {
     return transfers_.sends(rank);
@@ -138,8 +142,8 @@ class transfer_plan {
                     "plan: transfer of slice ", slice, " of expert ", expert, " from rank ",
                     t.source, " to rank ", t.destination,
                     "; expected two different ranks from 0 to ", ranks() - 1);
-    detail::require(t.piece >= 0 && t.piece < pieces_, "plan: piece ", t.piece,
-                    "; expected 0 to ", pieces_ - 1);
+    detail::require(t.piece >= 0 && t.piece < pieces_, "plan: piece ", t.piece, "; expected 0 to ",
+                    pieces_ - 1);
     detail::require(owner(t.chunk) != t.destination, "plan: rank ", t.destination, " gets slice ",
                     slice, " of expert ", expert, "; expected a rank that does not own it");
     detail::require(t.round >= 0 && t.round < static_cast<int>(count), "plan: round ", t.round,
@@ -161,6 +165,10 @@ class transfer_plan {
 
   void take(std::vector<transfer> transfers) {
     transfers_ = {std::move(transfers), ranks()};
+    transfers_.link(owner_.size() * static_cast<std::size_t>(pieces_), [this](piece_id piece) {
+      return position(piece.chunk) * static_cast<std::size_t>(pieces_) +
+             static_cast<std::size_t>(piece.index);
+    });
     index_sent();
     hash_ = hash();
   }

@@ -70,8 +70,17 @@ class transfer_table {
     batched_receives_ = by_round(receives_, ranks);
   }
 
+  /// Finds out which transfer brings what others pass on.
+  /// @param position(piece) a number below `positions` for every piece
+  template <class Position>
+  void link(std::size_t positions, Position position) {
+    find_feeders(static_cast<int>(sends_.begin.size()) - 1, positions, position);
+  }
+
   [[nodiscard]] int rounds() const { return rounds_; }
   [[nodiscard]] std::vector<transfer> const& all() const { return all_; }
+  /// The position of the transfer that brings the piece to the source of each; -1: none does.
+  [[nodiscard]] std::span<int const> feeders() const { return feeders_; }
   /// What a rank sends (receives), in canonical order.
   [[nodiscard]] std::span<transfer const> sends(rank_id rank) const { return sends_.of(rank); }
   [[nodiscard]] std::span<transfer const> receives(rank_id rank) const {
@@ -96,12 +105,41 @@ class transfer_table {
     for (auto const& t : all_) table.items[next[(t.*end).index()]++] = t;
     return table;
   }
+  /// Rank by rank: notes which transfer brings which piece, then looks up what is passed on.
+  template <class Position>
+  void find_feeders(int ranks, std::size_t positions, Position position) {
+    struct note {
+      int rank = -1;
+      int index = -1;
+    };
+    auto brought = std::vector<note>(positions);
+    feeders_.assign(all_.size(), -1);
+    auto const numbers = [&](rank_id transfer::*end) {
+      auto table = per_rank<int>{std::vector<int>(all_.size()), sends_.begin};
+      if (end == &transfer::destination) table.begin = receives_.begin;
+      auto next = table.begin;
+      for (std::size_t i = 0; i < all_.size(); ++i)
+        table.items[next[(all_[i].*end).index()]++] = static_cast<int>(i);
+      return table;
+    };
+    auto const sent = numbers(&transfer::source);
+    auto const received = numbers(&transfer::destination);
+    for (auto const rank : first_n<rank_id>(ranks)) {
+      for (auto const i : received.of(rank))
+        brought[position(all_[static_cast<std::size_t>(i)].what())] = {rank.value(), i};
+      for (auto const i : sent.of(rank)) {
+        auto const& found = brought[position(all_[static_cast<std::size_t>(i)].what())];
+        if (found.rank == rank.value()) feeders_[static_cast<std::size_t>(i)] = found.index;
+      }
+    }
+  }
   static per_rank<transfer> by_round(per_rank<transfer> table, int ranks) {
     auto const key = [](transfer const& t) {
       return std::tuple{t.round, t.what(), t.source, t.destination};
     };
     for (auto const rank : first_n<rank_id>(ranks)) {
-      auto const first = table.items.begin() + static_cast<std::ptrdiff_t>(table.begin[rank.index()]);
+      auto const first =
+          table.items.begin() + static_cast<std::ptrdiff_t>(table.begin[rank.index()]);
       auto const last =
           table.items.begin() + static_cast<std::ptrdiff_t>(table.begin[rank.index() + 1]);
       if (!std::ranges::is_sorted(first, last, {}, key)) std::ranges::sort(first, last, {}, key);
@@ -114,6 +152,7 @@ class transfer_table {
   }
 
   std::vector<transfer> all_;
+  std::vector<int> feeders_;
   int rounds_ = 0;
   per_rank<transfer> sends_;
   per_rank<transfer> receives_;

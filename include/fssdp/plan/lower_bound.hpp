@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+/// What no plan can beat.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <limits>
+#include <string>
+
+#include "fssdp/core/error.hpp"
+#include "fssdp/plan/gather_volume.hpp"
+#include "fssdp/plan/pipeline_bound.hpp"
+#include "fssdp/plan/transfer_plan.hpp"
+
+namespace fssdp {
+
+/// Lower bounds of the time of a gather.
+struct time_bound {
+  double seconds = 0;        ///< bytes over bandwidth, of the port that binds
+  double tight_seconds = 0;  ///< with latency, what a message costs, filling and emptying
+  std::string resource;      ///< what binds `seconds`: "device in 3", "node out 0", ...
+};
+
+/// Bounds for whatever realises the placement of a plan; of the plan itself only placement, owners
+/// and machine matter. With B inside a node, b of an interface, C of all interfaces of a node:
+///   device in   chunks that a rank is to get / (B + b)
+///   device out  chunks that it owns and others get / (B + b), as each leaves at least once
+///   node in     chunks that enter a node / C, as each enters at least once
+///   node out    chunks that leave their owner's node / C
+///   network     chunks that cross / C of all nodes
+///   NVLink      what ranks of a node are to get, but what enters it / B of all of them
+/// The tight bound is that of pipeline_bound, for pieces of at least `least_piece_bytes` (as
+/// schedule_options has it), at the best number of pieces.
+/// @cost O(chunks * ranks); the tight bound repeats that for every number of pieces
+[[nodiscard]] inline time_bound lower_bound(transfer_plan const& plan, std::size_t chunk_bytes,
+                                            std::size_t least_piece_bytes = 256U << 10) {
+  auto const& machine = plan.cluster();
+  auto const volume = detail::gather_volume{plan};
+  auto const bytes = static_cast<double>(chunk_bytes);
+  auto result = time_bound{};
+  auto const consider = [&](double seconds, auto const&... name) {
+    if (seconds > result.seconds) {
+      result.seconds = seconds;
+      result.resource = detail::text(name...);
+    }
+  };
+  auto const many = machine.nodes() > 1;
+  auto network = 0.0;
+  for (auto const node : first_n<node_id>(machine.nodes())) {
+    auto interfaces = 0.0;
+    auto inside = 0.0;
+    auto wanted = 0;
+    for (auto const rank : machine.ranks_on(node)) {
+      auto const between = machine.port(machine.interface_of(rank)).between_bytes_per_second;
+      auto const port = machine.port(rank).inside_bytes_per_second;
+      auto const both = port + (many ? between : 0.0);
+      consider(volume.into_rank[rank.index()] * bytes / both, "device in ", rank);
+      consider(volume.out_of_rank[rank.index()] * bytes / both, "device out ", rank);
+      inside += port;
+      if (machine.interface_of(rank) == rank) interfaces += between;
+      wanted += volume.into_rank[rank.index()];
+    }
+    consider(volume.into_node[node.index()] * bytes / interfaces, "node in ", node);
+    consider(volume.out_of_node[node.index()] * bytes / interfaces, "node out ", node);
+    consider((wanted - volume.into_node[node.index()]) * bytes / inside, "NVLink ", node);
+    network += interfaces;
+  }
+  consider(volume.between_nodes * bytes / network, "network");
+
+  result.tight_seconds = std::numeric_limits<double>::infinity();
+  auto const most =
+      std::max<std::size_t>(1, chunk_bytes / std::max<std::size_t>(1, least_piece_bytes));
+  for (std::size_t pieces = 1; pieces <= most; ++pieces) {
+    auto const count = static_cast<int>(pieces);
+    auto const of_pieces =
+        detail::pipeline_bound{machine, volume, bytes / static_cast<double>(count), count};
+    result.tight_seconds = std::min(result.tight_seconds, of_pieces.seconds());
+  }
+  result.tight_seconds = std::max(result.tight_seconds, result.seconds);
+  return result;
+}
+
+}  // namespace fssdp

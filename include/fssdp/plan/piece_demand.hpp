@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Who still wants which piece, and on which rail it crosses between nodes.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <vector>
+
+#include "fssdp/cluster/topology.hpp"
+#include "fssdp/plan/port_group.hpp"
+#include "fssdp/plan/transfer_plan.hpp"
+
+namespace fssdp::detail {
+
+/// Whether ranks may pass on what they do not hold.
+enum class relaying { allowed, none };
+
+/// The pieces of all chunks that move (items), and the ranks and nodes that have yet to begin to
+/// get them.
+///
+/// A piece enters every node once, through a gate. Gates are the nodes themselves where ranks share
+/// an interface; where every rank has one, rails: the interfaces with the same number in their
+/// nodes, so that a piece crosses from gate to gate of one rail, and may be relayed by the ranks
+/// there; without relays, the ranks that hold the expert.
+class piece_demand {
+ public:
+  enum class gates { of_nodes, of_rails, of_ranks };
+
+  piece_demand(transfer_plan const& plan, int pieces, relaying how)
+      : machine_{plan.cluster()}, pieces_{pieces} {
+    choose_gates(how);
+    collect(plan);
+    auto const count = static_cast<std::size_t>(items());
+    auto const nodes = static_cast<std::size_t>(machine_.nodes());
+    wanted_.resize(count * nodes * node_words_);
+    gate_wanted_.resize(count * gate_words_);
+    holders_.resize(count * nodes);
+    crossed_.resize(count, 1);
+    entries_.resize(static_cast<std::size_t>(machine_.ranks()));
+    for (int item = 0; item < items(); ++item) note(item);
+  }
+
+  [[nodiscard]] topology const& machine() const { return machine_; }
+  [[nodiscard]] int items() const { return static_cast<int>(chunks_.size()) * pieces_; }
+  [[nodiscard]] gates kind() const { return gates_; }
+  [[nodiscard]] int rails() const { return rails_; }
+  [[nodiscard]] int gate_ports() const { return gate_ports_; }
+
+  [[nodiscard]] piece_id piece(int item) const {
+    return {of(item).chunk, item / static_cast<int>(chunks_.size())};
+  }
+  [[nodiscard]] rank_id owner(int item) const { return of(item).owner; }
+  [[nodiscard]] node_id home(int item) const { return machine_.node(owner(item)); }
+  /// Whether other nodes want it.
+  [[nodiscard]] bool crosses(int item) const { return of(item).crosses; }
+  /// The rail of an item: pieces of a chunk take turns, and so do chunks.
+  [[nodiscard]] int rail(int item) const {
+    auto const chunks = static_cast<int>(chunks_.size());
+    return (item / chunks + item % chunks) % rails_;
+  }
+  /// Where the rail of an item meets a node.
+  [[nodiscard]] rank_id rail_end(int item, node_id node) const {
+    return machine_.ranks_on(node)[static_cast<std::size_t>(rail(item))];
+  }
+  /// The place of a rank within its node.
+  [[nodiscard]] int position(rank_id rank) const { return position_[rank.index()]; }
+
+  /// The ranks on a node that want an item, by position.
+  [[nodiscard]] std::span<port_word> wanted_on(int item, node_id node) {
+    return {wanted_.data() + at(item, node) * node_words_, node_words_};
+  }
+  /// The gates through which an item is still to come in.
+  [[nodiscard]] std::span<port_word> wanted_at_gates(int item) {
+    return {gate_wanted_.data() + static_cast<std::size_t>(item) * gate_words_, gate_words_};
+  }
+  /// How many ranks on a node, and how many nodes, have an item or are getting it.
+  [[nodiscard]] int holders_on(int item, node_id node) const { return holders_[at(item, node)]; }
+  [[nodiscard]] int crossed(int item) const { return crossed_[static_cast<std::size_t>(item)]; }
+
+  void begin_inside(int item, rank_id to) {
+    exclude_port(wanted_on(item, machine_.node(to)), position(to));
+    count(holders_[at(item, machine_.node(to))]);
+  }
+  void begin_crossing(int item, int gate, rank_id to) {
+    exclude_port(wanted_at_gates(item), gate);
+    count(crossed_[static_cast<std::size_t>(item)]);
+    begin_inside(item, to);
+  }
+
+ private:
+  struct moving_chunk {
+    chunk_id chunk;
+    rank_id owner;
+    std::size_t first;  // of its destinations
+    std::size_t last;
+    bool crosses;
+  };
+
+  void choose_gates(relaying how) {
+    position_.resize(static_cast<std::size_t>(machine_.ranks()));
+    auto fewest = machine_.ranks();
+    auto most = 0;
+    for (auto const node : first_n<node_id>(machine_.nodes())) {
+      auto const here = machine_.ranks_on(node);
+      fewest = std::min(fewest, static_cast<int>(here.size()));
+      most = std::max(most, static_cast<int>(here.size()));
+      for (std::size_t i = 0; i < here.size(); ++i)
+        position_[here[i].index()] = static_cast<int>(i);
+    }
+    gates_ = machine_.network() == network_interface::per_node ? gates::of_nodes
+             : how == relaying::allowed                        ? gates::of_rails
+                                                               : gates::of_ranks;
+    rails_ = gates_ == gates::of_rails ? fewest : 1;
+    node_words_ = words_for(most);
+    gate_ports_ = gates_ == gates::of_ranks ? machine_.ranks() : machine_.nodes();
+    gate_words_ = words_for(gate_ports_);
+  }
+
+  /// What moves; the chunks that most ranks want first. Items are numbered by piece, then by chunk:
+  /// a lower number is more urgent.
+  void collect(transfer_plan const& plan) {
+    for (auto const chunk : chunk_range{0, plan.experts() * plan.slices(), plan.slices()}) {
+      auto const owner = plan.owner(chunk);
+      auto const first = destinations_.size();
+      auto crosses = false;
+      for (auto const rank : plan.where().holders(chunk.expert)) {
+        if (rank == owner) continue;
+        destinations_.push_back(rank);
+        crosses = crosses || !machine_.same_node(rank, owner);
+      }
+      if (destinations_.size() != first)
+        chunks_.push_back({chunk, owner, first, destinations_.size(), crosses});
+    }
+    std::ranges::stable_sort(chunks_, std::ranges::greater{},
+                             [](moving_chunk const& c) { return c.last - c.first; });
+  }
+
+  [[nodiscard]] moving_chunk const& of(int item) const {
+    return chunks_[static_cast<std::size_t>(item) % chunks_.size()];
+  }
+  [[nodiscard]] std::size_t at(int item, node_id node) const {
+    return static_cast<std::size_t>(item) * static_cast<std::size_t>(machine_.nodes()) +
+           node.index();
+  }
+  static void count(std::uint8_t& holders) {
+    if (holders < std::numeric_limits<std::uint8_t>::max()) ++holders;
+  }
+
+  /// Notes who wants an item, and where it enters nodes.
+  void note(int item) {
+    auto const& chunk = of(item);
+    auto const destinations =
+        std::span{destinations_}.subspan(chunk.first, chunk.last - chunk.first);
+    for (auto const rank : destinations)
+      include_port(wanted_on(item, machine_.node(rank)), position(rank));
+    count(holders_[at(item, home(item))]);
+    if (!chunk.crosses) return;
+    for (auto const rank : destinations)
+      if (machine_.node(rank) != home(item))
+        include_port(wanted_at_gates(item), gate_into(item, machine_.node(rank)));
+    if (gates_ == gates::of_rails && rail_end(item, home(item)) != chunk.owner)
+      include_port(wanted_on(item, home(item)), position(rail_end(item, home(item))));
+  }
+  /// The gate through which an item enters a node; of several ranks, the one with the fewest so far.
+  [[nodiscard]] int gate_into(int item, node_id node) {
+    if (gates_ != gates::of_ranks) return node.value();
+    auto best = -1;
+    for (auto const rank : machine_.ranks_on(node)) {
+      if (has_port(wanted_at_gates(item), rank.value())) return rank.value();
+      if (has_port(wanted_on(item, node), position(rank)) &&
+          (best < 0 || entries_[rank.index()] < entries_[static_cast<std::size_t>(best)]))
+        best = rank.value();
+    }
+    ++entries_[static_cast<std::size_t>(best)];
+    return best;
+  }
+
+  topology const& machine_;
+  int pieces_;
+  gates gates_ = gates::of_nodes;
+  int rails_ = 1;
+  int gate_ports_ = 0;
+  std::size_t node_words_ = 1;
+  std::size_t gate_words_ = 1;
+  std::vector<int> position_;  // [rank]
+  std::vector<moving_chunk> chunks_;
+  std::vector<rank_id> destinations_;   // of all chunks
+  std::vector<port_word> wanted_;       // [item, node, words]
+  std::vector<port_word> gate_wanted_;  // [item, words]
+  std::vector<std::uint8_t> holders_;   // [item, node]
+  std::vector<std::uint8_t> crossed_;   // [item]
+  std::vector<int> entries_;            // [rank]: items that enter a node there
+};
+
+}  // namespace fssdp::detail

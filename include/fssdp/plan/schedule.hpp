@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Cuts the chunks of a plan into pieces and decides when each of them goes where.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <limits>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "fssdp/core/error.hpp"
+#include "fssdp/plan/late_binding.hpp"
+#include "fssdp/plan/piece_demand.hpp"
+#include "fssdp/plan/transfer_plan.hpp"
+
+namespace fssdp {
+
+/// How chunks are cut, who may help, and how long to look for the best.
+struct schedule_options {
+  std::size_t piece_bytes = 0;           ///< about; 0: what suits chunk, placement and machine
+  std::size_t least_bytes = 256U << 10;  ///< of a piece, unless the chunk is smaller
+  /// What a rank keeps at most of pieces that it only relays; 0: nobody relays.
+  std::size_t relay_bytes = std::numeric_limits<std::size_t>::max();
+  /// Other cuts are tried as long as all tries together have no more transfers; 0: one try.
+  std::size_t effort = 10'000;
+};
+
+namespace detail {
+
+/// How long pieces take on the slowest ports of a machine.
+struct piece_times {
+  piece_time inside;
+  piece_time between;
+
+  piece_times(topology const& machine, double bytes) {
+    auto inside_rate = std::numeric_limits<double>::infinity();
+    auto between_rate = inside_rate;
+    for (auto const rank : first_n<rank_id>(machine.ranks())) {
+      inside_rate = std::min(inside_rate, machine.port(rank).inside_bytes_per_second);
+      between_rate = std::min(between_rate, machine.port(rank).between_bytes_per_second);
+    }
+    auto const& cost = machine.cost();
+    inside = {to_picoseconds(bytes / inside_rate + cost.port_seconds),
+              to_picoseconds(cost.inside_latency_seconds)};
+    between = {to_picoseconds(bytes / between_rate + cost.port_seconds),
+               to_picoseconds(cost.between_latency_seconds)};
+  }
+};
+
+/// Flows as transfers: in order of their start, and in rounds of about the time of a piece on the
+/// slowest link. A rank passes a piece on in one round, behind the one in which it gets it.
+[[nodiscard]] inline std::vector<transfer> as_transfers(piece_demand const& demand,
+                                                        std::vector<flow> const& flows,
+                                                        picoseconds round_time) {
+  auto const at = [](auto& list, int index) -> auto& {
+    return list[static_cast<std::size_t>(index)];
+  };
+  auto round = std::vector<int>(flows.size());
+  auto passed_on = std::vector<int>(flows.size(), -1);  // in which round, by its receiver
+  auto first_sent = std::vector<int>(static_cast<std::size_t>(demand.items()), -1);
+  auto rounds = 0;
+  for (std::size_t i = 0; i < flows.size(); ++i) {
+    auto const& f = flows[i];
+    auto& when = f.feeder < 0 ? at(first_sent, f.item) : at(passed_on, f.feeder);
+    if (when < 0) when = static_cast<int>(f.start / std::max<picoseconds>(round_time, 1));
+    if (f.feeder >= 0) when = std::max(when, at(round, f.feeder) + 1);
+    round[i] = when;
+    rounds = std::max(rounds, when + 1);
+  }
+  auto number = std::vector<int>(static_cast<std::size_t>(rounds) + 1);  // without empty rounds
+  for (auto const r : round) at(number, r + 1) = 1;
+  for (int r = 0; r < rounds; ++r) at(number, r + 1) += at(number, r);
+  auto transfers = std::vector<transfer>(flows.size());
+  for (std::size_t i = 0; i < flows.size(); ++i) {
+    auto const piece = demand.piece(flows[i].item);
+    transfers[i] = {at(number, round[i]), piece.chunk, flows[i].source,
+                    flows[i].destination, piece.index, static_cast<int>(i)};
+  }
+  return transfers;
+}
+
+/// Tries one cut after the other and keeps the one that takes the least time.
+class schedule_search {
+ public:
+  schedule_search(transfer_plan const& plan, std::size_t chunk_bytes, relaying how)
+      : plan_{plan}, bytes_{static_cast<double>(chunk_bytes)}, how_{how} {}
+
+  [[nodiscard]] std::size_t tried() const { return tried_; }
+  [[nodiscard]] int pieces() const { return pieces_; }
+
+  void consider(int pieces) {
+    auto demand = piece_demand{plan_, pieces, how_};
+    auto const times = piece_times{plan_.cluster(), bytes_ / pieces};
+    auto const played = late_binding{demand, times.inside, times.between};
+    tried_ += played.flows().size();
+    if (transfers_.has_value() && played.end() >= least_) return;
+    least_ = played.end();
+    pieces_ = pieces;
+    auto const several_nodes = plan_.cluster().nodes() > 1;
+    transfers_ = as_transfers(demand, played.flows(),
+                              several_nodes ? times.between.busy : times.inside.busy);
+  }
+  [[nodiscard]] transfer_plan take() { return plan_.realised_by(std::move(*transfers_), pieces_); }
+
+ private:
+  transfer_plan const& plan_;
+  double bytes_;
+  relaying how_;
+  std::size_t tried_ = 0;
+  int pieces_ = 1;
+  picoseconds least_ = 0;
+  std::optional<std::vector<transfer>> transfers_;
+};
+
+/// Numbers of pieces to try, the most promising first.
+[[nodiscard]] inline std::vector<int> promising_cuts(topology const& machine,
+                                                     std::size_t chunk_bytes,
+                                                     schedule_options const& options) {
+  if (options.piece_bytes != 0)
+    return {static_cast<int>((chunk_bytes + options.piece_bytes - 1) / options.piece_bytes)};
+  auto const most =
+      std::max<std::size_t>(1, chunk_bytes / std::max<std::size_t>(1, options.least_bytes));
+  auto rails = 1;
+  if (machine.nodes() > 1 && machine.network() == network_interface::per_rank)
+    rails = static_cast<int>(machine.ranks_on(node_id{0}).size());
+  auto cuts = std::vector<int>{};
+  for (auto const cut :
+       {3 * rails, 2 * rails, rails, 4 * rails, 24, 12, 6, 2, 1, 5 * rails, 6 * rails, 16, 8, 32})
+    if (static_cast<std::size_t>(cut) <= most && std::ranges::find(cuts, cut) == cuts.end())
+      cuts.push_back(cut);
+  return cuts;
+}
+
+}  // namespace detail
+
+/// The same placement realised piece by piece: trees that emerge from a simulation of the gather on
+/// the plan's machine (late_binding), so that ports have something to send whenever they can.
+///
+/// Every chunk is cut into the same number of pieces. Each crosses between nodes on one rail and
+/// enters a node once; ranks on its way may relay it. What the trees of the given plan were does not
+/// matter.
+/// @param chunk_bytes of the largest chunk, as it travels
+/// @pre verify accepts the plan
+/// @post verify accepts the result; between nodes a piece crosses as often as there are other nodes
+///       that hold its expert; no rank keeps more than `relay_bytes` of what it relays
+/// @cost a pure function of its arguments; time about linear in the transfers that it tries
+/// @throws argument_error if there are no bytes, or more pieces than can be counted
+/// (design: rarest first is that of swarming file transfers; the port model is LogGP-like)
+[[nodiscard]] inline transfer_plan schedule(transfer_plan const& plan, std::size_t chunk_bytes,
+                                            schedule_options const& options = {}) {
+  constexpr auto most_pieces = std::size_t{1} << 16;
+  detail::require(chunk_bytes > 0, "schedule: chunks of 0 bytes; expected at least 1");
+  detail::require(options.piece_bytes == 0 || chunk_bytes / options.piece_bytes < most_pieces,
+                  "schedule: pieces of ", options.piece_bytes, " bytes for chunks of ", chunk_bytes,
+                  "; expected at most ", most_pieces, " pieces");
+  auto const with = [&](detail::relaying how) {
+    auto search = detail::schedule_search{plan, chunk_bytes, how};
+    auto const cuts = detail::promising_cuts(plan.cluster(), chunk_bytes, options);
+    auto last = std::size_t{0};
+    for (auto const cut : cuts) {
+      if (last != 0 && search.tried() + last > options.effort) break;
+      auto const before = search.tried();
+      search.consider(cut);
+      last = search.tried() - before;
+    }
+    return search.take();
+  };
+  auto result = with(options.relay_bytes == 0 ? detail::relaying::none : detail::relaying::allowed);
+  auto const piece = slice_elements(chunk_bytes, result.pieces());
+  for (auto const rank : first_n<rank_id>(plan.ranks()))
+    if (result.relayed(rank).size() * piece > options.relay_bytes)
+      return with(detail::relaying::none);
+  return result;
+}
+
+}  // namespace fssdp
