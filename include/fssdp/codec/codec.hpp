@@ -40,9 +40,9 @@ concept has_codec_functions = requires(Codec const& coder, std::span<float const
 
 /// A value that turns floats into a payload of bytes and back. Options are members.
 ///
-/// `block_elements`, a static constant from 1 to 4096: this many elements are encoded together. A range
-/// that begins at a multiple of it and ends at one, or at the end, can be encoded on its own: its
-/// payload is the part of the whole payload that begins at `encoded_bytes(first)`.
+/// `block_elements`, a static constant from 1 to 4096: this many elements are encoded together. A
+/// range that begins at a multiple of it and ends at one, or at the end, can be encoded on its own:
+/// its payload is the part of the whole payload that begins at `encoded_bytes(first)`.
 ///
 /// `encoded_bytes(elements)`: the size of a payload. It adds up over blocks.
 /// @throws argument_error if the bytes are too many to be counted

@@ -19,9 +19,9 @@ namespace fssdp {
 /// element that is not finite, or becomes infinite, nothing is left.
 /// @pre residual.size() == from.size(), payload.size() == coder.encoded_bytes(from.size()); memory
 ///      that does not overlap
-/// @post over any number of calls, the sum of what is decoded, and the last residual, are the sum of
-///       `from` and the first residual, but for the rounding of from + residual to a float in each
-///       call. |residual| <= coder.error_bound of that sum.
+/// @post over any number of calls, the sum of what is decoded and the last residual are the sum of
+///       `from` and the first residual, but for one rounding to a float in each call.
+///       |residual| <= coder.error_bound of from + residual; of doubles it holds more.
 /// @cost reads every element twice, reads and writes the residual, encodes and decodes, no
 ///       allocation
 template <codec Codec, element T>

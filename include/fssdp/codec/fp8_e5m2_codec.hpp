@@ -13,7 +13,8 @@ namespace fssdp {
 /// An element is off by at most 2^-3 of itself, or by 2^-17 s if that is more (it is for elements
 /// below 2^-14 s). s is at least 2^-126, and at most 2^112: magnitudes above 57344 * 2^112, which
 /// is 1.75 * 2^127, saturate to that. Zero keeps its sign, and so does what becomes zero.
-/// Infinities stay infinities, with their sign; NaN stays NaN. A block of zeroes has the smallest s.
+/// Infinities stay infinities, with their sign; NaN stays NaN. A block of zeroes has the smallest
+/// s.
 using fp8_e5m2_codec = scaled_codec<detail::fp8_rule<fp8_e5m2>>;
 
 static_assert(codec<fp8_e5m2_codec>);

@@ -11,9 +11,9 @@
 
 namespace fssdp::detail {
 
-/// The scale is a power of two, so that scaling rounds nothing: the smallest with which no element
-/// is beyond the largest fp8, from 2^-126 (below, the reciprocal would overflow) to the last with
-/// which the largest fp8 is a float.
+/// The scale is a power of two, so that scaling rounds nothing but what is below all codes. It is
+/// the smallest with which no element is beyond the largest fp8, from 2^-126 (below, the reciprocal
+/// would overflow) to the last with which the largest fp8 is a float.
 template <class Fp8>
 struct fp8_rule {
   [[nodiscard]] static float scale(float largest) noexcept {

@@ -48,11 +48,11 @@ struct int8_rule {
 /// and every x as the nearest of -127 s, -126 s, ..., 127 s, ties to the even multiple. The largest
 /// element becomes 127 s or -127 s.
 ///
-/// An element is off by at most (0.5 + 2^-16) s: no more than largest / 254 and 2^-14 of that, where
-/// s is not at its end. It is at least 2^-126: smaller blocks become multiples of that. Nothing
-/// saturates. Zeroes of both
-/// signs, and what is below half a step, become +0. There is neither infinity nor NaN: both take
-/// the code -128 and become NaN. A block of zeroes has the smallest s.
+/// An element is off by at most (0.5 + 2^-16) s: no more than largest / 254 and 2^-14 of that,
+/// where s is above 2^-126, its smallest; elements of smaller blocks become multiples of that.
+/// Nothing saturates. Zeroes of both signs, and what is below half a step, become +0. There is
+/// neither infinity nor NaN: both take the code -128 and become NaN. A block of zeroes has the
+/// smallest s.
 using int8_codec = scaled_codec<detail::int8_rule>;
 
 static_assert(codec<int8_codec>);

@@ -35,7 +35,8 @@ concept scaling_rule = requires(float x, double magnitude, std::uint8_t code) {
 
 /// Blocks of 256 elements, the last one maybe shorter. A block travels as its scale, a float, and
 /// one byte per element: 260 bytes, so that in an aligned payload the codes of all blocks begin at
-/// multiples of four. A shorter block gets a scale of its own.
+/// multiples of four. A shorter block gets a scale of its own. Decoding rounds nothing: a code
+/// times its scale is a float, the same on every machine that does not flush subnormals to zero.
 template <detail::scaling_rule Rule>
 struct scaled_codec {
   static constexpr std::size_t block_elements = 256;
