@@ -3,6 +3,14 @@
 #pragma once
 
 #include "fssdp/cluster/topology.hpp"
+#include "fssdp/codec/bf16_codec.hpp"
+#include "fssdp/codec/codec.hpp"
+#include "fssdp/codec/decode_elements.hpp"
+#include "fssdp/codec/encode_elements.hpp"
+#include "fssdp/codec/encode_with_feedback.hpp"
+#include "fssdp/codec/fp8_e4m3_codec.hpp"
+#include "fssdp/codec/fp8_e5m2_codec.hpp"
+#include "fssdp/codec/int8_codec.hpp"
 #include "fssdp/collective/all_reduce.hpp"
 #include "fssdp/collective/convert.hpp"
 #include "fssdp/collective/memory_required.hpp"
@@ -20,6 +28,7 @@
 #include "fssdp/core/error.hpp"
 #include "fssdp/core/expert_buffer.hpp"
 #include "fssdp/core/expert_tensor.hpp"
+#include "fssdp/core/fp8.hpp"
 #include "fssdp/core/index.hpp"
 #include "fssdp/core/scratch_memory.hpp"
 #include "fssdp/core/stream.hpp"

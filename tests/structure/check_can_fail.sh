@@ -16,6 +16,7 @@ plant() {  # plant FILE 'INCLUDE LINE': the line becomes line 3 of a new header
   expected=$((expected + 1))
 }
 plant core/planted.hpp '#include "fssdp/cluster/topology.hpp"'
+plant codec/planted.hpp '#include "fssdp/cluster/topology.hpp"'
 plant cluster/planted.hpp '  #  include <fssdp/layout/block_layout.hpp>  // upward'
 plant layout/planted.hpp '#include "fssdp/placement/placement.hpp"'
 plant placement/planted.hpp '#include "fssdp/solver/everywhere.hpp"'

@@ -12,13 +12,14 @@ awk '
   BEGIN {
     # the floors: what a folder may include besides itself, each with all that it may include
     may("core", "")
+    may("codec", "core")
     may("cluster", "core")
     may("layout", "cluster")
     may("placement", "layout")
     may("solver", "placement")
     may("plan", "placement")
     may("comm", "cluster")
-    may("collective", "comm plan")
+    may("collective", "codec comm plan")
     may("token", "comm placement")
     may("runtime", "collective solver token")
     may("checkpoint", "collective")

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Encodes elements of any type.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <concepts>
+#include <cstddef>
+#include <span>
+
+#include "fssdp/codec/codec.hpp"
+#include "fssdp/core/dtype.hpp"
+
+namespace fssdp {
+
+namespace detail {
+
+/// How many elements pass through the stack at once: whole blocks.
+template <codec Codec>
+inline constexpr std::size_t chunk_elements =
+    std::max<std::size_t>(1, 1024 / Codec::block_elements) * Codec::block_elements;
+
+}  // namespace detail
+
+/// The payload of the elements as floats: that of `coder.encode`, where they are converted first.
+/// Only doubles are rounded by that, once, to nearest even; from 2^128 on they become infinity.
+/// @pre payload.size() == coder.encoded_bytes(from.size()); memory that does not overlap
+/// @cost reads every element once, writes the payload once, no allocation
+template <codec Codec, element T>
+void encode_elements(Codec const& coder, std::span<T const> from,
+                     std::span<std::byte> payload) noexcept {
+  if constexpr (std::same_as<T, float>) {
+    coder.encode(from, payload);
+  } else {
+    constexpr auto chunk = detail::chunk_elements<Codec>;
+    auto floats = std::array<float, chunk>{};
+    for (std::size_t first = 0; first < from.size(); first += chunk) {
+      auto const part = from.subspan(first, std::min(chunk, from.size() - first));
+      for (std::size_t i = 0; i < part.size(); ++i) floats[i] = static_cast<float>(part[i]);
+      auto const bytes = coder.encoded_bytes(part.size());
+      coder.encode(std::span{floats}.first(part.size()), payload.first(bytes));
+      payload = payload.subspan(bytes);
+    }
+  }
+}
+
+}  // namespace fssdp

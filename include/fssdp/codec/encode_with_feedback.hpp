@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Error feedback: what one payload leaves out, the next one makes up for.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <span>
+
+#include "fssdp/codec/codec.hpp"
+#include "fssdp/codec/encode_elements.hpp"
+#include "fssdp/core/dtype.hpp"
+
+namespace fssdp {
+
+/// Encodes from + residual, and leaves in the residual what the payload lacks of that. The residual
+/// is the caller's: one float per element, zero at first, kept from one step to the next. Of an
+/// element that is not finite, or becomes infinite, nothing is left.
+/// @pre residual.size() == from.size(), payload.size() == coder.encoded_bytes(from.size()); memory
+///      that does not overlap
+/// @post over any number of calls, the sum of what is decoded and the last residual are the sum of
+///       `from` and the first residual, but for one rounding to a float in each call.
+///       |residual| <= coder.error_bound of from + residual; of doubles it holds more.
+/// @cost reads every element twice, reads and writes the residual, encodes and decodes, no
+///       allocation
+template <codec Codec, element T>
+void encode_with_feedback(Codec const& coder, std::span<T const> from, std::span<float> residual,
+                          std::span<std::byte> payload) noexcept {
+  using sum_type = accumulator_t<T>;
+  constexpr auto chunk = detail::chunk_elements<Codec>;
+  auto sums = std::array<float, chunk>{};
+  auto decoded = std::array<float, chunk>{};
+  for (std::size_t first = 0; first < from.size(); first += chunk) {
+    auto const n = std::min(chunk, from.size() - first);
+    auto const rest = residual.subspan(first, n);
+    auto const sum = [&](std::size_t i) {
+      return static_cast<sum_type>(from[first + i]) + static_cast<sum_type>(rest[i]);
+    };
+    for (std::size_t i = 0; i < n; ++i) sums[i] = static_cast<float>(sum(i));
+    auto const bytes = coder.encoded_bytes(n);
+    coder.encode(std::span{sums}.first(n), payload.first(bytes));
+    coder.decode(payload.first(bytes), std::span{decoded}.first(n));
+    for (std::size_t i = 0; i < n; ++i) {
+      auto const left = static_cast<float>(sum(i) - static_cast<sum_type>(decoded[i]));
+      rest[i] = std::isfinite(left) ? left : 0.0F;
+    }
+    payload = payload.subspan(bytes);
+  }
+}
+
+}  // namespace fssdp

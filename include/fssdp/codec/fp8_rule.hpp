@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+/// How a block of floats becomes 8-bit floats and one power of two.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+
+#include "fssdp/codec/scaled_codec.hpp"
+#include "fssdp/core/fp8.hpp"
+
+namespace fssdp::detail {
+
+/// The scale is a power of two, so that scaling rounds nothing but what is below all codes. It is
+/// the smallest with which no element is beyond the largest fp8, from 2^-126 (below, the reciprocal
+/// would overflow) to the last with which the largest fp8 is a float.
+template <class Fp8>
+struct fp8_rule {
+  [[nodiscard]] static float scale(float largest) noexcept {
+    constexpr auto end = std::bit_cast<std::int32_t>(static_cast<float>(Fp8::largest()));
+    constexpr auto mantissa = std::int32_t{0x007fffff};
+    constexpr auto exponent_of_end = (end >> 23) - 127;
+    // The exponent of the largest element, one more if its mantissa is greater than that of the
+    // largest fp8.
+    auto const needed =
+        (std::bit_cast<std::int32_t>(largest) + (mantissa - (end & mantissa))) >> 23;
+    return std::bit_cast<float>(std::clamp(needed - exponent_of_end, 1, 254 - exponent_of_end)
+                                << 23);
+  }
+  [[nodiscard]] static std::uint8_t code(float x) noexcept { return Fp8{x}.bits(); }
+  [[nodiscard]] static float value(std::uint8_t code) noexcept {
+    return static_cast<float>(Fp8::from_bits(code));
+  }
+  [[nodiscard]] static double error(double magnitude) noexcept {
+    constexpr auto relative = 1.0 / (1 << Fp8::significant_bits());
+    constexpr auto half_a_step = static_cast<float>(Fp8::smallest()) / 2.0;
+    auto const saturated = magnitude - static_cast<double>(static_cast<float>(Fp8::largest()));
+    return std::max({magnitude * relative, half_a_step, saturated});
+  }
+};
+
+}  // namespace fssdp::detail
