@@ -3,37 +3,18 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
-#include <cstring>
 #include <deque>
-#include <span>
+#include <utility>
 #include <vector>
 
 #include "contestant.hpp"
-#include "fssdp/core/dtype.hpp"
+#include "local_sums.hpp"
 #include "rank_memory.hpp"
-#include "stream_copy.hpp"
 
 namespace perf {
 
 namespace detail {
-
-/// Sums of some sources; a copy, if there is one.
-template <class T>
-struct sum_job {
-  std::vector<T const*> from;
-  T* to;
-  std::size_t elements;
-
-  [[nodiscard]] std::size_t cost() const { return (from.size() + 1) * elements; }
-  /// The part from one element to another.
-  [[nodiscard]] sum_job part(std::size_t first, std::size_t last) const {
-    auto result = sum_job{from, to + first, last - first};
-    for (auto& source : result.from) source += first;
-    return result;
-  }
-};
 
 /// Cuts the jobs so that every thread has an equal share of what is read and written.
 template <class T>
@@ -57,55 +38,6 @@ template <class T>
       if (first < job.elements) ++thread;
     }
   return shares;
-}
-
-/// A sum of a number of sources that the compiler knows.
-template <std::size_t N, class T>
-void plain_sum(sum_job<T> const& job) {
-  using sum_type = fssdp::accumulator_t<T>;
-  auto s = std::array<T const*, N>{};
-  std::copy_n(job.from.begin(), N, s.begin());
-  auto* const to = job.to;
-  for (std::size_t i = 0; i < job.elements; ++i) {
-    auto sum = static_cast<sum_type>(s[0][i]);
-    for (std::size_t k = 1; k < N; ++k) sum += static_cast<sum_type>(s[k][i]);
-    to[i] = static_cast<T>(sum);
-  }
-}
-
-/// A sum of any number of sources, block by block.
-template <class T>
-void plain_sum(sum_job<T> const& job) {
-  using sum_type = fssdp::accumulator_t<T>;
-  constexpr auto block = std::size_t{512};
-  auto sums = std::array<sum_type, block>{};
-  for (std::size_t first = 0; first < job.elements; first += block) {
-    auto const n = std::min(block, job.elements - first);
-    std::fill_n(sums.begin(), n, sum_type{});
-    for (auto const* source : job.from)
-      for (std::size_t i = 0; i < n; ++i) sums[i] += static_cast<sum_type>(source[first + i]);
-    for (std::size_t i = 0; i < n; ++i) job.to[first + i] = static_cast<T>(sums[i]);
-  }
-}
-
-template <class T>
-void form_sum(sum_job<T> const& job) {
-  switch (job.from.size()) {
-    case 1:
-      std::memcpy(job.to, job.from.front(), job.elements * sizeof(T));
-      break;
-    case 2:
-      plain_sum<2>(job);
-      break;
-    case 3:
-      plain_sum<3>(job);
-      break;
-    case 4:
-      plain_sum<4>(job);
-      break;
-    default:
-      plain_sum(job);
-  }
 }
 
 /// All that the collective brings about: every replica is a copy, every gradient a sum.
@@ -138,16 +70,16 @@ template <class T>
                         for (auto const& job : shares[comm.rank().index()]) work(job);
                       }};
   };
-  using job = detail::sum_job<T>;
-  if (of.front().which() == collective::rs)
-    return {each("local sums", [](job const& sum) { detail::form_sum(sum); })};
-  auto found = std::vector<contestant>{each("memcpy", [](job const& copy) {
-    std::memcpy(copy.to, copy.from.front(), copy.elements * sizeof(T));
-  })};
+  using job = sum_job<T>;
+  auto found = std::vector<contestant>{};
+  if (of.front().which() == collective::ag)
+    found.push_back(each("memcpy", [](job const& copy) { block_sum(copy); }));
+  else
+    found = {each("plain sums", [](job const& sum) { plain_sum(sum); }),
+             each("block sums", [](job const& sum) { block_sum(sum); })};
+  auto const past_caches = of.front().which() == collective::ag ? "non-temporal" : "stream sums";
   if (has_stream_copy())
-    found.push_back(each("non-temporal", [](job const& copy) {
-      stream_copy(copy.to, copy.from.front(), copy.elements * sizeof(T));
-    }));
+    found.push_back(each(past_caches, [](job const& one) { stream_sum(one); }));
   return found;
 }
 

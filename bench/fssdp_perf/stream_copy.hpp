@@ -16,7 +16,8 @@ namespace perf {
 
 [[nodiscard]] constexpr bool has_stream_copy() { return true; }
 
-/// A memcpy whose target does not come into the caches.
+/// A memcpy whose target does not come into the caches. Others see it behind the next
+/// end_of_stream().
 inline void stream_copy(void* to, void const* from, std::size_t bytes) {
   constexpr auto line = std::size_t{64};
   auto* out = static_cast<std::byte*>(to);
@@ -38,8 +39,8 @@ inline void stream_copy(void* to, void const* from, std::size_t bytes) {
     _mm_stream_si128(target + 3, d);
   }
   std::memcpy(out + i, in + i, bytes - i);
-  _mm_sfence();
 }
+inline void end_of_stream() { _mm_sfence(); }
 
 #else
 
@@ -47,6 +48,7 @@ inline void stream_copy(void* to, void const* from, std::size_t bytes) {
 inline void stream_copy(void* to, void const* from, std::size_t bytes) {
   std::memcpy(to, from, bytes);
 }
+inline void end_of_stream() {}
 
 #endif
 
