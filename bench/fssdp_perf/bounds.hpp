@@ -70,16 +70,12 @@ template <class T>
                         for (auto const& job : shares[comm.rank().index()]) work(job);
                       }};
   };
-  using job = sum_job<T>;
-  auto found = std::vector<contestant>{};
-  if (of.front().which() == collective::ag)
-    found.push_back(each("memcpy", [](job const& copy) { block_sum(copy); }));
-  else
-    found = {each("plain sums", [](job const& sum) { plain_sum(sum); }),
-             each("block sums", [](job const& sum) { block_sum(sum); })};
-  auto const past_caches = of.front().which() == collective::ag ? "non-temporal" : "stream sums";
+  using work = sum_job<T> const&;
+  auto const gathers = of.front().which() == collective::ag;
+  auto found = std::vector{each(gathers ? "memcpy" : "block sums", [](work w) { block_sum(w); })};
+  if (!gathers) found.push_back(each("plain sums", [](work w) { plain_sum(w); }));
   if (has_stream_copy())
-    found.push_back(each(past_caches, [](job const& one) { stream_sum(one); }));
+    found.push_back(each(gathers ? "non-temporal" : "stream sums", [](work w) { stream_sum(w); }));
   return found;
 }
 

@@ -121,6 +121,14 @@ inline void spread(fssdp::placement& where, std::span<fssdp::expert_id const> ex
   return {cluster, layout, std::move(where)};
 }
 
+/// How often an expert is held by a rank that does not own it.
+[[nodiscard]] inline int replicas(scene const& of) {
+  auto count = 0;
+  for (auto const rank : fssdp::first_n<fssdp::rank_id>(of.layout.ranks()))
+    count += of.where.held_count(rank);
+  return count - of.layout.experts();
+}
+
 /// The same experts, every one of them everywhere.
 [[nodiscard]] inline scene everywhere(scene const& of) {
   return {of.cluster, of.layout, fssdp::everywhere{}(of.layout)};

@@ -12,7 +12,6 @@
 #include "gloo_contestant.hpp"
 #include "json.hpp"
 #include "measure.hpp"
-#include "port_model.hpp"
 #include "table.hpp"
 
 namespace {
@@ -25,13 +24,13 @@ void print(std::string const& text) {
 /// Measures one thing after the other; prints as it goes if it is this process's task.
 std::vector<perf::result> measure_all(perf::options const& of, perf::process_team* team) {
   auto const prints = !of.json && (team == nullptr || team->rank() == fssdp::rank_id{0});
-  if (prints) print(perf::table_head(of));
   auto results = std::vector<perf::result>{};
   for (auto const collective : of.collectives)
     for (auto const of_case : of.cases)
       for (auto const bytes : of.bytes) {
         auto const found = perf::measure({collective, of_case, bytes}, of, team);
         if (!found.has_value()) continue;
+        if (prints && results.empty()) print(perf::table_head(of));  // nothing was refused
         if (prints) print(perf::table_line(*found));
         results.push_back(*found);
       }
@@ -46,7 +45,6 @@ void print_json(std::vector<perf::result> const& results) {
 }
 
 int run(perf::options const& of) {
-  perf::refuse_what_is_not_built(of);
   if (perf::needs_gloo(of.baseline)) perf::require_gloo();
   auto const team = perf::needs_processes(of.baseline) ? perf::join_processes(of.ranks) : nullptr;
   try {

@@ -3,7 +3,7 @@
 #include "measure.hpp"
 
 #include <algorithm>
-#include <chrono>
+#include <cstddef>
 #include <deque>
 #include <future>
 #include <string>
@@ -20,6 +20,7 @@
 #include "in_turn.hpp"
 #include "port_model.hpp"
 #include "rank_memory.hpp"
+#include "simulate.hpp"
 
 namespace perf {
 namespace {
@@ -71,30 +72,20 @@ template <class T>
   return one;
 }
 
-/// The bytes that all ranks send in one call.
+/// What goes over the wire in one call.
 template <class T>
-[[nodiscard]] std::uint64_t bytes_on_wire(fssdp::thread_world& world,
-                                          fssdp::transfer_plan const& plan, world_memory<T>& of) {
-  auto sent = std::vector<std::uint64_t>(of.size());
+void count_bytes(fssdp::thread_world& world, fssdp::transfer_plan const& plan, world_memory<T>& of,
+                 result& found) {
+  auto counts = std::vector<fssdp::exchange_counts>(of.size());
   world.run([&](fssdp::thread_communicator& comm) {
     auto counted = fssdp::counting{comm};
     call_fssdp(counted, plan, of[comm.rank().index()]);
-    sent[comm.rank().index()] = counted.counts().bytes_sent;
+    counts[comm.rank().index()] = counted.counts();
   });
-  auto sum = std::uint64_t{0};
-  for (auto const bytes : sent) sum += bytes;
-  return sum;
-}
-
-[[nodiscard]] double seconds_to_plan(scene const& of) {
-  using clock = std::chrono::steady_clock;
-  auto seconds = std::vector<double>{};
-  for (int call = 0; call < 5; ++call) {
-    auto const begin = clock::now();
-    auto const plan = plan_of(of);
-    seconds.push_back(std::chrono::duration<double>{clock::now() - begin}.count());
+  for (auto const& count : counts) {
+    found.wire += count.bytes_sent;
+    found.busiest_port = std::max({found.busiest_port, count.bytes_sent, count.bytes_received});
   }
-  return median(std::move(seconds));
 }
 
 /// What processes other than the first do.
@@ -109,13 +100,13 @@ template <class T>
 [[nodiscard]] result lead(job const& what, options const& of, process_team* team,
                           scene const& placed, fssdp::transfer_plan const& direct) {
   auto const elements = what.bytes / sizeof(T);
-  auto const plan = plan_of(placed);
+  auto const plan = plan_of(placed, what.bytes);
   auto memory = make_memory<T>(what.collective, direct, elements);
   auto contestants = std::vector{checked(with_fssdp("fssdp", plan, memory), memory)};
   for (auto& bound : bounds(memory)) contestants.push_back(checked(std::move(bound), memory));
   auto const bounds_end = contestants.size();
 
-  auto const dense_plan = plan_of(everywhere(placed));
+  auto const dense_plan = plan_of(everywhere(placed), what.bytes);
   auto dense_memory = world_memory<T>{};
   switch (of.baseline) {
     case baseline::none:
@@ -142,20 +133,10 @@ template <class T>
   }
 
   auto world = world_of(of);
-  auto found = result{.backend = of.backend,
-                      .collective = what.collective,
-                      .of_case = what.of_case,
-                      .seed = of.seed,
-                      .ranks = of.ranks,
-                      .nodes = of.nodes,
-                      .bytes = what.bytes,
-                      .chunks = plan.experts() * plan.slices(),
-                      .replicas = static_cast<int>(direct.transfers().size()),
-                      .busiest_port = busiest_port(plan),
-                      .dtype = of.dtype,
-                      .wire = bytes_on_wire(world, plan, memory),
-                      .plan_seconds = seconds_to_plan(placed),
-                      .baseline = of.baseline};
+  auto found = describe(what, of, placed);
+  found.baseline = of.baseline;
+  found.plan_seconds = seconds_to_plan(placed, what.bytes);
+  count_bytes(world, plan, memory, found);
   auto const outcomes = alternate(world, contestants, of, team);
   found.seconds = median(outcomes.front().seconds);
   for (std::size_t n = 1; n < bounds_end; ++n) {
@@ -185,6 +166,7 @@ template <class T>
 }  // namespace
 
 std::optional<result> measure(job const& what, options const& of, process_team* team) {
+  if (of.simulate) return simulate(what, of);
   switch (of.dtype) {
     case dtype::fp64:
       return measure_as<double>(what, of, team);

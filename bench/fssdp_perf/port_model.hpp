@@ -2,11 +2,15 @@
 /// Where the program meets the port model: the machine, the plan for it, the world of ranks.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <stdexcept>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "cases.hpp"
+#include "contestant.hpp"
 #include "fssdp/cluster/topology.hpp"
 #include "fssdp/comm/thread.hpp"
 #include "fssdp/plan/make_plan.hpp"
@@ -27,9 +31,21 @@ namespace detail {
                                     .between_bytes_per_second = of.nic_bandwidth}}};
 }
 
-/// The plan that is measured.
-[[nodiscard]] inline fssdp::transfer_plan plan_of(scene const& of) {
+/// The plan that is measured; made of whole chunks, whatever they weigh.
+[[nodiscard]] inline fssdp::transfer_plan plan_of(scene const& of, std::size_t /*chunk_bytes*/) {
   return fssdp::make_plan(of.layout, of.where, of.cluster);
+}
+
+/// How long one rank takes to make it: the median of some calls.
+[[nodiscard]] inline double seconds_to_plan(scene const& of, std::size_t chunk_bytes) {
+  using clock = std::chrono::steady_clock;
+  auto seconds = std::vector<double>{};
+  for (int call = 0; call < 5; ++call) {
+    auto const begin = clock::now();
+    auto const plan = plan_of(of, chunk_bytes);
+    seconds.push_back(std::chrono::duration<double>{clock::now() - begin}.count());
+  }
+  return median(std::move(seconds));
 }
 
 /// What the port model says of a plan.
@@ -50,13 +66,6 @@ struct model_times {
 [[nodiscard]] inline fssdp::thread_world world_of(options const& of) {
   if (of.rate > 0) detail::not_built_yet("--rate");
   return fssdp::thread_world{of.ranks};
-}
-
-/// Before anything is measured.
-/// @throws std::invalid_argument that names the option
-inline void refuse_what_is_not_built(options const& of) {
-  if (of.simulate) detail::not_built_yet("--simulate");
-  if (of.rate > 0) detail::not_built_yet("--rate");
 }
 
 }  // namespace perf

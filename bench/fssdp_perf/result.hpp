@@ -2,13 +2,11 @@
 /// The figures of one measurement.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
 
-#include "fssdp/plan/traffic.hpp"
 #include "options.hpp"
 
 namespace perf {
@@ -22,14 +20,14 @@ struct result {
   int nodes = 0;
   std::size_t bytes = 0;  ///< of one expert
   int chunks = 0;
-  int replicas = 0;      ///< all together
-  int busiest_port = 0;  ///< chunks that one rank sends or receives, whichever is more, at most
+  int replicas = 0;  ///< all together
   perf::dtype dtype = perf::dtype::fp32;
   double seconds = 0;
   double bound_seconds = 0;
   double tight_bound_seconds = 0;
   std::string bound = {};
-  std::uint64_t wire = 0;  ///< bytes
+  std::uint64_t wire = 0;          ///< bytes that all ranks send
+  std::uint64_t busiest_port = 0;  ///< bytes that one rank at most sends or receives
   double plan_seconds = 0;
   std::optional<std::size_t> wrong = {};  ///< elements, if they were compared
   perf::baseline baseline = perf::baseline::none;
@@ -41,15 +39,13 @@ struct result {
 [[nodiscard]] constexpr char const* op(result const& of) {
   return of.collective == collective::ag ? "none" : "sum";
 }
-[[nodiscard]] inline double gigabytes_per_second(result const& of, int chunks) {
-  if (of.seconds <= 0) return 0;
-  return static_cast<double>(chunks) * static_cast<double>(of.bytes) / of.seconds * 1e-9;
-}
+/// GB/s
 [[nodiscard]] inline double algbw(result const& of) {
-  return gigabytes_per_second(of, of.replicas);
+  if (of.seconds <= 0) return 0;
+  return static_cast<double>(of.replicas) * static_cast<double>(of.bytes) / of.seconds * 1e-9;
 }
 [[nodiscard]] inline double busbw(result const& of) {
-  return gigabytes_per_second(of, of.busiest_port);
+  return of.seconds <= 0 ? 0 : static_cast<double>(of.busiest_port) / of.seconds * 1e-9;
 }
 /// Percent of the bound; 100 where nothing is to be moved.
 [[nodiscard]] inline double efficiency(result const& of) {
@@ -65,12 +61,6 @@ struct result {
 [[nodiscard]] inline bool passes(result const& of) {
   if (!of.wrong.has_value()) return true;
   return *of.wrong == 0 && of.baseline_wrong == 0 && efficiency(of) <= 100;
-}
-
-/// What one rank at most sends or receives, in chunks.
-[[nodiscard]] inline int busiest_port(fssdp::transfer_plan const& plan) {
-  auto const count = fssdp::traffic(plan);
-  return std::max(std::ranges::max(count.out_of_rank), std::ranges::max(count.into_rank));
 }
 
 }  // namespace perf
