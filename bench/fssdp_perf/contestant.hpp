@@ -7,7 +7,9 @@
 #include <chrono>
 #include <cstddef>
 #include <functional>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "fssdp/comm/thread_communicator.hpp"
@@ -35,6 +37,25 @@ struct outcome {
   std::nth_element(values.begin(), middle, values.end());
   if (values.size() % 2 == 1) return *middle;
   return (*middle + *std::max_element(values.begin(), middle)) / 2;
+}
+
+/// The better one in each turn.
+struct best_outcome {
+  double seconds = 0;     ///< the median over all turns
+  std::size_t which = 0;  ///< the one that is best most often
+};
+/// @param of as many calls of each, one at least
+[[nodiscard]] inline best_outcome best_of(std::span<outcome const> of) {
+  auto seconds = std::vector<double>{};
+  auto wins = std::vector<int>(of.size());
+  for (std::size_t turn = 0; turn < of.front().seconds.size(); ++turn) {
+    auto const best =
+        std::ranges::min_element(of, {}, [turn](outcome const& one) { return one.seconds[turn]; });
+    seconds.push_back(best->seconds[turn]);
+    ++wins[static_cast<std::size_t>(best - of.begin())];
+  }
+  auto const most = std::ranges::max_element(wins) - wins.begin();
+  return {median(std::move(seconds)), static_cast<std::size_t>(most)};
 }
 
 /// Takes the time that all threads together need.

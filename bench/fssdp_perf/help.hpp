@@ -29,7 +29,7 @@ inline constexpr auto footer =
     "  bound       what is faster of memcpy and non-temporal copies of the same bytes between the\n"
     "              same buffers by as many threads, each with an equal share (ag), or the\n"
     "              fastest of three loops that form the same sums (rs). Measured in turns with\n"
-    "              the collective\n"
+    "              the collective; the median of the better one of each turn\n"
     "  wire        bytes that all ranks together send in one call\n"
     "  plan        the time in which one rank makes the plan\n"
     "  wrong       elements that differ from what they should be, with --check\n"

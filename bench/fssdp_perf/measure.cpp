@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <deque>
 #include <future>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -139,12 +140,9 @@ template <class T>
   count_bytes(world, plan, memory, found);
   auto const outcomes = alternate(world, contestants, of, team);
   found.seconds = median(outcomes.front().seconds);
-  for (std::size_t n = 1; n < bounds_end; ++n) {
-    auto const seconds = median(outcomes[n].seconds);
-    if (n > 1 && seconds >= found.bound_seconds) continue;
-    found.bound_seconds = seconds;
-    found.bound = contestants[n].name;
-  }
+  auto const best = best_of(std::span{outcomes}.subspan(1, bounds_end - 1));
+  found.bound_seconds = best.seconds;
+  found.bound = contestants[1 + best.which].name;
   found.tight_bound_seconds = found.bound_seconds;
   if (of.check) found.wrong = outcomes.front().wrong;
   for (std::size_t n = 1; n < outcomes.size(); ++n) found.baseline_wrong += outcomes[n].wrong;

@@ -61,6 +61,14 @@ TEST_CASE("figures are what their definitions say") {
   CHECK(perf::median({4, 1, 3, 2}) == 2.5);
 }
 
+TEST_CASE("a bound is the better one of each turn") {
+  auto const outcomes =
+      std::vector<perf::outcome>{{.seconds = {5, 1, 2, 9, 6}}, {.seconds = {4, 3, 3, 3, 5}}};
+  auto const best = perf::best_of(outcomes);  // 4 1 2 3 5
+  CHECK(best.seconds == 3);
+  CHECK(best.which == 1);
+}
+
 TEST_CASE("the check passes unless an element is wrong or the bound is beaten") {
   auto one = some_result();
   CHECK(perf::passes(one));
