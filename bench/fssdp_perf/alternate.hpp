@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Lets contestants take turns, so that all meet the same machine.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <numeric>
+#include <vector>
+
+#include "cache_eraser.hpp"
+#include "contestant.hpp"
+#include "fssdp/comm/thread.hpp"
+#include "options.hpp"
+#include "process_team.hpp"
+
+namespace perf {
+
+/// Times every contestant `of.iterations` times, in turns, and checks what they bring about.
+/// @param team null if no contestant runs in processes; else called by process 0, while the others
+///        follow
+/// @return [contestant]
+[[nodiscard]] inline std::vector<outcome> alternate(fssdp::thread_world& world,
+                                                    std::vector<contestant> const& contestants,
+                                                    options const& of, process_team* team) {
+  auto outcomes = std::vector<outcome>(contestants.size());
+  auto watch = stopwatch{of.ranks};
+  auto eraser = cache_eraser{of.ranks};
+  auto wrong = std::vector<std::size_t>(static_cast<std::size_t>(of.ranks));
+  world.run([&](fssdp::thread_communicator& comm) {
+    auto const me = comm.rank();
+    auto const first = me == fssdp::rank_id{0};
+    auto const call = [&](contestant const& one) {  // returns the seconds on rank 0
+      if (one.on_threads) return watch.time(me, [&] { one.on_threads(comm); });
+      auto const seconds = first ? team->time(one.on_processes) : 0.0;
+      watch.wait();
+      return seconds;
+    };
+    for (int turn = 0; turn < of.warmup + of.iterations; ++turn)
+      for (std::size_t n = 0; n < contestants.size(); ++n) {
+        auto const which = (n + static_cast<std::size_t>(turn)) % contestants.size();
+        if (of.memory == memory::hot)
+          call(contestants[which]);
+        else
+          eraser.erase(me);
+        auto const seconds = call(contestants[which]);
+        if (first && turn >= of.warmup) outcomes[which].seconds.push_back(seconds);
+      }
+    for (std::size_t n = 0; of.check && n < contestants.size(); ++n) {
+      auto const& one = contestants[n];
+      auto const mine = first || one.on_threads;
+      if (mine) one.spoil(me);
+      call(one);
+      wrong[me.index()] = mine ? one.wrong(me) : 0;
+      watch.wait();
+      if (first) outcomes[n].wrong = std::accumulate(wrong.begin(), wrong.end(), std::size_t{0});
+      if (first && one.on_processes) outcomes[n].wrong = team->sum(outcomes[n].wrong);
+      watch.wait();
+    }
+  });
+  return outcomes;
+}
+
+/// The part of another process: its turns of the one contestant that runs in processes.
+inline void follow(contestant const& one, options const& of, process_team& team) {
+  auto eraser = cache_eraser{of.ranks};
+  for (int turn = 0; turn < of.warmup + of.iterations; ++turn) {
+    if (of.memory == memory::hot)
+      team.time(one.on_processes);
+    else
+      eraser.erase(team.rank());
+    team.time(one.on_processes);
+  }
+  if (!of.check) return;
+  one.spoil(team.rank());
+  team.time(one.on_processes);
+  team.sum(one.wrong(team.rank()));
+}
+
+}  // namespace perf

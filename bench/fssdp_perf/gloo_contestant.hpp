@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Gloo over TCP, between the same threads.
+#pragma once
+
+#include <deque>
+
+#include "contestant.hpp"
+#include "names.hpp"
+#include "rank_memory.hpp"
+
+namespace perf {
+
+/// @throws std::invalid_argument if the program was built without Gloo
+void require_gloo();
+
+/// One call for all transfers, or one for each expert; the contexts are connected here.
+/// @param of [rank]; their plan is a direct one
+/// @pre require_gloo() is content; Gloo sums fp32 and fp64 only
+template <class T>
+[[nodiscard]] contestant gloo_contestant(baseline which, std::deque<rank_memory<T>>& of);
+
+}  // namespace perf

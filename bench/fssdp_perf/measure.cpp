@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who takes part in a measurement, and what comes out.
+#include "measure.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <deque>
+#include <future>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "alternate.hpp"
+#include "bounds.hpp"
+#include "cases.hpp"
+#include "fssdp/collective/sparse_all_gather.hpp"
+#include "fssdp/collective/sparse_reduce_scatter.hpp"
+#include "fssdp/comm/counting.hpp"
+#include "gloo_contestant.hpp"
+#include "in_turn.hpp"
+#include "port_model.hpp"
+#include "rank_memory.hpp"
+#include "simulate.hpp"
+
+namespace perf {
+namespace {
+
+template <class T>
+using world_memory = std::deque<rank_memory<T>>;  // [rank]
+
+template <class T>
+[[nodiscard]] world_memory<T> make_memory(collective which, fssdp::transfer_plan const& plan,
+                                          std::size_t elements) {
+  auto made = std::vector<std::future<rank_memory<T>>>{};
+  for (auto const rank : fssdp::first_n<fssdp::rank_id>(plan.ranks()))
+    made.push_back(std::async(std::launch::async, [&plan, which, rank, elements] {
+      return rank_memory<T>{which, plan, rank, elements};
+    }));
+  auto memory = world_memory<T>{};
+  for (auto& one : made) memory.push_back(one.get());
+  return memory;
+}
+
+template <class Comm, class T>
+void call_fssdp(Comm& comm, fssdp::transfer_plan const& plan, rank_memory<T>& mine) {
+  if (mine.which() == collective::ag)
+    fssdp::sparse_all_gather(comm, plan, mine.from(), mine.to(), {.scratch = &mine.scratch()});
+  else
+    fssdp::sparse_reduce_scatter(comm, plan, mine.from(), mine.to(), {.scratch = &mine.scratch()});
+}
+
+template <class T>
+[[nodiscard]] contestant with_fssdp(std::string name, fssdp::transfer_plan const& plan,
+                                    world_memory<T>& of) {
+  return {.name = std::move(name), .on_threads = [&](fssdp::thread_communicator& comm) {
+            call_fssdp(comm, plan, of[comm.rank().index()]);
+          }};
+}
+
+/// Completes contestants that work on the memory of all ranks.
+template <class T>
+[[nodiscard]] contestant checked(contestant one, world_memory<T>& of) {
+  one.spoil = [&of](fssdp::rank_id rank) { of[rank.index()].spoil(); };
+  one.wrong = [&of](fssdp::rank_id rank) { return of[rank.index()].wrong(); };
+  return one;
+}
+/// Completes one that works on the memory of the rank that the process stands for.
+template <class T>
+[[nodiscard]] contestant checked(contestant one, rank_memory<T>& mine) {
+  one.spoil = [&mine](fssdp::rank_id) { mine.spoil(); };
+  one.wrong = [&mine](fssdp::rank_id) { return mine.wrong(); };
+  return one;
+}
+
+/// What goes over the wire in one call.
+template <class T>
+void count_bytes(fssdp::thread_world& world, fssdp::transfer_plan const& plan, world_memory<T>& of,
+                 result& found) {
+  auto counts = std::vector<fssdp::exchange_counts>(of.size());
+  world.run([&](fssdp::thread_communicator& comm) {
+    auto counted = fssdp::counting{comm};
+    call_fssdp(counted, plan, of[comm.rank().index()]);
+    counts[comm.rank().index()] = counted.counts();
+  });
+  for (auto const& count : counts) {
+    found.wire += count.bytes_sent;
+    found.busiest_port = std::max({found.busiest_port, count.bytes_sent, count.bytes_received});
+  }
+}
+
+/// What processes other than the first do.
+template <class T>
+void follow(job const& what, options const& of, process_team& team,
+            fssdp::transfer_plan const& direct) {
+  auto mine = rank_memory<T>{what.collective, direct, team.rank(), what.bytes / sizeof(T)};
+  follow(checked(mpi_contestant(team, of.baseline, mine), mine), of, team);
+}
+
+template <class T>
+[[nodiscard]] result lead(job const& what, options const& of, process_team* team,
+                          scene const& placed, fssdp::transfer_plan const& direct) {
+  auto const elements = what.bytes / sizeof(T);
+  auto const plan = plan_of(placed, what.bytes);
+  auto memory = make_memory<T>(what.collective, direct, elements);
+  auto contestants = std::vector{checked(with_fssdp("fssdp", plan, memory), memory)};
+  for (auto& bound : bounds(memory)) contestants.push_back(checked(std::move(bound), memory));
+  auto const bounds_end = contestants.size();
+
+  auto const dense_plan = plan_of(everywhere(placed), what.bytes);
+  auto dense_memory = world_memory<T>{};
+  switch (of.baseline) {
+    case baseline::none:
+      break;
+    case baseline::direct:
+      contestants.push_back(checked(with_fssdp("direct", direct, memory), memory));
+      break;
+    case baseline::broadcast:
+      contestants.push_back(checked(in_turn(memory), memory));
+      break;
+    case baseline::dense:
+      dense_memory = make_memory<T>(what.collective, dense_plan, elements);
+      contestants.push_back(checked(with_fssdp("dense", dense_plan, dense_memory), dense_memory));
+      break;
+    case baseline::neighbor:
+    case baseline::mpi_broadcast:
+      contestants.push_back(
+          checked(mpi_contestant(*team, of.baseline, memory.front()), memory.front()));
+      break;
+    case baseline::gloo:
+    case baseline::gloo_broadcast:
+      contestants.push_back(checked(gloo_contestant(of.baseline, memory), memory));
+      break;
+  }
+
+  auto world = world_of(of);
+  auto found = describe(what, of, placed);
+  found.baseline = of.baseline;
+  found.plan_seconds = seconds_to_plan(placed, what.bytes);
+  count_bytes(world, plan, memory, found);
+  auto const outcomes = alternate(world, contestants, of, team);
+  found.seconds = median(outcomes.front().seconds);
+  auto const best = best_of(std::span{outcomes}.subspan(1, bounds_end - 1));
+  found.bound_seconds = best.seconds;
+  found.bound = contestants[1 + best.which].name;
+  found.tight_bound_seconds = found.bound_seconds;
+  if (of.check) found.wrong = outcomes.front().wrong;
+  for (std::size_t n = 1; n < outcomes.size(); ++n) found.baseline_wrong += outcomes[n].wrong;
+  if (bounds_end < outcomes.size()) found.baseline_seconds = median(outcomes.back().seconds);
+  return found;
+}
+
+template <class T>
+[[nodiscard]] std::optional<result> measure_as(job const& what, options const& of,
+                                               process_team* team) {
+  auto const placed = make_scene(what.of_case, cluster_of(of), expert_count(of), of.seed);
+  auto const direct = fssdp::make_plan(placed.layout, placed.where);
+  if (team == nullptr || team->rank() == fssdp::rank_id{0})
+    return lead<T>(what, of, team, placed, direct);
+  follow<T>(what, of, *team, direct);
+  return {};
+}
+
+}  // namespace
+
+std::optional<result> measure(job const& what, options const& of, process_team* team) {
+  if (of.simulate) return simulate(what, of);
+  switch (of.dtype) {
+    case dtype::fp64:
+      return measure_as<double>(what, of, team);
+    case dtype::bf16:
+      return measure_as<fssdp::bf16>(what, of, team);
+    case dtype::fp16:
+      return measure_as<fssdp::fp16>(what, of, team);
+    case dtype::fp32:
+      break;
+  }
+  return measure_as<float>(what, of, team);
+}
+
+}  // namespace perf

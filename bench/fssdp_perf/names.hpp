@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+/// What can be chosen, and how each choice is called on the command line.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace perf {
+
+enum class backend { thread, mpi, nccl, cuda };
+enum class collective { ag, rs };
+enum class case_kind { pairs, hot, zipf, hot_node, random };
+enum class dtype { fp32, fp64, bf16, fp16 };
+enum class baseline {
+  none,
+  direct,
+  broadcast,
+  dense,
+  neighbor,
+  mpi_broadcast,
+  gloo,
+  gloo_broadcast
+};
+enum class memory { hot, cold };
+enum class nic_per { node, rank };
+
+/// The names of a choice in the order of its enumerators.
+template <class Choice>
+inline constexpr auto names = nullptr;
+template <>
+inline constexpr auto names<backend> =
+    std::array<std::string_view, 4>{"thread", "mpi", "nccl", "cuda"};
+template <>
+inline constexpr auto names<collective> = std::array<std::string_view, 2>{"ag", "rs"};
+template <>
+inline constexpr auto names<case_kind> =
+    std::array<std::string_view, 5>{"pairs", "hot", "zipf", "hot-node", "random"};
+template <>
+inline constexpr auto names<dtype> =
+    std::array<std::string_view, 4>{"fp32", "fp64", "bf16", "fp16"};
+template <>
+inline constexpr auto names<baseline> = std::array<std::string_view, 8>{
+    "none", "direct", "broadcast", "dense", "neighbor", "mpi-broadcast", "gloo", "gloo-broadcast"};
+template <>
+inline constexpr auto names<memory> = std::array<std::string_view, 2>{"hot", "cold"};
+template <>
+inline constexpr auto names<nic_per> = std::array<std::string_view, 2>{"node", "rank"};
+
+template <class Choice>
+[[nodiscard]] constexpr std::string_view name_of(Choice which) {
+  return names<Choice>[static_cast<std::size_t>(which)];
+}
+
+/// The choice of a name, if there is one.
+template <class Choice>
+[[nodiscard]] constexpr std::optional<Choice> named(std::string_view name) {
+  auto const at = std::find(names<Choice>.begin(), names<Choice>.end(), name);
+  if (at == names<Choice>.end()) return {};
+  return static_cast<Choice>(at - names<Choice>.begin());
+}
+
+/// All names of a choice: "ag, rs".
+template <class Choice>
+[[nodiscard]] std::string list_of_names() {
+  auto list = std::string{};
+  for (auto const name : names<Choice>) list.append(list.empty() ? "" : ", ").append(name);
+  return list;
+}
+
+[[nodiscard]] constexpr bool needs_gloo(baseline which) {
+  return which == baseline::gloo || which == baseline::gloo_broadcast;
+}
+/// Whether a baseline runs in processes of its own, one for each rank.
+[[nodiscard]] constexpr bool needs_processes(baseline which) {
+  return which == baseline::neighbor || which == baseline::mpi_broadcast;
+}
+
+}  // namespace perf

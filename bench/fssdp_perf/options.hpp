@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+/// What a run measures.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "names.hpp"
+
+namespace perf {
+
+struct options {
+  perf::backend backend = perf::backend::thread;
+  int ranks = 4;
+  int nodes = 1;
+  std::vector<collective> collectives = {collective::ag};
+  std::vector<case_kind> cases = {case_kind::pairs};
+  int experts = 0;                                           ///< 0: two for each rank
+  std::vector<std::size_t> bytes = {std::size_t{1} << 20U};  ///< per expert
+  perf::dtype dtype = perf::dtype::fp32;
+  int iterations = 20;
+  int warmup = 5;
+  std::uint64_t seed = 1;
+  perf::baseline baseline = perf::baseline::none;
+  perf::memory memory = perf::memory::hot;
+  bool check = false;
+  bool json = false;
+
+  // the machine that the port model stands for
+  bool simulate = false;
+  double rate = 0;                ///< bytes per second that a throttled rank moves; 0: what it can
+  double link_bandwidth = 400e9;  ///< bytes per second of a rank inside its node
+  double nic_bandwidth = 50e9;    ///< bytes per second between nodes
+  perf::nic_per nic_per = perf::nic_per::rank;
+  double link_latency = 5e-6;  ///< seconds
+  double nic_latency = 15e-6;  ///< seconds
+};
+
+[[nodiscard]] constexpr std::size_t size_of(dtype which) {
+  return which == dtype::fp64 ? 8 : which == dtype::fp32 ? 4 : 2;
+}
+[[nodiscard]] constexpr int expert_count(options const& of) {
+  return of.experts == 0 ? 2 * of.ranks : of.experts;
+}
+
+/// @throws std::invalid_argument that names the option, its value and what was expected
+inline void validate(options const& of) {
+  auto const require = [](bool holds, std::string const& what) {
+    if (!holds) throw std::invalid_argument{what};
+  };
+  auto const at_least = [&](char const* name, int value, int least) {
+    require(value >= least, std::string{name} + " " + std::to_string(value) + ": expected " +
+                                std::to_string(least) + " or more");
+  };
+  auto const positive = [&](char const* name, double value) {
+    require(value > 0 && value <= std::numeric_limits<double>::max(),
+            std::string{name} + " " + std::to_string(value) + ": expected more than 0");
+  };
+  at_least("--ranks", of.ranks, 1);
+  at_least("--nodes", of.nodes, 1);
+  require(of.nodes <= of.ranks, "--nodes " + std::to_string(of.nodes) +
+                                    ": expected at most --ranks, " + std::to_string(of.ranks) +
+                                    ", because every node has a rank");
+  at_least("--experts", of.experts, 0);
+  at_least("--iters", of.iterations, 1);
+  at_least("--warmup", of.warmup, 0);
+  for (auto const bytes : of.bytes)
+    require(bytes > 0 && bytes % size_of(of.dtype) == 0,
+            "--bytes " + std::to_string(bytes) + ": expected a multiple of " +
+                std::to_string(size_of(of.dtype)) + ", the size of --dtype " +
+                std::string{name_of(of.dtype)});
+  auto const library_sums =
+      std::ranges::count(of.collectives, collective::rs) > 0 &&
+      (of.baseline == baseline::mpi_broadcast || of.baseline == baseline::gloo_broadcast);
+  require(!library_sums || of.dtype == dtype::fp32 || of.dtype == dtype::fp64,
+          "--dtype " + std::string{name_of(of.dtype)} +
+              ": expected fp32 or fp64, which the library behind --baseline " +
+              std::string{name_of(of.baseline)} + " can sum");
+  positive("--link-bandwidth", of.link_bandwidth);
+  positive("--nic-bandwidth", of.nic_bandwidth);
+  require(of.rate >= 0, "--rate " + std::to_string(of.rate) + ": expected more than 0");
+  require(of.link_latency >= 0 && of.nic_latency >= 0, "--latency: expected 0 or more");
+  require(of.backend == backend::thread, "--backend " + std::string{name_of(of.backend)} +
+                                             ": not built yet; this program has: thread");
+}
+
+}  // namespace perf

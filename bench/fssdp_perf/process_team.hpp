@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Processes that MPI has started, one for each rank; all on this machine.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+
+#include "contestant.hpp"
+#include "names.hpp"
+#include "rank_memory.hpp"
+
+namespace perf {
+
+/// Where a baseline needs processes, process 0 does everything else as well; the others sleep in
+/// the kernel until it is their turn.
+class process_team {
+ public:
+  process_team() = default;
+  process_team(process_team const&) = delete;
+  process_team& operator=(process_team const&) = delete;
+  virtual ~process_team() = default;
+
+  [[nodiscard]] virtual fssdp::rank_id rank() const = 0;
+  /// Sleeps until all processes are here.
+  virtual void wait() = 0;
+  /// Called by every process: they begin together. Returns the seconds from the first begin to the
+  /// last end, on every process.
+  virtual double time(std::function<void()> const& work) = 0;
+  /// The sum over all processes.
+  virtual std::size_t sum(std::size_t value) = 0;
+  /// Ends all processes, this one too.
+  virtual void abort() = 0;
+};
+
+/// @throws std::invalid_argument if the program was built without MPI, or runs in another number of
+///         processes
+[[nodiscard]] std::unique_ptr<process_team> join_processes(int ranks);
+
+/// One call for all transfers, or one for each expert. Called by every process.
+/// @param mine of the rank that the process stands for; its plan is a direct one
+/// @pre MPI sums fp32 and fp64 only
+/// @throws std::invalid_argument if an expert is larger than MPI can count
+template <class T>
+[[nodiscard]] contestant mpi_contestant(process_team& team, baseline which, rank_memory<T>& mine);
+
+}  // namespace perf

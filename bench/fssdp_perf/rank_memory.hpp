@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+/// What one rank gives to a collective and gets from it, and what it should get.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "fssdp/core/dtype.hpp"
+#include "fssdp/core/expert_buffer.hpp"
+#include "fssdp/core/scratch_memory.hpp"
+#include "fssdp/layout/make_shard.hpp"
+#include "fssdp/plan/held.hpp"
+#include "fssdp/plan/transfer_plan.hpp"
+#include "names.hpp"
+
+namespace perf {
+
+/// A number from -3 to 3 that depends on the place alone: sums of these are exact in any order.
+[[nodiscard]] inline int small_integer(std::uint64_t row, std::uint64_t i) {
+  auto const h = (row * 0x9e3779b97f4a7c15 + i) * 0xff51afd7ed558ccd;
+  return static_cast<int>(((h >> 32U) * 7) >> 32U) - 3;
+}
+
+/// The buffers of one rank for one placement, filled with small integers.
+///
+/// ag: `from` [owned, elements], the shard; `to` [foreign, elements], the replicas.
+/// rs: `from` [held, elements], the partial gradients; `to` [owned, elements], the gradients.
+template <class T>
+class rank_memory {
+ public:
+  /// @pre the plan outlives it; experts are whole
+  rank_memory(collective which, fssdp::transfer_plan const& plan, fssdp::rank_id rank,
+              std::size_t elements)
+      : plan_{&plan}, rank_{rank}, which_{which}, elements_{elements} {
+    auto const sizes = std::span{&elements, 1};
+    if (which == collective::ag) {
+      from_ = {plan.owned_count(rank), sizes};
+      to_ = fssdp::make_replicas<T>(plan, rank, elements);
+    } else {
+      from_ = fssdp::make_partials<T>(plan, rank, elements);
+      to_ = {plan.owned_count(rank), sizes};
+    }
+    fill();
+  }
+
+  [[nodiscard]] fssdp::expert_buffer<T> const& from() const { return from_; }
+  [[nodiscard]] fssdp::expert_buffer<T>& to() { return to_; }
+  [[nodiscard]] fssdp::scratch_memory& scratch() { return scratch_; }
+  [[nodiscard]] fssdp::rank_id rank() const { return rank_; }
+  [[nodiscard]] fssdp::transfer_plan const& plan() const { return *plan_; }
+  [[nodiscard]] collective which() const { return which_; }
+  [[nodiscard]] std::size_t elements() const { return elements_; }
+
+  /// An expert in `from` or in `to`.
+  /// @pre it is there
+  [[nodiscard]] std::span<T const> given(fssdp::expert_id expert) const {
+    return from_.tensors().front()[which_ == collective::ag ? plan_->owner_slot(expert)
+                                                            : slot(plan_->held(rank_), expert)];
+  }
+  [[nodiscard]] std::span<T> taken(fssdp::expert_id expert) {
+    return to_.tensors().front()[which_ == collective::ag ? slot(plan_->foreign(rank_), expert)
+                                                          : plan_->owner_slot(expert)];
+  }
+
+  /// The experts that have a place in `to`.
+  [[nodiscard]] std::vector<fssdp::expert_id> wanted() const {
+    if (which_ == collective::ag)
+      return {plan_->foreign(rank_).begin(), plan_->foreign(rank_).end()};
+    auto owned = std::vector<fssdp::expert_id>{};
+    for (auto const expert : plan_->held(rank_))
+      if (plan_->owner(expert) == rank_) owned.push_back(expert);
+    return owned;
+  }
+
+  /// Writes into `to` what no element should be.
+  void spoil() {
+    for (auto const expert : wanted()) std::ranges::fill(taken(expert), static_cast<T>(1e4F));
+  }
+  /// The elements of `to` that are not what they should be.
+  [[nodiscard]] std::size_t wrong() {
+    auto count = std::size_t{0};
+    for (auto const expert : wanted()) {
+      auto const rows = contributors(expert);
+      auto const values = taken(expert);
+      for (std::size_t i = 0; i < values.size(); ++i) {
+        auto sum = 0;
+        for (auto const row : rows) sum += small_integer(row, i);
+        if (static_cast<double>(values[i]) != static_cast<double>(static_cast<T>(float(sum))))
+          ++count;
+      }
+    }
+    return count;
+  }
+
+ private:
+  static std::size_t slot(std::span<fssdp::expert_id const> list, fssdp::expert_id expert) {
+    return fssdp::transfer_plan::slot_in(list, expert);
+  }
+  /// Names the data of an expert on a rank.
+  [[nodiscard]] std::uint64_t row(fssdp::rank_id rank, fssdp::expert_id expert) const {
+    return expert.index() * static_cast<std::uint64_t>(plan_->ranks()) + rank.index();
+  }
+  [[nodiscard]] std::vector<std::uint64_t> contributors(fssdp::expert_id expert) const {
+    if (which_ == collective::ag) return {row(plan_->owner(expert), expert)};
+    auto rows = std::vector<std::uint64_t>{};
+    for (auto const rank : plan_->where().holders(expert)) rows.push_back(row(rank, expert));
+    return rows;
+  }
+  void fill() {
+    auto const data = from_.tensors().front();
+    for (auto const expert : plan_->held(rank_)) {
+      if (which_ == collective::ag && plan_->owner(expert) != rank_) continue;
+      auto const values = data[which_ == collective::ag ? plan_->owner_slot(expert)
+                                                        : slot(plan_->held(rank_), expert)];
+      for (std::size_t i = 0; i < values.size(); ++i)
+        values[i] = static_cast<T>(static_cast<float>(small_integer(row(rank_, expert), i)));
+    }
+  }
+
+  fssdp::transfer_plan const* plan_;
+  fssdp::rank_id rank_;
+  collective which_;
+  std::size_t elements_;
+  fssdp::expert_buffer<T> from_;
+  fssdp::expert_buffer<T> to_;
+  fssdp::scratch_memory scratch_;
+};
+
+}  // namespace perf

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+/// What is left to do behind an exchange of partial gradients that another library has made.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "fssdp/collective/accumulate.hpp"
+#include "rank_memory.hpp"
+
+namespace perf {
+
+/// Sums what a rank owns, in rank order.
+/// @param received called as received(holder) for every partial that came from elsewhere, by
+///        ascending experts, then holders; returns where it lies
+template <class T, class Received>
+void sum_received(rank_memory<T>& mine, Received received) {
+  auto operands = std::vector<fssdp::summand<T>>{};
+  for (auto const expert : mine.wanted()) {
+    operands.clear();
+    for (auto const holder : mine.plan().where().holders(expert))
+      operands.push_back(
+          {.partial = holder == mine.rank() ? mine.given(expert).data() : received(holder)});
+    fssdp::accumulate(std::span<fssdp::summand<T> const>{operands}, mine.taken(expert));
+  }
+}
+
+}  // namespace perf

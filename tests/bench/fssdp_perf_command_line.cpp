@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// The command line of fssdp_perf.
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "catch.hpp"
+#include "fssdp_perf/command_line.hpp"
+
+namespace {
+
+perf::command_line read(std::vector<char const*> arguments) {
+  arguments.insert(arguments.begin(), "fssdp_perf");
+  return perf::read_command_line(static_cast<int>(arguments.size()), arguments.data());
+}
+
+std::string refusal(std::vector<char const*> const& arguments) {
+  auto const line = read(arguments);
+  CHECK(!line.chosen.has_value());
+  CHECK(line.exit_code == 2);
+  return line.message;
+}
+
+bool has(std::string const& text, char const* part) { return text.find(part) != std::string::npos; }
+
+}  // namespace
+
+TEST_CASE("lists are split at commas, sizes have units, all cases are all cases") {
+  auto const line =
+      read({"--collective", "ag,rs", "--case", "all", "--bytes", "4096,256K,16M", "--baseline",
+            "mpi-broadcast", "--buffers", "cold", "--latency", "1e-6,2e-6", "--check"});
+  REQUIRE(line.chosen.has_value());
+  auto const& of = *line.chosen;
+  CHECK(of.collectives == std::vector{perf::collective::ag, perf::collective::rs});
+  CHECK(of.cases.size() == 5);
+  CHECK(of.bytes == std::vector<std::size_t>{4096, 256 << 10U, 16 << 20U});
+  CHECK(of.baseline == perf::baseline::mpi_broadcast);
+  CHECK(of.memory == perf::memory::cold);
+  CHECK(of.link_latency == 1e-6);
+  CHECK(of.nic_latency == 2e-6);
+  CHECK(of.check);
+  CHECK(!of.json);
+  CHECK(perf::expert_count(of) == 8);
+}
+
+TEST_CASE("what cannot be measured is refused by the name of its option") {
+  CHECK(
+      has(refusal({"--backend", "nccl"}), "--backend nccl: not built yet; this program has: thre"));
+  CHECK(has(refusal({"--case", "warm"}), "--case warm: expected one of pairs, hot, zipf"));
+  CHECK(has(refusal({"--bytes", "4X"}), "--bytes 4X"));
+  CHECK(has(refusal({"--bytes", "-4"}), "--bytes -4"));
+  CHECK(has(refusal({"--bytes", "6"}), "--bytes 6: expected a multiple of 4"));
+  CHECK(has(refusal({"--bytes", "0"}), "--bytes 0"));
+  CHECK(has(refusal({"--nodes", "5"}), "--nodes 5: expected at most --ranks, 4"));
+  CHECK(has(refusal({"--iters", "0"}), "--iters 0"));
+  CHECK(has(refusal({"--collective", "rs", "--dtype", "bf16", "--baseline", "gloo-broadcast"}),
+            "--dtype bf16: expected fp32 or fp64"));
+  CHECK(has(refusal({"--rate", "-1"}), "--rate"));
+}
+
+TEST_CASE("--help explains cases, columns and baselines") {
+  auto const line = read({"--help"});
+  CHECK(line.exit_code == 0);
+  for (auto const* word : {"busbw", "hot-node", "mpi-broadcast", "efficiency", "--nic-bandwidth"})
+    CHECK(has(line.message, word));
+}

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+// What fssdp_perf puts beside the collectives does the same work, and its check sees what is wrong.
+#include <algorithm>
+#include <cstddef>
+#include <deque>
+#include <vector>
+
+#include "catch.hpp"
+#include "fssdp/comm/thread.hpp"
+#include "fssdp/fssdp.hpp"
+#include "fssdp_perf/bounds.hpp"
+#include "fssdp_perf/cases.hpp"
+#include "fssdp_perf/in_turn.hpp"
+#include "fssdp_perf/rank_memory.hpp"
+#include "fssdp_perf/received_sums.hpp"
+
+namespace {
+
+using fssdp::expert_id;
+using fssdp::rank_id;
+using perf::collective;
+
+constexpr auto ranks = 5;
+constexpr auto elements = std::size_t{1027};  // no multiple of a block, a grain or a cache line
+
+/// Memory of all ranks for one case, with nothing in its outputs that should be there.
+template <class T>
+struct instance {
+  instance(collective which, perf::case_kind of)
+      : plan{[of] {
+          auto const placed =
+              perf::make_scene(of, fssdp::topology{{.nodes = 1, .ranks = ranks}}, 11, 4);
+          return fssdp::make_plan(placed.layout, placed.where);
+        }()} {
+    for (auto const rank : fssdp::first_n<rank_id>(ranks))
+      memory.emplace_back(which, plan, rank, elements).spoil();
+  }
+  std::size_t wrong() {
+    auto sum = std::size_t{0};
+    for (auto& one : memory) sum += one.wrong();
+    return sum;
+  }
+  std::size_t outputs() const {
+    auto sum = std::size_t{0};
+    for (auto const& one : memory) sum += one.wanted().size() * elements;
+    return sum;
+  }
+  void run(perf::contestant const& one) {
+    fssdp::thread_world{ranks}.run([&](fssdp::thread_communicator& comm) { one.on_threads(comm); });
+  }
+
+  fssdp::transfer_plan plan;
+  std::deque<perf::rank_memory<T>> memory = {};
+};
+
+constexpr auto all_cases = {perf::case_kind::pairs, perf::case_kind::hot, perf::case_kind::random};
+
+template <class T>
+void check_all(collective which) {
+  for (auto const of : all_cases) {
+    auto work = instance<T>{which, of};
+    CAPTURE(perf::name_of(which), perf::name_of(of));
+    CHECK(work.wrong() == work.outputs());
+    auto contestants = perf::bounds(work.memory);
+    contestants.push_back(perf::in_turn(work.memory));
+    for (auto const& one : contestants) {
+      CAPTURE(one.name);
+      work.run(one);
+      CHECK(work.wrong() == 0);
+      for (auto& mine : work.memory) mine.spoil();
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("bounds and broadcasts in turn bring every replica to its place") {
+  check_all<float>(collective::ag);
+  check_all<fssdp::bf16>(collective::ag);
+}
+
+TEST_CASE("bounds and reductions in turn form every sum") {
+  check_all<float>(collective::rs);
+  check_all<double>(collective::rs);
+  check_all<fssdp::fp16>(collective::rs);
+}
+
+TEST_CASE("the collectives pass the check, and one wrong element does not") {
+  for (auto const which : {collective::ag, collective::rs}) {
+    auto work = instance<float>{which, perf::case_kind::pairs};
+    work.run({.name = "fssdp", .on_threads = [&](fssdp::thread_communicator& comm) {
+                auto& mine = work.memory[comm.rank().index()];
+                if (which == collective::ag)
+                  fssdp::sparse_all_gather(comm, work.plan, mine.from(), mine.to());
+                else
+                  fssdp::sparse_reduce_scatter(comm, work.plan, mine.from(), mine.to());
+              }});
+    CHECK(work.wrong() == 0);
+    auto& last = work.memory.back();
+    last.taken(last.wanted().back())[elements - 1] += 1;
+    CHECK(work.wrong() == 1);
+  }
+}
+
+TEST_CASE("partials that another library has brought are summed with the own one") {
+  auto work = instance<float>{collective::rs, perf::case_kind::pairs};
+  for (auto& mine : work.memory) {
+    auto received = std::vector<float const*>{};  // as an exchange of all transfers leaves them
+    for (auto const& t : work.plan.transfers())
+      if (t.source == mine.rank())
+        received.push_back(work.memory[t.destination.index()].given(t.chunk.expert).data());
+    auto next = std::size_t{0};
+    perf::sum_received(mine, [&](rank_id) { return received[next++]; });
+    CHECK(next == received.size());
+  }
+  CHECK(work.wrong() == 0);
+}
+
+TEST_CASE("even shares cover every element once and differ by little") {
+  auto data = std::vector<float>(3 * 100'000);
+  auto jobs = std::vector<perf::sum_job<float>>{};
+  for (std::size_t i = 0; i < 3; ++i)
+    jobs.push_back({std::vector<float const*>(i + 1), data.data() + i * 100'000, 100'000 - i});
+  auto total = std::size_t{0};
+  for (auto const& job : jobs) total += job.cost();
+  for (std::size_t threads = 1; threads <= 7; ++threads) {
+    for (auto const& share : perf::detail::even_shares(jobs, threads)) {
+      auto cost = std::size_t{0};
+      for (auto const& part : share) {
+        cost += part.cost();
+        for (std::size_t i = 0; i < part.elements; ++i) part.to[i] += 1;
+      }
+      CHECK(cost <= total / threads + 4 * 1024 * threads);
+    }
+    auto const covered = static_cast<float>(threads);
+    for (auto const& job : jobs)
+      CHECK(std::all_of(job.to, job.to + job.elements, [&](float n) { return n == covered; }));
+  }
+}
+
+TEST_CASE("a binomial tree reaches every holder once, from one that has the expert") {
+  auto const layout = fssdp::block_layout{{.experts = 9, .ranks = 9}};
+  auto where = fssdp::placement{layout};
+  for (auto const expert : fssdp::first_n<expert_id>(9))
+    for (int n = 0; n < expert.value(); ++n)
+      where.add(expert, rank_id{(expert.value() + 1 + n) % 9});
+  auto const plan = fssdp::make_plan(layout, where);
+  for (auto const expert : fssdp::first_n<expert_id>(9)) {
+    auto has = std::vector<rank_id>{plan.owner(expert)};
+    auto const levels = perf::binomial_tree(plan, expert);
+    for (auto const& level : levels) {
+      auto const before = has;
+      for (auto const& edge : level) {
+        CHECK(std::ranges::count(before, edge.parent) == 1);
+        CHECK(std::ranges::count(has, edge.child) == 0);
+        has.push_back(edge.child);
+      }
+    }
+    auto least = std::size_t{0};  // levels that double the number of ranks that have it
+    while ((std::size_t{1} << least) < where.holders(expert).size()) ++least;
+    CHECK(levels.size() == least);
+    CHECK(has.size() == where.holders(expert).size());
+  }
+}
