@@ -7,6 +7,7 @@
 #include <deque>
 #include <future>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -101,13 +102,13 @@ template <class T>
 [[nodiscard]] result lead(job const& what, options const& of, process_team* team,
                           scene const& placed, fssdp::transfer_plan const& direct) {
   auto const elements = what.bytes / sizeof(T);
-  auto const plan = plan_of(placed, what.bytes);
+  auto const plan = plan_of(of, placed, what.bytes);
   auto memory = make_memory<T>(what.collective, direct, elements);
   auto contestants = std::vector{checked(with_fssdp("fssdp", plan, memory), memory)};
   for (auto& bound : bounds(memory)) contestants.push_back(checked(std::move(bound), memory));
   auto const bounds_end = contestants.size();
 
-  auto const dense_plan = plan_of(everywhere(placed), what.bytes);
+  auto const dense_plan = plan_of(of, everywhere(placed), what.bytes);
   auto dense_memory = world_memory<T>{};
   switch (of.baseline) {
     case baseline::none:
@@ -118,6 +119,10 @@ template <class T>
     case baseline::broadcast:
       contestants.push_back(checked(in_turn(memory), memory));
       break;
+    case baseline::chain:
+    case baseline::star:
+      throw std::invalid_argument{"--baseline " + std::string{name_of(of.baseline)} +
+                                  ": expected --simulate with it"};
     case baseline::dense:
       dense_memory = make_memory<T>(what.collective, dense_plan, elements);
       contestants.push_back(checked(with_fssdp("dense", dense_plan, dense_memory), dense_memory));
@@ -136,7 +141,7 @@ template <class T>
   auto world = world_of(of);
   auto found = describe(what, of, placed);
   found.baseline = of.baseline;
-  found.plan_seconds = seconds_to_plan(placed, what.bytes);
+  found.plan_seconds = seconds_to_plan(of, placed, what.bytes);
   count_bytes(world, plan, memory, found);
   auto const outcomes = alternate(world, contestants, of, team);
   found.seconds = median(outcomes.front().seconds);

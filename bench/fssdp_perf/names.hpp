@@ -20,6 +20,8 @@ enum class baseline {
   direct,
   broadcast,
   dense,
+  chain,
+  star,
   neighbor,
   mpi_broadcast,
   gloo,
@@ -43,8 +45,9 @@ template <>
 inline constexpr auto names<dtype> =
     std::array<std::string_view, 4>{"fp32", "fp64", "bf16", "fp16"};
 template <>
-inline constexpr auto names<baseline> = std::array<std::string_view, 8>{
-    "none", "direct", "broadcast", "dense", "neighbor", "mpi-broadcast", "gloo", "gloo-broadcast"};
+inline constexpr auto names<baseline> = std::array<std::string_view, 10>{
+    "none", "direct",   "broadcast",     "dense", "chain",
+    "star", "neighbor", "mpi-broadcast", "gloo",  "gloo-broadcast"};
 template <>
 inline constexpr auto names<memory> = std::array<std::string_view, 2>{"hot", "cold"};
 template <>

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -14,57 +15,113 @@
 #include "fssdp/cluster/topology.hpp"
 #include "fssdp/comm/thread.hpp"
 #include "fssdp/plan/make_plan.hpp"
+#include "fssdp/plan/schedule.hpp"
+#include "fssdp/plan/simulate.hpp"
 #include "options.hpp"
 
 namespace perf {
-
-namespace detail {
-[[noreturn]] inline void not_built_yet(std::string const& option) {
-  throw std::invalid_argument{option + ": not built yet"};
-}
-}  // namespace detail
 
 [[nodiscard]] inline fssdp::topology cluster_of(options const& of) {
   return fssdp::topology{{.nodes = of.nodes,
                           .ranks = of.ranks,
                           .ports = {.inside_bytes_per_second = of.link_bandwidth,
-                                    .between_bytes_per_second = of.nic_bandwidth}}};
+                                    .between_bytes_per_second = of.nic_bandwidth},
+                          .network = of.nic_per == nic_per::node
+                                         ? fssdp::network_interface::per_node
+                                         : fssdp::network_interface::per_rank,
+                          .cost = {.inside_latency_seconds = of.link_latency,
+                                   .between_latency_seconds = of.nic_latency}}};
 }
 
-/// The plan that is measured; made of whole chunks, whatever they weigh.
-[[nodiscard]] inline fssdp::transfer_plan plan_of(scene const& of, std::size_t /*chunk_bytes*/) {
-  return fssdp::make_plan(of.layout, of.where, of.cluster);
+/// The plan that is measured. Threads read each other's memory: on one node without ports of their
+/// own, whole chunks straight from their owners are best. Where ports count, pieces.
+[[nodiscard]] inline fssdp::transfer_plan plan_of(options const& how, scene const& of,
+                                                  std::size_t chunk_bytes) {
+  auto plan = fssdp::make_plan(of.layout, of.where, of.cluster);
+  return how.simulate ? fssdp::schedule(plan, chunk_bytes) : plan;
 }
 
 /// How long one rank takes to make it: the median of some calls.
-[[nodiscard]] inline double seconds_to_plan(scene const& of, std::size_t chunk_bytes) {
+[[nodiscard]] inline double seconds_to_plan(options const& how, scene const& of,
+                                            std::size_t chunk_bytes) {
   using clock = std::chrono::steady_clock;
   auto seconds = std::vector<double>{};
   for (int call = 0; call < 5; ++call) {
     auto const begin = clock::now();
-    auto const plan = plan_of(of, chunk_bytes);
+    auto const plan = plan_of(how, of, chunk_bytes);
     seconds.push_back(std::chrono::duration<double>{clock::now() - begin}.count());
   }
   return median(std::move(seconds));
 }
 
-/// What the port model says of a plan.
-struct model_times {
-  double seconds = 0;
-  double bound_seconds = 0;
-  double tight_bound_seconds = 0;
-  std::string bound;  ///< the resource that binds
-};
+/// The owners of all chunks send them to all that hold them.
+[[nodiscard]] inline fssdp::transfer_plan direct_plan(scene const& of) {
+  auto const whole = fssdp::make_plan(of.layout, of.where);
+  return {of.layout, of.where, {whole.transfers().begin(), whole.transfers().end()}, of.cluster};
+}
 
-/// @throws std::invalid_argument: there is no port model yet
-[[nodiscard]] inline model_times simulated(fssdp::transfer_plan const&, std::size_t) {
-  detail::not_built_yet("--simulate");
+/// Owners send to the first holder on every node, and that one to the others there.
+[[nodiscard]] inline fssdp::transfer_plan star_plan(scene const& of) {
+  auto transfers = std::vector<fssdp::transfer>{};
+  for (auto const chunk : fssdp::all_chunks(of.layout)) {
+    auto const owner = of.layout.owner(chunk);
+    auto leader = std::vector<fssdp::rank_id>(static_cast<std::size_t>(of.cluster.nodes()),
+                                              fssdp::rank_id{-1});
+    leader[of.cluster.node(owner).index()] = owner;
+    for (auto const rank : of.where.holders(chunk.expert)) {
+      if (rank == owner) continue;
+      auto& first = leader[of.cluster.node(rank).index()];
+      auto const leads = first.value() < 0;
+      if (leads) first = rank;
+      transfers.push_back({first == owner || leads ? 0 : 1, chunk, leads ? owner : first, rank});
+    }
+  }
+  return {of.layout, of.where, std::move(transfers), of.cluster};
+}
+
+/// One expert after the other, each by its own best schedule.
+[[nodiscard]] inline double seconds_one_by_one(scene const& of, std::size_t chunk_bytes) {
+  auto seconds = 0.0;
+  for (auto const expert : fssdp::first_n<fssdp::expert_id>(of.layout.experts())) {
+    auto alone = fssdp::placement{of.layout};
+    for (auto const rank : of.where.holders(expert)) alone.add(expert, rank);
+    auto const plan = fssdp::make_plan(of.layout, alone, of.cluster);
+    if (!plan.transfers().empty())
+      seconds += fssdp::simulate(fssdp::schedule(plan, chunk_bytes), chunk_bytes).seconds;
+  }
+  return seconds;
+}
+
+/// What a baseline takes on the ports of the model; none if there is none.
+/// @throws std::invalid_argument if it is one of another library
+[[nodiscard]] inline std::optional<double> simulated_baseline(options const& how, scene const& of,
+                                                              std::size_t chunk_bytes) {
+  auto const time = [&](fssdp::transfer_plan const& plan) {
+    return fssdp::simulate(plan, chunk_bytes).seconds;
+  };
+  switch (how.baseline) {
+    case baseline::none:
+      return {};
+    case baseline::direct:
+      return time(direct_plan(of));
+    case baseline::chain:
+      return time(fssdp::make_plan(of.layout, of.where, of.cluster));
+    case baseline::star:
+      return time(star_plan(of));
+    case baseline::broadcast:
+      return seconds_one_by_one(of, chunk_bytes);
+    case baseline::dense:
+      return time(plan_of(how, everywhere(of), chunk_bytes));
+    default:
+      throw std::invalid_argument{"--baseline " + std::string{name_of(how.baseline)} +
+                                  ": expected one that can be simulated"};
+  }
 }
 
 /// The ranks as threads; as slow as --rate says, if it does.
 /// @throws std::invalid_argument if it does: nothing throttles yet
 [[nodiscard]] inline fssdp::thread_world world_of(options const& of) {
-  if (of.rate > 0) detail::not_built_yet("--rate");
+  if (of.rate > 0) throw std::invalid_argument{"--rate: not built yet"};
   return fssdp::thread_world{of.ranks};
 }
 

@@ -6,7 +6,10 @@
 #include <cstdint>
 
 #include "cases.hpp"
+#include "fssdp/plan/lower_bound.hpp"
+#include "fssdp/plan/simulate.hpp"
 #include "fssdp/plan/traffic.hpp"
+#include "fssdp/plan/verify.hpp"
 #include "measure.hpp"
 #include "port_model.hpp"
 #include "result.hpp"
@@ -27,22 +30,31 @@ namespace perf {
           .dtype = of.dtype};
 }
 
-/// @throws std::invalid_argument as long as there is no port model
+/// Bytes that ranks send, all together and the busiest of them, in or out.
+inline void count_bytes(fssdp::transfer_plan const& plan, std::size_t chunk_bytes, result& found) {
+  auto const moved = fssdp::traffic(plan, plan.cluster());
+  auto const busiest =
+      std::max(std::ranges::max(moved.out_of_rank), std::ranges::max(moved.into_rank));
+  auto const pieces = static_cast<std::uint64_t>(plan.pieces());
+  found.wire = plan.transfers().size() * chunk_bytes / pieces;
+  found.busiest_port = static_cast<std::uint64_t>(busiest) * chunk_bytes / pieces;
+}
+
+/// @throws std::invalid_argument if the baseline cannot be simulated
 [[nodiscard]] inline result simulate(job const& what, options const& of) {
   auto const placed = make_scene(what.of_case, cluster_of(of), expert_count(of), of.seed);
   auto found = describe(what, of, placed);
-  auto const plan = plan_of(placed, what.bytes);
-  auto const times = simulated(plan, what.bytes);
-  auto const moved = fssdp::traffic(plan, placed.cluster);
-  auto const busiest =
-      std::max(std::ranges::max(moved.out_of_rank), std::ranges::max(moved.into_rank));
-  found.seconds = times.seconds;
-  found.bound_seconds = times.bound_seconds;
-  found.tight_bound_seconds = times.tight_bound_seconds;
-  found.bound = times.bound;
-  found.wire = static_cast<std::uint64_t>(plan.transfers().size()) * what.bytes;
-  found.busiest_port = static_cast<std::uint64_t>(busiest) * what.bytes;
-  found.plan_seconds = seconds_to_plan(placed, what.bytes);
+  auto const plan = plan_of(of, placed, what.bytes);
+  auto const bound = fssdp::lower_bound(plan, what.bytes);
+  fssdp::verify(plan);
+  found.seconds = fssdp::simulate(plan, what.bytes).seconds;
+  found.bound_seconds = bound.seconds;
+  found.tight_bound_seconds = bound.tight_seconds;
+  found.bound = bound.resource;
+  found.plan_seconds = seconds_to_plan(of, placed, what.bytes);
+  found.baseline = of.baseline;
+  found.baseline_seconds = simulated_baseline(of, placed, what.bytes);
+  count_bytes(plan, what.bytes, found);
   return found;
 }
 
