@@ -47,8 +47,8 @@ TEST_CASE("every small size arrives, wherever source and target begin") {
   auto memory = two_pieces{6 * line};
   auto wrong = 0;
   for (std::size_t size = 0; size <= 4 * line + 1; ++size)
-    for (std::size_t at : {0, 1, 8, 63})
-      for (std::size_t source : {0, 1, 4, 17, 63})
+    for (std::size_t at : {0U, 1U, 8U, 63U})
+      for (std::size_t source : {0U, 1U, 4U, 17U, 63U})
         wrong += memory.arrives(at, source, size, fssdp::copy_bytes) ? 0 : 1;
   REQUIRE(wrong == 0);
 }
@@ -68,8 +68,8 @@ TEST_CASE("copies around the size from which they go past the caches") {
   auto memory = two_pieces{most + 4 * line};
   auto wrong = 0;
   for (std::size_t size : {most - 1, most, most + 1, most + 63, most + 64, most + 65})
-    for (std::size_t at : {0, 1, 63})
-      for (std::size_t source : {0, 1, 32})
+    for (std::size_t at : {0U, 1U, 63U})
+      for (std::size_t source : {0U, 1U, 32U})
         wrong += memory.arrives(at, source, size, fssdp::copy_bytes) ? 0 : 1;
   REQUIRE(wrong == 0);
 }
