@@ -2,14 +2,19 @@
 /// accumulate sums in order, in the accumulator's type, scales once and rounds once.
 #include "fssdp/collective/accumulate.hpp"
 
+#include <cmath>
+#include <cstring>
+#include <limits>
 #include <vector>
 
 #include "catch.hpp"
 #include "support/dice.hpp"
+#include "support/laws.hpp"
 #include "support/small_integers.hpp"
 
 using fssdp::accumulator_t;
 using fssdp::bf16;
+using fssdp::fp16;
 using fssdp::summand;
 
 namespace {
@@ -47,6 +52,71 @@ struct operands {
   }
 };
 
+/// A number of any size, zeroes of either sign among them.
+[[nodiscard]] double any_number(support::dice& draw) {
+  if (draw.chance(10)) return draw.chance(50) ? 0.0 : -0.0;
+  return std::ldexp(draw.between(-1'000'000, 1'000'000), draw.between(-40, 20));
+}
+
+/// How many elements have other bits. One NaN is as good as another.
+template <class Out>
+[[nodiscard]] int other_bits(std::span<Out const> a, std::span<Out const> b) {
+  auto wrong = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    auto const both_nan = std::isnan(support::from(a[i])) && std::isnan(support::from(b[i]));
+    wrong += both_nan || std::memcmp(&a[i], &b[i], sizeof(Out)) == 0 ? 0 : 1;
+  }
+  return wrong;
+}
+
+/// A random sum against a loop over its elements. `out` begins anywhere; the guards around it must
+/// stay what they are.
+template <class T, class Out>
+[[nodiscard]] int wrong_bits(support::dice& draw, int most_operands, std::size_t size) {
+  using sum_type = accumulator_t<T>;
+  using wide = std::common_type_t<sum_type, accumulator_t<Out>>;
+  constexpr auto guards = std::size_t{40};
+  auto of = operands<T>{draw, draw.between(1, most_operands), size};
+  auto const anything = [&](auto& lists) {
+    for (auto& list : lists)
+      for (auto& value : list) value = static_cast<std::decay_t<decltype(value)>>(any_number(draw));
+  };
+  if (draw.chance(50)) anything(of.partials);
+  if (draw.chance(50)) anything(of.sums);
+  auto const how = draw.chance(70) ? fssdp::output::write : fssdp::output::accumulate;
+  auto const scale = draw.chance(50) ? sum_type{1} : static_cast<sum_type>(any_number(draw));
+  auto out = std::vector<Out>(size + 2 * guards);
+  for (auto& value : out) value = support::to<Out>(any_number(draw));
+  auto expected = out;
+  auto const first = static_cast<std::size_t>(draw.between(0, guards));
+  for (std::size_t i = 0; i < size; ++i) {
+    auto& value = expected[first + i];
+    auto const sum = scale * of.sum(i);
+    value = static_cast<Out>(how == fssdp::output::write
+                                 ? static_cast<wide>(sum)
+                                 : static_cast<wide>(value) + static_cast<wide>(sum));
+  }
+  fssdp::accumulate<T, Out>(of.list, std::span{out}.subspan(first, size), scale, how);
+  return other_bits<Out>(out, expected);
+}
+
+template <class T, class Out>
+void has_the_bits_of_a_loop() {
+  for (int seed = 1; seed <= support::law_instances / 50 + 1; ++seed) {
+    CAPTURE(seed);
+    auto draw = support::dice{static_cast<std::uint64_t>(seed)};
+    auto const size = static_cast<std::size_t>(draw.between(0, draw.chance(50) ? 20 : 1100));
+    REQUIRE(wrong_bits<T, Out>(draw, draw.chance(50) ? 4 : 13, size) == 0);
+  }
+}
+template <class T>
+void into_all_types() {
+  SECTION("into float") { has_the_bits_of_a_loop<T, float>(); }
+  SECTION("into double") { has_the_bits_of_a_loop<T, double>(); }
+  SECTION("into bf16") { has_the_bits_of_a_loop<T, bf16>(); }
+  SECTION("into fp16") { has_the_bits_of_a_loop<T, fp16>(); }
+}
+
 template <class T, class Out>
 void agrees_with_a_loop() {
   using sum_type = accumulator_t<T>;
@@ -77,6 +147,18 @@ TEST_CASE("a sum is what a loop from left to right gives, on either side of a bl
   SECTION("bf16") { agrees_with_a_loop<bf16, bf16>(); }
   SECTION("bf16 into float") { agrees_with_a_loop<bf16, float>(); }
   SECTION("float into bf16") { agrees_with_a_loop<float, bf16>(); }
+}
+
+TEMPLATE_TEST_CASE("random sums have the bits of a loop", "", float, double, bf16, fp16) {
+  into_all_types<TestType>();
+}
+
+TEMPLATE_TEST_CASE("large sums have them, too, past the caches", "", float, double, bf16) {
+  auto draw = support::dice{7};
+  constexpr auto from_here = fssdp::detail::past_caches / sizeof(TestType);
+  for (std::size_t more : {0U, 1U, 300U})
+    REQUIRE(wrong_bits<TestType, TestType>(draw, 3, from_here + more) == 0);
+  REQUIRE(wrong_bits<float, TestType>(draw, 6, from_here + 511) == 0);
 }
 
 TEST_CASE("bf16: 256 and eight ones make 264, as the sum is formed in float") {

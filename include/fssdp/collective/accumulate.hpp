@@ -7,8 +7,12 @@
 #include <cstddef>
 #include <span>
 #include <type_traits>
+#include <utility>
 
+#include "fssdp/collective/sum_loops.hpp"
+#include "fssdp/core/copy_bytes.hpp"
 #include "fssdp/core/dtype.hpp"
+#include "fssdp/core/stream_lines.hpp"
 
 namespace fssdp {
 
@@ -23,37 +27,137 @@ struct summand {
 /// What a reduction does to its output.
 enum class output { write, accumulate };
 
+namespace detail {
+
+/// A sum that is formed block by block.
+template <element T, element Out>
+class block_sum {
+  using sum_type = accumulator_t<T>;
+
+ public:
+  /// What becomes of a block: it is written, also past the caches, or added to what is there.
+  enum class target { write, stream, accumulate };
+
+  block_sum(std::span<summand<T> const> summands, sum_type scale)
+      : summands_{summands}, scale_{scale} {}
+
+  /// Forms the block that begins at element `first` of the operands.
+  void form(std::size_t first, target how, Out* out) {
+    auto left = summands_;
+    for (auto begun = false; !left.empty(); begun = true) {
+      auto taken = take<T>(left, first, begun, how, out);
+      if (taken == 0) taken = take<sum_type>(left, first, begun, how, out);
+      left = left.subspan(taken);
+    }
+  }
+
+  /// The same for n elements, fewer than a block: one loop for each operand.
+  void form_few(std::size_t first, std::size_t n, output how, Out* out) {
+    using wide = std::common_type_t<sum_type, accumulator_t<Out>>;  // what is there may be wider
+    auto const load = [&](summand<T> const& s, auto combine) {
+      if (s.summed != nullptr)
+        for (std::size_t i = 0; i < n; ++i) combine(sums_[i], s.summed[first + i]);
+      else
+        for (std::size_t i = 0; i < n; ++i)
+          combine(sums_[i], static_cast<sum_type>(s.partial[first + i]));
+    };
+    load(summands_.front(), [](sum_type& sum, sum_type value) { sum = value; });
+    for (auto const& s : summands_.subspan(1))
+      load(s, [](sum_type& sum, sum_type value) { sum += value; });
+    if (how == output::write)
+      for (std::size_t i = 0; i < n; ++i) out[i] = static_cast<Out>(scale_ * sums_[i]);
+    else
+      for (std::size_t i = 0; i < n; ++i)
+        out[i] = static_cast<Out>(static_cast<wide>(out[i]) + static_cast<wide>(scale_ * sums_[i]));
+  }
+
+ private:
+  /// The elements of an operand; null if they are of another type.
+  template <class Source>
+  static Source const* elements(summand<T> const& s) {
+    if constexpr (std::is_same_v<T, sum_type>)
+      return s.partial != nullptr ? s.partial : s.summed;
+    else if constexpr (std::is_same_v<Source, T>)
+      return s.partial;
+    else
+      return s.summed;
+  }
+
+  /// Adds the operands at the front that are of one type, four at most, in one loop. Returns how
+  /// many they are.
+  template <class Source>
+  std::size_t take(std::span<summand<T> const> list, std::size_t first, bool begun, target how,
+                   Out* out) {
+    auto from = std::array<Source const*, 4>{};
+    auto const limit = std::min(from.size(), list.size());
+    auto n = std::size_t{0};
+    for (; n < limit; ++n) {
+      auto const* const data = elements<Source>(list[n]);
+      if (data == nullptr) break;
+      from[n] = data + first;
+    }
+    auto const last = n == list.size();
+    if (n == 1) add<1>(from.data(), begun, last, how, out);
+    if (n == 2) add<2>(from.data(), begun, last, how, out);
+    if (n == 3) add<3>(from.data(), begun, last, how, out);
+    if (n == 4) add<4>(from.data(), begun, last, how, out);
+    return n;
+  }
+
+  template <std::size_t N, class Source>
+  void add(Source const* const* from, bool begun, bool last, target how, Out* out) {
+    constexpr auto all = std::make_index_sequence<N>{};
+    constexpr auto rest = std::make_index_sequence<N - 1>{};
+    if (last && begun) finish(sums_.data(), from, how, out, all);
+    if (last && !begun) finish(from[0], from + 1, how, out, rest);
+    if (!last && begun) go_on(from, all);
+    if (!last && !begun) begin(from, rest);
+  }
+  template <class Source, std::size_t... K>
+  void begin(Source const* const* from, std::index_sequence<K...>) {
+    sum_loops<sum_type, K...>::begin(from[0], from + 1, sums_.data());
+  }
+  template <class Source, std::size_t... K>
+  void go_on(Source const* const* from, std::index_sequence<K...>) {
+    sum_loops<sum_type, K...>::go_on(from, sums_.data());
+  }
+  template <class First, class Source, std::size_t... K>
+  void finish(First const* first, Source const* const* more, target how, Out* out,
+              std::index_sequence<K...>) const {
+    using loops = sum_loops<sum_type, K...>;
+    if (how == target::write) loops::write(first, more, scale_, out);
+    if (how == target::stream) loops::stream(first, more, scale_, out);
+    if (how == target::accumulate) loops::accumulate(first, more, scale_, out);
+  }
+
+  std::span<summand<T> const> summands_;
+  sum_type scale_;
+  std::array<sum_type, sum_block> sums_{};
+};
+
+}  // namespace detail
+
 /// out[i] = scale * (s0[i] + s1[i] + ...), or adds that to out. The sum is formed in
 /// accumulator_t<T>, in the order of the summands, scaled once and rounded once.
 /// @pre at least one summand; `out` overlaps none of them
-/// @cost reads every summand once, writes `out` once, no allocation
+/// @cost reads every summand once, writes `out` once, past the caches if it is large; no allocation
 template <element T, element Out>
 void accumulate(std::span<summand<T> const> summands, std::span<Out> out,
                 accumulator_t<T> scale = 1, output how = output::write) {
-  using sum_type = accumulator_t<T>;
-  using wide = std::common_type_t<sum_type, accumulator_t<Out>>;  // what is there may be wider
-  constexpr auto block = std::size_t{1024};                       // stays in the first-level cache
-  auto sums = std::array<sum_type, block>{};
-  for (std::size_t first = 0; first < out.size(); first += block) {
-    auto const n = std::min(block, out.size() - first);
-    auto const load = [&](summand<T> const& s, auto combine) {
-      if (s.summed != nullptr)
-        for (std::size_t i = 0; i < n; ++i) combine(sums[i], s.summed[first + i]);
-      else
-        for (std::size_t i = 0; i < n; ++i)
-          combine(sums[i], static_cast<sum_type>(s.partial[first + i]));
-    };
-    load(summands.front(), [](sum_type& sum, sum_type value) { sum = value; });
-    for (auto const& s : summands.subspan(1))
-      load(s, [](sum_type& sum, sum_type value) { sum += value; });
-    auto const target = out.subspan(first, n);
-    if (how == output::write)
-      for (std::size_t i = 0; i < n; ++i) target[i] = static_cast<Out>(scale * sums[i]);
-    else
-      for (std::size_t i = 0; i < n; ++i)
-        target[i] =
-            static_cast<Out>(static_cast<wide>(target[i]) + static_cast<wide>(scale * sums[i]));
+  using sum_type = detail::block_sum<T, Out>;
+  using target = typename sum_type::target;
+  auto sum = sum_type{summands, scale};
+  auto to = how == output::write ? target::write : target::accumulate;
+  auto first = std::size_t{0};
+  if (how == output::write && out.size_bytes() >= detail::past_caches) {
+    to = target::stream;
+    first = detail::bytes_to_line(out.data()) / sizeof(Out);
+    sum.form_few(0, first, how, out.data());
   }
+  for (; out.size() - first >= detail::sum_block; first += detail::sum_block)
+    sum.form(first, to, out.data() + first);
+  if (to == target::stream) detail::finish_stream();
+  sum.form_few(first, out.size() - first, how, out.data() + first);
 }
 
 }  // namespace fssdp

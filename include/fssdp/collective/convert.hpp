@@ -2,23 +2,24 @@
 /// Copies elements from one type to another.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <span>
 #include <type_traits>
 
+#include "fssdp/core/copy_bytes.hpp"
 #include "fssdp/core/dtype.hpp"
 
 namespace fssdp {
 
 /// to[i] = from[i], rounded once, to nearest even.
 /// @pre as many elements in both; they do not overlap
-/// @cost reads and writes every element once, no allocation
+/// @cost reads and writes every element once, past the caches if equal types are many; no allocation
 template <class From, class To>
 requires std::is_same_v<From, To> ||
     (element<From>&& element<To>)void convert(std::span<From const> from, std::span<To> to) {
   if constexpr (std::is_same_v<From, To>) {
-    std::ranges::copy(from, to.begin());
+    static_assert(std::is_trivially_copyable_v<From>);
+    copy_bytes(std::as_writable_bytes(to), std::as_bytes(from));
   } else {
     for (std::size_t i = 0; i < from.size(); ++i) {
       if constexpr (std::is_floating_point_v<From> || std::is_floating_point_v<To>)

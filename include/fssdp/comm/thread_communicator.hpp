@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <exception>
 #include <span>
 #include <string>
@@ -13,6 +12,7 @@
 
 #include "fssdp/comm/communicator.hpp"
 #include "fssdp/comm/thread_lane.hpp"
+#include "fssdp/core/copy_bytes.hpp"
 #include "fssdp/core/error.hpp"
 
 namespace fssdp {
@@ -44,8 +44,7 @@ class thread_communicator {
       for_each_peer(wanted_, [&](rank_id from, auto const& wanted) {
         auto const messages = open(from);
         for (std::size_t i = 0; i < wanted.size(); ++i) {
-          if (wanted[i].bytes != 0)
-            std::memcpy(wanted[i].into, messages[i].data(), wanted[i].bytes);
+          copy_bytes({wanted[i].into, wanted[i].bytes}, messages[i]);
           copied_bytes_ += wanted[i].bytes;
         }
         give_back(from);
