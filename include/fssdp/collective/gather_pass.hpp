@@ -70,6 +70,9 @@ class gather_pass {
     divide(scratch);
     place_own_chunks();
     if constexpr (converts) convert_for_others();
+    if constexpr (forwarding_communicator<Lane>) {
+      if (plan_.rounds() > 1) return forward(lane);
+    }
     for (int round = 0; round < plan_.rounds(); ++round)
       lane.exchange([&](auto& batch) {
         set_label(batch, {plan_.hash_value(), round});
@@ -84,6 +87,31 @@ class gather_pass {
 
  private:
   static constexpr auto converts = !std::is_same_v<From, To>;
+
+  /// Everything at once: a piece goes on as soon as it is there.
+  template <class Lane>
+  void forward(Lane& lane) {
+    auto const tensors = to_.size();
+    lane.forward(
+        [&](auto& batch) {
+          set_label(batch, {plan_.hash_value(), 2 * plan_.rounds()});
+          for (auto const& t : plan_.sends(me_))
+            for (std::size_t k = 0; k < tensors; ++k) {
+              auto const bytes = std::as_bytes(outgoing(k, t.what()));
+              if (plan_.owner(t.chunk) == me_)
+                batch.send(bytes, t.destination);
+              else
+                batch.hold(bytes, t.destination);
+            }
+          for (auto const& t : plan_.receives(me_))
+            for (std::size_t k = 0; k < tensors; ++k)
+              batch.recv(std::as_writable_bytes(incoming(k, t.what())), t.source);
+        },
+        [&](std::size_t wanted, std::span<std::byte const>, auto& gate) {
+          for (auto const follower : plan_.followers(me_, wanted / tensors))
+            gate.release(static_cast<std::size_t>(follower) * tensors + wanted % tensors);
+        });
+  }
 
   /// Cuts the scratch: converted chunks, relayed pieces.
   void divide(scratch_memory& scratch) {

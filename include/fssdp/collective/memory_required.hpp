@@ -58,7 +58,8 @@ template <element Weight, element Replica = Weight, element Partial = Replica>
                               sizeof(accumulator_t<Partial>));
   });
   use.reduce_scratch =
-      detail::reduction_scratch{plan, rank, sizeof(summand<Partial>)}.bytes(sum_slot, false);
+      detail::reduction_scratch{plan, rank, elements.size(), sizeof(summand<Partial>)}.bytes(
+          sum_slot, false);
   (void)detail::add_bytes(detail::add_bytes(use.replicas, use.partials),
                           detail::add_bytes(use.gather_scratch, use.reduce_scratch));
   return use;

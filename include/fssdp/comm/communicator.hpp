@@ -60,11 +60,39 @@ concept lending_communicator = communicator<Comm> &&
   comm.lend(post, visit);
 };
 
+namespace detail {
+
+/// Stands for what lets held messages go.
+struct any_gate {
+  void release(std::size_t) const {}
+};
+/// Stands for any `arrived`: a function that is told of messages as they come in.
+struct any_arrived {
+  template <class Gate>
+  void operator()(std::size_t, std::span<std::byte const>, Gate&) const {}
+};
+
+}  // namespace detail
+
+/// Optional extra: forwarding. In `forward(post, arrived)` a batch has send, recv, borrow, and
+/// `hold(bytes, to)` for a message whose content is not there yet. As soon as the n-th message that
+/// is wanted (recv or borrow, counted from 0) is there, `arrived(n, bytes, gate)` is called, one at
+/// a time and in any order; it may call `gate.release(m)`, which sends the m-th of all messages that
+/// go out (send or hold), once. Nothing is awaited that is not needed: a piece is passed on while
+/// others are still to come.
+template <class Comm>
+concept forwarding_communicator = communicator<Comm> &&
+    requires(Comm& comm, detail::any_post post, detail::any_arrived arrived) {
+  comm.forward(post, arrived);
+};
+
 /// Optional extra of a batch: a label that both ends compare, so that ranks that are in different
 /// collectives find out.
 struct batch_label {
   std::uint64_t plan = 0;  ///< hash of the plan
-  int round = 0;  ///< of a gather from 0; those of the reduction that reads it backwards follow
+  /// Of a gather from 0; those of the reduction that reads it backwards follow; then the whole
+  /// gather and the whole reduction, where messages are passed on as they come in.
+  int round = 0;
   friend bool operator==(batch_label const&, batch_label const&) = default;
 };
 

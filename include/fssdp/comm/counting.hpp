@@ -23,7 +23,8 @@ struct exchange_counts {
   friend bool operator==(exchange_counts const&, exchange_counts const&) = default;
 };
 
-/// A communicator that counts and passes everything on. It lends if the inner one does. To count
+/// A communicator that counts and passes everything on. It lends and forwards if the inner one
+/// does. To count
 /// what goes through a stream, bind the counting one: on(counting, stream).
 template <communicator Comm>
 requires std::same_as<typename Comm::stream_type, inline_stream>
@@ -58,6 +59,17 @@ class counting {
         std::forward<Visit>(visit));
   }
 
+  template <class Post, class Arrived>
+  void forward(Post&& post, Arrived&& arrived) requires forwarding_communicator<Comm> {
+    ++counts_.exchanges;
+    comm_->forward(
+        [&](auto& batch) {
+          auto counted = counted_batch{batch, counts_};
+          post(counted);
+        },
+        std::forward<Arrived>(arrived));
+  }
+
  private:
   template <class Batch>
   struct counted_batch {
@@ -68,6 +80,11 @@ class counting {
       ++counts.messages_sent;
       counts.bytes_sent += bytes.size();
       batch.send(bytes, to);
+    }
+    void hold(std::span<std::byte const> bytes, rank_id to) {
+      ++counts.messages_sent;
+      counts.bytes_sent += bytes.size();
+      batch.hold(bytes, to);
     }
     void recv(std::span<std::byte> bytes, rank_id from) {
       ++counts.messages_received;

@@ -22,9 +22,10 @@ enum class fault_kind {
 /// When it does, within one exchange.
 enum class fault_moment {
   before_exchange,
-  in_post,          ///< before it has named a message
-  behind_post,      ///< all messages are named, nothing is sent
-  in_visit,         ///< while peers' memory is borrowed; where nothing is lent, behind the exchange
+  in_post,      ///< before it has named a message
+  behind_post,  ///< all messages are named, nothing is sent
+  in_visit,     ///< while peers' memory is borrowed, or when the first message has arrived; where
+                ///< there is neither, behind the exchange
   behind_exchange,  ///< all has arrived
 };
 
@@ -66,8 +67,8 @@ struct fault {
   stall_gate* gate = nullptr;  ///< where a rank stalls; outlives the communicator
 };
 
-/// A communicator that breaks down once and passes everything on, before and behind. It lends if
-/// the inner one does. A fault on a stream: bind the faulty one, on(faulty, stream).
+/// A communicator that breaks down once and passes everything on, before and behind. It lends and
+/// forwards if the inner one does. A fault on a stream: bind the faulty one, on(faulty, stream).
 /// @cost none but the inner one's
 template <communicator Comm>
 requires std::same_as<typename Comm::stream_type, inline_stream>
@@ -105,6 +106,20 @@ class faulty {
       break_at(fault_moment::in_visit);
       visit(lent);
     });
+    break_at(fault_moment::behind_exchange);
+  }
+
+  /// @throws as exchange
+  template <class Post, class Arrived>
+  void forward(Post&& post, Arrived&& arrived) requires forwarding_communicator<Comm> {
+    ++exchange_;
+    break_at(fault_moment::before_exchange);
+    auto first = true;
+    comm_->forward(fragile(post), [&](std::size_t wanted, auto const& bytes, auto& gate) {
+      if (std::exchange(first, false)) break_at(fault_moment::in_visit);
+      arrived(wanted, bytes, gate);
+    });
+    if (first) break_at(fault_moment::in_visit);  // there was nothing to arrive
     break_at(fault_moment::behind_exchange);
   }
 

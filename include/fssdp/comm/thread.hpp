@@ -7,9 +7,12 @@
 #include <deque>
 #include <exception>
 #include <mutex>
+#include <optional>
+#include <stop_token>
 #include <thread>
 #include <vector>
 
+#include "fssdp/cluster/topology.hpp"
 #include "fssdp/comm/thread_communicator.hpp"
 
 namespace fssdp {
@@ -20,11 +23,15 @@ class thread_world {
   struct options {
     int ranks = 1;
     std::chrono::milliseconds deadline = std::chrono::seconds{60};  ///< for every wait
+    /// Throttled: messages take the time that they would take on the ports of this machine. One
+    /// without ranks: none, messages are there at once.
+    topology ports = {};
   };
 
-  /// @throws argument_error unless there is at least one rank and the deadline is positive
+  /// @throws argument_error unless there is at least one rank, the deadline is positive, and the
+  ///         ports, if any, are for as many ranks
   explicit thread_world(options const& of)
-      : ranks_{of.ranks}, monitor_{checked(of).ranks, of.deadline} {}
+      : ranks_{of.ranks}, monitor_{checked(of).ranks, of.deadline, network_of(of)} {}
   explicit thread_world(int ranks) : thread_world{options{.ranks = ranks}} {}
 
   [[nodiscard]] int size() const { return ranks_; }
@@ -57,6 +64,7 @@ class thread_world {
           monitor_.fail(rank, detail::what(errors[rank.index()]));
         }
       });
+    auto const network = std::jthread{[this](std::stop_token stop) { deliver(stop); }};
     threads.clear();
     rethrow_first(errors);
   }
@@ -69,6 +77,31 @@ class thread_world {
     detail::require(of.deadline.count() > 0, "thread_world: a deadline of ", of.deadline.count(),
                     " ms; expected more than 0");
     return of;
+  }
+
+  static std::optional<detail::port_network> network_of(options const& of) {
+    if (of.ports.ranks() == 0) return std::nullopt;
+    return detail::port_network{topology_or_one_node(of.ports, of.ranks)};
+  }
+
+  /// Lets the network work in real time, if there is one.
+  void deliver(std::stop_token const& stop) {
+    if (!monitor_.network.has_value()) return;
+    auto const wake = std::stop_callback{stop, [this] {
+                                           auto const lock = std::scoped_lock{monitor_.mutex};
+                                           monitor_.network_changed.notify_all();
+                                         }};
+    auto lock = std::unique_lock{monitor_.mutex};
+    while (!stop.stop_requested()) {
+      monitor_.network->advance(detail::port_network::clock::now(), [&](auto const& where) {
+        detail::thread_lane::arrive(where, monitor_);
+      });
+      auto const next = monitor_.network->next();
+      if (next == detail::port_network::clock::time_point::max())
+        monitor_.network_changed.wait(lock);
+      else
+        monitor_.network_changed.wait_until(lock, next);
+    }
   }
 
   void rethrow_first(std::vector<std::exception_ptr> const& errors) const {

@@ -2,6 +2,7 @@
 /// A rank that is a thread of this process.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -43,10 +44,7 @@ class thread_communicator {
     transact([&] {
       for_each_peer(wanted_, [&](rank_id from, auto const& wanted) {
         auto const messages = open(from);
-        for (std::size_t i = 0; i < wanted.size(); ++i) {
-          copy_bytes({wanted[i].into, wanted[i].bytes}, messages[i]);
-          copied_bytes_ += wanted[i].bytes;
-        }
+        for (auto const& message : wanted) copy(message, messages[message.place].bytes);
         give_back(from);
       });
     });
@@ -61,13 +59,35 @@ class thread_communicator {
     begin();
     auto batch = borrowing{{*this}};
     post(batch);
-    borrowed_.resize(wanted_count_);
+    borrowed_.resize(order_.size());
     transact([&] {
       for_each_peer(wanted_, [&](rank_id from, auto const& wanted) {
         auto const messages = open(from);
-        for (std::size_t i = 0; i < wanted.size(); ++i) borrowed_[wanted[i].position] = messages[i];
+        for (auto const& message : wanted)
+          borrowed_[message.number] = messages[message.place].bytes;
       });
       visit(std::span<std::span<std::byte const> const>{borrowed_});
+      for_each_peer(wanted_, [&](rank_id from, auto const&) { give_back(from); });
+    });
+  }
+
+  /// Optional extra: passes messages on as they come in (forwarding_communicator).
+  /// @throws as exchange; what `arrived` throws; argument_error if a held message is let go twice
+  ///         or never
+  template <class Post, class Arrived>
+  void forward(Post&& post, Arrived&& arrived) {
+    begin();
+    auto batch = forwarding{{{*this}}};
+    post(batch);
+    transact([&] {
+      auto let_go = gate{*this};
+      while (auto const* message = next_there()) {
+        auto const bytes = lane_->box(message->from, rank_).messages[message->place].bytes;
+        if (message->into != nullptr) copy(*message, bytes);
+        arrived(message->number, bytes, let_go);
+      }
+      detail::require(held_ == 0, "forward: ", held_,
+                      " messages are held when all has arrived; expected all to be let go");
       for_each_peer(wanted_, [&](rank_id from, auto const&) { give_back(from); });
     });
   }
@@ -80,18 +100,22 @@ class thread_communicator {
   using state = detail::thread_mailbox::state;
 
   struct wanted_message {
+    rank_id from;
+    std::size_t place;   // among those from the same rank
+    std::size_t number;  // among all messages of this batch that are wanted
     std::size_t bytes;
-    std::byte* into;       // null if it is borrowed
-    std::size_t position;  // among all messages of this batch that are wanted
+    std::byte* into;  // null if it is borrowed
+  };
+  struct staged_message {
+    std::span<std::byte const> bytes;
+    bool held;
   };
   template <class Message>
   using per_peer = std::vector<std::vector<Message>>;
 
   struct sending {
     thread_communicator& comm;
-    void send(std::span<std::byte const> bytes, rank_id to) {
-      comm.staged_[comm.checked(to)].push_back(bytes);
-    }
+    void send(std::span<std::byte const> bytes, rank_id to) { comm.stage(bytes, to, false); }
     void label(batch_label const& value) { comm.label_ = value; }
   };
   struct receiving : sending {
@@ -101,6 +125,24 @@ class thread_communicator {
   };
   struct borrowing : sending {
     void borrow(std::size_t bytes, rank_id from) { this->comm.want(from, bytes, nullptr); }
+  };
+  struct forwarding : receiving {
+    void borrow(std::size_t bytes, rank_id from) { this->comm.want(from, bytes, nullptr); }
+    void hold(std::span<std::byte const> bytes, rank_id to) { this->comm.stage(bytes, to, true); }
+  };
+  /// Lets held messages go.
+  struct gate {
+    thread_communicator& comm;
+    void release(std::size_t number) {
+      auto const lock = comm.lane_->lock();
+      auto const [to, place] = comm.outgoing_.at(number);
+      auto& message = comm.staged_[to.index()][place];
+      detail::require(message.held, "forward: message ", number,
+                      " is let go; expected one that is held");
+      message.held = false;
+      --comm.held_;
+      comm.lane_->let_go(comm.rank_, to, place);
+    }
   };
 
   thread_communicator(thread_world& world, detail::thread_lane& lane, rank_id rank, int size)
@@ -118,12 +160,26 @@ class thread_communicator {
     return peer.index();
   }
   void want(rank_id from, std::size_t bytes, std::byte* into) {
-    wanted_[checked(from)].push_back({bytes, into, wanted_count_++});
+    auto& wanted = wanted_[checked(from)];
+    wanted.push_back({from, wanted.size(), order_.size(), bytes, into});
+    order_.push_back(wanted.back());
+  }
+  void stage(std::span<std::byte const> bytes, rank_id to, bool held) {
+    auto& staged = staged_[checked(to)];
+    outgoing_.emplace_back(to, staged.size());
+    staged.push_back({bytes, held});
+    held_ += held ? 1 : 0;
+  }
+  void copy(wanted_message const& message, std::span<std::byte const> bytes) {
+    copy_bytes({message.into, message.bytes}, bytes);
+    copied_bytes_ += message.bytes;
   }
   void begin() {
     for (auto& messages : staged_) messages.clear();
     for (auto& messages : wanted_) messages.clear();
-    wanted_count_ = 0;
+    order_.clear();
+    outgoing_.clear();
+    held_ = 0;
     label_ = {};
     ++sequence_;
   }
@@ -143,17 +199,23 @@ class thread_communicator {
     try {
       for_each_peer(staged_, [&](rank_id to, auto const& messages) {
         auto& box = lane_->box(rank_, to);
-        box.messages.assign(messages.begin(), messages.end());
+        box.messages.clear();
+        for (auto const& message : messages) box.messages.push_back({message.bytes});
+        box.missing = messages.size();
         box.sequence = sequence_;
         box.label = label_;
         box.now = state::posted;
         lane_->notify(to);
       });
+      for (auto const& [to, place] : outgoing_)
+        if (!staged_[to.index()][place].held) lane_->let_go(rank_, to, place);
       lock.unlock();
       read();
       lock.lock();
-      for_each_peer(staged_,
-                    [&](rank_id to, auto const&) { await(lock, to, rank_, to, state::empty); });
+      for_each_peer(staged_, [&](rank_id to, auto const&) {
+        auto const& box = lane_->box(rank_, to);
+        await(lock, to, [&] { return box.now == state::empty; });
+      });
     } catch (...) {
       if (!lock.owns_lock()) lock.lock();
       lane_->monitor().fail(rank_, detail::what(std::current_exception()));
@@ -162,22 +224,59 @@ class thread_communicator {
     }
   }
 
-  /// Waits until `peer` has brought a box into a state.
-  void await(detail::thread_lane::lock_type& lock, rank_id peer, rank_id from, rank_id to,
-             state wanted) {
-    auto const& box = lane_->box(from, to);
-    lane_->await(lock, rank_, peer, sequence_, label_, [&] { return box.now == wanted; });
+  template <class Done>
+  void await(detail::thread_lane::lock_type& lock, rank_id peer, Done done) {
+    lane_->await(lock, rank_, peer, sequence_, label_, done);
   }
 
-  /// Waits for a peer's messages, checks them against what is wanted, and begins to read.
-  std::span<std::span<std::byte const> const> open(rank_id from) {
+  /// Waits for all of a peer's messages, checks them against what is wanted, and begins to read.
+  std::span<detail::thread_mailbox::message const> open(rank_id from) {
     auto lock = lane_->lock();
-    await(lock, from, from, rank_, state::posted);
     auto& box = lane_->box(from, rank_);
-    auto const complaint = mismatch(box, from);
-    if (!complaint.empty()) throw ranks_disagree{from, complaint};
+    await(lock, from, [&] { return box.now == state::posted; });
+    check(box, from);
+    await(lock, from, [&] { return box.missing == 0; });
     box.now = state::reading;
     return box.messages;
+  }
+  void check(detail::thread_mailbox const& box, rank_id from) const {
+    auto const complaint = mismatch(box, from);
+    if (!complaint.empty()) throw ranks_disagree{from, complaint};
+  }
+
+  /// Waits for any message that is wanted and has not been taken, in the order in which they were
+  /// named; null if all have been.
+  [[nodiscard]] wanted_message const* next_there() {
+    auto lock = lane_->lock();
+    for (;;) {
+      if (order_.empty()) return nullptr;
+      for (auto at = order_.begin(); at != order_.end(); ++at) {
+        auto& box = lane_->box(at->from, rank_);
+        if (box.now == state::posted) {
+          check(box, at->from);
+          box.now = state::reading;
+        }
+        if (box.now != state::reading || !box.messages[at->place].there) continue;
+        taken_ = *at;
+        order_.erase(at);
+        return &taken_;
+      }
+      auto const news = [&](wanted_message const& message) {
+        auto const& box = lane_->box(message.from, rank_);
+        return box.now == state::posted ||
+               (box.now == state::reading && box.messages[message.place].there);
+      };
+      auto const gone = std::ranges::find_if(order_, [&](wanted_message const& message) {
+        return lane_->monitor().has_left(message.from);
+      });
+      auto const peer = gone != order_.end() ? gone->from : order_.front().from;
+      await(lock, peer, [&] {
+        return std::ranges::any_of(order_, news) ||
+               (gone == order_.end() && std::ranges::any_of(order_, [&](auto const& message) {
+                  return lane_->monitor().has_left(message.from);
+                }));
+      });
+    }
   }
   void give_back(rank_id from) {
     auto const lock = lane_->lock();
@@ -199,9 +298,9 @@ class thread_communicator {
     if (box.messages.size() != wanted.size())
       return complain(wanted.size(), " messages expected, ", box.messages.size(), " sent");
     for (std::size_t i = 0; i < wanted.size(); ++i)
-      if (box.messages[i].size() != wanted[i].bytes)
+      if (box.messages[i].bytes.size() != wanted[i].bytes)
         return complain("message ", i, " should have ", wanted[i].bytes, " bytes, it has ",
-                        box.messages[i].size());
+                        box.messages[i].bytes.size());
     return {};
   }
 
@@ -212,12 +311,16 @@ class thread_communicator {
   std::uint64_t sequence_ = 0;
   std::uint64_t copied_bytes_ = 0;
   batch_label label_;
-  per_peer<std::span<std::byte const>> staged_;
+  per_peer<staged_message> staged_;
   per_peer<wanted_message> wanted_;
-  std::size_t wanted_count_ = 0;
+  std::vector<std::pair<rank_id, std::size_t>> outgoing_;  // in the order in which they were named
+  std::vector<wanted_message> order_;                      // likewise, what has not been taken yet
+  wanted_message taken_{};
+  std::size_t held_ = 0;
   std::vector<std::span<std::byte const>> borrowed_;
 };
 
 static_assert(lending_communicator<thread_communicator>);
+static_assert(forwarding_communicator<thread_communicator>);
 
 }  // namespace fssdp

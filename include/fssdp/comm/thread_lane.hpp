@@ -11,17 +11,19 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "fssdp/comm/communicator.hpp"
+#include "fssdp/comm/port_network.hpp"
 #include "fssdp/core/error.hpp"
 
 namespace fssdp::detail {
 
 class thread_lane;
 
-/// What all lanes of a world share: the lock, the deadline, who sleeps where, who has left, the
-/// first failure.
+/// What all lanes of a world share: the lock, the deadline, the network if there is one, who sleeps
+/// where, who has left, the first failure.
 class thread_monitor {
  public:
   struct failure {
@@ -29,14 +31,17 @@ class thread_monitor {
     std::string what;
   };
 
-  thread_monitor(int ranks, std::chrono::milliseconds limit)
+  thread_monitor(int ranks, std::chrono::milliseconds limit, std::optional<port_network> ports)
       : deadline{limit},
+        network{std::move(ports)},
         changed_(static_cast<std::size_t>(ranks)),
         has_left_(static_cast<std::size_t>(ranks)),
         waits_(static_cast<std::size_t>(ranks)) {}
 
   std::mutex mutex;  // guards everything here and in the lanes
   std::chrono::milliseconds const deadline;
+  std::optional<port_network> network;  // that messages pass, in real time
+  std::condition_variable network_changed;
   std::optional<failure> failed;
 
   [[nodiscard]] std::condition_variable& changed(rank_id rank) { return changed_[rank.index()]; }
@@ -44,6 +49,7 @@ class thread_monitor {
   /// Everybody is there again and nobody has failed.
   void restart() {
     failed.reset();
+    if (network.has_value()) network->clear();
     has_left_.assign(has_left_.size(), false);
   }
   /// Records the first failure and wakes everybody.
@@ -100,7 +106,12 @@ struct thread_mailbox {
   state now = state::empty;
   std::uint64_t sequence = 0;
   batch_label label;
-  std::vector<std::span<std::byte const>> messages;
+  struct message {
+    std::span<std::byte const> bytes;
+    bool there = false;  ///< the receiver may read it
+  };
+  std::vector<message> messages;
+  std::size_t missing = 0;  ///< messages that are not there yet
 };
 
 /// One lane: a mailbox for every ordered pair of ranks. The lock is held in every function.
@@ -119,6 +130,26 @@ class thread_lane {
     return boxes_[from.index() * static_cast<std::size_t>(ranks_) + to.index()];
   }
   void notify(rank_id rank) { monitor_.changed(rank).notify_all(); }
+
+  /// A message may go: it is there at once, or when the network has brought it.
+  void let_go(rank_id from, rank_id to, std::size_t index) {
+    auto& sent = box(from, to);
+    if (monitor_.network.has_value()) {
+      monitor_.network->offer(from, sent.messages[index].bytes.size(),
+                              {&sent, sent.sequence, index, to});
+      monitor_.network_changed.notify_all();
+    } else {
+      arrive({&sent, sent.sequence, index, to}, monitor_);
+    }
+  }
+  /// A message is there.
+  static void arrive(port_network::address const& at, thread_monitor& monitor) {
+    auto& sent = *static_cast<thread_mailbox*>(at.box);
+    if (sent.now == thread_mailbox::state::empty || sent.sequence != at.sequence) return;
+    sent.messages[at.index].there = true;
+    --sent.missing;
+    monitor.changed(at.to).notify_all();
+  }
 
   /// @throws peer_failed if a rank has failed
   void check(rank_id me) const {

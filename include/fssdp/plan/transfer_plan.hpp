@@ -113,6 +113,14 @@ class transfer_plan {
   [[nodiscard]] std::span<transfer const> receives(rank_id rank) const {
     return transfers_.receives(rank);
   }
+  /// Which of its sends pass on what a rank gets by its n-th receive, by position.
+  [[nodiscard]] std::span<int const> followers(rank_id rank, std::size_t received) const {
+    return transfers_.followers(rank, received);
+  }
+  /// What it sends by round, then by piece and peer.
+  [[nodiscard]] std::span<transfer const> batched_sends(rank_id rank) const {
+    return transfers_.batched_sends(rank);
+  }
   /// What it sends (receives) in one round, by piece and peer.
   [[nodiscard]] std::span<transfer const> sends(rank_id rank, int round) const {
     return transfers_.sends(rank, round);

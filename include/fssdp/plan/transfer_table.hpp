@@ -74,17 +74,58 @@ class transfer_table {
   /// @param position(piece) a number below `positions` for every piece
   template <class Position>
   void link(std::size_t positions, Position position) {
-    find_feeders(static_cast<int>(sends_.begin.size()) - 1, positions, position);
+    struct note {
+      int rank = -1;
+      int received = -1;  // where among what the rank receives
+    };
+    auto const ranks = static_cast<int>(sends_.begin.size()) - 1;
+    auto brought = std::vector<note>(positions);
+    auto fed_by = std::vector<int>(all_.size(), -1);  // [sends of all ranks]
+    followers_.begin.assign(all_.size() + 1, 0);
+    feeders_.assign(all_.size(), -1);
+    auto const sent = numbers(&transfer::source, sends_.begin);
+    auto const received = numbers(&transfer::destination, receives_.begin);
+    for (auto const rank : first_n<rank_id>(ranks)) {
+      auto const arriving = receives_.of(rank);
+      for (std::size_t i = 0; i < arriving.size(); ++i)
+        brought[position(arriving[i].what())] = {rank.value(), static_cast<int>(i)};
+      for (auto i = sends_.begin[rank.index()]; i < sends_.begin[rank.index() + 1]; ++i) {
+        auto const& found = brought[position(sends_.items[i].what())];
+        if (found.rank != rank.value()) continue;
+        auto const at = receives_.begin[rank.index()] + static_cast<std::size_t>(found.received);
+        fed_by[i] = static_cast<int>(at);
+        feeders_[static_cast<std::size_t>(sent[i])] = received[at];
+        ++followers_.begin[at + 1];
+      }
+    }
+    std::partial_sum(followers_.begin.begin(), followers_.begin.end(), followers_.begin.begin());
+    followers_.items.resize(followers_.begin.back());
+    auto next = followers_.begin;
+    for (auto const rank : first_n<rank_id>(ranks))
+      for (auto i = sends_.begin[rank.index()]; i < sends_.begin[rank.index() + 1]; ++i)
+        if (fed_by[i] >= 0)
+          followers_.items[next[static_cast<std::size_t>(fed_by[i])]++] =
+              static_cast<int>(i - sends_.begin[rank.index()]);
   }
 
   [[nodiscard]] int rounds() const { return rounds_; }
   [[nodiscard]] std::vector<transfer> const& all() const { return all_; }
   /// The position of the transfer that brings the piece to the source of each; -1: none does.
   [[nodiscard]] std::span<int const> feeders() const { return feeders_; }
+  /// Which of its sends pass on what a rank gets by its n-th receive, by position.
+  [[nodiscard]] std::span<int const> followers(rank_id rank, std::size_t received) const {
+    auto const at = receives_.begin[rank.index()] + received;
+    return std::span{followers_.items}.subspan(followers_.begin[at],
+                                               followers_.begin[at + 1] - followers_.begin[at]);
+  }
   /// What a rank sends (receives), in canonical order.
   [[nodiscard]] std::span<transfer const> sends(rank_id rank) const { return sends_.of(rank); }
   [[nodiscard]] std::span<transfer const> receives(rank_id rank) const {
     return receives_.of(rank);
+  }
+  /// What it sends by round, then by piece and peer.
+  [[nodiscard]] std::span<transfer const> batched_sends(rank_id rank) const {
+    return batched_sends_.of(rank);
   }
   /// What it sends (receives) in one round, by piece and peer.
   [[nodiscard]] std::span<transfer const> sends(rank_id rank, int round) const {
@@ -105,33 +146,13 @@ class transfer_table {
     for (auto const& t : all_) table.items[next[(t.*end).index()]++] = t;
     return table;
   }
-  /// Rank by rank: notes which transfer brings which piece, then looks up what is passed on.
-  template <class Position>
-  void find_feeders(int ranks, std::size_t positions, Position position) {
-    struct note {
-      int rank = -1;
-      int index = -1;
-    };
-    auto brought = std::vector<note>(positions);
-    feeders_.assign(all_.size(), -1);
-    auto const numbers = [&](rank_id transfer::*end) {
-      auto table = per_rank<int>{std::vector<int>(all_.size()), sends_.begin};
-      if (end == &transfer::destination) table.begin = receives_.begin;
-      auto next = table.begin;
-      for (std::size_t i = 0; i < all_.size(); ++i)
-        table.items[next[(all_[i].*end).index()]++] = static_cast<int>(i);
-      return table;
-    };
-    auto const sent = numbers(&transfer::source);
-    auto const received = numbers(&transfer::destination);
-    for (auto const rank : first_n<rank_id>(ranks)) {
-      for (auto const i : received.of(rank))
-        brought[position(all_[static_cast<std::size_t>(i)].what())] = {rank.value(), i};
-      for (auto const i : sent.of(rank)) {
-        auto const& found = brought[position(all_[static_cast<std::size_t>(i)].what())];
-        if (found.rank == rank.value()) feeders_[static_cast<std::size_t>(i)] = found.index;
-      }
-    }
+  /// The positions of all transfers, dealt out like the transfers.
+  [[nodiscard]] std::vector<int> numbers(rank_id transfer::*end,
+                                         std::vector<std::size_t> next) const {
+    auto list = std::vector<int>(all_.size());
+    for (std::size_t i = 0; i < all_.size(); ++i)
+      list[next[(all_[i].*end).index()]++] = static_cast<int>(i);
+    return list;
   }
   static per_rank<transfer> by_round(per_rank<transfer> table, int ranks) {
     auto const key = [](transfer const& t) {
@@ -153,6 +174,7 @@ class transfer_table {
 
   std::vector<transfer> all_;
   std::vector<int> feeders_;
+  per_rank<int> followers_;  // a list per receive, of all ranks
   int rounds_ = 0;
   per_rank<transfer> sends_;
   per_rank<transfer> receives_;
