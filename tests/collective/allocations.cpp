@@ -46,14 +46,30 @@ TEST_CASE("the counter counts") {
   REQUIRE(allocations_in([] {}) == 0);
 }
 
-TEST_CASE("a gather does not allocate, once it has been called") {
-  support::for_random_instances(some, [](random_instance const& of) {
+TEST_CASE("a gather allocates once on each rank that relays, and nowhere else") {
+  auto relays = 0L;
+  support::for_random_instances(some, [&](random_instance const& of) {
+    auto relaying = 0L;
+    for (auto const rank : fssdp::first_n<fssdp::rank_id>(of.layout.ranks()))
+      relaying += of.plan.relayed(rank).empty() ? 0 : 1;
+    relays += relaying;
     REQUIRE(allocations_of_repeated(of, [&](auto& comm, auto& mine, auto&) {
               fssdp::sparse_all_gather(comm, of.plan, mine.shard, mine.replicas);
-            }) == 0);
+            }) == 2 * relaying);  // two calls
     REQUIRE(allocations_of_repeated(of, [&](auto& comm, auto& mine, auto&) {
               fssdp::sparse_all_gather(comm, of.plan, mine.shard, mine.in_one_piece);
-            }) == 0);
+            }) == 2 * relaying);
+  });
+  REQUIRE(relays > 0);
+}
+
+TEST_CASE("a gather with scratch does not allocate, once it has been called") {
+  support::for_random_instances(some, [](random_instance const& of) {
+    auto const gather = [&](auto& comm, auto& mine, fssdp::scratch_memory& scratch) {
+      fssdp::sparse_all_gather(comm, of.plan, mine.shard, mine.replicas, {.scratch = &scratch});
+      fssdp::sparse_all_gather(comm, of.plan, mine.shard, mine.in_one_piece, {.scratch = &scratch});
+    };
+    REQUIRE(allocations_of_repeated(of, gather) == 0);
   });
 }
 

@@ -35,12 +35,14 @@ template <class Collective>
   });
 }
 
-/// The bytes of one chunk.
-[[nodiscard]] std::uint64_t chunk_bytes(random_instance const& of, fssdp::chunk_id chunk,
+/// The bytes of one piece, in all tensors.
+[[nodiscard]] std::uint64_t piece_bytes(random_instance const& of, fssdp::piece_id piece,
                                         std::size_t element) {
   auto bytes = std::uint64_t{0};
-  for (auto const size : of.elements)
-    bytes += fssdp::slice_extent{size, chunk.slice, of.layout.slices()}.elements * element;
+  for (auto const size : of.elements) {
+    auto const slice = fssdp::slice_extent{size, piece.chunk.slice, of.layout.slices()};
+    bytes += fssdp::piece_extent{slice.elements, piece.index, of.plan.pieces()}.elements * element;
+  }
   return bytes;
 }
 
@@ -55,7 +57,7 @@ struct rank_traffic {
                                                          std::size_t element) {
   auto all = std::vector<rank_traffic>(static_cast<std::size_t>(of.layout.ranks()));
   for (auto const& t : of.plan.transfers()) {
-    auto const bytes = chunk_bytes(of, t.chunk, element);
+    auto const bytes = piece_bytes(of, t.what(), element);
     ++all[t.source.index()].transfers_out;
     all[t.source.index()].bytes_out += bytes;
     ++all[t.destination.index()].transfers_in;
@@ -144,8 +146,8 @@ TEST_CASE("bf16 partials travel as 2 bytes, sums of several as 4") {
     for (auto const& t : of.plan.transfers()) {
       auto sends_on = false;  // in a gather; then it sends back a sum
       for (auto const& other : of.plan.transfers())
-        sends_on = sends_on || (other.chunk == t.chunk && other.source == t.destination);
-      expected += chunk_bytes(of, t.chunk, sends_on ? sizeof(float) : sizeof(fssdp::bf16));
+        sends_on = sends_on || (other.what() == t.what() && other.source == t.destination);
+      expected += piece_bytes(of, t.what(), sends_on ? sizeof(float) : sizeof(fssdp::bf16));
     }
     auto sent = std::uint64_t{0};
     auto copied = std::uint64_t{0};

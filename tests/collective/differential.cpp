@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Bit for bit what a naive reference gives, over direct and node-aware plans, whole and sliced
-/// experts, equal and different types.
+/// Bit for bit what a naive reference gives, over direct, node-aware and scheduled plans, whole and
+/// sliced experts, equal and different types.
 #include <vector>
 
 #include "catch.hpp"

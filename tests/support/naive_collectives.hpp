@@ -8,19 +8,24 @@
 #include <utility>
 #include <vector>
 
+#include "fssdp/core/chunk.hpp"
 #include "fssdp/core/dtype.hpp"
 #include "fssdp/plan/transfer_plan.hpp"
 
 namespace support {
 
-/// The elements of one tensor of an expert or of a chunk.
+/// The elements of one tensor of an expert, of a chunk or of a piece.
 template <class T>
 using values = std::vector<T>;
 /// What each rank has of a chunk, where it has any: one tensor.
 template <class T>
 using chunks_on_ranks = std::map<std::pair<fssdp::rank_id, fssdp::chunk_id>, values<T>>;
 
-/// What each rank has after a gather of one tensor; `owned` has each chunk at its owner.
+/// The element that a chunk has where no piece has come: buffers do not begin with it.
+inline constexpr double missing = -30000;
+
+/// What each rank has after a gather of one tensor; `owned` has each chunk at its owner. A transfer
+/// copies its piece and nothing else.
 template <class To, class From>
 [[nodiscard]] chunks_on_ranks<To> naive_gather(fssdp::transfer_plan const& plan,
                                                chunks_on_ranks<From> const& owned) {
@@ -30,25 +35,36 @@ template <class To, class From>
     for (auto const element : elements)
       converted.push_back(static_cast<To>(static_cast<double>(element)));
   }
-  for (auto const& t : plan.transfers())  // by round
-    have[{t.destination, t.chunk}] = have.at({t.source, t.chunk});
+  for (auto const& t : plan.transfers()) {  // in order of time
+    auto const& source = have.at({t.source, t.chunk});
+    auto& destination = have[{t.destination, t.chunk}];
+    destination.resize(source.size(), static_cast<To>(missing));
+    auto const part = fssdp::piece_extent{source.size(), t.piece, plan.pieces()};
+    for (auto i = part.first; i < part.first + part.elements; ++i) destination[i] = source[i];
+  }
   return have;
 }
 
 /// The gradients of one tensor at the owners; `partials` has each chunk on all that hold its expert.
+/// Every piece is summed on its own way.
 template <class To, class From>
 [[nodiscard]] chunks_on_ranks<To> naive_reduction(fssdp::transfer_plan const& plan,
                                                   chunks_on_ranks<From> const& partials) {
   using sum_type = fssdp::accumulator_t<From>;
-  auto received = std::map<std::pair<fssdp::rank_id, fssdp::chunk_id>,
+  auto received = std::map<std::pair<fssdp::rank_id, fssdp::piece_id>,
                            std::map<fssdp::rank_id, values<sum_type>>>{};  // by contributor
   for (auto const& [place, elements] : partials) {
-    auto& own = received[place][place.first];
-    for (auto const element : elements) own.push_back(static_cast<sum_type>(element));
+    auto const [rank, chunk] = place;
+    for (int piece = 0; piece < plan.pieces(); ++piece) {
+      auto const part = fssdp::piece_extent{elements.size(), piece, plan.pieces()};
+      auto& own = received[{rank, {chunk, piece}}][rank];
+      for (auto i = part.first; i < part.first + part.elements; ++i)
+        own.push_back(static_cast<sum_type>(elements[i]));
+    }
   }
-  auto const sum = [&](fssdp::rank_id rank, fssdp::chunk_id chunk) {
+  auto const sum = [&](fssdp::rank_id rank, fssdp::piece_id piece) {
     auto total = values<sum_type>{};
-    for (auto const& [contributor, elements] : received.at({rank, chunk}))
+    for (auto const& [contributor, elements] : received.at({rank, piece}))
       for (std::size_t i = 0; i < elements.size(); ++i)
         if (total.size() <= i)
           total.push_back(elements[i]);
@@ -57,13 +73,15 @@ template <class To, class From>
     return total;
   };
   auto const all = plan.transfers();
-  for (auto t = all.rbegin(); t != all.rend(); ++t)  // the last round first
-    received[{t->source, t->chunk}][t->destination] = sum(t->destination, t->chunk);
+  for (auto t = all.rbegin(); t != all.rend(); ++t)  // the latest first
+    received[{t->source, t->what()}][t->destination] = sum(t->destination, t->what());
   auto gradients = chunks_on_ranks<To>{};
   for (auto const chunk : fssdp::chunk_range{0, plan.experts() * plan.slices(), plan.slices()}) {
     auto const owner = plan.owner(chunk);
     auto& rounded = gradients[{owner, chunk}];
-    for (auto const element : sum(owner, chunk)) rounded.push_back(static_cast<To>(element));
+    for (int piece = 0; piece < plan.pieces(); ++piece)
+      for (auto const element : sum(owner, {chunk, piece}))
+        rounded.push_back(static_cast<To>(element));
   }
   return gradients;
 }

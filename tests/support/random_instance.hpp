@@ -138,12 +138,13 @@ struct random_instance {
     return sizes;
   }
 
+  /// Scheduled seldom, as such plans have many rounds; more often where pieces have elements.
   [[nodiscard]] fssdp::transfer_plan random_plan(dice& draw) const {
     if (draw.chance(25)) return make_plan(layout, where);
     auto const whole = make_plan(layout, where, machine);
-    if (draw.chance(33)) return whole;
+    if (!draw.chance(elements.front() > fssdp::piece_granularity ? 70 : 15)) return whole;
     auto const bytes = elements.front() * sizeof(float);
-    auto const pieces = static_cast<std::size_t>(draw.between(1, 6));
+    auto const pieces = static_cast<std::size_t>(draw.between(1, 3));
     return schedule(whole, bytes,
                     {.piece_bytes = (bytes + pieces - 1) / pieces,
                      .relay_bytes = draw.chance(80)   ? bytes * 1000
