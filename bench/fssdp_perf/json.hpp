@@ -37,6 +37,7 @@ namespace perf {
                                      {"plan_us", of.plan_seconds * us},
                                      {"wrong", or_null(of.wrong)},
                                      {"baseline", name(of.baseline)}};
+  if (of.simulated_seconds.has_value()) json["simulated_us"] = *of.simulated_seconds * us;
   json["baseline_time_us"] = or_null(of.baseline_seconds);
   if (of.baseline_seconds.has_value()) json["baseline_time_us"] = *of.baseline_seconds * us;
   return json;

@@ -21,11 +21,14 @@
 
 namespace perf {
 
+/// The machine that is simulated; with --rate, the one that threads are slowed down to: both kinds
+/// of ports by the same factor.
 [[nodiscard]] inline fssdp::topology cluster_of(options const& of) {
+  auto const factor = of.rate > 0 ? of.rate / of.link_bandwidth : 1.0;
   return fssdp::topology{{.nodes = of.nodes,
                           .ranks = of.ranks,
-                          .ports = {.inside_bytes_per_second = of.link_bandwidth,
-                                    .between_bytes_per_second = of.nic_bandwidth},
+                          .ports = {.inside_bytes_per_second = of.link_bandwidth * factor,
+                                    .between_bytes_per_second = of.nic_bandwidth * factor},
                           .network = of.nic_per == nic_per::node
                                          ? fssdp::network_interface::per_node
                                          : fssdp::network_interface::per_rank,
@@ -38,7 +41,7 @@ namespace perf {
 [[nodiscard]] inline fssdp::transfer_plan plan_of(options const& how, scene const& of,
                                                   std::size_t chunk_bytes) {
   auto plan = fssdp::make_plan(of.layout, of.where, of.cluster);
-  return how.simulate ? fssdp::schedule(plan, chunk_bytes) : plan;
+  return how.simulate || how.rate > 0 ? fssdp::schedule(plan, chunk_bytes) : plan;
 }
 
 /// How long one rank takes to make it: the median of some calls.
@@ -119,10 +122,9 @@ namespace perf {
 }
 
 /// The ranks as threads; as slow as --rate says, if it does.
-/// @throws std::invalid_argument if it does: nothing throttles yet
 [[nodiscard]] inline fssdp::thread_world world_of(options const& of) {
-  if (of.rate > 0) throw std::invalid_argument{"--rate: not built yet"};
-  return fssdp::thread_world{of.ranks};
+  if (of.rate == 0) return fssdp::thread_world{of.ranks};
+  return fssdp::thread_world{{.ranks = of.ranks, .ports = cluster_of(of)}};
 }
 
 }  // namespace perf

@@ -25,6 +25,7 @@ struct result {
   double seconds = 0;
   double bound_seconds = 0;
   double tight_bound_seconds = 0;
+  std::optional<double> simulated_seconds = {};  ///< of throttled ranks
   std::string bound = {};
   std::uint64_t wire = 0;          ///< bytes that all ranks send
   std::uint64_t busiest_port = 0;  ///< bytes that one rank at most sends or receives

@@ -40,17 +40,23 @@ inline void count_bytes(fssdp::transfer_plan const& plan, std::size_t chunk_byte
   found.busiest_port = static_cast<std::uint64_t>(busiest) * chunk_bytes / pieces;
 }
 
+/// What the ports allow at best.
+inline void bound_by_ports(fssdp::transfer_plan const& plan, std::size_t chunk_bytes,
+                           result& found) {
+  auto const bound = fssdp::lower_bound(plan, chunk_bytes);
+  found.bound_seconds = bound.seconds;
+  found.tight_bound_seconds = bound.tight_seconds;
+  found.bound = bound.resource;
+}
+
 /// @throws std::invalid_argument if the baseline cannot be simulated
 [[nodiscard]] inline result simulate(job const& what, options const& of) {
   auto const placed = make_scene(what.of_case, cluster_of(of), expert_count(of), of.seed);
   auto found = describe(what, of, placed);
   auto const plan = plan_of(of, placed, what.bytes);
-  auto const bound = fssdp::lower_bound(plan, what.bytes);
   fssdp::verify(plan);
   found.seconds = fssdp::simulate(plan, what.bytes).seconds;
-  found.bound_seconds = bound.seconds;
-  found.tight_bound_seconds = bound.tight_seconds;
-  found.bound = bound.resource;
+  bound_by_ports(plan, what.bytes, found);
   found.plan_seconds = seconds_to_plan(of, placed, what.bytes);
   found.baseline = of.baseline;
   found.baseline_seconds = simulated_baseline(of, placed, what.bytes);

@@ -51,12 +51,16 @@ namespace perf {
 /// Geometric means over all lines, and what the check finds.
 [[nodiscard]] inline std::string table_foot(std::span<result const> all) {
   auto efficiencies = 0.0;
+  auto tight = 0.0;
+  auto simulated = 0.0;
   auto speedups = 0.0;
   auto wrong = std::size_t{0};
   auto baseline_wrong = std::size_t{0};
   auto beyond = 0;
   for (auto const& one : all) {
     efficiencies += std::log(efficiency(one));
+    tight += one.tight_bound_seconds > 0 ? std::log(one.seconds / one.tight_bound_seconds) : 0.0;
+    simulated += std::log(one.seconds / one.simulated_seconds.value_or(one.seconds));
     speedups += std::log(speedup(one).value_or(1));
     wrong += one.wrong.value_or(0);
     baseline_wrong += one.baseline_wrong;
@@ -66,6 +70,11 @@ namespace perf {
   auto const count = static_cast<double>(all.size());
   auto text =
       fmt::format("#\n# geometric mean of efficiency: {:.1f} %\n", std::exp(efficiencies / count));
+  text += fmt::format("# geometric mean of time over the tight bound: {:.3f}\n",
+                      std::exp(tight / count));
+  if (all.front().simulated_seconds.has_value())
+    text += fmt::format("# geometric mean of time over simulated time: {:.3f}\n",
+                        std::exp(simulated / count));
   if (all.front().baseline_seconds.has_value())
     text += fmt::format("# geometric mean of speedup over {}: {:.2f}\n",
                         name_of(all.front().baseline), std::exp(speedups / count));

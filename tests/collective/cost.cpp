@@ -80,7 +80,7 @@ TEST_CASE("a gather moves exactly the plan's bytes and copies each once") {
     for (std::size_t rank = 0; rank < costs.size(); ++rank) {
       auto const& mine = expected[rank];
       REQUIRE(costs[rank].counts ==
-              exchange_counts{.exchanges = static_cast<std::uint64_t>(of.plan.rounds()),
+              exchange_counts{.exchanges = of.plan.rounds() > 0 ? 1U : 0U,
                               .messages_sent = mine.transfers_out * of.elements.size(),
                               .bytes_sent = mine.bytes_out,
                               .messages_received = mine.transfers_in * of.elements.size(),
@@ -124,7 +124,7 @@ TEST_CASE("a reduction of lent memory copies nothing, the plan backwards, messag
     for (std::size_t rank = 0; rank < costs.size(); ++rank) {
       auto const& mine = gather[rank];
       REQUIRE(costs[rank].counts ==
-              exchange_counts{.exchanges = static_cast<std::uint64_t>(of.plan.rounds()),
+              exchange_counts{.exchanges = of.plan.rounds() > 0 ? 1U : 0U,
                               .messages_sent = mine.transfers_in * of.elements.size(),
                               .bytes_sent = mine.bytes_in,
                               .messages_received = mine.transfers_out * of.elements.size(),
