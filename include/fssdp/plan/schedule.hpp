@@ -23,8 +23,10 @@ struct schedule_options {
   std::size_t least_bytes = 256U << 10;  ///< of a piece, unless the chunk is smaller
   /// What a rank keeps at most of pieces that it only relays; 0: nobody relays.
   std::size_t relay_bytes = std::numeric_limits<std::size_t>::max();
-  /// Other cuts are tried as long as all tries together have no more transfers; 0: one try.
+  /// Other cuts are tried as long as all tries together have no more transfers; 0: one try, a coarse
+  /// one that is planned fast.
   std::size_t effort = 10'000;
+  friend bool operator==(schedule_options const&, schedule_options const&) = default;
 };
 
 namespace detail {
@@ -126,6 +128,7 @@ class schedule_search {
   if (machine.nodes() > 1 && machine.network() == network_interface::per_rank)
     rails = static_cast<int>(machine.ranks_on(node_id{0}).size());
   auto cuts = std::vector<int>{};
+  if (options.effort == 0) return {std::min(std::max(rails, 4), static_cast<int>(most))};
   for (auto const cut :
        {3 * rails, 2 * rails, rails, 4 * rails, 24, 12, 6, 2, 1, 5 * rails, 6 * rails, 16, 8, 32})
     if (static_cast<std::size_t>(cut) <= most && std::ranges::find(cuts, cut) == cuts.end())
@@ -147,7 +150,6 @@ class schedule_search {
 ///       that hold its expert; no rank keeps more than `relay_bytes` of what it relays
 /// @cost a pure function of its arguments; time about linear in the transfers that it tries
 /// @throws argument_error if there are no bytes, or more pieces than can be counted
-/// (design: rarest first is that of swarming file transfers; the port model is LogGP-like)
 [[nodiscard]] inline transfer_plan schedule(transfer_plan const& plan, std::size_t chunk_bytes,
                                             schedule_options const& options = {}) {
   constexpr auto most_pieces = std::size_t{1} << 16;

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+/// The plan whose reduction has bits that depend on nothing but who holds what.
+#pragma once
+
+#include <utility>
+#include <vector>
+
+#include "fssdp/core/chunk.hpp"
+#include "fssdp/plan/transfer_plan.hpp"
+
+namespace fssdp {
+
+/// The same placement realised by whole chunks straight from their owners: its reduction brings
+/// every contribution unsummed to the owner, which adds them in rank order. Gather by the plan that
+/// is fast, reduce by this one: the bits are then the same for every schedule and topology.
+///
+/// @post verify accepts it; reducing by it gives equal bits for all plans of one placement
+/// @cost one round; a transfer for every chunk and holder but its owner, so that a node may be
+///       entered and left as often as it has holders; a pure function
+[[nodiscard]] inline transfer_plan rank_ordered(transfer_plan const& plan) {
+  auto transfers = std::vector<transfer>{};
+  for (auto const chunk : chunk_range{0, plan.experts() * plan.slices(), plan.slices()})
+    for (auto const rank : plan.where().holders(chunk.expert))
+      if (rank != plan.owner(chunk)) transfers.push_back({0, chunk, plan.owner(chunk), rank});
+  return plan.realised_by(std::move(transfers), 1);
+}
+
+}  // namespace fssdp
