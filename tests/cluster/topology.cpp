@@ -2,6 +2,9 @@
 /// Which rank sits where.
 #include "fssdp/cluster/topology.hpp"
 
+#include <limits>
+#include <vector>
+
 #include "catch.hpp"
 #include "support/lists.hpp"
 
@@ -93,6 +96,52 @@ TEST_CASE("a machine that cannot be is refused") {
   REQUIRE_THROWS_WITH(on_nodes({0, 2}), mentions("node 1") && mentions("no rank"));
   REQUIRE_THROWS_AS(on_nodes({0, -1}), fssdp::argument_error);
   REQUIRE_THROWS_WITH(on_nodes({0, -1}), mentions("node -1"));
+}
+
+TEST_CASE("a rank reaches other nodes through its own interface, or through that of its node") {
+  auto const nodes = std::vector{node_id{1}, node_id{0}, node_id{1}, node_id{0}};
+  auto const interfaces = [&](fssdp::network_interface network) {
+    auto const machine = topology{nodes, {{}}, network};
+    REQUIRE(machine.network() == network);
+    auto list = std::vector<int>{};
+    for (auto const rank : fssdp::first_n<rank_id>(4))
+      list.push_back(machine.interface_of(rank).value());
+    return list;
+  };
+  REQUIRE(interfaces(fssdp::network_interface::per_rank) == std::vector{0, 1, 2, 3});
+  REQUIRE(interfaces(fssdp::network_interface::per_node) == std::vector{0, 1, 0, 1});
+  REQUIRE(topology{nodes} == topology{nodes, {{}}, fssdp::network_interface::per_rank});
+  REQUIRE(topology{nodes} != topology{nodes, {{}}, fssdp::network_interface::per_node});
+}
+
+TEST_CASE("bandwidths that are not positive and costs that are negative are refused") {
+  auto const nodes = std::vector{node_id{0}, node_id{0}};
+  auto const refuses_ports = [&](port_bandwidth const& port, char const* value) {
+    REQUIRE_THROWS_AS(topology(nodes, {{1, 1}, port}), fssdp::argument_error);
+    REQUIRE_THROWS_WITH(topology(nodes, {{1, 1}, port}),
+                        mentions(value) && mentions("expected more than 0"));
+  };
+  auto const nan = std::numeric_limits<double>::quiet_NaN();
+  refuses_ports({0, 7}, "of 0 and 7");
+  refuses_ports({7, 0}, "of 7 and 0");
+  refuses_ports({-2, 7}, "-2");
+  refuses_ports({7, nan}, "nan");
+  REQUIRE_THROWS_AS((topology{{.nodes = 1, .ranks = 2, .ports = {0, 1}}}), fssdp::argument_error);
+
+  auto const refuses_cost = [&](fssdp::message_cost const& cost, char const* value) {
+    auto const make = [&] {
+      return topology{nodes, {{}}, fssdp::network_interface::per_node, cost};
+    };
+    REQUIRE_THROWS_AS(make(), fssdp::argument_error);
+    REQUIRE_THROWS_WITH(make(), mentions(value) && mentions("expected 0 or more"));
+  };
+  refuses_cost({-1, 2, 3}, "-1, 2 and 3");
+  refuses_cost({1, -2, 3}, "1, -2 and 3");
+  refuses_cost({1, 2, -3}, "1, 2 and -3");
+  refuses_cost({nan, 2, 3}, "nan");
+  auto const cost = fssdp::message_cost{0, 0, 0};
+  REQUIRE(topology{nodes, {{}}, fssdp::network_interface::per_node, cost}.cost() == cost);
+  REQUIRE(topology{nodes, {{}}, fssdp::network_interface::per_rank, cost} != topology{nodes});
 }
 
 TEST_CASE("no topology means one node") {

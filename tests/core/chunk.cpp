@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Chunks in canonical order, and slices that cover a tensor exactly once.
+/// Chunks in canonical order, and slices and pieces that cover what they are of exactly once.
 #include "fssdp/core/chunk.hpp"
 
 #include <type_traits>
@@ -11,6 +11,9 @@
 using fssdp::chunk_id;
 using fssdp::chunk_range;
 using fssdp::expert_id;
+using fssdp::piece_extent;
+using fssdp::piece_granularity;
+using fssdp::piece_id;
 using fssdp::slice_extent;
 using fssdp::slice_id;
 
@@ -19,6 +22,9 @@ static_assert(!std::is_convertible_v<int, chunk_id>, "a bare number is not a chu
 static_assert(!std::is_constructible_v<chunk_id, slice_id>, "a slice is one of an expert");
 static_assert(!std::is_constructible_v<chunk_id, slice_id, expert_id>);
 static_assert(std::totally_ordered<chunk_id>);
+static_assert(std::is_convertible_v<chunk_id, piece_id>, "where chunks are not cut");
+static_assert(!std::is_convertible_v<int, piece_id>);
+static_assert(std::totally_ordered<piece_id>);
 
 namespace {
 
@@ -103,4 +109,45 @@ TEST_CASE("slices, worked by hand") {
   STATIC_REQUIRE(slice_extent{5, slice_id{3}, 4}.elements == 0);
   STATIC_REQUIRE(fssdp::slice_elements(0, 4) == 0);
   STATIC_REQUIRE(fssdp::slice_elements(7, 1) == 7);
+}
+
+TEST_CASE("pieces are ordered by chunk, then by their place in it") {
+  STATIC_REQUIRE(piece_id{chunk_id{expert_id{3}}} == piece_id{chunk_id{expert_id{3}}, 0});
+  REQUIRE(piece_id{chunk_id{expert_id{1}, slice_id{0}}, 7} <
+          piece_id{chunk_id{expert_id{1}, slice_id{1}}, 0});
+  REQUIRE(piece_id{chunk_id{expert_id{1}}, 1} < piece_id{chunk_id{expert_id{1}}, 2});
+}
+
+TEST_CASE("the pieces of a slice cover it exactly once, in order, and begin where blocks do") {
+  auto sizes = std::vector<std::size_t>{0, 1, 255, 256, 257, 511, 512, 513, 1000, 1500, 4096};
+  for (std::size_t size = 2000; size < 20000; size += 997) sizes.push_back(size);
+  for (auto const slice : sizes)
+    for (int pieces = 1; pieces <= 20; ++pieces) {
+      CAPTURE(slice, pieces);
+      auto const room = fssdp::piece_elements(slice, pieces);
+      REQUIRE(room <= slice);
+      auto next = std::size_t{0};
+      auto wrong = 0;
+      for (int piece = 0; piece < pieces; ++piece) {
+        auto const part = piece_extent{slice, piece, pieces};
+        wrong += part.first != next || part.elements > room ? 1 : 0;
+        wrong += part.elements != 0 && part.first % piece_granularity != 0 ? 1 : 0;
+        wrong += part.elements < room && part.first + part.elements != slice ? 1 : 0;
+        next += part.elements;
+      }
+      REQUIRE(wrong == 0);
+      REQUIRE(next == slice);
+    }
+}
+
+TEST_CASE("pieces, worked by hand") {
+  STATIC_REQUIRE(fssdp::piece_elements(1000, 1) == 1000);
+  STATIC_REQUIRE(fssdp::piece_elements(1000, 2) == 512);  // 512 488
+  STATIC_REQUIRE(piece_extent{1000, 1, 2}.first == 512);
+  STATIC_REQUIRE(piece_extent{1000, 1, 2}.elements == 488);
+  STATIC_REQUIRE(fssdp::piece_elements(1000, 3) == 512);  // 512 488 0
+  STATIC_REQUIRE(piece_extent{1000, 2, 3}.first == 1000);
+  STATIC_REQUIRE(piece_extent{1000, 2, 3}.elements == 0);
+  STATIC_REQUIRE(fssdp::piece_elements(100, 4) == 100);  // 100 0 0 0
+  STATIC_REQUIRE(fssdp::piece_elements(1024, 4) == 256);
 }

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Bounds worked by hand, and that no plan beats them.
+#include "fssdp/plan/lower_bound.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "catch.hpp"
+#include "fssdp/plan/simulate.hpp"
+#include "support/fluid_egress.hpp"
+#include "support/laws.hpp"
+#include "support/scheduled_instance.hpp"
+
+using fssdp::expert_id;
+using fssdp::network_interface;
+using fssdp::rank_id;
+using fssdp::topology;
+using support::scheduled_instance;
+
+namespace {
+
+constexpr auto free_of_charge = fssdp::message_cost{0, 0, 0};
+
+/// 1000 bytes take 10 s inside a node, 100 s between nodes.
+[[nodiscard]] topology slow_machine(int nodes, int ranks,
+                                    network_interface network = network_interface::per_rank,
+                                    fssdp::message_cost const& cost = free_of_charge) {
+  return topology{
+      {.nodes = nodes, .ranks = ranks, .ports = {100, 10}, .network = network, .cost = cost}};
+}
+
+/// Expert e is owned by owners[e] and held by holders[e] as well.
+[[nodiscard]] fssdp::transfer_plan plan_of(topology const& machine, std::vector<int> const& owners,
+                                           std::vector<std::vector<int>> const& holders) {
+  auto owner_ranks = std::vector<rank_id>{};
+  for (auto const owner : owners) owner_ranks.emplace_back(owner);
+  auto const layout = support::reversed_layout{machine.ranks(), owner_ranks};
+  auto where = fssdp::placement{layout};
+  for (std::size_t e = 0; e < holders.size(); ++e)
+    for (auto const rank : holders[e]) where.add(expert_id{e}, rank_id{rank});
+  return make_plan(layout, where, machine);
+}
+
+struct expected_bound {
+  double seconds;
+  std::string resource;
+};
+void check(fssdp::transfer_plan const& plan, expected_bound const& expected) {
+  auto const bound = lower_bound(plan, 1000);
+  REQUIRE(bound.resource == expected.resource);
+  REQUIRE(bound.seconds == Approx(expected.seconds));
+  REQUIRE(bound.tight_seconds >= bound.seconds);
+}
+
+template <class Law>
+void for_schedules(int count, Law law, support::size_limits const& limits = {}) {
+  for (std::uint64_t seed = 1; seed <= static_cast<std::uint64_t>(count); ++seed) {
+    CAPTURE(seed);
+    law(scheduled_instance{seed, limits});
+  }
+}
+
+/// No piece of such a schedule is smaller.
+[[nodiscard]] std::size_t least_piece(scheduled_instance const& of) {
+  if (of.options.piece_bytes == 0) return of.options.least_bytes;
+  return std::min(of.options.piece_bytes, of.chunk_bytes) / 2 + 1;
+}
+
+}  // namespace
+
+TEST_CASE("each resource binds where it should") {
+  auto const shared = network_interface::per_node;
+  check(plan_of(slow_machine(1, 3), {0, 1}, {{2}, {2}}), {20, "device in 2"});
+  check(plan_of(slow_machine(1, 4), {0, 0}, {{1}, {2}}), {20, "device out 0"});
+  check(plan_of(slow_machine(3, 3, shared), {0, 1}, {{2}, {2}}), {200, "node in 2"});
+  check(plan_of(slow_machine(3, 3, shared), {0, 0}, {{1}, {2}}), {200, "node out 0"});
+  check(plan_of(slow_machine(3, 6), {0, 2}, {{4, 5}, {4, 5}}), {100, "node in 2"});  // two rails
+  check(plan_of(slow_machine(2, 4), {0, 1}, {{1}, {0}}), {10, "NVLink 0"});
+}
+
+TEST_CASE("with several nodes a rank has two ports") {
+  auto const eleven = std::vector<std::vector<int>>(11, {0});
+  check(plan_of(slow_machine(1, 2), std::vector(11, 1), eleven), {110, "device in 0"});
+  check(plan_of(slow_machine(2, 4), std::vector(11, 1), eleven), {100, "device in 0"});
+}
+
+TEST_CASE("nothing to move has no bound and nothing that binds") {
+  auto const bound = lower_bound(plan_of(slow_machine(2, 4), {0, 3}, {{}, {}}), 1000);
+  REQUIRE(bound.seconds == 0);
+  REQUIRE(bound.tight_seconds == 0);
+  REQUIRE(bound.resource.empty());
+}
+
+TEST_CASE("G6: the busiest node gets two chunks") {
+  auto const machine = slow_machine(4, 8, network_interface::per_node);
+  check(plan_of(machine, {0, 4}, {{2, 3, 4, 7}, {0, 1, 6}}), {200, "node in 3"});
+}
+
+TEST_CASE("the tight bound of one chunk for one rank is what it takes") {
+  auto const cost = fssdp::message_cost{3, 20, 0.5};
+  auto const inside = plan_of(slow_machine(1, 2, network_interface::per_rank, cost), {0}, {{1}});
+  REQUIRE(lower_bound(inside, 1000).tight_seconds == Approx(13.5));
+  REQUIRE(simulate(inside, 1000).seconds == Approx(13.5));
+  auto const across = plan_of(slow_machine(2, 2, network_interface::per_rank, cost), {0}, {{1}});
+  REQUIRE(lower_bound(across, 1000).tight_seconds == Approx(120.5));
+  REQUIRE(simulate(across, 1000).seconds == Approx(120.5));
+}
+
+TEST_CASE("the tight bound of a broadcast: filling, emptying, and the best number of pieces") {
+  auto const cost = fssdp::message_cost{4, 0, 1};
+  auto const plan =
+      plan_of(slow_machine(1, 4, network_interface::per_rank, cost), {0}, {{1, 2, 3}});
+  // one piece: 11 s at the ports. Rank 1 has it at 15, rank 2 at 26, both ahead of a third copy
+  // of the owner, which ends at 33 and arrives at 37; rank 1 passes it on from 15 on: 30.
+  REQUIRE(lower_bound(plan, 1000, 1000).tight_seconds == Approx(30));
+  // two pieces of 6 s: the owner has sent both at 12, the last arrives at 16, at two others by 22
+  // (the owner's second copy) and 26 (the first receiver's).
+  REQUIRE(lower_bound(plan, 1000, 500).tight_seconds == Approx(26));
+  REQUIRE(lower_bound(plan, 1000, 1).tight_seconds <= lower_bound(plan, 1000, 500).tight_seconds);
+}
+
+TEST_CASE("no plan takes less than the bounds, scheduled or of whole chunks") {
+  auto tighter = 0;
+  for_schedules(support::law_instances, [&](scheduled_instance const& of) {
+    auto const bound = lower_bound(of.base, of.chunk_bytes, least_piece(of));
+    REQUIRE(bound.tight_seconds >= bound.seconds);
+    REQUIRE(bound.resource.empty() == of.base.transfers().empty());
+    tighter += bound.tight_seconds > bound.seconds ? 1 : 0;
+    for (auto const* plan : {&of.plan, &of.base})
+      REQUIRE(simulate(*plan, of.chunk_bytes).seconds >= bound.tight_seconds * (1 - 1e-6));
+  });
+  REQUIRE(tighter > 0);
+}
+
+TEST_CASE("the bound is that of the placement, whatever the plan") {
+  for_schedules(support::law_instances / 10, [](scheduled_instance const& of) {
+    auto const a = lower_bound(of.base, of.chunk_bytes, least_piece(of));
+    auto const b = lower_bound(of.plan, of.chunk_bytes, least_piece(of));
+    REQUIRE(a.seconds == b.seconds);
+    REQUIRE(a.tight_seconds == b.tight_seconds);
+    REQUIRE(a.resource == b.resource);
+  });
+}
+
+TEST_CASE("a flow finds the set of ranks that has the most to send") {
+  auto limits = support::size_limits{.ranks = 8, .nodes = 1, .experts = 12};
+  for_schedules(
+      support::law_instances / 20,
+      [](scheduled_instance const& of) {
+        auto const fluid = support::fluid_egress{of.base, static_cast<double>(of.chunk_bytes)};
+        REQUIRE(fluid.seconds() == Approx(fluid.seconds_of_all_sets()).epsilon(1e-5));
+      },
+      limits);
+}
+
+TEST_CASE("without relays no schedule sends faster than a fluid, and no fluid beats the bound") {
+  auto limits = support::size_limits{.ranks = 8, .nodes = 3, .experts = 12};
+  for_schedules(
+      support::law_instances / 10,
+      [&](scheduled_instance const& of) {
+        auto const fluid =
+            support::fluid_egress{of.base, static_cast<double>(of.chunk_bytes)}.seconds();
+        auto options = of.options;
+        options.relay_bytes = 0;
+        auto const plan = schedule(of.base, of.chunk_bytes, options);
+        REQUIRE(simulate(plan, of.chunk_bytes).seconds >= fluid * (1 - 1e-6));
+        auto const bound = lower_bound(of.base, of.chunk_bytes);
+        auto const of_ports_that_send = bound.resource.starts_with("device out") ||
+                                        (of.machine.nodes() == 1 && bound.resource[0] == 'N');
+        if (of_ports_that_send) REQUIRE(fluid >= bound.seconds * (1 - 1e-6));
+      },
+      limits);
+}
+
+TEST_CASE("three ranks that send to each other and to others have more to send than each alone") {
+  auto const plan =
+      plan_of(slow_machine(1, 8), {0, 1, 2, 0, 1, 2}, {{1, 2}, {0, 2}, {0, 1}, {3}, {4}, {5}});
+  check(plan, {20, "device in 0"});  // two chunks in, and two that leave
+  REQUIRE(support::fluid_egress{plan, 1000}.seconds() == Approx(30));
+  REQUIRE(simulate(schedule(plan, 1000, {.least_bytes = 10}), 1000).seconds >= 30);
+}

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Schedules deliver, cross between nodes as seldom as they can, and keep to the room for relays.
+#include "fssdp/plan/schedule.hpp"
+
+#include <cmath>
+#include <limits>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "catch.hpp"
+#include "fssdp/plan/simulate.hpp"
+#include "fssdp/plan/traffic.hpp"
+#include "fssdp/plan/verify.hpp"
+#include "support/laws.hpp"
+#include "support/scheduled_instance.hpp"
+
+using fssdp::expert_id;
+using fssdp::piece_id;
+using fssdp::rank_id;
+using fssdp::schedule_options;
+using fssdp::topology;
+using fssdp::transfer;
+using support::scheduled_instance;
+
+namespace {
+
+template <class Law>
+void for_schedules(Law law) {
+  for (std::uint64_t seed = 1; seed <= support::law_instances; ++seed) {
+    CAPTURE(seed);
+    law(scheduled_instance{seed});
+  }
+}
+
+/// How often others than the owner get a chunk that they are to have.
+[[nodiscard]] int deliveries(fssdp::transfer_plan const& plan) {
+  auto count = 0;
+  for (auto const expert : fssdp::first_n<expert_id>(plan.experts()))
+    for (auto const rank : fssdp::first_n<rank_id>(plan.ranks()))
+      for (auto const slice : fssdp::first_n<fssdp::slice_id>(plan.slices()))
+        count += plan.where().holds(rank, expert) && plan.owner({expert, slice}) != rank ? 1 : 0;
+  return count;
+}
+[[nodiscard]] int relays(fssdp::transfer_plan const& plan) {
+  auto count = 0;
+  for (auto const rank : fssdp::first_n<rank_id>(plan.ranks()))
+    count += static_cast<int>(plan.relayed(rank).size());
+  return count;
+}
+
+/// What late_binding believes of a cut.
+[[nodiscard]] double planned_seconds(scheduled_instance const& of, int pieces,
+                                     fssdp::detail::relaying how) {
+  auto demand = fssdp::detail::piece_demand{of.base, pieces, how};
+  auto const bytes = static_cast<double>(of.chunk_bytes) / pieces;
+  auto const times = fssdp::detail::piece_times{of.machine, bytes};
+  auto const end = fssdp::detail::late_binding{demand, times.inside, times.between}.end();
+  return static_cast<double>(end) * 1e-12;
+}
+
+/// A plan on a machine with no latency, in which one expert of rank 0 goes to some ranks.
+[[nodiscard]] fssdp::transfer_plan one_expert(topology const& machine,
+                                              std::vector<int> const& holders) {
+  auto const layout = support::reversed_layout{machine.ranks(), {rank_id{0}}};
+  auto where = fssdp::placement{layout};
+  for (auto const rank : holders) where.add(expert_id{0}, rank_id{rank});
+  return make_plan(layout, where, machine);
+}
+
+constexpr auto megabyte = std::size_t{1'000'000};
+
+}  // namespace
+
+TEST_CASE("a schedule delivers each piece to all holders, whatever the machine and the options") {
+  auto relaying = 0;
+  auto cut = 0;
+  for_schedules([&](scheduled_instance const& of) {
+    REQUIRE_NOTHROW(verify(of.plan));
+    auto to_holders = 0;
+    auto to_relays = 0;
+    for (auto const& t : of.plan.transfers())
+      ++(of.of.where.holds(t.destination, t.chunk.expert) ? to_holders : to_relays);
+    REQUIRE(to_holders == of.plan.pieces() * deliveries(of.base));
+    REQUIRE(to_relays == relays(of.plan));
+    relaying += to_relays > 0 ? 1 : 0;
+    cut += of.plan.pieces() > 1 ? 1 : 0;
+  });
+  REQUIRE(relaying > 0);
+  REQUIRE(cut > 0);
+}
+
+TEST_CASE("a piece crosses between nodes as often as a chunk of the node-aware plan") {
+  for_schedules([](scheduled_instance const& of) {
+    auto const pieces = traffic(of.plan, of.machine);
+    auto const chunks = traffic(of.base, of.machine);
+    REQUIRE(pieces.between_nodes == of.plan.pieces() * chunks.between_nodes);
+    auto entered = std::vector<int>{};
+    for (auto const count : chunks.into_node) entered.push_back(count * of.plan.pieces());
+    REQUIRE(pieces.into_node == entered);
+  });
+}
+
+TEST_CASE("no rank keeps more of what it relays than it may") {
+  auto limited = 0;
+  for_schedules([&](scheduled_instance const& of) {
+    auto const piece = fssdp::slice_elements(of.chunk_bytes, of.plan.pieces());
+    for (auto const rank : fssdp::first_n<rank_id>(of.machine.ranks()))
+      REQUIRE(of.plan.relayed(rank).size() * piece <= of.options.relay_bytes);
+    auto freely = of.options;
+    freely.relay_bytes = std::numeric_limits<std::size_t>::max();
+    limited += of.plan != schedule(of.base, of.chunk_bytes, freely) ? 1 : 0;
+  });
+  REQUIRE(limited > 0);
+}
+
+TEST_CASE("the same arguments give the same schedule, whatever the trees of the given plan") {
+  for_schedules([](scheduled_instance const& of) {
+    auto const again = schedule(of.base, of.chunk_bytes, of.options);
+    REQUIRE(again == of.plan);
+    REQUIRE(again.hash_value() == of.plan.hash_value());
+    auto const stars = make_plan(of.of.layout, of.of.where);
+    auto const direct =
+        of.base.realised_by({stars.transfers().begin(), stars.transfers().end()}, 1);
+    REQUIRE(schedule(direct, of.chunk_bytes, of.options) == of.plan);
+    REQUIRE(schedule(of.plan, of.chunk_bytes, of.options) == of.plan);
+  });
+}
+
+TEST_CASE("pieces are about as large as asked") {
+  for_schedules([](scheduled_instance const& of) {
+    if (of.options.piece_bytes == 0) {
+      auto const most = std::max<std::size_t>(1, of.chunk_bytes / of.options.least_bytes);
+      REQUIRE(static_cast<std::size_t>(of.plan.pieces()) <= most);
+    } else {
+      auto const piece = fssdp::slice_elements(of.chunk_bytes, of.plan.pieces());
+      REQUIRE(piece <= of.options.piece_bytes);
+      auto const fewer = of.plan.pieces() - 1;
+      REQUIRE(static_cast<std::size_t>(fewer) * of.options.piece_bytes < of.chunk_bytes);
+    }
+  });
+}
+
+TEST_CASE("the plan takes as long as the simulation in which it was found") {
+  for_schedules([](scheduled_instance const& of) {
+    auto options = of.options;
+    for (auto const how : {fssdp::detail::relaying::allowed, fssdp::detail::relaying::none}) {
+      options.relay_bytes =
+          how == fssdp::detail::relaying::none ? 0 : std::numeric_limits<std::size_t>::max();
+      auto const plan = schedule(of.base, of.chunk_bytes, options);
+      auto const planned = planned_seconds(of, plan.pieces(), how);
+      auto const played = simulate(plan, of.chunk_bytes).seconds;
+      auto const rounding = 2e-12 * static_cast<double>(plan.transfers().size());  // picoseconds
+      REQUIRE(played <= planned + rounding);
+      if (of.same_ports) REQUIRE(played >= planned - rounding);
+    }
+  });
+}
+
+TEST_CASE("of all cuts that were tried the best is taken") {
+  for (std::uint64_t seed = 1; seed <= support::law_instances / 20; ++seed) {
+    CAPTURE(seed);
+    auto const of = scheduled_instance{seed};
+    auto options = schedule_options{.least_bytes = of.chunk_bytes / 6 + 1};
+    auto const best = simulate(schedule(of.base, of.chunk_bytes, options), of.chunk_bytes).seconds;
+    options.effort = 0;  // the first one only
+    auto const first = simulate(schedule(of.base, of.chunk_bytes, options), of.chunk_bytes).seconds;
+    if (of.same_ports) REQUIRE(best <= first + 1e-7);
+  }
+}
+
+TEST_CASE("what cannot be scheduled is refused") {
+  auto const plan = one_expert(topology{{.nodes = 1, .ranks = 2}}, {});
+  REQUIRE_THROWS_AS(schedule(plan, 0), fssdp::argument_error);
+  REQUIRE_THROWS_WITH(schedule(plan, 0), mentions("0 bytes") && mentions("at least 1"));
+  auto const tiny = schedule_options{.piece_bytes = 1};
+  REQUIRE_NOTHROW(schedule(plan, 65'535, tiny));
+  REQUIRE_THROWS_AS(schedule(plan, 65'536, tiny), fssdp::argument_error);
+  REQUIRE_THROWS_WITH(schedule(plan, 65'536, tiny),
+                      mentions("pieces of 1 bytes") && mentions("65536"));
+}
+
+TEST_CASE("what moves nothing is scheduled as nothing") {
+  auto const plan = one_expert(topology{{.nodes = 2, .ranks = 4}}, {});
+  auto const nothing = schedule(plan, megabyte);
+  REQUIRE(nothing.transfers().empty());
+  REQUIRE(simulate(nothing, megabyte).seconds == 0);
+}
+
+TEST_CASE("one chunk for one rank is not cut") {
+  auto const plan = one_expert(topology{{.nodes = 1, .ranks = 2}}, {1});
+  auto const scheduled = schedule(plan, 10 * megabyte);
+  REQUIRE(scheduled.pieces() == 1);
+  REQUIRE(scheduled == plan);
+}
+
+TEST_CASE("a schedule worked by hand: three pieces from one rank to three others") {
+  auto const free = fssdp::message_cost{0, 0, 0};
+  auto const plan = one_expert(topology{{.nodes = 1, .ranks = 4, .cost = free}}, {1, 2, 3});
+  auto const scheduled = schedule(plan, 3 * megabyte, {.piece_bytes = megabyte});
+  auto const from = [](int round, int source, int destination, int piece, int order) {
+    return transfer{round, expert_id{0}, rank_id{source}, rank_id{destination}, piece, order};
+  };
+  auto const by_hand = std::vector{
+      from(0, 0, 1, 0, 0),  // in the first quarter of the time
+      from(1, 0, 2, 1, 1),  // rank 1 is less in need
+      from(1, 1, 3, 0, 2),  //
+      from(2, 0, 1, 2, 3),  // third quarter
+      from(1, 1, 2, 0, 4),  // in the round in which it is sent first
+      from(2, 2, 3, 1, 5),  //
+      from(2, 0, 2, 2, 6),  // last quarter
+      from(3, 1, 3, 2, 7),  //
+      from(2, 2, 1, 1, 8),
+  };
+  REQUIRE(std::vector(scheduled.transfers().begin(), scheduled.transfers().end()) == by_hand);
+  auto const piece = 1e6 / fssdp::port_bandwidth{}.inside_bytes_per_second;
+  REQUIRE(std::abs(simulate(scheduled, 3 * megabyte).seconds - 4 * piece) < 1e-12);
+}
+
+TEST_CASE("an owner sends every piece once before it sends one again") {
+  auto const plan = one_expert(topology{{.nodes = 1, .ranks = 8}}, {1, 2, 3, 4, 5, 6, 7});
+  for (auto const pieces : {2, 8, 24}) {
+    auto const bytes = static_cast<std::size_t>(pieces) * 2 * megabyte;
+    auto const scheduled = schedule(plan, bytes, {.piece_bytes = 2 * megabyte});
+    REQUIRE(scheduled.pieces() == pieces);
+    auto const sends = scheduled.sends(rank_id{0});
+    auto first = std::set<piece_id>{};
+    for (auto const& t : sends.first(static_cast<std::size_t>(pieces))) first.insert(t.what());
+    REQUIRE(first.size() == static_cast<std::size_t>(pieces));
+    REQUIRE(sends.size() < static_cast<std::size_t>(pieces) + 7);  // the others do the rest
+  }
+}
+
+TEST_CASE("between two nodes pieces take all rails, each once") {
+  auto const machine = topology{{.nodes = 2, .ranks = 8}};
+  auto const plan = one_expert(machine, {4, 5, 6, 7});
+  auto const scheduled = schedule(plan, 24 * megabyte, {.piece_bytes = 2 * megabyte});
+  auto per_rail = std::vector<int>(4);
+  auto crossed = std::set<piece_id>{};
+  for (auto const& t : scheduled.transfers())
+    if (!machine.same_node(t.source, t.destination)) {
+      REQUIRE(t.destination.value() == t.source.value() + 4);
+      ++per_rail[t.source.index()];
+      REQUIRE(crossed.insert(t.what()).second);
+    }
+  REQUIRE(crossed.size() == 12);
+  REQUIRE(per_rail == std::vector(4, 3));
+  for (int rank = 1; rank < 4; ++rank) REQUIRE(scheduled.relayed(rank_id{rank}).size() == 3);
+  auto const alone = schedule(plan, 24 * megabyte, {.relay_bytes = 0});
+  REQUIRE(relays(alone) == 0);
+  REQUIRE(simulate(alone, 24 * megabyte).seconds > 2 * simulate(scheduled, 24 * megabyte).seconds);
+}
