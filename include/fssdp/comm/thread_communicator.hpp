@@ -235,7 +235,8 @@ class thread_communicator {
     auto& box = lane_->box(from, rank_);
     await(lock, from, [&] { return box.now == state::posted; });
     check(box, from);
-    await(lock, from, [&] { return box.missing == 0; });
+    // posted still: a sender that fails takes its memory back, even when all of it was there
+    await(lock, from, [&] { return box.now == state::posted && box.missing == 0; });
     box.now = state::reading;
     return box.messages;
   }
