@@ -72,8 +72,9 @@ class thread_communicator {
   }
 
   /// Optional extra: passes messages on as they come in (forwarding_communicator).
+  /// What is borrowed may be read until all has arrived; about leaving, see lend.
   /// @throws as exchange; what `arrived` throws; argument_error if a held message is let go twice
-  ///         or never
+  ///         or never, or one that is not held
   template <class Post, class Arrived>
   void forward(Post&& post, Arrived&& arrived) {
     begin();
@@ -135,7 +136,9 @@ class thread_communicator {
     thread_communicator& comm;
     void release(std::size_t number) {
       auto const lock = comm.lane_->lock();
-      auto const [to, place] = comm.outgoing_.at(number);
+      detail::require(number < comm.outgoing_.size(), "forward: message ", number,
+                      " is let go; expected one of ", comm.outgoing_.size());
+      auto const [to, place] = comm.outgoing_[number];
       auto& message = comm.staged_[to.index()][place];
       detail::require(message.held, "forward: message ", number,
                       " is let go; expected one that is held");
