@@ -141,7 +141,7 @@ class thread_lane {
     auto& sent = box(from, to);
     if (monitor_.network.has_value()) {
       monitor_.network->offer(from, sent.messages[index].bytes.size(),
-                              {&sent, sent.sequence, index, to});
+                              {&sent, sent.sequence, index, to}, port_network::clock::now());
       monitor_.network_changed.notify_all();
     } else {
       arrive({&sent, sent.sequence, index, to}, monitor_);
