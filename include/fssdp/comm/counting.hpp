@@ -24,8 +24,7 @@ struct exchange_counts {
 };
 
 /// A communicator that counts and passes everything on. It lends and forwards if the inner one
-/// does. To count
-/// what goes through a stream, bind the counting one: on(counting, stream).
+/// does. To count what goes through a stream, bind the counting one: on(counting, stream).
 template <communicator Comm>
 requires std::same_as<typename Comm::stream_type, inline_stream>
 class counting {

@@ -62,7 +62,7 @@ class stall_gate {
 /// What goes wrong on one rank, once.
 struct fault {
   fault_kind kind = fault_kind::throws;
-  int exchange = 0;  ///< in which exchange (or lend) of the rank, from 1; 0: in none
+  int exchange = 0;  ///< in which exchange (lend, forward) of the rank, from 1; 0: in none
   fault_moment moment = fault_moment::before_exchange;
   stall_gate* gate = nullptr;  ///< where a rank stalls; outlives the communicator
 };

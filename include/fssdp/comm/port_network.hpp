@@ -16,7 +16,7 @@ namespace fssdp::detail {
 
 /// The ports of a topology, full duplex: what is offered goes as soon as both its ports are idle,
 /// in the order in which it was offered, and arrives when its bytes have passed and the latency is
-/// over. Whoever uses it locks it.
+/// over. It has no clock: it is told the time, and may be told late. Whoever uses it locks it.
 class port_network {
  public:
   using clock = std::chrono::steady_clock;
@@ -36,10 +36,11 @@ class port_network {
 
   [[nodiscard]] topology const& machine() const { return machine_; }
 
-  void offer(rank_id from, std::size_t bytes, address const& where) {
-    auto const now = clock::now();
+  /// A message may go from now on: not before what was offered earlier. One without bytes needs no
+  /// port and is there at once.
+  void offer(rank_id from, std::size_t bytes, address const& where, clock::time_point now) {
     if (bytes == 0) {
-      events_.push_back({now, none, none, where, true});
+      events_.push_back({now, none, none, where, happening::arrival});
       return;
     }
     auto const ranks = static_cast<std::size_t>(machine_.ranks());
@@ -55,8 +56,8 @@ class port_network {
         static_cast<double>(bytes) / std::min(rate(out), rate(in)) + cost.port_seconds;
     auto const latency = inside ? cost.inside_latency_seconds : cost.between_latency_seconds;
     waiting_.push_back({(inside ? 0 : ranks) + out.index(), (inside ? 0 : ranks) + in.index(),
-                        duration(busy), duration(latency), where});
-    start(now);
+                        now, duration(busy), duration(latency), where});
+    events_.push_back({now, none, none, where, happening::offer});
   }
 
   /// When something happens next; the end of time if nothing does.
@@ -69,19 +70,14 @@ class port_network {
   /// Lets happen what is due and calls arrive(address) for messages that have arrived.
   template <class Arrive>
   void advance(clock::time_point now, Arrive arrive) {
-    for (;;) {
-      auto const first = std::ranges::min_element(events_, {}, &event::when);
-      if (first == events_.end() || first->when > now) return;
-      auto const due = *first;
-      *first = events_.back();
-      events_.pop_back();
-      if (due.arrival) {
-        arrive(due.where);
-      } else {
-        out_busy_[due.out] = false;
-        in_busy_[due.in] = false;
-        start(due.when);
+    for (auto moment = next(); moment <= now && !events_.empty(); moment = next()) {
+      for (auto const& due : events_) {
+        if (due.when != moment) continue;
+        if (due.what == happening::arrival) arrive(due.where);
+        if (due.what == happening::idle) out_busy_[due.out] = in_busy_[due.in] = false;
       }
+      std::erase_if(events_, [&](event const& e) { return e.when == moment; });
+      start(moment);  // all ports that get idle at once, are
     }
   }
 
@@ -98,34 +94,36 @@ class port_network {
   struct shipment {
     std::size_t out;  // ports: those inside nodes first, then interfaces
     std::size_t in;
+    clock::time_point offered;
     clock::duration busy;
     clock::duration latency;
     address where;
   };
+  enum class happening { offer, arrival, idle };  // the last: of two ports
   struct event {
     clock::time_point when;
     std::size_t out;
     std::size_t in;
     address where;
-    bool arrival;  // or two ports are idle again
+    happening what;
   };
 
   static clock::duration duration(double seconds) {
     return std::chrono::duration_cast<clock::duration>(std::chrono::duration<double>{seconds});
   }
 
-  /// Whatever can go now, goes.
+  /// Whatever can go now, goes; what is offered later was not there yet.
   void start(clock::time_point now) {
     auto kept = waiting_.begin();
     for (auto const& s : waiting_) {
-      if (out_busy_[s.out] || in_busy_[s.in]) {
+      if (s.offered > now || out_busy_[s.out] || in_busy_[s.in]) {
         *kept++ = s;
         continue;
       }
       out_busy_[s.out] = true;
       in_busy_[s.in] = true;
-      events_.push_back({now + s.busy, s.out, s.in, s.where, false});
-      events_.push_back({now + s.busy + s.latency, s.out, s.in, s.where, true});
+      events_.push_back({now + s.busy, s.out, s.in, s.where, happening::idle});
+      events_.push_back({now + s.busy + s.latency, s.out, s.in, s.where, happening::arrival});
     }
     waiting_.erase(kept, waiting_.end());
   }

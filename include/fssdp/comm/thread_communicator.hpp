@@ -72,8 +72,9 @@ class thread_communicator {
   }
 
   /// Optional extra: passes messages on as they come in (forwarding_communicator).
+  /// What is borrowed may be read until all has arrived; about leaving, see lend.
   /// @throws as exchange; what `arrived` throws; argument_error if a held message is let go twice
-  ///         or never
+  ///         or never, or one that is not held
   template <class Post, class Arrived>
   void forward(Post&& post, Arrived&& arrived) {
     begin();
@@ -135,7 +136,9 @@ class thread_communicator {
     thread_communicator& comm;
     void release(std::size_t number) {
       auto const lock = comm.lane_->lock();
-      auto const [to, place] = comm.outgoing_.at(number);
+      detail::require(number < comm.outgoing_.size(), "forward: message ", number,
+                      " is let go; expected one of ", comm.outgoing_.size());
+      auto const [to, place] = comm.outgoing_[number];
       auto& message = comm.staged_[to.index()][place];
       detail::require(message.held, "forward: message ", number,
                       " is let go; expected one that is held");
@@ -151,7 +154,8 @@ class thread_communicator {
         rank_{rank},
         size_{size},
         staged_(static_cast<std::size_t>(size)),
-        wanted_(static_cast<std::size_t>(size)) {}
+        wanted_(static_cast<std::size_t>(size)),
+        missing_(static_cast<std::size_t>(size)) {}
 
   [[nodiscard]] std::size_t checked(rank_id peer) const {
     detail::require(peer.value() >= 0 && peer.value() < size_ && peer != rank_,
@@ -163,6 +167,7 @@ class thread_communicator {
     auto& wanted = wanted_[checked(from)];
     wanted.push_back({from, wanted.size(), order_.size(), bytes, into});
     order_.push_back(wanted.back());
+    ++missing_[from.index()];
   }
   void stage(std::span<std::byte const> bytes, rank_id to, bool held) {
     auto& staged = staged_[checked(to)];
@@ -177,6 +182,7 @@ class thread_communicator {
   void begin() {
     for (auto& messages : staged_) messages.clear();
     for (auto& messages : wanted_) messages.clear();
+    missing_.assign(missing_.size(), 0);
     order_.clear();
     outgoing_.clear();
     held_ = 0;
@@ -235,7 +241,8 @@ class thread_communicator {
     auto& box = lane_->box(from, rank_);
     await(lock, from, [&] { return box.now == state::posted; });
     check(box, from);
-    await(lock, from, [&] { return box.missing == 0; });
+    // posted still: a sender that fails takes its memory back, even when all of it was there
+    await(lock, from, [&] { return box.now == state::posted && box.missing == 0; });
     box.now = state::reading;
     return box.messages;
   }
@@ -259,6 +266,7 @@ class thread_communicator {
         if (box.now != state::reading || !box.messages[at->place].there) continue;
         taken_ = *at;
         order_.erase(at);
+        --missing_[taken_.from.index()];
         return &taken_;
       }
       auto const news = [&](wanted_message const& message) {
@@ -270,6 +278,8 @@ class thread_communicator {
         return lane_->monitor().has_left(message.from);
       });
       auto const peer = gone != order_.end() ? gone->from : order_.front().from;
+      for (auto const other : first_n<rank_id>(size_))
+        if (missing_[other.index()] != 0) lane_->monitor().remember(rank_, *lane_, other);
       await(lock, peer, [&] {
         return std::ranges::any_of(order_, news) ||
                (gone == order_.end() && std::ranges::any_of(order_, [&](auto const& message) {
@@ -316,6 +326,7 @@ class thread_communicator {
   std::vector<std::pair<rank_id, std::size_t>> outgoing_;  // in the order in which they were named
   std::vector<wanted_message> order_;                      // likewise, what has not been taken yet
   wanted_message taken_{};
+  std::vector<std::size_t> missing_;                       // [rank]: how many of those are its
   std::size_t held_ = 0;
   std::vector<std::span<std::byte const>> borrowed_;
 };

@@ -36,7 +36,9 @@ class thread_monitor {
         network{std::move(ports)},
         changed_(static_cast<std::size_t>(ranks)),
         has_left_(static_cast<std::size_t>(ranks)),
-        waits_(static_cast<std::size_t>(ranks)) {}
+        waits_(static_cast<std::size_t>(ranks)) {
+    for (auto& waits : waits_) waits.reserve(waits_.size());
+  }
 
   std::mutex mutex;  // guards everything here and in the lanes
   std::chrono::milliseconds const deadline;
@@ -65,30 +67,33 @@ class thread_monitor {
   }
   [[nodiscard]] bool has_left(rank_id rank) const { return has_left_[rank.index()]; }
 
-  /// Remembers, until forgotten, that a rank waits for a peer in a lane.
+  /// Remembers, until forgotten, that a rank waits for a peer in a lane, among others.
   void remember(rank_id rank, thread_lane const& lane, rank_id peer) {
-    waits_[rank.index()].push_back({&lane, peer});
+    auto& waits = waits_[rank.index()];
+    if (!std::ranges::count(waits, wait{&lane, peer})) waits.push_back({&lane, peer});
   }
   void forget(rank_id rank, thread_lane const& lane) {
     std::erase_if(waits_[rank.index()], [&](wait const& w) { return w.lane == &lane; });
   }
-  /// The rank for which, through others, everybody behind `rank` is waiting: in this lane, or in
-  /// whichever lane it waits.
-  [[nodiscard]] rank_id end_of_queue(rank_id rank, thread_lane const& lane) const {
-    auto last = rank;
-    for (std::size_t hops = 0; hops < waits_.size(); ++hops) {
-      auto const& waits = waits_[last.index()];
-      if (waits.empty()) return last;
-      auto const here = std::ranges::find(waits, &lane, &wait::lane);
-      last = here != waits.end() ? here->peer : waits.front().peer;
+  /// A rank that waits for nobody, and for which `rank` is waiting, directly or through others: in
+  /// this lane, or in whichever lanes those wait. `peer` if they all wait for each other.
+  [[nodiscard]] rank_id end_of_queue(rank_id rank, thread_lane const& lane, rank_id peer) const {
+    auto seen = std::vector{rank};
+    for (std::size_t next = 0; next < seen.size(); ++next) {
+      auto const& waits = waits_[seen[next].index()];
+      if (waits.empty()) return seen[next];
+      auto const here = std::ranges::count(waits, &lane, &wait::lane) != 0;
+      for (auto const& w : waits)
+        if ((w.lane == &lane || !here) && !std::ranges::count(seen, w.peer)) seen.push_back(w.peer);
     }
-    return rank;  // they wait for each other
+    return peer;
   }
 
  private:
   struct wait {
     thread_lane const* lane;
     rank_id peer;
+    bool operator==(wait const&) const = default;
   };
   void wake_all() {
     for (auto& changed : changed_) changed.notify_all();
@@ -96,7 +101,7 @@ class thread_monitor {
 
   std::vector<std::condition_variable> changed_;  // [rank]
   std::vector<bool> has_left_;                    // [rank]
-  std::vector<std::vector<wait>> waits_;          // [rank]: at most one for each lane
+  std::vector<std::vector<wait>> waits_;          // [rank]
 };
 
 /// What one rank offers another in one exchange. The memory stays the sender's; the receiver reads
@@ -136,7 +141,7 @@ class thread_lane {
     auto& sent = box(from, to);
     if (monitor_.network.has_value()) {
       monitor_.network->offer(from, sent.messages[index].bytes.size(),
-                              {&sent, sent.sequence, index, to});
+                              {&sent, sent.sequence, index, to}, port_network::clock::now());
       monitor_.network_changed.notify_all();
     } else {
       arrive({&sent, sent.sequence, index, to}, monitor_);
@@ -170,7 +175,7 @@ class thread_lane {
     auto const in_time = monitor_.changed(me).wait_until(lock, until, [&] {
       return done() || monitor_.failed.has_value() || monitor_.has_left(peer);
     });
-    auto const missing = in_time ? peer : monitor_.end_of_queue(peer, *this);  // while it knows me
+    auto const missing = in_time ? peer : monitor_.end_of_queue(me, *this, peer);
     monitor_.forget(me, *this);
     if (done()) return;
     check(me);
