@@ -40,11 +40,15 @@ class thread_communicator {
     begin();
     auto batch = receiving{{*this}};
     post(batch);
+    auto all = std::size_t{0};
+    for_each_peer(wanted_, [&](rank_id, auto const& wanted) {
+      for (auto const& message : wanted) all += message.bytes;
+    });
     transact([&] {
       for_each_peer(wanted_, [&](rank_id from, auto const& wanted) {
         auto const messages = open(from);
         for (std::size_t i = 0; i < wanted.size(); ++i) {
-          copy_bytes({wanted[i].into, wanted[i].bytes}, messages[i]);
+          copy_bytes({wanted[i].into, wanted[i].bytes}, messages[i], all);
           copied_bytes_ += wanted[i].bytes;
         }
         give_back(from);
