@@ -51,34 +51,52 @@ class stopwatch {
   std::vector<clock::time_point> end_;    // [rank]
 };
 
-/// Runs verb(comm) on the ranks of a thread_world and, in turns with it, its bound: bound(rank) on
-/// the same threads.
-/// @param bytes what one call of the verb moves
-template <class Verb, class Bound>
-void measure(benchmark::State& state, int ranks, std::size_t bytes, Verb verb, Bound bound) {
-  constexpr auto calls = 3;  // the first finds the memory of the other in the cache
+/// What is in the caches when a call begins: what the calls before it have left there, or none of
+/// it.
+enum class caches { hot, cold };
+
+/// What is measured: so many ranks move so many bytes in one call.
+struct setting {
+  int ranks;
+  std::size_t bytes;
+  caches begin_with = caches::hot;
+};
+
+/// Runs verb(comm) on the ranks of a thread_world and, in turns with it, its bounds: bound(rank) on
+/// the same threads. The fastest of these is the bound.
+template <class Verb, class... Bounds>
+void measure(benchmark::State& state, setting const& of, Verb verb, Bounds... bounds) {
+  constexpr auto calls = 3;  // the first finds what others have left in the caches
+  constexpr auto other_bytes = std::size_t{96} << 20U;  // more than the caches hold
+  auto const ranks = static_cast<std::size_t>(of.ranks);
+  auto const other_memory_bytes = of.begin_with == caches::cold ? other_bytes / ranks : 0;
+  auto other_memory = std::vector(ranks, std::vector<char>(other_memory_bytes));
   auto least = std::numeric_limits<double>::infinity();
   auto best = least;
   for (auto _ : state) {
     auto total = 0.0;
-    auto watch = stopwatch{ranks};
-    fssdp::thread_world{ranks}.run([&](fssdp::thread_communicator& comm) {
+    auto watch = stopwatch{of.ranks};
+    fssdp::thread_world{of.ranks}.run([&](fssdp::thread_communicator& comm) {
       auto const me = comm.rank();
-      for (int call = 0; call < calls; ++call) {
-        auto const seconds = watch.run(me, [&] { bound(me); });
-        if (me == fssdp::rank_id{0}) least = std::min(least, seconds);
-      }
-      for (int call = 0; call < calls; ++call) {
-        auto const seconds = watch.run(me, [&] { verb(comm); });
-        if (me == fssdp::rank_id{0}) best = std::min(best, seconds);
-        if (me == fssdp::rank_id{0}) total += seconds;
-      }
+      auto const repeat = [&](double& shortest, auto work) {
+        auto sum = 0.0;
+        for (int call = 0; call < calls; ++call) {
+          std::ranges::fill(other_memory[me.index()], static_cast<char>(call));
+          auto const seconds = watch.run(me, work);
+          if (me == fssdp::rank_id{0}) shortest = std::min(shortest, seconds);
+          sum += seconds;
+        }
+        return sum;
+      };
+      (repeat(least, [&] { bounds(me); }), ...);
+      auto const seconds = repeat(best, [&] { verb(comm); });
+      if (me == fssdp::rank_id{0}) total = seconds;
     });
     state.SetIterationTime(total / calls);
   }
   auto const per_second = [&](double seconds) {
-    return benchmark::Counter{static_cast<double>(bytes) / seconds, benchmark::Counter::kDefaults,
-                              benchmark::Counter::kIs1024};
+    return benchmark::Counter{static_cast<double>(of.bytes) / seconds,
+                              benchmark::Counter::kDefaults, benchmark::Counter::kIs1024};
   };
   state.counters["bytes_per_second"] = per_second(best);
   state.counters["bound_bytes_per_second"] = per_second(least);

@@ -155,7 +155,7 @@ TEMPLATE_TEST_CASE("random sums have the bits of a loop", "", float, double, bf1
 
 TEMPLATE_TEST_CASE("large sums have them, too, past the caches", "", float, double, bf16) {
   auto draw = support::dice{7};
-  constexpr auto from_here = fssdp::detail::past_caches / sizeof(TestType);
+  constexpr auto from_here = fssdp::detail::large_sum / sizeof(TestType);
   for (std::size_t more : {0U, 1U, 300U})
     REQUIRE(wrong_bits<TestType, TestType>(draw, 3, from_here + more) == 0);
   REQUIRE(wrong_bits<float, TestType>(draw, 6, from_here + 511) == 0);

@@ -29,6 +29,10 @@ enum class output { write, accumulate };
 
 namespace detail {
 
+/// From so many bytes on, a sum goes past the caches. It reads more than it writes: even where all
+/// of it would stay in them, that costs nothing.
+inline constexpr std::size_t large_sum = std::size_t{1} << 20U;
+
 /// A sum that is formed block by block.
 template <element T, element Out>
 class block_sum {
@@ -149,7 +153,7 @@ void accumulate(std::span<summand<T> const> summands, std::span<Out> out,
   auto sum = sum_type{summands, scale};
   auto to = how == output::write ? target::write : target::accumulate;
   auto first = std::size_t{0};
-  if (how == output::write && out.size_bytes() >= detail::past_caches) {
+  if (how == output::write && out.size_bytes() >= detail::large_sum) {
     to = target::stream;
     first = detail::bytes_to_line(out.data()) / sizeof(Out);
     sum.form_few(0, first, how, out.data());

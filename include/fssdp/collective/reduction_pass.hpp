@@ -84,6 +84,7 @@ class reduction_pass {
             },
             [&](std::span<std::span<std::byte const> const> lent) {
               sum(round, [&](std::size_t operand) { return lent[operand].data(); });
+              if (round == 0) finish_unshared();  // while others still read what this rank lends
             });
       } else {
         lane.exchange([&](auto& batch) {
@@ -95,7 +96,7 @@ class reduction_pass {
         sum(round, [&](std::size_t operand) { return received(operand); });
       }
     }
-    finish_unshared();
+    if (!borrows || plan_.rounds() == 0) finish_unshared();
   }
 
  private:

@@ -13,6 +13,7 @@
 #include "fssdp/comm/communicator.hpp"
 #include "fssdp/core/byte_count.hpp"
 #include "fssdp/core/bytes_of.hpp"
+#include "fssdp/core/copy_bytes.hpp"
 #include "fssdp/core/scratch_memory.hpp"
 #include "fssdp/plan/reshard_plan.hpp"
 
@@ -57,7 +58,7 @@ class moving_shard {
   }
   void copy(std::size_t from, std::size_t to) const {
     for (std::size_t k = 0; k < tensors_.size(); ++k)
-      std::ranges::copy(bytes(k, from), bytes(k, to).begin());
+      copy_bytes(bytes(k, to), bytes(k, from));
   }
 
   /// What arrives takes free slots, then scratch; from there it goes where something has left.

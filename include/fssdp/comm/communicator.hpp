@@ -52,8 +52,9 @@ concept communicator = requires(Comm& comm, Comm const& view, detail::any_post p
 };
 
 /// Optional extra: one-sided reading. In `lend(post, visit)` a batch has `send` and, in place of
-/// `recv`, `borrow(bytes, from)`; `visit` gets the borrowed memory in the order of the borrow calls
-/// and may read it in place until it returns. Saves the copy where the bytes are only summed.
+/// `recv`, `borrow(bytes, from)`; `visit` is called once, gets the borrowed memory in the order of
+/// the borrow calls, none if there were none, and may read it in place until it returns. Saves the
+/// copy where the bytes are only summed.
 template <class Comm>
 concept lending_communicator = communicator<Comm> &&
     requires(Comm& comm, detail::any_post post, detail::any_visit visit) {

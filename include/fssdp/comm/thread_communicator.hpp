@@ -167,6 +167,7 @@ class thread_communicator {
     auto& wanted = wanted_[checked(from)];
     wanted.push_back({from, wanted.size(), order_.size(), bytes, into});
     order_.push_back(wanted.back());
+    wanted_bytes_ += bytes;
     ++missing_[from.index()];
   }
   void stage(std::span<std::byte const> bytes, rank_id to, bool held) {
@@ -176,7 +177,7 @@ class thread_communicator {
     held_ += held ? 1 : 0;
   }
   void copy(wanted_message const& message, std::span<std::byte const> bytes) {
-    copy_bytes({message.into, message.bytes}, bytes);
+    copy_bytes({message.into, message.bytes}, bytes, wanted_bytes_);
     copied_bytes_ += message.bytes;
   }
   void begin() {
@@ -186,6 +187,7 @@ class thread_communicator {
     order_.clear();
     outgoing_.clear();
     held_ = 0;
+    wanted_bytes_ = 0;
     label_ = {};
     ++sequence_;
   }
@@ -326,8 +328,9 @@ class thread_communicator {
   std::vector<std::pair<rank_id, std::size_t>> outgoing_;  // in the order in which they were named
   std::vector<wanted_message> order_;                      // likewise, what has not been taken yet
   wanted_message taken_{};
-  std::vector<std::size_t> missing_;                       // [rank]: how many of those are its
+  std::vector<std::size_t> missing_;  // [rank]: how many of those are its
   std::size_t held_ = 0;
+  std::size_t wanted_bytes_ = 0;  // all together
   std::vector<std::span<std::byte const>> borrowed_;
 };
 

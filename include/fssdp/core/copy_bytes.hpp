@@ -39,12 +39,15 @@ inline void copy_past_caches(std::span<std::byte> to, std::span<std::byte const>
 }  // namespace detail
 
 /// to[i] = from[i].
+/// @param together how many bytes are copied at once, if these are some of them: what decides
+///        whether they stay in the caches
 /// @pre `to` has room for all of `from`; they do not overlap
 /// @post whoever synchronizes with this thread sees it, as any other store
 /// @cost reads and writes every byte once, no allocation
-inline void copy_bytes(std::span<std::byte> to, std::span<std::byte const> from) {
+inline void copy_bytes(std::span<std::byte> to, std::span<std::byte const> from,
+                       std::size_t together = 0) {
   if (from.empty()) return;
-  if (from.size() < detail::past_caches)
+  if (std::max(from.size(), together) < detail::past_caches)
     std::memcpy(to.data(), from.data(), from.size());
   else
     detail::copy_past_caches(to, from);

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// How long owners for the experts of all layers take to be found, now and then.
+#include "fssdp/solver/heterogeneous_sharding.hpp"
+
+#include <vector>
+
+#include "machine.hpp"
+
+namespace {
+
+void solve(benchmark::State& state) {
+  auto const on = machine{state};
+  auto loads = std::vector<fssdp::expert_loads>{};
+  for (std::size_t layer = 0; layer < static_cast<std::size_t>(state.range(2)); ++layer)
+    loads.push_back(zipf_loads(on.loads.size(), layer));
+  auto const solver = fssdp::heterogeneous_sharding{.overlap = on.layout.experts() / 4};
+  for (auto _ : state) benchmark::DoNotOptimize(solver(loads, on.cluster));
+}
+
+BENCHMARK(solve)
+    ->ArgNames({"nodes", "experts", "layers"})
+    ->Args({4, 64, 24})
+    ->Args({64, 1024, 48})
+    ->Unit(benchmark::kMillisecond);
+
+}  // namespace

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// How long a plan takes to be made, per transfer and in all; before every iteration that has a new
+// placement.
+#include "fssdp/plan/make_plan.hpp"
+
+#include "machine.hpp"
+
+namespace {
+
+void count_transfers(benchmark::State& state, fssdp::transfer_plan const& plan) {
+  auto const transfers = static_cast<double>(plan.transfers().size());
+  state.counters["transfers"] = transfers;
+  state.counters["per_transfer"] = benchmark::Counter{
+      transfers, benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert};
+}
+
+template <auto Place>
+void direct(benchmark::State& state) {
+  auto const on = machine{state};
+  auto const where = (on.*Place)();
+  for (auto _ : state) benchmark::DoNotOptimize(fssdp::make_plan(on.layout, where));
+  count_transfers(state, fssdp::make_plan(on.layout, where));
+}
+
+template <auto Place>
+void node_aware(benchmark::State& state) {
+  auto const on = machine{state};
+  auto const where = (on.*Place)();
+  for (auto _ : state) benchmark::DoNotOptimize(fssdp::make_plan(on.layout, where, on.cluster));
+  count_transfers(state, fssdp::make_plan(on.layout, where, on.cluster));
+}
+
+BENCHMARK(direct<&machine::sparse>)->Apply(machines);
+BENCHMARK(direct<&machine::dense>)->Apply(machines);
+BENCHMARK(node_aware<&machine::sparse>)->Apply(machines);
+BENCHMARK(node_aware<&machine::dense>)->Apply(machines);
+
+}  // namespace

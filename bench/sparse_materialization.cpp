@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// How long a placement takes to be found, before every iteration.
+#include "fssdp/solver/sparse_materialization.hpp"
+
+#include "machine.hpp"
+
+namespace {
+
+void solve(benchmark::State& state) {
+  auto const on = machine{state};
+  auto const solver = on.solver();
+  for (auto _ : state) benchmark::DoNotOptimize(solver(on.loads, on.layout));
+}
+
+BENCHMARK(solve)->Apply(machines);
+
+}  // namespace
