@@ -120,6 +120,35 @@ TEST_CASE("the tight bound of a broadcast: filling, emptying, and the best numbe
   REQUIRE(lower_bound(plan, 1000, 1).tight_seconds <= lower_bound(plan, 1000, 500).tight_seconds);
 }
 
+TEST_CASE("the tight bound of a node that fills: who gets nothing yet cannot pass it on") {
+  auto const cost = fssdp::message_cost{4, 0, 1};
+  auto const machine = slow_machine(1, 8, network_interface::per_rank, cost);
+  auto const plan = plan_of(machine, {0, 0}, {{1, 2, 3, 4, 5, 6, 7}, {1}});
+  // of 7 ports that receive for 11 s, the first ones begin at 0, 11, 15, 22, 26, 26 and 30: at 37
+  // seven chunks have arrived (4 s later), at 41 ten; all in all there are eight
+  REQUIRE(lower_bound(plan, 1000, 1000).tight_seconds == Approx(41));
+}
+
+TEST_CASE("the tight bound between nodes: what has entered last must reach all ranks there") {
+  auto const cost = fssdp::message_cost{3, 20, 0.5};
+  auto const shared = slow_machine(2, 4, network_interface::per_node, cost);
+  auto const one = plan_of(shared, {0}, {{2, 3}});
+  REQUIRE(lower_bound(one, 1000, 1000).tight_seconds == Approx(120.5 + 13.5));
+  REQUIRE(simulate(one, 1000).seconds == Approx(120.5 + 13.5));
+  // four pieces of 25.5 s on the way, 2.5 s + 0.5 s + 3 s inside
+  REQUIRE(lower_bound(one, 1000, 250).tight_seconds == Approx(4 * 25.5 + 20 + 6));
+  REQUIRE(simulate(schedule(one, 1000, {.piece_bytes = 250}), 1000).seconds ==
+          Approx(4 * 25.5 + 20 + 6));
+  // two rails: the second has its pieces from the owner 6 s later; it sends two, as the first does
+  auto const rails = slow_machine(2, 4, network_interface::per_rank, cost);
+  auto const both = plan_of(rails, {0}, {{2, 3}});
+  auto const bound = lower_bound(both, 1000, 250).tight_seconds;
+  REQUIRE(bound > 2 * 25.5 + 20);
+  REQUIRE(bound <= 6 + 2 * 25.5 + 20 + 6);
+  REQUIRE(simulate(schedule(both, 1000, {.piece_bytes = 250}), 1000).seconds ==
+          Approx(6 + 2 * 25.5 + 20 + 6));
+}
+
 TEST_CASE("no plan takes less than the bounds, scheduled or of whole chunks") {
   auto tighter = 0;
   for_schedules(support::law_instances, [&](scheduled_instance const& of) {

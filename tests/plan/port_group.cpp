@@ -2,6 +2,7 @@
 /// Idle ports find what they have to do with each other, the most pressing first.
 #include "fssdp/plan/port_group.hpp"
 
+#include <algorithm>
 #include <map>
 #include <tuple>
 #include <utility>
@@ -106,37 +107,35 @@ TEST_CASE("what is urgent goes before what is rare, and to the port with the sma
   REQUIRE(floor.bring_together() == matches{{1, 0, 1}});
 }
 
-TEST_CASE("of equal items the lower one goes first, and from the port that has sent less") {
+TEST_CASE("a port sends the rarest of what it has for whom it may be, then the lowest item") {
   auto floor = trading_floor{4};
+  floor.want(0, {1});
   floor.want(7, {2});
   floor.want(5, {3});
-  floor.offer(0, 7);
-  floor.offer(0, 5);
+  floor.holders = {{0, 2}, {7, 1}, {5, 1}};
+  for (auto const item : {0, 7, 5}) floor.offer(0, item);
   REQUIRE(floor.bring_together() == matches{{5, 0, 3}});
   floor.group.release(0, 3);
-  floor.group.release(0, 2);  // idle again, and has not got anything
-  floor.want(6, {3});
-  floor.holders[6] = 1;
-  floor.group.offer(0, 6, 106, floor.wanted[6], 1);
-  floor.group.offer(1, 6, 106, floor.wanted[6], 1);
-  floor.want(8, {});
-  auto const found = floor.bring_together();
-  REQUIRE(found == matches{{6, 0, 3}});  // port 0 looks first, and 6 is before 7
+  REQUIRE(floor.bring_together() == matches{{7, 0, 2}});
+  floor.group.release(0, 2);
+  REQUIRE(floor.bring_together() == matches{{0, 0, 1}});
 }
 
-TEST_CASE("an idle receiver takes the item from the sender that has sent less") {
-  auto floor = trading_floor{3};
-  floor.want(0, {2});
+TEST_CASE("of idle senders of an item the one that has sent less sends it") {
+  auto floor = trading_floor{5};
+  floor.want(0, {4});
   floor.want(1, {2});
-  floor.offer(1, 0);
-  REQUIRE(floor.bring_together() == matches{{0, 1, 2}});
-  floor.holders[1] = 2;  // both have it while the receiver is busy
-  floor.offer(1, 1);
-  floor.offer(0, 1);
+  floor.want(2, {2});
+  floor.offer(0, 0);
+  REQUIRE(floor.bring_together() == matches{{0, 0, 4}});
+  floor.group.release(0, 4);
+  floor.offer(3, 1);
+  REQUIRE(floor.bring_together() == matches{{1, 3, 2}});
+  floor.offer(0, 2);  // while the receiver is busy
+  floor.offer(1, 2);
   REQUIRE(floor.bring_together().empty());
-  floor.group.release(1, 2);
-  // port 1 is fresh as well and looks first: ports that were idle all the time come with the receiver
-  REQUIRE(floor.bring_together() == matches{{1, 1, 2}});
+  floor.group.release(3, 2);
+  REQUIRE(floor.bring_together() == matches{{2, 1, 2}});
 }
 
 TEST_CASE("what has come by another way is dropped, what has become common waits with its like") {
