@@ -14,7 +14,7 @@
 
 #include "alternate.hpp"
 #include "bounds.hpp"
-#include "cases.hpp"
+#include "cases/cases.hpp"
 #include "fssdp/collective/sparse_all_gather.hpp"
 #include "fssdp/collective/sparse_reduce_scatter.hpp"
 #include "fssdp/comm/counting.hpp"
@@ -100,7 +100,7 @@ void follow(job const& what, options const& of, process_team& team,
 
 template <class T>
 [[nodiscard]] result lead(job const& what, options const& of, process_team* team,
-                          scene const& placed, fssdp::transfer_plan const& direct) {
+                          cases::scene const& placed, fssdp::transfer_plan const& direct) {
   auto const elements = what.bytes / sizeof(T);
   auto const plan = plan_of(of, placed, what.bytes);
   auto memory = make_memory<T>(what.collective, direct, elements);

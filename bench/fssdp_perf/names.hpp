@@ -9,11 +9,13 @@
 #include <string>
 #include <string_view>
 
+#include "cases/case_kind.hpp"
+
 namespace perf {
 
 enum class backend { thread, mpi, nccl, cuda };
 enum class collective { ag, rs };
-enum class case_kind { pairs, hot, zipf, hot_node, random };
+using cases::case_kind;
 enum class dtype { fp32, fp64, bf16, fp16 };
 enum class baseline {
   none,
@@ -39,8 +41,7 @@ inline constexpr auto names<backend> =
 template <>
 inline constexpr auto names<collective> = std::array<std::string_view, 2>{"ag", "rs"};
 template <>
-inline constexpr auto names<case_kind> =
-    std::array<std::string_view, 5>{"pairs", "hot", "zipf", "hot-node", "random"};
+inline constexpr auto names<case_kind> = cases::case_names;
 template <>
 inline constexpr auto names<dtype> =
     std::array<std::string_view, 4>{"fp32", "fp64", "bf16", "fp16"};

@@ -10,7 +10,8 @@
 #include <utility>
 #include <vector>
 
-#include "cases.hpp"
+#include "cases/cases.hpp"
+#include "cases/direct_plan.hpp"
 #include "contestant.hpp"
 #include "fssdp/cluster/topology.hpp"
 #include "fssdp/comm/thread.hpp"
@@ -38,14 +39,14 @@ namespace perf {
 
 /// The plan that is measured. Threads read each other's memory: on one node without ports of their
 /// own, whole chunks straight from their owners are best. Where ports count, pieces.
-[[nodiscard]] inline fssdp::transfer_plan plan_of(options const& how, scene const& of,
+[[nodiscard]] inline fssdp::transfer_plan plan_of(options const& how, cases::scene const& of,
                                                   std::size_t chunk_bytes) {
   auto plan = fssdp::make_plan(of.layout, of.where, of.cluster);
   return how.simulate || how.rate > 0 ? fssdp::schedule(plan, chunk_bytes) : plan;
 }
 
 /// How long one rank takes to make it: the median of some calls.
-[[nodiscard]] inline double seconds_to_plan(options const& how, scene const& of,
+[[nodiscard]] inline double seconds_to_plan(options const& how, cases::scene const& of,
                                             std::size_t chunk_bytes) {
   using clock = std::chrono::steady_clock;
   auto seconds = std::vector<double>{};
@@ -57,14 +58,8 @@ namespace perf {
   return median(std::move(seconds));
 }
 
-/// The owners of all chunks send them to all that hold them.
-[[nodiscard]] inline fssdp::transfer_plan direct_plan(scene const& of) {
-  auto const whole = fssdp::make_plan(of.layout, of.where);
-  return {of.layout, of.where, {whole.transfers().begin(), whole.transfers().end()}, of.cluster};
-}
-
 /// Owners send to the first holder on every node, and that one to the others there.
-[[nodiscard]] inline fssdp::transfer_plan star_plan(scene const& of) {
+[[nodiscard]] inline fssdp::transfer_plan star_plan(cases::scene const& of) {
   auto transfers = std::vector<fssdp::transfer>{};
   for (auto const chunk : fssdp::all_chunks(of.layout)) {
     auto const owner = of.layout.owner(chunk);
@@ -83,7 +78,7 @@ namespace perf {
 }
 
 /// One expert after the other, each by its own best schedule.
-[[nodiscard]] inline double seconds_one_by_one(scene const& of, std::size_t chunk_bytes) {
+[[nodiscard]] inline double seconds_one_by_one(cases::scene const& of, std::size_t chunk_bytes) {
   auto seconds = 0.0;
   for (auto const expert : fssdp::first_n<fssdp::expert_id>(of.layout.experts())) {
     auto alone = fssdp::placement{of.layout};
@@ -97,7 +92,8 @@ namespace perf {
 
 /// What a baseline takes on the ports of the model; none if there is none.
 /// @throws std::invalid_argument if it is one of another library
-[[nodiscard]] inline std::optional<double> simulated_baseline(options const& how, scene const& of,
+[[nodiscard]] inline std::optional<double> simulated_baseline(options const& how,
+                                                              cases::scene const& of,
                                                               std::size_t chunk_bytes) {
   auto const time = [&](fssdp::transfer_plan const& plan) {
     return fssdp::simulate(plan, chunk_bytes).seconds;

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "cases.hpp"
+#include "cases/cases.hpp"
 #include "fssdp/plan/lower_bound.hpp"
 #include "fssdp/plan/simulate.hpp"
 #include "fssdp/plan/traffic.hpp"
@@ -17,7 +17,8 @@
 namespace perf {
 
 /// What every line says of its job, before anything is measured.
-[[nodiscard]] inline result describe(job const& what, options const& of, scene const& placed) {
+[[nodiscard]] inline result describe(job const& what, options const& of,
+                                     cases::scene const& placed) {
   return {.backend = of.backend,
           .collective = what.collective,
           .of_case = what.of_case,

@@ -5,11 +5,11 @@
 #include <deque>
 #include <vector>
 
+#include "cases/cases.hpp"
 #include "catch.hpp"
 #include "fssdp/comm/thread.hpp"
 #include "fssdp/fssdp.hpp"
 #include "fssdp_perf/bounds.hpp"
-#include "fssdp_perf/cases.hpp"
 #include "fssdp_perf/in_turn.hpp"
 #include "fssdp_perf/rank_memory.hpp"
 #include "fssdp_perf/received_sums.hpp"
@@ -29,7 +29,7 @@ struct instance {
   instance(collective which, perf::case_kind of)
       : plan{[of] {
           auto const placed =
-              perf::make_scene(of, fssdp::topology{{.nodes = 1, .ranks = ranks}}, 11, 4);
+              cases::make_scene(of, fssdp::topology{{.nodes = 1, .ranks = ranks}}, 11, 4);
           return fssdp::make_plan(placed.layout, placed.where);
         }()} {
     for (auto const rank : fssdp::first_n<rank_id>(ranks))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Who holds which experts: the cases that are measured.
+/// Who holds which experts: the cases that are measured and looked at.
 #pragma once
 
 #include <algorithm>
@@ -10,14 +10,14 @@
 #include <utility>
 #include <vector>
 
+#include "cases/case_kind.hpp"
 #include "fssdp/cluster/topology.hpp"
 #include "fssdp/layout/block_layout.hpp"
 #include "fssdp/placement/placement.hpp"
 #include "fssdp/solver/everywhere.hpp"
 #include "fssdp/solver/sparse_materialization.hpp"
-#include "names.hpp"
 
-namespace perf {
+namespace cases {
 
 /// A layout and a placement on a machine.
 struct scene {
@@ -134,4 +134,4 @@ inline void spread(fssdp::placement& where, std::span<fssdp::expert_id const> ex
   return {of.cluster, of.layout, fssdp::everywhere{}(of.layout)};
 }
 
-}  // namespace perf
+}  // namespace cases

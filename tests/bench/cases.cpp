@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cases that fssdp_perf measures: how many replicas there are, and where.
+// The cases that are measured and looked at: how many replicas there are, and where.
 #include <algorithm>
 #include <cstddef>
 #include <set>
 #include <vector>
 
+#include "cases/cases.hpp"
 #include "catch.hpp"
 #include "fssdp/fssdp.hpp"
-#include "fssdp_perf/cases.hpp"
 
 namespace {
 
+using cases::case_kind;
 using fssdp::expert_id;
 using fssdp::rank_id;
-using perf::case_kind;
 
-perf::scene scene_of(case_kind which, int experts, int ranks, int nodes, std::uint64_t seed) {
-  return perf::make_scene(which, fssdp::topology{{.nodes = nodes, .ranks = ranks}}, experts, seed);
+cases::scene scene_of(case_kind which, int experts, int ranks, int nodes, std::uint64_t seed) {
+  return cases::make_scene(which, fssdp::topology{{.nodes = nodes, .ranks = ranks}}, experts, seed);
 }
 
 /// [expert]: the ranks that hold it besides its owner.
-std::vector<int> copies(perf::scene const& of) {
+std::vector<int> copies(cases::scene const& of) {
   auto counts = std::vector<int>{};
   for (auto const expert : fssdp::first_n<expert_id>(of.layout.experts()))
     counts.push_back(static_cast<int>(of.where.holders(expert).size()) - 1);
@@ -80,7 +80,7 @@ TEST_CASE("random: up to a third of the ranks hold an expert, and every number c
 TEST_CASE("a case depends on its seed and on nothing else") {
   for (auto const which : {case_kind::pairs, case_kind::hot, case_kind::zipf, case_kind::hot_node,
                            case_kind::random}) {
-    CAPTURE(perf::name_of(which));
+    CAPTURE(cases::name_of(which));
     auto const placed = scene_of(which, 64, 8, 2, 7);
     CHECK(placed.where == scene_of(which, 64, 8, 2, 7).where);
     CHECK(placed.where != scene_of(which, 64, 8, 2, 8).where);
@@ -89,9 +89,9 @@ TEST_CASE("a case depends on its seed and on nothing else") {
 
 TEST_CASE("everywhere keeps the layout of a scene and gives every rank every expert") {
   auto const placed = scene_of(case_kind::pairs, 6, 3, 1, 1);
-  auto const dense = perf::everywhere(placed);
+  auto const dense = cases::everywhere(placed);
   CHECK(dense.layout == placed.layout);
   CHECK(copies(dense) == std::vector<int>(6, 2));
-  CHECK(perf::replicas(dense) == 12);
-  CHECK(perf::replicas(scene_of(case_kind::hot, 6, 3, 1, 1)) == 2);
+  CHECK(cases::replicas(dense) == 12);
+  CHECK(cases::replicas(scene_of(case_kind::hot, 6, 3, 1, 1)) == 2);
 }

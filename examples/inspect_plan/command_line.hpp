@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+/// The command line of inspect_plan.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <array>
+#include <exception>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "help.hpp"
+#include "options.hpp"
+
+namespace inspect {
+
+/// What a command line comes to: options, or a message to print before leaving.
+struct command_line {
+  std::optional<options> chosen = {};
+  std::string message = {};
+  int exit_code = 0;  ///< 0: the message is the help that was asked for
+};
+
+namespace detail {
+
+/// What is not a plain number passes through these.
+struct raw_options {
+  std::string of_case = std::string{cases::name_of(options{}.of_case)};
+  std::string plan = std::string{name_of(options{}.plan)};
+  std::string nic_per = "rank";
+  std::vector<double> latency = {options{}.link_latency, options{}.nic_latency};
+  std::string svg = {};
+};
+
+template <class Value>
+CLI::Option* add(CLI::App& app, char const* group, char const* type, char const* name, Value& value,
+                 char const* what) {
+  return app.add_option(name, value, what)->type_name(type)->group(group)->capture_default_str();
+}
+template <class Names>
+void add_choice(CLI::App& app, char const* group, char const* name, std::string& value,
+                Names const& names, char const* what) {
+  add(app, group, "NAME", name, value, what)
+      ->check(CLI::IsMember(std::vector<std::string>(names.begin(), names.end())).description(""));
+}
+
+inline void declare_machine(CLI::App& app, options& chosen, raw_options& raw) {
+  constexpr auto machine = "The machine";
+  add(app, machine, "N", "--ranks", chosen.ranks, "Ranks, each with a device of its own");
+  add(app, machine, "N", "--nodes", chosen.nodes, "Nodes that the ranks sit on");
+  add(app, machine, "B/S", "--link-bandwidth", chosen.link_bandwidth,
+      "Bytes per second that a rank sends, and\nreceives at once, inside its node");
+  add(app, machine, "B/S", "--nic-bandwidth", chosen.nic_bandwidth,
+      "The same for an interface to other nodes");
+  add_choice(app, machine, "--nic-per", raw.nic_per,
+             std::array<std::string_view, 2>{"node", "rank"},
+             "Who has such an interface: every node or\nevery rank");
+  add(app, machine, "S,S", "--latency", raw.latency, "Seconds inside a node and between nodes")
+      ->delimiter(',')
+      ->expected(2);
+}
+
+inline void declare_case(CLI::App& app, options& chosen, raw_options& raw) {
+  constexpr auto group = "Who holds what";
+  add_choice(app, group, "--case", raw.of_case, cases::case_names,
+             "pairs, hot, zipf, hot-node or random: see below");
+  add(app, group, "N", "--experts", chosen.experts, "Experts; 0: two for each rank");
+  add(app, group, "N", "--seed", chosen.seed, "Seed of the random cases");
+  app.add_option("--bytes", chosen.bytes, "Bytes of one expert: 4096, 256K, 16M")
+      ->transform(CLI::AsSizeValue(false).description(""))
+      ->type_name("SIZE")
+      ->group(group)
+      ->default_str("4M");
+}
+
+inline void declare_plan(CLI::App& app, options& chosen, raw_options& raw) {
+  constexpr auto group = "The plan";
+  add_choice(app, group, "--plan", raw.plan, plan_names, "scheduled, chain or direct: see below");
+  app.add_option(
+         "--piece-bytes", chosen.piece_bytes,
+         "Into pieces of about how many bytes a scheduled\nplan cuts; 0: what it finds best")
+      ->transform(CLI::AsSizeValue(false).description(""))
+      ->type_name("SIZE")
+      ->group(group)
+      ->default_str("0");
+  app.add_option(
+         "--relay-bytes", chosen.relay_bytes,
+         "How many bytes a rank keeps at most of what it\nonly passes on; 0: nobody relays; "
+         "without it: any")
+      ->transform(CLI::AsSizeValue(false).description(""))
+      ->type_name("SIZE")
+      ->group(group);
+}
+
+inline void declare_output(CLI::App& app, options& chosen, raw_options& raw) {
+  constexpr auto group = "Output";
+  add(app, group, "N", "--lines", chosen.lines, "Transfers that the table lists");
+  app.add_flag("--all", chosen.all, "List all transfers")->group(group);
+  app.add_flag("--json", chosen.json, "Print JSON instead of text")->group(group);
+  app.add_option("--svg", raw.svg, "Draw the plan into this file, too")
+      ->type_name("FILE")
+      ->group(group);
+}
+
+inline void take_over(raw_options const& raw, options& chosen) {
+  chosen.of_case = cases::case_named(raw.of_case).value();
+  auto const plan = std::find(plan_names.begin(), plan_names.end(), raw.plan);
+  chosen.plan = static_cast<plan_kind>(plan - plan_names.begin());
+  chosen.nic_per = raw.nic_per == "node" ? fssdp::network_interface::per_node
+                                         : fssdp::network_interface::per_rank;
+  chosen.link_latency = raw.latency.at(0);
+  chosen.nic_latency = raw.latency.at(1);
+  chosen.svg = raw.svg;
+}
+
+}  // namespace detail
+
+/// Reads and validates the arguments; prints nothing.
+[[nodiscard]] inline command_line read_command_line(int argc, char const* const* argv) {
+  auto chosen = options{};
+  auto raw = detail::raw_options{};
+  auto app = CLI::App{detail::about, "inspect_plan"};
+  app.get_formatter()->column_width(30);
+  app.footer(detail::footer);
+  detail::declare_machine(app, chosen, raw);
+  detail::declare_case(app, chosen, raw);
+  detail::declare_plan(app, chosen, raw);
+  detail::declare_output(app, chosen, raw);
+  try {
+    app.parse(argc, argv);
+    detail::take_over(raw, chosen);
+    validate(chosen);
+  } catch (CLI::CallForHelp const&) {
+    return {.message = app.help()};
+  } catch (std::exception const& error) {
+    return {.message = std::string{"inspect_plan: "} + error.what() +
+                       "\ninspect_plan --help explains the options.\n",
+            .exit_code = 2};
+  }
+  return {.chosen = chosen};
+}
+
+}  // namespace inspect
