@@ -326,7 +326,7 @@ class thread_communicator {
   std::vector<std::pair<rank_id, std::size_t>> outgoing_;  // in the order in which they were named
   std::vector<wanted_message> order_;                      // likewise, what has not been taken yet
   wanted_message taken_{};
-  std::vector<std::size_t> missing_;                       // [rank]: how many of those are its
+  std::vector<std::size_t> missing_;  // [rank]: how many of those are its
   std::size_t held_ = 0;
   std::vector<std::span<std::byte const>> borrowed_;
 };
