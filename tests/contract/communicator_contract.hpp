@@ -64,6 +64,10 @@ class communicator_contract {
     if constexpr (fssdp::lending_communicator<communicator>) {
       SECTION("lent memory is seen in the order of the borrow calls") { check_lending(); }
     }
+    if constexpr (fssdp::forwarding_communicator<communicator>) {
+      SECTION("messages are passed on as they come in") { check_forwarding(); }
+      SECTION("a held message is let go, once") { check_held(); }
+    }
     if constexpr (requires(communicator & comm) { comm.duplicate(); }) {
       SECTION("a duplicate is a lane of its own") { check_duplicate(); }
     }
@@ -259,6 +263,69 @@ class communicator_contract {
       return visits == 1 && seen == expected ? 1 : 0;
     });
     REQUIRE(right == ranks);
+  }
+
+  /// Two numbers of rank 0 go down a chain, the second before the first; every rank adds one to a
+  /// copy of the first and looks at the second in place.
+  static void check_forwarding() {
+    constexpr auto ranks = 4;
+    auto const right = sum_of({.ranks = ranks}, [](communicator& comm) {
+      auto const me = comm.rank().value();
+      auto const next = fssdp::rank_id{me + 1};
+      auto numbers = std::vector{10, 20};
+      auto const out = std::as_bytes(std::span{numbers});
+      auto seen = 0;
+      comm.forward(
+          [&](auto& batch) {
+            for (auto const at : {sizeof(int), std::size_t{0}})
+              if (me == 0)
+                batch.send(out.subspan(at, sizeof(int)), next);
+              else if (me + 1 < ranks)
+                batch.hold(out.subspan(at, sizeof(int)), next);
+            if (me == 0) return;
+            batch.borrow(sizeof(int), fssdp::rank_id{me - 1});
+            batch.recv(std::as_writable_bytes(std::span{numbers}.first(1)), fssdp::rank_id{me - 1});
+          },
+          [&](std::size_t wanted, std::span<std::byte const> bytes, auto& gate) {
+            auto const value = *reinterpret_cast<int const*>(bytes.data());
+            seen += value;
+            numbers[wanted == 0 ? 1 : 0] = value + 1;
+            if (me + 1 < ranks) gate.release(wanted);
+          });
+      numbers.assign(2, -1);  // nobody reads it any more
+      return seen == (me == 0 ? 0 : 30 + 2 * (me - 1)) ? 1 : 0;
+    });
+    REQUIRE(right == ranks);
+  }
+
+  /// Rank 0 lets its held message go so many times.
+  static void check_held() {
+    for (auto const times : {0, 1, 2}) {
+      CAPTURE(times);
+      auto const refused = sum_of({.ranks = 2}, [&](communicator& comm) {
+        auto const zero = fssdp::rank_id{0};
+        auto const peer = fssdp::rank_id{1 - comm.rank().value()};
+        auto byte = std::byte{};
+        try {
+          comm.forward(
+              [&](auto& batch) {
+                if (comm.rank() == zero) batch.hold({&byte, 1}, peer);
+                if (comm.rank() != zero) batch.send({}, peer);
+                if (comm.rank() == zero) batch.recv({}, peer);
+                if (comm.rank() != zero) batch.recv({&byte, 1}, peer);
+              },
+              [&](std::size_t, std::span<std::byte const>, auto& gate) {
+                for (auto i = 0; i < times && comm.rank() == zero; ++i) gate.release(0);
+              });
+        } catch (fssdp::argument_error const&) {
+          return comm.rank() == zero ? 10 : 1000;
+        } catch (fssdp::transport_error const& error) {
+          return comm.rank() != zero && error.culprit() == zero ? 1 : 1000;
+        }
+        return 0;
+      });
+      REQUIRE((times == 1 ? refused == 0 : refused == 10 || refused == 11));
+    }
   }
 
   static void check_duplicate() {

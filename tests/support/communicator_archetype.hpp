@@ -80,6 +80,31 @@ class exchange_only : immovable {
   Comm& comm_;
 };
 
+/// Hides forwarding: a communicator that exchanges and lends, round by round.
+template <fssdp::lending_communicator Comm>
+class lending_only : immovable {
+ public:
+  using stream_type = typename Comm::stream_type;
+  using memory_space = typename Comm::memory_space;
+
+  explicit lending_only(Comm& comm) : comm_{comm} {}
+
+  [[nodiscard]] fssdp::rank_id rank() const { return comm_.rank(); }
+  [[nodiscard]] int size() const { return comm_.size(); }
+
+  template <class Post>
+  void exchange(Post&& post) {
+    comm_.exchange(post);
+  }
+  template <class Post, class Visit>
+  void lend(Post&& post, Visit&& visit) {
+    comm_.lend(post, visit);
+  }
+
+ private:
+  Comm& comm_;
+};
+
 static_assert(fssdp::communicator<exchange_only<communicator_archetype>>);
 
 }  // namespace support

@@ -55,8 +55,8 @@ class port_network {
     auto const busy =
         static_cast<double>(bytes) / std::min(rate(out), rate(in)) + cost.port_seconds;
     auto const latency = inside ? cost.inside_latency_seconds : cost.between_latency_seconds;
-    waiting_.push_back({(inside ? 0 : ranks) + out.index(), (inside ? 0 : ranks) + in.index(),
-                        now, duration(busy), duration(latency), where});
+    waiting_.push_back({(inside ? 0 : ranks) + out.index(), (inside ? 0 : ranks) + in.index(), now,
+                        duration(busy), duration(latency), where});
     events_.push_back({now, none, none, where, happening::offer});
   }
 

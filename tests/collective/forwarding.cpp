@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Whether pieces are passed on as they come in, lent round by round, or copied round by round: the
+/// bits are the same.
+#include <cstdint>
+#include <vector>
+
+#include "catch.hpp"
+#include "fssdp/collective/sparse_all_gather.hpp"
+#include "fssdp/collective/sparse_reduce_scatter.hpp"
+#include "fssdp/comm/counting.hpp"
+#include "fssdp/comm/thread.hpp"
+#include "support/communicator_archetype.hpp"
+#include "support/float_data.hpp"
+#include "support/laws.hpp"
+#include "support/mailbox_communicator.hpp"
+#include "support/on_all_ranks.hpp"
+#include "support/rank_buffers.hpp"
+#include "support/scheduled_plan.hpp"
+
+using fssdp::thread_communicator;
+using support::random_instance;
+
+static_assert(!fssdp::forwarding_communicator<support::lending_only<thread_communicator>>);
+static_assert(fssdp::lending_communicator<support::lending_only<thread_communicator>>);
+static_assert(!fssdp::lending_communicator<support::mailbox_communicator>);
+
+namespace {
+
+constexpr auto limits = support::size_limits{.ranks = 8, .nodes = 4, .experts = 16};
+
+/// The bits of a gather and a reduction of rough numbers, twice on the same communicator.
+template <class Comm>
+[[nodiscard]] std::vector<std::uint64_t> bits_over(Comm& comm, random_instance const& of) {
+  auto const me = comm.rank();
+  auto shard = fssdp::make_shard<float>(of.layout, me, of.elements);
+  auto partials = fssdp::make_partials<fssdp::bf16>(of.plan, me, of.elements);
+  auto bits = std::vector<std::uint64_t>{};
+  for (std::size_t turn = 0; turn < 2; ++turn) {
+    support::fill_roughly(shard, 2 * me.index() + turn + 1);
+    support::fill_roughly(partials, 2 * me.index() + turn + 1);
+    auto replicas = fssdp::make_replicas<float>(of.plan, me, of.elements);
+    auto converted = fssdp::make_partials<fssdp::bf16>(of.plan, me, of.elements);
+    auto gradients = fssdp::make_shard<float>(of.layout, me, of.elements);
+    fssdp::sparse_all_gather(comm, of.plan, shard, replicas);
+    fssdp::sparse_reduce_scatter(comm, of.plan, partials, gradients);
+    fssdp::sparse_all_gather(comm, of.plan, shard, converted);
+    for (auto const& some :
+         {support::bits(replicas), support::bits(converted), support::bits(gradients)})
+      bits.insert(bits.end(), some.begin(), some.end());
+  }
+  return bits;
+}
+
+}  // namespace
+
+TEST_CASE("forwarded, lent or copied: the same bits, and the same messages") {
+  auto passed_on = 0;
+  for (std::uint64_t seed = 1; seed <= support::law_instances / 10 + 1; ++seed) {
+    CAPTURE(seed);
+    auto const of = support::scheduled_instance(seed, limits);
+    passed_on += of.plan.rounds() > 1 ? 1 : 0;
+    auto world = fssdp::thread_world{of.plan.ranks()};
+    auto counts = std::vector<fssdp::exchange_counts>(static_cast<std::size_t>(world.size()));
+    auto const forwarded = support::on_all_ranks(world, [&](thread_communicator& comm) {
+      auto counted = fssdp::counting{comm};
+      auto bits = bits_over(counted, of);
+      counts[comm.rank().index()] = counted.counts();
+      return bits;
+    });
+    auto const lent = support::on_all_ranks(world, [&](thread_communicator& comm) {
+      auto counted = fssdp::counting{comm};
+      auto rounds = support::lending_only{counted};
+      auto bits = bits_over(rounds, of);
+      auto expected = counted.counts();  // all but the number of exchanges
+      auto& here = counts[comm.rank().index()];
+      expected.exchanges = here.exchanges;
+      if (here != expected) bits.push_back(1);
+      return bits;
+    });
+    auto const copied = support::on_all_ranks(world, [&](thread_communicator& comm) {
+      auto bare = support::exchange_only{comm};
+      return bits_over(bare, of);
+    });
+    REQUIRE(forwarded == lent);
+    REQUIRE(forwarded == copied);
+  }
+  REQUIRE(passed_on > support::law_instances / 20);
+}
+
+TEST_CASE(
+    "what is passed on is what a loop over the placement gives, on ports that take time, too") {
+  for (std::uint64_t seed = 1; seed <= support::law_instances / 10 + 1; ++seed) {
+    CAPTURE(seed);
+    auto const of = support::scheduled_instance(seed, limits);
+    auto world = fssdp::thread_world{
+        {.ranks = of.plan.ranks(), .ports = seed % 2 == 0 ? of.machine : fssdp::topology{}}};
+    auto const wrong = support::on_all_ranks(world, [&](thread_communicator& comm) {
+      auto mine = support::rank_buffers<float>{of, comm.rank()};
+      fssdp::sparse_all_gather(comm, of.plan, mine.shard, mine.replicas);
+      fssdp::sparse_reduce_scatter(comm, of.plan, mine.partials, mine.gradients);
+      return mine.wrong_replicas() + mine.wrong_gradients() + mine.wrong_inputs();
+    });
+    REQUIRE(wrong == std::vector<int>(wrong.size(), 0));
+  }
+}
+
+TEST_CASE("collectives run over mailboxes with no room, little room and any room") {
+  for (std::uint64_t seed = 1; seed <= support::law_instances / 2 + 1; ++seed) {
+    auto const slots = std::vector<std::size_t>{0, 1, std::size_t(-1)}[seed % 3];
+    CAPTURE(seed, slots);
+    auto const of =
+        seed % 2 == 0 ? support::scheduled_instance(seed, limits) : random_instance{seed, limits};
+    auto post_office = support::mailboxes{of.plan.ranks(), slots};
+    auto const wrong = support::on_all_ranks(of.plan.ranks(), [&](thread_communicator& thread) {
+      auto comm = support::mailbox_communicator{post_office, thread.rank(), seed};
+      auto mine = support::rank_buffers<float>{of, comm.rank()};
+      fssdp::sparse_all_gather(comm, of.plan, mine.shard, mine.replicas);
+      fssdp::sparse_reduce_scatter(comm, of.plan, mine.partials, mine.gradients);
+      fssdp::sparse_all_gather(comm, of.plan, mine.shard, mine.in_one_piece);
+      return mine.wrong_replicas() + mine.wrong_gradients() + mine.wrong_inputs() +
+             mine.wrong_in_one_piece();
+    });
+    REQUIRE(wrong == std::vector<int>(wrong.size(), 0));
+  }
+}
