@@ -8,9 +8,9 @@
 #include <array>
 #include <cstddef>
 #include <iterator>
-#include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "port_use.hpp"
 #include "readable.hpp"
@@ -23,7 +23,11 @@ namespace detail {
 class drawing {
  public:
   explicit drawing(inspection const& of)
-      : of_{of}, end_{std::max(of.played.seconds, 1e-9)}, lanes_{of.plan.cluster()} {}
+      : of_{of}, end_{std::max(of.played.seconds, 1e-9)}, lanes_{of.plan.cluster()} {
+    for (auto const& t : of.plan.transfers()) moved_.push_back(t.chunk);
+    std::ranges::sort(moved_);
+    moved_.erase(std::unique(moved_.begin(), moved_.end()), moved_.end());
+  }
 
   [[nodiscard]] std::string take() {
     draw_lanes();
@@ -49,11 +53,12 @@ class drawing {
   [[nodiscard]] double x(double seconds) const {
     return sheet::left + seconds / end_ * sheet::width;
   }
-  /// Neighbours differ: hues a golden angle apart.
+  /// Hues a golden angle apart, for those that move.
   [[nodiscard]] std::string colour(fssdp::chunk_id chunk) const {
-    auto const which = chunk.expert.value() * of_.plan.slices() + chunk.slice.value();
-    return fmt::format("hsl({},{}%,{}%)", static_cast<int>(which * 137.508) % 360, 65,
-                       which % 2 == 0 ? 62 : 72);
+    auto const which = std::ranges::lower_bound(moved_, chunk) - moved_.begin();
+    return fmt::format("hsl({},65%,{}%)",
+                       static_cast<int>(static_cast<double>(which) * 137.508) % 360,
+                       60 + 8 * (which % 3));
   }
 
   [[nodiscard]] std::string title() const {
@@ -104,7 +109,6 @@ class drawing {
   void draw_transfer(std::size_t index) {
     auto const& t = of_.plan.transfers()[index];
     auto const& machine = of_.plan.cluster();
-    moved_.insert(t.chunk);
     draw_bar(index, lanes_.at(sending_port(machine, t)), t.destination);
     draw_bar(index, lanes_.at(receiving_port(machine, t)), t.source);
   }
@@ -173,7 +177,7 @@ class drawing {
   double end_;              // seconds
   per_port<double> lanes_;  // their upper ends
   double bottom_ = 0;
-  std::set<fssdp::chunk_id> moved_;
+  std::vector<fssdp::chunk_id> moved_;  // ascending
   std::string body_;
 };
 
