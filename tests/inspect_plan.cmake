@@ -10,7 +10,7 @@ function(run out)
   set(${out} "${said}" PARENT_SCOPE)
 endfunction()
 
-# check_json(<text> <count>): transfers in an order in which they can be carried out; their number.
+# check_json(<text> <out>): nothing comes twice or before its sender has it. <out>: how many.
 function(check_json text out)
   string(JSON transfers GET "${text}" transfers)
   string(JSON count LENGTH "${transfers}")
@@ -26,6 +26,13 @@ function(check_json text out)
     foreach(member piece src dst bytes start_us arrival_us)
       string(JSON ${member}_${i} GET "${one}" ${member})
     endforeach()
+    string(JSON expert GET "${one}" chunk expert)
+    string(JSON slice GET "${one}" chunk slice)
+    set(got ${expert}_${slice}_${piece_${i}}_${dst_${i}})
+    if(DEFINED brought_${got})
+      message(FATAL_ERROR "transfer ${i} brings what transfer ${brought_${got}} did: ${one}")
+    endif()
+    set(brought_${got} ${i})
     string(JSON type TYPE "${one}" depends_on)
     string(JSON feeder GET "${one}" depends_on)
     if(src_${i} EQUAL dst_${i} OR NOT bytes_${i} GREATER 0 OR
