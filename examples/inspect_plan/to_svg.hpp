@@ -6,48 +6,34 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstddef>
 #include <iterator>
-#include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "port_use.hpp"
 #include "readable.hpp"
+#include "sheet.hpp"
 
 namespace inspect {
 
 namespace detail {
 
-/// Distances in pixels.
-struct sheet {
-  static constexpr double left = 120;
-  static constexpr double top = 100;
-  static constexpr double width = 1160;  ///< of the lanes
-  static constexpr double right = 30;
-  static constexpr double lane = 16;
-  static constexpr double between_nodes = 8;
-  static constexpr double legend_entry = 110;
-};
-
-/// 1, 2 or 5 times a power of ten, about a tenth of the whole.
-[[nodiscard]] inline double tick_step(double whole) {
-  auto const power = std::pow(10, std::floor(std::log10(whole / 10)));
-  for (auto const factor : {1.0, 2.0, 5.0})
-    if (whole / (factor * power) <= 12) return factor * power;
-  return 10 * power;
-}
-
 class drawing {
  public:
   explicit drawing(inspection const& of)
-      : of_{of}, end_{std::max(of.played.seconds, 1e-9)}, lanes_{of.plan.cluster()} {}
+      : of_{of}, end_{std::max(of.played.seconds, 1e-9)}, lanes_{of.plan.cluster()} {
+    for (auto const& t : of.plan.transfers()) moved_.push_back(t.chunk);
+    std::ranges::sort(moved_);
+    moved_.erase(std::unique(moved_.begin(), moved_.end()), moved_.end());
+  }
 
   [[nodiscard]] std::string take() {
     draw_lanes();
     draw_time();
     for (std::size_t i = 0; i < of_.plan.transfers().size(); ++i) draw_transfer(i);
+    draw_bounds();
     draw_legend();
     constexpr auto width = sheet::left + sheet::width + sheet::right;
     return fmt::format(
@@ -67,11 +53,12 @@ class drawing {
   [[nodiscard]] double x(double seconds) const {
     return sheet::left + seconds / end_ * sheet::width;
   }
-  /// Neighbours differ: hues a golden angle apart.
+  /// Hues a golden angle apart, for those that move.
   [[nodiscard]] std::string colour(fssdp::chunk_id chunk) const {
-    auto const which = chunk.expert.value() * of_.plan.slices() + chunk.slice.value();
-    return fmt::format("hsl({},{}%,{}%)", static_cast<int>(which * 137.508) % 360, 65,
-                       which % 2 == 0 ? 62 : 72);
+    auto const which = std::ranges::lower_bound(moved_, chunk) - moved_.begin();
+    return fmt::format("hsl({},65%,{}%)",
+                       static_cast<int>(static_cast<double>(which) * 137.508) % 360,
+                       60 + 8 * (which % 3));
   }
 
   [[nodiscard]] std::string title() const {
@@ -117,17 +104,11 @@ class drawing {
           "<text x=\"{0:.2f}\" y=\"{3:.1f}\" text-anchor=\"middle\">{4:g}{5}</text>\n",
           at, sheet::top - 4, bottom_, sheet::top - 8, tick * step, tick == 0 ? " us" : "");
     }
-    if (of_.plan.transfers().empty()) return;
-    for (auto const bound : {of_.bound.seconds, of_.bound.tight_seconds})
-      add("<line x1=\"{0:.2f}\" x2=\"{0:.2f}\" y1=\"{1:.0f}\" y2=\"{2:.1f}\" stroke=\"#c00000\" "
-          "stroke-dasharray=\"4 3\"><title>bound: {3:.2f} us</title></line>\n",
-          x(bound), sheet::top - 4, bottom_, bound * 1e6);
   }
 
   void draw_transfer(std::size_t index) {
     auto const& t = of_.plan.transfers()[index];
     auto const& machine = of_.plan.cluster();
-    moved_.insert(t.chunk);
     draw_bar(index, lanes_.at(sending_port(machine, t)), t.destination);
     draw_bar(index, lanes_.at(receiving_port(machine, t)), t.source);
   }
@@ -157,6 +138,20 @@ class drawing {
         when.arrival * 1e6);
   }
 
+  /// The tight bound is the later one, so that their names stand apart.
+  void draw_bounds() {
+    if (of_.plan.transfers().empty()) return;
+    auto const draw = [&](double seconds, char const* name, char const* anchor) {
+      add("<line x1=\"{0:.2f}\" x2=\"{0:.2f}\" y1=\"{1:.0f}\" y2=\"{2:.1f}\" stroke=\"#c00000\" "
+          "stroke-width=\"1.5\" stroke-dasharray=\"4 3\"/>\n"
+          "<text x=\"{0:.2f}\" y=\"{3:.1f}\" text-anchor=\"{4}\" fill=\"#c00000\">{5}</text>\n",
+          x(seconds), sheet::top - 4, bottom_, bottom_ + 10, anchor, name);
+    };
+    draw(of_.bound.seconds, "bandwidth bound", "end");
+    draw(of_.bound.tight_seconds, "tight bound", "start");
+    bottom_ += 14;
+  }
+
   /// The experts that move, as many to a row as fit.
   void draw_legend() {
     constexpr auto in_row = static_cast<int>(sheet::width / sheet::legend_entry);
@@ -174,7 +169,7 @@ class drawing {
     }
     bottom_ += 18;
     add("<text x=\"{:.0f}\" y=\"{:.1f}\" fill=\"#555555\">Number in a bar: the rank at the other "
-        "end. Dark edge: sent by a rank that relays. Dashed: the bounds.</text>\n",
+        "end. Dark edge: sent by a rank that relays.</text>\n",
         sheet::left, bottom_);
   }
 
@@ -182,7 +177,7 @@ class drawing {
   double end_;              // seconds
   per_port<double> lanes_;  // their upper ends
   double bottom_ = 0;
-  std::set<fssdp::chunk_id> moved_;
+  std::vector<fssdp::chunk_id> moved_;  // ascending
   std::string body_;
 };
 

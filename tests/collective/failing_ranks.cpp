@@ -25,6 +25,7 @@
 #include "support/on_all_ranks.hpp"
 #include "support/process_threads.hpp"
 #include "support/rank_buffers.hpp"
+#include "support/scheduled_plan.hpp"
 
 using fssdp::fault;
 using fssdp::fault_kind;
@@ -55,7 +56,8 @@ struct program {
 
  private:
   program(std::uint64_t seed, support::dice draw)
-      : of{seed, limits},
+      : of{draw.chance(50) ? random_instance{seed, limits}
+                           : support::scheduled_instance(seed, limits)},
         token_layout{{.experts = 3, .ranks = of.plan.ranks()}},
         tokens{of.plan.ranks(), 3, random_tokens(draw, of.plan.ranks() * 3)},
         sends_tokens{draw.chance(30)} {}
@@ -148,9 +150,9 @@ std::uint64_t train_with(fault const& given, wire over, thread_communicator& com
 }
 
 /// How many exchanges a rank makes in all of it.
-[[nodiscard]] int exchanges_of(program const& all) {
+[[nodiscard]] int exchanges_of(program const& all, wire over = wire::lends) {
   auto const counts = support::on_all_ranks(all.of.plan.ranks(), [&](thread_communicator& comm) {
-    return train_with({}, wire::lends, comm, all);
+    return train_with({}, over, comm, all);
   });
   return static_cast<int>(counts.front());
 }
@@ -160,16 +162,16 @@ std::uint64_t train_with(fault const& given, wire over, thread_communicator& com
   auto const all = program{seed};
   auto draw = support::dice{seed};
   auto const ranks = all.of.plan.ranks();
-  auto const exchanges = exchanges_of(all);
   auto const culprit = draw.between(0, ranks - 1);
   auto gate = fssdp::stall_gate{};
+  auto const moment = draw.one_of(std::vector(moments.begin(), moments.end()));
+  // A rank does not end while another reads its memory: so nobody must stall over lent memory.
+  auto const over = moment == fault_moment::in_visit ? wire::copies : wire{draw.between(0, 2)};
+  auto const exchanges = exchanges_of(all, over);
   auto const given = fault{.kind = fault_kind::stalls,
                            .exchange = draw.between(1, exchanges),
-                           .moment = draw.one_of(std::vector(moments.begin(), moments.end())),
+                           .moment = moment,
                            .gate = &gate};
-  // A rank does not end while another reads its memory: so nobody must stall over lent memory.
-  auto const over =
-      given.moment == fault_moment::in_visit ? wire::copies : wire{draw.between(0, 2)};
   auto others = std::atomic{ranks - 1};
   if (others == 0) gate.release();
   auto world = fssdp::thread_world{{.ranks = ranks, .deadline = std::chrono::milliseconds{250}}};
@@ -201,7 +203,8 @@ TEST_CASE("wherever a rank throws or leaves, every other rank names it") {
     auto const all = program{seed};
     auto draw = support::dice{seed};
     auto world = fssdp::thread_world{all.of.plan.ranks()};
-    auto const exchanges = exchanges_of(all);
+    auto const over = wire{draw.between(0, 2)};
+    auto const exchanges = exchanges_of(all, over);
     auto const after = [&](int at) {  // of many exchanges about twelve, the last one among them
       auto const next = at + draw.between(1, 1 + (exchanges > 12 ? exchanges / 6 : 0));
       return at < exchanges ? std::min(next, exchanges) : next;
@@ -211,7 +214,6 @@ TEST_CASE("wherever a rank throws or leaves, every other rank names it") {
         for (auto const kind : {fault_kind::throws, fault_kind::leaves}) {
           auto const given = fault{.kind = kind, .exchange = at, .moment = moment};
           auto const culprit = draw.between(0, world.size() - 1);
-          auto const over = wire{draw.between(0, 2)};
           auto const result = support::fallout_of(world, [&](thread_communicator& comm) {
             train_with(comm.rank() == rank_id{culprit} ? given : fault{}, over, comm, all);
           });

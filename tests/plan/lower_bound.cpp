@@ -139,6 +139,11 @@ TEST_CASE("the tight bound between nodes: what has entered last must reach all r
   REQUIRE(lower_bound(one, 1000, 250).tight_seconds == Approx(4 * 25.5 + 20 + 6));
   REQUIRE(simulate(schedule(one, 1000, {.piece_bytes = 250}), 1000).seconds ==
           Approx(4 * 25.5 + 20 + 6));
+  // two pieces one behind the other from two nodes, the last of them to both ranks
+  auto const three = slow_machine(3, 6, network_interface::per_node, cost);
+  auto const two = plan_of(three, {0, 2}, {{4, 5}, {4, 5}});
+  REQUIRE(lower_bound(two, 1000, 1000).tight_seconds == Approx(2 * 100.5 + 20 + 13.5));
+  REQUIRE(simulate(two, 1000).seconds == Approx(2 * 100.5 + 20 + 13.5));
   // two rails: the second has its pieces from the owner 6 s later; it sends two, as the first does
   auto const rails = slow_machine(2, 4, network_interface::per_rank, cost);
   auto const both = plan_of(rails, {0}, {{2, 3}});

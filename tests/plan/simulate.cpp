@@ -130,7 +130,7 @@ TEST_CASE(
 }
 
 TEST_CASE("a simulator that goes from port to port finds the same times") {
-  for (std::uint64_t seed = 1; seed <= support::law_instances; ++seed) {
+  for (std::uint64_t seed = 1; seed <= support::law_instances / 4; ++seed) {
     CAPTURE(seed);
     auto const of = scheduled_instance{seed, {.ranks = 8, .experts = 16}};
     for (auto const* plan : {&of.plan, &of.base}) {
@@ -146,7 +146,7 @@ TEST_CASE("a simulator that goes from port to port finds the same times") {
 }
 
 TEST_CASE("a reduction of as many bytes takes as long: the plan backwards, to the last") {
-  for (std::uint64_t seed = 1; seed <= support::law_instances; ++seed) {
+  for (std::uint64_t seed = 1; seed <= support::law_instances / 4; ++seed) {
     CAPTURE(seed);
     auto const of = scheduled_instance{seed, {.ranks = 8, .experts = 16}};
     for (auto const* plan : {&of.plan, &of.base}) {
