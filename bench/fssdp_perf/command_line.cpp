@@ -93,9 +93,10 @@ void declare_manner(CLI::App& app, options& chosen, raw_options& raw) {
 }
 
 void declare_model(CLI::App& app, options& chosen, raw_options& raw) {
-  constexpr auto model = "The port model (these two not built yet: --simulate, --rate)";
+  constexpr auto model = "The port model (--simulate, --rate)";
   app.add_flag("--simulate", chosen.simulate, "The same table from the port model")->group(model);
-  add(app, model, "B/S", "--rate", chosen.rate, "Throttle every rank to this; 0: do not");
+  add(app, model, "B/S", "--rate", chosen.rate,
+      "Slow ranks down to links as fast as this, and NICs in proportion; 0: do not");
   add(app, model, "B/S", "--link-bandwidth", chosen.link_bandwidth, "Of a rank inside its node");
   add(app, model, "B/S", "--nic-bandwidth", chosen.nic_bandwidth, "Between nodes");
   add(app, model, "NAME", "--nic-per", raw.nic_per, "What has a NIC: " + list_of_names<nic_per>());
