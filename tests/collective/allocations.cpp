@@ -35,7 +35,7 @@ template <class T = float, class Master = T, class Call>
   return sum;
 }
 
-constexpr auto some = support::law_instances / 100 + 1;
+constexpr auto some = support::law_instances / 100 + 10;
 
 }  // namespace
 
