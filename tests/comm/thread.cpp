@@ -2,6 +2,8 @@
 /// Ranks that are threads: what they promise beyond the contract of a communicator.
 #include "fssdp/comm/thread.hpp"
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <vector>
@@ -52,6 +54,31 @@ TEST_CASE("a gather copies every byte once, lending copies none") {
     return std::pair{by_exchange, comm.copied_bytes() - by_exchange};
   });
   REQUIRE(copied == std::vector(3, std::pair<std::uint64_t, std::uint64_t>{160, 0}));
+}
+
+TEST_CASE("what is too large for the caches has arrived when the exchange returns") {
+  constexpr auto ranks = 3;
+  constexpr auto sizes = std::array<std::size_t, 2>{3U << 20U, (2U << 20U) + 5};  // together large
+  auto const wrong = on_all_ranks(ranks, [&](thread_communicator& comm) {
+    auto const next = rank_id{(comm.rank().value() + 1) % ranks};
+    auto const previous = rank_id{(comm.rank().value() + ranks - 1) % ranks};
+    auto errors = 0;
+    auto mine = std::vector<std::byte>(sizes[0] + sizes[1]);
+    auto theirs = std::vector<std::byte>(mine.size());
+    for (int turn = 0; turn < 3; ++turn) {
+      auto const filling = [&](rank_id rank) { return std::byte(10 * turn + rank.value()); };
+      std::ranges::fill(mine, filling(comm.rank()));  // nobody reads it any more
+      comm.exchange([&](auto& batch) {
+        batch.send(std::span{mine}.first(sizes[0]), next);
+        batch.send(std::span{mine}.last(sizes[1]), next);
+        batch.recv(std::span{theirs}.first(sizes[0]), previous);
+        batch.recv(std::span{theirs}.last(sizes[1]), previous);
+      });
+      errors += std::ranges::count(theirs, filling(previous)) == std::ssize(theirs) ? 0 : 1;
+    }
+    return errors;
+  });
+  REQUIRE(wrong == std::vector(ranks, 0));
 }
 
 TEST_CASE("borrowed memory is the sender's own, in the order of the borrow calls") {

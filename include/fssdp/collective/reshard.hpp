@@ -57,8 +57,7 @@ class moving_shard {
     return {scratch_ + slot * offset(tensors_.size()) + offset(k), tensors_[k].elements};
   }
   void copy(std::size_t from, std::size_t to) const {
-    for (std::size_t k = 0; k < tensors_.size(); ++k)
-      copy_bytes(bytes(k, to), bytes(k, from));
+    for (std::size_t k = 0; k < tensors_.size(); ++k) copy_bytes(bytes(k, to), bytes(k, from));
   }
 
   /// What arrives takes free slots, then scratch; from there it goes where something has left.
