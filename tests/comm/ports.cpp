@@ -115,7 +115,7 @@ TEST_CASE("ranks of a node that share an interface wait for each other") {
   REQUIRE(network.all() == arrivals{{0, 2.5}, {1, 4.5}});
 }
 
-TEST_CASE("what can go overtakes what has to wait; ports that get idle at once are idle together") {
+TEST_CASE("what can go overtakes what has to wait, and ports idle at once are idle together") {
   auto network = told_network{slow_machine(1)};
   network.offer(0, 1, 512, 0);
   network.offer(2, 3, 512, 0);
