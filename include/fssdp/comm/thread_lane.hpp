@@ -11,11 +11,13 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "fssdp/comm/communicator.hpp"
 #include "fssdp/comm/port_network.hpp"
+#include "fssdp/comm/shared_copy.hpp"
 #include "fssdp/core/error.hpp"
 
 namespace fssdp::detail {
@@ -34,6 +36,7 @@ class thread_monitor {
   thread_monitor(int ranks, std::chrono::milliseconds limit, std::optional<port_network> ports)
       : deadline{limit},
         network{std::move(ports)},
+        copies{ranks},
         changed_(static_cast<std::size_t>(ranks)),
         has_left_(static_cast<std::size_t>(ranks)),
         waits_(static_cast<std::size_t>(ranks)) {
@@ -44,6 +47,7 @@ class thread_monitor {
   std::chrono::milliseconds const deadline;
   std::optional<port_network> network;  // that messages pass, in real time
   std::condition_variable network_changed;
+  shared_copies copies;  // large ones that are being made
   std::optional<failure> failed;
 
   [[nodiscard]] std::condition_variable& changed(rank_id rank) { return changed_[rank.index()]; }
@@ -74,6 +78,13 @@ class thread_monitor {
   }
   void forget(rank_id rank, thread_lane const& lane) {
     std::erase_if(waits_[rank.index()], [&](wait const& w) { return w.lane == &lane; });
+  }
+  /// Wakes another rank that waits, if there is one.
+  void wake_a_waiting_rank(rank_id me) {
+    for (std::size_t step = 1; step < waits_.size(); ++step) {
+      auto const rank = (me.index() + step) % waits_.size();
+      if (!waits_[rank].empty()) return changed_[rank].notify_all();
+    }
   }
   /// A rank that waits for nobody, and for which `rank` is waiting, directly or through others: in
   /// this lane, or in whichever lanes those wait. `peer` if they all wait for each other.
@@ -164,7 +175,8 @@ class thread_lane {
                         text("rank ", me, ": rank ", failed->rank, " has failed: ", failed->what)};
   }
 
-  /// Waits until `done()`, which `peer` is to bring about.
+  /// Waits until `done()`, which `peer` is to bring about: helps with copies that others make,
+  /// gives up its core to other threads a few times, then sleeps.
   /// @throws peer_failed if a rank has failed or `peer` has left, deadline_exceeded if it takes too
   ///         long
   template <class Done>
@@ -172,9 +184,21 @@ class thread_lane {
              batch_label const& label, Done done) {
     auto const until = std::chrono::steady_clock::now() + monitor_.deadline;
     monitor_.remember(me, *this, peer);
-    auto const in_time = monitor_.changed(me).wait_until(lock, until, [&] {
+    auto const over = [&] {
       return done() || monitor_.failed.has_value() || monitor_.has_left(peer);
-    });
+    };
+    auto in_time = true;
+    for (auto yields = 0; in_time && !over(); ++yields)
+      if (help(lock)) {
+        yields = 0;
+      } else if (yields < most_yields) {
+        lock.unlock();
+        std::this_thread::yield();
+        lock.lock();
+      } else {
+        in_time = monitor_.changed(me).wait_until(lock, until) == std::cv_status::no_timeout;
+      }
+    in_time = in_time || over();
     auto const missing = in_time ? peer : monitor_.end_of_queue(me, *this, peer);
     monitor_.forget(me, *this);
     if (done()) return;
@@ -187,6 +211,21 @@ class thread_lane {
     monitor_.fail(missing, dump);
     if (in_time) throw peer_failed{peer, dump};
     throw deadline_exceeded{missing, dump};
+  }
+
+  /// Copies; of a large copy, those who wait take a share. The lock is not held.
+  void copy(rank_id me, std::span<std::byte> to, std::span<std::byte const> from,
+            std::size_t together) {
+    if (from.size() < 2 * shared_copy::block_bytes) return copy_bytes(to, from, together);
+    auto copy = shared_copy{me, to, from, together};
+    auto guard = lock();
+    monitor_.copies.offer(copy);
+    monitor_.wake_a_waiting_rank(me);
+    guard.unlock();
+    copy.work();
+    guard.lock();
+    monitor_.copies.withdraw(copy);
+    monitor_.changed(me).wait(guard, [&] { return copy.helpers == 0; });
   }
 
   /// Closes the memory of a rank that leaves by an exception: gives back what it reads, takes back
@@ -203,6 +242,13 @@ class thread_lane {
   }
 
  private:
+  // To sleep and be woken takes longer than most peers need to post what they send.
+  static constexpr int most_yields = 20;
+
+  bool help(lock_type& lock) {
+    return monitor_.copies.help(lock, [this](rank_id rank) { notify(rank); });
+  }
+
   thread_monitor& monitor_;
   int ranks_;
   std::vector<thread_mailbox> boxes_;  // [from, to]

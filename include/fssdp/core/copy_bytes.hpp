@@ -16,7 +16,7 @@ namespace fssdp {
 namespace detail {
 
 /// What is written at once and has as many bytes goes past the caches.
-inline constexpr std::size_t past_caches = std::size_t{4} << 20U;
+inline constexpr std::size_t past_caches = std::size_t{1} << 20U;
 
 /// The bytes from an address to where the next cache line begins.
 [[nodiscard]] inline std::size_t bytes_to_line(void const* address) {
