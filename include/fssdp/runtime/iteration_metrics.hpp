@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+/// What one iteration cost on one rank.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace fssdp {
+
+/// Counted between two steps. Seconds and slots are of this rank; what the solver decided and what
+/// plans move is the same on all ranks.
+struct iteration_metrics {
+  double gather_seconds = 0;   ///< the lane was gathering
+  double reduce_seconds = 0;   ///< the lane was reducing
+  double exposed_seconds = 0;  ///< of both: the caller waited
+
+  std::uint64_t gathers = 0;  ///< more than layers if replicas are gathered again for backward
+  std::uint64_t bytes_inside_nodes = 0;   ///< of all gathers and reductions, over all ranks
+  std::uint64_t bytes_between_nodes = 0;  ///< likewise
+
+  std::size_t replica_slots_peak = 0;  ///< the most that was taken of the pool at once
+  std::size_t partial_slots_peak = 0;
+  std::size_t replica_slots_now = 0;  ///< when the iteration was closed
+  std::size_t partial_slots_now = 0;
+
+  int placements_shrunk = 0;   ///< the pool had less room than the solver wanted
+  int prefetches_put_off = 0;  ///< until the layer was acquired, as there was no room before
+  int calibrations_accepted = 0;
+  int calibrations_rejected = 0;  ///< the gather would have taken longer than it saves
+
+  double load_max_over_mean = 1;  ///< rows of the fullest rank over the average; mean over layers
+  double load_p95 = 1;            ///< the same, of the layer at the 95th percentile
+
+  friend bool operator==(iteration_metrics const&, iteration_metrics const&) = default;
+};
+
+}  // namespace fssdp

@@ -1,0 +1,386 @@
+// SPDX-License-Identifier: Apache-2.0
+/// The iteration: gathers layers before they are needed and reduces them behind what comes next.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <optional>
+#include <span>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "fssdp/collective/reshard.hpp"
+#include "fssdp/collective/sparse_all_gather.hpp"
+#include "fssdp/collective/sparse_reduce_scatter.hpp"
+#include "fssdp/comm/communicator.hpp"
+#include "fssdp/core/error.hpp"
+#include "fssdp/layout/layer_stack.hpp"
+#include "fssdp/plan/held.hpp"
+#include "fssdp/plan/make_plan.hpp"
+#include "fssdp/plan/reshard_plan.hpp"
+#include "fssdp/plan/schedule.hpp"
+#include "fssdp/runtime/calibration.hpp"
+#include "fssdp/runtime/iteration_meter.hpp"
+#include "fssdp/runtime/iteration_metrics.hpp"
+#include "fssdp/runtime/materialized_layer.hpp"
+#include "fssdp/runtime/materializer_options.hpp"
+#include "fssdp/runtime/slot_pool.hpp"
+#include "fssdp/solver/fit_slots.hpp"
+#include "fssdp/solver/placement_solver.hpp"
+#include "fssdp/token/token_counts.hpp"
+
+namespace fssdp {
+
+/// Which way the layers are gone through: what is gathered ahead.
+enum class pass { forward, backward };
+
+/// The experts of all MoE layers of a model during training. Between steps they are sharded; during
+/// one, a layer's replicas are there from `prefetch` or `acquire` to `release`, its partial
+/// gradients from `partials` to `reduce`.
+///
+///     for each layer:              layers.acquire(l)   forward    layers.release(l)
+///     for each layer, backwards:   layers.acquire(l, 0, pass::backward)
+///                                  backward into layers.partials(l)
+///                                  layers.release(l)   layers.reduce(l)
+///     layers.step();               the optimizer, on what this rank owns
+///
+/// Every rank makes the same calls in the same order. On a communicator that is bound to a stream,
+/// gathers and reductions run behind the caller's back; on another one they run in the call. The
+/// bits are the same.
+///
+/// A layer has one placement per iteration: what the solver says about the predicted loads, as far
+/// as the pool has room. Nothing is allocated for parameters after construction.
+/// (Paper, sections on materialization, re-materialization and calibration)
+template <communicator Comm, class Solver, class Weight, class Gradient = Weight,
+          class Replica = Weight, shard_layout Layout = table_layout>
+requires placement_solver<Solver, Layout>
+class materializer {
+ public:
+  using held_type = held_experts<Replica const>;
+
+  /// @param lane carries gathers and reductions, nothing else
+  /// @param elements the size of each tensor of one whole expert
+  /// @param weights, gradients the arenas of this rank, [slots, slice_elements] per tensor, with
+  ///        as many slots as `layouts` needs: the owner's parameters and reduced gradients
+  /// @pre everything but options, elements and solver outlives it
+  /// @throws argument_error if arenas, layouts or pools do not fit
+  materializer(Comm& lane, layer_stack<Layout> layouts, std::span<std::size_t const> elements,
+               std::span<expert_tensor<Weight> const> weights,
+               std::span<expert_tensor<Gradient> const> gradients, Solver solve,
+               materializer_options const& options)
+      : lane_{lane},
+        layouts_{std::move(layouts)},
+        elements_(elements.begin(), elements.end()),
+        weights_(weights.begin(), weights.end()),
+        gradients_(gradients.begin(), gradients.end()),
+        solve_{std::move(solve)},
+        options_{options},
+        machine_{topology_or_one_node(options.cluster, layouts_.ranks())},
+        replicas_{options.replica_slots, elements},
+        partials_{options.partial_slots, elements} {
+    detail::require(lane.size() == layouts_.ranks(), "materializer: ", lane.size(),
+                    " ranks; the layouts are for ", layouts_.ranks());
+    detail::require(options.ahead >= 0, "materializer: ", options.ahead,
+                    " layers ahead; expected 0 or more");
+    detail::require(options.reshard_every >= 0, "materializer: reshard_every ",
+                    options.reshard_every, "; expected 0 or more");
+    for (auto const layer : all_layers()) {
+      auto& made = layers_.emplace_back(layouts_.experts_per_layer(), options.window);
+      made.look_at(layouts_, layer, lane.rank(), weights_, gradients_);
+    }
+  }
+  materializer(materializer const&) = delete;
+  materializer& operator=(materializer const&) = delete;
+  /// Waits for the work that uses its memory.
+  ~materializer() {
+    for (auto& layer : layers_) layer.settle();
+  }
+
+  [[nodiscard]] int layers() const { return layouts_.layers(); }
+  [[nodiscard]] layer_stack<Layout> const& layouts() const { return layouts_; }
+  /// The loads that the next iteration is planned with.
+  [[nodiscard]] expert_loads const& expected_loads(layer_id which) const {
+    return at(which).window.predict();
+  }
+  /// Who holds the experts of a layer in this iteration.
+  /// @pre the layer has been prefetched or acquired in it
+  [[nodiscard]] placement const& where(layer_id which) const { return plan(which).where(); }
+  [[nodiscard]] transfer_plan const& plan(layer_id which) const {
+    auto const& layer = at(which);
+    detail::require(layer.is_placed, "materializer: layer ", which,
+                    " has no placement yet; expected prefetch or acquire before");
+    return *layer.plan;
+  }
+
+  /// Begins to gather a layer. Nothing happens if it is there; or if there is no room now and will
+  /// be: then it is gathered when it is acquired.
+  /// @throws argument_error if there is no such layer; transport errors of earlier work
+  void prefetch(layer_id which) {
+    auto& layer = at(which);
+    if (!layer.replicas.range.has_value() && !gather(which, shortage::waits))
+      ++meter_.metrics.prefetches_put_off;
+  }
+
+  /// Waits until a layer is there, and has the layers behind it gathered. The experts keep their
+  /// addresses until all micro-batches that have acquired the layer have released it, or until
+  /// `calibrate`.
+  /// @return what this rank holds, ascending
+  /// @throws argument_error if this micro-batch has it already, or the pool has no room for a
+  ///         placement that this iteration has begun with; transport errors
+  held_type const& acquire(layer_id which, int micro_batch = 0, pass way = pass::forward) {
+    auto& layer = at(which);
+    detail::require(!std::ranges::count(layer.users, micro_batch), "materializer: micro-batch ",
+                    micro_batch, " acquires layer ", which, " again; expected release before");
+    if (!layer.replicas.range.has_value()) (void)gather(which, shortage::ends);
+    for (int step = 1; step <= options_.ahead; ++step) {
+      auto const next = which.value() + (way == pass::forward ? step : -step);
+      if (next >= 0 && next < layers()) prefetch(layer_id{next});
+    }
+    if (!layer.experts.has_value()) {
+      meter_.wait(lane_, layer.replicas.gathered, meter_.metrics.gather_seconds);
+      layer.show(lane_.rank());
+    }
+    layer.users.push_back(micro_batch);
+    return *layer.experts;
+  }
+
+  /// Ends what `acquire` began.
+  /// @throws argument_error if this micro-batch has not acquired the layer
+  void release(layer_id which, int micro_batch = 0) {
+    auto& layer = at(which);
+    auto const user = std::ranges::find(layer.users, micro_batch);
+    detail::require(user != layer.users.end(), "materializer: micro-batch ", micro_batch,
+                    " releases layer ", which, "; expected one that has acquired it");
+    layer.users.erase(user);
+    layer.was_released = true;
+    if (layer.users.empty() && options_.replicas == retention::rematerialize) drop(layer);
+  }
+
+  /// After the gate: plans with the real loads and gathers what is missing, if that takes less time
+  /// than it saves. Replicas that are there stay.
+  /// @param counts tokens of every rank for every expert, equal on all ranks
+  /// @return what this rank holds now
+  /// @pre one micro-batch has acquired the layer, the first of this iteration
+  /// @throws argument_error if not; transport errors
+  /// (Paper, calibration)
+  held_type const& calibrate(layer_id which, token_counts const& counts) {
+    auto& layer = at(which);
+    detail::require(layer.users.size() == 1 && !layer.was_released && !layer.partial_range,
+                    "materializer: layer ", which, " is calibrated with ", layer.users.size(),
+                    " micro-batches in it; expected one, the first of the iteration");
+    auto const& layout = layouts_.layer(which);
+    auto found =
+        fssdp::calibrate(layer.plan->where(), solve_(counts.loads(), layout), layout, counts,
+                         {.slots = replicas_.longest(),
+                          .use = use,
+                          .chunk_bytes = chunk_bytes(),
+                          .seconds_per_row = options_.seconds_per_row,
+                          .cluster = machine_});
+    if (!found.has_value()) return *layer.experts;
+    if (found->saved_seconds <= found->gather_seconds) {
+      ++meter_.metrics.calibrations_rejected;
+      return *layer.experts;
+    }
+    ++meter_.metrics.calibrations_accepted;
+    layer.added_plan = std::move(found->plan);
+    layer.gather(lane_, *layer.added_plan, layer.added, *replicas_.take(found->slots), replicas_,
+                 scratch_);
+    meter_.move(*layer.added_plan, chunk_bytes());
+    meter_.wait(lane_, layer.added.gathered, meter_.metrics.gather_seconds);
+    layer.plan = plan_for(layout, found->where);
+    layer.show(lane_.rank());
+    return *layer.experts;
+  }
+
+  /// Where the partial gradients of a layer are summed up: [held, elements] per tensor, zero at
+  /// first. Waits for older reductions if there is no room.
+  /// @throws argument_error if there will be none; transport errors
+  [[nodiscard]] std::span<expert_tensor<Replica> const> partials(layer_id which) {
+    auto& layer = at(which);
+    detail::require(layer.is_placed, "materializer: partials of layer ", which,
+                    ", which has no placement yet; expected acquire before");
+    while (layer.is_reducing) finish_oldest_reduction();
+    if (!layer.partial_range.has_value()) {
+      auto const count =
+          most_slots_used(layer.plan->where(), layouts_.layer(which), slot_use::held);
+      auto range = partials_.take(count);
+      while (!range.has_value() && !reductions_.empty()) {
+        finish_oldest_reduction();
+        range = partials_.take(count);
+      }
+      detail::require(range.has_value(), "materializer: ", partials_.slots() - partials_.used(),
+                      " slots are left for partial gradients; layer ", which, " needs ", count,
+                      ": expected other layers to be reduced before, or more partial_slots");
+      layer.partial_range = range;
+      layer.partials = partials_.tensors({range->first, layer.plan->held(lane_.rank()).size()});
+      for (auto const& tensor : layer.partials)
+        std::fill_n(tensor.data, tensor.slots * tensor.stride, Replica{});
+    }
+    return layer.partials;
+  }
+
+  /// Begins to sum the partial gradients of a layer at their owners: after its last micro-batch. A
+  /// second reduction in one iteration adds to the first. Replicas that nobody uses are dropped.
+  /// @throws argument_error as partials; transport errors of earlier work
+  void reduce(layer_id which) {
+    (void)partials(which);  // of a rank that had no token, too
+    auto& layer = at(which);
+    meter_.expose([&] { layer.reduce(lane_, scratch_); });
+    meter_.move(*layer.plan, chunk_bytes());
+    layer.is_reducing = true;
+    reductions_.push_back(&layer);
+    if (layer.users.empty()) drop(layer);
+  }
+
+  /// Takes in the real loads of a layer and micro-batch, for the next placements.
+  /// @param device_loads rows of every rank, if the metrics are to tell how full they were
+  /// @throws argument_error on another number of experts
+  void record(layer_id which, std::span<std::uint64_t const> loads,
+              std::span<std::uint64_t const> device_loads = {}) {
+    auto const experts = static_cast<std::size_t>(layouts_.experts_per_layer());
+    detail::require(loads.size() == experts, "materializer: loads of ", loads.size(),
+                    " experts; expected ", experts);
+    at(which).record(loads, device_loads);
+  }
+
+  /// Closes the iteration: all gradients are there, and no peer reads this rank's weights any more,
+  /// so the optimizer may write them.
+  /// @throws argument_error if a layer is still acquired; transport errors
+  iteration_metrics step() {
+    for (auto const layer : all_layers())
+      detail::require(at(layer).users.empty(), "materializer: step while ", at(layer).users.size(),
+                      " micro-batches have layer ", layer, "; expected release before");
+    while (!reductions_.empty()) finish_oldest_reduction();
+    for (auto& layer : layers_) {
+      drop(layer);
+      if (!layer.recorded_devices.empty()) meter_.balance(layer.recorded_devices);
+      layer.end_iteration();
+    }
+    ++iterations_;
+    meter_.metrics.replica_slots_peak = replicas_.peak();
+    meter_.metrics.partial_slots_peak = partials_.peak();
+    replicas_.forget_peak();
+    partials_.forget_peak();
+    return meter_.close();
+  }
+
+  /// Whether it is time to choose the owners anew: between `step` and the next iteration.
+  [[nodiscard]] bool is_reshard_due() const {
+    return options_.reshard_every > 0 && iterations_ > 0 &&
+           iterations_ % options_.reshard_every == 0;
+  }
+  /// Experts go to other owners, with all that belongs to them.
+  /// @param next the layouts of all layers: of a sharding solver, from the expected loads
+  /// @param moved what an owner has of its experts: bytes_of(weights, moments...)
+  /// @pre the iteration is closed, and the optimizer is through with it
+  /// @throws argument_error as reshard; transport errors
+  template <class Moved>
+  void reshard(layer_stack<Layout> const& next, Moved const& moved) {
+    auto const plan = reshard_plan{layouts_, next};
+    fssdp::reshard(lane_, plan, moved);
+    synchronize(lane_);
+    layouts_ = next;
+    for (auto const layer : all_layers())
+      at(layer).look_at(layouts_, layer, lane_.rank(), weights_, gradients_);
+  }
+
+ private:
+  using layer_type = detail::materialized_layer<Weight, Gradient, Replica, Layout>;
+  /// What a gather does that finds no room: it hopes for later, or takes what there is.
+  enum class shortage { waits, ends };
+  static constexpr auto use = std::is_same_v<Weight, Replica> ? slot_use::foreign : slot_use::held;
+
+  [[nodiscard]] index_range<layer_id> all_layers() const { return first_n<layer_id>(layers()); }
+  [[nodiscard]] layer_type const& at(layer_id which) const {
+    detail::require(which.value() >= 0 && which.value() < layers(), "materializer: layer ", which,
+                    "; expected 0 to ", layers() - 1);
+    return layers_[which.index()];
+  }
+  [[nodiscard]] layer_type& at(layer_id which) {
+    return const_cast<layer_type&>(std::as_const(*this).at(which));
+  }
+  [[nodiscard]] std::size_t chunk_bytes() const {
+    auto elements = std::size_t{0};
+    for (auto const n : elements_) elements += slice_elements(n, layouts_.slices());
+    return elements * sizeof(Replica);
+  }
+  [[nodiscard]] transfer_plan plan_for(Layout const& layout, placement const& where) const {
+    auto plan = make_plan(layout, where, machine_);
+    if (!options_.schedule.has_value()) return plan;
+    return schedule(plan, chunk_bytes(), *options_.schedule);
+  }
+
+  /// Begins to gather. Every rank takes as many slots as the one that needs most: so all pools stay
+  /// alike, and all ranks decide alike.
+  /// @return false if it has been put off
+  bool gather(layer_id which, shortage when) {
+    auto& layer = at(which);
+    auto const& layout = layouts_.layer(which);
+    if (!layer.is_placed && !place(layer, layout, when)) return false;
+    auto const count = most_slots_used(layer.plan->where(), layout, use);
+    auto const range = replicas_.take(count);
+    if (!range.has_value() && when == shortage::waits) return false;
+    detail::require(range.has_value(), "materializer: the pool has ", replicas_.longest(),
+                    " replica slots in a row; layer ", which, " needs ", count,
+                    " again: expected other layers to be released before, or more replica_slots");
+    meter_.expose(
+        [&] { layer.gather(lane_, *layer.plan, layer.replicas, *range, replicas_, scratch_); });
+    meter_.move(*layer.plan, chunk_bytes());
+    ++meter_.metrics.gathers;
+    return true;
+  }
+
+  /// Chooses the placement of this iteration: what the solver wants, as far as there is room.
+  bool place(layer_type& layer, Layout const& layout, shortage when) {
+    auto const& loads = layer.window.predict();
+    auto where = solve_(loads, layout);
+    auto const room = replicas_.longest();
+    if (most_slots_used(where, layout, use) > room) {
+      auto const frees = options_.replicas == retention::rematerialize && replicas_.used() > 0;
+      if (when == shortage::waits && frees) return false;
+      where = fit_slots(where, layout, loads, static_cast<int>(room), use);
+      ++meter_.metrics.placements_shrunk;
+    }
+    if (!layer.plan.has_value() || layer.plan->where() != where)
+      layer.plan = plan_for(layout, where);
+    layer.is_placed = true;
+    return true;
+  }
+
+  /// Gives the replicas of a layer back to the pool.
+  void drop(layer_type& layer) {
+    if (layer.replicas.range.has_value() && !layer.experts.has_value())  // nobody has acquired it
+      meter_.wait(lane_, layer.replicas.gathered, meter_.metrics.gather_seconds);
+    layer.experts.reset();
+    for (auto* set : {&layer.replicas, &layer.added})
+      if (auto const range = std::exchange(set->range, {})) replicas_.give_back(*range);
+  }
+  void finish_oldest_reduction() {
+    auto& layer = *reductions_.front();
+    meter_.wait(lane_, layer.reduced, meter_.metrics.reduce_seconds);
+    reductions_.erase(reductions_.begin());
+    layer.is_reducing = false;
+    partials_.give_back(*std::exchange(layer.partial_range, {}));
+  }
+
+  Comm& lane_;
+  layer_stack<Layout> layouts_;
+  std::vector<std::size_t> elements_;
+  std::vector<expert_tensor<Weight>> weights_;
+  std::vector<expert_tensor<Gradient>> gradients_;
+  Solver solve_;
+  materializer_options options_;
+  topology machine_;
+  slot_pool<Replica> replicas_;
+  slot_pool<Replica> partials_;
+  std::deque<layer_type> layers_;
+  std::vector<layer_type*> reductions_;  // that are under way, oldest first
+  scratch_memory scratch_;
+  detail::iteration_meter meter_;
+  int iterations_ = 0;
+};
+
+}  // namespace fssdp

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+/// How a materializer spends memory and time.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+
+#include "fssdp/cluster/topology.hpp"
+#include "fssdp/plan/schedule.hpp"
+
+namespace fssdp {
+
+/// What becomes of replicas between the forward and the backward pass of their layer.
+enum class retention {
+  keep,          ///< they stay: memory for all layers, one gather
+  rematerialize  ///< their slots are free as soon as they are released: two gathers. (Hecate-RM)
+};
+
+struct materializer_options {
+  retention replicas = retention::keep;
+  /// How many layers are gathered ahead of the one that is acquired.
+  int ahead = 1;
+  /// The pool of replicas, for all layers together: never exceeded.
+  std::size_t replica_slots = 0;
+  /// The pool of partial gradients, likewise. Two layers' worth let a reduction hide behind the
+  /// backward pass of the next layer.
+  std::size_t partial_slots = 0;
+  /// What one row costs an expert, forward and backward: what calibration weighs gathers against.
+  double seconds_per_row = 0;
+  /// After so many iterations the owners are chosen anew; 0: never.
+  int reshard_every = 0;
+  /// How many iterations loads are predicted from.
+  int window = 5;
+  /// Where the ranks sit; without ranks: all on one node.
+  topology cluster = {};
+  /// Plans are scheduled: cut into pieces, balanced over all ports. Else they are direct, or chains
+  /// over nodes.
+  std::optional<schedule_options> schedule = {};
+};
+
+}  // namespace fssdp

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+/// One arena of slots that the layers of a model share.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "fssdp/core/error.hpp"
+#include "fssdp/core/expert_buffer.hpp"
+#include "fssdp/core/expert_tensor.hpp"
+
+namespace fssdp {
+
+/// Consecutive slots of a pool.
+struct slot_range {
+  std::size_t first = 0;
+  std::size_t count = 0;
+  friend bool operator==(slot_range const&, slot_range const&) = default;
+};
+
+/// Memory for a fixed number of experts, allocated once. Ranges are taken where they fit first:
+/// equal calls give equal ranges, so ranks that take and give back alike agree without talking.
+template <class T>
+class slot_pool {
+ public:
+  /// @param elements the size of each tensor of one slot
+  /// @throws argument_error if the bytes are too many to be counted
+  slot_pool(std::size_t slots, std::span<std::size_t const> elements)
+      : memory_{slots, elements}, slots_{slots} {}
+
+  [[nodiscard]] std::size_t slots() const { return slots_; }
+  [[nodiscard]] std::size_t used() const { return used_; }
+  /// The most that was used at once since the last `forget_peak`.
+  [[nodiscard]] std::size_t peak() const { return peak_; }
+  void forget_peak() { peak_ = used_; }
+  [[nodiscard]] std::size_t bytes() const { return memory_.bytes(); }
+
+  /// The longest range that could be taken now.
+  [[nodiscard]] std::size_t longest() const {
+    auto longest = std::size_t{0};
+    for_each_gap([&](slot_range gap) { longest = std::max(longest, gap.count); });
+    return longest;
+  }
+  /// Nothing if there are not as many in a row.
+  [[nodiscard]] std::optional<slot_range> take(std::size_t count) {
+    if (count == 0) return slot_range{};
+    auto found = std::optional<slot_range>{};
+    for_each_gap([&](slot_range gap) {
+      if (!found.has_value() && gap.count >= count) found = slot_range{gap.first, count};
+    });
+    if (!found.has_value()) return found;
+    taken_.push_back(*found);
+    std::ranges::sort(taken_, {}, &slot_range::first);
+    used_ += count;
+    peak_ = std::max(peak_, used_);
+    return found;
+  }
+  /// @throws argument_error unless exactly this range has been taken
+  void give_back(slot_range range) {
+    if (range.count == 0) return;
+    detail::require(std::erase(taken_, range) == 1, "slot_pool: slots ", range.first, " to ",
+                    range.first + range.count - 1,
+                    " are given back; expected a range that is taken");
+    used_ -= range.count;
+  }
+
+  /// The memory of a range, [count, elements] per tensor.
+  [[nodiscard]] std::vector<expert_tensor<T>> tensors(slot_range range) {
+    auto views = std::vector<expert_tensor<T>>{};
+    for (auto const& tensor : memory_.tensors())
+      views.push_back(
+          {tensor.data + range.first * tensor.stride, range.count, tensor.elements, tensor.stride});
+    return views;
+  }
+
+ private:
+  template <class Visit>
+  void for_each_gap(Visit visit) const {
+    auto begin = std::size_t{0};
+    for (auto const& range : taken_) {
+      if (range.first > begin) visit(slot_range{begin, range.first - begin});
+      begin = range.first + range.count;
+    }
+    if (slots_ > begin) visit(slot_range{begin, slots_ - begin});
+  }
+
+  expert_buffer<T> memory_;
+  std::size_t slots_;
+  std::vector<slot_range> taken_;  // ascending
+  std::size_t used_ = 0;
+  std::size_t peak_ = 0;
+};
+
+}  // namespace fssdp

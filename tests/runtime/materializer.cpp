@@ -1,0 +1,396 @@
+// SPDX-License-Identifier: Apache-2.0
+/// The iteration: whatever overlaps and whatever is dropped, the bits are the same, and the memory
+/// suffices.
+#include "fssdp/runtime/materializer.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "catch.hpp"
+#include "fssdp/comm/on.hpp"
+#include "fssdp/comm/thread.hpp"
+#include "fssdp/fssdp.hpp"
+#include "support/on_all_ranks.hpp"
+#include "support/toy_model.hpp"
+
+using fssdp::layer_id;
+using fssdp::materializer;
+using fssdp::materializer_options;
+using fssdp::pass;
+using fssdp::rank_id;
+using fssdp::retention;
+using fssdp::thread_communicator;
+using support::toy_model;
+using support::toy_shape;
+
+namespace {
+
+[[nodiscard]] fssdp::sparse_materialization three_replicas() {
+  return {.overlap = 5, .spare_slots = 3};
+}
+
+/// A materializer over all that a rank of a toy model owns.
+template <class Comm, class Solver>
+[[nodiscard]] auto make_layers(Comm& lane, toy_model& model, Solver const& solver,
+                               materializer_options const& options) {
+  return materializer{lane,
+                      model.layouts(),
+                      std::span<std::size_t const>{model.shape().elements},
+                      model.weights().tensors(),
+                      model.gradients().tensors(),
+                      solver,
+                      options};
+}
+
+enum class overlap { off, on };
+
+struct outcome {
+  std::vector<float> parameters;
+  std::vector<fssdp::iteration_metrics> metrics;  // [iteration]
+};
+
+/// Trains for some iterations: [rank].
+[[nodiscard]] std::vector<outcome> train(toy_shape const& shape, overlap how,
+                                         materializer_options const& options, int iterations = 6,
+                                         int micro_batches = 1) {
+  return support::on_all_ranks(shape.ranks, [&](thread_communicator& comm) {
+    auto model = toy_model{shape, comm.rank()};
+    auto result = outcome{};
+    auto const run = [&](auto& lane) {
+      auto layers = make_layers(lane, model, three_replicas(), options);
+      for (int i = 0; i < iterations; ++i)
+        result.metrics.push_back(train_once(model, layers, i, micro_batches));
+    };
+    if (how == overlap::off) {
+      run(comm);
+    } else {
+      auto stream = fssdp::host_stream{};
+      auto lane = fssdp::on(comm, stream);
+      run(lane);
+    }
+    result.parameters = model.parameters();
+    return result;
+  });
+}
+
+[[nodiscard]] bool same_parameters(std::vector<outcome> const& a, std::vector<outcome> const& b) {
+  return std::ranges::equal(a, b, {}, &outcome::parameters, &outcome::parameters);
+}
+
+/// The same by the verbs alone: everything gathered, then everything reduced.
+[[nodiscard]] std::vector<outcome> train_by_verbs(toy_shape const& shape, int iterations) {
+  return support::on_all_ranks(shape.ranks, [&](thread_communicator& comm) {
+    auto model = toy_model{shape, comm.rank()};
+    auto const rank = comm.rank();
+    auto windows =
+        std::vector(static_cast<std::size_t>(shape.layers), fssdp::load_window{shape.experts});
+    for (int i = 0; i < iterations; ++i) {
+      for (auto const l : fssdp::first_n<layer_id>(shape.layers)) {
+        auto const& layout = model.layouts().layer(l);
+        auto const where = three_replicas()(windows[l.index()].predict(), layout);
+        auto const plan = fssdp::make_plan(layout, where);
+        auto const weights = fssdp::layer_shard(model.layouts(), l, rank, model.weights());
+        auto const gradients = fssdp::layer_shard(model.layouts(), l, rank, model.gradients());
+        auto replicas = fssdp::make_replicas<float>(plan, rank, shape.elements);
+        auto partials = fssdp::make_partials<float>(plan, rank, shape.elements);
+        fssdp::sparse_all_gather(comm, plan, weights, replicas);
+        model.backward(fssdp::held(plan, rank, weights, replicas), partials.tensors(), 0);
+        fssdp::sparse_reduce_scatter(comm, plan, partials, gradients);
+        windows[l.index()].push(model.loads(l, i));
+      }
+      model.update();
+    }
+    return outcome{model.parameters(), {}};
+  });
+}
+
+}  // namespace
+
+TEST_CASE("overlap, re-materialization and prefetching change no bit") {
+  for (int slices : {1, 4}) {
+    auto const shape = toy_shape{.slices = slices};
+    auto const by_verbs = train_by_verbs(shape, 6);
+    for (auto const how : {overlap::off, overlap::on})
+      for (auto const replicas : {retention::keep, retention::rematerialize})
+        for (int ahead = 0; ahead <= 3; ++ahead) {
+          CAPTURE(slices, how == overlap::on, replicas == retention::keep, ahead);
+          auto const trained = train(
+              shape, how,
+              {.replicas = replicas, .ahead = ahead, .replica_slots = 40, .partial_slots = 40});
+          REQUIRE(same_parameters(trained, by_verbs));
+          REQUIRE(trained[0].metrics[5].placements_shrunk == 0);
+          REQUIRE(trained[0].metrics[5].gathers == (replicas == retention::keep ? 3U : 6U));
+        }
+  }
+}
+
+TEST_CASE("another type of replicas takes slots for all that is held, and the same for everybody") {
+  auto const wrong = support::on_all_ranks(4, [](thread_communicator& comm) {
+    auto model = toy_model{{}, comm.rank()};
+    auto layers =
+        materializer<thread_communicator, fssdp::sparse_materialization, float, float, fssdp::bf16>{
+            comm,
+            model.layouts(),
+            model.shape().elements,
+            model.weights().tensors(),
+            model.gradients().tensors(),
+            three_replicas(),
+            {.replica_slots = 15, .partial_slots = 10}};
+    auto errors = 0;
+    for (auto const l : fssdp::first_n<layer_id>(3)) {
+      auto const& experts = layers.acquire(l);
+      for (std::size_t i = 0; i < experts.size(); ++i) {
+        auto const expert = experts[i].id;
+        auto const& plan = layers.plan(l);
+        if (plan.owner(expert) != comm.rank()) continue;
+        auto const own = fssdp::layer_shard(model.layouts(), l, comm.rank(), model.weights());
+        auto const slot = static_cast<std::size_t>(plan.owner_slot(expert));
+        for (std::size_t j = 0; j < own[0].elements; ++j)
+          errors += static_cast<float>(experts[i].tensors[0][j]) ==
+                            static_cast<float>(fssdp::bf16{own[0][slot][j]})
+                        ? 0
+                        : 1;
+      }
+      layers.release(l);
+    }
+    layers.step();
+    return errors;
+  });
+  REQUIRE(wrong == std::vector(4, 0));
+}
+
+TEST_CASE("memory is what the policy says: one layer, those ahead, or all") {
+  auto const peaks = [](retention replicas, int ahead) {
+    auto const trained =
+        train({.layers = 4}, overlap::on,
+              {.replicas = replicas, .ahead = ahead, .replica_slots = 40, .partial_slots = 12}, 3);
+    auto most = std::pair{std::size_t{0}, std::size_t{0}};
+    for (auto const& of_rank : trained)
+      for (auto const& m : of_rank.metrics) {
+        most.first = std::max(most.first, m.replica_slots_peak);
+        most.second = std::max(most.second, m.partial_slots_peak);
+      }
+    return most;
+  };
+  constexpr auto layer = std::size_t{3};  // replicas on the rank that has most
+  REQUIRE(peaks(retention::rematerialize, 0).first == layer);
+  REQUIRE(peaks(retention::rematerialize, 1).first == 2 * layer);
+  REQUIRE(peaks(retention::rematerialize, 2).first == 3 * layer);
+  REQUIRE(peaks(retention::keep, 1).first == 4 * layer);
+  REQUIRE(peaks(retention::rematerialize, 1).second <= 2 * (layer + 2));  // two more are its own
+}
+
+TEST_CASE("a pool that is too small shrinks placements and is never exceeded") {
+  for (auto const how : {overlap::off, overlap::on})
+    for (auto const replicas : {retention::keep, retention::rematerialize})
+      for (std::size_t slots = 0; slots <= 9; ++slots) {
+        CAPTURE(slots, replicas == retention::keep);
+        auto const trained =
+            train({}, how,
+                  {.replicas = replicas, .ahead = 1, .replica_slots = slots, .partial_slots = 10});
+        auto shrunk = 0;
+        auto put_off = 0;
+        for (auto const& m : trained[0].metrics) {
+          shrunk += m.placements_shrunk;
+          put_off += m.prefetches_put_off;
+          REQUIRE(m.replica_slots_peak <= slots);
+        }
+        auto const enough = replicas == retention::keep ? 9U : 3U;
+        REQUIRE((shrunk > 0) == (slots < enough));
+        if (replicas == retention::keep || slots >= 9) REQUIRE(put_off == 0);
+        if (replicas == retention::rematerialize && slots == 3) REQUIRE(put_off > 0);
+      }
+}
+
+TEST_CASE("what was put off is gathered when it is acquired, with the placement that was wanted") {
+  auto const large =
+      train({}, overlap::on,
+            {.replicas = retention::rematerialize, .replica_slots = 40, .partial_slots = 40});
+  auto const small =
+      train({}, overlap::on,
+            {.replicas = retention::rematerialize, .replica_slots = 3, .partial_slots = 5});
+  REQUIRE(same_parameters(small, large));
+  REQUIRE(small[0].metrics[3].partial_slots_peak == 5);
+}
+
+TEST_CASE("micro-batches add up, and those of two layers may interleave") {
+  auto const shape = toy_shape{.layers = 2};
+  auto const options = materializer_options{
+      .replicas = retention::rematerialize, .replica_slots = 20, .partial_slots = 20};
+  auto const in_turn = train(shape, overlap::on, options, 3, 3);
+  auto const kept =
+      train(shape, overlap::off,
+            {.replicas = retention::keep, .replica_slots = 20, .partial_slots = 20}, 3, 3);
+  REQUIRE(same_parameters(in_turn, kept));
+  // one forward, one backward: the second micro-batch is in layer 0 when the first is in layer 1
+  auto const interleaved = support::on_all_ranks(shape.ranks, [&](thread_communicator& comm) {
+    auto model = toy_model{shape, comm.rank()};
+    auto stream = fssdp::host_stream{};
+    auto lane = fssdp::on(comm, stream);
+    auto layers = make_layers(lane, model, three_replicas(), options);
+    auto const forward = [&](int l, int m) { return layers.acquire(layer_id{l}, m); };
+    auto const backward = [&](int l, int m) {
+      auto const& experts = layers.acquire(layer_id{l}, 10 + m, pass::backward);
+      model.backward(experts, layers.partials(layer_id{l}), m);
+      layers.release(layer_id{l}, 10 + m);
+    };
+    for (int i = 0; i < 3; ++i) {
+      for (auto const l : fssdp::first_n<layer_id>(2))
+        for (int m = 0; m < 3; ++m) layers.record(l, model.loads(l, i));
+      (void)forward(0, 0);
+      (void)forward(1, 0);
+      (void)forward(0, 1);
+      layers.release(layer_id{1}, 0);
+      backward(1, 0);
+      (void)forward(1, 1);
+      layers.release(layer_id{0}, 0);
+      backward(0, 0);
+      (void)forward(0, 2);
+      layers.release(layer_id{1}, 1);
+      backward(1, 1);
+      (void)forward(1, 2);
+      layers.release(layer_id{0}, 1);
+      backward(0, 1);
+      layers.release(layer_id{1}, 2);
+      backward(1, 2);
+      layers.reduce(layer_id{1});
+      layers.release(layer_id{0}, 2);
+      backward(0, 2);
+      layers.reduce(layer_id{0});
+      layers.step();
+      model.update();
+    }
+    return outcome{model.parameters(), {}};
+  });
+  REQUIRE(same_parameters(interleaved, in_turn));
+}
+
+TEST_CASE("a layer that is reduced twice in an iteration adds up, too") {
+  auto const shape = toy_shape{.layers = 1};
+  auto const gradients_after = [&](int reductions) {
+    return support::on_all_ranks(shape.ranks, [&, reductions](thread_communicator& comm) {
+      auto model = toy_model{shape, comm.rank()};
+      auto layers =
+          make_layers(comm, model, three_replicas(), {.replica_slots = 10, .partial_slots = 10});
+      auto const all = layer_id{0};
+      for (int turn = 0; turn < reductions; ++turn) {
+        auto const& experts = layers.acquire(all);
+        model.backward(experts, layers.partials(all), 0);
+        layers.release(all);
+        layers.reduce(all);
+      }
+      layers.step();
+      auto sum = std::vector<float>{};
+      for (auto const& tensor : model.gradients().tensors())
+        for (std::size_t slot = 0; slot < tensor.slots; ++slot)
+          for (auto const value : tensor[slot])
+            sum.push_back(value / static_cast<float>(reductions));
+      return sum;
+    });
+  };
+  REQUIRE(gradients_after(2) == gradients_after(1));
+}
+
+TEST_CASE("calibration gathers what pays, and the layer goes on with it") {
+  // layer 0 expects nothing, then expert 7 (of rank 3) turns out to be hot
+  auto const counts = [] {
+    auto values = std::vector<std::uint64_t>(4 * 8, 1);
+    for (std::size_t rank = 0; rank < 4; ++rank) values[rank * 8 + 7] = 1000;
+    return fssdp::token_counts{4, 8, values};
+  }();
+  for (auto const how : {overlap::off, overlap::on})
+    for (auto const seconds_per_row : {0.0, 1e-3}) {
+      auto const pays = seconds_per_row > 0;
+      auto const seen = support::on_all_ranks(4, [&](thread_communicator& comm) {
+        auto model = toy_model{{.layers = 1}, comm.rank()};
+        auto result = std::tuple{std::vector<int>{}, std::vector<float>{}, 0, 0};
+        auto const run = [&](auto& lane) {
+          auto layers = make_layers(lane, model,
+                                    fssdp::sparse_materialization{.overlap = 1, .spare_slots = 1},
+                                    {.replicas = retention::rematerialize,
+                                     .replica_slots = 2,
+                                     .partial_slots = 8,
+                                     .seconds_per_row = seconds_per_row});
+          auto const all = layer_id{0};
+          (void)layers.acquire(all);
+          auto const& experts = layers.calibrate(all, counts);
+          for (std::size_t i = 0; i < experts.size(); ++i) {
+            std::get<0>(result).push_back(experts[i].id.value());
+            std::get<1>(result).push_back(experts[i].tensors[0][1]);
+          }
+          layers.release(all);
+          auto const& again = layers.acquire(all, 0, pass::backward);
+          for (std::size_t i = 0; i < again.size(); ++i)
+            std::get<1>(result).push_back(again[i].tensors[0][1]);
+          (void)layers.partials(all);
+          layers.release(all);
+          layers.reduce(all);
+          auto const metrics = layers.step();
+          std::get<2>(result) = metrics.calibrations_accepted;
+          std::get<3>(result) = metrics.calibrations_rejected;
+        };
+        if (how == overlap::off) {
+          run(comm);
+        } else {
+          auto stream = fssdp::host_stream{};
+          auto lane = fssdp::on(comm, stream);
+          run(lane);
+        }
+        return result;
+      });
+      for (std::size_t rank = 0; rank < 4; ++rank) {
+        auto const& [experts, values, accepted, rejected] = seen[rank];
+        CAPTURE(rank, pays);
+        REQUIRE(accepted == (pays ? 1 : 0));
+        REQUIRE(rejected == (pays ? 0 : 1));
+        auto const holds = std::ranges::count(experts, 7) == 1;
+        REQUIRE(holds == (pays || rank == 3));
+        REQUIRE(std::ranges::is_sorted(experts));
+        for (std::size_t i = 0; i < experts.size(); ++i) {
+          REQUIRE(values[i] == values[experts.size() + i]);  // the same when gathered in one go
+          auto const owner = rank_id{experts[i] / 2};
+          auto const original = toy_model{{.layers = 1}, owner}.parameters();
+          REQUIRE(values[i] == original[static_cast<std::size_t>(experts[i] % 2) * 300 + 1]);
+        }
+      }
+    }
+}
+
+TEST_CASE("owners that are chosen anew go on with what the old ones had") {
+  auto const shape = toy_shape{};
+  auto const wrong = support::on_all_ranks(shape.ranks, [&](thread_communicator& comm) {
+    auto model = toy_model{shape, comm.rank()};
+    auto owners = std::vector<rank_id>{};
+    for (int e = 0; e < shape.experts; ++e) owners.emplace_back(3 - e / 2);
+    auto const reversed = toy_model::layouts_type{
+        std::vector(3, fssdp::table_layout{{.ranks = shape.ranks}, std::move(owners)})};
+    auto layers = make_layers(comm, model, fssdp::everywhere{},
+                              {.replica_slots = 18, .partial_slots = 8, .reshard_every = 2});
+    auto errors = 0;
+    for (int i = 0; i < 5; ++i) {
+      errors += layers.is_reshard_due() == (i == 2 || i == 4) ? 0 : 1;
+      if (layers.is_reshard_due())
+        layers.reshard(i == 2 ? reversed : model.layouts(), fssdp::bytes_of(model.weights()));
+      for (auto const layer : fssdp::first_n<layer_id>(3)) {
+        auto const& experts = layers.acquire(layer);
+        errors += layers.plan(layer).owner(fssdp::expert_id{0}) == rank_id{i == 2 || i == 3 ? 3 : 0}
+                      ? 0
+                      : 1;
+        for (std::size_t e = 0; e < experts.size(); ++e) {
+          auto const first = toy_model{shape, rank_id{static_cast<int>(e) / 2}}.parameters();
+          auto const slot = 2 * layer.index() + e % 2;
+          errors += experts[e].tensors[0][7] == first[slot * 300 + 7] ? 0 : 1;
+        }
+        layers.release(layer);
+      }
+      layers.step();
+    }
+    return errors;
+  });
+  REQUIRE(wrong == std::vector(shape.ranks, 0));
+}

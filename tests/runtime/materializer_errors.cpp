@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+/// A materializer that is used in another order than its own says so, and one whose rank fails lets
+/// the others go.
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <span>
+#include <stdexcept>
+
+#include "catch.hpp"
+#include "fssdp/comm/on.hpp"
+#include "fssdp/comm/thread.hpp"
+#include "fssdp/fssdp.hpp"
+#include "support/on_all_ranks.hpp"
+#include "support/toy_model.hpp"
+
+using fssdp::layer_id;
+using fssdp::materializer_options;
+using fssdp::pass;
+using fssdp::rank_id;
+using fssdp::thread_communicator;
+using support::toy_model;
+
+namespace {
+
+template <class Comm>
+[[nodiscard]] auto make_layers(Comm& lane, toy_model& model, materializer_options const& options) {
+  return fssdp::materializer{lane,
+                             model.layouts(),
+                             std::span<std::size_t const>{model.shape().elements},
+                             model.weights().tensors(),
+                             model.gradients().tensors(),
+                             fssdp::sparse_materialization{.overlap = 5, .spare_slots = 3},
+                             options};
+}
+
+/// What a single rank is told when it calls `use(layers)`.
+template <class Use>
+[[nodiscard]] std::string complaint(Use use, materializer_options const& options = {
+                                                 .replica_slots = 9, .partial_slots = 20}) {
+  auto text = std::string{};
+  fssdp::thread_world{1}.run([&](thread_communicator& comm) {
+    auto model = toy_model{{.ranks = 1}, comm.rank()};
+    try {
+      auto layers = make_layers(comm, model, options);
+      use(layers);
+    } catch (fssdp::argument_error const& error) {
+      text = error.what();
+    }
+  });
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("calls in the wrong order are refused by name") {
+  auto const first = layer_id{0};
+  REQUIRE_THAT(complaint([&](auto& layers) { layers.acquire(layer_id{3}); }),
+               mentions("layer 3") && mentions("0 to 2"));
+  REQUIRE_THAT(complaint([&](auto& layers) { layers.prefetch(layer_id{-1}); }),
+               mentions("layer -1"));
+  REQUIRE_THAT(complaint([&](auto& layers) {
+                 layers.acquire(first, 4);
+                 layers.acquire(first, 4);
+               }),
+               mentions("micro-batch 4") && mentions("layer 0 again"));
+  REQUIRE_THAT(complaint([&](auto& layers) { layers.release(first, 2); }),
+               mentions("micro-batch 2") && mentions("has acquired"));
+  REQUIRE_THAT(complaint([&](auto& layers) { (void)layers.partials(first); }),
+               mentions("partials of layer 0") && mentions("acquire before"));
+  REQUIRE_THAT(complaint([&](auto& layers) { layers.reduce(first); }),
+               mentions("partials of layer 0"));
+  REQUIRE_THAT(complaint([&](auto& layers) { (void)layers.where(first); }),
+               mentions("no placement yet"));
+  REQUIRE_THAT(complaint([&](auto& layers) {
+                 layers.acquire(first);
+                 layers.step();
+               }),
+               mentions("step while 1") && mentions("layer 0"));
+  REQUIRE_THAT(complaint([&](auto& layers) { layers.record(first, fssdp::expert_loads(3)); }),
+               mentions("3 experts") && mentions("expected 8"));
+  REQUIRE_THAT(complaint([&](auto& layers) {
+                 layers.acquire(first);
+                 layers.release(first);
+                 layers.acquire(first, 1);
+                 layers.calibrate(first, fssdp::token_counts{1, 8, fssdp::expert_loads(8)});
+               }),
+               mentions("calibrated") && mentions("the first of the iteration"));
+}
+
+TEST_CASE("options and memory that do not fit are refused by name") {
+  auto const nothing = [](auto&) {};
+  REQUIRE_THAT(complaint(nothing, {.ahead = -1}), mentions("-1 layers ahead"));
+  REQUIRE_THAT(complaint(nothing, {.reshard_every = -2}), mentions("-2"));
+  REQUIRE_THAT(complaint(nothing, {.window = 0}), mentions("length 0"));
+  REQUIRE_THAT(complaint(nothing, {.cluster = fssdp::topology{{.nodes = 2, .ranks = 2}}}),
+               mentions("2 ranks"));
+  REQUIRE_THAT(complaint(
+                   [](auto& layers) {
+                     layers.acquire(layer_id{1});
+                     (void)layers.partials(layer_id{1});
+                   },
+                   {.replica_slots = 9, .partial_slots = 7}),
+               mentions("7 slots are left") && mentions("layer 1 needs 8"));
+}
+
+TEST_CASE("a rank that fails anywhere in an iteration lets all others go, with its name") {
+  constexpr auto ranks = 3;
+  constexpr auto soon = std::chrono::milliseconds{300};
+  for (int where = 0; where < 6; ++where) {
+    CAPTURE(where);
+    auto world = fssdp::thread_world{{.ranks = ranks, .deadline = soon}};
+    auto const result = support::fallout_of(world, [&](thread_communicator& comm) {
+      auto model = toy_model{{.experts = 9, .ranks = ranks}, comm.rank()};
+      auto lane_comm = comm.duplicate();
+      auto stream = fssdp::host_stream{};
+      auto lane = fssdp::on(lane_comm, stream);
+      auto layers = make_layers(
+          lane, model,
+          {.replicas = fssdp::retention::rematerialize, .replica_slots = 20, .partial_slots = 20});
+      auto const fail_at = [&](int here) {
+        if (here == where && comm.rank() == rank_id{1}) throw std::runtime_error{"rank 1 is tired"};
+      };
+      for (int i = 0; i < 3; ++i) {
+        fail_at(i == 1 ? 0 : -1);
+        train_once(model, layers, i);
+        fail_at(i == 1 ? 1 : -1);
+        for (auto const l : fssdp::first_n<layer_id>(3)) {
+          (void)layers.acquire(l);
+          fail_at(i == 1 ? 2 + l.value() : -1);
+          layers.release(l);
+        }
+        layers.step();
+        fail_at(i == 1 ? 5 : -1);
+      }
+    });
+    for (std::size_t rank = 0; rank < ranks; ++rank) {
+      CAPTURE(rank, support::text(result.of_rank[rank]));
+      if (rank == 1)
+        REQUIRE(support::is<std::runtime_error>(result.of_rank[rank]));
+      else
+        REQUIRE(support::culprit(result.of_rank[rank]) == 1);
+    }
+  }
+}
