@@ -24,20 +24,25 @@ class iteration_meter {
  public:
   iteration_metrics metrics;
 
-  /// Calls work() and counts its time as exposed: the caller does nothing else meanwhile.
-  template <class Work>
-  void expose(Work work) {
+  /// Calls work(), which submits to a lane or waits for it, and counts the time as exposed: the
+  /// caller does nothing else meanwhile.
+  /// @throws what has gone wrong on the lane, if its stream has failed
+  template <communicator Comm, class Work>
+  void expose(Comm& lane, Work work) {
     auto const begin = clock::now();
-    work();
+    try {
+      work();
+    } catch (poisoned_stream const&) {
+      synchronize(lane);  // throws the cause
+      throw;
+    }
     metrics.exposed_seconds += std::chrono::duration<double>{clock::now() - begin}.count();
   }
-  /// Waits for work on a lane and counts the time, and that which it took there.
+  /// Waits for work on a lane, and counts the time that it took there, too.
   template <communicator Comm>
   void wait(Comm& lane, timed_work& work, double& seconds) {
-    expose([&] {
-      if (work.wait()) return;
-      synchronize(lane);  // throws what went wrong
-      throw poisoned_stream{"materializer: the stream of its lane has failed"};
+    expose(lane, [&] {
+      if (!work.wait()) throw poisoned_stream{"materializer: the stream of its lane has failed"};
     });
     seconds += work.seconds();
   }

@@ -228,7 +228,7 @@ class materializer {
   void reduce(layer_id which) {
     (void)partials(which);  // of a rank that had no token, too
     auto& layer = at(which);
-    meter_.expose([&] { layer.reduce(lane_, scratch_); });
+    meter_.expose(lane_, [&] { layer.reduce(lane_, scratch_); });
     meter_.move(*layer.plan, chunk_bytes());
     layer.is_reducing = true;
     reductions_.push_back(&layer);
@@ -326,8 +326,9 @@ class materializer {
     detail::require(range.has_value(), "materializer: the pool has ", replicas_.longest(),
                     " replica slots in a row; layer ", which, " needs ", count,
                     " again: expected other layers to be released before, or more replica_slots");
-    meter_.expose(
-        [&] { layer.gather(lane_, *layer.plan, layer.replicas, *range, replicas_, scratch_); });
+    meter_.expose(lane_, [&] {
+      layer.gather(lane_, *layer.plan, layer.replicas, *range, replicas_, scratch_);
+    });
     meter_.move(*layer.plan, chunk_bytes());
     ++meter_.metrics.gathers;
     return true;
