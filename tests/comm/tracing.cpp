@@ -79,10 +79,10 @@ template <class Hide>
   for (auto const& event : events) {
     auto const& numbers = event.work.numbers;
     ++sum.exchanges;
-    sum.messages_sent += numbers.messages_sent.value();
-    sum.bytes_sent += numbers.bytes_sent.value();
-    sum.messages_received += numbers.messages_received.value();
-    sum.bytes_received += numbers.bytes_received.value();
+    sum.messages_sent += static_cast<std::uint64_t>(numbers.messages_sent.value());
+    sum.bytes_sent += static_cast<std::uint64_t>(numbers.bytes_sent.value());
+    sum.messages_received += static_cast<std::uint64_t>(numbers.messages_received.value());
+    sum.bytes_received += static_cast<std::uint64_t>(numbers.bytes_received.value());
   }
   return sum;
 }
@@ -92,7 +92,7 @@ template <class Hide>
   auto counts = rank.counts;
   counts.bytes_borrowed = 0;
   auto faults = sum(rank.events) == counts ? 0 : 1;
-  auto rounds = std::set<int>{};
+  auto rounds = std::set<std::int64_t>{};
   for (std::size_t i = 0; i < rank.events.size(); ++i) {
     auto const& event = rank.events[i];
     if (i > 0 && event.begin < rank.events[i - 1].end) ++faults;  // one after the other

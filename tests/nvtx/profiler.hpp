@@ -19,7 +19,7 @@ struct seen_range {
   std::string domain;
   std::uint32_t category = 0;
   std::string message;
-  std::optional<int> payload;
+  std::optional<std::int64_t> payload;
   bool has_ended = false;
 };
 
@@ -54,7 +54,7 @@ inline nvtxRangeId_t start_range(nvtxDomainHandle_t domain, nvtxEventAttributes_
                           about->message.ascii,
                           {},
                           false};
-  if (about->payloadType == NVTX_PAYLOAD_TYPE_INT32) range.payload = about->payload.iValue;
+  if (about->payloadType == NVTX_PAYLOAD_TYPE_INT64) range.payload = about->payload.llValue;
   told.ranges.push_back(range);
   return told.ranges.size();
 }

@@ -46,9 +46,9 @@ class nvtx_sink {
     about.category = category(work.lane);
     about.messageType = NVTX_MESSAGE_TYPE_ASCII;
     about.message.ascii = work.name.c_str();
-    if (work.numbers.layer.has_value()) {
-      about.payloadType = NVTX_PAYLOAD_TYPE_INT32;
-      about.payload.iValue = *work.numbers.layer;
+    if (work.numbers.layer.is_known()) {
+      about.payloadType = NVTX_PAYLOAD_TYPE_INT64;
+      about.payload.llValue = work.numbers.layer.value();
     }
     return nvtxDomainRangeStartEx(domain_, &about);
   }

@@ -9,7 +9,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
+#include <functional>
 #include <ostream>
 #include <string>
 #include <string_view>
@@ -80,15 +80,16 @@ class chrome_writer {
   }
   void append_numbers(trace_numbers const& numbers) {
     auto separator = std::string_view{};
-    auto const add = [&](std::string_view key, auto const& value) {
-      if (!value.has_value()) return;
+    auto const append = [&](std::string_view key, trace_number const& number, auto as) {
+      if (!number.is_known()) return;
       line_ += std::exchange(separator, ",");
-      append_member(key, *value);
+      append_member(key, as(number.value()));
     };
-    auto plan = std::optional<std::string>{};  // of 64 bits: JavaScript's numbers have 53
-    if (numbers.plan.has_value()) plan = hexadecimal(*numbers.plan);
+    auto const add = [&](std::string_view key, trace_number const& number) {
+      append(key, number, std::identity{});
+    };
     add("layer", numbers.layer);
-    add("plan", plan);
+    append("plan", numbers.plan, hexadecimal);  // 64 bits: JavaScript's numbers have 53
     add("round", numbers.round);
     add("messages_sent", numbers.messages_sent);
     add("bytes_sent", numbers.bytes_sent);
@@ -104,9 +105,11 @@ class chrome_writer {
   }
   /// Streams would group digits as their locale has it.
   void append_integer(std::integral auto value) { line_ += std::to_string(value); }
-  [[nodiscard]] static std::string hexadecimal(std::uint64_t value) {
+  [[nodiscard]] static std::string hexadecimal(std::int64_t bits) {
     auto digits = std::array<char, 16>{};
-    auto const end = std::to_chars(digits.data(), digits.data() + digits.size(), value, 16).ptr;
+    auto const end = std::to_chars(digits.data(), digits.data() + digits.size(),
+                                   static_cast<std::uint64_t>(bits), 16)
+                         .ptr;
     return "0x" + std::string(digits.data(), end);
   }
 

@@ -8,7 +8,6 @@
 #include <chrono>
 #include <concepts>
 #include <cstdint>
-#include <optional>
 #include <string_view>
 #include <type_traits>
 #include <utility>
@@ -40,15 +39,39 @@ inline constexpr auto gather_lane = trace_lane{"gather"};
 inline constexpr auto reduce_lane = trace_lane{"reduce"};
 inline constexpr auto dispatch_lane = trace_lane{"dispatch"};
 
+/// A whole number that may be unknown. It is plain data: a compiler follows copies of it, where it
+/// takes those of an empty std::optional for reads of what was never written.
+class trace_number {
+ public:
+  constexpr trace_number() = default;
+  template <std::integral Integer>
+  constexpr trace_number(Integer value)
+      : value_{static_cast<std::int64_t>(value)}, is_known_{true} {}
+
+  [[nodiscard]] constexpr bool is_known() const { return is_known_; }
+  /// 0 if it is not known.
+  [[nodiscard]] constexpr std::int64_t value() const { return value_; }
+  /// Counts; what is not known yet begins at 0.
+  template <std::integral Integer>
+  constexpr trace_number& operator+=(Integer more) {
+    return *this = value_ + static_cast<std::int64_t>(more);
+  }
+  friend constexpr bool operator==(trace_number const&, trace_number const&) = default;
+
+ private:
+  std::int64_t value_ = 0;
+  bool is_known_ = false;
+};
+
 /// What may be known of a range besides its name.
 struct trace_numbers {
-  std::optional<int> layer = {};
-  std::optional<std::uint64_t> plan = {};  ///< hash of the plan
-  std::optional<int> round = {};           ///< as in a batch_label
-  std::optional<std::uint64_t> messages_sent = {};
-  std::optional<std::uint64_t> bytes_sent = {};
-  std::optional<std::uint64_t> messages_received = {};
-  std::optional<std::uint64_t> bytes_received = {};
+  trace_number layer = {};
+  trace_number plan = {};   ///< hash of the plan, its 64 bits
+  trace_number round = {};  ///< as in a batch_label
+  trace_number messages_sent = {};
+  trace_number bytes_sent = {};
+  trace_number messages_received = {};
+  trace_number bytes_received = {};
   friend bool operator==(trace_numbers const&, trace_numbers const&) = default;
 };
 

@@ -28,7 +28,7 @@ struct trace_options {
 ///
 /// It must outlive its ranges, and is moved only while none is open.
 /// @cost of a range: two readings of the clock, an atomic addition, a copy of the event; no lock and
-///       no allocation. Of the recorder: an allocation of `capacity` events of some 150 bytes
+///       no allocation. Of the recorder: an allocation of `capacity` events of some 170 bytes
 class trace_recorder {
  public:
   using open_range = trace_clock::time_point;
