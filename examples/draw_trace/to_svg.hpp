@@ -137,12 +137,14 @@ class drawing {
     }
   }
 
-  /// The lanes, as many to a row as fit.
+  /// The lanes, as many to a row as fit, in six rows at most.
   void draw_legend() {
     constexpr auto in_row = static_cast<int>(sheet::width / sheet::legend_entry);
     bottom_ += 10;
     auto column = 0;
+    auto left = 6 * in_row;
     for (auto const& lane : lanes_) {
+      if (left-- == 0) break;
       if (column == in_row) {
         column = 0;
         bottom_ += 16;
