@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # cmake -DPROGRAM=... -DTRACED=... -DXMLLINT=... -DFOLDER=... -P draw_trace.cmake: the picture of a
-# trace shows what is in it, stays small, and is SVG whatever the names; what is no trace is refused.
+# trace shows what is in it, stays small, and is SVG whatever the names; no other file is drawn.
 set(trace ${FOLDER}/draw_trace.json)
 set(picture ${FOLDER}/draw_trace.svg)
 
@@ -37,7 +37,8 @@ function(refuse status regex)
   execute_process(COMMAND ${PROGRAM} ${ARGN}
     RESULT_VARIABLE result OUTPUT_QUIET ERROR_VARIABLE complaint)
   if(NOT result EQUAL status OR NOT complaint MATCHES "${regex}")
-    message(FATAL_ERROR "expected exit status ${status} and '${regex}', got ${result}:\n${complaint}")
+    message(FATAL_ERROR
+      "expected exit status ${status} and '${regex}', got ${result}:\n${complaint}")
   endif()
 endfunction()
 
@@ -97,9 +98,10 @@ expect("${svg}" 24 "<title>forward")
 expect("${svg}" 48 "\nplan 0x")  # 6 gathers and 6 reductions of each rank
 
 # Many ranges: the picture stays small.
+set(range "\"ph\": \"X\", \"tid\": 0")
 set(events "")
 foreach(i RANGE 1 20000)
-  string(APPEND events ",{\"ph\":\"X\",\"pid\":0,\"tid\":0,\"ts\":${i}00,\"dur\":50,\"name\":\"x\"}\n")
+  string(APPEND events ",{${range}, \"pid\": 0, \"ts\": ${i}00, \"dur\": 50, \"name\": \"x\"}\n")
 endforeach()
 string(SUBSTRING "${events}" 1 -1 events)
 file(WRITE ${trace} "[${events}]")
@@ -118,10 +120,10 @@ foreach(wrong
     "{\"traceEvents\": 5}|no trace: expected an array of events"
     "[]|no range"
     "[5]|event 0 is no object"
-    "[{\"ph\": \"X\", \"pid\": 0, \"tid\": 0, \"dur\": 1}]|event 0 has no number \"ts\""
-    "[{\"ph\": \"X\", \"pid\": 0, \"tid\": 0, \"ts\": \"1\", \"dur\": 1}]|event 0 has no number \"ts\""
-    "[{\"ph\": \"X\", \"pid\": 0.5, \"tid\": 0, \"ts\": 1, \"dur\": 1}]|event 0 has no integer \"pid\""
-    "[{\"ph\": \"X\", \"pid\": 0, \"tid\": 0, \"ts\": 1, \"dur\": -1}]|event 0 has an impossible \"dur\"")
+    "[{${range}, \"pid\": 0, \"dur\": 1}]|event 0 has no number \"ts\""
+    "[{${range}, \"pid\": 0, \"ts\": \"1\", \"dur\": 1}]|event 0 has no number \"ts\""
+    "[{${range}, \"pid\": 0.5, \"ts\": 1, \"dur\": 1}]|event 0 has no integer \"pid\""
+    "[{${range}, \"pid\": 0, \"ts\": 1, \"dur\": -1}]|event 0 has an impossible \"dur\"")
   string(REGEX REPLACE "^(.*)[|].*$" "\\1" content "${wrong}")
   string(REGEX REPLACE "^.*[|]" "" said "${wrong}")
   file(WRITE ${trace} "${content}")

@@ -24,8 +24,8 @@ namespace detail {
 inline constexpr auto most_levels = std::size_t{8};
 inline constexpr auto rounding = 5e-7;  ///< milliseconds by which written times are off
 
-/// Adds a range behind those of a level; one that is too narrow joins its narrow neighbour, if there
-/// is no gap between them that can be seen.
+/// Adds a range behind those of a level; one that is too narrow joins its narrow neighbour, if no
+/// gap between them can be seen.
 inline void append(std::vector<bar>& level, bar const& next, double least) {
   auto const narrow = [&](bar const& one) { return one.end - one.begin < least; };
   auto const joins = !level.empty() && narrow(next) && next.begin - level.back().end < least &&

@@ -27,7 +27,7 @@ struct trace_options {
 ///     auto const range = trace.range(compute_lane, "forward", {.layer = 3});
 ///
 /// It must outlive its ranges, and is moved only while none is open.
-/// @cost of a range: two readings of the clock, an atomic addition, a copy of the event; no lock and
+/// @cost of a range: two readings of the clock, an atomic addition, a copy of the event; no lock,
 ///       no allocation. Of the recorder: an allocation of `capacity` events of some 170 bytes
 class trace_recorder {
  public:
