@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "picture/tick_step.hpp"
 #include "port_use.hpp"
 #include "readable.hpp"
 #include "sheet.hpp"
@@ -97,7 +98,7 @@ class drawing {
 
   void draw_time() {
     auto const whole = end_ * 1e6;
-    auto const step = tick_step(whole);
+    auto const step = picture::tick_step(whole);
     for (int tick = 0; tick * step <= whole; ++tick) {
       auto const at = x(tick * step / 1e6);
       add("<line x1=\"{0:.2f}\" x2=\"{0:.2f}\" y1=\"{1:.0f}\" y2=\"{2:.1f}\" stroke=\"#cccccc\"/>\n"

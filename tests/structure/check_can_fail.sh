@@ -28,6 +28,7 @@ plant token/planted.hpp '#include "fssdp/plan/make_plan.hpp"'
 plant core/planted_umbrella.hpp '#include "fssdp/fssdp.hpp"'
 plant core/planted_relative.hpp '#include "index.hpp"'
 plant core/planted_vendor.hpp '#include <mpi.h>'
+plant core/planted_profiler.hpp '#include <nvtx3/nvToolsExt.h>'
 plant fssdp.hpp '#include "fssdp/comm/thread.hpp"'
 plant unknown/planted.hpp '#include "fssdp/core/index.hpp"'
 

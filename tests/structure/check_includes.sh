@@ -23,9 +23,9 @@ awk '
     may("token", "comm placement")
     may("runtime", "collective solver token")
     may("checkpoint", "collective")
-    vendor_back_end = "^comm/(mpi|nccl|cuda|peer)"
+    vendor_back_end = "^comm/(mpi|nccl|nvtx|cuda|peer)"
     back_end = vendor_back_end "|^comm/thread"
-    vendor_header = "^(mpi|nccl|cuda|cuda_runtime|cuda_runtime_api|hip)\\.h|^(cuda|hip|gloo|torch|thrust|cub)/"
+    vendor_header = "^(mpi|nccl|cuda|cuda_runtime|cuda_runtime_api|hip)\\.h|^(cuda|nvtx3|hip|gloo|torch|thrust|cub)/"
   }
   function may(folder, below,    names, n, i, other) {
     known[folder] = 1

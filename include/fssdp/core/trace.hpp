@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+/// A trace is ranges of time: what a rank did, and from when to when.
+///
+/// `trace_recorder` keeps them, `write_chrome_trace` makes a file of them that chrome://tracing and
+/// ui.perfetto.dev show; other tools are other models of `trace_sink`.
+#pragma once
+
+#include <chrono>
+#include <concepts>
+#include <cstdint>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+namespace fssdp {
+
+/// Text that outlives every trace: what is not a constant does not compile.
+class static_text {
+ public:
+  constexpr static_text() = default;
+  consteval static_text(char const* text) : text_{text} {}
+
+  [[nodiscard]] constexpr std::string_view view() const { return text_; }
+  [[nodiscard]] constexpr char const* c_str() const { return text_.data(); }
+  friend bool operator==(static_text const&, static_text const&) = default;
+
+ private:
+  std::string_view text_ = "";  // ends with a zero
+};
+
+/// What of a rank does something: a row of the picture. Lanes of equal names are the same.
+struct trace_lane {
+  static_text name = {};
+  friend bool operator==(trace_lane const&, trace_lane const&) = default;
+};
+
+inline constexpr auto compute_lane = trace_lane{"compute"};
+inline constexpr auto gather_lane = trace_lane{"gather"};
+inline constexpr auto reduce_lane = trace_lane{"reduce"};
+inline constexpr auto dispatch_lane = trace_lane{"dispatch"};
+
+/// A whole number that may be unknown. It is plain data: a compiler follows copies of it, where it
+/// takes those of an empty std::optional for reads of what was never written.
+class trace_number {
+ public:
+  constexpr trace_number() = default;
+  template <std::integral Integer>
+  constexpr trace_number(Integer value)
+      : value_{static_cast<std::int64_t>(value)}, is_known_{true} {}
+
+  [[nodiscard]] constexpr bool is_known() const { return is_known_; }
+  /// 0 if it is not known.
+  [[nodiscard]] constexpr std::int64_t value() const { return value_; }
+  /// Counts; what is not known yet begins at 0.
+  template <std::integral Integer>
+  constexpr trace_number& operator+=(Integer more) {
+    return *this = value_ + static_cast<std::int64_t>(more);
+  }
+  friend constexpr bool operator==(trace_number const&, trace_number const&) = default;
+
+ private:
+  std::int64_t value_ = 0;
+  bool is_known_ = false;
+};
+
+/// What may be known of a range besides its name.
+struct trace_numbers {
+  trace_number layer = {};
+  trace_number plan = {};   ///< hash of the plan, its 64 bits
+  trace_number round = {};  ///< as in a batch_label
+  trace_number messages_sent = {};
+  trace_number bytes_sent = {};
+  trace_number messages_received = {};
+  trace_number bytes_received = {};
+  friend bool operator==(trace_numbers const&, trace_numbers const&) = default;
+};
+
+/// What is done in a range of time.
+struct traced_work {
+  trace_lane lane = {};
+  static_text name = {};
+  trace_numbers numbers = {};
+  friend bool operator==(traced_work const&, traced_work const&) = default;
+};
+
+/// The clock of all traces; its times compare within a machine.
+using trace_clock = std::chrono::steady_clock;
+
+/// Work and its time.
+/// @invariant begin <= end
+struct trace_event {
+  traced_work work = {};
+  trace_clock::time_point begin = {};
+  trace_clock::time_point end = {};
+  friend bool operator==(trace_event const&, trace_event const&) = default;
+};
+
+/// Where ranges go. `open(work)` begins one and returns a small value by which `close(value, work)`
+/// ends it, on any thread; between the two, numbers may have been added. Any number of threads call
+/// both at once, and neither throws: ranges also end while an exception passes.
+template <class Sink>
+concept trace_sink = std::default_initializable<typename Sink::open_range> &&
+    std::is_trivially_copyable_v<typename Sink::open_range> &&
+    requires(Sink& sink, typename Sink::open_range const& opened, traced_work const& work) {
+  { sink.open(work) } -> std::same_as<typename Sink::open_range>;
+  requires noexcept(sink.open(work));
+  requires noexcept(sink.close(opened, work));
+};
+
+/// A range that lasts as long as this object, or until `end`.
+///
+///     auto const range = trace_range{&sink, compute_lane, "forward", {.layer = 3}};
+///
+/// Without a sink, a null pointer, nothing happens: what is traced needs no ifs.
+/// @cost the sink's; without one, a branch at either end
+template <trace_sink Sink>
+class [[nodiscard]] trace_range {
+ public:
+  trace_range(Sink* sink, trace_lane lane, static_text name,
+              trace_numbers const& numbers = {}) noexcept
+      : sink_{sink}, work_{lane, name, numbers} {
+    if (sink_ != nullptr) opened_ = sink_->open(work_);
+  }
+  trace_range(trace_range&& other) noexcept
+      : sink_{std::exchange(other.sink_, nullptr)}, work_{other.work_}, opened_{other.opened_} {}
+  trace_range& operator=(trace_range&&) = delete;
+  ~trace_range() { end(); }
+
+  /// Ends it now; once it has ended, nothing happens.
+  void end() noexcept {
+    if (auto* const sink = std::exchange(sink_, nullptr)) sink->close(opened_, work_);
+  }
+  /// What is known of it: may be completed until it ends.
+  [[nodiscard]] trace_numbers& numbers() noexcept { return work_.numbers; }
+
+ private:
+  Sink* sink_;
+  traced_work work_;
+  typename Sink::open_range opened_ = {};
+};
+
+}  // namespace fssdp

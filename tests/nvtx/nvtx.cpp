@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+/// A profiler is told of every range, by its rank, lane, name and layer.
+#include "fssdp/comm/nvtx.hpp"
+
+#include <optional>
+#include <tuple>
+#include <vector>
+
+#include "catch.hpp"
+#include "fssdp/comm/all_gather.hpp"
+#include "fssdp/comm/thread.hpp"
+#include "fssdp/comm/tracing.hpp"
+#include "nvtx/profiler.hpp"
+#include "support/on_all_ranks.hpp"
+
+using fssdp::nvtx_sink;
+using fssdp::rank_id;
+using profiler::told;
+
+namespace {
+
+/// NVTX asks this pointer for a profiler when it is first called.
+[[maybe_unused]] auto const attached = InitializeInjectionNvtx2_fnptr = profiler::inject;
+
+}  // namespace
+
+TEST_CASE("a profiler sees ranges with their rank, lane, name and layer") {
+  told.ranges.clear();
+  auto const destroyed = told.destroyed;
+  {
+    auto sink = nvtx_sink{rank_id{3}};
+    sink.name({"optimizer"});
+    auto outer = fssdp::trace_range{&sink, fssdp::compute_lane, "forward", {.layer = 7}};
+    {
+      auto const inner = fssdp::trace_range{&sink, {"optimizer"}, "adam"};
+      REQUIRE(told.ranges.size() == 2);
+      REQUIRE(!told.ranges[1].has_ended);
+    }
+    REQUIRE(told.ranges[1].has_ended);
+    REQUIRE(!told.ranges[0].has_ended);
+    outer.end();
+  }
+  REQUIRE(told.destroyed == destroyed + 1);
+  auto const& [forward, adam] = std::tie(told.ranges.at(0), told.ranges.at(1));
+  REQUIRE(forward.domain == "fssdp rank 3");
+  REQUIRE(forward.message == "forward");
+  REQUIRE(forward.payload == 7);
+  REQUIRE(forward.category == told.categories.at("compute"));
+  REQUIRE(adam.message == "adam");
+  REQUIRE(adam.payload == std::nullopt);
+  REQUIRE(adam.category == told.categories.at("optimizer"));
+  REQUIRE(told.categories.at("gather") != told.categories.at("reduce"));
+  REQUIRE(told.ended_twice == 0);
+}
+
+TEST_CASE("the exchanges of all ranks come to the profiler") {
+  told.ranges.clear();
+  auto const arrived = support::on_all_ranks(4, [](fssdp::thread_communicator& comm) {
+    auto sink = nvtx_sink{comm.rank()};
+    auto traced = fssdp::tracing{comm, &sink, fssdp::gather_lane};
+    auto all = std::vector<int>(4);
+    for (int i = 0; i < 50; ++i) fssdp::all_gather(traced, std::vector{comm.rank().value()}, all);
+    return all;
+  });
+  REQUIRE(arrived == std::vector(4, std::vector{0, 1, 2, 3}));
+  REQUIRE(told.ranges.size() == 200);
+  for (auto const& range : told.ranges) {
+    REQUIRE(range.has_ended);
+    REQUIRE(range.message == "exchange");
+    REQUIRE(range.category == told.categories.at("gather"));
+  }
+  REQUIRE(told.ended_twice == 0);
+}
