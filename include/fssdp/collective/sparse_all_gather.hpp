@@ -2,9 +2,13 @@
 /// SparseAllGather: owners' parameters to replicas.
 #pragma once
 
+#include <concepts>
+#include <span>
 #include <type_traits>
 
 #include "fssdp/collective/check_buffers.hpp"
+#include "fssdp/collective/gather_buffers.hpp"
+#include "fssdp/collective/gather_memory.hpp"
 #include "fssdp/collective/gather_pass.hpp"
 #include "fssdp/comm/communicator.hpp"
 #include "fssdp/core/dtype.hpp"
@@ -18,6 +22,27 @@ struct gather_options {
   /// Kept between calls, so that they do not allocate; one for each lane.
   scratch_memory* scratch = nullptr;
 };
+
+namespace detail {
+
+/// What a gather reads and writes on a rank.
+/// @param slots the experts that `to` is to have slots for, ascending; `shape` says which they are
+/// @throws argument_error if the buffers do not fit the plan
+template <expert_memory From, expert_memory To>
+[[nodiscard]] auto checked_gather(char const* verb, transfer_plan const& plan, rank_id rank,
+                                  From const& from, To& to, std::span<expert_id const> slots,
+                                  char const* shape) {
+  static_assert(!is_read_only<To>, "to is to be written");
+  auto const source = named_tensors{"from", tensors_of(from)};
+  auto const target = named_tensors{"to", tensors_of(to)};
+  check_sizes(verb, plan.slices(), source, target);
+  check_slots(verb, source, plan.owned_count(rank), "chunks that the rank owns");
+  check_slots(verb, target, slots.size(), shape);
+  check_aliases(verb, source, target);
+  return gather_buffers{plan, rank, source.tensors, target.tensors, slots};
+}
+
+}  // namespace detail
 
 /// Copies every expert's chunks from their owners to all that hold it. The transpose of
 /// sparse_reduce_scatter.
@@ -44,27 +69,19 @@ void sparse_all_gather(Comm& comm, transfer_plan const& plan, From const& from, 
   using In = element_of<To>;
   static_assert(std::is_same_v<Out, In> || (element<Out> && element<In>),
                 "from and to have different element types, and there is no conversion");
-  static_assert(!is_read_only<To>, "to is to be written");
   constexpr auto verb = "sparse_all_gather";
   detail::check_world(verb, comm, plan);
-  auto const shard = tensors_of(from);
-  auto const replicas = tensors_of(to);
   auto const rank = comm.rank();
-  auto const foreign = plan.foreign(rank);
+  auto const replicas = tensors_of(to);
   auto const held = plan.held(rank);
   auto const in_one_piece = !replicas.empty() && replicas.front().slots == held.size();
-  auto const slots = in_one_piece ? held : foreign;
-  auto const source = detail::named_tensors{"from", shard};
-  auto const target = detail::named_tensors{"to", replicas};
-  detail::check_sizes(verb, plan.slices(), source, target);
-  detail::check_slots(verb, source, plan.owned_count(rank), "chunks that the rank owns");
-  detail::check_slots(verb, target, slots.size(),
-                      "experts that the rank holds and does not own; or all it holds");
-  detail::check_aliases(verb, source, target);
-
-  submit(comm, [&plan, shard, replicas, slots, options](auto& lane) {
+  auto const slots = in_one_piece ? held : plan.foreign(rank);
+  auto const of =
+      detail::checked_gather(verb, plan, rank, from, to, slots,
+                             "experts that the rank holds and does not own; or all it holds");
+  submit(comm, [of, options](auto& lane) {
     auto own_scratch = scratch_memory{};
-    auto pass = detail::gather_pass{plan, lane.rank(), shard, replicas, slots};
+    auto pass = detail::gather_pass{of.plan, of.me, detail::gather_memory{of}};
     pass.run(lane, options.scratch != nullptr ? *options.scratch : own_scratch);
   });
 }

@@ -2,14 +2,17 @@
 /// SparseReduceScatter: partial gradients back to the owners, summed.
 #pragma once
 
-#include <algorithm>
+#include <concepts>
 #include <cstddef>
 #include <span>
-#include <utility>
 
 #include "fssdp/collective/check_buffers.hpp"
+#include "fssdp/collective/reduction_buffers.hpp"
+#include "fssdp/collective/reduction_memory.hpp"
 #include "fssdp/collective/reduction_pass.hpp"
 #include "fssdp/comm/communicator.hpp"
+#include "fssdp/core/dtype.hpp"
+#include "fssdp/core/expert_tensor.hpp"
 #include "fssdp/core/scratch_memory.hpp"
 #include "fssdp/plan/transfer_plan.hpp"
 
@@ -22,6 +25,33 @@ struct reduce_options {
   /// Kept between calls, so that they do not allocate; one for each lane.
   scratch_memory* scratch = nullptr;
 };
+
+namespace detail {
+
+/// What a reduction reads and writes on this rank.
+/// @throws argument_error if the buffers do not fit the plan
+template <communicator Comm, expert_memory From, expert_memory To>
+[[nodiscard]] auto checked_reduction(Comm const& comm, transfer_plan const& plan, From const& from,
+                                     To& to, reduce_options const& options) {
+  static_assert(element<element_of<To>> && !is_read_only<To>, "to is to be written");
+  constexpr auto verb = "sparse_reduce_scatter";
+  auto const source = named_tensors{"from", tensors_of(from)};
+  auto const target = named_tensors{"to", tensors_of(to)};
+  check_world(verb, comm, plan);
+  check_sizes(verb, plan.slices(), target, source);
+  check_slots(verb, source, plan.held(comm.rank()).size(), "experts that the rank holds");
+  check_slots(verb, target, plan.owned_count(comm.rank()), "chunks that the rank owns");
+  check_aliases(verb, source, target);
+  using sum_type = accumulator_t<element_of<From const>>;
+  return reduction_buffers{plan,
+                           comm.rank(),
+                           source.tensors,
+                           target.tensors,
+                           static_cast<sum_type>(options.scale),
+                           options.into};
+}
+
+}  // namespace detail
 
 /// Sums every expert's partial gradients over all that hold it, each chunk at its owner. The
 /// transpose of sparse_all_gather: the same plan, read backwards.
@@ -48,23 +78,10 @@ struct reduce_options {
 template <communicator Comm, expert_memory From, expert_memory To>
 void sparse_reduce_scatter(Comm& comm, transfer_plan const& plan, From const& from, To&& to,
                            reduce_options const& options = {}) {
-  static_assert(element<element_of<To>> && !is_read_only<To>, "to is to be written");
-  constexpr auto verb = "sparse_reduce_scatter";
-  auto const partials = tensors_of(from);
-  auto const gradients = tensors_of(to);
-  auto const rank = comm.rank();
-  auto const source = detail::named_tensors{"from", partials};
-  auto const target = detail::named_tensors{"to", gradients};
-  detail::check_world(verb, comm, plan);
-  detail::check_sizes(verb, plan.slices(), target, source);
-  detail::check_slots(verb, source, plan.held(rank).size(), "experts that the rank holds");
-  detail::check_slots(verb, target, plan.owned_count(rank), "chunks that the rank owns");
-  detail::check_aliases(verb, source, target);
-
-  submit(comm, [&plan, partials, gradients, options](auto& lane) {
+  auto const of = detail::checked_reduction(comm, plan, from, to, options);
+  submit(comm, [of, options](auto& lane) {
     auto own_scratch = scratch_memory{};
-    auto pass =
-        detail::reduction_pass{plan, lane.rank(), partials, gradients, options.scale, options.into};
+    auto pass = detail::reduction_pass{of.plan, of.me, detail::reduction_memory{of}};
     pass.run(lane, options.scratch != nullptr ? *options.scratch : own_scratch);
   });
 }
