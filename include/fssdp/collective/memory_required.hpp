@@ -6,6 +6,11 @@
 #include <span>
 #include <type_traits>
 
+#include "fssdp/codec/codec.hpp"
+#include "fssdp/codec/coded_links.hpp"
+#include "fssdp/collective/coded_gather_memory.hpp"
+#include "fssdp/collective/coded_reduction_memory.hpp"
+#include "fssdp/collective/coded_traffic.hpp"
 #include "fssdp/collective/gather_memory.hpp"
 #include "fssdp/collective/piece_extents.hpp"
 #include "fssdp/collective/reduction_arrivals.hpp"
@@ -74,6 +79,26 @@ template <element Weight, element Replica = Weight, element Partial = Replica>
 [[nodiscard]] memory_use memory_required(transfer_plan const& plan, rank_id rank,
                                          std::size_t elements) {
   return memory_required<Weight, Replica, Partial>(plan, rank, std::span{&elements, 1});
+}
+
+/// The same if both are coded: replicas are [held] then, whatever the types. Residuals, if there are
+/// any, take what partials in float do.
+template <element Weight, element Replica = Weight, element Partial = Replica, codec Codec>
+[[nodiscard]] memory_use memory_required(transfer_plan const& plan, rank_id rank,
+                                         std::span<std::size_t const> elements,
+                                         coded_links<Codec> const& links) {
+  auto const extents = detail::piece_extents{plan, elements};
+  auto const traffic = detail::coded_traffic{plan, links};
+  return detail::add_up<Replica, Partial>(
+      plan, rank, elements, plan.held(rank).size(),
+      detail::coded_gather_scratch{plan, rank, traffic, !std::is_same_v<Weight, Replica>, extents,
+                                   sizeof(Replica)},
+      detail::coded_reduction_scratch<Partial>{plan, rank, traffic, extents});
+}
+template <element Weight, element Replica = Weight, element Partial = Replica, codec Codec>
+[[nodiscard]] memory_use memory_required(transfer_plan const& plan, rank_id rank,
+                                         std::size_t elements, coded_links<Codec> const& links) {
+  return memory_required<Weight, Replica, Partial>(plan, rank, std::span{&elements, 1}, links);
 }
 
 }  // namespace fssdp

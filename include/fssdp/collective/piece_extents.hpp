@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <span>
 
+#include "fssdp/codec/codec.hpp"
 #include "fssdp/core/byte_count.hpp"
 #include "fssdp/core/chunk.hpp"
 #include "fssdp/plan/transfer_plan.hpp"
@@ -69,6 +70,14 @@ template <class Tensors>
                                        std::size_t element_bytes) {
   return slot_offset(
       k, [&](std::size_t j) { return byte_count(1, extents.piece_room(j), element_bytes); });
+}
+
+/// Where the payload of tensor k begins in a slot for a piece; with the number of tensors for k, the
+/// size of the slot.
+template <codec Codec, class Tensors>
+[[nodiscard]] std::size_t payload_offset(Codec const& coder, piece_extents<Tensors> const& extents,
+                                         std::size_t k) {
+  return slot_offset(k, [&](std::size_t j) { return coder.encoded_bytes(extents.piece_room(j)); });
 }
 
 }  // namespace fssdp::detail

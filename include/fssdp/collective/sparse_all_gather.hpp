@@ -6,7 +6,10 @@
 #include <span>
 #include <type_traits>
 
+#include "fssdp/codec/codec.hpp"
+#include "fssdp/codec/coded_links.hpp"
 #include "fssdp/collective/check_buffers.hpp"
+#include "fssdp/collective/coded_gather_memory.hpp"
 #include "fssdp/collective/gather_buffers.hpp"
 #include "fssdp/collective/gather_memory.hpp"
 #include "fssdp/collective/gather_pass.hpp"
@@ -86,10 +89,46 @@ void sparse_all_gather(Comm& comm, transfer_plan const& plan, From const& from, 
   });
 }
 
+/// The same, and what goes over some links is coded: a chunk of which any transfer in the plan does
+/// travels as its payload all the way, encoded once, at its owner, piece by piece.
+///
+/// @param to    [held, elements] per tensor: what the rank owns is decoded as well, so that all that
+///              hold an expert compute with the same numbers. The shard keeps its own
+/// @param links the codec, with equal options on every rank, and the links that it is for
+/// @post every held expert has the same bits on all ranks: of a coded chunk those that are decoded,
+///       converted to the type of `to`; of all others those of its owner, as without a codec.
+///       Pieces begin at multiples of 256 elements of a slice: where blocks fit in there, plans that
+///       code the same chunks give equal bits
+/// @cost messages as without a codec; those of coded chunks have the size of their payloads. Encodes
+///       each coded chunk once, decodes it on all that hold it; scratch for the payloads that a rank
+///       sends or gets, and for pieces that it only relays
+/// @throws as without a codec; ranks_disagree if codecs or links differ
+template <communicator Comm, expert_memory From, expert_memory To, codec Codec>
+void sparse_all_gather(Comm& comm, transfer_plan const& plan, From const& from, To&& to,
+                       coded_links<Codec> const& links, gather_options const& options = {}) {
+  static_assert(element<element_of<From const>> && element<element_of<To>>,
+                "only floats can be encoded, and types that become floats");
+  constexpr auto verb = "sparse_all_gather";
+  detail::check_world(verb, comm, plan);
+  auto const rank = comm.rank();
+  auto const of =
+      detail::checked_gather(verb, plan, rank, from, to, plan.held(rank),
+                             "all experts that the rank holds, as its own are decoded, too");
+  submit(comm, [of, links, options](auto& lane) {
+    auto own_scratch = scratch_memory{};
+    auto pass = detail::gather_pass{of.plan, of.me, detail::coded_gather_memory{of, links}};
+    pass.run(lane, options.scratch != nullptr ? *options.scratch : own_scratch);
+  });
+}
+
 /// A stream would read the plan when it is gone.
 template <communicator Comm, expert_memory From, expert_memory To>
 requires(!std::same_as<typename Comm::stream_type, inline_stream>) void sparse_all_gather(
     Comm& comm, transfer_plan&& plan, From const& from, To&& to,
+    gather_options const& options = {}) = delete;
+template <communicator Comm, expert_memory From, expert_memory To, codec Codec>
+requires(!std::same_as<typename Comm::stream_type, inline_stream>) void sparse_all_gather(
+    Comm& comm, transfer_plan&& plan, From const& from, To&& to, coded_links<Codec> const& links,
     gather_options const& options = {}) = delete;
 
 }  // namespace fssdp
