@@ -5,6 +5,7 @@
 #include "fssdp/cluster/topology.hpp"
 #include "fssdp/codec/bf16_codec.hpp"
 #include "fssdp/codec/codec.hpp"
+#include "fssdp/codec/coded_links.hpp"
 #include "fssdp/codec/decode_elements.hpp"
 #include "fssdp/codec/encode_elements.hpp"
 #include "fssdp/codec/encode_with_feedback.hpp"

@@ -3,11 +3,13 @@
 #include <vector>
 
 #include "catch.hpp"
+#include "fssdp/codec/int8_codec.hpp"
 #include "fssdp/collective/sparse_all_gather.hpp"
 #include "fssdp/collective/sparse_reduce_scatter.hpp"
 #include "fssdp/comm/on.hpp"
 #include "fssdp/comm/thread.hpp"
 #include "support/allocation_counter.hpp"
+#include "support/coded_instance.hpp"
 #include "support/communicator_archetype.hpp"
 #include "support/laws.hpp"
 #include "support/on_all_ranks.hpp"
@@ -121,5 +123,22 @@ TEST_CASE("the caller of a bound communicator does not allocate") {
       return allocations_in(call);
     });
     REQUIRE(counts == std::vector(counts.size(), 0L));
+  });
+}
+
+TEST_CASE("coded collectives with scratch do not allocate, once they have been called") {
+  support::for_coded_instances(some, [](support::coded_instance const& of) {
+    auto const links = fssdp::coded_links{fssdp::int8_codec{}, of.on};
+    auto const both = [&](auto& comm, auto& mine, fssdp::scratch_memory& scratch) {
+      fssdp::sparse_all_gather(comm, of.plan, mine.shard, mine.in_one_piece, links,
+                               {.scratch = &scratch});
+      fssdp::sparse_reduce_scatter(comm, of.plan, mine.partials, mine.gradients, links,
+                                   mine.in_one_piece, {.scratch = &scratch});
+    };
+    REQUIRE(allocations_of_repeated(of, both) == 0);
+    REQUIRE(allocations_of_repeated(of, [&](auto& comm, auto& mine, auto& scratch) {
+              auto bare = support::exchange_only{comm};
+              both(bare, mine, scratch);
+            }) == 0);
   });
 }

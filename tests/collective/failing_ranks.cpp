@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "catch.hpp"
+#include "fssdp/codec/int8_codec.hpp"
 #include "fssdp/collective/all_reduce.hpp"
 #include "fssdp/collective/sparse_all_gather.hpp"
 #include "fssdp/collective/sparse_reduce_scatter.hpp"
@@ -51,6 +52,7 @@ struct program {
   fssdp::block_layout token_layout;
   fssdp::token_counts tokens;
   bool sends_tokens;
+  bool codes;
 
   explicit program(std::uint64_t seed) : program{seed, support::dice{seed + 1'000'000}} {}
 
@@ -60,7 +62,8 @@ struct program {
                            : support::scheduled_instance(seed, limits)},
         token_layout{{.experts = 3, .ranks = of.plan.ranks()}},
         tokens{of.plan.ranks(), 3, random_tokens(draw, of.plan.ranks() * 3)},
-        sends_tokens{draw.chance(30)} {}
+        sends_tokens{draw.chance(30)},
+        codes{draw.chance(50)} {}
 
   static std::vector<std::uint64_t> random_tokens(support::dice& draw, int count) {
     auto tokens = std::vector<std::uint64_t>{};
@@ -73,6 +76,7 @@ struct program {
 /// The memory of one rank.
 struct rank_memory {
   bool sends_tokens;
+  bool codes;
   support::rank_buffers<float> experts;
   fssdp::token_plan route;
   std::vector<int> sent = std::vector<int>(route.sent_rows());
@@ -80,6 +84,7 @@ struct rank_memory {
 
   rank_memory(program const& all, rank_id me)
       : sends_tokens{all.sends_tokens},
+        codes{all.codes},
         experts{all.of, me},
         route{all.tokens, fssdp::placement{all.token_layout}, me} {}
 };
@@ -88,7 +93,11 @@ struct rank_memory {
 template <class Comm>
 void train(Comm& comm, rank_memory& mine) {
   auto const& plan = mine.experts.of.plan;
-  fssdp::sparse_all_gather(comm, plan, mine.experts.shard, mine.experts.replicas);
+  auto const links = fssdp::coded_links{fssdp::int8_codec{}, fssdp::link_class::all};
+  if (mine.codes)
+    fssdp::sparse_all_gather(comm, plan, mine.experts.shard, mine.experts.in_one_piece, links);
+  else
+    fssdp::sparse_all_gather(comm, plan, mine.experts.shard, mine.experts.replicas);
   if (mine.sends_tokens) {
     auto const rows = [](std::vector<int>& of) {
       return fssdp::rows_view<int>{of.data(), of.size(), 1};
@@ -96,7 +105,11 @@ void train(Comm& comm, rank_memory& mine) {
     fssdp::dispatch(comm, mine.route, rows(mine.sent), rows(mine.received));
     fssdp::combine(comm, mine.route, rows(mine.received), rows(mine.sent));
   }
-  fssdp::sparse_reduce_scatter(comm, plan, mine.experts.partials, mine.experts.gradients);
+  if (mine.codes)
+    fssdp::sparse_reduce_scatter(comm, plan, mine.experts.partials, mine.experts.gradients, links,
+                                 mine.experts.in_one_piece);
+  else
+    fssdp::sparse_reduce_scatter(comm, plan, mine.experts.partials, mine.experts.gradients);
   (void)fssdp::all_reduce(comm, std::vector{1});
 }
 

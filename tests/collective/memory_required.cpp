@@ -7,12 +7,15 @@
 #include <vector>
 
 #include "catch.hpp"
+#include "fssdp/codec/int8_codec.hpp"
 #include "fssdp/collective/sparse_all_gather.hpp"
 #include "fssdp/collective/sparse_reduce_scatter.hpp"
 #include "fssdp/comm/thread.hpp"
 #include "fssdp/layout/make_shard.hpp"
 #include "fssdp/plan/held.hpp"
+#include "support/coded_instance.hpp"
 #include "support/communicator_archetype.hpp"
+#include "support/hundreds_codec.hpp"
 #include "support/laws.hpp"
 #include "support/on_all_ranks.hpp"
 
@@ -22,21 +25,24 @@ using support::random_instance;
 
 namespace {
 
-/// What a rank takes to gather and to reduce, where peers' memory cannot be borrowed.
-template <class Weight, class Replica, class Partial>
-[[nodiscard]] memory_use taken(thread_communicator& comm, random_instance const& of) {
+/// What a rank takes to gather and to reduce, where peers' memory cannot be borrowed; with links or
+/// without.
+template <class Weight, class Replica, class Partial, class... Links>
+[[nodiscard]] memory_use taken(thread_communicator& comm, random_instance const& of,
+                               Links const&... links) {
   auto bare = support::exchange_only{comm};
   auto const me = comm.rank();
   auto const shard = fssdp::make_shard<Weight>(of.layout, me, of.elements);
   auto gradients = fssdp::make_shard<Weight>(of.layout, me, of.elements);
   auto const partials = fssdp::make_partials<Partial>(of.plan, me, of.elements);
-  auto replicas = std::is_same_v<Weight, Replica>
+  auto replicas = std::is_same_v<Weight, Replica> && sizeof...(Links) == 0
                       ? fssdp::make_replicas<Replica>(of.plan, me, of.elements)
                       : fssdp::make_partials<Replica>(of.plan, me, of.elements);
   auto gather_scratch = fssdp::scratch_memory{};
   auto reduce_scratch = fssdp::scratch_memory{};
-  fssdp::sparse_all_gather(bare, of.plan, shard, replicas, {.scratch = &gather_scratch});
-  fssdp::sparse_reduce_scatter(bare, of.plan, partials, gradients, {.scratch = &reduce_scratch});
+  fssdp::sparse_all_gather(bare, of.plan, shard, replicas, links..., {.scratch = &gather_scratch});
+  fssdp::sparse_reduce_scatter(bare, of.plan, partials, gradients, links...,
+                               {.scratch = &reduce_scratch});
   return {.replicas = replicas.bytes(),
           .partials = partials.bytes(),
           .gather_scratch = gather_scratch.bytes(),
@@ -55,11 +61,30 @@ void check() {
   });
 }
 
+template <class Weight, class Replica, class Partial, class Codec>
+void check_coded(Codec const& coder) {
+  support::for_coded_instances(
+      support::law_instances / 50 + 1, [&](support::coded_instance const& of) {
+        auto const links = fssdp::coded_links{coder, of.on};
+        auto const use = support::on_all_ranks(of.layout.ranks(), [&](thread_communicator& comm) {
+          return taken<Weight, Replica, Partial>(comm, of, links);
+        });
+        for (auto const rank : fssdp::first_n<fssdp::rank_id>(of.layout.ranks()))
+          REQUIRE(fssdp::memory_required<Weight, Replica, Partial>(of.plan, rank, of.elements,
+                                                                   links) == use[rank.index()]);
+      });
+}
+
 }  // namespace
 
 TEST_CASE("what a plan is said to take is what it takes") {
   check<float, float, float>();
   check<float, fssdp::bf16, fssdp::bf16>();
+}
+
+TEST_CASE("what a plan is said to take with a codec is what it takes") {
+  check_coded<float, float, float>(fssdp::int8_codec{});
+  check_coded<float, fssdp::bf16, double>(support::hundreds_codec{});
 }
 
 TEST_CASE("memory_required by hand: a replica of 1000 floats, partials of two experts") {

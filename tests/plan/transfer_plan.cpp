@@ -163,3 +163,21 @@ TEST_CASE("a placement that does not contain the layout is refused") {
   REQUIRE_THROWS_AS(make(), fssdp::argument_error);
   REQUIRE_THROWS_WITH(make(), mentions("expert 0") && mentions("rank 1"));
 }
+
+TEST_CASE("the links of a chunk are those of its transfers") {
+  support::for_random_instances([](random_instance const& of) {
+    auto wrong = 0;
+    for (auto const chunk : fssdp::all_chunks(of.layout)) {
+      auto used = fssdp::link_use{};
+      for (auto const& t : of.plan.transfers()) {
+        if (t.chunk != chunk) continue;
+        auto const inside =
+            of.plan.cluster().node(t.source) == of.plan.cluster().node(t.destination);
+        used.inside_nodes = used.inside_nodes || inside;
+        used.between_nodes = used.between_nodes || !inside;
+      }
+      wrong += of.plan.links(chunk) != used ? 1 : 0;
+    }
+    REQUIRE(wrong == 0);
+  });
+}

@@ -45,11 +45,20 @@ template <class To, class From>
   return have;
 }
 
+/// What is sent back arrives as it is.
+struct unchanged {
+  template <class Values>
+  [[nodiscard]] Values operator()(fssdp::transfer const&, Values sent) const {
+    return sent;
+  }
+};
+
 /// The gradients of one tensor at the owners; `partials` has each chunk on all that hold its expert.
-/// Every piece is summed on its own way.
-template <class To, class From>
+/// Every piece is summed on its own way; arriving(transfer, sent) is what arrives.
+template <class To, class From, class Arriving = unchanged>
 [[nodiscard]] chunks_on_ranks<To> naive_reduction(fssdp::transfer_plan const& plan,
-                                                  chunks_on_ranks<From> const& partials) {
+                                                  chunks_on_ranks<From> const& partials,
+                                                  Arriving arriving = {}) {
   using sum_type = fssdp::accumulator_t<From>;
   auto received = std::map<std::pair<fssdp::rank_id, fssdp::piece_id>,
                            std::map<fssdp::rank_id, values<sum_type>>>{};  // by contributor
@@ -74,7 +83,7 @@ template <class To, class From>
   };
   auto const all = plan.transfers();
   for (auto t = all.rbegin(); t != all.rend(); ++t)  // the latest first
-    received[{t->source, t->what()}][t->destination] = sum(t->destination, t->what());
+    received[{t->source, t->what()}][t->destination] = arriving(*t, sum(t->destination, t->what()));
   auto gradients = chunks_on_ranks<To>{};
   for (auto const chunk : fssdp::chunk_range{0, plan.experts() * plan.slices(), plan.slices()}) {
     auto const owner = plan.owner(chunk);

@@ -6,8 +6,15 @@
 #include <span>
 #include <type_traits>
 
-#include "fssdp/collective/gather_pass.hpp"
-#include "fssdp/collective/reduction_pass.hpp"
+#include "fssdp/codec/codec.hpp"
+#include "fssdp/codec/coded_links.hpp"
+#include "fssdp/collective/coded_gather_memory.hpp"
+#include "fssdp/collective/coded_reduction_memory.hpp"
+#include "fssdp/collective/coded_traffic.hpp"
+#include "fssdp/collective/gather_memory.hpp"
+#include "fssdp/collective/piece_extents.hpp"
+#include "fssdp/collective/reduction_arrivals.hpp"
+#include "fssdp/collective/reduction_memory.hpp"
 #include "fssdp/core/byte_count.hpp"
 #include "fssdp/core/dtype.hpp"
 #include "fssdp/core/expert_buffer.hpp"
@@ -29,6 +36,27 @@ struct memory_use {
   friend bool operator==(memory_use const&, memory_use const&) = default;
 };
 
+namespace detail {
+
+/// The memory of a rank whose replicas have these slots.
+/// @param gather, reduce what their scratch is made of
+template <element Replica, element Partial, class Gather, class Reduction>
+[[nodiscard]] memory_use add_up(transfer_plan const& plan, rank_id rank,
+                                std::span<std::size_t const> elements, std::size_t slots,
+                                Gather const& gather, Reduction const& reduction) {
+  auto use = memory_use{};
+  use.replicas = expert_buffer<Replica>::bytes_for(slots, elements);
+  use.partials = expert_buffer<Partial>::bytes_for(plan.held(rank).size(), elements);
+  use.gather_scratch = gather.bytes();
+  use.reduce_scratch =
+      add_bytes(reduction_arrivals::bytes(plan, rank, elements.size()), reduction.bytes(false));
+  (void)add_bytes(add_bytes(use.replicas, use.partials),
+                  add_bytes(use.gather_scratch, use.reduce_scratch));
+  return use;
+}
+
+}  // namespace detail
+
 /// The memory of a rank for parameters that are Weight at their owners and Replica where they are
 /// used, and for partial gradients in Partial. Where the types differ, the rank's own experts get
 /// converted copies, too: [held] instead of [foreign].
@@ -40,34 +68,37 @@ template <element Weight, element Replica = Weight, element Partial = Replica>
                                          std::span<std::size_t const> elements) {
   constexpr auto same_type = std::is_same_v<Weight, Replica>;
   auto const slots = same_type ? plan.foreign(rank) : plan.held(rank);
-  auto use = memory_use{};
-  use.replicas = expert_buffer<Replica>::bytes_for(slots.size(), elements);
-  use.partials = expert_buffer<Partial>::bytes_for(plan.held(rank).size(), elements);
-  use.gather_scratch = detail::gather_scratch{
-      plan,
-      rank,
-      same_type ? 0 : detail::converted_chunks(plan, rank, slots),
-      elements.size(),
-      sizeof(Replica),
-      [&](std::size_t k) {
-        return elements[k];
-      }}.bytes();
-  auto const sum_slot = detail::slot_offset(elements.size(), [&](std::size_t k) {
-    auto const slice = slice_elements(elements[k], plan.slices());
-    return detail::byte_count(1, piece_elements(slice, plan.pieces()),
-                              sizeof(accumulator_t<Partial>));
-  });
-  use.reduce_scratch =
-      detail::reduction_scratch{plan, rank, elements.size(), sizeof(summand<Partial>)}.bytes(
-          sum_slot, false);
-  (void)detail::add_bytes(detail::add_bytes(use.replicas, use.partials),
-                          detail::add_bytes(use.gather_scratch, use.reduce_scratch));
-  return use;
+  auto const extents = detail::piece_extents{plan, elements};
+  auto const converted = same_type ? 0 : detail::converted_chunks(plan, rank, slots);
+  return detail::add_up<Replica, Partial>(
+      plan, rank, elements, slots.size(),
+      detail::gather_scratch{plan, rank, converted, extents, sizeof(Replica)},
+      detail::reduction_scratch<Partial>{plan, rank, extents});
 }
 template <element Weight, element Replica = Weight, element Partial = Replica>
 [[nodiscard]] memory_use memory_required(transfer_plan const& plan, rank_id rank,
                                          std::size_t elements) {
   return memory_required<Weight, Replica, Partial>(plan, rank, std::span{&elements, 1});
+}
+
+/// The same if both are coded: replicas are [held] then, whatever the types. Residuals, if there are
+/// any, take what partials in float do.
+template <element Weight, element Replica = Weight, element Partial = Replica, codec Codec>
+[[nodiscard]] memory_use memory_required(transfer_plan const& plan, rank_id rank,
+                                         std::span<std::size_t const> elements,
+                                         coded_links<Codec> const& links) {
+  auto const extents = detail::piece_extents{plan, elements};
+  auto const traffic = detail::coded_traffic{plan, links};
+  return detail::add_up<Replica, Partial>(
+      plan, rank, elements, plan.held(rank).size(),
+      detail::coded_gather_scratch{plan, rank, traffic, !std::is_same_v<Weight, Replica>, extents,
+                                   sizeof(Replica)},
+      detail::coded_reduction_scratch<Partial>{plan, rank, traffic, extents});
+}
+template <element Weight, element Replica = Weight, element Partial = Replica, codec Codec>
+[[nodiscard]] memory_use memory_required(transfer_plan const& plan, rank_id rank,
+                                         std::size_t elements, coded_links<Codec> const& links) {
+  return memory_required<Weight, Replica, Partial>(plan, rank, std::span{&elements, 1}, links);
 }
 
 }  // namespace fssdp

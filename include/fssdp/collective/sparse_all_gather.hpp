@@ -2,9 +2,16 @@
 /// SparseAllGather: owners' parameters to replicas.
 #pragma once
 
+#include <concepts>
+#include <span>
 #include <type_traits>
 
+#include "fssdp/codec/codec.hpp"
+#include "fssdp/codec/coded_links.hpp"
 #include "fssdp/collective/check_buffers.hpp"
+#include "fssdp/collective/coded_gather_memory.hpp"
+#include "fssdp/collective/gather_buffers.hpp"
+#include "fssdp/collective/gather_memory.hpp"
 #include "fssdp/collective/gather_pass.hpp"
 #include "fssdp/comm/communicator.hpp"
 #include "fssdp/core/dtype.hpp"
@@ -18,6 +25,27 @@ struct gather_options {
   /// Kept between calls, so that they do not allocate; one for each lane.
   scratch_memory* scratch = nullptr;
 };
+
+namespace detail {
+
+/// What a gather reads and writes on a rank.
+/// @param slots the experts that `to` is to have slots for, ascending; `shape` says which they are
+/// @throws argument_error if the buffers do not fit the plan
+template <expert_memory From, expert_memory To>
+[[nodiscard]] auto checked_gather(char const* verb, transfer_plan const& plan, rank_id rank,
+                                  From const& from, To& to, std::span<expert_id const> slots,
+                                  char const* shape) {
+  static_assert(!is_read_only<To>, "to is to be written");
+  auto const source = named_tensors{"from", tensors_of(from)};
+  auto const target = named_tensors{"to", tensors_of(to)};
+  check_sizes(verb, plan.slices(), source, target);
+  check_slots(verb, source, plan.owned_count(rank), "chunks that the rank owns");
+  check_slots(verb, target, slots.size(), shape);
+  check_aliases(verb, source, target);
+  return gather_buffers{plan, rank, source.tensors, target.tensors, slots};
+}
+
+}  // namespace detail
 
 /// Copies every expert's chunks from their owners to all that hold it. The transpose of
 /// sparse_reduce_scatter.
@@ -44,27 +72,51 @@ void sparse_all_gather(Comm& comm, transfer_plan const& plan, From const& from, 
   using In = element_of<To>;
   static_assert(std::is_same_v<Out, In> || (element<Out> && element<In>),
                 "from and to have different element types, and there is no conversion");
-  static_assert(!is_read_only<To>, "to is to be written");
   constexpr auto verb = "sparse_all_gather";
   detail::check_world(verb, comm, plan);
-  auto const shard = tensors_of(from);
-  auto const replicas = tensors_of(to);
   auto const rank = comm.rank();
-  auto const foreign = plan.foreign(rank);
+  auto const replicas = tensors_of(to);
   auto const held = plan.held(rank);
   auto const in_one_piece = !replicas.empty() && replicas.front().slots == held.size();
-  auto const slots = in_one_piece ? held : foreign;
-  auto const source = detail::named_tensors{"from", shard};
-  auto const target = detail::named_tensors{"to", replicas};
-  detail::check_sizes(verb, plan.slices(), source, target);
-  detail::check_slots(verb, source, plan.owned_count(rank), "chunks that the rank owns");
-  detail::check_slots(verb, target, slots.size(),
-                      "experts that the rank holds and does not own; or all it holds");
-  detail::check_aliases(verb, source, target);
-
-  submit(comm, [&plan, shard, replicas, slots, options](auto& lane) {
+  auto const slots = in_one_piece ? held : plan.foreign(rank);
+  auto const of =
+      detail::checked_gather(verb, plan, rank, from, to, slots,
+                             "experts that the rank holds and does not own; or all it holds");
+  submit(comm, [of, options](auto& lane) {
     auto own_scratch = scratch_memory{};
-    auto pass = detail::gather_pass{plan, lane.rank(), shard, replicas, slots};
+    auto pass = detail::gather_pass{of.plan, of.me, detail::gather_memory{of}};
+    pass.run(lane, options.scratch != nullptr ? *options.scratch : own_scratch);
+  });
+}
+
+/// The same, and what goes over some links is coded: a chunk of which any transfer in the plan does
+/// travels as its payload all the way, encoded once, at its owner, piece by piece.
+///
+/// @param to    [held, elements] per tensor: what the rank owns is decoded as well, so that all that
+///              hold an expert compute with the same numbers. The shard keeps its own
+/// @param links the codec, with equal options on every rank, and the links that it is for
+/// @post every held expert has the same bits on all ranks: of a coded chunk those that are decoded,
+///       converted to the type of `to`; of all others those of its owner, as without a codec.
+///       Pieces begin at multiples of 256 elements of a slice: where blocks fit in there, plans that
+///       code the same chunks give equal bits
+/// @cost messages as without a codec; those of coded chunks have the size of their payloads. Encodes
+///       each coded chunk once, decodes it on all that hold it; scratch for the payloads that a rank
+///       sends or gets, and for pieces that it only relays
+/// @throws as without a codec; ranks_disagree if codecs or links differ
+template <communicator Comm, expert_memory From, expert_memory To, codec Codec>
+void sparse_all_gather(Comm& comm, transfer_plan const& plan, From const& from, To&& to,
+                       coded_links<Codec> const& links, gather_options const& options = {}) {
+  static_assert(element<element_of<From const>> && element<element_of<To>>,
+                "only floats can be encoded, and types that become floats");
+  constexpr auto verb = "sparse_all_gather";
+  detail::check_world(verb, comm, plan);
+  auto const rank = comm.rank();
+  auto const of =
+      detail::checked_gather(verb, plan, rank, from, to, plan.held(rank),
+                             "all experts that the rank holds, as its own are decoded, too");
+  submit(comm, [of, links, options](auto& lane) {
+    auto own_scratch = scratch_memory{};
+    auto pass = detail::gather_pass{of.plan, of.me, detail::coded_gather_memory{of, links}};
     pass.run(lane, options.scratch != nullptr ? *options.scratch : own_scratch);
   });
 }
@@ -73,6 +125,10 @@ void sparse_all_gather(Comm& comm, transfer_plan const& plan, From const& from, 
 template <communicator Comm, expert_memory From, expert_memory To>
 requires(!std::same_as<typename Comm::stream_type, inline_stream>) void sparse_all_gather(
     Comm& comm, transfer_plan&& plan, From const& from, To&& to,
+    gather_options const& options = {}) = delete;
+template <communicator Comm, expert_memory From, expert_memory To, codec Codec>
+requires(!std::same_as<typename Comm::stream_type, inline_stream>) void sparse_all_gather(
+    Comm& comm, transfer_plan&& plan, From const& from, To&& to, coded_links<Codec> const& links,
     gather_options const& options = {}) = delete;
 
 }  // namespace fssdp

@@ -91,7 +91,7 @@ concept forwarding_communicator = communicator<Comm> &&
 /// Optional extra of a batch: a label that both ends compare, so that ranks that are in different
 /// collectives find out.
 struct batch_label {
-  std::uint64_t plan = 0;  ///< hash of the plan
+  std::uint64_t plan = 0;  ///< hash of the plan, and of the codec if there is one
   /// Of a gather from 0; those of the reduction that reads it backwards follow; then the whole
   /// gather and the whole reduction, where messages are passed on as they come in.
   int round = 0;

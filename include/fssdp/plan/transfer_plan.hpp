@@ -19,6 +19,13 @@
 
 namespace fssdp {
 
+/// Over which kinds of links something travels.
+struct link_use {
+  bool between_nodes = false;
+  bool inside_nodes = false;
+  friend bool operator==(link_use const&, link_use const&) = default;
+};
+
 /// A value that says what moves, chunk by chunk or in pieces of chunks: read forwards it is a
 /// gather, backwards the reduction that is its transpose. It knows layout, placement and machine,
 /// but no communicator, no sizes and no types, so that layers of any size can share it. Equal
@@ -106,6 +113,9 @@ class transfer_plan {
   /// owns it.
   [[nodiscard]] std::span<int const> feeders() const { return transfers_.feeders(); }
 
+  /// Over which kinds of links a chunk travels, on all its ways.
+  [[nodiscard]] link_use links(chunk_id chunk) const { return links_[position(chunk)]; }
+
   /// What a rank sends (receives) in a gather, in canonical order.
   [[nodiscard]] std::span<transfer const> sends(rank_id rank) const {
     return transfers_.sends(rank);
@@ -178,6 +188,7 @@ class transfer_plan {
              static_cast<std::size_t>(piece.index);
     });
     index_sent();
+    index_links();
     hash_ = hash();
   }
 
@@ -207,6 +218,14 @@ class transfer_plan {
     }
   }
 
+  void index_links() {
+    links_.assign(owner_.size(), {});
+    for (auto const& t : transfers_.all()) {
+      auto& used = links_[position(t.chunk)];
+      (cluster_.same_node(t.source, t.destination) ? used.inside_nodes : used.between_nodes) = true;
+    }
+  }
+
   [[nodiscard]] std::uint64_t hash() const {
     auto hash = detail::hasher{};
     hash.mix(experts());
@@ -228,6 +247,7 @@ class transfer_plan {
   detail::transfer_table transfers_;
   std::vector<rank_id> owner_;      // [chunks]
   std::vector<int> slot_;           // [chunks]
+  std::vector<link_use> links_;     // [chunks]
   std::vector<std::size_t> owned_;  // [ranks]: how many chunks
   std::uint64_t hash_ = 0;
   detail::per_rank<expert_id> held_;

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Where the pieces of a gather come from and go to, if some travel as payloads.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <type_traits>
+
+#include "fssdp/codec/codec.hpp"
+#include "fssdp/codec/decode_elements.hpp"
+#include "fssdp/codec/encode_elements.hpp"
+#include "fssdp/collective/coded_traffic.hpp"
+#include "fssdp/collective/convert.hpp"
+#include "fssdp/collective/gather_buffers.hpp"
+#include "fssdp/collective/memory_cutter.hpp"
+#include "fssdp/collective/piece_extents.hpp"
+#include "fssdp/collective/piece_slots.hpp"
+#include "fssdp/core/byte_count.hpp"
+#include "fssdp/core/chunk.hpp"
+#include "fssdp/core/scratch_memory.hpp"
+#include "fssdp/plan/transfer_plan.hpp"
+
+namespace fssdp::detail {
+
+/// The memory of a rank's part in such a gather: payloads of what it sends and gets, and pieces that
+/// travel as they are and belong into no slot of this rank: relayed ones, and converted ones.
+struct coded_gather_scratch {
+  std::size_t coded = 0;  ///< pieces
+  std::size_t loose = 0;  ///< pieces
+  std::size_t payload_bytes;
+  std::size_t piece_bytes;
+
+  /// @param converts whether elements change their type at their owner
+  template <codec Codec, class Tensors>
+  coded_gather_scratch(transfer_plan const& plan, rank_id rank, coded_traffic<Codec> const& traffic,
+                       bool converts, piece_extents<Tensors> const& extents,
+                       std::size_t element_bytes)
+      : payload_bytes{payload_offset(traffic.coder(), extents, extents.tensors())},
+        piece_bytes{piece_offset(extents, extents.tensors(), element_bytes)} {
+    for_each_coded(plan, rank, traffic, [&](piece_id) { ++coded; });
+    for_each_loose(plan, rank, traffic, converts, [&](piece_id) { ++loose; });
+  }
+  [[nodiscard]] std::size_t bytes() const {
+    return add_bytes(piece_slots::bytes(coded, payload_bytes),
+                     piece_slots::bytes(loose, piece_bytes));
+  }
+
+  /// Calls visit(piece) for each that a rank sends or gets as a payload.
+  template <codec Codec, class Visit>
+  static void for_each_coded(transfer_plan const& plan, rank_id rank,
+                             coded_traffic<Codec> const& traffic, Visit visit) {
+    for (auto const chunk : plan.shared(rank))
+      for (int piece = 0; piece < plan.pieces() && traffic.codes_any_of(chunk); ++piece)
+        visit(piece_id{chunk, piece});
+    for (auto const& t : plan.receives(rank))
+      if (traffic.codes_any_of(t.chunk)) visit(t.what());
+  }
+  /// Calls visit(piece) for each other one that has no slot in `to`, but needs one.
+  template <codec Codec, class Visit>
+  static void for_each_loose(transfer_plan const& plan, rank_id rank,
+                             coded_traffic<Codec> const& traffic, bool converts, Visit visit) {
+    for (auto const& piece : plan.relayed(rank))
+      if (!traffic.codes_any_of(piece.chunk)) visit(piece);
+    if (!converts) return;
+    for (auto const chunk : plan.shared(rank))
+      if (!traffic.codes_any_of(chunk) && !plan.where().holds(rank, chunk.expert))
+        for (int piece = 0; piece < plan.pieces(); ++piece) visit(piece_id{chunk, piece});
+  }
+};
+
+/// Pieces of coded chunks travel as payloads, encoded once, at the owner; all that hold the expert
+/// decode the same bytes, the owner included. All other pieces travel as they are.
+template <codec Codec, class Shard, class Replicas>
+class coded_gather_memory {
+  using buffers = gather_buffers<Shard, Replicas>;
+  using From = typename buffers::from_type;
+  using To = typename buffers::to_type;
+  static constexpr auto converts = !std::is_same_v<From, To>;
+
+ public:
+  /// @pre `of` has a slot for every expert that the rank holds
+  coded_gather_memory(buffers const& of, coded_links<Codec> const& links)
+      : of_{of}, traffic_{of.plan, links} {}
+
+  [[nodiscard]] std::size_t tensors() const { return of_.to.size(); }
+  [[nodiscard]] std::uint64_t label() const { return traffic_.label(); }
+
+  /// Places what this rank owns, and encodes or converts what others get of it.
+  void begin(scratch_memory& scratch) {
+    divide(scratch);
+    of_.for_each_own_chunk([&](chunk_id chunk) {
+      if (!traffic_.codes_any_of(chunk)) of_.place(chunk);
+    });
+    for (auto const chunk : of_.plan.shared(of_.me))
+      for (int piece = 0; piece < of_.plan.pieces(); ++piece)
+        for (std::size_t k = 0; k < tensors(); ++k) make_ready(k, {chunk, piece});
+  }
+
+  [[nodiscard]] std::span<std::byte> incoming(std::size_t k, piece_id piece) const {
+    if (traffic_.codes_any_of(piece.chunk)) return payload(k, piece);
+    return std::as_writable_bytes(landing(k, piece));
+  }
+  [[nodiscard]] std::span<std::byte const> outgoing(std::size_t k, piece_id piece) const {
+    auto const as_it_is = !converts && !traffic_.codes_any_of(piece.chunk);
+    if (as_it_is && of_.owns(piece.chunk)) return std::as_bytes(of_.own_piece(k, piece));
+    return incoming(k, piece);
+  }
+  void arrived(std::size_t k, piece_id piece) const {
+    if (traffic_.codes_any_of(piece.chunk)) decode(k, piece);
+  }
+
+ private:
+  void divide(scratch_memory& scratch) {
+    auto const parts =
+        coded_gather_scratch{of_.plan, of_.me, traffic_, converts, of_.extents, sizeof(To)};
+    if (parts.bytes() == 0) return;
+    auto memory = memory_cutter{scratch.reserve(parts.bytes()).data()};
+    payloads_ = {memory, parts.coded, parts.payload_bytes};
+    loose_ = {memory, parts.loose, parts.piece_bytes};
+    payloads_.assign([&](auto name) { parts.for_each_coded(of_.plan, of_.me, traffic_, name); });
+    loose_.assign(
+        [&](auto name) { parts.for_each_loose(of_.plan, of_.me, traffic_, converts, name); });
+  }
+
+  [[nodiscard]] std::span<std::byte> payload(std::size_t k, piece_id piece) const {
+    auto const& coder = traffic_.coder();
+    return {payloads_[piece] + payload_offset(coder, of_.extents, k),
+            coder.encoded_bytes(of_.extents.elements(k, piece))};
+  }
+  /// Where a piece is that travels as it is, in the type of `to`.
+  [[nodiscard]] std::span<To> landing(std::size_t k, piece_id piece) const {
+    if (of_.holds(piece.chunk)) return of_.replica_piece(k, piece);
+    auto* const at = loose_[piece] + piece_offset(of_.extents, k, sizeof(To));
+    return {reinterpret_cast<To*>(at), of_.extents.elements(k, piece)};
+  }
+
+  /// Encodes a piece that this rank owns, or converts it where no slot has it.
+  void make_ready(std::size_t k, piece_id piece) const {
+    if (traffic_.codes_any_of(piece.chunk)) {
+      encode_elements(traffic_.coder(), of_.own_piece(k, piece), payload(k, piece));
+      decode(k, piece);
+    } else if (converts && !of_.holds(piece.chunk)) {
+      convert(of_.own_piece(k, piece), landing(k, piece));
+    }
+  }
+  /// Decodes a piece into its slot, if it has one.
+  void decode(std::size_t k, piece_id piece) const {
+    if (of_.holds(piece.chunk))
+      decode_elements(traffic_.coder(), std::span<std::byte const>{payload(k, piece)},
+                      of_.replica_piece(k, piece));
+  }
+
+  buffers of_;
+  coded_traffic<Codec> traffic_;
+  piece_slots payloads_;
+  piece_slots loose_;
+};
+
+}  // namespace fssdp::detail

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Where the operands of a reduction are and how they are summed, if some travel as payloads.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+
+#include "fssdp/codec/codec.hpp"
+#include "fssdp/codec/decode_elements.hpp"
+#include "fssdp/codec/encode_elements.hpp"
+#include "fssdp/codec/encode_with_feedback.hpp"
+#include "fssdp/collective/accumulate.hpp"
+#include "fssdp/collective/coded_reduction_scratch.hpp"
+#include "fssdp/collective/coded_traffic.hpp"
+#include "fssdp/collective/memory_cutter.hpp"
+#include "fssdp/collective/piece_extents.hpp"
+#include "fssdp/collective/piece_slots.hpp"
+#include "fssdp/collective/reduction_buffers.hpp"
+#include "fssdp/core/chunk.hpp"
+#include "fssdp/core/dtype.hpp"
+#include "fssdp/core/expert_tensor.hpp"
+#include "fssdp/plan/transfer_plan.hpp"
+
+namespace fssdp::detail {
+
+/// What goes over a coded link is encoded before it is sent, partials and sums alike, and decoded
+/// where it is summed, a stretch at a time.
+template <codec Codec, class Partials, class Gradients>
+class coded_reduction_memory {
+  using buffers = reduction_buffers<Partials, Gradients>;
+  using T = typename buffers::partial_type;
+  using sum_type = typename buffers::sum_type;
+  static constexpr auto stretch = chunk_elements<Codec>;
+
+ public:
+  using residual_tensors = std::span<expert_tensor<float> const>;
+
+  /// @param residuals [held, elements] per tensor, or none: then what a payload lacks is lost
+  coded_reduction_memory(buffers const& of, coded_links<Codec> const& links,
+                         residual_tensors residuals)
+      : of_{of},
+        traffic_{of.plan, links},
+        residuals_{residuals},
+        parts_{of.plan, of.me, traffic_, of.extents} {}
+
+  [[nodiscard]] std::size_t tensors() const { return of_.partials.size(); }
+  [[nodiscard]] std::uint64_t label() const { return traffic_.label(); }
+  [[nodiscard]] std::size_t bytes(bool borrows) const { return parts_.bytes(borrows); }
+
+  void begin(std::byte* scratch, bool borrows) {
+    auto memory = memory_cutter{scratch};
+    summands_ = memory.items<summand<T>>(parts_.received + 1);
+    stretches_ = reinterpret_cast<sum_type*>(memory.bytes(parts_.stretches * parts_.stretch_bytes));
+    payloads_ = {memory, parts_.payloads, parts_.payload_bytes};
+    sums_ = {memory, parts_.sums, parts_.sum_bytes};
+    if (!borrows) received_ = memory.bytes(parts_.received * parts_.received_bytes);
+    payloads_.assign([&](auto name) {
+      parts_.for_each_payload(of_.plan, of_.me, traffic_,
+                              [&](transfer const& t) { name(t.what()); });
+    });
+    sums_.assign([&](auto name) { parts_.for_each_sum(of_.plan, of_.me, traffic_, name); });
+    parts_.for_each_payload(of_.plan, of_.me, traffic_, [&](transfer const& t) {
+      if (!is_sum(t))
+        for (std::size_t k = 0; k < tensors(); ++k)
+          encode(k, t.what(), {0, of_.extents.elements(k, t.what())}, of_.partial(k, t.what()));
+    });
+  }
+
+  [[nodiscard]] std::span<std::byte const> outgoing(std::size_t k, transfer const& t) const {
+    if (traffic_.codes(t)) return payload(k, t.what());
+    return is_sum(t) ? std::as_bytes(sum_of(k, t.what())) : std::as_bytes(of_.partial(k, t.what()));
+  }
+  [[nodiscard]] bool is_sum(transfer const& t) const { return of_.forwards(of_.me, t.what()); }
+  [[nodiscard]] std::size_t operand_bytes(std::size_t k, transfer const& t) const {
+    return traffic_.codes(t) ? encoded_bytes(of_.extents.elements(k, t.what()))
+                             : of_.operand_bytes(k, t);
+  }
+  [[nodiscard]] std::byte* received(std::size_t operand) const {
+    return received_ + operand / tensors() * parts_.received_bytes +
+           parts_.received_offset(traffic_, of_.extents, operand % tensors());
+  }
+
+  template <class Bytes>
+  void sum_piece(std::size_t k, std::span<transfer const> senders, Bytes bytes) const {
+    auto const piece = senders.front().what();
+    auto const elements = of_.extents.elements(k, piece);
+    auto const codes = [&](transfer const& t) { return traffic_.codes(t); };
+    auto const coded = payloads_.contains(piece) || std::ranges::any_of(senders, codes);
+    auto const step = coded ? stretch : elements;
+    for (std::size_t first = 0; first < elements; first += step)
+      sum_stretch(k, senders, {first, std::min(step, elements - first)}, bytes);
+  }
+  void sum_unshared() const { of_.sum_unshared(); }
+
+ private:
+  /// Elements of a piece that are summed at once.
+  struct part {
+    std::size_t first;
+    std::size_t elements;
+    template <class Item>
+    [[nodiscard]] std::span<Item> of(std::span<Item> piece) const {
+      return piece.subspan(first, elements);
+    }
+  };
+
+  /// Sums them over those who send them back and this rank.
+  template <class Bytes>
+  void sum_stretch(std::size_t k, std::span<transfer const> senders, part const& at,
+                   Bytes bytes) const {
+    auto* room = stretches_;
+    auto const summands = of_.in_rank_order(k, senders, at.first, summands_, [&](std::size_t i) {
+      if (!traffic_.codes(senders[i])) return of_.received(senders[i], bytes(i), at.first);
+      auto const decoded = std::span{std::exchange(room, room + stretch), at.elements};
+      auto const payload = std::span{bytes(i), encoded_bytes(at.first + at.elements)};
+      decode_elements(traffic_.coder(), payload.subspan(encoded_bytes(at.first)), decoded);
+      return summand<T>{.summed = decoded.data()};
+    });
+    auto const piece = senders.front().what();
+    if (of_.owns(piece.chunk)) {
+      accumulate(summands, at.of(of_.gradient(k, piece)), of_.scale, of_.into);
+    } else if (payloads_.contains(piece)) {
+      auto const sums = std::span{room, at.elements};
+      accumulate(summands, sums);
+      encode(k, piece, at, std::span<sum_type const>{sums});
+    } else {
+      accumulate(summands, at.of(sum_of(k, piece)));
+    }
+  }
+
+  /// Encodes elements of what this rank sends back for a piece.
+  template <element Source>
+  void encode(std::size_t k, piece_id piece, part const& at, std::span<Source const> from) const {
+    auto const begin = encoded_bytes(at.first);
+    auto const to = payload(k, piece).subspan(begin, encoded_bytes(at.first + at.elements) - begin);
+    if (residuals_.empty() || !of_.holds(piece.chunk)) {
+      encode_elements(traffic_.coder(), from, to);
+    } else {
+      auto const slot = transfer_plan::slot_in(of_.plan.held(of_.me), piece.chunk.expert);
+      auto const residual = of_.extents.cut_expert(residuals_[k][slot], k, piece);
+      encode_with_feedback(traffic_.coder(), from, at.of(residual), to);
+    }
+  }
+
+  [[nodiscard]] std::size_t encoded_bytes(std::size_t elements) const {
+    return traffic_.coder().encoded_bytes(elements);
+  }
+  [[nodiscard]] std::span<std::byte> payload(std::size_t k, piece_id piece) const {
+    return {payloads_[piece] + payload_offset(traffic_.coder(), of_.extents, k),
+            encoded_bytes(of_.extents.elements(k, piece))};
+  }
+  [[nodiscard]] std::span<sum_type> sum_of(std::size_t k, piece_id piece) const {
+    auto* const at = sums_[piece] + piece_offset(of_.extents, k, sizeof(sum_type));
+    return {reinterpret_cast<sum_type*>(at), of_.extents.elements(k, piece)};
+  }
+
+  buffers of_;
+  coded_traffic<Codec> traffic_;
+  residual_tensors residuals_;
+  coded_reduction_scratch<T> parts_;
+  std::span<summand<T>> summands_;
+  sum_type* stretches_ = nullptr;
+  piece_slots payloads_;
+  piece_slots sums_;
+  std::byte* received_ = nullptr;
+};
+
+}  // namespace fssdp::detail

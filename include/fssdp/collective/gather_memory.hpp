@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Where the pieces of a gather come from and go to, if they travel as they are.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <type_traits>
+
+#include "fssdp/collective/convert.hpp"
+#include "fssdp/collective/gather_buffers.hpp"
+#include "fssdp/collective/piece_extents.hpp"
+#include "fssdp/core/byte_count.hpp"
+#include "fssdp/core/chunk.hpp"
+#include "fssdp/core/scratch_memory.hpp"
+#include "fssdp/plan/transfer_plan.hpp"
+
+namespace fssdp::detail {
+
+/// Of how many chunks a rank needs room for converted copies, beside the given slots: of all that
+/// others get, unless all of them have slots.
+[[nodiscard]] inline std::size_t converted_chunks(transfer_plan const& plan, rank_id rank,
+                                                  std::span<expert_id const> slots) {
+  auto const has_slot = [&](chunk_id chunk) {
+    return std::ranges::binary_search(slots, chunk.expert);
+  };
+  auto const shared = plan.shared(rank);
+  return std::ranges::all_of(shared, has_slot) ? 0 : shared.size();
+}
+
+/// The memory of a rank's part in a gather, cut into its parts: chunks that it converts, and pieces
+/// that it only relays, each with room for all tensors.
+struct gather_scratch {
+  std::size_t converted;  ///< chunks
+  std::size_t relayed;    ///< pieces
+  std::size_t chunk_bytes;
+  std::size_t piece_bytes;
+
+  template <class Tensors>
+  gather_scratch(transfer_plan const& plan, rank_id rank, std::size_t converted_chunks,
+                 piece_extents<Tensors> const& extents, std::size_t element_bytes)
+      : converted{converted_chunks},
+        relayed{plan.relayed(rank).size()},
+        chunk_bytes{slot_offset(
+            extents.tensors(),
+            [&](std::size_t k) { return byte_count(1, extents.slice_room(k), element_bytes); })},
+        piece_bytes{piece_offset(extents, extents.tensors(), element_bytes)} {}
+  [[nodiscard]] std::size_t bytes() const {
+    return add_bytes(byte_count(converted, chunk_bytes, 1), byte_count(relayed, piece_bytes, 1));
+  }
+};
+
+/// Elements travel from shard to slot, in the type of the slot.
+template <class Shard, class Replicas>
+class gather_memory {
+  using buffers = gather_buffers<Shard, Replicas>;
+  using From = typename buffers::from_type;
+  using To = typename buffers::to_type;
+  static constexpr auto converts = !std::is_same_v<From, To>;
+
+ public:
+  explicit gather_memory(buffers const& of) : of_{of} {}
+
+  [[nodiscard]] std::size_t tensors() const { return of_.to.size(); }
+  [[nodiscard]] std::uint64_t label() const { return of_.plan.hash_value(); }
+
+  /// Places what this rank owns, and converts what others get of it.
+  void begin(scratch_memory& scratch) {
+    divide(scratch);
+    of_.for_each_own_chunk([&](chunk_id chunk) { of_.place(chunk); });
+    if constexpr (converts) convert_for_others();
+  }
+
+  [[nodiscard]] std::span<std::byte> incoming(std::size_t k, piece_id piece) const {
+    return std::as_writable_bytes(landing(k, piece));
+  }
+  [[nodiscard]] std::span<std::byte const> outgoing(std::size_t k, piece_id piece) const {
+    if (of_.owns(piece.chunk)) {
+      if constexpr (!converts) return std::as_bytes(of_.own_piece(k, piece));
+      if (!of_.has_slot(piece.chunk))
+        return std::as_bytes(of_.extents.cut_slice(converted(k, piece.chunk), k, piece));
+    }
+    return std::as_bytes(landing(k, piece));
+  }
+  /// A piece is where it belongs as soon as it is there.
+  void arrived(std::size_t, piece_id) const {}
+
+ private:
+  /// Cuts the scratch: converted chunks, relayed pieces.
+  void divide(scratch_memory& scratch) {
+    auto const parts = gather_scratch{of_.plan, of_.me,
+                                      converts ? converted_chunks(of_.plan, of_.me, of_.slots) : 0,
+                                      of_.extents, sizeof(To)};
+    if (parts.bytes() == 0) return;
+    converted_ = scratch.reserve(parts.bytes()).data();
+    relayed_ = converted_ + parts.converted * parts.chunk_bytes;
+    chunk_bytes_ = parts.chunk_bytes;
+    piece_bytes_ = parts.piece_bytes;
+  }
+
+  /// Where a piece that others own comes in: in its slot, or in the scratch if this rank does not
+  /// hold its expert.
+  [[nodiscard]] std::span<To> landing(std::size_t k, piece_id piece) const {
+    if (of_.holds(piece.chunk)) return of_.replica_piece(k, piece);
+    auto const slot = transfer_plan::slot_in(of_.plan.relayed(of_.me), piece);
+    auto* const at = relayed_ + slot * piece_bytes_ + piece_offset(of_.extents, k, sizeof(To));
+    return {reinterpret_cast<To*>(at), of_.extents.elements(k, piece)};
+  }
+  /// A chunk of this rank's shard in the scratch.
+  [[nodiscard]] std::span<To> converted(std::size_t k, chunk_id chunk) const {
+    auto const slot = transfer_plan::slot_in(of_.plan.shared(of_.me), chunk);
+    auto* const at = converted_ + slot * chunk_bytes_ + slot_offset(k, [&](std::size_t j) {
+                       return of_.extents.slice_room(j) * sizeof(To);
+                     });
+    return {reinterpret_cast<To*>(at), of_.extents.slice(k, chunk).elements};
+  }
+  /// What others get of this rank's shard, in their type, where no slot of its own has it.
+  void convert_for_others() const {
+    for (auto const chunk : of_.plan.shared(of_.me))
+      if (!of_.has_slot(chunk))
+        for (std::size_t k = 0; k < tensors(); ++k) convert(of_.own(k, chunk), converted(k, chunk));
+  }
+
+  buffers of_;
+  std::byte* converted_ = nullptr;
+  std::byte* relayed_ = nullptr;
+  std::size_t chunk_bytes_ = 0;
+  std::size_t piece_bytes_ = 0;
+};
+
+}  // namespace fssdp::detail

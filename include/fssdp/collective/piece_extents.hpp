@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Where the pieces of a plan lie in the tensors of an expert.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "fssdp/codec/codec.hpp"
+#include "fssdp/core/byte_count.hpp"
+#include "fssdp/core/chunk.hpp"
+#include "fssdp/plan/transfer_plan.hpp"
+
+namespace fssdp::detail {
+
+/// Knows the tensors of a whole expert by their sizes, or by tensors of that size.
+template <class Tensors>
+class piece_extents {
+ public:
+  piece_extents(transfer_plan const& plan, Tensors whole)
+      : slices_{plan.slices()}, pieces_{plan.pieces()}, whole_{whole} {}
+
+  [[nodiscard]] std::size_t tensors() const { return whole_.size(); }
+  /// A slice of tensor k, without padding.
+  [[nodiscard]] slice_extent slice(std::size_t k, chunk_id chunk) const {
+    return {size(k), chunk.slice, slices_};
+  }
+  /// The elements of a piece in tensor k.
+  [[nodiscard]] std::size_t elements(std::size_t k, piece_id piece) const {
+    return within_slice(k, piece).elements;
+  }
+
+  template <class T>
+  [[nodiscard]] std::span<T> cut_slice(std::span<T> slice, std::size_t k, piece_id piece) const {
+    auto const part = within_slice(k, piece);
+    return slice.subspan(part.first, part.elements);
+  }
+  template <class T>
+  [[nodiscard]] std::span<T> cut_expert(std::span<T> expert, std::size_t k, piece_id piece) const {
+    return cut_slice(expert.subspan(slice(k, piece.chunk).first), k, piece);
+  }
+
+  /// The most elements that a slice of tensor k has, and a piece.
+  [[nodiscard]] std::size_t slice_room(std::size_t k) const {
+    return slice_elements(size(k), slices_);
+  }
+  [[nodiscard]] std::size_t piece_room(std::size_t k) const {
+    return piece_elements(slice_room(k), pieces_);
+  }
+
+ private:
+  [[nodiscard]] std::size_t size(std::size_t k) const {
+    if constexpr (requires { whole_[k].elements; })
+      return whole_[k].elements;
+    else
+      return whole_[k];
+  }
+  [[nodiscard]] piece_extent within_slice(std::size_t k, piece_id piece) const {
+    return {slice(k, piece.chunk).elements, piece.index, pieces_};
+  }
+
+  int slices_;
+  int pieces_;
+  Tensors whole_;
+};
+
+/// Where tensor k begins in a slot for a piece whose elements take `element_bytes` each; with the
+/// number of tensors for k, the size of the slot.
+template <class Tensors>
+[[nodiscard]] std::size_t piece_offset(piece_extents<Tensors> const& extents, std::size_t k,
+                                       std::size_t element_bytes) {
+  return slot_offset(
+      k, [&](std::size_t j) { return byte_count(1, extents.piece_room(j), element_bytes); });
+}
+
+/// Where the payload of tensor k begins in a slot for a piece; with the number of tensors for k, the
+/// size of the slot.
+template <codec Codec, class Tensors>
+[[nodiscard]] std::size_t payload_offset(Codec const& coder, piece_extents<Tensors> const& extents,
+                                         std::size_t k) {
+  return slot_offset(k, [&](std::size_t j) { return coder.encoded_bytes(extents.piece_room(j)); });
+}
+
+}  // namespace fssdp::detail

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Where the operands of a reduction are and how they are summed, if they travel as they are.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "fssdp/collective/accumulate.hpp"
+#include "fssdp/collective/memory_cutter.hpp"
+#include "fssdp/collective/piece_extents.hpp"
+#include "fssdp/collective/reduction_buffers.hpp"
+#include "fssdp/core/byte_count.hpp"
+#include "fssdp/core/chunk.hpp"
+#include "fssdp/core/dtype.hpp"
+#include "fssdp/plan/transfer_plan.hpp"
+
+namespace fssdp::detail {
+
+/// What the scratch of a reduction is made of.
+/// @tparam T the type of partials
+template <element T>
+struct reduction_scratch {
+  std::size_t received;       ///< slots for what arrives in one round, unless it is borrowed
+  std::size_t sums;           ///< slots for what the rank passes on
+  std::size_t summand_bytes;  ///< for the operands of one sum
+  std::size_t slot_bytes;
+
+  template <class Tensors>
+  reduction_scratch(transfer_plan const& plan, rank_id rank, piece_extents<Tensors> const& extents)
+      : received{most_operands(plan, rank)},
+        sums{plan.forwarded(rank).size()},
+        summand_bytes{(received + 1) * sizeof(summand<T>)},
+        slot_bytes{piece_offset(extents, extents.tensors(), sizeof(accumulator_t<T>))} {}
+  [[nodiscard]] std::size_t bytes(bool borrows) const {
+    auto const slots = sums + (borrows ? 0 : received);
+    return add_bytes(padded(summand_bytes), byte_count(slots, slot_bytes, 1));
+  }
+};
+
+/// Partials are sent and read in place; sums that are passed on stand in the scratch.
+template <class Partials, class Gradients>
+class reduction_memory {
+  using buffers = reduction_buffers<Partials, Gradients>;
+  using T = typename buffers::partial_type;
+  using sum_type = typename buffers::sum_type;
+
+ public:
+  explicit reduction_memory(buffers const& of) : of_{of}, parts_{of.plan, of.me, of.extents} {}
+
+  [[nodiscard]] std::size_t tensors() const { return of_.partials.size(); }
+  [[nodiscard]] std::uint64_t label() const { return of_.plan.hash_value(); }
+  [[nodiscard]] std::size_t bytes(bool borrows) const { return parts_.bytes(borrows); }
+
+  void begin(std::byte* scratch, bool borrows) {
+    auto memory = memory_cutter{scratch};
+    summands_ = memory.items<summand<T>>(parts_.received + 1);
+    sums_ = memory.bytes(parts_.sums * parts_.slot_bytes);
+    if (!borrows) received_ = memory.bytes(parts_.received * parts_.slot_bytes);
+  }
+
+  /// What this rank sends back for a transfer that it got.
+  [[nodiscard]] std::span<std::byte const> outgoing(std::size_t k, transfer const& t) const {
+    if (of_.forwards(of_.me, t.what())) return std::as_bytes(sum_of(k, t.what()));
+    return std::as_bytes(of_.partial(k, t.what()));
+  }
+  [[nodiscard]] bool is_sum(transfer const& t) const { return of_.forwards(of_.me, t.what()); }
+  [[nodiscard]] std::size_t operand_bytes(std::size_t k, transfer const& t) const {
+    return of_.operand_bytes(k, t);
+  }
+  /// Operand i of a round is tensor i % tensors of the i / tensors-th piece that arrives.
+  [[nodiscard]] std::byte* received(std::size_t operand) const {
+    return received_ + operand / tensors() * parts_.slot_bytes +
+           piece_offset(of_.extents, operand % tensors(), sizeof(sum_type));
+  }
+
+  /// Sums a piece over those who send it back and this rank; bytes(i) has come from senders[i].
+  template <class Bytes>
+  void sum_piece(std::size_t k, std::span<transfer const> senders, Bytes bytes) const {
+    auto const piece = senders.front().what();
+    auto const summands = of_.in_rank_order(k, senders, 0, summands_, [&](std::size_t i) {
+      return of_.received(senders[i], bytes(i), 0);
+    });
+    if (of_.owns(piece.chunk))
+      accumulate(summands, of_.gradient(k, piece), of_.scale, of_.into);
+    else
+      accumulate(summands, sum_of(k, piece));
+  }
+  void sum_unshared() const { of_.sum_unshared(); }
+
+ private:
+  [[nodiscard]] std::span<sum_type> sum_of(std::size_t k, piece_id piece) const {
+    auto const slot = transfer_plan::slot_in(of_.plan.forwarded(of_.me), piece);
+    auto* const at =
+        sums_ + slot * parts_.slot_bytes + piece_offset(of_.extents, k, sizeof(sum_type));
+    return {reinterpret_cast<sum_type*>(at), of_.extents.elements(k, piece)};
+  }
+
+  buffers of_;
+  reduction_scratch<T> parts_;
+  std::span<summand<T>> summands_;
+  std::byte* sums_ = nullptr;
+  std::byte* received_ = nullptr;
+};
+
+}  // namespace fssdp::detail

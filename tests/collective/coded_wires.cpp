@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Coded collectives over every wire: passed on as pieces come in, lent, copied, queued, over
+/// mailboxes. The bits are the same, and so are the messages.
+#include <cstdint>
+#include <vector>
+
+#include "catch.hpp"
+#include "fssdp/codec/fp8_e5m2_codec.hpp"
+#include "fssdp/codec/int8_codec.hpp"
+#include "fssdp/collective/sparse_all_gather.hpp"
+#include "fssdp/collective/sparse_reduce_scatter.hpp"
+#include "fssdp/comm/counting.hpp"
+#include "fssdp/comm/on.hpp"
+#include "fssdp/comm/thread.hpp"
+#include "fssdp/layout/make_shard.hpp"
+#include "fssdp/plan/held.hpp"
+#include "support/coded_instance.hpp"
+#include "support/communicator_archetype.hpp"
+#include "support/float_data.hpp"
+#include "support/laws.hpp"
+#include "support/mailbox_communicator.hpp"
+#include "support/on_all_ranks.hpp"
+
+using fssdp::coded_links;
+using fssdp::thread_communicator;
+using support::coded_instance;
+
+namespace {
+
+constexpr auto some = support::law_instances / 50 + 10;
+
+/// The bits of a gather and of two reductions with feedback, twice, with one scratch for all.
+template <class Comm>
+[[nodiscard]] std::vector<std::uint64_t> bits_over(Comm& comm, coded_instance const& of) {
+  auto const me = comm.rank();
+  auto shard = fssdp::make_shard<float>(of.layout, me, of.elements);
+  auto partials = fssdp::make_partials<fssdp::bf16>(of.plan, me, of.elements);
+  auto residuals = fssdp::make_partials<float>(of.plan, me, of.elements);
+  auto scratch = fssdp::scratch_memory{};
+  auto bits = std::vector<std::uint64_t>{};
+  for (std::size_t turn = 0; turn < 2; ++turn) {
+    support::fill_like_gradients(shard, 2 * me.index() + turn + 1);
+    support::fill_like_gradients(partials, 2 * me.index() + turn + 1);
+    auto all = fssdp::make_partials<fssdp::bf16>(of.plan, me, of.elements);
+    auto gradients = fssdp::make_shard<float>(of.layout, me, of.elements);
+    auto others = fssdp::make_shard<double>(of.layout, me, of.elements);
+    auto const links = coded_links{fssdp::fp8_e5m2_codec{}, of.on};
+    fssdp::sparse_all_gather(comm, of.plan, shard, all, coded_links{fssdp::int8_codec{}, of.on},
+                             {.scratch = &scratch});
+    fssdp::sparse_reduce_scatter(comm, of.plan, partials, gradients, links, residuals,
+                                 {.scratch = &scratch});
+    fssdp::sparse_reduce_scatter(comm, of.plan, partials, others, links, residuals);
+    fssdp::synchronize(comm);
+    for (auto const& part : {support::bits(all), support::bits(gradients), support::bits(others),
+                             support::bits(residuals)})
+      bits.insert(bits.end(), part.begin(), part.end());
+  }
+  return bits;
+}
+
+}  // namespace
+
+TEST_CASE("coded: forwarded, lent, copied or queued, the same bits and the same messages") {
+  auto passed_on = 0;
+  support::for_coded_instances(some, [&](coded_instance const& of) {
+    passed_on += of.plan.rounds() > 1 ? 1 : 0;
+    auto world = fssdp::thread_world{of.plan.ranks()};
+    auto counts = std::vector<fssdp::exchange_counts>(static_cast<std::size_t>(world.size()));
+    auto const forwarded = support::on_all_ranks(world, [&](thread_communicator& comm) {
+      auto counted = fssdp::counting{comm};
+      auto bits = bits_over(counted, of);
+      counts[comm.rank().index()] = counted.counts();
+      return bits;
+    });
+    auto const lent = support::on_all_ranks(world, [&](thread_communicator& comm) {
+      auto counted = fssdp::counting{comm};
+      auto rounds = support::lending_only{counted};
+      auto bits = bits_over(rounds, of);
+      auto expected = counted.counts();  // all but the number of exchanges
+      auto& here = counts[comm.rank().index()];
+      expected.exchanges = here.exchanges;
+      if (here != expected) bits.push_back(1);
+      return bits;
+    });
+    auto const copied = support::on_all_ranks(world, [&](thread_communicator& comm) {
+      auto bare = support::exchange_only{comm};
+      return bits_over(bare, of);
+    });
+    auto const queued = support::on_all_ranks(world, [&](thread_communicator& comm) {
+      auto stream = fssdp::host_stream{};
+      auto bound = fssdp::on(comm, stream);
+      return bits_over(bound, of);
+    });
+    REQUIRE(forwarded == lent);
+    REQUIRE(forwarded == copied);
+    REQUIRE(forwarded == queued);
+  });
+  REQUIRE(passed_on > 0);
+}
+
+TEST_CASE("coded: over mailboxes with no room, little room and any room, the same bits") {
+  auto turn = std::size_t{0};
+  support::for_coded_instances(some, [&](coded_instance const& of) {
+    auto const slots = std::vector<std::size_t>{0, 1, std::size_t(-1)}[turn++ % 3];
+    CAPTURE(slots);
+    auto world = fssdp::thread_world{of.plan.ranks()};
+    auto post_office = support::mailboxes{of.plan.ranks(), slots};
+    auto const posted = support::on_all_ranks(world, [&](thread_communicator& thread) {
+      auto comm = support::mailbox_communicator{post_office, thread.rank(), turn};
+      return bits_over(comm, of);
+    });
+    auto const forwarded = support::on_all_ranks(
+        world, [&](thread_communicator& comm) { return bits_over(comm, of); });
+    REQUIRE(posted == forwarded);
+  });
+}
+
+TEST_CASE("coded collectives run on the archetype") {
+  auto comm = support::communicator_archetype{fssdp::rank_id{0}};
+  auto const layout = fssdp::block_layout{{.experts = 2, .ranks = 1}};
+  auto const plan = fssdp::make_plan(layout, fssdp::everywhere{}(layout));
+  auto shard = fssdp::make_shard<float>(layout, comm.rank(), 5);
+  support::fill_like_gradients(shard, 1);
+  auto all = fssdp::make_partials<float>(plan, comm.rank(), 5);
+  auto gradients = fssdp::make_shard<float>(layout, comm.rank(), 5);
+  auto residuals = fssdp::make_partials<float>(plan, comm.rank(), 5);
+  auto const links = coded_links{fssdp::int8_codec{}, fssdp::link_class::all};
+  fssdp::sparse_all_gather(comm, plan, shard, all, links);
+  fssdp::sparse_reduce_scatter(comm, plan, all, gradients, links);
+  REQUIRE(support::bits(gradients) == support::bits(shard));  // nothing travels
+  fssdp::sparse_reduce_scatter(comm, plan, all, gradients, links, residuals);
+  REQUIRE(support::bits(gradients) == support::bits(shard));
+}
