@@ -22,6 +22,19 @@ struct byte_batch {
   }
 };
 
+/// Consecutive sequences of a batch.
+struct batch_slice {
+  std::size_t first = 0;
+  std::size_t count = 0;
+};
+/// The part of a batch that is one of some micro-batches, as even as it goes.
+[[nodiscard]] constexpr batch_slice slice_of(std::size_t sequences, int micro_batch, int count) {
+  auto const at = [&](int m) {
+    return sequences * static_cast<std::size_t>(m) / static_cast<std::size_t>(count);
+  };
+  return {at(micro_batch), at(micro_batch + 1) - at(micro_batch)};
+}
+
 /// This rank's share of `count` sequences. Shares are as even as it goes and make up the whole
 /// batch, so that a run means the same on any number of ranks; some may be empty.
 template <class SequenceAt>

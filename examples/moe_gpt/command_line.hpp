@@ -59,6 +59,7 @@ inline constexpr auto footer =
     "\n"
     "Examples\n"
     "  moe_gpt --text book.txt --mode ep --json ep.json\n"
+    "  moe_gpt --steps 3 --rematerialize --rate 2e8 --trace trace.json\n"
     "  moe_gpt --ranks 8 --nodes 2 --experts 32 --overlap 8 --spare-slots 4 --steps 500";
 
 /// The options as CLI11 knows them; what is not a plain number passes through these strings.
@@ -67,6 +68,7 @@ struct raw_options {
   std::string mode;
   std::string wire;
   std::string json;
+  std::string trace;
 };
 
 inline void declare(CLI::App& app, options& chosen, raw_options& raw) {
@@ -134,7 +136,37 @@ inline void declare(CLI::App& app, options& chosen, raw_options& raw) {
       ->group("Parallelism")
       ->capture_default_str();
 
+  count("--micro-batches", chosen.micro_batches, "Training",
+        "Parts of a batch that go through the model one after the\nother; gradients add up");
+  app.add_flag("--rematerialize", chosen.rematerialize,
+               "Drop replicas after the forward pass, gather them again for\nthe backward one: "
+               "memory for some layers instead of all")
+      ->group("Overlap and memory");
+  count("--prefetch", chosen.prefetch, "Overlap and memory",
+        "Layers whose replicas are gathered ahead, behind the\ncomputation");
+  count("--replica-slots", chosen.replica_slots, "Overlap and memory",
+        "Replicas of all layers that a rank has memory for; where it\nis short, placements shrink. "
+        "-1: as many as they may need");
+  app.add_flag("--calibrate", chosen.calibrate,
+               "Add replicas when the gate has counted, if that pays")
+      ->group("Overlap and memory");
+  app.add_flag("--no-overlap", chosen.no_overlap, "Compute waits for all that moves")
+      ->group("Overlap and memory");
+  app.add_option(
+         "--rate", chosen.rate,
+         "Throttle the links: bytes per second of a network interface,\n8 times that inside "
+         "nodes; 0: as fast as memory")
+      ->check(real)
+      ->type_name("X")
+      ->group("Overlap and memory")
+      ->capture_default_str();
+
   app.add_option("--json", raw.json, "Write the figures of every step to this file")
+      ->type_name("FILE")
+      ->group("Output");
+  app.add_option("--trace", raw.trace,
+                 "Write what every rank did, and when, to this file: for\nui.perfetto.dev, or "
+                 "draw_trace")
       ->type_name("FILE")
       ->group("Output");
   app.add_flag("--quiet", chosen.quiet, "No progress and no report")->group("Output");
@@ -148,7 +180,8 @@ inline void declare(CLI::App& app, options& chosen, raw_options& raw) {
   auto raw = detail::raw_options{.text = {},
                                  .mode = std::string{name_of(chosen.mode)},
                                  .wire = std::string{name_of(chosen.wire)},
-                                 .json = {}};
+                                 .json = {},
+                                 .trace = {}};
   auto app = CLI::App{detail::about, "moe_gpt"};
   app.get_formatter()->column_width(26);
   app.footer(detail::footer);
@@ -157,6 +190,7 @@ inline void declare(CLI::App& app, options& chosen, raw_options& raw) {
     app.parse(argc, argv);
     chosen.text.assign(raw.text.begin(), raw.text.end());
     chosen.json = raw.json;
+    chosen.trace = raw.trace;
     for (auto const which : {wire::fp32, wire::bf16, wire::fp16})
       if (raw.wire == name_of(which)) chosen.wire = which;
     for (auto const which : {mode::ep, mode::fssdp, mode::fsep, mode::fsdp})

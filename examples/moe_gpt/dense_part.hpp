@@ -11,11 +11,12 @@
 #include "dense_parameters.hpp"
 #include "fssdp/collective/sparse_all_gather.hpp"
 #include "fssdp/collective/sparse_reduce_scatter.hpp"
+#include "fssdp/plan/held.hpp"
 #include "fssdp/plan/make_plan.hpp"
 #include "fssdp/solver/everywhere.hpp"
 #include "model_shape.hpp"
 #include "optimizer_shard.hpp"
-#include "wire_buffer.hpp"
+#include "wire.hpp"
 
 namespace moe_gpt {
 
@@ -30,8 +31,8 @@ class dense_part {
         shard_{fssdp::block_layout{{.experts = machine.ranks(), .ranks = machine.ranks()}}, rank,
                chunk_},
         plan_{fssdp::make_plan(shard_.layout(), fssdp::everywhere{}(shard_.layout()), machine)},
-        whole_{plan_.held(rank).size(), chunk_},
-        partials_{plan_.held(rank).size(), chunk_} {
+        whole_{fssdp::make_partials<Real>(plan_, rank, chunk_)},
+        partials_{fssdp::make_partials<Real>(plan_, rank, chunk_)} {
     layout_.initialise(seed, first_element(), shard_.weights().tensors().front()[0]);
   }
 
@@ -40,25 +41,23 @@ class dense_part {
 
   /// All parameters, after `gather`.
   [[nodiscard]] dense_view<Real const> weights() const {
-    return layout_.view(flat<Real const>(whole_.values()));
+    return layout_.view(flat<Real const>(whole_));
   }
   /// Where this rank's gradients are summed up, until `reduce`.
-  [[nodiscard]] dense_view<Real> gradients() {
-    return layout_.view(flat<Real>(partials_.values()));
-  }
-  void clear_gradients() { std::ranges::fill(flat<Real>(partials_.values()), Real{0}); }
+  [[nodiscard]] dense_view<Real> gradients() { return layout_.view(flat<Real>(partials_)); }
+  void clear_gradients() { std::ranges::fill(flat<Real>(partials_), Real{0}); }
 
   /// Owners' chunks to everybody.
   template <fssdp::communicator Comm>
   void gather(Comm& comm) {
-    fssdp::sparse_all_gather(comm, plan_, shard_.weights(), whole_.incoming());
-    whole_.arrived();
+    fssdp::sparse_all_gather(comm, plan_, shard_.weights(), whole_, coding_for<Real, Wire>().gather,
+                             {.scratch = &scratch_});
   }
   /// Everybody's gradients to the owners, summed.
   template <fssdp::communicator Comm>
   void reduce(Comm& comm) {
-    fssdp::sparse_reduce_scatter(comm, plan_, partials_.outgoing(wire_scale<Wire>),
-                                 shard_.gradients(), {.scale = 1 / wire_scale<Wire>});
+    fssdp::sparse_reduce_scatter(comm, plan_, partials_, shard_.gradients(),
+                                 coding_for<Real, Wire>().reduce, {.scratch = &scratch_});
   }
 
   void step(adamw_options const& options, int step, double gradient_scale) {
@@ -80,8 +79,9 @@ class dense_part {
   std::array<std::size_t, 1> chunk_;  // elements of a chunk
   optimizer_shard<Real> shard_;
   fssdp::transfer_plan plan_;
-  wire_buffer<Real, Wire> whole_;     // [ranks, chunk]
-  wire_buffer<Real, Wire> partials_;  // [ranks, chunk]
+  fssdp::expert_buffer<Real> whole_;     // [ranks, chunk]
+  fssdp::expert_buffer<Real> partials_;  // [ranks, chunk]
+  fssdp::scratch_memory scratch_;
 };
 
 }  // namespace moe_gpt

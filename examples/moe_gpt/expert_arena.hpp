@@ -21,14 +21,6 @@ namespace moe_gpt {
 /// The layouts of all layers.
 using expert_layouts = fssdp::layer_stack<fssdp::table_layout>;
 
-/// A layer's part of the arena: views, valid until the next reshard.
-template <class Real>
-struct layer_shard_view {
-  fssdp::table_layout layout;
-  std::vector<fssdp::expert_tensor<Real>> weights;    ///< [owned, slice_elements] per tensor
-  std::vector<fssdp::expert_tensor<Real>> gradients;  ///< the same
-};
-
 /// The i-th expert of some views as its four tensors.
 template <class Tensors>
 [[nodiscard]] auto pointers_of(Tensors const& tensors, std::size_t slot) {
@@ -59,12 +51,6 @@ class expert_arena {
 
   [[nodiscard]] optimizer_shard<Real, expert_layouts>& shard() { return shard_; }
   [[nodiscard]] expert_layouts const& layouts() const { return shard_.layout(); }
-
-  [[nodiscard]] layer_shard_view<Real> layer(fssdp::layer_id which) {
-    auto const rank = shard_.rank();
-    return {layouts().layer(which), layer_shard(layouts(), which, rank, shard_.weights()),
-            layer_shard(layouts(), which, rank, shard_.gradients())};
-  }
 
   void step(adamw_options const& options, int step, double gradient_scale) {
     shard_.step(options, step, gradient_scale, [this](std::size_t tensor) {

@@ -11,18 +11,24 @@
 #include "dense_part.hpp"
 #include "embedding.hpp"
 #include "expert_arena.hpp"
+#include "fssdp/core/trace.hpp"
+#include "fssdp/core/trace_recorder.hpp"
+#include "fssdp/runtime/materializer.hpp"
 #include "head.hpp"
 #include "layer_norm.hpp"
 #include "math.hpp"
 #include "model_shape.hpp"
 #include "moe_layer.hpp"
+#include "placement_rule.hpp"
+#include "wire.hpp"
 
 namespace moe_gpt {
 
 /// One block: x + attention(norm(x)), then that plus experts(norm(that)).
-template <class Real, class Wire>
+template <class Real>
 struct gpt_block {
-  moe_layer<Real, Wire> moe;
+  moe_layer<Real> moe;
+  fssdp::expert_loads loads = {};  ///< of all micro-batches of a step
   std::vector<Real> input = {};    ///< [rows, d_model], as all below
   std::vector<Real> normal1 = {};  ///< what attention sees
   std::vector<Real> middle = {};   ///< after attention
@@ -38,20 +44,49 @@ struct batch_scale {
   double balance = 0;  ///< coefficient of the auxiliary loss
 };
 
+/// Whether replicas are added once the gate has spoken.
+enum class calibration_rule { off, on };
+
+/// Which part of a batch goes through the model, and what follows.
+struct micro_batch {
+  int index = 0;
+  int count = 1;
+};
+
+/// The experts of all layers: sharded between steps, materialized during one, over a lane of their
+/// own.
+template <class Real, class Wire, fssdp::communicator Lane>
+using expert_layers = fssdp::materializer<Lane, placement_rule, Real, Real, Real,
+                                          fssdp::table_layout, coding_type<Real, Wire>>;
+
 /// Every function that takes a communicator is called by all ranks, also without a sequence.
-template <class Real, class Wire>
+template <class Real, class Wire, fssdp::communicator Lane>
 class gpt {
  public:
-  gpt(model_shape const& shape, std::uint64_t seed, fssdp::rank_id rank,
-      fssdp::topology const& machine, expert_layouts const& layouts)
-      : shape_{shape}, dense_{shape, seed, rank, machine}, arena_{shape, seed, rank, layouts} {
-    for (auto const layer : fssdp::first_n<fssdp::layer_id>(layouts.layers()))
-      blocks_.push_back({moe_layer<Real, Wire>{shape, rank, machine, arena_.layer(layer)}});
+  /// @param lane what the experts' parameters and gradients go through; the tokens have another
+  gpt(model_shape const& shape, std::uint64_t seed, Lane& lane, placement_rule const& solve,
+      expert_layouts const& layouts, fssdp::materializer_options const& options)
+      : shape_{shape},
+        dense_{shape, seed, lane.rank(), options.cluster},
+        arena_{shape, seed, lane.rank(), layouts},
+        experts_{lane,
+                 layouts,
+                 expert_elements(shape.d_model, shape.d_ff()),
+                 arena_.shard().weights().tensors(),
+                 arena_.shard().gradients().tensors(),
+                 solve,
+                 options,
+                 coding_for<Real, Wire>()},
+        trace_{options.trace} {
+    for (int layer = 0; layer < layouts.layers(); ++layer)
+      blocks_.push_back(
+          {moe_layer<Real>{shape, options.cluster, fssdp::layer_id{layer}, options.trace}});
   }
 
   [[nodiscard]] dense_part<Real, Wire>& dense() { return dense_; }
   [[nodiscard]] expert_arena<Real>& arena() { return arena_; }
-  [[nodiscard]] std::vector<gpt_block<Real, Wire>>& blocks() { return blocks_; }
+  [[nodiscard]] expert_layers<Real, Wire, Lane>& experts() { return experts_; }
+  [[nodiscard]] std::vector<gpt_block<Real>>& blocks() { return blocks_; }
 
   [[nodiscard]] std::size_t parameters() const {
     auto per_expert = std::size_t{0};
@@ -60,48 +95,39 @@ class gpt {
   }
 
   /// Experts and their moments go to other owners.
-  template <fssdp::communicator Comm>
-  void reshard(Comm& comm, expert_layouts const& next) {
-    arena_.shard().reshard(comm, next);
-    auto layer = fssdp::layer_id{0};
-    for (auto& block : blocks_) block.moe.experts().move_to(arena_.layer(layer++));
+  void reshard(expert_layouts const& next) {
+    experts_.reshard(next, arena_.shard().moves());
+    arena_.shard().lies_as(next);
   }
 
   /// The logits [rows, 256] for sequences of shape.seq bytes, one after the other.
   template <fssdp::communicator Comm>
   std::span<Real> forward(Comm& comm, std::span<std::uint8_t const> bytes) {
-    auto const weights = dense_.weights();
-    auto const size = bytes.size() * shape_.d_model;
-    x_.resize(size);
-    embed<Real>(weights.embedding, bytes, shape_.seq, x_);
-    for (std::size_t l = 0; l < blocks_.size(); ++l) {
-      auto& block = blocks_[l];
-      for (auto* values : {&block.normal1, &block.middle, &block.normal2}) values->resize(size);
-      block.input = x_;
-      layer_norm_forward<Real>(weights.layers[l].norm1, block.input, block.normal1, block.norm1);
-      attention_forward<Real>(attention_of(bytes), weights.layers[l].attention, block.normal1,
-                              block.middle, block.attention);
-      add<Real>(block.input, block.middle);
-      layer_norm_forward<Real>(weights.layers[l].norm2, block.middle, block.normal2, block.norm2);
-      block.moe.forward(comm, weights.layers[l].gate, block.normal2, x_);
-      add<Real>(block.middle, x_);
-    }
-    normal_.resize(size);
-    logits_.resize(bytes.size() * byte_values);
-    layer_norm_forward<Real>(weights.norm, x_, normal_, norm_);
-    head_forward<Real>(weights.head, normal_, logits_);
-    return logits_;
+    auto const logits = forward(comm, bytes, 0, calibration_rule::off);
+    experts_.release(last_layer(), 0);
+    return logits;
   }
 
-  /// The summed loss of this rank's sequences, in nats; its gradients are left for `reduce`.
+  /// The summed loss of this rank's sequences, in nats. Gradients add up over the micro-batches of a
+  /// step; after the last one those of the experts are on their way to the owners, the dense ones
+  /// are left for `reduce`.
   template <fssdp::communicator Comm>
   double forward_backward(Comm& comm, std::span<std::uint8_t const> bytes,
-                          std::span<std::uint8_t const> targets, batch_scale const& scale) {
-    dense_.clear_gradients();
-    for (auto& block : blocks_) block.moe.experts().clear_gradients();
-    auto const logits = forward(comm, bytes);
+                          std::span<std::uint8_t const> targets, batch_scale const& scale,
+                          micro_batch const& which = {},
+                          calibration_rule calibrates = calibration_rule::off) {
+    if (which.index == 0) dense_.clear_gradients();
+    auto const forward_user = 2 * which.index;
+    auto const first = which.index == 0 ? calibrates : calibration_rule::off;
+    auto const logits = forward(comm, bytes, forward_user, first);
+    for (auto const layer : all_layers()) {
+      auto& block = blocks_[layer.index()];
+      experts_.record(layer, block.moe.loads(), block.moe.device_loads());
+      if (which.index == 0) block.loads.assign(shape_.experts, 0);
+      for (std::size_t e = 0; e < shape_.experts; ++e) block.loads[e] += block.moe.loads()[e];
+    }
     auto const loss = cross_entropy(targets, logits, 1 / static_cast<double>(scale.global_tokens));
-    backward(comm, bytes, scale);
+    backward(comm, bytes, scale, which, forward_user);
     return loss;
   }
 
@@ -113,21 +139,75 @@ class gpt {
             .heads = shape_.heads};
   }
 
+  [[nodiscard]] fssdp::layer_id last_layer() const {
+    return fssdp::layer_id{static_cast<int>(blocks_.size()) - 1};
+  }
+  [[nodiscard]] auto all_layers() const {
+    return fssdp::first_n<fssdp::layer_id>(static_cast<int>(blocks_.size()));
+  }
+
+  [[nodiscard]] auto computing(fssdp::static_text what, fssdp::layer_id layer) {
+    return fssdp::trace_range{trace_, fssdp::compute_lane, what, {.layer = layer.value()}};
+  }
+
+  /// Leaves the last layer acquired: its backward pass comes next.
   template <fssdp::communicator Comm>
-  void backward(Comm& comm, std::span<std::uint8_t const> bytes, batch_scale const& scale) {
+  std::span<Real> forward(Comm& comm, std::span<std::uint8_t const> bytes, int user,
+                          calibration_rule calibrates) {
+    auto const weights = dense_.weights();
+    auto const size = bytes.size() * shape_.d_model;
+    experts_.prefetch(fssdp::layer_id{0});
+    x_.resize(size);
+    embed<Real>(weights.embedding, bytes, shape_.seq, x_);
+    for (auto const layer : all_layers()) {
+      auto& block = blocks_[layer.index()];
+      auto const& w = weights.layers[layer.index()];
+      for (auto* values : {&block.normal1, &block.middle, &block.normal2}) values->resize(size);
+      auto attending = computing("attention", layer);
+      block.input = x_;
+      layer_norm_forward<Real>(w.norm1, block.input, block.normal1, block.norm1);
+      attention_forward<Real>(attention_of(bytes), w.attention, block.normal1, block.middle,
+                              block.attention);
+      add<Real>(block.input, block.middle);
+      layer_norm_forward<Real>(w.norm2, block.middle, block.normal2, block.norm2);
+      attending.end();
+      auto const counts = block.moe.choose(comm, w.gate, block.normal2);
+      auto const* experts = &experts_.acquire(layer, user);
+      if (calibrates == calibration_rule::on) experts = &experts_.calibrate(layer, counts);
+      block.moe.forward(comm, counts, experts_.where(layer), *experts, block.normal2, x_);
+      if (layer != last_layer()) experts_.release(layer, user);
+      add<Real>(block.middle, x_);
+    }
+    normal_.resize(size);
+    logits_.resize(bytes.size() * byte_values);
+    layer_norm_forward<Real>(weights.norm, x_, normal_, norm_);
+    head_forward<Real>(weights.head, normal_, logits_);
+    return logits_;
+  }
+
+  template <fssdp::communicator Comm>
+  void backward(Comm& comm, std::span<std::uint8_t const> bytes, batch_scale const& scale,
+                micro_batch const& which, int forward_user) {
     auto const weights = dense_.weights();
     auto const gradients = dense_.gradients();
+    auto const user = forward_user + 1;
     dx_.assign(x_.size(), Real{0});
     d_branch_.resize(x_.size());
     d_normal_.resize(x_.size());
     head_backward<Real>(weights.head, normal_, logits_, d_normal_, gradients.head);
     layer_norm_backward<Real>(weights.norm, x_, d_normal_, norm_, dx_, gradients.norm);
-    for (auto l = blocks_.size(); l-- > 0;) {
-      auto& block = blocks_[l];
-      auto const& w = weights.layers[l];
-      auto const& g = gradients.layers[l];
-      block.moe.backward(comm, w.gate, block.normal2, dx_, scale.balance, scale.global_tokens,
-                         d_branch_, g.gate);
+    for (auto layer = last_layer(); layer.value() >= 0;
+         layer = fssdp::layer_id{layer.value() - 1}) {
+      auto& block = blocks_[layer.index()];
+      auto const& w = weights.layers[layer.index()];
+      auto const& g = gradients.layers[layer.index()];
+      auto const& experts = experts_.acquire(layer, user, fssdp::pass::backward);
+      if (layer == last_layer()) experts_.release(layer, forward_user);
+      block.moe.backward(comm, experts, experts_.partials(layer), w.gate, block.normal2, dx_,
+                         scale.balance, scale.global_tokens, d_branch_, g.gate);
+      experts_.release(layer, user);
+      if (which.index + 1 == which.count) experts_.reduce(layer);
+      auto const attending = computing("attention backward", layer);
       layer_norm_backward<Real>(w.norm2, block.middle, d_branch_, block.norm2, dx_, g.norm2);
       attention_backward<Real>(attention_of(bytes), w.attention, block.normal1, dx_,
                                block.attention, d_branch_, g.attention, attention_scratch_);
@@ -139,11 +219,13 @@ class gpt {
   model_shape shape_;
   dense_part<Real, Wire> dense_;
   expert_arena<Real> arena_;
-  std::vector<gpt_block<Real, Wire>> blocks_;
+  expert_layers<Real, Wire, Lane> experts_;
+  std::vector<gpt_block<Real>> blocks_;
   std::vector<Real> x_, normal_, dx_, d_branch_, d_normal_;  // [rows, d_model]
   std::vector<Real> logits_;                                 // [rows, 256]
   layer_norm_activations<Real> norm_;
   attention_scratch<Real> attention_scratch_;
+  fssdp::trace_recorder* trace_;  // may be null
 };
 
 }  // namespace moe_gpt

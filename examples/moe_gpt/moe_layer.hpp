@@ -11,7 +11,10 @@
 #include <vector>
 
 #include "expert.hpp"
-#include "expert_part.hpp"
+#include "fssdp/core/trace.hpp"
+#include "fssdp/core/trace_recorder.hpp"
+#include "fssdp/placement/placement.hpp"
+#include "fssdp/plan/held.hpp"
 #include "fssdp/token/dispatch.hpp"
 #include "fssdp/token/permute.hpp"
 #include "fssdp/token/token_counts.hpp"
@@ -21,63 +24,93 @@
 
 namespace moe_gpt {
 
-/// How full the devices were in one layer: the fullest over the average.
-struct layer_loads {
-  double as_ep = 1;  ///< if every expert had stayed at its owner
-  double as_is = 1;
-};
+/// The i-th expert of some tensors [slots, elements] as its four tensors.
+template <class Real>
+[[nodiscard]] expert_tensors<Real> expert_at(std::span<fssdp::expert_tensor<Real> const> tensors,
+                                             std::size_t i) {
+  return {tensors[0][i].data(), tensors[1][i].data(), tensors[2][i].data(), tensors[3][i].data()};
+}
 
-template <class Real, class Wire>
+/// The experts themselves are lent for each pass: what this rank holds, ascending.
+template <class Real>
 class moe_layer {
  public:
-  moe_layer(model_shape const& shape, fssdp::rank_id rank, fssdp::topology const& machine,
-            layer_shard_view<Real> experts)
-      : shape_{shape}, experts_{shape, rank, machine, std::move(experts)} {}
+  using held_type = fssdp::held_experts<Real const>;
 
-  [[nodiscard]] expert_part<Real, Wire>& experts() { return experts_; }
+  moe_layer(model_shape const& shape, fssdp::topology const& machine, fssdp::layer_id layer = {},
+            fssdp::trace_recorder* trace = nullptr)
+      : shape_{shape}, machine_{machine}, layer_{layer}, trace_{trace} {}
+
+  /// Tokens of each expert in the last forward pass, over all ranks.
   [[nodiscard]] fssdp::expert_loads const& loads() const { return loads_; }
+  /// Rows that each rank has worked on in it.
+  [[nodiscard]] std::span<std::uint64_t const> device_loads() const {
+    return plan_->device_loads();
+  }
 
-  /// y [tokens, d_model] is written. Every rank calls, also without tokens.
+  /// Chooses two experts for each row of x [tokens, d_model], and counts over all ranks. Every rank
+  /// calls, also without tokens.
   template <fssdp::communicator Comm>
-  void forward(Comm& comm, input<Real> gate_weights, input<Real> x, output<Real> y) {
-    auto const tokens = x.size() / shape_.d_model;
-    gate_forward(gate_of(tokens), gate_weights, x, gate_);
+  fssdp::token_counts choose(Comm& comm, input<Real> gate_weights, input<Real> x) {
+    gate_forward(gate_of(x.size() / shape_.d_model), gate_weights, x, gate_);
     auto const choices = std::vector<fssdp::expert_id>(gate_.choices.begin(), gate_.choices.end());
     order_.emplace(choices, static_cast<int>(shape_.experts), static_cast<int>(shape_.top_k));
-    auto const counts = fssdp::gather_counts(comm, order_->counts());
+    auto counts = fssdp::gather_counts(comm, order_->counts());
     loads_ = counts.loads();
-    plan_.emplace(counts, experts_.where(), comm.rank(), experts_.machine());
+    return counts;
+  }
+
+  /// y [tokens, d_model] is written, after `choose`. Every rank calls.
+  template <fssdp::communicator Comm>
+  void forward(Comm& comm, fssdp::token_counts const& counts, fssdp::placement const& where,
+               held_type const& experts, input<Real> x, output<Real> y) {
+    plan_.emplace(counts, where, comm.rank(), machine_);
 
     sent_.resize(plan_->sent_rows() * shape_.d_model);
     received_.resize(plan_->received_rows() * shape_.d_model);
     computed_.resize(received_.size());
     returned_.resize(sent_.size());
     fssdp::permute(*order_, rows(x), rows(sent_));
+    auto sending = range(fssdp::dispatch_lane, "dispatch");
     fssdp::dispatch(comm, *plan_, rows(sent_), rows(received_));
+    sending.end();
+    auto computing = range(fssdp::compute_lane, "experts");
     activations_.resize(std::max(activations_.size(), plan_->groups().size()));
     for (std::size_t i = 0; i < plan_->groups().size(); ++i)
-      expert_forward(expert_of(i), experts_.weights(i), group(received_, i), group(computed_, i),
+      expert_forward(expert_of(i), weights_of(experts, i), group(received_, i), group(computed_, i),
                      activations_[i]);
+    computing.end();
+    auto returning = range(fssdp::dispatch_lane, "combine");
     fssdp::combine(comm, *plan_, rows(computed_), rows(returned_));
+    returning.end();
     fssdp::unpermute(*order_, std::span<Real const>{gate_.weights}, rows(returned_), rows(y));
   }
 
   /// dx [tokens, d_model] is written; gradients are added to the gate's and the experts'.
   template <fssdp::communicator Comm>
-  void backward(Comm& comm, input<Real> gate_weights, input<Real> x, input<Real> dy, double balance,
-                std::size_t global_tokens, output<Real> dx, output<Real> d_gate) {
+  void backward(Comm& comm, held_type const& experts,
+                std::span<fssdp::expert_tensor<Real> const> partials, input<Real> gate_weights,
+                input<Real> x, input<Real> dy, double balance, std::size_t global_tokens,
+                output<Real> dx, output<Real> d_gate) {
     d_weights_.resize(gate_.weights.size());
     d_returned_.resize(returned_.size());
     d_computed_.resize(computed_.size());
     fssdp::unpermute_backward(*order_, std::span<Real const>{gate_.weights}, rows(returned_),
                               rows(dy), rows(d_returned_), std::span<Real>{d_weights_});
-    fssdp::dispatch(comm, *plan_, rows(d_returned_), rows(d_computed_));  // backward of combine
-    auto& d_received = computed_;                                         // no longer needed
+    auto sending = range(fssdp::dispatch_lane, "combine backward");
+    fssdp::dispatch(comm, *plan_, rows(d_returned_), rows(d_computed_));
+    sending.end();
+    auto computing = range(fssdp::compute_lane, "experts backward");
+    auto& d_received = computed_;  // no longer needed
     for (std::size_t i = 0; i < plan_->groups().size(); ++i)
-      expert_backward(expert_of(i), experts_.weights(i), group(received_, i), group(d_computed_, i),
-                      activations_[i], group(d_received, i), experts_.gradients(i), scratch_);
+      expert_backward(expert_of(i), weights_of(experts, i), group(received_, i),
+                      group(d_computed_, i), activations_[i], group(d_received, i),
+                      expert_at(partials, i), scratch_);
     auto& d_sent = d_returned_;
-    fssdp::combine(comm, *plan_, rows(d_received), rows(d_sent));  // backward of dispatch
+    computing.end();
+    auto returning = range(fssdp::dispatch_lane, "dispatch backward");
+    fssdp::combine(comm, *plan_, rows(d_received), rows(d_sent));
+    returning.end();
     fssdp::permute_backward(*order_, rows(d_sent), rows(dx));
 
     fractions_.assign(loads_.begin(), loads_.end());
@@ -89,21 +122,20 @@ class moe_layer {
                   gate_, dx, d_gate);
   }
 
-  /// How full the devices were in the last forward pass.
-  [[nodiscard]] layer_loads balance() {
-    auto const& layout = experts_.layout();
-    auto at_owners = std::vector<std::uint64_t>(static_cast<std::size_t>(layout.ranks()));
-    for (auto const expert : fssdp::first_n<fssdp::expert_id>(layout.experts()))
-      at_owners[layout.owner(expert).index()] += loads_[expert.index()];
-    return {fssdp::max_over_mean(at_owners), fssdp::max_over_mean(plan_->device_loads())};
-  }
-
  private:
+  [[nodiscard]] auto range(fssdp::trace_lane lane, fssdp::static_text what) {
+    return fssdp::trace_range{trace_, lane, what, {.layer = layer_.value()}};
+  }
   [[nodiscard]] gate_shape gate_of(std::size_t tokens) const {
     return {.tokens = tokens,
             .d_model = shape_.d_model,
             .experts = shape_.experts,
             .top_k = shape_.top_k};
+  }
+  [[nodiscard]] static expert_tensors<Real const> weights_of(held_type const& experts,
+                                                             std::size_t i) {
+    auto const tensors = experts[i].tensors;
+    return {tensors[0].data(), tensors[1].data(), tensors[2].data(), tensors[3].data()};
   }
   [[nodiscard]] expert_shape expert_of(std::size_t i) const {
     return {plan_->groups()[i].rows, shape_.d_model, shape_.d_ff()};
@@ -121,7 +153,9 @@ class moe_layer {
   }
 
   model_shape shape_;
-  expert_part<Real, Wire> experts_;
+  fssdp::topology machine_;
+  fssdp::layer_id layer_;
+  fssdp::trace_recorder* trace_;  // may be null
   gate_activations<Real> gate_;
   std::optional<fssdp::expert_order> order_;
   std::optional<fssdp::token_plan> plan_;

@@ -10,7 +10,6 @@
 
 #include "adamw.hpp"
 #include "dense_parameters.hpp"
-#include "fssdp/collective/reshard.hpp"
 #include "fssdp/core/bytes_of.hpp"
 #include "fssdp/core/expert_buffer.hpp"
 #include "fssdp/layout/block_layout.hpp"
@@ -45,13 +44,10 @@ class optimizer_shard {
     return sum;
   }
 
-  /// Values and moments go to their owners under another layout; the gradients are done with.
-  template <fssdp::communicator Comm>
-  void reshard(Comm& comm, Layout const& next) {
-    fssdp::reshard(comm, fssdp::reshard_plan{layout_, next},
-                   fssdp::bytes_of(weights_, first_moments_, second_moments_));
-    layout_ = next;
-  }
+  /// What goes along when an expert gets another owner; the gradients are done with.
+  [[nodiscard]] auto moves() { return fssdp::bytes_of(weights_, first_moments_, second_moments_); }
+  /// The experts have got their owners under another layout.
+  void lies_as(Layout const& next) { layout_ = next; }
 
   /// One step of AdamW. `decays(tensor)` says which elements of a slot shrink: a list of ranges.
   template <class Decays>

@@ -39,8 +39,17 @@ struct options {
   int spare_slots = 3;
   int overlap = 6;
   int reshard_every = 0;  ///< 0: never
+  int micro_batches = 1;  ///< per step
+  bool rematerialize = false;
+  int prefetch = 1;        ///< layers gathered ahead
+  int replica_slots = -1;  ///< of the pool; -1: as many as may be needed
+  bool calibrate = false;
+  double seconds_per_row = 1e-5;  ///< that calibration reckons with
+  bool no_overlap = false;
+  double rate = 0;  ///< bytes per second of a network interface; 0: as fast as memory
   std::uint64_t seed = 1;
   std::filesystem::path json = {};
+  std::filesystem::path trace = {};
   bool quiet = false;
 };
 
@@ -79,13 +88,14 @@ struct options {
 }
 
 /// Refuses a file whose directory is not there: better now than after the training.
-inline void require_directory_of(std::filesystem::path const& file) {
+inline void require_directory_of(std::filesystem::path const& file,
+                                 std::string const& option = "--json") {
   auto const directory = file.has_parent_path() ? file.parent_path() : ".";
   if (!std::filesystem::is_directory(directory))
-    throw std::invalid_argument{"--json " + file.string() + ": there is no directory " +
+    throw std::invalid_argument{option + " " + file.string() + ": there is no directory " +
                                 directory.string()};
   if (std::filesystem::is_directory(file))
-    throw std::invalid_argument{"--json " + file.string() + " is a directory; expected a file"};
+    throw std::invalid_argument{option + " " + file.string() + " is a directory; expected a file"};
 }
 
 /// @throws std::invalid_argument that names the option, its value and what was expected
@@ -109,6 +119,14 @@ inline void validate(options const& chosen) {
   at_least("--spare-slots", chosen.spare_slots, 0);
   at_least("--overlap", chosen.overlap, 0);
   at_least("--reshard-every", chosen.reshard_every, 0);
+  at_least("--micro-batches", chosen.micro_batches, 1);
+  at_least("--prefetch", chosen.prefetch, 0);
+  at_least("--replica-slots", chosen.replica_slots, -1);
+  require(chosen.micro_batches <= chosen.batch,
+          "--micro-batches " + std::to_string(chosen.micro_batches) +
+              ": expected at most --batch, " + std::to_string(chosen.batch) +
+              ", because each has a sequence");
+  require(chosen.rate >= 0, "--rate " + std::to_string(chosen.rate) + ": expected 0 or more");
   require(chosen.reshard_every == 0 || chosen.mode != mode::fsep,
           "--reshard-every " + std::to_string(chosen.reshard_every) +
               ": expected 0 with --mode fsep, where every rank owns slices of all experts");
@@ -122,6 +140,7 @@ inline void validate(options const& chosen) {
                                                   ": expected a multiple of --heads, " +
                                                   std::to_string(chosen.heads));
   if (!chosen.json.empty()) require_directory_of(chosen.json);
+  if (!chosen.trace.empty()) require_directory_of(chosen.trace, "--trace");
 }
 
 }  // namespace moe_gpt

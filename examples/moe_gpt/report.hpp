@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "fssdp/runtime/iteration_metrics.hpp"
+
 namespace moe_gpt {
 
 /// The figures of one step, over all ranks.
@@ -18,6 +20,9 @@ struct step_record {
   std::uint64_t gathered_bytes = 0;  ///< experts' parameters that moved
   std::uint64_t reduced_bytes = 0;   ///< experts' gradients that moved
   std::uint64_t moved_bytes = 0;     ///< experts and moments that got another owner
+  double exposed_seconds = 0;        ///< ranks waited for experts to move; mean over ranks
+  double communication_seconds = 0;  ///< experts moved; mean over ranks
+  fssdp::iteration_metrics experts = {};
 };
 
 /// Bytes as the model has read and written them.
@@ -30,7 +35,7 @@ struct written_text {
 struct run_record {
   std::uint64_t parameters = 0;
   double heldout_loss = 0;               ///< nats per byte
-  std::uint64_t peak_replica_bytes = 0;  ///< as they travel; on the rank that has most
+  std::uint64_t peak_replica_bytes = 0;  ///< on the rank that has most
   std::vector<step_record> steps = {};
   written_text sample = {};
 };

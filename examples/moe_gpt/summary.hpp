@@ -74,10 +74,30 @@ template <class Figure>
                                                     reshards, readable_bytes(moved)));
   }
   rows.emplace_back("replicas",
-                    fmt::format("at most {} on a rank, as they travel",
-                                readable_bytes(static_cast<double>(record.peak_replica_bytes))));
+                    fmt::format("at most {} on a rank, {}",
+                                readable_bytes(static_cast<double>(record.peak_replica_bytes)),
+                                chosen.rematerialize ? "gathered again for the backward pass"
+                                                     : "kept for the backward pass"));
+  auto const moving = detail::mean_of(steps, [](auto const& s) { return s.communication_seconds; });
+  auto const waiting = detail::mean_of(steps, [](auto const& s) { return s.exposed_seconds; });
+  rows.emplace_back("experts on the move",
+                    fmt::format("{:.1f} ms per step, of which ranks waited {:.1f} ms", 1e3 * moving,
+                                1e3 * waiting));
+  auto const total = [&](int fssdp::iteration_metrics::*count) {
+    auto sum = 0;
+    for (auto const& step : steps) sum += step.experts.*count;
+    return sum;
+  };
+  if (auto const shrunk = total(&fssdp::iteration_metrics::placements_shrunk); shrunk > 0)
+    rows.emplace_back("memory was short",
+                      fmt::format("{} placements had fewer replicas than wanted", shrunk));
+  if (chosen.calibrate)
+    rows.emplace_back("calibrations",
+                      fmt::format("{} accepted, {} rejected",
+                                  total(&fssdp::iteration_metrics::calibrations_accepted),
+                                  total(&fssdp::iteration_metrics::calibrations_rejected)));
   auto table = std::string{};
-  for (auto const& [name, value] : rows) table += fmt::format("  {:<18} {}\n", name, value);
+  for (auto const& [name, value] : rows) table += fmt::format("  {:<20} {}\n", name, value);
   return table;
 }
 

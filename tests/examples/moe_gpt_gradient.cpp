@@ -17,7 +17,7 @@
 
 namespace {
 
-using model_type = moe_gpt::gpt<double, double>;
+using model_type = moe_gpt::gpt<double, double, fssdp::thread_communicator>;
 
 constexpr auto shape =
     moe_gpt::model_shape{.layers = 2, .d_model = 8, .heads = 2, .seq = 6, .experts = 5, .top_k = 2};
@@ -34,14 +34,6 @@ moe_gpt::byte_batch share(fssdp::rank_id rank, int ranks) {
     auto const text = std::span<std::uint8_t const>{bytes}.subspan(i * length, length);
     return moe_gpt::sample{text.first(shape.seq), text.subspan(1)};
   });
-}
-
-template <fssdp::communicator Comm>
-void gather(Comm& comm, model_type& model, fssdp::topology const& machine) {
-  auto const solve =
-      fssdp::sparse_materialization{.overlap = 3, .spare_slots = 2, .cluster = machine};
-  model.dense().gather(comm);
-  for (auto& block : model.blocks()) block.moe.experts().gather(comm, solve);
 }
 
 struct slope {
@@ -79,23 +71,29 @@ void probe(Comm& comm, moe_gpt::optimizer_shard<Real, Layout>& shard, fssdp::ran
 /// `slices` of every expert, dealt out to the ranks.
 std::vector<slope> slopes_of(int ranks, int nodes, int slices) {
   auto result = std::vector<slope>{};
-  fssdp::thread_world{ranks}.run([&](fssdp::communicator auto& comm) {
+  fssdp::thread_world{ranks}.run([&](fssdp::thread_communicator& comm) {
     auto const machine = fssdp::topology{{.nodes = nodes, .ranks = ranks}};
     auto const layout = fssdp::cyclic_layout{
         {.experts = static_cast<int>(shape.experts), .ranks = ranks, .slices = slices}};
     auto const layouts = moe_gpt::expert_layouts{std::vector(shape.layers, as_table(layout))};
-    auto model = model_type{shape, 5, comm.rank(), machine, layouts};
+    auto const chosen = moe_gpt::options{.spare_slots = 2, .overlap = 3};
+    auto experts_lane = comm.duplicate();
+    auto model =
+        model_type{shape,        5,
+                   experts_lane, moe_gpt::placement_rule{chosen, machine},
+                   layouts,      {.replica_slots = 20, .partial_slots = 20, .cluster = machine}};
     auto const batch = share(comm.rank(), ranks);
     auto const loss = [&] {
-      gather(comm, model, machine);
+      model.dense().gather(comm);
       auto const sum =
           moe_gpt::cross_entropy(batch.targets, model.forward(comm, batch.inputs), 0.0);
+      model.experts().step();  // the next loss is that of other parameters
       return fssdp::all_reduce(comm, std::vector{sum})[0] / static_cast<double>(global_tokens);
     };
-    gather(comm, model, machine);
+    model.dense().gather(comm);
     model.forward_backward(comm, batch.inputs, batch.targets, {.global_tokens = global_tokens});
+    model.experts().step();
     model.dense().reduce(comm);
-    for (auto& block : model.blocks()) block.moe.experts().reduce(comm);
 
     auto slopes = std::vector<slope>{};
     for (auto const owner : fssdp::first_n<fssdp::rank_id>(ranks)) {

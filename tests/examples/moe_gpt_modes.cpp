@@ -117,6 +117,64 @@ TEST_CASE("the same run repeats bit for bit") {
   }
 }
 
+TEST_CASE("overlap, re-materialization and prefetching change no loss by a bit") {
+  auto plain = small_run();
+  plain.no_overlap = true;
+  plain.prefetch = 0;
+  auto const reference = run(plain);
+  auto const losses = [](moe_gpt::run_record const& record) {
+    auto all = std::vector{record.heldout_loss};
+    for (auto const& step : record.steps) all.push_back(step.loss);
+    return all;
+  };
+  for (auto const overlaps : {false, true})
+    for (auto const rematerialize : {false, true})
+      for (int prefetch = 1; prefetch <= 3; ++prefetch) {
+        auto chosen = small_run();
+        chosen.no_overlap = !overlaps;
+        chosen.rematerialize = rematerialize;
+        chosen.prefetch = prefetch;
+        CAPTURE(overlaps, rematerialize, prefetch);
+        auto const record = run(chosen);
+        CHECK(losses(record) == losses(reference));
+        CHECK(record.steps.back().experts.placements_shrunk == 0);
+        CHECK((record.steps.back().gathered_bytes > reference.steps.back().gathered_bytes) ==
+              rematerialize);
+      }
+}
+
+TEST_CASE("micro-batches, calibration, little memory and throttled links mean the same model") {
+  auto const reference = run(small_run());
+  auto const agrees = [&](char const* what, auto change) {
+    auto chosen = small_run();
+    change(chosen);
+    CAPTURE(what);
+    auto const record = run(chosen);
+    CHECK(furthest_apart(record, reference) < 1e-4);
+    return record;
+  };
+  agrees("micro-batches", [](options& o) { o.micro_batches = 3; });
+  agrees("micro-batches, gathered again", [](options& o) {
+    o.micro_batches = 7;
+    o.rematerialize = true;
+  });
+  auto const calibrated = agrees("calibration", [](options& o) {
+    o.calibrate = true;
+    o.seconds_per_row = 1;
+  });
+  auto accepted = 0;
+  for (auto const& step : calibrated.steps) accepted += step.experts.calibrations_accepted;
+  CHECK(accepted > 0);
+  auto const short_of_memory = agrees("little memory", [](options& o) { o.replica_slots = 1; });
+  CHECK(short_of_memory.steps.back().experts.placements_shrunk > 0);
+  CHECK(short_of_memory.steps.back().experts.replica_slots_peak == 1);
+  agrees("throttled", [](options& o) {
+    o.rate = 1e9;
+    o.nodes = 2;
+    o.steps = 20;
+  });
+}
+
 TEST_CASE("a 16-bit wire halves the bytes and keeps the losses to two percent") {
   auto chosen = small_run();
   auto const how = GENERATE(mode::fsdp, mode::fsep);
@@ -131,7 +189,6 @@ TEST_CASE("a 16-bit wire halves the bytes and keeps the losses to two percent") 
     CHECK(furthest_apart(half, full) > 0);
     CHECK(2 * half.steps.back().gathered_bytes == full.steps.back().gathered_bytes);
     CHECK(2 * half.steps.back().reduced_bytes == full.steps.back().reduced_bytes);
-    if (how == mode::fsdp) CHECK(2 * half.peak_replica_bytes == full.peak_replica_bytes);
   }
 }
 

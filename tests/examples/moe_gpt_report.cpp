@@ -88,7 +88,20 @@ TEST_CASE("command line: defaults and every option", "[moe_gpt]") {
                          "out.json",
                          "--quiet",
                          "--reshard-every",
-                         "9"});
+                         "9",
+                         "--micro-batches",
+                         "4",
+                         "--rematerialize",
+                         "--prefetch",
+                         "2",
+                         "--replica-slots",
+                         "5",
+                         "--calibrate",
+                         "--no-overlap",
+                         "--rate",
+                         "1e9",
+                         "--trace",
+                         "trace.json"});
   CAPTURE(all.message);
   REQUIRE(all.chosen.has_value());
   auto const& chosen = *all.chosen;
@@ -112,6 +125,14 @@ TEST_CASE("command line: defaults and every option", "[moe_gpt]") {
   CHECK(chosen.json == "out.json");
   CHECK(chosen.reshard_every == 9);
   CHECK(chosen.quiet);
+  CHECK(chosen.micro_batches == 4);
+  CHECK(chosen.rematerialize);
+  CHECK(chosen.prefetch == 2);
+  CHECK(chosen.replica_slots == 5);
+  CHECK(chosen.calibrate);
+  CHECK(chosen.no_overlap);
+  CHECK(chosen.rate == 1e9);
+  CHECK(chosen.trace == "trace.json");
 }
 
 TEST_CASE("command line: help teaches", "[moe_gpt]") {
@@ -119,10 +140,13 @@ TEST_CASE("command line: help teaches", "[moe_gpt]") {
   CHECK(!help.chosen.has_value());
   CHECK(help.exit_code == 0);
   for (auto const* const word :
-       {"--text",  "--ranks",  "--nodes",       "--experts",       "--layers", "--d-model",
-        "--heads", "--seq",    "--batch",       "--steps",         "--lr",     "--aux-loss",
-        "--mode",  "--wire",   "--spare-slots", "--overlap",       "--seed",   "--json",
-        "--quiet", "Examples", "replica",       "--reshard-every", "fsep"})
+       {"--text",         "--ranks",         "--nodes",      "--experts",  "--layers",
+        "--d-model",      "--heads",         "--seq",        "--batch",    "--steps",
+        "--lr",           "--aux-loss",      "--mode",       "--wire",     "--spare-slots",
+        "--overlap",      "--seed",          "--json",       "--quiet",    "Examples",
+        "replica",        "--reshard-every", "fsep",         "--rate",     "--trace",
+        "--calibrate",    "--rematerialize", "--no-overlap", "--prefetch", "--replica-slots",
+        "--micro-batches"})
     CHECK_THAT(help.message, mentions(word));
 }
 
@@ -141,6 +165,11 @@ TEST_CASE("command line: an error names the value and what was expected", "[moe_
       {{"--d-model", "130"}, "--d-model 130", "a multiple of --heads, 4"},
       {{"--experts", "1"}, "--experts 1", "2 or more"},
       {{"--steps", "0"}, "--steps 0", "1 or more"},
+      {{"--micro-batches", "0"}, "--micro-batches 0", "1 or more"},
+      {{"--micro-batches", "9", "--batch", "8"}, "--micro-batches 9", "at most --batch, 8"},
+      {{"--prefetch", "-1"}, "--prefetch -1", "0 or more"},
+      {{"--rate", "-1"}, "--rate -1", "0 or more"},
+      {{"--trace", "nowhere/t.json"}, "--trace nowhere/t.json", "no directory"},
       {{"--overlap", "-1"}, "--overlap -1", "0 or more"},
       {{"--lr", "fast"}, "fast", "a number"},
       {{"--lr", "0"}, "--lr 0", "more than 0"},
@@ -175,7 +204,7 @@ TEST_CASE("report: the file is what was promised and appears whole", "[moe_gpt]"
                               R"("peak_replica_bytes":3145728,"steps":[{"step":1,"loss":5.5,)"
                               R"("tokens_per_second":1000.0,"load_max_over_mean_ep":2.0,)"
                               R"("load_max_over_mean":1.25,"gathered_bytes":1536,)"
-                              R"("reduced_bytes":512,"moved_bytes":0},)") == 0);
+                              R"("reduced_bytes":512,"moved_bytes":0,"bytes_inside_nodes":0,)") == 0);
   CHECK(std::distance(std::filesystem::directory_iterator{folder}, {}) == 1);
   chosen.json = folder / "gone" / "run.json";
   CHECK_THROWS_WITH(write_json(chosen, two_steps()), mentions("there is no directory"));

@@ -10,6 +10,9 @@ namespace fssdp {
 /// made without a topology has all its ranks on one node.
 enum class link_class { between_nodes, inside_nodes, all };
 
+/// Asks a collective to code nothing: for those who are given either.
+struct uncoded {};
+
 /// Asks a collective to code what goes over these links.
 template <codec Codec>
 struct coded_links {

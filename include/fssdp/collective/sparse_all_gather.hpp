@@ -121,6 +121,13 @@ void sparse_all_gather(Comm& comm, transfer_plan const& plan, From const& from, 
   });
 }
 
+/// The same without a codec.
+template <communicator Comm, expert_memory From, expert_memory To>
+void sparse_all_gather(Comm& comm, transfer_plan const& plan, From const& from, To&& to, uncoded,
+                       gather_options const& options = {}) {
+  sparse_all_gather(comm, plan, from, to, options);
+}
+
 /// A stream would read the plan when it is gone.
 template <communicator Comm, expert_memory From, expert_memory To>
 requires(!std::same_as<typename Comm::stream_type, inline_stream>) void sparse_all_gather(
@@ -129,6 +136,10 @@ requires(!std::same_as<typename Comm::stream_type, inline_stream>) void sparse_a
 template <communicator Comm, expert_memory From, expert_memory To, codec Codec>
 requires(!std::same_as<typename Comm::stream_type, inline_stream>) void sparse_all_gather(
     Comm& comm, transfer_plan&& plan, From const& from, To&& to, coded_links<Codec> const& links,
+    gather_options const& options = {}) = delete;
+template <communicator Comm, expert_memory From, expert_memory To>
+requires(!std::same_as<typename Comm::stream_type, inline_stream>) void sparse_all_gather(
+    Comm& comm, transfer_plan&& plan, From const& from, To&& to, uncoded,
     gather_options const& options = {}) = delete;
 
 }  // namespace fssdp

@@ -149,6 +149,13 @@ void sparse_reduce_scatter(Comm& comm, transfer_plan const& plan, From const& fr
   detail::reduce_coded(comm, of, links, tensors_of(residuals), options);
 }
 
+/// The same without a codec.
+template <communicator Comm, expert_memory From, expert_memory To>
+void sparse_reduce_scatter(Comm& comm, transfer_plan const& plan, From const& from, To&& to,
+                           uncoded, reduce_options const& options = {}) {
+  sparse_reduce_scatter(comm, plan, from, to, options);
+}
+
 /// A stream would read the plan when it is gone.
 template <communicator Comm, expert_memory From, expert_memory To>
 requires(!std::same_as<typename Comm::stream_type, inline_stream>) void sparse_reduce_scatter(
@@ -163,5 +170,9 @@ template <communicator Comm, expert_memory From, expert_memory To, codec Codec,
 requires(!std::same_as<typename Comm::stream_type, inline_stream>) void sparse_reduce_scatter(
     Comm& comm, transfer_plan&& plan, From const& from, To&& to, coded_links<Codec> const& links,
     Residuals&& residuals, reduce_options const& options = {}) = delete;
+template <communicator Comm, expert_memory From, expert_memory To>
+requires(!std::same_as<typename Comm::stream_type, inline_stream>) void sparse_reduce_scatter(
+    Comm& comm, transfer_plan&& plan, From const& from, To&& to, uncoded,
+    reduce_options const& options = {}) = delete;
 
 }  // namespace fssdp

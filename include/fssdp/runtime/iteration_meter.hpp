@@ -10,11 +10,12 @@
 #include <utility>
 #include <vector>
 
-#include "fssdp/cluster/topology.hpp"
+#include "fssdp/collective/wire_bytes.hpp"
 #include "fssdp/comm/communicator.hpp"
 #include "fssdp/core/error.hpp"
+#include "fssdp/core/trace.hpp"
+#include "fssdp/core/trace_recorder.hpp"
 #include "fssdp/placement/loads.hpp"
-#include "fssdp/plan/traffic.hpp"
 #include "fssdp/runtime/iteration_metrics.hpp"
 #include "fssdp/runtime/timed_work.hpp"
 
@@ -22,6 +23,8 @@ namespace fssdp::detail {
 
 class iteration_meter {
  public:
+  explicit iteration_meter(trace_recorder* trace) : trace_{trace} {}
+
   iteration_metrics metrics;
 
   /// Calls work(), which submits to a lane or waits for it, and counts the time as exposed: the
@@ -29,14 +32,15 @@ class iteration_meter {
   /// @throws what has gone wrong on the lane, if its stream has failed
   template <communicator Comm, class Work>
   void expose(Comm& lane, Work work) {
-    auto const begin = clock::now();
+    auto const begin = trace_clock::now();
     try {
+      auto const range = trace_range{trace_, compute_lane, "wait"};
       work();
     } catch (poisoned_stream const&) {
       synchronize(lane);  // throws the cause
       throw;
     }
-    metrics.exposed_seconds += std::chrono::duration<double>{clock::now() - begin}.count();
+    metrics.exposed_seconds += std::chrono::duration<double>{trace_clock::now() - begin}.count();
   }
   /// Waits for work on a lane, and counts the time that it took there, too.
   template <communicator Comm>
@@ -46,12 +50,14 @@ class iteration_meter {
     });
     seconds += work.seconds();
   }
-  /// Counts what a plan moves once.
-  void move(transfer_plan const& plan, std::size_t chunk_bytes) {
-    auto const moved = traffic(plan, plan.cluster());
-    auto const bytes = chunk_bytes / static_cast<std::size_t>(plan.pieces());
-    metrics.bytes_inside_nodes += static_cast<std::size_t>(moved.inside_nodes) * bytes;
-    metrics.bytes_between_nodes += static_cast<std::size_t>(moved.between_nodes) * bytes;
+  void count_gather(wire_bytes const& moved) {
+    ++metrics.gathers;
+    metrics.gathered_bytes += moved.total();
+    count(moved);
+  }
+  void count_reduction(wire_bytes const& moved) {
+    metrics.reduced_bytes += moved.total();
+    count(moved);
   }
   /// Takes in how full the ranks were in a layer.
   void balance(std::span<std::uint64_t const> device_loads) {
@@ -71,8 +77,12 @@ class iteration_meter {
   }
 
  private:
-  using clock = std::chrono::steady_clock;
+  void count(wire_bytes const& moved) {
+    metrics.bytes_inside_nodes += moved.inside_nodes;
+    metrics.bytes_between_nodes += moved.between_nodes;
+  }
 
+  trace_recorder* trace_;         // may be null
   std::vector<double> balances_;  // of the layers
 };
 

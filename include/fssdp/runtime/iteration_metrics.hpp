@@ -15,8 +15,10 @@ struct iteration_metrics {
   double exposed_seconds = 0;  ///< of both: the caller waited
 
   std::uint64_t gathers = 0;  ///< more than layers if replicas are gathered again for backward
-  std::uint64_t bytes_inside_nodes = 0;   ///< of all gathers and reductions, over all ranks
-  std::uint64_t bytes_between_nodes = 0;  ///< likewise
+  std::uint64_t gathered_bytes = 0;       ///< over all ranks, as they travel
+  std::uint64_t reduced_bytes = 0;        ///< likewise
+  std::uint64_t bytes_inside_nodes = 0;   ///< of both
+  std::uint64_t bytes_between_nodes = 0;  ///< of both
 
   std::size_t replica_slots_peak = 0;  ///< the most that was taken of the pool at once
   std::size_t partial_slots_peak = 0;

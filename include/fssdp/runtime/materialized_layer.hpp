@@ -37,38 +37,40 @@ struct replica_set {
   }
 };
 
-template <class Weight, class Gradient, class Replica, shard_layout Layout>
+template <class Weight, class Gradient, class Replica, shard_layout Layout, class Coding>
 struct materialized_layer {
-  materialized_layer(int expert_count, int window_length) : window{expert_count, window_length} {}
+  materialized_layer(layer_id which, int expert_count, int window_length, trace_recorder* recorder)
+      : id{which}, window{expert_count, window_length}, trace{recorder} {}
 
   /// Finds its part of the arenas. What is known about placements is forgotten.
-  void look_at(layer_stack<Layout> const& stack, layer_id which, rank_id rank,
+  void look_at(layer_stack<Layout> const& stack, rank_id rank,
                std::vector<expert_tensor<Weight>> const& all_weights,
                std::vector<expert_tensor<Gradient>> const& all_gradients) {
-    weights = layer_shard(stack, which, rank, all_weights);
-    gradients = layer_shard(stack, which, rank, all_gradients);
+    weights = layer_shard(stack, id, rank, all_weights);
+    gradients = layer_shard(stack, id, rank, all_gradients);
     plan.reset();
   }
 
   /// Begins to gather by a plan into a range.
   template <communicator Comm>
   void gather(Comm& lane, transfer_plan const& by, replica_set<Replica>& into, slot_range range,
-              slot_pool<Replica>& pool, scratch_memory& scratch) {
+              slot_pool<Replica>& pool, Coding const& coding, scratch_memory& scratch) {
     auto const rank = lane.rank();
-    auto const slots = same_type ? by.foreign(rank) : by.held(rank);
+    auto const slots = in_place ? by.foreign(rank) : by.held(rank);
     into.range = range;
     into.experts.assign(slots.begin(), slots.end());
     into.tensors = pool.tensors({range.first, slots.size()});
-    into.gathered.submit(
-        lane, [&] { sparse_all_gather(lane, by, weights, into.tensors, {.scratch = &scratch}); });
+    into.gathered.submit(lane, as(gather_lane, "gather", by), [&] {
+      sparse_all_gather(lane, by, weights, into.tensors, coding.gather, {.scratch = &scratch});
+    });
   }
 
   /// Begins to reduce the partial gradients.
   template <communicator Comm>
-  void reduce(Comm& lane, scratch_memory& scratch) {
-    reduced.submit(lane, [&] {
+  void reduce(Comm& lane, Coding const& coding, scratch_memory& scratch) {
+    reduced.submit(lane, as(reduce_lane, "reduce", *plan), [&] {
       sparse_reduce_scatter(
-          lane, std::as_const(*plan), partials, gradients,
+          lane, std::as_const(*plan), partials, gradients, coding.reduce,
           {.into = has_gradients ? output::accumulate : output::write, .scratch = &scratch});
     });
     has_gradients = true;
@@ -104,7 +106,7 @@ struct materialized_layer {
       for (auto const& tensor : from) tensors.push_back(tensor[slot]);
     };
     for (auto const expert : plan->held(rank)) {
-      if constexpr (same_type) {
+      if constexpr (in_place) {
         if (plan->slices() == 1 && plan->owner(expert) == rank) {
           add(weights, static_cast<std::size_t>(plan->owner_slot(expert)));
           continue;
@@ -116,8 +118,11 @@ struct materialized_layer {
     experts.emplace(plan->held(rank), std::move(tensors));
   }
 
-  static constexpr auto same_type = std::is_same_v<Weight, Replica>;
+  /// Whether owners compute with their shards: else with copies that are what the others get.
+  static constexpr auto in_place =
+      std::is_same_v<Weight, Replica> && std::is_same_v<decltype(Coding::gather), uncoded>;
 
+  layer_id id;
   load_window window;
   expert_loads recorded;          // of all micro-batches so far
   expert_loads recorded_devices;  // likewise, [ranks]
@@ -138,6 +143,14 @@ struct materialized_layer {
   timed_work reduced;
   bool is_reducing = false;
   bool has_gradients = false;
+
+  trace_recorder* trace;  // may be null
+
+ private:
+  [[nodiscard]] timed_work::record_as as(trace_lane row, static_text name,
+                                         transfer_plan const& by) const {
+    return {trace, {row, name, {.layer = id.value(), .plan = by.hash_value()}}};
+  }
 };
 
 }  // namespace fssdp::detail

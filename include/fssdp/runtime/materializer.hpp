@@ -15,6 +15,7 @@
 #include "fssdp/collective/reshard.hpp"
 #include "fssdp/collective/sparse_all_gather.hpp"
 #include "fssdp/collective/sparse_reduce_scatter.hpp"
+#include "fssdp/collective/wire_bytes.hpp"
 #include "fssdp/comm/communicator.hpp"
 #include "fssdp/core/error.hpp"
 #include "fssdp/layout/layer_stack.hpp"
@@ -28,6 +29,7 @@
 #include "fssdp/runtime/materialized_layer.hpp"
 #include "fssdp/runtime/materializer_options.hpp"
 #include "fssdp/runtime/slot_pool.hpp"
+#include "fssdp/runtime/wire_coding.hpp"
 #include "fssdp/solver/fit_slots.hpp"
 #include "fssdp/solver/placement_solver.hpp"
 #include "fssdp/token/token_counts.hpp"
@@ -55,7 +57,7 @@ enum class pass { forward, backward };
 /// as the pool has room. Nothing is allocated for parameters after construction.
 /// (Paper, sections on materialization, re-materialization and calibration)
 template <communicator Comm, class Solver, class Weight, class Gradient = Weight,
-          class Replica = Weight, shard_layout Layout = table_layout>
+          class Replica = Weight, shard_layout Layout = table_layout, class Coding = wire_coding<>>
 requires placement_solver<Solver, Layout>
 class materializer {
  public:
@@ -65,12 +67,14 @@ class materializer {
   /// @param elements the size of each tensor of one whole expert
   /// @param weights, gradients the arenas of this rank, [slots, slice_elements] per tensor, with
   ///        as many slots as `layouts` needs: the owner's parameters and reduced gradients
+  /// @param coding what is coded on the wire; where parameters are, owners compute with decoded
+  ///        copies, too
   /// @pre everything but options, elements and solver outlives it
   /// @throws argument_error if arenas, layouts or pools do not fit
   materializer(Comm& lane, layer_stack<Layout> layouts, std::span<std::size_t const> elements,
                std::span<expert_tensor<Weight> const> weights,
                std::span<expert_tensor<Gradient> const> gradients, Solver solve,
-               materializer_options const& options)
+               materializer_options const& options, Coding const& coding = {})
       : lane_{lane},
         layouts_{std::move(layouts)},
         elements_(elements.begin(), elements.end()),
@@ -78,9 +82,11 @@ class materializer {
         gradients_(gradients.begin(), gradients.end()),
         solve_{std::move(solve)},
         options_{options},
+        coding_{coding},
         machine_{topology_or_one_node(options.cluster, layouts_.ranks())},
         replicas_{options.replica_slots, elements},
-        partials_{options.partial_slots, elements} {
+        partials_{options.partial_slots, elements},
+        meter_{options.trace} {
     detail::require(lane.size() == layouts_.ranks(), "materializer: ", lane.size(),
                     " ranks; the layouts are for ", layouts_.ranks());
     detail::require(options.ahead >= 0, "materializer: ", options.ahead,
@@ -88,8 +94,9 @@ class materializer {
     detail::require(options.reshard_every >= 0, "materializer: reshard_every ",
                     options.reshard_every, "; expected 0 or more");
     for (auto const layer : all_layers()) {
-      auto& made = layers_.emplace_back(layouts_.experts_per_layer(), options.window);
-      made.look_at(layouts_, layer, lane.rank(), weights_, gradients_);
+      auto& made =
+          layers_.emplace_back(layer, layouts_.experts_per_layer(), options.window, options.trace);
+      made.look_at(layouts_, lane.rank(), weights_, gradients_);
     }
   }
   materializer(materializer const&) = delete;
@@ -187,8 +194,8 @@ class materializer {
     ++meter_.metrics.calibrations_accepted;
     layer.added_plan = std::move(found->plan);
     layer.gather(lane_, *layer.added_plan, layer.added, *replicas_.take(found->slots), replicas_,
-                 scratch_);
-    meter_.move(*layer.added_plan, chunk_bytes());
+                 coding_, scratch_);
+    meter_.count_gather(gathered_bytes<Replica>(*layer.added_plan, elements_, coding_.gather));
     meter_.wait(lane_, layer.added.gathered, meter_.metrics.gather_seconds);
     layer.plan = plan_for(layout, found->where);
     layer.show(lane_.rank());
@@ -228,8 +235,8 @@ class materializer {
   void reduce(layer_id which) {
     (void)partials(which);  // of a rank that had no token, too
     auto& layer = at(which);
-    meter_.expose(lane_, [&] { layer.reduce(lane_, scratch_); });
-    meter_.move(*layer.plan, chunk_bytes());
+    meter_.expose(lane_, [&] { layer.reduce(lane_, coding_, scratch_); });
+    meter_.count_reduction(reduced_bytes<Replica>(*layer.plan, elements_, coding_.reduce));
     layer.is_reducing = true;
     reductions_.push_back(&layer);
     if (layer.users.empty()) drop(layer);
@@ -260,8 +267,11 @@ class materializer {
       layer.end_iteration();
     }
     ++iterations_;
-    meter_.metrics.replica_slots_peak = replicas_.peak();
-    meter_.metrics.partial_slots_peak = partials_.peak();
+    auto& metrics = meter_.metrics;
+    metrics.replica_slots_peak = replicas_.peak();
+    metrics.partial_slots_peak = partials_.peak();
+    metrics.replica_slots_now = replicas_.used();
+    metrics.partial_slots_now = partials_.used();
     replicas_.forget_peak();
     partials_.forget_peak();
     return meter_.close();
@@ -283,15 +293,14 @@ class materializer {
     fssdp::reshard(lane_, plan, moved);
     synchronize(lane_);
     layouts_ = next;
-    for (auto const layer : all_layers())
-      at(layer).look_at(layouts_, layer, lane_.rank(), weights_, gradients_);
+    for (auto& layer : layers_) layer.look_at(layouts_, lane_.rank(), weights_, gradients_);
   }
 
  private:
-  using layer_type = detail::materialized_layer<Weight, Gradient, Replica, Layout>;
+  using layer_type = detail::materialized_layer<Weight, Gradient, Replica, Layout, Coding>;
   /// What a gather does that finds no room: it hopes for later, or takes what there is.
   enum class shortage { waits, ends };
-  static constexpr auto use = std::is_same_v<Weight, Replica> ? slot_use::foreign : slot_use::held;
+  static constexpr auto use = layer_type::in_place ? slot_use::foreign : slot_use::held;
 
   [[nodiscard]] index_range<layer_id> all_layers() const { return first_n<layer_id>(layers()); }
   [[nodiscard]] layer_type const& at(layer_id which) const {
@@ -327,10 +336,9 @@ class materializer {
                     " replica slots in a row; layer ", which, " needs ", count,
                     " again: expected other layers to be released before, or more replica_slots");
     meter_.expose(lane_, [&] {
-      layer.gather(lane_, *layer.plan, layer.replicas, *range, replicas_, scratch_);
+      layer.gather(lane_, *layer.plan, layer.replicas, *range, replicas_, coding_, scratch_);
     });
-    meter_.move(*layer.plan, chunk_bytes());
-    ++meter_.metrics.gathers;
+    meter_.count_gather(gathered_bytes<Replica>(*layer.plan, elements_, coding_.gather));
     return true;
   }
 
@@ -374,6 +382,7 @@ class materializer {
   std::vector<expert_tensor<Gradient>> gradients_;
   Solver solve_;
   materializer_options options_;
+  Coding coding_;
   topology machine_;
   slot_pool<Replica> replicas_;
   slot_pool<Replica> partials_;

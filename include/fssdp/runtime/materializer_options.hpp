@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "fssdp/cluster/topology.hpp"
+#include "fssdp/core/trace_recorder.hpp"
 #include "fssdp/plan/schedule.hpp"
 
 namespace fssdp {
@@ -36,6 +37,9 @@ struct materializer_options {
   /// Plans are scheduled: cut into pieces, balanced over all ports. Else they are direct, or chains
   /// over nodes.
   std::optional<schedule_options> schedule = {};
+  /// Gathers and reductions are recorded here, and when the caller waits for them: in the lanes
+  /// gather, reduce and compute. It outlives the materializer.
+  trace_recorder* trace = nullptr;
 };
 
 }  // namespace fssdp

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+/// How much memory the experts of a run get beside their shards, and how they are gathered.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <type_traits>
+
+#include "expert.hpp"
+#include "expert_arena.hpp"
+#include "fssdp/cluster/topology.hpp"
+#include "fssdp/runtime/materializer_options.hpp"
+#include "fssdp/solver/fit_slots.hpp"
+#include "model_shape.hpp"
+#include "options.hpp"
+
+namespace moe_gpt {
+
+/// The ranks on their nodes; with --rate, on links that are as slow.
+[[nodiscard]] inline fssdp::topology machine_of(options const& chosen) {
+  auto ports = fssdp::port_bandwidth{};
+  if (chosen.rate > 0)
+    ports = {.inside_bytes_per_second = 8 * chosen.rate, .between_bytes_per_second = chosen.rate};
+  return fssdp::topology{{.nodes = chosen.nodes, .ranks = chosen.ranks, .ports = ports}};
+}
+
+template <class Real>
+[[nodiscard]] std::size_t bytes_of_expert(model_shape const& shape) {
+  auto elements = std::size_t{0};
+  for (auto const n : expert_elements(shape.d_model, shape.d_ff())) elements += n;
+  return elements * sizeof(Real);
+}
+
+/// Pools that are large enough for what the solver may ask for, unless the command line says how
+/// large they are.
+template <class Real, class Wire>
+[[nodiscard]] fssdp::materializer_options materialization_for(options const& chosen,
+                                                              expert_layouts const& layouts,
+                                                              fssdp::trace_recorder* trace) {
+  using fssdp::slot_use;
+  auto const slots_at_home = [&](slot_use use) {
+    auto most = std::size_t{0};
+    for (auto const l : fssdp::first_n<fssdp::layer_id>(layouts.layers()))
+      most = std::max(
+          most, fssdp::most_slots_used(fssdp::placement{layouts.layer(l)}, layouts.layer(l), use));
+    return most;
+  };
+  auto const experts = static_cast<std::size_t>(chosen.experts);
+  auto const replicas = [&] {
+    if (chosen.mode == mode::ep) return std::size_t{0};
+    if (chosen.mode == mode::fsdp) return experts;
+    return static_cast<std::size_t>(std::min(chosen.spare_slots, chosen.overlap));
+  }();
+  // owners that change may own all experts of a layer
+  auto const held = chosen.reshard_every > 0
+                        ? experts
+                        : std::min(experts, slots_at_home(slot_use::held) + replicas);
+  auto const per_layer = std::is_same_v<Real, Wire>
+                             ? std::min(experts, slots_at_home(slot_use::foreign) + replicas)
+                             : held;
+
+  auto const layers = static_cast<std::size_t>(chosen.layers);
+  auto const at_once = std::min(layers, static_cast<std::size_t>(chosen.prefetch) + 1);
+  auto result = fssdp::materializer_options{
+      .replicas = chosen.rematerialize ? fssdp::retention::rematerialize : fssdp::retention::keep,
+      .ahead = chosen.prefetch,
+      .replica_slots = per_layer * ((chosen.rematerialize ? at_once : layers) +
+                                    (chosen.calibrate ? std::size_t{1} : 0)),
+      .partial_slots =
+          held * (chosen.micro_batches > 1 ? layers : std::min<std::size_t>(2, layers)),
+      .seconds_per_row = chosen.calibrate ? chosen.seconds_per_row : 0,
+      .cluster = machine_of(chosen),
+      .trace = trace};
+  if (chosen.replica_slots >= 0)
+    result.replica_slots = static_cast<std::size_t>(chosen.replica_slots);
+  return result;
+}
+
+}  // namespace moe_gpt
