@@ -40,7 +40,20 @@ class told_network {
   explicit told_network(topology machine) : network_{std::move(machine)} {}
 
   void offer(int from, int to, std::size_t bytes, double when) {
-    network_.offer(rank_id{from}, bytes, {nullptr, 0, offered_++, rank_id{to}}, at(when));
+    network_.offer(rank_id{from}, bytes, {nullptr, 0, offered_, rank_id{to}, offered_}, at(when));
+    ++offered_;
+  }
+  /// Offers a message that its receiver has named as its `turn`-th, and its sender as `number`.
+  void offer_in_turn(int from, int to, std::size_t turn, std::size_t number) {
+    turns_.resize(offered_ + 1);
+    turns_[offered_] = turn;
+    network_.offer(rank_id{from}, 512, {nullptr, 0, offered_, rank_id{to}, number}, at(0));
+    ++offered_;
+  }
+  [[nodiscard]] auto turn_of() const {
+    return [this](port_network::address const& where) {
+      return where.index < turns_.size() ? turns_[where.index] : std::size_t{0};
+    };
   }
   /// What arrives until nothing is left, each at the moment at which it happens.
   using arrivals = std::vector<std::pair<std::size_t, double>>;
@@ -48,16 +61,20 @@ class told_network {
     auto seen = arrivals{};
     while (network_.next() != port_network::clock::time_point::max()) {
       auto const now = network_.next();
-      network_.advance(now, [&](auto const& where) {
-        seen.emplace_back(where.index, seconds{now.time_since_epoch()}.count());
-      });
+      network_.advance(
+          now,
+          [&](auto const& where) {
+            seen.emplace_back(where.index, seconds{now.time_since_epoch()}.count());
+          },
+          turn_of());
     }
     return seen;
   }
   /// How many arrive when the time is told.
   int tell(double now) {
     auto count = 0;
-    network_.advance(at(now), [&](auto const&) { ++count; });
+    network_.advance(
+        at(now), [&](auto const&) { ++count; }, turn_of());
     return count;
   }
   void clear() { network_.clear(); }
@@ -69,6 +86,7 @@ class told_network {
   }
   port_network network_;
   std::size_t offered_ = 0;
+  std::vector<std::size_t> turns_;
 };
 
 using arrivals = told_network::arrivals;
@@ -123,6 +141,27 @@ TEST_CASE("what can go overtakes what has to wait, and ports idle at once are id
   network.offer(0, 1, 512, 0);  // may not go before it
   network.offer(1, 2, 512, 0);  // may
   REQUIRE(network.all() == arrivals{{0, 1.25}, {1, 1.25}, {4, 1.25}, {2, 2.25}, {3, 3.25}});
+}
+
+TEST_CASE("a port takes in what its receiver has named first, and sends what its sender has") {
+  auto network = told_network{slow_machine(1)};
+  network.offer_in_turn(1, 0, 3, 0);
+  network.offer_in_turn(2, 0, 2, 0);
+  network.offer_in_turn(3, 0, 1, 0);
+  REQUIRE(network.all() == arrivals{{2, 1.25}, {1, 2.25}, {0, 3.25}});
+  auto other = told_network{slow_machine(1)};
+  other.offer_in_turn(0, 1, 1, 2);
+  other.offer_in_turn(0, 2, 1, 1);
+  other.offer_in_turn(0, 3, 1, 0);
+  REQUIRE(other.all() == arrivals{{2, 1.25}, {1, 2.25}, {0, 3.25}});
+}
+
+TEST_CASE("no port stays idle for a message that has to wait elsewhere") {
+  auto network = told_network{slow_machine(1)};
+  network.offer_in_turn(0, 1, 1, 0);
+  network.offer_in_turn(0, 2, 1, 1);  // first for rank 2, but rank 0 sends the other one first
+  network.offer_in_turn(3, 2, 2, 0);
+  REQUIRE(network.all() == arrivals{{0, 1.25}, {2, 1.25}, {1, 2.25}});
 }
 
 TEST_CASE("a message without bytes is there at once, on busy ports, too") {

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "fssdp/collective/memory_cutter.hpp"
+#include "fssdp/collective/send_order.hpp"
 #include "fssdp/core/byte_count.hpp"
 #include "fssdp/plan/transfer_plan.hpp"
 
@@ -30,10 +31,12 @@ class reduction_arrivals {
 
   [[nodiscard]] static std::size_t bytes(transfer_plan const& plan, rank_id rank,
                                          std::size_t tensors) {
-    auto const sends = plan.rounds() > 1 ? plan.batched_sends(rank).size() : 0;
-    return add_bytes(byte_count(sends, tensors, sizeof(std::byte const*)),
-                     add_bytes(byte_count(sends, tensors, sizeof(std::uint32_t)),
-                               2 * byte_count(sends, sizeof(std::uint32_t), 1)));
+    if (plan.rounds() <= 1) return 0;
+    auto const sends = plan.batched_sends(rank).size();
+    auto const pieces = add_bytes(byte_count(sends, tensors, sizeof(std::byte const*)),
+                                  add_bytes(byte_count(sends, tensors, sizeof(std::uint32_t)),
+                                            2 * byte_count(sends, sizeof(std::uint32_t), 1)));
+    return add_bytes(pieces, byte_count(plan.receives(rank).size(), tensors, 1));
   }
 
   reduction_arrivals(transfer_plan const& plan, rank_id me, std::size_t tensors, std::byte* scratch)
@@ -43,6 +46,7 @@ class reduction_arrivals {
     missing_ = memory.items<std::uint32_t>(sends_.size() * tensors);
     first_ = memory.items<std::uint32_t>(sends_.size());
     receive_ = memory.items<std::uint32_t>(sends_.size());
+    ready_ = memory.items<std::uint8_t>(plan.receives(me).size() * tensors);
     for (std::size_t b = 0, first = 0; b < sends_.size(); ++b) {
       if (sends_[b].what() != sends_[first].what()) first = b;
       first_[b] = static_cast<std::uint32_t>(first);
@@ -66,6 +70,9 @@ class reduction_arrivals {
             receive_[b]};
   }
 
+  /// The order of what this rank sends back: a message for each receive and tensor.
+  [[nodiscard]] send_order sending() const { return send_order{ready_}; }
+
  private:
   /// Where a transfer is among those that are sorted by piece.
   [[nodiscard]] std::size_t find(transfer const& t) const {
@@ -85,6 +92,7 @@ class reduction_arrivals {
   std::span<std::uint32_t> missing_;      // [sends, tensors]: of a piece, at its first send
   std::span<std::uint32_t> first_;        // [sends]: the first send of the same piece
   std::span<std::uint32_t> receive_;      // [sends]: which receive brought the piece
+  std::span<std::uint8_t> ready_;         // [receives, tensors]
 };
 
 }  // namespace fssdp::detail

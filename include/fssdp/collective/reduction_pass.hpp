@@ -71,21 +71,27 @@ class reduction_pass {
   }
 
   /// Everything at once: a piece is summed as soon as all that is to be added is there. Messages are
-  /// named in the reversed order of the gather.
+  /// named, and sent, in the reversed order of the gather.
   template <class Lane>
   void forward(Lane& lane, reduction_arrivals state) {
     auto const tensors = memory_.tensors();
     auto const out = plan_.sends(me_);
     auto const in = plan_.receives(me_);
+    auto order = state.sending();
     lane.forward(
         [&](auto& batch) {
           set_label(batch, {memory_.label(), 2 * plan_.rounds() + 1});
+          auto at_once = std::size_t{0};  // messages before the first sum
           for (auto i = in.size(); i-- != 0;)
-            for (std::size_t k = 0; k < tensors; ++k)
-              if (memory_.is_sum(in[i]))
-                batch.hold(memory_.outgoing(k, in[i]), in[i].source);
-              else
+            for (std::size_t k = 0; k < tensors; ++k) {
+              auto const message = (in.size() - 1 - i) * tensors + k;
+              if (!memory_.is_sum(in[i])) order.set_ready(message);
+              order.advance([&](std::size_t) { ++at_once; });
+              if (message < at_once)
                 batch.send(memory_.outgoing(k, in[i]), in[i].source);
+              else
+                batch.hold(memory_.outgoing(k, in[i]), in[i].source);
+            }
           for (auto i = out.size(); i-- != 0;)
             for (std::size_t k = 0; k < tensors; ++k)
               batch.borrow(memory_.operand_bytes(k, out[i]), out[i].destination);
@@ -96,8 +102,9 @@ class reduction_pass {
           auto const piece = state.note(t, k, bytes.data());
           if (piece.senders.empty()) return;
           memory_.sum_piece(k, piece.senders, piece);
-          if (plan_.owner(t.chunk) != me_)
-            gate.release((in.size() - 1 - piece.receive) * tensors + k);
+          if (plan_.owner(t.chunk) == me_) return;
+          order.set_ready((in.size() - 1 - piece.receive) * tensors + k);
+          order.advance([&](std::size_t message) { gate.release(message); });
         });
   }
 

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -15,8 +16,9 @@
 namespace fssdp::detail {
 
 /// The ports of a topology, full duplex: what is offered goes as soon as both its ports are idle,
-/// in the order in which it was offered, and arrives when its bytes have passed and the latency is
-/// over. It has no clock: it is told the time, and may be told late. Whoever uses it locks it.
+/// and arrives when its bytes have passed and the latency is over. Of messages that could go into one
+/// port, that goes which its receiver has named first; of those that could go out of one, that which
+/// its sender has; else what was offered first. It has no clock: it is told the time, and may be told late. Whoever uses it locks it.
 class port_network {
  public:
   using clock = std::chrono::steady_clock;
@@ -25,8 +27,9 @@ class port_network {
   struct address {
     void* box;
     std::uint64_t sequence;
-    std::size_t index;
+    std::size_t index;  // among those between the two
     rank_id to;
+    std::size_t number;  // among all that the sender sends
   };
 
   explicit port_network(topology machine)
@@ -68,8 +71,9 @@ class port_network {
   }
 
   /// Lets happen what is due and calls arrive(address) for messages that have arrived.
-  template <class Arrive>
-  void advance(clock::time_point now, Arrive arrive) {
+  /// @param turn_of(address) where the receiver has named the message, 0 if it has not
+  template <class Arrive, class TurnOf>
+  void advance(clock::time_point now, Arrive arrive, TurnOf turn_of) {
     for (auto moment = next(); moment <= now && !events_.empty(); moment = next()) {
       for (auto const& due : events_) {
         if (due.when != moment) continue;
@@ -77,7 +81,8 @@ class port_network {
         if (due.what == happening::idle) out_busy_[due.out] = in_busy_[due.in] = false;
       }
       std::erase_if(events_, [&](event const& e) { return e.when == moment; });
-      start(moment);  // all ports that get idle at once, are
+      while (start(moment, turn_of)) {  // all ports that get idle at once, are
+      }
     }
   }
 
@@ -112,11 +117,29 @@ class port_network {
     return std::chrono::duration_cast<clock::duration>(std::chrono::duration<double>{seconds});
   }
 
-  /// Whatever can go now, goes; what is offered later was not there yet.
-  void start(clock::time_point now) {
+  static std::size_t in_of(shipment const& s) { return s.in; }
+  static std::size_t out_of(shipment const& s) { return s.out; }
+
+  /// Lets go what can go now and has no other before it; what is offered later was not there yet.
+  /// @return whether anything has gone: then more may be able to
+  template <class TurnOf>
+  bool start(clock::time_point now, TurnOf turn_of) {
+    auto const can_go = [&](shipment const& s) {
+      return s.offered <= now && !out_busy_[s.out] && !in_busy_[s.in];
+    };
+    auto const first_of = [&](std::vector<std::size_t>& first, auto port, auto goes, auto value) {
+      first.assign(in_busy_.size(), std::numeric_limits<std::size_t>::max());
+      for (auto const& s : waiting_)
+        if (goes(s)) first[port(s)] = std::min(first[port(s)], value(s));
+    };
+    first_of(first_turn_, &in_of, can_go, [&](shipment const& s) { return turn_of(s.where); });
+    auto const is_next = [&](shipment const& s) {
+      return can_go(s) && turn_of(s.where) == first_turn_[s.in];
+    };
+    first_of(first_number_, &out_of, is_next, [](shipment const& s) { return s.where.number; });
     auto kept = waiting_.begin();
     for (auto const& s : waiting_) {
-      if (s.offered > now || out_busy_[s.out] || in_busy_[s.in]) {
+      if (!is_next(s) || s.where.number != first_number_[s.out]) {
         *kept++ = s;
         continue;
       }
@@ -125,7 +148,9 @@ class port_network {
       events_.push_back({now + s.busy, s.out, s.in, s.where, happening::idle});
       events_.push_back({now + s.busy + s.latency, s.out, s.in, s.where, happening::arrival});
     }
+    auto const has_gone = kept != waiting_.end();
     waiting_.erase(kept, waiting_.end());
+    return has_gone;
   }
 
   topology machine_;
@@ -133,6 +158,8 @@ class port_network {
   std::vector<bool> in_busy_;
   std::vector<shipment> waiting_;  // in the order in which they were offered
   std::vector<event> events_;
+  std::vector<std::size_t> first_turn_;    // [ports]: kept, so that it does not allocate
+  std::vector<std::size_t> first_number_;  // likewise
 };
 
 }  // namespace fssdp::detail

@@ -93,9 +93,10 @@ class thread_world {
                                          }};
     auto lock = std::unique_lock{monitor_.mutex};
     while (!stop.stop_requested()) {
-      monitor_.network->advance(detail::port_network::clock::now(), [&](auto const& where) {
-        detail::thread_lane::arrive(where, monitor_);
-      });
+      monitor_.network->advance(
+          detail::port_network::clock::now(),
+          [&](auto const& where) { detail::thread_lane::arrive(where, monitor_); },
+          detail::thread_lane::turn_of);
       auto const next = monitor_.network->next();
       if (next == detail::port_network::clock::time_point::max())
         monitor_.network_changed.wait(lock);

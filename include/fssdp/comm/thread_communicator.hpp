@@ -146,7 +146,7 @@ class thread_communicator {
                       " is let go; expected one that is held");
       message.held = false;
       --comm.held_;
-      comm.lane_->let_go(comm.rank_, to, place);
+      comm.lane_->let_go(comm.rank_, to, place, number);
     }
   };
 
@@ -207,6 +207,7 @@ class thread_communicator {
     auto lock = lane_->lock();
     lane_->check(rank_);
     try {
+      if (lane_->monitor().network.has_value()) tell_turns();
       for_each_peer(staged_, [&](rank_id to, auto const& messages) {
         auto& box = lane_->box(rank_, to);
         box.messages.clear();
@@ -217,8 +218,10 @@ class thread_communicator {
         box.now = state::posted;
         lane_->notify(to);
       });
-      for (auto const& [to, place] : outgoing_)
-        if (!staged_[to.index()][place].held) lane_->let_go(rank_, to, place);
+      for (std::size_t number = 0; number < outgoing_.size(); ++number) {
+        auto const [to, place] = outgoing_[number];
+        if (!staged_[to.index()][place].held) lane_->let_go(rank_, to, place, number);
+      }
       lock.unlock();
       read();
       lock.lock();
@@ -232,6 +235,16 @@ class thread_communicator {
       lane_->close(lock, rank_);
       throw;
     }
+  }
+
+  /// Tells the network in which order this rank would like to get what it wants.
+  void tell_turns() {
+    for_each_peer(wanted_, [&](rank_id from, auto const& wanted) {
+      auto& box = lane_->box(from, rank_);
+      box.turns.clear();
+      for (auto const& message : wanted) box.turns.push_back(message.number + 1);
+      box.turns_of = sequence_;
+    });
   }
 
   template <class Done>

@@ -128,6 +128,9 @@ struct thread_mailbox {
   };
   std::vector<message> messages;
   std::size_t missing = 0;  ///< messages that are not there yet
+
+  std::vector<std::size_t> turns;  ///< where the receiver has named each message, from 1
+  std::uint64_t turns_of = 0;      ///< in which exchange
 };
 
 /// One lane: a mailbox for every ordered pair of ranks. The lock is held in every function.
@@ -147,15 +150,16 @@ class thread_lane {
   }
   void notify(rank_id rank) { monitor_.changed(rank).notify_all(); }
 
-  /// A message may go: it is there at once, or when the network has brought it.
-  void let_go(rank_id from, rank_id to, std::size_t index) {
+  /// A message may go, `number` of all that the rank sends: it is there at once, or when the network has brought it.
+  void let_go(rank_id from, rank_id to, std::size_t index, std::size_t number) {
     auto& sent = box(from, to);
     if (monitor_.network.has_value()) {
       monitor_.network->offer(from, sent.messages[index].bytes.size(),
-                              {&sent, sent.sequence, index, to}, port_network::clock::now());
+                              {&sent, sent.sequence, index, to, number},
+                              port_network::clock::now());
       monitor_.network_changed.notify_all();
     } else {
-      arrive({&sent, sent.sequence, index, to}, monitor_);
+      arrive({&sent, sent.sequence, index, to, number}, monitor_);
     }
   }
   /// A message is there.
@@ -165,6 +169,12 @@ class thread_lane {
     sent.messages[at.index].there = true;
     --sent.missing;
     monitor.changed(at.to).notify_all();
+  }
+
+  /// Where the receiver of a message has named it, from 1; 0 if it has not yet.
+  static std::size_t turn_of(port_network::address const& at) {
+    auto const& box = *static_cast<thread_mailbox const*>(at.box);
+    return box.turns_of == at.sequence && at.index < box.turns.size() ? box.turns[at.index] : 0;
   }
 
   /// @throws peer_failed if a rank has failed
