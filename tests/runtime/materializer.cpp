@@ -25,6 +25,7 @@ using fssdp::pass;
 using fssdp::rank_id;
 using fssdp::retention;
 using fssdp::thread_communicator;
+using support::make_layers;
 using support::toy_model;
 using support::toy_shape;
 
@@ -32,19 +33,6 @@ namespace {
 
 [[nodiscard]] fssdp::sparse_materialization three_replicas() {
   return {.overlap = 5, .spare_slots = 3};
-}
-
-/// A materializer over all that a rank of a toy model owns.
-template <class Comm, class Solver>
-[[nodiscard]] auto make_layers(Comm& lane, toy_model& model, Solver const& solver,
-                               materializer_options const& options) {
-  return materializer{lane,
-                      model.layouts(),
-                      std::span<std::size_t const>{model.shape().elements},
-                      model.weights().tensors(),
-                      model.gradients().tensors(),
-                      solver,
-                      options};
 }
 
 enum class overlap { off, on };

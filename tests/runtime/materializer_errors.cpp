@@ -23,15 +23,10 @@ using support::toy_model;
 
 namespace {
 
-template <class Comm>
-[[nodiscard]] auto make_layers(Comm& lane, toy_model& model, materializer_options const& options) {
-  return fssdp::materializer{lane,
-                             model.layouts(),
-                             std::span<std::size_t const>{model.shape().elements},
-                             model.weights().tensors(),
-                             model.gradients().tensors(),
-                             fssdp::sparse_materialization{.overlap = 5, .spare_slots = 3},
-                             options};
+[[nodiscard]] auto make_layers(auto& lane, toy_model& model,
+                               fssdp::materializer_options const& options) {
+  return support::make_layers(
+      lane, model, fssdp::sparse_materialization{.overlap = 5, .spare_slots = 3}, options);
 }
 
 /// What a single rank is told when it calls `use(layers)`.

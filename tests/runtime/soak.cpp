@@ -16,7 +16,6 @@
 #include "support/toy_model.hpp"
 
 using fssdp::layer_id;
-using fssdp::materializer;
 using fssdp::rank_id;
 using fssdp::retention;
 using fssdp::thread_communicator;
@@ -27,13 +26,8 @@ namespace {
 
 [[nodiscard]] auto make_layers(auto& lane, toy_model& model,
                                fssdp::materializer_options const& options) {
-  return materializer{lane,
-                      model.layouts(),
-                      std::span<std::size_t const>{model.shape().elements},
-                      model.weights().tensors(),
-                      model.gradients().tensors(),
-                      fssdp::sparse_materialization{.overlap = 4, .spare_slots = 2},
-                      options};
+  return support::make_layers(
+      lane, model, fssdp::sparse_materialization{.overlap = 4, .spare_slots = 2}, options);
 }
 
 /// Pages of the process that are in memory; 0 where the system does not tell.

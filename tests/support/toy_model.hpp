@@ -91,6 +91,19 @@ class toy_model {
   fssdp::expert_buffer<float> gradients_;
 };
 
+/// A materializer over all that a rank of a toy model owns.
+template <class Comm, class Solver>
+[[nodiscard]] auto make_layers(Comm& lane, toy_model& model, Solver const& solver,
+                               fssdp::materializer_options const& options) {
+  return fssdp::materializer{lane,
+                             model.layouts(),
+                             std::span<std::size_t const>{model.shape().elements},
+                             model.weights().tensors(),
+                             model.gradients().tensors(),
+                             solver,
+                             options};
+}
+
 /// One iteration of a toy model in the order in which a trainer goes through its layers.
 template <class Materializer>
 fssdp::iteration_metrics train_once(toy_model& model, Materializer& layers, int iteration,

@@ -27,15 +27,25 @@ struct wire_bytes {
 
 namespace detail {
 
-/// Adds up bytes(k, transfer) over all tensors and transfers.
-template <class Bytes>
-[[nodiscard]] wire_bytes sum_over_links(transfer_plan const& plan, std::size_t tensors,
-                                        Bytes bytes) {
+/// Adds up all messages.
+/// @param codes(traffic, transfer) whether it is coded, if anything is
+/// @param element_bytes(transfer) the size of an element that is not
+template <class Links, class Codes, class ElementBytes>
+[[nodiscard]] wire_bytes sum_of_messages(transfer_plan const& plan,
+                                         std::span<std::size_t const> elements, Links const& links,
+                                         Codes codes, ElementBytes element_bytes) {
+  auto const extents = piece_extents{plan, elements};
+  auto const message = [&](std::size_t k, transfer const& t) {
+    auto const count = extents.elements(k, t.what());
+    if constexpr (!std::same_as<Links, uncoded>)
+      if (codes(coded_traffic{plan, links}, t)) return links.codec.encoded_bytes(count);
+    return count * element_bytes(t);
+  };
   auto sum = wire_bytes{};
   for (auto const& t : plan.transfers()) {
     auto const inside = plan.cluster().same_node(t.source, t.destination);
-    for (std::size_t k = 0; k < tensors; ++k)
-      (inside ? sum.inside_nodes : sum.between_nodes) += bytes(k, t);
+    for (std::size_t k = 0; k < elements.size(); ++k)
+      (inside ? sum.inside_nodes : sum.between_nodes) += message(k, t);
   }
   return sum;
 }
@@ -45,18 +55,15 @@ template <class Bytes>
 /// What sparse_all_gather sends, by this plan and with these links.
 /// @param elements the size of each tensor of one whole expert
 /// @param links uncoded, or coded_links
+/// @cost O(transfers * tensors)
 template <element Replica, class Links = uncoded>
 [[nodiscard]] wire_bytes gathered_bytes(transfer_plan const& plan,
                                         std::span<std::size_t const> elements,
                                         Links const& links = {}) {
-  auto const extents = detail::piece_extents{plan, elements};
-  return detail::sum_over_links(plan, elements.size(), [&](std::size_t k, transfer const& t) {
-    auto const count = extents.elements(k, t.what());
-    if constexpr (!std::same_as<Links, uncoded>)
-      if (detail::coded_traffic{plan, links}.codes_any_of(t.chunk))
-        return links.codec.encoded_bytes(count);
-    return count * sizeof(Replica);
-  });
+  return detail::sum_of_messages(
+      plan, elements, links,
+      [](auto const& traffic, transfer const& t) { return traffic.codes_any_of(t.chunk); },
+      [](transfer const&) { return sizeof(Replica); });
 }
 
 /// What sparse_reduce_scatter sends: partials, or sums where a rank has passed the piece on.
@@ -64,14 +71,13 @@ template <element Partial, class Links = uncoded>
 [[nodiscard]] wire_bytes reduced_bytes(transfer_plan const& plan,
                                        std::span<std::size_t const> elements,
                                        Links const& links = {}) {
-  auto const extents = detail::piece_extents{plan, elements};
-  return detail::sum_over_links(plan, elements.size(), [&](std::size_t k, transfer const& t) {
-    auto const count = extents.elements(k, t.what());
-    if constexpr (!std::same_as<Links, uncoded>)
-      if (detail::coded_traffic{plan, links}.codes(t)) return links.codec.encoded_bytes(count);
-    auto const is_sum = std::ranges::binary_search(plan.forwarded(t.destination), t.what());
-    return count * (is_sum ? sizeof(accumulator_t<Partial>) : sizeof(Partial));
-  });
+  return detail::sum_of_messages(
+      plan, elements, links,
+      [](auto const& traffic, transfer const& t) { return traffic.codes(t); },
+      [&](transfer const& t) {
+        auto const is_sum = std::ranges::binary_search(plan.forwarded(t.destination), t.what());
+        return is_sum ? sizeof(accumulator_t<Partial>) : sizeof(Partial);
+      });
 }
 
 }  // namespace fssdp
