@@ -4,7 +4,6 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <cstdio>
 #include <vector>
 
 #include "catch.hpp"
@@ -13,6 +12,7 @@
 #include "fssdp/fssdp.hpp"
 #include "support/allocation_counter.hpp"
 #include "support/on_all_ranks.hpp"
+#include "support/resident_pages.hpp"
 #include "support/toy_model.hpp"
 
 using fssdp::layer_id;
@@ -28,17 +28,6 @@ namespace {
                                fssdp::materializer_options const& options) {
   return support::make_layers(
       lane, model, fssdp::sparse_materialization{.overlap = 4, .spare_slots = 2}, options);
-}
-
-/// Pages of the process that are in memory; 0 where the system does not tell.
-[[nodiscard]] long resident_pages() {
-  auto pages = 0L;
-  if (auto* const file = std::fopen("/proc/self/statm", "r")) {
-    auto size = 0L;
-    if (std::fscanf(file, "%ld %ld", &size, &pages) != 2) pages = 0;
-    std::fclose(file);
-  }
-  return pages;
 }
 
 }  // namespace
@@ -90,7 +79,7 @@ TEST_CASE("two thousand iterations of drifting loads leave memory and pools as t
     auto wrong = 0;
     for (int i = 0; i < iterations; ++i) {
       if (comm.rank() == rank_id{0} && (i == iterations / 4 || i + 1 == iterations))
-        pages[i + 1 == iterations ? 1 : 0] = resident_pages();
+        pages[i + 1 == iterations ? 1 : 0] = support::resident_pages();
       if (layers.is_reshard_due())
         layers.reshard(layers.layouts() == other ? model.layouts() : other,
                        fssdp::bytes_of(model.weights()));
