@@ -120,3 +120,36 @@ TEST_CASE("two thousand iterations of drifting loads leave memory and pools as t
   }
   REQUIRE(pages[1] <= pages[0] + 512);  // two megabytes, for allocators that hold on to some
 }
+
+TEST_CASE("the process takes what the pools say, and no more for more layers") {
+  constexpr auto megabyte = std::size_t{1} << 20U;
+  auto const taken = [&](int layers) {
+    auto const shape =
+        toy_shape{.layers = layers, .experts = 4, .ranks = 2, .elements = {megabyte / 4, 1}};
+    auto const grown = support::on_all_ranks(shape.ranks, [&](thread_communicator& comm) {
+      auto model = toy_model{shape, comm.rank()};
+      auto together = comm.duplicate();
+      auto const all_have_come = [&] { (void)fssdp::sum_loads(together, fssdp::expert_loads{1}); };
+      all_have_come();
+      auto const before = support::resident_pages();
+      all_have_come();
+      auto stream = fssdp::host_stream{};
+      auto lane = fssdp::on(comm, stream);
+      auto layers_of_model = make_layers(
+          lane, model,
+          {.replicas = retention::rematerialize, .replica_slots = 4, .partial_slots = 8});
+      for (int i = 0; i < 3; ++i) train_once(model, layers_of_model, i);
+      all_have_come();
+      auto const after = support::resident_pages();
+      all_have_come();
+      return (after - before) * 4 / 1024;  // megabytes, if pages have 4 KiB
+    });
+    return grown[0];
+  };
+  auto const pools = 2 * (4 + 8);  // megabytes, of both ranks
+  auto const few = taken(2);
+  auto const many = taken(8);
+  CAPTURE(few, many);
+  REQUIRE(few <= pools + 6);
+  REQUIRE(many <= pools + 6);
+}
