@@ -19,7 +19,7 @@ get_packages
 
 mkdir -p "$build"
 [ -x "$build/examples/moe_gpt" ] || echo "Building moe_gpt, about a minute the first time..."
-if ! (cd "$root" && cmake --preset demo && cmake --build --preset demo --target moe_gpt) \
+if ! (cd "$root" && cmake --preset demo && cmake --build --preset demo --target moe_gpt draw_trace) \
     >"$build/run.log" 2>&1; then
   cat "$build/run.log" >&2
   echo "moe_gpt does not build; the lines above say why." >&2
