@@ -108,8 +108,8 @@ class gpt {
     return logits;
   }
 
-  /// The summed loss of this rank's sequences, in nats. Gradients add up over the micro-batches of a
-  /// step; after the last one those of the experts are on their way to the owners, the dense ones
+  /// The summed loss of this rank's sequences, in nats. Gradients add up over the micro-batches of
+  /// a step; after the last one those of the experts are on their way to the owners, the dense ones
   /// are left for `reduce`.
   template <fssdp::communicator Comm>
   double forward_backward(Comm& comm, std::span<std::uint8_t const> bytes,

@@ -16,8 +16,8 @@
 
 namespace moe_gpt {
 
-/// A codec of our own: every float as the nearest fp16 of `scale` times it. fp16 has no room for the
-/// smallest gradients, a power of two makes it.
+/// A codec of our own: every float as the nearest fp16 of `scale` times it. fp16 has no room for
+/// the smallest gradients, a power of two makes it.
 struct fp16_codec {
   static constexpr std::size_t block_elements = 1;
   float scale = 1;
@@ -36,7 +36,8 @@ struct fp16_codec {
       to[i] = static_cast<float>(code) / scale;
     }
   }
-  /// Half a unit in the last place, or half a step of the smallest; from 65520 / scale on, infinity.
+  /// Half a unit in the last place, or half a step of the smallest; from 65520 / scale on,
+  /// infinity.
   [[nodiscard]] double error_bound(float element, float /*largest*/) const noexcept {
     auto const scaled = static_cast<double>(element) * static_cast<double>(scale);
     if (scaled >= 65520) return std::numeric_limits<double>::infinity();

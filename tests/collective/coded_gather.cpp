@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What a coded gather promises: all that hold an expert have what its owner's payload says, bit for
-/// bit, and chunks that no coded link carries are as they were.
+/// What a coded gather promises: all that hold an expert have what its owner's payload says, bit
+/// for bit, and chunks that no coded link carries are as they were.
 #include <algorithm>
 #include <cmath>
 #include <vector>

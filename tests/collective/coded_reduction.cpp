@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What a coded reduction promises: the sum of what the payloads say, bit for bit, in the order of a
-/// reduction without a codec, and the bits of that one where no link is coded.
+/// What a coded reduction promises: the sum of what the payloads say, bit for bit, in the order of
+/// a reduction without a codec, and the bits of that one where no link is coded.
 #include <cmath>
 #include <map>
 #include <vector>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Wherever a rank throws, leaves or stalls in a gather, a reduction or a dispatch, every other rank
-/// names it, nobody hangs, and nobody reads the buffers and the scratch that die with it.
+/// Wherever a rank throws, leaves or stalls in a gather, a reduction or a dispatch, every other
+/// rank names it, nobody hangs, and nobody reads the buffers and the scratch that die with it.
 #include <algorithm>
 #include <array>
 #include <atomic>

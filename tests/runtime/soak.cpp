@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Many iterations: loads drift, owners change, calibration adds replicas; memory stays what it was.
+/// Many iterations: loads drift, owners change, calibration adds replicas; memory stays what it
+/// was.
 #include <algorithm>
 #include <array>
 #include <cstddef>

@@ -53,8 +53,8 @@ struct unchanged {
   }
 };
 
-/// The gradients of one tensor at the owners; `partials` has each chunk on all that hold its expert.
-/// Every piece is summed on its own way; arriving(transfer, sent) is what arrives.
+/// The gradients of one tensor at the owners; `partials` has each chunk on all that hold its
+/// expert. Every piece is summed on its own way; arriving(transfer, sent) is what arrives.
 template <class To, class From, class Arriving = unchanged>
 [[nodiscard]] chunks_on_ranks<To> naive_reduction(fssdp::transfer_plan const& plan,
                                                   chunks_on_ranks<From> const& partials,

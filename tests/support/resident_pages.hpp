@@ -14,8 +14,8 @@
 
 namespace support {
 
-/// Pages of the process that are in memory; 0 where the system does not tell, and under a sanitizer,
-/// which keeps memory that the program has given back.
+/// Pages of the process that are in memory; 0 where the system does not tell, and under a
+/// sanitizer, which keeps memory that the program has given back.
 [[nodiscard]] inline long resident_pages() {
   auto pages = 0L;
 #ifndef FSSDP_TESTS_ARE_SANITIZED

@@ -23,8 +23,8 @@
 
 namespace fssdp::detail {
 
-/// The memory of a rank's part in such a gather: payloads of what it sends and gets, and pieces that
-/// travel as they are and belong into no slot of this rank: relayed ones, and converted ones.
+/// The memory of a rank's part in such a gather: payloads of what it sends and gets, and pieces
+/// that travel as they are and belong into no slot of this rank: relayed ones, and converted ones.
 struct coded_gather_scratch {
   std::size_t coded = 0;  ///< pieces
   std::size_t loose = 0;  ///< pieces

@@ -19,8 +19,8 @@
 
 namespace fssdp::detail {
 
-/// The scratch of a reduction of which something is coded: first what lists and stretches take, then
-/// slots.
+/// The scratch of a reduction of which something is coded: first what lists and stretches take,
+/// then slots.
 /// @tparam T the type of partials
 template <element T>
 struct coded_reduction_scratch {

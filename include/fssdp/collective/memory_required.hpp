@@ -81,8 +81,8 @@ template <element Weight, element Replica = Weight, element Partial = Replica>
   return memory_required<Weight, Replica, Partial>(plan, rank, std::span{&elements, 1});
 }
 
-/// The same if both are coded: replicas are [held] then, whatever the types. Residuals, if there are
-/// any, take what partials in float do.
+/// The same if both are coded: replicas are [held] then, whatever the types. Residuals, if there
+/// are any, take what partials in float do.
 template <element Weight, element Replica = Weight, element Partial = Replica, codec Codec>
 [[nodiscard]] memory_use memory_required(transfer_plan const& plan, rank_id rank,
                                          std::span<std::size_t const> elements,

@@ -72,8 +72,8 @@ template <class Tensors>
       k, [&](std::size_t j) { return byte_count(1, extents.piece_room(j), element_bytes); });
 }
 
-/// Where the payload of tensor k begins in a slot for a piece; with the number of tensors for k, the
-/// size of the slot.
+/// Where the payload of tensor k begins in a slot for a piece; with the number of tensors for k,
+/// the size of the slot.
 template <codec Codec, class Tensors>
 [[nodiscard]] std::size_t payload_offset(Codec const& coder, piece_extents<Tensors> const& extents,
                                          std::size_t k) {

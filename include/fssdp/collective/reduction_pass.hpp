@@ -70,8 +70,8 @@ class reduction_pass {
     return memory;
   }
 
-  /// Everything at once: a piece is summed as soon as all that is to be added is there. Messages are
-  /// named, and sent, in the reversed order of the gather.
+  /// Everything at once: a piece is summed as soon as all that is to be added is there. Messages
+  /// are named, and sent, in the reversed order of the gather.
   template <class Lane>
   void forward(Lane& lane, reduction_arrivals state) {
     auto const tensors = memory_.tensors();

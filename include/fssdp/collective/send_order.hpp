@@ -19,7 +19,8 @@ class send_order {
   }
 
   void set_ready(std::size_t message) { ready_[message] = 1; }
-  /// Calls go(message) for what may go now: all that is ready and has nothing before it that is not.
+  /// Calls go(message) for what may go now: all that is ready and has nothing before it that is
+  /// not.
   template <class Go>
   void advance(Go go) {
     while (next_ < ready_.size() && ready_[next_] != 0) go(next_++);

@@ -92,16 +92,16 @@ void sparse_all_gather(Comm& comm, transfer_plan const& plan, From const& from, 
 /// The same, and what goes over some links is coded: a chunk of which any transfer in the plan does
 /// travels as its payload all the way, encoded once, at its owner, piece by piece.
 ///
-/// @param to    [held, elements] per tensor: what the rank owns is decoded as well, so that all that
-///              hold an expert compute with the same numbers. The shard keeps its own
+/// @param to    [held, elements] per tensor: what the rank owns is decoded as well, so that all
+///              that hold an expert compute with the same numbers. The shard keeps its own
 /// @param links the codec, with equal options on every rank, and the links that it is for
 /// @post every held expert has the same bits on all ranks: of a coded chunk those that are decoded,
 ///       converted to the type of `to`; of all others those of its owner, as without a codec.
-///       Pieces begin at multiples of 256 elements of a slice: where blocks fit in there, plans that
-///       code the same chunks give equal bits
-/// @cost messages as without a codec; those of coded chunks have the size of their payloads. Encodes
-///       each coded chunk once, decodes it on all that hold it; scratch for the payloads that a rank
-///       sends or gets, and for pieces that it only relays
+///       Pieces begin at multiples of 256 elements of a slice: where blocks fit in there, plans
+///       that code the same chunks give equal bits
+/// @cost messages as without a codec; those of coded chunks have the size of their payloads.
+///       Encodes each coded chunk once, decodes it on all that hold it; scratch for the payloads
+///       that a rank sends or gets, and for pieces that it only relays
 /// @throws as without a codec; ranks_disagree if codecs or links differ
 template <communicator Comm, expert_memory From, expert_memory To, codec Codec>
 void sparse_all_gather(Comm& comm, transfer_plan const& plan, From const& from, To&& to,

@@ -96,8 +96,8 @@ void reduce_coded(Comm& comm, Buffers const& of, coded_links<Codec> const& links
 ///       equal bits, whatever the timing
 /// @cost a message per tensor of each of the rank's transfers in the plan, in the type of `from`,
 ///       or in accumulator_t where it is already a sum; one exchange per round; scratch for the
-///       sums that a rank passes on, and, unless peers' memory can be borrowed, for what it receives
-///       in one round; one allocation if no scratch is given
+///       sums that a rank passes on, and, unless peers' memory can be borrowed, for what it
+///       receives in one round; one allocation if no scratch is given
 /// @throws argument_error before anything is sent; transport errors
 /// (Paper: spRS, SparseReduceScatter)
 template <communicator Comm, expert_memory From, expert_memory To>
@@ -117,8 +117,9 @@ void sparse_reduce_scatter(Comm& comm, transfer_plan const& plan, From const& fr
 /// @param links the codec, with equal options on every rank, and the links that it is for
 /// @post `to` has that sum of what is decoded, in the same order; chunks that travel over no coded
 ///       link have the bits that they have without a codec
-/// @cost messages as without a codec; those over coded links have the size of their payloads. Scratch
-///       for the payloads that a rank sends, too, and for some 1024 elements of each operand of a sum
+/// @cost messages as without a codec; those over coded links have the size of their payloads.
+///       Scratch for the payloads that a rank sends, too, and for some 1024 elements of each
+///       operand of a sum
 /// @throws as without a codec; ranks_disagree if codecs or links differ
 template <communicator Comm, expert_memory From, expert_memory To, codec Codec>
 void sparse_reduce_scatter(Comm& comm, transfer_plan const& plan, From const& from, To&& to,
@@ -130,9 +131,9 @@ void sparse_reduce_scatter(Comm& comm, transfer_plan const& plan, From const& fr
 /// The same with error feedback: what a payload lacks is added to what the rank sends in the next
 /// step. What is lost over any number of steps is then what is left in the residuals.
 ///
-/// @param residuals float [held, elements] per tensor: zero at first, kept between steps. They belong
-///                  to the plan: when the placement changes, whoever holds other experts moves them
-///                  or sets them to zero
+/// @param residuals float [held, elements] per tensor: zero at first, kept between steps. They
+///                  belong to the plan: when the placement changes, whoever holds other experts
+///                  moves them or sets them to zero
 /// @pre residuals overlap neither `from` nor `to` and live as long
 /// @post the residual of what a rank sends over a coded link, if it holds the expert, is what
 ///       encode_with_feedback leaves; all others are untouched. A rank that only relays a piece has

@@ -78,10 +78,10 @@ struct any_arrived {
 /// Optional extra: forwarding. In `forward(post, arrived)` a batch has send, recv, borrow, and
 /// `hold(bytes, to)` for a message whose content is not there yet. As soon as the n-th message that
 /// is wanted (recv or borrow, counted from 0) is there, `arrived(n, bytes, gate)` is called, one at
-/// a time and in any order; it may call `gate.release(m)`, which sends the m-th of all messages that
-/// go out (send or hold), once. Nothing is awaited that is not needed: a piece is passed on while
-/// others are still to come. The bytes of a borrow may be read in later calls of `arrived` as well;
-/// when all has arrived, all has to be let go.
+/// a time and in any order; it may call `gate.release(m)`, which sends the m-th of all messages
+/// that go out (send or hold), once. Nothing is awaited that is not needed: a piece is passed on
+/// while others are still to come. The bytes of a borrow may be read in later calls of `arrived` as
+/// well; when all has arrived, all has to be let go.
 template <class Comm>
 concept forwarding_communicator = communicator<Comm> &&
     requires(Comm& comm, detail::any_post post, detail::any_arrived arrived) {

@@ -16,9 +16,10 @@
 namespace fssdp::detail {
 
 /// The ports of a topology, full duplex: what is offered goes as soon as both its ports are idle,
-/// and arrives when its bytes have passed and the latency is over. Of messages that could go into one
-/// port, that goes which its receiver has named first; of those that could go out of one, that which
-/// its sender has; else what was offered first. It has no clock: it is told the time, and may be told late. Whoever uses it locks it.
+/// and arrives when its bytes have passed and the latency is over. Of messages that could go into
+/// one port, that goes which its receiver has named first; of those that could go out of one, that
+/// which its sender has; else what was offered first. It has no clock: it is told the time, and may
+/// be told late. Whoever uses it locks it.
 class port_network {
  public:
   using clock = std::chrono::steady_clock;

@@ -150,7 +150,8 @@ class thread_lane {
   }
   void notify(rank_id rank) { monitor_.changed(rank).notify_all(); }
 
-  /// A message may go, `number` of all that the rank sends: it is there at once, or when the network has brought it.
+  /// A message may go, `number` of all that the rank sends: it is there at once, or when the
+  /// network has brought it.
   void let_go(rank_id from, rank_id to, std::size_t index, std::size_t number) {
     auto& sent = box(from, to);
     if (monitor_.network.has_value()) {

@@ -40,8 +40,8 @@ template <shard_layout Layout>
   return static_cast<std::size_t>(most);
 }
 
-/// The placement with at most `slots` used on every rank: each keeps its most loaded replicas (ties:
-/// lower id). Equal on all ranks, as the placement is.
+/// The placement with at most `slots` used on every rank: each keeps its most loaded replicas
+/// (ties: lower id). Equal on all ranks, as the placement is.
 /// @pre check_contains accepts the placement
 /// @cost O(ranks * E log E); nothing is copied but the placement
 /// @throws argument_error if the experts at home on a rank take more slots by themselves, or on
