@@ -15,7 +15,7 @@
 #include "fssdp/collective/gather_buffers.hpp"
 #include "fssdp/collective/memory_cutter.hpp"
 #include "fssdp/collective/piece_extents.hpp"
-#include "fssdp/collective/piece_slots.hpp"
+#include "fssdp/collective/piece_list.hpp"
 #include "fssdp/core/byte_count.hpp"
 #include "fssdp/core/chunk.hpp"
 #include "fssdp/core/scratch_memory.hpp"
@@ -25,48 +25,61 @@ namespace fssdp::detail {
 
 /// The memory of a rank's part in such a gather: payloads of what it sends and gets, and pieces
 /// that travel as they are and belong into no slot of this rank: relayed ones, and converted ones.
-struct coded_gather_scratch {
-  std::size_t coded = 0;  ///< pieces
-  std::size_t loose = 0;  ///< pieces
-  std::size_t payload_bytes;
-  std::size_t piece_bytes;
-
+template <codec Codec, class Tensors>
+class coded_gather_scratch {
+ public:
   /// @param converts whether elements change their type at their owner
-  template <codec Codec, class Tensors>
   coded_gather_scratch(transfer_plan const& plan, rank_id rank, coded_traffic<Codec> const& traffic,
                        bool converts, piece_extents<Tensors> const& extents,
                        std::size_t element_bytes)
-      : payload_bytes{payload_offset(traffic.coder(), extents, extents.tensors())},
-        piece_bytes{piece_offset(extents, extents.tensors(), element_bytes)} {
-    for_each_coded(plan, rank, traffic, [&](piece_id) { ++coded; });
-    for_each_loose(plan, rank, traffic, converts, [&](piece_id) { ++loose; });
-  }
-  [[nodiscard]] std::size_t bytes() const {
-    return add_bytes(piece_slots::bytes(coded, payload_bytes),
-                     piece_slots::bytes(loose, piece_bytes));
+      : plan_{plan},
+        rank_{rank},
+        traffic_{traffic},
+        converts_{converts},
+        extents_{extents},
+        element_bytes_{element_bytes} {
+    for_each_coded([this](piece_id) { ++coded_; });
+    for_each_loose([this](piece_id) { ++loose_; });
   }
 
-  /// Calls visit(piece) for each that a rank sends or gets as a payload.
-  template <codec Codec, class Visit>
-  static void for_each_coded(transfer_plan const& plan, rank_id rank,
-                             coded_traffic<Codec> const& traffic, Visit visit) {
-    for (auto const chunk : plan.shared(rank))
-      for (int piece = 0; piece < plan.pieces() && traffic.codes_any_of(chunk); ++piece)
+  [[nodiscard]] std::size_t coded() const { return coded_; }
+  [[nodiscard]] std::size_t loose() const { return loose_; }
+  [[nodiscard]] auto payloads() const { return payload_slots(coded_, extents_, traffic_.coder()); }
+  [[nodiscard]] auto pieces() const { return element_slots(loose_, extents_, element_bytes_); }
+  [[nodiscard]] std::size_t bytes() const {
+    return add_bytes(add_bytes(piece_list::bytes(coded_), piece_list::bytes(loose_)),
+                     add_bytes(payloads().bytes(), pieces().bytes()));
+  }
+
+  /// Calls visit(piece) for each that the rank sends or gets as a payload.
+  template <class Visit>
+  void for_each_coded(Visit visit) const {
+    for (auto const chunk : plan_.shared(rank_))
+      for (int piece = 0; piece < plan_.pieces() && traffic_.codes_any_of(chunk); ++piece)
         visit(piece_id{chunk, piece});
-    for (auto const& t : plan.receives(rank))
-      if (traffic.codes_any_of(t.chunk)) visit(t.what());
+    for (auto const& t : plan_.receives(rank_))
+      if (traffic_.codes_any_of(t.chunk)) visit(t.what());
   }
   /// Calls visit(piece) for each other one that has no slot in `to`, but needs one.
-  template <codec Codec, class Visit>
-  static void for_each_loose(transfer_plan const& plan, rank_id rank,
-                             coded_traffic<Codec> const& traffic, bool converts, Visit visit) {
-    for (auto const& piece : plan.relayed(rank))
-      if (!traffic.codes_any_of(piece.chunk)) visit(piece);
-    if (!converts) return;
-    for (auto const chunk : plan.shared(rank))
-      if (!traffic.codes_any_of(chunk) && !plan.where().holds(rank, chunk.expert))
-        for (int piece = 0; piece < plan.pieces(); ++piece) visit(piece_id{chunk, piece});
+  template <class Visit>
+  void for_each_loose(Visit visit) const {
+    for (auto const& piece : plan_.relayed(rank_))
+      if (!traffic_.codes_any_of(piece.chunk)) visit(piece);
+    if (!converts_) return;
+    for (auto const chunk : plan_.shared(rank_))
+      if (!traffic_.codes_any_of(chunk) && !plan_.where().holds(rank_, chunk.expert))
+        for (int piece = 0; piece < plan_.pieces(); ++piece) visit(piece_id{chunk, piece});
   }
+
+ private:
+  transfer_plan const& plan_;
+  rank_id rank_;
+  coded_traffic<Codec> traffic_;
+  bool converts_;
+  piece_extents<Tensors> extents_;
+  std::size_t element_bytes_;
+  std::size_t coded_ = 0;  // pieces
+  std::size_t loose_ = 0;
 };
 
 /// Pieces of coded chunks travel as payloads, encoded once, at the owner; all that hold the expert
@@ -81,7 +94,9 @@ class coded_gather_memory {
  public:
   /// @pre `of` has a slot for every expert that the rank holds
   coded_gather_memory(buffers const& of, coded_links<Codec> const& links)
-      : of_{of}, traffic_{of.plan, links} {}
+      : of_{of},
+        traffic_{of.plan, links},
+        parts_{of.plan, of.me, traffic_, converts, of.extents, sizeof(To)} {}
 
   [[nodiscard]] std::size_t tensors() const { return of_.to.size(); }
   [[nodiscard]] std::uint64_t label() const { return traffic_.label(); }
@@ -112,26 +127,24 @@ class coded_gather_memory {
 
  private:
   void divide(scratch_memory& scratch) {
-    auto const parts =
-        coded_gather_scratch{of_.plan, of_.me, traffic_, converts, of_.extents, sizeof(To)};
-    if (parts.bytes() == 0) return;
-    auto memory = memory_cutter{scratch.reserve(parts.bytes()).data()};
-    payloads_ = {memory, parts.coded, parts.payload_bytes};
-    loose_ = {memory, parts.loose, parts.piece_bytes};
-    payloads_.assign([&](auto name) { parts.for_each_coded(of_.plan, of_.me, traffic_, name); });
-    loose_.assign(
-        [&](auto name) { parts.for_each_loose(of_.plan, of_.me, traffic_, converts, name); });
+    if (parts_.bytes() == 0) return;
+    auto memory = memory_cutter{scratch.reserve(parts_.bytes()).data()};
+    coded_ = {memory, parts_.coded()};
+    loose_ = {memory, parts_.loose()};
+    payloads_ = memory.bytes(parts_.payloads().bytes());
+    pieces_ = memory.bytes(parts_.pieces().bytes());
+    coded_.assign([this](auto name) { parts_.for_each_coded(name); });
+    loose_.assign([this](auto name) { parts_.for_each_loose(name); });
   }
 
   [[nodiscard]] std::span<std::byte> payload(std::size_t k, piece_id piece) const {
-    auto const& coder = traffic_.coder();
-    return {payloads_[piece] + payload_offset(coder, of_.extents, k),
-            coder.encoded_bytes(of_.extents.elements(k, piece))};
+    return {payloads_ + parts_.payloads().offset(k, coded_.slot(piece)),
+            traffic_.coder().encoded_bytes(of_.extents.elements(k, piece))};
   }
   /// Where a piece is that travels as it is, in the type of `to`.
   [[nodiscard]] std::span<To> landing(std::size_t k, piece_id piece) const {
     if (of_.holds(piece.chunk)) return of_.replica_piece(k, piece);
-    auto* const at = loose_[piece] + piece_offset(of_.extents, k, sizeof(To));
+    auto* const at = pieces_ + parts_.pieces().offset(k, loose_.slot(piece));
     return {reinterpret_cast<To*>(at), of_.extents.elements(k, piece)};
   }
 
@@ -153,8 +166,11 @@ class coded_gather_memory {
 
   buffers of_;
   coded_traffic<Codec> traffic_;
-  piece_slots payloads_;
-  piece_slots loose_;
+  coded_gather_scratch<Codec, Replicas> parts_;
+  piece_list coded_;
+  piece_list loose_;
+  std::byte* payloads_ = nullptr;
+  std::byte* pieces_ = nullptr;
 };
 
 }  // namespace fssdp::detail

@@ -17,7 +17,7 @@
 #include "fssdp/collective/coded_traffic.hpp"
 #include "fssdp/collective/memory_cutter.hpp"
 #include "fssdp/collective/piece_extents.hpp"
-#include "fssdp/collective/piece_slots.hpp"
+#include "fssdp/collective/piece_list.hpp"
 #include "fssdp/collective/reduction_buffers.hpp"
 #include "fssdp/core/chunk.hpp"
 #include "fssdp/core/dtype.hpp"
@@ -52,17 +52,18 @@ class coded_reduction_memory {
 
   void begin(std::byte* scratch, bool borrows) {
     auto memory = memory_cutter{scratch};
-    summands_ = memory.items<summand<T>>(parts_.received + 1);
-    stretches_ = reinterpret_cast<sum_type*>(memory.bytes(parts_.stretches * parts_.stretch_bytes));
-    payloads_ = {memory, parts_.payloads, parts_.payload_bytes};
-    sums_ = {memory, parts_.sums, parts_.sum_bytes};
-    if (!borrows) received_ = memory.bytes(parts_.received * parts_.received_bytes);
-    payloads_.assign([&](auto name) {
-      parts_.for_each_payload(of_.plan, of_.me, traffic_,
-                              [&](transfer const& t) { name(t.what()); });
+    summands_ = memory.items<summand<T>>(parts_.summands());
+    stretches_ = reinterpret_cast<sum_type*>(memory.bytes(parts_.stretch_bytes()));
+    sent_payloads_ = {memory, parts_.sent_payloads()};
+    sent_sums_ = {memory, parts_.sent_sums()};
+    payloads_ = memory.bytes(parts_.payloads().bytes());
+    sums_ = memory.bytes(parts_.sums().bytes());
+    if (!borrows) received_ = memory.bytes(parts_.received().bytes());
+    sent_payloads_.assign([this](auto name) {
+      parts_.for_each_payload([&](transfer const& t) { name(t.what()); });
     });
-    sums_.assign([&](auto name) { parts_.for_each_sum(of_.plan, of_.me, traffic_, name); });
-    parts_.for_each_payload(of_.plan, of_.me, traffic_, [&](transfer const& t) {
+    sent_sums_.assign([this](auto name) { parts_.for_each_sum(name); });
+    parts_.for_each_payload([this](transfer const& t) {
       if (!is_sum(t))
         for (std::size_t k = 0; k < tensors(); ++k)
           encode(k, t.what(), {0, of_.extents.elements(k, t.what())}, of_.partial(k, t.what()));
@@ -73,14 +74,15 @@ class coded_reduction_memory {
     if (traffic_.codes(t)) return payload(k, t.what());
     return is_sum(t) ? std::as_bytes(sum_of(k, t.what())) : std::as_bytes(of_.partial(k, t.what()));
   }
-  [[nodiscard]] bool is_sum(transfer const& t) const { return of_.forwards(of_.me, t.what()); }
+  [[nodiscard]] bool is_sum(transfer const& t) const {
+    return of_.forwards(t.destination, t.what());
+  }
   [[nodiscard]] std::size_t operand_bytes(std::size_t k, transfer const& t) const {
     return traffic_.codes(t) ? encoded_bytes(of_.extents.elements(k, t.what()))
                              : of_.operand_bytes(k, t);
   }
-  [[nodiscard]] std::byte* received(std::size_t operand) const {
-    return received_ + operand / tensors() * parts_.received_bytes +
-           parts_.received_offset(traffic_, of_.extents, operand % tensors());
+  [[nodiscard]] std::byte* received(std::size_t k, std::size_t slot) const {
+    return received_ + parts_.received().offset(k, slot);
   }
 
   template <class Bytes>
@@ -88,7 +90,7 @@ class coded_reduction_memory {
     auto const piece = senders.front().what();
     auto const elements = of_.extents.elements(k, piece);
     auto const codes = [&](transfer const& t) { return traffic_.codes(t); };
-    auto const coded = payloads_.contains(piece) || std::ranges::any_of(senders, codes);
+    auto const coded = sent_payloads_.contains(piece) || std::ranges::any_of(senders, codes);
     auto const step = coded ? stretch : elements;
     for (std::size_t first = 0; first < elements; first += step)
       sum_stretch(k, senders, {first, std::min(step, elements - first)}, bytes);
@@ -121,7 +123,7 @@ class coded_reduction_memory {
     auto const piece = senders.front().what();
     if (of_.owns(piece.chunk)) {
       accumulate(summands, at.of(of_.gradient(k, piece)), of_.scale, of_.into);
-    } else if (payloads_.contains(piece)) {
+    } else if (sent_payloads_.contains(piece)) {
       auto const sums = std::span{room, at.elements};
       accumulate(summands, sums);
       encode(k, piece, at, std::span<sum_type const>{sums});
@@ -148,22 +150,24 @@ class coded_reduction_memory {
     return traffic_.coder().encoded_bytes(elements);
   }
   [[nodiscard]] std::span<std::byte> payload(std::size_t k, piece_id piece) const {
-    return {payloads_[piece] + payload_offset(traffic_.coder(), of_.extents, k),
+    return {payloads_ + parts_.payloads().offset(k, sent_payloads_.slot(piece)),
             encoded_bytes(of_.extents.elements(k, piece))};
   }
   [[nodiscard]] std::span<sum_type> sum_of(std::size_t k, piece_id piece) const {
-    auto* const at = sums_[piece] + piece_offset(of_.extents, k, sizeof(sum_type));
+    auto* const at = sums_ + parts_.sums().offset(k, sent_sums_.slot(piece));
     return {reinterpret_cast<sum_type*>(at), of_.extents.elements(k, piece)};
   }
 
   buffers of_;
   coded_traffic<Codec> traffic_;
   residual_tensors residuals_;
-  coded_reduction_scratch<T> parts_;
+  coded_reduction_scratch<T, Codec, Partials> parts_;
   std::span<summand<T>> summands_;
   sum_type* stretches_ = nullptr;
-  piece_slots payloads_;
-  piece_slots sums_;
+  piece_list sent_payloads_;
+  piece_list sent_sums_;
+  std::byte* payloads_ = nullptr;
+  std::byte* sums_ = nullptr;
   std::byte* received_ = nullptr;
 };
 

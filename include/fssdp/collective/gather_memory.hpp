@@ -31,24 +31,31 @@ namespace fssdp::detail {
 
 /// The memory of a rank's part in a gather, cut into its parts: chunks that it converts, and pieces
 /// that it only relays, each with room for all tensors.
-struct gather_scratch {
-  std::size_t converted;  ///< chunks
-  std::size_t relayed;    ///< pieces
-  std::size_t chunk_bytes;
-  std::size_t piece_bytes;
-
-  template <class Tensors>
+template <class Tensors>
+class gather_scratch {
+ public:
   gather_scratch(transfer_plan const& plan, rank_id rank, std::size_t converted_chunks,
                  piece_extents<Tensors> const& extents, std::size_t element_bytes)
-      : converted{converted_chunks},
-        relayed{plan.relayed(rank).size()},
-        chunk_bytes{slot_offset(
-            extents.tensors(),
-            [&](std::size_t k) { return byte_count(1, extents.slice_room(k), element_bytes); })},
-        piece_bytes{piece_offset(extents, extents.tensors(), element_bytes)} {}
-  [[nodiscard]] std::size_t bytes() const {
-    return add_bytes(byte_count(converted, chunk_bytes, 1), byte_count(relayed, piece_bytes, 1));
+      : converted_{converted_chunks},
+        relayed_{plan.relayed(rank).size()},
+        extents_{extents},
+        element_bytes_{element_bytes} {}
+
+  [[nodiscard]] auto converted() const {
+    return slot_array{converted_, extents_.tensors(), [this](std::size_t k) {
+                        return unpadded_bytes(1, extents_.slice_room(k), element_bytes_);
+                      }};
   }
+  [[nodiscard]] auto relayed() const { return element_slots(relayed_, extents_, element_bytes_); }
+  [[nodiscard]] std::size_t bytes() const {
+    return add_bytes(converted().bytes(), relayed().bytes());
+  }
+
+ private:
+  std::size_t converted_;  // chunks
+  std::size_t relayed_;    // pieces
+  piece_extents<Tensors> extents_;
+  std::size_t element_bytes_;
 };
 
 /// Elements travel from shard to slot, in the type of the slot.
@@ -60,7 +67,10 @@ class gather_memory {
   static constexpr auto converts = !std::is_same_v<From, To>;
 
  public:
-  explicit gather_memory(buffers const& of) : of_{of} {}
+  explicit gather_memory(buffers const& of)
+      : of_{of},
+        parts_{of.plan, of.me, converts ? converted_chunks(of.plan, of.me, of.slots) : 0,
+               of.extents, sizeof(To)} {}
 
   [[nodiscard]] std::size_t tensors() const { return of_.to.size(); }
   [[nodiscard]] std::uint64_t label() const { return of_.plan.hash_value(); }
@@ -89,14 +99,9 @@ class gather_memory {
  private:
   /// Cuts the scratch: converted chunks, relayed pieces.
   void divide(scratch_memory& scratch) {
-    auto const parts = gather_scratch{of_.plan, of_.me,
-                                      converts ? converted_chunks(of_.plan, of_.me, of_.slots) : 0,
-                                      of_.extents, sizeof(To)};
-    if (parts.bytes() == 0) return;
-    converted_ = scratch.reserve(parts.bytes()).data();
-    relayed_ = converted_ + parts.converted * parts.chunk_bytes;
-    chunk_bytes_ = parts.chunk_bytes;
-    piece_bytes_ = parts.piece_bytes;
+    if (parts_.bytes() == 0) return;
+    converted_ = scratch.reserve(parts_.bytes()).data();
+    relayed_ = converted_ + parts_.converted().bytes();
   }
 
   /// Where a piece that others own comes in: in its slot, or in the scratch if this rank does not
@@ -104,15 +109,13 @@ class gather_memory {
   [[nodiscard]] std::span<To> landing(std::size_t k, piece_id piece) const {
     if (of_.holds(piece.chunk)) return of_.replica_piece(k, piece);
     auto const slot = transfer_plan::slot_in(of_.plan.relayed(of_.me), piece);
-    auto* const at = relayed_ + slot * piece_bytes_ + piece_offset(of_.extents, k, sizeof(To));
+    auto* const at = relayed_ + parts_.relayed().offset(k, slot);
     return {reinterpret_cast<To*>(at), of_.extents.elements(k, piece)};
   }
   /// A chunk of this rank's shard in the scratch.
   [[nodiscard]] std::span<To> converted(std::size_t k, chunk_id chunk) const {
     auto const slot = transfer_plan::slot_in(of_.plan.shared(of_.me), chunk);
-    auto* const at = converted_ + slot * chunk_bytes_ + slot_offset(k, [&](std::size_t j) {
-                       return of_.extents.slice_room(j) * sizeof(To);
-                     });
+    auto* const at = converted_ + parts_.converted().offset(k, slot);
     return {reinterpret_cast<To*>(at), of_.extents.slice(k, chunk).elements};
   }
   /// What others get of this rank's shard, in their type, where no slot of its own has it.
@@ -123,10 +126,9 @@ class gather_memory {
   }
 
   buffers of_;
+  gather_scratch<Replicas> parts_;
   std::byte* converted_ = nullptr;
   std::byte* relayed_ = nullptr;
-  std::size_t chunk_bytes_ = 0;
-  std::size_t piece_bytes_ = 0;
 };
 
 }  // namespace fssdp::detail

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <span>
 
+#include "fssdp/collective/round_messages.hpp"
 #include "fssdp/comm/communicator.hpp"
 #include "fssdp/core/scratch_memory.hpp"
 #include "fssdp/plan/transfer_plan.hpp"
@@ -13,7 +14,8 @@ namespace fssdp::detail {
 
 /// Moves what the plan says. The memory knows where the bytes of a piece are: `begin(scratch)`
 /// makes ready what this rank owns, `outgoing(k, piece)` and `incoming(k, piece)` name tensor k of
-/// a piece, `arrived(k, piece)` is told when it is there.
+/// a piece, `arrived(k, piece)` is told when it is there. Consecutive pieces of a chunk lie one
+/// behind the other.
 template <class Memory>
 class gather_pass {
  public:
@@ -26,24 +28,33 @@ class gather_pass {
     if constexpr (forwarding_communicator<Lane>) {
       if (plan_.rounds() > 1) return forward(lane);
     }
-    auto const tensors = memory_.tensors();
     for (int round = 0; round < plan_.rounds(); ++round) {
-      auto const in = plan_.receives(me_, round);
-      lane.exchange([&](auto& batch) {
-        set_label(batch, {memory_.label(), round});
-        for (auto const& t : plan_.sends(me_, round))
-          for (std::size_t k = 0; k < tensors; ++k)
-            batch.send(memory_.outgoing(k, t.what()), t.destination);
-        for (auto const& t : in)
-          for (std::size_t k = 0; k < tensors; ++k)
-            batch.recv(memory_.incoming(k, t.what()), t.source);
-      });
-      for (auto const& t : in)
-        for (std::size_t k = 0; k < tensors; ++k) memory_.arrived(k, t.what());
+      lane.exchange([&](auto& batch) { name(batch, round); });
+      for (auto const& t : plan_.receives(me_, round))
+        for (std::size_t k = 0; k < memory_.tensors(); ++k) memory_.arrived(k, t.what());
     }
   }
 
  private:
+  /// The messages of a round.
+  template <class Batch>
+  void name(Batch& batch, int round) const {
+    set_label(batch, {memory_.label(), round});
+    auto const alike = [](transfer const&, transfer const&) { return true; };
+    round_messages{plan_.sends(me_, round), alike}.for_each([&](auto const& message) {
+      for (std::size_t k = 0; k < memory_.tensors(); ++k) {
+        auto const piece = [&](transfer const& t) { return memory_.outgoing(k, t.what()); };
+        batch.send(message.joined(piece), message.front().destination);
+      }
+    });
+    round_messages{plan_.receives(me_, round), alike}.for_each([&](auto const& message) {
+      for (std::size_t k = 0; k < memory_.tensors(); ++k) {
+        auto const piece = [&](transfer const& t) { return memory_.incoming(k, t.what()); };
+        batch.recv(message.joined(piece), message.front().source);
+      }
+    });
+  }
+
   /// Everything at once: a piece goes on as soon as it is there.
   template <class Lane>
   void forward(Lane& lane) {

@@ -13,8 +13,8 @@
 #include "fssdp/collective/coded_traffic.hpp"
 #include "fssdp/collective/gather_memory.hpp"
 #include "fssdp/collective/piece_extents.hpp"
-#include "fssdp/collective/reduction_arrivals.hpp"
 #include "fssdp/collective/reduction_memory.hpp"
+#include "fssdp/collective/reduction_pass.hpp"
 #include "fssdp/core/byte_count.hpp"
 #include "fssdp/core/dtype.hpp"
 #include "fssdp/core/expert_buffer.hpp"
@@ -49,7 +49,7 @@ template <element Replica, element Partial, class Gather, class Reduction>
   use.partials = expert_buffer<Partial>::bytes_for(plan.held(rank).size(), elements);
   use.gather_scratch = gather.bytes();
   use.reduce_scratch =
-      add_bytes(reduction_arrivals::bytes(plan, rank, elements.size()), reduction.bytes(false));
+      add_bytes(reduction_lists(plan, rank, elements.size()), reduction.bytes(false));
   (void)add_bytes(add_bytes(use.replicas, use.partials),
                   add_bytes(use.gather_scratch, use.reduce_scratch));
   return use;
@@ -73,7 +73,7 @@ template <element Weight, element Replica = Weight, element Partial = Replica>
   return detail::add_up<Replica, Partial>(
       plan, rank, elements, slots.size(),
       detail::gather_scratch{plan, rank, converted, extents, sizeof(Replica)},
-      detail::reduction_scratch<Partial>{plan, rank, extents});
+      detail::reduction_scratch<Partial, std::span<std::size_t const>>{plan, rank, extents});
 }
 template <element Weight, element Replica = Weight, element Partial = Replica>
 [[nodiscard]] memory_use memory_required(transfer_plan const& plan, rank_id rank,
@@ -93,7 +93,8 @@ template <element Weight, element Replica = Weight, element Partial = Replica, c
       plan, rank, elements, plan.held(rank).size(),
       detail::coded_gather_scratch{plan, rank, traffic, !std::is_same_v<Weight, Replica>, extents,
                                    sizeof(Replica)},
-      detail::coded_reduction_scratch<Partial>{plan, rank, traffic, extents});
+      detail::coded_reduction_scratch<Partial, Codec, std::span<std::size_t const>>{
+          plan, rank, traffic, extents});
 }
 template <element Weight, element Replica = Weight, element Partial = Replica, codec Codec>
 [[nodiscard]] memory_use memory_required(transfer_plan const& plan, rank_id rank,

@@ -8,6 +8,7 @@
 #include "fssdp/codec/codec.hpp"
 #include "fssdp/core/byte_count.hpp"
 #include "fssdp/core/chunk.hpp"
+#include "fssdp/core/slot_array.hpp"
 #include "fssdp/plan/transfer_plan.hpp"
 
 namespace fssdp::detail {
@@ -63,21 +64,23 @@ class piece_extents {
   Tensors whole_;
 };
 
-/// Where tensor k begins in a slot for a piece whose elements take `element_bytes` each; with the
-/// number of tensors for k, the size of the slot.
+/// Slots for pieces whose elements take `element_bytes` each.
 template <class Tensors>
-[[nodiscard]] std::size_t piece_offset(piece_extents<Tensors> const& extents, std::size_t k,
-                                       std::size_t element_bytes) {
-  return slot_offset(
-      k, [&](std::size_t j) { return byte_count(1, extents.piece_room(j), element_bytes); });
+[[nodiscard]] auto element_slots(std::size_t slots, piece_extents<Tensors> const& extents,
+                                 std::size_t element_bytes) {
+  return slot_array{slots, extents.tensors(), [extents, element_bytes](std::size_t k) {
+                      return unpadded_bytes(1, extents.piece_room(k), element_bytes);
+                    }};
 }
 
-/// Where the payload of tensor k begins in a slot for a piece; with the number of tensors for k,
-/// the size of the slot.
+/// Slots for the payloads of pieces.
+/// @pre the codec outlives them
 template <codec Codec, class Tensors>
-[[nodiscard]] std::size_t payload_offset(Codec const& coder, piece_extents<Tensors> const& extents,
-                                         std::size_t k) {
-  return slot_offset(k, [&](std::size_t j) { return coder.encoded_bytes(extents.piece_room(j)); });
+[[nodiscard]] auto payload_slots(std::size_t slots, piece_extents<Tensors> const& extents,
+                                 Codec const& coder) {
+  return slot_array{slots, extents.tensors(), [extents, &coder](std::size_t k) {
+                      return coder.encoded_bytes(extents.piece_room(k));
+                    }};
 }
 
 }  // namespace fssdp::detail

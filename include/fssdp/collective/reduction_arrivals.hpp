@@ -31,7 +31,6 @@ class reduction_arrivals {
 
   [[nodiscard]] static std::size_t bytes(transfer_plan const& plan, rank_id rank,
                                          std::size_t tensors) {
-    if (plan.rounds() <= 1) return 0;
     auto const sends = plan.batched_sends(rank).size();
     auto const pieces = add_bytes(byte_count(sends, tensors, sizeof(std::byte const*)),
                                   add_bytes(byte_count(sends, tensors, sizeof(std::uint32_t)),

@@ -19,23 +19,33 @@ namespace fssdp::detail {
 
 /// What the scratch of a reduction is made of.
 /// @tparam T the type of partials
-template <element T>
-struct reduction_scratch {
-  std::size_t received;       ///< slots for what arrives in one round, unless it is borrowed
-  std::size_t sums;           ///< slots for what the rank passes on
-  std::size_t summand_bytes;  ///< for the operands of one sum
-  std::size_t slot_bytes;
-
-  template <class Tensors>
+template <element T, class Tensors>
+class reduction_scratch {
+ public:
   reduction_scratch(transfer_plan const& plan, rank_id rank, piece_extents<Tensors> const& extents)
-      : received{most_operands(plan, rank)},
-        sums{plan.forwarded(rank).size()},
-        summand_bytes{(received + 1) * sizeof(summand<T>)},
-        slot_bytes{piece_offset(extents, extents.tensors(), sizeof(accumulator_t<T>))} {}
+      : received_{most_operands(plan, rank)},
+        sums_{plan.forwarded(rank).size()},
+        extents_{extents} {}
+
+  /// The most operands that a sum has.
+  [[nodiscard]] std::size_t summands() const { return received_ + 1; }
+  /// For what the rank passes on.
+  [[nodiscard]] auto sums() const { return slots(sums_); }
+  /// For what arrives in one round, unless it is borrowed.
+  [[nodiscard]] auto received() const { return slots(received_); }
   [[nodiscard]] std::size_t bytes(bool borrows) const {
-    auto const slots = sums + (borrows ? 0 : received);
-    return add_bytes(padded(summand_bytes), byte_count(slots, slot_bytes, 1));
+    return add_bytes(byte_count(summands(), sizeof(summand<T>), 1),
+                     add_bytes(sums().bytes(), borrows ? 0 : received().bytes()));
   }
+
+ private:
+  [[nodiscard]] auto slots(std::size_t count) const {
+    return element_slots(count, extents_, sizeof(accumulator_t<T>));
+  }
+
+  std::size_t received_;
+  std::size_t sums_;
+  piece_extents<Tensors> extents_;
 };
 
 /// Partials are sent and read in place; sums that are passed on stand in the scratch.
@@ -54,24 +64,23 @@ class reduction_memory {
 
   void begin(std::byte* scratch, bool borrows) {
     auto memory = memory_cutter{scratch};
-    summands_ = memory.items<summand<T>>(parts_.received + 1);
-    sums_ = memory.bytes(parts_.sums * parts_.slot_bytes);
-    if (!borrows) received_ = memory.bytes(parts_.received * parts_.slot_bytes);
+    summands_ = memory.items<summand<T>>(parts_.summands());
+    sums_ = memory.bytes(parts_.sums().bytes());
+    if (!borrows) received_ = memory.bytes(parts_.received().bytes());
   }
 
   /// What this rank sends back for a transfer that it got.
   [[nodiscard]] std::span<std::byte const> outgoing(std::size_t k, transfer const& t) const {
-    if (of_.forwards(of_.me, t.what())) return std::as_bytes(sum_of(k, t.what()));
-    return std::as_bytes(of_.partial(k, t.what()));
+    return is_sum(t) ? std::as_bytes(sum_of(k, t.what())) : std::as_bytes(of_.partial(k, t.what()));
   }
-  [[nodiscard]] bool is_sum(transfer const& t) const { return of_.forwards(of_.me, t.what()); }
+  [[nodiscard]] bool is_sum(transfer const& t) const {
+    return of_.forwards(t.destination, t.what());
+  }
   [[nodiscard]] std::size_t operand_bytes(std::size_t k, transfer const& t) const {
     return of_.operand_bytes(k, t);
   }
-  /// Operand i of a round is tensor i % tensors of the i / tensors-th piece that arrives.
-  [[nodiscard]] std::byte* received(std::size_t operand) const {
-    return received_ + operand / tensors() * parts_.slot_bytes +
-           piece_offset(of_.extents, operand % tensors(), sizeof(sum_type));
+  [[nodiscard]] std::byte* received(std::size_t k, std::size_t slot) const {
+    return received_ + parts_.received().offset(k, slot);
   }
 
   /// Sums a piece over those who send it back and this rank; bytes(i) has come from senders[i].
@@ -91,13 +100,12 @@ class reduction_memory {
  private:
   [[nodiscard]] std::span<sum_type> sum_of(std::size_t k, piece_id piece) const {
     auto const slot = transfer_plan::slot_in(of_.plan.forwarded(of_.me), piece);
-    auto* const at =
-        sums_ + slot * parts_.slot_bytes + piece_offset(of_.extents, k, sizeof(sum_type));
+    auto* const at = sums_ + parts_.sums().offset(k, slot);
     return {reinterpret_cast<sum_type*>(at), of_.extents.elements(k, piece)};
   }
 
   buffers of_;
-  reduction_scratch<T> parts_;
+  reduction_scratch<T, Partials> parts_;
   std::span<summand<T>> summands_;
   std::byte* sums_ = nullptr;
   std::byte* received_ = nullptr;

@@ -6,6 +6,8 @@
 #include <span>
 
 #include "fssdp/collective/reduction_arrivals.hpp"
+#include "fssdp/collective/round_messages.hpp"
+#include "fssdp/collective/round_operands.hpp"
 #include "fssdp/comm/communicator.hpp"
 #include "fssdp/core/byte_count.hpp"
 #include "fssdp/core/scratch_memory.hpp"
@@ -13,10 +15,19 @@
 
 namespace fssdp::detail {
 
+/// The bytes of the lists of what has come back: in one round, or in all where a plan has several,
+/// as messages may be passed on as they come in then.
+[[nodiscard]] inline std::size_t reduction_lists(transfer_plan const& plan, rank_id rank,
+                                                 std::size_t tensors) {
+  return plan.rounds() <= 1 ? round_operands::bytes(plan, rank, tensors)
+                            : reduction_arrivals::bytes(plan, rank, tensors);
+}
+
 /// Moves what the plan says, backwards. The memory knows where operands are: `outgoing(k, t)` is
 /// what this rank sends back for a transfer, `operand_bytes(k, t)` the size of what comes back for
-/// one, `received(i)` where operand i of a round is received; `sum_piece(k, senders, bytes)` sums a
-/// piece that is complete, `sum_unshared()` what nobody sends back.
+/// one, `is_sum(t)` whether that is a sum, `received(k, slot)` where it is received; `sum_piece(k,
+/// senders, bytes)` sums a piece that is complete, `sum_unshared()` what nobody sends back.
+/// Consecutive pieces of a chunk lie one behind the other, sums by themselves.
 template <class Memory>
 class reduction_pass {
  public:
@@ -26,47 +37,38 @@ class reduction_pass {
   template <class Lane>
   void run(Lane& lane, scratch_memory& scratch) {
     constexpr auto borrows = lending_communicator<Lane>;
-    auto* const arrivals = divide(scratch, borrows);
+    auto* const lists = divide(scratch, borrows);
     if constexpr (forwarding_communicator<Lane>) {
       if (plan_.rounds() > 1) {
-        forward(lane, {plan_, me_, memory_.tensors(), arrivals});
+        forward(lane, {plan_, me_, memory_.tensors(), lists});
         memory_.sum_unshared();
         return;
       }
     }
+    auto operands = round_operands{plan_, me_, memory_.tensors(), lists};
     for (int round = plan_.rounds() - 1; round >= 0; --round) {
       if constexpr (borrows) {
-        lane.lend(
-            [&](auto& batch) {
-              send(batch, round);
-              for_each_operand(round, [&](std::size_t bytes, rank_id from, std::size_t) {
-                batch.borrow(bytes, from);
-              });
-            },
-            [&](std::span<std::span<std::byte const> const> lent) {
-              sum(round, [&](std::size_t operand) { return lent[operand].data(); });
-              if (round == 0)
-                memory_.sum_unshared();  // while others still read what this rank lends
-            });
+        lane.lend([&](auto& batch) { send(batch, round), borrow(batch, round); },
+                  [&](std::span<std::span<std::byte const> const> lent) {
+                    locate(round, lent, operands);
+                    sum(round, operands);
+                    if (round == 0)
+                      memory_.sum_unshared();  // while others still read what this rank lends
+                  });
       } else {
-        lane.exchange([&](auto& batch) {
-          send(batch, round);
-          for_each_operand(round, [&](std::size_t bytes, rank_id from, std::size_t operand) {
-            batch.recv(std::span{memory_.received(operand), bytes}, from);
-          });
-        });
-        sum(round, [&](std::size_t operand) { return memory_.received(operand); });
+        lane.exchange([&](auto& batch) { send(batch, round), receive(batch, round, operands); });
+        sum(round, operands);
       }
     }
     if (!borrows || plan_.rounds() == 0) memory_.sum_unshared();
   }
 
  private:
-  /// Cuts the scratch: what has arrived, then what the memory needs. Returns the former.
+  /// Cuts the scratch: lists, then what the memory needs. Returns the former.
   [[nodiscard]] std::byte* divide(scratch_memory& scratch, bool borrows) {
-    auto const arrivals = reduction_arrivals::bytes(plan_, me_, memory_.tensors());
-    auto* const memory = scratch.reserve(add_bytes(arrivals, memory_.bytes(borrows))).data();
-    memory_.begin(memory + arrivals, borrows);
+    auto const lists = reduction_lists(plan_, me_, memory_.tensors());
+    auto* const memory = scratch.reserve(add_bytes(lists, memory_.bytes(borrows))).data();
+    memory_.begin(memory + lists, borrows);
     return memory;
   }
 
@@ -108,31 +110,80 @@ class reduction_pass {
         });
   }
 
+  /// Calls visit(message) for each of a round: sums and partials do not travel in one.
+  template <class Visit>
+  void for_each_message(std::span<transfer const> transfers, Visit visit) const {
+    auto const alike = [this](transfer const& a, transfer const& b) {
+      return memory_.is_sum(a) == memory_.is_sum(b);
+    };
+    round_messages{transfers, alike}.for_each(visit);
+  }
+  /// Calls visit(message, k) for each that comes back, tensor by tensor.
+  template <class Visit>
+  void for_each_back(int round, Visit visit) const {
+    for_each_message(plan_.sends(me_, round), [&](auto const& message) {
+      for (std::size_t k = 0; k < memory_.tensors(); ++k) visit(message, k);
+    });
+  }
+  template <class Message>
+  [[nodiscard]] std::size_t bytes_back(Message const& message, std::size_t k) const {
+    auto sum = std::size_t{0};
+    for (auto const& t : message) sum += memory_.operand_bytes(k, t);
+    return sum;
+  }
+
   template <class Batch>
   void send(Batch& batch, int round) const {
     set_label(batch, {memory_.label(), 2 * plan_.rounds() - 1 - round});
-    for (auto const& t : plan_.receives(me_, round))
-      for (std::size_t k = 0; k < memory_.tensors(); ++k)
-        batch.send(memory_.outgoing(k, t), t.source);
+    for_each_message(plan_.receives(me_, round), [&](auto const& message) {
+      for (std::size_t k = 0; k < memory_.tensors(); ++k) {
+        auto const piece = [&](transfer const& t) { return memory_.outgoing(k, t); };
+        batch.send(message.joined(piece), message.front().source);
+      }
+    });
   }
-  template <class Function>
-  void for_each_operand(int round, Function function) const {
-    auto operand = std::size_t{0};
-    for (auto const& t : plan_.sends(me_, round))
-      for (std::size_t k = 0; k < memory_.tensors(); ++k)
-        function(memory_.operand_bytes(k, t), t.destination, operand++);
+  template <class Batch>
+  void borrow(Batch& batch, int round) const {
+    for_each_back(round, [&](auto const& message, std::size_t k) {
+      batch.borrow(bytes_back(message, k), message.front().destination);
+    });
+  }
+  template <class Batch>
+  void receive(Batch& batch, int round, round_operands& operands) const {
+    auto slot = std::size_t{0};
+    for_each_back(round, [&](auto const& message, std::size_t k) {
+      auto const bytes = std::span{memory_.received(k, slot), bytes_back(message, k)};
+      batch.recv(bytes, message.front().destination);
+      locate(message, k, bytes.data(), round, operands);
+      if (k + 1 == memory_.tensors()) slot += message.size();
+    });
+  }
+  /// Notes where the operands are that have been borrowed.
+  void locate(int round, std::span<std::span<std::byte const> const> lent,
+              round_operands& operands) const {
+    auto next = lent.begin();
+    for_each_back(round, [&](auto const& message, std::size_t k) {
+      locate(message, k, (next++)->data(), round, operands);
+    });
+  }
+  template <class Message>
+  void locate(Message const& message, std::size_t k, std::byte const* at, int round,
+              round_operands& operands) const {
+    auto const* const first = plan_.sends(me_, round).data();
+    for (auto const& t : message) {
+      operands(k, static_cast<std::size_t>(&t - first)) = at;
+      at += memory_.operand_bytes(k, t);
+    }
   }
 
   /// Sums each piece of a round.
-  template <class Bytes>
-  void sum(int round, Bytes bytes) {
-    auto const tensors = memory_.tensors();
+  void sum(int round, round_operands& operands) const {
     auto const senders = plan_.sends(me_, round);
     for (std::size_t first = 0, last = 0; first < senders.size(); first = last) {
       while (last < senders.size() && senders[last].what() == senders[first].what()) ++last;
-      for (std::size_t k = 0; k < tensors; ++k)
+      for (std::size_t k = 0; k < memory_.tensors(); ++k)
         memory_.sum_piece(k, senders.subspan(first, last - first),
-                          [&](std::size_t i) { return bytes((first + i) * tensors + k); });
+                          [&](std::size_t i) { return operands(k, first + i); });
     }
   }
 

@@ -11,10 +11,10 @@
 
 #include "fssdp/collective/check_buffers.hpp"
 #include "fssdp/comm/communicator.hpp"
-#include "fssdp/core/byte_count.hpp"
 #include "fssdp/core/bytes_of.hpp"
 #include "fssdp/core/copy_bytes.hpp"
 #include "fssdp/core/scratch_memory.hpp"
+#include "fssdp/core/slot_array.hpp"
 #include "fssdp/plan/reshard_plan.hpp"
 
 namespace fssdp {
@@ -29,10 +29,18 @@ namespace detail {
 /// The shard of one rank while chunks come and go. Places are the slots of the shard, and behind
 /// them those of the scratch.
 class moving_shard {
+  [[nodiscard]] auto scratch_slots() const {
+    return slot_array{static_cast<std::size_t>(plan_.scratch_slots()), tensors_.size(),
+                      [this](std::size_t k) { return tensors_[k].elements; }};
+  }
+
  public:
   moving_shard(reshard_plan const& plan, rank_id me,
                std::span<expert_tensor<std::byte> const> tensors, scratch_memory& scratch)
-      : plan_{plan}, me_{me}, tensors_{tensors}, scratch_{scratch.reserve(scratch_bytes()).data()} {
+      : plan_{plan},
+        me_{me},
+        tensors_{tensors},
+        scratch_{scratch.reserve(scratch_slots().bytes()).data()} {
     for (auto const chunk : plan.before(me)) place_of_.emplace(chunk, place_of_.size());
     for (auto slot = plan.slots(me); slot > place_of_.size(); --slot) free_.push_back(slot - 1);
   }
@@ -44,17 +52,11 @@ class moving_shard {
   }
 
  private:
-  [[nodiscard]] std::size_t scratch_bytes() const {
-    return byte_count(static_cast<std::size_t>(plan_.scratch_slots()), offset(tensors_.size()), 1);
-  }
-  [[nodiscard]] std::size_t offset(std::size_t k) const {
-    return slot_offset(k, [this](std::size_t j) { return tensors_[j].elements; });
-  }
   /// The bytes of tensor k at a place.
   [[nodiscard]] std::span<std::byte> bytes(std::size_t k, std::size_t place) const {
     if (place < plan_.slots(me_)) return tensors_[k][place];
     auto const slot = place - plan_.slots(me_);
-    return {scratch_ + slot * offset(tensors_.size()) + offset(k), tensors_[k].elements};
+    return {scratch_ + scratch_slots().offset(k, slot), tensors_[k].elements};
   }
   void copy(std::size_t from, std::size_t to) const {
     for (std::size_t k = 0; k < tensors_.size(); ++k) copy_bytes(bytes(k, to), bytes(k, from));

@@ -60,9 +60,10 @@ template <expert_memory From, expert_memory To>
 ///      is synchronized
 /// @post on every rank, each held expert has the bits of its owners, converted to the type of `to`;
 ///       when the gather has completed on a rank, no peer reads that rank's `from` any more
-/// @cost a message per tensor of each of the rank's transfers in the plan, in the type of `to`; one
-///       exchange per round; no packing, no allocation. Where types differ, scratch for the chunks
-///       that others get and no slot of `to` has: one allocation if none is given
+/// @cost a message per tensor of each of the rank's transfers in the plan, in the type of `to`; by
+///       rounds, one exchange for each, and consecutive pieces that two ranks exchange in one are
+///       one message; no packing, no allocation. Where types differ, scratch for the chunks that
+///       others get and no slot of `to` has: one allocation if none is given
 /// @throws argument_error before anything is sent; transport errors
 /// (Paper: spAG, SparseAllGather)
 template <communicator Comm, expert_memory From, expert_memory To>

@@ -95,9 +95,9 @@ void reduce_coded(Comm& comm, Buffers const& of, coded_links<Codec> const& links
 /// @post `to` has scale * (sum over the holders), the own partial counted once; equal plans give
 ///       equal bits, whatever the timing
 /// @cost a message per tensor of each of the rank's transfers in the plan, in the type of `from`,
-///       or in accumulator_t where it is already a sum; one exchange per round; scratch for the
-///       sums that a rank passes on, and, unless peers' memory can be borrowed, for what it
-///       receives in one round; one allocation if no scratch is given
+///       or in accumulator_t where it is already a sum; rounds as in a gather; scratch for the sums
+///       that a rank passes on, and, unless peers' memory can be borrowed, for what it receives in
+///       one round; one allocation if no scratch is given
 /// @throws argument_error before anything is sent; transport errors
 /// (Paper: spRS, SparseReduceScatter)
 template <communicator Comm, expert_memory From, expert_memory To>

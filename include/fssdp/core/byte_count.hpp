@@ -10,16 +10,21 @@
 
 namespace fssdp::detail {
 
-/// slots * elements * element_bytes, padded to a cache line.
+/// slots * elements * element_bytes.
 /// @throws argument_error if that is more than half of what a size_t can hold: a negative number,
 ///         most often
-[[nodiscard]] inline std::size_t byte_count(std::size_t slots, std::size_t elements,
-                                            std::size_t element_bytes) {
+[[nodiscard]] inline std::size_t unpadded_bytes(std::size_t slots, std::size_t elements,
+                                                std::size_t element_bytes) {
   constexpr auto most = std::numeric_limits<std::size_t>::max() / 2 - cache_line;
   auto const fits = slots == 0 || elements == 0 || elements <= most / slots / element_bytes;
   require(fits, "memory for ", slots, " slots of ", elements, " elements of ", element_bytes,
           " bytes; expected at most ", most, " bytes in all");
-  return padded(slots * elements * element_bytes);
+  return slots * elements * element_bytes;
+}
+/// The same, padded to a cache line.
+[[nodiscard]] inline std::size_t byte_count(std::size_t slots, std::size_t elements,
+                                            std::size_t element_bytes) {
+  return padded(unpadded_bytes(slots, elements, element_bytes));
 }
 
 /// The sum of two sizes.
@@ -29,15 +34,6 @@ namespace fssdp::detail {
   require(a <= most && b <= most - a, "memory for ", a, " and ", b, " bytes; expected at most ",
           most, " bytes in all");
   return a + b;
-}
-
-/// Where tensor k begins in a slot that has room for several, each at a cache line; with their
-/// number for k, the size of the slot. `bytes(j)` is the size of tensor j.
-template <class Bytes>
-[[nodiscard]] std::size_t slot_offset(std::size_t k, Bytes bytes) {
-  auto offset = std::size_t{0};
-  for (std::size_t j = 0; j < k; ++j) offset = add_bytes(offset, byte_count(1, bytes(j), 1));
-  return offset;
 }
 
 }  // namespace fssdp::detail

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+/// What two ranks exchange in one round, in as few messages as may be.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <span>
+#include <tuple>
+
+#include "fssdp/plan/transfer_plan.hpp"
+
+namespace fssdp::detail {
+
+/// Consecutive pieces of a chunk between two ranks are one message for each tensor: in shards,
+/// replicas and scratch they lie one behind the other. Both ends find the same messages, in the
+/// same order.
+/// @tparam Alike alike(a, b): whether the pieces of two transfers travel in the same form
+template <class Alike>
+class round_messages {
+ public:
+  /// The transfers that a message is made of, in the order of their pieces.
+  class message {
+   public:
+    class iterator {
+     public:
+      iterator(round_messages const* all, transfer const* at) : all_{all}, at_{at} {}
+      transfer const& operator*() const { return *at_; }
+      iterator& operator++() {
+        at_ = all_->neighbour(*at_, 1);
+        return *this;
+      }
+      friend bool operator==(iterator const& a, iterator const& b) { return a.at_ == b.at_; }
+
+     private:
+      round_messages const* all_;
+      transfer const* at_;
+    };
+
+    message(round_messages const& all, transfer const& first) : all_{&all}, first_{&first} {}
+    [[nodiscard]] transfer const& front() const { return *first_; }
+    [[nodiscard]] iterator begin() const { return {all_, first_}; }
+    [[nodiscard]] iterator end() const { return {all_, nullptr}; }
+    /// How many they are.
+    [[nodiscard]] std::size_t size() const {
+      auto count = std::size_t{0};
+      for (auto at = begin(); at != end(); ++at) ++count;
+      return count;
+    }
+
+    /// The memory from its first piece to its last.
+    /// @param piece(transfer) a span of bytes
+    template <class Piece>
+    [[nodiscard]] auto joined(Piece piece) const {
+      auto all = piece(front());
+      auto size = std::size_t{0};
+      for (auto const& t : *this) size += piece(t).size();
+      return decltype(all){all.data(), size};
+    }
+
+   private:
+    round_messages const* all_;
+    transfer const* first_;
+  };
+
+  /// @param transfers what a rank sends, or what it receives, in a round, by piece and peer
+  round_messages(std::span<transfer const> transfers, Alike alike)
+      : transfers_{transfers}, alike_{alike} {}
+
+  template <class Visit>
+  void for_each(Visit visit) const {
+    for (auto const& t : transfers_)
+      if (neighbour(t, -1) == nullptr) visit(message{*this, t});
+  }
+
+ private:
+  /// The transfer of the piece before or behind this one's, if it is part of the same message.
+  [[nodiscard]] transfer const* neighbour(transfer const& t, int distance) const {
+    auto const key = [](transfer const& other) {
+      return std::tuple{other.what(), other.source, other.destination};
+    };
+    auto wanted = t;
+    wanted.piece += distance;
+    auto const found = std::ranges::lower_bound(transfers_, key(wanted), {}, key);
+    if (found == transfers_.end() || key(*found) != key(wanted) || !alike_(t, *found))
+      return nullptr;
+    return &*found;
+  }
+
+  std::span<transfer const> transfers_;
+  Alike alike_;
+};
+
+}  // namespace fssdp::detail
