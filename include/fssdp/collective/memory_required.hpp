@@ -49,7 +49,7 @@ template <element Replica, element Partial, class Gather, class Reduction>
   use.partials = expert_buffer<Partial>::bytes_for(plan.held(rank).size(), elements);
   use.gather_scratch = gather.bytes();
   use.reduce_scratch =
-      add_bytes(reduction_lists(plan, rank, elements.size()), reduction.bytes(false));
+      add_bytes(reduction_lists(plan.reduction(), rank, elements.size()), reduction.bytes(false));
   (void)add_bytes(add_bytes(use.replicas, use.partials),
                   add_bytes(use.gather_scratch, use.reduce_scratch));
   return use;
@@ -69,11 +69,12 @@ template <element Weight, element Replica = Weight, element Partial = Replica>
   constexpr auto same_type = std::is_same_v<Weight, Replica>;
   auto const slots = same_type ? plan.foreign(rank) : plan.held(rank);
   auto const extents = detail::piece_extents{plan, elements};
+  auto const back = detail::piece_extents{plan.reduction(), elements};
   auto const converted = same_type ? 0 : detail::converted_chunks(plan, rank, slots);
   return detail::add_up<Replica, Partial>(
       plan, rank, elements, slots.size(),
       detail::gather_scratch{plan, rank, converted, extents, sizeof(Replica)},
-      detail::reduction_scratch<Partial, std::span<std::size_t const>>{plan, rank, extents});
+      detail::reduction_scratch<Partial, std::span<std::size_t const>>{plan.reduction(), rank, back});
 }
 template <element Weight, element Replica = Weight, element Partial = Replica>
 [[nodiscard]] memory_use memory_required(transfer_plan const& plan, rank_id rank,
@@ -89,12 +90,14 @@ template <element Weight, element Replica = Weight, element Partial = Replica, c
                                          coded_links<Codec> const& links) {
   auto const extents = detail::piece_extents{plan, elements};
   auto const traffic = detail::coded_traffic{plan, links};
+  auto const back = detail::piece_extents{plan.reduction(), elements};
+  auto const traffic_back = detail::coded_traffic{plan.reduction(), links};
   return detail::add_up<Replica, Partial>(
       plan, rank, elements, plan.held(rank).size(),
       detail::coded_gather_scratch{plan, rank, traffic, !std::is_same_v<Weight, Replica>, extents,
                                    sizeof(Replica)},
       detail::coded_reduction_scratch<Partial, Codec, std::span<std::size_t const>>{
-          plan, rank, traffic, extents});
+          plan.reduction(), rank, traffic_back, back});
 }
 template <element Weight, element Replica = Weight, element Partial = Replica, codec Codec>
 [[nodiscard]] memory_use memory_required(transfer_plan const& plan, rank_id rank,

@@ -46,7 +46,7 @@ template <communicator Comm, expert_memory From, expert_memory To>
   check_slots(verb, target, plan.owned_count(comm.rank()), "chunks that the rank owns");
   check_aliases(verb, source, target);
   using sum_type = accumulator_t<element_of<From const>>;
-  return reduction_buffers{plan,
+  return reduction_buffers{plan.reduction(),
                            comm.rank(),
                            source.tensors,
                            target.tensors,
@@ -84,7 +84,7 @@ void reduce_coded(Comm& comm, Buffers const& of, coded_links<Codec> const& links
 /// A rank that passes a chunk on in a gather sums here what comes back before it sends the sum on.
 /// Sums are formed in accumulator_t (float for 16-bit types), in ascending rank order of those that
 /// contribute, the summing rank's own partial at its place among them; scaled and rounded once, at
-/// the owner. A direct plan thus sums all holders in rank order.
+/// the owner. A direct plan thus sums all holders in rank order. It goes by `plan.reduction()`.
 ///
 /// @param from [held, elements] per tensor: partial gradients, ascending experts
 /// @param to   [owned, slice_elements] per tensor: gradients, in the layout's slot order, in any

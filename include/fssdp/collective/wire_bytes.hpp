@@ -71,11 +71,12 @@ template <element Partial, class Links = uncoded>
 [[nodiscard]] wire_bytes reduced_bytes(transfer_plan const& plan,
                                        std::span<std::size_t const> elements,
                                        Links const& links = {}) {
+  auto const& back = plan.reduction();
   return detail::sum_of_messages(
-      plan, elements, links,
+      back, elements, links,
       [](auto const& traffic, transfer const& t) { return traffic.codes(t); },
       [&](transfer const& t) {
-        auto const is_sum = std::ranges::binary_search(plan.forwarded(t.destination), t.what());
+        auto const is_sum = std::ranges::binary_search(back.forwarded(t.destination), t.what());
         return is_sum ? sizeof(accumulator_t<Partial>) : sizeof(Partial);
       });
 }

@@ -12,7 +12,8 @@ namespace fssdp {
 
 /// The same placement realised by whole chunks straight from their owners: its reduction brings
 /// every contribution unsummed to the owner, which adds them in rank order. Gather by the plan that
-/// is fast, reduce by this one: the bits are then the same for every schedule and topology.
+/// is fast and reduce by this one, or have both as `fast.reduced_by(rank_ordered(fast))`: the bits
+/// are then the same for every schedule and topology.
 ///
 /// @post verify accepts it; reducing by it gives equal bits for all plans of one placement
 /// @cost one round; a transfer for every chunk and holder but its owner, so that a node may be

@@ -13,16 +13,25 @@
 #include "fssdp/core/error.hpp"
 #include "fssdp/plan/late_binding.hpp"
 #include "fssdp/plan/piece_demand.hpp"
+#include "fssdp/plan/rank_ordered.hpp"
 #include "fssdp/plan/transfer_plan.hpp"
 
 namespace fssdp {
 
-/// How chunks are cut, who may help, and how long to look for the best.
+/// In which order a reduction adds up.
+enum class reduction_order {
+  along_trees,  ///< what meets is summed before it goes on: no more bytes than in the gather
+  by_rank  ///< all that contribute, at the owner (rank_ordered): the same bits for every schedule
+};
+
+/// How chunks are cut, who may help, in which order sums are formed, and how long to look for the
+/// best.
 struct schedule_options {
   std::size_t piece_bytes = 0;           ///< about; 0: what suits chunk, placement and machine
   std::size_t least_bytes = 256U << 10;  ///< of a piece, unless the chunk is smaller
   /// What a rank keeps at most of pieces that it only relays; 0: nobody relays.
   std::size_t relay_bytes = std::numeric_limits<std::size_t>::max();
+  reduction_order sums = reduction_order::along_trees;
   /// Other cuts are tried as long as all tries together have no more transfers; 0: one try, a coarse
   /// one that is planned fast.
   std::size_t effort = 10'000;
@@ -147,7 +156,8 @@ class schedule_search {
 /// @param chunk_bytes of the largest chunk, as it travels
 /// @pre verify accepts the plan
 /// @post verify accepts the result; between nodes a piece crosses as often as there are other nodes
-///       that hold its expert; no rank keeps more than `relay_bytes` of what it relays
+///       that hold its expert; no rank keeps more than `relay_bytes` of what it relays. By rank,
+///       that holds for gathers; reductions go by `rank_ordered(plan)`
 /// @cost a pure function of its arguments; time about linear in the transfers that it tries
 /// @throws argument_error if there are no bytes, or more pieces than can be counted
 [[nodiscard]] inline transfer_plan schedule(transfer_plan const& plan, std::size_t chunk_bytes,
@@ -171,9 +181,12 @@ class schedule_search {
   };
   auto result = with(options.relay_bytes == 0 ? detail::relaying::none : detail::relaying::allowed);
   auto const piece = slice_elements(chunk_bytes, result.pieces());
-  for (auto const rank : first_n<rank_id>(plan.ranks()))
-    if (result.relayed(rank).size() * piece > options.relay_bytes)
-      return with(detail::relaying::none);
+  auto const relays_too_much = [&](rank_id rank) {
+    return result.relayed(rank).size() * piece > options.relay_bytes;
+  };
+  if (std::ranges::any_of(first_n<rank_id>(plan.ranks()), relays_too_much))
+    result = with(detail::relaying::none);
+  if (options.sums == reduction_order::by_rank) return result.reduced_by(rank_ordered(plan));
   return result;
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <tuple>
 #include <type_traits>
@@ -58,14 +59,31 @@ class transfer_plan {
     take(std::move(transfers));
   }
 
-  /// The same placement, realised by other transfers.
+  /// The same placement, realised by other transfers, in gathers and in reductions.
   /// @throws argument_error as the constructor
   [[nodiscard]] transfer_plan realised_by(std::vector<transfer> transfers, int pieces) const {
     auto other = *this;
     other.pieces_ = pieces;
+    other.reduction_.reset();
     for (auto const& t : transfers) other.check(t, transfers.size());
     other.take(std::move(transfers));
     return other;
+  }
+
+  /// The same in gathers; reductions go by another plan of the same layout and placement.
+  /// @throws argument_error if it is of another
+  [[nodiscard]] transfer_plan reduced_by(transfer_plan const& other) const {
+    detail::require(std::tie(other.slices_, other.owner_, other.slot_, other.where_) ==
+                        std::tie(slices_, owner_, slot_, where_),
+                    "plan: reductions by a plan of another layout or placement; expected the same");
+    auto both = *this;
+    both.reduction_ = std::make_shared<transfer_plan const>(other.reduction());
+    both.hash_ = both.hash();
+    return both;
+  }
+  /// The plan that reductions read backwards: this one, unless another has been named.
+  [[nodiscard]] transfer_plan const& reduction() const {
+    return reduction_ == nullptr ? *this : *reduction_;
   }
 
   [[nodiscard]] int experts() const { return where_.experts(); }
@@ -140,8 +158,12 @@ class transfer_plan {
   }
 
   friend bool operator==(transfer_plan const& a, transfer_plan const& b) {
-    return std::tie(a.slices_, a.pieces_, a.owner_, a.slot_, a.where_, a.transfers_.all()) ==
-           std::tie(b.slices_, b.pieces_, b.owner_, b.slot_, b.where_, b.transfers_.all());
+    auto const same_gather =
+        std::tie(a.slices_, a.pieces_, a.owner_, a.slot_, a.where_, a.transfers_.all()) ==
+        std::tie(b.slices_, b.pieces_, b.owner_, b.slot_, b.where_, b.transfers_.all());
+    if (a.reduction_ == nullptr || b.reduction_ == nullptr)
+      return same_gather && a.reduction_ == b.reduction_;
+    return same_gather && *a.reduction_ == *b.reduction_;
   }
 
  private:
@@ -237,6 +259,7 @@ class transfer_plan {
     for (auto const first : held_.begin) hash.mix(first);
     for (auto const expert : held_.items) hash.mix(expert.value());
     for (auto const& t : transfers_.all()) hash.mix(t);
+    if (reduction_ != nullptr) hash.mix(reduction_->hash_);
     return hash.value();
   }
 
@@ -250,6 +273,7 @@ class transfer_plan {
   std::vector<link_use> links_;     // [chunks]
   std::vector<std::size_t> owned_;  // [ranks]: how many chunks
   std::uint64_t hash_ = 0;
+  std::shared_ptr<transfer_plan const> reduction_;  // null: this one
   detail::per_rank<expert_id> held_;
   detail::per_rank<expert_id> foreign_;
   detail::per_rank<chunk_id> shared_;
