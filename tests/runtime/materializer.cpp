@@ -25,6 +25,7 @@ using fssdp::pass;
 using fssdp::rank_id;
 using fssdp::retention;
 using fssdp::thread_communicator;
+using support::go_through;
 using support::make_layers;
 using support::toy_model;
 using support::toy_shape;
@@ -381,4 +382,93 @@ TEST_CASE("owners that are chosen anew go on with what the old ones had") {
     return errors;
   });
   REQUIRE(wrong == std::vector(shape.ranks, 0));
+}
+
+TEST_CASE("an iteration around the optimizer deals the experts out anew when that is due") {
+  auto const shape = toy_shape{};
+  auto const trained = [&](bool by_hand) {
+    return support::on_all_ranks(shape.ranks, [&](thread_communicator& comm) {
+      auto model = toy_model{shape, comm.rank()};
+      auto const sharding = fssdp::heterogeneous_sharding{.overlap = 1};
+      auto layers = make_layers(comm, model, three_replicas(),
+                                {.replica_slots = 18, .partial_slots = 8, .reshard_every = 2});
+      auto owners = std::vector<int>{};
+      for (int i = 0; i < 5; ++i) {
+        go_through(model, layers, i);
+        if (by_hand) {
+          layers.step();
+          model.update();
+          auto loads = std::vector<fssdp::expert_loads>{};
+          for (auto const l : fssdp::first_n<layer_id>(3)) loads.push_back(layers.expected_loads(l));
+          auto const machine = fssdp::topology{{.nodes = 1, .ranks = shape.ranks}};
+          auto const next = toy_model::layouts_type{sharding(loads, machine)};
+          if (i % 2 == 1) layers.reshard(next, fssdp::bytes_of(model.weights()));
+        } else {
+          layers.step([&](fssdp::iteration_metrics const&) { model.update(); }, sharding,
+                      fssdp::bytes_of(model.weights()));
+        }
+        for (auto const l : fssdp::first_n<layer_id>(3))
+          for (auto const e : fssdp::first_n<fssdp::expert_id>(shape.experts))
+            owners.push_back(layers.layouts().layer(l).owner(e).value());
+      }
+      return std::pair{owners, model.parameters()};
+    });
+  };
+  auto const anew = trained(false);
+  REQUIRE(anew == trained(true));
+  auto const& owners = anew[0].first;
+  auto const per_step = owners.size() / 5;
+  auto const of_step = [&](std::size_t step) {
+    return std::vector(owners.begin() + static_cast<std::ptrdiff_t>(step * per_step),
+                       owners.begin() + static_cast<std::ptrdiff_t>((step + 1) * per_step));
+  };
+  REQUIRE(of_step(1) != of_step(0));
+  REQUIRE(of_step(2) == of_step(1));
+}
+
+TEST_CASE("partial gradients of the caller's own are reduced to the same bits") {
+  auto const shape = toy_shape{.layers = 2};
+  auto const equal = support::on_all_ranks(shape.ranks, [&](thread_communicator& comm) {
+    auto stream = fssdp::host_stream{};
+    auto lane = fssdp::on(comm, stream);
+    auto pooled = toy_model{shape, comm.rank()};
+    auto own = toy_model{shape, comm.rank()};
+    {
+      auto layers = make_layers(lane, pooled, three_replicas(),
+                                {.replica_slots = 12, .partial_slots = 10});
+      train_once(pooled, layers, 0);
+    }
+    auto layers = make_layers(lane, own, three_replicas(), {.replica_slots = 12});
+    auto buffers = std::vector<fssdp::expert_buffer<float>>{};
+    for (auto const l : {layer_id{1}, layer_id{0}}) {
+      auto const& experts = layers.acquire(l, 0, pass::backward);
+      buffers.emplace_back(experts.size(), shape.elements);
+      own.backward(experts, buffers.back().tensors(), 0);
+      layers.release(l);
+      layers.reduce(l, buffers.back());
+    }
+    auto const metrics = layers.step();
+    own.update();
+    return std::pair{pooled.parameters() == own.parameters(), metrics.partial_slots_peak};
+  });
+  REQUIRE(equal == std::vector(4, std::pair{true, std::size_t{0}}));
+}
+
+TEST_CASE("placements are planned on the lane, once as long as they stay") {
+  auto recorder = fssdp::trace_recorder{{.rank = rank_id{0}}};
+  (void)support::on_all_ranks(4, [&](thread_communicator& comm) {
+    auto model = toy_model{{}, comm.rank()};
+    auto stream = fssdp::host_stream{};
+    auto lane = fssdp::on(comm, stream);
+    auto layers = make_layers(lane, model, three_replicas(),
+                              {.replica_slots = 18,
+                               .partial_slots = 10,
+                               .trace = comm.rank() == rank_id{0} ? &recorder : nullptr});
+    for (int i = 0; i < 3; ++i) train_once(model, layers, 0);
+    return 0;
+  });
+  auto plans = 0;
+  for (auto const& event : recorder.events())
+    plans += event.work.lane == fssdp::gather_lane && event.work.name.view() == "plan" ? 1 : 0;
+  REQUIRE(plans == 2 * 3);  // of the loads that nobody knew, then of those that stay
 }

@@ -67,6 +67,8 @@ TEST_CASE("calls in the wrong order are refused by name") {
                mentions("partials of layer 0"));
   REQUIRE_THAT(complaint([&](auto& layers) { (void)layers.where(first); }),
                mentions("no placement yet"));
+  REQUIRE_THAT(complaint([&](auto& layers) { (void)layers.plan(first); }),
+               mentions("no placement yet"));
   REQUIRE_THAT(complaint([&](auto& layers) {
                  layers.acquire(first);
                  layers.step();
@@ -97,6 +99,26 @@ TEST_CASE("options and memory that do not fit are refused by name") {
                    },
                    {.replica_slots = 9, .partial_slots = 7}),
                mentions("7 slots are left") && mentions("layer 1 needs 8"));
+}
+
+TEST_CASE("partial gradients of the caller's own that do not fit are refused by name") {
+  auto const first = layer_id{0};
+  using sizes = std::vector<std::size_t>;
+  auto const reduces = [&](std::size_t slots, sizes const& elements) {
+    return complaint([&](auto& layers) {
+      auto const own = fssdp::expert_buffer<float>{slots, elements};
+      layers.acquire(first);
+      layers.release(first);
+      layers.reduce(first, own);
+    });
+  };
+  REQUIRE_THAT(reduces(8, {300}), mentions("1 tensors") && mentions("expected 2"));
+  REQUIRE_THAT(reduces(8, {300, 8}), mentions("tensor 1") && mentions("8 elements; expected 7"));
+  REQUIRE_THAT(reduces(7, {300, 7}), mentions("7 slots; expected 8"));
+  REQUIRE_THAT(complaint([&](auto& layers) {
+                 layers.reduce(first, fssdp::expert_buffer<float>{8, sizes{300, 7}});
+               }),
+               mentions("partials of layer 0") && mentions("acquire before"));
 }
 
 TEST_CASE("a rank that fails anywhere in an iteration lets all others go, with its name") {

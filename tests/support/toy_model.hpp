@@ -104,10 +104,10 @@ template <class Comm, class Solver>
                              options};
 }
 
-/// One iteration of a toy model in the order in which a trainer goes through its layers.
+/// Forward and backward pass of a toy model, in the order in which a trainer goes through its
+/// layers.
 template <class Materializer>
-fssdp::iteration_metrics train_once(toy_model& model, Materializer& layers, int iteration,
-                                    int micro_batches = 1) {
+void go_through(toy_model& model, Materializer& layers, int iteration, int micro_batches = 1) {
   auto const count = model.shape().layers;
   for (int m = 0; m < micro_batches; ++m) {
     for (auto const layer : fssdp::first_n<fssdp::layer_id>(count)) {
@@ -123,6 +123,13 @@ fssdp::iteration_metrics train_once(toy_model& model, Materializer& layers, int 
       if (m + 1 == micro_batches) layers.reduce(layer);
     }
   }
+}
+
+/// One iteration.
+template <class Materializer>
+fssdp::iteration_metrics train_once(toy_model& model, Materializer& layers, int iteration,
+                                    int micro_batches = 1) {
+  go_through(model, layers, iteration, micro_batches);
   auto const metrics = layers.step();
   model.update();
   return metrics;

@@ -42,12 +42,17 @@ class iteration_meter {
     }
     metrics.exposed_seconds += std::chrono::duration<double>{trace_clock::now() - begin}.count();
   }
-  /// Waits for work on a lane, and counts the time that it took there, too.
+  /// Waits for something on a lane: a stream_event, or timed_work.
+  template <communicator Comm, class Event>
+  void wait(Comm& lane, Event& event) {
+    expose(lane, [&] {
+      if (!event.wait()) throw poisoned_stream{"materializer: the stream of its lane has failed"};
+    });
+  }
+  /// Counts the time that work took there, too.
   template <communicator Comm>
   void wait(Comm& lane, timed_work& work, double& seconds) {
-    expose(lane, [&] {
-      if (!work.wait()) throw poisoned_stream{"materializer: the stream of its lane has failed"};
-    });
+    wait(lane, work);
     seconds += work.seconds();
   }
   void count_gather(wire_bytes const& moved) {

@@ -12,11 +12,15 @@
 
 #include "fssdp/collective/sparse_all_gather.hpp"
 #include "fssdp/collective/sparse_reduce_scatter.hpp"
+#include "fssdp/collective/wire_bytes.hpp"
 #include "fssdp/comm/communicator.hpp"
 #include "fssdp/core/expert_tensor.hpp"
 #include "fssdp/core/scratch_memory.hpp"
+#include "fssdp/core/stream_event.hpp"
+#include "fssdp/core/trace_recorder.hpp"
 #include "fssdp/layout/layer_stack.hpp"
 #include "fssdp/placement/load_window.hpp"
+#include "fssdp/placement/placement.hpp"
 #include "fssdp/plan/held.hpp"
 #include "fssdp/plan/transfer_plan.hpp"
 #include "fssdp/runtime/slot_pool.hpp"
@@ -31,6 +35,7 @@ struct replica_set {
   std::vector<expert_id> experts;               // in its first slots, ascending
   std::vector<expert_tensor<Replica>> tensors;  // those slots
   timed_work gathered;
+  wire_bytes moved;  // by that
 
   [[nodiscard]] bool holds(expert_id expert) const {
     return range.has_value() && std::ranges::binary_search(experts, expert);
@@ -39,41 +44,86 @@ struct replica_set {
 
 template <class Weight, class Gradient, class Replica, shard_layout Layout, class Coding>
 struct materialized_layer {
+  /// What gathers and reductions need besides: all of it outlives them.
+  struct work_setting {
+    std::span<std::size_t const> elements;  // of each tensor of a whole expert
+    Coding const* coding;
+    scratch_memory* scratch;
+  };
+
   materialized_layer(layer_id which, int expert_count, int window_length, trace_recorder* recorder)
       : id{which}, window{expert_count, window_length}, trace{recorder} {}
 
   /// Finds its part of the arenas. What is known about placements is forgotten.
+  /// @pre nothing goes by an old plan any more
   void look_at(layer_stack<Layout> const& stack, rank_id rank,
                std::vector<expert_tensor<Weight>> const& all_weights,
                std::vector<expert_tensor<Gradient>> const& all_gradients) {
     weights = layer_shard(stack, id, rank, all_weights);
     gradients = layer_shard(stack, id, rank, all_gradients);
+    where.reset();
     plan.reset();
+    is_planned = false;
   }
 
-  /// Begins to gather by a plan into a range.
+  /// Takes a placement. The plan of another one is forgotten.
+  /// @pre nothing is gathered or reduced by that any more
+  void place(placement next, rank_id rank) {
+    is_placed = true;
+    if (where == next) return;
+    (void)planned.wait();
+    where = std::move(next);
+    plan.reset();
+    is_planned = false;
+    held.clear();
+    for (auto const expert : first_n<expert_id>(where->experts()))
+      if (where->holds(rank, expert)) held.push_back(expert);
+  }
+  /// Begins to make the plan, on the lane, unless there is one.
+  /// @param make() returns it
+  template <communicator Comm, class Make>
+  void begin_plan(Comm& lane, Make make) {
+    if (is_planned) return;
+    submit(lane, [this, make, last = planned.next()](auto&) mutable {
+      auto const range = trace_range{trace, gather_lane, "plan"};
+      plan = make();
+      last.reach();
+    });
+    is_planned = true;
+  }
+
+  /// Begins to gather into a range, by a plan that may still have to be made on the lane.
+  /// @param slots the experts that take one, ascending
   template <communicator Comm>
-  void gather(Comm& lane, transfer_plan const& by, replica_set<Replica>& into, slot_range range,
-              slot_pool<Replica>& pool, Coding const& coding, scratch_memory& scratch) {
-    auto const rank = lane.rank();
-    auto const slots = in_place ? by.foreign(rank) : by.held(rank);
+  void gather(Comm& lane, std::optional<transfer_plan> const& by, replica_set<Replica>& into,
+              std::vector<expert_id> slots, slot_range range, slot_pool<Replica>& pool,
+              work_setting const& with) {
     into.range = range;
-    into.experts.assign(slots.begin(), slots.end());
-    into.tensors = pool.tensors({range.first, slots.size()});
-    into.gathered.submit(lane, as(gather_lane, "gather", by), [&] {
-      sparse_all_gather(lane, by, weights, into.tensors, coding.gather, {.scratch = &scratch});
-    });
+    into.experts = std::move(slots);
+    into.tensors = pool.tensors({range.first, into.experts.size()});
+    into.gathered.submit(lane, trace, described(gather_lane, "gather", by),
+                         [this, &by, &into, with](auto& inner) {
+                           auto const& links = with.coding->gather;
+                           sparse_all_gather(inner, *by, weights, into.tensors, links,
+                                             {.scratch = with.scratch});
+                           into.moved = gathered_bytes<Replica>(*by, with.elements, links);
+                         });
   }
 
-  /// Begins to reduce the partial gradients.
-  template <communicator Comm>
-  void reduce(Comm& lane, Coding const& coding, scratch_memory& scratch) {
-    reduced.submit(lane, as(reduce_lane, "reduce", *plan), [&] {
-      sparse_reduce_scatter(
-          lane, std::as_const(*plan), partials, gradients, coding.reduce,
-          {.into = has_gradients ? output::accumulate : output::write, .scratch = &scratch});
-    });
+  /// Begins to reduce partial gradients: [held, elements] per tensor.
+  template <communicator Comm, class Partials>
+  void reduce(Comm& lane, Partials from, work_setting const& with) {
+    auto const into = has_gradients ? output::accumulate : output::write;
+    reduced.submit(lane, trace, described(reduce_lane, "reduce", plan),
+                   [this, from, into, with](auto& inner) {
+                     auto const& links = with.coding->reduce;
+                     using T = element_of<Partials>;
+                     sparse_reduce_scatter(inner, std::as_const(*plan), from, gradients, links,
+                                           {.into = into, .scratch = with.scratch});
+                     moved_back = reduced_bytes<T>(*plan, with.elements, links);
+                   });
     has_gradients = true;
+    is_reducing = true;
   }
 
   /// Takes in the loads of a micro-batch: of the experts and, if they are known, of the ranks.
@@ -96,26 +146,34 @@ struct materialized_layer {
   }
   /// Waits for all work that uses its memory.
   void settle() {
+    (void)planned.wait();
     for (auto* work : {&replicas.gathered, &added.gathered, &reduced}) (void)work->wait();
   }
 
+  /// The experts that a rank needs slots for, ascending.
+  [[nodiscard]] std::vector<expert_id> in_slots(Layout const& layout, rank_id rank) const {
+    auto list = std::vector<expert_id>{};
+    for (auto const expert : held)
+      if (!is_in_place(layout, rank, expert)) list.push_back(expert);
+    return list;
+  }
   /// One view of all that the rank holds: its own experts in place, the others in their slots.
-  void show(rank_id rank) {
+  void show(Layout const& layout, rank_id rank) {
     auto tensors = std::vector<std::span<Replica const>>{};
     auto const add = [&](auto const& from, std::size_t slot) {
       for (auto const& tensor : from) tensors.push_back(tensor[slot]);
     };
-    for (auto const expert : plan->held(rank)) {
+    for (auto const expert : held) {
       if constexpr (in_place) {
-        if (plan->slices() == 1 && plan->owner(expert) == rank) {
-          add(weights, static_cast<std::size_t>(plan->owner_slot(expert)));
+        if (is_in_place(layout, rank, expert)) {
+          add(weights, static_cast<std::size_t>(layout.slot(expert)));
           continue;
         }
       }
       auto const& set = replicas.holds(expert) ? replicas : added;
       add(set.tensors, transfer_plan::slot_in(std::span{set.experts}, expert));
     }
-    experts.emplace(plan->held(rank), std::move(tensors));
+    experts.emplace(held, std::move(tensors));
   }
 
   /// Whether owners compute with their shards: else with copies that are what the others get.
@@ -129,9 +187,14 @@ struct materialized_layer {
   std::vector<expert_tensor<Weight>> weights;
   std::vector<expert_tensor<Gradient>> gradients;
 
-  std::optional<transfer_plan> plan;  // of this iteration, or of an earlier one
-  bool is_placed = false;             // the plan is that of this iteration
+  std::optional<placement> where;     // of this iteration, or of an earlier one
+  bool is_placed = false;             // it is that of this iteration
+  std::vector<expert_id> held;        // by this rank, ascending
+  bool is_planned = false;            // or is being planned
+  stream_event planned;
+  std::optional<transfer_plan> plan;  // of the lane, until it is planned
   replica_set<Replica> replicas;
+  bool is_gathering = false;
   std::optional<transfer_plan> added_plan;  // by calibration, to what was there
   replica_set<Replica> added;
   std::optional<held_experts<Replica const>> experts;
@@ -141,15 +204,22 @@ struct materialized_layer {
   std::optional<slot_range> partial_range;
   std::vector<expert_tensor<Replica>> partials;
   timed_work reduced;
+  wire_bytes moved_back;  // by that
   bool is_reducing = false;
   bool has_gradients = false;
 
   trace_recorder* trace;  // may be null
 
  private:
-  [[nodiscard]] timed_work::record_as as(trace_lane row, static_text name,
-                                         transfer_plan const& by) const {
-    return {trace, {row, name, {.layer = id.value(), .plan = by.hash_value()}}};
+  [[nodiscard]] static bool is_in_place(Layout const& layout, rank_id rank, expert_id expert) {
+    return in_place && layout.slices() == 1 && layout.owner(expert) == rank;
+  }
+  /// What work by a plan is in a trace.
+  [[nodiscard]] auto described(trace_lane row, static_text name,
+                               std::optional<transfer_plan> const& by) const {
+    return [this, row, name, &by] {
+      return traced_work{row, name, {.layer = id.value(), .plan = by->hash_value()}};
+    };
   }
 };
 

@@ -12,10 +12,10 @@
 #include <utility>
 #include <vector>
 
+#include "fssdp/collective/check_buffers.hpp"
 #include "fssdp/collective/reshard.hpp"
 #include "fssdp/collective/sparse_all_gather.hpp"
 #include "fssdp/collective/sparse_reduce_scatter.hpp"
-#include "fssdp/collective/wire_bytes.hpp"
 #include "fssdp/comm/communicator.hpp"
 #include "fssdp/core/error.hpp"
 #include "fssdp/layout/layer_stack.hpp"
@@ -32,6 +32,7 @@
 #include "fssdp/runtime/wire_coding.hpp"
 #include "fssdp/solver/fit_slots.hpp"
 #include "fssdp/solver/placement_solver.hpp"
+#include "fssdp/solver/sharding_solver.hpp"
 #include "fssdp/token/token_counts.hpp"
 
 namespace fssdp {
@@ -114,16 +115,21 @@ class materializer {
   }
   /// Who holds the experts of a layer in this iteration.
   /// @pre the layer has been prefetched or acquired in it
-  [[nodiscard]] placement const& where(layer_id which) const { return plan(which).where(); }
-  [[nodiscard]] transfer_plan const& plan(layer_id which) const {
-    auto const& layer = at(which);
-    detail::require(layer.is_placed, "materializer: layer ", which,
-                    " has no placement yet; expected prefetch or acquire before");
-    return *layer.plan;
+  [[nodiscard]] placement const& where(layer_id which) const {
+    require_placement(which);
+    return *at(which).where;
+  }
+  /// How they get it. Waits until it is planned.
+  /// @pre likewise
+  [[nodiscard]] transfer_plan const& plan(layer_id which) {
+    require_placement(which);
+    meter_.wait(lane_, at(which).planned);
+    return *at(which).plan;
   }
 
-  /// Begins to gather a layer. Nothing happens if it is there; or if there is no room now and will
-  /// be: then it is gathered when it is acquired.
+  /// Begins to gather a layer: chooses its placement, and has it planned and gathered on the lane.
+  /// Nothing happens if it is there; or if there is no room now and will be: then it is gathered
+  /// when it is acquired.
   /// @throws argument_error if there is no such layer; transport errors of earlier work
   void prefetch(layer_id which) {
     auto& layer = at(which);
@@ -146,10 +152,8 @@ class materializer {
       auto const next = which.value() + (way == pass::forward ? step : -step);
       if (next >= 0 && next < layers()) prefetch(layer_id{next});
     }
-    if (!layer.experts.has_value()) {
-      meter_.wait(lane_, layer.replicas.gathered, meter_.metrics.gather_seconds);
-      layer.show(lane_.rank());
-    }
+    finish_gather(layer);
+    if (!layer.experts.has_value()) layer.show(layouts_.layer(which), lane_.rank());
     layer.users.push_back(micro_batch);
     return *layer.experts;
   }
@@ -175,12 +179,13 @@ class materializer {
   /// (Paper, calibration)
   held_type const& calibrate(layer_id which, token_counts const& counts) {
     auto& layer = at(which);
-    detail::require(layer.users.size() == 1 && !layer.was_released && !layer.partial_range,
-                    "materializer: layer ", which, " is calibrated with ", layer.users.size(),
+    auto const is_first = !layer.was_released && !layer.partial_range && !layer.is_reducing;
+    detail::require(layer.users.size() == 1 && is_first, "materializer: layer ", which,
+                    " is calibrated with ", layer.users.size(),
                     " micro-batches in it; expected one, the first of the iteration");
     auto const& layout = layouts_.layer(which);
     auto found =
-        fssdp::calibrate(layer.plan->where(), solve_(counts.loads(), layout), layout, counts,
+        fssdp::calibrate(*layer.where, solve_(counts.loads(), layout), layout, counts,
                          {.slots = replicas_.longest(),
                           .use = use,
                           .chunk_bytes = chunk_bytes(),
@@ -192,13 +197,17 @@ class materializer {
       return *layer.experts;
     }
     ++meter_.metrics.calibrations_accepted;
+    auto const rank = lane_.rank();
     layer.added_plan = std::move(found->plan);
-    layer.gather(lane_, *layer.added_plan, layer.added, *replicas_.take(found->slots), replicas_,
-                 coding_, scratch_);
-    meter_.count_gather(gathered_bytes<Replica>(*layer.added_plan, elements_, coding_.gather));
+    auto const added =
+        layer_type::in_place ? layer.added_plan->foreign(rank) : layer.added_plan->held(rank);
+    layer.gather(lane_, layer.added_plan, layer.added, {added.begin(), added.end()},
+                 *replicas_.take(found->slots), replicas_, setting());
+    layer.place(std::move(found->where), rank);
+    begin_plan(layer, layout);
     meter_.wait(lane_, layer.added.gathered, meter_.metrics.gather_seconds);
-    layer.plan = plan_for(layout, found->where);
-    layer.show(lane_.rank());
+    meter_.count_gather(layer.added.moved);
+    layer.show(layout, rank);
     return *layer.experts;
   }
 
@@ -212,7 +221,7 @@ class materializer {
     while (layer.is_reducing) finish_oldest_reduction();
     if (!layer.partial_range.has_value()) {
       auto const count =
-          most_slots_used(layer.plan->where(), layouts_.layer(which), slot_use::held);
+          most_slots_used(*layer.where, layouts_.layer(which), slot_use::held);
       auto range = partials_.take(count);
       while (!range.has_value() && !reductions_.empty()) {
         finish_oldest_reduction();
@@ -222,7 +231,7 @@ class materializer {
                       " slots are left for partial gradients; layer ", which, " needs ", count,
                       ": expected other layers to be reduced before, or more partial_slots");
       layer.partial_range = range;
-      layer.partials = partials_.tensors({range->first, layer.plan->held(lane_.rank()).size()});
+      layer.partials = partials_.tensors({range->first, layer.held.size()});
       for (auto const& tensor : layer.partials)
         std::fill_n(tensor.data, tensor.slots * tensor.stride, Replica{});
     }
@@ -233,13 +242,26 @@ class materializer {
   /// second reduction in one iteration adds to the first. Replicas that nobody uses are dropped.
   /// @throws argument_error as partials; transport errors of earlier work
   void reduce(layer_id which) {
-    (void)partials(which);  // of a rank that had no token, too
+    begin_reduction(which, partials(which));  // of a rank that had no token, too
+  }
+  /// The same for partial gradients of the caller's own, [held, elements] per tensor.
+  /// @pre they live and stay as they are until `step`
+  /// @throws argument_error if they have another shape; transport errors of earlier work
+  template <expert_memory Partials>
+  void reduce(layer_id which, Partials const& own) {
     auto& layer = at(which);
-    meter_.expose(lane_, [&] { layer.reduce(lane_, coding_, scratch_); });
-    meter_.count_reduction(reduced_bytes<Replica>(*layer.plan, elements_, coding_.reduce));
-    layer.is_reducing = true;
-    reductions_.push_back(&layer);
-    if (layer.users.empty()) drop(layer);
+    detail::require(layer.is_placed, "materializer: partials of layer ", which,
+                    ", which has no placement yet; expected acquire before");
+    auto const partials = detail::named_tensors{"partials", tensors_of(own)};
+    detail::require(partials.tensors.size() == elements_.size(), "materializer: partials have ",
+                    partials.tensors.size(), " tensors; expected ", elements_.size());
+    for (std::size_t k = 0; k < elements_.size(); ++k)
+      detail::require(partials.tensors[k].elements == elements_[k], "materializer: tensor ", k,
+                      " of partials has ", partials.tensors[k].elements, " elements; expected ",
+                      elements_[k]);
+    detail::check_slots("materializer", partials, layer.held.size(), "experts that the rank holds");
+    while (layer.is_reducing) finish_oldest_reduction();
+    begin_reduction(which, partials.tensors);
   }
 
   /// Takes in the real loads of a layer and micro-batch, for the next placements.
@@ -275,6 +297,21 @@ class materializer {
     replicas_.forget_peak();
     partials_.forget_peak();
     return meter_.close();
+  }
+
+  /// The same around the optimizer: closes the iteration, calls update(metrics), and deals the
+  /// experts out anew if that is due.
+  /// @param sharding from the expected loads of all layers; its layouts are of this type
+  /// @param moved as `reshard` takes it
+  template <class Update, sharding_solver Sharding, class Moved>
+  iteration_metrics step(Update update, Sharding const& sharding, Moved const& moved) {
+    auto const metrics = step();
+    update(metrics);
+    if (!is_reshard_due()) return metrics;
+    auto loads = std::vector<expert_loads>{};
+    for (auto const layer : all_layers()) loads.push_back(expected_loads(layer));
+    reshard(layer_stack<Layout>{sharding(loads, machine_)}, moved);
+    return metrics;
   }
 
   /// Whether it is time to choose the owners anew: between `step` and the next iteration.
@@ -322,6 +359,17 @@ class materializer {
     return schedule(plan, chunk_bytes(), *options_.schedule);
   }
 
+  void require_placement(layer_id which) const {
+    detail::require(at(which).is_placed, "materializer: layer ", which,
+                    " has no placement yet; expected prefetch or acquire before");
+  }
+  [[nodiscard]] typename layer_type::work_setting setting() {
+    return {elements_, &coding_, &scratch_};
+  }
+  void begin_plan(layer_type& layer, Layout const& layout) {
+    layer.begin_plan(lane_, [this, &layer, &layout] { return plan_for(layout, *layer.where); });
+  }
+
   /// Begins to gather. Every rank takes as many slots as the one that needs most: so all pools stay
   /// alike, and all ranks decide alike.
   /// @return false if it has been put off
@@ -329,17 +377,24 @@ class materializer {
     auto& layer = at(which);
     auto const& layout = layouts_.layer(which);
     if (!layer.is_placed && !place(layer, layout, when)) return false;
-    auto const count = most_slots_used(layer.plan->where(), layout, use);
+    begin_plan(layer, layout);
+    auto const count = most_slots_used(*layer.where, layout, use);
     auto const range = replicas_.take(count);
     if (!range.has_value() && when == shortage::waits) return false;
     detail::require(range.has_value(), "materializer: the pool has ", replicas_.longest(),
                     " replica slots in a row; layer ", which, " needs ", count,
                     " again: expected other layers to be released before, or more replica_slots");
     meter_.expose(lane_, [&] {
-      layer.gather(lane_, *layer.plan, layer.replicas, *range, replicas_, coding_, scratch_);
+      layer.gather(lane_, layer.plan, layer.replicas, layer.in_slots(layout, lane_.rank()), *range,
+                   replicas_, setting());
     });
-    meter_.count_gather(gathered_bytes<Replica>(*layer.plan, elements_, coding_.gather));
+    layer.is_gathering = true;
     return true;
+  }
+  void finish_gather(layer_type& layer) {
+    if (!std::exchange(layer.is_gathering, false)) return;
+    meter_.wait(lane_, layer.replicas.gathered, meter_.metrics.gather_seconds);
+    meter_.count_gather(layer.replicas.moved);
   }
 
   /// Chooses the placement of this iteration: what the solver wants, as far as there is room.
@@ -353,26 +408,31 @@ class materializer {
       where = fit_slots(where, layout, loads, static_cast<int>(room), use);
       ++meter_.metrics.placements_shrunk;
     }
-    if (!layer.plan.has_value() || layer.plan->where() != where)
-      layer.plan = plan_for(layout, where);
-    layer.is_placed = true;
+    layer.place(std::move(where), lane_.rank());
     return true;
   }
 
   /// Gives the replicas of a layer back to the pool.
   void drop(layer_type& layer) {
-    if (layer.replicas.range.has_value() && !layer.experts.has_value())  // nobody has acquired it
-      meter_.wait(lane_, layer.replicas.gathered, meter_.metrics.gather_seconds);
+    finish_gather(layer);  // if nobody has acquired it
     layer.experts.reset();
     for (auto* set : {&layer.replicas, &layer.added})
       if (auto const range = std::exchange(set->range, {})) replicas_.give_back(*range);
   }
+  template <class Partials>
+  void begin_reduction(layer_id which, Partials from) {
+    auto& layer = at(which);
+    meter_.expose(lane_, [&] { layer.reduce(lane_, from, setting()); });
+    reductions_.push_back(&layer);
+    if (layer.users.empty()) drop(layer);
+  }
   void finish_oldest_reduction() {
     auto& layer = *reductions_.front();
     meter_.wait(lane_, layer.reduced, meter_.metrics.reduce_seconds);
+    meter_.count_reduction(layer.moved_back);
     reductions_.erase(reductions_.begin());
     layer.is_reducing = false;
-    partials_.give_back(*std::exchange(layer.partial_range, {}));
+    if (auto const range = std::exchange(layer.partial_range, {})) partials_.give_back(*range);
   }
 
   Comm& lane_;

@@ -15,22 +15,18 @@ namespace fssdp {
 /// Used again and again, for one piece of work at a time.
 class timed_work {
  public:
-  /// Where the time is recorded, too, and as what.
-  struct record_as {
-    trace_recorder* trace = nullptr;
-    traced_work work = {};
-  };
-
-  /// Calls work(), which is to submit to `comm`, between two notes of the time on its stream.
+  /// Has work(comm) run on the stream of a communicator, between two notes of the time.
+  /// @param trace where the time is recorded, too; may be null
+  /// @param describe() what it is recorded as: a traced_work, asked for when the work has run
   /// @pre what was submitted before is over; this and the recorder outlive the work
-  template <communicator Comm, class Work>
-  void submit(Comm& comm, record_as const& record, Work work) {
+  template <communicator Comm, class Describe, class Work>
+  void submit(Comm& comm, trace_recorder* trace, Describe describe, Work work) {
     auto mark = over_.next();
     fssdp::submit(comm, [this](auto&) { begin_ = trace_clock::now(); });
-    work();
-    fssdp::submit(comm, [this, record, last = std::move(mark)](auto&) mutable {
+    fssdp::submit(comm, std::move(work));
+    fssdp::submit(comm, [this, trace, describe, last = std::move(mark)](auto&) mutable {
       end_ = trace_clock::now();
-      if (record.trace != nullptr) record.trace->record({record.work, begin_, end_});
+      if (trace != nullptr) trace->record({describe(), begin_, end_});
       last.reach();
     });
   }
