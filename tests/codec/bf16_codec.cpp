@@ -14,13 +14,12 @@
 
 using fssdp::bf16;
 using fssdp::bf16_codec;
+using support::infinity;
+using support::not_a_number;
 
 namespace {
 
-constexpr auto infinity = std::numeric_limits<float>::infinity();
-constexpr auto not_a_number = std::numeric_limits<float>::quiet_NaN();
-
-[[nodiscard]] std::vector<int> codes(std::vector<float> const& from) {
+[[nodiscard]] std::vector<int> bf16_codes(std::vector<float> const& from) {
   auto const payload = support::encoded(bf16_codec{}, from);
   auto all = std::vector<int>{};
   for (std::size_t i = 0; i < from.size(); ++i) {
@@ -41,12 +40,12 @@ TEST_CASE("bf16_codec takes two bytes per element") {
 }
 
 TEST_CASE("bf16_codec rounds to nearest, ties to even") {
-  REQUIRE(codes({1.0F, -2.0F, 257.0F, 259.0F}) == std::vector{0x3f80, 0xc000, 0x4380, 0x4382});
-  REQUIRE(codes({0x1p-126F, 0x1p-133F, 0x1p-134F, 0x1.8p-133F}) ==
+  REQUIRE(bf16_codes({1.0F, -2.0F, 257.0F, 259.0F}) == std::vector{0x3f80, 0xc000, 0x4380, 0x4382});
+  REQUIRE(bf16_codes({0x1p-126F, 0x1p-133F, 0x1p-134F, 0x1.8p-133F}) ==
           std::vector{0x0080, 0x0001, 0x0000, 0x0002});
-  REQUIRE(codes({0x1.fep127F, 0x1.fefffep127F, 0x1.ffp127F, -0x1.ffp127F}) ==
+  REQUIRE(bf16_codes({0x1.fep127F, 0x1.fefffep127F, 0x1.ffp127F, -0x1.ffp127F}) ==
           std::vector{0x7f7f, 0x7f7f, 0x7f80, 0xff80});
-  REQUIRE(codes({0.0F, -0.0F, infinity, -infinity, not_a_number, -not_a_number}) ==
+  REQUIRE(bf16_codes({0.0F, -0.0F, infinity, -infinity, not_a_number, -not_a_number}) ==
           std::vector{0x0000, 0x8000, 0x7f80, 0xff80, 0x7fc0, 0xffc0});
 }
 
@@ -57,7 +56,7 @@ TEST_CASE("all bf16 codes survive decoding and encoding") {
   auto payload = std::vector<std::byte>(2 * all.size());
   std::memcpy(payload.data(), all.data(), payload.size());
   auto const floats = support::decoded(bf16_codec{}, payload, all.size());
-  auto const again = codes(floats);
+  auto const again = bf16_codes(floats);
   auto wrong = 0;
   for (std::size_t i = 0; i < all.size(); ++i) {
     auto const same = floats[i] == static_cast<float>(all[i]) || std::isnan(floats[i]);
@@ -74,7 +73,7 @@ TEST_CASE("bf16_codec gives what bf16 gives, in groups and behind them") {
     auto const from = support::random_floats(draw, size);
     auto expected = std::vector<int>{};
     for (auto const value : from) expected.push_back(bf16{value}.bits());
-    REQUIRE(codes(from) == expected);
+    REQUIRE(bf16_codes(from) == expected);
   }
 }
 

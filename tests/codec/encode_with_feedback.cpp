@@ -18,6 +18,7 @@
 #include "support/counted_fp16.hpp"
 
 using support::counted_fp16;
+using support::infinity;
 
 namespace {
 
@@ -73,7 +74,6 @@ TEST_CASE("what is below half a step arrives, if later") {
 }
 
 TEST_CASE("of what is not finite nothing is left") {
-  auto const infinity = std::numeric_limits<float>::infinity();
   auto const nan = std::numeric_limits<float>::quiet_NaN();
   auto residual = std::vector{0.0F, 0.0F, 0.25F, 0.0F, 0.25F};
   auto const to =

@@ -14,14 +14,14 @@
 #include "support/codec_data.hpp"
 
 using fssdp::int8_codec;
+using support::infinity;
+using support::not_a_number;
 
 namespace {
 
-constexpr auto infinity = std::numeric_limits<float>::infinity();
-constexpr auto not_a_number = std::numeric_limits<float>::quiet_NaN();
 constexpr auto most = std::numeric_limits<float>::max();
 
-[[nodiscard]] std::vector<int> codes(std::vector<float> const& from) {
+[[nodiscard]] std::vector<int> int8_codes(std::vector<float> const& from) {
   auto const payload = support::encoded(int8_codec{}, from);
   auto all = std::vector<int>{};
   for (std::size_t i = 0; i < from.size(); ++i)
@@ -57,13 +57,13 @@ TEST_CASE("int8_codec takes a byte per element and a scale per block of 256") {
 
 TEST_CASE("int8_codec rounds to the nearest step, ties to even") {
   REQUIRE(scale(127.0F) == 1.0F);
-  REQUIRE(codes({127.0F, -127.0F, 1.0F, -1.0F, 0.5F, 1.5F, 2.5F, -2.5F, 0.49F, 126.5F, 125.5F}) ==
+  REQUIRE(int8_codes({127.0F, -127.0F, 1.0F, -1.0F, 0.5F, 1.5F, 2.5F, -2.5F, 0.49F, 126.5F, 125.5F}) ==
           std::vector{127, -127, 1, -1, 0, 2, 2, -2, 0, 126, 126});
-  REQUIRE(codes({0.0F, -0.0F, 1e-30F, -254.0F, 2.0F}) == std::vector{0, 0, 0, -127, 1});
-  REQUIRE(codes({not_a_number, 127.0F, -not_a_number, infinity, -infinity, 3.0F}) ==
+  REQUIRE(int8_codes({0.0F, -0.0F, 1e-30F, -254.0F, 2.0F}) == std::vector{0, 0, 0, -127, 1});
+  REQUIRE(int8_codes({not_a_number, 127.0F, -not_a_number, infinity, -infinity, 3.0F}) ==
           std::vector{-128, 127, -128, -128, -128, 3});
-  REQUIRE(codes({0.0F, -0.0F}) == std::vector{0, 0});
-  REQUIRE(codes({not_a_number, infinity}) == std::vector{-128, -128});
+  REQUIRE(int8_codes({0.0F, -0.0F}) == std::vector{0, 0});
+  REQUIRE(int8_codes({not_a_number, infinity}) == std::vector{-128, -128});
 }
 
 TEST_CASE("what int8_codec decodes has neither -0 nor infinity") {
@@ -83,7 +83,7 @@ TEST_CASE("the largest element becomes 127 steps, the scale is the largest by 12
     wrong += smallest && step != 0x1p-126 ? 1 : 0;
     if (smallest) continue;
     wrong += std::abs(step / exact - 1) <= 0x1p-16 + 0x1p-23 ? 0 : 1;
-    wrong += codes({largest, -largest}) == std::vector{127, -127} ? 0 : 1;
+    wrong += int8_codes({largest, -largest}) == std::vector{127, -127} ? 0 : 1;
     // 17 bits, so that a step times a code is a float.
     auto const low = std::bit_cast<std::uint32_t>(scale(largest)) & 0x7fU;
     wrong += low != 0 || !std::isfinite(127 * scale(largest)) ? 1 : 0;

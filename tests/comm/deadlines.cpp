@@ -8,9 +8,12 @@
 #include "fssdp/comm/faulty.hpp"
 #include "fssdp/comm/thread.hpp"
 #include "support/on_all_ranks.hpp"
+#include "support/one_number.hpp"
 
 using fssdp::rank_id;
 using fssdp::thread_communicator;
+using support::receive_from;
+using support::send_to;
 
 namespace {
 
@@ -19,24 +22,6 @@ constexpr auto soon = std::chrono::milliseconds{200};
 [[nodiscard]] fssdp::thread_world impatient_world(int ranks,
                                                   std::chrono::milliseconds deadline = soon) {
   return fssdp::thread_world{{.ranks = ranks, .deadline = deadline}};
-}
-
-/// Receives one number from a rank, under a label.
-void receive_from(thread_communicator& comm, rank_id peer, std::latch* posted = nullptr) {
-  auto number = 0;
-  comm.exchange([&](auto& batch) {
-    set_label(batch, {.plan = 0xabcdef, .round = 3});
-    batch.recv(std::as_writable_bytes(std::span{&number, 1}), peer);
-    if (posted != nullptr) posted->count_down();
-  });
-}
-
-void send_to(thread_communicator& comm, rank_id peer) {
-  auto const number = 5;
-  comm.exchange([&](auto& batch) {
-    set_label(batch, {.plan = 0xabcdef, .round = 3});
-    batch.send(std::as_bytes(std::span{&number, 1}), peer);
-  });
 }
 
 /// Runs a function and then, whatever it does, opens the gate by one.

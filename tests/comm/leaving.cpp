@@ -6,30 +6,16 @@
 #include "catch.hpp"
 #include "fssdp/comm/thread.hpp"
 #include "support/on_all_ranks.hpp"
+#include "support/one_number.hpp"
 
 using fssdp::rank_id;
 using fssdp::thread_communicator;
+using support::receive_from;
+using support::send_to;
 
 namespace {
 
 // The deadline is a minute, so whoever hears of a rank in this file has not waited for it.
-
-void receive_from(thread_communicator& comm, rank_id peer, std::latch* posted = nullptr) {
-  auto number = 0;
-  comm.exchange([&](auto& batch) {
-    set_label(batch, {.plan = 0xabcdef, .round = 3});
-    batch.recv(std::as_writable_bytes(std::span{&number, 1}), peer);
-    if (posted != nullptr) posted->count_down();
-  });
-}
-void send_to(thread_communicator& comm, rank_id peer, std::latch* posted = nullptr) {
-  auto const number = 5;
-  comm.exchange([&](auto& batch) {
-    set_label(batch, {.plan = 0xabcdef, .round = 3});
-    batch.send(std::as_bytes(std::span{&number, 1}), peer);
-    if (posted != nullptr) posted->count_down();
-  });
-}
 
 /// Whether this error tells that rank 1 has left.
 [[nodiscard]] bool names_rank_1(std::exception_ptr const& error) {

@@ -16,6 +16,7 @@ using fssdp::expert_id;
 using fssdp::network_interface;
 using fssdp::rank_id;
 using fssdp::topology;
+using support::for_schedules;
 using support::scheduled_instance;
 
 namespace {
@@ -51,14 +52,6 @@ void check(fssdp::transfer_plan const& plan, expected_bound const& expected) {
   REQUIRE(bound.resource == expected.resource);
   REQUIRE(bound.seconds == Approx(expected.seconds));
   REQUIRE(bound.tight_seconds >= bound.seconds);
-}
-
-template <class Law>
-void for_schedules(int count, Law law, support::size_limits const& limits = {}) {
-  for (std::uint64_t seed = 1; seed <= static_cast<std::uint64_t>(count); ++seed) {
-    CAPTURE(seed);
-    law(scheduled_instance{seed, limits});
-  }
 }
 
 /// No piece of such a schedule is smaller.

@@ -22,17 +22,10 @@ using fssdp::rank_id;
 using fssdp::schedule_options;
 using fssdp::topology;
 using fssdp::transfer;
+using support::for_schedules;
 using support::scheduled_instance;
 
 namespace {
-
-template <class Law>
-void for_schedules(int count, Law law) {
-  for (auto seed = std::uint64_t{1}; seed <= static_cast<std::uint64_t>(count); ++seed) {
-    CAPTURE(seed);
-    law(scheduled_instance{seed});
-  }
-}
 
 /// How often others than the owner get a chunk that they are to have.
 [[nodiscard]] int deliveries(fssdp::transfer_plan const& plan) {

@@ -17,6 +17,9 @@
 
 namespace support {
 
+inline constexpr auto infinity = std::numeric_limits<float>::infinity();
+inline constexpr auto not_a_number = std::numeric_limits<float>::quiet_NaN();
+
 /// A float of a kind from 0 to 6, finite.
 [[nodiscard]] inline float random_float(dice& draw, int kind) {
   auto const sign = draw.chance(50) ? 1.0F : -1.0F;

@@ -7,6 +7,7 @@
 #include <limits>
 #include <vector>
 
+#include "catch.hpp"
 #include "fssdp/plan/schedule.hpp"
 #include "support/random_instance.hpp"
 
@@ -60,5 +61,14 @@ struct scheduled_instance {
     return asked;
   }
 };
+
+/// Tries a law on instances of the seeds 1, 2, ...; a failure prints the seed.
+template <class Law>
+void for_schedules(int count, Law law, size_limits const& limits = {}) {
+  for (std::uint64_t seed = 1; seed <= static_cast<std::uint64_t>(count); ++seed) {
+    CAPTURE(seed);
+    law(scheduled_instance{seed, limits});
+  }
+}
 
 }  // namespace support

@@ -16,7 +16,7 @@ using fssdp::rows_view;
 
 namespace {
 
-using matrix = std::vector<double>;  // row after row
+using real_matrix = std::vector<double>;  // row after row
 
 /// Random choices of the gate, with everything that goes through them.
 struct gate_case {
@@ -25,10 +25,10 @@ struct gate_case {
   std::size_t tokens;
   std::size_t width;
   std::vector<expert_id> choices;
-  matrix tokens_in;  // [tokens, width]
-  matrix rows;       // [choices, width]
-  matrix weights;    // [choices]
-  matrix d_tokens;   // [tokens, width]
+  real_matrix tokens_in;  // [tokens, width]
+  real_matrix rows;       // [choices, width]
+  real_matrix weights;    // [choices]
+  real_matrix d_tokens;   // [tokens, width]
 
   explicit gate_case(support::dice draw)
       : experts{draw.between(1, 9)},
@@ -36,7 +36,7 @@ struct gate_case {
         tokens{static_cast<std::size_t>(draw.between(0, 20))},
         width{static_cast<std::size_t>(draw.between(1, 4))} {
     auto const numbers = [&](std::size_t count) {
-      auto list = matrix(count);
+      auto list = real_matrix(count);
       for (auto& value : list) value = draw.between(-9, 9);
       return list;
     };
@@ -52,10 +52,10 @@ struct gate_case {
   [[nodiscard]] std::size_t token(std::size_t choice) const {
     return choice / static_cast<std::size_t>(per_token);
   }
-  [[nodiscard]] rows_view<double const> view(matrix const& of) const {
+  [[nodiscard]] rows_view<double const> view(real_matrix const& of) const {
     return {of.data(), of.size() / width, width};
   }
-  [[nodiscard]] rows_view<double> view(matrix& of) const {
+  [[nodiscard]] rows_view<double> view(real_matrix& of) const {
     return {of.data(), of.size() / width, width};
   }
   /// The row of each choice, by sorting.
@@ -69,7 +69,7 @@ struct gate_case {
   }
 };
 
-[[nodiscard]] double dot(matrix const& a, matrix const& b) {
+[[nodiscard]] double dot(real_matrix const& a, real_matrix const& b) {
   return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
 }
 
@@ -104,15 +104,15 @@ TEST_CASE("expert_order sorts choices by expert, stably, and counts them") {
 TEST_CASE("permute copies every token to its rows, its backward is the transpose") {
   for_random_gates([](gate_case const& of) {
     auto const row = of.sorted_rows();
-    auto expected = matrix(of.rows.size());
-    auto expected_back = matrix(of.tokens_in.size());
+    auto expected = real_matrix(of.rows.size());
+    auto expected_back = real_matrix(of.tokens_in.size());
     for (std::size_t c = 0; c < row.size(); ++c)
       for (std::size_t i = 0; i < of.width; ++i) {
         expected[row[c] * of.width + i] = of.tokens_in[of.token(c) * of.width + i];
         expected_back[of.token(c) * of.width + i] += of.rows[row[c] * of.width + i];
       }
-    auto permuted = matrix(of.rows.size(), -77);
-    auto back = matrix(of.tokens_in.size(), -77);
+    auto permuted = real_matrix(of.rows.size(), -77);
+    auto back = real_matrix(of.tokens_in.size(), -77);
     permute(of.order(), of.view(of.tokens_in), of.view(permuted));
     permute_backward(of.order(), of.view(of.rows), of.view(back));
     REQUIRE(permuted == expected);
@@ -124,9 +124,9 @@ TEST_CASE("permute copies every token to its rows, its backward is the transpose
 TEST_CASE("unpermute is the weighted sum of a token's rows, its backward the two derivatives") {
   for_random_gates([](gate_case const& of) {
     auto const row = of.sorted_rows();
-    auto expected = matrix(of.tokens_in.size());
-    auto expected_d_rows = matrix(of.rows.size());
-    auto expected_d_weights = matrix(of.weights.size());
+    auto expected = real_matrix(of.tokens_in.size());
+    auto expected_d_rows = real_matrix(of.rows.size());
+    auto expected_d_weights = real_matrix(of.weights.size());
     for (std::size_t c = 0; c < row.size(); ++c)
       for (std::size_t i = 0; i < of.width; ++i) {
         auto const r = row[c] * of.width + i;
@@ -135,9 +135,9 @@ TEST_CASE("unpermute is the weighted sum of a token's rows, its backward the two
         expected_d_rows[r] = of.weights[c] * of.d_tokens[t];
         expected_d_weights[c] += of.d_tokens[t] * of.rows[r];
       }
-    auto out = matrix(of.tokens_in.size(), -77);
-    auto d_rows = matrix(of.rows.size(), -77);
-    auto d_weights = matrix(of.weights.size(), -77);
+    auto out = real_matrix(of.tokens_in.size(), -77);
+    auto d_rows = real_matrix(of.rows.size(), -77);
+    auto d_weights = real_matrix(of.weights.size(), -77);
     unpermute(of.order(), std::span{of.weights}, of.view(of.rows), of.view(out));
     unpermute_backward(of.order(), std::span{of.weights}, of.view(of.rows), of.view(of.d_tokens),
                        of.view(d_rows), std::span{d_weights});
@@ -169,7 +169,7 @@ TEST_CASE("choices that cannot be are refused by name") {
 TEST_CASE("rows of another shape are refused by name") {
   auto const choices = std::vector{expert_id{0}, expert_id{1}};
   auto const order = expert_order{choices, 2, 2};  // one token, two rows
-  auto memory = matrix(64);
+  auto memory = real_matrix(64);
   auto const rows = [&](std::size_t count, std::size_t width) {
     return rows_view<double>{memory.data(), count, width};
   };
