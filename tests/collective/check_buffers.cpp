@@ -10,7 +10,6 @@
 #include "catch.hpp"
 #include "fssdp/collective/sparse_all_gather.hpp"
 #include "fssdp/collective/sparse_reduce_scatter.hpp"
-#include "fssdp/comm/counting.hpp"
 #include "fssdp/comm/on.hpp"
 #include "fssdp/comm/thread.hpp"
 #include "fssdp/layout/block_layout.hpp"
@@ -18,10 +17,12 @@
 #include "fssdp/plan/held.hpp"
 #include "fssdp/plan/make_plan.hpp"
 #include "support/on_all_ranks.hpp"
+#include "support/refusal.hpp"
 
 using fssdp::expert_tensor;
 using fssdp::rank_id;
 using fssdp::thread_communicator;
+using support::refuses;
 
 namespace {
 
@@ -38,35 +39,6 @@ struct small_case {
     return fssdp::make_plan(layout, where);
   }
 };
-
-/// The text with which rank 0 refuses a call, "" if it does not, and what it sent.
-struct refusal {
-  std::string text;
-  std::uint64_t exchanges = 0;
-};
-
-template <class Call>
-[[nodiscard]] refusal refused(Call call) {
-  auto result = refusal{};
-  fssdp::thread_world{2}.run([&](thread_communicator& comm) {
-    if (comm.rank() != rank_id{0}) return;
-    auto counted = fssdp::counting{comm};
-    try {
-      call(counted);
-    } catch (fssdp::argument_error const& error) {
-      result.text = error.what();
-    }
-    result.exchanges = counted.counts().exchanges;
-  });
-  return result;
-}
-
-template <class Call>
-void refuses(Call call, char const* a, char const* b) {
-  auto const result = refused(call);
-  REQUIRE_THAT(result.text, mentions(a) && mentions(b));
-  REQUIRE(result.exchanges == 0);
-}
 
 using sizes = std::vector<std::size_t>;
 
