@@ -7,13 +7,13 @@
 #include "catch.hpp"
 #include "fssdp/collective/sparse_all_gather.hpp"
 #include "fssdp/collective/sparse_reduce_scatter.hpp"
-#include "fssdp/comm/counting.hpp"
 #include "fssdp/comm/thread.hpp"
 #include "support/communicator_archetype.hpp"
 #include "support/float_data.hpp"
 #include "support/laws.hpp"
 #include "support/mailbox_communicator.hpp"
 #include "support/on_all_ranks.hpp"
+#include "support/over_wires.hpp"
 #include "support/rank_buffers.hpp"
 #include "support/scheduled_plan.hpp"
 
@@ -61,33 +61,7 @@ TEST_CASE("forwarded, lent or copied: the same bits, and the same bytes in no mo
     auto const of = support::scheduled_instance(seed, limits);
     passed_on += of.plan.rounds() > 1 ? 1 : 0;
     auto world = fssdp::thread_world{of.plan.ranks()};
-    auto counts = std::vector<fssdp::exchange_counts>(static_cast<std::size_t>(world.size()));
-    auto const forwarded = support::on_all_ranks(world, [&](thread_communicator& comm) {
-      auto counted = fssdp::counting{comm};
-      auto bits = bits_over(counted, of);
-      counts[comm.rank().index()] = counted.counts();
-      return bits;
-    });
-    auto const lent = support::on_all_ranks(world, [&](thread_communicator& comm) {
-      auto counted = fssdp::counting{comm};
-      auto rounds = support::lending_only{counted};
-      auto bits = bits_over(rounds, of);
-      auto expected = counts[comm.rank().index()];
-      auto const here = counted.counts();
-      auto const more = here.messages_sent > expected.messages_sent ||
-                        here.messages_received > expected.messages_received;
-      expected.exchanges = here.exchanges;  // of rounds, there are more
-      expected.messages_sent = here.messages_sent;
-      expected.messages_received = here.messages_received;
-      if (more || here != expected) bits.push_back(1);
-      return bits;
-    });
-    auto const copied = support::on_all_ranks(world, [&](thread_communicator& comm) {
-      auto bare = support::exchange_only{comm};
-      return bits_over(bare, of);
-    });
-    REQUIRE(forwarded == lent);
-    REQUIRE(forwarded == copied);
+    support::same_over_wires(world, [&](auto& comm) { return bits_over(comm, of); });
   }
   REQUIRE(passed_on > some / 4);
 }
