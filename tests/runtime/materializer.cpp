@@ -26,16 +26,12 @@ using fssdp::rank_id;
 using fssdp::retention;
 using fssdp::thread_communicator;
 using support::make_layers;
+using support::overlap;
+using support::three_replicas;
 using support::toy_model;
 using support::toy_shape;
 
 namespace {
-
-[[nodiscard]] fssdp::sparse_materialization three_replicas() {
-  return {.overlap = 5, .spare_slots = 3};
-}
-
-enum class overlap { off, on };
 
 struct outcome {
   std::vector<float> parameters;
@@ -49,18 +45,11 @@ struct outcome {
   return support::on_all_ranks(shape.ranks, [&](thread_communicator& comm) {
     auto model = toy_model{shape, comm.rank()};
     auto result = outcome{};
-    auto const run = [&](auto& lane) {
-      auto layers = make_layers(lane, model, three_replicas(), options);
+    support::run_on_lane(comm, how, [&](auto& lane) {
+      auto layers = make_layers(lane, model, options);
       for (int i = 0; i < iterations; ++i)
         result.metrics.push_back(train_once(model, layers, i, micro_batches));
-    };
-    if (how == overlap::off) {
-      run(comm);
-    } else {
-      auto stream = fssdp::host_stream{};
-      auto lane = fssdp::on(comm, stream);
-      run(lane);
-    }
+    });
     result.parameters = model.parameters();
     return result;
   });
@@ -220,7 +209,7 @@ TEST_CASE("micro-batches add up, and those of two layers may interleave") {
     auto model = toy_model{shape, comm.rank()};
     auto stream = fssdp::host_stream{};
     auto lane = fssdp::on(comm, stream);
-    auto layers = make_layers(lane, model, three_replicas(), options);
+    auto layers = make_layers(lane, model, options);
     auto const forward = [&](int l, int m) { return layers.acquire(layer_id{l}, m); };
     auto const backward = [&](int l, int m) {
       auto const& experts = layers.acquire(layer_id{l}, 10 + m, pass::backward);
@@ -263,8 +252,7 @@ TEST_CASE("a layer that is reduced twice in an iteration adds up, too") {
   auto const gradients_after = [&](int reductions) {
     return support::on_all_ranks(shape.ranks, [&, reductions](thread_communicator& comm) {
       auto model = toy_model{shape, comm.rank()};
-      auto layers =
-          make_layers(comm, model, three_replicas(), {.replica_slots = 10, .partial_slots = 10});
+      auto layers = make_layers(comm, model, {.replica_slots = 10, .partial_slots = 10});
       auto const all = layer_id{0};
       for (int turn = 0; turn < reductions; ++turn) {
         auto const& experts = layers.acquire(all);
@@ -297,13 +285,13 @@ TEST_CASE("calibration gathers what pays, and the layer goes on with it") {
       auto const seen = support::on_all_ranks(4, [&](thread_communicator& comm) {
         auto model = toy_model{{.layers = 1}, comm.rank()};
         auto result = std::tuple{std::vector<int>{}, std::vector<float>{}, 0, 0};
-        auto const run = [&](auto& lane) {
+        support::run_on_lane(comm, how, [&](auto& lane) {
           auto layers = make_layers(lane, model,
-                                    fssdp::sparse_materialization{.overlap = 1, .spare_slots = 1},
                                     {.replicas = retention::rematerialize,
                                      .replica_slots = 2,
                                      .partial_slots = 8,
-                                     .seconds_per_row = seconds_per_row});
+                                     .seconds_per_row = seconds_per_row},
+                                    fssdp::sparse_materialization{.overlap = 1, .spare_slots = 1});
           auto const all = layer_id{0};
           (void)layers.acquire(all);
           auto const& experts = layers.calibrate(all, counts);
@@ -321,14 +309,7 @@ TEST_CASE("calibration gathers what pays, and the layer goes on with it") {
           auto const metrics = layers.step();
           std::get<2>(result) = metrics.calibrations_accepted;
           std::get<3>(result) = metrics.calibrations_rejected;
-        };
-        if (how == overlap::off) {
-          run(comm);
-        } else {
-          auto stream = fssdp::host_stream{};
-          auto lane = fssdp::on(comm, stream);
-          run(lane);
-        }
+        });
         return result;
       });
       for (std::size_t rank = 0; rank < 4; ++rank) {
@@ -357,8 +338,9 @@ TEST_CASE("owners that are chosen anew go on with what the old ones had") {
     for (int e = 0; e < shape.experts; ++e) owners.emplace_back(3 - e / 2);
     auto const reversed = toy_model::layouts_type{
         std::vector(3, fssdp::table_layout{{.ranks = shape.ranks}, std::move(owners)})};
-    auto layers = make_layers(comm, model, fssdp::everywhere{},
-                              {.replica_slots = 18, .partial_slots = 8, .reshard_every = 2});
+    auto layers =
+        make_layers(comm, model, {.replica_slots = 18, .partial_slots = 8, .reshard_every = 2},
+                    fssdp::everywhere{});
     auto errors = 0;
     for (int i = 0; i < 5; ++i) {
       errors += layers.is_reshard_due() == (i == 2 || i == 4) ? 0 : 1;
