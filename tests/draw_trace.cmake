@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # cmake -DPROGRAM=... -DTRACED=... -DXMLLINT=... -DFOLDER=... -P draw_trace.cmake: the picture of a
 # trace shows what is in it, stays small, and is SVG whatever the names; no other file is drawn.
+include(${CMAKE_CURRENT_LIST_DIR}/check_svg.cmake)
 set(trace ${FOLDER}/draw_trace.json)
 set(picture ${FOLDER}/draw_trace.svg)
 
@@ -11,13 +12,7 @@ function(draw out)
   if(NOT result EQUAL 0)
     message(FATAL_ERROR "draw_trace ${ARGN} ends with ${result}:\n${complaint}")
   endif()
-  if(XMLLINT)
-    execute_process(COMMAND ${XMLLINT} --nonet --noout ${picture}
-      RESULT_VARIABLE result ERROR_VARIABLE complaint)
-    if(NOT result EQUAL 0)
-      message(FATAL_ERROR "${picture} is not well-formed:\n${complaint}")
-    endif()
-  endif()
+  check_svg(${picture})
   file(READ ${picture} svg)
   set(${out} "${svg}" PARENT_SCOPE)
 endfunction()

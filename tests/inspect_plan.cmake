@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # cmake -DPROGRAM=... -DXMLLINT=... -DFOLDER=... -P inspect_plan.cmake: the forms in which
 # inspect_plan shows a plan say the same, and what JSON says is a plan that can be carried out.
+include(${CMAKE_CURRENT_LIST_DIR}/check_svg.cmake)
+
 function(run out)
   execute_process(COMMAND ${PROGRAM} ${ARGN}
     RESULT_VARIABLE result OUTPUT_VARIABLE said ERROR_VARIABLE complaint)
@@ -81,13 +83,7 @@ foreach(shown "scheduled;hot;node" "scheduled;random;rank" "chain;zipf;rank")
   if(NOT bars EQUAL expected)
     message(FATAL_ERROR "expected ${expected} bars, not ${bars}, in ${picture}")
   endif()
-  if(XMLLINT)
-    execute_process(COMMAND ${XMLLINT} --nonet --noout ${picture}
-      RESULT_VARIABLE result ERROR_VARIABLE complaint)
-    if(NOT result EQUAL 0)
-      message(FATAL_ERROR "${picture} is not well-formed:\n${complaint}")
-    endif()
-  endif()
+  check_svg(${picture})
   message("${plan} plan of case ${case}: ${count} transfers as text, SVG and JSON")
 endforeach()
 

@@ -5,13 +5,13 @@
 #include <CLI/CLI.hpp>
 #include <charconv>
 #include <cstdint>
-#include <exception>
 #include <stdexcept>
 #include <string>
 #include <system_error>
 #include <vector>
 
 #include "help.hpp"
+#include "program/parse_arguments.hpp"
 
 namespace perf {
 namespace {
@@ -130,7 +130,7 @@ void take_over(raw_options const& raw, options& chosen) {
 
 }  // namespace
 
-command_line read_command_line(int argc, char const* const* argv) {
+program::command_line<options> read_command_line(int argc, char const* const* argv) {
   auto chosen = options{};
   auto raw = raw_options{};
   auto app = CLI::App{detail::about, "fssdp_perf"};
@@ -139,18 +139,10 @@ command_line read_command_line(int argc, char const* const* argv) {
   declare_measured(app, chosen, raw);
   declare_manner(app, chosen, raw);
   declare_model(app, chosen, raw);
-  try {
-    app.parse(argc, argv);
+  return program::parse_arguments(app, argc, argv, chosen, [&] {
     take_over(raw, chosen);
     validate(chosen);
-  } catch (CLI::CallForHelp const&) {
-    return {.message = app.help()};
-  } catch (std::exception const& error) {
-    return {.message = std::string{"fssdp_perf: "} + error.what() +
-                       "\nfssdp_perf --help explains the options.\n",
-            .exit_code = 2};
-  }
-  return {.chosen = chosen};
+  });
 }
 
 }  // namespace perf

@@ -12,6 +12,7 @@
 #include "gloo_contestant.hpp"
 #include "json.hpp"
 #include "measure.hpp"
+#include "program/run_program.hpp"
 #include "table.hpp"
 
 namespace {
@@ -61,12 +62,7 @@ int run(perf::options const& of) {
 
 }  // namespace
 
-int main(int argc, char** argv) try {
-  auto const line = perf::read_command_line(argc, argv);
-  if (line.chosen.has_value()) return run(*line.chosen);
-  std::fputs(line.message.c_str(), line.exit_code == 0 ? stdout : stderr);
-  return line.exit_code;
-} catch (std::exception const& error) {
-  std::fprintf(stderr, "fssdp_perf: %s\n", error.what());
-  return 2;
+int main(int argc, char** argv) {
+  return program::run_program({.name = "fssdp_perf", .exit_code_of_failure = 2}, argc, argv,
+                              perf::read_command_line, run);
 }

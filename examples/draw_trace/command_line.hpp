@@ -3,24 +3,16 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
-#include <exception>
-#include <optional>
-#include <string>
 
 #include "help.hpp"
 #include "options.hpp"
+#include "program/parse_arguments.hpp"
 
 namespace draw {
 
-/// What a command line comes to: options, or a message to print before leaving.
-struct command_line {
-  std::optional<options> chosen = {};
-  std::string message = {};
-  int exit_code = 0;  ///< 0: the message is the help that was asked for
-};
-
 /// Reads and validates the arguments; prints nothing.
-[[nodiscard]] inline command_line read_command_line(int argc, char const* const* argv) {
+[[nodiscard]] inline program::command_line<options> read_command_line(int argc,
+                                                                      char const* const* argv) {
   auto chosen = options{};
   auto app = CLI::App{detail::about, "draw_trace"};
   app.get_formatter()->column_width(26);
@@ -36,17 +28,7 @@ struct command_line {
       ->type_name("N,N");
   app.add_option("--title", chosen.title, "What stands above; without it: the name of the file")
       ->type_name("TEXT");
-  try {
-    app.parse(argc, argv);
-    validate(chosen);
-  } catch (CLI::CallForHelp const&) {
-    return {.message = app.help()};
-  } catch (std::exception const& error) {
-    return {.message = std::string{"draw_trace: "} + error.what() +
-                       "\ndraw_trace --help explains the options.\n",
-            .exit_code = 2};
-  }
-  return {.chosen = chosen};
+  return program::parse_arguments(app, argc, argv, chosen, [&] { validate(chosen); });
 }
 
 }  // namespace draw

@@ -5,23 +5,15 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
-#include <exception>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "help.hpp"
 #include "options.hpp"
+#include "program/parse_arguments.hpp"
 
 namespace inspect {
-
-/// What a command line comes to: options, or a message to print before leaving.
-struct command_line {
-  std::optional<options> chosen = {};
-  std::string message = {};
-  int exit_code = 0;  ///< 0: the message is the help that was asked for
-};
 
 namespace detail {
 
@@ -118,7 +110,8 @@ inline void take_over(raw_options const& raw, options& chosen) {
 }  // namespace detail
 
 /// Reads and validates the arguments; prints nothing.
-[[nodiscard]] inline command_line read_command_line(int argc, char const* const* argv) {
+[[nodiscard]] inline program::command_line<options> read_command_line(int argc,
+                                                                      char const* const* argv) {
   auto chosen = options{};
   auto raw = detail::raw_options{};
   auto app = CLI::App{detail::about, "inspect_plan"};
@@ -128,18 +121,10 @@ inline void take_over(raw_options const& raw, options& chosen) {
   detail::declare_case(app, chosen, raw);
   detail::declare_plan(app, chosen, raw);
   detail::declare_output(app, chosen, raw);
-  try {
-    app.parse(argc, argv);
+  return program::parse_arguments(app, argc, argv, chosen, [&] {
     detail::take_over(raw, chosen);
     validate(chosen);
-  } catch (CLI::CallForHelp const&) {
-    return {.message = app.help()};
-  } catch (std::exception const& error) {
-    return {.message = std::string{"inspect_plan: "} + error.what() +
-                       "\ninspect_plan --help explains the options.\n",
-            .exit_code = 2};
-  }
-  return {.chosen = chosen};
+  });
 }
 
 }  // namespace inspect

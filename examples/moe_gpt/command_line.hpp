@@ -4,21 +4,15 @@
 
 #include <CLI/CLI.hpp>
 #include <charconv>
-#include <optional>
-#include <stdexcept>
+#include <cstdint>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "options.hpp"
+#include "program/parse_arguments.hpp"
 
 namespace moe_gpt {
-
-/// What a command line comes to: options, or a message to print before leaving.
-struct command_line {
-  std::optional<options> chosen = {};
-  std::string message = {};
-  int exit_code = 0;  ///< 0: the message is the help that was asked for
-};
 
 namespace detail {
 
@@ -172,10 +166,21 @@ inline void declare(CLI::App& app, options& chosen, raw_options& raw) {
   app.add_flag("--quiet", chosen.quiet, "No progress and no report")->group("Output");
 }
 
+inline void take_over(raw_options const& raw, options& chosen) {
+  chosen.text.assign(raw.text.begin(), raw.text.end());
+  chosen.json = raw.json;
+  chosen.trace = raw.trace;
+  for (auto const which : {wire::fp32, wire::bf16, wire::fp16})
+    if (raw.wire == name_of(which)) chosen.wire = which;
+  for (auto const which : {mode::ep, mode::fssdp, mode::fsep, mode::fsdp})
+    if (raw.mode == name_of(which)) chosen.mode = which;
+}
+
 }  // namespace detail
 
 /// Reads and validates the arguments; prints nothing.
-[[nodiscard]] inline command_line read_command_line(int argc, char const* const* argv) {
+[[nodiscard]] inline program::command_line<options> read_command_line(int argc,
+                                                                      char const* const* argv) {
   auto chosen = options{};
   auto raw = detail::raw_options{.text = {},
                                  .mode = std::string{name_of(chosen.mode)},
@@ -186,24 +191,10 @@ inline void declare(CLI::App& app, options& chosen, raw_options& raw) {
   app.get_formatter()->column_width(26);
   app.footer(detail::footer);
   detail::declare(app, chosen, raw);
-  try {
-    app.parse(argc, argv);
-    chosen.text.assign(raw.text.begin(), raw.text.end());
-    chosen.json = raw.json;
-    chosen.trace = raw.trace;
-    for (auto const which : {wire::fp32, wire::bf16, wire::fp16})
-      if (raw.wire == name_of(which)) chosen.wire = which;
-    for (auto const which : {mode::ep, mode::fssdp, mode::fsep, mode::fsdp})
-      if (raw.mode == name_of(which)) chosen.mode = which;
+  return program::parse_arguments(app, argc, argv, chosen, [&] {
+    detail::take_over(raw, chosen);
     validate(chosen);
-  } catch (CLI::CallForHelp const&) {
-    return {.message = app.help()};
-  } catch (std::exception const& error) {
-    return {.message = std::string{"moe_gpt: "} + error.what() +
-                       "\nmoe_gpt --help explains the options.\n",
-            .exit_code = 2};
-  }
-  return {.chosen = chosen};
+  });
 }
 
 }  // namespace moe_gpt

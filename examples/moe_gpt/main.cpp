@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Trains a small mixture-of-experts language model with fssdp: moe_gpt --help
 #include <cstdio>
-#include <exception>
 #include <string>
 
 #include "command_line.hpp"
 #include "matmul.hpp"
+#include "program/run_program.hpp"
 #include "progress.hpp"
 #include "summary.hpp"
 #include "text.hpp"
@@ -15,6 +15,7 @@
 namespace {
 
 void run(moe_gpt::options const& chosen) {
+  moe_gpt::single_threaded_blas();  // every rank is a thread already
   auto const text = moe_gpt::load_corpus(chosen.text, MOE_GPT_DEFAULT_TEXT,
                                          moe_gpt::shape_of(chosen).seq, chosen.seed);
   auto const record = [&] {
@@ -29,16 +30,6 @@ void run(moe_gpt::options const& chosen) {
 
 }  // namespace
 
-int main(int argc, char** argv) try {
-  moe_gpt::single_threaded_blas();  // every rank is a thread already
-  auto const line = moe_gpt::read_command_line(argc, argv);
-  if (line.chosen.has_value()) {
-    run(*line.chosen);
-  } else {
-    std::fputs(line.message.c_str(), line.exit_code == 0 ? stdout : stderr);
-  }
-  return line.exit_code;
-} catch (std::exception const& error) {
-  std::fprintf(stderr, "moe_gpt: %s\n", error.what());
-  return 1;
+int main(int argc, char** argv) {
+  return program::run_program({.name = "moe_gpt"}, argc, argv, moe_gpt::read_command_line, run);
 }

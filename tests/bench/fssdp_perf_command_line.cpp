@@ -9,7 +9,7 @@
 
 namespace {
 
-perf::command_line read(std::vector<char const*> arguments) {
+program::command_line<perf::options> read(std::vector<char const*> arguments) {
   arguments.insert(arguments.begin(), "fssdp_perf");
   return perf::read_command_line(static_cast<int>(arguments.size()), arguments.data());
 }

@@ -68,16 +68,16 @@ template <class T, class Master>
 
 /// The type in which parameters and partial gradients travel, and that of their owners.
 template <class T, class Master = T>
-struct types {
+struct wire_types {
   using wire = T;
   using master = Master;
 };
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("<G x, y> = <x, G^T y>, exactly, over every wire and stream", "", (types<float>),
-                   (types<double>), (types<bf16>), (types<fp16>), (types<bf16, float>),
-                   (types<fp16, float>)) {
+TEMPLATE_TEST_CASE("<G x, y> = <x, G^T y>, exactly, over every wire and stream", "",
+                   (wire_types<float>), (wire_types<double>), (wire_types<bf16>),
+                   (wire_types<fp16>), (wire_types<bf16, float>), (wire_types<fp16, float>)) {
   using wire = typename TestType::wire;
   using master = typename TestType::master;
   auto const first = (sizeof(wire) * 10 + sizeof(master)) * 1'000'000;  // other instances for each

@@ -37,8 +37,6 @@ template <class T = float, class Master = T, class Call>
   return sum;
 }
 
-constexpr auto some = support::law_instances / 100 + 10;
-
 }  // namespace
 
 TEST_CASE("the counter counts") {
@@ -50,7 +48,7 @@ TEST_CASE("the counter counts") {
 
 TEST_CASE("a gather allocates once on each rank that relays, and nowhere else") {
   auto relays = 0L;
-  support::for_random_instances(some, [&](random_instance const& of) {
+  support::for_random_instances(support::some_instances, [&](random_instance const& of) {
     auto relaying = 0L;
     for (auto const rank : fssdp::first_n<fssdp::rank_id>(of.layout.ranks()))
       relaying += of.plan.relayed(rank).empty() ? 0 : 1;
@@ -66,7 +64,7 @@ TEST_CASE("a gather allocates once on each rank that relays, and nowhere else") 
 }
 
 TEST_CASE("a gather with scratch does not allocate, once it has been called") {
-  support::for_random_instances(some, [](random_instance const& of) {
+  support::for_random_instances(support::some_instances, [](random_instance const& of) {
     auto const gather = [&](auto& comm, auto& mine, fssdp::scratch_memory& scratch) {
       fssdp::sparse_all_gather(comm, of.plan, mine.shard, mine.replicas, {.scratch = &scratch});
       fssdp::sparse_all_gather(comm, of.plan, mine.shard, mine.in_one_piece, {.scratch = &scratch});
@@ -76,7 +74,7 @@ TEST_CASE("a gather with scratch does not allocate, once it has been called") {
 }
 
 TEST_CASE("a gather that converts does not allocate, once it has been called with scratch") {
-  support::for_random_instances(some, [](random_instance const& of) {
+  support::for_random_instances(support::some_instances, [](random_instance const& of) {
     auto const gather = [&](auto& comm, auto& mine, fssdp::scratch_memory& scratch) {
       fssdp::sparse_all_gather(comm, of.plan, mine.shard, mine.replicas, {.scratch = &scratch});
       fssdp::sparse_all_gather(comm, of.plan, mine.shard, mine.in_one_piece, {.scratch = &scratch});
@@ -86,7 +84,7 @@ TEST_CASE("a gather that converts does not allocate, once it has been called wit
 }
 
 TEST_CASE("a reduction with scratch does not allocate, once it has been called") {
-  support::for_random_instances(some, [](random_instance const& of) {
+  support::for_random_instances(support::some_instances, [](random_instance const& of) {
     auto const reduce = [&](auto& comm, auto& mine, fssdp::scratch_memory& scratch) {
       fssdp::sparse_reduce_scatter(comm, of.plan, mine.partials, mine.gradients,
                                    {.scratch = &scratch});
@@ -100,7 +98,7 @@ TEST_CASE("a reduction with scratch does not allocate, once it has been called")
 }
 
 TEST_CASE("a reduction without scratch allocates once") {
-  support::for_random_instances(some, [](random_instance const& of) {
+  support::for_random_instances(support::some_instances, [](random_instance const& of) {
     auto const sum = allocations_of_repeated(of, [&](auto& comm, auto& mine, auto&) {
       fssdp::sparse_reduce_scatter(comm, of.plan, mine.partials, mine.gradients);
     });
@@ -109,7 +107,7 @@ TEST_CASE("a reduction without scratch allocates once") {
 }
 
 TEST_CASE("the caller of a bound communicator does not allocate") {
-  support::for_random_instances(some, [](random_instance const& of) {
+  support::for_random_instances(support::some_instances, [](random_instance const& of) {
     auto const counts = support::on_all_ranks(of.layout.ranks(), [&](thread_communicator& comm) {
       auto mine = rank_buffers<float>{of, comm.rank()};
       auto stream = fssdp::host_stream{};
@@ -127,7 +125,7 @@ TEST_CASE("the caller of a bound communicator does not allocate") {
 }
 
 TEST_CASE("coded collectives with scratch do not allocate, once they have been called") {
-  support::for_coded_instances(some, [](support::coded_instance const& of) {
+  support::for_coded_instances(support::some_instances, [](support::coded_instance const& of) {
     auto const links = fssdp::coded_links{fssdp::int8_codec{}, of.on};
     auto const both = [&](auto& comm, auto& mine, fssdp::scratch_memory& scratch) {
       fssdp::sparse_all_gather(comm, of.plan, mine.shard, mine.in_one_piece, links,

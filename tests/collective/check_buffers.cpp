@@ -10,7 +10,6 @@
 #include "catch.hpp"
 #include "fssdp/collective/sparse_all_gather.hpp"
 #include "fssdp/collective/sparse_reduce_scatter.hpp"
-#include "fssdp/comm/counting.hpp"
 #include "fssdp/comm/on.hpp"
 #include "fssdp/comm/thread.hpp"
 #include "fssdp/layout/block_layout.hpp"
@@ -18,19 +17,21 @@
 #include "fssdp/plan/held.hpp"
 #include "fssdp/plan/make_plan.hpp"
 #include "support/on_all_ranks.hpp"
+#include "support/refusal.hpp"
 
 using fssdp::expert_tensor;
 using fssdp::rank_id;
 using fssdp::thread_communicator;
+using support::refuses;
 
 namespace {
 
 /// Rank 0 owns three experts and gets one more; rank 1 owns two.
-struct small_case {
+struct five_experts {
   fssdp::block_layout layout{{.experts = 5, .ranks = 2}};
   fssdp::transfer_plan plan;
 
-  small_case() : plan{planned(layout)} {}
+  five_experts() : plan{planned(layout)} {}
 
   static fssdp::transfer_plan planned(fssdp::block_layout const& layout) {
     auto where = fssdp::placement{layout};
@@ -38,35 +39,6 @@ struct small_case {
     return fssdp::make_plan(layout, where);
   }
 };
-
-/// The text with which rank 0 refuses a call, "" if it does not, and what it sent.
-struct refusal {
-  std::string text;
-  std::uint64_t exchanges = 0;
-};
-
-template <class Call>
-[[nodiscard]] refusal refused(Call call) {
-  auto result = refusal{};
-  fssdp::thread_world{2}.run([&](thread_communicator& comm) {
-    if (comm.rank() != rank_id{0}) return;
-    auto counted = fssdp::counting{comm};
-    try {
-      call(counted);
-    } catch (fssdp::argument_error const& error) {
-      result.text = error.what();
-    }
-    result.exchanges = counted.counts().exchanges;
-  });
-  return result;
-}
-
-template <class Call>
-void refuses(Call call, char const* a, char const* b) {
-  auto const result = refused(call);
-  REQUIRE_THAT(result.text, mentions(a) && mentions(b));
-  REQUIRE(result.exchanges == 0);
-}
 
 using sizes = std::vector<std::size_t>;
 
@@ -77,7 +49,7 @@ using sizes = std::vector<std::size_t>;
 }  // namespace
 
 TEST_CASE("a gather refuses buffers that do not fit, by name, before anything is sent") {
-  auto const of = small_case{};
+  auto const of = five_experts{};
   auto const gather = [&](auto from, auto to, char const* a, char const* b) {
     refuses([&](auto& comm) { fssdp::sparse_all_gather(comm, of.plan, from, to); }, a, b);
   };
@@ -110,7 +82,7 @@ TEST_CASE("a gather refuses buffers that do not fit, by name, before anything is
 }
 
 TEST_CASE("a reduction refuses buffers that do not fit, by name, before anything is sent") {
-  auto const of = small_case{};
+  auto const of = five_experts{};
   auto const reduce = [&](auto const& from, auto& to, char const* a, char const* b) {
     refuses([&](auto& comm) { fssdp::sparse_reduce_scatter(comm, of.plan, from, to); }, a, b);
   };
@@ -126,7 +98,7 @@ TEST_CASE("a reduction refuses buffers that do not fit, by name, before anything
 }
 
 TEST_CASE("a world of another size than the plan's is refused") {
-  auto const of = small_case{};
+  auto const of = five_experts{};
   auto texts = support::on_all_ranks(3, [&](thread_communicator& comm) {
     auto const attempt = [](auto call) {
       try {
@@ -148,7 +120,7 @@ TEST_CASE("a world of another size than the plan's is refused") {
 }
 
 TEST_CASE("on a stream, too, bad buffers are refused by the call itself and poison nothing") {
-  auto const of = small_case{};
+  auto const of = five_experts{};
   auto const sound = support::on_all_ranks(2, [&](thread_communicator& comm) {
     auto stream = fssdp::host_stream{};
     auto queued = fssdp::on(comm, stream);
@@ -169,7 +141,7 @@ TEST_CASE("on a stream, too, bad buffers are refused by the call itself and pois
 }
 
 TEST_CASE("buffers side by side in one block, and interleaved ones, are welcome") {
-  auto const of = small_case{};
+  auto const of = five_experts{};
   auto const copied = support::on_all_ranks(2, [&](thread_communicator& comm) {
     auto const own = of.layout.owned(comm.rank()).size();
     auto const foreign = of.plan.foreign(comm.rank()).size();

@@ -19,36 +19,24 @@
 #include "support/hundreds_codec.hpp"
 #include "support/laws.hpp"
 #include "support/on_all_ranks.hpp"
+#include "support/types.hpp"
 
 using fssdp::coded_links;
 using fssdp::link_class;
-using fssdp::rank_id;
 using fssdp::thread_communicator;
 using support::chunks_on_ranks;
 using support::coded_instance;
+using support::held_chunks;
+using support::owned_chunks;
+using support::per_rank;
+using support::types;
 
 namespace {
 
-template <class From, class To, class Codec>
-struct types {
-  using from = From;
-  using to = To;
-  using codec = Codec;
-};
-
-constexpr auto some = support::law_instances / 50 + 10;
-
-template <class T>
-using per_rank = std::vector<fssdp::expert_buffer<T>>;
-
+/// Shards like gradients, others on every rank.
 template <class From>
-[[nodiscard]] per_rank<From> shards_of(support::random_instance const& of) {
-  auto shards = per_rank<From>{};
-  for (auto const rank : fssdp::first_n<rank_id>(of.layout.ranks())) {
-    shards.push_back(fssdp::make_shard<From>(of.layout, rank, of.elements));
-    support::fill_like_gradients(shards.back(), rank.index() + 1);
-  }
-  return shards;
+[[nodiscard]] per_rank<From> filled_shards(coded_instance const& of) {
+  return support::filled_like_gradients(support::shards_on_ranks<From>(of));
 }
 
 /// What each rank holds after a coded gather.
@@ -60,25 +48,6 @@ template <class To, class From, class Codec>
     fssdp::sparse_all_gather(comm, of.plan, shards[comm.rank().index()], all, links);
     return all;
   });
-}
-
-/// The chunks of tensor k at their owners.
-template <class From>
-[[nodiscard]] chunks_on_ranks<From> owned_chunks(support::random_instance const& of,
-                                                 per_rank<From> const& shards, std::size_t k) {
-  auto owned = chunks_on_ranks<From>{};
-  for (auto const rank : fssdp::first_n<rank_id>(of.layout.ranks()))
-    support::take(of, rank, shards[rank.index()], k, owned);
-  return owned;
-}
-/// The chunks of tensor k on all that hold them.
-template <class To>
-[[nodiscard]] chunks_on_ranks<To> held_chunks(support::random_instance const& of,
-                                              per_rank<To> const& all, std::size_t k) {
-  auto held = chunks_on_ranks<To>{};
-  for (auto const rank : fssdp::first_n<rank_id>(of.layout.ranks()))
-    support::cut(of, rank, all[rank.index()], k, held);
-  return held;
 }
 
 /// What everybody is to have of a chunk: each piece by itself, encoded and decoded.
@@ -114,8 +83,8 @@ TEMPLATE_TEST_CASE("all holders have what each piece's payload says, and exact c
   if constexpr (requires { coder.levels; }) coder.levels = 77;
   auto coded = 0;
   auto exact = 0;
-  support::for_coded_instances(some, [&](coded_instance const& of) {
-    auto const shards = shards_of<From>(of);
+  support::for_coded_instances(support::some_instances, [&](coded_instance const& of) {
+    auto const shards = filled_shards<From>(of);
     auto const got = gathered<To>(of, shards, coded_links{coder, of.on});
     for (std::size_t k = 0; k < of.elements.size(); ++k) {
       auto right = chunks_on_ranks<To>{};
@@ -136,8 +105,8 @@ TEMPLATE_TEST_CASE("no element is off by more than the bound of its block", "", 
                    fssdp::fp8_e4m3_codec, fssdp::fp8_e5m2_codec, fssdp::int8_codec,
                    support::hundreds_codec) {
   auto const coder = TestType{};
-  support::for_coded_instances(some, [&](coded_instance const& of) {
-    auto const shards = shards_of<float>(of);
+  support::for_coded_instances(support::some_instances, [&](coded_instance const& of) {
+    auto const shards = filled_shards<float>(of);
     auto const got = gathered<float>(of, shards, coded_links{coder, of.on});
     auto wrong = 0;
     for (std::size_t k = 0; k < of.elements.size(); ++k) {
@@ -163,9 +132,9 @@ TEMPLATE_TEST_CASE("no element is off by more than the bound of its block", "", 
 }
 
 TEST_CASE("where blocks fit into pieces, every plan of a placement gives equal bits") {
-  support::for_coded_instances(some, [](coded_instance of) {
+  support::for_coded_instances(support::some_instances, [](coded_instance of) {
     auto draw = support::dice{of.elements.front()};
-    auto const shards = shards_of<float>(of);
+    auto const shards = filled_shards<float>(of);
     auto const bits_by = [&](support::plan_kind kind) {
       of.plan = support::plan_of(of, kind, draw);
       auto bits = std::vector<std::vector<std::uint64_t>>{};

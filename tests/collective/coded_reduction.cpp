@@ -19,35 +19,24 @@
 #include "support/hundreds_codec.hpp"
 #include "support/laws.hpp"
 #include "support/on_all_ranks.hpp"
+#include "support/types.hpp"
 
 using fssdp::coded_links;
 using fssdp::rank_id;
 using fssdp::thread_communicator;
 using support::chunks_on_ranks;
 using support::coded_instance;
+using support::held_chunks;
+using support::owned_chunks;
+using support::per_rank;
+using support::types;
 
 namespace {
 
-template <class From, class To, class Codec>
-struct types {
-  using from = From;
-  using to = To;
-  using codec = Codec;
-};
-
-constexpr auto some = support::law_instances / 50 + 10;
-
-template <class T>
-using per_rank = std::vector<fssdp::expert_buffer<T>>;
-
+/// Partials like gradients, others on every rank.
 template <class From>
-[[nodiscard]] per_rank<From> partials_of(coded_instance const& of) {
-  auto partials = per_rank<From>{};
-  for (auto const rank : fssdp::first_n<rank_id>(of.layout.ranks())) {
-    partials.push_back(fssdp::make_partials<From>(of.plan, rank, of.elements));
-    support::fill_like_gradients(partials.back(), rank.index() + 1);
-  }
-  return partials;
+[[nodiscard]] per_rank<From> filled_partials(coded_instance const& of) {
+  return support::filled_like_gradients(support::partials_on_ranks<From>(of));
 }
 
 /// The gradients of each rank after a reduction, with links or without.
@@ -59,23 +48,6 @@ template <class To, class From, class... Links>
     fssdp::sparse_reduce_scatter(comm, of.plan, partials[comm.rank().index()], gradients, links...);
     return gradients;
   });
-}
-
-template <class T>
-[[nodiscard]] chunks_on_ranks<T> contributed_chunks(coded_instance const& of,
-                                                    per_rank<T> const& partials, std::size_t k) {
-  auto chunks = chunks_on_ranks<T>{};
-  for (auto const rank : fssdp::first_n<rank_id>(of.layout.ranks()))
-    support::cut(of, rank, partials[rank.index()], k, chunks);
-  return chunks;
-}
-template <class T>
-[[nodiscard]] chunks_on_ranks<T> reduced_chunks(coded_instance const& of,
-                                                per_rank<T> const& gradients, std::size_t k) {
-  auto chunks = chunks_on_ranks<T>{};
-  for (auto const rank : fssdp::first_n<rank_id>(of.layout.ranks()))
-    support::take(of, rank, gradients[rank.index()], k, chunks);
-  return chunks;
 }
 
 }  // namespace
@@ -94,8 +66,8 @@ TEMPLATE_TEST_CASE("a coded reduction sums what the payloads say, in the order o
   if constexpr (requires { coder.levels; }) coder.levels = 77;
   auto coded = 0;
   auto sums = 0;
-  support::for_coded_instances(some, [&](coded_instance const& of) {
-    auto const partials = partials_of<From>(of);
+  support::for_coded_instances(support::some_instances, [&](coded_instance const& of) {
+    auto const partials = filled_partials<From>(of);
     auto const got = reduced<To>(of, partials, coded_links{coder, of.on});
     auto const arriving = [&](fssdp::transfer const& t, std::vector<sum_type> const& sent) {
       if (!support::goes_over(of, of.on, t)) return sent;
@@ -107,8 +79,8 @@ TEMPLATE_TEST_CASE("a coded reduction sums what the payloads say, in the order o
     };
     for (std::size_t k = 0; k < of.elements.size(); ++k) {
       auto const right =
-          support::naive_reduction<To>(of.plan, contributed_chunks(of, partials, k), arriving);
-      REQUIRE(support::different(reduced_chunks(of, got, k), right) == 0);
+          support::naive_reduction<To>(of.plan, held_chunks(of, partials, k), arriving);
+      REQUIRE(support::different(owned_chunks(of, got, k), right) == 0);
     }
   });
   REQUIRE(coded > 0);
@@ -116,13 +88,13 @@ TEMPLATE_TEST_CASE("a coded reduction sums what the payloads say, in the order o
 }
 
 TEST_CASE("with a direct plan, gradients are the sums in rank order of what each partial becomes") {
-  support::for_coded_instances(some, [](coded_instance of) {
+  support::for_coded_instances(support::some_instances, [](coded_instance of) {
     of.plan = rank_ordered(of.plan);
     auto const coder = fssdp::int8_codec{};
-    auto const partials = partials_of<float>(of);
+    auto const partials = filled_partials<float>(of);
     auto const got = reduced<float>(of, partials, coded_links{coder, of.on});
     for (std::size_t k = 0; k < of.elements.size(); ++k) {
-      auto const contributed = contributed_chunks(of, partials, k);
+      auto const contributed = held_chunks(of, partials, k);
       auto right = chunks_on_ranks<float>{};
       for (auto const chunk : fssdp::all_chunks(of.layout)) {
         auto const owner = of.layout.owner(chunk);
@@ -137,23 +109,23 @@ TEST_CASE("with a direct plan, gradients are the sums in rank order of what each
             for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += part[i];
         }
       }
-      REQUIRE(support::different(reduced_chunks(of, got, k), right) == 0);
+      REQUIRE(support::different(owned_chunks(of, got, k), right) == 0);
     }
   });
 }
 
 TEST_CASE("chunks that go over no coded link have the bits that they have without a codec") {
   auto untouched = 0;
-  support::for_coded_instances(some, [&](coded_instance const& of) {
-    auto const partials = partials_of<float>(of);
+  support::for_coded_instances(support::some_instances, [&](coded_instance const& of) {
+    auto const partials = filled_partials<float>(of);
     auto const plain = reduced<float>(of, partials);
     auto const coded = reduced<float>(of, partials, coded_links{fssdp::int8_codec{}, of.on});
     for (std::size_t k = 0; k < of.elements.size(); ++k) {
       auto got = chunks_on_ranks<float>{};
-      for (auto const& [place, elements] : reduced_chunks(of, coded, k))
+      for (auto const& [place, elements] : owned_chunks(of, coded, k))
         if (!support::any_goes_over(of, of.on, place.second)) got[place] = elements;
       untouched += static_cast<int>(got.size());
-      REQUIRE(support::different(got, reduced_chunks(of, plain, k)) == 0);
+      REQUIRE(support::different(got, owned_chunks(of, plain, k)) == 0);
     }
   });
   REQUIRE(untouched > 0);
@@ -164,8 +136,8 @@ TEMPLATE_TEST_CASE("whatever the plan, sums are off by no more than the bounds o
                    fssdp::int8_codec, support::hundreds_codec) {
   constexpr auto block = TestType::block_elements;
   auto const coder = TestType{};
-  support::for_coded_instances(some, [&](coded_instance const& of) {
-    auto const partials = partials_of<double>(of);
+  support::for_coded_instances(support::some_instances, [&](coded_instance const& of) {
+    auto const partials = filled_partials<double>(of);
     auto const got = reduced<double>(of, partials, coded_links{coder, of.on});
     auto wrong = 0;
     for (std::size_t k = 0; k < of.elements.size(); ++k) {
@@ -181,10 +153,10 @@ TEMPLATE_TEST_CASE("whatever the plan, sums are off by no more than the bounds o
         auto const decoded = support::there_and_back(coder, floats);
         return std::vector<double>(decoded.begin(), decoded.end());
       };
-      auto const contributed = contributed_chunks(of, partials, k);
+      auto const contributed = held_chunks(of, partials, k);
       (void)support::naive_reduction<double>(of.plan, contributed, arriving);
       auto const exact = support::naive_reduction<double>(of.plan, contributed);
-      for (auto const& [place, elements] : reduced_chunks(of, got, k))
+      for (auto const& [place, elements] : owned_chunks(of, got, k))
         for (int piece = 0; piece < of.plan.pieces(); ++piece) {
           auto const part = fssdp::piece_extent{elements.size(), piece, of.plan.pieces()};
           auto const& bound = bounds[{place.second, piece}];

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// Buffers that do not fit a coded collective are refused before anything is sent; ranks that do
 /// not agree about the codec find out.
-#include <string>
 #include <vector>
 
 #include "catch.hpp"
@@ -11,51 +10,34 @@
 #include "fssdp/codec/int8_codec.hpp"
 #include "fssdp/collective/sparse_all_gather.hpp"
 #include "fssdp/collective/sparse_reduce_scatter.hpp"
-#include "fssdp/comm/counting.hpp"
 #include "fssdp/comm/thread.hpp"
 #include "fssdp/layout/make_shard.hpp"
 #include "fssdp/plan/held.hpp"
 #include "fssdp/plan/make_plan.hpp"
 #include "fssdp/solver/everywhere.hpp"
 #include "support/on_all_ranks.hpp"
+#include "support/refusal.hpp"
 
 using fssdp::coded_links;
 using fssdp::expert_tensor;
 using fssdp::link_class;
 using fssdp::rank_id;
 using fssdp::thread_communicator;
+using support::refuses;
 
 namespace {
 
 /// Two ranks on two nodes: each owns an expert and holds both.
-struct small_case {
+struct two_nodes {
   fssdp::block_layout layout{{.experts = 2, .ranks = 2}};
   fssdp::transfer_plan plan =
       make_plan(layout, fssdp::everywhere{}(layout), fssdp::topology{{.nodes = 2, .ranks = 2}});
 };
 
-/// The text with which rank 0 refuses a call.
-template <class Call>
-[[nodiscard]] std::string refusal(Call call) {
-  auto text = std::string{};
-  auto exchanges = std::uint64_t{0};
-  fssdp::thread_world{2}.run([&](thread_communicator& comm) {
-    if (comm.rank() != rank_id{0}) return;
-    auto counted = fssdp::counting{comm};
-    try {
-      call(counted);
-    } catch (fssdp::argument_error const& error) {
-      text = error.what();
-    }
-    exchanges = counted.counts().exchanges;
-  });
-  return exchanges == 0 ? text : "something was sent";
-}
-
 /// What comes out if rank 0 calls the one, rank 1 the other.
 template <class Zero, class One>
 void disagree(Zero zero, One one) {
-  auto const of = small_case{};
+  auto const of = two_nodes{};
   auto world = fssdp::thread_world{2};
   auto const result = support::fallout_of(world, [&](thread_communicator& comm) {
     auto shard = fssdp::make_shard<fssdp::bf16>(of.layout, comm.rank(), 300);
@@ -86,42 +68,40 @@ template <class... Links>
 }  // namespace
 
 TEST_CASE("a coded gather wants slots for all that a rank holds, and says why") {
-  auto const of = small_case{};
+  auto const of = two_nodes{};
   auto const links = coded_links{fssdp::int8_codec{}};
-  auto const text = refusal([&](auto& comm) {
+  auto const foreign = [&](auto& comm) {
     auto shard = fssdp::make_shard<float>(of.layout, comm.rank(), 4);
-    auto foreign = fssdp::make_replicas<float>(of.plan, comm.rank(), 4);
-    fssdp::sparse_all_gather(comm, of.plan, shard, foreign, links);
-  });
-  REQUIRE_THAT(text, mentions("sparse_all_gather: to has 1 slots; expected 2") &&
-                         mentions("its own are decoded"));
+    auto to = fssdp::make_replicas<float>(of.plan, comm.rank(), 4);
+    fssdp::sparse_all_gather(comm, of.plan, shard, to, links);
+  };
+  refuses(foreign, "sparse_all_gather: to has 1 slots; expected 2", "its own are decoded");
   auto memory = std::vector<float>(16);
-  auto const aliased = refusal([&](auto& comm) {
+  auto const aliased = [&](auto& comm) {
     auto const to = expert_tensor<float>{memory.data() + 2, 2, 4};
     fssdp::sparse_all_gather(comm, of.plan, expert_tensor<float>{memory.data(), 1, 4}, to, links);
-  });
-  REQUIRE_THAT(aliased, mentions("share memory"));
+  };
+  refuses(aliased, "share memory");
 }
 
 TEST_CASE("residuals that do not fit are refused by name") {
-  auto const of = small_case{};
+  auto const of = two_nodes{};
   auto memory = std::vector<float>(64);
   auto const at = [&](std::size_t first, std::size_t slots, std::size_t elements = 4) {
     return expert_tensor<float>{memory.data() + first, slots, elements};
   };
   auto const with = [&](auto residuals) {
-    return refusal([&](auto& comm) {
+    return [&, residuals](auto& comm) {
       fssdp::sparse_reduce_scatter(comm, of.plan, at(0, 2), at(8, 1),
                                    coded_links{fssdp::int8_codec{}}, residuals);
-    });
+    };
   };
-  REQUIRE_THAT(with(at(16, 1)), mentions("residuals has 1 slots; expected 2"));
-  REQUIRE_THAT(with(at(16, 2, 3)), mentions("3 elements in residuals, 4 in from"));
-  REQUIRE_THAT(with(std::vector{at(16, 2), at(32, 2)}), mentions("residuals has 2 tensors"));
-  REQUIRE_THAT(with(at(4, 2)), mentions("from and residuals share memory"));
-  REQUIRE_THAT(with(at(9, 2)), mentions("to and residuals share memory"));
-  REQUIRE_THAT(with(expert_tensor<float>{nullptr, 2, 4}),
-               mentions("tensor 0 of residuals is null"));
+  refuses(with(at(16, 1)), "residuals has 1 slots; expected 2");
+  refuses(with(at(16, 2, 3)), "3 elements in residuals, 4 in from");
+  refuses(with(std::vector{at(16, 2), at(32, 2)}), "residuals has 2 tensors");
+  refuses(with(at(4, 2)), "from and residuals share memory");
+  refuses(with(at(9, 2)), "to and residuals share memory");
+  refuses(with(expert_tensor<float>{nullptr, 2, 4}), "tensor 0 of residuals is null");
 }
 
 TEST_CASE("ranks with different codecs find out, though their payloads have one size") {
@@ -144,7 +124,7 @@ TEST_CASE("ranks that code different links find out, though the plan has only on
 }
 
 TEST_CASE("ranks whose plans put them on other nodes find out") {
-  auto const of = small_case{};
+  auto const of = two_nodes{};
   auto const one_node = make_plan(of.layout, of.plan.where());
   auto const other =
       one_node.realised_by({of.plan.transfers().begin(), of.plan.transfers().end()}, 1);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// Coded collectives over every wire: passed on as pieces come in, lent, copied, queued, over
-/// mailboxes. The bits are the same, and so are the messages.
+/// mailboxes. The bits are the same, and so are the bytes that travel.
 #include <cstdint>
 #include <vector>
 
@@ -9,7 +9,6 @@
 #include "fssdp/codec/int8_codec.hpp"
 #include "fssdp/collective/sparse_all_gather.hpp"
 #include "fssdp/collective/sparse_reduce_scatter.hpp"
-#include "fssdp/comm/counting.hpp"
 #include "fssdp/comm/on.hpp"
 #include "fssdp/comm/thread.hpp"
 #include "fssdp/layout/make_shard.hpp"
@@ -20,14 +19,13 @@
 #include "support/laws.hpp"
 #include "support/mailbox_communicator.hpp"
 #include "support/on_all_ranks.hpp"
+#include "support/over_wires.hpp"
 
 using fssdp::coded_links;
 using fssdp::thread_communicator;
 using support::coded_instance;
 
 namespace {
-
-constexpr auto some = support::law_instances / 50 + 10;
 
 /// The bits of a gather and of two reductions with feedback, twice, with one scratch for all.
 template <class Comm>
@@ -60,39 +58,20 @@ template <class Comm>
 
 }  // namespace
 
-TEST_CASE("coded: forwarded, lent, copied or queued, the same bits and the same messages") {
+TEST_CASE(
+    "coded: forwarded, lent, copied or queued, the same bits, and the same bytes in no more "
+    "messages") {
   auto passed_on = 0;
-  support::for_coded_instances(some, [&](coded_instance const& of) {
+  support::for_coded_instances(support::some_instances, [&](coded_instance const& of) {
     passed_on += of.plan.rounds() > 1 ? 1 : 0;
     auto world = fssdp::thread_world{of.plan.ranks()};
-    auto counts = std::vector<fssdp::exchange_counts>(static_cast<std::size_t>(world.size()));
-    auto const forwarded = support::on_all_ranks(world, [&](thread_communicator& comm) {
-      auto counted = fssdp::counting{comm};
-      auto bits = bits_over(counted, of);
-      counts[comm.rank().index()] = counted.counts();
-      return bits;
-    });
-    auto const lent = support::on_all_ranks(world, [&](thread_communicator& comm) {
-      auto counted = fssdp::counting{comm};
-      auto rounds = support::lending_only{counted};
-      auto bits = bits_over(rounds, of);
-      auto expected = counted.counts();  // all but the number of exchanges
-      auto& here = counts[comm.rank().index()];
-      expected.exchanges = here.exchanges;
-      if (here != expected) bits.push_back(1);
-      return bits;
-    });
-    auto const copied = support::on_all_ranks(world, [&](thread_communicator& comm) {
-      auto bare = support::exchange_only{comm};
-      return bits_over(bare, of);
-    });
+    auto const forwarded =
+        support::same_over_wires(world, [&](auto& comm) { return bits_over(comm, of); });
     auto const queued = support::on_all_ranks(world, [&](thread_communicator& comm) {
       auto stream = fssdp::host_stream{};
       auto bound = fssdp::on(comm, stream);
       return bits_over(bound, of);
     });
-    REQUIRE(forwarded == lent);
-    REQUIRE(forwarded == copied);
     REQUIRE(forwarded == queued);
   });
   REQUIRE(passed_on > 0);
@@ -100,7 +79,7 @@ TEST_CASE("coded: forwarded, lent, copied or queued, the same bits and the same 
 
 TEST_CASE("coded: over mailboxes with no room, little room and any room, the same bits") {
   auto turn = std::size_t{0};
-  support::for_coded_instances(some, [&](coded_instance const& of) {
+  support::for_coded_instances(support::some_instances, [&](coded_instance const& of) {
     auto const slots = std::vector<std::size_t>{0, 1, std::size_t(-1)}[turn++ % 3];
     CAPTURE(slots);
     auto world = fssdp::thread_world{of.plan.ranks()};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// Bit for bit what a naive reference gives, over direct, node-aware and scheduled plans, whole and
 /// sliced experts, equal and different types.
-#include <vector>
+#include <cstddef>
 
 #include "catch.hpp"
 #include "fssdp/collective/sparse_all_gather.hpp"
@@ -12,29 +12,24 @@
 #include "support/laws.hpp"
 #include "support/naive_collectives.hpp"
 #include "support/on_all_ranks.hpp"
+#include "support/types.hpp"
 
-using fssdp::rank_id;
 using fssdp::thread_communicator;
-using support::chunks_on_ranks;
+using support::held_chunks;
+using support::owned_chunks;
+using support::per_rank;
 using support::random_instance;
+using support::types;
 
 namespace {
 
-template <class From, class To>
-struct types {
-  using from = From;
-  using to = To;
-};
-
-/// A buffer of a rank filled from its seed: other numbers on every rank.
+/// Buffers filled from seeds: other numbers on every rank.
 template <class T>
-[[nodiscard]] fssdp::expert_buffer<T> filled(fssdp::expert_buffer<T> buffer, rank_id rank) {
-  support::fill_roughly(buffer, rank.index() + 1);
-  return buffer;
+[[nodiscard]] per_rank<T> filled(per_rank<T> buffers) {
+  for (std::size_t rank = 0; rank < buffers.size(); ++rank)
+    support::fill_roughly(buffers[rank], rank + 1);
+  return buffers;
 }
-
-template <class Buffer>
-using per_rank = std::vector<Buffer>;
 
 }  // namespace
 
@@ -44,22 +39,15 @@ TEMPLATE_TEST_CASE("a gather gives the bits of the naive reference", "", (types<
   using From = typename TestType::from;
   using To = typename TestType::to;
   support::for_random_instances(support::law_instances / 25, [](random_instance const& of) {
-    auto shards = per_rank<fssdp::expert_buffer<From>>{};
-    for (auto const rank : fssdp::first_n<rank_id>(of.layout.ranks()))
-      shards.push_back(filled(fssdp::make_shard<From>(of.layout, rank, of.elements), rank));
+    auto const shards = filled(support::shards_on_ranks<From>(of));
     auto const got = support::on_all_ranks(of.layout.ranks(), [&](thread_communicator& comm) {
       auto all = fssdp::make_partials<To>(of.plan, comm.rank(), of.elements);
       fssdp::sparse_all_gather(comm, of.plan, shards[comm.rank().index()], all);
       return all;
     });
     for (std::size_t k = 0; k < of.elements.size(); ++k) {
-      auto owned = chunks_on_ranks<From>{};
-      auto gathered = chunks_on_ranks<To>{};
-      for (auto const rank : fssdp::first_n<rank_id>(of.layout.ranks())) {
-        support::take(of, rank, shards[rank.index()], k, owned);
-        support::cut(of, rank, got[rank.index()], k, gathered);
-      }
-      REQUIRE(support::different(gathered, support::naive_gather<To>(of.plan, owned)) == 0);
+      auto const right = support::naive_gather<To>(of.plan, owned_chunks(of, shards, k));
+      REQUIRE(support::different(held_chunks(of, got, k), right) == 0);
     }
   });
 }
@@ -70,22 +58,15 @@ TEMPLATE_TEST_CASE("a reduction gives the bits of the naive reference", "", (typ
   using From = typename TestType::from;
   using To = typename TestType::to;
   support::for_random_instances(support::law_instances / 25, [](random_instance const& of) {
-    auto partials = per_rank<fssdp::expert_buffer<From>>{};
-    for (auto const rank : fssdp::first_n<rank_id>(of.layout.ranks()))
-      partials.push_back(filled(fssdp::make_partials<From>(of.plan, rank, of.elements), rank));
+    auto const partials = filled(support::partials_on_ranks<From>(of));
     auto const got = support::on_all_ranks(of.layout.ranks(), [&](thread_communicator& comm) {
       auto gradients = fssdp::make_shard<To>(of.layout, comm.rank(), of.elements);
       fssdp::sparse_reduce_scatter(comm, of.plan, partials[comm.rank().index()], gradients);
       return gradients;
     });
     for (std::size_t k = 0; k < of.elements.size(); ++k) {
-      auto contributed = chunks_on_ranks<From>{};
-      auto reduced = chunks_on_ranks<To>{};
-      for (auto const rank : fssdp::first_n<rank_id>(of.layout.ranks())) {
-        support::cut(of, rank, partials[rank.index()], k, contributed);
-        support::take(of, rank, got[rank.index()], k, reduced);
-      }
-      REQUIRE(support::different(reduced, support::naive_reduction<To>(of.plan, contributed)) == 0);
+      auto const right = support::naive_reduction<To>(of.plan, held_chunks(of, partials, k));
+      REQUIRE(support::different(owned_chunks(of, got, k), right) == 0);
     }
   });
 }

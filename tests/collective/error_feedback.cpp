@@ -21,29 +21,9 @@ using fssdp::rank_id;
 using fssdp::thread_communicator;
 using support::chunks_on_ranks;
 using support::coded_instance;
+using support::held_chunks;
 
 namespace {
-
-constexpr auto some = support::law_instances / 50 + 10;
-
-template <class T>
-using per_rank = std::vector<fssdp::expert_buffer<T>>;
-
-template <class T>
-[[nodiscard]] per_rank<T> on_holders(coded_instance const& of) {
-  auto all = per_rank<T>{};
-  for (auto const rank : fssdp::first_n<rank_id>(of.layout.ranks()))
-    all.push_back(fssdp::make_partials<T>(of.plan, rank, of.elements));
-  return all;
-}
-template <class T>
-[[nodiscard]] chunks_on_ranks<T> chunks_of(coded_instance const& of, per_rank<T> const& buffers,
-                                           std::size_t k) {
-  auto chunks = chunks_on_ranks<T>{};
-  for (auto const rank : fssdp::first_n<rank_id>(of.layout.ranks()))
-    support::cut(of, rank, buffers[rank.index()], k, chunks);
-  return chunks;
-}
 
 /// What three ranks on three nodes in a chain sum up over many steps: one large element in a block
 /// of small ones.
@@ -83,16 +63,15 @@ struct many_steps {
 
 TEST_CASE("payloads and residuals are those of encode_with_feedback, step by step") {
   auto kept = 0;
-  support::for_coded_instances(some, [&](coded_instance const& of) {
+  support::for_coded_instances(support::some_instances, [&](coded_instance const& of) {
     auto const coder = fssdp::fp8_e4m3_codec{};
-    auto residuals = on_holders<float>(of);
+    auto residuals = support::partials_on_ranks<float>(of);
     auto right_residuals = std::vector<chunks_on_ranks<float>>{};
     for (std::size_t k = 0; k < of.elements.size(); ++k)
-      right_residuals.push_back(chunks_of(of, residuals, k));
+      right_residuals.push_back(held_chunks(of, residuals, k));
     for (std::size_t step = 1; step <= 3; ++step) {
-      auto partials = on_holders<float>(of);
-      for (std::size_t rank = 0; rank < partials.size(); ++rank)
-        support::fill_like_gradients(partials[rank], 100 * step + rank);
+      auto const partials =
+          support::filled_like_gradients(support::partials_on_ranks<float>(of), 100 * step);
       auto const got = support::on_all_ranks(of.layout.ranks(), [&](thread_communicator& comm) {
         auto const me = comm.rank().index();
         auto gradients = fssdp::make_shard<float>(of.layout, comm.rank(), of.elements);
@@ -113,12 +92,9 @@ TEST_CASE("payloads and residuals are those of encode_with_feedback, step by ste
           return support::decoded(coder, payload, sent.size());
         };
         auto const right =
-            support::naive_reduction<float>(of.plan, chunks_of(of, partials, k), arriving);
-        auto reduced = chunks_on_ranks<float>{};
-        for (auto const rank : fssdp::first_n<rank_id>(of.layout.ranks()))
-          support::take(of, rank, got[rank.index()], k, reduced);
-        REQUIRE(support::different(reduced, right) == 0);
-        REQUIRE(support::different(chunks_of(of, residuals, k), right_residuals[k]) == 0);
+            support::naive_reduction<float>(of.plan, held_chunks(of, partials, k), arriving);
+        REQUIRE(support::different(support::owned_chunks(of, got, k), right) == 0);
+        REQUIRE(support::different(held_chunks(of, residuals, k), right_residuals[k]) == 0);
       }
     }
     for (auto const& of_rank : residuals)

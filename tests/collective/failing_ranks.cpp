@@ -38,7 +38,7 @@ using support::random_instance;
 namespace {
 
 constexpr auto instances = support::law_instances / 10;
-constexpr auto limits = support::size_limits{.ranks = 6, .nodes = 3, .experts = 12};
+constexpr auto up_to_six_ranks = support::size_limits{.ranks = 6, .nodes = 3, .experts = 12};
 constexpr auto moments =
     std::array{fault_moment::before_exchange, fault_moment::in_post, fault_moment::behind_post,
                fault_moment::in_visit, fault_moment::behind_exchange};
@@ -58,8 +58,8 @@ struct program {
 
  private:
   program(std::uint64_t seed, support::dice draw)
-      : of{draw.chance(50) ? random_instance{seed, limits}
-                           : support::scheduled_instance(seed, limits)},
+      : of{draw.chance(50) ? random_instance{seed, up_to_six_ranks}
+                           : support::scheduled_instance(seed, up_to_six_ranks)},
         token_layout{{.experts = 3, .ranks = of.plan.ranks()}},
         tokens{of.plan.ranks(), 3, random_tokens(draw, of.plan.ranks() * 3)},
         sends_tokens{draw.chance(30)},

@@ -7,13 +7,13 @@
 #include "catch.hpp"
 #include "fssdp/collective/sparse_all_gather.hpp"
 #include "fssdp/collective/sparse_reduce_scatter.hpp"
-#include "fssdp/comm/counting.hpp"
 #include "fssdp/comm/thread.hpp"
 #include "support/communicator_archetype.hpp"
 #include "support/float_data.hpp"
 #include "support/laws.hpp"
 #include "support/mailbox_communicator.hpp"
 #include "support/on_all_ranks.hpp"
+#include "support/over_wires.hpp"
 #include "support/rank_buffers.hpp"
 #include "support/scheduled_plan.hpp"
 
@@ -26,8 +26,7 @@ static_assert(!fssdp::lending_communicator<support::mailbox_communicator>);
 
 namespace {
 
-constexpr auto some = support::law_instances / 20 + 1;
-constexpr auto limits = support::size_limits{.ranks = 8, .nodes = 4, .experts = 16};
+constexpr auto up_to_eight_ranks = support::size_limits{.ranks = 8, .nodes = 4, .experts = 16};
 
 /// The bits of a gather and a reduction of rough numbers, twice on the same communicator.
 template <class Comm>
@@ -56,47 +55,21 @@ template <class Comm>
 
 TEST_CASE("forwarded, lent or copied: the same bits, and the same bytes in no more messages") {
   auto passed_on = 0;
-  for (std::uint64_t seed = 1; seed <= some; ++seed) {
+  for (std::uint64_t seed = 1; seed <= support::law_instances / 20; ++seed) {
     CAPTURE(seed);
-    auto const of = support::scheduled_instance(seed, limits);
+    auto const of = support::scheduled_instance(seed, up_to_eight_ranks);
     passed_on += of.plan.rounds() > 1 ? 1 : 0;
     auto world = fssdp::thread_world{of.plan.ranks()};
-    auto counts = std::vector<fssdp::exchange_counts>(static_cast<std::size_t>(world.size()));
-    auto const forwarded = support::on_all_ranks(world, [&](thread_communicator& comm) {
-      auto counted = fssdp::counting{comm};
-      auto bits = bits_over(counted, of);
-      counts[comm.rank().index()] = counted.counts();
-      return bits;
-    });
-    auto const lent = support::on_all_ranks(world, [&](thread_communicator& comm) {
-      auto counted = fssdp::counting{comm};
-      auto rounds = support::lending_only{counted};
-      auto bits = bits_over(rounds, of);
-      auto expected = counts[comm.rank().index()];
-      auto const here = counted.counts();
-      auto const more = here.messages_sent > expected.messages_sent ||
-                        here.messages_received > expected.messages_received;
-      expected.exchanges = here.exchanges;  // of rounds, there are more
-      expected.messages_sent = here.messages_sent;
-      expected.messages_received = here.messages_received;
-      if (more || here != expected) bits.push_back(1);
-      return bits;
-    });
-    auto const copied = support::on_all_ranks(world, [&](thread_communicator& comm) {
-      auto bare = support::exchange_only{comm};
-      return bits_over(bare, of);
-    });
-    REQUIRE(forwarded == lent);
-    REQUIRE(forwarded == copied);
+    support::same_over_wires(world, [&](auto& comm) { return bits_over(comm, of); });
   }
-  REQUIRE(passed_on > some / 4);
+  REQUIRE(passed_on > support::law_instances / 20 / 4);
 }
 
 TEST_CASE(
     "what is passed on is what a loop over the placement gives, on ports that take time, too") {
-  for (std::uint64_t seed = 1; seed <= some; ++seed) {
+  for (std::uint64_t seed = 1; seed <= support::law_instances / 20; ++seed) {
     CAPTURE(seed);
-    auto const of = support::scheduled_instance(seed, limits);
+    auto const of = support::scheduled_instance(seed, up_to_eight_ranks);
     auto world = fssdp::thread_world{
         {.ranks = of.plan.ranks(), .ports = seed % 2 == 0 ? of.machine : fssdp::topology{}}};
     auto const wrong = support::on_all_ranks(world, [&](thread_communicator& comm) {
@@ -110,11 +83,11 @@ TEST_CASE(
 }
 
 TEST_CASE("collectives run over mailboxes with no room, little room and any room") {
-  for (std::uint64_t seed = 1; seed <= some; ++seed) {
+  for (std::uint64_t seed = 1; seed <= support::law_instances / 20; ++seed) {
     auto const slots = std::vector<std::size_t>{0, 1, std::size_t(-1)}[seed % 3];
     CAPTURE(seed, slots);
-    auto const of =
-        seed % 2 == 0 ? support::scheduled_instance(seed, limits) : random_instance{seed, limits};
+    auto const of = seed % 2 == 0 ? support::scheduled_instance(seed, up_to_eight_ranks)
+                                  : random_instance{seed, up_to_eight_ranks};
     auto post_office = support::mailboxes{of.plan.ranks(), slots};
     auto const wrong = support::on_all_ranks(of.plan.ranks(), [&](thread_communicator& thread) {
       auto comm = support::mailbox_communicator{post_office, thread.rank(), seed};

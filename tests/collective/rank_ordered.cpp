@@ -23,8 +23,6 @@ using support::random_instance;
 
 namespace {
 
-constexpr auto some = support::law_instances / 50 + 1;
-
 /// A number whose sums depend on the order in which they are formed.
 float uneven(std::size_t seed) { return 1.0F / static_cast<float>(seed % 1013 + 3); }
 
@@ -55,7 +53,7 @@ float uneven(std::size_t seed) { return 1.0F / static_cast<float>(seed % 1013 + 
 }  // namespace
 
 TEST_CASE("rank_ordered plans of one placement reduce to the same bits") {
-  support::for_random_instances(some, [](random_instance const& of) {
+  support::for_random_instances(support::some_instances, [](random_instance const& of) {
     auto const ordered = rank_ordered(of.plan);
     REQUIRE_NOTHROW(verify(ordered));
     REQUIRE(ordered.rounds() <= 1);
@@ -66,7 +64,7 @@ TEST_CASE("rank_ordered plans of one placement reduce to the same bits") {
 }
 
 TEST_CASE("schedules that sum by rank reduce to these bits, and gather like all others") {
-  support::for_random_instances(some, [](random_instance const& of) {
+  support::for_random_instances(support::some_instances, [](random_instance const& of) {
     auto const cut = std::size_t{1024};
     auto const by_trees = schedule(of.plan, 4096, {.piece_bytes = cut});
     auto const by_rank = schedule(
@@ -81,7 +79,7 @@ TEST_CASE("schedules that sum by rank reduce to these bits, and gather like all 
 }
 
 TEST_CASE("a plan that reduces by another says what that one moves and takes") {
-  support::for_random_instances(some, [](random_instance const& of) {
+  support::for_random_instances(support::some_instances, [](random_instance const& of) {
     auto const plan = of.plan.reduced_by(rank_ordered(of.plan));
     auto const by_itself = rank_ordered(of.plan);
     auto const elements = std::array{std::size_t{700}};

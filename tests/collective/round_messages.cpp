@@ -71,8 +71,6 @@ struct counted_messages {
   }
 };
 
-constexpr auto some = support::law_instances / 50 + 1;
-
 }  // namespace
 
 TEST_CASE("consecutive pieces of a chunk to one rank are one message") {
@@ -93,7 +91,7 @@ TEST_CASE("pieces in another form end a message") {
 
 TEST_CASE("by rounds, both verbs send as few messages as pieces allow") {
   auto joined = std::size_t{0};
-  support::for_random_instances(some, [&](random_instance of) {
+  support::for_random_instances(support::some_instances, [&](random_instance of) {
     of.plan = fssdp::schedule(of.plan, 4096, {.piece_bytes = 512});
     auto const counts = support::on_all_ranks(of.layout.ranks(), [&](thread_communicator& comm) {
       auto mine = support::rank_buffers<fssdp::bf16>{of, comm.rank()};

@@ -73,13 +73,11 @@ template <class T>
   return result;
 }
 
-constexpr auto some = support::law_instances / 100 + 1;
-
 }  // namespace
 
 TEMPLATE_TEST_CASE("with a direct plan the bits are those of a sum in rank order", "", float,
                    double, bf16) {
-  support::for_random_instances(some, [](random_instance of) {
+  support::for_random_instances(support::some_instances, [](random_instance of) {
     of.plan = make_plan(of.layout, of.where);
     auto const expected = rank_ordered_bits<TestType>(of);
     REQUIRE(reduced_bits<TestType>(of, true) == expected);
@@ -89,7 +87,7 @@ TEMPLATE_TEST_CASE("with a direct plan the bits are those of a sum in rank order
 
 TEMPLATE_TEST_CASE("equal plans give equal bits, every time and over every wire", "", float, double,
                    bf16) {
-  support::for_random_instances(some, [](random_instance of) {
+  support::for_random_instances(support::some_instances, [](random_instance of) {
     of.plan = make_plan(of.layout, of.where, of.machine);
     auto const once = reduced_bits<TestType>(of, true);
     REQUIRE(reduced_bits<TestType>(of, true) == once);
@@ -98,7 +96,7 @@ TEMPLATE_TEST_CASE("equal plans give equal bits, every time and over every wire"
 }
 
 TEST_CASE("the sum is scaled once, and written or added") {
-  support::for_random_instances(some, [](random_instance const& of) {
+  support::for_random_instances(support::some_instances, [](random_instance const& of) {
     auto const wrong = support::on_all_ranks(of.layout.ranks(), [&](thread_communicator& comm) {
       auto mine = rank_buffers<double>{of, comm.rank()};
       auto scratch = fssdp::scratch_memory{};
@@ -124,7 +122,7 @@ TEST_CASE("the sum is scaled once, and written or added") {
 }
 
 TEST_CASE("bf16 partials become fp32 gradients, and fp32 partials bf16 gradients") {
-  support::for_random_instances(some, [](random_instance const& of) {
+  support::for_random_instances(support::some_instances, [](random_instance const& of) {
     auto const wrong = support::on_all_ranks(of.layout.ranks(), [&](thread_communicator& comm) {
       auto narrow = rank_buffers<bf16, float>{of, comm.rank()};
       auto wide = rank_buffers<float, bf16>{of, comm.rank()};

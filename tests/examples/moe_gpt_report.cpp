@@ -18,7 +18,7 @@ using namespace moe_gpt;
 
 namespace {
 
-[[nodiscard]] command_line read(std::initializer_list<char const*> arguments) {
+[[nodiscard]] program::command_line<options> read(std::initializer_list<char const*> arguments) {
   auto all = std::vector<char const*>{"moe_gpt"};
   all.insert(all.end(), arguments);
   return read_command_line(static_cast<int>(all.size()), all.data());
@@ -204,7 +204,8 @@ TEST_CASE("report: the file is what was promised and appears whole", "[moe_gpt]"
                               R"("peak_replica_bytes":3145728,"steps":[{"step":1,"loss":5.5,)"
                               R"("tokens_per_second":1000.0,"load_max_over_mean_ep":2.0,)"
                               R"("load_max_over_mean":1.25,"gathered_bytes":1536,)"
-                              R"("reduced_bytes":512,"moved_bytes":0,"bytes_inside_nodes":0,)") == 0);
+                              R"("reduced_bytes":512,"moved_bytes":0,"bytes_inside_nodes":0,)") ==
+        0);
   CHECK(std::distance(std::filesystem::directory_iterator{folder}, {}) == 1);
   chosen.json = folder / "gone" / "run.json";
   CHECK_THROWS_WITH(write_json(chosen, two_steps()), mentions("there is no directory"));

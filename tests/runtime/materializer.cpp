@@ -27,16 +27,12 @@ using fssdp::retention;
 using fssdp::thread_communicator;
 using support::go_through;
 using support::make_layers;
+using support::overlap;
+using support::three_replicas;
 using support::toy_model;
 using support::toy_shape;
 
 namespace {
-
-[[nodiscard]] fssdp::sparse_materialization three_replicas() {
-  return {.overlap = 5, .spare_slots = 3};
-}
-
-enum class overlap { off, on };
 
 struct outcome {
   std::vector<float> parameters;
@@ -50,18 +46,11 @@ struct outcome {
   return support::on_all_ranks(shape.ranks, [&](thread_communicator& comm) {
     auto model = toy_model{shape, comm.rank()};
     auto result = outcome{};
-    auto const run = [&](auto& lane) {
-      auto layers = make_layers(lane, model, three_replicas(), options);
+    support::run_on_lane(comm, how, [&](auto& lane) {
+      auto layers = make_layers(lane, model, options);
       for (int i = 0; i < iterations; ++i)
         result.metrics.push_back(train_once(model, layers, i, micro_batches));
-    };
-    if (how == overlap::off) {
-      run(comm);
-    } else {
-      auto stream = fssdp::host_stream{};
-      auto lane = fssdp::on(comm, stream);
-      run(lane);
-    }
+    });
     result.parameters = model.parameters();
     return result;
   });
@@ -221,7 +210,7 @@ TEST_CASE("micro-batches add up, and those of two layers may interleave") {
     auto model = toy_model{shape, comm.rank()};
     auto stream = fssdp::host_stream{};
     auto lane = fssdp::on(comm, stream);
-    auto layers = make_layers(lane, model, three_replicas(), options);
+    auto layers = make_layers(lane, model, options);
     auto const forward = [&](int l, int m) { return layers.acquire(layer_id{l}, m); };
     auto const backward = [&](int l, int m) {
       auto const& experts = layers.acquire(layer_id{l}, 10 + m, pass::backward);
@@ -264,8 +253,7 @@ TEST_CASE("a layer that is reduced twice in an iteration adds up, too") {
   auto const gradients_after = [&](int reductions) {
     return support::on_all_ranks(shape.ranks, [&, reductions](thread_communicator& comm) {
       auto model = toy_model{shape, comm.rank()};
-      auto layers =
-          make_layers(comm, model, three_replicas(), {.replica_slots = 10, .partial_slots = 10});
+      auto layers = make_layers(comm, model, {.replica_slots = 10, .partial_slots = 10});
       auto const all = layer_id{0};
       for (int turn = 0; turn < reductions; ++turn) {
         auto const& experts = layers.acquire(all);
@@ -298,13 +286,13 @@ TEST_CASE("calibration gathers what pays, and the layer goes on with it") {
       auto const seen = support::on_all_ranks(4, [&](thread_communicator& comm) {
         auto model = toy_model{{.layers = 1}, comm.rank()};
         auto result = std::tuple{std::vector<int>{}, std::vector<float>{}, 0, 0};
-        auto const run = [&](auto& lane) {
+        support::run_on_lane(comm, how, [&](auto& lane) {
           auto layers = make_layers(lane, model,
-                                    fssdp::sparse_materialization{.overlap = 1, .spare_slots = 1},
                                     {.replicas = retention::rematerialize,
                                      .replica_slots = 2,
                                      .partial_slots = 8,
-                                     .seconds_per_row = seconds_per_row});
+                                     .seconds_per_row = seconds_per_row},
+                                    fssdp::sparse_materialization{.overlap = 1, .spare_slots = 1});
           auto const all = layer_id{0};
           (void)layers.acquire(all);
           auto const& experts = layers.calibrate(all, counts);
@@ -322,14 +310,7 @@ TEST_CASE("calibration gathers what pays, and the layer goes on with it") {
           auto const metrics = layers.step();
           std::get<2>(result) = metrics.calibrations_accepted;
           std::get<3>(result) = metrics.calibrations_rejected;
-        };
-        if (how == overlap::off) {
-          run(comm);
-        } else {
-          auto stream = fssdp::host_stream{};
-          auto lane = fssdp::on(comm, stream);
-          run(lane);
-        }
+        });
         return result;
       });
       for (std::size_t rank = 0; rank < 4; ++rank) {
@@ -358,8 +339,9 @@ TEST_CASE("owners that are chosen anew go on with what the old ones had") {
     for (int e = 0; e < shape.experts; ++e) owners.emplace_back(3 - e / 2);
     auto const reversed = toy_model::layouts_type{
         std::vector(3, fssdp::table_layout{{.ranks = shape.ranks}, std::move(owners)})};
-    auto layers = make_layers(comm, model, fssdp::everywhere{},
-                              {.replica_slots = 18, .partial_slots = 8, .reshard_every = 2});
+    auto layers =
+        make_layers(comm, model, {.replica_slots = 18, .partial_slots = 8, .reshard_every = 2},
+                    fssdp::everywhere{});
     auto errors = 0;
     for (int i = 0; i < 5; ++i) {
       errors += layers.is_reshard_due() == (i == 2 || i == 4) ? 0 : 1;
@@ -390,7 +372,7 @@ TEST_CASE("an iteration around the optimizer deals the experts out anew when tha
     return support::on_all_ranks(shape.ranks, [&](thread_communicator& comm) {
       auto model = toy_model{shape, comm.rank()};
       auto const sharding = fssdp::heterogeneous_sharding{.overlap = 1};
-      auto layers = make_layers(comm, model, three_replicas(),
+      auto layers = make_layers(comm, model,
                                 {.replica_slots = 18, .partial_slots = 8, .reshard_every = 2});
       auto owners = std::vector<int>{};
       for (int i = 0; i < 5; ++i) {
@@ -399,7 +381,8 @@ TEST_CASE("an iteration around the optimizer deals the experts out anew when tha
           layers.step();
           model.update();
           auto loads = std::vector<fssdp::expert_loads>{};
-          for (auto const l : fssdp::first_n<layer_id>(3)) loads.push_back(layers.expected_loads(l));
+          for (auto const l : fssdp::first_n<layer_id>(3))
+            loads.push_back(layers.expected_loads(l));
           auto const machine = fssdp::topology{{.nodes = 1, .ranks = shape.ranks}};
           auto const next = toy_model::layouts_type{sharding(loads, machine)};
           if (i % 2 == 1) layers.reshard(next, fssdp::bytes_of(model.weights()));
@@ -434,11 +417,11 @@ TEST_CASE("partial gradients of the caller's own are reduced to the same bits") 
     auto pooled = toy_model{shape, comm.rank()};
     auto own = toy_model{shape, comm.rank()};
     {
-      auto layers = make_layers(lane, pooled, three_replicas(),
+      auto layers = make_layers(lane, pooled,
                                 {.replica_slots = 12, .partial_slots = 10});
       train_once(pooled, layers, 0);
     }
-    auto layers = make_layers(lane, own, three_replicas(), {.replica_slots = 12});
+    auto layers = make_layers(lane, own, {.replica_slots = 12});
     auto buffers = std::vector<fssdp::expert_buffer<float>>{};
     for (auto const l : {layer_id{1}, layer_id{0}}) {
       auto const& experts = layers.acquire(l, 0, pass::backward);
@@ -460,7 +443,7 @@ TEST_CASE("placements are planned on the lane, once as long as they stay") {
     auto model = toy_model{{}, comm.rank()};
     auto stream = fssdp::host_stream{};
     auto lane = fssdp::on(comm, stream);
-    auto layers = make_layers(lane, model, three_replicas(),
+    auto layers = make_layers(lane, model,
                               {.replica_slots = 18,
                                .partial_slots = 10,
                                .trace = comm.rank() == rank_id{0} ? &recorder : nullptr});

@@ -19,15 +19,10 @@ using fssdp::materializer_options;
 using fssdp::pass;
 using fssdp::rank_id;
 using fssdp::thread_communicator;
+using support::make_layers;
 using support::toy_model;
 
 namespace {
-
-[[nodiscard]] auto make_layers(auto& lane, toy_model& model,
-                               fssdp::materializer_options const& options) {
-  return support::make_layers(
-      lane, model, fssdp::sparse_materialization{.overlap = 5, .spare_slots = 3}, options);
-}
 
 /// What a single rank is told when it calls `use(layers)`.
 template <class Use>

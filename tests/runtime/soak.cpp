@@ -20,15 +20,14 @@ using fssdp::layer_id;
 using fssdp::rank_id;
 using fssdp::retention;
 using fssdp::thread_communicator;
+using support::make_layers;
 using support::toy_model;
 using support::toy_shape;
 
 namespace {
 
-[[nodiscard]] auto make_layers(auto& lane, toy_model& model,
-                               fssdp::materializer_options const& options) {
-  return support::make_layers(
-      lane, model, fssdp::sparse_materialization{.overlap = 4, .spare_slots = 2}, options);
+[[nodiscard]] fssdp::sparse_materialization two_replicas() {
+  return {.overlap = 4, .spare_slots = 2};
 }
 
 }  // namespace
@@ -38,9 +37,10 @@ TEST_CASE("gathers and reductions of a materializer allocate nothing once they h
     auto model = toy_model{{}, comm.rank()};
     auto stream = fssdp::host_stream{};
     auto lane = fssdp::on(comm, stream);
-    auto layers = make_layers(
-        lane, model,
-        {.replicas = retention::rematerialize, .replica_slots = 6, .partial_slots = 12});
+    auto layers =
+        make_layers(lane, model,
+                    {.replicas = retention::rematerialize, .replica_slots = 6, .partial_slots = 12},
+                    two_replicas());
     auto on_stream = std::array<long, 2>{};
     auto const note = [&](std::size_t which) {
       stream.enqueue([&, which] { on_stream[which] = support::allocations; });
@@ -71,7 +71,8 @@ TEST_CASE("two thousand iterations of drifting loads leave memory and pools as t
                                .replica_slots = 5,
                                .partial_slots = 12,
                                .seconds_per_row = 1,
-                               .reshard_every = 100});
+                               .reshard_every = 100},
+                              two_replicas());
     auto turned = std::vector<rank_id>{};  // the owners, the other way round
     for (int e = 0; e < shape.experts; ++e) turned.emplace_back(3 - e / 2);
     auto const other = toy_model::layouts_type{
@@ -138,7 +139,8 @@ TEST_CASE("the process takes what the pools say, and no more for more layers") {
       auto lane = fssdp::on(comm, stream);
       auto layers_of_model = make_layers(
           lane, model,
-          {.replicas = retention::rematerialize, .replica_slots = 4, .partial_slots = 8});
+          {.replicas = retention::rematerialize, .replica_slots = 4, .partial_slots = 8},
+          two_replicas());
       for (int i = 0; i < 3; ++i) train_once(model, layers_of_model, i);
       all_have_come();
       auto const after = support::resident_pages();

@@ -8,9 +8,12 @@
 #include <utility>
 #include <vector>
 
+#include "catch.hpp"
 #include "fssdp/codec/coded_links.hpp"
+#include "fssdp/core/dtype.hpp"
 #include "fssdp/core/expert_buffer.hpp"
 #include "fssdp/plan/rank_ordered.hpp"
+#include "support/buffers_on_ranks.hpp"
 #include "support/codec_data.hpp"
 #include "support/dice.hpp"
 #include "support/random_instance.hpp"
@@ -82,6 +85,12 @@ void fill_like_gradients(fssdp::expert_buffer<T>& buffer, std::uint64_t seed) {
   for (auto const& tensor : buffer.tensors())
     for (std::size_t slot = 0; slot < tensor.slots; ++slot)
       for (auto& value : tensor[slot]) value = static_cast<T>(random_float(draw, 5));
+}
+/// The same for the buffers of all ranks: the seeds count from the first rank's.
+template <fssdp::element T>
+[[nodiscard]] per_rank<T> filled_like_gradients(per_rank<T> buffers, std::uint64_t seed = 1) {
+  for (auto& buffer : buffers) fill_like_gradients(buffer, seed++);
+  return buffers;
 }
 
 }  // namespace support

@@ -5,6 +5,7 @@
 #include <cstddef>
 
 #include "fssdp/core/expert_buffer.hpp"
+#include "support/buffers_on_ranks.hpp"
 #include "support/float_data.hpp"
 #include "support/naive_collectives.hpp"
 #include "support/random_instance.hpp"
@@ -35,6 +36,25 @@ void take(random_instance const& of, fssdp::rank_id rank, fssdp::expert_buffer<T
     auto const elements = shard.tensors()[k][slot++].first(part.elements);
     into[{rank, chunk}].assign(elements.begin(), elements.end());
   }
+}
+
+/// The chunks of tensor k of all shards.
+template <class T>
+[[nodiscard]] chunks_on_ranks<T> owned_chunks(random_instance const& of, per_rank<T> const& shards,
+                                              std::size_t k) {
+  auto owned = chunks_on_ranks<T>{};
+  for (auto const rank : fssdp::first_n<fssdp::rank_id>(of.layout.ranks()))
+    take(of, rank, shards[rank.index()], k, owned);
+  return owned;
+}
+/// The chunks of tensor k of the whole experts that all ranks hold.
+template <class T>
+[[nodiscard]] chunks_on_ranks<T> held_chunks(random_instance const& of, per_rank<T> const& whole,
+                                             std::size_t k) {
+  auto held = chunks_on_ranks<T>{};
+  for (auto const rank : fssdp::first_n<fssdp::rank_id>(of.layout.ranks()))
+    cut(of, rank, whole[rank.index()], k, held);
+  return held;
 }
 
 /// How many elements of chunks that a rank is to have differ in a bit.

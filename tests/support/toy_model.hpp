@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "fssdp/comm/on.hpp"
 #include "fssdp/fssdp.hpp"
 #include "support/dice.hpp"
 
@@ -91,10 +92,16 @@ class toy_model {
   fssdp::expert_buffer<float> gradients_;
 };
 
+/// Up to three replicas of a layer on each rank.
+[[nodiscard]] inline fssdp::sparse_materialization three_replicas() {
+  return {.overlap = 5, .spare_slots = 3};
+}
+
 /// A materializer over all that a rank of a toy model owns.
-template <class Comm, class Solver>
-[[nodiscard]] auto make_layers(Comm& lane, toy_model& model, Solver const& solver,
-                               fssdp::materializer_options const& options) {
+template <class Comm, class Solver = fssdp::sparse_materialization>
+[[nodiscard]] auto make_layers(Comm& lane, toy_model& model,
+                               fssdp::materializer_options const& options,
+                               Solver const& solver = three_replicas()) {
   return fssdp::materializer{lane,
                              model.layouts(),
                              std::span<std::size_t const>{model.shape().elements},
@@ -102,6 +109,21 @@ template <class Comm, class Solver>
                              model.gradients().tensors(),
                              solver,
                              options};
+}
+
+/// Whether what moves waits in a stream while a rank computes.
+enum class overlap { off, on };
+
+/// Calls run(lane): over the communicator itself, or with a stream of its own.
+template <class Comm, class Run>
+void run_on_lane(Comm& comm, overlap how, Run run) {
+  if (how == overlap::off) {
+    run(comm);
+  } else {
+    auto stream = fssdp::host_stream{};
+    auto lane = fssdp::on(comm, stream);
+    run(lane);
+  }
 }
 
 /// Forward and backward pass of a toy model, in the order in which a trainer goes through its

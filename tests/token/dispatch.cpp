@@ -16,6 +16,7 @@
 #include "support/naive_routing.hpp"
 #include "support/on_all_ranks.hpp"
 #include "support/random_counts.hpp"
+#include "support/refusal.hpp"
 #include "support/small_integers.hpp"
 
 using fssdp::expert_id;
@@ -25,6 +26,7 @@ using fssdp::thread_communicator;
 using fssdp::token_counts;
 using fssdp::token_plan;
 using support::random_instance;
+using support::refuses;
 
 namespace {
 
@@ -201,22 +203,6 @@ TEST_CASE("rows or worlds that do not fit are refused by name, before anything i
   auto memory = matrix(64);
   auto const rows = [&](std::size_t count, std::size_t width) {
     return rows_view<int>{memory.data(), count, width};
-  };
-  auto const refuses = [&](auto call, char const* a, char const* b) {
-    auto text = std::string{};
-    auto exchanges = std::uint64_t{0};
-    fssdp::thread_world{2}.run([&](thread_communicator& comm) {
-      if (comm.rank() != rank_id{0}) return;
-      auto counted = fssdp::counting{comm};
-      try {
-        call(counted);
-      } catch (fssdp::argument_error const& error) {
-        text = error.what();
-      }
-      exchanges = counted.counts().exchanges;
-    });
-    REQUIRE_THAT(text, mentions(a) && mentions(b));
-    REQUIRE(exchanges == 0);
   };
   refuses([&](auto& comm) { fssdp::dispatch(comm, plan, rows(3, 2), rows(3, 2)); },
           "dispatch: from is [3, 2]", "[4, 2]");

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+/// What a program makes of its arguments.
+#pragma once
+
+#include <optional>
+#include <string>
+
+namespace program {
+
+/// What a command line comes to: options, or a message to print before leaving.
+template <class Options>
+struct command_line {
+  std::optional<Options> chosen = {};
+  std::string message = {};
+  int exit_code = 0;  ///< 0: the message is the help that was asked for
+};
+
+}  // namespace program
