@@ -112,9 +112,9 @@ TEST_CASE("below the table stand the geometric means and what the check found") 
 }
 
 TEST_CASE("the JSON of a result has all fields, in microseconds, GB/s and percent") {
-  auto const json = perf::to_json(some_result());
+  auto const written = perf::to_json(some_result());
   auto fields = std::vector<std::string>{};
-  for (auto const& field : json.items()) fields.push_back(field.key());
+  for (auto const& field : written.items()) fields.push_back(field.key());
   CHECK(fields == std::vector<std::string>{"backend",
                                            "collective",
                                            "case",
@@ -138,14 +138,14 @@ TEST_CASE("the JSON of a result has all fields, in microseconds, GB/s and percen
                                            "wrong",
                                            "baseline",
                                            "baseline_time_us"});
-  CHECK(json["backend"] == "thread");
-  CHECK(json["collective"] == "rs");
-  CHECK(json["case"] == "hot-node");
-  CHECK(json["op"] == "sum");
-  CHECK(json["time_us"].get<double>() == Approx(2e6));
-  CHECK(json["efficiency"].get<double>() == Approx(50));
-  CHECK(json["wrong"] == 0);
-  CHECK(json["baseline_time_us"].get<double>() == Approx(5e6));
+  CHECK(written["backend"] == "thread");
+  CHECK(written["collective"] == "rs");
+  CHECK(written["case"] == "hot-node");
+  CHECK(written["op"] == "sum");
+  CHECK(written["time_us"].get<double>() == Approx(2e6));
+  CHECK(written["efficiency"].get<double>() == Approx(50));
+  CHECK(written["wrong"] == 0);
+  CHECK(written["baseline_time_us"].get<double>() == Approx(5e6));
 
   auto unchecked = some_result();
   unchecked.wrong.reset();
