@@ -15,6 +15,7 @@
 
 using fssdp::fp8_e4m3_codec;
 using fssdp::fp8_e5m2_codec;
+using support::infinity;
 
 namespace {
 
@@ -148,7 +149,6 @@ TEMPLATE_TEST_CASE("any bytes at all can be decoded as fp8", "", fp8_e4m3_codec,
 
 TEST_CASE("e4m3 under its scale: by hand") {
   auto const nan = std::numeric_limits<float>::quiet_NaN();
-  auto const infinity = std::numeric_limits<float>::infinity();
   // 896 needs the scale 2.
   auto const from = std::vector{896.0F,    34.0F, 38.0F, 0x1p-9F,  0x1.8p-8F, -0.0F,
                                 -0x1p-10F, nan,   -nan,  infinity, -infinity};
@@ -163,7 +163,6 @@ TEST_CASE("e4m3 under its scale: by hand") {
 
 TEST_CASE("e5m2 under its scale: by hand") {
   auto const nan = std::numeric_limits<float>::quiet_NaN();
-  auto const infinity = std::numeric_limits<float>::infinity();
   // 1.75 needs the scale 2^-15.
   auto const from = std::vector{-1.75F, 9 * 0x1p-15F, 11 * 0x1p-15F, 0x1p-32F, 0x1.8p-31F,
                                 -0.0F,  nan,          -nan,          infinity, -infinity};

@@ -15,14 +15,15 @@ using fssdp::slice_id;
 
 namespace {
 
+using pairs = std::vector<std::pair<int, int>>;
+
 /// (expert, slice) of what a rank owns.
-[[nodiscard]] std::vector<std::pair<int, int>> owned(cyclic_layout const& layout, int rank) {
-  auto list = std::vector<std::pair<int, int>>{};
+[[nodiscard]] pairs owned(cyclic_layout const& layout, int rank) {
+  auto list = pairs{};
   for (auto const [expert, slice] : layout.owned(rank_id{rank}))
     list.emplace_back(expert.value(), slice.value());
   return list;
 }
-using list = std::vector<std::pair<int, int>>;
 
 [[nodiscard]] std::vector<int> homes(cyclic_layout const& layout) {
   auto ranks = std::vector<int>{};
@@ -36,26 +37,26 @@ using list = std::vector<std::pair<int, int>>;
 TEST_CASE("whole experts go round the ranks") {
   auto const layout = cyclic_layout{{.experts = 5, .ranks = 3}};
   REQUIRE(homes(layout) == std::vector{0, 1, 2, 0, 1});
-  REQUIRE(owned(layout, 0) == list{{0, 0}, {3, 0}});
-  REQUIRE(owned(layout, 1) == list{{1, 0}, {4, 0}});
-  REQUIRE(owned(layout, 2) == list{{2, 0}});
+  REQUIRE(owned(layout, 0) == pairs{{0, 0}, {3, 0}});
+  REQUIRE(owned(layout, 1) == pairs{{1, 0}, {4, 0}});
+  REQUIRE(owned(layout, 2) == pairs{{2, 0}});
 }
 
 TEST_CASE("with as many slices as ranks everybody owns a slice of every expert") {
   // owner of slice s of expert e:   e0: 0 1 2   e1: 1 2 0   e2: 2 0 1   e3: 0 1 2
   auto const layout = cyclic_layout{{.experts = 4, .ranks = 3, .slices = 3}};
   REQUIRE(homes(layout) == std::vector{0, 1, 2, 0});
-  REQUIRE(owned(layout, 0) == list{{0, 0}, {1, 2}, {2, 1}, {3, 0}});
-  REQUIRE(owned(layout, 1) == list{{0, 1}, {1, 0}, {2, 2}, {3, 1}});
-  REQUIRE(owned(layout, 2) == list{{0, 2}, {1, 1}, {2, 0}, {3, 2}});
+  REQUIRE(owned(layout, 0) == pairs{{0, 0}, {1, 2}, {2, 1}, {3, 0}});
+  REQUIRE(owned(layout, 1) == pairs{{0, 1}, {1, 0}, {2, 2}, {3, 1}});
+  REQUIRE(owned(layout, 2) == pairs{{0, 2}, {1, 1}, {2, 0}, {3, 2}});
   REQUIRE(layout.slot({expert_id{2}, slice_id{2}}) == 2);
 }
 
 TEST_CASE("with more slices than ranks a rank owns several of an expert") {
   // e0: 0 1 0   e1: 1 0 1
   auto const layout = cyclic_layout{{.experts = 2, .ranks = 2, .slices = 3}};
-  REQUIRE(owned(layout, 0) == list{{0, 0}, {0, 2}, {1, 1}});
-  REQUIRE(owned(layout, 1) == list{{0, 1}, {1, 0}, {1, 2}});
+  REQUIRE(owned(layout, 0) == pairs{{0, 0}, {0, 2}, {1, 1}});
+  REQUIRE(owned(layout, 1) == pairs{{0, 1}, {1, 0}, {1, 2}});
   REQUIRE(layout.slot({expert_id{0}, slice_id{2}}) == 1);
   REQUIRE(layout.slot({expert_id{1}, slice_id{2}}) == 2);
 }
@@ -63,10 +64,10 @@ TEST_CASE("with more slices than ranks a rank owns several of an expert") {
 TEST_CASE("with fewer slices than ranks the experts' slices go round, too") {
   // e0: 0 1   e1: 1 2   e2: 2 3   e3: 3 0   e4: 0 1
   auto const layout = cyclic_layout{{.experts = 5, .ranks = 4, .slices = 2}};
-  REQUIRE(owned(layout, 0) == list{{0, 0}, {3, 1}, {4, 0}});
-  REQUIRE(owned(layout, 1) == list{{0, 1}, {1, 0}, {4, 1}});
-  REQUIRE(owned(layout, 2) == list{{1, 1}, {2, 0}});
-  REQUIRE(owned(layout, 3) == list{{2, 1}, {3, 0}});
+  REQUIRE(owned(layout, 0) == pairs{{0, 0}, {3, 1}, {4, 0}});
+  REQUIRE(owned(layout, 1) == pairs{{0, 1}, {1, 0}, {4, 1}});
+  REQUIRE(owned(layout, 2) == pairs{{1, 1}, {2, 0}});
+  REQUIRE(owned(layout, 3) == pairs{{2, 1}, {3, 0}});
 }
 
 TEST_CASE("as many slices as ranks: one of every expert on each rank, in slot e, homes go round") {

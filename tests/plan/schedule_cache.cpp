@@ -12,12 +12,12 @@ using support::random_instance;
 
 namespace {
 
-constexpr auto some = support::law_instances / 20 + 1;
+constexpr auto instances = support::law_instances / 20 + 1;
 
 }  // namespace
 
 TEST_CASE("what a cache gives is the schedule, made once") {
-  support::for_random_instances(some, [](random_instance const& of) {
+  support::for_random_instances(instances, [](random_instance const& of) {
     auto cache = fssdp::schedule_cache{4};
     auto const plan = make_plan(of.layout, of.where, of.machine);
     auto const first = cache(plan, 5000, {.piece_bytes = 2000});

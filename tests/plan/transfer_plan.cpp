@@ -19,8 +19,8 @@ namespace {
 
 using transfers = std::vector<transfer>;
 
-[[nodiscard]] transfers as_list(std::span<transfer const> some) {
-  return {some.begin(), some.end()};
+[[nodiscard]] transfers as_list(std::span<transfer const> given) {
+  return {given.begin(), given.end()};
 }
 
 }  // namespace

@@ -57,9 +57,9 @@ TEST_CASE("calls in the wrong order are refused by name") {
   REQUIRE_THAT(complaint([&](auto& layers) { layers.release(first, 2); }),
                mentions("micro-batch 2") && mentions("has acquired"));
   REQUIRE_THAT(complaint([&](auto& layers) { (void)layers.partials(first); }),
-               mentions("partials of layer 0") && mentions("acquire before"));
+               mentions("layer 0 has no placement yet") && mentions("acquire before"));
   REQUIRE_THAT(complaint([&](auto& layers) { layers.reduce(first); }),
-               mentions("partials of layer 0"));
+               mentions("layer 0 has no placement yet"));
   REQUIRE_THAT(complaint([&](auto& layers) { (void)layers.where(first); }),
                mentions("no placement yet"));
   REQUIRE_THAT(complaint([&](auto& layers) { (void)layers.plan(first); }),
@@ -113,7 +113,7 @@ TEST_CASE("partial gradients of the caller's own that do not fit are refused by 
   REQUIRE_THAT(complaint([&](auto& layers) {
                  layers.reduce(first, fssdp::expert_buffer<float>{8, sizes{300, 7}});
                }),
-               mentions("partials of layer 0") && mentions("acquire before"));
+               mentions("layer 0 has no placement yet") && mentions("acquire before"));
 }
 
 TEST_CASE("a rank that fails anywhere in an iteration lets all others go, with its name") {

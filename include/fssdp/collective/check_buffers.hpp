@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <limits>
+#include <span>
 
 #include "fssdp/comm/communicator.hpp"
 #include "fssdp/core/chunk.hpp"
@@ -60,6 +61,18 @@ void check_slots(char const* verb, named_tensors<Tensors> const& buffer, std::si
     require(tensor.slots == expected, verb, ": ", buffer.name, " has ", tensor.slots,
             " slots; expected ", expected, " (", shape, ")");
   check_memory(verb, buffer);
+}
+
+/// @throws argument_error unless there is a whole expert of these sizes in each of the slots
+template <class Tensors>
+void check_partials(char const* verb, named_tensors<Tensors> const& buffer,
+                    std::span<std::size_t const> elements, std::size_t slots) {
+  require(buffer.tensors.size() == elements.size(), verb, ": ", buffer.name, " has ",
+          buffer.tensors.size(), " tensors; expected ", elements.size());
+  for (std::size_t k = 0; k < elements.size(); ++k)
+    require(buffer.tensors[k].elements == elements[k], verb, ": tensor ", k, " of ", buffer.name,
+            " has ", buffer.tensors[k].elements, " elements; expected ", elements[k]);
+  check_slots(verb, buffer, slots, "experts that the rank holds");
 }
 
 /// @throws argument_error unless both have the same tensors, one in slices and the other whole

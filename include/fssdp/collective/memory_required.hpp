@@ -74,7 +74,8 @@ template <element Weight, element Replica = Weight, element Partial = Replica>
   return detail::add_up<Replica, Partial>(
       plan, rank, elements, slots.size(),
       detail::gather_scratch{plan, rank, converted, extents, sizeof(Replica)},
-      detail::reduction_scratch<Partial, std::span<std::size_t const>>{plan.reduction(), rank, back});
+      detail::reduction_scratch<Partial, std::span<std::size_t const>>{plan.reduction(), rank,
+                                                                       back});
 }
 template <element Weight, element Replica = Weight, element Partial = Replica>
 [[nodiscard]] memory_use memory_required(transfer_plan const& plan, rank_id rank,

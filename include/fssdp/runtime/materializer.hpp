@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <optional>
 #include <span>
 #include <type_traits>
 #include <utility>
@@ -14,8 +13,6 @@
 
 #include "fssdp/collective/check_buffers.hpp"
 #include "fssdp/collective/reshard.hpp"
-#include "fssdp/collective/sparse_all_gather.hpp"
-#include "fssdp/collective/sparse_reduce_scatter.hpp"
 #include "fssdp/comm/communicator.hpp"
 #include "fssdp/core/error.hpp"
 #include "fssdp/layout/layer_stack.hpp"
@@ -24,11 +21,12 @@
 #include "fssdp/plan/reshard_plan.hpp"
 #include "fssdp/plan/schedule.hpp"
 #include "fssdp/runtime/calibration.hpp"
+#include "fssdp/runtime/gathered_replicas.hpp"
 #include "fssdp/runtime/iteration_meter.hpp"
 #include "fssdp/runtime/iteration_metrics.hpp"
 #include "fssdp/runtime/materialized_layer.hpp"
 #include "fssdp/runtime/materializer_options.hpp"
-#include "fssdp/runtime/slot_pool.hpp"
+#include "fssdp/runtime/partial_sums.hpp"
 #include "fssdp/runtime/wire_coding.hpp"
 #include "fssdp/solver/fit_slots.hpp"
 #include "fssdp/solver/placement_solver.hpp"
@@ -85,9 +83,9 @@ class materializer {
         options_{options},
         coding_{coding},
         machine_{topology_or_one_node(options.cluster, layouts_.ranks())},
-        replicas_{options.replica_slots, elements},
-        partials_{options.partial_slots, elements},
-        meter_{options.trace} {
+        meter_{options.trace},
+        replicas_{lane, meter_, options.replica_slots, elements},
+        partials_{lane, meter_, options.partial_slots, elements} {
     detail::require(lane.size() == layouts_.ranks(), "materializer: ", lane.size(),
                     " ranks; the layouts are for ", layouts_.ranks());
     detail::require(options.ahead >= 0, "materializer: ", options.ahead,
@@ -152,7 +150,7 @@ class materializer {
       auto const next = which.value() + (way == pass::forward ? step : -step);
       if (next >= 0 && next < layers()) prefetch(layer_id{next});
     }
-    finish_gather(layer);
+    replicas_.finish(layer);
     if (!layer.experts.has_value()) layer.show(layouts_.layer(which), lane_.rank());
     layer.users.push_back(micro_batch);
     return *layer.experts;
@@ -167,7 +165,7 @@ class materializer {
                     " releases layer ", which, "; expected one that has acquired it");
     layer.users.erase(user);
     layer.was_released = true;
-    if (layer.users.empty() && options_.replicas == retention::rematerialize) drop(layer);
+    if (layer.users.empty() && options_.replicas == retention::rematerialize) replicas_.drop(layer);
   }
 
   /// After the gate: plans with the real loads and gathers what is missing, if that takes less time
@@ -186,7 +184,7 @@ class materializer {
     auto const& layout = layouts_.layer(which);
     auto found =
         fssdp::calibrate(*layer.where, solve_(counts.loads(), layout), layout, counts,
-                         {.slots = replicas_.longest(),
+                         {.slots = replicas_.pool().longest(),
                           .use = use,
                           .chunk_bytes = chunk_bytes(),
                           .seconds_per_row = options_.seconds_per_row,
@@ -202,7 +200,7 @@ class materializer {
     auto const added =
         layer_type::in_place ? layer.added_plan->foreign(rank) : layer.added_plan->held(rank);
     layer.gather(lane_, layer.added_plan, layer.added, {added.begin(), added.end()},
-                 *replicas_.take(found->slots), replicas_, setting());
+                 *replicas_.pool().take(found->slots), replicas_.pool(), setting());
     layer.place(std::move(found->where), rank);
     begin_plan(layer, layout);
     meter_.wait(lane_, layer.added.gathered, meter_.metrics.gather_seconds);
@@ -215,27 +213,10 @@ class materializer {
   /// first. Waits for older reductions if there is no room.
   /// @throws argument_error if there will be none; transport errors
   [[nodiscard]] std::span<expert_tensor<Replica> const> partials(layer_id which) {
+    require_placement(which);
     auto& layer = at(which);
-    detail::require(layer.is_placed, "materializer: partials of layer ", which,
-                    ", which has no placement yet; expected acquire before");
-    while (layer.is_reducing) finish_oldest_reduction();
-    if (!layer.partial_range.has_value()) {
-      auto const count =
-          most_slots_used(*layer.where, layouts_.layer(which), slot_use::held);
-      auto range = partials_.take(count);
-      while (!range.has_value() && !reductions_.empty()) {
-        finish_oldest_reduction();
-        range = partials_.take(count);
-      }
-      detail::require(range.has_value(), "materializer: ", partials_.slots() - partials_.used(),
-                      " slots are left for partial gradients; layer ", which, " needs ", count,
-                      ": expected other layers to be reduced before, or more partial_slots");
-      layer.partial_range = range;
-      layer.partials = partials_.tensors({range->first, layer.held.size()});
-      for (auto const& tensor : layer.partials)
-        std::fill_n(tensor.data, tensor.slots * tensor.stride, Replica{});
-    }
-    return layer.partials;
+    return partials_.of(
+        layer, most_slots_used(*layer.where, layouts_.layer(which), slot_use::held));
   }
 
   /// Begins to sum the partial gradients of a layer at their owners: after its last micro-batch. A
@@ -249,18 +230,11 @@ class materializer {
   /// @throws argument_error if they have another shape; transport errors of earlier work
   template <expert_memory Partials>
   void reduce(layer_id which, Partials const& own) {
+    require_placement(which);
     auto& layer = at(which);
-    detail::require(layer.is_placed, "materializer: partials of layer ", which,
-                    ", which has no placement yet; expected acquire before");
     auto const partials = detail::named_tensors{"partials", tensors_of(own)};
-    detail::require(partials.tensors.size() == elements_.size(), "materializer: partials have ",
-                    partials.tensors.size(), " tensors; expected ", elements_.size());
-    for (std::size_t k = 0; k < elements_.size(); ++k)
-      detail::require(partials.tensors[k].elements == elements_[k], "materializer: tensor ", k,
-                      " of partials has ", partials.tensors[k].elements, " elements; expected ",
-                      elements_[k]);
-    detail::check_slots("materializer", partials, layer.held.size(), "experts that the rank holds");
-    while (layer.is_reducing) finish_oldest_reduction();
+    detail::check_partials("materializer", partials, elements_, layer.held.size());
+    partials_.finish(layer);
     begin_reduction(which, partials.tensors);
   }
 
@@ -282,20 +256,20 @@ class materializer {
     for (auto const layer : all_layers())
       detail::require(at(layer).users.empty(), "materializer: step while ", at(layer).users.size(),
                       " micro-batches have layer ", layer, "; expected release before");
-    while (!reductions_.empty()) finish_oldest_reduction();
+    partials_.finish_all();
     for (auto& layer : layers_) {
-      drop(layer);
+      replicas_.drop(layer);
       if (!layer.recorded_devices.empty()) meter_.balance(layer.recorded_devices);
       layer.end_iteration();
     }
     ++iterations_;
     auto& metrics = meter_.metrics;
-    metrics.replica_slots_peak = replicas_.peak();
-    metrics.partial_slots_peak = partials_.peak();
-    metrics.replica_slots_now = replicas_.used();
-    metrics.partial_slots_now = partials_.used();
-    replicas_.forget_peak();
-    partials_.forget_peak();
+    metrics.replica_slots_peak = replicas_.pool().peak();
+    metrics.partial_slots_peak = partials_.pool().peak();
+    metrics.replica_slots_now = replicas_.pool().used();
+    metrics.partial_slots_now = partials_.pool().used();
+    replicas_.pool().forget_peak();
+    partials_.pool().forget_peak();
     return meter_.close();
   }
 
@@ -353,12 +327,6 @@ class materializer {
     for (auto const n : elements_) elements += slice_elements(n, layouts_.slices());
     return elements * sizeof(Replica);
   }
-  [[nodiscard]] transfer_plan plan_for(Layout const& layout, placement const& where) const {
-    auto plan = make_plan(layout, where, machine_);
-    if (!options_.schedule.has_value()) return plan;
-    return schedule(plan, chunk_bytes(), *options_.schedule);
-  }
-
   void require_placement(layer_id which) const {
     detail::require(at(which).is_placed, "materializer: layer ", which,
                     " has no placement yet; expected prefetch or acquire before");
@@ -367,11 +335,14 @@ class materializer {
     return {elements_, &coding_, &scratch_};
   }
   void begin_plan(layer_type& layer, Layout const& layout) {
-    layer.begin_plan(lane_, [this, &layer, &layout] { return plan_for(layout, *layer.where); });
+    layer.begin_plan(lane_, [this, &layer, &layout] {
+      auto plan = make_plan(layout, *layer.where, machine_);
+      if (!options_.schedule.has_value()) return plan;
+      return schedule(plan, chunk_bytes(), *options_.schedule);
+    });
   }
 
-  /// Begins to gather. Every rank takes as many slots as the one that needs most: so all pools stay
-  /// alike, and all ranks decide alike.
+  /// Begins to gather.
   /// @return false if it has been put off
   bool gather(layer_id which, shortage when) {
     auto& layer = at(which);
@@ -379,32 +350,22 @@ class materializer {
     if (!layer.is_placed && !place(layer, layout, when)) return false;
     begin_plan(layer, layout);
     auto const count = most_slots_used(*layer.where, layout, use);
-    auto const range = replicas_.take(count);
-    if (!range.has_value() && when == shortage::waits) return false;
-    detail::require(range.has_value(), "materializer: the pool has ", replicas_.longest(),
-                    " replica slots in a row; layer ", which, " needs ", count,
+    auto const has_room = replicas_.gather(layer, layout, count, setting());
+    detail::require(has_room || when == shortage::waits, "materializer: the pool has ",
+                    replicas_.pool().longest(), " replica slots in a row; layer ", which, " needs ",
+                    count,
                     " again: expected other layers to be released before, or more replica_slots");
-    meter_.expose(lane_, [&] {
-      layer.gather(lane_, layer.plan, layer.replicas, layer.in_slots(layout, lane_.rank()), *range,
-                   replicas_, setting());
-    });
-    layer.is_gathering = true;
-    return true;
-  }
-  void finish_gather(layer_type& layer) {
-    if (!std::exchange(layer.is_gathering, false)) return;
-    meter_.wait(lane_, layer.replicas.gathered, meter_.metrics.gather_seconds);
-    meter_.count_gather(layer.replicas.moved);
+    return has_room;
   }
 
   /// Chooses the placement of this iteration: what the solver wants, as far as there is room.
   bool place(layer_type& layer, Layout const& layout, shortage when) {
     auto const& loads = layer.window.predict();
     auto where = solve_(loads, layout);
-    auto const room = replicas_.longest();
+    auto const room = replicas_.pool().longest();
     if (most_slots_used(where, layout, use) > room) {
-      auto const frees = options_.replicas == retention::rematerialize && replicas_.used() > 0;
-      if (when == shortage::waits && frees) return false;
+      auto const is_temporary = options_.replicas == retention::rematerialize;
+      if (when == shortage::waits && is_temporary && replicas_.pool().used() > 0) return false;
       where = fit_slots(where, layout, loads, static_cast<int>(room), use);
       ++meter_.metrics.placements_shrunk;
     }
@@ -412,27 +373,11 @@ class materializer {
     return true;
   }
 
-  /// Gives the replicas of a layer back to the pool.
-  void drop(layer_type& layer) {
-    finish_gather(layer);  // if nobody has acquired it
-    layer.experts.reset();
-    for (auto* set : {&layer.replicas, &layer.added})
-      if (auto const range = std::exchange(set->range, {})) replicas_.give_back(*range);
-  }
   template <class Partials>
   void begin_reduction(layer_id which, Partials from) {
     auto& layer = at(which);
-    meter_.expose(lane_, [&] { layer.reduce(lane_, from, setting()); });
-    reductions_.push_back(&layer);
-    if (layer.users.empty()) drop(layer);
-  }
-  void finish_oldest_reduction() {
-    auto& layer = *reductions_.front();
-    meter_.wait(lane_, layer.reduced, meter_.metrics.reduce_seconds);
-    meter_.count_reduction(layer.moved_back);
-    reductions_.erase(reductions_.begin());
-    layer.is_reducing = false;
-    if (auto const range = std::exchange(layer.partial_range, {})) partials_.give_back(*range);
+    partials_.reduce(layer, from, setting());
+    if (layer.users.empty()) replicas_.drop(layer);
   }
 
   Comm& lane_;
@@ -444,12 +389,11 @@ class materializer {
   materializer_options options_;
   Coding coding_;
   topology machine_;
-  slot_pool<Replica> replicas_;
-  slot_pool<Replica> partials_;
-  std::deque<layer_type> layers_;
-  std::vector<layer_type*> reductions_;  // that are under way, oldest first
-  scratch_memory scratch_;
   detail::iteration_meter meter_;
+  detail::gathered_replicas<Comm, layer_type, Replica> replicas_;
+  detail::partial_sums<Comm, layer_type, Replica> partials_;
+  std::deque<layer_type> layers_;
+  scratch_memory scratch_;
   int iterations_ = 0;
 };
 

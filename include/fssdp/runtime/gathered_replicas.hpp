@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+/// The replicas of all layers, and the gathers that are under way.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <utility>
+
+#include "fssdp/comm/communicator.hpp"
+#include "fssdp/layout/shard_layout.hpp"
+#include "fssdp/runtime/iteration_meter.hpp"
+#include "fssdp/runtime/slot_pool.hpp"
+
+namespace fssdp::detail {
+
+/// Layers take room in a pool when they are gathered, and give it back when they are dropped.
+/// @tparam Layer a materialized_layer
+template <communicator Comm, class Layer, class Replica>
+class gathered_replicas {
+ public:
+  /// @pre lane and meter outlive it
+  gathered_replicas(Comm& lane, iteration_meter& meter, std::size_t slots,
+                    std::span<std::size_t const> elements)
+      : lane_{lane}, meter_{meter}, pool_{slots, elements} {}
+
+  [[nodiscard]] slot_pool<Replica>& pool() { return pool_; }
+  [[nodiscard]] slot_pool<Replica> const& pool() const { return pool_; }
+
+  /// Begins to gather a layer by its plan.
+  /// @param slots how many the rank takes that needs most: all pools stay alike, and all ranks
+  ///        decide alike
+  /// @return false if there is no room
+  template <shard_layout Layout, class Setting>
+  [[nodiscard]] bool gather(Layer& layer, Layout const& layout, std::size_t slots,
+                            Setting const& with) {
+    auto const range = pool_.take(slots);
+    if (!range.has_value()) return false;
+    meter_.expose(lane_, [&] {
+      layer.gather(lane_, layer.plan, layer.replicas, layer.in_slots(layout, lane_.rank()), *range,
+                   pool_, with);
+    });
+    layer.is_gathering = true;
+    return true;
+  }
+  /// Waits until a layer is not being gathered.
+  void finish(Layer& layer) {
+    if (!std::exchange(layer.is_gathering, false)) return;
+    meter_.wait(lane_, layer.replicas.gathered, meter_.metrics.gather_seconds);
+    meter_.count_gather(layer.replicas.moved);
+  }
+  /// Gives the replicas of a layer back to the pool.
+  void drop(Layer& layer) {
+    finish(layer);  // if nobody has acquired it
+    layer.experts.reset();
+    for (auto* set : {&layer.replicas, &layer.added})
+      if (auto const range = std::exchange(set->range, {})) pool_.give_back(*range);
+  }
+
+ private:
+  Comm& lane_;
+  iteration_meter& meter_;
+  slot_pool<Replica> pool_;
+};
+
+}  // namespace fssdp::detail
