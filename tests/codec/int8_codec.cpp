@@ -57,8 +57,8 @@ TEST_CASE("int8_codec takes a byte per element and a scale per block of 256") {
 
 TEST_CASE("int8_codec rounds to the nearest step, ties to even") {
   REQUIRE(scale(127.0F) == 1.0F);
-  REQUIRE(int8_codes({127.0F, -127.0F, 1.0F, -1.0F, 0.5F, 1.5F, 2.5F, -2.5F, 0.49F, 126.5F, 125.5F}) ==
-          std::vector{127, -127, 1, -1, 0, 2, 2, -2, 0, 126, 126});
+  REQUIRE(int8_codes({127.0F, -127.0F, 1.0F, -1.0F, 0.5F, 1.5F, 2.5F, -2.5F, 0.49F, 126.5F,
+                      125.5F}) == std::vector{127, -127, 1, -1, 0, 2, 2, -2, 0, 126, 126});
   REQUIRE(int8_codes({0.0F, -0.0F, 1e-30F, -254.0F, 2.0F}) == std::vector{0, 0, 0, -127, 1});
   REQUIRE(int8_codes({not_a_number, 127.0F, -not_a_number, infinity, -infinity, 3.0F}) ==
           std::vector{-128, 127, -128, -128, -128, 3});

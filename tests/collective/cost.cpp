@@ -16,7 +16,6 @@ using support::expected_traffic;
 using support::random_instance;
 using support::rank_buffers;
 
-
 TEST_CASE("a gather moves exactly the plan's bytes and copies each once") {
   support::for_random_instances(support::some_instances, [](random_instance const& of) {
     auto const costs = cost_of(of, [&](auto& comm) {

@@ -67,8 +67,8 @@ TEST_CASE("schedules that sum by rank reduce to these bits, and gather like all 
   support::for_random_instances(support::some_instances, [](random_instance const& of) {
     auto const cut = std::size_t{1024};
     auto const by_trees = schedule(of.plan, 4096, {.piece_bytes = cut});
-    auto const by_rank = schedule(
-        of.plan, 4096, {.piece_bytes = cut, .sums = fssdp::reduction_order::by_rank});
+    auto const by_rank =
+        schedule(of.plan, 4096, {.piece_bytes = cut, .sums = fssdp::reduction_order::by_rank});
     REQUIRE_NOTHROW(verify(by_rank));
     REQUIRE(std::ranges::equal(by_rank.transfers(), by_trees.transfers()));
     REQUIRE(by_rank.reduction() == rank_ordered(of.plan));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// The concepts around a communicator: near misses that lack exactly one thing, beside twins that do
-/// not; those of the communicator itself are in tests/contract.
+/// The concepts around a communicator: near misses that lack exactly one thing, beside twins that
+/// do not; those of the communicator itself are in tests/contract.
 #include "fssdp/comm/communicator.hpp"
 
 #include "catch.hpp"

@@ -372,8 +372,8 @@ TEST_CASE("an iteration around the optimizer deals the experts out anew when tha
     return support::on_all_ranks(shape.ranks, [&](thread_communicator& comm) {
       auto model = toy_model{shape, comm.rank()};
       auto const sharding = fssdp::heterogeneous_sharding{.overlap = 1};
-      auto layers = make_layers(comm, model,
-                                {.replica_slots = 18, .partial_slots = 8, .reshard_every = 2});
+      auto layers =
+          make_layers(comm, model, {.replica_slots = 18, .partial_slots = 8, .reshard_every = 2});
       auto owners = std::vector<int>{};
       for (int i = 0; i < 5; ++i) {
         go_through(model, layers, i);
@@ -417,8 +417,7 @@ TEST_CASE("partial gradients of the caller's own are reduced to the same bits") 
     auto pooled = toy_model{shape, comm.rank()};
     auto own = toy_model{shape, comm.rank()};
     {
-      auto layers = make_layers(lane, pooled,
-                                {.replica_slots = 12, .partial_slots = 10});
+      auto layers = make_layers(lane, pooled, {.replica_slots = 12, .partial_slots = 10});
       train_once(pooled, layers, 0);
     }
     auto layers = make_layers(lane, own, {.replica_slots = 12});

@@ -91,8 +91,8 @@ TEST_CASE("the layer with the largest load that is not replicated goes first") {
 }
 
 TEST_CASE("nodes of different sizes: the load of the whole node counts") {
-  // n0 = {d0, d2, d3}, n1 = {d1}; slots 2, 1, 1, 1. 6 to n1, with fewer free slots; its slot is gone.
-  // 4 to n0: d2 (fewer free than d0). 3: d3. 2: d0. 1: d0, alone free.
+  // n0 = {d0, d2, d3}, n1 = {d1}; slots 2, 1, 1, 1. 6 to n1, with fewer free slots; its slot is
+  // gone. 4 to n0: d2 (fewer free than d0). 3: d3. 2: d0. 1: d0, alone free.
   auto const cluster = topology{{node_id{0}, node_id{1}, node_id{0}, node_id{0}}};
   REQUIRE(solved(0, {{1, 2, 3, 4, 6}}, cluster) == owner_lists{{0, 0, 3, 2, 1}});
 }

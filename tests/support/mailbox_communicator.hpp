@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// A communicator of nothing but the concept, over mailboxes with any number of slots: the transport
-/// of a host framework that buffers much, little or nothing.
+/// A communicator of nothing but the concept, over mailboxes with any number of slots: the
+/// transport of a host framework that buffers much, little or nothing.
 #pragma once
 
 #include <condition_variable>

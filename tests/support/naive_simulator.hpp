@@ -98,8 +98,8 @@ struct journey {
   return play(plan.cluster(), static_cast<double>(chunk_bytes) / plan.pieces(), journeys);
 }
 
-/// The time of a reduction: every transfer goes back, in the opposite order, and a sum waits for all
-/// that it is made of.
+/// The time of a reduction: every transfer goes back, in the opposite order, and a sum waits for
+/// all that it is made of.
 [[nodiscard]] inline double naive_reduction_seconds(fssdp::transfer_plan const& plan,
                                                     std::size_t chunk_bytes) {
   auto journeys = std::vector<journey>{};

@@ -58,8 +58,8 @@ void for_each_element(fssdp::expert_buffer<T>& shard, std::span<fssdp::chunk_id 
 }
 
 /// Shard, replicas, partials and gradients of one rank; all but the shard and the partials hold
-/// a value that no result can have. Parameters are T where they travel, as partial gradients are; at
-/// their owner they are Master.
+/// a value that no result can have. Parameters are T where they travel, as partial gradients are;
+/// at their owner they are Master.
 template <fssdp::element T, fssdp::element Master = T>
 struct rank_buffers {
   static constexpr double untouched = 99;

@@ -13,7 +13,8 @@ namespace fssdp {
 
 /// to[i] = from[i], rounded once, to nearest even.
 /// @pre as many elements in both; they do not overlap
-/// @cost reads and writes every element once, past the caches if equal types are many; no allocation
+/// @cost reads and writes every element once, past the caches if equal types are many; allocates
+///       nothing
 template <class From, class To>
 requires std::is_same_v<From, To> ||
     (element<From>&& element<To>)void convert(std::span<From const> from, std::span<To> to) {

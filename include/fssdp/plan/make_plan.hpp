@@ -89,8 +89,8 @@ class node_aware_transfers {
 /// are chosen to even out what the nodes send (node_chains). On one node, or without a topology,
 /// this is the direct plan: the owner of every chunk sends it to all other holders, in one round.
 /// @pre the placement contains the layout; the topology has its ranks
-/// @post verify(plan) accepts it; a transfer for every chunk and holder of its expert but its owner,
-///       of which between nodes only as many as there are (chunk, other node that holds its expert)
+/// @post verify(plan) accepts it; a transfer for every chunk and holder of its expert but its
+///       owner; between nodes only as many as there are (chunk, other node that holds its expert)
 /// @cost at most `nodes` rounds; a pure function of its arguments
 /// @throws argument_error if the three do not fit together
 template <shard_layout Layout>

@@ -164,7 +164,7 @@ class piece_demand {
     if (gates_ == gates::of_rails && rail_end(item, home(item)) != chunk.owner)
       include_port(wanted_on(item, home(item)), position(rail_end(item, home(item))));
   }
-  /// The gate through which an item enters a node; of several ranks, the one with the fewest so far.
+  /// The gate through which an item enters a node; of several ranks, that with the fewest so far.
   [[nodiscard]] int gate_into(int item, node_id node) {
     if (gates_ != gates::of_ranks) return node.value();
     auto best = -1;

@@ -94,8 +94,8 @@ class pipeline_bound {
     return low;
   }
 
-  /// When each of a number of ports can begin to receive, at the earliest: those that have something
-  /// to send do so from `senders` on, and whoever has begun to receive joins them.
+  /// When each of a number of ports can begin to receive, at the earliest: those that have
+  /// something to send do so from `senders` on, and whoever has begun to receive joins them.
   [[nodiscard]] static std::vector<double> begins(std::vector<double> senders, std::size_t ports,
                                                   port const& of) {
     auto free = std::priority_queue<double, std::vector<double>, std::greater<>>{
@@ -118,8 +118,8 @@ class pipeline_bound {
   }
 
   /// How long until a piece is where `places` others want it, behind the last of `passed` pieces
-  /// that leave a place for the first time through `ports`. Who has it passes it on as fast as `way`,
-  /// with as many ports, from such times on, as join(time, push) says.
+  /// that leave a place for the first time through `ports`. Who has it passes it on as fast as
+  /// `way`, with as many ports, from such times on, as join(time, push) says.
   template <class Join>
   [[nodiscard]] static double reach(long passed, std::span<opening const> ports, int places,
                                     port const& way, Join join) {

@@ -68,9 +68,9 @@ class port_model {
 /// Plays a gather of chunks of `chunk_bytes` through: ports serve their transfers one by one in
 /// canonical order, and a piece is passed on only once it has arrived.
 ///
-/// The time is that of the longest chain of transfers, each behind one that it waits for: at a port,
-/// or for the piece. Read backwards, with the order of time reversed, the chains are the same: the
-/// reduction of as many bytes takes as long.
+/// The time is that of the longest chain of transfers, each behind one that it waits for: at a
+/// port, or for the piece. Read backwards, with the order of time reversed, the chains are the
+/// same: the reduction of as many bytes takes as long.
 /// @pre verify accepts the plan
 /// @cost O(transfers)
 [[nodiscard]] inline simulation simulate(transfer_plan const& plan, std::size_t chunk_bytes) {

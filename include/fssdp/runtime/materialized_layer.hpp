@@ -101,13 +101,12 @@ struct materialized_layer {
     into.range = range;
     into.experts = std::move(slots);
     into.tensors = pool.tensors({range.first, into.experts.size()});
-    into.gathered.submit(lane, trace, described(gather_lane, "gather", by),
-                         [this, &by, &into, with](auto& inner) {
-                           auto const& links = with.coding->gather;
-                           sparse_all_gather(inner, *by, weights, into.tensors, links,
-                                             {.scratch = with.scratch});
-                           into.moved = gathered_bytes<Replica>(*by, with.elements, links);
-                         });
+    into.gathered.submit(
+        lane, trace, described(gather_lane, "gather", by), [this, &by, &into, with](auto& inner) {
+          auto const& links = with.coding->gather;
+          sparse_all_gather(inner, *by, weights, into.tensors, links, {.scratch = with.scratch});
+          into.moved = gathered_bytes<Replica>(*by, with.elements, links);
+        });
   }
 
   /// Begins to reduce partial gradients: [held, elements] per tensor.
@@ -187,10 +186,10 @@ struct materialized_layer {
   std::vector<expert_tensor<Weight>> weights;
   std::vector<expert_tensor<Gradient>> gradients;
 
-  std::optional<placement> where;     // of this iteration, or of an earlier one
-  bool is_placed = false;             // it is that of this iteration
-  std::vector<expert_id> held;        // by this rank, ascending
-  bool is_planned = false;            // or is being planned
+  std::optional<placement> where;  // of this iteration, or of an earlier one
+  bool is_placed = false;          // it is that of this iteration
+  std::vector<expert_id> held;     // by this rank, ascending
+  bool is_planned = false;         // or is being planned
   stream_event planned;
   std::optional<transfer_plan> plan;  // of the lane, until it is planned
   replica_set<Replica> replicas;

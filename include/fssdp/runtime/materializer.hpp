@@ -182,13 +182,12 @@ class materializer {
                     " is calibrated with ", layer.users.size(),
                     " micro-batches in it; expected one, the first of the iteration");
     auto const& layout = layouts_.layer(which);
-    auto found =
-        fssdp::calibrate(*layer.where, solve_(counts.loads(), layout), layout, counts,
-                         {.slots = replicas_.pool().longest(),
-                          .use = use,
-                          .chunk_bytes = chunk_bytes(),
-                          .seconds_per_row = options_.seconds_per_row,
-                          .cluster = machine_});
+    auto found = fssdp::calibrate(*layer.where, solve_(counts.loads(), layout), layout, counts,
+                                  {.slots = replicas_.pool().longest(),
+                                   .use = use,
+                                   .chunk_bytes = chunk_bytes(),
+                                   .seconds_per_row = options_.seconds_per_row,
+                                   .cluster = machine_});
     if (!found.has_value()) return *layer.experts;
     if (found->saved_seconds <= found->gather_seconds) {
       ++meter_.metrics.calibrations_rejected;
@@ -215,8 +214,8 @@ class materializer {
   [[nodiscard]] std::span<expert_tensor<Replica> const> partials(layer_id which) {
     require_placement(which);
     auto& layer = at(which);
-    return partials_.of(
-        layer, most_slots_used(*layer.where, layouts_.layer(which), slot_use::held));
+    return partials_.of(layer,
+                        most_slots_used(*layer.where, layouts_.layer(which), slot_use::held));
   }
 
   /// Begins to sum the partial gradients of a layer at their owners: after its last micro-batch. A
