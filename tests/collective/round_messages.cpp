@@ -2,19 +2,26 @@
 /// Consecutive pieces travel together, and both ends see the same messages.
 #include "fssdp/collective/round_messages.hpp"
 
+#include <algorithm>
 #include <map>
 #include <set>
 #include <utility>
 #include <vector>
 
 #include "catch.hpp"
+#include "fssdp/codec/bf16_codec.hpp"
 #include "fssdp/collective/sparse_all_gather.hpp"
 #include "fssdp/collective/sparse_reduce_scatter.hpp"
 #include "fssdp/comm/counting.hpp"
 #include "fssdp/comm/thread.hpp"
-#include "fssdp/layout/block_layout.hpp"
+#include "fssdp/layout/cyclic_layout.hpp"
+#include "fssdp/layout/make_shard.hpp"
+#include "fssdp/plan/held.hpp"
+#include "fssdp/plan/make_plan.hpp"
 #include "fssdp/plan/schedule.hpp"
+#include "fssdp/solver/everywhere.hpp"
 #include "support/communicator_archetype.hpp"
+#include "support/dice.hpp"
 #include "support/laws.hpp"
 #include "support/on_all_ranks.hpp"
 #include "support/rank_buffers.hpp"
@@ -53,8 +60,15 @@ struct counted_messages {
   std::vector<std::size_t> gather;     // [ranks], sent
   std::vector<std::size_t> reduction;  // [ranks], sent
 
-  explicit counted_messages(fssdp::transfer_plan const& plan)
+  /// @param elements of each tensor: pieces of slices that are shorter than others stay apart
+  counted_messages(fssdp::transfer_plan const& plan, std::vector<std::size_t> const& elements)
       : gather(static_cast<std::size_t>(plan.ranks())), reduction(gather) {
+    auto const fills_slots = [&](fssdp::chunk_id chunk) {
+      return std::ranges::all_of(elements, [&](std::size_t whole) {
+        return fssdp::slice_extent{whole, chunk.slice, plan.slices()}.elements ==
+               fssdp::slice_elements(whole, plan.slices());
+      });
+    };
     using place = std::tuple<int, piece_id, rank_id, rank_id>;
     auto forwarded = std::set<std::pair<rank_id, piece_id>>{};
     for (auto const& t : plan.transfers()) forwarded.emplace(t.source, t.what());
@@ -64,7 +78,10 @@ struct counted_messages {
           forwarded.contains({t.destination, t.what()});
     for (auto const& [at, is_sum] : sums) {
       auto const& [round, what, source, destination] = at;
-      auto const before = sums.find({round, {what.chunk, what.index - 1}, source, destination});
+      auto const before =
+          fills_slots(what.chunk)
+              ? sums.find({round, {what.chunk, what.index - 1}, source, destination})
+              : sums.end();
       if (before == sums.end()) ++gather[source.index()];
       if (before == sums.end() || before->second != is_sum) ++reduction[destination.index()];
     }
@@ -102,7 +119,7 @@ TEST_CASE("by rounds, both verbs send as few messages as pieces allow") {
       fssdp::sparse_reduce_scatter(reduced, of.plan, mine.partials, mine.gradients);
       return std::pair{gathered.counts().messages_sent, reduced.counts().messages_sent};
     });
-    auto const expected = counted_messages{of.plan};
+    auto const expected = counted_messages{of.plan, of.elements};
     for (std::size_t rank = 0; rank < counts.size(); ++rank) {
       REQUIRE(counts[rank].first == expected.gather[rank] * of.elements.size());
       REQUIRE(counts[rank].second == expected.reduction[rank] * of.elements.size());
@@ -110,4 +127,63 @@ TEST_CASE("by rounds, both verbs send as few messages as pieces allow") {
     }
   });
   REQUIRE(joined > 0);
+}
+
+TEST_CASE("slices of different length, in pieces: every element arrives, plain and coded") {
+  auto draw = support::dice{7};
+  for (int turn = 0; turn < 60; ++turn) {
+    auto const ranks = draw.between(2, 4);
+    auto const nodes = draw.between(1, ranks);
+    auto const slices = draw.between(2, 3);
+    auto const elements = std::vector{static_cast<std::size_t>(draw.between(1000, 2000)),
+                                      static_cast<std::size_t>(draw.between(1, 1100))};
+    auto const pieces = draw.between(2, 4);
+    CAPTURE(turn, ranks, nodes, slices, elements, pieces);
+    auto const layout = fssdp::cyclic_layout{{.experts = 3, .ranks = ranks, .slices = slices}};
+    auto const machine = fssdp::topology{{.nodes = nodes, .ranks = ranks}};
+    auto const whole = fssdp::make_plan(layout, fssdp::everywhere{}(layout), machine);
+    auto transfers = std::vector<transfer>{};  // all pieces of a chunk in one round
+    for (auto t : whole.transfers())
+      for (t.piece = 0; t.piece < pieces; ++t.piece) transfers.push_back(t);
+    auto const plan = whole.realised_by(transfers, pieces);
+    auto const wrong = support::on_all_ranks(ranks, [&](thread_communicator& comm) {
+      auto const me = comm.rank();
+      auto shard = fssdp::make_shard<float>(layout, me, elements);
+      auto partials = fssdp::make_partials<float>(plan, me, elements);
+      for (auto const& tensor : shard.tensors())
+        std::fill_n(tensor.data, tensor.slots * tensor.stride, 1.0F);
+      for (auto const& tensor : partials.tensors())
+        std::fill_n(tensor.data, tensor.slots * tensor.stride, 1.0F);
+      auto errors = 0;
+      auto const check = [&](auto& lane, auto const& links) {
+        auto replicas = fssdp::make_partials<float>(plan, me, elements);
+        fssdp::sparse_all_gather(lane, plan, shard, replicas, links);
+        for (auto const& tensor : replicas.tensors())
+          for (std::size_t i = 0; i < tensor.slots * tensor.stride; ++i)
+            errors += tensor.data[i] == 1.0F ? 0 : 1;
+        auto gradients = fssdp::make_shard<float>(layout, me, elements);
+        fssdp::sparse_reduce_scatter(lane, plan, partials, gradients, links);
+        auto slot = std::size_t{0};
+        for (auto const chunk : layout.owned(me)) {
+          for (std::size_t k = 0; k < elements.size(); ++k)
+            for (auto const value : gradients.tensors()[k][slot].first(
+                     fssdp::slice_extent{elements[k], chunk.slice, slices}.elements))
+              errors += value == static_cast<float>(ranks) ? 0 : 1;
+          ++slot;
+        }
+      };
+      auto bare = support::exchange_only{comm};
+      auto lends = support::lending_only{comm};
+      for (auto const on : {fssdp::link_class::all, fssdp::link_class::between_nodes}) {
+        auto const links = fssdp::coded_links{fssdp::bf16_codec{}, on};
+        check(comm, links);
+        check(bare, links);
+        check(lends, links);
+      }
+      check(bare, fssdp::uncoded{});
+      check(lends, fssdp::uncoded{});
+      return errors;
+    });
+    REQUIRE(wrong == std::vector(static_cast<std::size_t>(ranks), 0));
+  }
 }

@@ -94,11 +94,11 @@ class coded_gather_memory {
  public:
   /// @pre `of` has a slot for every expert that the rank holds
   coded_gather_memory(buffers const& of, coded_links<Codec> const& links)
-      : of_{of},
-        traffic_{of.plan, links},
-        parts_{of.plan, of.me, traffic_, converts, of.extents, sizeof(To)} {}
+      : of_{of}, traffic_{of.plan, links}, parts_{of.plan,  of.me,      traffic_,
+                                                  converts, of.extents, sizeof(To)} {}
 
   [[nodiscard]] std::size_t tensors() const { return of_.to.size(); }
+  [[nodiscard]] bool fills_slots(chunk_id chunk) const { return of_.extents.fills_slots(chunk); }
   [[nodiscard]] std::uint64_t label() const { return traffic_.label(); }
 
   /// Places what this rank owns, and encodes or converts what others get of it.

@@ -47,6 +47,7 @@ class coded_reduction_memory {
         parts_{of.plan, of.me, traffic_, of.extents} {}
 
   [[nodiscard]] std::size_t tensors() const { return of_.partials.size(); }
+  [[nodiscard]] bool fills_slots(chunk_id chunk) const { return of_.extents.fills_slots(chunk); }
   [[nodiscard]] std::uint64_t label() const { return traffic_.label(); }
   [[nodiscard]] std::size_t bytes(bool borrows) const { return parts_.bytes(borrows); }
 
@@ -59,9 +60,8 @@ class coded_reduction_memory {
     payloads_ = memory.bytes(parts_.payloads().bytes());
     sums_ = memory.bytes(parts_.sums().bytes());
     if (!borrows) received_ = memory.bytes(parts_.received().bytes());
-    sent_payloads_.assign([this](auto name) {
-      parts_.for_each_payload([&](transfer const& t) { name(t.what()); });
-    });
+    sent_payloads_.assign(
+        [this](auto name) { parts_.for_each_payload([&](transfer const& t) { name(t.what()); }); });
     sent_sums_.assign([this](auto name) { parts_.for_each_sum(name); });
     parts_.for_each_payload([this](transfer const& t) {
       if (!is_sum(t))

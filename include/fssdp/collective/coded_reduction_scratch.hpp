@@ -63,21 +63,18 @@ class coded_reduction_scratch {
   }
   /// For what arrives in one round, unless it is borrowed.
   [[nodiscard]] auto received() const {
-    return slot_array{received_, extents_.tensors(), [this](std::size_t k) {
-                        auto const room = extents_.piece_room(k);
-                        auto const payload =
-                            receives_payloads_ ? traffic_.coder().encoded_bytes(room) : 0;
-                        auto const sum =
-                            receives_elements_ ? unpadded_bytes(1, room, sizeof(accumulator_t<T>))
-                                               : 0;
-                        return std::max(payload, sum);
-                      }};
+    return slot_array{
+        received_, extents_.tensors(), [this](std::size_t k) {
+          auto const room = extents_.piece_room(k);
+          auto const payload = receives_payloads_ ? traffic_.coder().encoded_bytes(room) : 0;
+          auto const sum =
+              receives_elements_ ? unpadded_bytes(1, room, sizeof(accumulator_t<T>)) : 0;
+          return padded(std::max(payload, sum));  // of either
+        }};
   }
   [[nodiscard]] std::size_t bytes(bool borrows) const {
-    auto const lists =
-        add_bytes(piece_list::bytes(sent_payloads_), piece_list::bytes(sent_sums_));
-    auto const operands =
-        add_bytes(byte_count(summands(), sizeof(summand<T>), 1), stretch_bytes());
+    auto const lists = add_bytes(piece_list::bytes(sent_payloads_), piece_list::bytes(sent_sums_));
+    auto const operands = add_bytes(byte_count(summands(), sizeof(summand<T>), 1), stretch_bytes());
     auto const slots = add_bytes(payloads().bytes(), sums().bytes());
     return add_bytes(add_bytes(lists, operands),
                      add_bytes(slots, borrows ? 0 : received().bytes()));

@@ -73,6 +73,7 @@ class gather_memory {
                of.extents, sizeof(To)} {}
 
   [[nodiscard]] std::size_t tensors() const { return of_.to.size(); }
+  [[nodiscard]] bool fills_slots(chunk_id chunk) const { return of_.extents.fills_slots(chunk); }
   [[nodiscard]] std::uint64_t label() const { return of_.plan.hash_value(); }
 
   /// Places what this rank owns, and converts what others get of it.

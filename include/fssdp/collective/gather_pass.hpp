@@ -14,8 +14,8 @@ namespace fssdp::detail {
 
 /// Moves what the plan says. The memory knows where the bytes of a piece are: `begin(scratch)`
 /// makes ready what this rank owns, `outgoing(k, piece)` and `incoming(k, piece)` name tensor k of
-/// a piece, `arrived(k, piece)` is told when it is there. Consecutive pieces of a chunk lie one
-/// behind the other.
+/// a piece, `arrived(k, piece)` is told when it is there. Consecutive pieces of a chunk that
+/// `fills_slots` lie one behind the other.
 template <class Memory>
 class gather_pass {
  public:
@@ -40,7 +40,9 @@ class gather_pass {
   template <class Batch>
   void name(Batch& batch, int round) const {
     set_label(batch, {memory_.label(), round});
-    auto const alike = [](transfer const&, transfer const&) { return true; };
+    auto const alike = [this](transfer const& a, transfer const&) {
+      return memory_.fills_slots(a.chunk);
+    };
     round_messages{plan_.sends(me_, round), alike}.for_each([&](auto const& message) {
       for (std::size_t k = 0; k < memory_.tensors(); ++k) {
         auto const piece = [&](transfer const& t) { return memory_.outgoing(k, t.what()); };

@@ -40,6 +40,14 @@ class piece_extents {
     return cut_slice(expert.subspan(slice(k, piece.chunk).first), k, piece);
   }
 
+  /// Whether a chunk has the most elements that any has, in all tensors: then pieces that follow one
+  /// another fill their slots, all but the last, and lie one behind the other.
+  [[nodiscard]] bool fills_slots(chunk_id chunk) const {
+    for (std::size_t k = 0; k < tensors(); ++k)
+      if (slice(k, chunk).elements != slice_room(k)) return false;
+    return true;
+  }
+
   /// The most elements that a slice of tensor k has, and a piece.
   [[nodiscard]] std::size_t slice_room(std::size_t k) const {
     return slice_elements(size(k), slices_);

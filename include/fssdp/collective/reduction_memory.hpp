@@ -59,6 +59,7 @@ class reduction_memory {
   explicit reduction_memory(buffers const& of) : of_{of}, parts_{of.plan, of.me, of.extents} {}
 
   [[nodiscard]] std::size_t tensors() const { return of_.partials.size(); }
+  [[nodiscard]] bool fills_slots(chunk_id chunk) const { return of_.extents.fills_slots(chunk); }
   [[nodiscard]] std::uint64_t label() const { return of_.plan.hash_value(); }
   [[nodiscard]] std::size_t bytes(bool borrows) const { return parts_.bytes(borrows); }
 

@@ -27,7 +27,7 @@ namespace fssdp::detail {
 /// what this rank sends back for a transfer, `operand_bytes(k, t)` the size of what comes back for
 /// one, `is_sum(t)` whether that is a sum, `received(k, slot)` where it is received; `sum_piece(k,
 /// senders, bytes)` sums a piece that is complete, `sum_unshared()` what nobody sends back.
-/// Consecutive pieces of a chunk lie one behind the other, sums by themselves.
+/// Consecutive pieces of a chunk that `fills_slots` lie one behind the other, sums by themselves.
 template <class Memory>
 class reduction_pass {
  public:
@@ -114,7 +114,7 @@ class reduction_pass {
   template <class Visit>
   void for_each_message(std::span<transfer const> transfers, Visit visit) const {
     auto const alike = [this](transfer const& a, transfer const& b) {
-      return memory_.is_sum(a) == memory_.is_sum(b);
+      return memory_.fills_slots(a.chunk) && memory_.is_sum(a) == memory_.is_sum(b);
     };
     round_messages{transfers, alike}.for_each(visit);
   }

@@ -21,8 +21,8 @@ class round_operands {
   }
   round_operands(transfer_plan const& plan, rank_id rank, std::size_t tensors, std::byte* scratch)
       : tensors_{tensors},
-        where_{memory_cutter{scratch}.items<std::byte const*>(most_operands(plan, rank) *
-                                                              tensors)} {}
+        where_{
+            memory_cutter{scratch}.items<std::byte const*>(most_operands(plan, rank) * tensors)} {}
 
   /// @param transfer which of those that the rank sends in the gather's round
   [[nodiscard]] std::byte const*& operator()(std::size_t k, std::size_t transfer) {

@@ -35,17 +35,18 @@ class gathered_replicas {
                             Setting const& with) {
     auto const range = pool_.take(slots);
     if (!range.has_value()) return false;
+    layer.is_gathering = true;  // until it is known to have come: not if this throws
     meter_.expose(lane_, [&] {
       layer.gather(lane_, layer.plan, layer.replicas, layer.in_slots(layout, lane_.rank()), *range,
                    pool_, with);
     });
-    layer.is_gathering = true;
     return true;
   }
   /// Waits until a layer is not being gathered.
   void finish(Layer& layer) {
-    if (!std::exchange(layer.is_gathering, false)) return;
+    if (!layer.is_gathering) return;
     meter_.wait(lane_, layer.replicas.gathered, meter_.metrics.gather_seconds);
+    layer.is_gathering = false;
     meter_.count_gather(layer.replicas.moved);
   }
   /// Gives the replicas of a layer back to the pool.

@@ -14,6 +14,7 @@
 #include "fssdp/collective/sparse_reduce_scatter.hpp"
 #include "fssdp/collective/wire_bytes.hpp"
 #include "fssdp/comm/communicator.hpp"
+#include "fssdp/core/error.hpp"
 #include "fssdp/core/expert_tensor.hpp"
 #include "fssdp/core/scratch_memory.hpp"
 #include "fssdp/core/stream_event.hpp"
@@ -142,6 +143,22 @@ struct materialized_layer {
     is_placed = false;
     was_released = false;
     has_gradients = false;
+  }
+  /// @throws argument_error unless an iteration can be closed, ...
+  void require_closed() const {
+    require(users.empty(), "materializer: step while ", users.size(), " micro-batches have layer ",
+            id, "; expected release before");
+    if (!is_reducing) require_no_partials();
+  }
+  /// ... nothing has been added up that waits for its reduction, ...
+  void require_no_partials() const {
+    require(!partial_range.has_value(), "materializer: layer ", id,
+            " has partial gradients in the pool; expected reduce for them before");
+  }
+  /// ... and it is known who holds what.
+  void require_placement() const {
+    require(is_placed, "materializer: layer ", id,
+            " has no placement yet; expected prefetch or acquire before");
   }
   /// Waits for all work that uses its memory.
   void settle() {

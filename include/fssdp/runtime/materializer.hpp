@@ -68,7 +68,7 @@ class materializer {
   ///        as many slots as `layouts` needs: the owner's parameters and reduced gradients
   /// @param coding what is coded on the wire; where parameters are, owners compute with decoded
   ///        copies, too
-  /// @pre everything but options, elements and solver outlives it
+  /// @pre the lane, the arenas and the recorder of a trace outlive it
   /// @throws argument_error if arenas, layouts or pools do not fit
   materializer(Comm& lane, layer_stack<Layout> layouts, std::span<std::size_t const> elements,
                std::span<expert_tensor<Weight> const> weights,
@@ -114,13 +114,13 @@ class materializer {
   /// Who holds the experts of a layer in this iteration.
   /// @pre the layer has been prefetched or acquired in it
   [[nodiscard]] placement const& where(layer_id which) const {
-    require_placement(which);
+    at(which).require_placement();
     return *at(which).where;
   }
   /// How they get it. Waits until it is planned.
   /// @pre likewise
   [[nodiscard]] transfer_plan const& plan(layer_id which) {
-    require_placement(which);
+    at(which).require_placement();
     meter_.wait(lane_, at(which).planned);
     return *at(which).plan;
   }
@@ -177,7 +177,8 @@ class materializer {
   /// (Paper, calibration)
   held_type const& calibrate(layer_id which, token_counts const& counts) {
     auto& layer = at(which);
-    auto const is_first = !layer.was_released && !layer.partial_range && !layer.is_reducing;
+    auto const is_first = !layer.was_released && !layer.partial_range && !layer.is_reducing &&
+                          !layer.added.range.has_value();
     detail::require(layer.users.size() == 1 && is_first, "materializer: layer ", which,
                     " is calibrated with ", layer.users.size(),
                     " micro-batches in it; expected one, the first of the iteration");
@@ -198,12 +199,15 @@ class materializer {
     layer.added_plan = std::move(found->plan);
     auto const added =
         layer_type::in_place ? layer.added_plan->foreign(rank) : layer.added_plan->held(rank);
-    layer.gather(lane_, layer.added_plan, layer.added, {added.begin(), added.end()},
-                 *replicas_.pool().take(found->slots), replicas_.pool(), setting());
-    layer.place(std::move(found->where), rank);
-    begin_plan(layer, layout);
+    auto const slots = *replicas_.pool().take(found->slots);
+    meter_.expose(lane_, [&] {
+      layer.gather(lane_, layer.added_plan, layer.added, {added.begin(), added.end()}, slots,
+                   replicas_.pool(), setting());
+    });
     meter_.wait(lane_, layer.added.gathered, meter_.metrics.gather_seconds);
     meter_.count_gather(layer.added.moved);
+    layer.place(std::move(found->where), rank);
+    begin_plan(layer, layout);
     layer.show(layout, rank);
     return *layer.experts;
   }
@@ -212,8 +216,8 @@ class materializer {
   /// first. Waits for older reductions if there is no room.
   /// @throws argument_error if there will be none; transport errors
   [[nodiscard]] std::span<expert_tensor<Replica> const> partials(layer_id which) {
-    require_placement(which);
     auto& layer = at(which);
+    layer.require_placement();
     return partials_.of(layer,
                         most_slots_used(*layer.where, layouts_.layer(which), slot_use::held));
   }
@@ -229,12 +233,13 @@ class materializer {
   /// @throws argument_error if they have another shape; transport errors of earlier work
   template <expert_memory Partials>
   void reduce(layer_id which, Partials const& own) {
-    require_placement(which);
     auto& layer = at(which);
+    layer.require_placement();
     auto const partials = detail::named_tensors{"partials", tensors_of(own)};
     detail::check_partials("materializer", partials, elements_, layer.held.size());
     partials_.finish(layer);
-    begin_reduction(which, partials.tensors);
+    layer.require_no_partials();
+    begin_reduction(which, std::vector(partials.tensors.begin(), partials.tensors.end()));
   }
 
   /// Takes in the real loads of a layer and micro-batch, for the next placements.
@@ -250,11 +255,10 @@ class materializer {
 
   /// Closes the iteration: all gradients are there, and no peer reads this rank's weights any more,
   /// so the optimizer may write them.
-  /// @throws argument_error if a layer is still acquired; transport errors
+  /// @throws argument_error if a layer is still acquired or has partials that are not reduced;
+  ///         transport errors
   iteration_metrics step() {
-    for (auto const layer : all_layers())
-      detail::require(at(layer).users.empty(), "materializer: step while ", at(layer).users.size(),
-                      " micro-batches have layer ", layer, "; expected release before");
+    for (auto const& layer : layers_) layer.require_closed();
     partials_.finish_all();
     for (auto& layer : layers_) {
       replicas_.drop(layer);
@@ -326,19 +330,16 @@ class materializer {
     for (auto const n : elements_) elements += slice_elements(n, layouts_.slices());
     return elements * sizeof(Replica);
   }
-  void require_placement(layer_id which) const {
-    detail::require(at(which).is_placed, "materializer: layer ", which,
-                    " has no placement yet; expected prefetch or acquire before");
-  }
   [[nodiscard]] typename layer_type::work_setting setting() {
     return {elements_, &coding_, &scratch_};
   }
   void begin_plan(layer_type& layer, Layout const& layout) {
-    layer.begin_plan(lane_, [this, &layer, &layout] {
+    auto const make = [this, &layer, &layout] {
       auto plan = make_plan(layout, *layer.where, machine_);
       if (!options_.schedule.has_value()) return plan;
       return schedule(plan, chunk_bytes(), *options_.schedule);
-    });
+    };
+    meter_.expose(lane_, [&] { layer.begin_plan(lane_, make); });
   }
 
   /// Begins to gather.
