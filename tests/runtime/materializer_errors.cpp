@@ -69,6 +69,21 @@ TEST_CASE("calls in the wrong order are refused by name") {
                  layers.step();
                }),
                mentions("step while 1") && mentions("layer 0"));
+  REQUIRE_THAT(complaint([&](auto& layers) {
+                 layers.acquire(first);
+                 (void)layers.partials(first);
+                 layers.release(first);
+                 layers.step();
+               }),
+               mentions("layer 0 has partial gradients") && mentions("expected reduce"));
+  REQUIRE_THAT(
+      complaint([&](auto& layers) {
+        layers.acquire(first);
+        (void)layers.partials(first);
+        layers.release(first);
+        layers.reduce(first, fssdp::expert_buffer<float>{8, std::vector<std::size_t>{300, 7}});
+      }),
+      mentions("layer 0 has partial gradients") && mentions("expected reduce"));
   REQUIRE_THAT(complaint([&](auto& layers) { layers.record(first, fssdp::expert_loads(3)); }),
                mentions("3 experts") && mentions("expected 8"));
   REQUIRE_THAT(complaint([&](auto& layers) {
@@ -114,6 +129,28 @@ TEST_CASE("partial gradients of the caller's own that do not fit are refused by 
                  layers.reduce(first, fssdp::expert_buffer<float>{8, sizes{300, 7}});
                }),
                mentions("layer 0 has no placement yet") && mentions("acquire before"));
+}
+
+TEST_CASE("a layer whose gather has failed is not handed out, however often it is asked for") {
+  for (auto const how : {support::overlap::off, support::overlap::on}) {
+    auto refused = 0;
+    auto world = fssdp::thread_world{{.ranks = 2, .deadline = std::chrono::milliseconds{300}}};
+    auto const result = support::fallout_of(world, [&](thread_communicator& comm) {
+      if (comm.rank() == rank_id{1}) throw std::runtime_error{"rank 1 is tired"};
+      support::run_on_lane(comm, how, [&](auto& lane) {
+        auto model = toy_model{{.ranks = 2}, comm.rank()};
+        auto layers = make_layers(lane, model, {.replica_slots = 20}, fssdp::everywhere{});
+        for (int turn = 0; turn < 3; ++turn) try {
+            (void)layers.acquire(layer_id{0});
+          } catch (fssdp::error const&) {
+            ++refused;
+          }
+      });
+    });
+    CAPTURE(how == support::overlap::on);
+    REQUIRE(support::is<std::runtime_error>(result.of_rank[1]));
+    REQUIRE(refused == 3);
+  }
 }
 
 TEST_CASE("a rank that fails anywhere in an iteration lets all others go, with its name") {
