@@ -58,7 +58,7 @@ class held_experts {
   }
 
  private:
-  std::span<expert_id const> ids_;  // of the plan
+  std::span<expert_id const> ids_;  // of the plan, or of a layer
   std::vector<std::span<T>> tensors_;
 };
 

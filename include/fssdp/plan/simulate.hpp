@@ -70,7 +70,7 @@ class port_model {
 ///
 /// The time is that of the longest chain of transfers, each behind one that it waits for: at a
 /// port, or for the piece. Read backwards, with the order of time reversed, the chains are the
-/// same: the reduction of as many bytes takes as long.
+/// same: the reduction of as many bytes takes as long, unless it goes by another plan.
 /// @pre verify accepts the plan
 /// @cost O(transfers)
 [[nodiscard]] inline simulation simulate(transfer_plan const& plan, std::size_t chunk_bytes) {

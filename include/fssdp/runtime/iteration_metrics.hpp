@@ -12,7 +12,7 @@ namespace fssdp {
 struct iteration_metrics {
   double gather_seconds = 0;   ///< the lane was gathering
   double reduce_seconds = 0;   ///< the lane was reducing
-  double exposed_seconds = 0;  ///< of both: the caller waited
+  double exposed_seconds = 0;  ///< the caller waited for either, or planned without a stream
 
   std::uint64_t gathers = 0;  ///< more than layers if replicas are gathered again for backward
   std::uint64_t gathered_bytes = 0;       ///< over all ranks, as they travel

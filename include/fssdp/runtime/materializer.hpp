@@ -229,7 +229,7 @@ class materializer {
     begin_reduction(which, partials(which));  // of a rank that had no token, too
   }
   /// The same for partial gradients of the caller's own, [held, elements] per tensor.
-  /// @pre they live and stay as they are until `step`
+  /// @pre their memory, not the views of it, lives and stays as it is until `step`
   /// @throws argument_error if they have another shape; transport errors of earlier work
   template <expert_memory Partials>
   void reduce(layer_id which, Partials const& own) {
