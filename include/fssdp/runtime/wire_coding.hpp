@@ -6,7 +6,8 @@
 
 namespace fssdp {
 
-/// Each of them uncoded, or coded_links.
+/// Each of them uncoded, or coded_links. What `calibrate` adds is coded by its own links: with coded
+/// parameters, those that hold an expert may then have different bits.
 template <class Gather = uncoded, class Reduce = uncoded>
 struct wire_coding {
   Gather gather = {};
