@@ -38,6 +38,7 @@
 #include "fssdp/core/stream.hpp"
 #include "fssdp/core/stream_event.hpp"
 #include "fssdp/core/trace.hpp"
+#include "fssdp/core/trace_output.hpp"
 #include "fssdp/core/trace_recorder.hpp"
 #include "fssdp/layout/block_layout.hpp"
 #include "fssdp/layout/cyclic_layout.hpp"

@@ -97,11 +97,15 @@ TEST_CASE("a plan that reduces by another says what that one moves and takes") {
   });
 }
 
-TEST_CASE("reductions by a plan of another placement are refused, and verify looks at them") {
+TEST_CASE(
+    "reductions by a plan of another placement or machine are refused, and verify looks at them") {
   auto const layout = fssdp::block_layout{{.experts = 2, .ranks = 2}};
   auto const plan = make_plan(layout, fssdp::everywhere{}(layout));
   auto const other = make_plan(layout, fssdp::placement{layout});
   REQUIRE_THROWS_AS(plan.reduced_by(other), fssdp::argument_error);
+  auto const two_nodes = fssdp::topology{{.nodes = 2, .ranks = 2}};
+  auto const elsewhere = make_plan(layout, fssdp::everywhere{}(layout), two_nodes);
+  REQUIRE_THROWS_AS(plan.reduced_by(elsewhere), fssdp::argument_error);
   auto const delivers_nothing = plan.realised_by({}, 1);
   REQUIRE_THROWS_AS(verify(plan.reduced_by(delivers_nothing)), fssdp::plan_error);
 }

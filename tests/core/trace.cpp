@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "catch.hpp"
+#include "fssdp/core/trace_output.hpp"
 #include "fssdp/core/trace_recorder.hpp"
 #include "support/allocation_counter.hpp"
 
@@ -224,4 +225,24 @@ TEST_CASE("lanes and names are the same if their texts are") {
   REQUIRE(fssdp::trace_lane{"gather"} == gather_lane);
   REQUIRE(fssdp::trace_lane{"gathe"} != gather_lane);
   REQUIRE(gather_lane.name.view() == std::string{gather_lane.name.c_str()});
+}
+
+TEST_CASE("an output passes ranges on to the sink that it points to, and to none") {
+  auto recorder = trace_recorder{{.capacity = 4}};
+  auto counter = counting_sink{};
+  auto const begin = trace_clock::now();
+  for (auto const& output :
+       {fssdp::trace_output{&recorder}, fssdp::trace_output{&counter}, fssdp::trace_output{},
+        fssdp::trace_output{static_cast<trace_recorder*>(nullptr)}}) {
+    auto range = trace_range{&output, gather_lane, "gather", {.layer = 2}};
+    range.numbers().plan = 9;
+  }
+  REQUIRE(counter.opened == 1);
+  REQUIRE(counter.closed == 1);
+  auto const events = recorder.events();
+  REQUIRE(events.size() == 1);
+  auto const work = fssdp::traced_work{gather_lane, "gather", {.layer = 2, .plan = 9}};
+  REQUIRE(events[0].work == work);
+  REQUIRE(begin <= events[0].begin);
+  REQUIRE(events[0].begin <= events[0].end);
 }

@@ -2,7 +2,10 @@
 /// A profiler is told of every range, by its rank, lane, name and layer.
 #include "fssdp/comm/nvtx.hpp"
 
+#include <cstdint>
+#include <map>
 #include <optional>
+#include <string>
 #include <tuple>
 #include <vector>
 
@@ -12,6 +15,7 @@
 #include "fssdp/comm/tracing.hpp"
 #include "nvtx/profiler.hpp"
 #include "support/on_all_ranks.hpp"
+#include "support/toy_model.hpp"
 
 using fssdp::nvtx_sink;
 using fssdp::rank_id;
@@ -70,4 +74,26 @@ TEST_CASE("the exchanges of all ranks come to the profiler") {
     REQUIRE(range.category == told.categories.at("gather"));
   }
   REQUIRE(told.ended_twice == 0);
+}
+
+TEST_CASE("what a materializer does comes to the profiler, too") {
+  told.ranges.clear();
+  (void)support::on_all_ranks(4, [](fssdp::thread_communicator& comm) {
+    auto model = support::toy_model{{.layers = 2}, comm.rank()};
+    auto sink = nvtx_sink{comm.rank()};
+    auto layers = support::make_layers(comm, model,
+                                       {.replica_slots = 12, .partial_slots = 10, .trace = &sink});
+    support::train_once(model, layers, 0);
+    return 0;
+  });
+  auto seen = std::map<std::string, std::vector<std::int64_t>>{};
+  for (auto const& range : told.ranges) {
+    REQUIRE(range.has_ended);
+    if (range.domain != "fssdp rank 2" || range.message == "wait") continue;
+    REQUIRE(range.category == told.categories.at(range.message == "reduce" ? "reduce" : "gather"));
+    seen[range.message].push_back(range.payload.value());
+  }
+  REQUIRE(seen["plan"] == std::vector<std::int64_t>{0, 1});
+  REQUIRE(seen["gather"] == std::vector<std::int64_t>{0, 1});
+  REQUIRE(seen["reduce"] == std::vector<std::int64_t>{1, 0});
 }

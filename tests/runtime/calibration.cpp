@@ -73,3 +73,35 @@ TEST_CASE("calibration takes nothing away and no more slots than are left") {
           }
       });
 }
+
+TEST_CASE("where all are to get an expert anew, everybody who holds it is in the plan") {
+  support::for_random_instances(
+      support::law_instances / 10, [](support::random_instance const& of) {
+        auto const counts = support::random_counts(of, of.loads.size());
+        auto const wanted = of.solve(counts.loads(), of.layout);
+        for (std::size_t slots : {1U, 3U, 100U}) {
+          auto const found = fssdp::calibrate(of.where, wanted, of.layout, counts,
+                                              {.slots = slots,
+                                               .use = fssdp::slot_use::held,
+                                               .to = fssdp::receivers::all_holders,
+                                               .chunk_bytes = 1000,
+                                               .seconds_per_row = 1,
+                                               .cluster = of.machine});
+          if (!found.has_value()) continue;
+          auto wrong = 0;
+          for (auto const expert : fssdp::first_n<expert_id>(of.layout.experts())) {
+            auto const before = of.where.holders(expert);
+            auto const after = found->where.holders(expert);
+            auto const moved = found->plan.where().holders(expert);
+            if (after.size() > before.size())  // all that hold it now
+              wrong += std::ranges::equal(after, moved) ? 0 : 1;
+            else  // nobody but its home
+              wrong += moved.size() == 1 ? 0 : 1;
+          }
+          REQUIRE(wrong == 0);
+          REQUIRE(found->slots <= slots);
+          REQUIRE(found->slots ==
+                  fssdp::most_slots_used(found->plan.where(), of.layout, fssdp::slot_use::held));
+        }
+      });
+}

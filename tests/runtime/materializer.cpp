@@ -338,6 +338,81 @@ TEST_CASE("calibration gathers what pays, and the layer goes on with it") {
     }
 }
 
+namespace {
+
+/// Expert 7 is on ranks 2 and 3, which share a node, until loads are known; then everywhere.
+struct other_node_later {
+  template <class Layout>
+  [[nodiscard]] fssdp::placement operator()(std::span<std::uint64_t const> loads,
+                                            Layout const& layout) const {
+    auto where = fssdp::placement{layout};
+    where.add(fssdp::expert_id{7}, rank_id{2});
+    if (std::ranges::count(loads, 0U) == 0)
+      for (auto const rank : fssdp::first_n<rank_id>(layout.ranks()))
+        where.add(fssdp::expert_id{7}, rank);
+    return where;
+  }
+};
+
+}  // namespace
+
+TEST_CASE("with coded parameters all have the same bits after calibration, too") {
+  auto const counts = fssdp::token_counts{4, 8, std::vector<std::uint64_t>(4 * 8, 1000)};
+  auto const owned = toy_model{{.layers = 1}, rank_id{3}}.parameters();
+  auto const original = std::span{owned}.subspan(300, 300);  // expert 7
+  for (auto const how : {overlap::off, overlap::on})
+    for (auto const on : {fssdp::link_class::between_nodes, fssdp::link_class::all})
+      for (bool scheduled : {false, true}) {
+        using coding = fssdp::wire_coding<fssdp::coded_links<fssdp::int8_codec>>;
+        auto const seen = support::on_all_ranks(4, [&](thread_communicator& comm) {
+          auto model = toy_model{{.layers = 1}, comm.rank()};
+          auto values = std::vector<std::vector<float>>{};  // before, then, and gathered again
+          support::run_on_lane(comm, how, [&](auto& lane) {
+            auto options =
+                materializer_options{.replicas = retention::rematerialize,
+                                     .replica_slots = 6,
+                                     .partial_slots = 6,
+                                     .seconds_per_row = 1,
+                                     .cluster = fssdp::topology{{.nodes = 2, .ranks = 4}}};
+            if (scheduled) options.schedule = fssdp::schedule_options{.piece_bytes = 512};
+            auto layers = materializer{lane,
+                                       model.layouts(),
+                                       std::span<std::size_t const>{model.shape().elements},
+                                       model.weights().tensors(),
+                                       model.gradients().tensors(),
+                                       other_node_later{},
+                                       options,
+                                       coding{.gather = {{}, on}}};
+            auto const look_at = [&](auto const& experts) {
+              values.emplace_back();
+              for (std::size_t i = 0; i < experts.size(); ++i)
+                if (experts[i].id == fssdp::expert_id{7})
+                  values.back().assign(experts[i].tensors[0].begin(), experts[i].tensors[0].end());
+            };
+            auto const all = layer_id{0};
+            look_at(layers.acquire(all));
+            look_at(layers.calibrate(all, counts));
+            layers.release(all);
+            look_at(layers.acquire(all, 0, pass::backward));
+            layers.release(all);
+            layers.step();
+          });
+          return values;
+        });
+        CAPTURE(how == overlap::on, on == fssdp::link_class::all, scheduled);
+        auto const& first = seen[3];
+        REQUIRE(first[0].size() == 300);
+        REQUIRE(std::ranges::equal(first[0], original) == (on != fssdp::link_class::all));
+        REQUIRE_FALSE(std::ranges::equal(first[1], original));  // decoded
+        for (std::size_t rank = 0; rank < 4; ++rank) {
+          CAPTURE(rank);
+          REQUIRE(seen[rank][0] == (rank < 2 ? std::vector<float>{} : first[0]));
+          REQUIRE(seen[rank][1] == first[1]);
+          REQUIRE(seen[rank][2] == first[1]);
+        }
+      }
+}
+
 TEST_CASE("owners that are chosen anew go on with what the old ones had") {
   auto const shape = toy_shape{};
   auto const wrong = support::on_all_ranks(shape.ranks, [&](thread_communicator& comm) {

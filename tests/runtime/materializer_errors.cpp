@@ -131,6 +131,34 @@ TEST_CASE("partial gradients of the caller's own that do not fit are refused by 
                mentions("layer 0 has no placement yet") && mentions("acquire before"));
 }
 
+TEST_CASE("owners that have no room for gradients are refused before anything moves") {
+  auto owned = std::vector<float>(4);
+  auto world = fssdp::thread_world{{.ranks = 4, .deadline = std::chrono::milliseconds{300}}};
+  auto const result = support::fallout_of(world, [&](thread_communicator& comm) {
+    auto model = toy_model{{}, comm.rank()};
+    auto weights = fssdp::expert_buffer<float>{24, model.shape().elements};
+    auto& first = weights.tensors()[0][0][0];
+    first = static_cast<float>(comm.rank().value());
+    auto layers = fssdp::materializer{comm,
+                                      model.layouts(),
+                                      std::span<std::size_t const>{model.shape().elements},
+                                      weights.tensors(),
+                                      model.gradients().tensors(),
+                                      fssdp::owners_only{},
+                                      materializer_options{}};
+    auto const all_at_0 = fssdp::table_layout{{.ranks = 4}, std::vector(8, rank_id{0})};
+    try {
+      layers.reshard(toy_model::layouts_type{std::vector(3, all_at_0)}, fssdp::bytes_of(weights));
+    } catch (...) {
+      owned[comm.rank().index()] = first;
+      throw;
+    }
+  });
+  REQUIRE_THAT(support::text(result.of_rank[0]), mentions("arena of 6 slots; expected 24"));
+  for (std::size_t rank = 1; rank < 4; ++rank) REQUIRE(support::culprit(result.of_rank[rank]) == 0);
+  REQUIRE(owned == std::vector{0.F, 1.F, 2.F, 3.F});
+}
+
 TEST_CASE("a layer whose gather has failed is not handed out, however often it is asked for") {
   for (auto const how : {support::overlap::off, support::overlap::on}) {
     auto refused = 0;

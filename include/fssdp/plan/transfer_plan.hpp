@@ -28,9 +28,9 @@ struct link_use {
 };
 
 /// A value that says what moves, chunk by chunk or in pieces of chunks: read forwards it is a
-/// gather, backwards the reduction that is its transpose. It knows layout, placement and machine,
-/// but no communicator, no sizes and no types, so that layers of any size can share it. Equal
-/// inputs give equal plans on every rank.
+/// gather, backwards the reduction that is its transpose, unless reduced_by has named another plan
+/// for that. It knows layout, placement and machine, but no communicator, no sizes and no types, so
+/// that layers of any size can share it. Equal inputs give equal plans on every rank.
 class transfer_plan {
  public:
   /// Takes the transfers as they are; `verify` tells whether they do what the placement says.
@@ -70,12 +70,13 @@ class transfer_plan {
     return other;
   }
 
-  /// The same in gathers; reductions go by another plan of the same layout and placement.
-  /// @throws argument_error if it is of another
+  /// The same in gathers; reductions go by another plan of the same layout, placement and machine.
+  /// @throws argument_error if it is of others
   [[nodiscard]] transfer_plan reduced_by(transfer_plan const& other) const {
-    detail::require(std::tie(other.slices_, other.owner_, other.slot_, other.where_) ==
-                        std::tie(slices_, owner_, slot_, where_),
-                    "plan: reductions by a plan of another layout or placement; expected the same");
+    detail::require(
+        std::tie(other.slices_, other.owner_, other.slot_, other.where_, other.cluster_) ==
+            std::tie(slices_, owner_, slot_, where_, cluster_),
+        "plan: reductions by a plan of another layout, placement or machine; expected the same");
     auto both = *this;
     both.reduction_ = std::make_shared<transfer_plan const>(other.reduction());
     both.hash_ = both.hash();

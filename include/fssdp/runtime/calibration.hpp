@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "fssdp/cluster/topology.hpp"
 #include "fssdp/placement/loads.hpp"
@@ -22,20 +23,38 @@ namespace fssdp {
 /// Replicas to add to a placement that is there already.
 struct calibration {
   placement where;            ///< with them
-  transfer_plan plan;         ///< moves them, and nothing that is there
+  transfer_plan plan;         ///< moves them, and what is there only if all holders get it anew
   std::size_t slots = 0;      ///< they take so many on the rank where they take most
   double saved_seconds = 0;   ///< the fullest rank has fewer rows
   double gather_seconds = 0;  ///< on idle ports
 };
 
+/// Who gets an expert that is added somewhere: where experts travel as payloads of a codec, all that
+/// hold it, so that they have the same bits.
+enum class receivers { newcomers, all_holders };
+
 /// What calibration weighs.
 struct calibration_options {
   std::size_t slots = 0;  ///< that are left on every rank
   slot_use use = slot_use::foreign;
+  receivers to = receivers::newcomers;
   std::size_t chunk_bytes = 0;
   double seconds_per_row = 0;  ///< of an expert, forward and backward
   topology cluster = {};
 };
+
+namespace detail {
+
+/// The ranks that hold an expert in one placement and not in another.
+[[nodiscard]] inline std::vector<rank_id> holders_without(placement const& where, expert_id expert,
+                                                          placement const& other) {
+  auto list = std::vector<rank_id>{};
+  for (auto const rank : where.holders(expert))
+    if (!other.holds(rank, expert)) list.push_back(rank);
+  return list;
+}
+
+}  // namespace detail
 
 /// The replicas that `wanted` has and `where` lacks, most loaded first, as far as slots are left;
 /// nothing if there are none. Pure: equal on all ranks.
@@ -48,22 +67,30 @@ template <shard_layout Layout>
                                                    calibration_options const& options) {
   auto together = where;
   auto extra = placement{layout};
-  auto slots = std::size_t{0};
-  auto adds = false;
+  auto used = std::vector<std::size_t>{};
+  for (auto const rank : first_n<rank_id>(layout.ranks()))
+    used.push_back(static_cast<std::size_t>(slots_used(extra, layout, rank, options.use)));
+  auto const first_slots = used;
   auto const order = by_load(counts.loads());
-  for (auto const rank : first_n<rank_id>(layout.ranks())) {
-    auto used = static_cast<std::size_t>(slots_used(extra, layout, rank, options.use));
+  for (auto const rank : first_n<rank_id>(layout.ranks()))
     for (auto const expert : order) {
-      if (used >= options.slots) break;
+      if (used[rank.index()] >= options.slots) break;
       if (!wanted.holds(rank, expert) || where.holds(rank, expert)) continue;
+      auto const others = options.to == receivers::all_holders
+                              ? detail::holders_without(where, expert, extra)
+                              : std::vector<rank_id>{};
+      if (std::ranges::any_of(others, [&](rank_id r) { return used[r.index()] >= options.slots; }))
+        continue;
       together.add(expert, rank);
       extra.add(expert, rank);
-      ++used;
-      adds = true;
+      ++used[rank.index()];
+      for (auto const other : others) {
+        extra.add(expert, other);
+        ++used[other.index()];
+      }
     }
-    slots = std::max(slots, used);
-  }
-  if (!adds || slots > options.slots) return std::nullopt;
+  auto const slots = std::ranges::max(used);
+  if (used == first_slots || slots > options.slots) return std::nullopt;
   auto const fullest = [&](placement const& of) {
     auto const rows = token_plan{counts, of, rank_id{0}, options.cluster};
     return static_cast<double>(std::ranges::max(rows.device_loads()));

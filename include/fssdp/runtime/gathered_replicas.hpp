@@ -8,6 +8,7 @@
 
 #include "fssdp/comm/communicator.hpp"
 #include "fssdp/layout/shard_layout.hpp"
+#include "fssdp/plan/transfer_plan.hpp"
 #include "fssdp/runtime/iteration_meter.hpp"
 #include "fssdp/runtime/slot_pool.hpp"
 
@@ -48,6 +49,22 @@ class gathered_replicas {
     meter_.wait(lane_, layer.replicas.gathered, meter_.metrics.gather_seconds);
     layer.is_gathering = false;
     meter_.count_gather(layer.replicas.moved);
+  }
+  /// Gathers what calibration adds to a layer that is there, and waits for it.
+  /// @pre the pool has so many slots in a row
+  template <class Setting>
+  void add(Layer& layer, transfer_plan plan, std::size_t slots, Setting const& with) {
+    auto const rank = lane_.rank();
+    layer.added_plan = std::move(plan);
+    auto const list =
+        Layer::in_place ? layer.added_plan->foreign(rank) : layer.added_plan->held(rank);
+    auto const range = *pool_.take(slots);
+    meter_.expose(lane_, [&] {
+      layer.gather(lane_, layer.added_plan, layer.added, {list.begin(), list.end()}, range, pool_,
+                   with);
+    });
+    meter_.wait(lane_, layer.added.gathered, meter_.metrics.gather_seconds);
+    meter_.count_gather(layer.added.moved);
   }
   /// Gives the replicas of a layer back to the pool.
   void drop(Layer& layer) {

@@ -14,7 +14,7 @@
 #include "fssdp/comm/communicator.hpp"
 #include "fssdp/core/error.hpp"
 #include "fssdp/core/trace.hpp"
-#include "fssdp/core/trace_recorder.hpp"
+#include "fssdp/core/trace_output.hpp"
 #include "fssdp/placement/loads.hpp"
 #include "fssdp/runtime/iteration_metrics.hpp"
 #include "fssdp/runtime/timed_work.hpp"
@@ -23,7 +23,7 @@ namespace fssdp::detail {
 
 class iteration_meter {
  public:
-  explicit iteration_meter(trace_recorder* trace) : trace_{trace} {}
+  explicit iteration_meter(trace_output const& trace) : trace_{trace} {}
 
   iteration_metrics metrics;
 
@@ -34,7 +34,7 @@ class iteration_meter {
   void expose(Comm& lane, Work work) {
     auto const begin = trace_clock::now();
     try {
-      auto const range = trace_range{trace_, compute_lane, "wait"};
+      auto const range = trace_range{&trace_, compute_lane, "wait"};
       work();
     } catch (poisoned_stream const&) {
       synchronize(lane);  // throws the cause
@@ -87,7 +87,7 @@ class iteration_meter {
     metrics.bytes_between_nodes += moved.between_nodes;
   }
 
-  trace_recorder* trace_;         // may be null
+  trace_output trace_;
   std::vector<double> balances_;  // of the layers
 };
 

@@ -18,12 +18,13 @@
 #include "fssdp/core/expert_tensor.hpp"
 #include "fssdp/core/scratch_memory.hpp"
 #include "fssdp/core/stream_event.hpp"
-#include "fssdp/core/trace_recorder.hpp"
+#include "fssdp/core/trace_output.hpp"
 #include "fssdp/layout/layer_stack.hpp"
 #include "fssdp/placement/load_window.hpp"
 #include "fssdp/placement/placement.hpp"
 #include "fssdp/plan/held.hpp"
 #include "fssdp/plan/transfer_plan.hpp"
+#include "fssdp/runtime/calibration.hpp"
 #include "fssdp/runtime/slot_pool.hpp"
 #include "fssdp/runtime/timed_work.hpp"
 
@@ -52,8 +53,8 @@ struct materialized_layer {
     scratch_memory* scratch;
   };
 
-  materialized_layer(layer_id which, int expert_count, int window_length, trace_recorder* recorder)
-      : id{which}, window{expert_count, window_length}, trace{recorder} {}
+  materialized_layer(layer_id which, int expert_count, int window_length, trace_output const& to)
+      : id{which}, window{expert_count, window_length}, trace{to} {}
 
   /// Finds its part of the arenas. What is known about placements is forgotten.
   /// @pre nothing goes by an old plan any more
@@ -86,7 +87,7 @@ struct materialized_layer {
   void begin_plan(Comm& lane, Make make) {
     if (is_planned) return;
     submit(lane, [this, make, last = planned.next()](auto&) mutable {
-      auto const range = trace_range{trace, gather_lane, "plan"};
+      auto const range = trace_range{&trace, gather_lane, "plan", {.layer = id.value()}};
       plan = make();
       last.reach();
     });
@@ -186,15 +187,18 @@ struct materialized_layer {
           continue;
         }
       }
-      auto const& set = replicas.holds(expert) ? replicas : added;
+      auto const& set = replicas.holds(expert) && !is_renewed(expert) ? replicas : added;
       add(set.tensors, transfer_plan::slot_in(std::span{set.experts}, expert));
     }
     experts.emplace(held, std::move(tensors));
   }
 
+  /// Whether experts travel as payloads.
+  static constexpr auto is_coded = !std::is_same_v<decltype(Coding::gather), uncoded>;
+  /// Whom calibration gathers an expert for.
+  static constexpr auto added_to = is_coded ? receivers::all_holders : receivers::newcomers;
   /// Whether owners compute with their shards: else with copies that are what the others get.
-  static constexpr auto in_place =
-      std::is_same_v<Weight, Replica> && std::is_same_v<decltype(Coding::gather), uncoded>;
+  static constexpr auto in_place = std::is_same_v<Weight, Replica> && !is_coded;
 
   layer_id id;
   load_window window;
@@ -224,11 +228,15 @@ struct materialized_layer {
   bool is_reducing = false;
   bool has_gradients = false;
 
-  trace_recorder* trace;  // may be null
+  trace_output trace;
 
  private:
   [[nodiscard]] static bool is_in_place(Layout const& layout, rank_id rank, expert_id expert) {
     return in_place && layout.slices() == 1 && layout.owner(expert) == rank;
+  }
+  /// Whether calibration has had an expert gathered for all that hold it.
+  [[nodiscard]] bool is_renewed(expert_id expert) const {
+    return is_coded && added.holds(expert) && added_plan->where().holders(expert).size() > 1;
   }
   /// What work by a plan is in a trace.
   [[nodiscard]] auto described(trace_lane row, static_text name,

@@ -68,7 +68,7 @@ class materializer {
   ///        as many slots as `layouts` needs: the owner's parameters and reduced gradients
   /// @param coding what is coded on the wire; where parameters are, owners compute with decoded
   ///        copies, too
-  /// @pre the lane, the arenas and the recorder of a trace outlive it
+  /// @pre the lane, the arenas and the sink of a trace outlive it
   /// @throws argument_error if arenas, layouts or pools do not fit
   materializer(Comm& lane, layer_stack<Layout> layouts, std::span<std::size_t const> elements,
                std::span<expert_tensor<Weight> const> weights,
@@ -169,7 +169,7 @@ class materializer {
   }
 
   /// After the gate: plans with the real loads and gathers what is missing, if that takes less time
-  /// than it saves. Replicas that are there stay.
+  /// than it saves. Replicas that are there stay; coded ones that more ranks get come anew to all.
   /// @param counts tokens of every rank for every expert, equal on all ranks
   /// @return what this rank holds now
   /// @pre one micro-batch has acquired the layer, the first of this iteration
@@ -186,6 +186,7 @@ class materializer {
     auto found = fssdp::calibrate(*layer.where, solve_(counts.loads(), layout), layout, counts,
                                   {.slots = replicas_.pool().longest(),
                                    .use = use,
+                                   .to = layer_type::added_to,
                                    .chunk_bytes = chunk_bytes(),
                                    .seconds_per_row = options_.seconds_per_row,
                                    .cluster = machine_});
@@ -195,20 +196,10 @@ class materializer {
       return *layer.experts;
     }
     ++meter_.metrics.calibrations_accepted;
-    auto const rank = lane_.rank();
-    layer.added_plan = std::move(found->plan);
-    auto const added =
-        layer_type::in_place ? layer.added_plan->foreign(rank) : layer.added_plan->held(rank);
-    auto const slots = *replicas_.pool().take(found->slots);
-    meter_.expose(lane_, [&] {
-      layer.gather(lane_, layer.added_plan, layer.added, {added.begin(), added.end()}, slots,
-                   replicas_.pool(), setting());
-    });
-    meter_.wait(lane_, layer.added.gathered, meter_.metrics.gather_seconds);
-    meter_.count_gather(layer.added.moved);
-    layer.place(std::move(found->where), rank);
+    replicas_.add(layer, std::move(found->plan), found->slots, setting());
+    layer.place(std::move(found->where), lane_.rank());
     begin_plan(layer, layout);
-    layer.show(layout, rank);
+    layer.show(layout, lane_.rank());
     return *layer.experts;
   }
 
@@ -300,9 +291,11 @@ class materializer {
   /// @param next the layouts of all layers: of a sharding solver, from the expected loads
   /// @param moved what an owner has of its experts: bytes_of(weights, moments...)
   /// @pre the iteration is closed, and the optimizer is through with it
-  /// @throws argument_error as reshard; transport errors
+  /// @throws argument_error as reshard, and if an arena is too small; transport errors
   template <class Moved>
   void reshard(layer_stack<Layout> const& next, Moved const& moved) {
+    (void)layer_shard(next, layer_id{0}, lane_.rank(), weights_);  // refuses before anything moves
+    (void)layer_shard(next, layer_id{0}, lane_.rank(), gradients_);
     auto const plan = reshard_plan{layouts_, next};
     fssdp::reshard(lane_, plan, moved);
     synchronize(lane_);

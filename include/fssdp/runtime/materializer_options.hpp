@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "fssdp/cluster/topology.hpp"
-#include "fssdp/core/trace_recorder.hpp"
+#include "fssdp/core/trace_output.hpp"
 #include "fssdp/plan/schedule.hpp"
 
 namespace fssdp {
@@ -37,9 +37,9 @@ struct materializer_options {
   /// Plans are scheduled: cut into pieces, balanced over all ports. Else they are direct, or chains
   /// over nodes.
   std::optional<schedule_options> schedule = {};
-  /// Gathers and reductions are recorded here, and when the caller waits for them: in the lanes
-  /// gather, reduce and compute. It outlives the materializer.
-  trace_recorder* trace = nullptr;
+  /// Where plans, gathers and reductions are traced, and when the caller waits for them: in the
+  /// lanes gather, reduce and compute. A pointer to any trace_sink, which outlives the materializer.
+  trace_output trace = {};
 };
 
 }  // namespace fssdp

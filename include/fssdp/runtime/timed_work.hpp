@@ -3,12 +3,13 @@
 #pragma once
 
 #include <chrono>
+#include <optional>
 #include <utility>
 
 #include "fssdp/comm/communicator.hpp"
 #include "fssdp/core/stream_event.hpp"
 #include "fssdp/core/trace.hpp"
-#include "fssdp/core/trace_recorder.hpp"
+#include "fssdp/core/trace_output.hpp"
 
 namespace fssdp {
 
@@ -16,17 +17,22 @@ namespace fssdp {
 class timed_work {
  public:
   /// Has work(comm) run on the stream of a communicator, between two notes of the time.
-  /// @param trace where the time is recorded, too; may be null
-  /// @param describe() what it is recorded as: a traced_work, asked for when the work has run
-  /// @pre what was submitted before is over; this and the recorder outlive the work
+  /// @param trace where it is a range
+  /// @param describe() what it is there: a traced_work, asked for when the work begins
+  /// @pre what was submitted before is over; this and `trace` outlive the work
   template <communicator Comm, class Describe, class Work>
-  void submit(Comm& comm, trace_recorder* trace, Describe describe, Work work) {
+  void submit(Comm& comm, trace_output const& trace, Describe describe, Work work) {
     auto mark = over_.next();
-    fssdp::submit(comm, [this](auto&) { begin_ = trace_clock::now(); });
+    fssdp::submit(comm, [this, &trace, describe](auto&) {
+      auto const about = traced_work{describe()};
+      range_.reset();
+      range_.emplace(&trace, about.lane, about.name, about.numbers);
+      begin_ = trace_clock::now();
+    });
     fssdp::submit(comm, std::move(work));
-    fssdp::submit(comm, [this, trace, describe, last = std::move(mark)](auto&) mutable {
+    fssdp::submit(comm, [this, last = std::move(mark)](auto&) mutable {
       end_ = trace_clock::now();
-      if (trace != nullptr) trace->record({describe(), begin_, end_});
+      range_.reset();
       last.reach();
     });
   }
@@ -39,6 +45,7 @@ class timed_work {
 
  private:
   stream_event over_;
+  std::optional<trace_range<trace_output const>> range_;  // open while it runs, or if that failed
   trace_clock::time_point begin_;
   trace_clock::time_point end_;
 };

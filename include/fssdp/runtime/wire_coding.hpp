@@ -6,8 +6,10 @@
 
 namespace fssdp {
 
-/// Each of them uncoded, or coded_links. What `calibrate` adds is coded by its own links: with coded
-/// parameters, those that hold an expert may then have different bits.
+/// Each of them uncoded, or coded_links. All that hold an expert compute with the same bits, after
+/// `calibrate`, too. With link_class::inside_nodes it depends on routes which experts are coded: if
+/// a layer that has been calibrated is gathered again for the backward pass, some may differ from
+/// the forward pass.
 template <class Gather = uncoded, class Reduce = uncoded>
 struct wire_coding {
   Gather gather = {};
