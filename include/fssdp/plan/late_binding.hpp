@@ -52,8 +52,8 @@ class late_binding {
         backlog_(static_cast<std::size_t>(demand.machine().ranks())) {
     prepare();
     do {
-      for (auto const group : std::exchange(inside_.fresh, {})) start_inside(group);
-      for (auto const group : std::exchange(between_.fresh, {})) start_between(group);
+      for_each_fresh(inside_, [this](std::size_t group) { start_inside(group); });
+      for_each_fresh(between_, [this](std::size_t group) { start_between(group); });
     } while (advance());
   }
 
@@ -93,6 +93,14 @@ class late_binding {
         ++backlog_[owner.index()];
       arrive(item, owner, -1);
     }
+  }
+
+  /// Calls start(group) for those that may have found something to do, and forgets them first.
+  template <class Start>
+  void for_each_fresh(port_kind& kind, Start start) {
+    turn_.clear();
+    std::swap(turn_, kind.fresh);
+    for (auto const group : turn_) start(group);
   }
 
   [[nodiscard]] port_group& rail(int item) {
@@ -212,6 +220,7 @@ class late_binding {
   port_kind between_;
   std::vector<int> backlog_;  // [rank]: pieces at the end of a rail that have not crossed yet
   std::vector<flow> flows_;
+  std::vector<std::size_t> turn_;  // groups that are being looked at
   picoseconds now_ = 0;
 };
 

@@ -27,8 +27,9 @@ enum class reduction_order {
 /// How chunks are cut, who may help, in which order sums are formed, and how long to look for the
 /// best.
 struct schedule_options {
-  std::size_t piece_bytes = 0;           ///< about; 0: what suits chunk, placement and machine
-  std::size_t least_bytes = 256U << 10;  ///< of a piece, unless the chunk is smaller
+  std::size_t piece_bytes = 0;  ///< about; 0: what suits chunk, placement and machine
+  /// Of a piece, unless the chunk is smaller. At 1 Gbit/s 64 KiB are better.
+  std::size_t least_bytes = 256U << 10;
   /// What a rank keeps at most of pieces that it only relays; 0: nobody relays.
   std::size_t relay_bytes = std::numeric_limits<std::size_t>::max();
   reduction_order sums = reduction_order::along_trees;
