@@ -12,22 +12,21 @@ function(fssdp_back_end name found)
       message(STATUS "fssdp: ${name}: not found; this version has no ${name} back end yet")
     endif()
   elseif(wish)
+    list(JOIN fssdp_components ", " there)
     message(FATAL_ERROR
       "FSSDP_WITH_${name}=${wish}: fssdp ${PROJECT_VERSION} has no ${name} back end; "
-      "its back ends are: ${fssdp_components}.")
+      "its back ends are: ${there}.")
   else()
     message(STATUS "fssdp: ${name}: off")
   endif()
 endfunction()
 
-find_program(FSSDP_MPI_COMPILER NAMES mpicxx mpic++ DOC "MPI's compiler wrapper")
 find_program(FSSDP_CUDA_COMPILER NAMES nvcc
   HINTS ENV CUDA_HOME PATHS /usr/local/cuda PATH_SUFFIXES bin DOC "CUDA's compiler")
 cmake_path(GET FSSDP_CUDA_COMPILER PARENT_PATH cuda_bin)
 find_path(FSSDP_NCCL_INCLUDE_DIR nccl.h
   HINTS ${cuda_bin}/../include ENV NCCL_HOME PATH_SUFFIXES include DOC "The folder of nccl.h")
-mark_as_advanced(FSSDP_MPI_COMPILER FSSDP_CUDA_COMPILER FSSDP_NCCL_INCLUDE_DIR)
+mark_as_advanced(FSSDP_CUDA_COMPILER FSSDP_NCCL_INCLUDE_DIR)
 
-fssdp_back_end(MPI "${FSSDP_MPI_COMPILER}")
 fssdp_back_end(NCCL "${FSSDP_NCCL_INCLUDE_DIR}")
 fssdp_back_end(CUDA "${FSSDP_CUDA_COMPILER}")

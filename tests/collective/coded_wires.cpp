@@ -14,6 +14,7 @@
 #include "fssdp/layout/make_shard.hpp"
 #include "fssdp/plan/held.hpp"
 #include "support/coded_instance.hpp"
+#include "support/collective_bits.hpp"
 #include "support/communicator_archetype.hpp"
 #include "support/float_data.hpp"
 #include "support/laws.hpp"
@@ -25,39 +26,6 @@ using fssdp::coded_links;
 using fssdp::thread_communicator;
 using support::coded_instance;
 
-namespace {
-
-/// The bits of a gather and of two reductions with feedback, twice, with one scratch for all.
-template <class Comm>
-[[nodiscard]] std::vector<std::uint64_t> bits_over(Comm& comm, coded_instance const& of) {
-  auto const me = comm.rank();
-  auto shard = fssdp::make_shard<float>(of.layout, me, of.elements);
-  auto partials = fssdp::make_partials<fssdp::bf16>(of.plan, me, of.elements);
-  auto residuals = fssdp::make_partials<float>(of.plan, me, of.elements);
-  auto scratch = fssdp::scratch_memory{};
-  auto bits = std::vector<std::uint64_t>{};
-  for (std::size_t turn = 0; turn < 2; ++turn) {
-    support::fill_like_gradients(shard, 2 * me.index() + turn + 1);
-    support::fill_like_gradients(partials, 2 * me.index() + turn + 1);
-    auto all = fssdp::make_partials<fssdp::bf16>(of.plan, me, of.elements);
-    auto gradients = fssdp::make_shard<float>(of.layout, me, of.elements);
-    auto others = fssdp::make_shard<double>(of.layout, me, of.elements);
-    auto const links = coded_links{fssdp::fp8_e5m2_codec{}, of.on};
-    fssdp::sparse_all_gather(comm, of.plan, shard, all, coded_links{fssdp::int8_codec{}, of.on},
-                             {.scratch = &scratch});
-    fssdp::sparse_reduce_scatter(comm, of.plan, partials, gradients, links, residuals,
-                                 {.scratch = &scratch});
-    fssdp::sparse_reduce_scatter(comm, of.plan, partials, others, links, residuals);
-    fssdp::synchronize(comm);
-    for (auto const& part : {support::bits(all), support::bits(gradients), support::bits(others),
-                             support::bits(residuals)})
-      bits.insert(bits.end(), part.begin(), part.end());
-  }
-  return bits;
-}
-
-}  // namespace
-
 TEST_CASE(
     "coded: forwarded, lent, copied or queued, the same bits, and the same bytes in no more "
     "messages") {
@@ -66,11 +34,11 @@ TEST_CASE(
     passed_on += of.plan.rounds() > 1 ? 1 : 0;
     auto world = fssdp::thread_world{of.plan.ranks()};
     auto const forwarded =
-        support::same_over_wires(world, [&](auto& comm) { return bits_over(comm, of); });
+        support::same_over_wires(world, [&](auto& comm) { return support::coded_bits(comm, of); });
     auto const queued = support::on_all_ranks(world, [&](thread_communicator& comm) {
       auto stream = fssdp::host_stream{};
       auto bound = fssdp::on(comm, stream);
-      return bits_over(bound, of);
+      return support::coded_bits(bound, of);
     });
     REQUIRE(forwarded == queued);
   });
@@ -86,10 +54,10 @@ TEST_CASE("coded: over mailboxes with no room, little room and any room, the sam
     auto post_office = support::mailboxes{of.plan.ranks(), slots};
     auto const posted = support::on_all_ranks(world, [&](thread_communicator& thread) {
       auto comm = support::mailbox_communicator{post_office, thread.rank(), turn};
-      return bits_over(comm, of);
+      return support::coded_bits(comm, of);
     });
     auto const forwarded = support::on_all_ranks(
-        world, [&](thread_communicator& comm) { return bits_over(comm, of); });
+        world, [&](thread_communicator& comm) { return support::coded_bits(comm, of); });
     REQUIRE(posted == forwarded);
   });
 }

@@ -8,8 +8,8 @@
 #include "fssdp/collective/sparse_all_gather.hpp"
 #include "fssdp/collective/sparse_reduce_scatter.hpp"
 #include "fssdp/comm/thread.hpp"
+#include "support/collective_bits.hpp"
 #include "support/communicator_archetype.hpp"
-#include "support/float_data.hpp"
 #include "support/laws.hpp"
 #include "support/mailbox_communicator.hpp"
 #include "support/on_all_ranks.hpp"
@@ -28,29 +28,6 @@ namespace {
 
 constexpr auto up_to_eight_ranks = support::size_limits{.ranks = 8, .nodes = 4, .experts = 16};
 
-/// The bits of a gather and a reduction of rough numbers, twice on the same communicator.
-template <class Comm>
-[[nodiscard]] std::vector<std::uint64_t> bits_over(Comm& comm, random_instance const& of) {
-  auto const me = comm.rank();
-  auto shard = fssdp::make_shard<float>(of.layout, me, of.elements);
-  auto partials = fssdp::make_partials<fssdp::bf16>(of.plan, me, of.elements);
-  auto bits = std::vector<std::uint64_t>{};
-  for (std::size_t turn = 0; turn < 2; ++turn) {
-    support::fill_roughly(shard, 2 * me.index() + turn + 1);
-    support::fill_roughly(partials, 2 * me.index() + turn + 1);
-    auto replicas = fssdp::make_replicas<float>(of.plan, me, of.elements);
-    auto converted = fssdp::make_partials<fssdp::bf16>(of.plan, me, of.elements);
-    auto gradients = fssdp::make_shard<float>(of.layout, me, of.elements);
-    fssdp::sparse_all_gather(comm, of.plan, shard, replicas);
-    fssdp::sparse_reduce_scatter(comm, of.plan, partials, gradients);
-    fssdp::sparse_all_gather(comm, of.plan, shard, converted);
-    for (auto const& part :
-         {support::bits(replicas), support::bits(converted), support::bits(gradients)})
-      bits.insert(bits.end(), part.begin(), part.end());
-  }
-  return bits;
-}
-
 }  // namespace
 
 TEST_CASE("forwarded, lent or copied: the same bits, and the same bytes in no more messages") {
@@ -60,7 +37,7 @@ TEST_CASE("forwarded, lent or copied: the same bits, and the same bytes in no mo
     auto const of = support::scheduled_instance(seed, up_to_eight_ranks);
     passed_on += of.plan.rounds() > 1 ? 1 : 0;
     auto world = fssdp::thread_world{of.plan.ranks()};
-    support::same_over_wires(world, [&](auto& comm) { return bits_over(comm, of); });
+    support::same_over_wires(world, [&](auto& comm) { return support::collective_bits(comm, of); });
   }
   REQUIRE(passed_on > support::law_instances / 20 / 4);
 }

@@ -31,6 +31,10 @@ using work_of = std::function<void(Comm&)>;
 
 /// Model::communicator is the type that the laws are about; Model::run(world, work) calls
 /// work(comm) on every rank, each in a thread of its own, and throws what one of them has thrown.
+///
+/// Ranks may be processes, too, which all check the contract: run then calls work for the rank that
+/// this process is, if it is one of them; Model::total(long) is the sum over all processes, and
+/// Model::most_ranks() says how many there are. Laws that need more are left out.
 template <class Model>
 class communicator_contract {
   using communicator = typename Model::communicator;
@@ -43,43 +47,70 @@ class communicator_contract {
     bool refuses_peers = false;  ///< messages to oneself and to nobody are an argument_error
   };
 
-  /// All laws; a section each.
+  /// All laws that the model has ranks for; a section each.
   static void check(promises const& given) {
     SECTION("every rank is there once and knows how many there are") { check_ranks(); }
     SECTION("messages of any size arrive in order, and their memory is free again") {
       check_random_messages(given.instances);
     }
+    SECTION("all_gather and all_reduce run on top") { check_dense_collectives(); }
+    SECTION("a reduction is the transpose of a gather") { check_adjoint(given.instances); }
+    if (fits(2)) check_two(given);
+    if (fits(3)) check_three();
+    if (fits(4)) check_four();
+  }
+
+ private:
+  /// What takes two ranks, three, four.
+  static void check_two(promises const& given) {
     SECTION("large messages both ways do not wait for each other") {
       check_messages(2, 1, 1 << 22);
     }
-    SECTION("many messages go both ways in one exchange") { check_messages(3, 300, 5); }
-    SECTION("post is called once, with messages to name or without") { check_post(); }
-    SECTION("all_gather and all_reduce run on top") { check_dense_collectives(); }
-    SECTION("a reduction is the transpose of a gather") { check_adjoint(given.instances); }
-    SECTION("a rank that does not answer is named") { check_silent_rank(); }
     SECTION("ranks that compare labels find out that theirs differ") { check_labels(); }
     if (given.refuses_peers) {
       SECTION("a message to oneself or to nobody is refused by name") { check_refused_peers(); }
     }
+    if constexpr (fssdp::forwarding_communicator<communicator>) {
+      SECTION("a held message is let go, once") { check_held(); }
+    }
+  }
+  static void check_three() {
+    SECTION("many messages go both ways in one exchange") { check_messages(3, 300, 5); }
+    SECTION("post is called once, with messages to name or without") { check_post(); }
+    SECTION("a rank that does not answer is named") { check_silent_rank(); }
+    if constexpr (requires(communicator & comm) { comm.duplicate(); }) {
+      SECTION("a duplicate is a lane of its own") { check_duplicate(); }
+    }
+  }
+  static void check_four() {
     if constexpr (fssdp::lending_communicator<communicator>) {
       SECTION("lent memory is seen in the order of the borrow calls") { check_lending(); }
     }
     if constexpr (fssdp::forwarding_communicator<communicator>) {
       SECTION("messages are passed on as they come in") { check_forwarding(); }
-      SECTION("a held message is let go, once") { check_held(); }
-    }
-    if constexpr (requires(communicator & comm) { comm.duplicate(); }) {
-      SECTION("a duplicate is a lane of its own") { check_duplicate(); }
     }
   }
 
- private:
   /// The sum of what work(comm) returns on the ranks: assertions belong behind the join.
   [[nodiscard]] static int sum_of(world const& among,
                                   std::function<int(communicator&)> const& work) {
     auto sum = std::atomic{0};
     Model::run(among, [&](communicator& comm) { sum += work(comm); });
-    return sum;
+    return static_cast<int>(total(sum));
+  }
+  /// What all processes have counted, where there are several.
+  [[nodiscard]] static long total(long here) {
+    if constexpr (requires { Model::total(here); }) return Model::total(here);
+    return here;
+  }
+  /// Whether the model can have so many ranks.
+  [[nodiscard]] static bool fits(int ranks) {
+    if constexpr (requires { Model::most_ranks(); }) return ranks <= Model::most_ranks();
+    return true;
+  }
+  [[nodiscard]] static int at_most(int ranks) {
+    while (!fits(ranks)) --ranks;
+    return ranks;
   }
   [[nodiscard]] static int exchange(communicator& comm, message_pattern const& of, int turn) {
     auto messages = rank_messages{of, comm.rank(), turn};
@@ -90,13 +121,14 @@ class communicator_contract {
 
   static void check_ranks() {
     for (auto const ranks : {1, 2, 5}) {
+      if (!fits(ranks)) continue;
       auto seen = std::vector<std::atomic<int>>(static_cast<std::size_t>(ranks));
       auto const wrong = sum_of({.ranks = ranks}, [&](communicator const& comm) {
         ++seen.at(comm.rank().index());
         return comm.size() == ranks ? 0 : 1;
       });
       REQUIRE(wrong == 0);
-      for (auto const& times : seen) REQUIRE(times == 1);
+      for (auto const& times : seen) REQUIRE(total(times) == 1);
     }
   }
 
@@ -104,7 +136,7 @@ class communicator_contract {
     for (int seed = 1; seed <= instances; ++seed) {
       CAPTURE(seed);
       auto draw = support::dice{static_cast<std::uint64_t>(seed)};
-      auto const ranks = draw.between(1, 5);
+      auto const ranks = draw.between(1, at_most(5));
       auto const turns = std::vector<message_pattern>{
           {ranks, draw}, {ranks, draw}, {ranks, 0, 0}, {ranks, draw}, {ranks, draw}};
       REQUIRE(sum_of({.ranks = ranks}, [&](communicator& comm) {
@@ -141,6 +173,7 @@ class communicator_contract {
 
   static void check_dense_collectives() {
     for (auto const ranks : {1, 4}) {
+      if (!fits(ranks)) continue;
       auto rows = std::vector<int>{};
       for (int rank = 0; rank < ranks; ++rank) rows.insert(rows.end(), {rank, rank * rank});
       auto const right = sum_of({.ranks = ranks}, [&](communicator& comm) {
@@ -158,7 +191,7 @@ class communicator_contract {
     for (int seed = 1; seed <= instances; ++seed) {
       CAPTURE(seed);
       auto const of = support::random_instance{static_cast<std::uint64_t>(seed),
-                                               {.ranks = 4, .nodes = 2, .experts = 12}};
+                                               {.ranks = at_most(4), .nodes = 2, .experts = 12}};
       auto gathered = std::atomic{0L};  // whole numbers: exact in any order
       auto reduced = std::atomic{0L};
       auto const wrong = sum_of({.ranks = of.plan.ranks()}, [&](communicator& comm) {
@@ -171,7 +204,7 @@ class communicator_contract {
         return mine.wrong_replicas() + mine.wrong_gradients() + mine.wrong_inputs();
       });
       REQUIRE(wrong == 0);
-      REQUIRE(gathered == reduced);
+      REQUIRE(total(gathered) == total(reduced));
     }
   }
 
@@ -209,26 +242,24 @@ class communicator_contract {
       }
       return 0;
     });
-    REQUIRE(named == (compared ? 2 : 0));
+    REQUIRE(named == (total(compared ? 1 : 0) != 0 ? 2 : 0));
   }
 
   static void check_refused_peers() {
     for (auto const peer : {-1, 0, 2}) {
       CAPTURE(peer);
-      auto what = std::string{};
       auto const refused = sum_of({.ranks = 2}, [&](communicator& comm) {
         if (comm.rank() != fssdp::rank_id{0}) return 0;
         try {
           comm.exchange([&](auto& batch) { batch.send({}, fssdp::rank_id{peer}); });
           fssdp::synchronize(comm);
         } catch (fssdp::argument_error const& error) {
-          what = error.what();
-          return 1;
+          auto const name = "rank " + std::to_string(peer);
+          return std::string{error.what()}.find(name) != std::string::npos ? 1 : 10;
         }
         return 0;
       });
       REQUIRE(refused == 1);
-      REQUIRE_THAT(what, mentions("rank " + std::to_string(peer)));
     }
   }
 

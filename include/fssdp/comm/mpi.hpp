@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Ranks that are processes, over MPI: Open MPI, MPICH.
+#pragma once
+
+#include <mpi.h>
+
+#include <exception>
+#include <utility>
+
+#include "fssdp/comm/mpi_communicator.hpp"
+#include "fssdp/comm/mpi_topology.hpp"
+#include "fssdp/core/error.hpp"
+
+namespace fssdp {
+
+/// Runs a function on this rank, one of those that mpirun has started:
+///
+///     fssdp::mpi_world{}.run([](fssdp::communicator auto& comm) { ... });
+///
+/// Initialises MPI if nobody has, for streams with threads of their own (MPI_THREAD_SERIALIZED),
+/// and finalizes what it has initialised: once in a process, as MPI has it.
+class mpi_world {
+ public:
+  /// @throws argument_error if MPI has been finalized
+  explicit mpi_world(mpi_options const& options = {}) : options_{options} {
+    auto begun = 0;
+    MPI_Initialized(&begun);
+    detail::require(begun == 0 || detail::mpi_is_running(),
+                    "mpi_world: MPI has been finalized; expected one mpi_world in a process, or "
+                    "MPI_Init ahead of them all");
+    if (begun != 0) return;
+    auto provided = 0;
+    MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided);
+    MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);  // for MPICH, see mpi_ref
+    finalizes_ = true;
+  }
+  mpi_world(mpi_world const&) = delete;
+  mpi_world& operator=(mpi_world const&) = delete;
+  /// Does not finalize MPI where ranks are missing, as that would wait for them: the process ends
+  /// without, and mpirun reports it.
+  ~mpi_world() {
+    if (finalizes_ && !lost_ && detail::mpi_is_running()) MPI_Finalize();
+  }
+
+  /// Calls `rank_main(comm)` on this rank, and waits until all others have returned from theirs.
+  ///
+  /// When a rank leaves by an exception, every other rank gets a peer_failed that names it from its
+  /// current or next exchange. When it returns while others still await it, those get the
+  /// peer_failed at once.
+  /// @pre when rank_main returns on a rank, what it has put on streams has run
+  /// @throws what rank_main throws here; peer_failed if it has thrown elsewhere, and not here;
+  ///         deadline_exceeded if a rank is missing that nobody has awaited
+  template <class Main>
+  void run(Main&& rank_main) {
+    run_in(MPI_COMM_WORLD, std::forward<Main>(rank_main));
+  }
+  /// The same between the ranks of `of`, which all call it.
+  template <class Main>
+  void run_in(MPI_Comm of, Main&& rank_main) {
+    detail::require(!lost_, "mpi_world: ranks are missing since the last run");
+    auto comm = mpi_communicator{of, options_};
+    auto thrown = std::exception_ptr{};
+    try {
+      rank_main(comm);
+    } catch (...) {
+      thrown = std::current_exception();
+    }
+    try {
+      comm.leave(thrown);
+    } catch (deadline_exceeded const&) {
+      lost_ = true;
+      if (thrown == nullptr) throw;
+    }
+    if (thrown != nullptr) std::rethrow_exception(thrown);
+  }
+
+ private:
+  mpi_options options_;
+  bool finalizes_ = false;
+  bool lost_ = false;
+};
+
+}  // namespace fssdp

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+/// What the back end over MPI asks of MPI itself: errors are exceptions, handles are closed.
+#pragma once
+
+#include <mpi.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "fssdp/core/error.hpp"
+#include "fssdp/core/index.hpp"
+
+namespace fssdp {
+
+/// How a rank deals with its peers; the same on all ranks of a world.
+struct mpi_options {
+  std::chrono::milliseconds deadline = std::chrono::seconds{60};  ///< for every wait
+  std::size_t most_message_bytes = std::size_t{1} << 30U;         ///< larger ones go in parts
+  /// The same between nodes: what MPI sends over TCP without asking the receiver first, which a
+  /// piece that is passed on cannot wait for. Where the network copies by itself (RDMA), more.
+  std::size_t most_bytes_between_nodes = 60U << 10U;
+};
+
+namespace detail {
+
+/// What MPI says about an error code.
+[[nodiscard]] inline std::string mpi_text(int code) {
+  auto text = std::array<char, MPI_MAX_ERROR_STRING>{};
+  auto length = 0;
+  MPI_Error_string(code, text.data(), &length);
+  return {text.data(), static_cast<std::size_t>(length)};
+}
+
+/// @throws transport_error that names `peer` unless a call of MPI has succeeded
+inline void mpi_require(int code, rank_id peer, char const* call) {
+  if (code != MPI_SUCCESS)
+    throw transport_error{peer, text(call, " with rank ", peer, ": ", mpi_text(code))};
+}
+
+/// Whether MPI can be called: it has been initialised, and not finalized.
+[[nodiscard]] inline bool mpi_is_running() {
+  auto begun = 0;
+  auto ended = 0;
+  MPI_Initialized(&begun);
+  if (begun != 0) MPI_Finalized(&ended);
+  return begun != 0 && ended == 0;
+}
+
+/// A communicator of MPI's while its errors are returned: a duplicate, which is freed in the end,
+/// or the user's, which gets its own error handler back. Closing one does not communicate.
+class mpi_handle {
+ public:
+  mpi_handle() = default;
+  mpi_handle(mpi_handle&& other) noexcept
+      : comm_{std::exchange(other.comm_, MPI_COMM_NULL)}, before_{other.before_} {}
+  mpi_handle& operator=(mpi_handle&&) = delete;
+  ~mpi_handle() { close(); }
+
+  [[nodiscard]] static mpi_handle borrow(MPI_Comm comm) {
+    auto handle = mpi_handle{comm};
+    MPI_Comm_get_errhandler(comm, &handle.before_);
+    MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+    return handle;
+  }
+  [[nodiscard]] static mpi_handle adopt(MPI_Comm comm) {
+    MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+    return mpi_handle{comm};
+  }
+
+  [[nodiscard]] MPI_Comm comm() const { return comm_; }
+  /// Leaves the communicator as it is: peers have failed, and messages are still on their way.
+  void abandon() { comm_ = MPI_COMM_NULL; }
+  void close() {
+    auto comm = std::exchange(comm_, MPI_COMM_NULL);
+    if (comm == MPI_COMM_NULL || !mpi_is_running()) return;
+    if (before_ == MPI_ERRHANDLER_NULL) {
+      MPI_Comm_free(&comm);
+    } else {
+      MPI_Comm_set_errhandler(comm, before_);
+      MPI_Errhandler_free(&before_);
+    }
+  }
+
+ private:
+  explicit mpi_handle(MPI_Comm comm) : comm_{comm} {}
+
+  MPI_Comm comm_ = MPI_COMM_NULL;
+  MPI_Errhandler before_ = MPI_ERRHANDLER_NULL;  // the user's, of a communicator that is borrowed
+};
+
+/// Gives up the core between tests that find nothing. Where ranks outnumber cores, and anywhere
+/// when it takes long, it sleeps: a rank that polls keeps another from what it waits for, and one
+/// that yields to other programs comes back late.
+class mpi_pace {
+  using clock = std::chrono::steady_clock;
+
+ public:
+  explicit mpi_pace(bool crowded) : most_yields_{crowded ? 200 : 2000} {}
+
+  void renew() {
+    yields_ = 0;
+    nap_ = shortest;
+  }
+  void rest() {
+    if (yields_ == 0) begin_ = clock::now();
+    if (yields_ < most_yields_ && clock::now() - begin_ < longest) {
+      ++yields_;
+      std::this_thread::yield();
+    } else {
+      yields_ = most_yields_;
+      std::this_thread::sleep_for(nap_);
+      nap_ = std::min(nap_ + nap_ / 4, longest);
+    }
+  }
+
+ private:
+  static constexpr auto shortest = std::chrono::microseconds{20};
+  static constexpr auto longest = std::chrono::microseconds{200};
+
+  int most_yields_;
+  int yields_ = 0;
+  clock::time_point begin_;  // of yielding
+  std::chrono::microseconds nap_ = shortest;
+};
+
+}  // namespace detail
+}  // namespace fssdp

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+/// The contract of a communicator, for processes over MPI.
+#include "contract/communicator_contract.hpp"
+#include "fssdp/comm/mpi.hpp"
+#include "fssdp/comm/on.hpp"
+#include "mpi/processes.hpp"
+#include "support/laws.hpp"
+
+using fssdp::mpi_communicator;
+using mpi_tests::processes;
+
+namespace {
+
+constexpr auto instances = support::law_instances / 500 + 1;
+
+struct mpi_processes {
+  using communicator = mpi_communicator;
+
+  static int most_ranks() { return processes().size(); }
+  static long total(long here) { return processes().total(here); }
+  static void run(contract::world const& of, contract::work_of<communicator> const& work) {
+    (void)mpi_tests::sum_over(of.ranks, {.deadline = of.deadline},
+                              [&](mpi_communicator& comm) { return work(comm), 0; });
+  }
+};
+
+/// Over a communicator that is borrowed, and in small parts.
+struct borrowed : mpi_processes {
+  using communicator = fssdp::mpi_ref;
+
+  static void run(contract::world const& of, contract::work_of<communicator> const& work) {
+    auto const options =
+        fssdp::mpi_options{.deadline = of.deadline, .most_message_bytes = std::size_t{1} << 16U};
+    (void)mpi_tests::sum_over(of.ranks, {}, [&](mpi_communicator& outer) {
+      auto lane = MPI_Comm{};  // not freed: ranks fail in it
+      MPI_Comm_dup(outer.handle(), &lane);
+      auto comm = fssdp::mpi_ref{lane, options};
+      auto thrown = std::exception_ptr{};
+      try {
+        work(comm);
+      } catch (...) {
+        thrown = std::current_exception();
+      }
+      comm.leave(thrown);
+      if (thrown) std::rethrow_exception(thrown);
+      return 0;
+    });
+  }
+};
+
+/// Driven by the threads of streams.
+struct queued : mpi_processes {
+  using communicator = fssdp::queued_communicator<mpi_communicator>;
+
+  static void run(contract::world const& of, contract::work_of<communicator> const& work) {
+    (void)mpi_tests::sum_over(of.ranks, {.deadline = of.deadline}, [&](mpi_communicator& comm) {
+      auto stream = fssdp::host_stream{};
+      auto bound = fssdp::on(comm, stream);
+      work(bound);
+      return 0;
+    });
+  }
+};
+
+}  // namespace
+
+TEST_CASE("mpi_communicator keeps the contract") {
+  contract::communicator_contract<mpi_processes>::check(
+      {.instances = instances, .refuses_peers = true});
+}
+
+TEST_CASE("mpi_ref keeps the contract, in small parts") {
+  contract::communicator_contract<borrowed>::check({.instances = 5, .refuses_peers = true});
+}
+
+TEST_CASE("mpi_communicator keeps the contract on a stream") {
+  contract::communicator_contract<queued>::check({.instances = 5, .refuses_peers = true});
+}

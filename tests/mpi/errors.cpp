@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Wherever a process throws, leaves, stalls or is in another exchange, every other one names it,
+/// in time, and each later call throws at once.
+#include <chrono>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "catch.hpp"
+#include "fssdp/comm/mpi.hpp"
+#include "mpi/processes.hpp"
+
+using fssdp::mpi_communicator;
+using fssdp::rank_id;
+using mpi_tests::ending;
+using mpi_tests::endings;
+using mpi_tests::processes;
+
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto label = fssdp::batch_label{.plan = 0xabcdef, .round = 3};
+constexpr auto far = fssdp::mpi_options{.deadline = 60s};  // nobody gets there
+constexpr auto soon = fssdp::mpi_options{.deadline = 2s};  // long for who is busy, too
+
+void receive(mpi_communicator& comm, int from, std::size_t bytes = 4) {
+  auto in = std::vector<std::byte>(bytes);
+  comm.exchange([&](auto& batch) {
+    batch.label(label);
+    batch.recv(in, rank_id{from});
+  });
+}
+void send(mpi_communicator& comm, int to, std::size_t bytes = 4) {
+  auto const out = std::vector<std::byte>(bytes);
+  comm.exchange([&](auto& batch) {
+    batch.label(label);
+    batch.send(out, rank_id{to});
+  });
+}
+
+/// All but rank 1 have been told of what it threw, and none has waited for its deadline.
+void all_name_rank_1(std::vector<ending> const& all) {
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    CAPTURE(rank, all[rank].what());
+    REQUIRE(all[rank].is(rank == 1 ? "exception" : "peer_failed"));
+    REQUIRE_THAT(all[rank].what(), mentions("out of memory, say"));
+    REQUIRE(all[rank].culprit == (rank == 1 ? -1 : 1));
+    REQUIRE(all[rank].seconds < 20);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("when a process throws, all others get a peer_failed that names it") {
+  if (processes().size() < 2) return;
+  auto const ranks = processes().size();
+  auto const bytes = GENERATE(std::size_t{4}, std::size_t{1} << 22U);
+  SECTION("between exchanges, while they wait") {
+    all_name_rank_1(endings(ranks, far, [&](mpi_communicator& comm) {
+      if (comm.rank() == rank_id{1}) throw std::runtime_error{"out of memory, say"};
+      receive(comm, comm.rank() == rank_id{0} ? 1 : 0, bytes);
+    }));
+  }
+  SECTION("between exchanges, while they send") {
+    all_name_rank_1(endings(ranks, far, [&](mpi_communicator& comm) {
+      if (comm.rank() == rank_id{1}) throw std::runtime_error{"out of memory, say"};
+      send(comm, 1, bytes);
+      receive(comm, 1, bytes);
+    }));
+  }
+  SECTION("when it names its messages") {
+    all_name_rank_1(endings(ranks, far, [&](mpi_communicator& comm) {
+      if (comm.rank() != rank_id{1}) return receive(comm, comm.rank() == rank_id{0} ? 1 : 0, bytes);
+      comm.exchange([](auto&) { throw std::runtime_error{"out of memory, say"}; });
+    }));
+  }
+  SECTION("when a message has come in") {
+    all_name_rank_1(endings(ranks, far, [&](mpi_communicator& comm) {
+      if (comm.rank().value() > 1) return receive(comm, 0, bytes);
+      auto in = std::vector<std::byte>(bytes);
+      auto const out = std::vector<std::byte>(bytes);
+      if (comm.rank() == rank_id{0})
+        comm.exchange([&](auto& batch) {
+          batch.label(label);
+          batch.send(out, rank_id{1});
+          batch.recv(in, rank_id{1});
+        });
+      comm.forward(
+          [&](auto& batch) {
+            batch.label(label);
+            batch.recv(in, rank_id{0});
+            batch.hold(out, rank_id{0});
+          },
+          [](std::size_t, std::span<std::byte const>, auto&) {
+            throw std::runtime_error{"out of memory, say"};
+          });
+    }));
+  }
+}
+
+TEST_CASE("a process that returns while it is awaited is noticed at once, with where that was") {
+  if (processes().size() < 2) return;
+  auto const bytes = GENERATE(std::size_t{4}, std::size_t{1} << 22U);
+  auto const all = endings(processes().size(), far, [&](mpi_communicator& comm) {
+    if (comm.rank() == rank_id{0}) receive(comm, 1, bytes);
+    if (comm.rank() == rank_id{2}) receive(comm, 0, bytes);
+  });
+  for (auto const& it : all) {
+    REQUIRE(it.is("peer_failed"));
+    REQUIRE(it.culprit == 1);
+    REQUIRE(it.seconds < 20);
+    REQUIRE_THAT(it.what(), mentions("rank 1 has left the world: rank 0 awaits rank 1") &&
+                                mentions("exchange 1, round 3 of plan abcdef"));
+  }
+}
+
+TEST_CASE("what a process has sent arrives, though it has left") {
+  if (processes().size() < 2) return;
+  auto const all = endings(2, far, [](mpi_communicator& comm) {
+    for (int i = 0; i < 20; ++i)
+      if (comm.rank() == rank_id{1}) send(comm, 0);
+    if (comm.rank() == rank_id{0}) std::this_thread::sleep_for(100ms);
+    for (int i = 0; i < 20; ++i)
+      if (comm.rank() == rank_id{0}) receive(comm, 1);
+  });
+  for (auto const& it : all) REQUIRE(it.what() == ": ");
+}
+
+TEST_CASE("a process that stalls is named, also by those who wait for one that waits for it") {
+  if (processes().size() < 3) return;
+  auto const ranks = processes().size();
+  auto const all = endings(ranks, soon, [&](mpi_communicator& comm) {
+    auto const me = comm.rank().value();
+    if (me == 1) {
+      std::this_thread::sleep_for(5s);
+      return send(comm, 0);
+    }
+    receive(comm, me == 0 ? 1 : me == 2 ? 0 : 2);
+  });
+  auto found_out = 0;
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    CAPTURE(rank, all[rank].what());
+    REQUIRE(all[rank].culprit == 1);
+    REQUIRE((all[rank].is("peer_failed") || all[rank].is("deadline_exceeded")));
+    REQUIRE_THAT(all[rank].what(), mentions("no sign of rank 1 within 2000 ms: rank") &&
+                                       mentions("exchange 1, round 3 of plan abcdef"));
+    found_out += all[rank].is("deadline_exceeded") ? 1 : 0;
+  }
+  REQUIRE(found_out > 0);
+  REQUIRE(all[1].is("peer_failed"));  // it awoke, and was told
+}
+
+TEST_CASE("a lane that has failed stays so, and so do its duplicates") {
+  if (processes().size() < 2) return;
+  auto const all = endings(2, far, [](mpi_communicator& comm) {
+    auto other = comm.duplicate();
+    try {
+      if (comm.rank() == rank_id{1}) throw std::runtime_error{"out of memory, say"};
+      receive(comm, 1);
+    } catch (fssdp::peer_failed const&) {
+    } catch (std::runtime_error const&) {
+      try {
+        comm.exchange([](auto&) { throw std::runtime_error{"out of memory, say"}; });
+      } catch (std::runtime_error const&) {
+      }
+    }
+    auto refused = 0;
+    for (auto* lane : {&comm, &other}) {
+      try {
+        lane->exchange([](auto&) {});
+      } catch (fssdp::peer_failed const& error) {
+        refused += error.culprit() == rank_id{1} ? 1 : 0;
+      }
+    }
+    try {
+      (void)other.duplicate();
+    } catch (fssdp::peer_failed const&) {
+      ++refused;
+    }
+    if (refused != 3) throw std::logic_error{"a lane goes on"};
+  });
+  for (auto const& it : all) REQUIRE(it.what() == ": ");
+}
+
+TEST_CASE("after a failure the next run begins anew") {
+  if (processes().size() < 2) return;
+  for (auto const turn : {1, 2, 3}) {
+    CAPTURE(turn);
+    auto const all = endings(2, far, [](mpi_communicator& comm) {
+      if (comm.rank() == rank_id{0}) receive(comm, 1);
+    });
+    REQUIRE(all[0].culprit == 1);
+    for (auto const& it : endings(2, far, [](mpi_communicator& comm) {
+           if (comm.rank() == rank_id{0}) receive(comm, 1);
+           if (comm.rank() == rank_id{1}) send(comm, 0);
+         }))
+      REQUIRE(it.what() == ": ");
+  }
+}
+
+namespace {
+
+/// How one rank sees an exchange with the other.
+struct view {
+  fssdp::batch_label named = {};
+  std::vector<std::size_t> sends = {4};
+  std::vector<std::size_t> receives = {4};
+  int exchanges_before = 0;
+};
+
+/// Two ranks exchange under their views, a third looks on, if there is one. Both blame each other,
+/// one of them because it saw it with its own eyes.
+void find_out(view const& of_0, view const& of_1, char const* a, char const* b) {
+  if (processes().size() < 2) return;
+  auto const ranks = std::min(processes().size(), 3);
+  auto const all = endings(ranks, far, [&](mpi_communicator& comm) {
+    if (comm.rank() == rank_id{2}) return receive(comm, 0);
+    auto const& mine = comm.rank() == rank_id{0} ? of_0 : of_1;
+    auto const peer = rank_id{1 - comm.rank().value()};
+    auto out = std::vector<std::byte>(1 << 22U);
+    auto in = std::vector<std::byte>(1 << 22U);
+    for (int i = 0; i < mine.exchanges_before; ++i) comm.exchange([](auto&) {});
+    comm.exchange([&](auto& batch) {
+      batch.label(mine.named);
+      for (auto const size : mine.sends) batch.send(std::span{out}.first(size), peer);
+      for (auto const size : mine.receives) batch.recv(std::span{in}.first(size), peer);
+    });
+  });
+  REQUIRE(all[0].culprit == 1);
+  REQUIRE(all[1].culprit == 0);
+  REQUIRE((all[0].is("ranks_disagree") || all[1].is("ranks_disagree")));
+  if (ranks > 2) REQUIRE((all[2].culprit == 0 || all[2].culprit == 1));
+  for (auto const& it : all) REQUIRE(it.seconds < 20);
+  for (std::size_t rank = 0; rank < 2; ++rank)  // the third may see no more than one who has left
+    REQUIRE_THAT(all[rank].what(), mentions("disagree") && mentions(a) && mentions(b));
+}
+
+}  // namespace
+
+TEST_CASE("processes in different exchanges name each other, and what differs") {
+  SECTION("another plan") {
+    find_out({.named = {0xaaa, 0}}, {.named = {0xbbb, 0}}, "plan aaa", "plan bbb");
+  }
+  SECTION("another round of the same plan") {
+    find_out({.named = {0xaaa, 10}}, {.named = {0xaaa, 11}}, "round 10", "round 11");
+  }
+  SECTION("another exchange") {
+    find_out({.exchanges_before = 2}, {.exchanges_before = 1}, "exchange", "there");
+  }
+  SECTION("longer") {
+    find_out({.sends = {8}, .receives = {8}}, {}, "message 0 should have", "bytes");
+  }
+  SECTION("longer, and large") {
+    find_out({.sends = {1 << 22U}, .receives = {4}}, {.receives = {1 << 20U}},
+             "message 0 should have 1048576 bytes", "4194304");
+  }
+  SECTION("shorter, and large") {
+    find_out({.sends = {1 << 20U}, .receives = {4}}, {.receives = {1 << 22U}},
+             "message 0 should have 4194304 bytes", "1048576");
+  }
+  SECTION("other sizes behind equal ones") {
+    find_out({.sends = {4, 16}, .receives = {4, 8}}, {.sends = {4, 4}, .receives = {4, 4}},
+             "message 1 should have", "bytes");
+  }
+  SECTION("other sizes behind very many equal ones") {
+    auto const equal = std::vector<std::size_t>(40, 8);
+    auto longer = equal;
+    longer.back() = 9;
+    find_out({.sends = longer, .receives = equal}, {.sends = equal, .receives = equal},
+             "should have 320 bytes", "they have 321");
+  }
+  SECTION("another number of messages") {
+    find_out({.sends = {4, 4}, .receives = {4, 4}}, {}, "messages expected", "sent");
+  }
+}
+
+TEST_CASE("processes that cut messages at different sizes find out") {
+  if (processes().size() < 2) return;
+  auto const at = std::size_t{processes().rank() == 0 ? 100U : 50U};
+  auto const all = endings(2, {.most_message_bytes = at}, [](mpi_communicator& comm) {
+    if (comm.rank() == rank_id{0}) send(comm, 1, 1000);
+    if (comm.rank() == rank_id{1}) receive(comm, 0, 1000);
+    if (comm.rank() == rank_id{0}) receive(comm, 1, 1000);
+  });
+  REQUIRE(all[1].is("ranks_disagree"));
+  REQUIRE(all[0].is("peer_failed"));
+  REQUIRE_THAT(all[0].what(), mentions("cut into 50 bytes here, 100 there"));
+}
+
+TEST_CASE("a deadline or a size that is not positive is refused") {
+  auto const with = [](fssdp::mpi_options const& options) {
+    (void)processes().total(0);
+    auto const comm = mpi_communicator{MPI_COMM_SELF, options};
+  };
+  REQUIRE_THROWS_WITH(with({.deadline = 0ms}), mentions("a deadline of 0 ms"));
+  REQUIRE_THROWS_WITH(with({.most_message_bytes = 0}), mentions("at most 0 bytes"));
+  REQUIRE_THROWS_WITH(with({.most_message_bytes = std::size_t{1} << 31U}),
+                      mentions("at most 2147483648 bytes"));
+}

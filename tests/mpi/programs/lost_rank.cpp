@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Rank 1 is killed without a word while the others await it: they say so, and end.
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <vector>
+
+#include "fssdp/collective/all_reduce.hpp"
+#include "fssdp/comm/mpi.hpp"
+
+int main() {
+  auto me = -1;
+  try {
+    fssdp::mpi_world{{.deadline = std::chrono::milliseconds{500}}}.run(
+        [&](fssdp::communicator auto& comm) {
+          me = comm.rank().value();
+          (void)fssdp::all_reduce(comm, std::vector{1});
+          if (me == 1) std::raise(SIGKILL);
+          (void)fssdp::all_reduce(comm, std::vector{1});
+        });
+  } catch (fssdp::transport_error const& error) {
+    std::printf("survivor %d names rank %d: %s\n", me, error.culprit().value(), error.what());
+    return 1;
+  }
+}
