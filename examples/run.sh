@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Builds the trainer and trains: sh examples/run.sh [arguments of moe_gpt]
-# (--help lists them). Installs what it needs on Debian and Ubuntu where it may.
+# (--help lists them). With --backend mpi it runs under mpirun, in as many processes as --ranks
+# says. Installs what it needs on Debian and Ubuntu where it may.
 set -eu
 root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
 build=$root/build/demo
@@ -15,6 +16,8 @@ need header libcli11-dev CLI/CLI.hpp
 need header nlohmann-json3-dev nlohmann/json.hpp
 need header libfmt-dev fmt/format.h
 want header libopenblas-dev cblas.h openblas/cblas.h
+want program libopenmpi-dev mpicxx
+want program openmpi-bin mpirun
 get_packages
 
 mkdir -p "$build"
@@ -24,5 +27,27 @@ if ! (cd "$root" && cmake --preset demo && cmake --build --preset demo --target 
   cat "$build/run.log" >&2
   echo "moe_gpt does not build; the lines above say why." >&2
   exit 1
+fi
+
+backend=thread ranks=4 last=''
+for argument; do
+  case $last in
+    --backend) backend=$argument ;;
+    --ranks) ranks=$argument ;;
+  esac
+  case $argument in
+    --backend=*) backend=${argument#*=} ;;
+    --ranks=*) ranks=${argument#*=} ;;
+  esac
+  last=$argument
+done
+if [ "$backend" = mpi ] && command -v mpirun >/dev/null; then
+  if [ "$(id -u)" -eq 0 ]; then  # which Open MPI wants to be told
+    export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+    export PRTE_ALLOW_RUN_AS_ROOT=1 PRTE_ALLOW_RUN_AS_ROOT_CONFIRM=1
+  fi
+  # more ranks than cores are fine
+  export OMPI_MCA_rmaps_base_oversubscribe=1 PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe
+  exec mpirun -np "$ranks" "$build/examples/moe_gpt" "$@"
 fi
 exec "$build/examples/moe_gpt" "$@"

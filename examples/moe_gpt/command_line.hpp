@@ -31,7 +31,8 @@ template <class Number>
 
 inline constexpr auto about =
     "Trains a small GPT with mixture-of-experts layers on bytes. The ranks are threads of this\n"
-    "process; parameters and optimizer state are sharded over them by fssdp.";
+    "process, or processes under mpirun; parameters and optimizer state are sharded over them by\n"
+    "fssdp.";
 
 inline constexpr auto footer =
     "How FSSDP is set\n"
@@ -54,11 +55,13 @@ inline constexpr auto footer =
     "Examples\n"
     "  moe_gpt --text book.txt --mode ep --json ep.json\n"
     "  moe_gpt --steps 3 --rematerialize --rate 2e8 --trace trace.json\n"
+    "  mpirun -np 4 moe_gpt --backend mpi --steps 50\n"
     "  moe_gpt --ranks 8 --nodes 2 --experts 32 --overlap 8 --spare-slots 4 --steps 500";
 
 /// The options as CLI11 knows them; what is not a plain number passes through these strings.
 struct raw_options {
   std::vector<std::string> text;
+  std::string backend;
   std::string mode;
   std::string wire;
   std::string json;
@@ -105,7 +108,15 @@ inline void declare(CLI::App& app, options& chosen, raw_options& raw) {
       ->group("Training")
       ->capture_default_str();
 
-  count("--ranks", chosen.ranks, "Parallelism", "Ranks; each is a thread and stands for a device");
+  app.add_option(
+         "--backend", raw.backend,
+         "What ranks are: threads (thread), or the processes that mpirun\nhas started (mpi; "
+         "--ranks and --nodes are then as they are)")
+      ->check(CLI::IsMember({"thread", "mpi"}))
+      ->type_name("NAME")
+      ->group("Parallelism")
+      ->capture_default_str();
+  count("--ranks", chosen.ranks, "Parallelism", "Ranks; each stands for a device");
   count("--nodes", chosen.nodes, "Parallelism",
         "Nodes that the ranks sit on; plans send less between\nnodes than within");
   app.add_option(
@@ -123,6 +134,12 @@ inline void declare(CLI::App& app, options& chosen, raw_options& raw) {
         "m: how many replicas per layer a rank has memory for");
   count("--reshard-every", chosen.reshard_every, "Parallelism",
         "Steps after which experts are dealt out anew by their loads,\nover all layers; 0: never");
+  app.add_option("--deadline", chosen.deadline,
+                 "Seconds after which a rank that is awaited counts as lost")
+      ->check(real)
+      ->type_name("S")
+      ->group("Parallelism")
+      ->capture_default_str();
   app.add_option("--wire", raw.wire,
                  "Element type in which parameters and gradients travel:\nfp32, bf16 or fp16")
       ->check(CLI::IsMember({"fp32", "bf16", "fp16"}))
@@ -160,7 +177,7 @@ inline void declare(CLI::App& app, options& chosen, raw_options& raw) {
       ->group("Output");
   app.add_option("--trace", raw.trace,
                  "Write what every rank did, and when, to this file: for\nui.perfetto.dev, or "
-                 "draw_trace")
+                 "draw_trace. With mpi a file for each rank:\nof rank 3 trace.3.json")
       ->type_name("FILE")
       ->group("Output");
   app.add_flag("--quiet", chosen.quiet, "No progress and no report")->group("Output");
@@ -170,6 +187,8 @@ inline void take_over(raw_options const& raw, options& chosen) {
   chosen.text.assign(raw.text.begin(), raw.text.end());
   chosen.json = raw.json;
   chosen.trace = raw.trace;
+  for (auto const which : {backend::thread, backend::mpi})
+    if (raw.backend == name_of(which)) chosen.backend = which;
   for (auto const which : {wire::fp32, wire::bf16, wire::fp16})
     if (raw.wire == name_of(which)) chosen.wire = which;
   for (auto const which : {mode::ep, mode::fssdp, mode::fsep, mode::fsdp})
@@ -183,6 +202,7 @@ inline void take_over(raw_options const& raw, options& chosen) {
                                                                       char const* const* argv) {
   auto chosen = options{};
   auto raw = detail::raw_options{.text = {},
+                                 .backend = std::string{name_of(chosen.backend)},
                                  .mode = std::string{name_of(chosen.mode)},
                                  .wire = std::string{name_of(chosen.wire)},
                                  .json = {},

@@ -12,7 +12,7 @@
 #include "embedding.hpp"
 #include "expert_arena.hpp"
 #include "fssdp/core/trace.hpp"
-#include "fssdp/core/trace_recorder.hpp"
+#include "fssdp/core/trace_output.hpp"
 #include "fssdp/runtime/materializer.hpp"
 #include "head.hpp"
 #include "layer_norm.hpp"
@@ -147,7 +147,7 @@ class gpt {
   }
 
   [[nodiscard]] auto computing(fssdp::static_text what, fssdp::layer_id layer) {
-    return fssdp::trace_range{trace_, fssdp::compute_lane, what, {.layer = layer.value()}};
+    return fssdp::trace_range{&trace_, fssdp::compute_lane, what, {.layer = layer.value()}};
   }
 
   /// Leaves the last layer acquired: its backward pass comes next.
@@ -225,7 +225,7 @@ class gpt {
   std::vector<Real> logits_;                                 // [rows, 256]
   layer_norm_activations<Real> norm_;
   attention_scratch<Real> attention_scratch_;
-  fssdp::trace_recorder* trace_;  // may be null
+  fssdp::trace_output trace_;
 };
 
 }  // namespace moe_gpt

@@ -7,21 +7,25 @@
 #include "matmul.hpp"
 #include "program/run_program.hpp"
 #include "progress.hpp"
+#include "rank_world.hpp"
 #include "summary.hpp"
 #include "text.hpp"
-#include "train.hpp"
 #include "write_json.hpp"
 
 namespace {
 
-void run(moe_gpt::options const& chosen) {
+void run(moe_gpt::options const& asked) {
   moe_gpt::single_threaded_blas();  // every rank is a thread already
+  auto const world = moe_gpt::join_world(asked);
+  auto const& chosen = world->chosen();
   auto const text = moe_gpt::load_corpus(chosen.text, MOE_GPT_DEFAULT_TEXT,
                                          moe_gpt::shape_of(chosen).seq, chosen.seed);
   auto const record = [&] {
-    auto bar = moe_gpt::progress{chosen.steps, moe_gpt::style_for(stdout, chosen.quiet), stdout};
-    return moe_gpt::train(chosen, text, [&](moe_gpt::step_record const& step) { bar.show(step); });
+    auto bar = moe_gpt::progress{
+        chosen.steps, moe_gpt::style_for(stdout, chosen.quiet || !world->has_rank_0()), stdout};
+    return world->train(text, [&](moe_gpt::step_record const& step) { bar.show(step); });
   }();
+  if (!world->has_rank_0()) return;
   if (!chosen.json.empty()) moe_gpt::write_json(chosen, record);
   if (chosen.quiet) return;
   std::fputs(("\n" + moe_gpt::summary_table(chosen, record)).c_str(), stdout);

@@ -36,7 +36,7 @@ template <class Real>
 template <class Real, class Wire>
 [[nodiscard]] fssdp::materializer_options materialization_for(options const& chosen,
                                                               expert_layouts const& layouts,
-                                                              fssdp::trace_recorder* trace) {
+                                                              fssdp::trace_output const& trace) {
   using fssdp::slot_use;
   auto const slots_at_home = [&](slot_use use) {
     auto most = std::size_t{0};

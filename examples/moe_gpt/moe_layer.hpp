@@ -12,7 +12,7 @@
 
 #include "expert.hpp"
 #include "fssdp/core/trace.hpp"
-#include "fssdp/core/trace_recorder.hpp"
+#include "fssdp/core/trace_output.hpp"
 #include "fssdp/placement/placement.hpp"
 #include "fssdp/plan/held.hpp"
 #include "fssdp/token/dispatch.hpp"
@@ -38,7 +38,7 @@ class moe_layer {
   using held_type = fssdp::held_experts<Real const>;
 
   moe_layer(model_shape const& shape, fssdp::topology const& machine, fssdp::layer_id layer = {},
-            fssdp::trace_recorder* trace = nullptr)
+            fssdp::trace_output const& trace = {})
       : shape_{shape}, machine_{machine}, layer_{layer}, trace_{trace} {}
 
   /// Tokens of each expert in the last forward pass, over all ranks.
@@ -124,7 +124,7 @@ class moe_layer {
 
  private:
   [[nodiscard]] auto range(fssdp::trace_lane lane, fssdp::static_text what) {
-    return fssdp::trace_range{trace_, lane, what, {.layer = layer_.value()}};
+    return fssdp::trace_range{&trace_, lane, what, {.layer = layer_.value()}};
   }
   [[nodiscard]] gate_shape gate_of(std::size_t tokens) const {
     return {.tokens = tokens,
@@ -155,7 +155,7 @@ class moe_layer {
   model_shape shape_;
   fssdp::topology machine_;
   fssdp::layer_id layer_;
-  fssdp::trace_recorder* trace_;  // may be null
+  fssdp::trace_output trace_;
   gate_activations<Real> gate_;
   std::optional<fssdp::expert_order> order_;
   std::optional<fssdp::token_plan> plan_;

@@ -2,6 +2,7 @@
 /// What can be chosen on the command line.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -21,7 +22,11 @@ enum class mode { ep, fssdp, fsep, fsdp };
 /// The element type in which parameters and gradients travel.
 enum class wire { fp32, bf16, fp16 };
 
+/// What ranks are: threads of one process, or processes that mpirun has started.
+enum class backend { thread, mpi };
+
 struct options {
+  moe_gpt::backend backend = moe_gpt::backend::thread;
   std::vector<std::filesystem::path> text = {};  ///< none: the sources of fssdp
   int ranks = 4;
   int nodes = 1;
@@ -46,13 +51,17 @@ struct options {
   bool calibrate = false;
   double seconds_per_row = 1e-5;  ///< that calibration reckons with
   bool no_overlap = false;
-  double rate = 0;  ///< bytes per second of a network interface; 0: as fast as memory
+  double deadline = 600;  ///< seconds that a rank may be awaited
+  double rate = 0;        ///< bytes per second of a network interface; 0: as fast as memory
   std::uint64_t seed = 1;
   std::filesystem::path json = {};
   std::filesystem::path trace = {};
   bool quiet = false;
 };
 
+[[nodiscard]] constexpr std::string_view name_of(backend which) {
+  return which == backend::mpi ? "mpi" : "thread";
+}
 [[nodiscard]] constexpr std::string_view name_of(mode which) {
   switch (which) {
     case mode::ep:
@@ -85,6 +94,10 @@ struct options {
           .heads = size(chosen.heads),
           .seq = size(chosen.seq),
           .experts = size(chosen.experts)};
+}
+
+[[nodiscard]] inline std::chrono::milliseconds deadline_of(options const& chosen) {
+  return std::chrono::milliseconds{static_cast<std::int64_t>(chosen.deadline * 1000)};
 }
 
 /// Refuses a file whose directory is not there: better now than after the training.
@@ -127,6 +140,10 @@ inline void validate(options const& chosen) {
               ": expected at most --batch, " + std::to_string(chosen.batch) +
               ", because each has a sequence");
   require(chosen.rate >= 0, "--rate " + std::to_string(chosen.rate) + ": expected 0 or more");
+  require(chosen.deadline >= 0.001 && chosen.deadline <= 1e6,
+          "--deadline " + std::to_string(chosen.deadline) + ": expected 0.001 to 1000000");
+  require(chosen.rate == 0 || chosen.backend == backend::thread,
+          "--rate " + std::to_string(chosen.rate) + ": expected 0 with --backend mpi");
   require(chosen.reshard_every == 0 || chosen.mode != mode::fsep,
           "--reshard-every " + std::to_string(chosen.reshard_every) +
               ": expected 0 with --mode fsep, where every rank owns slices of all experts");

@@ -4,16 +4,16 @@
 
 #include <functional>
 
-#include "options.hpp"
-#include "report.hpp"
-#include "text.hpp"
+#include "rank_world.hpp"
 
 namespace moe_gpt {
 
-/// Trains on all ranks, each a thread, and returns the report of rank 0. `observe` is called after
-/// every step, in the thread of rank 0.
+/// Trains on all ranks, and returns the report of rank 0. `observe` is called after every step, by
+/// rank 0.
 /// @throws whatever the first rank that failed has thrown
-[[nodiscard]] run_record train(options const& chosen, corpus const& text,
-                               std::function<void(step_record const&)> const& observe);
+[[nodiscard]] inline run_record train(options const& chosen, corpus const& text,
+                                      std::function<void(step_record const&)> const& observe) {
+  return join_world(chosen)->train(text, observe);
+}
 
 }  // namespace moe_gpt

@@ -65,11 +65,11 @@ std::uint64_t reshard(gpt<Real, Wire, Lane>& model, sharding_rule const& shardin
 /// @param comm what tokens, dense parameters and sums go through
 /// @param lane another communicator of the same ranks, for the experts' parameters and gradients;
 ///        bound to a stream, they move while the ranks compute
-/// @param trace what the rank does is recorded there; may be null
+/// @param trace where what the rank does is traced
 /// @return what there is to report; on rank 0 with the text that the model has written
 template <class Real, class Wire, fssdp::communicator Comm, fssdp::communicator Lane, class Observe>
 [[nodiscard]] run_record train_rank(Comm& comm, Lane& lane, options const& chosen,
-                                    corpus const& text, fssdp::trace_recorder* trace,
+                                    corpus const& text, fssdp::trace_output const& trace,
                                     Observe observe) {
   auto const shape = shape_of(chosen);
   auto const machine = machine_of(chosen);

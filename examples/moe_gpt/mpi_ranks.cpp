@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// The rank that this process is, of those that mpirun has started.
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <span>
+#include <stdexcept>
+#include <string>
+
+#include "fssdp/comm/mpi.hpp"
+#include "rank_world.hpp"
+#include "train_on.hpp"
+
+namespace moe_gpt {
+namespace {
+
+/// "trace.json" of rank 3 is "trace.3.json".
+[[nodiscard]] std::filesystem::path file_of(fssdp::rank_id rank, std::filesystem::path file) {
+  auto const extension = file.extension();
+  return file.replace_extension(std::to_string(rank.value()) + extension.string());
+}
+
+class mpi_ranks : public rank_world {
+ public:
+  explicit mpi_ranks(options const& asked)
+      : world_{{.deadline = deadline_of(asked)}}, chosen_{asked} {
+    auto const machine = fssdp::mpi_topology(MPI_COMM_WORLD);
+    chosen_.ranks = machine.ranks();
+    chosen_.nodes = machine.nodes();
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
+    auto const expected = machine_of(chosen_);
+    for (auto const rank : fssdp::first_n<fssdp::rank_id>(machine.ranks()))
+      if (machine.node(rank) != expected.node(rank))
+        throw std::invalid_argument{
+            "rank " + std::to_string(rank.value()) + " is on host " +
+            std::to_string(machine.node(rank).value()) + ", expected " +
+            std::to_string(expected.node(rank).value()) +
+            ": as many processes on each host, in a row (mpirun --map-by ppr:N:node)"};
+  }
+
+  [[nodiscard]] options const& chosen() const override { return chosen_; }
+  [[nodiscard]] bool has_rank_0() const override { return rank_ == 0; }
+
+  run_record train(corpus const& text,
+                   std::function<void(step_record const&)> const& observe) override {
+    auto result = run_record{};
+    world_.run([&](fssdp::mpi_communicator& comm) {
+      if (chosen_.trace.empty()) {
+        result = train_on(comm, chosen_, text, {}, observe);
+        return;
+      }
+      auto trace = fssdp::trace_recorder{{.rank = comm.rank()}};
+      result = train_on(comm, chosen_, text, &trace, observe);
+      write_trace(file_of(comm.rank(), chosen_.trace), std::span{&trace, 1});
+    });
+    return result;
+  }
+
+ private:
+  fssdp::mpi_world world_;
+  options chosen_;
+  int rank_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<rank_world> join_processes(options const& chosen) {
+  return std::make_unique<mpi_ranks>(chosen);
+}
+
+}  // namespace moe_gpt

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+/// One rank of a back end: its lanes, its type on the wire, its trace.
+#pragma once
+
+#include <filesystem>
+#include <fstream>
+#include <span>
+#include <stdexcept>
+
+#include "fssdp/comm/on.hpp"
+#include "fssdp/core/chrome_trace.hpp"
+#include "fssdp/core/dtype.hpp"
+#include "fssdp/core/trace_recorder.hpp"
+#include "trainer.hpp"
+
+namespace moe_gpt {
+
+namespace detail {
+
+template <class Comm, class Lane, class Observe>
+[[nodiscard]] run_record train_with_wire(Comm& comm, Lane& lane, options const& chosen,
+                                         corpus const& text, fssdp::trace_output const& trace,
+                                         Observe const& observe) {
+  switch (chosen.wire) {
+    case wire::bf16:
+      return train_rank<float, fssdp::bf16>(comm, lane, chosen, text, trace, observe);
+    case wire::fp16:
+      return train_rank<float, fssdp::fp16>(comm, lane, chosen, text, trace, observe);
+    case wire::fp32:
+      break;
+  }
+  return train_rank<float, float>(comm, lane, chosen, text, trace, observe);
+}
+
+}  // namespace detail
+
+/// Trains on the rank of a communicator. Its experts move through a lane of their own, behind the
+/// computation if that is asked for.
+template <class Comm, class Observe>
+[[nodiscard]] run_record train_on(Comm& comm, options const& chosen, corpus const& text,
+                                  fssdp::trace_output const& trace, Observe const& observe) {
+  auto experts = comm.duplicate();
+  if (chosen.no_overlap)
+    return detail::train_with_wire(comm, experts, chosen, text, trace, observe);
+  auto stream = fssdp::host_stream{};
+  auto lane = fssdp::on(experts, stream);
+  return detail::train_with_wire(comm, lane, chosen, text, trace, observe);
+}
+
+inline void write_trace(std::filesystem::path const& file,
+                        std::span<fssdp::trace_recorder const> traces) {
+  auto out = std::ofstream{file};
+  fssdp::write_chrome_trace(out, traces);
+  out.close();
+  if (!out) throw std::runtime_error{"cannot write " + file.string()};
+}
+
+}  // namespace moe_gpt
