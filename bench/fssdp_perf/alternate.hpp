@@ -60,6 +60,31 @@ namespace perf {
   return outcomes;
 }
 
+/// The same for contestants that all run in processes: called by every process.
+/// @return [contestant], on every process
+[[nodiscard]] inline std::vector<outcome> alternate(std::vector<contestant> const& contestants,
+                                                    options const& of, process_team& team) {
+  auto outcomes = std::vector<outcome>(contestants.size());
+  auto eraser = cache_eraser{of.ranks};
+  for (int turn = 0; turn < of.warmup + of.iterations; ++turn)
+    for (std::size_t n = 0; n < contestants.size(); ++n) {
+      auto const which = (n + static_cast<std::size_t>(turn)) % contestants.size();
+      auto const& call = contestants[which].on_processes;
+      if (of.memory == memory::hot)
+        team.time(call);
+      else
+        eraser.erase(team.rank());
+      auto const seconds = team.time(call);
+      if (turn >= of.warmup) outcomes[which].seconds.push_back(seconds);
+    }
+  for (std::size_t n = 0; of.check && n < contestants.size(); ++n) {
+    contestants[n].spoil(team.rank());
+    team.time(contestants[n].on_processes);
+    outcomes[n].wrong = team.sum(contestants[n].wrong(team.rank()));
+  }
+  return outcomes;
+}
+
 /// The part of another process: its turns of the one contestant that runs in processes.
 inline void follow(contestant const& one, options const& of, process_team& team) {
   auto eraser = cache_eraser{of.ranks};

@@ -24,6 +24,7 @@ struct contestant {
   std::function<void()> on_processes = {};                ///< or by the process of each rank
   std::function<void(fssdp::rank_id)> spoil = {};         ///< before the call that is checked
   std::function<std::size_t(fssdp::rank_id)> wrong = {};  ///< after it: elements that are wrong
+  double setup_seconds = 0;  ///< that went by before the first call, for communicators
 };
 
 /// What came of it.

@@ -5,9 +5,11 @@
 namespace perf::detail {
 
 inline constexpr auto about =
-    "Measures the two sparse collectives of fssdp, between threads of this process: experts go\n"
-    "from their owners to all that hold a replica (ag), or partial gradients back and are summed\n"
-    "(rs). Beside each time stands what the machine could do at best.";
+    "Measures the two sparse collectives of fssdp, between threads of this process or between\n"
+    "processes (--backend mpi): experts go from their owners to all that hold a replica (ag), or\n"
+    "partial gradients back and are summed (rs). Beside each time stands what the machine could "
+    "do\n"
+    "at best.";
 
 inline constexpr auto footer =
     "Cases: who holds an expert besides its owner\n"
@@ -29,7 +31,10 @@ inline constexpr auto footer =
     "  bound       what is faster of memcpy and non-temporal copies of the same bytes between the\n"
     "              same buffers by as many threads, each with an equal share (ag), or the\n"
     "              fastest of three loops that form the same sums (rs). Measured in turns with\n"
-    "              the collective; the median of the better one of each turn\n"
+    "              the collective; the median of the better one of each turn. Between processes\n"
+    "              the port that has most to do, at the rate that MPI_Sendrecv attains in this "
+    "run:\n"
+    "              of all ranks of a host at once, and of all hosts, whose ranks share one NIC\n"
     "  wire        bytes that all ranks together send in one call\n"
     "  plan        the time in which one rank makes the plan\n"
     "  wrong       elements that differ from what they should be, with --check\n"
@@ -45,13 +50,15 @@ inline constexpr auto footer =
     "  gloo-broadcast  one gloo::broadcast (rs: gloo::reduce) per expert, expert after expert\n"
     "  Communicators, graphs and contexts are made before the clock starts. Those of MPI want the\n"
     "  program started under mpirun with as many processes as ranks: the first one runs the\n"
-    "  threads, the others sleep meanwhile.\n"
+    "  threads, the others sleep meanwhile. With --backend mpi every process is a rank; broadcast\n"
+    "  is then mpi-broadcast, and what its communicators took is said below the table.\n"
     "\n"
     "The exit status is 1 if with --check an element is wrong or a call is faster than its bound.\n"
     "\n"
     "Examples\n"
     "  fssdp_perf --case all --bytes 1M,4M,16M --check\n"
     "  fssdp_perf --collective rs --case pairs --dtype bf16 --baseline broadcast\n"
-    "  mpirun -np 4 fssdp_perf --ranks 4 --case all --baseline neighbor --json > neighbor.json";
+    "  mpirun -np 4 fssdp_perf --ranks 4 --case all --baseline neighbor --json > neighbor.json\n"
+    "  mpirun -np 4 fssdp_perf --backend mpi --ranks 4 --case all --baseline broadcast";
 
 }  // namespace perf::detail

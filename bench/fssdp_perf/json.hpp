@@ -40,6 +40,7 @@ namespace perf {
   if (of.simulated_seconds.has_value()) json["simulated_us"] = *of.simulated_seconds * us;
   json["baseline_time_us"] = or_null(of.baseline_seconds);
   if (of.baseline_seconds.has_value()) json["baseline_time_us"] = *of.baseline_seconds * us;
+  if (of.baseline_setup_seconds > 0) json["baseline_setup_us"] = of.baseline_setup_seconds * us;
   return json;
 }
 

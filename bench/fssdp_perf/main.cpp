@@ -12,6 +12,7 @@
 #include "gloo_contestant.hpp"
 #include "json.hpp"
 #include "measure.hpp"
+#include "measure_processes.hpp"
 #include "program/run_program.hpp"
 #include "table.hpp"
 
@@ -47,9 +48,10 @@ void print_json(std::vector<perf::result> const& results) {
 
 int run(perf::options const& of) {
   if (perf::needs_gloo(of.baseline)) perf::require_gloo();
-  auto const team = perf::needs_processes(of.baseline) ? perf::join_processes(of.ranks) : nullptr;
+  auto const team = perf::needs_processes(of) ? perf::join_processes(of.ranks) : nullptr;
   try {
-    auto const results = measure_all(of, team.get());
+    auto const results = measure_all(
+        of.backend == perf::backend::mpi ? perf::on_this_machine(of, *team) : of, team.get());
     if (of.json && (team == nullptr || team->rank() == fssdp::rank_id{0})) print_json(results);
     return std::ranges::all_of(results, perf::passes) ? 0 : 1;
   } catch (std::exception const& error) {

@@ -15,14 +15,14 @@
 #include "alternate.hpp"
 #include "bounds.hpp"
 #include "cases/cases.hpp"
-#include "fssdp/collective/sparse_all_gather.hpp"
-#include "fssdp/collective/sparse_reduce_scatter.hpp"
 #include "fssdp/comm/counting.hpp"
 #include "gloo_contestant.hpp"
 #include "in_turn.hpp"
+#include "measure_processes.hpp"
 #include "port_model.hpp"
 #include "rank_memory.hpp"
 #include "simulate.hpp"
+#include "with_fssdp.hpp"
 
 namespace perf {
 namespace {
@@ -43,14 +43,6 @@ template <class T>
   return memory;
 }
 
-template <class Comm, class T>
-void call_fssdp(Comm& comm, fssdp::transfer_plan const& plan, rank_memory<T>& mine) {
-  if (mine.which() == collective::ag)
-    fssdp::sparse_all_gather(comm, plan, mine.from(), mine.to(), {.scratch = &mine.scratch()});
-  else
-    fssdp::sparse_reduce_scatter(comm, plan, mine.from(), mine.to(), {.scratch = &mine.scratch()});
-}
-
 template <class T>
 [[nodiscard]] contestant with_fssdp(std::string name, fssdp::transfer_plan const& plan,
                                     world_memory<T>& of) {
@@ -66,14 +58,6 @@ template <class T>
   one.wrong = [&of](fssdp::rank_id rank) { return of[rank.index()].wrong(); };
   return one;
 }
-/// Completes one that works on the memory of the rank that the process stands for.
-template <class T>
-[[nodiscard]] contestant checked(contestant one, rank_memory<T>& mine) {
-  one.spoil = [&mine](fssdp::rank_id) { mine.spoil(); };
-  one.wrong = [&mine](fssdp::rank_id) { return mine.wrong(); };
-  return one;
-}
-
 /// What goes over the wire in one call.
 template <class T>
 void count_bytes(fssdp::thread_world& world, fssdp::transfer_plan const& plan, world_memory<T>& of,
@@ -148,7 +132,7 @@ template <class T>
   auto const outcomes = alternate(world, contestants, of, team);
   found.seconds = median(outcomes.front().seconds);
   if (ports) {
-    bound_by_ports(plan, what.bytes, found);
+    bound_by_ports(plan, of, what.bytes, found);
     found.simulated_seconds = fssdp::simulate(plan, what.bytes).seconds;
   } else {
     auto const best = best_of(std::span{outcomes}.subspan(1, bounds_end - 1));
@@ -177,17 +161,9 @@ template <class T>
 
 std::optional<result> measure(job const& what, options const& of, process_team* team) {
   if (of.simulate) return simulate(what, of);
-  switch (of.dtype) {
-    case dtype::fp64:
-      return measure_as<double>(what, of, team);
-    case dtype::bf16:
-      return measure_as<fssdp::bf16>(what, of, team);
-    case dtype::fp16:
-      return measure_as<fssdp::fp16>(what, of, team);
-    case dtype::fp32:
-      break;
-  }
-  return measure_as<float>(what, of, team);
+  if (of.backend == backend::mpi) return measure_processes(what, of, *team);
+  return with_type(of.dtype,
+                   [&](auto of_type) { return measure_as<decltype(of_type)>(what, of, team); });
 }
 
 }  // namespace perf

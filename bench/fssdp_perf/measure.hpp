@@ -18,7 +18,7 @@ struct job {
   std::size_t bytes;  ///< of one expert
 };
 
-/// @param team null unless the baseline runs in processes; then called by every process
+/// @param team null unless ranks or baseline are processes; then called by every process
 /// @return nothing on processes other than 0
 [[nodiscard]] std::optional<result> measure(job const& what, options const& of, process_team* team);
 

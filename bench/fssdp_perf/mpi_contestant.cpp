@@ -9,12 +9,15 @@
 #include <map>
 #include <memory>
 #include <stdexcept>
+#include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "fssdp/comm/mpi.hpp"
 #include "process_team.hpp"
 #include "received_sums.hpp"
+#include "with_fssdp.hpp"
 
 namespace perf {
 namespace {
@@ -149,14 +152,30 @@ void reduce(rank_memory<T>& mine, MPI_Datatype type, std::vector<group> const& g
 }  // namespace
 
 template <class T>
+contestant mpi_fssdp(std::string name, fssdp::transfer_plan const& plan, rank_memory<T>& mine) {
+  auto const comm = std::make_shared<fssdp::mpi_communicator>(MPI_COMM_WORLD);
+  return {.name = std::move(name),
+          .on_processes = [comm, &plan, &mine] { call_fssdp(*comm, plan, mine); }};
+}
+
+template <class T>
 contestant mpi_contestant(process_team& team, baseline which, rank_memory<T>& mine) {
   if (mine.elements() * sizeof(T) > INT32_MAX)
     throw std::invalid_argument{"MPI counts no more than 2 GiB per expert"};
-  team.wait();
-  if (which == baseline::neighbor) return neighbor(mine);
-  auto const made = new_handles(mine);
-  auto const groups = make_groups(mine, *made);
-  auto result = contestant{.name = "mpi-broadcast"};
+  auto result = contestant{};
+  auto made = std::shared_ptr<handles>{};
+  auto groups = std::vector<group>{};
+  auto const setup_seconds = team.time([&] {
+    if (which == baseline::neighbor) {
+      result = neighbor(mine);
+    } else {
+      result.name = "mpi-broadcast";
+      made = new_handles(mine);
+      groups = make_groups(mine, *made);
+    }
+  });
+  result.setup_seconds = setup_seconds;
+  if (which == baseline::neighbor) return result;
   if (mine.which() == collective::ag)
     result.on_processes = [made, groups, &mine] { broadcast(mine, made->expert, groups); };
   else
@@ -170,5 +189,10 @@ template contestant mpi_contestant(process_team&, baseline, rank_memory<float>&)
 template contestant mpi_contestant(process_team&, baseline, rank_memory<double>&);
 template contestant mpi_contestant(process_team&, baseline, rank_memory<fssdp::bf16>&);
 template contestant mpi_contestant(process_team&, baseline, rank_memory<fssdp::fp16>&);
+
+template contestant mpi_fssdp(std::string, fssdp::transfer_plan const&, rank_memory<float>&);
+template contestant mpi_fssdp(std::string, fssdp::transfer_plan const&, rank_memory<double>&);
+template contestant mpi_fssdp(std::string, fssdp::transfer_plan const&, rank_memory<fssdp::bf16>&);
+template contestant mpi_fssdp(std::string, fssdp::transfer_plan const&, rank_memory<fssdp::fp16>&);
 
 }  // namespace perf

@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "cases/case_kind.hpp"
+#include "fssdp/core/dtype.hpp"
 
 namespace perf {
 
@@ -75,11 +76,27 @@ template <class Choice>
   return list;
 }
 
+/// Calls use(value) with a value of the type that a choice stands for, and returns what it does.
+template <class Use>
+decltype(auto) with_type(dtype which, Use use) {
+  switch (which) {
+    case dtype::fp64:
+      return use(double{});
+    case dtype::bf16:
+      return use(fssdp::bf16{});
+    case dtype::fp16:
+      return use(fssdp::fp16{});
+    case dtype::fp32:
+      break;
+  }
+  return use(float{});
+}
+
 [[nodiscard]] constexpr bool needs_gloo(baseline which) {
   return which == baseline::gloo || which == baseline::gloo_broadcast;
 }
-/// Whether a baseline runs in processes of its own, one for each rank.
-[[nodiscard]] constexpr bool needs_processes(baseline which) {
+/// Whether a baseline is one of MPI.
+[[nodiscard]] constexpr bool needs_mpi(baseline which) {
   return which == baseline::neighbor || which == baseline::mpi_broadcast;
 }
 

@@ -48,6 +48,11 @@ struct options {
   return of.experts == 0 ? 2 * of.ranks : of.experts;
 }
 
+/// Whether ranks are processes, or a baseline runs in processes, one for each rank.
+[[nodiscard]] constexpr bool needs_processes(options const& of) {
+  return !of.simulate && (of.backend == backend::mpi || needs_mpi(of.baseline));
+}
+
 /// @throws std::invalid_argument that names the option, its value and what was expected
 inline void validate(options const& of) {
   auto const require = [](bool holds, std::string const& what) {
@@ -76,7 +81,8 @@ inline void validate(options const& of) {
                 std::string{name_of(of.dtype)});
   auto const library_sums =
       std::ranges::count(of.collectives, collective::rs) > 0 &&
-      (of.baseline == baseline::mpi_broadcast || of.baseline == baseline::gloo_broadcast);
+      (of.baseline == baseline::mpi_broadcast || of.baseline == baseline::gloo_broadcast ||
+       (of.backend == backend::mpi && of.baseline == baseline::broadcast));
   require(!library_sums || of.dtype == dtype::fp32 || of.dtype == dtype::fp64,
           "--dtype " + std::string{name_of(of.dtype)} +
               ": expected fp32 or fp64, which the library behind --baseline " +
@@ -85,8 +91,12 @@ inline void validate(options const& of) {
   positive("--nic-bandwidth", of.nic_bandwidth);
   require(of.rate >= 0, "--rate " + std::to_string(of.rate) + ": expected more than 0");
   require(of.link_latency >= 0 && of.nic_latency >= 0, "--latency: expected 0 or more");
-  require(of.backend == backend::thread, "--backend " + std::string{name_of(of.backend)} +
-                                             ": not built yet; this program has: thread");
+  require(of.backend == backend::thread || of.backend == backend::mpi,
+          "--backend " + std::string{name_of(of.backend)} +
+              ": not built yet; this program has: thread, mpi");
+  require(of.backend == backend::thread || of.rate == 0,
+          "--rate " + std::to_string(of.rate) + ": expected 0 with --backend " +
+              std::string{name_of(of.backend)} + "; threads alone can be slowed down");
 }
 
 }  // namespace perf

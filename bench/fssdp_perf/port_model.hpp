@@ -37,12 +37,21 @@ namespace perf {
                                    .between_latency_seconds = of.nic_latency}}};
 }
 
+/// Pieces may be smaller where hosts are joined by sockets: they are slow.
+[[nodiscard]] constexpr std::size_t least_piece(options const& of) {
+  return of.backend == backend::mpi ? 64U << 10U : fssdp::schedule_options{}.least_bytes;
+}
+
 /// The plan that is measured. Threads read each other's memory: on one node without ports of their
-/// own, whole chunks straight from their owners are best. Where ports count, pieces.
+/// own, whole chunks straight from their owners are best, and likewise processes. Where ports count,
+/// pieces.
 [[nodiscard]] inline fssdp::transfer_plan plan_of(options const& how, cases::scene const& of,
                                                   std::size_t chunk_bytes) {
   auto plan = fssdp::make_plan(of.layout, of.where, of.cluster);
-  return how.simulate || how.rate > 0 ? fssdp::schedule(plan, chunk_bytes) : plan;
+  if (how.simulate || how.rate > 0) return fssdp::schedule(plan, chunk_bytes);
+  if (how.backend == backend::mpi && how.nodes > 1)
+    return fssdp::schedule(plan, chunk_bytes, {.least_bytes = least_piece(how)});
+  return plan;
 }
 
 /// How long one rank takes to make it: the median of some calls.

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Processes that MPI has started, one for each rank; all on this machine.
+/// Processes that MPI has started, one for each rank.
 #pragma once
 
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <string>
 
 #include "contestant.hpp"
 #include "names.hpp"
@@ -12,8 +13,16 @@
 
 namespace perf {
 
-/// Where a baseline needs processes, process 0 does everything else as well; the others sleep in
-/// the kernel until it is their turn.
+/// What messages of MPI's own between the processes attain.
+struct measured_links {
+  double inside_bytes_per_second = 0;   ///< of a rank, when all send and receive at once
+  double between_bytes_per_second = 0;  ///< of a node, likewise; 0 if there is only one
+  double inside_latency_seconds = 0;
+  double between_latency_seconds = 0;
+};
+
+/// Ranks that are processes, or the processes of a baseline beside ranks that are threads: process
+/// 0 then does everything else as well. Those that wait sleep in the kernel.
 class process_team {
  public:
   process_team() = default;
@@ -22,6 +31,10 @@ class process_team {
   virtual ~process_team() = default;
 
   [[nodiscard]] virtual fssdp::rank_id rank() const = 0;
+  /// The number of hosts; each has as many ranks as the others, in a row.
+  [[nodiscard]] virtual int nodes() const = 0;
+  /// Called by every process: all get the same.
+  [[nodiscard]] virtual measured_links measure_links() = 0;
   /// Sleeps until all processes are here.
   virtual void wait() = 0;
   /// Called by every process: they begin together. Returns the seconds from the first begin to the
@@ -36,6 +49,12 @@ class process_team {
 /// @throws std::invalid_argument if the program was built without MPI, or runs in another number of
 ///         processes
 [[nodiscard]] std::unique_ptr<process_team> join_processes(int ranks);
+
+/// fssdp over MPI. Called by every process.
+/// @pre the plan outlives it
+template <class T>
+[[nodiscard]] contestant mpi_fssdp(std::string name, fssdp::transfer_plan const& plan,
+                                   rank_memory<T>& mine);
 
 /// One call for all transfers, or one for each expert. Called by every process.
 /// @param mine of the rank that the process stands for; its plan is a direct one

@@ -33,6 +33,7 @@ struct result {
   std::optional<std::size_t> wrong = {};  ///< elements, if they were compared
   perf::baseline baseline = perf::baseline::none;
   std::optional<double> baseline_seconds = {};
+  double baseline_setup_seconds = 0;  ///< before its first call, for communicators
   std::size_t baseline_wrong = 0;
 };
 

@@ -42,9 +42,9 @@ inline void count_bytes(fssdp::transfer_plan const& plan, std::size_t chunk_byte
 }
 
 /// What the ports allow at best.
-inline void bound_by_ports(fssdp::transfer_plan const& plan, std::size_t chunk_bytes,
-                           result& found) {
-  auto const bound = fssdp::lower_bound(plan, chunk_bytes);
+inline void bound_by_ports(fssdp::transfer_plan const& plan, options const& of,
+                           std::size_t chunk_bytes, result& found) {
+  auto const bound = fssdp::lower_bound(plan, chunk_bytes, least_piece(of));
   found.bound_seconds = bound.seconds;
   found.tight_bound_seconds = bound.tight_seconds;
   found.bound = bound.resource;
@@ -57,7 +57,7 @@ inline void bound_by_ports(fssdp::transfer_plan const& plan, std::size_t chunk_b
   auto const plan = plan_of(of, placed, what.bytes);
   fssdp::verify(plan);
   found.seconds = fssdp::simulate(plan, what.bytes).seconds;
-  bound_by_ports(plan, what.bytes, found);
+  bound_by_ports(plan, of, what.bytes, found);
   found.plan_seconds = seconds_to_plan(of, placed, what.bytes);
   found.baseline = of.baseline;
   found.baseline_seconds = simulated_baseline(of, placed, what.bytes);

@@ -82,6 +82,12 @@ namespace perf {
     text +=
         fmt::format("# check: {} wrong, {} wrong in bounds and baseline, {} of {} beyond 100 %\n",
                     wrong, baseline_wrong, beyond, all.size());
+  if (all.front().baseline_setup_seconds > 0) {
+    auto setup = 0.0;
+    for (auto const& one : all) setup += one.baseline_setup_seconds / count;
+    text += fmt::format("# its communicators took {:.1f} us to make, on average: not counted\n",
+                        setup * 1e6);
+  }
   return text;
 }
 

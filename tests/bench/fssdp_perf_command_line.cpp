@@ -46,6 +46,10 @@ TEST_CASE("lists are split at commas, sizes have units, all cases are all cases"
 TEST_CASE("what cannot be measured is refused by the name of its option") {
   CHECK(
       has(refusal({"--backend", "nccl"}), "--backend nccl: not built yet; this program has: thre"));
+  CHECK(has(refusal({"--backend", "mpi", "--rate", "1e6"}), "expected 0 with --backend mpi"));
+  CHECK(has(refusal({"--backend", "mpi", "--baseline", "broadcast", "--collective", "rs", "--dtype",
+                     "bf16"}),
+            "--dtype bf16: expected fp32 or fp64"));
   CHECK(has(refusal({"--case", "warm"}), "--case warm: expected one of pairs, hot, zipf"));
   CHECK(has(refusal({"--bytes", "4X"}), "--bytes 4X"));
   CHECK(has(refusal({"--bytes", "-4"}), "--bytes -4"));
