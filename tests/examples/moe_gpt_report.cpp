@@ -100,6 +100,8 @@ TEST_CASE("command line: defaults and every option", "[moe_gpt]") {
                          "--no-overlap",
                          "--rate",
                          "1e9",
+                         "--deadline",
+                         "2.5",
                          "--trace",
                          "trace.json"});
   CAPTURE(all.message);
@@ -132,6 +134,8 @@ TEST_CASE("command line: defaults and every option", "[moe_gpt]") {
   CHECK(chosen.calibrate);
   CHECK(chosen.no_overlap);
   CHECK(chosen.rate == 1e9);
+  CHECK(chosen.backend == moe_gpt::backend::thread);
+  CHECK(moe_gpt::deadline_of(chosen) == std::chrono::milliseconds{2500});
   CHECK(chosen.trace == "trace.json");
 }
 
@@ -139,14 +143,17 @@ TEST_CASE("command line: help teaches", "[moe_gpt]") {
   auto const help = read({"--help"});
   CHECK(!help.chosen.has_value());
   CHECK(help.exit_code == 0);
-  for (auto const* const word :
-       {"--text",         "--ranks",         "--nodes",      "--experts",  "--layers",
-        "--d-model",      "--heads",         "--seq",        "--batch",    "--steps",
-        "--lr",           "--aux-loss",      "--mode",       "--wire",     "--spare-slots",
-        "--overlap",      "--seed",          "--json",       "--quiet",    "Examples",
-        "replica",        "--reshard-every", "fsep",         "--rate",     "--trace",
-        "--calibrate",    "--rematerialize", "--no-overlap", "--prefetch", "--replica-slots",
-        "--micro-batches"})
+  for (auto const* const word : {"--text",          "--ranks",     "--nodes",
+                                 "--experts",       "--layers",    "--d-model",
+                                 "--heads",         "--seq",       "--batch",
+                                 "--steps",         "--lr",        "--aux-loss",
+                                 "--mode",          "--wire",      "--spare-slots",
+                                 "--overlap",       "--seed",      "--json",
+                                 "--quiet",         "Examples",    "replica",
+                                 "--reshard-every", "fsep",        "--rate",
+                                 "--trace",         "--calibrate", "--rematerialize",
+                                 "--no-overlap",    "--prefetch",  "--replica-slots",
+                                 "--micro-batches", "--backend",   "--deadline"})
     CHECK_THAT(help.message, mentions(word));
 }
 
@@ -169,6 +176,9 @@ TEST_CASE("command line: an error names the value and what was expected", "[moe_
       {{"--micro-batches", "9", "--batch", "8"}, "--micro-batches 9", "at most --batch, 8"},
       {{"--prefetch", "-1"}, "--prefetch -1", "0 or more"},
       {{"--rate", "-1"}, "--rate -1", "0 or more"},
+      {{"--backend", "carrier"}, "carrier", "thread"},
+      {{"--backend", "mpi", "--rate", "1e9"}, "--rate 1000000000", "0 with --backend mpi"},
+      {{"--deadline", "0"}, "--deadline 0", "0.001 to"},
       {{"--trace", "nowhere/t.json"}, "--trace nowhere/t.json", "no directory"},
       {{"--overlap", "-1"}, "--overlap -1", "0 or more"},
       {{"--lr", "fast"}, "fast", "a number"},

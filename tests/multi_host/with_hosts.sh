@@ -1,0 +1,162 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Runs a command under Open MPI on several hosts of its own: network namespaces, each with a host
+# name and two links, one for the messages of MPI, as fast as asked for, and one for mpirun.
+#
+# sh tests/multi_host/with_hosts.sh [OPTIONS] COMMAND [ARGUMENTS]
+#   --hosts N     so many (4)
+#   --ranks N     on each (2)
+#   --rate RATE   of the messages' link, as tc has it (1gbit), or none
+#   --mpirun ARG  passed on to mpirun; may be repeated
+#   --cut HOST    takes that host's link for messages away, once --when has content
+#   --kill RANK   kills that rank, once --when has content; the others go on
+#   --when FILE   awaited by --cut and --kill
+#   --counters    in the end, tells how many bytes each host has sent to the others
+#
+# Needs root, iproute2 and openmpi-bin. Ends with 77 where something of that is missing, otherwise
+# as mpirun does.
+set -eu
+
+hosts=4 ranks=2 rate=1gbit extra='' cut='' kill='' when='' counters=no
+while [ $# -gt 0 ]; do
+  case $1 in
+    --hosts) hosts=$2; shift ;;
+    --ranks) ranks=$2; shift ;;
+    --rate) rate=$2; shift ;;
+    --mpirun) extra="$extra $2"; shift ;;
+    --cut) cut=$2; shift ;;
+    --kill) kill=$2; shift ;;
+    --when) when=$2; shift ;;
+    --counters) counters=yes ;;
+    --help | -h) sed -n '3,19s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    *) break ;;
+  esac
+  shift
+done
+
+skip() { echo "skipped: $*"; exit 77; }
+[ "$(id -u)" -eq 0 ] || skip 'hosts are network namespaces, which need root'
+for program in ip tc; do
+  command -v $program >/dev/null || skip "$program is missing (iproute2)"
+done
+mpirun=$(command -v mpirun.openmpi) || skip 'mpirun.openmpi is missing (openmpi-bin)'
+
+name=fs$$
+all=''  # the hosts' names
+made=$(mktemp -d "${TMPDIR:-/tmp}/hosts.XXXXXX")
+# shellcheck disable=SC2317  # the trap calls it
+clean_up() {
+  for host in $all ${name}sw; do
+    for pid in $(ip netns pids "$host" 2>/dev/null); do kill -9 "$pid" 2>/dev/null || true; done
+    ip netns del "$host" 2>/dev/null || true
+    rm -rf "/etc/netns/$host"
+  done
+  rmdir /etc/netns 2>/dev/null || true
+  rm -rf "$made"
+}
+trap clean_up EXIT
+trap 'exit 1' HUP INT TERM
+
+host() { echo "${name}h$1"; }  # host NUMBER: its name
+
+join() {  # join HOST LINK BRIDGE NUMBER: gives a host a link that ends at a bridge of the switch
+  ip -n "${name}sw" link add "$3p$4" type veth peer name "$2" netns "$1" &&
+    ip -n "${name}sw" link set "$3p$4" master "$3" up &&
+    ip -n "$1" link set "$2" up
+}
+
+slow_down() {  # slow_down NAMESPACE LINK
+  [ "$rate" = none ] ||
+    tc -n "$1" qdisc add dev "$2" root tbf rate "$rate" burst 256kb latency 50ms
+}
+
+make_switch() {
+  ip netns add "${name}sw" || return
+  for bridge in data ctl; do
+    ip -n "${name}sw" link add $bridge type bridge &&
+      ip -n "${name}sw" link set $bridge up || return
+  done
+}
+
+make_host() {  # make_host NUMBER
+  h=$(host "$1")
+  ip netns add "$h" || return
+  all="$all $h"
+  ip -n "$h" link set lo up && join "$h" eth0 data "$1" && join "$h" ctl0 ctl "$1" &&
+    ip -n "$h" addr add "10.77.0.$(($1 + 1))/24" dev eth0 &&
+    ip -n "$h" addr add "10.78.0.$(($1 + 1))/24" dev ctl0 &&
+    slow_down "$h" eth0 && slow_down "${name}sw" "datap$1" || return
+  list=$list${list:+,}$h:$ranks
+  mkdir -p "/etc/netns/$h" || return  # what `ip netns exec` shows as /etc/hosts
+  {
+    echo '127.0.0.1 localhost'
+    n=0
+    while [ $n -lt "$hosts" ]; do echo "10.78.0.$((n + 1)) $(host $n)"; n=$((n + 1)); done
+  } >"/etc/netns/$h/hosts"
+}
+
+make_hosts() {
+  make_switch || return
+  next=0
+  while [ $next -lt "$hosts" ]; do
+    make_host $next || return
+    next=$((next + 1))
+  done
+  "$made/agent" "$(host 0)" true
+}
+
+# What mpirun takes for ssh: runs a command on a host, which has a folder of its own for temporary
+# files.
+cat >"$made/agent" <<EOF
+#!/bin/sh
+while [ "\${1#-}" != "\$1" ]; do shift; done
+host=\$1; shift
+TMPDIR=\$(mktemp -d "$made/\$host.XXXXXX")
+export TMPDIR
+exec ip netns exec "\$host" unshare --uts -- sh -c 'hostname "\$0"; exec sh -c "\$*"' "\$host" "\$@"
+EOF
+chmod +x "$made/agent"
+
+list=''  # as mpirun has it
+make_hosts 2>"$made/why" || skip "no hosts can be made here: $(tail -n 1 "$made/why")"
+
+sent() { ip netns exec "$1" cat /sys/class/net/eth0/statistics/tx_bytes; }
+
+processes_of() {  # processes_of RANK|[0-9]+: of what mpirun has started on the hosts, as a pattern
+  for h in $all; do
+    for pid in $(ip netns pids "$h"); do
+      # zeros end its lines; it may be gone already
+      grep -qzxE "OMPI_COMM_WORLD_RANK=$1" "/proc/$pid/environ" 2>/dev/null && echo "$pid"
+    done
+  done
+  true
+}
+end_all() { for pid in $(ip netns pids "$(host 0)"); do kill -9 "$pid" 2>/dev/null || true; done; }
+
+if [ -n "$cut$kill" ]; then
+  (
+    while [ ! -s "$when" ]; do sleep 0.05; done
+    if [ -n "$cut" ]; then ip -n "$(host "$cut")" link set eth0 down; fi
+    if [ -n "$kill" ]; then
+      for pid in $(processes_of "$kill"); do kill -9 "$pid" || true; done
+    fi
+    # an mpirun that is to go on when ranks fail does so when none is left
+    while [ -n "$(processes_of '[0-9]+')" ]; do sleep 0.2; done
+    end_all
+  ) &
+  extra="$extra --enable-recovery"
+fi
+
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+code=0
+# shellcheck disable=SC2016,SC2086  # the shell on the host expands; extra holds several arguments
+TMPDIR=$made ip netns exec "$(host 0)" unshare --uts -- \
+  sh -c 'hostname "$0"; exec "$@"' "$(host 0)" "$mpirun" --host "$list" -np $((hosts * ranks)) \
+  --map-by "ppr:$ranks:node" --bind-to none \
+  --mca plm rsh --mca plm_rsh_agent "$made/agent" --mca plm_rsh_no_tree_spawn 1 \
+  --mca oob_tcp_if_include ctl0 --mca btl_tcp_if_include eth0 \
+  --mca pml ob1 --mca btl self,vader,tcp --mca mpi_yield_when_idle 1 $extra "$@" || code=$?
+if [ $counters = yes ]; then
+  for h in $all; do echo "$h has sent $(sent "$h") bytes"; done
+fi
+exit $code
