@@ -4,10 +4,14 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <functional>
+#include <utility>
 #include <vector>
 
 #include "catch.hpp"
-#include "moe_gpt/train.hpp"
+#include "fssdp/comm/on.hpp"
+#include "fssdp/comm/thread.hpp"
+#include "moe_gpt/trainer.hpp"
 #include "support/resident_pages.hpp"
 
 namespace {
@@ -32,11 +36,32 @@ moe_gpt::options long_run() {
   chosen.seq = 16;
   chosen.batch = 8;
   chosen.steps = 2000;
-  chosen.lr = 3e-4;  // with larger steps the training itself doubles every rounding, whoever rounds
+  chosen.lr = 3e-4;
   chosen.seed = 3;
   chosen.overlap = 4;
   chosen.spare_slots = 2;
   return chosen;
+}
+
+/// Trains in double precision. Among half a million tokens, in single, some have two experts that
+/// rounding chooses between, and BLAS rounds in its own way on each processor: from such a token
+/// on, two trainings part ways, whatever has moved.
+moe_gpt::run_record train_exactly(
+    moe_gpt::options const& chosen, moe_gpt::corpus const& text,
+    std::function<void(moe_gpt::step_record const&)> const& observe = {}) {
+  auto result = moe_gpt::run_record{};
+  auto world = fssdp::thread_world{chosen.ranks};
+  world.run([&](fssdp::thread_communicator& comm) {
+    auto experts = comm.duplicate();
+    auto stream = fssdp::host_stream{};
+    auto lane = fssdp::on(experts, stream);
+    auto record = moe_gpt::train_rank<double, double>(comm, lane, chosen, text, {},
+                                                      [&](moe_gpt::step_record const& at) {
+                                                        if (observe) observe(at);
+                                                      });
+    if (comm.rank() == fssdp::rank_id{0}) result = std::move(record);
+  });
+  return result;
 }
 
 }  // namespace
@@ -45,7 +70,7 @@ TEST_CASE("2000 steps with all that moves experts lose what plain EP loses, in f
   auto plain = long_run();
   plain.mode = moe_gpt::mode::ep;
   auto const text = drifting_corpus(plain);
-  auto const reference = moe_gpt::train(plain, text, [](moe_gpt::step_record const&) {});
+  auto const reference = train_exactly(plain, text);
 
   auto moving = long_run();
   moving.rematerialize = true;
@@ -54,7 +79,7 @@ TEST_CASE("2000 steps with all that moves experts lose what plain EP loses, in f
   moving.reshard_every = 100;
   moving.micro_batches = 2;
   auto pages = std::array<long, 2>{};
-  auto const record = moe_gpt::train(moving, text, [&](moe_gpt::step_record const& at) {
+  auto const record = train_exactly(moving, text, [&](moe_gpt::step_record const& at) {
     if (at.step == 500) pages[0] = support::resident_pages();
     if (at.step == 2000) pages[1] = support::resident_pages();
   });
@@ -67,7 +92,7 @@ TEST_CASE("2000 steps with all that moves experts lose what plain EP loses, in f
     moved += record.steps[i].moved_bytes > 0 ? 1 : 0;
     calibrated += record.steps[i].experts.calibrations_accepted;
   }
-  CHECK(furthest < 1e-3);
+  CHECK(furthest < 1e-6);
   CHECK(record.steps.back().loss < 0.7 * record.steps.front().loss);
   CHECK(moved > 3);
   CHECK(calibrated > 100);
