@@ -60,10 +60,18 @@ build() {  # build PRESET [TARGET]
   echo "== $preset: built in $(($(date +%s) - began)) s"
 }
 
+tell_failures() {  # tell_failures PRESET LOG: what the tests that failed have said
+  awk -v preset="$1" '
+    /^ *(Start |[0-9]+\/[0-9]+ Test)/ || /tests passed,/ { told = 0 }
+    /^ *[0-9]+\/[0-9]+ Test.*\*\*\*/ && !/\*\*\*Skipped/ { told = 1; print "== " preset }
+    told' "$2"
+}
+
 check() {  # check PRESET [LABEL]: runs the tests of a preset, or those with the label, and counts
   log=build/$1/test.log
   # shellcheck disable=SC2086
   $prefix ctest --preset "$1" --parallel "$jobs" ${2:+-L "$2"} 2>&1 | tee "$log"
+  tell_failures "$1" "$log" >>"$failures"
   closing=$(grep 'tests passed, .* failed out of' "$log")
   if [ -z "$closing" ]; then
     failed=$((failed + 1))
@@ -89,6 +97,9 @@ find_prefix() {
 }
 
 prefix=''
+failures=build/failures.log
+mkdir -p build
+: >"$failures"
 build test && check test
 if [ $full = yes ]; then
   build asan && check asan
@@ -104,6 +115,7 @@ else
   build tsan thread_tests && check tsan threads
 fi
 
+cat "$failures"
 echo "All of it took $(($(date +%s) - begin)) s."
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ]
