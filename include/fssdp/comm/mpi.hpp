@@ -4,6 +4,7 @@
 
 #include <mpi.h>
 
+#include <csignal>
 #include <exception>
 #include <utility>
 
@@ -18,7 +19,8 @@ namespace fssdp {
 ///     fssdp::mpi_world{}.run([](fssdp::communicator auto& comm) { ... });
 ///
 /// Initialises MPI if nobody has, for streams with threads of their own (MPI_THREAD_SERIALIZED),
-/// and finalizes what it has initialised: once in a process, as MPI has it.
+/// and finalizes what it has initialised: once in a process, as MPI has it. A signal that a peer's
+/// death may send (SIGPIPE) is then ignored, unless the program has a handler of its own.
 class mpi_world {
  public:
   /// @throws argument_error if MPI has been finalized
@@ -33,6 +35,7 @@ class mpi_world {
     MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);  // for MPICH, see mpi_ref
     finalizes_ = true;
+    outlive_peers();
   }
   mpi_world(mpi_world const&) = delete;
   mpi_world& operator=(mpi_world const&) = delete;
@@ -75,6 +78,14 @@ class mpi_world {
   }
 
  private:
+  /// Open MPI writes to connections whose other end has died, which by default ends who writes.
+  static void outlive_peers() {
+#ifdef SIGPIPE
+    auto const before = std::signal(SIGPIPE, SIG_IGN);
+    if (before != SIG_DFL && before != SIG_ERR) std::signal(SIGPIPE, before);
+#endif
+  }
+
   mpi_options options_;
   bool finalizes_ = false;
   bool lost_ = false;

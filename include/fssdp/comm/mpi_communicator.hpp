@@ -36,6 +36,9 @@ class mpi_communicator;
 /// so do its duplicates: each later call throws at once. Who has failed awaits no more than 0.2 s
 /// that peers let go of its memory.
 ///
+/// Open MPI over TCP sends a process SIGPIPE when it writes to one that has died: it goes on only
+/// if that is ignored, to which an mpi_world that initialises MPI sees.
+///
 /// MPICH tells the error handler of MPI_COMM_WORLD of some errors in exchanges, lost connections
 /// among them; an mpi_world that initialises MPI has them returned.
 ///
@@ -239,14 +242,19 @@ class mpi_ref {
     for (std::size_t i = 0; i < parts.size(); ++i) {
       if (parts[i].kind == part_kind::header_out) monitor_->count_sent(parts[i].peer);
       if (!parts[i].comes_in()) ++unsent_;
-      if (parts[i].is_header()) requests_->start(i, parts[i], comm_);
+      if (parts[i].is_header()) start_part(i);
     }
     for (auto const& m : batch_.out())
       if (!m.held) start(m);
   }
   void start(message const& of) {
-    for (auto i = of.part; i < of.part + of.parts; ++i)
-      requests_->start(i, batch_.parts()[i], comm_);
+    for (auto i = of.part; i < of.part + of.parts; ++i) start_part(i);
+  }
+
+  void start_part(std::size_t i) {
+    auto const& part = batch_.parts()[i];
+    if (!part.comes_in()) monitor_->look_at(part.peer);
+    requests_->start(i, part, comm_);
   }
 
   /// MPI is through with a part.

@@ -79,7 +79,10 @@ class mpi_monitor {
     MPI_Comm_free(&here);
     auto const most_bytes = options.most_message_bytes;
     part_bytes_.assign(peers_.size(), std::min(most_bytes, options.most_bytes_between_nodes));
-    for (auto const peer : neighbors) part_bytes_[static_cast<std::size_t>(peer)] = most_bytes;
+    for (auto const peer : neighbors) {
+      part_bytes_[static_cast<std::size_t>(peer)] = most_bytes;
+      peers_[static_cast<std::size_t>(peer)].is_near = true;
+    }
     auto const ranks_here = static_cast<int>(neighbors.size());
     auto const cores = static_cast<int>(std::thread::hardware_concurrency());
     crowded_ = cores != 0 && ranks_here > cores;
@@ -146,6 +149,12 @@ class mpi_monitor {
     }
   }
 
+  /// Ahead of sending: has MPI look whether the connection to a peer on another node has ended.
+  /// Open MPI does not recover from writing to one that has.
+  void look_at(rank_id peer) {
+    if (!peers_[peer.index()].is_near) listen();
+  }
+
   void count_sent(rank_id to) { ++peers_[to.index()].sent; }
   void count_received(rank_id from) { ++peers_[from.index()].received; }
   [[nodiscard]] bool any_has_left() const { return left_ != 0; }
@@ -210,6 +219,7 @@ class mpi_monitor {
   struct peer_state {
     std::uint64_t sent = 0;  // batches, in all lanes
     std::uint64_t received = 0;
+    bool is_near = false;  // on this node
     std::optional<mpi_notice> left;
     std::optional<rank_id> awaits;  // its answer
   };
