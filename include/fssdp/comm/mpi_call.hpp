@@ -8,6 +8,7 @@
 #include <array>
 #include <chrono>
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -93,39 +94,30 @@ class mpi_handle {
   MPI_Errhandler before_ = MPI_ERRHANDLER_NULL;  // the user's, of a communicator that is borrowed
 };
 
-/// Gives up the core between tests that find nothing. Where ranks outnumber cores, and anywhere
-/// when it takes long, it sleeps: a rank that polls keeps another from what it waits for, and one
-/// that yields to other programs comes back late.
+/// Gives up the core between tests that find nothing: others may need it for what this rank waits
+/// for. When it takes long, it sleeps: who yields still takes turns from those that compute.
 class mpi_pace {
   using clock = std::chrono::steady_clock;
 
  public:
-  explicit mpi_pace(bool crowded) : most_yields_{crowded ? 200 : 2000} {}
-
-  void renew() {
-    yields_ = 0;
-    nap_ = shortest;
-  }
+  void renew() { begin_.reset(); }
   void rest() {
-    if (yields_ == 0) begin_ = clock::now();
-    if (yields_ < most_yields_ && clock::now() - begin_ < longest) {
-      ++yields_;
+    auto const now = clock::now();
+    if (!begin_.has_value()) {
+      begin_ = now;
+      nap_ = std::chrono::microseconds{20};
+    }
+    if (now - *begin_ < std::chrono::milliseconds{1}) {
       std::this_thread::yield();
     } else {
-      yields_ = most_yields_;
       std::this_thread::sleep_for(nap_);
-      nap_ = std::min(nap_ + nap_ / 4, longest);
+      nap_ = std::min(nap_ + nap_ / 4, std::chrono::microseconds{200});
     }
   }
 
  private:
-  static constexpr auto shortest = std::chrono::microseconds{20};
-  static constexpr auto longest = std::chrono::microseconds{200};
-
-  int most_yields_;
-  int yields_ = 0;
-  clock::time_point begin_;  // of yielding
-  std::chrono::microseconds nap_ = shortest;
+  std::optional<clock::time_point> begin_;  // of the wait
+  std::chrono::microseconds nap_{};
 };
 
 }  // namespace detail

@@ -15,7 +15,6 @@
 #include <numeric>
 #include <optional>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -83,9 +82,6 @@ class mpi_monitor {
       part_bytes_[static_cast<std::size_t>(peer)] = most_bytes;
       peers_[static_cast<std::size_t>(peer)].is_near = true;
     }
-    auto const ranks_here = static_cast<int>(neighbors.size());
-    auto const cores = static_cast<int>(std::thread::hardware_concurrency());
-    crowded_ = cores != 0 && ranks_here > cores;
   }
   mpi_monitor(mpi_monitor const&) = delete;
   mpi_monitor& operator=(mpi_monitor const&) = delete;
@@ -101,7 +97,6 @@ class mpi_monitor {
   [[nodiscard]] mpi_options const& options() const { return options_; }
   [[nodiscard]] rank_id rank() const { return rank_; }
   [[nodiscard]] int size() const { return size_; }
-  [[nodiscard]] bool crowded() const { return crowded_; }
   [[nodiscard]] int most_tag() const { return most_tag_; }
   /// [rank]: in what parts messages between it and this one go.
   [[nodiscard]] std::vector<std::size_t> const& part_bytes() const { return part_bytes_; }
@@ -308,7 +303,6 @@ class mpi_monitor {
   int most_tag_ = 0;
   std::vector<std::size_t> part_bytes_;
   int lanes_ = 0;
-  bool crowded_ = false;
   bool has_said_farewell_ = false;
   int left_ = 0;
   std::optional<failure> failed_;

@@ -20,10 +20,7 @@ class mpi_wait {
   using clock = std::chrono::steady_clock;
 
  public:
-  mpi_wait(mpi_monitor& monitor, int lane)
-      : monitor_{monitor}, lane_{lane}, pace_{monitor.crowded()} {
-    renew();
-  }
+  mpi_wait(mpi_monitor& monitor, int lane) : monitor_{monitor}, lane_{lane} { renew(); }
   mpi_wait(mpi_wait const&) = delete;
   mpi_wait& operator=(mpi_wait const&) = delete;
   ~mpi_wait() { monitor_.forget(lane_); }
@@ -86,7 +83,7 @@ class mpi_wait {
   auto rank = 0;
   MPI_Comm_rank(of, &rank);
   mpi_require(MPI_Comm_idup(of, &made, &request), rank_id{rank}, "MPI_Comm_idup");
-  auto pace = mpi_pace{true};
+  auto pace = mpi_pace{};
   auto const until = std::chrono::steady_clock::now() + options.deadline;
   for (;;) {
     auto done = 0;
