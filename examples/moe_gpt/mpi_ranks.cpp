@@ -24,7 +24,7 @@ class mpi_ranks : public rank_world {
  public:
   explicit mpi_ranks(options const& asked)
       : world_{{.deadline = deadline_of(asked)}}, chosen_{asked} {
-    auto const machine = fssdp::mpi_topology(MPI_COMM_WORLD);
+    auto const machine = fssdp::mpi_topology(MPI_COMM_WORLD, {}, {.deadline = deadline_of(asked)});
     chosen_.ranks = machine.ranks();
     chosen_.nodes = machine.nodes();
     MPI_Comm_rank(MPI_COMM_WORLD, &rank_);

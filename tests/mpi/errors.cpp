@@ -2,6 +2,7 @@
 /// Wherever a process throws, leaves, stalls or is in another exchange, every other one names it,
 /// in time, and each later call throws at once.
 #include <chrono>
+#include <functional>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -151,6 +152,36 @@ TEST_CASE("a process that stalls is named, also by those who wait for one that w
   }
   REQUIRE(found_out > 0);
   REQUIRE(all[1].is("peer_failed"));  // it awoke, and was told
+}
+
+TEST_CASE("who meets nobody gives up in time, wherever all ranks are to meet") {
+  if (processes().size() < 2) return;
+  auto const all = endings(2, soon, [](mpi_communicator& comm) {
+    auto const where = comm.handle();
+    auto met = 0;
+    for (auto const& meet : std::vector<std::function<void()>>{
+             [&] { (void)fssdp::mpi_topology(where, {}, {.deadline = 200ms}); },
+             [&] {
+               (void)fssdp::mpi_ref{where, {.deadline = 200ms}};
+             },
+             [&] {
+               (void)mpi_communicator{where, {.deadline = 200ms}};
+             }}) {
+      if (comm.rank() == rank_id{1}) break;  // comes to none
+      try {
+        meet();
+        ++met;
+      } catch (fssdp::deadline_exceeded const& error) {
+        if (error.culprit() != rank_id{-1}) ++met;
+      }
+    }
+    if (met != 0) throw std::logic_error{"ranks have met that were not there"};
+    throw std::runtime_error{"out of memory, say"};  // what has begun cannot end: no more of this
+  });
+  for (auto const& it : all) {
+    REQUIRE(it.is("exception"));
+    REQUIRE_THAT(it.what(), mentions("out of memory, say"));
+  }
 }
 
 TEST_CASE("a lane that has failed stays so, and so do its duplicates") {

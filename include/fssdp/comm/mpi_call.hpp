@@ -120,5 +120,34 @@ class mpi_pace {
   std::chrono::microseconds nap_{};
 };
 
+/// Waits until all ranks have come to a collective call, which has begun; between looks, `rest(pace)`
+/// is called.
+/// @throws deadline_exceeded, which names no rank (-1): MPI does not say who is missing
+template <class Rest>
+void mpi_await_all(MPI_Request& request, rank_id me, std::chrono::milliseconds deadline,
+                   char const* call, Rest rest) {
+  auto pace = mpi_pace{};
+  auto const until = std::chrono::steady_clock::now() + deadline;
+  for (;;) {
+    auto done = 0;
+    mpi_require(MPI_Test(&request, &done, MPI_STATUS_IGNORE), me, call);
+    if (done != 0) return;
+    if (std::chrono::steady_clock::now() > until)
+      throw deadline_exceeded{rank_id{-1}, text("rank ", me, " waits for all ranks in ", call,
+                                                ": not all come within ", deadline.count(), " ms")};
+    rest(pace);
+  }
+}
+
+/// Waits until all ranks are here, so that the collective calls that follow wait for nobody.
+/// @throws as mpi_await_all; `what` says where they meet
+inline void mpi_meet(MPI_Comm comm, std::chrono::milliseconds deadline, char const* what) {
+  auto rank = 0;
+  MPI_Comm_rank(comm, &rank);
+  auto request = MPI_Request{MPI_REQUEST_NULL};
+  mpi_require(MPI_Ibarrier(comm, &request), rank_id{rank}, what);
+  mpi_await_all(request, rank_id{rank}, deadline, what, [](mpi_pace& pace) { pace.rest(); });
+}
+
 }  // namespace detail
 }  // namespace fssdp

@@ -55,7 +55,8 @@ class mpi_ref {
 
   /// Collective.
   /// @pre MPI is initialised
-  /// @throws argument_error if the deadline or a size is not positive
+  /// @throws argument_error if the deadline or a size is not positive; deadline_exceeded, which
+  ///         names rank -1, if not all ranks come
   explicit mpi_ref(MPI_Comm comm, mpi_options const& options = {})
       : mpi_ref{std::make_shared<detail::mpi_monitor>(detail::mpi_handle::borrow(comm),
                                                       checked(options)),
@@ -369,7 +370,7 @@ class mpi_communicator : public mpi_ref {
  public:
   /// Collective.
   /// @pre MPI is initialised
-  /// @throws argument_error as mpi_ref; deadline_exceeded, which names rank -1, if not all ranks do
+  /// @throws as mpi_ref
   explicit mpi_communicator(MPI_Comm of, mpi_options const& options = {})
       : mpi_ref{std::make_shared<detail::mpi_monitor>(
                     detail::mpi_duplicate(of, checked(options), nullptr), options),

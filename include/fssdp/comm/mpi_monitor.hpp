@@ -58,6 +58,7 @@ class mpi_monitor {
   };
 
   /// Collective.
+  /// @throws deadline_exceeded, which names rank -1, if not all ranks come
   mpi_monitor(mpi_handle home, mpi_options const& options)
       : options_{options}, home_{std::move(home)} {
     auto rank = 0;
@@ -71,6 +72,7 @@ class mpi_monitor {
     auto known = 0;
     MPI_Comm_get_attr(home_.comm(), MPI_TAG_UB, static_cast<void*>(&most), &known);
     most_tag_ = known != 0 ? *most : 32767;  // which the standard promises
+    mpi_meet(home_.comm(), options.deadline, "mpi_ref");
     auto here = MPI_Comm{};
     mpi_require(MPI_Comm_split_type(home_.comm(), MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &here),
                 rank_, "MPI_Comm_split_type");

@@ -31,14 +31,17 @@ namespace detail {
 /// The ranks of a communicator on their nodes, which are those that share memory
 /// (MPI_COMM_TYPE_SHARED), numbered by their lowest ranks. How fast ports are MPI does not know:
 /// `like` says so, by its first port, its network and its costs. Collective, once, ahead of all
-/// else; it waits for all ranks as long as MPI does.
-/// @throws transport_error with what MPI says
-[[nodiscard]] inline topology mpi_topology(MPI_Comm comm, topology::shape const& like = {}) {
+/// else.
+/// @throws deadline_exceeded, which names rank -1, if not all ranks come; transport_error with what
+///         MPI says
+[[nodiscard]] inline topology mpi_topology(MPI_Comm comm, topology::shape const& like = {},
+                                           mpi_options const& options = {}) {
   auto rank = 0;
   auto size = 0;
   MPI_Comm_rank(comm, &rank);
   MPI_Comm_size(comm, &size);
   auto const me = rank_id{rank};
+  detail::mpi_meet(comm, options.deadline, "mpi_topology");
   auto node = MPI_Comm{MPI_COMM_NULL};
   detail::mpi_require(MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &node),
                       me, "MPI_Comm_split_type");

@@ -83,26 +83,20 @@ class mpi_wait {
   auto rank = 0;
   MPI_Comm_rank(of, &rank);
   mpi_require(MPI_Comm_idup(of, &made, &request), rank_id{rank}, "MPI_Comm_idup");
-  auto pace = mpi_pace{};
-  auto const until = std::chrono::steady_clock::now() + options.deadline;
-  for (;;) {
-    auto done = 0;
-    mpi_require(MPI_Test(&request, &done, MPI_STATUS_IGNORE), rank_id{rank}, "MPI_Comm_idup");
-    if (done != 0) return mpi_handle::adopt(made);
-    if (monitor != nullptr) {
+  try {
+    mpi_await_all(request, rank_id{rank}, options.deadline, "MPI_Comm_idup", [&](mpi_pace& pace) {
+      if (monitor == nullptr) return pace.rest();
       monitor->listen();
       monitor->check();
-    }
-    if (std::chrono::steady_clock::now() > until) {
-      auto const what = text("rank ", rank, " waits to duplicate a communicator: not all ranks do ",
-                             "within ", options.deadline.count(), " ms");
-      if (monitor != nullptr) monitor->fail(rank_id{rank}, what);
-      throw deadline_exceeded{rank_id{-1}, what};
-    }
-    if (monitor != nullptr) lock.unlock();
-    pace.rest();
-    if (monitor != nullptr) lock.lock();
+      lock.unlock();
+      pace.rest();
+      lock.lock();
+    });
+  } catch (deadline_exceeded const& error) {
+    if (monitor != nullptr) monitor->fail(rank_id{rank}, error.what());
+    throw;
   }
+  return mpi_handle::adopt(made);
 }
 
 }  // namespace fssdp::detail
