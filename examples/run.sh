@@ -41,7 +41,8 @@ for argument; do
   esac
   last=$argument
 done
-if [ "$backend" = mpi ] && command -v mpirun >/dev/null; then
+if [ "$backend" = mpi ]; then
+  command -v mpirun >/dev/null || { echo 'mpirun is missing: install openmpi-bin' >&2; exit 1; }
   if [ "$(id -u)" -eq 0 ]; then  # which Open MPI wants to be told
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
     export PRTE_ALLOW_RUN_AS_ROOT=1 PRTE_ALLOW_RUN_AS_ROOT_CONFIRM=1

@@ -94,6 +94,9 @@ inline void validate(options const& of) {
   require(of.backend == backend::thread || of.backend == backend::mpi,
           "--backend " + std::string{name_of(of.backend)} +
               ": not built yet; this program has: thread, mpi");
+  require(of.backend == backend::thread || !of.simulate, "--simulate: expected no --backend " +
+                                                             std::string{name_of(of.backend)} +
+                                                             "; the port model knows none");
   require(of.backend == backend::thread || of.rate == 0,
           "--rate " + std::to_string(of.rate) + ": expected 0 with --backend " +
               std::string{name_of(of.backend)} + "; threads alone can be slowed down");

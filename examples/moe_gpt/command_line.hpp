@@ -111,7 +111,7 @@ inline void declare(CLI::App& app, options& chosen, raw_options& raw) {
   app.add_option(
          "--backend", raw.backend,
          "What ranks are: threads (thread), or the processes that mpirun\nhas started (mpi; "
-         "--ranks and --nodes are then as they are)")
+         "--ranks and --nodes are then as they are, or checked)")
       ->check(CLI::IsMember({"thread", "mpi"}))
       ->type_name("NAME")
       ->group("Parallelism")
@@ -183,12 +183,14 @@ inline void declare(CLI::App& app, options& chosen, raw_options& raw) {
   app.add_flag("--quiet", chosen.quiet, "No progress and no report")->group("Output");
 }
 
-inline void take_over(raw_options const& raw, options& chosen) {
+inline void take_over(CLI::App const& app, raw_options const& raw, options& chosen) {
   chosen.text.assign(raw.text.begin(), raw.text.end());
   chosen.json = raw.json;
   chosen.trace = raw.trace;
   for (auto const which : {backend::thread, backend::mpi})
     if (raw.backend == name_of(which)) chosen.backend = which;
+  if (chosen.backend == backend::mpi && app.count("--ranks") == 0) chosen.ranks = any_number;
+  if (chosen.backend == backend::mpi && app.count("--nodes") == 0) chosen.nodes = any_number;
   for (auto const which : {wire::fp32, wire::bf16, wire::fp16})
     if (raw.wire == name_of(which)) chosen.wire = which;
   for (auto const which : {mode::ep, mode::fssdp, mode::fsep, mode::fsdp})
@@ -212,7 +214,7 @@ inline void take_over(raw_options const& raw, options& chosen) {
   app.footer(detail::footer);
   detail::declare(app, chosen, raw);
   return program::parse_arguments(app, argc, argv, chosen, [&] {
-    detail::take_over(raw, chosen);
+    detail::take_over(app, raw, chosen);
     validate(chosen);
   });
 }

@@ -16,10 +16,10 @@ namespace {
 
 void run(moe_gpt::options const& asked) {
   moe_gpt::single_threaded_blas();  // every rank is a thread already
-  auto const world = moe_gpt::join_world(asked);
+  auto const text = moe_gpt::load_corpus(asked.text, MOE_GPT_DEFAULT_TEXT,
+                                         moe_gpt::shape_of(asked).seq, asked.seed);
+  auto const world = moe_gpt::join_world(asked);  // behind what may fail without the others
   auto const& chosen = world->chosen();
-  auto const text = moe_gpt::load_corpus(chosen.text, MOE_GPT_DEFAULT_TEXT,
-                                         moe_gpt::shape_of(chosen).seq, chosen.seed);
   auto const record = [&] {
     auto bar = moe_gpt::progress{
         chosen.steps, moe_gpt::style_for(stdout, chosen.quiet || !world->has_rank_0()), stdout};

@@ -24,7 +24,15 @@ class mpi_ranks : public rank_world {
  public:
   explicit mpi_ranks(options const& asked)
       : world_{{.deadline = deadline_of(asked)}}, chosen_{asked} {
-    auto const machine = fssdp::mpi_topology(MPI_COMM_WORLD, {}, {.deadline = deadline_of(asked)});
+    auto const machine = world_.machine();
+    if (asked.ranks != any_number && asked.ranks != machine.ranks())
+      throw std::invalid_argument{"--ranks " + std::to_string(asked.ranks) + ": there are " +
+                                  std::to_string(machine.ranks()) +
+                                  " processes; expected mpirun -np " + std::to_string(asked.ranks)};
+    if (asked.nodes != any_number && asked.nodes != machine.nodes())
+      throw std::invalid_argument{"--nodes " + std::to_string(asked.nodes) +
+                                  ": the processes run on " + std::to_string(machine.nodes()) +
+                                  "; expected that, or none with --backend mpi"};
     chosen_.ranks = machine.ranks();
     chosen_.nodes = machine.nodes();
     MPI_Comm_rank(MPI_COMM_WORLD, &rank_);

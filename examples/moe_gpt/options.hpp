@@ -25,6 +25,9 @@ enum class wire { fp32, bf16, fp16 };
 /// What ranks are: threads of one process, or processes that mpirun has started.
 enum class backend { thread, mpi };
 
+/// Of ranks and nodes, where they are processes: as there are.
+inline constexpr int any_number = 0;
+
 struct options {
   moe_gpt::backend backend = moe_gpt::backend::thread;
   std::vector<std::filesystem::path> text = {};  ///< none: the sources of fssdp
@@ -120,8 +123,9 @@ inline void validate(options const& chosen) {
     require(value >= least, std::string{name} + " " + std::to_string(value) + ": expected " +
                                 std::to_string(least) + " or more");
   };
-  at_least("--ranks", chosen.ranks, 1);
-  at_least("--nodes", chosen.nodes, 1);
+  auto const fewest = chosen.backend == backend::mpi ? any_number : 1;
+  at_least("--ranks", chosen.ranks, fewest);
+  at_least("--nodes", chosen.nodes, fewest);
   at_least("--experts", chosen.experts, static_cast<int>(model_shape{}.top_k));
   at_least("--layers", chosen.layers, 1);
   at_least("--d-model", chosen.d_model, 1);
@@ -150,7 +154,7 @@ inline void validate(options const& chosen) {
   require(chosen.lr > 0, "--lr " + std::to_string(chosen.lr) + ": expected more than 0");
   require(chosen.aux_loss >= 0,
           "--aux-loss " + std::to_string(chosen.aux_loss) + ": expected 0 or more");
-  require(chosen.nodes <= chosen.ranks,
+  require(chosen.nodes <= chosen.ranks || chosen.ranks == any_number,
           "--nodes " + std::to_string(chosen.nodes) + ": expected at most --ranks, " +
               std::to_string(chosen.ranks) + ", because every node has a rank");
   require(chosen.d_model % chosen.heads == 0, "--d-model " + std::to_string(chosen.d_model) +

@@ -47,6 +47,7 @@ TEST_CASE("what cannot be measured is refused by the name of its option") {
   CHECK(
       has(refusal({"--backend", "nccl"}), "--backend nccl: not built yet; this program has: thre"));
   CHECK(has(refusal({"--backend", "mpi", "--rate", "1e6"}), "expected 0 with --backend mpi"));
+  CHECK(has(refusal({"--backend", "mpi", "--simulate"}), "expected no --backend mpi"));
   CHECK(has(refusal({"--backend", "mpi", "--baseline", "broadcast", "--collective", "rs", "--dtype",
                      "bf16"}),
             "--dtype bf16: expected fp32 or fp64"));

@@ -177,6 +177,7 @@ TEST_CASE("command line: an error names the value and what was expected", "[moe_
       {{"--prefetch", "-1"}, "--prefetch -1", "0 or more"},
       {{"--rate", "-1"}, "--rate -1", "0 or more"},
       {{"--backend", "carrier"}, "carrier", "thread"},
+      {{"--backend", "mpi", "--ranks", "-1"}, "--ranks -1", "0 or more"},
       {{"--backend", "mpi", "--rate", "1e9"}, "--rate 1000000000", "0 with --backend mpi"},
       {{"--deadline", "0"}, "--deadline 0", "0.001 to"},
       {{"--trace", "nowhere/t.json"}, "--trace nowhere/t.json", "no directory"},

@@ -166,6 +166,15 @@ TEST_CASE("who meets nobody gives up in time, wherever all ranks are to meet") {
              },
              [&] {
                (void)mpi_communicator{where, {.deadline = 200ms}};
+             },
+             [&] {
+               auto world = fssdp::mpi_world{{.deadline = 200ms}};
+               try {
+                 world.run_in(where, [](mpi_communicator&) {});
+               } catch (fssdp::deadline_exceeded const&) {
+                 REQUIRE_THROWS_AS(world.run([](mpi_communicator&) {}), fssdp::argument_error);
+                 throw;
+               }
              }}) {
       if (comm.rank() == rank_id{1}) break;  // comes to none
       try {
@@ -182,6 +191,57 @@ TEST_CASE("who meets nobody gives up in time, wherever all ranks are to meet") {
     REQUIRE(it.is("exception"));
     REQUIRE_THAT(it.what(), mentions("out of memory, say"));
   }
+}
+
+TEST_CASE("who comes late, when the others have given up, gives up as well") {
+  if (processes().size() < 2) return;
+  auto const all = endings(2, far, [](mpi_communicator& comm) {
+    auto given_up = 0;
+    if (comm.rank() == rank_id{1}) std::this_thread::sleep_for(1s);
+    try {
+      (void)fssdp::mpi_ref{comm.handle(), {.deadline = 300ms}};
+    } catch (fssdp::deadline_exceeded const&) {
+      ++given_up;
+    }
+    if (given_up == 1) throw std::runtime_error{"out of memory, say"};
+  });
+  for (auto const& it : all) REQUIRE(it.is("exception"));
+}
+
+TEST_CASE("a function that throws when something has come in closes the other lanes, too") {
+  if (processes().size() < 2) return;
+  auto const all = endings(2, far, [](mpi_communicator& comm) {
+    auto other = comm.duplicate();
+    auto const peer = rank_id{1 - comm.rank().value()};
+    auto in = std::vector<std::byte>(4);
+    auto thread = std::jthread{[&] {
+      auto there = std::vector<std::byte>(4);
+      auto const here = there;
+      try {
+        for (;;)
+          other.exchange([&](auto& batch) {
+            batch.recv(there, peer);
+            batch.send(here, peer);
+          });
+      } catch (fssdp::transport_error const&) {
+      }
+    }};
+    auto const first = comm.rank() == rank_id{0};
+    if (first) {
+      send(comm, 1);
+      receive(comm, 1);  // never comes
+    } else {
+      comm.forward(
+          [&](auto& batch) {
+            batch.label(label);
+            batch.recv(in, peer);
+          },
+          [](std::size_t, std::span<std::byte const>, auto&) {
+            throw std::runtime_error{"out of memory, say"};
+          });
+    }
+  });
+  all_name_rank_1(all);
 }
 
 TEST_CASE("a lane that has failed stays so, and so do its duplicates") {

@@ -39,13 +39,16 @@ skip() { echo "skipped: $*"; exit 77; }
 for program in ip tc; do
   command -v $program >/dev/null || skip "$program is missing (iproute2)"
 done
-mpirun=$(command -v mpirun.openmpi) || skip 'mpirun.openmpi is missing (openmpi-bin)'
+mpirun=$(command -v mpirun.openmpi || command -v mpirun) || skip 'mpirun is missing (openmpi-bin)'
+"$mpirun" --version 2>/dev/null | grep -qE 'Open MPI|OpenRTE' || skip "$mpirun is not Open MPI's"
 
 name=fs$$
 all=''  # the hosts' names
+watcher=''
 made=$(mktemp -d "${TMPDIR:-/tmp}/hosts.XXXXXX")
 # shellcheck disable=SC2317  # the trap calls it
 clean_up() {
+  [ -z "$watcher" ] || kill "$watcher" 2>/dev/null || true
   for host in $all ${name}sw; do
     for pid in $(ip netns pids "$host" 2>/dev/null); do kill -9 "$pid" 2>/dev/null || true; done
     ip netns del "$host" 2>/dev/null || true
@@ -144,6 +147,7 @@ if [ -n "$cut$kill" ]; then
     while [ -n "$(processes_of '[0-9]+')" ]; do sleep 0.2; done
     end_all
   ) &
+  watcher=$!
   extra="$extra --enable-recovery"
 fi
 

@@ -6,6 +6,7 @@
 
 #include <csignal>
 #include <exception>
+#include <type_traits>
 #include <utility>
 
 #include "fssdp/comm/mpi_communicator.hpp"
@@ -45,6 +46,12 @@ class mpi_world {
     if (finalizes_ && !lost_ && detail::mpi_is_running()) MPI_Finalize();
   }
 
+  /// mpi_topology of all ranks. Collective.
+  /// @throws as it does
+  [[nodiscard]] topology machine(topology::shape const& like = {}) {
+    return unless_ranks_are_missing([&] { return mpi_topology(MPI_COMM_WORLD, like, options_); });
+  }
+
   /// Calls `rank_main(comm)` on this rank, and waits until all others have returned from theirs.
   ///
   /// When a rank leaves by an exception, every other rank gets a peer_failed that names it from its
@@ -52,7 +59,8 @@ class mpi_world {
   /// peer_failed at once.
   /// @pre when rank_main returns on a rank, what it has put on streams has run
   /// @throws what rank_main throws here; peer_failed if it has thrown elsewhere, and not here;
-  ///         deadline_exceeded if a rank is missing that nobody has awaited
+  ///         deadline_exceeded if a rank is missing that nobody has awaited, or, which names rank
+  ///         -1, does not come
   template <class Main>
   void run(Main&& rank_main) {
     run_in(MPI_COMM_WORLD, std::forward<Main>(rank_main));
@@ -61,7 +69,7 @@ class mpi_world {
   template <class Main>
   void run_in(MPI_Comm of, Main&& rank_main) {
     detail::require(!lost_, "mpi_world: ranks are missing since the last run");
-    auto comm = mpi_communicator{of, options_};
+    auto comm = unless_ranks_are_missing([&] { return mpi_communicator{of, options_}; });
     auto thrown = std::exception_ptr{};
     try {
       rank_main(comm);
@@ -78,6 +86,15 @@ class mpi_world {
   }
 
  private:
+  template <class Meet>
+  std::invoke_result_t<Meet&> unless_ranks_are_missing(Meet meet) {
+    try {
+      return meet();
+    } catch (deadline_exceeded const&) {
+      lost_ = true;
+      throw;
+    }
+  }
   /// Open MPI writes to connections whose other end has died, which by default ends who writes.
   static void outlive_peers() {
 #ifdef SIGPIPE

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <climits>
 #include <cstddef>
 #include <optional>
 #include <string>
@@ -28,6 +29,18 @@ struct mpi_options {
 };
 
 namespace detail {
+
+/// @throws argument_error if the deadline or a size is not positive
+[[nodiscard]] inline mpi_options const& mpi_checked(mpi_options const& options) {
+  require(options.deadline.count() > 0, "mpi: a deadline of ", options.deadline.count(),
+          " ms; expected more than 0");
+  require(options.most_message_bytes > 0 && options.most_message_bytes <= INT_MAX,
+          "mpi: messages of at most ", options.most_message_bytes, " bytes; expected 1 to ",
+          INT_MAX);
+  require(options.most_bytes_between_nodes > 0, "mpi: messages of at most ",
+          options.most_bytes_between_nodes, " bytes between nodes; expected 1 or more");
+  return options;
+}
 
 /// What MPI says about an error code.
 [[nodiscard]] inline std::string mpi_text(int code) {
@@ -74,8 +87,11 @@ class mpi_handle {
   }
 
   [[nodiscard]] MPI_Comm comm() const { return comm_; }
-  /// Leaves the communicator as it is: peers have failed, and messages are still on their way.
-  void abandon() { comm_ = MPI_COMM_NULL; }
+  /// Does not free the communicator: peers have failed, and messages are still on their way.
+  void abandon() {
+    if (before_ == MPI_ERRHANDLER_NULL) comm_ = MPI_COMM_NULL;
+    close();
+  }
   void close() {
     auto comm = std::exchange(comm_, MPI_COMM_NULL);
     if (comm == MPI_COMM_NULL || !mpi_is_running()) return;
@@ -139,14 +155,17 @@ void mpi_await_all(MPI_Request& request, rank_id me, std::chrono::milliseconds d
   }
 }
 
-/// Waits until all ranks are here, so that the collective calls that follow wait for nobody.
+/// Waits until all ranks are here, so that the collective calls that follow wait for nobody. Twice:
+/// who comes late does not find those that have given up.
 /// @throws as mpi_await_all; `what` says where they meet
 inline void mpi_meet(MPI_Comm comm, std::chrono::milliseconds deadline, char const* what) {
   auto rank = 0;
   MPI_Comm_rank(comm, &rank);
-  auto request = MPI_Request{MPI_REQUEST_NULL};
-  mpi_require(MPI_Ibarrier(comm, &request), rank_id{rank}, what);
-  mpi_await_all(request, rank_id{rank}, deadline, what, [](mpi_pace& pace) { pace.rest(); });
+  for (int turn = 0; turn < 2; ++turn) {
+    auto request = MPI_Request{MPI_REQUEST_NULL};
+    mpi_require(MPI_Ibarrier(comm, &request), rank_id{rank}, what);
+    mpi_await_all(request, rank_id{rank}, deadline, what, [](mpi_pace& pace) { pace.rest(); });
+  }
 }
 
 }  // namespace detail

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <climits>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -34,7 +33,7 @@ class mpi_communicator;
 ///
 /// Wherever a rank fails in an exchange, it tells all others; a lane that has failed stays so, and
 /// so do its duplicates: each later call throws at once. Who has failed awaits no more than 0.2 s
-/// that peers let go of its memory.
+/// that peers let go of its memory: what one of them goes on to send may come in later.
 ///
 /// Open MPI over TCP sends a process SIGPIPE when it writes to one that has died: it goes on only
 /// if that is ignored, to which an mpi_world that initialises MPI sees.
@@ -59,7 +58,7 @@ class mpi_ref {
   ///         names rank -1, if not all ranks come
   explicit mpi_ref(MPI_Comm comm, mpi_options const& options = {})
       : mpi_ref{std::make_shared<detail::mpi_monitor>(detail::mpi_handle::borrow(comm),
-                                                      checked(options)),
+                                                      detail::mpi_checked(options)),
                 {}} {}
   mpi_ref(mpi_ref&&) noexcept = default;
   mpi_ref& operator=(mpi_ref&&) = delete;
@@ -68,6 +67,10 @@ class mpi_ref {
     auto const lock = monitor_->lock();
     if (monitor_->has_failed()) {
       own_.abandon();
+      if (requests_ != nullptr && requests_->any_active()) {
+        new auto{std::move(batch_)};  // MPI may still read them, and write to them: they stay
+        new auto{std::move(repeats_)};
+      }
     } else {
       if (detail::mpi_is_running()) repeats_.free();
       own_.close();
@@ -182,17 +185,6 @@ class mpi_ref {
         lane_{monitor_->new_lane()},
         batch_{monitor_->rank(), monitor_->part_bytes(), monitor_->most_tag()} {}
 
-  static mpi_options const& checked(mpi_options const& options) {
-    detail::require(options.deadline.count() > 0, "mpi: a deadline of ", options.deadline.count(),
-                    " ms; expected more than 0");
-    detail::require(options.most_message_bytes > 0 && options.most_message_bytes <= INT_MAX,
-                    "mpi: messages of at most ", options.most_message_bytes,
-                    " bytes; expected 1 to ", INT_MAX);
-    detail::require(options.most_bytes_between_nodes > 0, "mpi: messages of at most ",
-                    options.most_bytes_between_nodes, " bytes between nodes; expected 1 or more");
-    return options;
-  }
-
   void begin() {
     monitor_->check_thread();
     auto const lock = monitor_->lock();
@@ -218,9 +210,13 @@ class mpi_ref {
         if (requests_->test([&](std::size_t i, int code) { ended(batch_.parts()[i], code); })) {
           wait.renew();
           if (ready_.empty()) continue;
-          lock.unlock();
-          deliver(arrived);
-          lock.lock();
+          monitor_->listen();  // who has failed may have let go of what came in just now
+          monitor_->check();
+          {
+            auto const open = detail::mpi_unlocked{lock};
+            deliver(arrived);
+          }
+          wait.renew();
         } else {
           wait.rest(lock);
           check_peers(wait);
@@ -373,7 +369,7 @@ class mpi_communicator : public mpi_ref {
   /// @throws as mpi_ref
   explicit mpi_communicator(MPI_Comm of, mpi_options const& options = {})
       : mpi_ref{std::make_shared<detail::mpi_monitor>(
-                    detail::mpi_duplicate(of, checked(options), nullptr), options),
+                    detail::mpi_duplicate(of, detail::mpi_checked(options), nullptr), options),
                 {}} {}
 
  private:

@@ -47,6 +47,18 @@ struct mpi_notice {
   void say(std::string const& words) { text[words.copy(text.data(), text.size() - 1)] = '\0'; }
 };
 
+/// Gives a lock up for a while.
+class mpi_unlocked {
+ public:
+  explicit mpi_unlocked(std::unique_lock<std::mutex>& lock) : lock_{lock} { lock_.unlock(); }
+  mpi_unlocked(mpi_unlocked const&) = delete;
+  mpi_unlocked& operator=(mpi_unlocked const&) = delete;
+  ~mpi_unlocked() { lock_.lock(); }
+
+ private:
+  std::unique_lock<std::mutex>& lock_;
+};
+
 /// What all lanes of a world share: the lock around calls of MPI, the deadline, who has left, who
 /// awaits whom, the first failure. The lock is held in every function but those that say not.
 class mpi_monitor {
@@ -72,7 +84,12 @@ class mpi_monitor {
     auto known = 0;
     MPI_Comm_get_attr(home_.comm(), MPI_TAG_UB, static_cast<void*>(&most), &known);
     most_tag_ = known != 0 ? *most : 32767;  // which the standard promises
-    mpi_meet(home_.comm(), options.deadline, "mpi_ref");
+    try {
+      mpi_meet(home_.comm(), options.deadline, "mpi_ref");
+    } catch (...) {
+      home_.abandon();
+      throw;
+    }
     auto here = MPI_Comm{};
     mpi_require(MPI_Comm_split_type(home_.comm(), MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &here),
                 rank_, "MPI_Comm_split_type");
@@ -118,11 +135,14 @@ class mpi_monitor {
   [[nodiscard]] bool has_failed() const { return failed_.has_value(); }
   /// @throws peer_failed if a rank has failed
   void check() const {
-    if (failed_.has_value())
-      throw peer_failed{failed_->rank, text("rank ", rank_, ": rank ", failed_->rank,
-                                            " has failed: ", failed_->what)};
+    if (!failed_.has_value()) return;
+    auto const of = failed_->rank;
+    throw peer_failed{of,
+                      of == rank_id{-1}
+                          ? text("rank ", rank_, ": a rank is missing: ", failed_->what)
+                          : text("rank ", rank_, ": rank ", of, " has failed: ", failed_->what)};
   }
-  /// Records the first failure, and tells everybody.
+  /// Records the first failure, and tells everybody. The culprit is -1 if nobody knows it.
   void fail(rank_id culprit, std::string const& what) {
     if (failed_.has_value()) return;
     failed_ = {culprit, what};

@@ -82,7 +82,6 @@ class mpi_requests {
   }
 
   void start(std::size_t i, mpi_part const& p, MPI_Comm comm) {
-    active_[i] = 1;
     auto const to = p.peer.value();
     if (persistent_)
       mpi_require(MPI_Start(&all_[i]), p.peer, "MPI_Start");
@@ -92,6 +91,7 @@ class mpi_requests {
     else
       mpi_require(MPI_Isend(p.data, p.bytes, MPI_BYTE, to, p.tag, comm, &all_[i]), p.peer,
                   "MPI_Isend");
+    active_[i] = 1;
   }
 
   /// Calls done(i, code) for what has ended, `code` being MPI's. Returns whether anything has.

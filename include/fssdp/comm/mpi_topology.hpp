@@ -41,6 +41,7 @@ namespace detail {
   MPI_Comm_rank(comm, &rank);
   MPI_Comm_size(comm, &size);
   auto const me = rank_id{rank};
+  auto const borrowed = detail::mpi_handle::borrow(comm);  // so that its errors are returned
   detail::mpi_meet(comm, options.deadline, "mpi_topology");
   auto node = MPI_Comm{MPI_COMM_NULL};
   detail::mpi_require(MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &node),

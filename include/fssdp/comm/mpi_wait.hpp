@@ -33,9 +33,10 @@ class mpi_wait {
   }
   /// Gives up the core, and the lock while it does, after a test that has found nothing.
   void rest(mpi_monitor::lock_type& lock) {
-    lock.unlock();
-    pace_.rest();
-    lock.lock();
+    {
+      auto const open = mpi_unlocked{lock};
+      pace_.rest();
+    }
     monitor_.listen();
   }
   /// Who is missing, when it has taken too long: not always `peer`, which is awaited. If that one
@@ -78,6 +79,7 @@ class mpi_wait {
 [[nodiscard]] inline mpi_handle mpi_duplicate(MPI_Comm of, mpi_options const& options,
                                               mpi_monitor* monitor) {
   auto lock = monitor != nullptr ? monitor->lock() : mpi_monitor::lock_type{};
+  auto const borrowed = mpi_handle::borrow(of);  // so that its errors are returned
   auto made = MPI_Comm{MPI_COMM_NULL};
   auto request = MPI_Request{MPI_REQUEST_NULL};
   auto rank = 0;
@@ -88,12 +90,11 @@ class mpi_wait {
       if (monitor == nullptr) return pace.rest();
       monitor->listen();
       monitor->check();
-      lock.unlock();
+      auto const open = mpi_unlocked{lock};
       pace.rest();
-      lock.lock();
     });
   } catch (deadline_exceeded const& error) {
-    if (monitor != nullptr) monitor->fail(rank_id{rank}, error.what());
+    if (monitor != nullptr) monitor->fail(error.culprit(), error.what());
     throw;
   }
   return mpi_handle::adopt(made);
