@@ -32,8 +32,8 @@ namespace detail {
 /// (MPI_COMM_TYPE_SHARED), numbered by their lowest ranks. How fast ports are MPI does not know:
 /// `like` says so, by its first port, its network and its costs. Collective, once, ahead of all
 /// else.
-/// @throws deadline_exceeded, which names rank -1, if not all ranks come; transport_error with what
-///         MPI says
+/// @throws argument_error as mpi_ref; deadline_exceeded, which names rank -1, if not all ranks come;
+///         transport_error with what MPI says
 [[nodiscard]] inline topology mpi_topology(MPI_Comm comm, topology::shape const& like = {},
                                            mpi_options const& options = {}) {
   auto rank = 0;
@@ -42,7 +42,7 @@ namespace detail {
   MPI_Comm_size(comm, &size);
   auto const me = rank_id{rank};
   auto const borrowed = detail::mpi_handle::borrow(comm);  // so that its errors are returned
-  detail::mpi_meet(comm, options.deadline, "mpi_topology");
+  detail::mpi_meet(comm, detail::mpi_checked(options).deadline, "mpi_topology");
   auto node = MPI_Comm{MPI_COMM_NULL};
   detail::mpi_require(MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &node),
                       me, "MPI_Comm_split_type");
