@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "fssdp/token/token_counts.hpp"
+#include "fssdp/routing/token_counts.hpp"
 #include "support/random_instance.hpp"
 
 namespace support {

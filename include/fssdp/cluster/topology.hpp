@@ -120,6 +120,14 @@ class topology {
   std::vector<std::vector<rank_id>> ranks_on_;
 };
 
+/// What a node can send to other nodes, or receive from them, through all its interfaces.
+[[nodiscard]] inline double node_bandwidth(topology const& machine, node_id node) {
+  auto sum = 0.0;
+  for (auto const rank : machine.ranks_on(node))
+    if (machine.interface_of(rank) == rank) sum += machine.port(rank).between_bytes_per_second;
+  return sum;
+}
+
 /// The given topology if it has ranks, else one node with all of them.
 /// @throws argument_error if it has another number of ranks.
 [[nodiscard]] inline topology topology_or_one_node(topology const& given, int ranks) {

@@ -47,7 +47,7 @@ struct time_bound {
   auto const many = machine.nodes() > 1;
   auto network = 0.0;
   for (auto const node : first_n<node_id>(machine.nodes())) {
-    auto interfaces = 0.0;
+    auto const interfaces = node_bandwidth(machine, node);
     auto inside = 0.0;
     auto wanted = 0;
     for (auto const rank : machine.ranks_on(node)) {
@@ -57,7 +57,6 @@ struct time_bound {
       consider(volume.into_rank[rank.index()] * bytes / both, "device in ", rank);
       consider(volume.out_of_rank[rank.index()] * bytes / both, "device out ", rank);
       inside += port;
-      if (machine.interface_of(rank) == rank) interfaces += between;
       wanted += volume.into_rank[rank.index()];
     }
     consider(volume.into_node[node.index()] * bytes / interfaces, "node in ", node);

@@ -14,8 +14,8 @@
 #include "fssdp/placement/placement.hpp"
 #include "fssdp/plan/make_plan.hpp"
 #include "fssdp/plan/simulate.hpp"
+#include "fssdp/routing/token_counts.hpp"
 #include "fssdp/solver/fit_slots.hpp"
-#include "fssdp/token/token_counts.hpp"
 #include "fssdp/token/token_plan.hpp"
 
 namespace fssdp {

@@ -20,6 +20,7 @@
 #include "fssdp/plan/make_plan.hpp"
 #include "fssdp/plan/reshard_plan.hpp"
 #include "fssdp/plan/schedule.hpp"
+#include "fssdp/routing/token_counts.hpp"
 #include "fssdp/runtime/calibration.hpp"
 #include "fssdp/runtime/gathered_replicas.hpp"
 #include "fssdp/runtime/iteration_meter.hpp"
@@ -31,7 +32,6 @@
 #include "fssdp/solver/fit_slots.hpp"
 #include "fssdp/solver/placement_solver.hpp"
 #include "fssdp/solver/sharding_solver.hpp"
-#include "fssdp/token/token_counts.hpp"
 
 namespace fssdp {
 

@@ -10,8 +10,9 @@
 #include "fssdp/cluster/topology.hpp"
 #include "fssdp/core/error.hpp"
 #include "fssdp/placement/placement.hpp"
-#include "fssdp/token/even_routing.hpp"
-#include "fssdp/token/token_counts.hpp"
+#include "fssdp/routing/even_routing.hpp"
+#include "fssdp/routing/token_counts.hpp"
+#include "fssdp/routing/token_routing.hpp"
 
 namespace fssdp {
 
@@ -40,25 +41,31 @@ struct expert_rows {
 /// by source.
 class token_plan {
  public:
-  /// @throws argument_error if counts, placement and topology differ in ranks or experts, or there
-  ///         is no such rank
-  token_plan(token_counts const& counts, placement const& where, rank_id rank,
-             topology const& cluster = {})
-      : rank_{rank}, device_loads_(static_cast<std::size_t>(where.ranks())) {
+  /// Tokens go where the routing sends them.
+  /// @throws argument_error if counts and placement differ in ranks or experts, or there is no such
+  ///         rank
+  template <token_routing Routing>
+  token_plan(token_counts const& counts, Routing const& routing, rank_id rank)
+      : rank_{rank}, device_loads_(static_cast<std::size_t>(routing.where().ranks())) {
+    auto const& where = routing.where();
     detail::require(counts.ranks() == where.ranks() && counts.experts() == where.experts(),
                     "token_plan: counts of ", counts.ranks(), " ranks and ", counts.experts(),
                     " experts; the placement has ", where.ranks(), " and ", where.experts());
     detail::require(rank.value() >= 0 && rank.value() < where.ranks(), "token_plan: rank ", rank,
                     "; expected 0 to ", where.ranks() - 1);
-    auto const machine = topology_or_one_node(cluster, where.ranks());
     for (auto const expert : first_n<expert_id>(where.experts())) {
       auto const before = received_rows_;
       for (auto const source : first_n<rank_id>(where.ranks()))
-        route_evenly(where, machine, source, expert, counts(source, expert),
-                     [&](rank_id to, std::uint64_t tokens) { add(expert, source, to, tokens); });
+        routing(source, expert, counts(source, expert),
+                [&](rank_id to, std::uint64_t tokens) { add(expert, source, to, tokens); });
       if (where.holds(rank, expert)) groups_.push_back({expert, before, received_rows_ - before});
     }
   }
+  /// Tokens go by the paper's rule.
+  /// @throws argument_error as above, or if the topology has another number of ranks
+  token_plan(token_counts const& counts, placement const& where, rank_id rank,
+             topology const& cluster = {})
+      : token_plan{counts, even_routing{where, cluster}, rank} {}
 
   [[nodiscard]] rank_id rank() const { return rank_; }
   [[nodiscard]] int ranks() const { return static_cast<int>(device_loads_.size()); }

@@ -6,6 +6,7 @@
 
 #include "fssdp/cluster/topology.hpp"
 #include "fssdp/placement/placement.hpp"
+#include "fssdp/routing/token_routing.hpp"
 
 namespace fssdp {
 
@@ -40,5 +41,27 @@ void route_evenly(placement const& where, topology const& machine, rank_id sourc
     if (share > 0) emit(rank, share);
   }
 }
+
+/// The rule for one placement and machine. It looks at no counts: every rank can route its own
+/// tokens before it knows those of others.
+class even_routing {
+ public:
+  /// @throws argument_error if the topology has ranks, but not as many as the placement
+  explicit even_routing(placement const& where, topology const& cluster = {})
+      : where_{&where}, machine_{topology_or_one_node(cluster, where.ranks())} {}
+  explicit even_routing(placement&&, topology const& = {}) = delete;  // must outlive the routing
+
+  [[nodiscard]] placement const& where() const { return *where_; }
+  template <class Emit>
+  void operator()(rank_id source, expert_id expert, std::uint64_t tokens, Emit emit) const {
+    route_evenly(*where_, machine_, source, expert, tokens, emit);
+  }
+
+ private:
+  placement const* where_;
+  topology machine_;
+};
+
+static_assert(token_routing<even_routing>);
 
 }  // namespace fssdp

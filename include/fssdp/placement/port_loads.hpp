@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+/// How many experts a placement moves through the ports of a machine, whatever the plan.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <vector>
+
+#include "fssdp/cluster/topology.hpp"
+#include "fssdp/placement/placement.hpp"
+
+namespace fssdp {
+
+/// Experts through ports: an expert enters each foreign node that holds it once, leaves its own
+/// node at least once (others pass it on), and enters every rank that holds it and is not its home.
+/// What must be, not what a plan makes of it: a plan that enters nodes once takes in just as many.
+struct port_loads {
+  std::vector<int> into_node;    ///< [nodes]
+  std::vector<int> out_of_node;  ///< [nodes]: that are at home there, and other nodes hold
+  std::vector<int> into_rank;    ///< [ranks]: from wherever
+  int between_nodes = 0;         ///< crossings, over all nodes
+
+  /// @pre check_contains accepts the placement
+  /// @cost O(E D / 64 + replicas)
+  /// @throws argument_error if the topology has ranks, but not as many as the placement
+  template <shard_layout Layout>
+  port_loads(placement const& where, Layout const& layout, topology const& cluster = {}) {
+    auto const machine = topology_or_one_node(cluster, where.ranks());
+    into_node.resize(static_cast<std::size_t>(machine.nodes()));
+    out_of_node.resize(into_node.size());
+    into_rank.resize(static_cast<std::size_t>(machine.ranks()));
+    auto seen = std::vector<int>(into_node.size(), -1);  // [nodes]: the last expert that entered
+    for (auto const expert : first_n<expert_id>(where.experts())) {
+      auto const home = layout.owner(expert);
+      auto leaves = false;
+      for (auto const rank : where.holders(expert)) {
+        if (rank == home) continue;
+        ++into_rank[rank.index()];
+        auto const node = machine.node(rank);
+        if (node == machine.node(home) || seen[node.index()] == expert.value()) continue;
+        seen[node.index()] = expert.value();
+        ++into_node[node.index()];
+        ++between_nodes;
+        leaves = true;
+      }
+      if (leaves) ++out_of_node[machine.node(home).index()];
+    }
+  }
+
+  /// The most that any node takes in or sends out.
+  [[nodiscard]] int busiest_node() const {
+    return std::max(std::ranges::max(into_node), std::ranges::max(out_of_node));
+  }
+  /// The most that any rank takes in: the slots that a placement needs.
+  [[nodiscard]] int busiest_rank() const { return std::ranges::max(into_rank); }
+};
+
+}  // namespace fssdp
