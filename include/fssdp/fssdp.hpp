@@ -46,6 +46,8 @@
 #include "fssdp/layout/make_shard.hpp"
 #include "fssdp/layout/shard_layout.hpp"
 #include "fssdp/layout/table_layout.hpp"
+#include "fssdp/placement/load_average.hpp"
+#include "fssdp/placement/load_predictor.hpp"
 #include "fssdp/placement/load_window.hpp"
 #include "fssdp/placement/loads.hpp"
 #include "fssdp/placement/placement.hpp"
