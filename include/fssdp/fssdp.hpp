@@ -70,6 +70,7 @@
 #include "fssdp/runtime/materializer_options.hpp"
 #include "fssdp/runtime/slot_pool.hpp"
 #include "fssdp/runtime/wire_coding.hpp"
+#include "fssdp/solver/eplb_materialization.hpp"
 #include "fssdp/solver/everywhere.hpp"
 #include "fssdp/solver/expert_load_balancer.hpp"
 #include "fssdp/solver/fit_slots.hpp"
