@@ -77,6 +77,7 @@
 #include "fssdp/solver/heterogeneous_sharding.hpp"
 #include "fssdp/solver/owners_only.hpp"
 #include "fssdp/solver/placement_solver.hpp"
+#include "fssdp/solver/resharding.hpp"
 #include "fssdp/solver/sharding_solver.hpp"
 #include "fssdp/solver/sparse_materialization.hpp"
 #include "fssdp/token/dispatch.hpp"
