@@ -49,6 +49,13 @@ using layer_layouts = std::vector<table_layout>;
   return layouts;
 }
 
+/// Has one layout, however many layers there are.
+struct one_layout_sharding {
+  layer_layouts operator()(std::span<expert_loads const> loads, topology const& cluster) const {
+    return heterogeneous_sharding{}(loads.first(1), cluster);
+  }
+};
+
 /// The fullest rank of each layer, added up.
 [[nodiscard]] double fullest_ranks(layer_layouts const& layouts,
                                    std::vector<expert_loads> const& loads) {
@@ -230,6 +237,9 @@ TEST_CASE("re-sharding refuses what does not fit together, and names it") {
   REQUIRE_THROWS_WITH(solve(current, loads, wide), mentions("2 ranks") && mentions("on 4"));
   auto const sliced = std::vector{block_layout{{.experts = 4, .ranks = 2, .slices = 3}}};
   REQUIRE_THROWS_WITH(solve(sliced, loads, machine), mentions("3 slices"));
+  auto const layers = layer_layouts(2, owned_by(2, {0, 1, 1, 0}));
+  REQUIRE_THROWS_WITH(resharding<one_layout_sharding>{}(layers, two, machine),
+                      mentions("1 layouts") && mentions("expected 2"));
   REQUIRE_THROWS_WITH((resharding<>{.seconds_per_token = -1}(current, loads, machine)),
                       mentions("-1 seconds per token"));
   REQUIRE_THROWS_WITH((resharding<>{.iterations = -2}(current, loads, machine)),

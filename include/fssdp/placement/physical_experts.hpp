@@ -69,7 +69,8 @@ class physical_experts {
     auto const slots = static_cast<std::size_t>(slots_per_rank());
     return std::span{logical_}.subspan(rank.index() * slots, slots);
   }
-  /// The slots of one expert, ascending: a row of log2phy, without what it is filled up with.
+  /// The slots of one expert, ascending: a row of log2phy without what fills it up. (EPLB's own rows
+  /// have the same slots in the order in which the replicas were made.)
   [[nodiscard]] std::span<physical_id const> logical_to_physical(expert_id expert) const {
     auto const first = begin_[expert.index()];
     return std::span{physical_}.subspan(first, begin_[expert.index() + 1] - first);

@@ -28,8 +28,10 @@ namespace fssdp {
 /// the largest to the least loaded with room; where each gets one, in the order they come in.
 ///
 /// Ties go to the lower expert, node and rank, and to what comes first in a node, as in the original
-/// (github.com/deepseek-ai/EPLB). Quotients are compared exactly, by cross multiplication; what is
-/// decided differs from the original's floats where rounding decides, which is in ties only.
+/// (github.com/deepseek-ai/EPLB). Quotients are compared exactly, by cross multiplication; decisions
+/// differ from the original's floats where rounding makes them, which is in ties and between loads
+/// that a float takes for equal. Without loads all extra slots of a node go to its first
+/// expert.
 /// @cost O(S log S + S log D) comparisons for S slots; a pure function
 struct expert_load_balancer {
   int replicas = 0;       ///< slots of all ranks together, the first of each expert included

@@ -8,6 +8,7 @@
 #include <optional>
 #include <ranges>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "fssdp/cluster/topology.hpp"
@@ -61,23 +62,28 @@ struct resharding {
     auto next = sharding(loads, cluster);
     using layout = std::ranges::range_value_t<decltype(next)>;
     auto layouts = std::vector<layout>(std::ranges::begin(next), std::ranges::end(next));
+    detail::require(layouts.size() == loads.size(), "resharding: the solver gives ", layouts.size(),
+                    " layouts; expected ", loads.size());
     auto less = signed_wide{0};
     auto ports = port_use{cluster};
     for (std::size_t layer = 0; layer < loads.size(); ++layer) {
       auto const& from = *(std::ranges::begin(current) + static_cast<std::ptrdiff_t>(layer));
       auto const& to = layouts[layer];
+      check_layout(from);
       detail::require(from.experts() == to.experts() && from.slices() == to.slices() &&
-                          from.ranks() == to.ranks(),
+                          from.ranks() == to.ranks() && to.ranks() == cluster.ranks(),
                       "resharding: layer ", layer, " has ", from.experts(), " experts in ",
                       from.slices(), " slices on ", from.ranks(), " ranks; expected ", to.experts(),
-                      " in ", to.slices(), " on ", to.ranks());
+                      " in ", to.slices(), " on ", cluster.ranks());
       less += fullest(loads[layer], from) - fullest(loads[layer], to);
       for (auto const chunk : all_chunks(from)) ports.move(from.owner(chunk), to.owner(chunk));
     }
     auto verdict = resharding_verdict<layout>{};
     verdict.gained_seconds = static_cast<double>(less) / static_cast<double>(1U << point) *
                              seconds_per_token * iterations;
-    ports.busiest(chunk_bytes, verdict.moved_seconds, verdict.moved_bytes);
+    auto const busiest = ports.busiest(chunk_bytes);
+    verdict.moved_seconds = busiest.seconds;
+    verdict.moved_bytes = busiest.bytes;
     if (verdict.gained_seconds > verdict.moved_seconds) verdict.layouts = std::move(layouts);
     return verdict;
   }
@@ -125,14 +131,17 @@ struct resharding {
       ++(inside ? in.inside_in : in.between_in);
     }
 
+    struct port_load {
+      double seconds = 0;
+      std::uint64_t bytes = 0;
+    };
     /// The port that takes longest; the first of equals.
-    void busiest(std::size_t chunk_bytes, double& seconds, std::uint64_t& bytes) const {
+    [[nodiscard]] port_load busiest(std::size_t bytes_each) const {
+      auto most = port_load{};
       auto const consider = [&](std::uint64_t chunks, double bytes_per_second) {
-        auto const here =
-            static_cast<double>(chunks) * static_cast<double>(chunk_bytes) / bytes_per_second;
-        if (here <= seconds) return;
-        seconds = here;
-        bytes = chunks * chunk_bytes;
+        auto const bytes = chunks * bytes_each;
+        auto const seconds = static_cast<double>(bytes) / bytes_per_second;
+        if (seconds > most.seconds) most = {seconds, bytes};
       };
       for (auto const rank : first_n<rank_id>(cluster_.ranks())) {
         auto const& use = use_[rank.index()];
@@ -140,17 +149,18 @@ struct resharding {
         consider(std::max(use.inside_out, use.inside_in), port.inside_bytes_per_second);
         consider(std::max(use.between_out, use.between_in), port.between_bytes_per_second);
       }
+      return most;
     }
 
    private:
-    struct chunks {
+    struct chunk_counts {
       std::uint64_t inside_out = 0;
       std::uint64_t inside_in = 0;
       std::uint64_t between_out = 0;
       std::uint64_t between_in = 0;
     };
     topology const& cluster_;
-    std::vector<chunks> use_;  // [ranks]; between nodes, those of an interface at its rank
+    std::vector<chunk_counts> use_;  // [ranks]; between nodes, those of an interface at its rank
   };
 };
 
