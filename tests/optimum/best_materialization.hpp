@@ -9,22 +9,10 @@
 
 #include "fssdp/cluster/topology.hpp"
 #include "fssdp/placement/placement.hpp"
-#include "fssdp/routing/layer_cost.hpp"
-#include "fssdp/routing/token_counts.hpp"
+#include "optimum/materialization_problem.hpp"
 #include "optimum/mixed_integer_program.hpp"
 
 namespace optimum {
-
-/// What is given, and what a solver may do.
-struct materialization_problem {
-  fssdp::topology machine;
-  std::vector<fssdp::rank_id> owners;  ///< [experts]
-  fssdp::token_counts counts;
-  fssdp::layer_rates rates;
-  int experts_in = 0;
-  int experts_out = 0;
-  int spare_slots = 0;
-};
 
 /// A token may be cut in two: the bound holds for whole ones all the more. Gathers are hidden.
 class best_materialization {
@@ -44,7 +32,8 @@ class best_materialization {
   void fix(fssdp::placement const& where) {
     for (auto const expert : experts())
       for (auto const rank : ranks())
-        program_.fix(experts_[expert.index()].held[rank.index()], where.holds(rank, expert) ? 1 : 0);
+        program_.fix(experts_[expert.index()].held[rank.index()],
+                     where.holds(rank, expert) ? 1 : 0);
   }
 
   /// In seconds, as layer_cost has them.
@@ -52,10 +41,6 @@ class best_materialization {
     return program_.solve(gap, seconds);
   }
 
- public: void dump(std::vector<double> const& x) const {
-    for (auto n: nodes()) { double in=0,out=0; for (auto r: of_.machine.ranks_on(n)) { double l=0; printf("  n%d r%d:", n.value(), r.value()); for (auto e: experts()) { auto&q=experts_[e.index()]; if (x[q.held[r.index()]]>.5) printf(" %s%d(%.3f)", of_.owners[e.index()]==r?"*":"", e.value(), x[q.tokens[r.index()]]); l+=x[q.tokens[r.index()]]; in+=x[q.from_far[r.index()]]; out+=x[q.to_far[r.index()]]; } printf("  = %.3f\n", l);} printf("  in %.3f out %.3f\n", in,out);} 
-    printf("  loads:"); for (auto e: experts()) { double t=0; for (auto r: ranks()) t+=counted(r,e); printf(" %d:%.3f", e.value(), t);} printf("\n");
-  }
  private:
   using term = mixed_integer_program::term;
   using terms = std::vector<term>;
@@ -139,7 +124,7 @@ class best_materialization {
       for (auto const expert : experts())
         if (of_.owners[expert.index()] != rank)
           sum.push_back({experts_[expert.index()].held[rank.index()], 1});
-      program_.at_most(sum, of_.spare_slots);
+      program_.at_most(sum, of_.budget.spare_slots);
     }
   }
 
@@ -152,8 +137,8 @@ class best_materialization {
         auto const& e = experts_[expert.index()];
         (at_home ? out : in).push_back({at_home ? e.leaves : e.hosted[node.index()], 1});
       }
-      program_.at_most(in, of_.experts_in);
-      program_.at_most(out, of_.experts_out);
+      program_.at_most(in, of_.budget.experts_in);
+      program_.at_most(out, of_.budget.experts_out);
     }
   }
 

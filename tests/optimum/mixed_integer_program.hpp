@@ -21,7 +21,6 @@ class mixed_integer_program {
   struct outcome {
     double best = 0;   ///< of what was found
     double bound = 0;  ///< nothing is below it
-    std::vector<double> values;  ///< [variables]
   };
 
   int add_real(double cost = 0) { return add(cost, infinity, false); }
@@ -54,8 +53,7 @@ class mixed_integer_program {
     Cbc_setAllowableFractionGap(model, gap);
     Cbc_setMaximumSeconds(model, seconds);
     Cbc_solve(model);
-    auto const* const found = Cbc_getColSolution(model);
-    auto result = outcome{Cbc_getObjValue(model), Cbc_getBestPossibleObjValue(model), {found, found + lower_.size()}};
+    auto const result = outcome{Cbc_getObjValue(model), Cbc_getBestPossibleObjValue(model)};
     Cbc_deleteModel(model);
     return result;
   }

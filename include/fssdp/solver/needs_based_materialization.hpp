@@ -144,13 +144,14 @@ struct needs_based_materialization {
     std::ranges::sort(memory.order, [&](std::uint32_t a, std::uint32_t b) {
       return hosts[a].tokens != hosts[b].tokens ? hosts[a].tokens > hosts[b].tokens : a < b;
     });
-    for (auto const i : memory.order)
-      memory.packing.add_foreign(machine.ranks_on(hosts[i].node), hosts[i].expert, hosts[i].tokens);
     auto target = std::uint64_t{0};  // some rank has as much, whatever the replicas
     for (auto const node : first_n<node_id>(machine.nodes())) {
       auto const ranks = machine.ranks_on(node).size();
       target = std::max(target, (memory.shares.loads()[node.index()] + ranks - 1) / ranks);
     }
+    for (auto const i : memory.order)
+      memory.packing.add_foreign(machine.ranks_on(hosts[i].node), hosts[i].expert, hosts[i].tokens,
+                                 target);
     for (auto const node : first_n<node_id>(machine.nodes()))
       memory.packing.even_out(machine.ranks_on(node), target);
   }

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "fssdp/cluster/topology.hpp"
@@ -20,8 +21,9 @@ struct replica_part {
   bool at_home = false;  ///< takes no slot, and stays
 };
 
-/// Foreign experts go, the most loaded first, to the rank that has least to do. Then the fullest
-/// rank lets go of what it has too much, to the emptiest, which holds the expert or has a slot for
+/// Foreign experts go, the most loaded first, to ranks that have room for as much in a slot; those
+/// with few tokens to ranks that are full, so that slots are left where there is room. Then the
+/// fullest rank lets go of what it has too much, to the emptiest, which holds the expert or has a slot for
 /// it. A rank that spends its last slot takes as much as it has room for, even if the giver is then
 /// below the average: that one has a slot left, and takes from the next. So one slot on every rank
 /// suffices for an even load, up to the size of experts.
@@ -41,14 +43,22 @@ class replica_packing {
   void add_home(rank_id rank, expert_id expert, std::uint64_t tokens) {
     add(rank, {expert, tokens, true});
   }
-  /// To the rank of those that has least to do and a free slot.
-  /// @pre there is one
-  void add_foreign(std::span<rank_id const> ranks, expert_id expert, std::uint64_t tokens) {
+  /// To the rank of those where it spoils least: a rank that is to get more than these tokens with
+  /// each of its free slots would lack the difference; one with less room would be too full.
+  /// @pre there is a free slot
+  void add_foreign(std::span<rank_id const> ranks, expert_id expert, std::uint64_t tokens,
+                   std::uint64_t target) {
     auto best = ranks.front();
-    for (auto const rank : ranks)
-      if (free_[rank.index()] > 0 &&
-          (free_[best.index()] == 0 || load_[rank.index()] < load_[best.index()]))
-        best = rank;
+    auto least = ~std::uint64_t{0};
+    for (auto const rank : ranks) {
+      if (free_[rank.index()] == 0) continue;
+      auto const room = target - std::min(target, load_[rank.index()]);
+      auto const per_slot = room / static_cast<std::uint64_t>(free_[rank.index()]);
+      auto const spoilt = per_slot - std::min(per_slot, tokens) + tokens - std::min(room, tokens);
+      if (spoilt >= least) continue;
+      best = rank;
+      least = spoilt;
+    }
     --free_[best.index()];
     add(best, {expert, tokens});
   }
@@ -96,8 +106,11 @@ class replica_packing {
         auto const holds = find(to, parts[i].expert) != nullptr;
         if (!holds && free_[to.index()] == 0) continue;
         auto const tokens = std::min(parts[i].tokens, wanted(from, to, holds, target));
-        auto const better = tokens * (holds ? 6 : 5) > best.tokens * (best.to_holder ? 6 : 5);
-        if (better) best = {i, to, tokens, holds};
+        auto const gain = tokens * (holds ? 6 : 5);
+        auto const best_gain = best.tokens * (best.to_holder ? 6 : 5);
+        if (gain > best_gain ||
+            (gain == best_gain && gain != 0 && load_[to.index()] > load_[best.to.index()]))
+          best = {i, to, tokens, holds};
       }
     if (best.tokens == 0) return false;
     apply(from, best);
