@@ -90,6 +90,10 @@ class best_materialization {
       e.to_far.push_back(program_.add_real());
       auto const own = counted(rank, expert);
       if (rank == owner) program_.fix(e.held.back(), 1);
+      if (of_.machine.nodes() == 1) {  // there is no other node to go through
+        program_.fix(e.from_far.back(), 0);
+        program_.fix(e.to_far.back(), 0);
+      }
       program_.at_most({{e.tokens.back(), 1}, {e.held.back(), -total}}, 0);
       program_.at_most({{e.local.back(), 1}, {e.held.back(), -own}}, 0);
       program_.at_most({{e.local.back(), 1}, {e.from_far.back(), 1}, {e.tokens.back(), -1}}, 0);
