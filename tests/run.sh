@@ -30,6 +30,7 @@ need header nlohmann-json3-dev nlohmann/json.hpp
 need header libfmt-dev fmt/format.h
 want header libopenblas-dev cblas.h openblas/cblas.h
 want header libgloo-dev gloo/context.h
+want header coinor-libcbc-dev coin/Cbc_C_Interface.h
 want program libopenmpi-dev mpicxx
 want program openmpi-bin mpirun
 want program iproute2 ip

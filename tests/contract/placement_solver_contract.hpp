@@ -14,7 +14,8 @@
 
 namespace contract {
 
-/// Model::make(cluster) gives a solver for the ranks of that topology, always the same one.
+/// Model::make(cluster) gives a solver for the ranks of that topology, always the same one. Of a solver
+/// that takes long, Model::instances says on how many instances the laws are tried.
 template <class Model>
 class placement_solver_contract {
   using solver = decltype(Model::make(fssdp::topology{}));
@@ -65,7 +66,7 @@ class placement_solver_contract {
   /// half of them sliced. A failure prints the seed.
   template <class Law>
   static void for_many_inputs(Law law) {
-    support::for_random_instances([&](support::random_instance const& of) {
+    support::for_random_instances(instances(), [&](support::random_instance const& of) {
       auto const solve = Model::make(of.machine);
       auto const experts = of.layout.experts();
       auto const ranks = of.layout.ranks();
@@ -76,6 +77,13 @@ class placement_solver_contract {
       law(solve, of.loads,
           fssdp::cyclic_layout{{.experts = experts, .ranks = ranks, .slices = slices}});
     });
+  }
+
+  static constexpr int instances() {
+    if constexpr (requires { Model::instances; })
+      return Model::instances;
+    else
+      return support::law_instances;
   }
 
   static void check_wrong_numbers(int slices) {

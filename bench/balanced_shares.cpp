@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// How long it takes to say which replica works on how many tokens, once they are counted.
+#include "fssdp/routing/balanced_shares.hpp"
+
+#include "cluster_scene.hpp"
+
+namespace {
+
+void assign(benchmark::State& state) {
+  auto const on = cluster_scene{state};
+  auto const where = fssdp::needs_based_materialization{on.budget, on.machine}(on.loads, on.layout);
+  auto shares = fssdp::balanced_shares{};
+  for (auto _ : state) {
+    shares.assign(where, on.machine, on.demand);
+    benchmark::DoNotOptimize(shares);
+  }
+  state.counters["max/mean"] = fssdp::max_over_mean(shares.loads());
+}
+
+BENCHMARK(assign)->Apply(clusters);
+
+}  // namespace

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// How long EPLB takes beside them, with two slots more than experts for each rank.
+#include "fssdp/solver/expert_load_balancer.hpp"
+
+#include "cluster_scene.hpp"
+
+namespace {
+
+void solve(benchmark::State& state) {
+  auto const on = cluster_scene{state};
+  auto const ranks = on.machine.ranks();
+  auto const least = (on.layout.experts() + ranks - 1) / ranks;
+  auto const solver =
+      fssdp::expert_load_balancer{.replicas = ranks * (least + 2), .cluster = on.machine};
+  for (auto _ : state) benchmark::DoNotOptimize(solver(on.loads));
+}
+
+BENCHMARK(solve)->Apply(clusters);
+
+}  // namespace

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// How long a needs-based placement takes to be found, in memory that is there.
+#include "fssdp/solver/needs_based_materialization.hpp"
+
+#include "cluster_scene.hpp"
+
+namespace {
+
+void solve_into(benchmark::State& state) {
+  auto const on = cluster_scene{state};
+  auto const solver = fssdp::needs_based_materialization{on.budget, on.machine};
+  auto where = fssdp::placement{};
+  auto memory = fssdp::needs_based_materialization::workspace{};
+  for (auto _ : state) {
+    solver.solve_into(on.loads, on.layout, where, memory);
+    benchmark::DoNotOptimize(where);
+  }
+}
+
+BENCHMARK(solve_into)->Apply(clusters);
+
+}  // namespace

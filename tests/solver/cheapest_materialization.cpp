@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+/// The portfolio is never dearer than what it is made of, and keeps its budget; so do its parts.
+#include "fssdp/solver/cheapest_materialization.hpp"
+
+#include "catch.hpp"
+#include "fssdp/layout/block_layout.hpp"
+#include "support/laws.hpp"
+
+using fssdp::cheapest_materialization;
+using fssdp::estimated_cost;
+using fssdp::largest_overlap;
+using fssdp::layer_rates;
+using fssdp::placement;
+using fssdp::port_loads;
+using fssdp::token_demand;
+using support::random_instance;
+
+namespace {
+
+struct priced_instance {
+  fssdp::materialization_budget budget;
+  layer_rates rates;
+  token_demand demand;
+
+  priced_instance(random_instance const& of, support::dice draw)
+      : budget{draw.between(0, 5), draw.between(0, 5), draw.between(0, 4)},
+        rates{.seconds_per_token = 1e-8 * draw.between(1, 20),
+              .token_bytes = static_cast<std::size_t>(draw.between(1, 4000)),
+              .expert_bytes = 1U << 20U,
+              .window_seconds = 1e-4} {
+    fssdp::detail::expect_demand(of.loads, of.machine, demand);
+  }
+  [[nodiscard]] double seconds(random_instance const& of, placement const& where) const {
+    return estimated_cost{}.seconds(where, of.machine, demand, rates);
+  }
+};
+
+}  // namespace
+
+TEST_CASE("the cheapest is no dearer than its candidates, and keeps their budget") {
+  support::for_random_instances(
+      support::law_instances / 100 + 20,
+      [seed = std::uint64_t{0}](random_instance const& of) mutable {
+        auto const priced = priced_instance{of, support::dice{++seed}};
+        auto const best = cheapest_materialization{
+            .budget = priced.budget, .rates = priced.rates, .cluster = of.machine, .trials = 20};
+        auto const where = best(of.loads, of.layout);
+        REQUIRE(priced.budget.allows(port_loads{where, of.layout, of.machine}));
+        fssdp::check_contains(where, of.layout);
+        auto const seconds = priced.seconds(of, where) * (1 - 1e-12);
+        auto const fast = fssdp::needs_based_materialization{priced.budget, of.machine};
+        auto const overlap = largest_overlap{priced.budget, of.machine};
+        REQUIRE(seconds <= priced.seconds(of, placement{of.layout}));
+        REQUIRE(seconds <= priced.seconds(of, fast(of.loads, of.layout)));
+        REQUIRE(seconds <= priced.seconds(of, overlap(of.loads, of.layout)));
+      });
+}
+
+TEST_CASE("refining never makes a placement dearer, and stays within the budget") {
+  support::for_random_instances(
+      support::law_instances / 50 + 20,
+      [seed = std::uint64_t{0}](random_instance const& of) mutable {
+        auto const priced = priced_instance{of, support::dice{++seed}};
+        auto const start =
+            fssdp::needs_based_materialization{priced.budget, of.machine}(of.loads, of.layout);
+        auto where = start;
+        auto const seconds = fssdp::detail::refinement{}.improve(
+            where, of.layout, of.machine, priced.demand, priced.rates, priced.budget, 30);
+        REQUIRE(priced.budget.allows(port_loads{where, of.layout, of.machine}));
+        REQUIRE(seconds == priced.seconds(of, where));
+        REQUIRE(seconds <= priced.seconds(of, start));
+      });
+}
+
+TEST_CASE("the largest overlap fits the budget, and the next one does not") {
+  auto larger_fit = 0;
+  auto tried = 0;
+  support::for_random_instances(
+      support::law_instances / 10, [&, seed = std::uint64_t{0}](random_instance const& of) mutable {
+        auto draw = support::dice{++seed};
+        auto const budget = fssdp::materialization_budget{draw.between(0, 5), draw.between(0, 5),
+                                                          draw.between(0, 4)};
+        auto const where = largest_overlap{budget, of.machine}(of.loads, of.layout);
+        REQUIRE(budget.allows(port_loads{where, of.layout, of.machine}));
+        for (auto k = 0; k <= of.layout.experts(); ++k) {
+          auto const at = [&](int overlap) {
+            return fssdp::sparse_materialization{overlap, budget.spare_slots, of.machine}(
+                of.loads, of.layout);
+          };
+          if (at(k) != where) continue;
+          ++tried;
+          if (k < of.layout.experts() && at(k + 1) != where &&
+              budget.allows(port_loads{at(k + 1), of.layout, of.machine}))
+            ++larger_fit;
+          break;
+        }
+      });
+  REQUIRE(tried == support::law_instances / 10);  // each is one of Algorithm 1
+  REQUIRE(larger_fit == 0);
+}
+
+TEST_CASE("what pays beyond the window is taken in, what does not is not") {
+  // Two nodes. Nothing is hidden; an expert is worth 2 * 1 MiB / (4 * 1 KiB) = 512 tokens of a node.
+  auto const machine = fssdp::topology{{.nodes = 2, .ranks = 2}};
+  auto const layout = fssdp::block_layout{{.experts = 4, .ranks = 2}};
+  auto const rates = layer_rates{.seconds_per_token = 1e-12,
+                                 .token_bytes = 1024,
+                                 .expert_bytes = 1U << 20U,
+                                 .window_seconds = 0};
+  REQUIRE(fssdp::break_even_tokens(rates) == 512);
+  auto const hidden = fssdp::hidden_budget(rates, machine, 4, 2);
+  REQUIRE(hidden == fssdp::materialization_budget{0, 0, 2});
+  auto const solve = [&](fssdp::expert_loads const& loads) {
+    auto tokens = 0.0;
+    for (auto const load : loads) tokens += static_cast<double>(load);
+    return cheapest_materialization{.budget = fssdp::paying_budget(loads, rates, machine, 2),
+                                    .rates = rates,
+                                    .tokens = tokens,
+                                    .cluster = machine}(loads, layout);
+  };
+  REQUIRE(fssdp::paying_budget(fssdp::expert_loads{20000, 1000, 1000, 1000}, rates, machine, 2)
+              .experts_in == 1);
+  auto const where = solve(fssdp::expert_loads{20000, 100, 100, 100});
+  REQUIRE(where.holds(fssdp::rank_id{1}, fssdp::expert_id{0}));
+  REQUIRE(solve(fssdp::expert_loads{100, 100, 100, 100}) == placement{layout});
+}
+
+TEST_CASE("a window hides as many experts as go through a port, less the filling") {
+  auto const ports =
+      fssdp::port_bandwidth{.inside_bytes_per_second = 1e12, .between_bytes_per_second = 1e9};
+  auto const machine = fssdp::topology{{.nodes = 2,
+                                        .ranks = 4,
+                                        .ports = ports,
+                                        .network = fssdp::network_interface::per_node,
+                                        .cost = {.between_latency_seconds = 0}}};
+  auto const hidden = [&](double window) {
+    auto const rates = layer_rates{.expert_bytes = 1U << 20U, .window_seconds = window};
+    return fssdp::hidden_budget(rates, machine, 10, 3).experts_in;
+  };
+  auto const expert = 1048576e-9;  // seconds; the pipeline fills with a quarter of that
+  REQUIRE(hidden(0) == 0);
+  REQUIRE(hidden(1.24 * expert) == 0);
+  REQUIRE(hidden(1.26 * expert) == 1);
+  REQUIRE(hidden(5.26 * expert) == 5);
+  REQUIRE(hidden(100) == 10);
+}
+
+TEST_CASE("cheapest: what cannot be is refused by name") {
+  auto const layout = fssdp::block_layout{{.experts = 2, .ranks = 2}};
+  auto const loads = fssdp::expert_loads{1, 2};
+  auto const refuses = [&](auto const& solve, char const* name) {
+    REQUIRE_THROWS_AS(solve(loads, layout), fssdp::argument_error);
+    REQUIRE_THROWS_WITH(solve(loads, layout), mentions(name) && mentions("0 or more"));
+  };
+  refuses(cheapest_materialization{.trials = -1}, "-1 trials");
+  refuses(cheapest_materialization{.tokens = -5}, "-5 tokens");
+  refuses(cheapest_materialization{.budget = {.experts_in = -2}}, "experts_in -2");
+  refuses(largest_overlap{.budget = {.spare_slots = -2}}, "spare_slots -2");
+}
