@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Results as a table: a block for each cluster and model.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <string>
+
+#include "comparison.hpp"
+#include "setting.hpp"
+#include "simulate.hpp"
+
+namespace sim {
+
+/// What the lines of a block have in common, the columns and their units.
+[[nodiscard]] inline std::string table_head(scenario const& of) {
+  auto const& where = *of.where;
+  auto const nodes = where.cluster.nodes();
+  auto text = fmt::format(
+      "# {} on cluster {}: {} devices ({}), {} node{}; {} layers of {} experts, {:.0f} tokens per "
+      "device\n",
+      where.model->name, where.kind->name, where.cluster.ranks(), where.kind->device, nodes,
+      nodes == 1 ? "" : "s", where.layers, where.experts, where.tokens_per_device);
+  text += fmt::format(
+      "# {} iteration{}, {} slot{} per device, overlap {}; judged by {}; all baselines are "
+      "idealized (--help)\n",
+      of.samples.size(), of.samples.size() == 1 ? "" : "s", of.slots, of.slots == 1 ? "" : "s",
+      of.overlap, of.goal == objective::time ? "time" : "balance alone, as if links were free");
+  if (of.layer_ids.size() < static_cast<std::size_t>(where.layers))
+    text += fmt::format("# {} of {} layers are simulated, and scaled\n", of.layer_ids.size(),
+                        where.layers);
+  constexpr auto columns =
+      "{:<26} | {:>7} {:>7} | {:>6} {:>6} | {:>10} {:>10} {:>10} {:>10} | {:>9} {:>9}\n";
+  text += "# " + fmt::format(columns, "", "over EP", "layers", "max/", "p95", "iteration",
+                             "compute", "tokens", "exposed", "sent", "memory");
+  text += "# " + fmt::format(columns, "policy", "x", "x", "mean", "", "us", "us", "us", "us", "GB",
+                             "GB/device");
+  return text;
+}
+
+[[nodiscard]] inline std::string table_line(comparison const& one) {
+  auto const& of = one.of;
+  return fmt::format(
+      "  {:<26} | {:>7.3f} {:>7.3f} | {:>6.3f} {:>6.3f} | {:>10.0f} {:>10.0f} {:>10.0f} {:>10.0f} "
+      "| {:>9.3f} {:>9.3f}\n",
+      of.policy, one.speedup(), one.layer_speedup(), mean(of.max_over_mean),
+      percentile(of.max_over_mean, 0.95), of.seconds() * 1e6,
+      of.sum(&layer_result::compute_seconds) * 1e6, of.sum(&layer_result::token_seconds) * 1e6,
+      of.sum(&layer_result::exposed_seconds) * 1e6, of.bytes / 1e9, of.memory_bytes / 1e9);
+}
+
+}  // namespace sim
