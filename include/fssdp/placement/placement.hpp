@@ -77,11 +77,17 @@ class placement {
   /// Every expert at its home and nowhere else.
   /// @throws argument_error if there is no expert or no rank, or a home that is no rank
   template <shard_layout Layout>
-  explicit placement(Layout const& layout)
-      : experts_{checked("experts", layout.experts())},
-        ranks_{checked("ranks", layout.ranks())},
-        words_{static_cast<std::size_t>((ranks_ + 63) / 64)},
-        bits_(static_cast<std::size_t>(experts_) * words_) {
+  explicit placement(Layout const& layout) {
+    reset(layout);
+  }
+
+  /// The same again, in the memory that is there if it suffices.
+  template <shard_layout Layout>
+  void reset(Layout const& layout) {
+    experts_ = checked("experts", layout.experts());
+    ranks_ = checked("ranks", layout.ranks());
+    words_ = static_cast<std::size_t>((ranks_ + 63) / 64);
+    bits_.assign(static_cast<std::size_t>(experts_) * words_, 0);
     for (auto const expert : first_n<expert_id>(experts_)) add(expert, layout.owner(expert));
   }
 

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+/// How many tokens of each expert every node works on, of those that host it.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <numeric>
+#include <span>
+#include <vector>
+
+#include "fssdp/cluster/topology.hpp"
+#include "fssdp/routing/token_demand.hpp"
+#include "fssdp/routing/water_fill.hpp"
+
+namespace fssdp::detail {
+
+/// A node that hosts an expert.
+struct expert_host {
+  expert_id expert;
+  node_id node;
+  std::uint64_t tokens = 0;  ///< of the expert, that it works on
+};
+
+/// Tokens stay on their node if it hosts the expert; all others go to hosts, so that no node takes
+/// in much more than any. Then what does not fill the busiest port any further evens out how many
+/// tokens a device has to work on. An expert's host works on T tokens, its node has d of them: it
+/// takes in T - d from other nodes, or sends d - T to them.
+///
+/// @cost O(N E + hosts log hosts) time; no allocation once it has seen the largest input
+class node_shares {
+ public:
+  void reset(int nodes, int experts) {
+    nodes_ = static_cast<std::size_t>(nodes);
+    experts_ = static_cast<std::size_t>(experts);
+    first_.assign(1, 0);
+    hosts_.clear();
+  }
+  /// Hosts are named by (expert, node) ascending; end_expert ends each expert's.
+  void add_host(expert_id expert, node_id node) { hosts_.push_back({expert, node}); }
+  void end_expert() { first_.push_back(static_cast<std::uint32_t>(hosts_.size())); }
+
+  void balance(token_demand const& demand, topology const& machine) {
+    index_hosts();
+    stay_at_home(demand);
+    send_to_hosts();
+    even_out(demand, machine);
+  }
+
+  [[nodiscard]] std::span<expert_host> hosts() { return hosts_; }
+  [[nodiscard]] std::span<expert_host const> hosts() const { return hosts_; }
+  [[nodiscard]] std::span<expert_host const> hosts(expert_id expert) const {
+    return std::span{hosts_}.subspan(first_[expert.index()], count(expert.index()));
+  }
+  /// Positions in hosts(), ascending.
+  [[nodiscard]] std::span<std::uint32_t> hosts_on(node_id node) {
+    return std::span{by_node_}.subspan(node_first_[node.index()],
+                                       node_first_[node.index() + 1] - node_first_[node.index()]);
+  }
+  [[nodiscard]] std::span<std::uint64_t const> into() const { return into_; }   ///< [nodes]
+  [[nodiscard]] std::span<std::uint64_t const> out() const { return out_; }     ///< [nodes]
+  [[nodiscard]] std::span<std::uint64_t const> loads() const { return load_; }  ///< [nodes]
+
+ private:
+  [[nodiscard]] std::size_t count(std::size_t expert) const {
+    return first_[expert + 1] - first_[expert];
+  }
+
+  /// Everything that can stay stays; what cannot is left in stray_.
+  void stay_at_home(token_demand const& demand) {
+    into_.assign(nodes_, 0);
+    out_.assign(nodes_, 0);
+    load_.assign(nodes_, 0);
+    stray_.assign(experts_, 0);
+    for (std::size_t n = 0; n < nodes_; ++n) {
+      auto const row = demand.of(node_id{n});
+      for (std::size_t e = 0; e < experts_; ++e) stray_[e] += row[e];
+      out_[n] = std::accumulate(row.begin(), row.end(), std::uint64_t{0});
+    }
+    for (auto& host : hosts_) {
+      host.tokens = demand(host.node, host.expert);
+      stray_[host.expert.index()] -= host.tokens;
+      out_[host.node.index()] -= host.tokens;
+      load_[host.node.index()] += host.tokens;
+    }
+  }
+
+  /// The experts with fewest hosts first, then those with most tokens on the way.
+  void send_to_hosts() {
+    order_.clear();
+    for (std::size_t e = 0; e < experts_; ++e)
+      if (stray_[e] != 0) order_.push_back(static_cast<std::uint32_t>(e));
+    std::ranges::sort(order_, [&](std::uint32_t a, std::uint32_t b) {
+      if (count(a) != count(b)) return count(a) < count(b);
+      return stray_[a] != stray_[b] ? stray_[a] > stray_[b] : a < b;
+    });
+    for (auto const e : order_) {
+      vessels_.clear();
+      for (auto i = first_[e]; i < first_[e + 1]; ++i)
+        vessels_.push_back({.level = into_[hosts_[i].node.index()], .number = i});
+      water_fill(vessels_, stray_[e]);
+      for (auto const& [level, poured, i] : vessels_) {
+        auto const n = hosts_[i].node.index();
+        hosts_[i].tokens += poured;
+        into_[n] += poured;
+        load_[n] += poured;
+      }
+    }
+  }
+
+  /// From nodes whose devices have more to do than the average to those that have less, or to those
+  /// that have not much more; as long as no port gets busier than the busiest is.
+  void even_out(token_demand const& demand, topology const& machine) {
+    if (nodes_ == 1) return;
+    limit_ = std::max(std::ranges::max(into_), std::ranges::max(out_));
+    auto const total = std::accumulate(load_.begin(), load_.end(), std::uint64_t{0});
+    auto const average = total / static_cast<std::uint64_t>(machine.ranks());
+    auto level = average;  // tokens on a device
+    for (int round = 0; round < 4; ++round) {
+      shift_down_to(level, demand, machine);
+      auto fullest = average;
+      for (std::size_t n = 0; n < nodes_; ++n)
+        fullest = std::max(fullest, load_[n] / machine.ranks_on(node_id{n}).size());
+      if (fullest <= average + average / 64) return;
+      level = average + (fullest - average) / 2;
+    }
+  }
+
+  /// Takes what is above a level from every node, as far as other hosts have room below it.
+  void shift_down_to(std::uint64_t level, token_demand const& demand, topology const& machine) {
+    cursor_.assign(first_.begin(), first_.end() - 1);
+    auto const room = [&](std::size_t n) { return level * machine.ranks_on(node_id{n}).size(); };
+    for (std::size_t n = 0; n < nodes_; ++n) {
+      if (load_[n] <= room(n)) continue;
+      auto over = load_[n] - room(n);
+      for (auto k = node_first_[n]; k < node_first_[n + 1] && over != 0; ++k) {
+        auto& from = hosts_[by_node_[k]];
+        auto const e = from.expert.index();
+        for (auto& at = cursor_[e]; at < first_[e + 1] && over != 0 && from.tokens != 0; ++at) {
+          auto& to = hosts_[at];
+          auto const t = to.node.index();
+          if (load_[t] >= room(t)) continue;
+          auto const most = std::min({over, from.tokens, room(t) - load_[t]});
+          auto const shifted = shift(from, to, most, demand);
+          over -= shifted;
+          if (shifted == most && most != room(t) - load_[t] + shifted) break;  // still has room
+        }
+      }
+    }
+  }
+
+  std::uint64_t shift(expert_host& from, expert_host& to, std::uint64_t most,
+                      token_demand const& demand) {
+    auto const f = from.node.index();
+    auto const t = to.node.index();
+    auto const own_from = demand(from.node, from.expert);
+    auto const own_to = demand(to.node, to.expert);
+    auto const brought = from.tokens > own_from ? from.tokens - own_from : 0;  // from elsewhere
+    auto const back = own_to > to.tokens ? own_to - to.tokens : 0;  // that it has sent away
+    auto amount = std::min(most, back + (limit_ - into_[t]));
+    amount = std::min(amount, brought + (limit_ - out_[f]));
+    from.tokens -= amount;
+    to.tokens += amount;
+    into_[f] -= std::min(amount, brought);
+    out_[f] += amount - std::min(amount, brought);
+    out_[t] -= std::min(amount, back);
+    into_[t] += amount - std::min(amount, back);
+    load_[f] -= amount;
+    load_[t] += amount;
+    return amount;
+  }
+
+  void index_hosts() {
+    node_first_.assign(nodes_ + 1, 0);
+    for (auto const& host : hosts_) ++node_first_[host.node.index() + 1];
+    for (std::size_t n = 1; n <= nodes_; ++n) node_first_[n] += node_first_[n - 1];
+    next_.assign(node_first_.begin(), node_first_.end());
+    by_node_.resize(hosts_.size());
+    for (std::size_t i = 0; i < hosts_.size(); ++i) {
+      auto const n = hosts_[i].node.index();
+      by_node_[next_[n]++] = static_cast<std::uint32_t>(i);
+    }
+  }
+
+  std::size_t nodes_ = 0;
+  std::size_t experts_ = 0;
+  std::vector<std::uint32_t> first_;  // [experts + 1]: into hosts_
+  std::vector<expert_host> hosts_;
+  std::vector<std::uint64_t> into_, out_, load_;  // [nodes]
+  std::vector<std::uint64_t> stray_;              // [experts]
+  std::uint64_t limit_ = 0;                       // of every port
+  std::vector<std::uint32_t> order_;
+  std::vector<std::uint32_t> cursor_;  // [experts]: the first host that may have room
+  std::vector<std::uint32_t> by_node_, node_first_, next_;  // hosts, grouped
+  std::vector<vessel> vessels_;
+};
+
+}  // namespace fssdp::detail

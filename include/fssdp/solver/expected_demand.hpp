@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+/// What solvers take the tokens of nodes to be when only the loads of experts are known.
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <numeric>
+#include <span>
+
+#include "fssdp/cluster/topology.hpp"
+#include "fssdp/routing/token_demand.hpp"
+
+namespace fssdp::detail {
+
+/// The loads as parts of about 2^40, spread over nodes by their ranks. Loads are divided by their
+/// greatest common divisor before, so their scale changes no part; if all are zero, they are equal.
+/// @cost O(N E), no allocation once `demand` has been as large
+inline void expect_demand(std::span<std::uint64_t const> loads, topology const& machine,
+                          token_demand& demand) {
+  __extension__ using wide = unsigned __int128;
+  auto divisor = std::uint64_t{0};
+  for (auto const load : loads) {
+    divisor = std::gcd(divisor, load);
+    if (divisor == 1) break;
+  }
+  auto const reduced = [&](std::size_t e) { return divisor == 0 ? 1 : loads[e] / divisor; };
+  auto sum = wide{0};
+  for (std::size_t e = 0; e < loads.size(); ++e) sum += reduced(e);
+  constexpr auto bits = 40;
+  auto const high = static_cast<std::uint64_t>(sum >> 64U);
+  auto const width =
+      high != 0 ? 64 + std::bit_width(high) : std::bit_width(static_cast<std::uint64_t>(sum));
+  auto const ranks = static_cast<std::uint64_t>(machine.ranks());
+  demand.reset(machine.nodes(), static_cast<int>(loads.size()));
+  auto const first = demand.of(node_id{0});
+  for (std::size_t e = 0; e < loads.size(); ++e)
+    first[e] = width > bits ? reduced(e) >> (width - bits) : reduced(e) << (bits - width);
+  for (auto node = node_id{machine.nodes() - 1};; node = node_id{node.value() - 1}) {
+    auto const here = machine.ranks_on(node).size();
+    auto const row = demand.of(node);
+    for (std::size_t e = 0; e < loads.size(); ++e) row[e] = first[e] * here / ranks;
+    if (node == node_id{0}) return;  // last, as the others read it
+  }
+}
+
+}  // namespace fssdp::detail

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Replicas where they are needed, within what every port can carry.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "fssdp/cluster/topology.hpp"
+#include "fssdp/routing/node_shares.hpp"
+#include "fssdp/routing/token_demand.hpp"
+#include "fssdp/solver/expected_demand.hpp"
+#include "fssdp/solver/host_choice.hpp"
+#include "fssdp/solver/placement_solver.hpp"
+#include "fssdp/solver/replica_packing.hpp"
+
+namespace fssdp {
+
+/// Every node takes in the experts that it needs most, as many as its ports and slots allow; inside
+/// a node, where copies are nearly free, they get as many replicas as an even load takes. To be
+/// routed by balanced_routing.
+///
+/// Algorithm 1 asks that t experts at most have replicas, and gives each to all; what a network
+/// really limits is how many enter a node and how many leave one. (Not from the paper.)
+struct needs_based_materialization {
+  int experts_in = 0;     ///< that may enter a node
+  int experts_out = 0;    ///< of a node's own, that may leave it
+  int spare_slots = 0;    ///< m: how many replicas a rank has memory for
+  topology cluster = {};  ///< where the ranks sit; without ranks: all on one node
+
+  /// The solver's memory: what a caller keeps who counts allocations.
+  class workspace {
+   public:
+    workspace() = default;
+
+   private:
+    friend needs_based_materialization;
+    std::optional<topology> one_node;
+    token_demand demand;
+    std::vector<node_id> home;  // [experts]
+    std::vector<int> owned;     // [ranks]
+    std::vector<std::uint32_t> order;
+    detail::host_choice choice;
+    detail::node_shares shares;
+    detail::replica_packing packing;
+  };
+
+  /// @param loads [experts], any scale
+  /// @post every owner holds its experts; no rank holds more than `spare_slots` others; port_loads
+  ///       are within `experts_in` and `experts_out`
+  /// @cost O(N E + replicas (D / N + E / D)) time
+  /// @throws argument_error on negative options, or another number of loads or ranks
+  template <shard_layout Layout>
+  [[nodiscard]] placement operator()(std::span<std::uint64_t const> loads,
+                                     Layout const& layout) const {
+    auto where = placement{};
+    auto memory = workspace{};
+    solve_into(loads, layout, where, memory);
+    return where;
+  }
+
+  /// The same without an allocation, once `where` and `memory` have seen the largest input.
+  template <shard_layout Layout>
+  void solve_into(std::span<std::uint64_t const> loads, Layout const& layout, placement& where,
+                  workspace& memory) const {
+    detail::require_loads("needs_based_materialization", loads, layout);
+    auto const& machine = check(layout.ranks(), memory);
+    detail::expect_demand(loads, machine, memory.demand);
+    solve(layout, machine, memory.demand, where, memory);
+  }
+
+  /// Where it is known what each node needs. In any unit: only proportions matter.
+  /// @throws argument_error as above, or on another number of nodes or experts
+  template <shard_layout Layout>
+  void solve_into(token_demand const& demand, Layout const& layout, placement& where,
+                  workspace& memory) const {
+    auto const& machine = check(layout.ranks(), memory);
+    detail::require(demand.experts() == layout.experts() && demand.nodes() == machine.nodes(),
+                    "needs_based_materialization: demand of ", demand.nodes(), " nodes for ",
+                    demand.experts(), " experts; expected ", machine.nodes(), " and ",
+                    layout.experts());
+    solve(layout, machine, demand, where, memory);
+  }
+
+ private:
+  topology const& check(int ranks, workspace& memory) const {
+    auto const at_least_0 = [](char const* what, int value) {
+      detail::require(value >= 0, "needs_based_materialization: ", what, " ", value,
+                      "; expected 0 or more");
+    };
+    at_least_0("experts_in", experts_in);
+    at_least_0("experts_out", experts_out);
+    at_least_0("spare_slots", spare_slots);
+    if (cluster.ranks() == ranks) return cluster;
+    if (!memory.one_node.has_value() || memory.one_node->ranks() != ranks || cluster.ranks() != 0)
+      memory.one_node = topology_or_one_node(cluster, ranks);
+    return *memory.one_node;
+  }
+
+  template <shard_layout Layout>
+  void solve(Layout const& layout, topology const& machine, token_demand const& demand,
+             placement& where, workspace& memory) const {
+    where.reset(layout);
+    auto& [one, unused, home, owned, order, choice, shares, packing] = memory;
+    auto const experts = first_n<expert_id>(layout.experts());
+    home.clear();
+    owned.assign(static_cast<std::size_t>(machine.ranks()), 0);
+    for (auto const expert : experts) {
+      home.push_back(machine.node(layout.owner(expert)));
+      ++owned[layout.owner(expert).index()];
+    }
+    choice.choose(demand, home, machine, {experts_in, experts_out, spare_slots});
+    host(machine, demand, home, memory);
+    pack(layout, machine, memory);
+    for (auto const rank : first_n<rank_id>(machine.ranks()))
+      for (auto const& part : packing.of(rank))
+        if (!part.at_home) where.add(part.expert, rank);
+  }
+
+  /// Which nodes host what, and how many tokens each then works on.
+  static void host(topology const& machine, token_demand const& demand,
+                   std::span<node_id const> home, workspace& memory) {
+    auto const experts = static_cast<int>(home.size());
+    memory.shares.reset(machine.nodes(), experts);
+    for (auto const expert : first_n<expert_id>(experts)) {
+      for (auto const node : memory.choice.hosts(expert))
+        memory.shares.add_host(expert, node_id{node});
+      memory.shares.end_expert();
+    }
+    memory.shares.balance(demand, machine);
+  }
+
+  template <shard_layout Layout>
+  void pack(Layout const& layout, topology const& machine, workspace& memory) const {
+    auto const hosts = memory.shares.hosts();
+    memory.packing.reset(machine, std::ranges::max(memory.owned), spare_slots);
+    memory.order.clear();
+    for (std::size_t i = 0; i < hosts.size(); ++i) {
+      auto const& of = hosts[i];
+      if (memory.home[of.expert.index()] == of.node)
+        memory.packing.add_home(layout.owner(of.expert), of.expert, of.tokens);
+      else
+        memory.order.push_back(static_cast<std::uint32_t>(i));
+    }
+    std::ranges::sort(memory.order, [&](std::uint32_t a, std::uint32_t b) {
+      return hosts[a].tokens != hosts[b].tokens ? hosts[a].tokens > hosts[b].tokens : a < b;
+    });
+    for (auto const i : memory.order)
+      memory.packing.add_foreign(machine.ranks_on(hosts[i].node), hosts[i].expert, hosts[i].tokens);
+    auto target = std::uint64_t{0};  // some rank has as much, whatever the replicas
+    for (auto const node : first_n<node_id>(machine.nodes())) {
+      auto const ranks = machine.ranks_on(node).size();
+      target = std::max(target, (memory.shares.loads()[node.index()] + ranks - 1) / ranks);
+    }
+    for (auto const node : first_n<node_id>(machine.nodes()))
+      memory.packing.even_out(machine.ranks_on(node), target);
+  }
+};
+
+static_assert(placement_solver<needs_based_materialization>);
+
+}  // namespace fssdp

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Which ranks of a node hold the experts that it hosts, and how many replicas there are.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "fssdp/cluster/topology.hpp"
+#include "fssdp/core/index.hpp"
+
+namespace fssdp::detail {
+
+/// Tokens of an expert on one rank.
+struct replica_part {
+  expert_id expert;
+  std::uint64_t tokens = 0;
+  bool at_home = false;  ///< takes no slot, and stays
+};
+
+/// Foreign experts go, the most loaded first, to the rank that has least to do. Then the fullest
+/// rank lets go of what it has too much, to the emptiest, which holds the expert or has a slot for
+/// it. A rank that spends its last slot takes as much as it has room for, even if the giver is then
+/// below the average: that one has a slot left, and takes from the next. So one slot on every rank
+/// suffices for an even load, up to the size of experts.
+/// @cost O(moves * (ranks of a node + experts of a rank)); no allocation once it has seen the
+///       largest input
+class replica_packing {
+ public:
+  /// @param owned the experts that a rank owns, at most
+  void reset(topology const& machine, int owned, int slots) {
+    stride_ = static_cast<std::size_t>(owned + slots);
+    auto const ranks = static_cast<std::size_t>(machine.ranks());
+    parts_.resize(ranks * stride_);
+    count_.assign(ranks, 0);
+    load_.assign(ranks, 0);
+    free_.assign(ranks, slots);
+  }
+  void add_home(rank_id rank, expert_id expert, std::uint64_t tokens) {
+    add(rank, {expert, tokens, true});
+  }
+  /// To the rank of those that has least to do and a free slot.
+  /// @pre there is one
+  void add_foreign(std::span<rank_id const> ranks, expert_id expert, std::uint64_t tokens) {
+    auto best = ranks.front();
+    for (auto const rank : ranks)
+      if (free_[rank.index()] > 0 &&
+          (free_[best.index()] == 0 || load_[rank.index()] < load_[best.index()]))
+        best = rank;
+    --free_[best.index()];
+    add(best, {expert, tokens});
+  }
+  /// Makes replicas until no rank of those has more than `target`, or slots are used up.
+  void even_out(std::span<rank_id const> ranks, std::uint64_t target) {
+    auto const enough = target + target / 256;
+    for (auto moves = 4 * ranks.size() * stride_; moves > 0; --moves) {
+      auto fullest = ranks.front();
+      for (auto const rank : ranks)
+        if (load_[rank.index()] > load_[fullest.index()]) fullest = rank;
+      if (load_[fullest.index()] <= enough || !relieve(fullest, ranks, target)) return;
+    }
+  }
+
+  [[nodiscard]] std::span<replica_part const> of(rank_id rank) const {
+    return std::span{parts_}.subspan(rank.index() * stride_, count_[rank.index()]);
+  }
+  [[nodiscard]] std::span<std::uint64_t const> loads() const { return load_; }
+
+ private:
+  struct move {
+    std::size_t part = 0;
+    rank_id to;
+    std::uint64_t tokens = 0;
+    bool to_holder = false;
+  };
+
+  void add(rank_id rank, replica_part const& part) {
+    parts_[rank.index() * stride_ + count_[rank.index()]++] = part;
+    load_[rank.index()] += part.tokens;
+  }
+  [[nodiscard]] replica_part* find(rank_id rank, expert_id expert) {
+    auto* const first = parts_.data() + rank.index() * stride_;
+    for (auto* part = first; part != first + count_[rank.index()]; ++part)
+      if (part->expert == expert) return part;
+    return nullptr;
+  }
+
+  bool relieve(rank_id from, std::span<rank_id const> ranks, std::uint64_t target) {
+    auto best = move{};
+    auto const parts = of(from);
+    for (std::size_t i = 0; i < parts.size(); ++i)
+      for (auto const to : ranks) {
+        if (to == from || load_[to.index()] >= target) continue;
+        auto const holds = find(to, parts[i].expert) != nullptr;
+        if (!holds && free_[to.index()] == 0) continue;
+        auto const tokens = std::min(parts[i].tokens, wanted(from, to, holds, target));
+        auto const better = tokens * (holds ? 6 : 5) > best.tokens * (best.to_holder ? 6 : 5);
+        if (better) best = {i, to, tokens, holds};
+      }
+    if (best.tokens == 0) return false;
+    apply(from, best);
+    return true;
+  }
+
+  /// What `to` should take over, if the part is large enough.
+  [[nodiscard]] std::uint64_t wanted(rank_id from, rank_id to, bool holds,
+                                     std::uint64_t target) const {
+    auto const over = load_[from.index()] - target;
+    auto const gap = target - load_[to.index()];
+    auto const last = !holds && free_[to.index()] == 1 && free_[from.index()] > 0;
+    return last ? gap : std::min(over, gap);
+  }
+
+  void apply(rank_id from, move const& of) {
+    auto& given = parts_[from.index() * stride_ + of.part];
+    if (of.to_holder) {
+      find(of.to, given.expert)->tokens += of.tokens;
+      load_[of.to.index()] += of.tokens;
+    } else {
+      --free_[of.to.index()];
+      add(of.to, {given.expert, of.tokens});
+    }
+    given.tokens -= of.tokens;
+    load_[from.index()] -= of.tokens;
+    if (given.tokens != 0 || given.at_home) return;
+    given = parts_[from.index() * stride_ + --count_[from.index()]];
+    ++free_[from.index()];
+  }
+
+  std::size_t stride_ = 0;           // parts that a rank has room for
+  std::vector<replica_part> parts_;  // [ranks, stride]
+  std::vector<std::size_t> count_;   // [ranks]
+  std::vector<std::uint64_t> load_;  // [ranks]
+  std::vector<int> free_;            // [ranks]
+};
+
+}  // namespace fssdp::detail
