@@ -11,9 +11,10 @@
 #include <vector>
 
 #include "fssdp/placement/port_loads.hpp"
-#include "fssdp/routing/even_routing.hpp"
+#include "fssdp/routing/balanced_routing.hpp"
 #include "fssdp/routing/layer_cost.hpp"
 #include "fssdp/routing/token_traffic.hpp"
+#include "listed_even_routing.hpp"
 #include "policy.hpp"
 #include "uniform_routing.hpp"
 
@@ -28,8 +29,15 @@ struct layer_figures {
 /// Calls use(routing) with the routing of an answer.
 template <class Use>
 decltype(auto) with_routing(layer_answer const& answer, layer_question const& question, Use use) {
-  if (answer.routing == routing_rule::uniform) return use(uniform_routing{answer.where});
-  return use(fssdp::even_routing{answer.where, *question.cluster});
+  switch (answer.routing) {
+    case routing_rule::uniform:
+      return use(uniform_routing{answer.where});
+    case routing_rule::balanced:
+      return use(fssdp::balanced_routing{*question.counts, answer.where, *question.cluster});
+    case routing_rule::even:
+      break;
+  }
+  return use(listed_even_routing{answer.where, *question.cluster});
 }
 
 namespace detail {

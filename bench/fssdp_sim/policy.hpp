@@ -29,8 +29,9 @@ struct layer_question {
   objective goal = objective::time;
 };
 
-/// Which replica gets which tokens: the paper's rule, or all of them the same.
-enum class routing_rule { even, uniform };
+/// Which replica gets which tokens: the paper's rule, all of them the same, or what evens out
+/// devices and ports (fssdp::balanced_routing).
+enum class routing_rule { even, uniform, balanced };
 
 struct layer_answer {
   fssdp::table_layout owners;  ///< the question's, or others where moving is for nothing

@@ -59,8 +59,8 @@ struct extent {
 };
 [[nodiscard]] inline extent affordable(int devices, int experts, std::size_t layers,
                                        std::size_t samples, bool may_drop_samples) {
-  constexpr auto most = std::size_t{24'000'000};  // routed pairs of a device and an expert
-  constexpr auto few_layers = std::size_t{4};
+  constexpr auto most = std::size_t{8'000'000};  // routed pairs of a device and an expert
+  constexpr auto few_layers = std::size_t{2};
   auto const pairs = static_cast<std::size_t>(devices) * static_cast<std::size_t>(experts);
   auto const fitting = most / (pairs * samples);
   auto kept = extent{std::min(layers, std::max(few_layers, fitting)), samples};

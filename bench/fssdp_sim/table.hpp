@@ -29,6 +29,9 @@ namespace sim {
   if (of.layer_ids.size() < static_cast<std::size_t>(where.layers))
     text += fmt::format("# {} of {} layers are simulated, and scaled\n", of.layer_ids.size(),
                         where.layers);
+  if (where.experts < where.cluster.ranks())
+    text += fmt::format("# more devices than experts: ep, smartmoe and shards leave {} idle\n",
+                        where.cluster.ranks() - where.experts);
   constexpr auto columns =
       "{:<26} | {:>7} {:>7} | {:>6} {:>6} | {:>10} {:>10} {:>10} {:>10} | {:>9} {:>9}\n";
   text += "# " + fmt::format(columns, "", "over EP", "layers", "max/", "p95", "iteration",

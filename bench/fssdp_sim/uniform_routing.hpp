@@ -6,20 +6,21 @@
 
 #include "fssdp/routing/even_routing.hpp"
 #include "fssdp/routing/token_routing.hpp"
+#include "holder_lists.hpp"
 
 namespace sim {
 
 /// Every replica gets the same share of every rank's tokens: what balancers of expert loads assume.
 class uniform_routing {
  public:
-  explicit uniform_routing(fssdp::placement const& where) : where_{&where} {}
+  explicit uniform_routing(fssdp::placement const& where) : holders_{where} {}
 
-  [[nodiscard]] fssdp::placement const& where() const { return *where_; }
+  [[nodiscard]] fssdp::placement const& where() const { return holders_.where(); }
   template <class Emit>
   void operator()(fssdp::rank_id source, fssdp::expert_id expert, std::uint64_t tokens,
                   Emit emit) const {
     if (tokens == 0) return;
-    auto const holders = where_->holders(expert);
+    auto const holders = holders_.of(expert);
     auto const receivers = static_cast<std::uint64_t>(holders.size());
     auto index = std::uint64_t{0};
     for (auto const rank : holders) {
@@ -29,7 +30,7 @@ class uniform_routing {
   }
 
  private:
-  fssdp::placement const* where_;
+  holder_lists holders_;
 };
 
 static_assert(fssdp::token_routing<uniform_routing>);

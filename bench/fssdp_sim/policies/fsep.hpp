@@ -28,6 +28,7 @@ inline constexpr auto fsep_costs = traits{.moves = movement::sliced};
   std::ranges::stable_sort(order, [&](auto a, auto b) { return share(a) > share(b); });
 
   // Experts that many replicas are for must not take all places from those that come after them.
+  auto const device = [](int rank) { return static_cast<std::size_t>(rank); };
   auto kept = loads.size();
   auto free = devices * static_cast<std::size_t>(places);
   auto slots = slot_queue{std::vector<double>(devices), std::vector<int>(devices, places)};
@@ -35,16 +36,17 @@ inline constexpr auto fsep_costs = traits{.moves = movement::sliced};
   auto replicas = std::vector<std::pair<std::size_t, int>>{};
   for (auto const e : order) {
     --kept;
-    auto mine = std::vector<int>{};
-    for (int n = 0; n < counts[e] && (n == 0 || free > kept); ++n) {
-      auto const rank =
-          slots.take(share(e), [&](int to) { return std::ranges::count(mine, to) == 0; });
+    auto mine = std::vector<bool>(devices);
+    auto first = true;
+    for (int n = 0; n < counts[e] && (first || free > kept); ++n) {
+      auto const rank = slots.take(share(e), [&](int to) { return !mine[device(to)]; });
       if (!rank.has_value()) break;
+      if (first) homes[e] = fssdp::rank_id{*rank};
+      first = false;
       --free;
-      mine.push_back(*rank);
+      mine[device(*rank)] = true;
       replicas.emplace_back(e, *rank);
     }
-    homes[e] = fssdp::rank_id{mine.front()};
   }
   auto owners = fssdp::table_layout{{.ranks = ranks}, std::move(homes)};
   auto where = fssdp::placement{owners};

@@ -12,6 +12,7 @@
 #include "fsdp.hpp"
 #include "fsep.hpp"
 #include "hecate.hpp"
+#include "ours.hpp"
 #include "smartmoe.hpp"
 
 namespace sim {
@@ -25,7 +26,8 @@ inline constexpr auto policies = std::array{ep,
                                             hecate,
                                             hecate_no_sharding,
                                             hecate_no_materialization,
-                                            hecate_rm};
+                                            hecate_rm,
+                                            ours};
 
 /// The policy of a name; null if there is none.
 [[nodiscard]] constexpr policy const* policy_named(std::string_view name) {
