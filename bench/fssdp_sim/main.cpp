@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Simulates iterations of MoE training under placement policies: fssdp_sim --help
+#include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -14,6 +15,7 @@
 #include "program/write_file.hpp"
 #include "progress.hpp"
 #include "scenarios.hpp"
+#include "show_advice.hpp"
 #include "simulate.hpp"
 #include "table.hpp"
 #include "write_loads.hpp"
@@ -68,9 +70,32 @@ void compare(sim::options const& asked) {
   if (asked.form == sim::output::json) print(json.dump(1) + "\n");
 }
 
+void advise(sim::options const& asked) {
+  auto const all = sim::prepare_all(asked);
+  auto steps = std::size_t{0};
+  for (auto const& one : all)
+    steps += one.of.samples.size() * one.of.layer_ids.size() *
+             (sim::slots_to_try(one.where.experts).size() + 1);
+  auto shown = sim::progress{steps};
+  auto json = nlohmann::ordered_json::array();
+  for (auto const& one : all) {
+    auto const found = sim::advise(one.of, [&](sim::policy const& which, sim::scenario const& of) {
+      return play(which, of, shown, nullptr);
+    });
+    shown.clear();
+    if (asked.form == sim::output::json)
+      json.push_back(sim::to_json(found));
+    else
+      print((&one == &all.front() ? "" : "\n") + sim::to_text(found, one.of));
+  }
+  if (asked.form == sim::output::json) print(json.dump(1) + "\n");
+}
+
+void run(sim::options const& asked) { asked.advise ? advise(asked) : compare(asked); }
+
 }  // namespace
 
 int main(int argc, char** argv) {
   return program::run_program({.name = "fssdp_sim", .exit_code_of_failure = 2}, argc, argv,
-                              sim::read_command_line, compare);
+                              sim::read_command_line, run);
 }

@@ -12,8 +12,8 @@
 
 namespace sim {
 
-/// What the lines of a block have in common, the columns and their units.
-[[nodiscard]] inline std::string table_head(scenario const& of) {
+/// The model, the cluster and the loads.
+[[nodiscard]] inline std::string table_title(scenario const& of) {
   auto const& where = *of.where;
   auto const nodes = where.cluster.nodes();
   auto text = fmt::format(
@@ -21,17 +21,23 @@ namespace sim {
       "device\n",
       where.model->name, where.kind->name, where.cluster.ranks(), where.kind->device, nodes,
       nodes == 1 ? "" : "s", where.layers, where.experts, where.tokens_per_device);
-  text += fmt::format(
-      "# {} iteration{}, {} slot{} per device, overlap {}; judged by {}; all baselines are "
-      "idealized (--help)\n",
-      of.samples.size(), of.samples.size() == 1 ? "" : "s", of.slots, of.slots == 1 ? "" : "s",
-      of.overlap, of.goal == objective::time ? "time" : "balance alone, as if links were free");
   if (of.layer_ids.size() < static_cast<std::size_t>(where.layers))
     text += fmt::format("# {} of {} layers are simulated, and scaled\n", of.layer_ids.size(),
                         where.layers);
   if (where.experts < where.cluster.ranks())
     text += fmt::format("# more devices than experts: ep, smartmoe and shards leave {} idle\n",
                         where.cluster.ranks() - where.experts);
+  return text;
+}
+
+/// What the lines of a block have in common, the columns and their units.
+[[nodiscard]] inline std::string table_head(scenario const& of) {
+  auto text = table_title(of);
+  text += fmt::format(
+      "# {} iteration{}, {} slot{} per device, overlap {}; judged by {}; all baselines are "
+      "idealized (--help)\n",
+      of.samples.size(), of.samples.size() == 1 ? "" : "s", of.slots, of.slots == 1 ? "" : "s",
+      of.overlap, of.goal == objective::time ? "time" : "balance alone, as if links were free");
   constexpr auto columns =
       "{:<26} | {:>7} {:>7} | {:>6} {:>6} | {:>10} {:>10} {:>10} {:>10} | {:>9} {:>9}\n";
   text += "# " + fmt::format(columns, "", "over EP", "layers", "max/", "p95", "iteration",
