@@ -22,8 +22,8 @@ struct layer_result {
 
 struct policy_result {
   std::string policy;
-  std::string model;
-  std::string cluster;
+  std::string model = {};
+  std::string cluster = {};
   int devices = 0;
   int slots = 0;
   int overlap = 0;
