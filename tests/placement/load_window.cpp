@@ -58,3 +58,16 @@ TEST_CASE("a window that cannot be, or loads of another model, are refused") {
   REQUIRE_THROWS_WITH(window.push(expert_loads(3)), mentions("3 experts") && mentions("4"));
   REQUIRE(window.predict() == expert_loads(4));
 }
+
+TEST_CASE("a new expert has had the mean of the others in each iteration of the window") {
+  auto window = load_window{2, 2};
+  window.push(expert_loads{100, 100});  // falls out
+  window.push(expert_loads{3, 4});      // 3.5, rounded up
+  window.push(expert_loads{10, 0});
+  window.resize(3);
+  REQUIRE(window.predict() == expert_loads{13, 4, 4 + 5});
+  window.push(expert_loads{1, 1, 0});
+  REQUIRE(window.predict() == expert_loads{11, 1, 5});
+  window.push(expert_loads{1, 1, 0});
+  REQUIRE(window.predict() == expert_loads{2, 2, 0});
+}

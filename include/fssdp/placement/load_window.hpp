@@ -8,12 +8,14 @@
 #include <vector>
 
 #include "fssdp/core/error.hpp"
+#include "fssdp/placement/load_predictor.hpp"
 #include "fssdp/placement/loads.hpp"
 
 namespace fssdp {
 
 /// The sum of the last loads; as solvers do not look at the scale, that is as good as their mean.
 /// Integers, so that a prediction is the same everywhere. (Paper: the mean of the last 5.)
+/// @pre the sums are below 2^64
 class load_window {
  public:
   /// @throws argument_error unless there is at least one expert and the window is at least 1.
@@ -37,13 +39,30 @@ class load_window {
     next_ = (next_ + 1) % recent_.size();
   }
 
+  /// From now on there are so many experts; a new one has had, in each iteration of the window, the
+  /// mean load of the others, rounded up.
+  /// @cost O(experts * length)
+  /// @throws argument_error unless there is at least one.
+  void resize(int experts) {
+    detail::require(experts >= 1, "load_window: ", experts, " experts; expected 1 or more");
+    sum_.assign(static_cast<std::size_t>(experts), 0);
+    for (auto& loads : recent_) {
+      detail::resize_by_mean(loads, sum_.size());
+      for (std::size_t e = 0; e < sum_.size(); ++e) sum_[e] += loads[e];
+    }
+  }
+
   /// The loads to plan with; all zero before the first push.
   [[nodiscard]] expert_loads const& predict() const { return sum_; }
+
+  friend bool operator==(load_window const&, load_window const&) = default;
 
  private:
   expert_loads sum_;
   std::vector<expert_loads> recent_;
   std::size_t next_ = 0;
 };
+
+static_assert(load_predictor<load_window>);
 
 }  // namespace fssdp

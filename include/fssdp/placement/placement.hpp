@@ -101,6 +101,13 @@ class placement {
     bits_[expert.index() * words_ + rank.index() / 64] |= std::uint64_t{1} << rank.index() % 64;
   }
 
+  /// Lets `rank` no longer hold `expert`; nothing changes if it does not. A home is to keep its own:
+  /// check_contains tells.
+  /// @pre there are such an expert and such a rank
+  void remove(expert_id expert, rank_id rank) {
+    bits_[expert.index() * words_ + rank.index() / 64] &= ~(std::uint64_t{1} << rank.index() % 64);
+  }
+
   [[nodiscard]] int experts() const { return experts_; }
   [[nodiscard]] int ranks() const { return ranks_; }
   [[nodiscard]] bool holds(rank_id rank, expert_id expert) const {

@@ -9,18 +9,11 @@
 #include <span>
 #include <vector>
 
-#include "fssdp/cluster/topology.hpp"
+#include "fssdp/core/index.hpp"
 #include "fssdp/routing/token_demand.hpp"
 #include "fssdp/routing/water_fill.hpp"
 
 namespace fssdp::detail {
-
-/// What ports and memory allow a node.
-struct node_budget {
-  int in = 0;     ///< experts that enter it
-  int out = 0;    ///< of its own, that leave it
-  int slots = 0;  ///< replicas that a rank has memory for
-};
 
 /// Every node sends out the experts that others need most, as many as it may, and takes in those
 /// that it needs most of all that are sent out. What is hosted nowhere near goes to the hosts there
@@ -30,24 +23,23 @@ struct node_budget {
 class host_choice {
  public:
   /// @param home [experts]: the node of each
-  void choose(token_demand const& demand, std::span<node_id const> home, topology const& machine,
-              node_budget const& budget) {
+  /// @param most_in [nodes]: experts that may enter each
+  /// @param most_out of the experts at home on a node, that may leave it
+  void choose(token_demand const& demand, std::span<node_id const> home,
+              std::span<std::size_t const> most_in, int most_out) {
     demand_ = &demand;
     home_ = home;
     experts_ = home.size();
-    nodes_ = static_cast<std::size_t>(machine.nodes());
-    budget_ = budget;
+    nodes_ = most_in.size();
+    most_ = most_in;
     clear();
-    send_out();
-    for (std::size_t n = 0; n < nodes_; ++n) {
-      auto const room =
-          machine.ranks_on(node_id{n}).size() * static_cast<std::size_t>(budget.slots);
-      most_[n] = std::min(room, static_cast<std::size_t>(budget.in));
-      take_in(n);
-    }
+    send_out(most_out);
+    for (std::size_t n = 0; n < nodes_; ++n) take_in(n);
     if (nodes_ > 1) relieve_busiest();
   }
 
+  /// How many foreign experts a node hosts.
+  [[nodiscard]] std::size_t taken(node_id node) const { return taken_[node.index()].size(); }
   /// The hosts of an expert, its home among them, ascending.
   [[nodiscard]] std::span<std::uint32_t const> hosts(expert_id expert) {
     auto& list = hosts_[expert.index()];
@@ -68,7 +60,6 @@ class host_choice {
     if (taken_.size() < nodes_) taken_.resize(nodes_);
     for (std::size_t e = 0; e < experts_; ++e) hosts_[e].assign(1, home_[e].value());
     for (auto& list : taken_) list.clear();
-    most_.resize(nodes_);
     stray_.assign(experts_, 0);
     out_.assign(nodes_, 0);
     into_.assign(nodes_, 0);
@@ -85,14 +76,14 @@ class host_choice {
   }
 
   /// The experts that may leave their homes: those that others need most.
-  void send_out() {
+  void send_out(int most) {
     order_.clear();
     for (std::size_t e = 0; e < experts_; ++e)
       if (stray_[e] != 0) order_.push_back(static_cast<std::uint32_t>(e));
     std::ranges::sort(order_, [&](std::uint32_t a, std::uint32_t b) {
       return stray_[a] != stray_[b] ? stray_[a] > stray_[b] : a < b;
     });
-    left_.assign(nodes_, budget_.out);
+    left_.assign(nodes_, most);
     std::erase_if(order_, [&](std::uint32_t e) { return left_[home_[e].index()]-- <= 0; });
     sent_.assign(experts_, false);
     for (auto const e : order_) sent_[e] = true;
@@ -240,11 +231,10 @@ class host_choice {
   std::span<node_id const> home_;
   std::size_t experts_ = 0;
   std::size_t nodes_ = 0;
-  node_budget budget_;
   std::vector<std::vector<std::uint32_t>> hosts_;   // [experts]
   std::vector<std::vector<std::uint64_t>> poured_;  // [experts]: tokens that come in, per host
   std::vector<std::vector<std::uint32_t>> taken_;   // [nodes]: foreign experts
-  std::vector<std::size_t> most_;                   // [nodes]: of them
+  std::span<std::size_t const> most_;               // [nodes]: of them
   std::vector<std::uint64_t> stray_;                // [experts]: tokens that leave their nodes
   std::vector<std::uint64_t> into_, out_;           // [nodes]
   std::vector<bool> sent_, hosting_;                // [experts], [nodes]

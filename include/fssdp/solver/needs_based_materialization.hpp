@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <span>
 #include <vector>
@@ -30,6 +31,9 @@ struct needs_based_materialization {
   int experts_out = 0;    ///< of a node's own, that may leave it
   int spare_slots = 0;    ///< m: how many replicas a rank has memory for
   topology cluster = {};  ///< where the ranks sit; without ranks: all on one node
+  /// What a token that enters or leaves a node costs, compared with its work on a device. Where slots
+  /// are short, it decides between replicas that keep tokens on a node and those that share work.
+  double port_weight = 1;
 
   /// The solver's memory: what a caller keeps who counts allocations.
   class workspace {
@@ -40,8 +44,9 @@ struct needs_based_materialization {
     friend needs_based_materialization;
     std::optional<topology> one_node;
     token_demand demand;
-    std::vector<node_id> home;  // [experts]
-    std::vector<int> owned;     // [ranks]
+    std::vector<node_id> home;         // [experts]
+    std::vector<std::size_t> most_in;  // [nodes]
+    std::vector<int> owned;            // [ranks]
     std::vector<std::uint32_t> order;
     detail::host_choice choice;
     detail::node_shares shares;
@@ -86,6 +91,8 @@ struct needs_based_materialization {
   }
 
  private:
+  static constexpr auto most_tries = 6;
+
   topology const& check(int ranks, workspace& memory) const {
     auto const at_least_0 = [](char const* what, int value) {
       detail::require(value >= 0, "needs_based_materialization: ", what, " ", value,
@@ -103,27 +110,45 @@ struct needs_based_materialization {
   template <shard_layout Layout>
   void solve(Layout const& layout, topology const& machine, token_demand const& demand,
              placement& where, workspace& memory) const {
-    where.reset(layout);
-    auto& [one, unused, home, owned, order, choice, shares, packing] = memory;
-    auto const experts = first_n<expert_id>(layout.experts());
-    home.clear();
-    owned.assign(static_cast<std::size_t>(machine.ranks()), 0);
-    for (auto const expert : experts) {
-      home.push_back(machine.node(layout.owner(expert)));
-      ++owned[layout.owner(expert).index()];
+    memory.home.clear();
+    memory.owned.assign(static_cast<std::size_t>(machine.ranks()), 0);
+    for (auto const expert : first_n<expert_id>(layout.experts())) {
+      memory.home.push_back(machine.node(layout.owner(expert)));
+      ++memory.owned[layout.owner(expert).index()];
     }
-    choice.choose(demand, home, machine, {experts_in, experts_out, spare_slots});
-    host(machine, demand, home, memory);
-    pack(layout, machine, memory);
-    for (auto const rank : first_n<rank_id>(machine.ranks()))
-      for (auto const& part : packing.of(rank))
-        if (!part.at_home) where.add(part.expert, rank);
+    memory.most_in.clear();
+    for (auto const node : first_n<node_id>(machine.nodes()))
+      memory.most_in.push_back(
+          std::min(static_cast<std::size_t>(experts_in),
+                   machine.ranks_on(node).size() * static_cast<std::size_t>(spare_slots)));
+    auto least = std::numeric_limits<double>::infinity();
+    for (auto tries = 0; tries < most_tries; ++tries) {
+      memory.choice.choose(demand, memory.home, memory.most_in, experts_out);
+      host(machine, demand, memory);
+      auto const fewer = pack(layout, machine, memory);
+      auto const cost = cost_of(memory);
+      if (cost < least) {
+        least = cost;
+        where.reset(layout);
+        for (auto const rank : first_n<rank_id>(machine.ranks()))
+          for (auto const& part : memory.packing.of(rank))
+            if (!part.at_home) where.add(part.expert, rank);
+      }
+      if (!fewer) return;
+    }
+  }
+
+  /// In tokens of a device.
+  [[nodiscard]] double cost_of(workspace const& memory) const {
+    auto const& shares = memory.shares;
+    auto const busiest = std::max(std::ranges::max(shares.into()), std::ranges::max(shares.out()));
+    return static_cast<double>(std::ranges::max(memory.packing.loads())) +
+           port_weight * static_cast<double>(busiest);
   }
 
   /// Which nodes host what, and how many tokens each then works on.
-  static void host(topology const& machine, token_demand const& demand,
-                   std::span<node_id const> home, workspace& memory) {
-    auto const experts = static_cast<int>(home.size());
+  static void host(topology const& machine, token_demand const& demand, workspace& memory) {
+    auto const experts = demand.experts();
     memory.shares.reset(machine.nodes(), experts);
     for (auto const expert : first_n<expert_id>(experts)) {
       for (auto const node : memory.choice.hosts(expert))
@@ -133,8 +158,11 @@ struct needs_based_materialization {
     memory.shares.balance(demand, machine);
   }
 
+  /// Gives replicas to ranks. Where slots did not suffice for an even load, the node is to take in
+  /// fewer experts.
+  /// @return whether there is such a node
   template <shard_layout Layout>
-  void pack(Layout const& layout, topology const& machine, workspace& memory) const {
+  bool pack(Layout const& layout, topology const& machine, workspace& memory) const {
     auto const hosts = memory.shares.hosts();
     memory.packing.reset(machine, std::ranges::max(memory.owned), spare_slots);
     memory.order.clear();
@@ -155,8 +183,14 @@ struct needs_based_materialization {
       auto const ranks = machine.ranks_on(node).size();
       target = std::max(target, (memory.shares.loads()[node.index()] + ranks - 1) / ranks);
     }
-    for (auto const node : first_n<node_id>(machine.nodes()))
-      memory.packing.even_out(machine.ranks_on(node), target);
+    auto fewer = false;
+    for (auto const node : first_n<node_id>(machine.nodes())) {
+      auto const taken = memory.choice.taken(node);
+      if (memory.packing.even_out(machine.ranks_on(node), target) || taken == 0) continue;
+      memory.most_in[node.index()] = taken - std::max<std::size_t>(1, taken / 4);
+      fewer = true;
+    }
+    return fewer;
   }
 };
 

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+/// The concept of a load predictor: loads of past iterations in, loads to plan with out.
+#pragma once
+
+#include <algorithm>
+#include <concepts>
+#include <cstdint>
+#include <span>
+
+#include "fssdp/placement/loads.hpp"
+
+namespace fssdp {
+
+/// A value that takes the loads of every iteration, [experts], and expects the next ones.
+///
+/// Loads are sums over all ranks, so a prediction does not depend on how many there are: a history
+/// outlives a change of the world. Laws: equal histories give equal predictions; after equal loads
+/// the prediction is those loads, on some scale; before any it is zero. `resize` changes the number
+/// of experts: those there are keep their ids and histories, the last ones go, and a new one begins
+/// with the mean of the others, rounded up, as solvers would leave out an expert that expects
+/// nothing.
+template <class Predictor>
+concept load_predictor = std::copyable<Predictor> && std::equality_comparable<Predictor> &&
+    requires(Predictor& grows, Predictor const& knows, std::span<std::uint64_t const> now) {
+  grows.push(now);
+  grows.resize(int{});
+  { knows.predict() } -> std::convertible_to<std::span<std::uint64_t const>>;
+};
+
+namespace detail {
+
+/// Makes room for `experts` numbers, of which new ones are the mean of the others, rounded up.
+template <class Numbers>
+void resize_by_mean(Numbers& numbers, std::size_t experts) {
+  __extension__ using wide = unsigned __int128;
+  auto sum = wide{0};
+  for (auto const number : numbers) sum += number;
+  auto const count = std::max<wide>(1, numbers.size());
+  numbers.resize(experts, static_cast<typename Numbers::value_type>((sum + count - 1) / count));
+}
+
+}  // namespace detail
+}  // namespace fssdp

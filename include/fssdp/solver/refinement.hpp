@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Makes a placement cheaper, a replica at a time.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "fssdp/cluster/topology.hpp"
+#include "fssdp/placement/placement.hpp"
+#include "fssdp/routing/estimated_cost.hpp"
+#include "fssdp/routing/layer_cost.hpp"
+#include "fssdp/routing/token_demand.hpp"
+
+namespace fssdp {
+
+/// What a solver may spend.
+struct materialization_budget {
+  int experts_in = 0;   ///< that may enter a node
+  int experts_out = 0;  ///< of a node's own, that may leave it
+  int spare_slots = 0;  ///< replicas that a rank has memory for
+};
+
+namespace detail {
+
+/// Looks at what binds: the fullest rank, the node that takes in most tokens, the one that sends out
+/// most. An expert that has to do with it gets one more replica, in a free slot or in place of
+/// another, wherever that is cheaper; until nothing is, or enough has been tried.
+/// @cost `trials` times that of estimated_cost; no allocation once it has seen the largest input
+class refinement {
+ public:
+  /// @pre the placement is within the budget
+  /// @return seconds, as estimated_cost has them
+  template <shard_layout Layout>
+  double improve(placement& where, Layout const& layout, topology const& machine,
+                 token_demand const& demand, layer_rates const& rates,
+                 materialization_budget const& budget, int trials) {
+    machine_ = &machine;
+    demand_ = &demand;
+    rates_ = &rates;
+    budget_ = budget;
+    trials_ = trials;
+    index(where, layout);
+    seconds_ = cost_.seconds(where, machine, demand, rates);
+    fill(where);
+    while (trials_ > 0 && step(where)) {
+    }
+    return seconds_;
+  }
+
+ private:
+  template <shard_layout Layout>
+  void index(placement const& where, Layout const& layout) {
+    home_.clear();
+    replicas_.resize(static_cast<std::size_t>(where.ranks()));
+    for (auto& list : replicas_) list.clear();
+    auto const nodes = static_cast<std::size_t>(machine_->nodes());
+    hosted_.assign(nodes * static_cast<std::size_t>(where.experts()), 0);
+    into_.assign(nodes, 0);
+    out_.assign(nodes, 0);
+    spread_.assign(static_cast<std::size_t>(where.experts()), 0);
+    for (auto const expert : first_n<expert_id>(where.experts()))
+      home_.push_back(layout.owner(expert));
+    for (auto const expert : first_n<expert_id>(where.experts()))
+      for (auto const rank : where.holders(expert))
+        if (rank != home_[expert.index()]) count(expert, rank, 1);
+  }
+  /// Keeps the books when a replica comes (1) or goes (-1).
+  void count(expert_id expert, rank_id rank, int change) {
+    auto& list = replicas_[rank.index()];
+    if (change > 0)
+      list.push_back(expert);
+    else
+      std::erase(list, expert);
+    auto const node = machine_->node(rank);
+    auto const home = machine_->node(home_[expert.index()]);
+    if (node == home) return;
+    auto& here = hosted_[node.index() * home_.size() + expert.index()];
+    here += change;
+    if (here != (change > 0 ? 1 : 0)) return;
+    into_[node.index()] += change;
+    auto& spread = spread_[expert.index()];
+    spread += change;
+    if (spread == (change > 0 ? 1 : 0)) out_[home.index()] += change;
+  }
+  void add(placement& where, expert_id expert, rank_id rank) {
+    where.add(expert, rank);
+    count(expert, rank, 1);
+  }
+  void remove(placement& where, expert_id expert, rank_id rank) {
+    where.remove(expert, rank);
+    count(expert, rank, -1);
+  }
+
+  /// Free slots get the most loaded experts of their nodes, so that fewer tokens leave their ranks.
+  void fill(placement& where) {
+    auto const& shares = cost_.shares();
+    added_.clear();
+    weight_.assign(home_.size() * static_cast<std::size_t>(machine_->nodes()), 0);
+    for (auto const expert : first_n<expert_id>(where.experts()))
+      for (auto const& host : shares.hosts(expert))
+        weight_[host.node.index() * home_.size() + expert.index()] = host.tokens;
+    for (auto const node : first_n<node_id>(machine_->nodes())) {
+      auto const weights = std::span{weight_}.subspan(node.index() * home_.size(), home_.size());
+      by_weight(weights);
+      for (auto const rank : machine_->ranks_on(node))
+        for (auto const expert : candidates_) {
+          if (replicas_[rank.index()].size() >= static_cast<std::size_t>(budget_.spare_slots))
+            break;
+          if (where.holds(rank, expert)) continue;
+          add(where, expert, rank);
+          added_.emplace_back(expert, rank);
+        }
+    }
+    if (added_.empty() || accept(where)) return;
+    for (auto const& [expert, rank] : added_) remove(where, expert, rank);
+  }
+  /// Experts that weigh anything, the heaviest first.
+  void by_weight(std::span<std::uint64_t const> weights) {
+    candidates_.clear();
+    for (auto const expert : first_n<expert_id>(static_cast<int>(weights.size())))
+      if (weights[expert.index()] != 0) candidates_.push_back(expert);
+    std::ranges::sort(candidates_, [&](expert_id a, expert_id b) {
+      auto const x = weights[a.index()];
+      auto const y = weights[b.index()];
+      return x != y ? x > y : a < b;
+    });
+  }
+
+  /// The first exchange that makes it cheaper.
+  bool step(placement& where) {
+    find_candidates(where);
+    for (auto const expert : candidates_)
+      for (auto const rank : ranks_) {
+        if (where.holds(rank, expert)) continue;
+        auto const& list = replicas_[rank.index()];
+        if (list.size() < static_cast<std::size_t>(budget_.spare_slots)) {
+          if (try_exchange(where, expert, rank, expert)) return true;
+          continue;
+        }
+        victims_ = list;
+        for (auto const victim : victims_)
+          if (try_exchange(where, expert, rank, victim)) return true;
+      }
+    return false;
+  }
+
+  void find_candidates(placement const& where) {
+    auto const& shares = cost_.shares();
+    auto const loads = shares.loads();
+    auto const fullest = rank_id{std::ranges::max_element(loads) - loads.begin()};
+    auto const in = shares.into_node();
+    auto const busiest_in = node_id{std::ranges::max_element(in) - in.begin()};
+    auto const out = shares.out_of_node();
+    auto const busiest_out = node_id{std::ranges::max_element(out) - out.begin()};
+    weight_.assign(home_.size(), 0);
+    for (auto const expert : first_n<expert_id>(where.experts())) {
+      auto& weight = weight_[expert.index()];
+      auto const sent = (*demand_)(busiest_out, expert);
+      auto hosted_out = false;
+      for (auto const& host : shares.hosts(expert)) {
+        auto const wanted = (*demand_)(host.node, expert);
+        if (host.node == busiest_in && host.tokens > wanted)
+          weight = std::max(weight, host.tokens - wanted);
+        if (host.node == busiest_out) {
+          hosted_out = true;
+          if (wanted > host.tokens) weight = std::max(weight, wanted - host.tokens);
+        }
+        if (host.node == machine_->node(fullest))
+          for (auto const& [rank, tokens] : shares.replicas(host))
+            if (rank == fullest) weight = std::max(weight, tokens);
+      }
+      if (!hosted_out) weight = std::max(weight, sent);
+    }
+    by_weight(weight_);
+    ranks_.clear();
+    for (auto const rank : first_n<rank_id>(where.ranks())) ranks_.push_back(rank);
+    std::ranges::sort(ranks_, [&](rank_id a, rank_id b) {
+      auto const x = loads[a.index()];
+      auto const y = loads[b.index()];
+      return x != y ? x < y : a < b;
+    });
+  }
+
+  /// Puts `expert` in the place of `victim`, or in a free slot if they are the same; takes it back
+  /// unless the placement is then cheaper.
+  bool try_exchange(placement& where, expert_id expert, rank_id rank, expert_id victim) {
+    if (trials_ <= 0) return false;
+    if (victim != expert) remove(where, victim, rank);
+    add(where, expert, rank);
+    if (within_budget(expert, rank) && accept(where)) return true;
+    remove(where, expert, rank);
+    if (victim != expert) add(where, victim, rank);
+    return false;
+  }
+  [[nodiscard]] bool accept(placement const& where) {
+    --trials_;
+    auto const now = cost_.seconds(where, *machine_, *demand_, *rates_);
+    if (now >= seconds_ * (1 - least_gain)) return false;
+    seconds_ = now;
+    return true;
+  }
+  [[nodiscard]] bool within_budget(expert_id expert, rank_id rank) const {
+    auto const node = machine_->node(rank).index();
+    auto const home = machine_->node(home_[expert.index()]).index();
+    return into_[node] <= budget_.experts_in && out_[home] <= budget_.experts_out;
+  }
+
+  static constexpr auto least_gain = 1e-3;
+
+  topology const* machine_ = nullptr;
+  token_demand const* demand_ = nullptr;
+  layer_rates const* rates_ = nullptr;
+  materialization_budget budget_;
+  int trials_ = 0;
+  double seconds_ = 0;
+  estimated_cost cost_;
+  std::vector<rank_id> home_;                     // [experts]
+  std::vector<std::vector<expert_id>> replicas_;  // [ranks]
+  std::vector<int> hosted_;                       // [nodes, experts]: replicas
+  std::vector<int> into_, out_;                   // [nodes]: experts
+  std::vector<int> spread_;                       // [experts]: foreign nodes that host it
+  std::vector<std::uint64_t> weight_;             // [experts], or [nodes, experts]
+  std::vector<expert_id> candidates_, victims_;
+  std::vector<std::pair<expert_id, rank_id>> added_;
+  std::vector<rank_id> ranks_;
+};
+
+}  // namespace detail
+}  // namespace fssdp

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+/// New owners only where what they gain pays for the move.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <ranges>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "fssdp/cluster/topology.hpp"
+#include "fssdp/core/error.hpp"
+#include "fssdp/placement/loads.hpp"
+#include "fssdp/solver/heterogeneous_sharding.hpp"
+#include "fssdp/solver/owners_only.hpp"
+#include "fssdp/solver/placement_solver.hpp"
+#include "fssdp/solver/sharding_solver.hpp"
+
+namespace fssdp {
+
+/// What new owners gain and cost, and who they are if that pays.
+template <shard_layout Layout>
+struct resharding_verdict {
+  std::optional<std::vector<Layout>> layouts;  ///< [layers]; none: all stays as it is
+  double gained_seconds = 0;                   ///< until the next time; negative: lost
+  double moved_seconds = 0;                    ///< what the busiest port takes
+  std::uint64_t moved_bytes = 0;               ///< through that port
+};
+
+/// A sharding solver that is asked whether it is worth it.
+///
+/// A layer takes as long as its fullest rank: `seconds_per_token` for each token there, where
+/// `materialization` says who holds an expert, and its holders share its load evenly. What that is
+/// less under the new owners, over all layers and `iterations`, is the gain. The cost is the time
+/// of the busiest port: chunks that a rank sends or gets inside its node, or through an interface
+/// between nodes. New owners come back if the gain is more than the cost.
+/// (Algorithm 2 of the paper; it re-shards at fixed intervals.)
+/// @cost that of the solvers, and O(layers * experts * ranks); a pure function
+template <sharding_solver Sharding = heterogeneous_sharding, class Materialization = owners_only>
+struct resharding {
+  Sharding sharding = {};
+  Materialization materialization = {};  ///< the placement solver that runs on either layouts
+  double seconds_per_token = 0;          ///< of the computation, forward and backward
+  std::size_t chunk_bytes = 0;           ///< of one expert or slice: all that moves with it
+  int iterations = 1;                    ///< until owners can change again
+
+  /// @param current [layers] layouts
+  /// @param loads   [layers] of [experts], in tokens of one iteration, as load_average predicts them
+  /// @post gained_seconds > moved_seconds, or there are no layouts
+  /// @throws argument_error on a negative option; unless there are as many layouts as loads, of the
+  ///         experts of the loads, the ranks of the cluster and the slices of the new layouts; as
+  ///         the solvers
+  template <std::ranges::random_access_range Layouts>
+  requires shard_layout<std::ranges::range_value_t<Layouts>> &&
+      placement_solver<Materialization, std::ranges::range_value_t<Layouts>>
+  [[nodiscard]] auto operator()(Layouts const& current, std::span<expert_loads const> loads,
+                                topology const& cluster) const {
+    check(static_cast<std::size_t>(std::ranges::size(current)), loads.size());
+    auto next = sharding(loads, cluster);
+    using layout = std::ranges::range_value_t<decltype(next)>;
+    auto layouts = std::vector<layout>(std::ranges::begin(next), std::ranges::end(next));
+    detail::require(layouts.size() == loads.size(), "resharding: the solver gives ", layouts.size(),
+                    " layouts; expected ", loads.size());
+    auto less = signed_wide{0};
+    auto ports = port_use{cluster};
+    for (std::size_t layer = 0; layer < loads.size(); ++layer) {
+      auto const& from = *(std::ranges::begin(current) + static_cast<std::ptrdiff_t>(layer));
+      auto const& to = layouts[layer];
+      check_layout(from);
+      detail::require(from.experts() == to.experts() && from.slices() == to.slices() &&
+                          from.ranks() == to.ranks() && to.ranks() == cluster.ranks(),
+                      "resharding: layer ", layer, " has ", from.experts(), " experts in ",
+                      from.slices(), " slices on ", from.ranks(), " ranks; expected ", to.experts(),
+                      " in ", to.slices(), " on ", cluster.ranks());
+      less += fullest(loads[layer], from) - fullest(loads[layer], to);
+      for (auto const chunk : all_chunks(from)) ports.move(from.owner(chunk), to.owner(chunk));
+    }
+    auto verdict = resharding_verdict<layout>{};
+    verdict.gained_seconds = static_cast<double>(less) / static_cast<double>(1U << point) *
+                             seconds_per_token * iterations;
+    auto const busiest = ports.busiest(chunk_bytes);
+    verdict.moved_seconds = busiest.seconds;
+    verdict.moved_bytes = busiest.bytes;
+    if (verdict.gained_seconds > verdict.moved_seconds) verdict.layouts = std::move(layouts);
+    return verdict;
+  }
+
+ private:
+  __extension__ using signed_wide = __int128;
+  static constexpr int point = 16;  // bits of a shared load behind the point
+
+  void check(std::size_t layouts, std::size_t layers) const {
+    detail::require(seconds_per_token >= 0, "resharding: ", seconds_per_token,
+                    " seconds per token; expected 0 or more");
+    detail::require(iterations >= 0, "resharding: ", iterations, " iterations; expected 0 or more");
+    detail::require(layouts == layers, "resharding: layouts of ", layouts, " layers; expected ",
+                    layers, ", as there are loads");
+  }
+
+  /// What the fullest rank has to do in one layer, with `point` bits behind the point.
+  template <shard_layout Layout>
+  [[nodiscard]] signed_wide fullest(expert_loads const& loads, Layout const& layout) const {
+    auto const where = materialization(loads, layout);
+    auto on_rank = std::vector<signed_wide>(static_cast<std::size_t>(layout.ranks()));
+    for (auto const expert : first_n<expert_id>(layout.experts())) {
+      auto const holders = where.holders(expert);
+      auto const share = (static_cast<signed_wide>(loads[expert.index()]) << point) /
+                         static_cast<signed_wide>(holders.size());
+      for (auto const rank : holders) on_rank[rank.index()] += share;
+    }
+    return std::ranges::max(on_rank);
+  }
+
+  /// How many chunks go through each port.
+  class port_use {
+   public:
+    explicit port_use(topology const& machine)
+        : cluster_{machine}, use_(static_cast<std::size_t>(machine.ranks())) {}
+
+    void move(rank_id from, rank_id to) {
+      if (from == to) return;
+      auto const inside = cluster_.same_node(from, to);
+      auto const source = inside ? from : cluster_.interface_of(from);
+      auto const destination = inside ? to : cluster_.interface_of(to);
+      auto& out = use_[source.index()];
+      auto& in = use_[destination.index()];
+      ++(inside ? out.inside_out : out.between_out);
+      ++(inside ? in.inside_in : in.between_in);
+    }
+
+    struct port_load {
+      double seconds = 0;
+      std::uint64_t bytes = 0;
+    };
+    /// The port that takes longest; the first of equals.
+    [[nodiscard]] port_load busiest(std::size_t bytes_each) const {
+      auto most = port_load{};
+      auto const consider = [&](std::uint64_t chunks, double bytes_per_second) {
+        auto const bytes = chunks * bytes_each;
+        auto const seconds = static_cast<double>(bytes) / bytes_per_second;
+        if (seconds > most.seconds) most = {seconds, bytes};
+      };
+      for (auto const rank : first_n<rank_id>(cluster_.ranks())) {
+        auto const& use = use_[rank.index()];
+        auto const& port = cluster_.port(rank);
+        consider(std::max(use.inside_out, use.inside_in), port.inside_bytes_per_second);
+        consider(std::max(use.between_out, use.between_in), port.between_bytes_per_second);
+      }
+      return most;
+    }
+
+   private:
+    struct chunk_counts {
+      std::uint64_t inside_out = 0;
+      std::uint64_t inside_in = 0;
+      std::uint64_t between_out = 0;
+      std::uint64_t between_in = 0;
+    };
+    topology const& cluster_;
+    std::vector<chunk_counts> use_;  // [ranks]; between nodes, those of an interface at its rank
+  };
+};
+
+}  // namespace fssdp
