@@ -16,6 +16,7 @@
 #include "fssdp/routing/token_traffic.hpp"
 #include "listed_even_routing.hpp"
 #include "policy.hpp"
+#include "slot_routing.hpp"
 #include "uniform_routing.hpp"
 
 namespace sim {
@@ -32,6 +33,8 @@ decltype(auto) with_routing(layer_answer const& answer, layer_question const& qu
   switch (answer.routing) {
     case routing_rule::uniform:
       return use(uniform_routing{answer.where});
+    case routing_rule::slots:
+      return use(slot_routing{answer.slots, answer.where});
     case routing_rule::balanced:
       return use(fssdp::balanced_routing{*question.counts, answer.where, *question.cluster});
     case routing_rule::even:

@@ -7,6 +7,7 @@
 #include "fssdp/cluster/topology.hpp"
 #include "fssdp/layout/table_layout.hpp"
 #include "fssdp/placement/loads.hpp"
+#include "fssdp/placement/physical_experts.hpp"
 #include "fssdp/placement/placement.hpp"
 #include "fssdp/routing/layer_cost.hpp"
 #include "fssdp/routing/token_counts.hpp"
@@ -29,14 +30,15 @@ struct layer_question {
   objective goal = objective::time;
 };
 
-/// Which replica gets which tokens: the paper's rule, all of them the same, or what evens out
-/// devices and ports (fssdp::balanced_routing).
-enum class routing_rule { even, uniform, balanced };
+/// Which replica gets which tokens: the paper's rule, all of them the same, all slots the same, or
+/// what evens out devices and ports (fssdp::balanced_routing).
+enum class routing_rule { even, uniform, slots, balanced };
 
 struct layer_answer {
   fssdp::table_layout owners;  ///< the question's, or others where moving is for nothing
   fssdp::placement where;      ///< contains the owners
   routing_rule routing = routing_rule::even;
+  fssdp::physical_experts slots = {};  ///< where the routing goes by them
 };
 
 /// What replicas cost.

@@ -109,7 +109,7 @@ TEST_CASE("a device keeps parameters, six times as much of state, and replicas")
   CHECK(most({.replicas = sim::lifetime::layer}, 3) == 3 * 7 + 2 * 2);
   CHECK(most({.replicas = sim::lifetime::layer}, 3, 4) == 12 * 7 + 2 * 2);
   CHECK(most({.keeps = sim::replica_state::optimizer_too}, 2) == 2 * (7 + 2 * 7));
-  CHECK(most({.moves = sim::movement::sliced}, 2) == 2 * (7 + 2));  // 4 experts over 4 devices
+  CHECK(most({.moves = sim::movement::sliced}, 2) == 2 * (7 + 3));  // 4 experts over 4 devices
 }
 
 TEST_CASE("a layer of GPT-MoE-S costs what its shape says") {

@@ -3,21 +3,24 @@
 #pragma once
 
 #include "../policy.hpp"
-#include "fssdp/solver/needs_based_materialization.hpp"
+#include "fssdp/solver/cheapest_materialization.hpp"
 
 namespace sim {
 
 [[nodiscard]] inline layer_answer answer_ours(layer_question const& question) {
-  auto const solve = fssdp::needs_based_materialization{.experts_in = question.overlap,
-                                                        .experts_out = question.overlap,
-                                                        .spare_slots = question.slots,
-                                                        .cluster = *question.cluster};
+  auto rates = question.rates;
+  if (question.goal == objective::balance) rates.token_bytes = 0;
+  auto const solve = fssdp::cheapest_materialization{.budget = {.experts_in = question.overlap,
+                                                                .experts_out = question.overlap,
+                                                                .spare_slots = question.slots},
+                                                     .rates = rates,
+                                                     .cluster = *question.cluster};
   return {*question.owners, solve(*question.predicted, *question.owners), routing_rule::balanced};
 }
 
 inline constexpr auto ours =
     policy{.name = "ours",
-           .about = "needs-based materialization and balanced routing, and Algorithm 2",
+           .about = "cheapest_materialization and balanced_routing of fssdp, and Algorithm 2",
            .answer = answer_ours,
            .shards = sharding::by_load};
 

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "ep.hpp"
+#include "eplb.hpp"
 #include "fastermoe.hpp"
 #include "flexmoe.hpp"
 #include "fsdp.hpp"
@@ -17,17 +18,10 @@
 
 namespace sim {
 
-inline constexpr auto policies = std::array{ep,
-                                            fsdp,
-                                            fastermoe,
-                                            smartmoe,
-                                            flexmoe,
-                                            fsep,
-                                            hecate,
-                                            hecate_no_sharding,
-                                            hecate_no_materialization,
-                                            hecate_rm,
-                                            ours};
+inline constexpr auto policies =
+    std::array{ep,        fsdp, fastermoe, smartmoe,           flexmoe,
+               eplb,      fsep, hecate,    hecate_no_sharding, hecate_no_materialization,
+               hecate_rm, ours};
 
 /// The policy of a name; null if there is none.
 [[nodiscard]] constexpr policy const* policy_named(std::string_view name) {
