@@ -20,15 +20,20 @@ struct port_loads {
   std::vector<int> into_rank;    ///< [ranks]: from wherever
   int between_nodes = 0;         ///< crossings, over all nodes
 
+  /// Nothing moves.
+  /// @param machine with ranks
+  explicit port_loads(topology const& machine)
+      : into_node(static_cast<std::size_t>(machine.nodes())),
+        out_of_node(into_node.size()),
+        into_rank(static_cast<std::size_t>(machine.ranks())) {}
+
   /// @pre check_contains accepts the placement
   /// @cost O(E D / 64 + replicas)
   /// @throws argument_error if the topology has ranks, but not as many as the placement
   template <shard_layout Layout>
-  port_loads(placement const& where, Layout const& layout, topology const& cluster = {}) {
+  port_loads(placement const& where, Layout const& layout, topology const& cluster = {})
+      : port_loads{topology_or_one_node(cluster, where.ranks())} {
     auto const machine = topology_or_one_node(cluster, where.ranks());
-    into_node.resize(static_cast<std::size_t>(machine.nodes()));
-    out_of_node.resize(into_node.size());
-    into_rank.resize(static_cast<std::size_t>(machine.ranks()));
     auto seen = std::vector<int>(into_node.size(), -1);  // [nodes]: the last expert that entered
     for (auto const expert : first_n<expert_id>(where.experts())) {
       auto const home = layout.owner(expert);

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "fssdp/cluster/topology.hpp"
@@ -48,7 +49,8 @@ class balanced_shares {
                     machine.ranks(), " ranks");
     collect(where, machine);
     nodes_.balance(demand, machine);
-    pour(machine);
+    auto const target = pour(machine);
+    if (machine.nodes() > 1) relieve(machine, demand, target);
   }
 
   /// [ranks]: tokens that each works on
@@ -97,7 +99,8 @@ class balanced_shares {
     }
   }
 
-  void pour(topology const& machine) {
+  /// @return what the ranks of the fullest node have at least
+  std::uint64_t pour(topology const& machine) {
     load_.assign(static_cast<std::size_t>(machine.ranks()), 0);
     auto target = std::uint64_t{0};  // no node's devices can all have less
     for (auto const node : first_n<node_id>(machine.nodes())) {
@@ -116,6 +119,7 @@ class balanced_shares {
       for (auto const i : list) pour(i);
       level(machine.ranks_on(node), list, target);
     }
+    return target;
   }
 
   /// Pours the experts of a node again while its fullest rank gets emptier.
@@ -138,6 +142,66 @@ class balanced_shares {
       if (before - now <= before / 4096) return;
       before = now;
     }
+  }
+
+  /// Where a node's ranks cannot be equally full, the fullest gives to ranks of other nodes that hold
+  /// what it holds, as far as ports have room.
+  void relieve(topology const& machine, token_demand const& demand, std::uint64_t target) {
+    auto const enough = target + target / 256;
+    auto const moves = std::min<std::size_t>(2 * load_.size(), most_moves);
+    for (auto move = std::size_t{0}; move < moves; ++move) {
+      auto const fullest = std::ranges::max_element(load_);
+      if (*fullest <= enough) return;
+      if (move == 0) index_replicas();
+      if (!relieve(rank_id{fullest - load_.begin()}, machine, demand)) return;
+    }
+  }
+  bool relieve(rank_id from, topology const& machine, token_demand const& demand) {
+    auto best_from = replicas_.size();
+    auto best_to = replicas_.size();
+    auto best = std::uint64_t{0};
+    for (auto k = rank_first_[from.index()]; k < rank_first_[from.index() + 1]; ++k) {
+      auto const i = by_rank_[k];
+      if (replicas_[i].tokens == 0) continue;
+      auto const expert = nodes_.hosts()[host_of_[i]].expert;
+      for (auto const& host : nodes_.hosts(expert)) {
+        if (host.node == machine.node(from)) continue;
+        auto const h = static_cast<std::size_t>(&host - nodes_.hosts().data());
+        for (auto j = first_[h]; j < first_[h + 1]; ++j) {
+          auto const there = load_[replicas_[j].rank.index()];
+          if (there >= load_[from.index()]) continue;
+          auto const most = std::min({(load_[from.index()] - there) / 2, replicas_[i].tokens,
+                                      nodes_.room(nodes_.hosts()[host_of_[i]], host, demand)});
+          if (most <= best) continue;
+          best = most;
+          best_from = i;
+          best_to = j;
+        }
+      }
+    }
+    if (best <= load_[from.index()] / 1024) return false;
+    nodes_.shift(nodes_.hosts()[host_of_[best_from]], nodes_.hosts()[host_of_[best_to]], best,
+                 demand);
+    for (auto const& [i, sign] : {std::pair{best_from, -1}, std::pair{best_to, 1}}) {
+      auto& load = load_[replicas_[i].rank.index()];
+      replicas_[i].tokens = sign < 0 ? replicas_[i].tokens - best : replicas_[i].tokens + best;
+      load = sign < 0 ? load - best : load + best;
+    }
+    return true;
+  }
+  void index_replicas() {
+    host_of_.resize(replicas_.size());
+    rank_first_.assign(load_.size() + 1, 0);
+    for (std::size_t h = 0; h + 1 < first_.size(); ++h)
+      for (auto i = first_[h]; i < first_[h + 1]; ++i) {
+        host_of_[i] = static_cast<std::uint32_t>(h);
+        ++rank_first_[replicas_[i].rank.index() + 1];
+      }
+    for (std::size_t r = 1; r < rank_first_.size(); ++r) rank_first_[r] += rank_first_[r - 1];
+    next_.assign(rank_first_.begin(), rank_first_.end());
+    by_rank_.resize(replicas_.size());
+    for (std::size_t i = 0; i < replicas_.size(); ++i)
+      by_rank_[next_[replicas_[i].rank.index()]++] = static_cast<std::uint32_t>(i);
   }
 
   /// Pours the tokens of a host over its ranks.
@@ -165,11 +229,13 @@ class balanced_shares {
   }
 
   static constexpr auto most_rounds = 16;
+  static constexpr auto most_moves = std::size_t{64};
 
   detail::node_shares nodes_;
   std::vector<std::uint32_t> first_;  // [hosts + 1]: into replicas_
   std::vector<replica_share> replicas_;
-  std::vector<std::uint64_t> load_;  // [ranks]
+  std::vector<std::uint64_t> load_;                                   // [ranks]
+  std::vector<std::uint32_t> host_of_, by_rank_, rank_first_, next_;  // of replicas
   std::vector<detail::vessel> vessels_;
 };
 

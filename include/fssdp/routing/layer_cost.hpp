@@ -52,6 +52,14 @@ enum class gathers { once, twice };
   return seconds + hops * hop;
 }
 
+/// What the windows do not hide, if a gather takes so long and a reduction as well.
+[[nodiscard]] inline double exposed_seconds(double gather, layer_rates const& rates,
+                                            gathers often = gathers::once) {
+  auto const backward = often == gathers::once ? gather : 2 * gather;
+  return std::max(0.0, gather - rates.window_seconds) +
+         std::max(0.0, backward - 2 * rates.window_seconds);
+}
+
 /// An iteration of one layer. Ports are full duplex; nothing but gathers and reductions overlaps.
 ///   compute   3 x the fullest device: forward, and twice that backward
 ///   tokens    4 x the busiest port: there and back, forward and backward
@@ -69,11 +77,8 @@ struct layer_cost {
       : compute_seconds{3 * static_cast<double>(std::ranges::max(tokens.on_rank)) *
                         rates.seconds_per_token},
         token_seconds{4 * busiest_port(tokens, cluster) * static_cast<double>(rates.token_bytes)},
-        gather_seconds{fssdp::gather_seconds(ports, cluster, rates.expert_bytes)} {
-    auto const backward = often == gathers::once ? gather_seconds : 2 * gather_seconds;
-    exposed_seconds = std::max(0.0, gather_seconds - rates.window_seconds) +
-                      std::max(0.0, backward - 2 * rates.window_seconds);
-  }
+        gather_seconds{fssdp::gather_seconds(ports, cluster, rates.expert_bytes)},
+        exposed_seconds{fssdp::exposed_seconds(gather_seconds, rates, often)} {}
 
   [[nodiscard]] double seconds() const { return compute_seconds + token_seconds + exposed_seconds; }
 

@@ -47,6 +47,40 @@ class node_shares {
     even_out(demand, machine);
   }
 
+  /// How many tokens can move from one host of an expert to another, so that no port gets busier
+  /// than the busiest was.
+  [[nodiscard]] std::uint64_t room(expert_host const& from, expert_host const& to,
+                                   token_demand const& demand) const {
+    auto const own_from = demand(from.node, from.expert);
+    auto const own_to = demand(to.node, to.expert);
+    auto const brought = from.tokens > own_from ? from.tokens - own_from : 0;  // from elsewhere
+    auto const back = own_to > to.tokens ? own_to - to.tokens : 0;  // that it has sent away
+    return std::min({from.tokens, back + (limit_ - into_[to.node.index()]),
+                     brought + (limit_ - out_[from.node.index()])});
+  }
+  /// Moves up to `most` tokens of an expert from one host to another, so that no port gets busier
+  /// than the busiest was. Tokens that came from elsewhere move first.
+  /// @return how many
+  std::uint64_t shift(expert_host& from, expert_host& to, std::uint64_t most,
+                      token_demand const& demand) {
+    auto const f = from.node.index();
+    auto const t = to.node.index();
+    auto const own_from = demand(from.node, from.expert);
+    auto const own_to = demand(to.node, to.expert);
+    auto const brought = from.tokens > own_from ? from.tokens - own_from : 0;  // from elsewhere
+    auto const back = own_to > to.tokens ? own_to - to.tokens : 0;  // that it has sent away
+    auto const amount = std::min(most, room(from, to, demand));
+    from.tokens -= amount;
+    to.tokens += amount;
+    into_[f] -= std::min(amount, brought);
+    out_[f] += amount - std::min(amount, brought);
+    out_[t] -= std::min(amount, back);
+    into_[t] += amount - std::min(amount, back);
+    load_[f] -= amount;
+    load_[t] += amount;
+    return amount;
+  }
+
   [[nodiscard]] std::span<expert_host> hosts() { return hosts_; }
   [[nodiscard]] std::span<expert_host const> hosts() const { return hosts_; }
   [[nodiscard]] std::span<expert_host const> hosts(expert_id expert) const {
@@ -147,27 +181,6 @@ class node_shares {
         }
       }
     }
-  }
-
-  std::uint64_t shift(expert_host& from, expert_host& to, std::uint64_t most,
-                      token_demand const& demand) {
-    auto const f = from.node.index();
-    auto const t = to.node.index();
-    auto const own_from = demand(from.node, from.expert);
-    auto const own_to = demand(to.node, to.expert);
-    auto const brought = from.tokens > own_from ? from.tokens - own_from : 0;  // from elsewhere
-    auto const back = own_to > to.tokens ? own_to - to.tokens : 0;  // that it has sent away
-    auto amount = std::min(most, back + (limit_ - into_[t]));
-    amount = std::min(amount, brought + (limit_ - out_[f]));
-    from.tokens -= amount;
-    to.tokens += amount;
-    into_[f] -= std::min(amount, brought);
-    out_[f] += amount - std::min(amount, brought);
-    out_[t] -= std::min(amount, back);
-    into_[t] += amount - std::min(amount, back);
-    load_[f] -= amount;
-    load_[t] += amount;
-    return amount;
   }
 
   void index_hosts() {

@@ -1,60 +1,126 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Several solvers, of whose placements the cheapest is kept.
+/// The cheapest placement that several solvers find, made cheaper still.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <numeric>
 #include <span>
 #include <utility>
 
 #include "fssdp/cluster/topology.hpp"
 #include "fssdp/placement/port_loads.hpp"
+#include "fssdp/routing/estimated_cost.hpp"
 #include "fssdp/routing/layer_cost.hpp"
 #include "fssdp/routing/token_demand.hpp"
 #include "fssdp/solver/expected_demand.hpp"
+#include "fssdp/solver/largest_overlap.hpp"
+#include "fssdp/solver/materialization_budget.hpp"
 #include "fssdp/solver/needs_based_materialization.hpp"
 #include "fssdp/solver/placement_solver.hpp"
 #include "fssdp/solver/refinement.hpp"
-#include "fssdp/solver/sparse_materialization.hpp"
 
 namespace fssdp {
 
+/// A portfolio: owners only, Algorithm 1 with the largest overlap, and needs-based materialization
+/// with all slots, or some of them, for what nodes take in. Each is refined: where a device or a port
+/// is fullest, replicas are exchanged while that makes it cheaper. What then costs least, by
+/// layer_cost, is kept, so it is never dearer than any of them. (Not from the paper.)
 struct cheapest_materialization {
   materialization_budget budget = {};
   layer_rates rates = {};
-  topology cluster = {};
-  int trials = 200;
+  /// Tokens of an iteration, over all ranks and experts; 0: gathers are hidden.
+  double tokens = 0;
+  topology cluster = {};  ///< where the ranks sit; without ranks: all on one node
+  int trials = 50;        ///< exchanges that refining looks at, for each of them; 0: none
 
+  /// @param loads [experts], any scale
+  /// @post the budget allows its port_loads
+  /// @cost a few times that of its solvers, and 6 `trials` times that of estimated_cost at most
+  /// @throws argument_error on a negative budget or number, or another number of loads or ranks
   template <shard_layout Layout>
   [[nodiscard]] placement operator()(std::span<std::uint64_t const> loads,
                                      Layout const& layout) const {
     detail::require_loads("cheapest_materialization", loads, layout);
+    detail::require_budget("cheapest_materialization", budget);
+    detail::require(trials >= 0 && tokens >= 0, "cheapest_materialization: ", trials, " trials, ",
+                    tokens, " tokens; expected 0 or more");
     auto const machine = topology_or_one_node(cluster, layout.ranks());
     auto demand = token_demand{};
     detail::expect_demand(loads, machine, demand);
+    auto const judge = judgement{*this, machine, demand};
     auto refine = detail::refinement{};
-    auto best = placement{};
-    auto least = std::numeric_limits<double>::infinity();
-    auto const consider = [&](placement where) {
-      auto const seconds = refine.improve(where, layout, machine, demand, rates, budget, trials);
+    auto best = placement{layout};
+    auto least = judge.seconds(best, layout);
+    auto const keep_if_cheaper = [&](placement const& where) {
+      auto const seconds = judge.seconds(where, layout);
       if (seconds >= least) return;
       least = seconds;
-      best = std::move(where);
+      best = where;
     };
-    auto const bandwidth = node_bandwidth(machine, node_id{0});
-    auto const weight = 4 * static_cast<double>(rates.token_bytes) / bandwidth / (3 * rates.seconds_per_token);
-    for (auto slots = budget.spare_slots; slots >= 0; --slots)
-    consider(needs_based_materialization{budget.experts_in, budget.experts_out, slots, machine, weight}(loads, layout));
-    auto widest = placement{layout};
-    for (auto k = layout.experts(); k >= 1; --k) {
-      widest = sparse_materialization{k, budget.spare_slots, machine}(loads, layout);
-      auto const ports = port_loads{widest, layout, machine};
-      if (std::ranges::max(ports.into_node) <= budget.experts_in && std::ranges::max(ports.out_of_node) <= budget.experts_out) { consider(widest); break; }
+    for_each_candidate(loads, layout, machine, [&](placement where) {
+      keep_if_cheaper(where);
+      if (trials == 0) return;
+      refine.improve(where, layout, machine, demand, rates, budget, trials);
+      keep_if_cheaper(where);
+    });
+    return best;
+  }
+
+ private:
+  /// What a placement costs, exposed gathers included.
+  struct judgement {
+    cheapest_materialization const& of;
+    topology const& machine;
+    token_demand const& demand;
+    double tokens_per_unit = 0;
+
+    judgement(cheapest_materialization const& solver, topology const& cluster,
+              token_demand const& wanted)
+        : of{solver}, machine{cluster}, demand{wanted} {
+      auto units = 0.0;
+      for (auto const node : first_n<node_id>(machine.nodes()))
+        for (auto const part : demand.of(node)) units += static_cast<double>(part);
+      tokens_per_unit = units > 0 ? of.tokens / units : 0;
+    }
+    template <shard_layout Layout>
+    [[nodiscard]] double seconds(placement const& where, Layout const& layout) const {
+      auto const moving = estimated_cost{}.seconds(where, machine, demand, of.rates);
+      if (tokens_per_unit == 0) return moving;
+      auto const ports = port_loads{where, layout, machine};
+      return moving * tokens_per_unit +
+             exposed_seconds(gather_seconds(ports, machine, of.rates.expert_bytes), of.rates);
+    }
+  };
+
+  template <shard_layout Layout, class Consider>
+  void for_each_candidate(std::span<std::uint64_t const> loads, Layout const& layout,
+                          topology const& machine, Consider consider) const {
+    auto needs_based = needs_based_materialization{budget, machine};
+    auto previous = -1;
+    for (auto const quarter : {4, 3, 2, 1, 0}) {
+      needs_based.budget.experts_in =
+          std::min(budget.experts_in, most_taken(machine) * quarter / 4);
+      if (std::exchange(previous, needs_based.budget.experts_in) != needs_based.budget.experts_in)
+        consider(needs_based(loads, layout));
     }
     consider(placement{layout});
-    return best;
+    consider(largest_overlap{budget, machine}(loads, layout));
+    if (tokens == 0) return;
+    auto const hidden = hidden_budget(rates, machine, layout.experts(), budget.spare_slots);
+    if (hidden.experts_in >= budget.experts_in) return;
+    needs_based.budget.experts_in = hidden.experts_in;
+    needs_based.budget.experts_out = std::min(budget.experts_out, hidden.experts_out);
+    consider(needs_based(loads, layout));
+  }
+  /// Experts that a node has slots for.
+  [[nodiscard]] int most_taken(topology const& machine) const {
+    auto most = std::size_t{0};
+    for (auto const node : first_n<node_id>(machine.nodes()))
+      most = std::max(most, machine.ranks_on(node).size());
+    return static_cast<int>(most) * budget.spare_slots;
   }
 };
 

@@ -38,8 +38,6 @@ class host_choice {
     if (nodes_ > 1) relieve_busiest();
   }
 
-  /// How many foreign experts a node hosts.
-  [[nodiscard]] std::size_t taken(node_id node) const { return taken_[node.index()].size(); }
   /// The hosts of an expert, its home among them, ascending.
   [[nodiscard]] std::span<std::uint32_t const> hosts(expert_id expert) {
     auto& list = hosts_[expert.index()];

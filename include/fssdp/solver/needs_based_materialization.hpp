@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <optional>
 #include <span>
 #include <vector>
@@ -15,6 +14,7 @@
 #include "fssdp/routing/token_demand.hpp"
 #include "fssdp/solver/expected_demand.hpp"
 #include "fssdp/solver/host_choice.hpp"
+#include "fssdp/solver/materialization_budget.hpp"
 #include "fssdp/solver/placement_solver.hpp"
 #include "fssdp/solver/replica_packing.hpp"
 
@@ -27,13 +27,8 @@ namespace fssdp {
 /// Algorithm 1 asks that t experts at most have replicas, and gives each to all; what a network
 /// really limits is how many enter a node and how many leave one. (Not from the paper.)
 struct needs_based_materialization {
-  int experts_in = 0;     ///< that may enter a node
-  int experts_out = 0;    ///< of a node's own, that may leave it
-  int spare_slots = 0;    ///< m: how many replicas a rank has memory for
+  materialization_budget budget = {};
   topology cluster = {};  ///< where the ranks sit; without ranks: all on one node
-  /// What a token that enters or leaves a node costs, compared with its work on a device. Where slots
-  /// are short, it decides between replicas that keep tokens on a node and those that share work.
-  double port_weight = 1;
 
   /// The solver's memory: what a caller keeps who counts allocations.
   class workspace {
@@ -54,8 +49,7 @@ struct needs_based_materialization {
   };
 
   /// @param loads [experts], any scale
-  /// @post every owner holds its experts; no rank holds more than `spare_slots` others; port_loads
-  ///       are within `experts_in` and `experts_out`
+  /// @post every owner holds its experts; the budget allows its port_loads
   /// @cost O(N E + replicas (D / N + E / D)) time
   /// @throws argument_error on negative options, or another number of loads or ranks
   template <shard_layout Layout>
@@ -91,16 +85,8 @@ struct needs_based_materialization {
   }
 
  private:
-  static constexpr auto most_tries = 6;
-
   topology const& check(int ranks, workspace& memory) const {
-    auto const at_least_0 = [](char const* what, int value) {
-      detail::require(value >= 0, "needs_based_materialization: ", what, " ", value,
-                      "; expected 0 or more");
-    };
-    at_least_0("experts_in", experts_in);
-    at_least_0("experts_out", experts_out);
-    at_least_0("spare_slots", spare_slots);
+    detail::require_budget("needs_based_materialization", budget);
     if (cluster.ranks() == ranks) return cluster;
     if (!memory.one_node.has_value() || memory.one_node->ranks() != ranks || cluster.ranks() != 0)
       memory.one_node = topology_or_one_node(cluster, ranks);
@@ -119,31 +105,15 @@ struct needs_based_materialization {
     memory.most_in.clear();
     for (auto const node : first_n<node_id>(machine.nodes()))
       memory.most_in.push_back(
-          std::min(static_cast<std::size_t>(experts_in),
-                   machine.ranks_on(node).size() * static_cast<std::size_t>(spare_slots)));
-    auto least = std::numeric_limits<double>::infinity();
-    for (auto tries = 0; tries < most_tries; ++tries) {
-      memory.choice.choose(demand, memory.home, memory.most_in, experts_out);
-      host(machine, demand, memory);
-      auto const fewer = pack(layout, machine, memory);
-      auto const cost = cost_of(memory);
-      if (cost < least) {
-        least = cost;
-        where.reset(layout);
-        for (auto const rank : first_n<rank_id>(machine.ranks()))
-          for (auto const& part : memory.packing.of(rank))
-            if (!part.at_home) where.add(part.expert, rank);
-      }
-      if (!fewer) return;
-    }
-  }
-
-  /// In tokens of a device.
-  [[nodiscard]] double cost_of(workspace const& memory) const {
-    auto const& shares = memory.shares;
-    auto const busiest = std::max(std::ranges::max(shares.into()), std::ranges::max(shares.out()));
-    return static_cast<double>(std::ranges::max(memory.packing.loads())) +
-           port_weight * static_cast<double>(busiest);
+          std::min(static_cast<std::size_t>(budget.experts_in),
+                   machine.ranks_on(node).size() * static_cast<std::size_t>(budget.spare_slots)));
+    memory.choice.choose(demand, memory.home, memory.most_in, budget.experts_out);
+    host(machine, demand, memory);
+    pack(layout, machine, memory);
+    where.reset(layout);
+    for (auto const rank : first_n<rank_id>(machine.ranks()))
+      for (auto const& part : memory.packing.of(rank))
+        if (!part.at_home) where.add(part.expert, rank);
   }
 
   /// Which nodes host what, and how many tokens each then works on.
@@ -158,13 +128,11 @@ struct needs_based_materialization {
     memory.shares.balance(demand, machine);
   }
 
-  /// Gives replicas to ranks. Where slots did not suffice for an even load, the node is to take in
-  /// fewer experts.
-  /// @return whether there is such a node
+  /// Gives replicas to ranks.
   template <shard_layout Layout>
-  bool pack(Layout const& layout, topology const& machine, workspace& memory) const {
+  void pack(Layout const& layout, topology const& machine, workspace& memory) const {
     auto const hosts = memory.shares.hosts();
-    memory.packing.reset(machine, std::ranges::max(memory.owned), spare_slots);
+    memory.packing.reset(machine, std::ranges::max(memory.owned), budget.spare_slots);
     memory.order.clear();
     for (std::size_t i = 0; i < hosts.size(); ++i) {
       auto const& of = hosts[i];
@@ -183,14 +151,8 @@ struct needs_based_materialization {
       auto const ranks = machine.ranks_on(node).size();
       target = std::max(target, (memory.shares.loads()[node.index()] + ranks - 1) / ranks);
     }
-    auto fewer = false;
-    for (auto const node : first_n<node_id>(machine.nodes())) {
-      auto const taken = memory.choice.taken(node);
-      if (memory.packing.even_out(machine.ranks_on(node), target) || taken == 0) continue;
-      memory.most_in[node.index()] = taken - std::max<std::size_t>(1, taken / 4);
-      fewer = true;
-    }
-    return fewer;
+    for (auto const node : first_n<node_id>(machine.nodes()))
+      memory.packing.even_out(machine.ranks_on(node), target);
   }
 };
 

@@ -14,15 +14,9 @@
 #include "fssdp/routing/estimated_cost.hpp"
 #include "fssdp/routing/layer_cost.hpp"
 #include "fssdp/routing/token_demand.hpp"
+#include "fssdp/solver/materialization_budget.hpp"
 
 namespace fssdp {
-
-/// What a solver may spend.
-struct materialization_budget {
-  int experts_in = 0;   ///< that may enter a node
-  int experts_out = 0;  ///< of a node's own, that may leave it
-  int spare_slots = 0;  ///< replicas that a rank has memory for
-};
 
 namespace detail {
 

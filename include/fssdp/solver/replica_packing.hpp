@@ -53,17 +53,14 @@ class replica_packing {
     add(best, {expert, tokens});
   }
   /// Makes replicas until no rank of those has more than `target`, or slots are used up.
-  /// @return whether slots sufficed
-  bool even_out(std::span<rank_id const> ranks, std::uint64_t target) {
+  void even_out(std::span<rank_id const> ranks, std::uint64_t target) {
     auto const enough = target + target / 256;
     for (auto moves = 4 * ranks.size() * stride_; moves > 0; --moves) {
       auto fullest = ranks.front();
       for (auto const rank : ranks)
         if (load_[rank.index()] > load_[fullest.index()]) fullest = rank;
-      if (load_[fullest.index()] <= enough) return true;
-      if (!relieve(fullest, ranks, target)) return false;
+      if (load_[fullest.index()] <= enough || !relieve(fullest, ranks, target)) return;
     }
-    return false;
   }
 
   [[nodiscard]] std::span<replica_part const> of(rank_id rank) const {

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Algorithm 1 with as many experts as the ports really allow.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "fssdp/cluster/topology.hpp"
+#include "fssdp/placement/port_loads.hpp"
+#include "fssdp/solver/materialization_budget.hpp"
+#include "fssdp/solver/placement_solver.hpp"
+#include "fssdp/solver/sparse_materialization.hpp"
+
+namespace fssdp {
+
+/// sparse_materialization, its `overlap` the largest k whose port_loads are within the budget, found
+/// by bisection: Algorithm 1 allows as many experts as one port carries, but few go through any one.
+/// @cost log E times that of sparse_materialization
+struct largest_overlap {
+  materialization_budget budget = {};
+  topology cluster = {};  ///< where the ranks sit; without ranks: all on one node
+
+  /// @param loads [experts], any scale
+  /// @post the budget allows its port_loads
+  /// @throws argument_error on a negative budget, or another number of loads or ranks
+  template <shard_layout Layout>
+  [[nodiscard]] placement operator()(std::span<std::uint64_t const> loads,
+                                     Layout const& layout) const {
+    detail::require_loads("largest_overlap", loads, layout);
+    detail::require_budget("largest_overlap", budget);
+    auto const machine = topology_or_one_node(cluster, layout.ranks());
+    auto best = placement{layout};
+    auto fits = 0;
+    auto too_many = layout.experts() + 1;
+    while (too_many - fits > 1) {
+      auto const k = fits + (too_many - fits) / 2;
+      auto where = sparse_materialization{k, budget.spare_slots, machine}(loads, layout);
+      if (budget.allows(port_loads{where, layout, machine})) {
+        fits = k;
+        best = std::move(where);
+      } else {
+        too_many = k;
+      }
+    }
+    return best;
+  }
+};
+
+static_assert(placement_solver<largest_overlap>);
+
+}  // namespace fssdp

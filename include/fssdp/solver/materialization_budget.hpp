@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+/// What ports and memory allow a placement.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "fssdp/cluster/topology.hpp"
+#include "fssdp/core/error.hpp"
+#include "fssdp/placement/port_loads.hpp"
+#include "fssdp/routing/layer_cost.hpp"
+
+namespace fssdp {
+
+/// Memory is a hard limit; ports are one as far as gathers are to be hidden.
+struct materialization_budget {
+  int experts_in = 0;   ///< that may enter a node
+  int experts_out = 0;  ///< of those at home on a node, that may leave it
+  int spare_slots = 0;  ///< m: replicas that a rank has memory for
+  friend bool operator==(materialization_budget const&, materialization_budget const&) = default;
+
+  /// Whether a placement with these loads is within it.
+  [[nodiscard]] bool allows(port_loads const& ports) const {
+    return std::ranges::max(ports.into_node) <= experts_in &&
+           std::ranges::max(ports.out_of_node) <= experts_out &&
+           ports.busiest_rank() <= spare_slots;
+  }
+};
+
+namespace detail {
+
+/// @throws argument_error that names what is negative
+inline void require_budget(char const* solver, materialization_budget const& budget) {
+  auto const at_least_0 = [&](char const* what, int value) {
+    require(value >= 0, solver, ": ", what, " ", value, "; expected 0 or more");
+  };
+  at_least_0("experts_in", budget.experts_in);
+  at_least_0("experts_out", budget.experts_out);
+  at_least_0("spare_slots", budget.spare_slots);
+}
+
+}  // namespace detail
+
+/// As many experts as enter and leave every node while the window lasts, the filling of the pipeline
+/// included. (Paper: the overlap degree t, there without it.)
+/// @param experts no budget is larger
+[[nodiscard]] inline materialization_budget hidden_budget(layer_rates const& rates,
+                                                          topology const& cluster, int experts,
+                                                          int spare_slots) {
+  auto ports = port_loads{cluster};
+  auto hidden = 0;
+  for (; hidden < experts; ++hidden) {
+    if (cluster.nodes() == 1) std::ranges::fill(ports.into_rank, hidden + 1);
+    if (cluster.nodes() > 1) std::ranges::fill(ports.into_node, ports.between_nodes = hidden + 1);
+    if (gather_seconds(ports, cluster, rates.expert_bytes) > rates.window_seconds) break;
+  }
+  auto const slots = cluster.nodes() == 1 ? std::min(hidden, spare_slots) : spare_slots;
+  return {.experts_in = hidden, .experts_out = hidden, .spare_slots = slots};
+}
+
+/// If a node has more tokens than that for an expert, in one iteration, it pays to bring the expert
+/// to them even if nothing hides it: the expert comes and its gradient goes, or tokens go there and
+/// back, forward and backward.
+[[nodiscard]] inline double break_even_tokens(layer_rates const& rates) {
+  return 2 * static_cast<double>(rates.expert_bytes) / (4 * static_cast<double>(rates.token_bytes));
+}
+
+/// The hidden budget, or as many experts as pay beyond it.
+/// @param loads [experts], tokens of one iteration
+[[nodiscard]] inline materialization_budget paying_budget(std::span<std::uint64_t const> loads,
+                                                          layer_rates const& rates,
+                                                          topology const& cluster,
+                                                          int spare_slots) {
+  auto const experts = static_cast<int>(loads.size());
+  auto budget = hidden_budget(rates, cluster, experts, spare_slots);
+  auto const least = break_even_tokens(rates) * cluster.nodes();  // over all nodes
+  auto const paying = static_cast<int>(std::ranges::count_if(
+      loads, [&](std::uint64_t tokens) { return static_cast<double>(tokens) > least; }));
+  budget.experts_in = std::max(budget.experts_in, paying);
+  budget.experts_out = std::max(budget.experts_out, paying);
+  budget.spare_slots = spare_slots;
+  return budget;
+}
+
+}  // namespace fssdp
