@@ -7,4 +7,4 @@ set title sprintf("Parts of Hecate on cluster %s, %d devices", cluster, devices)
 set ylabel "speedup over expert parallelism"
 set yrange [0:*]
 set style histogram clustered gap 1
-plot for [p in policies] rows(cluster, devices, "", p, "all") using 6:xtic(3) title p
+plot for [p in policies] rows(cluster, devices, "", p, "all") using 6:xtic(3) title p linecolor rgb colour(p)

@@ -22,7 +22,11 @@ draw() {  # draw SCRIPT NAME SETTINGS
 csv=simulated.csv
 simulate --cluster a,b --devices 16,32 \
   --model gpt-moe-s,gpt-moe-l,bert-moe,bert-moe-deep --csv >"$folder/$csv"
-simulate --policy ep --write-trace "$folder/loads.csv" --csv >/dev/null
+if [ -n "$trace" ]; then
+  cp "$trace" "$folder/loads.csv"
+else
+  "$sim" --policy ep --iterations 1000 --jumps 0.005 --write-trace "$folder/loads.csv" >/dev/null
+fi
 
 for cluster in a b; do
   for devices in 16 32; do

@@ -8,4 +8,4 @@ set xlabel "layer"
 set ylabel "speedup over expert parallelism"
 set yrange [0:*]
 set style histogram clustered gap 1
-plot for [p in policies] rows(cluster, devices, "^".model."$", p, "[0-9]+") using 7:xtic(5) title p
+plot for [p in policies] rows(cluster, devices, "^".model."$", p, "[0-9]+") using 7:xtic(5) title p linecolor rgb colour(p)

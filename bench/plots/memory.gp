@@ -7,4 +7,4 @@ set title sprintf("Experts' parameters, optimizer state and replicas on cluster 
 set ylabel "GB of a device"
 set yrange [0:*]
 set style histogram clustered gap 1
-plot for [p in policies] rows(cluster, devices, "", p, "all") using ($15 / 1e9):xtic(3) title p
+plot for [p in policies] rows(cluster, devices, "", p, "all") using ($15 / 1e9):xtic(3) title p linecolor rgb colour(p)

@@ -10,15 +10,12 @@ set key outside right top vertical samplen 1 spacing 1.1
 set style data histograms
 set style fill solid 0.9 noborder
 set boxwidth 0.9
-set linetype  1 linecolor "#999999"
-set linetype  2 linecolor "#0072b2"
-set linetype  3 linecolor "#e69f00"
-set linetype  4 linecolor "#009e73"
-set linetype  5 linecolor "#cc79a7"
-set linetype  6 linecolor "#56b4e9"
-set linetype  7 linecolor "#f0e442"
-set linetype  8 linecolor "#8c564b"
-set linetype  9 linecolor "#d55e00"
+
+# Every policy has its colour in all figures.
+colours = "ep #999999 fsdp #0072b2 fastermoe #e69f00 smartmoe #009e73 flexmoe #cc79a7 eplb #56b4e9 " . \
+  "fsep #f0e442 hecate #8c564b ours #d55e00 hecate-no-materialization #c9a88f " . \
+  "hecate-no-sharding #ac8265 hecate-rm #5c3a30"
+colour(policy) = word(colours, sum [i = 1:words(colours)] (word(colours, i) eq policy ? i + 1 : 0))
 
 # The lines of one cluster and policy; `layer` is "all" or a regular expression for numbers.
 rows(cluster, devices, model, policy, layer) = sprintf("< awk -F, '$1 == \"%s\" && $2 == %d && $3 ~ /%s/ && $4 ~ /^(%s)$/ && $5 ~ /^(%s)$/' '%s'", \
