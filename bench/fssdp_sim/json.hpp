@@ -19,6 +19,7 @@ namespace sim {
           {"devices", of.devices},
           {"slots", of.slots},
           {"overlap", of.overlap},
+          {"iterations", of.iterations},
           {"layers", of.layers},
           {"layers_simulated", of.per_layer.size()},
           {"speedup_over_ep", one.speedup()},

@@ -27,6 +27,7 @@ struct policy_result {
   int devices = 0;
   int slots = 0;
   int overlap = 0;
+  std::size_t iterations = 0;                ///< that were simulated
   int layers = 0;                            ///< of the model
   std::vector<std::size_t> simulated = {};   ///< which of them
   std::vector<layer_result> per_layer = {};  ///< [simulated]

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -105,11 +106,14 @@ class device_memory {
   }
 
   /// On the device that has most; whatever adds up over layers, `scale` times.
-  [[nodiscard]] double most(lifetime of, double scale) const {
+  /// @param owned experts that every device owns over all layers, if that is known
+  [[nodiscard]] double most(lifetime of, double scale, std::optional<double> owned = {}) const {
+    auto const times = of == lifetime::iteration ? scale : 1.0;
     auto most = 0.0;
-    for (std::size_t rank = 0; rank < owned_.size(); ++rank)
-      most = std::max(
-          most, owned_[rank] * scale + extra_[rank] * (of == lifetime::iteration ? scale : 1.0));
+    for (std::size_t rank = 0; rank < owned_.size(); ++rank) {
+      auto const here = owned.has_value() ? *owned * with_state : owned_[rank] * scale;
+      most = std::max(most, here + extra_[rank] * times);
+    }
     return most;
   }
 
@@ -133,6 +137,7 @@ class device_memory {
                               .devices = where.cluster.ranks(),
                               .slots = of.slots,
                               .overlap = of.overlap,
+                              .iterations = of.samples.size(),
                               .layers = where.layers,
                               .simulated = of.layer_ids,
                               .per_layer = std::vector<layer_result>(layers),
@@ -166,7 +171,10 @@ class device_memory {
       if (observe)
         observe({(*of.loads)[sample].iter, of.layer_ids[layer], question, answer, figures});
     }
-    auto const experts = memory.most(which.costs.replicas, result.scale());
+    auto owned = std::optional<double>{};  // some layers alone cannot be shared out so evenly
+    if (which.shards != sharding::blocks && result.scale() > 1)
+      owned = std::ceil(static_cast<double>(where.layers) * where.experts / where.cluster.ranks());
+    auto const experts = memory.most(which.costs.replicas, result.scale(), owned);
     result.memory_bytes =
         std::max(result.memory_bytes, experts * static_cast<double>(where.rates.expert_bytes));
   }

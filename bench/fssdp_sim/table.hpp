@@ -30,19 +30,27 @@ namespace sim {
   return text;
 }
 
+/// Where predicted loads come from.
+[[nodiscard]] inline std::string origin_of(prediction const& of) {
+  if (!of.stale.has_value()) return "predicted by the last 5 samples";
+  if (*of.stale == 0) return "known";
+  return fmt::format("{} iteration{} old", *of.stale, *of.stale == 1 ? "" : "s");
+}
+
 /// What the lines of a block have in common, the columns and their units.
 [[nodiscard]] inline std::string table_head(scenario const& of) {
   auto text = table_title(of);
   text += fmt::format(
-      "# {} iteration{}, {} slot{} per device, overlap {}; judged by {}; all baselines are "
+      "# {} iteration{}, {} slot{} per device, overlap {}; loads {}; judged by {}; baselines are "
       "idealized (--help)\n",
       of.samples.size(), of.samples.size() == 1 ? "" : "s", of.slots, of.slots == 1 ? "" : "s",
-      of.overlap, of.goal == objective::time ? "time" : "balance alone, as if links were free");
+      of.overlap, origin_of(of.predicts),
+      of.goal == objective::time ? "time" : "balance alone, as if links were free");
   constexpr auto columns =
-      "{:<26} | {:>7} {:>7} | {:>6} {:>6} | {:>10} {:>10} {:>10} {:>10} | {:>9} {:>9}\n";
-  text += "# " + fmt::format(columns, "", "over EP", "layers", "max/", "p95", "iteration",
+      "{:<26} | {:>8} {:>8} | {:>8} {:>8} | {:>10} {:>10} {:>10} {:>10} | {:>12} {:>9}\n";
+  text += "# " + fmt::format(columns, "", "over EP", "layers", "max/mean", "p95", "iteration",
                              "compute", "tokens", "exposed", "sent", "memory");
-  text += "# " + fmt::format(columns, "policy", "x", "x", "mean", "", "us", "us", "us", "us", "GB",
+  text += "# " + fmt::format(columns, "policy", "x", "x", "", "", "us", "us", "us", "us", "GB",
                              "GB/device");
   return text;
 }
@@ -50,8 +58,8 @@ namespace sim {
 [[nodiscard]] inline std::string table_line(comparison const& one) {
   auto const& of = one.of;
   return fmt::format(
-      "  {:<26} | {:>7.3f} {:>7.3f} | {:>6.3f} {:>6.3f} | {:>10.0f} {:>10.0f} {:>10.0f} {:>10.0f} "
-      "| {:>9.3f} {:>9.3f}\n",
+      "  {:<26} | {:>8.3f} {:>8.3f} | {:>8.3f} {:>8.3f} | {:>10.0f} {:>10.0f} {:>10.0f} {:>10.0f} "
+      "| {:>12.3f} {:>9.3f}\n",
       of.policy, one.speedup(), one.layer_speedup(), mean(of.max_over_mean),
       percentile(of.max_over_mean, 0.95), of.seconds() * 1e6,
       of.sum(&layer_result::compute_seconds) * 1e6, of.sum(&layer_result::token_seconds) * 1e6,

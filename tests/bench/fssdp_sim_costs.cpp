@@ -108,6 +108,9 @@ TEST_CASE("a device keeps parameters, six times as much of state, and replicas")
   CHECK(most({.replicas = sim::lifetime::layer}, 1) == 7 + 2);
   CHECK(most({.replicas = sim::lifetime::layer}, 3) == 3 * 7 + 2 * 2);
   CHECK(most({.replicas = sim::lifetime::layer}, 3, 4) == 12 * 7 + 2 * 2);
+  auto known = sim::detail::device_memory{4};
+  known.add(answer, {});
+  CHECK(known.most(sim::lifetime::iteration, 4, 3) == 3 * 7 + 4 * 2);
   CHECK(most({.keeps = sim::replica_state::optimizer_too}, 2) == 2 * (7 + 2 * 7));
   CHECK(most({.moves = sim::movement::sliced}, 2) == 2 * (7 + 3));  // 4 experts over 4 devices
 }
