@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -89,28 +90,42 @@ class refinement {
     count(expert, rank, -1);
   }
 
-  /// Free slots get the most loaded experts of their nodes, so that fewer tokens leave their ranks.
+  /// Free slots get experts of their nodes, unless that costs more: so fewer tokens leave their ranks,
+  /// and loads may differ from those that were expected.
   void fill(placement& where) {
     auto const& shares = cost_.shares();
-    added_.clear();
-    weight_.assign(home_.size() * static_cast<std::size_t>(machine_->nodes()), 0);
+    weight_.assign(static_cast<std::size_t>(machine_->nodes()) * home_.size(), 0);
+    held_.assign(weight_.size(), 0);
     for (auto const expert : first_n<expert_id>(where.experts()))
-      for (auto const& host : shares.hosts(expert))
-        weight_[host.node.index() * home_.size() + expert.index()] = host.tokens;
-    for (auto const node : first_n<node_id>(machine_->nodes())) {
-      auto const weights = std::span{weight_}.subspan(node.index() * home_.size(), home_.size());
-      by_weight(weights);
-      for (auto const rank : machine_->ranks_on(node))
-        for (auto const expert : candidates_) {
-          if (replicas_[rank.index()].size() >= static_cast<std::size_t>(budget_.spare_slots))
-            break;
-          if (where.holds(rank, expert)) continue;
-          add(where, expert, rank);
-          added_.emplace_back(expert, rank);
-        }
-    }
-    if (added_.empty() || accept(where)) return;
+      for (auto const& host : shares.hosts(expert)) {
+        auto const at = host.node.index() * home_.size() + expert.index();
+        weight_[at] = host.tokens;
+        held_[at] = shares.replicas(host).size();
+      }
+    added_.clear();
+    for (auto const rank : first_n<rank_id>(where.ranks()))
+      while (replicas_[rank.index()].size() < static_cast<std::size_t>(budget_.spare_slots)) {
+        auto const expert = scarcest(where, rank);
+        if (!expert.has_value()) break;
+        ++held_[machine_->node(rank).index() * home_.size() + expert->index()];
+        add(where, *expert, rank);
+        added_.emplace_back(*expert, rank);
+      }
+    if (added_.empty() || accept(where, 0)) return;
     for (auto const& [expert, rank] : added_) remove(where, expert, rank);
+  }
+  /// Of those that a rank lacks and its node hosts, the expert with most tokens per replica.
+  [[nodiscard]] std::optional<expert_id> scarcest(placement const& where, rank_id rank) const {
+    auto const first = machine_->node(rank).index() * home_.size();
+    auto best = std::optional<expert_id>{};
+    for (auto const expert : first_n<expert_id>(where.experts())) {
+      auto const at = first + expert.index();
+      if (weight_[at] == 0 || where.holds(rank, expert)) continue;
+      if (!best.has_value() ||
+          weight_[at] * held_[first + best->index()] > weight_[first + best->index()] * held_[at])
+        best = expert;
+    }
+    return best;
   }
   /// Experts that weigh anything, the heaviest first.
   void by_weight(std::span<std::uint64_t const> weights) {
@@ -185,15 +200,15 @@ class refinement {
     if (trials_ <= 0) return false;
     if (victim != expert) remove(where, victim, rank);
     add(where, expert, rank);
-    if (within_budget(expert, rank) && accept(where)) return true;
+    if (within_budget(expert, rank) && accept(where, least_gain)) return true;
     remove(where, expert, rank);
     if (victim != expert) add(where, victim, rank);
     return false;
   }
-  [[nodiscard]] bool accept(placement const& where) {
+  [[nodiscard]] bool accept(placement const& where, double gain) {
     --trials_;
     auto const now = cost_.seconds(where, *machine_, *demand_, *rates_);
-    if (now >= seconds_ * (1 - least_gain)) return false;
+    if (now > seconds_ * (1 - gain)) return false;
     seconds_ = now;
     return true;
   }
@@ -217,6 +232,7 @@ class refinement {
   std::vector<int> hosted_;                       // [nodes, experts]: replicas
   std::vector<int> into_, out_;                   // [nodes]: experts
   std::vector<int> spread_;                       // [experts]: foreign nodes that host it
+  std::vector<std::size_t> held_;                 // [nodes, experts]: replicas, homes included
   std::vector<std::uint64_t> weight_;             // [experts], or [nodes, experts]
   std::vector<expert_id> candidates_, victims_;
   std::vector<std::pair<expert_id, rank_id>> added_;
