@@ -35,7 +35,8 @@ inline constexpr auto eplb_costs = traits{.moves = movement::synced};
 }
 
 /// As many places on every device as it owns experts and has slots, filled by its global policy, or
-/// by the hierarchical one where that is judged to be better. All slots get the same.
+/// by the hierarchical one where that is judged to be better. All slots get the same,
+/// or those of the node do.
 [[nodiscard]] inline layer_answer answer_eplb(layer_question const& question) {
   auto const ranks = question.owners->ranks();
   auto const experts = question.owners->experts();
@@ -52,10 +53,13 @@ inline constexpr auto eplb_costs = traits{.moves = movement::synced};
     answers.push_back({std::move(owners), std::move(where), routing_rule::slots, std::move(slots)});
   };
   solve(1);
-  if (question.goal == objective::time && nodes > 1 && experts % nodes == 0) {
-    solve(nodes);
-    answers.push_back(answers.back());
-    answers.back().routing = routing_rule::even;
+  if (question.goal == objective::time) {  // tokens may stay near, too
+    if (nodes > 1 && experts % nodes == 0) solve(nodes);
+    for (auto n = answers.size(); n-- > 0;) {
+      auto near = answers[n];
+      near.routing = routing_rule::even;
+      answers.push_back(std::move(near));
+    }
   }
   return cheapest(question, std::move(answers), eplb_costs);
 }
