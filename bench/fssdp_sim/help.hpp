@@ -23,9 +23,9 @@ inline constexpr auto about =
   text +=
       "  Baselines get their idealized best: what they move between iterations costs nothing, "
       "they\n"
-      "  see the real counts where they choose (fastermoe, smartmoe, flexmoe; eplb and fsep among "
-      "places\n"
-      "  and routings), and everybody has the same slots and windows.\n"
+      "  see the real counts where they choose (fastermoe, smartmoe, flexmoe; eplb and fsep "
+      "among\n"
+      "  places and routings), and everybody has the same slots and windows.\n"
       "\nClusters, a direction of each port counted\n";
   for (auto const& one : cluster_kinds)
     text += fmt::format(

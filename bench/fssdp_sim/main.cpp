@@ -40,7 +40,7 @@ sim::policy_result play(sim::policy const& which, sim::scenario const& of, sim::
 void compare(sim::options const& asked) {
   auto const all = sim::prepare_all(asked);
   if (!asked.write_trace.empty())
-    program::write_file(asked.write_trace, sim::to_csv(all.front().loads));
+    program::write_file(asked.write_trace, sim::to_csv(all.front().all_loads));
   auto dump = std::optional<sim::dump_file>{};
   if (!asked.dump.empty()) dump.emplace(asked.dump);
   auto steps = std::size_t{0};

@@ -22,7 +22,8 @@ namespace sim {
 /// A scenario and what it points to.
 struct prepared {
   setting where;
-  load_trace loads;
+  load_trace loads;           ///< of the layers that are simulated
+  load_trace all_loads = {};  ///< of all layers, if they are to be written
   scenario of = {};
 };
 
@@ -108,6 +109,7 @@ struct extent {
                        .loads = {}};
   for (std::size_t n = 0; n < kept.layers; ++n)
     made.of.layer_ids.push_back(n * layers / kept.layers);
+  if (!asked.write_trace.empty()) made.all_loads = loads;
   made.loads = thin_layers(std::move(loads), kept.layers);
   made.of.samples = std::move(few);
   made.of.slots = asked.slots;

@@ -127,6 +127,12 @@ TEST_CASE("of many devices and experts some layers and iterations are simulated"
   CHECK(kept.samples == 2);
   CHECK(sim::detail::affordable(4096, 512, 58, 20, false).samples == 20);
   CHECK(sim::detail::affordable(32, 64, 12, 20, true).layers == 12);
+  auto const scene =
+      sim::prepare_all(read_sim({"--devices", "4096", "--experts", "512", "--iterations", "1",
+                                 "--layers", "9", "--write-trace", "loads.csv"})
+                           .chosen.value());
+  CHECK(sim::layer_count(scene.front().loads) == 3);
+  CHECK(sim::layer_count(scene.front().all_loads) == 9);
   auto const trace = sim::thin_layers({{1, {{1}, {2}, {3}, {4}}}}, 2);
   CHECK(trace.front().layers == std::vector<fssdp::expert_loads>{{1}, {3}});
 }
