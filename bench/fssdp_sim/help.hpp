@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+/// What --help says besides the options.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <string>
+
+#include "machine.hpp"
+#include "model.hpp"
+#include "policies/policies.hpp"
+
+namespace sim::detail {
+
+inline constexpr auto about =
+    "Simulates training iterations of Mixture-of-Experts models: which device computes with which\n"
+    "experts under a policy, how long the slowest takes, and what moving experts adds to that.\n"
+    "Nothing is trained and nothing is sent.";
+
+[[nodiscard]] inline std::string footer() {
+  auto text = std::string{"Policies\n"};
+  for (auto const& one : policies) text += fmt::format("  {:<26} {}\n", one.name, one.about);
+  text +=
+      "  Baselines get their idealized best: what they move between iterations costs nothing, "
+      "they\n"
+      "  see the real counts where they choose (fastermoe, smartmoe, flexmoe; eplb and fsep "
+      "among\n"
+      "  places and routings), and everybody has the same slots and windows.\n"
+      "\nClusters, a direction of each port counted\n";
+  for (auto const& one : cluster_kinds)
+    text += fmt::format(
+        "  {:<6} {}, {:.0f} TFLOP/s attained; {:.0f} GB/s between devices{}\n", one.name,
+        one.device, one.flops / 1e12, one.ports.inside_bytes_per_second / 1e9,
+        one.devices_on_a_node == 0
+            ? std::string{" of one switch"}
+            : fmt::format(" of a node ({}), {:.4g} GB/s of a {} to others", one.devices_on_a_node,
+                          one.ports.between_bytes_per_second / 1e9,
+                          one.network == fssdp::network_interface::per_node ? "node" : "device"));
+  text +=
+      "  a and b are the clusters of the Hecate paper, with up to 32 devices; others have up to "
+      "4096.\n"
+      "\nModels\n";
+  for (auto const& one : models)
+    text +=
+        fmt::format("  {:<15} {:>2} MoE layers, {:>3} experts ({} x {} x {}), top-{}\n", one.name,
+                    one.layers, one.experts, one.matrices, one.d_model, one.d_ffn, one.top_k);
+  text +=
+      "  The paper's four have 32 experts on up to 16 devices. A trace brings its own layers and\n"
+      "  experts. All devices are one group: no tensor, pipeline or data parallelism beside it.\n"
+      "\n"
+      "Time of an iteration\n"
+      "  layer      3 x computation of the fullest device + 4 x the port with most tokens\n"
+      "             + what attention does not hide of gathers and reductions of experts\n"
+      "  the rest   attention, forward and twice that backward; dense layers and shared experts\n"
+      "             where a model has them. Embeddings, the head and the optimizer are left out\n"
+      "  Loads are tokens per expert; every device is the source of equally many.\n"
+      "\n"
+      "Columns\n"
+      "  over EP    time of an iteration under ep / under this policy; layers: of MoE layers "
+      "alone\n"
+      "  max/mean   tokens of the fullest device / of the average one, of layers and iterations;\n"
+      "             the mean of all, and the 95th percentile (p95)\n"
+      "  compute, tokens, exposed   the three parts of all layers' times, in an iteration\n"
+      "  sent       bytes that all devices send, tokens and experts\n"
+      "  memory     of the device that has most, for experts: 16-bit parameters, 6 times as much\n"
+      "             of optimizer state, and replicas\n"
+      "JSON has the same, in microseconds and bytes. Where devices times experts are many, some\n"
+      "layers and iterations are simulated and scaled; the table and JSON say how many.\n"
+      "\n"
+      "--dump writes an object per policy, iteration and layer: owners [expert], holders [expert]\n"
+      "and routing, a list of [source, expert, destination, tokens].\n"
+      "\n"
+      "Examples\n"
+      "  fssdp_sim --cluster a,b --devices 16,32 --model all --policy ep,fastermoe,flexmoe,hecate\n"
+      "  fssdp_sim --trace loads.csv --devices 16 --objective balance --slots 2 --stale 10\n"
+      "  fssdp_sim --cluster h100 --devices 4096 --model deepseek-v3 --experts 512 --json\n"
+      "  fssdp_sim --cluster a --trace loads.csv --iters 101,501 --dump placements.jsonl\n"
+      "  fssdp_sim --cluster b --trace loads.csv --advise";
+  return text;
+}
+
+}  // namespace sim::detail

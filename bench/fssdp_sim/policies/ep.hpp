@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Expert parallelism.
+#pragma once
+
+#include "../policy.hpp"
+
+namespace sim {
+
+[[nodiscard]] inline layer_answer answer_ep(layer_question const& question) {
+  return {*question.owners, fssdp::placement{*question.owners}};
+}
+
+inline constexpr auto ep = policy{.name = "ep",
+                                  .about = "experts at their owners, in blocks; nothing moves",
+                                  .answer = answer_ep};
+
+}  // namespace sim

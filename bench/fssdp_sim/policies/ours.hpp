@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+/// The best that this library has.
+#pragma once
+
+#include <cstdint>
+
+#include "../policy.hpp"
+#include "fssdp/solver/cheapest_materialization.hpp"
+
+namespace sim {
+
+/// The predicted loads as tokens of one iteration: all that are routed now.
+[[nodiscard]] inline fssdp::expert_loads as_tokens(fssdp::expert_loads loads, double tokens) {
+  auto sum = 0.0;
+  for (auto const load : loads) sum += static_cast<double>(load);
+  for (auto& load : loads)
+    load = sum > 0 ? static_cast<std::uint64_t>(static_cast<double>(load) / sum * tokens) : 0;
+  return loads;
+}
+
+[[nodiscard]] inline layer_answer answer_ours(layer_question const& question) {
+  auto tokens = 0.0;
+  for (auto const count : question.counts->values()) tokens += static_cast<double>(count);
+  auto solve =
+      fssdp::cheapest_materialization{.rates = question.rates, .cluster = *question.cluster};
+  if (question.goal == objective::balance) {
+    auto const experts = question.owners->experts();
+    solve.budget = {.experts_in = experts, .experts_out = experts, .spare_slots = question.slots};
+    solve.rates.token_bytes = 0;
+  } else {
+    solve.budget = fssdp::paying_budget(as_tokens(*question.predicted, tokens), question.rates,
+                                        *question.cluster, question.slots);
+    solve.tokens = tokens;
+  }
+  return {*question.owners, solve(*question.predicted, *question.owners), routing_rule::balanced};
+}
+
+inline constexpr auto ours =
+    policy{.name = "ours",
+           .about = "cheapest_materialization and balanced_routing of fssdp, and Algorithm 2",
+           .answer = answer_ours,
+           .shards = sharding::by_load};
+
+}  // namespace sim

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+/// All policies, in the order in which they are shown.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "ep.hpp"
+#include "eplb.hpp"
+#include "fastermoe.hpp"
+#include "flexmoe.hpp"
+#include "fsdp.hpp"
+#include "fsep.hpp"
+#include "hecate.hpp"
+#include "ours.hpp"
+#include "smartmoe.hpp"
+
+namespace sim {
+
+inline constexpr auto policies =
+    std::array{ep,        fsdp, fastermoe, smartmoe,           flexmoe,
+               eplb,      fsep, hecate,    hecate_no_sharding, hecate_no_materialization,
+               hecate_rm, ours};
+
+/// The policy of a name; null if there is none.
+[[nodiscard]] constexpr policy const* policy_named(std::string_view name) {
+  auto const at = std::ranges::find(policies, name, &policy::name);
+  return at == policies.end() ? nullptr : &*at;
+}
+
+}  // namespace sim

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+/// One model on one cluster, in the numbers that costs are made of.
+#pragma once
+
+#include <algorithm>
+#include <limits>
+
+#include "fssdp/cluster/topology.hpp"
+#include "fssdp/routing/layer_cost.hpp"
+#include "machine.hpp"
+#include "model.hpp"
+
+namespace sim {
+
+struct setting {
+  cluster_kind const* kind = nullptr;
+  model_shape const* model = nullptr;
+  fssdp::topology cluster = {};
+  int layers = 0;   ///< of the model; not all of them need be simulated
+  int experts = 0;  ///< of a layer
+  double tokens_per_device = 0;
+  fssdp::layer_rates rates = {};
+  double non_moe_seconds = 0;  ///< of an iteration, forward and backward
+};
+
+/// @param pairs tokens of a layer over all devices, each as often as it goes to experts
+[[nodiscard]] inline setting make_setting(cluster_kind const& kind, model_shape const& model,
+                                          int devices, int layers, int experts, double pairs) {
+  auto const tokens = pairs / (devices * std::min(model.top_k, experts));
+  auto const window = tokens * attention_flops(model) / kind.flops;
+  auto const shared = tokens * 2 * model.shared_parameters / kind.flops;
+  auto const dense = tokens * (attention_flops(model) + 2 * model.dense_parameters) / kind.flops;
+  return {.kind = &kind,
+          .model = &model,
+          .cluster = make_cluster(kind, devices),
+          .layers = layers,
+          .experts = experts,
+          .tokens_per_device = tokens,
+          .rates = {.seconds_per_token = 2 * expert_parameters(model) / kind.flops,
+                    .token_bytes = 2 * static_cast<std::size_t>(model.d_model),
+                    .expert_bytes = expert_bytes(model),
+                    .window_seconds = window},
+          .non_moe_seconds = 3 * (layers * (window + shared) + model.dense_layers * dense)};
+}
+
+/// How many experts a window hides (the paper's t): into a node, or into a device if there is only
+/// one node.
+[[nodiscard]] inline int hidden_experts(setting const& of) {
+  auto const bandwidth = of.cluster.nodes() > 1
+                             ? fssdp::node_bandwidth(of.cluster, fssdp::node_id{0})
+                             : of.cluster.port(fssdp::rank_id{0}).inside_bytes_per_second;
+  auto const count =
+      of.rates.window_seconds * bandwidth / static_cast<double>(of.rates.expert_bytes);
+  return static_cast<int>(std::min<double>(count, of.experts));
+}
+
+}  // namespace sim
