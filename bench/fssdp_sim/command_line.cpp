@@ -102,7 +102,8 @@ void declare_scene(CLI::App& app, options& chosen, raw_options& raw) {
   add_list(app, group, "NAME,...", "--policy", raw.policies, "One of the policies below, or all");
   add(app, group, "N", "--slots", chosen.slots, "Replicas of a layer that a device has memory for");
   add(app, group, "N", "--overlap", raw.overlap,
-      "Experts that hecate may gather (the paper's t);\nwithout it: what the attention before hides")
+      "Experts whose gathers a window hides (the paper's t);\nwithout it: what the attention "
+      "before hides")
       ->default_str("");
   add(app, group, "NAME", "--objective", raw.goal,
       "time: placements are judged by the model;\nbalance: by the fullest device alone, as if "

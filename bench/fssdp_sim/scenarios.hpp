@@ -116,6 +116,7 @@ struct extent {
   made.of.goal = asked.goal;
   made.of.overlap =
       asked.overlap.value_or(asked.goal == objective::time ? hidden_experts(made.where) : experts);
+  if (asked.overlap.has_value()) hide(made.where, std::min(*asked.overlap, experts));
   made.of.predicts.stale = asked.stale;
   if (asked.goal == objective::balance && !asked.stale.has_value()) made.of.predicts.stale = 0;
   return made;

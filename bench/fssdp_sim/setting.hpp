@@ -54,4 +54,13 @@ struct setting {
   return static_cast<int>(std::min<double>(count, of.experts));
 }
 
+/// Lets the window hide the gathers of so many experts, the filling of the pipeline included.
+inline void hide(setting& of, int experts) {
+  auto ports = fssdp::port_loads{of.cluster};
+  auto const many = of.cluster.nodes() > 1;
+  std::ranges::fill(many ? ports.into_node : ports.into_rank, experts);
+  ports.between_nodes = many ? experts : 0;
+  of.rates.window_seconds = fssdp::gather_seconds(ports, of.cluster, of.rates.expert_bytes);
+}
+
 }  // namespace sim

@@ -70,6 +70,7 @@
 #include "fssdp/routing/estimated_cost.hpp"
 #include "fssdp/routing/even_routing.hpp"
 #include "fssdp/routing/layer_cost.hpp"
+#include "fssdp/routing/routing_table.hpp"
 #include "fssdp/routing/token_counts.hpp"
 #include "fssdp/routing/token_demand.hpp"
 #include "fssdp/routing/token_routing.hpp"

@@ -56,7 +56,8 @@ class host_choice {
       poured_.resize(experts_);
     }
     if (taken_.size() < nodes_) taken_.resize(nodes_);
-    for (std::size_t e = 0; e < experts_; ++e) hosts_[e].assign(1, home_[e].value());
+    for (std::size_t e = 0; e < experts_; ++e)
+      hosts_[e].assign(1, static_cast<std::uint32_t>(home_[e].index()));
     for (auto& list : taken_) list.clear();
     stray_.assign(experts_, 0);
     out_.assign(nodes_, 0);
