@@ -130,7 +130,7 @@ class balanced_shares {
       for (auto const rank : ranks) most = std::max(most, load_[rank.index()]);
       return most;
     };
-    auto const enough = target + target / 1024;
+    auto const enough = target + target / 512;
     auto before = fullest();
     for (int round = 0; round < most_rounds && before > enough; ++round) {
       for (auto const i : list) {
@@ -139,7 +139,7 @@ class balanced_shares {
         pour(i);
       }
       auto const now = fullest();
-      if (before - now <= before / 4096) return;
+      if (before - now <= before / 2048) return;
       before = now;
     }
   }

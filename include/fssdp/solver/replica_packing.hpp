@@ -103,6 +103,8 @@ class replica_packing {
     for (std::size_t i = 0; i < parts.size(); ++i)
       for (auto const to : ranks) {
         if (to == from || load_[to.index()] >= target) continue;
+        auto const most = std::min(parts[i].tokens, target - load_[to.index()]);
+        if (most * 6 < best.tokens * (best.to_holder ? 6 : 5)) continue;
         auto const holds = find(to, parts[i].expert) != nullptr;
         if (!holds && free_[to.index()] == 0) continue;
         auto const tokens = std::min(parts[i].tokens, wanted(from, to, holds, target));
