@@ -14,6 +14,7 @@ namespace fssdp {
 /// Experts through ports: an expert enters each foreign node that holds it once, leaves its own
 /// node at least once (others pass it on), and enters every rank that holds it and is not its home.
 /// What must be, not what a plan makes of it: a plan that enters nodes once takes in just as many.
+/// Sliced experts count as whole ones that come from the home.
 struct port_loads {
   std::vector<int> into_node;    ///< [nodes]
   std::vector<int> out_of_node;  ///< [nodes]: that are at home there, and other nodes hold

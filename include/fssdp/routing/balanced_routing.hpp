@@ -19,11 +19,12 @@ namespace fssdp {
 
 /// Every rank gets its share (balanced_shares), integer by integer. Tokens of a rank that holds the
 /// expert stay as far as its share goes; then those of its node fill the shares there; what is left
-/// goes to other nodes, sources and receivers ascending. Tokens may leave a node that holds their
-/// expert.
+/// goes to other nodes, sources ascending, receivers node by node. Tokens may leave a node that holds
+/// their expert.
 ///
 /// It looks at the counts of all ranks, and routes those and no others.
-/// @cost O(ranks E + replicas log replicas); then O(receivers) for each source and expert
+/// @cost that of balanced_shares, and O(ranks log ranks) for each expert; then O(receivers) for each
+///       source and expert
 class balanced_routing {
  public:
   /// @throws argument_error if counts, placement and topology differ in ranks or experts, or there
@@ -44,12 +45,17 @@ class balanced_routing {
   balanced_routing(token_counts const&, placement&&, topology const& = {}) = delete;
 
   [[nodiscard]] placement const& where() const { return *where_; }
-  /// @pre `tokens` are what the source has counted
+  /// @param tokens that the source has counted
+  /// @throws argument_error on another number of tokens, before any is routed
   template <class Emit>
   void operator()(rank_id source, expert_id expert, std::uint64_t tokens, Emit emit) const {
-    (void)tokens;
     auto const row = expert.index() * static_cast<std::size_t>(where_->ranks()) + source.index();
-    for (auto i = first_[row]; i < first_[row + 1]; ++i) emit(flows_[i].rank, flows_[i].tokens);
+    auto const shares = std::span{flows_}.subspan(first_[row], first_[row + 1] - first_[row]);
+    auto counted = std::uint64_t{0};
+    for (auto const& share : shares) counted += share.tokens;
+    detail::require(tokens == counted, "balanced_routing: ", tokens, " tokens of rank ", source,
+                    " for expert ", expert, "; it was made for ", counted);
+    for (auto const& share : shares) emit(share.rank, share.tokens);
   }
 
  private:
@@ -116,8 +122,8 @@ class balanced_routing {
   static void check_sum(token_counts const& counts) {
     auto sum = std::uint64_t{0};
     for (auto const tokens : counts.values()) {
-      detail::require(tokens < most_tokens && sum < most_tokens, "balanced_routing: ", tokens,
-                      " tokens, ", sum, " before them; expected less than 2^48 in all");
+      detail::require(tokens < most_tokens - sum, "balanced_routing: ", tokens, " tokens, ", sum,
+                      " before them; expected less than 2^48 in all");
       sum += tokens;
     }
   }

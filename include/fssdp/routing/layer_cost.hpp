@@ -6,9 +6,9 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <vector>
 
 #include "fssdp/cluster/topology.hpp"
+#include "fssdp/core/error.hpp"
 #include "fssdp/placement/port_loads.hpp"
 #include "fssdp/routing/token_traffic.hpp"
 
@@ -26,20 +26,28 @@ struct layer_rates {
 enum class gathers { once, twice };
 
 /// How long the busiest port takes for what a placement moves, with the filling of its pipeline: a
-/// piece of `piece_bytes`, and the latency, for each doubling of the nodes that have it.
+/// piece of `piece_bytes` through the port of rank 0, and the latency, for each doubling of the nodes
+/// that have it. Without the filling it is never above lower_bound, which looks at more resources.
+/// @throws argument_error if ports and cluster differ in nodes or ranks
 [[nodiscard]] inline double gather_seconds(port_loads const& ports, topology const& cluster,
                                            std::size_t expert_bytes,
                                            std::size_t piece_bytes = 256U << 10) {
+  detail::require(ports.into_node.size() == static_cast<std::size_t>(cluster.nodes()) &&
+                      ports.into_rank.size() == static_cast<std::size_t>(cluster.ranks()),
+                  "gather_seconds: ports of ", ports.into_node.size(), " nodes and ",
+                  ports.into_rank.size(), " ranks; the cluster has ", cluster.nodes(), " and ",
+                  cluster.ranks());
   auto const bytes = static_cast<double>(expert_bytes);
   auto seconds = 0.0;
   for (auto const node : first_n<node_id>(cluster.nodes())) {
-    auto const network = node_bandwidth(cluster, node);
     auto const most = std::max(ports.into_node[node.index()], ports.out_of_node[node.index()]);
-    seconds = std::max(seconds, most * bytes / network);
-    for (auto const rank : cluster.ranks_on(node))
-      seconds = std::max(seconds, ports.into_rank[rank.index()] * bytes /
-                                      (cluster.port(rank).inside_bytes_per_second +
-                                       (cluster.nodes() > 1 ? network : 0.0)));
+    seconds = std::max(seconds, most * bytes / node_bandwidth(cluster, node));
+  }
+  for (auto const rank : first_n<rank_id>(cluster.ranks())) {
+    auto const& interface = cluster.port(cluster.interface_of(rank));
+    auto const both = cluster.port(rank).inside_bytes_per_second +
+                      (cluster.nodes() > 1 ? interface.between_bytes_per_second : 0.0);
+    seconds = std::max(seconds, ports.into_rank[rank.index()] * bytes / both);
   }
   if (seconds == 0) return 0;
   auto const crossing = ports.between_nodes > 0;
@@ -71,7 +79,8 @@ struct layer_cost {
   double exposed_seconds = 0;
 
   layer_cost() = default;
-  /// @param cluster with ranks, as many as the placement has
+  /// @param cluster with ranks
+  /// @throws argument_error if tokens, ports and cluster differ in nodes or ranks
   layer_cost(token_traffic const& tokens, port_loads const& ports, layer_rates const& rates,
              topology const& cluster, gathers often = gathers::once)
       : compute_seconds{3 * static_cast<double>(std::ranges::max(tokens.on_rank)) *
@@ -85,6 +94,11 @@ struct layer_cost {
  private:
   /// In seconds for every byte of a token.
   static double busiest_port(token_traffic const& tokens, topology const& cluster) {
+    detail::require(tokens.into_node.size() == static_cast<std::size_t>(cluster.nodes()) &&
+                        tokens.into_rank.size() == static_cast<std::size_t>(cluster.ranks()),
+                    "layer_cost: traffic of ", tokens.into_node.size(), " nodes and ",
+                    tokens.into_rank.size(), " ranks; the cluster has ", cluster.nodes(), " and ",
+                    cluster.ranks());
     auto busiest = 0.0;
     for (auto const node : first_n<node_id>(cluster.nodes())) {
       auto const most = std::max(tokens.into_node[node.index()], tokens.out_of_node[node.index()]);

@@ -51,12 +51,7 @@ class node_shares {
   /// than the busiest was.
   [[nodiscard]] std::uint64_t room(expert_host const& from, expert_host const& to,
                                    token_demand const& demand) const {
-    auto const own_from = demand(from.node, from.expert);
-    auto const own_to = demand(to.node, to.expert);
-    auto const brought = from.tokens > own_from ? from.tokens - own_from : 0;  // from elsewhere
-    auto const back = own_to > to.tokens ? own_to - to.tokens : 0;  // that it has sent away
-    return std::min({from.tokens, back + (limit_ - into_[to.node.index()]),
-                     brought + (limit_ - out_[from.node.index()])});
+    return std::min(can_leave(from, demand), can_enter(to, demand));
   }
   /// Moves up to `most` tokens of an expert from one host to another, so that no port gets busier
   /// than the busiest was. Tokens that came from elsewhere move first.
@@ -65,17 +60,15 @@ class node_shares {
                       token_demand const& demand) {
     auto const f = from.node.index();
     auto const t = to.node.index();
-    auto const own_from = demand(from.node, from.expert);
-    auto const own_to = demand(to.node, to.expert);
-    auto const brought = from.tokens > own_from ? from.tokens - own_from : 0;  // from elsewhere
-    auto const back = own_to > to.tokens ? own_to - to.tokens : 0;  // that it has sent away
     auto const amount = std::min(most, room(from, to, demand));
+    auto const passed_on = std::min(amount, brought(from, demand));
+    auto const kept = std::min(amount, sent_away(to, demand));
     from.tokens -= amount;
     to.tokens += amount;
-    into_[f] -= std::min(amount, brought);
-    out_[f] += amount - std::min(amount, brought);
-    out_[t] -= std::min(amount, back);
-    into_[t] += amount - std::min(amount, back);
+    into_[f] -= passed_on;
+    out_[f] += amount - passed_on;
+    out_[t] -= kept;
+    into_[t] += amount - kept;
     load_[f] -= amount;
     load_[t] += amount;
     return amount;
@@ -86,7 +79,7 @@ class node_shares {
   [[nodiscard]] std::span<expert_host const> hosts(expert_id expert) const {
     return std::span{hosts_}.subspan(first_[expert.index()], count(expert.index()));
   }
-  /// Positions in hosts(), ascending.
+  /// Positions in hosts(), ascending until the caller sorts them.
   [[nodiscard]] std::span<std::uint32_t> hosts_on(node_id node) {
     return std::span{by_node_}.subspan(node_first_[node.index()],
                                        node_first_[node.index() + 1] - node_first_[node.index()]);
@@ -98,6 +91,25 @@ class node_shares {
  private:
   [[nodiscard]] std::size_t count(std::size_t expert) const {
     return first_[expert + 1] - first_[expert];
+  }
+
+  /// Tokens of other nodes that a host works on.
+  [[nodiscard]] static std::uint64_t brought(expert_host const& host, token_demand const& demand) {
+    auto const own = demand(host.node, host.expert);
+    return host.tokens > own ? host.tokens - own : 0;
+  }
+  /// Tokens of a host's node that other nodes work on.
+  [[nodiscard]] static std::uint64_t sent_away(expert_host const& host,
+                                               token_demand const& demand) {
+    auto const own = demand(host.node, host.expert);
+    return own > host.tokens ? own - host.tokens : 0;
+  }
+  /// What a port has left, and what moves without it: no port is above limit_.
+  [[nodiscard]] std::uint64_t can_leave(expert_host const& from, token_demand const& demand) const {
+    return std::min(from.tokens, brought(from, demand) + (limit_ - out_[from.node.index()]));
+  }
+  [[nodiscard]] std::uint64_t can_enter(expert_host const& to, token_demand const& demand) const {
+    return sent_away(to, demand) + (limit_ - into_[to.node.index()]);
   }
 
   /// Everything that can stay stays; what cannot is left in stray_.
@@ -145,8 +157,8 @@ class node_shares {
   /// From nodes whose devices have more to do than the average to those that have less, or to those
   /// that have not much more; as long as no port gets busier than the busiest is.
   void even_out(token_demand const& demand, topology const& machine) {
-    if (nodes_ == 1) return;
     limit_ = std::max(std::ranges::max(into_), std::ranges::max(out_));
+    if (nodes_ == 1) return;
     auto const total = std::accumulate(load_.begin(), load_.end(), std::uint64_t{0});
     auto const average = total / static_cast<std::uint64_t>(machine.ranks());
     auto level = average;  // tokens on a device
@@ -177,7 +189,8 @@ class node_shares {
           auto const most = std::min({over, from.tokens, room(t) - load_[t]});
           auto const shifted = shift(from, to, most, demand);
           over -= shifted;
-          if (shifted == most && most != room(t) - load_[t] + shifted) break;  // still has room
+          auto const has_room = load_[t] < room(t) && can_enter(to, demand) != 0;
+          if (has_room) break;  // for others: this one has given all that it has to or can
         }
       }
     }
