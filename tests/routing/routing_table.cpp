@@ -42,9 +42,11 @@ TEST_CASE("a table has what the token plans of all ranks send") {
         auto const counts = support::random_counts(of, ++seed);
         auto const routing = fssdp::balanced_routing{counts, of.where, of.machine};
         auto sent = std::vector<token_flow>{};
-        for (auto const rank : fssdp::first_n<rank_id>(counts.ranks()))
-          for (auto const& segment : fssdp::token_plan{counts, routing, rank}.sends())
+        for (auto const rank : fssdp::first_n<rank_id>(counts.ranks())) {
+          auto const plan = fssdp::token_plan{counts, routing, rank};
+          for (auto const& segment : plan.sends())
             sent.push_back({rank, segment.expert, segment.peer, segment.rows});
+        }
         REQUIRE(routing_table(counts, routing) == sent);
       });
 }
