@@ -152,6 +152,8 @@ void validate(options const& of, raw_options const& raw, CLI::App const& app) {
     throw std::invalid_argument{"--advise --csv: expected --json or neither"};
   if (of.advise && !raw.dump.empty())
     throw std::invalid_argument{"--advise --dump: expected one of them"};
+  if (of.advise && !raw.write_trace.empty())
+    throw std::invalid_argument{"--advise --write-trace: expected one of them"};
   if (!raw.trace.empty())
     for (auto const* name : {"--seed", "--iterations", "--tokens", "--layers", "--experts",
                              "--zipf", "--drift", "--jumps", "--noise"})

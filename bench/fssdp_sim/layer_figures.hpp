@@ -74,10 +74,13 @@ inline double sliced_gather_seconds(fssdp::placement const& where, fssdp::topolo
     auto const network = fssdp::node_bandwidth(cluster, node);
     auto const most = std::max(into[node.index()] * (1 - share), leaving[node.index()] * share);
     seconds = std::max(seconds, most * bytes / network);
-    for (auto const rank : cluster.ranks_on(node))
-      seconds = std::max(seconds, held[rank.index()] * (1 - 1 / devices) * bytes /
-                                      (cluster.port(rank).inside_bytes_per_second +
-                                       (cluster.nodes() > 1 ? network : 0.0)));
+    for (auto const rank : cluster.ranks_on(node)) {
+      auto const& port = cluster.port(rank);
+      auto const interface = cluster.port(cluster.interface_of(rank)).between_bytes_per_second;
+      seconds = std::max(
+          seconds, held[rank.index()] * (1 - 1 / devices) * bytes /
+                       (port.inside_bytes_per_second + (cluster.nodes() > 1 ? interface : 0.0)));
+    }
   }
   return seconds;
 }

@@ -53,6 +53,15 @@ namespace detail {
   return chosen;
 }
 
+/// @throws std::invalid_argument if no token is routed in any of the iterations
+inline void require_tokens(load_trace const& trace, std::vector<std::size_t> const& samples) {
+  for (auto const n : samples)
+    for (auto const& layer : trace[n].layers)
+      if (std::ranges::any_of(layer, [](std::uint64_t load) { return load != 0; })) return;
+  throw std::invalid_argument{"--iters " + std::to_string(trace[samples.front()].iter) +
+                              ": all loads are zero; expected an iteration that routes tokens"};
+}
+
 /// How many layers and iterations are simulated, so that a policy takes seconds.
 struct extent {
   std::size_t layers;
@@ -97,6 +106,7 @@ struct extent {
                                       model_shape const& model) {
   auto loads = trace.has_value() ? *trace : detail::process_of(asked, model, devices);
   auto samples = detail::chosen_samples(loads, asked.iters);
+  detail::require_tokens(loads, samples);
   auto const layers = layer_count(loads);
   auto const experts = static_cast<int>(expert_count(loads));
   auto const kept =
@@ -112,7 +122,7 @@ struct extent {
   if (!asked.write_trace.empty()) made.all_loads = loads;
   made.loads = thin_layers(std::move(loads), kept.layers);
   made.of.samples = std::move(few);
-  made.of.slots = asked.slots;
+  made.of.slots = std::min(asked.slots, experts);
   made.of.goal = asked.goal;
   made.of.overlap =
       asked.overlap.value_or(asked.goal == objective::time ? hidden_experts(made.where) : experts);

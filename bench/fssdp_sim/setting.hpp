@@ -6,7 +6,9 @@
 #include <limits>
 
 #include "fssdp/cluster/topology.hpp"
+#include "fssdp/placement/port_loads.hpp"
 #include "fssdp/routing/layer_cost.hpp"
+#include "fssdp/solver/materialization_budget.hpp"
 #include "machine.hpp"
 #include "model.hpp"
 
@@ -43,15 +45,10 @@ struct setting {
           .non_moe_seconds = 3 * (layers * (window + shared) + model.dense_layers * dense)};
 }
 
-/// How many experts a window hides (the paper's t): into a node, or into a device if there is only
-/// one node.
+/// How many experts a window hides (the paper's t), the filling of the pipeline included: into a
+/// node, or into a device if there is only one node.
 [[nodiscard]] inline int hidden_experts(setting const& of) {
-  auto const bandwidth = of.cluster.nodes() > 1
-                             ? fssdp::node_bandwidth(of.cluster, fssdp::node_id{0})
-                             : of.cluster.port(fssdp::rank_id{0}).inside_bytes_per_second;
-  auto const count =
-      of.rates.window_seconds * bandwidth / static_cast<double>(of.rates.expert_bytes);
-  return static_cast<int>(std::min<double>(count, of.experts));
+  return fssdp::hidden_budget(of.rates, of.cluster, of.experts, of.experts).experts_in;
 }
 
 /// Lets the window hide the gathers of so many experts, the filling of the pipeline included.

@@ -66,7 +66,8 @@ class shards {
     auto loads = std::vector<fssdp::expert_loads>{};
     for (std::size_t layer = 0; layer < layouts_.size(); ++layer)
       loads.push_back(of_.predicts(*of_.loads, sample, layer));
-    auto const overlap = how_ == sharding::by_load && of_.goal == objective::time ? of_.overlap : 0;
+    auto const overlap =
+        how_ == sharding::by_load && of_.goal == objective::time && of_.slots > 0 ? of_.overlap : 0;
     layouts_ = fssdp::heterogeneous_sharding{.overlap = overlap}(loads, of_.where->cluster);
     made_ = iter;
     return layouts_;

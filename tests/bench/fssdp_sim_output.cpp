@@ -95,6 +95,7 @@ TEST_CASE("what cannot be simulated is refused by the name of its option") {
   CHECK(says(sim_refusal({"--json", "--csv"}), "--json --csv: expected one of them"));
   CHECK(says(sim_refusal({"--trace", "x.csv", "--seed", "2"}), "--seed: part of the synthetic"));
   CHECK(says(sim_refusal({"--jumps", "2"}), "--jumps 2"));
+  CHECK(says(sim_refusal({"--advise", "--write-trace", "x.csv"}), "--write-trace: expected one"));
 }
 
 TEST_CASE("help explains policies, clusters, models and columns") {
@@ -110,6 +111,19 @@ TEST_CASE("iterations that a trace lacks are refused with those that it has") {
   CHECK_THROWS_WITH(small_scene({"--iters", "1,7"}),
                     "--iters 7: there are no loads of this iteration; expected some of 1, 2, 3");
   CHECK(small_scene({"--iters", "3,1,3"}).front().of.samples == std::vector<std::size_t>{0, 2});
+}
+
+TEST_CASE("iterations without a token are refused; layers without one are not") {
+  auto trace = sim::load_trace{{.iter = 1, .layers = {{0, 0}, {0, 0}}},
+                               {.iter = 2, .layers = {{0, 0}, {5, 600}}}};
+  CHECK_THROWS_WITH(sim::detail::require_tokens(trace, {0}),
+                    "--iters 1: all loads are zero; expected an iteration that routes tokens");
+  CHECK_NOTHROW(sim::detail::require_tokens(trace, {0, 1}));
+}
+
+TEST_CASE("more slots than experts are as many as experts") {
+  CHECK(small_scene({"--slots", "100000000"}).front().of.slots ==
+        small_scene().front().where.experts);
 }
 
 TEST_CASE("the paper takes 32 experts on 16 devices, and 64 on 32") {

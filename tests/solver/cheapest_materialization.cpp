@@ -145,6 +145,49 @@ TEST_CASE("a window hides as many experts as go through a port, less the filling
   REQUIRE(hidden(100) == 10);
 }
 
+TEST_CASE("more slots than pay are left alone, on one node, too") {
+  auto const machine = fssdp::topology{{.nodes = 1, .ranks = 8}};
+  auto const layout = fssdp::block_layout{{.experts = 16, .ranks = 8}};
+  auto loads = fssdp::expert_loads{};
+  for (std::uint64_t n = 1; n <= 16; ++n) loads.push_back(100'000 / n);
+  auto const seconds = [&](int slots) {
+    auto const rates = layer_rates{.seconds_per_token = 1e-8,
+                                   .token_bytes = 1,
+                                   .expert_bytes = 400U << 20U,
+                                   .window_seconds = 1.1e-3};
+    auto const where = cheapest_materialization{.budget = {16, 16, slots},
+                                                .rates = rates,
+                                                .tokens = 338'000,
+                                                .cluster = machine}(loads, layout);
+    auto demand = token_demand{};
+    fssdp::detail::expect_demand(loads, machine, demand);
+    auto units = 0.0;
+    for (auto const part : demand.of(fssdp::node_id{0})) units += static_cast<double>(part);
+    auto const gather =
+        fssdp::gather_seconds(port_loads{where, layout, machine}, machine, rates.expert_bytes);
+    return estimated_cost{}.seconds(where, machine, demand, rates) * 338'000 / units +
+           fssdp::exposed_seconds(gather, rates);
+  };
+  auto const with_one = seconds(1);
+  REQUIRE(with_one < 0.9 * seconds(0));
+  REQUIRE(seconds(16) <= with_one * 1.000001);
+  REQUIRE(seconds(1'000'000) <= with_one * 1.000001);
+}
+
+TEST_CASE("budgets for a million experts are budgets for all there are") {
+  auto const layout = fssdp::block_layout{{.experts = 4, .ranks = 64}};
+  auto const loads = fssdp::expert_loads{9, 5, 3, 1};
+  auto const many = fssdp::materialization_budget{1'000'000'000, 1'000'000'000, 1'000'000'000};
+  auto const all = fssdp::materialization_budget{4, 4, 4};
+  auto const rates = layer_rates{.seconds_per_token = 1e-8, .token_bytes = 64, .expert_bytes = 64};
+  REQUIRE(fssdp::needs_based_materialization{many}(loads, layout) ==
+          fssdp::needs_based_materialization{all}(loads, layout));
+  auto const solve = [&](fssdp::materialization_budget const& budget) {
+    return cheapest_materialization{.budget = budget, .rates = rates, .trials = 5}(loads, layout);
+  };
+  REQUIRE(solve(many) == solve(all));
+}
+
 TEST_CASE("cheapest: what cannot be is refused by name") {
   auto const layout = fssdp::block_layout{{.experts = 2, .ranks = 2}};
   auto const loads = fssdp::expert_loads{1, 2};

@@ -25,7 +25,7 @@
 namespace fssdp {
 
 /// A portfolio: owners only, Algorithm 1 with the largest overlap, and needs-based materialization
-/// with all slots, or some of them, for what nodes take in. Each is refined: where a device or a port
+/// with all slots or fewer, and with all or some of them for what nodes take in. Each is refined: where a device or a port
 /// is fullest, replicas are exchanged while that makes it cheaper. What then costs least, by
 /// layer_cost, is kept, so it is never dearer than any of them. (Not from the paper.)
 struct cheapest_materialization {
@@ -38,7 +38,7 @@ struct cheapest_materialization {
 
   /// @param loads [experts], any scale
   /// @post the budget allows its port_loads
-  /// @cost a few times that of its solvers, and 6 `trials` times that of estimated_cost at most
+  /// @cost a few times that of its solvers, and 12 `trials` times that of estimated_cost at most
   /// @throws argument_error on a negative budget or number, or another number of loads or ranks
   template <shard_layout Layout>
   [[nodiscard]] placement operator()(std::span<std::uint64_t const> loads,
@@ -60,12 +60,13 @@ struct cheapest_materialization {
       least = seconds;
       best = where;
     };
-    for_each_candidate(loads, layout, machine, [&](placement where) {
-      keep_if_cheaper(where);
-      if (trials == 0) return;
-      refine.improve(where, layout, machine, demand, rates, budget, trials);
-      keep_if_cheaper(where);
-    });
+    for_each_candidate(loads, layout, machine,
+                       [&](placement where, materialization_budget const& within) {
+                         keep_if_cheaper(where);
+                         if (trials == 0) return;
+                         refine.improve(where, layout, machine, demand, rates, within, trials);
+                         keep_if_cheaper(where);
+                       });
     return best;
   }
 
@@ -95,32 +96,48 @@ struct cheapest_materialization {
     }
   };
 
+  /// Calls `consider(placement, budget)`; no slot is to be filled beyond that budget.
   template <shard_layout Layout, class Consider>
   void for_each_candidate(std::span<std::uint64_t const> loads, Layout const& layout,
                           topology const& machine, Consider consider) const {
-    auto needs_based = needs_based_materialization{budget, machine};
-    auto previous = -1;
-    for (auto const quarter : {4, 3, 2, 1, 0}) {
-      needs_based.budget.experts_in =
-          std::min(budget.experts_in, most_taken(machine) * quarter / 4);
-      if (std::exchange(previous, needs_based.budget.experts_in) != needs_based.budget.experts_in)
-        consider(needs_based(loads, layout));
-    }
-    consider(placement{layout});
-    consider(largest_overlap{budget, machine}(loads, layout));
-    if (tokens == 0) return;
-    auto const hidden = hidden_budget(rates, machine, layout.experts(), budget.spare_slots);
-    if (hidden.experts_in >= budget.experts_in) return;
-    needs_based.budget.experts_in = hidden.experts_in;
-    needs_based.budget.experts_out = std::min(budget.experts_out, hidden.experts_out);
-    consider(needs_based(loads, layout));
+    auto const most = within_reach(layout.experts());
+    auto const needs_based = [&](materialization_budget const& within) {
+      consider(needs_based_materialization{within, machine}(loads, layout), within);
+    };
+    needs_based(most);
+    auto fewer = most;
+    if (machine.nodes() > 1)
+      for (auto const quarters : {3, 2, 1, 0}) {
+        auto const taken = std::min(most.experts_in, slots_of_node(machine, most) * quarters / 4);
+        if (std::exchange(fewer.experts_in, taken) != taken) needs_based(fewer);
+      }
+    consider(placement{layout}, most);
+    consider(largest_overlap{most, machine}(loads, layout), most);
+    if (tokens == 0) return;  // else more replicas may be dearer: gathers take time
+    fewer = most;
+    for (auto const slots : {most.spare_slots / 2, most.spare_slots / 4, 2, 1})
+      if (slots >= 1 && slots < fewer.spare_slots) {
+        fewer.spare_slots = slots;
+        needs_based(fewer);
+      }
+    auto const hidden = hidden_budget(rates, machine, layout.experts(), most.spare_slots);
+    if (hidden.experts_in >= most.experts_in && hidden.spare_slots == most.spare_slots) return;
+    needs_based({.experts_in = std::min(most.experts_in, hidden.experts_in),
+                 .experts_out = std::min(most.experts_out, hidden.experts_out),
+                 .spare_slots = hidden.spare_slots});
+  }
+  /// There are no more experts than that.
+  [[nodiscard]] materialization_budget within_reach(int experts) const {
+    return {.experts_in = std::min(budget.experts_in, experts),
+            .experts_out = std::min(budget.experts_out, experts),
+            .spare_slots = std::min(budget.spare_slots, experts)};
   }
   /// Experts that a node has slots for.
-  [[nodiscard]] int most_taken(topology const& machine) const {
+  static int slots_of_node(topology const& machine, materialization_budget const& of) {
     auto most = std::size_t{0};
     for (auto const node : first_n<node_id>(machine.nodes()))
       most = std::max(most, machine.ranks_on(node).size());
-    return static_cast<int>(most) * budget.spare_slots;
+    return static_cast<int>(most) * of.spare_slots;
   }
 };
 

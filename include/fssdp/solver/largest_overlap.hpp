@@ -13,8 +13,9 @@
 
 namespace fssdp {
 
-/// sparse_materialization, its `overlap` the largest k whose port_loads are within the budget, found
-/// by bisection: Algorithm 1 allows as many experts as one port carries, but few go through any one.
+/// sparse_materialization, its `overlap` a k whose port_loads are within the budget while those of
+/// k + 1 are not, found by bisection: Algorithm 1 allows as many experts as one port carries, but few
+/// go through any one. (Where everybody gets all again, a still larger k may fit.)
 /// @cost log E times that of sparse_materialization
 struct largest_overlap {
   materialization_budget budget = {};

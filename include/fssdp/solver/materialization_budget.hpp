@@ -67,7 +67,8 @@ inline void require_budget(char const* solver, materialization_budget const& bud
   return 2 * static_cast<double>(rates.expert_bytes) / (4 * static_cast<double>(rates.token_bytes));
 }
 
-/// The hidden budget, or as many experts as pay beyond it.
+/// The hidden budget, or as many experts as pay beyond it for the tokens that then stay on a node. All
+/// slots: what a replica is worth because it shares work, solvers that know rates find out.
 /// @param loads [experts], tokens of one iteration
 [[nodiscard]] inline materialization_budget paying_budget(std::span<std::uint64_t const> loads,
                                                           layer_rates const& rates,

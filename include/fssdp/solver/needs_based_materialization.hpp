@@ -50,7 +50,8 @@ struct needs_based_materialization {
 
   /// @param loads [experts], any scale
   /// @post every owner holds its experts; the budget allows its port_loads
-  /// @cost O(N E + replicas (D / N + E / D)) time
+  /// @cost O(N E + moves (D / N) (E / D + m)^2) time, at most a move for each slot and rank; memory for
+  ///       E / D + m experts on every rank
   /// @throws argument_error on negative options, or another number of loads or ranks
   template <shard_layout Layout>
   [[nodiscard]] placement operator()(std::span<std::uint64_t const> loads,
@@ -102,14 +103,15 @@ struct needs_based_materialization {
       memory.home.push_back(machine.node(layout.owner(expert)));
       ++memory.owned[layout.owner(expert).index()];
     }
+    auto const slots = std::min(budget.spare_slots, layout.experts());
     memory.most_in.clear();
     for (auto const node : first_n<node_id>(machine.nodes()))
       memory.most_in.push_back(
           std::min(static_cast<std::size_t>(budget.experts_in),
-                   machine.ranks_on(node).size() * static_cast<std::size_t>(budget.spare_slots)));
+                   machine.ranks_on(node).size() * static_cast<std::size_t>(slots)));
     memory.choice.choose(demand, memory.home, memory.most_in, budget.experts_out);
     host(machine, demand, memory);
-    pack(layout, machine, memory);
+    pack(layout, machine, slots, memory);
     where.reset(layout);
     for (auto const rank : first_n<rank_id>(machine.ranks()))
       for (auto const& part : memory.packing.of(rank))
@@ -130,9 +132,9 @@ struct needs_based_materialization {
 
   /// Gives replicas to ranks.
   template <shard_layout Layout>
-  void pack(Layout const& layout, topology const& machine, workspace& memory) const {
+  static void pack(Layout const& layout, topology const& machine, int slots, workspace& memory) {
     auto const hosts = memory.shares.hosts();
-    memory.packing.reset(machine, std::ranges::max(memory.owned), budget.spare_slots);
+    memory.packing.reset(machine, std::ranges::max(memory.owned), slots);
     memory.order.clear();
     for (std::size_t i = 0; i < hosts.size(); ++i) {
       auto const& of = hosts[i];

@@ -24,7 +24,8 @@ namespace detail {
 /// Looks at what binds: the fullest rank, the node that takes in most tokens, the one that sends out
 /// most. An expert that has to do with it gets one more replica, in a free slot or in place of
 /// another, wherever that is cheaper; until nothing is, or enough has been tried.
-/// @cost `trials` times that of estimated_cost; no allocation once it has seen the largest input
+/// @cost `trials` times that of estimated_cost, and the exchanges that a budget refuses before; no
+///       allocation once it has seen the largest input
 class refinement {
  public:
   /// @pre the placement is within the budget
@@ -113,6 +114,7 @@ class refinement {
       }
     if (added_.empty() || accept(where, 0)) return;
     for (auto const& [expert, rank] : added_) remove(where, expert, rank);
+    seconds_ = cost_.seconds(where, *machine_, *demand_, *rates_);  // its shares are looked at
   }
   /// Of those that a rank lacks and its node hosts, the expert with most tokens per replica.
   [[nodiscard]] std::optional<expert_id> scarcest(placement const& where, rank_id rank) const {

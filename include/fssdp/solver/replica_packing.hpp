@@ -27,7 +27,7 @@ struct replica_part {
 /// it. A rank that spends its last slot takes as much as it has room for, even if the giver is then
 /// below the average: that one has a slot left, and takes from the next. So one slot on every rank
 /// suffices for an even load, up to the size of experts.
-/// @cost O(moves * (ranks of a node + experts of a rank)); no allocation once it has seen the
+/// @cost O(moves * ranks of a node * experts of a rank squared); no allocation once it has seen the
 ///       largest input
 class replica_packing {
  public:
