@@ -113,7 +113,7 @@ TEST_CASE("iterations that a trace lacks are refused with those that it has") {
   CHECK(small_scene({"--iters", "3,1,3"}).front().of.samples == std::vector<std::size_t>{0, 2});
 }
 
-TEST_CASE("iterations without a token are refused; layers without one are not") {
+TEST_CASE("iterations without a token are refused, layers without one are not") {
   auto trace = sim::load_trace{{.iter = 1, .layers = {{0, 0}, {0, 0}}},
                                {.iter = 2, .layers = {{0, 0}, {5, 600}}}};
   CHECK_THROWS_WITH(sim::detail::require_tokens(trace, {0}),
