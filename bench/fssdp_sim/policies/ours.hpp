@@ -3,7 +3,10 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
+#include <vector>
 
+#include "../layer_figures.hpp"
 #include "../policy.hpp"
 #include "fssdp/solver/cheapest_materialization.hpp"
 
@@ -32,12 +35,17 @@ namespace sim {
                                         *question.cluster, question.slots);
     solve.tokens = tokens;
   }
-  return {*question.owners, solve(*question.predicted, *question.owners), routing_rule::balanced};
+  auto answers = std::vector<layer_answer>{};
+  answers.push_back(
+      {*question.owners, solve(*question.predicted, *question.owners), routing_rule::balanced});
+  answers.push_back(answers.front());  // tokens are routed when they are counted: the cheaper way
+  answers.back().routing = routing_rule::even;
+  return cheapest(question, std::move(answers), {});
 }
 
 inline constexpr auto ours =
     policy{.name = "ours",
-           .about = "cheapest_materialization and balanced_routing of fssdp, and Algorithm 2",
+           .about = "cheapest_materialization of fssdp, Algorithm 2, balanced or even routing",
            .answer = answer_ours,
            .shards = sharding::by_load};
 
