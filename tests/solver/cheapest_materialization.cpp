@@ -125,6 +125,25 @@ TEST_CASE("what pays beyond the window is taken in, what does not is not") {
   REQUIRE(solve(fssdp::expert_loads{100, 100, 100, 100}) == placement{layout});
 }
 
+TEST_CASE("a placement beyond a budget is refused with the budget, the place and both numbers") {
+  auto const layout = fssdp::block_layout{{.experts = 4, .ranks = 4}};
+  auto const machine = fssdp::topology{{.nodes = 2, .ranks = 4}};
+  auto where = placement{layout};
+  where.add(fssdp::expert_id{0}, fssdp::rank_id{3});
+  where.add(fssdp::expert_id{1}, fssdp::rank_id{3});
+  auto const ports = port_loads{where, layout, machine};
+  auto const refuses = [&](fssdp::materialization_budget const& budget, char const* what) {
+    REQUIRE_FALSE(budget.allows(ports));
+    REQUIRE_THROWS_AS(fssdp::check_within(ports, budget), fssdp::argument_error);
+    REQUIRE_THROWS_WITH(fssdp::check_within(ports, budget), mentions(what) && mentions("allows 1"));
+  };
+  REQUIRE(fssdp::materialization_budget{2, 2, 2}.allows(ports));
+  REQUIRE_NOTHROW(fssdp::check_within(ports, {2, 2, 2}));
+  refuses({1, 2, 2}, "experts_in of node 1 is 2");
+  refuses({2, 1, 2}, "experts_out of node 0 is 2");
+  refuses({2, 2, 1}, "spare_slots of rank 3 is 2");
+}
+
 TEST_CASE("a window hides as many experts as go through a port, less the filling") {
   auto const ports =
       fssdp::port_bandwidth{.inside_bytes_per_second = 1e12, .between_bytes_per_second = 1e9};

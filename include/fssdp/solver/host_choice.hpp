@@ -19,7 +19,7 @@ namespace fssdp::detail {
 /// that it needs most of all that are sent out. What is hosted nowhere near goes to the hosts there
 /// are; so where more tokens flow into a node than leave any, one of its experts gets another host,
 /// which gives up what it needs least.
-/// @cost O(N E + swaps (N + E / N)); no allocation once it has seen the largest input
+/// @cost O(N E + swaps (N + experts of a node * hosts of an expert)); no allocation once it has seen the largest input
 class host_choice {
  public:
   /// @param home [experts]: the node of each
@@ -83,9 +83,10 @@ class host_choice {
       return stray_[a] != stray_[b] ? stray_[a] > stray_[b] : a < b;
     });
     left_.assign(nodes_, most);
-    std::erase_if(order_, [&](std::uint32_t e) { return left_[home_[e].index()]-- <= 0; });
     sent_.assign(experts_, false);
-    for (auto const e : order_) sent_[e] = true;
+    for (auto const e : order_)
+      if (left_[home_[e].index()]-- > 0) sent_[e] = true;
+    std::erase_if(order_, [&](std::uint32_t e) { return !sent_[e]; });
   }
 
   void take_in(std::size_t node) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <span>
+#include <utility>
 
 #include "fssdp/cluster/topology.hpp"
 #include "fssdp/placement/port_loads.hpp"

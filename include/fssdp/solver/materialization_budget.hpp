@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "fssdp/cluster/topology.hpp"
 #include "fssdp/core/error.hpp"
@@ -42,6 +43,20 @@ inline void require_budget(char const* solver, materialization_budget const& bud
 }
 
 }  // namespace detail
+
+/// Refuses a placement beyond a budget, before anything is sent.
+/// @throws argument_error that names the budget, the node or rank, and both numbers
+inline void check_within(port_loads const& ports, materialization_budget const& budget) {
+  auto const check = [](char const* name, int most, char const* place,
+                        std::vector<int> const& counts) {
+    for (std::size_t i = 0; i < counts.size(); ++i)
+      detail::require(counts[i] <= most, "placement: ", name, " of ", place, " ", i, " is ",
+                      counts[i], "; the budget allows ", most);
+  };
+  check("experts_in", budget.experts_in, "node", ports.into_node);
+  check("experts_out", budget.experts_out, "node", ports.out_of_node);
+  check("spare_slots", budget.spare_slots, "rank", ports.into_rank);
+}
 
 /// As many experts as enter and leave every node while the window lasts, the filling of the pipeline
 /// included. (Paper: the overlap degree t, there without it.)

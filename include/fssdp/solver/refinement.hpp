@@ -17,9 +17,7 @@
 #include "fssdp/routing/token_demand.hpp"
 #include "fssdp/solver/materialization_budget.hpp"
 
-namespace fssdp {
-
-namespace detail {
+namespace fssdp::detail {
 
 /// Looks at what binds: the fullest rank, the node that takes in most tokens, the one that sends out
 /// most. An expert that has to do with it gets one more replica, in a free slot or in place of
@@ -241,5 +239,4 @@ class refinement {
   std::vector<rank_id> ranks_;
 };
 
-}  // namespace detail
-}  // namespace fssdp
+}  // namespace fssdp::detail
