@@ -7,9 +7,11 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "help.hpp"
+#include "program/number_like.hpp"
 #include "program/parse_arguments.hpp"
 
 namespace sim {
@@ -58,12 +60,22 @@ template <class All>
 template <class Value>
 CLI::Option* add(CLI::App& app, char const* group, char const* type, char const* name, Value& value,
                  std::string const& what) {
-  return app.add_option(name, value, what)->type_name(type)->group(group)->capture_default_str();
+  auto* const option =
+      app.add_option(name, value, what)->type_name(type)->group(group)->capture_default_str();
+  if constexpr (std::is_integral_v<Value>)
+    option->check(program::number_like<Value>("a whole number"));
+  else if constexpr (std::is_floating_point_v<Value>)
+    option->check(program::number_like<Value>("a number"));
+  return option;
 }
-template <class Value>
+template <class Values>
 CLI::Option* add_list(CLI::App& app, char const* group, char const* type, char const* name,
-                      Value& values, std::string const& what) {
-  return add(app, group, type, name, values, what)->delimiter(',');
+                      Values& values, std::string const& what) {
+  auto* const option = add(app, group, type, name, values, what)->delimiter(',');
+  using element = typename Values::value_type;
+  if constexpr (std::is_integral_v<element>)
+    option->check(program::number_like<element>("a whole number"));
+  return option;
 }
 
 void declare_loads(CLI::App& app, options& chosen, raw_options& raw) {
@@ -115,6 +127,9 @@ void declare_output(CLI::App& app, options& chosen, raw_options& raw) {
   app.add_flag("--advise", chosen.advise,
                "Say whether replication pays, and with how\nmany slots; report loads")
       ->group(group);
+  app.add_flag("--time", chosen.timed,
+               "Measure solving and planning, too: columns more\nin the table and in JSON")
+      ->group(group);
   app.add_flag("--json", raw.json, "Print JSON instead of a table")->group(group);
   app.add_flag("--csv", raw.csv, "Print CSV: a line per policy and layer")->group(group);
   app.add_option("--dump", raw.dump, "Write placements and routing, JSON line by line")
@@ -150,6 +165,12 @@ void validate(options const& of, raw_options const& raw, CLI::App const& app) {
   if (raw.json && raw.csv) throw std::invalid_argument{"--json --csv: expected one of them"};
   if (of.advise && raw.csv)
     throw std::invalid_argument{"--advise --csv: expected --json or neither"};
+  for (auto const* name : {"--policy", "--slots", "--time"})
+    if (of.advise && app.count(name) > 0)
+      throw std::invalid_argument{
+          std::string{"--advise "} + name +
+          ": it tries numbers of slots by itself, for ours; expected one of them"};
+  if (of.timed && raw.csv) throw std::invalid_argument{"--time --csv: expected --json or neither"};
   if (of.advise && !raw.dump.empty())
     throw std::invalid_argument{"--advise --dump: expected one of them"};
   if (of.advise && !raw.write_trace.empty())

@@ -25,7 +25,9 @@ inline constexpr auto about =
       "they\n"
       "  see the real counts where they choose (fastermoe, smartmoe, flexmoe; eplb and fsep "
       "among\n"
-      "  places and routings), and everybody has the same slots and windows.\n"
+      "  places and routings), and everybody has the same slots and windows. eplb and fsep have\n"
+      "  places for E / D experts, rounded up, and the slots on every device; hecate-rm gathers\n"
+      "  again behind the backward window, without contention.\n"
       "\nClusters, a direction of each port counted\n";
   for (auto const& one : cluster_kinds)
     text += fmt::format(
@@ -62,8 +64,13 @@ inline constexpr auto about =
       "             the mean of all, and the 95th percentile (p95)\n"
       "  compute, tokens, exposed   the three parts of all layers' times, in an iteration\n"
       "  sent       bytes that all devices send, tokens and experts\n"
+      "  NIC in     bytes that come into the busiest network interface (none within one node)\n"
       "  memory     of the device that has most, for experts: 16-bit parameters, 6 times as much\n"
       "             of optimizer state, and replicas\n"
+      "  solving, planning   with --time: what it took here to find the answers of a layer (the\n"
+      "             baselines' several, of which the best is taken), and to schedule its "
+      "transfers\n"
+      "             over all ports; medians, one thread\n"
       "JSON has the same, in microseconds and bytes. Where devices times experts are many, some\n"
       "layers and iterations are simulated and scaled; the table and JSON say how many.\n"
       "\n"
@@ -73,7 +80,7 @@ inline constexpr auto about =
       "Examples\n"
       "  fssdp_sim --cluster a,b --devices 16,32 --model all --policy ep,fastermoe,flexmoe,hecate\n"
       "  fssdp_sim --trace loads.csv --devices 16 --objective balance --slots 2 --stale 10\n"
-      "  fssdp_sim --cluster h100 --devices 4096 --model deepseek-v3 --experts 512 --json\n"
+      "  fssdp_sim --cluster h100 --devices 4096 --model deepseek-v3 --experts 512 --time\n"
       "  fssdp_sim --cluster a --trace loads.csv --iters 101,501 --dump placements.jsonl\n"
       "  fssdp_sim --cluster b --trace loads.csv --advise";
   return text;

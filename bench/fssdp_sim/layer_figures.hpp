@@ -3,17 +3,18 @@
 #pragma once
 
 #include <algorithm>
-#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <numeric>
 #include <span>
 #include <vector>
 
+#include "expert_traffic.hpp"
 #include "fssdp/placement/port_loads.hpp"
 #include "fssdp/routing/balanced_routing.hpp"
 #include "fssdp/routing/layer_cost.hpp"
 #include "fssdp/routing/token_traffic.hpp"
+#include "interface_bytes.hpp"
 #include "listed_even_routing.hpp"
 #include "policy.hpp"
 #include "slot_routing.hpp"
@@ -23,8 +24,9 @@ namespace sim {
 
 struct layer_figures {
   fssdp::layer_cost cost = {};
-  double max_over_mean = 1;  ///< of the devices' tokens
-  double bytes = 0;          ///< that all devices send in an iteration
+  double max_over_mean = 1;    ///< of the devices' tokens
+  double bytes = 0;            ///< that all devices send in an iteration
+  double interface_bytes = 0;  ///< that the busiest network interface takes in
 };
 
 /// Calls use(routing) with the routing of an answer.
@@ -45,46 +47,6 @@ decltype(auto) with_routing(layer_answer const& answer, layer_question const& qu
 
 namespace detail {
 
-/// How long it takes when everybody that holds an expert brings it together from slices, one on
-/// every device: as fssdp::gather_seconds, of fractions of experts.
-inline double sliced_gather_seconds(fssdp::placement const& where, fssdp::topology const& cluster,
-                                    std::size_t expert_bytes) {
-  auto const nodes = static_cast<std::size_t>(cluster.nodes());
-  auto held = std::vector<double>(static_cast<std::size_t>(cluster.ranks()));  // [ranks]
-  auto into = std::vector<double>(nodes);                                      // [nodes]: experts
-  auto hosts = std::vector<int>(nodes);
-  auto leaving = std::vector<double>(nodes);  // [nodes]: experts that others hold
-  for (auto const expert : fssdp::first_n<fssdp::expert_id>(where.experts())) {
-    std::ranges::fill(hosts, 0);
-    for (auto const rank : where.holders(expert)) {
-      ++held[rank.index()];
-      hosts[cluster.node(rank).index()] = 1;
-    }
-    auto const count = std::ranges::count(hosts, 1);
-    for (std::size_t node = 0; node < nodes; ++node) {
-      into[node] += hosts[node];
-      leaving[node] += count > hosts[node] ? 1 : 0;
-    }
-  }
-  auto const bytes = static_cast<double>(expert_bytes);
-  auto const devices = static_cast<double>(cluster.ranks());
-  auto seconds = 0.0;
-  for (auto const node : fssdp::first_n<fssdp::node_id>(cluster.nodes())) {
-    auto const share = static_cast<double>(cluster.ranks_on(node).size()) / devices;
-    auto const network = fssdp::node_bandwidth(cluster, node);
-    auto const most = std::max(into[node.index()] * (1 - share), leaving[node.index()] * share);
-    seconds = std::max(seconds, most * bytes / network);
-    for (auto const rank : cluster.ranks_on(node)) {
-      auto const& port = cluster.port(rank);
-      auto const interface = cluster.port(cluster.interface_of(rank)).between_bytes_per_second;
-      seconds = std::max(
-          seconds, held[rank.index()] * (1 - 1 / devices) * bytes /
-                       (port.inside_bytes_per_second + (cluster.nodes() > 1 ? interface : 0.0)));
-    }
-  }
-  return seconds;
-}
-
 /// Copies of experts that come to a device from elsewhere.
 inline double deliveries(layer_answer const& answer, movement moves) {
   auto const devices = static_cast<double>(answer.where.ranks());
@@ -98,21 +60,30 @@ inline double deliveries(layer_answer const& answer, movement moves) {
 
 inline double positive(double value) { return std::max(0.0, value); }
 
-/// What neither window hides of gathers and reductions.
-inline double exposed_seconds(double gather, double window, traits const& of) {
+/// What neither window hides of a gather and a reduction.
+inline double exposed_seconds(double gather, double reduction, double window, traits const& of) {
   auto const forward = window;
   auto const backward = 2 * window;
   switch (of.moves) {
     case movement::exposed:
-      return 2 * gather;
+      return gather + reduction;
     case movement::synced:
-      return positive(2 * gather - backward);
+      return positive(gather + reduction - backward);
     case movement::gathered:
     case movement::sliced:
       break;
   }
-  auto const again = of.often == fssdp::gathers::twice ? 2.0 : 1.0;
-  return positive(gather - forward) + positive(again * gather - backward);
+  auto const again = of.often == fssdp::gathers::twice ? gather : 0.0;
+  return positive(gather - forward) + positive(again + reduction - backward);
+}
+
+/// The replicas that are there before the gate counts, owners included.
+inline fssdp::placement early_replicas(layer_answer const& answer) {
+  auto early = fssdp::placement{answer.owners};
+  for (auto const expert : fssdp::first_n<fssdp::expert_id>(answer.where.experts()))
+    for (auto const rank : answer.where.holders(expert))
+      if (!early.holds(rank, expert) && !answer.late->holds(rank, expert)) early.add(expert, rank);
+  return early;
 }
 
 }  // namespace detail
@@ -126,13 +97,19 @@ inline double exposed_seconds(double gather, double window, traits const& of) {
   auto const tokens = with_routing(answer, question, [&](auto const& routing) {
     return fssdp::token_traffic{*question.counts, routing, cluster};
   });
-  auto const ports = fssdp::port_loads{answer.where, answer.owners, cluster};
-  auto figures = layer_figures{.cost = {tokens, ports, rates, cluster, of.often},
+  auto const experts = traffic_of(answer.where, answer, question, of.moves);
+  auto figures = layer_figures{.cost = {tokens, fssdp::port_loads{cluster}, rates, cluster},
                                .max_over_mean = fssdp::max_over_mean(tokens.on_rank)};
   auto& cost = figures.cost;
-  if (of.moves == movement::sliced)
-    cost.gather_seconds = detail::sliced_gather_seconds(answer.where, cluster, rates.expert_bytes);
-  cost.exposed_seconds = detail::exposed_seconds(cost.gather_seconds, rates.window_seconds, of);
+  auto const seconds = [&](fssdp::placement const& where) {
+    return traffic_of(where, answer, question, of.moves).seconds;
+  };
+  auto const early =
+      answer.late.has_value() ? seconds(detail::early_replicas(answer)) : experts.seconds;
+  auto const late = answer.late.has_value() ? seconds(*answer.late) : 0.0;
+  cost.gather_seconds = early + late;
+  cost.exposed_seconds =
+      late + detail::exposed_seconds(early, experts.seconds, rates.window_seconds, of);
   if (question.goal == objective::balance)
     cost.token_seconds = cost.gather_seconds = cost.exposed_seconds = 0;
 
@@ -144,6 +121,7 @@ inline double exposed_seconds(double gather, double window, traits const& of) {
   figures.bytes =
       4 * (sum(tokens.into_rank) + sum(tokens.into_node)) * static_cast<double>(rates.token_bytes) +
       passes * detail::deliveries(answer, of.moves) * static_cast<double>(rates.expert_bytes);
+  figures.interface_bytes = interface_bytes(tokens, experts, cluster, rates, of.often);
   return figures;
 }
 
@@ -154,8 +132,8 @@ inline double exposed_seconds(double gather, double window, traits const& of) {
 
 /// The cheapest answer by the real counts; of equal ones the first.
 /// @pre there is one
-[[nodiscard]] inline layer_answer cheapest(layer_question const& question,
-                                           std::vector<layer_answer> answers, traits const& of) {
+[[nodiscard]] inline layer_answer cheapest(layer_question const& question, layer_answers answers,
+                                           traits const& of) {
   if (answers.size() == 1) return std::move(answers.front());
   auto best = std::size_t{0};
   auto best_price = 0.0;
@@ -166,6 +144,11 @@ inline double exposed_seconds(double gather, double window, traits const& of) {
     best_price = now;
   }
   return std::move(answers[best]);
+}
+
+/// What a policy does.
+[[nodiscard]] inline layer_answer answer_of(policy const& which, layer_question const& question) {
+  return cheapest(question, which.answers(question), which.costs);
 }
 
 }  // namespace sim

@@ -42,6 +42,7 @@ struct options {
 
   output form = output::table;
   bool advise = false;
+  bool timed = false;  ///< solving and planning are measured, too
   std::filesystem::path dump = {};
   std::filesystem::path write_trace = {};
 };

@@ -2,7 +2,9 @@
 /// What a policy is: it places the experts of one layer for one iteration.
 #pragma once
 
+#include <optional>
 #include <string_view>
+#include <vector>
 
 #include "fssdp/cluster/topology.hpp"
 #include "fssdp/layout/table_layout.hpp"
@@ -39,7 +41,10 @@ struct layer_answer {
   fssdp::placement where;      ///< contains the owners
   routing_rule routing = routing_rule::even;
   fssdp::physical_experts slots = {};  ///< where the routing goes by them
+  /// Those replicas of `where` that come only when the gate has counted: nothing hides their gather.
+  std::optional<fssdp::placement> late = {};
 };
+using layer_answers = std::vector<layer_answer>;
 
 /// What replicas cost.
 enum class movement {
@@ -71,7 +76,8 @@ enum class sharding { blocks, by_load, by_load_alone };
 struct policy {
   std::string_view name;
   std::string_view about;  ///< one line
-  layer_answer (*answer)(layer_question const&);
+  /// It chooses from; the cheapest by the real counts is taken.
+  layer_answers (*answers)(layer_question const&);
   traits costs = {};
   sharding shards = sharding::blocks;
 };

@@ -34,7 +34,11 @@ struct policy_result {
   std::vector<double> max_over_mean = {};    ///< of every layer and iteration
   double non_moe_seconds = 0;                ///< of an iteration, as all that follow
   double bytes = 0;                          ///< sent by all devices
+  double interface_bytes = 0;                ///< into the busiest network interface
   double memory_bytes = 0;                   ///< of the device that has most, for experts
+  /// What solving and planning took here, of every layer and iteration; empty if it is not measured.
+  std::vector<double> solving_seconds = {};
+  std::vector<double> planning_seconds = {};
 
   /// How much more than what was simulated an iteration has.
   [[nodiscard]] double scale() const {

@@ -124,6 +124,7 @@ struct extent {
   made.of.samples = std::move(few);
   made.of.slots = std::min(asked.slots, experts);
   made.of.goal = asked.goal;
+  made.of.timed = asked.timed;
   made.of.overlap =
       asked.overlap.value_or(asked.goal == objective::time ? hidden_experts(made.where) : experts);
   if (asked.overlap.has_value()) hide(made.where, std::min(*asked.overlap, experts));

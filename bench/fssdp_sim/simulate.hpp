@@ -12,15 +12,18 @@
 #include <utility>
 #include <vector>
 
+#include "device_memory.hpp"
 #include "fssdp/layout/block_layout.hpp"
 #include "fssdp/solver/heterogeneous_sharding.hpp"
 #include "layer_figures.hpp"
 #include "load_trace.hpp"
+#include "planning_seconds.hpp"
 #include "policy.hpp"
 #include "prediction.hpp"
 #include "result.hpp"
 #include "setting.hpp"
 #include "split_loads.hpp"
+#include "stopwatch.hpp"
 
 namespace sim {
 
@@ -34,6 +37,7 @@ struct scenario {
   int overlap = 0;
   objective goal = objective::time;
   prediction predicts = {};
+  bool timed = false;  ///< what solving and planning take here is measured, too
 };
 
 /// One layer of one iteration, as a policy has it.
@@ -80,51 +84,6 @@ class shards {
   std::optional<std::int64_t> made_ = {};
 };
 
-/// What the devices hold of the experts of all layers, in experts' parameters.
-class device_memory {
- public:
-  explicit device_memory(int ranks) : owned_(static_cast<std::size_t>(ranks)), extra_(owned_) {}
-
-  void add(layer_answer const& answer, traits const& of) {
-    auto const ranks = owned_.size();
-    auto now = std::vector<double>(ranks);
-    auto const sliced = of.moves == movement::sliced;
-    if (sliced)
-      for (auto& owned : owned_)
-        owned += with_state * answer.where.experts() / static_cast<double>(ranks);
-    for (auto const expert : fssdp::first_n<fssdp::expert_id>(answer.where.experts())) {
-      auto const owner = answer.owners.owner(expert);
-      if (!sliced) owned_[owner.index()] += with_state;
-      for (auto const rank : answer.where.holders(expert))
-        if (sliced || rank != owner)
-          now[rank.index()] += of.keeps == replica_state::optimizer_too ? with_state : 1;
-    }
-    for (std::size_t rank = 0; rank < ranks; ++rank)  // this layer's, and the one's before it
-      extra_[rank] = of.replicas == lifetime::iteration
-                         ? extra_[rank] + now[rank]
-                         : std::max(extra_[rank], now[rank] + (last_.empty() ? 0 : last_[rank]));
-    last_ = std::move(now);
-  }
-
-  /// On the device that has most; whatever adds up over layers, `scale` times.
-  /// @param owned experts that every device owns over all layers, if that is known
-  [[nodiscard]] double most(lifetime of, double scale, std::optional<double> owned = {}) const {
-    auto const times = of == lifetime::iteration ? scale : 1.0;
-    auto most = 0.0;
-    for (std::size_t rank = 0; rank < owned_.size(); ++rank) {
-      auto const here = owned.has_value() ? *owned * with_state : owned_[rank] * scale;
-      most = std::max(most, here + extra_[rank] * times);
-    }
-    return most;
-  }
-
- private:
-  static constexpr auto with_state = 7.0;  // parameters, and 6 times as much of optimizer state
-  std::vector<double> owned_;
-  std::vector<double> extra_;
-  std::vector<double> last_ = {};
-};
-
 }  // namespace detail
 
 /// @pre at least one sample and layer
@@ -147,7 +106,7 @@ class device_memory {
   auto owners = detail::shards{of, which.shards};
   for (auto const sample : of.samples) {
     auto const& layouts = owners.at(sample);
-    auto memory = detail::device_memory{where.cluster.ranks()};
+    auto memory = device_memory{where.cluster.ranks()};
     for (std::size_t layer = 0; layer < layers; ++layer) {
       auto const predicted = of.predicts(*of.loads, sample, layer);
       auto const counts = split_loads((*of.loads)[sample].layers[layer], where.cluster.ranks());
@@ -159,7 +118,9 @@ class device_memory {
                                            .slots = of.slots,
                                            .overlap = of.overlap,
                                            .goal = of.goal};
-      auto const answer = which.answer(question);
+      auto solving = 0.0;
+      auto answers = timed(solving, [&] { return which.answers(question); });
+      auto const answer = cheapest(question, std::move(answers), which.costs);
       auto const figures = figures_of(question, answer, which.costs);
       auto& mean_of = result.per_layer[layer];
       mean_of.compute_seconds += figures.cost.compute_seconds / count;
@@ -168,6 +129,11 @@ class device_memory {
       mean_of.max_over_mean += figures.max_over_mean / count;
       result.max_over_mean.push_back(figures.max_over_mean);
       result.bytes += figures.bytes * result.scale() / count;
+      result.interface_bytes += figures.interface_bytes * result.scale() / count;
+      if (of.timed) {
+        result.solving_seconds.push_back(solving);
+        result.planning_seconds.push_back(planning_seconds(question, answer));
+      }
       memory.add(answer, which.costs);
       if (observe)
         observe({(*of.loads)[sample].iter, of.layer_ids[layer], question, answer, figures});

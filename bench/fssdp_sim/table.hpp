@@ -12,6 +12,14 @@
 
 namespace sim {
 
+namespace detail {
+
+inline constexpr auto columns =
+    "{:<26} | {:>8} {:>8} | {:>8} {:>8} | {:>10} {:>10} {:>10} {:>10} | {:>12} {:>9} {:>9}";
+inline constexpr auto time_columns = " | {:>9} {:>9}";
+
+}  // namespace detail
+
 /// The model, the cluster and the loads.
 [[nodiscard]] inline std::string table_title(scenario const& of) {
   auto const& where = *of.where;
@@ -46,24 +54,34 @@ namespace sim {
       of.samples.size(), of.samples.size() == 1 ? "" : "s", of.slots, of.slots == 1 ? "" : "s",
       of.overlap, origin_of(of.predicts),
       of.goal == objective::time ? "time" : "balance alone, as if links were free");
-  constexpr auto columns =
-      "{:<26} | {:>8} {:>8} | {:>8} {:>8} | {:>10} {:>10} {:>10} {:>10} | {:>12} {:>9}\n";
-  text += "# " + fmt::format(columns, "", "over EP", "layers", "max/mean", "p95", "iteration",
-                             "compute", "tokens", "exposed", "sent", "memory");
-  text += "# " + fmt::format(columns, "policy", "x", "x", "", "", "us", "us", "us", "us", "GB",
-                             "GB/device");
-  return text;
+  text +=
+      "# " + fmt::format(detail::columns, "", "over EP", "layers", "max/mean", "p95", "iteration",
+                         "compute", "tokens", "exposed", "sent", "NIC in", "memory");
+  if (of.timed) text += fmt::format(detail::time_columns, "solving", "planning");
+  text += "\n# " + fmt::format(detail::columns, "policy", "x", "x", "", "", "us", "us", "us", "us",
+                               "GB", "GB", "GB/device");
+  if (of.timed) text += fmt::format(detail::time_columns, "us", "us");
+  return text + "\n";
 }
 
 [[nodiscard]] inline std::string table_line(comparison const& one) {
   auto const& of = one.of;
-  return fmt::format(
-      "  {:<26} | {:>8.3f} {:>8.3f} | {:>8.3f} {:>8.3f} | {:>10.0f} {:>10.0f} {:>10.0f} {:>10.0f} "
-      "| {:>12.3f} {:>9.3f}\n",
-      of.policy, one.speedup(), one.layer_speedup(), mean(of.max_over_mean),
-      percentile(of.max_over_mean, 0.95), of.seconds() * 1e6,
-      of.sum(&layer_result::compute_seconds) * 1e6, of.sum(&layer_result::token_seconds) * 1e6,
-      of.sum(&layer_result::exposed_seconds) * 1e6, of.bytes / 1e9, of.memory_bytes / 1e9);
+  auto const number = [](double value, int digits) {
+    return fmt::format("{:.{}f}", value, digits);
+  };
+  auto const us = [&](double seconds) { return number(seconds * 1e6, 0); };
+  auto text =
+      "  " + fmt::format(detail::columns, of.policy, number(one.speedup(), 3),
+                         number(one.layer_speedup(), 3), number(mean(of.max_over_mean), 3),
+                         number(percentile(of.max_over_mean, 0.95), 3), us(of.seconds()),
+                         us(of.sum(&layer_result::compute_seconds)),
+                         us(of.sum(&layer_result::token_seconds)),
+                         us(of.sum(&layer_result::exposed_seconds)), number(of.bytes / 1e9, 3),
+                         number(of.interface_bytes / 1e9, 3), number(of.memory_bytes / 1e9, 3));
+  if (!of.solving_seconds.empty())
+    text += fmt::format(detail::time_columns, us(percentile(of.solving_seconds, 0.5)),
+                        us(percentile(of.planning_seconds, 0.5)));
+  return text + "\n";
 }
 
 }  // namespace sim

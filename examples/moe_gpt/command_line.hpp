@@ -3,31 +3,17 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
-#include <charconv>
 #include <cstdint>
 #include <string>
-#include <system_error>
 #include <vector>
 
 #include "options.hpp"
+#include "program/number_like.hpp"
 #include "program/parse_arguments.hpp"
 
 namespace moe_gpt {
 
 namespace detail {
-
-/// Accepts text that is one number of this type from end to end.
-template <class Number>
-[[nodiscard]] CLI::Validator number_like(std::string expected) {
-  return {[expected](std::string const& text) {
-            auto value = Number{};
-            auto const* const end = text.data() + text.size();
-            auto const [stop, error] = std::from_chars(text.data(), end, value);
-            return error == std::errc{} && stop == end ? std::string{}
-                                                       : text + ": expected " + expected;
-          },
-          ""};
-}
 
 inline constexpr auto about =
     "Trains a small GPT with mixture-of-experts layers on bytes. The ranks are threads of this\n"
@@ -69,8 +55,8 @@ struct raw_options {
 };
 
 inline void declare(CLI::App& app, options& chosen, raw_options& raw) {
-  auto const whole = number_like<int>("a whole number");
-  auto const real = number_like<double>("a number");
+  auto const whole = program::number_like<int>("a whole number");
+  auto const real = program::number_like<double>("a number");
   auto const count = [&](char const* name, int& value, char const* group, char const* what) {
     app.add_option(name, value, what)
         ->check(whole)
@@ -103,7 +89,7 @@ inline void declare(CLI::App& app, options& chosen, raw_options& raw) {
       ->group("Training")
       ->capture_default_str();
   app.add_option("--seed", chosen.seed, "Seed of the weights, of the batches and of the sample")
-      ->check(number_like<std::uint64_t>("a whole number, 0 or more"))
+      ->check(program::number_like<std::uint64_t>("a whole number, 0 or more"))
       ->type_name("N")
       ->group("Training")
       ->capture_default_str();

@@ -41,20 +41,23 @@ struct worked_case {
 
 TEST_CASE("expert parallelism computes and sends, and that is all") {
   auto const of = worked_case{};
-  auto const found = sim::figures_of(of.question, sim::answer_ep(of.question), sim::ep.costs);
+  auto const found =
+      sim::figures_of(of.question, sim::answer_of(sim::ep, of.question), sim::ep.costs);
   CHECK(found.cost.compute_seconds == Approx(3 * 40 * 2));
   // 20 tokens of node 1 enter node 0, 4 leave it; 10 move inside each node at 10 bytes per second
   CHECK(found.cost.token_seconds == Approx(4 * 20 * 3));
   CHECK(found.cost.exposed_seconds == 0);
   CHECK(found.max_over_mean == Approx(40 * 4 / 48.0));
   CHECK(found.bytes == Approx(4 * (30 + 6) * 3));
+  // forwards and backwards, what enters a node comes back later: 20 and 4 tokens each way
+  CHECK(found.interface_bytes == Approx(2 * (20 + 4) * 3));
 }
 
 TEST_CASE("windows hide what they can of gathers, by what is gathered and when") {
   using sim::movement;
   auto const exposed = [](double gather, movement moves,
                           fssdp::gathers often = fssdp::gathers::once) {
-    return sim::detail::exposed_seconds(gather, 30, {.moves = moves, .often = often});
+    return sim::detail::exposed_seconds(gather, gather, 30, {.moves = moves, .often = often});
   };
   CHECK(exposed(25, movement::gathered) == 0);
   CHECK(exposed(50, movement::gathered) == Approx(20));
@@ -67,7 +70,8 @@ TEST_CASE("windows hide what they can of gathers, by what is gathered and when")
 
 TEST_CASE("everything everywhere sends no token, and takes in what others own") {
   auto const of = worked_case{};
-  auto const found = sim::figures_of(of.question, sim::answer_fsdp(of.question), sim::fsdp.costs);
+  auto const found =
+      sim::figures_of(of.question, sim::answer_of(sim::fsdp, of.question), sim::fsdp.costs);
   CHECK(found.cost.token_seconds == 0);
   CHECK(found.cost.compute_seconds == Approx(3 * 12 * 2));
   CHECK(found.bytes == Approx(3 * 4 * 3 * 100));
@@ -76,18 +80,49 @@ TEST_CASE("everything everywhere sends no token, and takes in what others own") 
   CHECK(found.cost.exposed_seconds == Approx(300 - 30 + 600 - 60));
 }
 
+TEST_CASE("the interfaces of a node share what it takes in") {
+  auto of = worked_case{};
+  auto const where = fssdp::everywhere{}(of.owners);
+  auto const bytes = [&] {
+    return sim::figures_of(of.question, {of.owners, where}, {}).interface_bytes;
+  };
+  CHECK(bytes() == Approx((2 + 2) * 100));  // of 2 experts parameters, of 2 others gradients
+  of.cluster = fssdp::topology{{.nodes = 2, .ranks = 4, .ports = {10, 1}}};
+  CHECK(bytes() == Approx((2 + 2) * 100 / 2));
+  of.cluster = fssdp::topology{{.nodes = 1, .ranks = 4, .ports = {10, 1}}};
+  CHECK(bytes() == 0);
+}
+
+TEST_CASE("nothing hides replicas that come when the gate has counted") {
+  auto const of = worked_case{};
+  auto where = fssdp::placement{of.owners};
+  where.add(fssdp::expert_id{0}, fssdp::rank_id{1});
+  auto late = where;  // 10 seconds inside a node, and 10 of filling
+  auto answer = sim::layer_answer{.owners = of.owners, .where = where, .late = late};
+  auto const in_time = sim::layer_answer{.owners = of.owners, .where = where};
+  CHECK(sim::figures_of(of.question, in_time, {}).cost.exposed_seconds == 0);
+  auto const gather = sim::figures_of(of.question, in_time, {}).cost.gather_seconds;
+  CHECK(gather > 0);
+  CHECK(sim::figures_of(of.question, answer, {}).cost.exposed_seconds == Approx(gather));
+  answer.where.add(fssdp::expert_id{3}, fssdp::rank_id{0});  // in time: 100 seconds and the filling
+  auto const both = sim::figures_of(of.question, answer, {}).cost;
+  CHECK(both.gather_seconds == Approx(gather + 200));
+  CHECK(both.exposed_seconds == Approx(gather + (200 - 30) + (200 - 60)));
+}
+
 TEST_CASE("slices of all experts come from everywhere, in equal parts") {
   auto const of = worked_case{};
   auto const where = fssdp::everywhere{}(of.owners);
   // into a node: half of 4 experts; 3/4 of 4 experts into a device at 11 bytes per second
-  CHECK(sim::detail::sliced_gather_seconds(where, of.cluster, 100) == Approx(200));
+  CHECK(sim::sliced_traffic(where, of.cluster, 100).seconds == Approx(200));
   CHECK(sim::detail::deliveries({of.owners, where}, sim::movement::sliced) == Approx(4 * 3));
 }
 
 TEST_CASE("where balance is judged, links are free") {
   auto of = worked_case{};
   of.question.goal = sim::objective::balance;
-  auto const found = sim::figures_of(of.question, sim::answer_ep(of.question), sim::ep.costs);
+  auto const found =
+      sim::figures_of(of.question, sim::answer_of(sim::ep, of.question), sim::ep.costs);
   CHECK(found.cost.seconds() == Approx(3 * 40 * 2));
 }
 
@@ -98,7 +133,7 @@ TEST_CASE("a device keeps parameters, six times as much of state, and replicas")
   where.add(fssdp::expert_id{3}, fssdp::rank_id{2});
   auto const answer = sim::layer_answer{of.owners, where};
   auto const most = [&](sim::traits const& how, int layers, double scale = 1) {
-    auto memory = sim::detail::device_memory{4};
+    auto memory = sim::device_memory{4};
     for (int n = 0; n < layers; ++n) memory.add(answer, how);
     return memory.most(how.replicas, scale);
   };
@@ -108,7 +143,7 @@ TEST_CASE("a device keeps parameters, six times as much of state, and replicas")
   CHECK(most({.replicas = sim::lifetime::layer}, 1) == 7 + 2);
   CHECK(most({.replicas = sim::lifetime::layer}, 3) == 3 * 7 + 2 * 2);
   CHECK(most({.replicas = sim::lifetime::layer}, 3, 4) == 12 * 7 + 2 * 2);
-  auto known = sim::detail::device_memory{4};
+  auto known = sim::device_memory{4};
   known.add(answer, {});
   CHECK(known.most(sim::lifetime::iteration, 4, 3) == 3 * 7 + 4 * 2);
   CHECK(most({.keeps = sim::replica_state::optimizer_too}, 2) == 2 * (7 + 2 * 7));

@@ -88,6 +88,12 @@ TEST_CASE("what cannot be simulated is refused by the name of its option") {
       says(sim_refusal({"--cluster", "h100", "--devices", "12"}), "expected a multiple of the 8"));
   CHECK(says(sim_refusal({"--devices", "0"}), "--devices 0"));
   CHECK(says(sim_refusal({"--slots", "-1"}), "--slots -1: expected 0 or more"));
+  CHECK(says(sim_refusal({"--slots", "x"}), "--slots: x: expected a whole number"));
+  CHECK(says(sim_refusal({"--devices", "16,many"}), "--devices: many: expected a whole number"));
+  CHECK(says(sim_refusal({"--zipf", "1.x"}), "--zipf: 1.x: expected a number"));
+  CHECK(says(sim_refusal({"--advise", "--slots", "2"}), "--advise --slots: it tries"));
+  CHECK(says(sim_refusal({"--advise", "--policy", "ep"}), "--advise --policy: it tries"));
+  CHECK(says(sim_refusal({"--time", "--csv"}), "--time --csv"));
   CHECK(says(sim_refusal({"--stale", "-1"}), "--stale -1: expected 0 or more"));
   CHECK(says(sim_refusal({"--overlap", "-2"}), "--overlap -2: expected 0 or more"));
   CHECK(says(sim_refusal({"--objective", "speed"}), "--objective speed: expected time or balance"));
@@ -157,8 +163,9 @@ TEST_CASE("the JSON of a policy has all fields") {
   auto const written = sim::to_json(one);
   for (auto const* field :
        {"policy", "model", "cluster", "devices", "speedup_over_ep", "layer_speedup_over_ep",
-        "load_max_over_mean", "load_p95", "exposed_us", "bytes", "memory_bytes"})
+        "load_max_over_mean", "load_p95", "exposed_us", "bytes", "interface_bytes", "memory_bytes"})
     CHECK(written.contains(field));
+  CHECK(!written.contains("solving_us"));
   CHECK(written["policy"] == "hecate");
   CHECK(written["model"] == "gpt-moe-s");
   CHECK(written["cluster"] == "a");
@@ -176,6 +183,21 @@ TEST_CASE("columns of the table stand below their names") {
   CHECK(places_of('|', line) == places_of('|', head.back()));
   CHECK(line.size() == head.back().size());
   CHECK(head[head.size() - 2].size() == line.size());
+}
+
+TEST_CASE("what is timed has columns of its own") {
+  auto const scene = small_scene({"--time"});
+  auto const& of = scene.front().of;
+  auto const one = small_result(of);
+  CHECK(one.of.solving_seconds.size() == 2 * 3);
+  CHECK(sim::percentile(one.of.solving_seconds, 0) > 0);
+  CHECK(sim::percentile(one.of.planning_seconds, 0) > 0);
+  auto const head = sim_lines(sim::table_head(of)).back();
+  auto const line = sim_lines(sim::table_line(one)).front();
+  CHECK(places_of('|', line) == places_of('|', head));
+  CHECK(line.size() == head.size());
+  CHECK(sim::to_json(one).contains("solving_us"));
+  CHECK(sim::to_json(one).contains("planning_us"));
 }
 
 TEST_CASE("the CSV has as many cells in every line") {

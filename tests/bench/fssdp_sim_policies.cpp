@@ -52,7 +52,7 @@ struct asked_layer {
 };
 
 sim::layer_figures figures(sim::policy const& which, sim::layer_question const& of) {
-  return sim::figures_of(of, which.answer(of), which.costs);
+  return sim::figures_of(of, sim::answer_of(which, of), which.costs);
 }
 
 /// Whether owners change for nothing, by the policy's own idea.
@@ -73,7 +73,7 @@ TEST_CASE("no policy takes more memory than it has, moves owners or loses tokens
           auto const owned = (experts + ranks - 1) / ranks;
           for (auto const& which : sim::policies) {
             CAPTURE(which.name, nodes, ranks, experts, slots, seed);
-            auto const answer = which.answer(asked);
+            auto const answer = sim::answer_of(which, asked);
             CHECK_NOTHROW(fssdp::check_contains(answer.where, answer.owners));
             if (!may_move_owners(which)) CHECK(answer.owners == layer.owners);
             for (auto const rank : fssdp::first_n<fssdp::rank_id>(ranks)) {
@@ -90,7 +90,7 @@ TEST_CASE("no policy takes more memory than it has, moves owners or loses tokens
             });
             CHECK(std::accumulate(tokens.on_rank.begin(), tokens.on_rank.end(), std::uint64_t{0}) ==
                   100'003);
-            auto const again = which.answer(asked);
+            auto const again = sim::answer_of(which, asked);
             CHECK(again.where == answer.where);
           }
         }

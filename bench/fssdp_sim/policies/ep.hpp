@@ -6,12 +6,12 @@
 
 namespace sim {
 
-[[nodiscard]] inline layer_answer answer_ep(layer_question const& question) {
-  return {*question.owners, fssdp::placement{*question.owners}};
+[[nodiscard]] inline layer_answers answers_of_ep(layer_question const& question) {
+  return {{*question.owners, fssdp::placement{*question.owners}}};
 }
 
 inline constexpr auto ep = policy{.name = "ep",
                                   .about = "experts at their owners, in blocks; nothing moves",
-                                  .answer = answer_ep};
+                                  .answers = answers_of_ep};
 
 }  // namespace sim

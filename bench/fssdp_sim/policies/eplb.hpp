@@ -7,14 +7,11 @@
 #include <utility>
 #include <vector>
 
-#include "../layer_figures.hpp"
 #include "../policy.hpp"
 #include "fssdp/placement/physical_experts.hpp"
 #include "fssdp/solver/expert_load_balancer.hpp"
 
 namespace sim {
-
-inline constexpr auto eplb_costs = traits{.moves = movement::synced};
 
 /// Every expert belongs to one of its ranks, so that they own about equally many.
 [[nodiscard]] inline fssdp::table_layout even_owners(fssdp::physical_experts const& slots) {
@@ -37,12 +34,12 @@ inline constexpr auto eplb_costs = traits{.moves = movement::synced};
 /// As many places on every device as it owns experts and has slots, filled by its global policy, or
 /// by the hierarchical one where that is judged to be better. All slots get the same,
 /// or those of the node do.
-[[nodiscard]] inline layer_answer answer_eplb(layer_question const& question) {
+[[nodiscard]] inline layer_answers answers_of_eplb(layer_question const& question) {
   auto const ranks = question.owners->ranks();
   auto const experts = question.owners->experts();
   auto const places = (experts + ranks - 1) / ranks + question.slots;
   auto const nodes = question.cluster->nodes();
-  auto answers = std::vector<layer_answer>{};
+  auto answers = layer_answers{};
   auto const solve = [&](int groups) {
     auto const slots =
         fssdp::expert_load_balancer{.replicas = places * ranks,
@@ -61,7 +58,7 @@ inline constexpr auto eplb_costs = traits{.moves = movement::synced};
       answers.push_back(std::move(near));
     }
   }
-  return cheapest(question, std::move(answers), eplb_costs);
+  return answers;
 }
 
 inline constexpr auto eplb =
@@ -69,7 +66,7 @@ inline constexpr auto eplb =
            .about =
                "owners and replicas by DeepSeek's balancer, global or hierarchical; they come "
                "for nothing",
-           .answer = answer_eplb,
-           .costs = eplb_costs};
+           .answers = answers_of_eplb,
+           .costs = {.moves = movement::synced}};
 
 }  // namespace sim

@@ -6,14 +6,10 @@
 #include <utility>
 #include <vector>
 
-#include "../layer_figures.hpp"
 #include "../policy.hpp"
 #include "../replica_counts.hpp"
 
 namespace sim {
-
-inline constexpr auto flexmoe_costs =
-    traits{.moves = movement::synced, .keeps = replica_state::optimizer_too};
 
 /// So many replicas beside the owners, by load; each goes to the least loaded device with a slot.
 [[nodiscard]] inline fssdp::placement greedy_replicas(layer_question const& question,
@@ -45,18 +41,18 @@ inline constexpr auto flexmoe_costs =
   return where;
 }
 
-[[nodiscard]] inline layer_answer answer_flexmoe(layer_question const& question) {
+[[nodiscard]] inline layer_answers answers_of_flexmoe(layer_question const& question) {
   auto const loads = question.counts->loads();
   auto const all =
       static_cast<std::size_t>(question.slots) * static_cast<std::size_t>(question.owners->ranks());
   auto const step = std::size_t{all > 1024 ? 8U : 2U};
-  auto answers = std::vector{layer_answer{*question.owners, fssdp::placement{*question.owners}}};
+  auto answers = layer_answers{{*question.owners, fssdp::placement{*question.owners}}};
   for (auto count = all; count > 0; count /= step) {
     auto const where = greedy_replicas(question, loads, count);
     answers.push_back({*question.owners, where, routing_rule::even});
     answers.push_back({*question.owners, where, routing_rule::uniform});
   }
-  return cheapest(question, std::move(answers), flexmoe_costs);
+  return answers;
 }
 
 inline constexpr auto flexmoe =
@@ -64,7 +60,7 @@ inline constexpr auto flexmoe =
            .about =
                "replicas with optimizer state, as many as pay by the real counts; they come for "
                "nothing",
-           .answer = answer_flexmoe,
-           .costs = flexmoe_costs};
+           .answers = answers_of_flexmoe,
+           .costs = {.moves = movement::synced, .keeps = replica_state::optimizer_too}};
 
 }  // namespace sim

@@ -7,14 +7,14 @@
 
 namespace sim {
 
-[[nodiscard]] inline layer_answer answer_fsdp(layer_question const& question) {
-  return {*question.owners, fssdp::everywhere{}(*question.owners)};
+[[nodiscard]] inline layer_answers answers_of_fsdp(layer_question const& question) {
+  return {{*question.owners, fssdp::everywhere{}(*question.owners)}};
 }
 
 inline constexpr auto fsdp = policy{
     .name = "fsdp",
     .about = "every expert everywhere, whatever the slots; gathered for forward and for backward",
-    .answer = answer_fsdp,
+    .answers = answers_of_fsdp,
     .costs = {.often = fssdp::gathers::twice, .replicas = lifetime::layer}};
 
 }  // namespace sim

@@ -8,13 +8,10 @@
 #include <utility>
 #include <vector>
 
-#include "../layer_figures.hpp"
 #include "../policy.hpp"
 #include "../replica_counts.hpp"
 
 namespace sim {
-
-inline constexpr auto fsep_costs = traits{.moves = movement::sliced};
 
 /// Replicas by load, the largest share first to the least loaded device that has a place; every
 /// device has `places`. The first device that an expert comes to stands for its owner.
@@ -55,10 +52,10 @@ inline constexpr auto fsep_costs = traits{.moves = movement::sliced};
   return {std::move(owners), std::move(where)};
 }
 
-[[nodiscard]] inline layer_answer answer_fsep(layer_question const& question) {
+[[nodiscard]] inline layer_answers answers_of_fsep(layer_question const& question) {
   auto const ranks = question.owners->ranks();
   auto const owned = (question.owners->experts() + ranks - 1) / ranks;
-  auto answers = std::vector<layer_answer>{};
+  auto answers = layer_answers{};
   for (auto slots = question.slots;; slots /= 2) {
     for (auto const rule : {routing_rule::uniform, routing_rule::even}) {
       answers.push_back(packed(*question.predicted, ranks, owned + slots));
@@ -66,7 +63,7 @@ inline constexpr auto fsep_costs = traits{.moves = movement::sliced};
     }
     if (slots == 0) break;
   }
-  return cheapest(question, std::move(answers), fsep_costs);
+  return answers;
 }
 
 inline constexpr auto fsep =
@@ -74,7 +71,7 @@ inline constexpr auto fsep =
            .about =
                "experts in slices over all devices; each rebuilds as many as it owns and has "
                "slots",
-           .answer = answer_fsep,
-           .costs = fsep_costs};
+           .answers = answers_of_fsep,
+           .costs = {.moves = movement::sliced}};
 
 }  // namespace sim

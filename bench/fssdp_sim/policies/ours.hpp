@@ -3,10 +3,7 @@
 #pragma once
 
 #include <cstdint>
-#include <utility>
-#include <vector>
 
-#include "../layer_figures.hpp"
 #include "../policy.hpp"
 #include "fssdp/solver/cheapest_materialization.hpp"
 
@@ -21,7 +18,7 @@ namespace sim {
   return loads;
 }
 
-[[nodiscard]] inline layer_answer answer_ours(layer_question const& question) {
+[[nodiscard]] inline layer_answers answers_of_ours(layer_question const& question) {
   auto tokens = 0.0;
   for (auto const count : question.counts->values()) tokens += static_cast<double>(count);
   auto solve =
@@ -35,18 +32,18 @@ namespace sim {
                                         *question.cluster, question.slots);
     solve.tokens = tokens;
   }
-  auto answers = std::vector<layer_answer>{};
+  auto answers = layer_answers{};
   answers.push_back(
       {*question.owners, solve(*question.predicted, *question.owners), routing_rule::balanced});
   answers.push_back(answers.front());  // tokens are routed when they are counted: the cheaper way
   answers.back().routing = routing_rule::even;
-  return cheapest(question, std::move(answers), {});
+  return answers;
 }
 
 inline constexpr auto ours =
     policy{.name = "ours",
            .about = "cheapest_materialization of fssdp, Algorithm 2, balanced or even routing",
-           .answer = answer_ours,
+           .answers = answers_of_ours,
            .shards = sharding::by_load};
 
 }  // namespace sim

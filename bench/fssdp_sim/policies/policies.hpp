@@ -18,10 +18,19 @@
 
 namespace sim {
 
-inline constexpr auto policies =
-    std::array{ep,        fsdp, fastermoe, smartmoe,           flexmoe,
-               eplb,      fsep, hecate,    hecate_no_sharding, hecate_no_materialization,
-               hecate_rm, ours};
+inline constexpr auto policies = std::array{ep,
+                                            fsdp,
+                                            fastermoe,
+                                            smartmoe,
+                                            flexmoe,
+                                            eplb,
+                                            fsep,
+                                            hecate,
+                                            hecate_no_sharding,
+                                            hecate_no_materialization,
+                                            hecate_calibrated,
+                                            hecate_rm,
+                                            ours};
 
 /// The policy of a name; null if there is none.
 [[nodiscard]] constexpr policy const* policy_named(std::string_view name) {

@@ -6,7 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "../layer_figures.hpp"
 #include "../policy.hpp"
 
 namespace sim {
@@ -46,18 +45,18 @@ namespace sim {
   return {{.ranks = cluster.ranks()}, std::move(owners)};
 }
 
-[[nodiscard]] inline layer_answer answer_smartmoe(layer_question const& question) {
+[[nodiscard]] inline layer_answers answers_of_smartmoe(layer_question const& question) {
   auto owners = relocated(*question.cluster, question.counts->loads());
   auto where = fssdp::placement{owners};
-  auto answers = std::vector<layer_answer>{};
+  auto answers = layer_answers{};
   answers.push_back({std::move(owners), std::move(where)});
   answers.push_back({*question.owners, fssdp::placement{*question.owners}});
-  return cheapest(question, std::move(answers), {});
+  return answers;
 }
 
 inline constexpr auto smartmoe =
     policy{.name = "smartmoe",
            .about = "no replicas; owners change in every iteration by the real counts, for nothing",
-           .answer = answer_smartmoe};
+           .answers = answers_of_smartmoe};
 
 }  // namespace sim
