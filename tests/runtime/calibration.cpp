@@ -34,6 +34,14 @@ TEST_CASE("an expert that is hotter than expected gets a replica, if there is a 
   REQUIRE(found->saved_seconds == Approx(40e-3));
   REQUIRE(found->gather_seconds == Approx(1e-3 + 5.5e-6));
 
+  // balanced, rank 1 takes all of expert 3 before, and both take 65 rows afterwards
+  auto balanced = options;
+  balanced.routing = fssdp::routing_rule::balanced;
+  auto const weighed = fssdp::calibrate(where, wanted, layout, counts, balanced);
+  REQUIRE(weighed.has_value());
+  REQUIRE(weighed->where == expected);
+  REQUIRE(weighed->saved_seconds == Approx((110 - 65) * 1e-3));
+
   REQUIRE_FALSE(
       fssdp::calibrate(where, wanted, layout, counts, {.slots = 0, .chunk_bytes = 1}).has_value());
   REQUIRE_FALSE(fssdp::calibrate(found->where, wanted, layout, counts, options).has_value());

@@ -4,6 +4,7 @@
 #include "fssdp/runtime/materializer.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -489,6 +490,67 @@ TEST_CASE("an iteration around the optimizer deals the experts out anew when tha
   };
   REQUIRE(of_step(1) != of_step(0));
   REQUIRE(of_step(2) == of_step(1));
+}
+
+TEST_CASE("owners change only if that pays, where the solver weighs it") {
+  auto const shape = toy_shape{};
+  auto const moved = [&](double seconds_per_token) {
+    return support::on_all_ranks(shape.ranks, [&](thread_communicator& comm) {
+      auto model = toy_model{shape, comm.rank()};
+      auto const weigh = fssdp::resharding<>{.seconds_per_token = seconds_per_token,
+                                             .chunk_bytes = 307 * sizeof(float),
+                                             .iterations = 2};
+      auto layers =
+          make_layers(comm, model, {.replica_slots = 18, .partial_slots = 8, .reshard_every = 2});
+      auto counts = std::array{0, 0};
+      for (int i = 0; i < 4; ++i) {
+        go_through(model, layers, i);
+        auto const metrics = layers.step([&](fssdp::iteration_metrics const&) { model.update(); },
+                                         weigh, fssdp::bytes_of(model.weights()));
+        counts[0] += metrics.reshardings_accepted;
+        counts[1] += metrics.reshardings_rejected;
+      }
+      return std::tuple{counts, layers.layouts() == model.layouts(), model.parameters()};
+    });
+  };
+  // every second of 4 iterations it is due; the loads of all 4 are the same
+  auto const stays = moved(0);
+  auto const goes = moved(1);
+  for (std::size_t rank = 0; rank < 4; ++rank) {
+    REQUIRE(std::get<0>(stays[rank]) == std::array{0, 2});
+    REQUIRE(std::get<1>(stays[rank]));
+    REQUIRE(std::get<0>(goes[rank]) == std::array{1, 1});
+    REQUIRE(!std::get<1>(goes[rank]));
+  }
+}
+
+TEST_CASE("loads are expected by the predictor that a materializer is given") {
+  auto const shape = toy_shape{};
+  auto const wrong = support::on_all_ranks(shape.ranks, [&](thread_communicator& comm) {
+    auto model = toy_model{shape, comm.rank()};
+    auto const newest = fssdp::load_average::weight{.part = 1, .of = 2};
+    auto layers = materializer{comm,
+                               model.layouts(),
+                               std::span<std::size_t const>{model.shape().elements},
+                               model.weights().tensors(),
+                               model.gradients().tensors(),
+                               three_replicas(),
+                               {.replica_slots = 18, .partial_slots = 8},
+                               fssdp::wire_coding<>{},
+                               fssdp::load_average{1, newest}};
+    auto expected = fssdp::load_average{shape.experts, newest};
+    auto errors = 0;
+    for (int i = 0; i < 6; ++i) {
+      train_once(model, layers, i);
+      expected.push(model.loads(layer_id{1}, i));
+      errors += layers.expected_loads(layer_id{1}) == expected.predict() ? 0 : 1;
+      layers.prefetch(layer_id{1});
+      auto const where = three_replicas()(expected.predict(), layers.layouts().layer(layer_id{1}));
+      errors += layers.where(layer_id{1}) == where ? 0 : 1;
+    }
+    return errors;
+  });
+  REQUIRE(wrong == std::vector(shape.ranks, 0));
 }
 
 TEST_CASE("partial gradients of the caller's own are reduced to the same bits") {

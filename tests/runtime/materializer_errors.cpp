@@ -99,7 +99,6 @@ TEST_CASE("options and memory that do not fit are refused by name") {
   auto const nothing = [](auto&) {};
   REQUIRE_THAT(complaint(nothing, {.ahead = -1}), mentions("-1 layers ahead"));
   REQUIRE_THAT(complaint(nothing, {.reshard_every = -2}), mentions("-2"));
-  REQUIRE_THAT(complaint(nothing, {.window = 0}), mentions("length 0"));
   REQUIRE_THAT(complaint(nothing, {.cluster = fssdp::topology{{.nodes = 2, .ranks = 2}}}),
                mentions("2 ranks"));
   REQUIRE_THAT(complaint(

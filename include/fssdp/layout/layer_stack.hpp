@@ -48,6 +48,8 @@ class layer_stack {
 
   [[nodiscard]] int layers() const { return static_cast<int>(layers_.size()); }
   [[nodiscard]] Layout const& layer(layer_id which) const { return layers_[which.index()]; }
+  /// All of them: [layers].
+  [[nodiscard]] std::span<Layout const> by_layer() const { return layers_; }
   [[nodiscard]] int experts_per_layer() const { return layers_.front().experts(); }
 
   [[nodiscard]] int experts() const { return layers() * experts_per_layer(); }

@@ -11,11 +11,11 @@
 
 namespace fssdp {
 
-/// A value that takes the loads of every iteration, [experts], and expects the next ones.
+/// A value that takes the loads of every iteration, [experts], and expects those of the next one.
 ///
 /// Loads are sums over all ranks, so a prediction does not depend on how many there are: a history
 /// outlives a change of the world. Laws: equal histories give equal predictions; after equal loads
-/// the prediction is those loads, on some scale; before any it is zero. `resize` changes the number
+/// the prediction is those loads; before any it is zero. `resize` changes the number
 /// of experts: those there are keep their ids and histories, the last ones go, and a new one begins
 /// with the mean of the others, rounded up, as solvers would leave out an expert that expects
 /// nothing.

@@ -2,6 +2,7 @@
 /// Predicts loads from those of the last iterations.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -13,8 +14,8 @@
 
 namespace fssdp {
 
-/// The sum of the last loads; as solvers do not look at the scale, that is as good as their mean.
-/// Integers, so that a prediction is the same everywhere. (Paper: the mean of the last 5.)
+/// The mean of the last loads, rounded up to whole tokens: integers, so that a prediction is the same
+/// everywhere. (Paper: of the last 5.)
 /// @pre the sums are below 2^64
 class load_window {
  public:
@@ -24,6 +25,7 @@ class load_window {
     detail::require(length >= 1, "load_window: length ", length, "; expected 1 or more");
     sum_.resize(static_cast<std::size_t>(experts));
     recent_.resize(static_cast<std::size_t>(length), sum_);
+    round_up();
   }
 
   /// Takes the loads of one iteration in, and those that fall out of the window away.
@@ -37,6 +39,8 @@ class load_window {
       oldest[e] = now[e];
     }
     next_ = (next_ + 1) % recent_.size();
+    count_ = std::min(count_ + 1, recent_.size());
+    round_up();
   }
 
   /// From now on there are so many experts; a new one has had, in each iteration of the window, the
@@ -50,17 +54,27 @@ class load_window {
       detail::resize_by_mean(loads, sum_.size());
       for (std::size_t e = 0; e < sum_.size(); ++e) sum_[e] += loads[e];
     }
+    round_up();
   }
 
-  /// The loads to plan with; all zero before the first push.
-  [[nodiscard]] expert_loads const& predict() const { return sum_; }
+  /// The loads to plan with, in tokens of one iteration; all zero before the first push.
+  [[nodiscard]] expert_loads const& predict() const { return predicted_; }
 
   friend bool operator==(load_window const&, load_window const&) = default;
 
  private:
+  void round_up() {
+    auto const count = std::max<std::uint64_t>(1, count_);
+    predicted_.resize(sum_.size());
+    for (std::size_t e = 0; e < sum_.size(); ++e)
+      predicted_[e] = sum_[e] / count + (sum_[e] % count != 0 ? 1 : 0);
+  }
+
   expert_loads sum_;
   std::vector<expert_loads> recent_;
   std::size_t next_ = 0;
+  std::size_t count_ = 0;  // of iterations in the window
+  expert_loads predicted_;
 };
 
 static_assert(load_predictor<load_window>);

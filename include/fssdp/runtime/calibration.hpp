@@ -14,9 +14,10 @@
 #include "fssdp/placement/placement.hpp"
 #include "fssdp/plan/make_plan.hpp"
 #include "fssdp/plan/simulate.hpp"
+#include "fssdp/routing/routing_rule.hpp"
 #include "fssdp/routing/token_counts.hpp"
+#include "fssdp/routing/token_traffic.hpp"
 #include "fssdp/solver/fit_slots.hpp"
-#include "fssdp/token/token_plan.hpp"
 
 namespace fssdp {
 
@@ -41,6 +42,7 @@ struct calibration_options {
   std::size_t chunk_bytes = 0;
   double seconds_per_row = 0;  ///< of an expert, forward and backward
   topology cluster = {};
+  routing_rule routing = routing_rule::even;  ///< how tokens will go to replicas
 };
 
 namespace detail {
@@ -92,8 +94,10 @@ template <shard_layout Layout>
   auto const slots = std::ranges::max(used);
   if (used == first_slots || slots > options.slots) return std::nullopt;
   auto const fullest = [&](placement const& of) {
-    auto const rows = token_plan{counts, of, rank_id{0}, options.cluster};
-    return static_cast<double>(std::ranges::max(rows.device_loads()));
+    return with_routing(options.routing, counts, of, options.cluster, [&](auto const& routing) {
+      auto const tokens = token_traffic{counts, routing, options.cluster};
+      return static_cast<double>(std::ranges::max(tokens.on_rank));
+    });
   };
   auto plan = make_plan(layout, extra, options.cluster);
   auto const saved = (fullest(where) - fullest(together)) * options.seconds_per_row;

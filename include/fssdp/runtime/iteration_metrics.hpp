@@ -30,6 +30,9 @@ struct iteration_metrics {
   int calibrations_accepted = 0;
   int calibrations_rejected = 0;  ///< the gather would have taken longer than it saves
 
+  int reshardings_accepted = 0;  ///< behind this iteration, by `step` with a solver of owners
+  int reshardings_rejected = 0;  ///< it was due, and all was to stay
+
   double load_max_over_mean = 1;  ///< rows of the fullest rank over the average; mean over layers
   double load_p95 = 1;            ///< the same, of the layer at the 95th percentile
 

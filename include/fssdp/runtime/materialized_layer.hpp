@@ -20,7 +20,7 @@
 #include "fssdp/core/stream_event.hpp"
 #include "fssdp/core/trace_output.hpp"
 #include "fssdp/layout/layer_stack.hpp"
-#include "fssdp/placement/load_window.hpp"
+#include "fssdp/placement/load_predictor.hpp"
 #include "fssdp/placement/placement.hpp"
 #include "fssdp/plan/held.hpp"
 #include "fssdp/plan/transfer_plan.hpp"
@@ -44,7 +44,8 @@ struct replica_set {
   }
 };
 
-template <class Weight, class Gradient, class Replica, shard_layout Layout, class Coding>
+template <class Weight, class Gradient, class Replica, shard_layout Layout, class Coding,
+          load_predictor Predictor>
 struct materialized_layer {
   /// What gathers and reductions need besides: all of it outlives them.
   struct work_setting {
@@ -53,8 +54,8 @@ struct materialized_layer {
     scratch_memory* scratch;
   };
 
-  materialized_layer(layer_id which, int expert_count, int window_length, trace_output const& to)
-      : id{which}, window{expert_count, window_length}, trace{to} {}
+  materialized_layer(layer_id which, Predictor const& predictor, trace_output const& to)
+      : id{which}, expected{predictor}, trace{to} {}
 
   /// Finds its part of the arenas. What is known about placements is forgotten.
   /// @pre nothing goes by an old plan any more
@@ -136,9 +137,9 @@ struct materialized_layer {
     add(recorded, loads);
     add(recorded_devices, device_loads);
   }
-  /// Nothing of this iteration is left but its loads in the window.
+  /// Nothing of this iteration is left but what is predicted from its loads.
   void end_iteration() {
-    if (!recorded.empty()) window.push(recorded);
+    if (!recorded.empty()) expected.push(recorded);
     recorded.clear();
     recorded_devices.clear();
     is_placed = false;
@@ -201,7 +202,7 @@ struct materialized_layer {
   static constexpr auto in_place = std::is_same_v<Weight, Replica> && !is_coded;
 
   layer_id id;
-  load_window window;
+  Predictor expected;             // loads
   expert_loads recorded;          // of all micro-batches so far
   expert_loads recorded_devices;  // likewise, [ranks]
   std::vector<expert_tensor<Weight>> weights;

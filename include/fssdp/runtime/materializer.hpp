@@ -16,6 +16,8 @@
 #include "fssdp/comm/communicator.hpp"
 #include "fssdp/core/error.hpp"
 #include "fssdp/layout/layer_stack.hpp"
+#include "fssdp/placement/load_predictor.hpp"
+#include "fssdp/placement/load_window.hpp"
 #include "fssdp/plan/held.hpp"
 #include "fssdp/plan/make_plan.hpp"
 #include "fssdp/plan/reshard_plan.hpp"
@@ -27,16 +29,13 @@
 #include "fssdp/runtime/iteration_metrics.hpp"
 #include "fssdp/runtime/materialized_layer.hpp"
 #include "fssdp/runtime/materializer_options.hpp"
+#include "fssdp/runtime/next_layouts.hpp"
 #include "fssdp/runtime/partial_sums.hpp"
 #include "fssdp/runtime/wire_coding.hpp"
 #include "fssdp/solver/fit_slots.hpp"
 #include "fssdp/solver/placement_solver.hpp"
-#include "fssdp/solver/sharding_solver.hpp"
 
 namespace fssdp {
-
-/// Which way the layers are gone through: what is gathered ahead.
-enum class pass { forward, backward };
 
 /// The experts of all MoE layers of a model during training. Between steps they are sharded; during
 /// one, a layer's replicas are there from `prefetch` or `acquire` to `release`, its partial
@@ -56,7 +55,8 @@ enum class pass { forward, backward };
 /// as the pool has room. Nothing is allocated for parameters after construction.
 /// (Paper, sections on materialization, re-materialization and calibration)
 template <communicator Comm, class Solver, class Weight, class Gradient = Weight,
-          class Replica = Weight, shard_layout Layout = table_layout, class Coding = wire_coding<>>
+          class Replica = Weight, shard_layout Layout = table_layout, class Coding = wire_coding<>,
+          load_predictor Predictor = load_window>
 requires placement_solver<Solver, Layout>
 class materializer {
  public:
@@ -68,12 +68,14 @@ class materializer {
   ///        as many slots as `layouts` needs: the owner's parameters and reduced gradients
   /// @param coding what is coded on the wire; where parameters are, owners compute with decoded
   ///        copies, too
+  /// @param predictor of the loads of every layer, for any number of experts
   /// @pre the lane, the arenas and the sink of a trace outlive it
   /// @throws argument_error if arenas, layouts or pools do not fit
   materializer(Comm& lane, layer_stack<Layout> layouts, std::span<std::size_t const> elements,
                std::span<expert_tensor<Weight> const> weights,
                std::span<expert_tensor<Gradient> const> gradients, Solver solve,
-               materializer_options const& options, Coding const& coding = {})
+               materializer_options const& options, Coding const& coding = {},
+               Predictor predictor = Predictor{1})
       : lane_{lane},
         layouts_{std::move(layouts)},
         elements_(elements.begin(), elements.end()),
@@ -88,13 +90,10 @@ class materializer {
         partials_{lane, meter_, options.partial_slots, elements} {
     detail::require(lane.size() == layouts_.ranks(), "materializer: ", lane.size(),
                     " ranks; the layouts are for ", layouts_.ranks());
-    detail::require(options.ahead >= 0, "materializer: ", options.ahead,
-                    " layers ahead; expected 0 or more");
-    detail::require(options.reshard_every >= 0, "materializer: reshard_every ",
-                    options.reshard_every, "; expected 0 or more");
+    detail::check_options(options);
+    predictor.resize(layouts_.experts_per_layer());
     for (auto const layer : all_layers()) {
-      auto& made =
-          layers_.emplace_back(layer, layouts_.experts_per_layer(), options.window, options.trace);
+      auto& made = layers_.emplace_back(layer, predictor, options.trace);
       made.look_at(layouts_, lane.rank(), weights_, gradients_);
     }
   }
@@ -108,8 +107,9 @@ class materializer {
   [[nodiscard]] int layers() const { return layouts_.layers(); }
   [[nodiscard]] layer_stack<Layout> const& layouts() const { return layouts_; }
   /// The loads that the next iteration is planned with.
-  [[nodiscard]] expert_loads const& expected_loads(layer_id which) const {
-    return at(which).window.predict();
+  [[nodiscard]] expert_loads expected_loads(layer_id which) const {
+    auto const loads = std::span<std::uint64_t const>{at(which).expected.predict()};
+    return {loads.begin(), loads.end()};
   }
   /// Who holds the experts of a layer in this iteration.
   /// @pre the layer has been prefetched or acquired in it
@@ -189,7 +189,8 @@ class materializer {
                                    .to = layer_type::added_to,
                                    .chunk_bytes = chunk_bytes(),
                                    .seconds_per_row = options_.seconds_per_row,
-                                   .cluster = machine_});
+                                   .cluster = machine_,
+                                   .routing = options_.routing});
     if (!found.has_value()) return *layer.experts;
     if (found->saved_seconds <= found->gather_seconds) {
       ++meter_.metrics.calibrations_rejected;
@@ -268,17 +269,21 @@ class materializer {
   }
 
   /// The same around the optimizer: closes the iteration, calls update(metrics), and deals the
-  /// experts out anew if that is due.
-  /// @param sharding from the expected loads of all layers; its layouts are of this type
+  /// experts out anew if that is due and the solver does not say that all is to stay.
+  /// @param sharding a sharding_solver or resharding_solver, for the expected loads of all layers;
+  ///        its layouts are of this type
   /// @param moved as `reshard` takes it
-  template <class Update, sharding_solver Sharding, class Moved>
+  template <class Update, class Sharding, class Moved>
   iteration_metrics step(Update update, Sharding const& sharding, Moved const& moved) {
-    auto const metrics = step();
-    update(metrics);
+    auto metrics = step();
+    update(std::as_const(metrics));
     if (!is_reshard_due()) return metrics;
     auto loads = std::vector<expert_loads>{};
     for (auto const layer : all_layers()) loads.push_back(expected_loads(layer));
-    reshard(layer_stack<Layout>{sharding(loads, machine_)}, moved);
+    auto const next =
+        detail::next_layouts(layouts_, std::span{std::as_const(loads)}, machine_, sharding);
+    ++(next.has_value() ? metrics.reshardings_accepted : metrics.reshardings_rejected);
+    if (next.has_value()) reshard(*next, moved);
     return metrics;
   }
 
@@ -304,7 +309,8 @@ class materializer {
   }
 
  private:
-  using layer_type = detail::materialized_layer<Weight, Gradient, Replica, Layout, Coding>;
+  using layer_type =
+      detail::materialized_layer<Weight, Gradient, Replica, Layout, Coding, Predictor>;
   /// What a gather does that finds no room: it hopes for later, or takes what there is.
   enum class shortage { waits, ends };
   static constexpr auto use = layer_type::in_place ? slot_use::foreign : slot_use::held;
@@ -353,7 +359,7 @@ class materializer {
 
   /// Chooses the placement of this iteration: what the solver wants, as far as there is room.
   bool place(layer_type& layer, Layout const& layout, shortage when) {
-    auto const& loads = layer.window.predict();
+    auto const loads = std::span<std::uint64_t const>{layer.expected.predict()};
     auto where = solve_(loads, layout);
     auto const room = replicas_.pool().longest();
     if (most_slots_used(where, layout, use) > room) {

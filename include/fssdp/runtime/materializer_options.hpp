@@ -6,8 +6,10 @@
 #include <optional>
 
 #include "fssdp/cluster/topology.hpp"
+#include "fssdp/core/error.hpp"
 #include "fssdp/core/trace_output.hpp"
 #include "fssdp/plan/schedule.hpp"
+#include "fssdp/routing/routing_rule.hpp"
 
 namespace fssdp {
 
@@ -16,6 +18,9 @@ enum class retention {
   keep,          ///< they stay: memory for all layers, one gather
   rematerialize  ///< their slots are free as soon as they are released: two gathers. (Hecate-RM)
 };
+
+/// Which way the layers are gone through: what is gathered ahead.
+enum class pass { forward, backward };
 
 struct materializer_options {
   retention replicas = retention::keep;
@@ -30,8 +35,8 @@ struct materializer_options {
   double seconds_per_row = 0;
   /// After so many iterations the owners are chosen anew; 0: never.
   int reshard_every = 0;
-  /// How many iterations loads are predicted from.
-  int window = 5;
+  /// How the caller sends tokens to replicas: what calibration reckons with.
+  routing_rule routing = routing_rule::even;
   /// Where the ranks sit; without ranks: all on one node.
   topology cluster = {};
   /// Plans are scheduled: cut into pieces, balanced over all ports. Else they are direct, or chains
@@ -41,5 +46,16 @@ struct materializer_options {
   /// lanes gather, reduce and compute. A pointer to any trace_sink, which outlives the materializer.
   trace_output trace = {};
 };
+
+namespace detail {
+
+/// @throws argument_error that names what is negative
+inline void check_options(materializer_options const& of) {
+  require(of.ahead >= 0, "materializer: ", of.ahead, " layers ahead; expected 0 or more");
+  require(of.reshard_every >= 0, "materializer: reshard_every ", of.reshard_every,
+          "; expected 0 or more");
+}
+
+}  // namespace detail
 
 }  // namespace fssdp

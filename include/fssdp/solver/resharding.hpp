@@ -17,6 +17,7 @@
 #include "fssdp/solver/heterogeneous_sharding.hpp"
 #include "fssdp/solver/owners_only.hpp"
 #include "fssdp/solver/placement_solver.hpp"
+#include "fssdp/solver/resharding_solver.hpp"
 #include "fssdp/solver/sharding_solver.hpp"
 
 namespace fssdp {
@@ -163,5 +164,7 @@ struct resharding {
     std::vector<chunk_counts> use_;  // [ranks]; between nodes, those of an interface at its rank
   };
 };
+
+static_assert(resharding_solver<resharding<>, table_layout>);
 
 }  // namespace fssdp

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Models exactly the concept of a re-sharding solver, less the one thing that LACKS names, from 1
+/// to 9.
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "fssdp/layout/block_layout.hpp"
+#include "fssdp/solver/resharding_solver.hpp"
+
+#ifndef LACKS
+#define LACKS 0
+#endif
+
+struct near_miss {
+  using layout = fssdp::block_layout;
+  using current = std::span<layout const>;
+  using loads = std::span<fssdp::expert_loads const>;
+  using cluster = fssdp::topology;
+
+  struct verdict {
+#if LACKS == 1  // always layouts
+    std::vector<layout> layouts = {};
+#elif LACKS == 2  // where the layouts are
+    std::optional<std::vector<layout const*>> layouts = {};
+#elif LACKS == 3  // the layout of one layer
+    std::optional<layout> layouts = {};
+#elif LACKS == 4  // another name
+    std::optional<std::vector<layout>> owners = {};
+#else
+    std::optional<std::vector<layout>> layouts = {};
+#endif
+  };
+
+#if LACKS == 5  // no call
+  verdict solve(current, loads, cluster const&) const { return {}; }
+#elif LACKS == 6  // changes itself
+  verdict operator()(current, loads, cluster const&) { return {}; }
+#elif LACKS == 7  // does not see what is
+  verdict operator()(loads, cluster const&) const { return {}; }
+#elif LACKS == 8  // changes what is
+  verdict operator()(std::span<layout>, loads, cluster const&) const { return {}; }
+#elif LACKS == 9  // no cluster
+  verdict operator()(current, loads) const { return {}; }
+#else
+  verdict operator()(current, loads, cluster const&) const { return {}; }
+#endif
+};
+
+template <class Layout, fssdp::resharding_solver<Layout> Solver>
+void decide(std::vector<Layout> const& current, Solver const& solve) {
+  auto const found = solve(current, std::vector<fssdp::expert_loads>(1), fssdp::topology{});
+  if (found.layouts.has_value())
+    for (auto const& layout : *found.layouts) fssdp::check_layout(layout);
+}
+
+void call(near_miss const& solve) { decide(std::vector<fssdp::block_layout>(1), solve); }
