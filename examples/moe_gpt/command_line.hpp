@@ -50,6 +50,9 @@ struct raw_options {
   std::string backend;
   std::string mode;
   std::string wire;
+  std::string solver;
+  std::string predict;
+  std::string routing;
   std::string json;
   std::string trace;
 };
@@ -118,8 +121,31 @@ inline void declare(CLI::App& app, options& chosen, raw_options& raw) {
         "work hides it");
   count("--spare-slots", chosen.spare_slots, "Parallelism",
         "m: how many replicas per layer a rank has memory for");
+  app.add_option("--solver", raw.solver,
+                 "What chooses replicas: the paper's Algorithm 1 (paper), or what\ncosts least in "
+                 "the library's model (cheapest), within --overlap\nexperts into a node and "
+                 "--spare-slots")
+      ->check(CLI::IsMember({"paper", "cheapest"}))
+      ->type_name("NAME")
+      ->group("Parallelism")
+      ->capture_default_str();
+  app.add_option("--routing", raw.routing,
+                 "Which replica gets which tokens: evenly to the nearest (even),\nor so that the "
+                 "fullest rank has few (balanced)")
+      ->check(CLI::IsMember({"even", "balanced"}))
+      ->type_name("NAME")
+      ->group("Parallelism")
+      ->capture_default_str();
+  app.add_option("--predict", raw.predict,
+                 "Loads are expected to be the mean of the last 5 steps (mean),\nor one that newer "
+                 "steps weigh more in (average)")
+      ->check(CLI::IsMember({"mean", "average"}))
+      ->type_name("NAME")
+      ->group("Parallelism")
+      ->capture_default_str();
   count("--reshard-every", chosen.reshard_every, "Parallelism",
-        "Steps after which experts are dealt out anew by their loads,\nover all layers; 0: never");
+        "Steps after which experts are dealt out anew by their loads, over\nall layers, if that "
+        "pays; 0: never");
   app.add_option("--deadline", chosen.deadline,
                  "Seconds after which a rank that is awaited counts as lost")
       ->check(real)
@@ -147,6 +173,13 @@ inline void declare(CLI::App& app, options& chosen, raw_options& raw) {
   app.add_flag("--calibrate", chosen.calibrate,
                "Add replicas when the gate has counted, if that pays")
       ->group("Overlap and memory");
+  app.add_option("--seconds-per-row", chosen.seconds_per_row,
+                 "What one row costs an expert, forward and backward: calibration\nand new owners "
+                 "have to pay by that")
+      ->check(real)
+      ->type_name("S")
+      ->group("Overlap and memory")
+      ->capture_default_str();
   app.add_flag("--no-overlap", chosen.no_overlap, "Compute waits for all that moves")
       ->group("Overlap and memory");
   app.add_option(
@@ -179,6 +212,12 @@ inline void take_over(CLI::App const& app, raw_options const& raw, options& chos
   if (chosen.backend == backend::mpi && app.count("--nodes") == 0) chosen.nodes = any_number;
   for (auto const which : {wire::fp32, wire::bf16, wire::fp16})
     if (raw.wire == name_of(which)) chosen.wire = which;
+  for (auto const which : {solver::paper, solver::cheapest})
+    if (raw.solver == name_of(which)) chosen.solver = which;
+  for (auto const which : {prediction::mean, prediction::average})
+    if (raw.predict == name_of(which)) chosen.predict = which;
+  for (auto const which : {fssdp::routing_rule::even, fssdp::routing_rule::balanced})
+    if (raw.routing == name_of(which)) chosen.routing = which;
   for (auto const which : {mode::ep, mode::fssdp, mode::fsep, mode::fsdp})
     if (raw.mode == name_of(which)) chosen.mode = which;
 }
@@ -193,6 +232,9 @@ inline void take_over(CLI::App const& app, raw_options const& raw, options& chos
                                  .backend = std::string{name_of(chosen.backend)},
                                  .mode = std::string{name_of(chosen.mode)},
                                  .wire = std::string{name_of(chosen.wire)},
+                                 .solver = std::string{name_of(chosen.solver)},
+                                 .predict = std::string{name_of(chosen.predict)},
+                                 .routing = std::string{name_of(chosen.routing)},
                                  .json = {},
                                  .trace = {}};
   auto app = CLI::App{detail::about, "moe_gpt"};

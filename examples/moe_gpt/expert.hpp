@@ -11,6 +11,7 @@
 
 #include "math.hpp"
 #include "matmul.hpp"
+#include "model_shape.hpp"
 
 namespace moe_gpt {
 
@@ -32,6 +33,12 @@ struct expert_tensors {
 [[nodiscard]] constexpr std::array<std::size_t, 4> expert_elements(std::size_t d_model,
                                                                    std::size_t d_ff) {
   return {d_model * d_ff, d_ff, d_ff * d_model, d_model};
+}
+
+[[nodiscard]] inline std::size_t parameters_of_expert(model_shape const& shape) {
+  auto sum = std::size_t{0};
+  for (auto const n : expert_elements(shape.d_model, shape.d_ff())) sum += n;
+  return sum;
 }
 
 struct expert_shape {

@@ -16,6 +16,7 @@
 #include "fssdp/runtime/materializer.hpp"
 #include "head.hpp"
 #include "layer_norm.hpp"
+#include "load_rule.hpp"
 #include "math.hpp"
 #include "model_shape.hpp"
 #include "moe_layer.hpp"
@@ -57,7 +58,7 @@ struct micro_batch {
 /// own.
 template <class Real, class Wire, fssdp::communicator Lane>
 using expert_layers = fssdp::materializer<Lane, placement_rule, Real, Real, Real,
-                                          fssdp::table_layout, coding_type<Real, Wire>>;
+                                          fssdp::table_layout, coding_type<Real, Wire>, load_rule>;
 
 /// Every function that takes a communicator is called by all ranks, also without a sequence.
 template <class Real, class Wire, fssdp::communicator Lane>
@@ -65,7 +66,8 @@ class gpt {
  public:
   /// @param lane what the experts' parameters and gradients go through; the tokens have another
   gpt(model_shape const& shape, std::uint64_t seed, Lane& lane, placement_rule const& solve,
-      expert_layouts const& layouts, fssdp::materializer_options const& options)
+      expert_layouts const& layouts, fssdp::materializer_options const& options,
+      load_rule const& expects = load_rule{1})
       : shape_{shape},
         dense_{shape, seed, lane.rank(), options.cluster},
         arena_{shape, seed, lane.rank(), layouts},
@@ -76,11 +78,12 @@ class gpt {
                  arena_.shard().gradients().tensors(),
                  solve,
                  options,
-                 coding_for<Real, Wire>()},
+                 coding_for<Real, Wire>(),
+                 expects},
         trace_{options.trace} {
     for (int layer = 0; layer < layouts.layers(); ++layer)
-      blocks_.push_back(
-          {moe_layer<Real>{shape, options.cluster, fssdp::layer_id{layer}, options.trace}});
+      blocks_.push_back({moe_layer<Real>{shape, options.cluster, fssdp::layer_id{layer},
+                                         options.trace, options.routing}});
   }
 
   [[nodiscard]] dense_part<Real, Wire>& dense() { return dense_; }

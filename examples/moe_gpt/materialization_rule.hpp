@@ -24,13 +24,6 @@ namespace moe_gpt {
   return fssdp::topology{{.nodes = chosen.nodes, .ranks = chosen.ranks, .ports = ports}};
 }
 
-template <class Real>
-[[nodiscard]] std::size_t bytes_of_expert(model_shape const& shape) {
-  auto elements = std::size_t{0};
-  for (auto const n : expert_elements(shape.d_model, shape.d_ff())) elements += n;
-  return elements * sizeof(Real);
-}
-
 /// Pools that are large enough for what the solver may ask for, unless the command line says how
 /// large they are.
 template <class Real, class Wire>
@@ -69,6 +62,7 @@ template <class Real, class Wire>
       .partial_slots =
           held * (chosen.micro_batches > 1 ? layers : std::min<std::size_t>(2, layers)),
       .seconds_per_row = chosen.calibrate ? chosen.seconds_per_row : 0,
+      .routing = chosen.routing,
       .cluster = machine_of(chosen),
       .trace = trace};
   if (chosen.replica_slots >= 0)

@@ -15,6 +15,7 @@
 #include "fssdp/core/trace_output.hpp"
 #include "fssdp/placement/placement.hpp"
 #include "fssdp/plan/held.hpp"
+#include "fssdp/routing/routing_rule.hpp"
 #include "fssdp/token/dispatch.hpp"
 #include "fssdp/token/gather_counts.hpp"
 #include "fssdp/token/permute.hpp"
@@ -38,8 +39,9 @@ class moe_layer {
   using held_type = fssdp::held_experts<Real const>;
 
   moe_layer(model_shape const& shape, fssdp::topology const& machine, fssdp::layer_id layer = {},
-            fssdp::trace_output const& trace = {})
-      : shape_{shape}, machine_{machine}, layer_{layer}, trace_{trace} {}
+            fssdp::trace_output const& trace = {},
+            fssdp::routing_rule routing = fssdp::routing_rule::even)
+      : shape_{shape}, machine_{machine}, layer_{layer}, trace_{trace}, routing_{routing} {}
 
   /// Tokens of each expert in the last forward pass, over all ranks.
   [[nodiscard]] fssdp::expert_loads const& loads() const { return loads_; }
@@ -64,7 +66,8 @@ class moe_layer {
   template <fssdp::communicator Comm>
   void forward(Comm& comm, fssdp::token_counts const& counts, fssdp::placement const& where,
                held_type const& experts, input<Real> x, output<Real> y) {
-    plan_.emplace(counts, where, comm.rank(), machine_);
+    fssdp::with_routing(routing_, counts, where, machine_,
+                        [&](auto const& routing) { plan_.emplace(counts, routing, comm.rank()); });
 
     sent_.resize(plan_->sent_rows() * shape_.d_model);
     received_.resize(plan_->received_rows() * shape_.d_model);
@@ -156,6 +159,7 @@ class moe_layer {
   fssdp::topology machine_;
   fssdp::layer_id layer_;
   fssdp::trace_output trace_;
+  fssdp::routing_rule routing_;
   gate_activations<Real> gate_;
   std::optional<fssdp::expert_order> order_;
   std::optional<fssdp::token_plan> plan_;

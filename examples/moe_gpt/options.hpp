@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "fssdp/routing/routing_rule.hpp"
 #include "model_shape.hpp"
 
 namespace moe_gpt {
@@ -21,6 +22,13 @@ enum class mode { ep, fssdp, fsep, fsdp };
 
 /// The element type in which parameters and gradients travel.
 enum class wire { fp32, bf16, fp16 };
+
+/// What chooses replicas: the paper's Algorithm 1, or what the library has found to cost least.
+enum class solver { paper, cheapest };
+
+/// What loads are expected from: the mean of the last five steps, or one that newer steps weigh more
+/// in.
+enum class prediction { mean, average };
 
 /// What ranks are: threads of one process, or processes that mpirun has started.
 enum class backend { thread, mpi };
@@ -44,6 +52,9 @@ struct options {
   double aux_loss = 0;
   moe_gpt::mode mode = moe_gpt::mode::fssdp;
   moe_gpt::wire wire = moe_gpt::wire::fp32;
+  moe_gpt::solver solver = moe_gpt::solver::paper;
+  moe_gpt::prediction predict = moe_gpt::prediction::mean;
+  fssdp::routing_rule routing = fssdp::routing_rule::even;
   int spare_slots = 3;
   int overlap = 6;
   int reshard_every = 0;  ///< 0: never
@@ -52,7 +63,7 @@ struct options {
   int prefetch = 1;        ///< layers gathered ahead
   int replica_slots = -1;  ///< of the pool; -1: as many as may be needed
   bool calibrate = false;
-  double seconds_per_row = 1e-5;  ///< that calibration reckons with
+  double seconds_per_row = 1e-5;  ///< what is moved is weighed against that
   bool no_overlap = false;
   double deadline = 600;  ///< seconds that a rank may be awaited
   double rate = 0;        ///< bytes per second of a network interface; 0: as fast as memory
@@ -88,6 +99,16 @@ struct options {
       break;
   }
   return "fp32";
+}
+
+[[nodiscard]] constexpr std::string_view name_of(solver which) {
+  return which == solver::cheapest ? "cheapest" : "paper";
+}
+[[nodiscard]] constexpr std::string_view name_of(prediction which) {
+  return which == prediction::average ? "average" : "mean";
+}
+[[nodiscard]] constexpr std::string_view name_of(fssdp::routing_rule which) {
+  return which == fssdp::routing_rule::balanced ? "balanced" : "even";
 }
 
 [[nodiscard]] inline model_shape shape_of(options const& chosen) {
@@ -143,6 +164,8 @@ inline void validate(options const& chosen) {
           "--micro-batches " + std::to_string(chosen.micro_batches) +
               ": expected at most --batch, " + std::to_string(chosen.batch) +
               ", because each has a sequence");
+  require(chosen.seconds_per_row >= 0,
+          "--seconds-per-row " + std::to_string(chosen.seconds_per_row) + ": expected 0 or more");
   require(chosen.rate >= 0, "--rate " + std::to_string(chosen.rate) + ": expected 0 or more");
   require(chosen.deadline >= 0.001 && chosen.deadline <= 1e6,
           "--deadline " + std::to_string(chosen.deadline) + ": expected 0.001 to 1000000");

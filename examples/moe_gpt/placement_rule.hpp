@@ -2,9 +2,12 @@
 /// The dial: which solver a mode stands for.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
+#include "expert.hpp"
+#include "fssdp/solver/cheapest_materialization.hpp"
 #include "fssdp/solver/everywhere.hpp"
 #include "fssdp/solver/owners_only.hpp"
 #include "fssdp/solver/sparse_materialization.hpp"
@@ -17,7 +20,13 @@ class placement_rule {
  public:
   placement_rule(options const& chosen, fssdp::topology const& machine)
       : mode_{chosen.mode},
-        sparse_{.overlap = chosen.overlap, .spare_slots = chosen.spare_slots, .cluster = machine} {}
+        solver_{chosen.solver},
+        sparse_{.overlap = chosen.overlap, .spare_slots = chosen.spare_slots, .cluster = machine},
+        cheapest_{.budget = {.experts_in = chosen.overlap,
+                             .experts_out = chosen.overlap,
+                             .spare_slots = chosen.spare_slots},
+                  .rates = rates_of(chosen),
+                  .cluster = machine} {}
 
   template <fssdp::shard_layout Layout>
   [[nodiscard]] fssdp::placement operator()(std::span<std::uint64_t const> loads,
@@ -31,12 +40,23 @@ class placement_rule {
       case mode::fsep:
         break;
     }
-    return sparse_(loads, layout);
+    return solver_ == solver::cheapest ? cheapest_(loads, layout) : sparse_(loads, layout);
   }
 
  private:
+  /// What a token costs an expert forward (backward it is twice that), and what moves.
+  [[nodiscard]] static fssdp::layer_rates rates_of(options const& chosen) {
+    auto const shape = shape_of(chosen);
+    auto const element = chosen.wire == wire::fp32 ? sizeof(float) : sizeof(std::uint16_t);
+    return {.seconds_per_token = chosen.seconds_per_row / 3,
+            .token_bytes = sizeof(float) * shape.d_model,
+            .expert_bytes = element * parameters_of_expert(shape)};
+  }
+
   mode mode_;
+  solver solver_;
   fssdp::sparse_materialization sparse_;
+  fssdp::cheapest_materialization cheapest_;
 };
 
 static_assert(fssdp::placement_solver<placement_rule>);

@@ -3,23 +3,27 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <utility>
 #include <vector>
 
+#include "expert.hpp"
 #include "expert_arena.hpp"
 #include "fssdp/cluster/topology.hpp"
 #include "fssdp/layout/block_layout.hpp"
 #include "fssdp/layout/cyclic_layout.hpp"
 #include "fssdp/solver/heterogeneous_sharding.hpp"
+#include "fssdp/solver/resharding.hpp"
 #include "options.hpp"
+#include "placement_rule.hpp"
 
 namespace moe_gpt {
 
 /// Layouts for every layer, as chosen on the command line.
 class sharding_rule {
  public:
-  sharding_rule(options const& chosen, fssdp::topology const& machine)
-      : chosen_{chosen}, machine_{machine} {}
+  sharding_rule(options const& chosen, fssdp::topology const& machine, placement_rule const& solve)
+      : chosen_{chosen}, machine_{machine}, solve_{solve} {}
 
   /// Before anything is known about loads: blocks of whole experts, or slices of every expert on
   /// every rank. Who is to re-shard begins with equally many experts on every rank, over all
@@ -29,7 +33,9 @@ class sharding_rule {
     auto const experts = chosen_.experts;
     auto const ranks = machine_.ranks();
     if (chosen_.reshard_every > 0)
-      return by_loads({layers, fssdp::expert_loads(static_cast<std::size_t>(experts), 1)});
+      return expert_layouts{
+          by_load()(std::vector(layers, fssdp::expert_loads(static_cast<std::size_t>(experts), 1)),
+                    machine_)};
     auto const all = [&](auto const& layout) {
       return expert_layouts{std::vector(layers, as_table(layout))};
     };
@@ -41,19 +47,31 @@ class sharding_rule {
   [[nodiscard]] bool is_due(int step) const {
     return chosen_.reshard_every > 0 && step > 0 && step % chosen_.reshard_every == 0;
   }
-  /// For the loads of all layers that are expected: [layers] of [experts].
-  [[nodiscard]] expert_layouts by_loads(std::vector<fssdp::expert_loads> const& loads) const {
-    return expert_layouts{fssdp::heterogeneous_sharding{.overlap = replicated()}(loads, machine_)};
+  /// Other owners for the loads that are expected, [layers] of [experts], if ranks are through
+  /// sooner by more than it takes to move parameters and moments.
+  [[nodiscard]] std::optional<expert_layouts> if_it_pays(
+      expert_layouts const& now, std::vector<fssdp::expert_loads> const& loads) const {
+    auto const weigh = fssdp::resharding<fssdp::heterogeneous_sharding, placement_rule>{
+        .sharding = by_load(),
+        .materialization = solve_,
+        .seconds_per_token = chosen_.seconds_per_row,
+        .chunk_bytes = 3 * sizeof(float) * parameters_of_expert(shape_of(chosen_)),
+        .iterations = chosen_.reshard_every};
+    auto verdict = weigh(now.by_layer(), loads, machine_);
+    if (!verdict.layouts.has_value()) return std::nullopt;
+    return expert_layouts{*std::move(verdict.layouts)};
   }
 
  private:
-  /// How many experts of a layer have replicas anyway.
-  [[nodiscard]] int replicated() const {
-    return chosen_.mode == mode::fssdp && chosen_.spare_slots > 0 ? chosen_.overlap : 0;
+  /// By load, but for as many experts of a layer as have replicas anyway.
+  [[nodiscard]] fssdp::heterogeneous_sharding by_load() const {
+    auto const replicated = chosen_.mode == mode::fssdp && chosen_.spare_slots > 0;
+    return {.overlap = replicated ? chosen_.overlap : 0};
   }
 
   options const& chosen_;
   fssdp::topology machine_;
+  placement_rule solve_;
 };
 
 }  // namespace moe_gpt

@@ -70,8 +70,9 @@ template <class Figure>
         std::ranges::count_if(steps, [](step_record const& s) { return s.moved_bytes > 0; });
     auto moved = 0.0;
     for (auto const& step : steps) moved += static_cast<double>(step.moved_bytes);
-    rows.emplace_back("owners changed", fmt::format("{} times, {} of experts and moments in all",
-                                                    reshards, readable_bytes(moved)));
+    rows.emplace_back("owners changed",
+                      fmt::format("{} times, where it paid; {} of experts and moments in all",
+                                  reshards, readable_bytes(moved)));
   }
   rows.emplace_back("replicas",
                     fmt::format("at most {} on a rank, {}",

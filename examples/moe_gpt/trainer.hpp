@@ -16,6 +16,7 @@
 #include "evaluate.hpp"
 #include "fssdp/collective/all_reduce.hpp"
 #include "gpt.hpp"
+#include "load_rule.hpp"
 #include "materialization_rule.hpp"
 #include "options.hpp"
 #include "placement_rule.hpp"
@@ -43,7 +44,7 @@ template <class Real, class Wire, fssdp::communicator Lane>
   return mean;
 }
 
-/// Deals the experts out anew, if the loads that are expected ask for it.
+/// Deals the experts out anew, if that pays for the loads that are expected.
 /// @return the bytes that have got another owner, over all ranks
 template <class Real, class Wire, fssdp::communicator Lane>
 std::uint64_t reshard(gpt<Real, Wire, Lane>& model, sharding_rule const& sharding) {
@@ -51,11 +52,12 @@ std::uint64_t reshard(gpt<Real, Wire, Lane>& model, sharding_rule const& shardin
   auto loads = std::vector<fssdp::expert_loads>{};
   for (auto const layer : fssdp::first_n<fssdp::layer_id>(layouts.layers()))
     loads.push_back(model.experts().expected_loads(layer));
-  auto const next = sharding.by_loads(loads);
+  auto const next = sharding.if_it_pays(layouts, loads);
+  if (!next.has_value()) return 0;
   auto moving = std::uint64_t{0};
-  for (auto const chunk : fssdp::all_chunks(next))
-    moving += next.owner(chunk) == layouts.owner(chunk) ? 0 : 1;
-  if (moving != 0) model.reshard(next);
+  for (auto const chunk : fssdp::all_chunks(*next))
+    moving += next->owner(chunk) == layouts.owner(chunk) ? 0 : 1;
+  model.reshard(*next);
   auto bytes = std::uint64_t{0};  // of a chunk, with its moments
   for (auto const& tensor : model.arena().shard().moves()) bytes += tensor.elements;
   return moving * bytes;
@@ -74,14 +76,18 @@ template <class Real, class Wire, fssdp::communicator Comm, fssdp::communicator 
   auto const shape = shape_of(chosen);
   auto const machine = machine_of(chosen);
   auto const solve = placement_rule{chosen, machine};
-  auto const sharding = sharding_rule{chosen, machine};
+  auto const sharding = sharding_rule{chosen, machine, solve};
   auto const sequences = static_cast<std::size_t>(chosen.batch);
   auto const scale =
       batch_scale{.global_tokens = sequences * shape.seq, .balance = chosen.aux_loss};
   auto const layouts = sharding.at_first();
-  auto model = gpt<Real, Wire, Lane>{
-      shape, chosen.seed, lane,
-      solve, layouts,     materialization_for<Real, Wire>(chosen, layouts, trace)};
+  auto model = gpt<Real, Wire, Lane>{shape,
+                                     chosen.seed,
+                                     lane,
+                                     solve,
+                                     layouts,
+                                     materialization_for<Real, Wire>(chosen, layouts, trace),
+                                     load_rule{chosen.experts, chosen.predict}};
   auto record = run_record{};
 
   for (int step = 0; step < chosen.steps; ++step) {
@@ -126,8 +132,9 @@ template <class Real, class Wire, fssdp::communicator Comm, fssdp::communicator 
                             .exposed_seconds = totals[2] / comm.size(),
                             .communication_seconds = totals[3] / comm.size(),
                             .experts = metrics});
-    record.peak_replica_bytes = std::max(record.peak_replica_bytes,
-                                         metrics.replica_slots_peak * bytes_of_expert<Real>(shape));
+    record.peak_replica_bytes =
+        std::max(record.peak_replica_bytes,
+                 metrics.replica_slots_peak * parameters_of_expert(shape) * sizeof(Real));
     if (comm.rank() == fssdp::rank_id{0}) observe(record.steps.back());
   }
 

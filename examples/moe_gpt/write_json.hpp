@@ -44,7 +44,10 @@ namespace moe_gpt {
           {"parameters", record.parameters},
           {"heldout_loss", record.heldout_loss},
           {"peak_replica_bytes", record.peak_replica_bytes},
-          {"steps", steps}};
+          {"steps", steps},
+          {"solver", std::string{name_of(chosen.solver)}},
+          {"routing", std::string{name_of(chosen.routing)}},
+          {"predict", std::string{name_of(chosen.predict)}}};
 }
 
 /// Writes to chosen.json: to a temporary name first, so that a reader never sees half a file.

@@ -97,6 +97,14 @@ TEST_CASE("command line: defaults and every option", "[moe_gpt]") {
                          "--replica-slots",
                          "5",
                          "--calibrate",
+                         "--seconds-per-row",
+                         "2e-6",
+                         "--solver",
+                         "cheapest",
+                         "--routing",
+                         "balanced",
+                         "--predict",
+                         "average",
                          "--no-overlap",
                          "--rate",
                          "1e9",
@@ -132,6 +140,10 @@ TEST_CASE("command line: defaults and every option", "[moe_gpt]") {
   CHECK(chosen.prefetch == 2);
   CHECK(chosen.replica_slots == 5);
   CHECK(chosen.calibrate);
+  CHECK(chosen.seconds_per_row == 2e-6);
+  CHECK(chosen.solver == moe_gpt::solver::cheapest);
+  CHECK(chosen.routing == fssdp::routing_rule::balanced);
+  CHECK(chosen.predict == moe_gpt::prediction::average);
   CHECK(chosen.no_overlap);
   CHECK(chosen.rate == 1e9);
   CHECK(chosen.backend == moe_gpt::backend::thread);
@@ -186,6 +198,8 @@ TEST_CASE("command line: an error names the value and what was expected", "[moe_
       {{"--lr", "0"}, "--lr 0", "more than 0"},
       {{"--seed", "-1"}, "-1", "0 or more"},
       {{"--mode", "dp"}, "dp", "fssdp"},
+      {{"--seconds-per-row", "-1"}, "--seconds-per-row -1", "0 or more"},
+      {{"--solver", "best"}, "--solver: best", "cheapest"},
       {{"--reshard-every", "-1"}, "--reshard-every -1", "0 or more"},
       {{"--mode", "fsep", "--reshard-every", "5"}, "--reshard-every 5", "0 with --mode fsep"},
       {{"--wire", "fp8"}, "fp8", "bf16"},
