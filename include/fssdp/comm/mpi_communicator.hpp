@@ -188,7 +188,6 @@ class mpi_ref {
   void begin() {
     monitor_->check_thread();
     auto const lock = monitor_->lock();
-    monitor_->listen();
     monitor_->check();
     batch_.clear(++sequence_);
     requests_ = nullptr;
@@ -205,23 +204,30 @@ class mpi_ref {
       auto lock = monitor_->lock();
       start();
       auto wait = detail::mpi_wait{*monitor_, lane_};
+      auto has_listened = false;
+      auto const listen = [&] {
+        monitor_->listen();
+        monitor_->check();
+        has_listened = true;
+      };
       while (undelivered_ != 0 || unsent_ != 0) {
         if (undelivered_ == 0) check_held();
         if (requests_->test([&](std::size_t i, int code) { ended(batch_.parts()[i], code); })) {
           wait.renew();
           if (ready_.empty()) continue;
-          monitor_->listen();  // who has failed may have let go of what came in just now
-          monitor_->check();
+          listen();  // who has failed may have let go of what came in just now
           {
             auto const open = detail::mpi_unlocked{lock};
             deliver(arrived);
           }
           wait.renew();
         } else {
-          wait.rest(lock);
+          wait.rest(lock);  // listens
           check_peers(wait);
+          has_listened = true;
         }
       }
+      if (!has_listened) listen();  // not before: where ranks share cores, each look costs a turn
       check_held();
     } catch (...) {
       give_up(detail::what(std::current_exception()));
