@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <span>
+#include <system_error>
 #include <utility>
 
 #include "fssdp/checkpoint/require_file.hpp"
@@ -105,10 +106,12 @@ inline void flush_folder(std::filesystem::path const& folder) {
 /// Makes a folder and those above it, and flushes their names.
 /// @throws file_error
 inline void make_folder(std::filesystem::path const& folder) {
-  if (folder.empty() || std::filesystem::is_directory(folder)) return;
+  auto ignored = std::error_code{};
+  if (folder.empty() || std::filesystem::is_directory(folder, ignored)) return;
   make_folder(folder.parent_path());
-  if (::mkdir(folder.c_str(), 0777) != 0 && errno != EEXIST)
-    refuse_file_for(errno, folder, "make this folder");
+  auto const failed = ::mkdir(folder.c_str(), 0777) == 0 ? 0 : errno;
+  if (failed != 0 && !(failed == EEXIST && std::filesystem::is_directory(folder, ignored)))
+    refuse_file_for(failed, folder, "make this folder");
   flush_folder(folder.parent_path());
 }
 

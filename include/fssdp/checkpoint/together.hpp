@@ -7,7 +7,6 @@
 #include <cstddef>
 #include <exception>
 #include <string>
-#include <string_view>
 #include <type_traits>
 #include <vector>
 
@@ -40,8 +39,8 @@ template <communicator Comm, class Work>
   } catch (...) {
     thrown = std::current_exception();
     auto const said = what(thrown);
-    auto const told = std::string_view{said.empty() ? "an error without a text" : said};
-    std::ranges::copy(told.substr(0, mine.failure.size() - 1), mine.failure.begin());
+    auto const told = said.empty() ? std::string{"an error without a text"} : said;
+    std::copy_n(told.begin(), std::min(told.size(), mine.failure.size() - 1), mine.failure.begin());
   }
   auto all = std::vector<rank_report<result>>(static_cast<std::size_t>(comm.size()));
   all_gather(comm, std::vector{mine}, all);
