@@ -284,8 +284,9 @@ TEST_CASE("ranks that save different things, or are others than the parts say, a
     support::save_numbers<float, double>(comm, model_to_kill(), blocks(3),
                                          {.folder = folder.path()});
   });
-  REQUIRE(support::is<fssdp::argument_error>(others.of_run));
-  REQUIRE_THAT(support::text(others.of_run), mentions("is of rank 0 of 3; this is rank 0 of 2"));
+  REQUIRE(support::is<fssdp::argument_error>(others.of_rank[0]));
+  REQUIRE_THAT(support::text(others.of_rank[0]),
+               mentions("is of rank 0 of 3; this is rank 0 of 2"));
   auto const binary = support::fallout_of(pair, [&](thread_communicator& comm) {
     support::save_numbers<float, double>(comm, model_to_kill(), blocks(2),
                                          {.folder = folder.path(), .state = "\xff"});

@@ -32,6 +32,8 @@ class new_file {
   /// @throws file_error
   void write_at(std::uint64_t position, std::span<std::byte const> bytes) {
     file_.write_at(position, bytes);
+    constexpr auto many = std::size_t{1} << 20U;
+    if (bytes.size() >= many) file_.begin_flush(position, bytes.size());
   }
   /// @post a crash at any moment leaves the old file, or the new one
   /// @throws file_error

@@ -106,6 +106,16 @@ inline constexpr std::uint64_t longest_safetensors_header = 100'000'000;
 
 namespace detail {
 
+/// A shape as files write it: [2,3].
+[[nodiscard]] inline std::string shape_text(std::span<std::uint64_t const> shape) {
+  auto json = std::string{"["};
+  for (auto const size : shape) {
+    if (json.size() > 1) json += ',';
+    json += std::to_string(size);
+  }
+  return json += ']';
+}
+
 /// A number of 8 bytes, the lowest first.
 [[nodiscard]] inline std::string little_endian(std::uint64_t value) {
   auto bytes = std::string(8, '\0');
@@ -143,13 +153,8 @@ namespace detail {
     detail::append_json_text(json, tensor.name);
     json += R"(:{"dtype":")";
     json += name_of(tensor.dtype);
-    json += R"(","shape":[)";
-    for (auto const size : tensor.shape) {
-      if (json.back() != '[') json += ',';
-      json += std::to_string(size);
-    }
-    json += R"(],"data_offsets":[)" + std::to_string(tensor.first) + ',' +
-            std::to_string(tensor.first + tensor.bytes) + "]}";
+    json += R"(","shape":)" + detail::shape_text(tensor.shape) + R"(,"data_offsets":[)" +
+            std::to_string(tensor.first) + ',' + std::to_string(tensor.first + tensor.bytes) + "]}";
   }
   json += '}';
   json.resize((json.size() + 8 + alignment - 1) / alignment * alignment - 8, ' ');

@@ -59,22 +59,25 @@ namespace detail {
   return attempt;
 }
 
-/// Removes what other attempts at this step have left, and older checkpoints. What cannot be removed
-/// stays: the checkpoint is complete without that.
-inline void clear_away(save_options const& options, checkpoint_index const& index) try {
+/// Removes what other attempts at this step have left, each rank a part of it, and on rank 0 older
+/// checkpoints. What cannot be removed stays: the checkpoint is complete without that.
+template <communicator Comm>
+void clear_away(Comm const& comm, save_options const& options, checkpoint_index const& index) try {
   auto const of_step = step_folder(options.folder, options.step);
+  auto const ranks = static_cast<std::uint64_t>(comm.size());
   auto stale = std::vector<std::filesystem::path>{};
   for (auto const& entry : std::filesystem::directory_iterator{of_step}) {
     auto const name = entry.path().filename().string();
-    if (is_rank_file(name) && !std::ranges::count(index.files, name, &rank_file::name))
+    if (is_rank_file(name) && !std::ranges::count(index.files, name, &rank_file::name) &&
+        checksum(name) % ranks == comm.rank().index())
       stale.push_back(entry.path());
   }
   for (auto const& path : stale) std::filesystem::remove(path);
+  if (comm.rank() != rank_id{0} || options.keep == 0) return;
   auto steps = complete_steps(options.folder);
   std::erase_if(steps, [&](std::uint64_t step) { return step >= options.step; });
-  auto const kept = static_cast<std::size_t>(std::max(0, options.keep - 1));
-  if (options.keep == 0 || steps.size() <= kept) return;
-  steps.resize(steps.size() - kept);
+  auto const kept = static_cast<std::size_t>(options.keep - 1);
+  steps.resize(steps.size() - std::min(steps.size(), kept));
   for (auto const step : steps) remove_checkpoint(step_folder(options.folder, step));
 } catch (std::exception const&) {
   return;
@@ -122,11 +125,12 @@ std::filesystem::path save_checkpoint(Comm& comm, std::span<saved_part const> pa
     }
     return result;
   });
-  for (auto const rank : first_n<rank_id>(comm.size()))
-    if (begun[rank.index()].description != begun.front().description)
-      throw ranks_disagree{rank, detail::text(verb, ": rank ", rank,
-                                              " has other parts, or "
-                                              "another step, than rank 0")};
+  for (auto const rank : first_n<rank_id>(comm.size())) {
+    if (begun[rank.index()].description == begun.front().description) continue;
+    detail::part_together(comm);
+    throw ranks_disagree{rank, detail::text(verb, ": rank ", rank,
+                                            " has other parts, or another step, than rank 0")};
+  }
 
   auto const path_of = [&](rank_id rank) {
     return of_step / detail::rank_file_name(rank, comm.size(), begun.front().attempt);
@@ -145,9 +149,9 @@ std::filesystem::path save_checkpoint(Comm& comm, std::span<saved_part const> pa
   (void)detail::together(comm, verb, [&] {
     if (comm.rank() != rank_id{0}) return 0;
     detail::write_new_file(of_step / checkpoint_index_name, to_text(index));
-    detail::clear_away(options, index);
     return 0;
   });
+  detail::clear_away(comm, options, index);
   return of_step;
 }
 

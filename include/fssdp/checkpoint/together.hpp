@@ -23,9 +23,21 @@ struct rank_report {
   std::array<char, 512> failure{};  // a text; empty: none
 };
 
+/// Waits for all ranks before this one leaves by an exception that all throw: who is still in the
+/// exchange behind them would only see that somebody has left.
+template <communicator Comm>
+void part_together(Comm& comm) {
+  try {
+    auto all = std::vector<char>(static_cast<std::size_t>(comm.size()));
+    all_gather(comm, std::vector<char>(1), all);
+  } catch (transport_error const&) {
+    return;  // the others have gone on, and know as much
+  }
+}
+
 /// Calls work() on every rank, and tells all what it returned: [ranks].
 /// @pre work() communicates with nobody
-/// @cost one all_gather of half a KiB
+/// @cost one all_gather of half a KiB; another one if it fails
 /// @throws where work() threw, that; on the other ranks a file_error that names the rank and has
 ///         its text; transport errors
 template <communicator Comm, class Work>
@@ -44,13 +56,15 @@ template <communicator Comm, class Work>
   }
   auto all = std::vector<rank_report<result>>(static_cast<std::size_t>(comm.size()));
   all_gather(comm, std::vector{mine}, all);
-  if (thrown) std::rethrow_exception(thrown);
-  auto results = std::vector<result>{};
-  for (auto const& report : all) {
-    if (report.failure[0] != '\0')
-      throw file_error{text(verb, ": rank ", results.size(), ": ", report.failure.data())};
-    results.push_back(report.result);
+  auto const failed = std::ranges::find_if(
+      all, [](rank_report<result> const& report) { return report.failure[0] != '\0'; });
+  if (failed != all.end()) {
+    part_together(comm);
+    if (thrown) std::rethrow_exception(thrown);
+    throw file_error{text(verb, ": rank ", failed - all.begin(), ": ", failed->failure.data())};
   }
+  auto results = std::vector<result>{};
+  for (auto const& report : all) results.push_back(report.result);
   return results;
 }
 
