@@ -11,8 +11,10 @@ configure_package_config_file(cmake/fssdpConfig.cmake.in ${PROJECT_BINARY_DIR}/f
   NO_SET_AND_CHECK_MACRO NO_CHECK_REQUIRED_COMPONENTS_MACRO)
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/fssdpConfigVersion.cmake
   COMPATIBILITY SameMajorVersion ARCH_INDEPENDENT)
+configure_file(cmake/FindxxHash.cmake ${PROJECT_BINARY_DIR}/FindxxHash.cmake COPYONLY)
 install(FILES
   ${PROJECT_BINARY_DIR}/fssdpConfig.cmake ${PROJECT_BINARY_DIR}/fssdpConfigVersion.cmake
+  ${PROJECT_BINARY_DIR}/FindxxHash.cmake
   DESTINATION ${package_dir})
 
 install(TARGETS fssdp EXPORT fssdp FILE_SET HEADERS)

@@ -15,6 +15,7 @@ need program ninja-build ninja
 need header libcli11-dev CLI/CLI.hpp
 need header nlohmann-json3-dev nlohmann/json.hpp
 need header libfmt-dev fmt/format.h
+need header libxxhash-dev xxhash.h
 want header libopenblas-dev cblas.h openblas/cblas.h
 want program libopenmpi-dev mpicxx
 want program openmpi-bin mpirun

@@ -28,6 +28,7 @@ need header catch2 catch2/catch.hpp catch2/catch_test_macros.hpp
 need header libcli11-dev CLI/CLI.hpp
 need header nlohmann-json3-dev nlohmann/json.hpp
 need header libfmt-dev fmt/format.h
+need header libxxhash-dev xxhash.h
 want header libopenblas-dev cblas.h openblas/cblas.h
 want header libgloo-dev gloo/context.h
 want header coinor-libcbc-dev coin/Cbc_C_Interface.h

@@ -42,6 +42,7 @@ inline constexpr auto footer =
     "  moe_gpt --text book.txt --mode ep --json ep.json\n"
     "  moe_gpt --steps 3 --rematerialize --rate 2e8 --trace trace.json\n"
     "  mpirun -np 4 moe_gpt --backend mpi --steps 50\n"
+    "  moe_gpt --save run --save-every 50   and, was it interrupted, --resume run as well\n"
     "  moe_gpt --ranks 8 --nodes 2 --experts 32 --overlap 8 --spare-slots 4 --steps 500";
 
 /// The options as CLI11 knows them; what is not a plain number passes through these strings.
@@ -53,6 +54,8 @@ struct raw_options {
   std::string solver;
   std::string predict;
   std::string routing;
+  std::string save;
+  std::string resume;
   std::string json;
   std::string trace;
 };
@@ -191,6 +194,19 @@ inline void declare(CLI::App& app, options& chosen, raw_options& raw) {
       ->group("Overlap and memory")
       ->capture_default_str();
 
+  app.add_option(
+         "--save", raw.save,
+         "Write checkpoints into this folder: experts, moments, all that\na run needs to go "
+         "on, in safetensors files")
+      ->type_name("FOLDER")
+      ->group("Checkpoints");
+  count("--save-every", chosen.save_every, "Checkpoints",
+        "Steps after which one is written; 0: only after the last");
+  app.add_option("--resume", raw.resume,
+                 "Go on from a checkpoint: the last one in this folder, or that of\na step; any "
+                 "ranks, nodes and mode")
+      ->type_name("FOLDER")
+      ->group("Checkpoints");
   app.add_option("--json", raw.json, "Write the figures of every step to this file")
       ->type_name("FILE")
       ->group("Output");
@@ -204,6 +220,8 @@ inline void declare(CLI::App& app, options& chosen, raw_options& raw) {
 
 inline void take_over(CLI::App const& app, raw_options const& raw, options& chosen) {
   chosen.text.assign(raw.text.begin(), raw.text.end());
+  chosen.save = raw.save;
+  chosen.resume = raw.resume;
   chosen.json = raw.json;
   chosen.trace = raw.trace;
   for (auto const which : {backend::thread, backend::mpi})
@@ -235,6 +253,8 @@ inline void take_over(CLI::App const& app, raw_options const& raw, options& chos
                                  .solver = std::string{name_of(chosen.solver)},
                                  .predict = std::string{name_of(chosen.predict)},
                                  .routing = std::string{name_of(chosen.routing)},
+                                 .save = {},
+                                 .resume = {},
                                  .json = {},
                                  .trace = {}};
   auto app = CLI::App{detail::about, "moe_gpt"};

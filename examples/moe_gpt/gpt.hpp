@@ -86,6 +86,7 @@ class gpt {
                                          options.trace, options.routing}});
   }
 
+  [[nodiscard]] model_shape const& shape() const { return shape_; }
   [[nodiscard]] dense_part<Real, Wire>& dense() { return dense_; }
   [[nodiscard]] expert_arena<Real>& arena() { return arena_; }
   [[nodiscard]] expert_layers<Real, Wire, Lane>& experts() { return experts_; }

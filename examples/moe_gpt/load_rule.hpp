@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 #include <variant>
+#include <vector>
 
 #include "fssdp/placement/load_average.hpp"
 #include "fssdp/placement/load_predictor.hpp"
@@ -34,12 +35,19 @@ class load_rule {
         [](auto const& expects) -> auto const& { return expects.predict(); }, expects_);
   }
 
+  [[nodiscard]] std::vector<std::uint64_t> memory() const {
+    return std::visit([](auto const& expects) { return expects.memory(); }, expects_);
+  }
+  void recall(std::span<std::uint64_t const> memory) {
+    std::visit([&](auto& expects) { expects.recall(memory); }, expects_);
+  }
+
   friend bool operator==(load_rule const&, load_rule const&) = default;
 
  private:
   std::variant<fssdp::load_window, fssdp::load_average> expects_{fssdp::load_window{1}};
 };
 
-static_assert(fssdp::load_predictor<load_rule>);
+static_assert(fssdp::remembering_load_predictor<load_rule>);
 
 }  // namespace moe_gpt

@@ -34,6 +34,8 @@ class optimizer_shard {
   [[nodiscard]] fssdp::expert_buffer<Real>& weights() { return weights_; }
   [[nodiscard]] fssdp::expert_buffer<Real> const& weights() const { return weights_; }
   [[nodiscard]] fssdp::expert_buffer<Real>& gradients() { return gradients_; }
+  [[nodiscard]] fssdp::expert_buffer<Real>& first_moments() { return first_moments_; }
+  [[nodiscard]] fssdp::expert_buffer<Real>& second_moments() { return second_moments_; }
 
   /// The sum of the squares of all gradients in this shard.
   [[nodiscard]] double squared_gradients() const {

@@ -68,6 +68,9 @@ struct options {
   double deadline = 600;  ///< seconds that a rank may be awaited
   double rate = 0;        ///< bytes per second of a network interface; 0: as fast as memory
   std::uint64_t seed = 1;
+  std::filesystem::path save = {};  ///< where checkpoints go; empty: there are none
+  int save_every = 0;               ///< steps; 0: only behind the last one
+  std::filesystem::path resume = {};
   std::filesystem::path json = {};
   std::filesystem::path trace = {};
   bool quiet = false;
@@ -157,6 +160,7 @@ inline void validate(options const& chosen) {
   at_least("--spare-slots", chosen.spare_slots, 0);
   at_least("--overlap", chosen.overlap, 0);
   at_least("--reshard-every", chosen.reshard_every, 0);
+  at_least("--save-every", chosen.save_every, 0);
   at_least("--micro-batches", chosen.micro_batches, 1);
   at_least("--prefetch", chosen.prefetch, 0);
   at_least("--replica-slots", chosen.replica_slots, -1);
@@ -174,6 +178,8 @@ inline void validate(options const& chosen) {
   require(chosen.reshard_every == 0 || chosen.mode != mode::fsep,
           "--reshard-every " + std::to_string(chosen.reshard_every) +
               ": expected 0 with --mode fsep, where every rank owns slices of all experts");
+  require(chosen.save_every == 0 || !chosen.save.empty(),
+          "--save-every " + std::to_string(chosen.save_every) + ": expected --save with it");
   require(chosen.lr > 0, "--lr " + std::to_string(chosen.lr) + ": expected more than 0");
   require(chosen.aux_loss >= 0,
           "--aux-loss " + std::to_string(chosen.aux_loss) + ": expected 0 or more");

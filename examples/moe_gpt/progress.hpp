@@ -69,7 +69,7 @@ class progress {
     rate_ = rate_ == 0 ? at.tokens_per_second : 0.9 * rate_ + 0.1 * at.tokens_per_second;
     auto const now = clock::now();
     auto const spent = std::chrono::duration<double>(now - start_).count();
-    auto const left = spent / at.step * (steps_ - at.step);
+    auto const left = spent / ++shown_steps_ * (steps_ - at.step);
     if (style_ == progress_style::bar) {
       if (drawn_ && at.step < steps_ && now - shown_ < std::chrono::milliseconds{50}) return;
       std::fputs(("\r" + progress_line(at, steps_, rate_, left, columns()) + "\x1b[K").c_str(),
@@ -96,6 +96,7 @@ class progress {
   progress_style style_;
   std::FILE* out_;
   double rate_ = 0;
+  int shown_steps_ = 0;  // a run that goes on from a checkpoint has had others
   bool drawn_ = false;
   clock::time_point start_ = clock::now();
   clock::time_point shown_ = start_;

@@ -13,6 +13,7 @@
 
 #include "adamw.hpp"
 #include "batch.hpp"
+#include "checkpoint.hpp"
 #include "evaluate.hpp"
 #include "fssdp/collective/all_reduce.hpp"
 #include "gpt.hpp"
@@ -81,16 +82,17 @@ template <class Real, class Wire, fssdp::communicator Comm, fssdp::communicator 
   auto const scale =
       batch_scale{.global_tokens = sequences * shape.seq, .balance = chosen.aux_loss};
   auto const layouts = sharding.at_first();
+  auto saved = open_checkpoint(chosen, text);
   auto model = gpt<Real, Wire, Lane>{shape,
                                      chosen.seed,
                                      lane,
                                      solve,
-                                     layouts,
+                                     owners_at(saved, layouts),
                                      materialization_for<Real, Wire>(chosen, layouts, trace),
                                      load_rule{chosen.experts, chosen.predict}};
   auto record = run_record{};
 
-  for (int step = 0; step < chosen.steps; ++step) {
+  for (int step = resume(comm, saved, model); step < chosen.steps; ++step) {
     auto const start = std::chrono::steady_clock::now();
     auto const moved = sharding.is_due(step) ? reshard(model, sharding) : 0;
     model.dense().gather(comm);
@@ -136,6 +138,7 @@ template <class Real, class Wire, fssdp::communicator Comm, fssdp::communicator 
         std::max(record.peak_replica_bytes,
                  metrics.replica_slots_peak * parameters_of_expert(shape) * sizeof(Real));
     if (comm.rank() == fssdp::rank_id{0}) observe(record.steps.back());
+    if (is_save_due(chosen, step + 1)) save(comm, model, chosen, text, step + 1);
   }
 
   model.dense().gather(comm);

@@ -106,6 +106,7 @@ class load_predictor_contract {
         REQUIRE(predicted(expects) == loads{before.front()});
       });
     }
+    if constexpr (fssdp::remembering_load_predictor<predictor>) check_memory();
     SECTION("loads of another model, and one without experts, are refused") {
       auto expects = Model::make(4);
       REQUIRE_THROWS_AS(expects.push(loads(3)), fssdp::argument_error);
@@ -123,6 +124,43 @@ class load_predictor_contract {
   }
 
  private:
+  static void check_memory() {
+    SECTION("a predictor that recalls goes on as if it had not been interrupted") {
+      for_many_histories([](std::vector<loads> const& history) {
+        auto draw = support::dice{history.size()};
+        auto const experts = static_cast<int>(history.front().size());
+        auto expects = Model::make(experts);
+        auto again = Model::make(experts);
+        if (draw.chance(50)) again.push(history.back());  // is forgotten
+        again.recall(expects.memory());
+        for (auto const& now : history) {
+          REQUIRE(predicted(again) == predicted(expects));
+          if (draw.chance(30)) {
+            auto const memory = expects.memory();
+            again = Model::make(experts);
+            again.recall(memory);
+            REQUIRE(again.memory() == memory);
+            REQUIRE(predicted(again) == predicted(expects));
+          }
+          expects.push(now);
+          again.push(now);
+        }
+        REQUIRE(predicted(again) == predicted(expects));
+        REQUIRE(again.memory() == expects.memory());
+      });
+    }
+    SECTION("the memory of another number of experts is refused, and changes nothing") {
+      auto expects = Model::make(3);
+      expects.push(loads{1, 2, 3});
+      auto other = Model::make(4);
+      other.push(loads{1, 2, 3, 4});
+      auto const before = expects;
+      REQUIRE_THROWS_AS(expects.recall(other.memory()), fssdp::argument_error);
+      REQUIRE_THROWS_WITH(expects.recall(other.memory()), mentions("a memory of"));
+      REQUIRE(expects == before);
+    }
+  }
+
   template <class Law>
   static void for_many_histories(Law law) {
     for (auto seed = std::uint64_t{1}; seed <= std::uint64_t{support::some_instances}; ++seed) {

@@ -155,17 +155,18 @@ TEST_CASE("command line: help teaches", "[moe_gpt]") {
   auto const help = read({"--help"});
   CHECK(!help.chosen.has_value());
   CHECK(help.exit_code == 0);
-  for (auto const* const word : {"--text",          "--ranks",     "--nodes",
-                                 "--experts",       "--layers",    "--d-model",
-                                 "--heads",         "--seq",       "--batch",
-                                 "--steps",         "--lr",        "--aux-loss",
-                                 "--mode",          "--wire",      "--spare-slots",
-                                 "--overlap",       "--seed",      "--json",
-                                 "--quiet",         "Examples",    "replica",
-                                 "--reshard-every", "fsep",        "--rate",
-                                 "--trace",         "--calibrate", "--rematerialize",
-                                 "--no-overlap",    "--prefetch",  "--replica-slots",
-                                 "--micro-batches", "--backend",   "--deadline"})
+  for (auto const* const word : {"--text",          "--ranks",      "--nodes",
+                                 "--experts",       "--layers",     "--d-model",
+                                 "--heads",         "--seq",        "--batch",
+                                 "--steps",         "--lr",         "--aux-loss",
+                                 "--mode",          "--wire",       "--spare-slots",
+                                 "--overlap",       "--seed",       "--json",
+                                 "--quiet",         "Examples",     "replica",
+                                 "--reshard-every", "fsep",         "--rate",
+                                 "--trace",         "--calibrate",  "--rematerialize",
+                                 "--no-overlap",    "--prefetch",   "--replica-slots",
+                                 "--micro-batches", "--backend",    "--deadline",
+                                 "--save",          "--save-every", "--resume"})
     CHECK_THAT(help.message, mentions(word));
 }
 

@@ -24,12 +24,18 @@ plant solver/planted.hpp '#include "fssdp/plan/make_plan.hpp"'
 plant plan/planted.hpp '#include "fssdp/solver/everywhere.hpp"'
 plant comm/planted.hpp '#include "fssdp/layout/block_layout.hpp"'
 plant collective/planted.hpp '#include "fssdp/token/dispatch.hpp"'
+plant checkpoint/planted.hpp '#include "fssdp/runtime/materializer.hpp"'
+plant runtime/planted.hpp '#include "fssdp/checkpoint/checksum.hpp"'
 plant token/planted.hpp '#include "fssdp/plan/make_plan.hpp"'
 plant core/planted_umbrella.hpp '#include "fssdp/fssdp.hpp"'
 plant core/planted_relative.hpp '#include "index.hpp"'
 plant core/planted_vendor.hpp '#include <mpi.h>'
 plant core/planted_profiler.hpp '#include <nvtx3/nvToolsExt.h>'
-plant fssdp.hpp '#include "fssdp/comm/thread.hpp"'
+plant core/planted_json.hpp '#include <nlohmann/json.hpp>'
+plant plan/planted_hash.hpp '#include <xxhash.h>'
+plant fssdp.hpp '#include "fssdp/comm/thread.hpp"
+#include "fssdp/checkpoint/save_checkpoint.hpp"'
+expected=$((expected + 1))
 plant unknown/planted.hpp '#include "fssdp/core/index.hpp"'
 
 if found=$(sh "$check" "$2"); then
@@ -37,7 +43,7 @@ if found=$(sh "$check" "$2"); then
   exit 1
 fi
 echo "$found"
-named=$(echo "$found" | grep -c -E '(planted[a-z_]*|fssdp/fssdp)\.hpp:[13]: ')
+named=$(echo "$found" | grep -c -E '(planted[a-z_]*|fssdp/fssdp)\.hpp:[134]: ')
 [ "$named" -eq "$expected" ] || { echo "$named of $expected faults are named" >&2; exit 1; }
 
 yes '// long' | head -n 401 >"$headers/core/planted.hpp"

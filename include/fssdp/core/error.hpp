@@ -2,7 +2,8 @@
 /// The exceptions of the library, and the check that throws them.
 ///
 /// Bad input is refused by an `argument_error` from the call, before anything is sent. Trouble on
-/// the wire is a `transport_error` and names the rank that caused it.
+/// the wire is a `transport_error` and names the rank that caused it. Trouble with a file is a
+/// `file_error` and names the file.
 #pragma once
 
 #include <exception>
@@ -52,6 +53,11 @@ class deadline_exceeded : public transport_error {
 /// Two ranks are not in the same collective: plans, order or message sizes differ.
 class ranks_disagree : public transport_error {
   using transport_error::transport_error;
+};
+
+/// A file that cannot be read or written, or that does not hold what it should; the text names it.
+class file_error : public error {
+  using error::error;
 };
 
 /// Work was given to a stream on which earlier work has failed.

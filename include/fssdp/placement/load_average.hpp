@@ -61,6 +61,30 @@ class load_average {
   /// The loads to plan with, in tokens of one iteration; all zero before the first push.
   [[nodiscard]] expert_loads const& predict() const { return predicted_; }
 
+  /// All that the prediction depends on, for a checkpoint: the upper and the lower half of each mean;
+  /// nothing before the first push.
+  [[nodiscard]] std::vector<std::uint64_t> memory() const {
+    auto all = std::vector<std::uint64_t>{};
+    if (is_new_) return all;
+    for (auto const mean : mean_)
+      for (auto const shift : {64, 0}) all.push_back(static_cast<std::uint64_t>(mean >> shift));
+    return all;
+  }
+  /// Goes on from a memory.
+  /// @throws argument_error if it is of another number of experts, or of no average; then nothing
+  ///         has changed
+  void recall(std::span<std::uint64_t const> memory) {
+    detail::require(memory.empty() || memory.size() == 2 * mean_.size(),
+                    "load_average: a memory of ", memory.size(), " numbers; expected ",
+                    2 * mean_.size(), ", or none");
+    for (std::size_t i = 0; i < memory.size(); i += 2)
+      detail::require(memory[i] >> point == 0, "load_average: a mean of over 2^64 tokens");
+    is_new_ = memory.empty();
+    for (std::size_t e = 0; e < mean_.size(); ++e)
+      mean_[e] = is_new_ ? 0 : wide{memory[2 * e]} << 64 | memory[2 * e + 1];
+    round_up();
+  }
+
   friend bool operator==(load_average const&, load_average const&) = default;
 
  private:
@@ -79,6 +103,6 @@ class load_average {
   expert_loads predicted_;
 };
 
-static_assert(load_predictor<load_average>);
+static_assert(remembering_load_predictor<load_average>);
 
 }  // namespace fssdp

@@ -6,6 +6,7 @@
 #include <concepts>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "fssdp/placement/loads.hpp"
 
@@ -25,6 +26,16 @@ concept load_predictor = std::copyable<Predictor> && std::equality_comparable<Pr
   grows.push(now);
   grows.resize(int{});
   { knows.predict() } -> std::convertible_to<std::span<std::uint64_t const>>;
+};
+
+/// Optional extra: a predictor that a checkpoint can keep. `memory()` is all that its predictions
+/// depend on, as numbers; one that was made alike and is told to `recall` them predicts the same from
+/// then on.
+template <class Predictor>
+concept remembering_load_predictor = load_predictor<Predictor> &&
+    requires(Predictor& grows, Predictor const& knows, std::span<std::uint64_t const> memory) {
+  { knows.memory() } -> std::convertible_to<std::vector<std::uint64_t>>;
+  grows.recall(memory);
 };
 
 namespace detail {

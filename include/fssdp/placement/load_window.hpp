@@ -60,6 +60,26 @@ class load_window {
   /// The loads to plan with, in tokens of one iteration; all zero before the first push.
   [[nodiscard]] expert_loads const& predict() const { return predicted_; }
 
+  /// All that the prediction depends on, [iterations, experts], the oldest first: for a checkpoint.
+  [[nodiscard]] std::vector<std::uint64_t> memory() const {
+    auto all = std::vector<std::uint64_t>{};
+    auto const length = recent_.size();
+    for (std::size_t i = 0; i < count_; ++i) {
+      auto const& loads = recent_[(next_ + length - count_ + i) % length];
+      all.insert(all.end(), loads.begin(), loads.end());
+    }
+    return all;
+  }
+  /// Goes on from a memory: of a longer window from the end of it.
+  /// @throws argument_error if it is of another number of experts; then nothing has changed
+  void recall(std::span<std::uint64_t const> memory) {
+    auto const experts = sum_.size();
+    detail::require(memory.size() % experts == 0, "load_window: a memory of ", memory.size(),
+                    " numbers; expected ", experts, " for each iteration");
+    *this = load_window{static_cast<int>(experts), static_cast<int>(recent_.size())};
+    for (; !memory.empty(); memory = memory.subspan(experts)) push(memory.first(experts));
+  }
+
   friend bool operator==(load_window const&, load_window const&) = default;
 
  private:
@@ -77,6 +97,6 @@ class load_window {
   expert_loads predicted_;
 };
 
-static_assert(load_predictor<load_window>);
+static_assert(remembering_load_predictor<load_window>);
 
 }  // namespace fssdp

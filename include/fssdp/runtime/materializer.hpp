@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <deque>
 #include <span>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -111,6 +110,8 @@ class materializer {
     auto const loads = std::span<std::uint64_t const>{at(which).expected.predict()};
     return {loads.begin(), loads.end()};
   }
+  /// What expects the loads of a layer: between iterations its memory can be kept, and recalled.
+  [[nodiscard]] Predictor& predictor(layer_id which) { return at(which).expected; }
   /// Who holds the experts of a layer in this iteration.
   /// @pre the layer has been prefetched or acquired in it
   [[nodiscard]] placement const& where(layer_id which) const {

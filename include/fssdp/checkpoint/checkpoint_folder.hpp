@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Where checkpoints are: a folder for each step, complete as soon as there is an index in it.
+#pragma once
+
+#include <algorithm>
+#include <charconv>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+#include "fssdp/checkpoint/posix_file.hpp"
+
+namespace fssdp {
+
+/// The name of the index in the folder of a step.
+inline constexpr auto checkpoint_index_name = std::string_view{"checkpoint.json"};
+
+/// The folder of a step: FOLDER/step_00000020.
+[[nodiscard]] inline std::filesystem::path step_folder(std::filesystem::path const& folder,
+                                                       std::uint64_t step) {
+  auto digits = std::to_string(step);
+  digits.insert(0, 8 - std::min<std::size_t>(8, digits.size()), '0');
+  return folder / ("step_" + digits);
+}
+
+/// The steps of which there is a complete checkpoint in a folder, ascending; none if there is no
+/// such folder.
+/// @throws file_error if it cannot be read
+[[nodiscard]] inline std::vector<std::uint64_t> complete_steps(
+    std::filesystem::path const& folder) {
+  auto steps = std::vector<std::uint64_t>{};
+  auto failed = std::error_code{};
+  auto entries = std::filesystem::directory_iterator{folder, failed};
+  if (failed == std::errc::no_such_file_or_directory) return steps;
+  for (; !failed && entries != std::filesystem::directory_iterator{}; entries.increment(failed)) {
+    auto const name = entries->path().filename().string();
+    auto step = std::uint64_t{0};
+    auto const digits = std::string_view{name}.substr(std::min<std::size_t>(5, name.size()));
+    (void)std::from_chars(digits.data(), digits.data() + digits.size(), step);
+    auto ignored = std::error_code{};
+    if (entries->path() == step_folder(folder, step) &&
+        std::filesystem::is_regular_file(entries->path() / checkpoint_index_name, ignored))
+      steps.push_back(step);
+  }
+  detail::require_file(!failed, folder, "cannot list it: ", failed.message());
+  std::ranges::sort(steps);
+  return steps;
+}
+
+/// The folder of the last complete checkpoint: the given one if it is of a step itself, else the
+/// last step in it.
+/// @throws file_error if there is none
+[[nodiscard]] inline std::filesystem::path last_checkpoint(std::filesystem::path const& folder) {
+  auto ignored = std::error_code{};
+  if (std::filesystem::exists(folder / checkpoint_index_name, ignored)) return folder;
+  auto const steps = complete_steps(folder);
+  detail::require_file(!steps.empty(), folder, "has no complete checkpoint");
+  return step_folder(folder, steps.back());
+}
+
+/// Removes a checkpoint: at no moment is it one that looks complete and is not.
+/// @throws file_error
+inline void remove_checkpoint(std::filesystem::path const& of_step) {
+  auto failed = std::error_code{};
+  (void)std::filesystem::remove(of_step / checkpoint_index_name, failed);
+  detail::require_file(!failed, of_step, "cannot remove its index: ", failed.message());
+  detail::flush_folder(of_step);
+  (void)std::filesystem::remove_all(of_step, failed);
+  detail::require_file(!failed, of_step, "cannot remove it: ", failed.message());
+}
+
+}  // namespace fssdp

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+/// What a checkpoint keeps of a rank: who owns what, what it is called, and where it is in memory.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "fssdp/checkpoint/file_dtype.hpp"
+#include "fssdp/checkpoint/safetensors_header.hpp"
+#include "fssdp/checkpoint/tensor_pattern.hpp"
+#include "fssdp/core/expert_tensor.hpp"
+#include "fssdp/layout/shard_layout.hpp"
+
+namespace fssdp {
+
+/// One tensor of an expert when it is whole: what it is called, and its shape.
+struct whole_tensor {
+  std::string name;
+  std::vector<std::uint64_t> shape;
+
+  /// @pre tensor_bytes counts them
+  [[nodiscard]] std::size_t elements() const {
+    auto product = std::uint64_t{1};
+    for (auto const size : shape) product *= size;
+    return static_cast<std::size_t>(product);
+  }
+  friend bool operator==(whole_tensor const&, whole_tensor const&) = default;
+};
+
+/// What is the same on all ranks: the chunks of a layout, and what they are called.
+struct part_description {
+  std::string name;
+  tensor_pattern pattern;
+  int layers = 1;  ///< that the experts belong to, equally many to each
+  int slices = 1;
+  std::vector<whole_tensor> tensors;  ///< of each expert
+  struct group {
+    std::string name;
+    file_dtype dtype = file_dtype::f32;
+    friend bool operator==(group const&, group const&) = default;
+  };
+  std::vector<group> groups;
+  std::vector<int> owners;  ///< [experts * slices], in canonical order
+
+  [[nodiscard]] int experts() const { return static_cast<int>(owners.size()) / slices; }
+  /// The name of a tensor of an expert, counted over all layers.
+  [[nodiscard]] std::string tensor_name(expert_id expert, std::size_t tensor,
+                                        std::string_view group_name) const {
+    auto const per_layer = experts() / layers;
+    return pattern({layer_id{expert.value() / per_layer}, expert_id{expert.value() % per_layer},
+                    tensors[tensor].name, group_name});
+  }
+  friend bool operator==(part_description const&, part_description const&) = default;
+};
+
+/// A layout and the memory of this rank that goes with it: parameters, moments. Views: what they
+/// name has to live as long.
+///
+///     auto experts = saved_part{"experts", layouts, rank, {{"w1", {128, 256}}, {"b1", {256}}}};
+///     experts.add("weight", weights).add("moment1", first_moments);
+template <class Byte>
+requires std::is_same_v<std::remove_const_t<Byte>, std::byte>
+class checkpoint_part {
+ public:
+  /// @param tensors of one whole expert; a slice is cut out of each, as slice_extent says
+  /// @param pattern the names in the files; by default `experts.{expert}.{tensor}.{group}`, behind
+  ///        `layers.{layer}.` if the layout is a layer_stack
+  /// @throws argument_error if the layout has no such rank, or a shape is too large
+  template <shard_layout Layout>
+  checkpoint_part(std::string name, Layout const& layout, rank_id rank,
+                  std::vector<whole_tensor> tensors,
+                  tensor_pattern pattern = default_pattern<Layout>())
+      : about_{.name = std::move(name),
+               .pattern = std::move(pattern),
+               .slices = layout.slices(),
+               .tensors = std::move(tensors),
+               .groups = {},
+               .owners = {}},
+        rank_{rank},
+        ranks_{layout.ranks()} {
+    detail::require(rank.value() >= 0 && rank.value() < layout.ranks(), "part '", about_.name,
+                    "': rank ", rank, "; expected 0 to ", layout.ranks() - 1);
+    if constexpr (requires { layout.layers(); }) about_.layers = layout.layers();
+    for (auto const& tensor : about_.tensors)
+      detail::require(tensor_bytes(tensor.shape, file_dtype::f64).has_value(), "part '",
+                      about_.name, "': tensor '", tensor.name,
+                      "' has a shape of too many elements");
+    for (chunk_id const chunk : layout.owned(rank)) owned_.push_back(chunk);
+    for (auto const chunk : all_chunks(layout))
+      about_.owners.push_back(layout.owner(chunk).value());
+  }
+
+  /// Adds memory of one element type: [owned, slice_elements] per tensor, in slot order.
+  /// @throws argument_error if its shape is another one, or the name is there
+  template <expert_memory Buffer>
+  checkpoint_part& add(std::string name, Buffer&& buffer) {
+    auto const all = tensors_of(buffer);
+    detail::require(all.size() == about_.tensors.size(), "part '", about_.name, "': ", name,
+                    " has ", all.size(), " tensors; expected ", about_.tensors.size());
+    for (auto const& group : about_.groups)
+      detail::require(group.name != name, "part '", about_.name, "' has ", name, " already");
+    auto views = std::vector<expert_tensor<Byte>>{};
+    for (std::size_t k = 0; k < all.size(); ++k) {
+      auto const& tensor = all[k];
+      auto const expected = slice_elements(about_.tensors[k].elements(), about_.slices);
+      detail::require(tensor.elements == expected && tensor.slots >= owned_.size(), "part '",
+                      about_.name, "': tensor ", k, " of ", name, " is [", tensor.slots, ", ",
+                      tensor.elements, "]; expected [", owned_.size(), ", ", expected, "]");
+      auto* const data = reinterpret_cast<Byte*>(tensor.data);
+      constexpr auto size = sizeof(tensor.data[0]);
+      views.push_back({data, owned_.size(), tensor.elements * size, tensor.stride * size});
+    }
+    about_.groups.push_back({std::move(name), file_dtype_of<element_of<Buffer>>});
+    groups_.push_back(std::move(views));
+    return *this;
+  }
+
+  [[nodiscard]] part_description const& about() const { return about_; }
+  [[nodiscard]] rank_id rank() const { return rank_; }
+  [[nodiscard]] int ranks() const { return ranks_; }
+  /// The chunks of this rank, in slot order.
+  [[nodiscard]] std::vector<chunk_id> const& owned() const { return owned_; }
+  /// The elements of a chunk in a tensor.
+  [[nodiscard]] slice_extent extent(std::size_t tensor, std::size_t slot) const {
+    return {about_.tensors[tensor].elements(), owned_[slot].slice, about_.slices};
+  }
+  /// Where they are, without the padding.
+  [[nodiscard]] std::span<Byte> bytes(std::size_t group, std::size_t tensor,
+                                      std::size_t slot) const {
+    auto const size = element_bytes(about_.groups[group].dtype);
+    return groups_[group][tensor][slot].first(extent(tensor, slot).elements * size);
+  }
+
+ private:
+  template <class Layout>
+  [[nodiscard]] static tensor_pattern default_pattern() {
+    if constexpr (requires(Layout const& layout) { layout.layers(); }) return {};
+    return {"experts.{expert}.{tensor}.{group}"};
+  }
+
+  part_description about_;
+  rank_id rank_;
+  int ranks_;
+  std::vector<chunk_id> owned_;
+  std::vector<std::vector<expert_tensor<Byte>>> groups_;  // [groups] of [tensors]
+};
+
+/// What a rank writes, and what it reads.
+using saved_part = checkpoint_part<std::byte const>;
+using loaded_part = checkpoint_part<std::byte>;
+
+}  // namespace fssdp

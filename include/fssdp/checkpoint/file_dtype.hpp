@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Element types as safetensors files name them, and the way from one to another.
+#pragma once
+
+#include <array>
+#include <bit>
+#include <concepts>
+#include <cstddef>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <type_traits>
+
+#include "fssdp/collective/convert.hpp"
+#include "fssdp/core/dtype.hpp"
+
+namespace fssdp {
+
+/// The types that a file may hold. Those that experts have are f64, f32, f16 and bf16.
+enum class file_dtype {
+  f64,
+  f32,
+  f16,
+  bf16,
+  f8_e5m2,
+  f8_e4m3,
+  f8_e8m0,
+  c64,
+  i64,
+  i32,
+  i16,
+  i8,
+  u64,
+  u32,
+  u16,
+  u8,
+  boolean
+};
+
+namespace detail {
+
+struct file_dtype_entry {
+  file_dtype dtype;
+  std::string_view name;
+  std::size_t bytes;
+};
+inline constexpr auto file_dtypes = std::array<file_dtype_entry, 17>{{
+    {file_dtype::f64, "F64", 8},
+    {file_dtype::f32, "F32", 4},
+    {file_dtype::f16, "F16", 2},
+    {file_dtype::bf16, "BF16", 2},
+    {file_dtype::f8_e5m2, "F8_E5M2", 1},
+    {file_dtype::f8_e4m3, "F8_E4M3", 1},
+    {file_dtype::f8_e8m0, "F8_E8M0", 1},
+    {file_dtype::c64, "C64", 8},
+    {file_dtype::i64, "I64", 8},
+    {file_dtype::i32, "I32", 4},
+    {file_dtype::i16, "I16", 2},
+    {file_dtype::i8, "I8", 1},
+    {file_dtype::u64, "U64", 8},
+    {file_dtype::u32, "U32", 4},
+    {file_dtype::u16, "U16", 2},
+    {file_dtype::u8, "U8", 1},
+    {file_dtype::boolean, "BOOL", 1},
+}};
+
+template <element T>
+struct file_dtype_constant;
+template <>
+struct file_dtype_constant<double> : std::integral_constant<file_dtype, file_dtype::f64> {};
+template <>
+struct file_dtype_constant<float> : std::integral_constant<file_dtype, file_dtype::f32> {};
+template <>
+struct file_dtype_constant<fp16> : std::integral_constant<file_dtype, file_dtype::f16> {};
+template <>
+struct file_dtype_constant<bf16> : std::integral_constant<file_dtype, file_dtype::bf16> {};
+
+}  // namespace detail
+
+/// What a file calls a type of the library.
+template <element T>
+inline constexpr file_dtype file_dtype_of = detail::file_dtype_constant<T>::value;
+
+[[nodiscard]] constexpr std::string_view name_of(file_dtype dtype) {
+  return detail::file_dtypes[static_cast<std::size_t>(dtype)].name;
+}
+/// The bytes of one element.
+[[nodiscard]] constexpr std::size_t element_bytes(file_dtype dtype) {
+  return detail::file_dtypes[static_cast<std::size_t>(dtype)].bytes;
+}
+/// The type of that name, if there is one.
+[[nodiscard]] constexpr std::optional<file_dtype> file_dtype_named(std::string_view name) {
+  for (auto const& entry : detail::file_dtypes)
+    if (entry.name == name) return entry.dtype;
+  return {};
+}
+/// Whether experts can be loaded from it.
+[[nodiscard]] constexpr bool is_element(file_dtype dtype) { return dtype <= file_dtype::bf16; }
+
+namespace detail {
+
+/// Calls visit(T{}) with the element type that a file's is.
+/// @pre is_element(dtype)
+template <class Visit>
+void visit_element(file_dtype dtype, Visit visit) {
+  switch (dtype) {
+    case file_dtype::f64:
+      return visit(double{});
+    case file_dtype::f32:
+      return visit(float{});
+    case file_dtype::f16:
+      return visit(fp16{});
+    default:
+      return visit(bf16{});
+  }
+}
+
+/// Converts elements of one type into those of another, rounded once.
+/// @pre both are element types; as many elements in both; both are aligned for their types
+inline void convert_elements(file_dtype from_type, std::span<std::byte const> from,
+                             file_dtype to_type, std::span<std::byte> to) {
+  visit_element(from_type, [&](auto source) {
+    using From = decltype(source);
+    visit_element(to_type, [&](auto target) {
+      using To = decltype(target);
+      convert(std::span{reinterpret_cast<From const*>(from.data()), from.size() / sizeof(From)},
+              std::span{reinterpret_cast<To*>(to.data()), to.size() / sizeof(To)});
+    });
+  });
+}
+
+}  // namespace detail
+
+static_assert(std::endian::native == std::endian::little, "files have the lowest byte first");
+static_assert(element_bytes(file_dtype_of<bf16>) == sizeof(bf16));
+static_assert(name_of(file_dtype::boolean) == "BOOL" && !file_dtype_named("F4").has_value());
+
+}  // namespace fssdp

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Reads what a rank owns, whoever owned it when it was saved.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "fssdp/checkpoint/checkpoint_folder.hpp"
+#include "fssdp/checkpoint/checkpoint_index.hpp"
+#include "fssdp/checkpoint/checkpoint_part.hpp"
+#include "fssdp/checkpoint/safetensors_file.hpp"
+#include "fssdp/checkpoint/together.hpp"
+#include "fssdp/comm/communicator.hpp"
+#include "fssdp/core/error.hpp"
+#include "fssdp/core/scratch_memory.hpp"
+
+namespace fssdp {
+
+/// A complete checkpoint, open for reading. Files are opened when something of them is wanted.
+class checkpoint_reader {
+ public:
+  /// @param folder of a step, or of all: then it is the last one that is complete
+  /// @throws file_error that names the file and the cause
+  explicit checkpoint_reader(std::filesystem::path const& folder)
+      : folder_{last_checkpoint(folder)},
+        index_{read_checkpoint_index(folder_ / checkpoint_index_name)},
+        files_(index_.files.size()) {}
+
+  [[nodiscard]] std::filesystem::path const& folder() const { return folder_; }
+  [[nodiscard]] checkpoint_index const& index() const { return index_; }
+
+  /// Fills the memory of a part: for each group of it the one of the same name, converted if the
+  /// types differ. Padding behind short slices stays as it is.
+  /// @cost reads what this rank owns, and of each slice that is wanted in part the rest of a block
+  ///       of 1 MiB; a checksum of all of it
+  /// @throws argument_error if the checkpoint has other experts or groups; file_error if a file is
+  ///         not what was written
+  void read(loaded_part const& part) {
+    auto const& mine = part.about();
+    auto const& saved = index_.part(mine.name);
+    detail::require(mine.experts() == saved.experts() && mine.layers == saved.layers, "part '",
+                    mine.name, "': ", mine.experts(), " experts in ", mine.layers,
+                    " layers; the checkpoint has ", saved.experts(), " in ", saved.layers);
+    detail::require(mine.tensors == saved.tensors, "part '", mine.name,
+                    "': its tensors have other names or shapes than those of the checkpoint");
+    for (std::size_t g = 0; g < mine.groups.size(); ++g) {
+      auto const at =
+          std::ranges::find(saved.groups, mine.groups[g].name, &part_description::group::name);
+      detail::require(at != saved.groups.end(), "part '", mine.name, "': the checkpoint has no ",
+                      mine.groups[g].name);
+      for (std::size_t k = 0; k < mine.tensors.size(); ++k)
+        for (std::size_t slot = 0; slot < part.owned().size(); ++slot)
+          read_chunk(saved, *at, k, part.owned()[slot].expert, part.extent(k, slot),
+                     mine.groups[g].dtype, part.bytes(g, k, slot));
+    }
+  }
+
+ private:
+  /// Fills `to` with elements of a whole tensor, out of the slices that it was saved in.
+  void read_chunk(part_description const& saved, part_description::group const& group,
+                  std::size_t tensor, expert_id expert, slice_extent const& wanted,
+                  file_dtype dtype, std::span<std::byte> to) {
+    auto const whole = saved.tensors[tensor].elements();
+    auto const room = slice_elements(whole, saved.slices);
+    for (auto at = wanted.first; at < wanted.first + wanted.elements;) {
+      auto const slice = slice_id{at / room};
+      auto const extent = slice_extent{whole, slice, saved.slices};
+      auto const end = std::min(wanted.first + wanted.elements, extent.first + extent.elements);
+      auto const owner =
+          saved.owners[expert.index() * static_cast<std::size_t>(saved.slices) + slice.index()];
+      auto const& file = file_of(rank_id{owner});
+      auto const name =
+          detail::slice_name(saved.tensor_name(expert, tensor, group.name), extent, saved.slices);
+      auto const found = file.header().find(name);
+      detail::require_file(found.has_value(), file.path(), "has no tensor '", name, "'");
+      auto const& stored = file.header().tensors()[*found];
+      detail::require_file(stored.dtype == group.dtype &&
+                               stored.bytes == extent.elements * element_bytes(group.dtype),
+                           file.path(), "tensor '", name, "' has ", stored.bytes, " bytes of ",
+                           name_of(stored.dtype), "; expected ", extent.elements, " elements of ",
+                           name_of(group.dtype));
+      auto const size = element_bytes(dtype);
+      file.read(*found, at - extent.first, dtype,
+                to.subspan((at - wanted.first) * size, (end - at) * size), scratch_);
+      at = end;
+    }
+  }
+
+  [[nodiscard]] safetensors_file const& file_of(rank_id rank) {
+    auto& file = files_[rank.index()];
+    if (file.has_value()) return *file;
+    auto const& expected = index_.files[rank.index()];
+    file.emplace(folder_ / expected.name);
+    auto const differs =
+        file->bytes() != expected.bytes || file->header_checksum() != expected.header;
+    if (differs) {
+      file.reset();
+      detail::refuse_file(folder_ / expected.name,
+                          "is not the file that the checkpoint consists of: its header differs");
+    }
+    return *file;
+  }
+
+  std::filesystem::path folder_;
+  checkpoint_index index_;
+  std::vector<std::optional<safetensors_file>> files_;  // [ranks], those that were needed so far
+  scratch_memory scratch_;
+};
+
+/// Fills the parts of all ranks from a checkpoint: any number of ranks, any layout, any slicing.
+/// @pre every rank calls, and sees the same file system
+/// @post law: what was saved, rounded where the type is a shorter one
+/// @cost as checkpoint_reader; an all_gather of half a KiB
+/// @throws what checkpoint_reader does where it does; on the other ranks a file_error that names
+///         that rank; transport errors
+template <communicator Comm>
+void load_checkpoint(Comm& comm, checkpoint_reader& from, std::span<loaded_part const> parts) {
+  constexpr auto verb = "load_checkpoint";
+  (void)detail::together(comm, verb, [&] {
+    for (auto const& part : parts) {
+      detail::require(part.rank() == comm.rank() && part.ranks() == comm.size(), verb, ": part '",
+                      part.about().name, "' is of rank ", part.rank(), " of ", part.ranks(),
+                      "; this is rank ", comm.rank(), " of ", comm.size());
+      from.read(part);
+    }
+    return 0;
+  });
+}
+
+}  // namespace fssdp

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+/// The check that names a file and what is wrong with it.
+#pragma once
+
+#include <cstring>
+#include <filesystem>
+
+#include "fssdp/core/error.hpp"
+
+namespace fssdp::detail {
+
+/// Throws a file_error made of the file's name and the parts.
+template <class... Parts>
+[[noreturn]] void refuse_file(std::filesystem::path const& file, Parts const&... parts) {
+  throw file_error{text(file.string(), ": ", parts...)};
+}
+/// The same unless the condition holds.
+template <class... Parts>
+void require_file(bool condition, std::filesystem::path const& file, Parts const&... parts) {
+  if (!condition) refuse_file(file, parts...);
+}
+/// The same with what the system says about an errno.
+[[noreturn]] inline void refuse_file_for(int error, std::filesystem::path const& file,
+                                         char const* deed) {
+  refuse_file(file, "cannot ", deed, ": ", std::strerror(error));
+}
+
+}  // namespace fssdp::detail

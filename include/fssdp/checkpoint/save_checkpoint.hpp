@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Writes what all ranks own: a file for each rank, then an index that makes it a checkpoint.
+#pragma once
+
+#include <algorithm>
+#include <charconv>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "fssdp/checkpoint/checkpoint_folder.hpp"
+#include "fssdp/checkpoint/checkpoint_index.hpp"
+#include "fssdp/checkpoint/checkpoint_part.hpp"
+#include "fssdp/checkpoint/checksum.hpp"
+#include "fssdp/checkpoint/new_file.hpp"
+#include "fssdp/checkpoint/together.hpp"
+#include "fssdp/checkpoint/write_rank_file.hpp"
+#include "fssdp/comm/communicator.hpp"
+#include "fssdp/core/error.hpp"
+
+namespace fssdp {
+
+struct save_options {
+  std::filesystem::path folder;  ///< of all steps
+  std::uint64_t step = 0;
+  std::string state = {};  ///< what else the caller wants to find again: any text; rank 0's is kept
+  int keep = 0;            ///< how many steps stay, this one included; older ones go. 0: all
+};
+
+namespace detail {
+
+/// Whether a name in the folder of a step is that of a rank's file, finished or not.
+[[nodiscard]] inline bool is_rank_file(std::string const& name) {
+  return name.starts_with("rank_") && name.find(".safetensors") != name.npos;
+}
+/// `rank_3_of_4.1.safetensors`: every attempt at a step has files of its own, so that those of a
+/// complete checkpoint are never written to.
+[[nodiscard]] inline std::string rank_file_name(rank_id rank, int ranks, std::uint64_t attempt) {
+  return text("rank_", rank, "_of_", ranks, '.', attempt, ".safetensors");
+}
+
+/// The first number that no attempt at this step has had.
+[[nodiscard]] inline std::uint64_t next_attempt(std::filesystem::path const& of_step) {
+  auto attempt = std::uint64_t{1};
+  for (auto const& entry : std::filesystem::directory_iterator{of_step}) {
+    auto const name = entry.path().filename().string();
+    auto const dot = name.find('.');
+    if (!is_rank_file(name)) continue;
+    auto had = std::uint64_t{0};
+    (void)std::from_chars(name.data() + dot + 1, name.data() + name.size(), had);
+    attempt = std::max(attempt, had + 1);
+  }
+  return attempt;
+}
+
+/// Removes what other attempts at this step have left, each rank a part of it, and on rank 0 older
+/// checkpoints. What cannot be removed stays: the checkpoint is complete without that.
+template <communicator Comm>
+void clear_away(Comm const& comm, save_options const& options, checkpoint_index const& index) try {
+  auto const of_step = step_folder(options.folder, options.step);
+  auto const ranks = static_cast<std::uint64_t>(comm.size());
+  auto stale = std::vector<std::filesystem::path>{};
+  for (auto const& entry : std::filesystem::directory_iterator{of_step}) {
+    auto const name = entry.path().filename().string();
+    if (is_rank_file(name) && !std::ranges::count(index.files, name, &rank_file::name) &&
+        checksum(name) % ranks == comm.rank().index())
+      stale.push_back(entry.path());
+  }
+  for (auto const& path : stale) std::filesystem::remove(path);
+  if (comm.rank() != rank_id{0} || options.keep == 0) return;
+  auto steps = complete_steps(options.folder);
+  std::erase_if(steps, [&](std::uint64_t step) { return step >= options.step; });
+  auto const kept = static_cast<std::size_t>(options.keep - 1);
+  steps.resize(steps.size() - std::min(steps.size(), kept));
+  for (auto const step : steps) remove_checkpoint(step_folder(options.folder, step));
+} catch (std::exception const&) {
+  return;
+}
+
+}  // namespace detail
+
+/// Saves the parts of all ranks as the checkpoint of a step.
+///
+/// @param parts of this rank, the same in name, layout and types on all
+/// @return the folder of the step
+/// @pre every rank calls, and sees the same file system
+/// @post the checkpoint is complete and outlives a power failure; a call that fails or is
+///       interrupted at any moment leaves those that were complete as they were, that of the same
+///       step included
+/// @cost a file per rank, written once and flushed; three all_gathers of half a KiB each
+/// @throws argument_error, file_error: where it failed with the cause, elsewhere with the rank's
+///         name; ranks_disagree if the parts differ; transport errors
+template <communicator Comm>
+std::filesystem::path save_checkpoint(Comm& comm, std::span<saved_part const> parts,
+                                      save_options const& options) {
+  constexpr auto verb = "save_checkpoint";
+  auto const of_step = step_folder(options.folder, options.step);
+  auto index =
+      checkpoint_index{.step = options.step, .state = options.state, .files = {}, .parts = {}};
+  for (auto const& part : parts) index.parts.push_back(part.about());
+
+  struct beginning {
+    std::uint64_t description;
+    std::uint64_t attempt;
+  };
+  auto const begun = detail::together(comm, verb, [&] {
+    detail::require(options.keep >= 0, verb, ": keep ", options.keep, "; expected 0 or more");
+    for (auto const& part : parts)
+      detail::require(part.rank() == comm.rank() && part.ranks() == comm.size(), verb, ": part '",
+                      part.about().name, "' is of rank ", part.rank(), " of ", part.ranks(),
+                      "; this is rank ", comm.rank(), " of ", comm.size());
+    auto const described =
+        checkpoint_index{.step = index.step, .state = {}, .files = {}, .parts = index.parts};
+    auto result = beginning{checksum(to_text(described)), 0};
+    if (comm.rank() == rank_id{0}) {
+      (void)to_text(index);  // refuses a state that is no text
+      detail::make_folder(of_step);
+      result.attempt = detail::next_attempt(of_step);
+    }
+    return result;
+  });
+  for (auto const rank : first_n<rank_id>(comm.size())) {
+    if (begun[rank.index()].description == begun.front().description) continue;
+    detail::part_together(comm);
+    throw ranks_disagree{rank, detail::text(verb, ": rank ", rank,
+                                            " has other parts, or another step, than rank 0")};
+  }
+
+  auto const path_of = [&](rank_id rank) {
+    return of_step / detail::rank_file_name(rank, comm.size(), begun.front().attempt);
+  };
+  struct written {
+    std::uint64_t bytes;
+    std::uint64_t header;
+  };
+  auto const files = detail::together(comm, verb, [&] {
+    auto const file = detail::write_rank_file(path_of(comm.rank()), parts);
+    return written{file.bytes, file.header};
+  });
+  for (auto const rank : first_n<rank_id>(comm.size()))
+    index.files.push_back(
+        {path_of(rank).filename().string(), files[rank.index()].bytes, files[rank.index()].header});
+  (void)detail::together(comm, verb, [&] {
+    if (comm.rank() != rank_id{0}) return 0;
+    detail::write_new_file(of_step / checkpoint_index_name, to_text(index));
+    return 0;
+  });
+  detail::clear_away(comm, options, index);
+  return of_step;
+}
+
+}  // namespace fssdp

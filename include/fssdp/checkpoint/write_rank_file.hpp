@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Writes what one rank has into one file.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "fssdp/checkpoint/checkpoint_index.hpp"
+#include "fssdp/checkpoint/checkpoint_part.hpp"
+#include "fssdp/checkpoint/checksum.hpp"
+#include "fssdp/checkpoint/new_file.hpp"
+#include "fssdp/checkpoint/safetensors_file.hpp"
+#include "fssdp/checkpoint/safetensors_header.hpp"
+
+namespace fssdp::detail {
+
+/// Memory, and the tensor that it becomes.
+struct tensor_source {
+  stored_tensor tensor;
+  std::span<std::byte const> bytes;
+};
+
+/// All tensors of a rank, in the order in which they are written: long elements first, so that all
+/// are aligned; then as they lie in memory, so that they are written many at once. What is empty is
+/// left out.
+[[nodiscard]] inline std::vector<tensor_source> tensors_to_write(
+    std::span<saved_part const> parts) {
+  auto all = std::vector<tensor_source>{};
+  for (auto const& part : parts) {
+    auto const& about = part.about();
+    for (std::size_t g = 0; g < about.groups.size(); ++g)
+      for (std::size_t k = 0; k < about.tensors.size(); ++k)
+        for (std::size_t slot = 0; slot < part.owned().size(); ++slot) {
+          auto const extent = part.extent(k, slot);
+          if (extent.elements == 0) continue;
+          auto const bytes = part.bytes(g, k, slot);
+          auto whole = about.tensor_name(part.owned()[slot].expert, k, about.groups[g].name);
+          all.push_back({{.name = slice_name(std::move(whole), extent, about.slices),
+                          .dtype = about.groups[g].dtype,
+                          .shape = about.slices == 1 ? about.tensors[k].shape
+                                                     : std::vector<std::uint64_t>{extent.elements},
+                          .bytes = bytes.size()},
+                         bytes});
+        }
+  }
+  std::ranges::stable_sort(all, std::ranges::greater{}, [](tensor_source const& source) {
+    return element_bytes(source.tensor.dtype);
+  });
+  auto first = std::uint64_t{0};
+  for (auto& source : all) {
+    source.tensor.first = first;
+    first += source.tensor.bytes;
+  }
+  return all;
+}
+
+/// Writes memory one piece behind the other; what lies side by side goes out in one call.
+class gathering_writer {
+  static constexpr auto most_at_once = std::size_t{8} << 20U;
+
+ public:
+  gathering_writer(new_file& file, std::uint64_t position) : file_{file}, position_{position} {}
+
+  void write(std::span<std::byte const> bytes) {
+    auto const follows = pending_.data() + pending_.size() == bytes.data();
+    if (!follows || pending_.size() >= most_at_once) drain();
+    pending_ =
+        pending_.empty() ? bytes : std::span{pending_.data(), pending_.size() + bytes.size()};
+  }
+  void drain() {
+    file_.write_at(position_, pending_);
+    position_ += pending_.size();
+    pending_ = {};
+  }
+
+ private:
+  new_file& file_;
+  std::uint64_t position_;
+  std::span<std::byte const> pending_;
+};
+
+/// Writes the parts into a safetensors file with checksums, whole or not at all.
+/// @return its length and the checksum of its header; the name is left to the caller
+/// @cost each byte is read once for its checksum and written once, in long runs; a flush
+/// @throws argument_error if names are not unique; file_error
+[[nodiscard]] inline rank_file write_rank_file(std::filesystem::path const& path,
+                                               std::span<saved_part const> parts) {
+  constexpr auto block_bytes = std::uint64_t{1} << 20U;
+  auto const sources = tensors_to_write(parts);
+  auto tensors = std::vector<stored_tensor>{};
+  auto blocks = std::uint64_t{0};
+  for (auto const& source : sources) {
+    tensors.push_back(source.tensor);
+    blocks += block_count(source.tensor.bytes, block_bytes);
+  }
+  auto sums = std::string{};
+  // The header comes first, but knows what comes behind: it is written last, where it has room.
+  auto const header = [&] {
+    auto const length = static_cast<std::size_t>(blocks) * checksum_digits;
+    auto padded_sums = sums;
+    padded_sums.resize(length, '0');
+    return to_text(safetensors_header{tensors,
+                                      {{"fssdp.version", std::to_string(checkpoint_version)},
+                                       {std::string{block_bytes_note}, std::to_string(block_bytes)},
+                                       {std::string{checksums_note}, std::move(padded_sums)}}});
+  };
+  auto const room = [&] {
+    try {
+      return header().size();
+    } catch (file_error const& error) {  // it is the caller who has named them so
+      throw argument_error{text("checkpoint: ", error.what())};
+    }
+  }();
+  auto file = new_file{path};
+  auto writer = gathering_writer{file, room};
+  auto end = std::uint64_t{room};
+  for (auto const& source : sources) {
+    for (auto rest = source.bytes; !rest.empty();) {
+      auto const block = rest.first(std::min(rest.size(), static_cast<std::size_t>(block_bytes)));
+      sums += to_hex(checksum(block));
+      writer.write(block);
+      rest = rest.subspan(block.size());
+    }
+    end += source.bytes.size();
+  }
+  writer.drain();
+  auto const text = header();
+  file.write_at(0, std::as_bytes(std::span{text}));
+  file.finish();
+  return {.name = path.filename().string(), .bytes = end, .header = checksum(text)};
+}
+
+}  // namespace fssdp::detail

@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+// A run of moe_gpt that goes on from a checkpoint is the run that was never interrupted.
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <stdexcept>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "catch.hpp"
+#include "fssdp/checkpoint/checkpoint_folder.hpp"
+#include "moe_gpt/command_line.hpp"
+#include "moe_gpt/train.hpp"
+#include "support/temporary_folder.hpp"
+
+namespace {
+
+using moe_gpt::mode;
+using moe_gpt::options;
+using moe_gpt::run_record;
+
+moe_gpt::corpus saved_corpus(options const& chosen) {
+  auto bytes = std::vector<std::uint8_t>{};
+  auto const words = std::vector<std::string>{"save ", "resume ", "step ", "moment ", "shard.\n"};
+  for (std::uint64_t i = 0; bytes.size() < 20000; ++i) {
+    auto const& word = words[moe_gpt::mix({i / 4}) % words.size()];
+    bytes.insert(bytes.end(), word.begin(), word.end());
+  }
+  return {std::move(bytes), static_cast<std::size_t>(chosen.seq), chosen.seed, "words"};
+}
+
+options saved_run() {
+  auto chosen = options{};
+  chosen.ranks = 4;
+  chosen.experts = 8;
+  chosen.layers = 2;
+  chosen.d_model = 24;
+  chosen.heads = 2;
+  chosen.seq = 16;
+  chosen.batch = 7;
+  chosen.steps = 40;
+  chosen.seed = 5;
+  chosen.overlap = 4;
+  chosen.spare_slots = 2;
+  return chosen;
+}
+
+run_record train_saved(options const& chosen) {
+  return moe_gpt::train(chosen, saved_corpus(chosen), [](moe_gpt::step_record const&) {});
+}
+
+/// The figures of a step that do not depend on the clock: what was learned, and what moved.
+[[nodiscard]] auto figures(moe_gpt::step_record const& step) {
+  return std::tuple{step.step,
+                    step.loss,
+                    step.load_max_over_mean_ep,
+                    step.load_max_over_mean,
+                    step.gathered_bytes,
+                    step.reduced_bytes,
+                    step.moved_bytes};
+}
+/// How many of the steps behind the first `before` differ in a bit.
+[[nodiscard]] std::size_t differing(run_record const& whole, run_record const& rest,
+                                    std::size_t before) {
+  if (whole.steps.size() != before + rest.steps.size()) return ~std::size_t{0};
+  auto count = std::size_t{0};
+  for (std::size_t i = 0; i < rest.steps.size(); ++i)
+    count += figures(whole.steps[before + i]) == figures(rest.steps[i]) ? 0U : 1U;
+  return count;
+}
+
+[[nodiscard]] std::filesystem::path at_step(support::temporary_folder const& folder, int step) {
+  return fssdp::step_folder(folder.path(), static_cast<std::uint64_t>(step));
+}
+
+}  // namespace
+
+TEST_CASE("40 steps are 20 and 20 across a checkpoint, bit for bit") {
+  struct variation {
+    char const* name;
+    void (*change)(options&);
+  };
+  for (auto const& [name, change] : {
+           variation{"fssdp", [](options&) {}},
+           variation{"ep on one rank",
+                     [](options& o) {
+                       o.mode = mode::ep;
+                       o.ranks = 1;
+                     }},
+           variation{"fsdp on 3 ranks, in bf16",
+                     [](options& o) {
+                       o.mode = mode::fsdp;
+                       o.ranks = 3;
+                       o.wire = moe_gpt::wire::bf16;
+                     }},
+           variation{"fsep, rematerialized, in micro-batches",
+                     [](options& o) {
+                       o.mode = mode::fsep;
+                       o.rematerialize = true;
+                       o.micro_batches = 3;
+                     }},
+           variation{"owners that change, 2 nodes",
+                     [](options& o) {
+                       o.nodes = 2;
+                       o.reshard_every = 6;
+                     }},
+           variation{"owners that change at the step of the checkpoint, loads by average",
+                     [](options& o) {
+                       o.reshard_every = 5;
+                       o.predict = moe_gpt::prediction::average;
+                     }},
+           variation{"balanced routing, the cheapest replicas, calibrated",
+                     [](options& o) {
+                       o.solver = moe_gpt::solver::cheapest;
+                       o.routing = fssdp::routing_rule::balanced;
+                       o.predict = moe_gpt::prediction::average;
+                       o.calibrate = true;
+                     }},
+       }) {
+    auto const folder = support::temporary_folder{};
+    auto chosen = saved_run();
+    change(chosen);
+    CAPTURE(name);
+    auto const undisturbed = train_saved(chosen);
+    REQUIRE(undisturbed.steps.back().loss < 0.9 * undisturbed.steps.front().loss);
+    chosen.save = folder.path();
+    chosen.save_every = 20;
+    auto const saving = train_saved(chosen);
+    REQUIRE(differing(undisturbed, saving, 0) == 0);
+    REQUIRE(fssdp::complete_steps(folder.path()) == std::vector<std::uint64_t>{20, 40});
+
+    chosen.save.clear();
+    chosen.save_every = 0;
+    chosen.resume = at_step(folder, 20);
+    auto const resumed = train_saved(chosen);
+    REQUIRE(resumed.steps.size() == 20);
+    REQUIRE(differing(undisturbed, resumed, 20) == 0);
+    REQUIRE(resumed.heldout_loss == undisturbed.heldout_loss);
+    REQUIRE(resumed.sample.continuation == undisturbed.sample.continuation);
+  }
+}
+
+TEST_CASE("a run goes on from checkpoint to checkpoint, from the last one by itself") {
+  auto const folder = support::temporary_folder{};
+  auto chosen = saved_run();
+  auto const undisturbed = train_saved(chosen);
+  chosen.save = folder.path();
+  chosen.save_every = 9;
+  (void)train_saved(chosen);
+  for (int step : {18, 27, 36, 40}) std::filesystem::remove_all(at_step(folder, step));
+  for (int interruptions = 0; interruptions < 3; ++interruptions) {
+    chosen.resume = folder.path();
+    auto const before = fssdp::complete_steps(folder.path()).back();
+    auto const resumed = train_saved(chosen);
+    REQUIRE(differing(undisturbed, resumed, before) == 0);
+    // as if it had been killed behind the next checkpoint
+    for (auto const step : fssdp::complete_steps(folder.path()))
+      if (step > before + 9) std::filesystem::remove_all(fssdp::step_folder(folder.path(), step));
+  }
+  REQUIRE(fssdp::complete_steps(folder.path()) == std::vector<std::uint64_t>{9, 18, 27, 36});
+}
+
+TEST_CASE("a checkpoint goes on with other ranks, layouts and slices") {
+  struct move {
+    int from_ranks;
+    mode from;
+    int to_ranks;
+    mode to;
+    int reshard_every = 0;
+  };
+  for (auto const& m :
+       {move{2, mode::fssdp, 4, mode::fssdp}, move{4, mode::fssdp, 3, mode::fssdp, 6},
+        move{8, mode::fssdp, 1, mode::fssdp}, move{4, mode::fsep, 3, mode::fssdp},
+        move{3, mode::ep, 5, mode::fsep}, move{4, mode::fssdp, 4, mode::fsep},
+        move{4, mode::fsep, 4, mode::fsdp}, move{9, mode::fssdp, 2, mode::ep, 4}}) {
+    CAPTURE(m.from_ranks, m.to_ranks, name_of(m.from), name_of(m.to));
+    auto const folder = support::temporary_folder{};
+    auto chosen = saved_run();
+    chosen.ranks = m.from_ranks;
+    chosen.mode = m.from;
+    chosen.save = folder.path();
+    chosen.save_every = 20;
+    auto const whole = train_saved(chosen);
+    chosen.ranks = m.to_ranks;
+    chosen.mode = m.to;
+    chosen.reshard_every = m.reshard_every;
+    chosen.save.clear();
+    chosen.save_every = 0;
+    chosen.resume = at_step(folder, 20);
+    auto const resumed = train_saved(chosen);
+    REQUIRE(resumed.steps.size() == 20);
+    auto worst = std::abs(resumed.heldout_loss / whole.heldout_loss - 1);
+    for (std::size_t i = 0; i < 20; ++i)
+      worst = std::max(worst, std::abs(resumed.steps[i].loss / whole.steps[20 + i].loss - 1));
+    REQUIRE(worst < 1e-4);
+  }
+}
+
+TEST_CASE("a checkpoint of another run, or a damaged one, is refused") {
+  auto const folder = support::temporary_folder{};
+  auto chosen = saved_run();
+  chosen.steps = 4;
+  chosen.ranks = 2;
+  chosen.save = folder.path();
+  (void)train_saved(chosen);
+  chosen.save.clear();
+  chosen.resume = folder.path();
+  REQUIRE_THROWS_WITH(train_saved(chosen),
+                      mentions("it has had 4 steps; expected --steps of more"));
+  chosen.steps = 6;
+  REQUIRE(train_saved(chosen).steps.size() == 2);
+  auto const refusal = [&](void (*change)(options&)) -> std::string {
+    auto other = chosen;
+    change(other);
+    try {
+      (void)train_saved(other);
+    } catch (std::invalid_argument const& error) {
+      return error.what();
+    }
+    return "accepted";
+  };
+  REQUIRE_THAT(refusal([](options& o) { o.d_model = 32; }), mentions("--d-model 24; expected 32"));
+  REQUIRE_THAT(refusal([](options& o) { o.heads = 3; }), mentions("--heads 2; expected 3"));
+  REQUIRE_THAT(refusal([](options& o) { o.experts = 9; }), mentions("--experts 8; expected 9"));
+  REQUIRE_THAT(refusal([](options& o) { o.layers = 3; }), mentions("--layers 2; expected 3"));
+  REQUIRE_THAT(refusal([](options& o) { o.seed = 6; }), mentions("--seed 5; expected 6"));
+  auto const other_text = moe_gpt::corpus{std::vector<std::uint8_t>(20000, 'x'),
+                                          static_cast<std::size_t>(chosen.seq), chosen.seed, "x"};
+  REQUIRE_THROWS_WITH(moe_gpt::train(chosen, other_text, [](moe_gpt::step_record const&) {}),
+                      mentions("--text"));
+  auto const file = at_step(folder, 4) / "rank_1_of_2.1.safetensors";
+  auto bytes = support::bytes_of_file(file);
+  bytes[bytes.size() - 5] = static_cast<char>(bytes[bytes.size() - 5] ^ 2);
+  support::write_bytes(file, bytes);
+  REQUIRE_THROWS_WITH(train_saved(chosen), mentions(file.string()) && mentions("checksum differs"));
+  std::filesystem::remove(at_step(folder, 4) / "checkpoint.json");
+  REQUIRE_THROWS_WITH(train_saved(chosen), mentions("has no complete checkpoint"));
+}
+
+TEST_CASE("--save, --save-every and --resume are read and checked") {
+  auto const read = [](std::vector<char const*> words) {
+    words.insert(words.begin(), "moe_gpt");
+    return moe_gpt::read_command_line(static_cast<int>(words.size()), words.data());
+  };
+  auto const line = read({"--save", "a", "--save-every", "5", "--resume", "b"});
+  REQUIRE(line.chosen.has_value());
+  REQUIRE(line.chosen->save == "a");
+  REQUIRE(line.chosen->save_every == 5);
+  REQUIRE(line.chosen->resume == "b");
+  REQUIRE_THAT(read({"--save-every", "5"}).message, mentions("expected --save with it"));
+  REQUIRE_THAT(read({"--save", "a", "--save-every", "-1"}).message, mentions("expected 0 or more"));
+}
