@@ -302,13 +302,14 @@ struct view {
   int exchanges_before = 0;
 };
 
-/// Two ranks exchange under their views, a third looks on, if there is one. Both blame each other,
-/// one of them because it saw it with its own eyes.
+/// Two ranks exchange under their views, a third looks on, if there is one. Both blame each other;
+/// rank 1 sees it with its own eyes, so it is the one that the third awaits: rank 0 may have all that
+/// it wants, and leave.
 void find_out(view const& of_0, view const& of_1, char const* a, char const* b) {
   if (processes().size() < 2) return;
   auto const ranks = std::min(processes().size(), 3);
   auto const all = endings(ranks, far, [&](mpi_communicator& comm) {
-    if (comm.rank() == rank_id{2}) return receive(comm, 0);
+    if (comm.rank() == rank_id{2}) return receive(comm, 1);
     auto const& mine = comm.rank() == rank_id{0} ? of_0 : of_1;
     auto const peer = rank_id{1 - comm.rank().value()};
     auto out = std::vector<std::byte>(1 << 22U);
