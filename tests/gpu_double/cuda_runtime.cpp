@@ -88,6 +88,9 @@ struct event_state {
 
 thread_local int current_device = 0;
 
+std::mutex streams_mutex;
+std::multimap<int, cudaStream_t> streams;  // by device
+
 std::mutex memory_mutex;
 std::map<std::byte const*, std::size_t> allocations;
 std::atomic<int> allocated_on_streams = 0;
@@ -166,7 +169,17 @@ cudaError_t cudaMalloc(void** memory, std::size_t bytes) {
   *memory = allocate(bytes);
   return cudaSuccess;
 }
-cudaError_t cudaFree(void* memory) { return release(memory); }
+/// Waits for all that is on the device, as the real one does.
+cudaError_t cudaFree(void* memory) {
+  auto of_device = std::vector<cudaStream_t>{};
+  {
+    auto const lock = std::scoped_lock{streams_mutex};
+    auto const [first, last] = streams.equal_range(current_device);
+    for (auto at = first; at != last; ++at) of_device.push_back(at->second);
+  }
+  for (auto* const stream : of_device) (void)cudaStreamSynchronize(stream);
+  return release(memory);
+}
 cudaError_t cudaMallocAsync(void** memory, std::size_t bytes, cudaStream_t stream) {
   if (stream == nullptr) return cudaErrorInvalidResourceHandle;
   if (stream->captured != nullptr) return cudaErrorStreamCaptureUnsupported;
@@ -203,11 +216,15 @@ cudaError_t cudaMemcpy2DAsync(void* to, std::size_t to_pitch, void const* from,
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned int) {
   *stream = std::make_unique<CUstream_st>().release();
+  auto const lock = std::scoped_lock{streams_mutex};
+  streams.emplace(current_device, *stream);
   return cudaSuccess;
 }
 /// What is on it runs first.
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   auto const owned = std::unique_ptr<CUstream_st>{stream};
+  auto const lock = std::scoped_lock{streams_mutex};
+  std::erase_if(streams, [stream](auto const& entry) { return entry.second == stream; });
   return cudaSuccess;
 }
 cudaError_t cudaStreamQuery(cudaStream_t stream) {

@@ -168,6 +168,7 @@ TEST_CASE("a rank that closes alone waits no longer than the deadline") {
   REQUIRE(ncclGetUniqueId(&id) == ncclSuccess);
   auto alone = std::exception_ptr{};
   auto const closes = [&](int rank) {
+    cudaSetDevice(rank);
     auto const stream = fssdp::make_cuda_stream();
     auto comm = nccl_communicator{id, 2, rank_id{rank}, stream.get(), {.deadline = soon.deadline}};
     if (rank == 1) return;

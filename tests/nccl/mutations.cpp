@@ -31,6 +31,7 @@ void on_two_ranks(Calls calls) {
   auto id = ncclUniqueId{};
   REQUIRE(ncclGetUniqueId(&id) == ncclSuccess);
   auto const run = [&](int rank) {
+    cudaSetDevice(rank);
     auto comm = ncclComm_t{};
     auto const stream = fssdp::make_cuda_stream();
     (void)ncclCommInitRankConfig(&comm, 2, id, rank, nullptr);

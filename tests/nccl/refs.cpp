@@ -15,6 +15,7 @@ void with_own_communicators(Work work) {
   auto id = ncclUniqueId{};
   REQUIRE(ncclGetUniqueId(&id) == ncclSuccess);
   auto const run = [&](int rank) {
+    cudaSetDevice(rank);
     auto const stream = fssdp::make_cuda_stream();
     auto comm = ncclComm_t{};
     (void)ncclCommInitRankConfig(&comm, 2, id, rank, nullptr);
