@@ -27,19 +27,21 @@ struct everywhere_plan {
 
 /// Rank r owns ones times r + 1; the partial gradients are what it has gathered.
 struct everywhere_buffers {
-  fssdp::expert_buffer<float> shard;
-  fssdp::expert_buffer<float> all;
-  fssdp::expert_buffer<float> gradients;
+  fssdp::cuda_mirror<float> shard;
+  fssdp::cuda_mirror<float> all;
+  fssdp::cuda_mirror<float> gradients;
 
-  everywhere_buffers(everywhere_plan const& of, fssdp::rank_id rank)
-      : shard{fssdp::make_shard<float>(of.layout, rank, of.elements)},
-        all{fssdp::make_partials<float>(of.plan, rank, of.elements)},
-        gradients{fssdp::make_shard<float>(of.layout, rank, of.elements)} {
-    set(static_cast<float>(rank.value() + 1));
+  template <class Comm>
+  everywhere_buffers(everywhere_plan const& of, Comm const& comm)
+      : shard{fssdp::make_shard<float>(of.layout, comm.rank(), of.elements), comm.stream()},
+        all{fssdp::make_partials<float>(of.plan, comm.rank(), of.elements), comm.stream()},
+        gradients{fssdp::make_shard<float>(of.layout, comm.rank(), of.elements), comm.stream()} {
+    set(static_cast<float>(comm.rank().value() + 1));
   }
   void set(float value) {
-    for (auto const& tensor : shard.tensors())
+    for (auto const& tensor : shard.host().tensors())
       for (auto& element : tensor[0]) element = value;
+    shard.copy_to_device();
   }
   /// Enqueues both verbs.
   template <class Comm>
@@ -49,8 +51,10 @@ struct everywhere_buffers {
     fssdp::sparse_reduce_scatter(comm, plan, all, gradients, options);
   }
   /// Whether all gradients are this.
-  [[nodiscard]] bool gradients_are(float expected) const {
-    for (auto const& tensor : gradients.tensors())
+  /// @pre what is on the stream has run
+  [[nodiscard]] bool gradients_are(float expected) {
+    gradients.synchronize_to_host();
+    for (auto const& tensor : gradients.host().tensors())
       for (auto const element : tensor[0])
         if (element != expected) return false;
     return true;
@@ -64,7 +68,7 @@ struct everywhere_buffers {
   auto const of = everywhere_plan{among.ranks};
   auto thrown = thrown_by(among, [&](fssdp::nccl_communicator& comm) {
     if (before) before(comm);
-    auto mine = everywhere_buffers{of, comm.rank()};
+    auto mine = everywhere_buffers{of, comm};
     mine.gather_and_reduce(comm, of.plan);
     comm.synchronize();
     auto const sum = static_cast<float>(among.ranks * (comm.rank().value() + 1));

@@ -42,7 +42,7 @@ template <class Work>
 }
 
 void gather_and_wait(nccl_communicator& comm, everywhere_plan const& of) {
-  auto mine = everywhere_buffers{of, comm.rank()};
+  auto mine = everywhere_buffers{of, comm};
   mine.gather_and_reduce(comm, of.plan);
   comm.synchronize();
 }
@@ -110,7 +110,6 @@ TEST_CASE("ranks with different plans find out before anything is sent") {
   auto const thrown = nccl_tests::thrown_by(soon, [](nccl_communicator& comm) {
     auto of = everywhere_plan{soon.ranks};
     if (comm.rank() == rank_id{1}) of.plan = make_plan(of.layout, fssdp::placement{of.layout});
-    auto mine = everywhere_buffers{everywhere_plan{soon.ranks}, comm.rank()};
     fssdp::warm_up(comm, of.plan);
   });
   for (auto const& of_rank : thrown) REQUIRE(support::is<fssdp::ranks_disagree>(of_rank));

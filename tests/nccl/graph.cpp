@@ -37,7 +37,7 @@ TEST_CASE("a graph of a gather and a reduction moves what is there when it is la
   gpu_double::reset();
   auto const of = everywhere_plan{4};
   auto const wrong = nccl_tests::results_of({.ranks = 4}, [&](nccl_communicator& comm) {
-    auto mine = everywhere_buffers{of, comm.rank()};
+    auto mine = everywhere_buffers{of, comm};
     auto const use = fssdp::memory_required<float>(of.plan, comm.rank(), of.elements);
     auto const scratch = fssdp::cuda_memory{use.gather_scratch + use.reduce_scratch};
     fssdp::warm_up(comm, of.plan);
@@ -61,7 +61,7 @@ TEST_CASE("a plan that is new cannot be captured") {
   gpu_double::reset();
   auto const of = everywhere_plan{2};
   auto const thrown = nccl_tests::thrown_by({.ranks = 2}, [&](nccl_communicator& comm) {
-    auto mine = everywhere_buffers{of, comm.rank()};
+    auto mine = everywhere_buffers{of, comm};
     (void)captured(comm, [&] { mine.gather_and_reduce(comm, of.plan); });
   });
   for (auto const& of_rank : thrown) {

@@ -36,7 +36,7 @@ TEST_CASE("a nccl_ref borrows the caller's communicator and leaves it alone") {
   auto right = std::atomic{0};
   with_own_communicators([&](ncclComm_t handle, cudaStream_t stream) {
     auto comm = fssdp::nccl_ref{handle, stream, {.kernels = gpu_double::looping_kernels()}};
-    auto mine = nccl_tests::everywhere_buffers{of, comm.rank()};
+    auto mine = nccl_tests::everywhere_buffers{of, comm};
     mine.gather_and_reduce(comm, of.plan);
     comm.synchronize();
     right += comm.size() == 2 && comm.handle() == handle &&
@@ -66,8 +66,8 @@ TEST_CASE("duplicates work on streams of their own, side by side") {
   auto const right = nccl_tests::results_of({.ranks = 3}, [&](nccl_communicator& comm) {
     auto const stream = fssdp::make_cuda_stream(comm.rank());
     auto lane = comm.duplicate(stream.get());
-    auto mine = nccl_tests::everywhere_buffers{of, comm.rank()};
-    auto others = nccl_tests::everywhere_buffers{of, comm.rank()};
+    auto mine = nccl_tests::everywhere_buffers{of, comm};
+    auto others = nccl_tests::everywhere_buffers{of, comm};
     mine.gather_and_reduce(comm, of.plan);
     others.gather_and_reduce(lane, of.plan);
     lane.synchronize();

@@ -17,25 +17,4 @@ struct device_kernels {
   cudaError_t (*convert)(cudaStream_t stream, device_conversion const& conversion) = nullptr;
 };
 
-namespace detail {
-
-/// Calls launch(kernel) with the kernel for the types of a sum.
-template <class Launch>
-void with_kernel(device_sum const& sum, Launch launch) {
-  with_element(sum.partials, [&]<class T>(std::type_identity<T>) {
-    with_element(sum.results,
-                 [&]<class Out>(std::type_identity<Out>) { launch(sum_kernel<T, Out>{sum}); });
-  });
-}
-/// The same for those of a conversion.
-template <class Launch>
-void with_kernel(device_conversion const& of, Launch launch) {
-  with_element(of.from_kind, [&]<class From>(std::type_identity<From>) {
-    with_element(of.to_kind, [&]<class To>(std::type_identity<To>) {
-      launch(conversion_kernel<From, To>{of});
-    });
-  });
-}
-
-}  // namespace detail
 }  // namespace fssdp

@@ -245,7 +245,8 @@ class nccl_communicator : public nccl_ref {
     synchronize();
     lane()->guarded([&] {
       lane()->settle(ncclCommFinalize(lane()->comm()), "ncclCommFinalize");
-      detail::nccl_require(ncclCommDestroy(lane()->release()), rank(), "ncclCommDestroy");
+      auto const code = ncclCommDestroy(lane()->release());
+      if (code != ncclInProgress) detail::nccl_require(code, rank(), "ncclCommDestroy");
     });
   }
 

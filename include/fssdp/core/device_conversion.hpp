@@ -60,5 +60,15 @@ struct conversion_kernel {
   }
 };
 
+/// Calls launch(kernel) with the kernel for the types of a conversion.
+template <class Launch>
+void with_kernel(device_conversion const& of, Launch launch) {
+  with_element(of.from_kind, [&]<class From>(std::type_identity<From>) {
+    with_element(of.to_kind, [&]<class To>(std::type_identity<To>) {
+      launch(conversion_kernel<From, To>{of});
+    });
+  });
+}
+
 }  // namespace detail
 }  // namespace fssdp

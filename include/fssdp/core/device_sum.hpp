@@ -122,5 +122,14 @@ struct sum_kernel {
   }
 };
 
+/// Calls launch(kernel) with the kernel for the types of a sum.
+template <class Launch>
+void with_kernel(device_sum const& sum, Launch launch) {
+  with_element(sum.partials, [&]<class T>(std::type_identity<T>) {
+    with_element(sum.results,
+                 [&]<class Out>(std::type_identity<Out>) { launch(sum_kernel<T, Out>{sum}); });
+  });
+}
+
 }  // namespace detail
 }  // namespace fssdp
