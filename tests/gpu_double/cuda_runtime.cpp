@@ -87,6 +87,14 @@ struct event_state {
 };
 
 thread_local int current_device = 0;
+thread_local int captures = 0;  // that this thread has begun
+
+/// What a thread may not ask while it captures.
+[[nodiscard]] bool is_forbidden(char const* call) {
+  if (captures == 0) return false;
+  gpu_double::report(std::string{call} + " while a graph is captured");
+  return true;
+}
 
 std::mutex streams_mutex;
 std::multimap<int, cudaStream_t> streams;  // by device
@@ -166,6 +174,7 @@ char const* cudaGetErrorString(cudaError_t) { return "as the double says"; }
 cudaError_t cudaGetLastError() { return cudaSuccess; }
 
 cudaError_t cudaMalloc(void** memory, std::size_t bytes) {
+  if (is_forbidden("cudaMalloc")) return cudaErrorStreamCaptureUnsupported;
   *memory = allocate(bytes);
   return cudaSuccess;
 }
@@ -264,6 +273,7 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   });
 }
 cudaError_t cudaEventQuery(cudaEvent_t event) {
+  if (is_forbidden("cudaEventQuery")) return cudaErrorStreamCaptureUnsupported;
   auto const lock = std::scoped_lock{event->state->mutex};
   return event->state->reached == event->state->recorded ? cudaSuccess : cudaErrorNotReady;
 }
@@ -289,11 +299,13 @@ cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* 
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
   auto const lock = std::scoped_lock{stream->mutex};
   stream->captured = std::make_unique<CUgraph_st>();
+  ++captures;
   return cudaSuccess;
 }
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
   auto const lock = std::scoped_lock{stream->mutex};
   *graph = stream->captured.release();
+  --captures;
   return *graph == nullptr ? cudaErrorIllegalState : cudaSuccess;
 }
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long) {

@@ -83,6 +83,7 @@ struct ncclComm {
   bool finalizing = false;
   int polls = 0;                                    // until it is not in progress any more
   std::vector<std::function<void()>> pending = {};  // what it does then
+  std::vector<std::unique_ptr<int>> registrations = {};
 };
 
 namespace {
@@ -476,12 +477,15 @@ ncclResult_t ncclAllGather(void const* mine, void* all, std::size_t count, ncclD
   });
 }
 
+/// What is registered goes with its communicator, unless it is taken back before.
 ncclResult_t ncclCommRegister(ncclComm_t const comm, void*, std::size_t, void** handle) {
   if (!is_ready(comm, "ncclCommRegister")) return ncclInvalidUsage;
-  *handle = std::make_unique<int>(0).release();
+  comm->registrations.push_back(std::make_unique<int>(0));
+  *handle = comm->registrations.back().get();
   return ncclSuccess;
 }
-ncclResult_t ncclCommDeregister(ncclComm_t const, void* handle) {
-  auto const owned = std::unique_ptr<int>{static_cast<int*>(handle)};
-  return ncclSuccess;
+ncclResult_t ncclCommDeregister(ncclComm_t const comm, void* handle) {
+  auto const taken =
+      std::erase_if(comm->registrations, [handle](auto const& one) { return one.get() == handle; });
+  return taken == 1 ? ncclSuccess : ncclInvalidArgument;
 }

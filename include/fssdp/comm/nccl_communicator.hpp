@@ -34,7 +34,8 @@ class nccl_communicator;
 ///
 /// @cost per exchange: one group of NCCL's, an event, no allocation once the largest batch has been
 ///       seen, no synchronisation. A peer is connected when it is first met, which takes long:
-///       see warm_up
+///       see warm_up. Some KiB of device memory for each rank, which are freed in the end: that
+///       waits for the device
 class nccl_ref {
  public:
   using stream_type = cudaStream_t;
@@ -62,7 +63,7 @@ class nccl_ref {
     post(batch_);
     lane_->guarded([&] {
       auto& watch = lane_->watch();
-      watch.begin_exchange();
+      watch.begin_exchange(stream());
       batch_.for_each_peer([&](rank_id peer) { watch.add_peer(peer); });
       detail::nccl_require(ncclGroupStart(), rank(), "ncclGroupStart");
       auto const named = batch_.name(lane_->comm(), stream());
@@ -96,6 +97,8 @@ class nccl_ref {
         cudaMemcpyAsync(to.data(), from.data(), from.size(), cudaMemcpyDeviceToDevice, stream()),
         "cudaMemcpyAsync");
   }
+  /// From CUDA's pool, which peers cannot reach: NCCL copies what is sent from there. Better give
+  /// collectives scratch of your own.
   [[nodiscard]] std::span<std::byte> allocate(std::size_t bytes) {
     void* memory = nullptr;
     enqueue(cudaMallocAsync(&memory, bytes, stream()), "cudaMallocAsync");
@@ -197,7 +200,7 @@ class nccl_ref {
         cudaMemcpyAsync(staging_.get(), mine.data(), mine.size(), cudaMemcpyHostToDevice, stream()),
         "cudaMemcpyAsync");
     auto& watch = lane_->watch();
-    watch.begin_exchange();
+    watch.begin_exchange(stream());
     for (auto const peer : first_n<rank_id>(size_))
       if (peer != rank()) watch.add_peer(peer);
     lane_->settle(

@@ -30,9 +30,10 @@ class nccl_watch {
     plan_ = plan;
     step_ = 0;
   }
-  /// The next exchange; its peers follow.
-  void begin_exchange() {
-    (void)advance();
+  /// The next exchange on a stream; its peers follow. None may be asked about while it is captured.
+  void begin_exchange(cudaStream_t stream) {
+    is_captured_ = is_captured(stream, me_);
+    if (!is_captured_) (void)advance();
     if (count_ < marks_.size()) ++count_;
     auto& mark = last();
     mark.sequence = ++sequence_;
@@ -44,7 +45,7 @@ class nccl_watch {
   void add_peer(rank_id peer) { last().peers.push_back(peer); }
   /// It is on the stream; or in a graph, which is not watched.
   void end_exchange(cudaStream_t stream) {
-    if (is_captured(stream, me_)) {
+    if (is_captured_) {
       --count_;
       return;
     }
@@ -100,6 +101,7 @@ class nccl_watch {
   std::uint64_t sequence_ = 0;
   std::uint64_t plan_ = 0;
   int step_ = 0;
+  bool is_captured_ = false;
 };
 
 }  // namespace fssdp::detail
