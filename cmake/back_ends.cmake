@@ -24,9 +24,6 @@ endfunction()
 find_program(FSSDP_CUDA_COMPILER NAMES nvcc
   HINTS ENV CUDA_HOME PATHS /usr/local/cuda PATH_SUFFIXES bin DOC "CUDA's compiler")
 cmake_path(GET FSSDP_CUDA_COMPILER PARENT_PATH cuda_bin)
-find_path(FSSDP_NCCL_INCLUDE_DIR nccl.h
-  HINTS ${cuda_bin}/../include ENV NCCL_HOME PATH_SUFFIXES include DOC "The folder of nccl.h")
-mark_as_advanced(FSSDP_CUDA_COMPILER FSSDP_NCCL_INCLUDE_DIR)
+mark_as_advanced(FSSDP_CUDA_COMPILER)
 
-fssdp_back_end(NCCL "${FSSDP_NCCL_INCLUDE_DIR}")
 fssdp_back_end(CUDA "${FSSDP_CUDA_COMPILER}")

@@ -11,15 +11,21 @@ configure_package_config_file(cmake/fssdpConfig.cmake.in ${PROJECT_BINARY_DIR}/f
   NO_SET_AND_CHECK_MACRO NO_CHECK_REQUIRED_COMPONENTS_MACRO)
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/fssdpConfigVersion.cmake
   COMPATIBILITY SameMajorVersion ARCH_INDEPENDENT)
-configure_file(cmake/FindxxHash.cmake ${PROJECT_BINARY_DIR}/FindxxHash.cmake COPYONLY)
+foreach(module FindxxHash find_nccl)
+  configure_file(cmake/${module}.cmake ${PROJECT_BINARY_DIR}/${module}.cmake COPYONLY)
+  install(FILES ${PROJECT_BINARY_DIR}/${module}.cmake DESTINATION ${package_dir})
+endforeach()
 install(FILES
   ${PROJECT_BINARY_DIR}/fssdpConfig.cmake ${PROJECT_BINARY_DIR}/fssdpConfigVersion.cmake
-  ${PROJECT_BINARY_DIR}/FindxxHash.cmake
   DESTINATION ${package_dir})
 
 install(TARGETS fssdp EXPORT fssdp FILE_SET HEADERS)
 foreach(component IN LISTS fssdp_components)
-  install(TARGETS fssdp_${component} EXPORT fssdp-${component} FILE_SET HEADERS)
+  set(kernels "")
+  if(component STREQUAL "nccl")
+    set(kernels FILE_SET kernels)
+  endif()
+  install(TARGETS fssdp_${component} EXPORT fssdp-${component} FILE_SET HEADERS ${kernels})
 endforeach()
 foreach(set fssdp ${fssdp_components})
   if(NOT set STREQUAL "fssdp")

@@ -19,6 +19,7 @@
 #include "fssdp/collective/sparse_all_gather.hpp"
 #include "fssdp/collective/sparse_reduce_scatter.hpp"
 #include "fssdp/collective/sum_loads.hpp"
+#include "fssdp/collective/warm_up.hpp"
 #include "fssdp/collective/wire_bytes.hpp"
 #include "fssdp/comm/all_gather.hpp"
 #include "fssdp/comm/communicator.hpp"

@@ -36,6 +36,7 @@ template <class Comm>
     fssdp::sparse_all_gather(comm, of.plan, shard, replicas);
     fssdp::sparse_reduce_scatter(comm, of.plan, partials, gradients);
     fssdp::sparse_all_gather(comm, of.plan, shard, converted);
+    fssdp::synchronize(comm);
     for (auto const& part : {bits(replicas), bits(converted), bits(gradients)})
       result.insert(result.end(), part.begin(), part.end());
   }

@@ -12,6 +12,7 @@
 #include "fssdp/collective/sum_loops.hpp"
 #include "fssdp/core/copy_bytes.hpp"
 #include "fssdp/core/dtype.hpp"
+#include "fssdp/core/output.hpp"
 #include "fssdp/core/stream_lines.hpp"
 
 namespace fssdp {
@@ -23,9 +24,6 @@ struct summand {
   T const* partial = nullptr;
   accumulator_t<T> const* summed = nullptr;
 };
-
-/// What a reduction does to its output.
-enum class output { write, accumulate };
 
 namespace detail {
 

@@ -14,11 +14,11 @@
 #include "fssdp/collective/convert.hpp"
 #include "fssdp/collective/gather_buffers.hpp"
 #include "fssdp/collective/memory_cutter.hpp"
+#include "fssdp/collective/pass_scratch.hpp"
 #include "fssdp/collective/piece_extents.hpp"
 #include "fssdp/collective/piece_list.hpp"
 #include "fssdp/core/byte_count.hpp"
 #include "fssdp/core/chunk.hpp"
-#include "fssdp/core/scratch_memory.hpp"
 #include "fssdp/plan/transfer_plan.hpp"
 
 namespace fssdp::detail {
@@ -102,10 +102,11 @@ class coded_gather_memory {
   [[nodiscard]] std::uint64_t label() const { return traffic_.label(); }
 
   /// Places what this rank owns, and encodes or converts what others get of it.
-  void begin(scratch_memory& scratch) {
-    divide(scratch);
+  template <class Lane>
+  void begin(Lane& lane, pass_scratch<Lane>& scratch) {
+    if (parts_.bytes() != 0) divide(scratch.cut(parts_.bytes(), 0).lists);
     of_.for_each_own_chunk([&](chunk_id chunk) {
-      if (!traffic_.codes_any_of(chunk)) of_.place(chunk);
+      if (!traffic_.codes_any_of(chunk)) of_.place(lane, chunk);
     });
     for (auto const chunk : of_.plan.shared(of_.me))
       for (int piece = 0; piece < of_.plan.pieces(); ++piece)
@@ -126,9 +127,8 @@ class coded_gather_memory {
   }
 
  private:
-  void divide(scratch_memory& scratch) {
-    if (parts_.bytes() == 0) return;
-    auto memory = memory_cutter{scratch.reserve(parts_.bytes()).data()};
+  void divide(std::byte* scratch) {
+    auto memory = memory_cutter{scratch};
     coded_ = {memory, parts_.coded()};
     loose_ = {memory, parts_.loose()};
     payloads_ = memory.bytes(parts_.payloads().bytes());

@@ -49,10 +49,12 @@ class coded_reduction_memory {
   [[nodiscard]] std::size_t tensors() const { return of_.partials.size(); }
   [[nodiscard]] bool fills_slots(chunk_id chunk) const { return of_.extents.fills_slots(chunk); }
   [[nodiscard]] std::uint64_t label() const { return traffic_.label(); }
-  [[nodiscard]] std::size_t bytes(bool borrows) const { return parts_.bytes(borrows); }
+  /// All of it is host memory: lists and data are not told apart.
+  [[nodiscard]] std::size_t list_bytes() const { return 0; }
+  [[nodiscard]] std::size_t data_bytes(bool borrows) const { return parts_.bytes(borrows); }
 
-  void begin(std::byte* scratch, bool borrows) {
-    auto memory = memory_cutter{scratch};
+  void begin(std::byte*, std::byte* data, bool borrows) {
+    auto memory = memory_cutter{data};
     summands_ = memory.items<summand<T>>(parts_.summands());
     stretches_ = reinterpret_cast<sum_type*>(memory.bytes(parts_.stretch_bytes()));
     sent_payloads_ = {memory, parts_.sent_payloads()};
@@ -85,8 +87,8 @@ class coded_reduction_memory {
     return received_ + parts_.received().offset(k, slot);
   }
 
-  template <class Bytes>
-  void sum_piece(std::size_t k, std::span<transfer const> senders, Bytes bytes) const {
+  template <class Lane, class Bytes>
+  void sum_piece(Lane&, std::size_t k, std::span<transfer const> senders, Bytes bytes) const {
     auto const piece = senders.front().what();
     auto const elements = of_.extents.elements(k, piece);
     auto const codes = [&](transfer const& t) { return traffic_.codes(t); };
@@ -95,7 +97,10 @@ class coded_reduction_memory {
     for (std::size_t first = 0; first < elements; first += step)
       sum_stretch(k, senders, {first, std::min(step, elements - first)}, bytes);
   }
-  void sum_unshared() const { of_.sum_unshared(); }
+  template <class Lane>
+  void sum_unshared(Lane& lane) const {
+    of_.sum_unshared(lane);
+  }
 
  private:
   /// Elements of a piece that are summed at once.

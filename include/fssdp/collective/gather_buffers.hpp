@@ -7,7 +7,7 @@
 #include <span>
 #include <type_traits>
 
-#include "fssdp/collective/convert.hpp"
+#include "fssdp/collective/lane_work.hpp"
 #include "fssdp/collective/piece_extents.hpp"
 #include "fssdp/core/chunk.hpp"
 #include "fssdp/plan/transfer_plan.hpp"
@@ -56,8 +56,9 @@ struct gather_buffers {
         if (owns({expert, slice})) visit(chunk_id{expert, slice});
   }
   /// Copies a chunk of this rank's shard into its slot.
-  void place(chunk_id chunk) const {
-    for (std::size_t k = 0; k < to.size(); ++k) convert(own(k, chunk), replica(k, chunk));
+  template <class Lane>
+  void place(Lane& lane, chunk_id chunk) const {
+    for (std::size_t k = 0; k < to.size(); ++k) convert_on(lane, own(k, chunk), replica(k, chunk));
   }
 };
 template <class Shard, class Replicas>

@@ -8,12 +8,12 @@
 #include <span>
 #include <type_traits>
 
-#include "fssdp/collective/convert.hpp"
 #include "fssdp/collective/gather_buffers.hpp"
+#include "fssdp/collective/lane_work.hpp"
+#include "fssdp/collective/pass_scratch.hpp"
 #include "fssdp/collective/piece_extents.hpp"
 #include "fssdp/core/byte_count.hpp"
 #include "fssdp/core/chunk.hpp"
-#include "fssdp/core/scratch_memory.hpp"
 #include "fssdp/plan/transfer_plan.hpp"
 
 namespace fssdp::detail {
@@ -77,10 +77,11 @@ class gather_memory {
   [[nodiscard]] std::uint64_t label() const { return of_.plan.hash_value(); }
 
   /// Places what this rank owns, and converts what others get of it.
-  void begin(scratch_memory& scratch) {
-    divide(scratch);
-    of_.for_each_own_chunk([&](chunk_id chunk) { of_.place(chunk); });
-    if constexpr (converts) convert_for_others();
+  template <class Lane>
+  void begin(Lane& lane, pass_scratch<Lane>& scratch) {
+    if (parts_.bytes() != 0) divide(scratch.cut(0, parts_.bytes()).data);
+    of_.for_each_own_chunk([&](chunk_id chunk) { of_.place(lane, chunk); });
+    if constexpr (converts) convert_for_others(lane);
   }
 
   [[nodiscard]] std::span<std::byte> incoming(std::size_t k, piece_id piece) const {
@@ -99,9 +100,8 @@ class gather_memory {
 
  private:
   /// Cuts the scratch: converted chunks, relayed pieces.
-  void divide(scratch_memory& scratch) {
-    if (parts_.bytes() == 0) return;
-    converted_ = scratch.reserve(parts_.bytes()).data();
+  void divide(std::byte* scratch) {
+    converted_ = scratch;
     relayed_ = converted_ + parts_.converted().bytes();
   }
 
@@ -120,10 +120,12 @@ class gather_memory {
     return {reinterpret_cast<To*>(at), of_.extents.slice(k, chunk).elements};
   }
   /// What others get of this rank's shard, in their type, where no slot of its own has it.
-  void convert_for_others() const {
+  template <class Lane>
+  void convert_for_others(Lane& lane) const {
     for (auto const chunk : of_.plan.shared(of_.me))
       if (!of_.has_slot(chunk))
-        for (std::size_t k = 0; k < tensors(); ++k) convert(of_.own(k, chunk), converted(k, chunk));
+        for (std::size_t k = 0; k < tensors(); ++k)
+          convert_on(lane, of_.own(k, chunk), converted(k, chunk));
   }
 
   buffers of_;

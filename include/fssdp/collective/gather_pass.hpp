@@ -5,15 +5,15 @@
 #include <cstddef>
 #include <span>
 
+#include "fssdp/collective/pass_scratch.hpp"
 #include "fssdp/collective/round_messages.hpp"
 #include "fssdp/comm/communicator.hpp"
-#include "fssdp/core/scratch_memory.hpp"
 #include "fssdp/plan/transfer_plan.hpp"
 
 namespace fssdp::detail {
 
-/// Moves what the plan says. The memory knows where the bytes of a piece are: `begin(scratch)`
-/// makes ready what this rank owns, `outgoing(k, piece)` and `incoming(k, piece)` name tensor k of
+/// Moves what the plan says. The memory knows where the bytes of a piece are: `begin(lane,
+/// scratch)` makes ready what this rank owns, `outgoing(k, piece)` and `incoming(k, piece)` name tensor k of
 /// a piece, `arrived(k, piece)` is told when it is there. Consecutive pieces of a chunk that
 /// `fills_slots` lie one behind the other.
 template <class Memory>
@@ -23,8 +23,9 @@ class gather_pass {
       : plan_{plan}, me_{me}, memory_{memory} {}
 
   template <class Lane>
-  void run(Lane& lane, scratch_memory& scratch) {
-    memory_.begin(scratch);
+  void run(Lane& lane, pass_scratch<Lane>& scratch) {
+    memory_.begin(lane, scratch);
+    agree(lane, memory_.label());
     if constexpr (forwarding_communicator<Lane>) {
       if (plan_.rounds() > 1) return forward(lane);
     }

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "fssdp/collective/accumulate.hpp"
+#include "fssdp/collective/lane_work.hpp"
 #include "fssdp/collective/piece_extents.hpp"
 #include "fssdp/core/chunk.hpp"
 #include "fssdp/core/dtype.hpp"
@@ -90,7 +91,8 @@ struct reduction_buffers {
   }
 
   /// Sums what this rank owns and nobody else holds.
-  void sum_unshared() const {
+  template <class Lane>
+  void sum_unshared(Lane& lane) const {
     for (auto const expert : plan.held(me))
       for (auto const slice : first_n<slice_id>(plan.slices())) {
         auto const chunk = chunk_id{expert, slice};
@@ -98,7 +100,7 @@ struct reduction_buffers {
         for (std::size_t k = 0; k < partials.size(); ++k)
           for (int piece = 0; piece < plan.pieces(); ++piece) {
             auto const own = operand{.partial = partial(k, {chunk, piece}).data()};
-            accumulate(std::span{&own, 1}, gradient(k, {chunk, piece}), scale, into);
+            sum_on(lane, std::span{&own, 1}, gradient(k, {chunk, piece}), scale, into);
           }
       }
   }

@@ -7,6 +7,7 @@
 #include <span>
 
 #include "fssdp/collective/accumulate.hpp"
+#include "fssdp/collective/lane_work.hpp"
 #include "fssdp/collective/memory_cutter.hpp"
 #include "fssdp/collective/piece_extents.hpp"
 #include "fssdp/collective/reduction_buffers.hpp"
@@ -33,9 +34,15 @@ class reduction_scratch {
   [[nodiscard]] auto sums() const { return slots(sums_); }
   /// For what arrives in one round, unless it is borrowed.
   [[nodiscard]] auto received() const { return slots(received_); }
+  /// Of the list of what is summed.
+  [[nodiscard]] std::size_t list_bytes() const {
+    return byte_count(summands(), sizeof(summand<T>), 1);
+  }
+  [[nodiscard]] std::size_t data_bytes(bool borrows) const {
+    return add_bytes(sums().bytes(), borrows ? 0 : received().bytes());
+  }
   [[nodiscard]] std::size_t bytes(bool borrows) const {
-    return add_bytes(byte_count(summands(), sizeof(summand<T>), 1),
-                     add_bytes(sums().bytes(), borrows ? 0 : received().bytes()));
+    return add_bytes(list_bytes(), data_bytes(borrows));
   }
 
  private:
@@ -61,11 +68,12 @@ class reduction_memory {
   [[nodiscard]] std::size_t tensors() const { return of_.partials.size(); }
   [[nodiscard]] bool fills_slots(chunk_id chunk) const { return of_.extents.fills_slots(chunk); }
   [[nodiscard]] std::uint64_t label() const { return of_.plan.hash_value(); }
-  [[nodiscard]] std::size_t bytes(bool borrows) const { return parts_.bytes(borrows); }
+  [[nodiscard]] std::size_t list_bytes() const { return parts_.list_bytes(); }
+  [[nodiscard]] std::size_t data_bytes(bool borrows) const { return parts_.data_bytes(borrows); }
 
-  void begin(std::byte* scratch, bool borrows) {
-    auto memory = memory_cutter{scratch};
-    summands_ = memory.items<summand<T>>(parts_.summands());
+  void begin(std::byte* lists, std::byte* data, bool borrows) {
+    summands_ = memory_cutter{lists}.items<summand<T>>(parts_.summands());
+    auto memory = memory_cutter{data};
     sums_ = memory.bytes(parts_.sums().bytes());
     if (!borrows) received_ = memory.bytes(parts_.received().bytes());
   }
@@ -85,18 +93,21 @@ class reduction_memory {
   }
 
   /// Sums a piece over those who send it back and this rank; bytes(i) has come from senders[i].
-  template <class Bytes>
-  void sum_piece(std::size_t k, std::span<transfer const> senders, Bytes bytes) const {
+  template <class Lane, class Bytes>
+  void sum_piece(Lane& lane, std::size_t k, std::span<transfer const> senders, Bytes bytes) const {
     auto const piece = senders.front().what();
     auto const summands = of_.in_rank_order(k, senders, 0, summands_, [&](std::size_t i) {
       return of_.received(senders[i], bytes(i), 0);
     });
     if (of_.owns(piece.chunk))
-      accumulate(summands, of_.gradient(k, piece), of_.scale, of_.into);
+      sum_on(lane, summands, of_.gradient(k, piece), of_.scale, of_.into);
     else
-      accumulate(summands, sum_of(k, piece));
+      sum_on(lane, summands, sum_of(k, piece));
   }
-  void sum_unshared() const { of_.sum_unshared(); }
+  template <class Lane>
+  void sum_unshared(Lane& lane) const {
+    of_.sum_unshared(lane);
+  }
 
  private:
   [[nodiscard]] std::span<sum_type> sum_of(std::size_t k, piece_id piece) const {

@@ -2,15 +2,19 @@
 /// One rank's part in a reduction: the plan backwards, a sum wherever pieces meet.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <span>
 
+#include "fssdp/collective/lane_work.hpp"
+#include "fssdp/collective/pass_scratch.hpp"
 #include "fssdp/collective/reduction_arrivals.hpp"
 #include "fssdp/collective/round_messages.hpp"
 #include "fssdp/collective/round_operands.hpp"
 #include "fssdp/comm/communicator.hpp"
 #include "fssdp/core/byte_count.hpp"
-#include "fssdp/core/scratch_memory.hpp"
+#include "fssdp/core/device_sum.hpp"
+#include "fssdp/core/error.hpp"
 #include "fssdp/plan/transfer_plan.hpp"
 
 namespace fssdp::detail {
@@ -25,8 +29,8 @@ namespace fssdp::detail {
 
 /// Moves what the plan says, backwards. The memory knows where operands are: `outgoing(k, t)` is
 /// what this rank sends back for a transfer, `operand_bytes(k, t)` the size of what comes back for
-/// one, `is_sum(t)` whether that is a sum, `received(k, slot)` where it is received; `sum_piece(k,
-/// senders, bytes)` sums a piece that is complete, `sum_unshared()` what nobody sends back.
+/// one, `is_sum(t)` whether that is a sum, `received(k, slot)` where it is received; `sum_piece(lane,
+/// k, senders, bytes)` sums a piece that is complete, `sum_unshared(lane)` what nobody sends back.
 /// Consecutive pieces of a chunk that `fills_slots` lie one behind the other, sums by themselves.
 template <class Memory>
 class reduction_pass {
@@ -35,13 +39,15 @@ class reduction_pass {
       : plan_{plan}, me_{me}, memory_{memory} {}
 
   template <class Lane>
-  void run(Lane& lane, scratch_memory& scratch) {
+  void run(Lane& lane, pass_scratch<Lane>& scratch) {
     constexpr auto borrows = lending_communicator<Lane>;
+    if constexpr (!in_host_memory<Lane>) check_summands();
     auto* const lists = divide(scratch, borrows);
+    agree(lane, memory_.label());
     if constexpr (forwarding_communicator<Lane>) {
       if (plan_.rounds() > 1) {
         forward(lane, {plan_, me_, memory_.tensors(), lists});
-        memory_.sum_unshared();
+        memory_.sum_unshared(lane);
         return;
       }
     }
@@ -51,25 +57,40 @@ class reduction_pass {
         lane.lend([&](auto& batch) { send(batch, round), borrow(batch, round); },
                   [&](std::span<std::span<std::byte const> const> lent) {
                     locate(round, lent, operands);
-                    sum(round, operands);
+                    sum(lane, round, operands);
                     if (round == 0)
-                      memory_.sum_unshared();  // while others still read what this rank lends
+                      memory_.sum_unshared(lane);  // while others still read what this rank lends
                   });
       } else {
         lane.exchange([&](auto& batch) { send(batch, round), receive(batch, round, operands); });
-        sum(round, operands);
+        sum(lane, round, operands);
       }
     }
-    if (!borrows || plan_.rounds() == 0) memory_.sum_unshared();
+    if (!borrows || plan_.rounds() == 0) memory_.sum_unshared(lane);
   }
 
  private:
-  /// Cuts the scratch: lists, then what the memory needs. Returns the former.
-  [[nodiscard]] std::byte* divide(scratch_memory& scratch, bool borrows) {
+  /// @throws argument_error if a piece has more operands than a device sums at once
+  void check_summands() const {
+    auto most = std::size_t{0};
+    for (int round = 0; round < plan_.rounds(); ++round) {
+      auto const senders = plan_.sends(me_, round);
+      for (std::size_t first = 0, last = 0; first < senders.size(); first = last) {
+        while (last < senders.size() && senders[last].what() == senders[first].what()) ++last;
+        most = std::max(most, last - first + 1);
+      }
+    }
+    require(most <= device_sum::most_operands, "sparse_reduce_scatter: ", most,
+            " operands of a sum on a device; expected at most ", device_sum::most_operands);
+  }
+  /// Cuts the scratch: lists of what has come back, then what the memory needs. Returns the former.
+  template <class Lane>
+  [[nodiscard]] std::byte* divide(pass_scratch<Lane>& scratch, bool borrows) {
     auto const lists = reduction_lists(plan_, me_, memory_.tensors());
-    auto* const memory = scratch.reserve(add_bytes(lists, memory_.bytes(borrows))).data();
-    memory_.begin(memory + lists, borrows);
-    return memory;
+    auto const parts =
+        scratch.cut(add_bytes(lists, memory_.list_bytes()), memory_.data_bytes(borrows));
+    memory_.begin(parts.lists + lists, parts.data, borrows);
+    return parts.lists;
   }
 
   /// Everything at once: a piece is summed as soon as all that is to be added is there. Messages
@@ -103,7 +124,7 @@ class reduction_pass {
           auto const& t = out[out.size() - 1 - wanted / tensors];
           auto const piece = state.note(t, k, bytes.data());
           if (piece.senders.empty()) return;
-          memory_.sum_piece(k, piece.senders, piece);
+          memory_.sum_piece(lane, k, piece.senders, piece);
           if (plan_.owner(t.chunk) == me_) return;
           order.set_ready((in.size() - 1 - piece.receive) * tensors + k);
           order.advance([&](std::size_t message) { gate.release(message); });
@@ -177,12 +198,13 @@ class reduction_pass {
   }
 
   /// Sums each piece of a round.
-  void sum(int round, round_operands& operands) const {
+  template <class Lane>
+  void sum(Lane& lane, int round, round_operands& operands) const {
     auto const senders = plan_.sends(me_, round);
     for (std::size_t first = 0, last = 0; first < senders.size(); first = last) {
       while (last < senders.size() && senders[last].what() == senders[first].what()) ++last;
       for (std::size_t k = 0; k < memory_.tensors(); ++k)
-        memory_.sum_piece(k, senders.subspan(first, last - first),
+        memory_.sum_piece(lane, k, senders.subspan(first, last - first),
                           [&](std::size_t i) { return operands(k, first + i); });
     }
   }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <concepts>
+#include <cstddef>
 #include <span>
 #include <type_traits>
 
@@ -13,6 +14,8 @@
 #include "fssdp/collective/gather_buffers.hpp"
 #include "fssdp/collective/gather_memory.hpp"
 #include "fssdp/collective/gather_pass.hpp"
+#include "fssdp/collective/lane_work.hpp"
+#include "fssdp/collective/pass_scratch.hpp"
 #include "fssdp/comm/communicator.hpp"
 #include "fssdp/core/dtype.hpp"
 #include "fssdp/core/scratch_memory.hpp"
@@ -24,6 +27,10 @@ namespace fssdp {
 struct gather_options {
   /// Kept between calls, so that they do not allocate; one for each lane.
   scratch_memory* scratch = nullptr;
+  /// Where the communicator's memory is a device's: memory of it for what is not a list, at a cache
+  /// line; memory_required says how much is always enough. Without, it is allocated in the order of
+  /// the stream.
+  std::span<std::byte> device_scratch = {};
 };
 
 namespace detail {
@@ -84,9 +91,9 @@ void sparse_all_gather(Comm& comm, transfer_plan const& plan, From const& from, 
       detail::checked_gather(verb, plan, rank, from, to, slots,
                              "experts that the rank holds and does not own; or all it holds");
   submit(comm, [of, options](auto& lane) {
-    auto own_scratch = scratch_memory{};
     auto pass = detail::gather_pass{of.plan, of.me, detail::gather_memory{of}};
-    pass.run(lane, options.scratch != nullptr ? *options.scratch : own_scratch);
+    auto scratch = detail::pass_scratch{lane, options.scratch, options.device_scratch};
+    pass.run(lane, scratch);
   });
 }
 
@@ -109,6 +116,7 @@ void sparse_all_gather(Comm& comm, transfer_plan const& plan, From const& from, 
                        coded_links<Codec> const& links, gather_options const& options = {}) {
   static_assert(element<element_of<From const>> && element<element_of<To>>,
                 "only floats can be encoded, and types that become floats");
+  static_assert(detail::in_host_memory<Comm>, "codecs run on the host: a device has none yet");
   constexpr auto verb = "sparse_all_gather";
   detail::check_world(verb, comm, plan);
   auto const rank = comm.rank();
@@ -116,9 +124,9 @@ void sparse_all_gather(Comm& comm, transfer_plan const& plan, From const& from, 
       detail::checked_gather(verb, plan, rank, from, to, plan.held(rank),
                              "all experts that the rank holds, as its own are decoded, too");
   submit(comm, [of, links, options](auto& lane) {
-    auto own_scratch = scratch_memory{};
     auto pass = detail::gather_pass{of.plan, of.me, detail::coded_gather_memory{of, links}};
-    pass.run(lane, options.scratch != nullptr ? *options.scratch : own_scratch);
+    auto scratch = detail::pass_scratch{lane, options.scratch, options.device_scratch};
+    pass.run(lane, scratch);
   });
 }
 

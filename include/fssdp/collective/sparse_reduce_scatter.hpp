@@ -10,6 +10,8 @@
 #include "fssdp/codec/coded_links.hpp"
 #include "fssdp/collective/check_buffers.hpp"
 #include "fssdp/collective/coded_reduction_memory.hpp"
+#include "fssdp/collective/lane_work.hpp"
+#include "fssdp/collective/pass_scratch.hpp"
 #include "fssdp/collective/reduction_buffers.hpp"
 #include "fssdp/collective/reduction_memory.hpp"
 #include "fssdp/collective/reduction_pass.hpp"
@@ -27,6 +29,10 @@ struct reduce_options {
   output into = output::write;  ///< or add to what is there
   /// Kept between calls, so that they do not allocate; one for each lane.
   scratch_memory* scratch = nullptr;
+  /// Where the communicator's memory is a device's: memory of it for what is not a list, at a cache
+  /// line; memory_required says how much is always enough. Without, it is allocated in the order of
+  /// the stream.
+  std::span<std::byte> device_scratch = {};
 };
 
 namespace detail {
@@ -69,10 +75,11 @@ void check_residuals(Buffers const& of, Residuals residuals) {
 template <class Comm, class Buffers, codec Codec>
 void reduce_coded(Comm& comm, Buffers const& of, coded_links<Codec> const& links,
                   std::span<expert_tensor<float> const> residuals, reduce_options const& options) {
+  static_assert(in_host_memory<Comm>, "codecs run on the host: a device has none yet");
   submit(comm, [of, links, residuals, options](auto& lane) {
-    auto own_scratch = scratch_memory{};
     auto pass = reduction_pass{of.plan, of.me, coded_reduction_memory{of, links, residuals}};
-    pass.run(lane, options.scratch != nullptr ? *options.scratch : own_scratch);
+    auto scratch = pass_scratch{lane, options.scratch, options.device_scratch};
+    pass.run(lane, scratch);
   });
 }
 
@@ -106,9 +113,9 @@ void sparse_reduce_scatter(Comm& comm, transfer_plan const& plan, From const& fr
                            reduce_options const& options = {}) {
   auto const of = detail::checked_reduction(comm, plan, from, to, options);
   submit(comm, [of, options](auto& lane) {
-    auto own_scratch = scratch_memory{};
     auto pass = detail::reduction_pass{of.plan, of.me, detail::reduction_memory{of}};
-    pass.run(lane, options.scratch != nullptr ? *options.scratch : own_scratch);
+    auto scratch = detail::pass_scratch{lane, options.scratch, options.device_scratch};
+    pass.run(lane, scratch);
   });
 }
 

@@ -18,7 +18,8 @@ namespace fssdp {
 /// Every rank gets everybody's values: mine [n] -> all [ranks, n], row r from rank r.
 /// Returns when the rows are there (it synchronizes the communicator).
 /// @pre the same n on all ranks; `mine` and `all` do not overlap
-/// @cost size - 1 messages of n elements out and in, one exchange
+/// @cost size - 1 messages of n elements out and in, one exchange; where the communicator's memory is
+///       a device's, its own way for values of the host (`gather_values`)
 /// @throws argument_error if `all` is not [ranks, n] or overlaps `mine`; transport errors
 template <communicator Comm, std::ranges::contiguous_range Mine, std::ranges::contiguous_range All>
 void all_gather(Comm& comm, Mine const& mine, All&& all) {
@@ -33,6 +34,10 @@ void all_gather(Comm& comm, Mine const& mine, All&& all) {
                   " elements; expected ", ranks, " ranks times ", n);
   detail::require(!detail::overlap(std::as_bytes(from), std::as_bytes(to)),
                   "all_gather: mine and all share memory; expected disjoint memory");
+  if constexpr (requires { comm.gather_values(std::as_bytes(from), std::as_writable_bytes(to)); }) {
+    comm.gather_values(std::as_bytes(from), std::as_writable_bytes(to));
+    return;
+  }
   submit(comm, [from, to, n](auto& lane) {
     lane.exchange([&](auto& batch) {
       for (auto const peer : first_n<rank_id>(lane.size())) {

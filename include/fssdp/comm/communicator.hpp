@@ -8,6 +8,8 @@
 #include <span>
 #include <utility>
 
+#include "fssdp/core/device_conversion.hpp"
+#include "fssdp/core/device_sum.hpp"
 #include "fssdp/core/index.hpp"
 #include "fssdp/core/stream.hpp"
 
@@ -87,6 +89,30 @@ concept forwarding_communicator = communicator<Comm> &&
     requires(Comm& comm, detail::any_post post, detail::any_arrived arrived) {
   comm.forward(post, arrived);
 };
+
+/// What a communicator has to offer whose memory is a device's. All of it is enqueued on its stream
+/// and done in order: `sum` and `convert` what they say, `copy(to, from)` bytes of one device;
+/// `allocate(bytes)` gives memory that what is enqueued next may use, until it is given to `free`.
+template <class Comm>
+concept device_communicator = communicator<Comm> &&
+    std::same_as<typename Comm::memory_space, device_memory> &&
+    requires(Comm& comm, device_sum const& sum, device_conversion const& conversion,
+             std::span<std::byte> to, std::span<std::byte const> from) {
+  comm.sum(sum);
+  comm.convert(conversion);
+  comm.copy(to, from);
+  { comm.allocate(std::size_t{}) } -> std::same_as<std::span<std::byte>>;
+  comm.free(to);
+};
+
+/// Optional extra of a communicator without labels on the wire: before the messages of a plan,
+/// `agree(hash)` makes sure that all ranks have come with the same one. Ranks that know it already
+/// do not talk.
+/// @throws ranks_disagree
+template <class Comm>
+void agree(Comm& comm, std::uint64_t plan) {
+  if constexpr (requires { comm.agree(plan); }) comm.agree(plan);
+}
 
 /// Optional extra of a batch: a label that both ends compare, so that ranks that are in different
 /// collectives find out.

@@ -4,16 +4,14 @@
 
 #include <mpi.h>
 
-#include <algorithm>
 #include <array>
 #include <chrono>
 #include <climits>
 #include <cstddef>
-#include <optional>
 #include <string>
-#include <thread>
 #include <utility>
 
+#include "fssdp/comm/wait_pace.hpp"
 #include "fssdp/core/error.hpp"
 #include "fssdp/core/index.hpp"
 
@@ -110,39 +108,13 @@ class mpi_handle {
   MPI_Errhandler before_ = MPI_ERRHANDLER_NULL;  // the user's, of a communicator that is borrowed
 };
 
-/// Gives up the core between tests that find nothing: others may need it for what this rank waits
-/// for. When it takes long, it sleeps: who yields still takes turns from those that compute.
-class mpi_pace {
-  using clock = std::chrono::steady_clock;
-
- public:
-  void renew() { begin_.reset(); }
-  void rest() {
-    auto const now = clock::now();
-    if (!begin_.has_value()) {
-      begin_ = now;
-      nap_ = std::chrono::microseconds{20};
-    }
-    if (now - *begin_ < std::chrono::milliseconds{1}) {
-      std::this_thread::yield();
-    } else {
-      std::this_thread::sleep_for(nap_);
-      nap_ = std::min(nap_ + nap_ / 4, std::chrono::microseconds{200});
-    }
-  }
-
- private:
-  std::optional<clock::time_point> begin_;  // of the wait
-  std::chrono::microseconds nap_{};
-};
-
 /// Waits until all ranks have come to a collective call, which has begun; between looks, `rest(pace)`
 /// is called.
 /// @throws deadline_exceeded, which names no rank (-1): MPI does not say who is missing
 template <class Rest>
 void mpi_await_all(MPI_Request& request, rank_id me, std::chrono::milliseconds deadline,
                    char const* call, Rest rest) {
-  auto pace = mpi_pace{};
+  auto pace = wait_pace{};
   auto const until = std::chrono::steady_clock::now() + deadline;
   for (;;) {
     auto done = 0;
@@ -164,7 +136,7 @@ inline void mpi_meet(MPI_Comm comm, std::chrono::milliseconds deadline, char con
   for (int turn = 0; turn < 2; ++turn) {
     auto request = MPI_Request{MPI_REQUEST_NULL};
     mpi_require(MPI_Ibarrier(comm, &request), rank_id{rank}, what);
-    mpi_await_all(request, rank_id{rank}, deadline, what, [](mpi_pace& pace) { pace.rest(); });
+    mpi_await_all(request, rank_id{rank}, deadline, what, [](wait_pace& pace) { pace.rest(); });
   }
 }
 

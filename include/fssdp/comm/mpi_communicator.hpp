@@ -21,6 +21,7 @@
 #include "fssdp/comm/mpi_monitor.hpp"
 #include "fssdp/comm/mpi_requests.hpp"
 #include "fssdp/comm/mpi_wait.hpp"
+#include "fssdp/comm/wait_pace.hpp"
 #include "fssdp/core/error.hpp"
 #include "fssdp/core/index.hpp"
 
@@ -127,7 +128,7 @@ class mpi_ref {
     auto lock = monitor_->lock();
     if (thrown != nullptr) monitor_->fail(rank(), detail::what(thrown));
     monitor_->leave(thrown);
-    auto pace = detail::mpi_pace{};
+    auto pace = detail::wait_pace{};
     auto const limit = 2 * monitor_->options().deadline;
     auto const until = std::chrono::steady_clock::now() + limit;
     for (;;) {
@@ -343,7 +344,7 @@ class mpi_ref {
     monitor_->fail(rank(), what);
     if (requests_ == nullptr) return;
     requests_->cancel(batch_.parts());
-    auto pace = detail::mpi_pace{};
+    auto pace = detail::wait_pace{};
     auto const until = std::chrono::steady_clock::now() + std::chrono::milliseconds{200};
     while (requests_->any_active() && std::chrono::steady_clock::now() < until)
       if (!requests_->test([](std::size_t, int) {})) {

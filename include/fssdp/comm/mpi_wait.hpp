@@ -11,6 +11,7 @@
 
 #include "fssdp/comm/mpi_call.hpp"
 #include "fssdp/comm/mpi_monitor.hpp"
+#include "fssdp/comm/wait_pace.hpp"
 #include "fssdp/core/index.hpp"
 
 namespace fssdp::detail {
@@ -69,7 +70,7 @@ class mpi_wait {
 
   mpi_monitor& monitor_;
   int lane_;
-  mpi_pace pace_;
+  wait_pace pace_;
   clock::time_point until_;
   std::vector<rank_id> suspects_;  // each awaits the next
 };
@@ -86,7 +87,7 @@ class mpi_wait {
   MPI_Comm_rank(of, &rank);
   mpi_require(MPI_Comm_idup(of, &made, &request), rank_id{rank}, "MPI_Comm_idup");
   try {
-    mpi_await_all(request, rank_id{rank}, options.deadline, "MPI_Comm_idup", [&](mpi_pace& pace) {
+    mpi_await_all(request, rank_id{rank}, options.deadline, "MPI_Comm_idup", [&](wait_pace& pace) {
       if (monitor == nullptr) return pace.rest();
       monitor->listen();
       monitor->check();

@@ -8,6 +8,8 @@ namespace fssdp {
 
 /// Where a communicator's buffers live.
 struct host_memory {};
+/// Memory of an accelerator: the host must not touch it, but enqueue what is to be done there.
+struct device_memory {};
 
 /// Work runs in the calling thread before the call returns; its errors are the call's errors.
 struct inline_stream {

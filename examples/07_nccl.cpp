@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// The first program between devices, one rank for each that this process sees (up to 8: then each
+// has an expert). Beside the include and the line that runs it, buffers are mirrored on the device,
+// and numbers come to the host to be computed with.
+#include <cstdio>
+#include <utility>
+
+#include "fssdp/comm/cuda_mirror.hpp"
+#include "fssdp/comm/nccl.hpp"
+#include "fssdp/fssdp.hpp"
+
+fssdp::device_kernels kernels();  // 07_nccl/kernels.cu, as this file needs no nvcc
+
+int main() {
+  constexpr auto size = std::size_t{1000};  // parameters of one expert
+  fssdp::nccl_world{{.kernels = kernels()}}.run([](fssdp::communicator auto& comm) {
+    auto const rank = comm.rank();
+    auto const gate = fssdp::expert_loads{3, 90, 5, 2, 40, 1, 7, 2};  // tokens per expert, here
+    auto const layout = fssdp::block_layout{{.experts = 8, .ranks = comm.size()}};
+    auto const loads = fssdp::sum_loads(comm, gate);  // of all ranks
+    auto const solve = fssdp::sparse_materialization{.overlap = 4, .spare_slots = 2};
+    auto const where = solve(loads, layout);            // placement: who holds what
+    auto const plan = fssdp::make_plan(layout, where);  // pure: equal on every rank
+
+    auto const mirrored = [&](auto buffer) {
+      return fssdp::cuda_mirror{std::move(buffer), comm.stream()};
+    };
+    auto weights = mirrored(fssdp::make_shard<float>(layout, rank, size));    // [owned, size]
+    auto replicas = mirrored(fssdp::make_replicas<float>(plan, rank, size));  // [foreign, size]
+    auto partials = mirrored(fssdp::make_partials<float>(plan, rank, size));  // [held, size]
+    auto gradients = mirrored(fssdp::make_shard<float>(layout, rank, size));  // [owned, size]
+
+    fssdp::sparse_all_gather(comm, plan, weights, replicas);  // owners -> replicas
+    comm.synchronize();
+    replicas.synchronize_to_host();
+    auto const experts = fssdp::held(plan, rank, weights.host(), replicas.host());
+    for (std::size_t e = 0; e < experts.size(); ++e)  // your forward and backward
+      for (std::size_t i = 0; i < size; ++i)
+        partials.host().tensors()[0][e][i] = experts[e].tensors[0][i] + 1;
+    partials.copy_to_device();
+    fssdp::sparse_reduce_scatter(comm, plan, partials, gradients);  // replicas -> owners
+    comm.synchronize();
+    gradients.synchronize_to_host();
+    for (std::size_t slot = 0; slot < weights.host().slots();
+         ++slot)  // your optimizer: what it owns
+      for (std::size_t i = 0; i < size; ++i)
+        weights.host().tensors()[0][slot][i] -= 0.1F * gradients.host().tensors()[0][slot][i];
+    weights.copy_to_device();
+
+    std::printf("rank %d owns %zu experts, held %zu; its first parameter is now %.1f\n",
+                rank.value(), plan.owned_count(rank), plan.held(rank).size(),
+                static_cast<double>(weights.host().tensors()[0][0][0]));
+  });
+}

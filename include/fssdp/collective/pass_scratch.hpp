@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Where a pass has its lists, and what it sums and converts into.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "fssdp/collective/lane_work.hpp"
+#include "fssdp/comm/communicator.hpp"
+#include "fssdp/core/byte_count.hpp"
+#include "fssdp/core/copy_bytes.hpp"
+#include "fssdp/core/error.hpp"
+#include "fssdp/core/scratch_memory.hpp"
+
+namespace fssdp::detail {
+
+/// The scratch of one pass over a lane: one block on the host; where the lane's memory is a
+/// device's, lists on the host and data there.
+template <class Lane>
+class pass_scratch {
+ public:
+  struct parts {
+    std::byte* lists;
+    std::byte* data;
+  };
+
+  /// What is not given is allocated.
+  pass_scratch(Lane& lane, scratch_memory* given, std::span<std::byte> device)
+      : lane_{&lane}, lists_{given != nullptr ? given : &own_}, device_{device} {}
+  pass_scratch(pass_scratch const&) = delete;
+  pass_scratch& operator=(pass_scratch const&) = delete;
+  ~pass_scratch() {
+    if constexpr (!in_host_memory<Lane>)
+      if (!allocated_.empty()) lane_->free(allocated_);
+  }
+
+  /// Memory for both.
+  /// @pre called once; `lists` is a number of whole cache lines
+  /// @throws argument_error if the device memory that is given is too small, or not at a cache line
+  [[nodiscard]] parts cut(std::size_t lists, std::size_t data) {
+    if constexpr (in_host_memory<Lane>) {
+      auto* const begin = lists_->reserve(add_bytes(lists, data)).data();
+      return {begin, begin + lists};
+    } else {
+      auto* const begin = lists_->reserve(lists).data();
+      if (data == 0) return {begin, nullptr};
+      if (device_.empty()) return {begin, (allocated_ = lane_->allocate(data)).data()};
+      require(device_.size() >= data && bytes_to_line(device_.data()) == 0,
+              "device_scratch: ", device_.size(), " bytes at ", device_.data(), "; expected ", data,
+              " bytes at a cache line");
+      return {begin, device_.data()};
+    }
+  }
+
+ private:
+  Lane* lane_;
+  scratch_memory own_;
+  scratch_memory* lists_;
+  std::span<std::byte> device_;
+  std::span<std::byte> allocated_;
+};
+
+}  // namespace fssdp::detail

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+/// What a communicator does once for a plan, done before it matters.
+#pragma once
+
+#include <algorithm>
+#include <vector>
+
+#include "fssdp/collective/check_buffers.hpp"
+#include "fssdp/comm/communicator.hpp"
+#include "fssdp/core/index.hpp"
+#include "fssdp/plan/transfer_plan.hpp"
+
+namespace fssdp {
+
+/// The ranks that one rank exchanges messages with, in gathers and reductions by a plan, ascending.
+/// @cost one allocation, and what it grows by
+[[nodiscard]] inline std::vector<rank_id> peers_of(transfer_plan const& plan, rank_id rank) {
+  auto peers = std::vector<rank_id>{};
+  for (auto const* const part : {&plan, &plan.reduction()}) {
+    for (auto const& t : part->sends(rank)) peers.push_back(t.destination);
+    for (auto const& t : part->receives(rank)) peers.push_back(t.source);
+  }
+  std::ranges::sort(peers);
+  peers.erase(std::ranges::unique(peers).begin(), peers.end());
+  return peers;
+}
+
+/// Connects the ranks that meet in a plan, and makes sure that all have come with the same one:
+/// gathers and reductions by it then wait for neither, and can be captured into a graph. Nothing on
+/// communicators that need no such thing.
+/// @pre every rank calls with an equal plan
+/// @cost once per plan and communicator; it waits for all ranks
+/// @throws argument_error if the plan is for other ranks; ranks_disagree if plans differ; transport
+///         errors
+template <communicator Comm>
+void warm_up(Comm& comm, transfer_plan const& plan) {
+  detail::check_world("warm_up", comm, plan);
+  submit(comm, [&plan](auto& lane) {
+    agree(lane, plan.hash_value());
+    agree(lane, plan.reduction().hash_value());
+    if constexpr (requires { lane.connect({}); }) lane.connect(peers_of(plan, lane.rank()));
+  });
+  synchronize(comm);
+}
+
+}  // namespace fssdp

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+/// What the back ends on CUDA ask of its runtime: errors are exceptions, handles are closed.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <type_traits>
+
+#include "fssdp/core/error.hpp"
+#include "fssdp/core/index.hpp"
+
+namespace fssdp {
+
+namespace detail {
+
+/// @throws transport_error that names this rank unless a call of CUDA's runtime has succeeded
+inline void cuda_require(cudaError_t code, rank_id me, char const* call) {
+  if (code != cudaSuccess)
+    throw transport_error{me, text(call, " on rank ", me, ": ", cudaGetErrorName(code), " (",
+                                   static_cast<int>(code), "): ", cudaGetErrorString(code))};
+}
+
+struct cuda_close {
+  void operator()(cudaStream_t stream) const { cudaStreamDestroy(stream); }
+  void operator()(cudaEvent_t event) const { cudaEventDestroy(event); }
+  void operator()(std::byte* memory) const { cudaFree(memory); }
+};
+/// An event without a time.
+using cuda_event = std::unique_ptr<std::remove_pointer_t<cudaEvent_t>, cuda_close>;
+using cuda_bytes = std::unique_ptr<std::byte, cuda_close>;
+
+[[nodiscard]] inline cuda_event make_cuda_event(rank_id me) {
+  auto event = cudaEvent_t{};
+  cuda_require(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), me,
+               "cudaEventCreateWithFlags");
+  return cuda_event{event};
+}
+[[nodiscard]] inline cuda_bytes allocate_on_device(rank_id me, std::size_t bytes) {
+  void* memory = nullptr;
+  if (bytes != 0) cuda_require(cudaMalloc(&memory, bytes), me, "cudaMalloc");
+  return cuda_bytes{static_cast<std::byte*>(memory)};
+}
+/// Whether what is enqueued now becomes part of a graph, to be run later.
+[[nodiscard]] inline bool is_captured(cudaStream_t stream, rank_id me) {
+  auto status = cudaStreamCaptureStatusNone;
+  cuda_require(cudaStreamIsCapturing(stream, &status), me, "cudaStreamIsCapturing");
+  return status != cudaStreamCaptureStatusNone;
+}
+
+}  // namespace detail
+
+/// A stream of its own on the current device, which does not wait for the default stream.
+using cuda_stream = std::unique_ptr<std::remove_pointer_t<cudaStream_t>, detail::cuda_close>;
+
+/// @throws transport_error if there is no device
+[[nodiscard]] inline cuda_stream make_cuda_stream(rank_id me = {}) {
+  auto stream = cudaStream_t{};
+  detail::cuda_require(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), me,
+                       "cudaStreamCreateWithFlags");
+  return cuda_stream{stream};
+}
+
+/// Memory of the current device, which begins at a cache line: an arena for shards, replicas,
+/// partial gradients and scratch. Make it once: to allocate and to free waits for the device.
+class cuda_memory {
+ public:
+  /// @throws transport_error if there is not so much
+  explicit cuda_memory(std::size_t bytes, rank_id me = {})
+      : memory_{detail::allocate_on_device(me, bytes)}, size_{bytes} {}
+  [[nodiscard]] std::span<std::byte> bytes() const { return {memory_.get(), size_}; }
+
+ private:
+  detail::cuda_bytes memory_;
+  std::size_t size_;
+};
+
+}  // namespace fssdp

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+/// What sums and converts on a device, for nvcc (with --expt-relaxed-constexpr).
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+
+#include "fssdp/comm/cuda_kernels.hpp"
+
+namespace fssdp {
+
+namespace detail {
+
+inline constexpr unsigned block_threads = 256;
+inline constexpr std::size_t most_blocks = 8192;  // enough to fill any device; then threads go on
+
+/// Every step of a kernel, each in a thread.
+template <class Kernel>
+__global__ void __launch_bounds__(block_threads)
+    run_steps(__grid_constant__ Kernel const kernel, std::size_t steps) {
+  auto const stride = std::size_t{gridDim.x} * blockDim.x;
+  for (auto step = std::size_t{blockIdx.x} * blockDim.x + threadIdx.x; step < steps; step += stride)
+    kernel(step);
+}
+
+template <class Kernel>
+[[nodiscard]] cudaError_t launch(cudaStream_t stream, Kernel const& kernel) {
+  auto const steps = kernel.steps();
+  if (steps == 0) return cudaSuccess;
+  auto const blocks = std::min((steps + block_threads - 1) / block_threads, most_blocks);
+  run_steps<<<static_cast<unsigned>(blocks), block_threads, 0, stream>>>(kernel, steps);
+  return cudaGetLastError();
+}
+
+template <class Work>
+[[nodiscard]] cudaError_t launch_for(cudaStream_t stream, Work const& work) {
+  auto code = cudaSuccess;
+  with_kernel(work, [&](auto const& kernel) { code = launch(stream, kernel); });
+  return code;
+}
+
+}  // namespace detail
+
+/// The kernels of this library, for any pair of element types.
+/// @cost one launch for each sum or conversion; every element is read and written once, 16 bytes
+///       at a time where all addresses allow it
+[[nodiscard]] inline device_kernels cuda_kernels() {
+  return {.sum = detail::launch_for<device_sum>, .convert = detail::launch_for<device_conversion>};
+}
+
+}  // namespace fssdp

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+/// The messages of one exchange, in the order that both ends know.
+#pragma once
+
+#include <nccl.h>
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "fssdp/core/error.hpp"
+#include "fssdp/core/index.hpp"
+
+namespace fssdp::detail {
+
+/// By peer, from the next rank round to the one before; to each what is sent, then what is
+/// received, in the order in which it is named. Messages without bytes do not travel.
+/// @cost no allocation once the largest batch has been seen
+class nccl_batch {
+ public:
+  nccl_batch(rank_id me, int size) : me_{me}, size_{size}, peers_(static_cast<std::size_t>(size)) {}
+
+  void send(std::span<std::byte const> bytes, rank_id to) {
+    auto& out = of(to).out;
+    if (!bytes.empty()) out.push_back(bytes);
+  }
+  void recv(std::span<std::byte> bytes, rank_id from) {
+    auto& in = of(from).in;
+    if (!bytes.empty()) in.push_back(bytes);
+  }
+
+  void clear() {
+    for (auto& peer : peers_) {
+      peer.out.clear();
+      peer.in.clear();
+    }
+  }
+  /// Calls visit(peer) for each that messages go to or come from.
+  template <class Visit>
+  void for_each_peer(Visit visit) const {
+    for (int distance = 1; distance < size_; ++distance) {
+      auto const peer = rank_id{(me_.value() + distance) % size_};
+      auto const& [out, in] = peers_[peer.index()];
+      if (!out.empty() || !in.empty()) visit(peer);
+    }
+  }
+  /// Names them all to NCCL, in a group that is open. Returns what it says about the first that it
+  /// refuses.
+  [[nodiscard]] ncclResult_t name(ncclComm_t comm, cudaStream_t stream) const {
+    auto code = ncclSuccess;
+    auto const succeeds = [&](ncclResult_t result) {
+      if (result != ncclSuccess && result != ncclInProgress && code == ncclSuccess) code = result;
+    };
+    for_each_peer([&](rank_id peer) {
+      for (auto const bytes : peers_[peer.index()].out)
+        succeeds(ncclSend(bytes.data(), bytes.size(), ncclUint8, peer.value(), comm, stream));
+      for (auto const bytes : peers_[peer.index()].in)
+        succeeds(ncclRecv(bytes.data(), bytes.size(), ncclUint8, peer.value(), comm, stream));
+    });
+    return code;
+  }
+
+ private:
+  struct messages {
+    std::vector<std::span<std::byte const>> out;
+    std::vector<std::span<std::byte>> in;
+  };
+  [[nodiscard]] messages& of(rank_id peer) {
+    require(peer.value() >= 0 && peer.value() < size_ && peer != me_,
+            "exchange: message between rank ", me_, " and rank ", peer,
+            "; expected another rank from 0 to ", size_ - 1);
+    return peers_[peer.index()];
+  }
+
+  rank_id me_;
+  int size_;
+  std::vector<messages> peers_;
+};
+
+}  // namespace fssdp::detail

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+/// A communicator of NCCL's and a stream, as long as both work.
+#pragma once
+
+#include <nccl.h>
+
+#include <chrono>
+#include <exception>
+#include <utility>
+
+#include "fssdp/comm/cuda_call.hpp"
+#include "fssdp/comm/nccl_call.hpp"
+#include "fssdp/comm/nccl_watch.hpp"
+#include "fssdp/comm/wait_pace.hpp"
+#include "fssdp/core/error.hpp"
+#include "fssdp/core/index.hpp"
+
+namespace fssdp::detail {
+
+/// Calls NCCL, and waits for the stream with an eye on it. On the first failure the communicator is
+/// aborted, so that the stream ends; from then on nothing is enqueued any more.
+class nccl_lane {
+  using clock = std::chrono::steady_clock;
+
+ public:
+  nccl_lane(ncclComm_t comm, cudaStream_t stream, rank_id me, nccl_options const& options)
+      : comm_{comm}, stream_{stream}, me_{me}, options_{options}, watch_{me} {}
+
+  [[nodiscard]] ncclComm_t comm() const { return comm_; }
+  [[nodiscard]] cudaStream_t stream() const { return stream_; }
+  [[nodiscard]] rank_id me() const { return me_; }
+  [[nodiscard]] nccl_options const& options() const { return options_; }
+  [[nodiscard]] nccl_watch& watch() { return watch_; }
+  [[nodiscard]] bool has_failed() const { return failure_ != nullptr; }
+
+  /// @throws poisoned_stream if something has failed before
+  void check() const {
+    if (has_failed())
+      throw poisoned_stream{
+          text("rank ", me_, ": earlier work on this communicator has failed: ", what(failure_))};
+  }
+
+  /// Runs `work`, which may throw: then the communicator is aborted.
+  template <class Work>
+  void guarded(Work work) {
+    check();
+    try {
+      work();
+    } catch (...) {
+      fail(std::current_exception());
+      throw;
+    }
+  }
+  /// Waits until NCCL has put on the stream what a call names. Not for the stream.
+  /// @throws transport_error; deadline_exceeded if a peer does not come to connect
+  void settle(ncclResult_t code, char const* call) {
+    auto const ended = nccl_settled(comm_, code, me_, options_.deadline, [&] { throw late(call); });
+    if (ended != ncclSuccess) throw reported(call, ended);
+  }
+
+  /// Waits for all that is on the stream.
+  /// @throws transport_error, also again and again: what has failed first; deadline_exceeded if
+  ///         nothing has moved for that long
+  void synchronize() {
+    if (has_failed()) std::rethrow_exception(failure_);
+    guarded([&] {
+      auto pace = wait_pace{};
+      auto until = clock::now() + options_.deadline;
+      for (auto done = false; !done;) {
+        done = is_idle();
+        check_async();
+        if (done) break;
+        if (watch_.advance()) {
+          until = clock::now() + options_.deadline;
+          pace.renew();
+        }
+        if (clock::now() > until) throw late("synchronize");
+        pace.rest();
+      }
+      watch_.clear();
+    });
+  }
+
+  /// Ends what NCCL does on the stream, and forgets the communicator, which is gone.
+  void abort() noexcept {
+    if (auto* const comm = std::exchange(comm_, nullptr)) ncclCommAbort(comm);
+  }
+  /// Takes the communicator from the lane.
+  [[nodiscard]] ncclComm_t release() { return std::exchange(comm_, nullptr); }
+
+ private:
+  [[nodiscard]] bool is_idle() const {
+    auto const code = cudaStreamQuery(stream_);
+    if (code == cudaErrorNotReady) return false;
+    cuda_require(code, me_, "cudaStreamQuery");
+    return true;
+  }
+  void check_async() {
+    auto state = ncclSuccess;
+    nccl_require(ncclCommGetAsyncError(comm_, &state), me_, "ncclCommGetAsyncError");
+    if (state == ncclSuccess || state == ncclInProgress) return;
+    throw reported("synchronize", state);
+  }
+  [[nodiscard]] transport_error reported(char const* call, ncclResult_t error) const {
+    return {watch_.culprit(), text(call, ": NCCL reports ", ncclGetErrorString(error), " (",
+                                   static_cast<int>(error), "): ", watch_.text())};
+  }
+  [[nodiscard]] deadline_exceeded late(char const* call) const {
+    return {watch_.culprit(), text(call, ": nothing has moved within ", options_.deadline.count(),
+                                   " ms: ", watch_.text())};
+  }
+
+  /// Aborts, and waits a little until nothing writes any more.
+  void fail(std::exception_ptr failure) noexcept {
+    failure_ = std::move(failure);
+    abort();
+    auto pace = wait_pace{};
+    auto const until = clock::now() + std::chrono::milliseconds{200};
+    while (cudaStreamQuery(stream_) == cudaErrorNotReady && clock::now() < until) pace.rest();
+  }
+
+  ncclComm_t comm_;
+  cudaStream_t stream_;
+  rank_id me_;
+  nccl_options options_;
+  nccl_watch watch_;
+  std::exception_ptr failure_;
+};
+
+}  // namespace fssdp::detail

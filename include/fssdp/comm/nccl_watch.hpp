@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Knows which exchanges are under way on a stream: what is awaited when nothing moves any more.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <ios>
+#include <string>
+#include <vector>
+
+#include "fssdp/comm/cuda_call.hpp"
+#include "fssdp/core/error.hpp"
+#include "fssdp/core/index.hpp"
+
+namespace fssdp::detail {
+
+/// Marks the ends of exchanges on a stream by events, of which it has a few: when none is free, the
+/// last one stands for all that follows.
+class nccl_watch {
+ public:
+  explicit nccl_watch(rank_id me) : me_{me} {
+    for (auto& mark : marks_) mark.event = make_cuda_event(me);
+  }
+
+  /// The exchanges from here on belong to this plan.
+  void begin_plan(std::uint64_t plan) {
+    plan_ = plan;
+    step_ = 0;
+  }
+  /// The next exchange on a stream; its peers follow. None may be asked about while it is captured.
+  void begin_exchange(cudaStream_t stream) {
+    is_captured_ = is_captured(stream, me_);
+    if (!is_captured_) (void)advance();
+    if (count_ < marks_.size()) ++count_;
+    auto& mark = last();
+    mark.sequence = ++sequence_;
+    mark.plan = plan_;
+    mark.step = step_++;
+    mark.is_enqueued = false;
+    mark.peers.clear();
+  }
+  void add_peer(rank_id peer) { last().peers.push_back(peer); }
+  /// It is on the stream; or in a graph, which is not watched.
+  void end_exchange(cudaStream_t stream) {
+    if (is_captured_) {
+      --count_;
+      return;
+    }
+    cuda_require(cudaEventRecord(last().event.get(), stream), me_, "cudaEventRecord");
+    last().is_enqueued = true;
+  }
+
+  /// Forgets the exchanges that have run. Returns whether there are any.
+  bool advance() {
+    auto moved = false;
+    for (; count_ != 0 && first().is_enqueued; moved = true) {
+      if (cudaEventQuery(first().event.get()) != cudaSuccess) break;
+      begin_ = (begin_ + 1) % marks_.size();
+      --count_;
+    }
+    return moved;
+  }
+  void clear() { count_ = 0; }
+
+  /// The rank that the exchange under way awaits, if it is one; else -1: any of several.
+  [[nodiscard]] rank_id culprit() const {
+    if (count_ == 0 || first().peers.size() != 1) return rank_id{-1};
+    return first().peers.front();
+  }
+  /// What is awaited, as far as it is known.
+  [[nodiscard]] std::string text() const {
+    if (count_ == 0) return detail::text("rank ", me_, " awaits its stream, not an exchange");
+    auto ranks = std::string{};
+    for (auto const peer : first().peers)
+      ranks += (ranks.empty() ? "" : ", ") + std::to_string(peer.value());
+    return detail::text("rank ", me_, " awaits rank ", ranks.empty() ? "-" : ranks, " in exchange ",
+                        first().sequence, ", step ", first().step, " of plan ", std::hex,
+                        first().plan);
+  }
+
+ private:
+  struct exchange_mark {
+    cuda_event event;
+    bool is_enqueued = false;
+    std::uint64_t sequence = 0;
+    std::uint64_t plan = 0;
+    int step = 0;
+    std::vector<rank_id> peers;
+  };
+
+  [[nodiscard]] exchange_mark const& first() const { return marks_[begin_]; }
+  [[nodiscard]] exchange_mark& last() { return marks_[(begin_ + count_ - 1) % marks_.size()]; }
+
+  rank_id me_;
+  std::array<exchange_mark, 32> marks_;  // a ring
+  std::size_t begin_ = 0;
+  std::size_t count_ = 0;
+  std::uint64_t sequence_ = 0;
+  std::uint64_t plan_ = 0;
+  int step_ = 0;
+  bool is_captured_ = false;
+};
+
+}  // namespace fssdp::detail

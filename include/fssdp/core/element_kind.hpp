@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Element types as values: for work that is handed to a device.
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <type_traits>
+
+#include "fssdp/core/dtype.hpp"
+
+namespace fssdp {
+
+/// Which of the types that are elements.
+enum class element_kind : std::uint8_t { fp32, fp64, bf16, fp16 };
+
+/// The kind of an element type.
+template <element T>
+inline constexpr element_kind kind_of = std::same_as<T, float>    ? element_kind::fp32
+                                        : std::same_as<T, double> ? element_kind::fp64
+                                        : std::same_as<T, bf16>   ? element_kind::bf16
+                                                                  : element_kind::fp16;
+
+/// Calls visit(std::type_identity<T>{}) for the type T of that kind.
+template <class Visit>
+void with_element(element_kind kind, Visit visit) {
+  switch (kind) {
+    case element_kind::fp32:
+      return visit(std::type_identity<float>{});
+    case element_kind::fp64:
+      return visit(std::type_identity<double>{});
+    case element_kind::bf16:
+      return visit(std::type_identity<bf16>{});
+    case element_kind::fp16:
+      return visit(std::type_identity<fp16>{});
+  }
+}
+
+}  // namespace fssdp

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+/// What kernels compute, in a loop on the host: the bits of accumulate and convert.
+#include "fssdp/core/device_sum.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstring>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "catch.hpp"
+#include "fssdp/collective/accumulate.hpp"
+#include "fssdp/collective/convert.hpp"
+#include "fssdp/core/device_conversion.hpp"
+#include "support/dice.hpp"
+#include "support/laws.hpp"
+#include "support/small_integers.hpp"
+
+using fssdp::accumulator_t;
+using fssdp::bf16;
+using fssdp::fp16;
+
+namespace {
+
+/// Elements that begin at a 16-byte boundary, or so many elements behind one.
+template <class T>
+class placed_elements {
+ public:
+  placed_elements(std::size_t size, std::size_t behind)
+      : memory_(size + behind + 16 / sizeof(T)), behind_{behind}, size_{size} {}
+  [[nodiscard]] T* data() {
+    auto* at = memory_.data();
+    while (!fssdp::detail::is_wide(at)) ++at;
+    return at + behind_;
+  }
+  [[nodiscard]] std::span<T> all() { return {data(), size_}; }
+
+ private:
+  std::vector<T> memory_;
+  std::size_t behind_;
+  std::size_t size_;
+};
+
+[[nodiscard]] double rough_number(support::dice& draw) {
+  return std::ldexp(draw.between(-1'000'000, 1'000'000), draw.between(-30, 5));
+}
+template <class T>
+void fill(std::span<T> values, support::dice& draw) {
+  for (auto& value : values) value = support::to<T>(rough_number(draw));
+}
+
+template <class Kernel>
+void run(Kernel const& kernel) {
+  for (std::size_t step = 0; step < kernel.steps(); ++step) kernel(step);
+}
+
+/// Whether a kernel sums as accumulate does.
+template <class T, class Out>
+[[nodiscard]] bool sums_alike(support::dice& draw, std::size_t size, bool aligned) {
+  using sum_type = accumulator_t<T>;
+  auto const behind = [&] { return aligned ? 0 : static_cast<std::size_t>(draw.between(0, 3)); };
+  auto const count = draw.between(1, 9);
+  auto partials = std::vector<placed_elements<T>>{};
+  auto sums = std::vector<placed_elements<sum_type>>{};
+  auto list = std::vector<fssdp::summand<T>>{};
+  partials.reserve(static_cast<std::size_t>(count));
+  sums.reserve(static_cast<std::size_t>(count));
+  auto task = fssdp::device_sum{};
+  for (int i = 0; i < count; ++i) {
+    if (draw.chance(60)) {
+      auto& values = partials.emplace_back(size, behind());
+      fill(values.all(), draw);
+      list.push_back({.partial = values.data()});
+      task.operands[task.count++] = {values.data(), false};
+    } else {
+      auto& values = sums.emplace_back(size, behind());
+      fill(values.all(), draw);
+      list.push_back({.summed = values.data()});
+      task.operands[task.count++] = {values.data(), true};
+    }
+  }
+  auto expected = placed_elements<Out>{size, 0};
+  fill(expected.all(), draw);
+  auto out = placed_elements<Out>{size, behind()};
+  std::ranges::copy(expected.all(), out.data());
+
+  auto const how = draw.chance(50) ? fssdp::output::write : fssdp::output::accumulate;
+  auto const scale = static_cast<sum_type>(draw.chance(30) ? 1.0 : 1.0 / draw.between(1, 7));
+  fssdp::accumulate(std::span<fssdp::summand<T> const>{list}, expected.all(), scale, how);
+  task.partials = fssdp::kind_of<T>;
+  task.results = fssdp::kind_of<Out>;
+  task.how = how;
+  task.scale = scale;
+  task.elements = size;
+  task.out = out.data();
+  auto const kernel = fssdp::detail::sum_kernel<T, Out>{task};
+  run(kernel);
+  return (!aligned || kernel.wide) &&
+         std::memcmp(out.data(), expected.data(), size * sizeof(Out)) == 0;
+}
+
+template <class From, class To>
+[[nodiscard]] bool converts_alike(support::dice& draw, std::size_t size, bool aligned) {
+  auto from = placed_elements<From>{size, aligned ? std::size_t{0} : std::size_t{1}};
+  auto expected = placed_elements<To>{size, 0};
+  auto to = placed_elements<To>{size, 0};
+  fill(from.all(), draw);
+  fssdp::convert(std::span<From const>{from.all()}, expected.all());
+  run(fssdp::detail::conversion_kernel<From, To>{
+      {.elements = size, .from = from.data(), .to = to.data()}});
+  return std::memcmp(to.data(), expected.data(), size * sizeof(To)) == 0;
+}
+
+}  // namespace
+
+TEMPLATE_TEST_CASE("a kernel gives the bits of the host, for any types, sizes and addresses", "",
+                   float, double, bf16, fp16) {
+  auto draw = support::dice{sizeof(TestType)};
+  auto wrong = 0;
+  for (int i = 0; i < support::some_instances; ++i)
+    for (auto const aligned : {false, true}) {
+      auto const size = static_cast<std::size_t>(draw.between(0, draw.chance(10) ? 700 : 40));
+      auto const alike = [&]<class... Out>(std::tuple<Out...>) {
+        return ((sums_alike<TestType, Out>(draw, size, aligned) &&
+                 converts_alike<TestType, Out>(draw, size, aligned)) &&
+                ...);
+      };
+      wrong += alike(std::tuple<float, double, bf16, fp16>{}) ? 0 : 1;
+    }
+  REQUIRE(wrong == 0);
+}

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+/// What tests tell the double, and what it tells them.
+#include <map>
+#include <mutex>
+
+#include "gpu_double/gpu_double.hpp"
+
+namespace gpu_double {
+namespace {
+
+std::mutex control_mutex;
+settings as_told;
+std::vector<std::string> reported;
+std::map<int, ncclResult_t> errors;
+
+}  // namespace
+
+void reset(settings const& as) {
+  auto const lock = std::scoped_lock{control_mutex};
+  as_told = as;
+  reported.clear();
+  errors.clear();
+}
+settings const& current() { return as_told; }
+
+std::vector<std::string> violations() {
+  auto const lock = std::scoped_lock{control_mutex};
+  return reported;
+}
+void report(std::string const& violation) {
+  auto const lock = std::scoped_lock{control_mutex};
+  reported.push_back(violation);
+}
+
+void inject_error(int rank, ncclResult_t error) {
+  auto const lock = std::scoped_lock{control_mutex};
+  errors[rank] = error;
+}
+ncclResult_t injected_error(int rank) {
+  auto const lock = std::scoped_lock{control_mutex};
+  auto const found = errors.find(rank);
+  return found == errors.end() ? ncclSuccess : found->second;
+}
+
+}  // namespace gpu_double

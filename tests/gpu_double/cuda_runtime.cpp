@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: Apache-2.0
+/// CUDA's runtime: devices, memory, streams, events, graphs.
+#include <cuda_runtime_api.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "gpu_double/gpu_double.hpp"
+
+using work = std::function<void()>;
+
+/// A graph is a list of work: streams that fork are not captured.
+struct CUgraph_st {
+  std::vector<work> nodes;
+};
+struct CUgraphExec_st {
+  std::vector<work> nodes;
+};
+
+/// A queue with a thread.
+struct CUstream_st {
+  CUstream_st() : worker{[this] { serve(); }} {}
+  CUstream_st(CUstream_st const&) = delete;
+  CUstream_st& operator=(CUstream_st const&) = delete;
+  ~CUstream_st() {
+    {
+      auto const lock = std::scoped_lock{mutex};
+      closing = true;
+    }
+    changed.notify_all();
+    worker.join();
+  }
+
+  void push(work item) {
+    {
+      auto const lock = std::scoped_lock{mutex};
+      if (captured != nullptr)
+        captured->nodes.push_back(std::move(item));
+      else
+        queue.push_back(std::move(item));
+    }
+    changed.notify_all();
+  }
+  void serve() {
+    auto lock = std::unique_lock{mutex};
+    for (;;) {
+      changed.wait(lock, [this] { return closing || !queue.empty(); });
+      if (queue.empty()) return;
+      auto const item = std::move(queue.front());
+      queue.pop_front();
+      busy = true;
+      lock.unlock();
+      item();
+      lock.lock();
+      busy = false;
+      changed.notify_all();
+    }
+  }
+  [[nodiscard]] bool is_idle() const { return queue.empty() && !busy; }
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::deque<work> queue;
+  bool busy = false;
+  bool closing = false;
+  std::unique_ptr<CUgraph_st> captured;
+  std::thread worker;  // last, so that it finds everything else alive
+};
+
+namespace {
+
+/// How often an event has been recorded, and how often that has been reached.
+struct event_state {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::uint64_t recorded = 0;
+  std::uint64_t reached = 0;
+};
+
+thread_local int current_device = 0;
+thread_local int captures = 0;  // that this thread has begun
+
+/// What a thread may not ask while it captures.
+[[nodiscard]] bool is_forbidden(char const* call) {
+  if (captures == 0) return false;
+  gpu_double::report(std::string{call} + " while a graph is captured");
+  return true;
+}
+
+std::mutex streams_mutex;
+std::multimap<int, cudaStream_t> streams;  // by device
+
+std::mutex memory_mutex;
+std::map<std::byte const*, std::size_t> allocations;
+std::atomic<int> allocated_on_streams = 0;
+
+void* allocate(std::size_t bytes) {
+  auto const size = (bytes + 255) / 256 * 256;
+  auto* const memory = static_cast<std::byte*>(std::aligned_alloc(256, size));
+  std::memset(memory, 0xcd, size);  // nobody may rely on zeros
+  auto const lock = std::scoped_lock{memory_mutex};
+  allocations[memory] = bytes;
+  return memory;
+}
+cudaError_t release(void* memory) {
+  if (memory == nullptr) return cudaSuccess;
+  {
+    auto const lock = std::scoped_lock{memory_mutex};
+    if (allocations.erase(static_cast<std::byte*>(memory)) == 0) return cudaErrorInvalidValue;
+  }
+  std::free(memory);
+  return cudaSuccess;
+}
+
+}  // namespace
+
+struct CUevent_st {
+  std::shared_ptr<event_state> state = std::make_shared<event_state>();
+};
+
+namespace gpu_double {
+
+std::size_t live_allocations() {
+  auto const lock = std::scoped_lock{memory_mutex};
+  return allocations.size();
+}
+int async_allocations() { return allocated_on_streams; }
+bool is_device_memory(void const* begin, std::size_t bytes) {
+  auto const* const first = static_cast<std::byte const*>(begin);
+  auto const lock = std::scoped_lock{memory_mutex};
+  auto const behind = allocations.upper_bound(first);
+  if (behind == allocations.begin()) return false;
+  auto const& [memory, size] = *std::prev(behind);
+  return first + bytes <= memory + size;
+}
+cudaError_t enqueue(cudaStream_t stream, work item) {
+  if (stream == nullptr) return cudaErrorInvalidResourceHandle;
+  stream->push(std::move(item));
+  return cudaSuccess;
+}
+
+}  // namespace gpu_double
+
+using gpu_double::enqueue;
+
+cudaError_t cudaGetDeviceCount(int* count) {
+  *count = gpu_double::current().devices;
+  return *count == 0 ? cudaErrorNoDevice : cudaSuccess;
+}
+cudaError_t cudaSetDevice(int device) {
+  if (device < 0 || device >= gpu_double::current().devices) return cudaErrorInvalidDevice;
+  current_device = device;
+  return cudaSuccess;
+}
+cudaError_t cudaGetDevice(int* device) {
+  *device = current_device;
+  return cudaSuccess;
+}
+char const* cudaGetErrorName(cudaError_t error) {
+  return error == cudaErrorNoDevice        ? "cudaErrorNoDevice"
+         : error == cudaErrorInvalidDevice ? "cudaErrorInvalidDevice"
+                                           : "cudaError";
+}
+char const* cudaGetErrorString(cudaError_t) { return "as the double says"; }
+cudaError_t cudaGetLastError() { return cudaSuccess; }
+
+cudaError_t cudaMalloc(void** memory, std::size_t bytes) {
+  if (is_forbidden("cudaMalloc")) return cudaErrorStreamCaptureUnsupported;
+  *memory = allocate(bytes);
+  return cudaSuccess;
+}
+/// Waits for all that is on the device, as the real one does.
+cudaError_t cudaFree(void* memory) {
+  auto of_device = std::vector<cudaStream_t>{};
+  {
+    auto const lock = std::scoped_lock{streams_mutex};
+    auto const [first, last] = streams.equal_range(current_device);
+    for (auto at = first; at != last; ++at) of_device.push_back(at->second);
+  }
+  for (auto* const stream : of_device) (void)cudaStreamSynchronize(stream);
+  return release(memory);
+}
+cudaError_t cudaMallocAsync(void** memory, std::size_t bytes, cudaStream_t stream) {
+  if (stream == nullptr) return cudaErrorInvalidResourceHandle;
+  if (stream->captured != nullptr) return cudaErrorStreamCaptureUnsupported;
+  ++allocated_on_streams;
+  *memory = allocate(bytes);
+  return cudaSuccess;
+}
+cudaError_t cudaFreeAsync(void* memory, cudaStream_t stream) {
+  return enqueue(stream, [memory] { (void)release(memory); });
+}
+/// From memory of the host a copy is made at once; into it, the caller waits: it is not pinned.
+cudaError_t cudaMemcpyAsync(void* to, void const* from, std::size_t bytes, cudaMemcpyKind kind,
+                            cudaStream_t stream) {
+  return cudaMemcpy2DAsync(to, bytes, from, bytes, bytes, 1, kind, stream);
+}
+cudaError_t cudaMemcpy2DAsync(void* to, std::size_t to_pitch, void const* from,
+                              std::size_t from_pitch, std::size_t width, std::size_t height,
+                              cudaMemcpyKind kind, cudaStream_t stream) {
+  auto const copy = [=](std::byte* out, std::byte const* in) {
+    for (std::size_t row = 0; row < height; ++row)
+      std::memcpy(out + row * to_pitch, in + row * from_pitch, width);
+  };
+  auto* const out = static_cast<std::byte*>(to);
+  auto const* const in = static_cast<std::byte const*>(from);
+  if (kind == cudaMemcpyHostToDevice) {
+    auto const size = height == 0 ? 0 : (height - 1) * from_pitch + width;
+    return enqueue(
+        stream, [=, staged = std::vector<std::byte>(in, in + size)] { copy(out, staged.data()); });
+  }
+  auto const code = enqueue(stream, [=] { copy(out, in); });
+  if (code != cudaSuccess || kind != cudaMemcpyDeviceToHost) return code;
+  return cudaStreamSynchronize(stream);
+}
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned int) {
+  *stream = std::make_unique<CUstream_st>().release();
+  auto const lock = std::scoped_lock{streams_mutex};
+  streams.emplace(current_device, *stream);
+  return cudaSuccess;
+}
+/// What is on it runs first.
+cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  auto const owned = std::unique_ptr<CUstream_st>{stream};
+  auto const lock = std::scoped_lock{streams_mutex};
+  std::erase_if(streams, [stream](auto const& entry) { return entry.second == stream; });
+  return cudaSuccess;
+}
+cudaError_t cudaStreamQuery(cudaStream_t stream) {
+  auto const lock = std::scoped_lock{stream->mutex};
+  if (stream->captured != nullptr) return cudaErrorStreamCaptureUnsupported;
+  return stream->is_idle() ? cudaSuccess : cudaErrorNotReady;
+}
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  auto lock = std::unique_lock{stream->mutex};
+  if (stream->captured != nullptr) return cudaErrorStreamCaptureUnsupported;
+  stream->changed.wait(lock, [&] { return stream->is_idle(); });
+  return cudaSuccess;
+}
+cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* data) {
+  return enqueue(stream, [=] { function(data); });
+}
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned int) {
+  *event = std::make_unique<CUevent_st>().release();
+  return cudaSuccess;
+}
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  auto const owned = std::unique_ptr<CUevent_st>{event};
+  return cudaSuccess;
+}
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  auto const state = event->state;
+  auto number = std::uint64_t{};
+  {
+    auto const lock = std::scoped_lock{state->mutex};
+    number = ++state->recorded;
+  }
+  return enqueue(stream, [state, number] {
+    auto const lock = std::scoped_lock{state->mutex};
+    state->reached = number;
+    state->changed.notify_all();
+  });
+}
+cudaError_t cudaEventQuery(cudaEvent_t event) {
+  if (is_forbidden("cudaEventQuery")) return cudaErrorStreamCaptureUnsupported;
+  auto const lock = std::scoped_lock{event->state->mutex};
+  return event->state->reached == event->state->recorded ? cudaSuccess : cudaErrorNotReady;
+}
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned int) {
+  auto const state = event->state;
+  auto number = std::uint64_t{};
+  {
+    auto const lock = std::scoped_lock{state->mutex};
+    number = state->recorded;
+  }
+  return enqueue(stream, [state, number] {
+    auto lock = std::unique_lock{state->mutex};
+    state->changed.wait(lock, [&] { return state->reached >= number; });
+  });
+}
+
+cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status) {
+  auto const lock = std::scoped_lock{stream->mutex};
+  *status =
+      stream->captured != nullptr ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
+  return cudaSuccess;
+}
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
+  auto const lock = std::scoped_lock{stream->mutex};
+  stream->captured = std::make_unique<CUgraph_st>();
+  ++captures;
+  return cudaSuccess;
+}
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
+  auto const lock = std::scoped_lock{stream->mutex};
+  *graph = stream->captured.release();
+  --captures;
+  return *graph == nullptr ? cudaErrorIllegalState : cudaSuccess;
+}
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long) {
+  *exec = std::make_unique<CUgraphExec_st>(CUgraphExec_st{graph->nodes}).release();
+  return cudaSuccess;
+}
+cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
+  for (auto const& node : exec->nodes) (void)enqueue(stream, node);
+  return cudaSuccess;
+}
+cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
+  auto const owned = std::unique_ptr<CUgraph_st>{graph};
+  return cudaSuccess;
+}
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
+  auto const owned = std::unique_ptr<CUgraphExec_st>{exec};
+  return cudaSuccess;
+}

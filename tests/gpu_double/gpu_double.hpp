@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+/// A double of CUDA's runtime and of NCCL: threads and host memory behind the vendors' headers.
+///
+/// Streams are in-order worker threads. NCCL's rules are enforced, and who breaks them is told by
+/// `violations`: messages between two ranks match in order, in equal sizes, in the same group at
+/// both ends; a group sends nothing that it receives; nothing is called while a communicator that
+/// does not block is still in progress; what is never matched is told after a while.
+#pragma once
+
+#include <cuda_runtime_api.h>
+#include <nccl.h>
+
+#include <chrono>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "fssdp/comm/cuda_kernels.hpp"
+
+namespace gpu_double {
+
+/// What becomes of the groups of rank 0: a back end that does one thing wrong.
+enum class mutation {
+  none,
+  other_order,   ///< two messages of different sizes to one peer change places
+  two_groups,    ///< the first message comes in a group of its own
+  lost_message,  ///< the last one that is sent is left out
+  relay          ///< something that is received is sent on at once
+};
+
+struct settings {
+  int devices = 8;
+  std::chrono::milliseconds report_after = std::chrono::seconds{5};  ///< unmatched messages
+  int polls = 2;                    ///< how often what does not block says that it is in progress
+  bool only_device_memory = false;  ///< messages from and into memory of cudaMalloc alone
+  mutation back_end = mutation::none;
+};
+
+/// Begins anew: no violations, no faults.
+void reset(settings const& as = {});
+[[nodiscard]] settings const& current();
+
+/// What has been done that the real libraries would not forgive.
+[[nodiscard]] std::vector<std::string> violations();
+void report(std::string const& violation);
+
+/// From its next group on, this rank's communicators report an error and move nothing.
+void inject_error(int rank, ncclResult_t error);
+/// The error to report, or ncclSuccess.
+[[nodiscard]] ncclResult_t injected_error(int rank);
+
+/// Allocations of cudaMalloc and cudaMallocAsync that have not been freed.
+[[nodiscard]] std::size_t live_allocations();
+/// How often cudaMallocAsync has been called.
+[[nodiscard]] int async_allocations();
+[[nodiscard]] bool is_device_memory(void const* begin, std::size_t bytes);
+
+/// Puts work on a stream, or into the graph that it captures.
+[[nodiscard]] cudaError_t enqueue(cudaStream_t stream, std::function<void()> work);
+
+/// The kernels of the library, looped over in the order of the stream.
+[[nodiscard]] fssdp::device_kernels looping_kernels();
+
+}  // namespace gpu_double

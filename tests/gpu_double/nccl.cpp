@@ -1,0 +1,491 @@
+// SPDX-License-Identifier: Apache-2.0
+/// NCCL: communicators, groups of messages, and its rules.
+#include <nccl.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <condition_variable>
+#include <cstddef>
+#include <cstring>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <sstream>
+#include <utility>
+
+#include "gpu_double/gpu_double.hpp"
+
+namespace {
+
+template <class... Parts>
+std::string text(Parts const&... parts) {
+  auto out = std::ostringstream{};
+  (out << ... << parts);
+  return out.str();
+}
+
+/// What a sender has for a receiver; the receiver copies it.
+struct letter {
+  std::byte const* bytes;
+  std::size_t size;
+  bool collective;
+  std::uint64_t group;
+  std::shared_ptr<bool> taken;
+};
+
+/// The ranks that have met under one id.
+struct clique {
+  explicit clique(int ranks)
+      : size{static_cast<std::size_t>(ranks)},
+        letters(size * size),
+        groups(size * size),
+        errors(size, ncclSuccess),
+        aborted(size, false) {}
+
+  [[nodiscard]] std::deque<letter>& box(std::size_t from, std::size_t to) {
+    return letters[from * size + to];
+  }
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::size_t size;
+  std::size_t joined = 0;
+  std::size_t finalized = 0;
+  std::vector<std::deque<letter>> letters;  // [from, to]
+  std::vector<std::uint64_t> groups;        // [rank, peer]: how many groups with messages between
+  std::vector<ncclResult_t> errors;         // [rank]
+  std::vector<bool> aborted;                // [rank]
+  std::map<int, std::shared_ptr<clique>> children;  // by the number of the split
+};
+
+/// One message, as its rank names it.
+struct message {
+  std::size_t peer;
+  std::byte const* out;  // null: it comes in
+  std::byte* in;
+  std::size_t size;
+  bool collective;
+};
+
+std::mutex registry_mutex;
+std::map<int, std::shared_ptr<clique>> registry;
+
+}  // namespace
+
+struct ncclComm {
+  std::shared_ptr<clique> among;
+  std::size_t rank;
+  bool blocks;
+  int splits = 0;
+  bool finalizing = false;
+  int polls = 0;                                    // until it is not in progress any more
+  std::vector<std::function<void()>> pending = {};  // what it does then
+  std::vector<std::unique_ptr<int>> registrations = {};
+};
+
+namespace {
+
+/// What a group of a rank does, in the thread of its stream.
+class group_run {
+ public:
+  group_run(std::shared_ptr<clique> among, std::size_t rank, std::vector<message> messages)
+      : among_{std::move(among)}, rank_{rank}, messages_{std::move(messages)} {}
+
+  void operator()() {
+    auto lock = std::unique_lock{among_->mutex};
+    if (among_->aborted[rank_]) return;
+    auto const injected = gpu_double::injected_error(static_cast<int>(rank_));
+    if (injected != ncclSuccess) {
+      among_->errors[rank_] = injected;
+      among_->changed.wait(lock, [this] { return among_->aborted[rank_]; });
+      return;
+    }
+    post();
+    auto told = false;
+    while (!among_->aborted[rank_]) {
+      if (receive()) among_->changed.notify_all();
+      if (std::ranges::all_of(done_, [](auto const& done) { return *done; })) return;
+      auto const waited = among_->changed.wait_for(lock, gpu_double::current().report_after);
+      if (waited == std::cv_status::timeout && !std::exchange(told, true)) tell_unmatched();
+    }
+    withdraw();
+  }
+
+ private:
+  /// Leaves what is sent, and numbers the group between each two ranks.
+  void post() {
+    auto met = std::vector<bool>(among_->size);
+    for (auto const& m : messages_) {
+      auto& number = among_->groups[rank_ * among_->size + m.peer];
+      if (!met[m.peer]) ++number;
+      met[m.peer] = true;
+      done_.push_back(std::make_shared<bool>(false));
+      if (m.out != nullptr)
+        among_->box(rank_, m.peer).push_back({m.out, m.size, m.collective, number, done_.back()});
+    }
+    among_->changed.notify_all();
+  }
+  /// Takes what has come for the next message of each peer. Returns whether there was anything.
+  bool receive() {
+    auto moved = false;
+    auto blocked = std::vector<bool>(among_->size);  // a message of that peer is still to come
+    for (std::size_t i = 0; i < messages_.size(); ++i) {
+      auto const& m = messages_[i];
+      if (m.out != nullptr || *done_[i] || blocked[m.peer]) continue;
+      auto& box = among_->box(m.peer, rank_);
+      if (box.empty() || !matches(m, box.front())) {
+        blocked[m.peer] = true;
+        continue;
+      }
+      std::memcpy(m.in, box.front().bytes, m.size);
+      *box.front().taken = true;
+      *done_[i] = true;
+      box.pop_front();
+      moved = true;
+    }
+    return moved;
+  }
+  [[nodiscard]] bool matches(message const& m, letter const& from) {
+    auto const number = among_->groups[rank_ * among_->size + m.peer];
+    auto what = std::string{};
+    if (m.collective != from.collective)
+      what = "a message meets a collective";
+    else if (m.size != from.size)
+      what = text("a message of ", from.size, " bytes meets one of ", m.size);
+    else if (number != from.group)
+      what = text("group ", from.group, " of one end meets group ", number, " of the other");
+    if (what.empty()) return true;
+    for (auto const rank : {rank_, m.peer}) {
+      if (among_->errors[rank] == ncclSuccess)
+        gpu_double::report(text("from rank ", m.peer, " to rank ", rank_, ": ", what));
+      among_->errors[rank] = ncclInvalidUsage;
+    }
+    return false;
+  }
+  void tell_unmatched() {
+    for (std::size_t i = 0; i < messages_.size(); ++i)
+      if (!*done_[i])
+        gpu_double::report(
+            text("unmatched: rank ", rank_, messages_[i].out != nullptr ? " sends " : " awaits ",
+                 messages_[i].size, " bytes",
+                 messages_[i].out != nullptr ? " to rank " : " from rank ", messages_[i].peer));
+  }
+  void withdraw() {
+    for (std::size_t to = 0; to < among_->size; ++to) among_->box(rank_, to).clear();
+  }
+
+  std::shared_ptr<clique> among_;
+  std::size_t rank_;
+  std::vector<message> messages_;
+  std::vector<std::shared_ptr<bool>> done_;
+};
+
+/// A group that a thread has open, or one call by itself.
+struct open_group {
+  int depth = 0;
+  bool broken = false;
+  struct named {
+    ncclComm_t comm;
+    cudaStream_t stream;
+    message what;
+  };
+  std::vector<named> messages;
+};
+thread_local open_group group;
+
+[[nodiscard]] bool overlap(message const& out, message const& in) {
+  return out.out < in.in + in.size && in.in < out.out + out.size;
+}
+
+/// What no group may do.
+[[nodiscard]] bool is_legal(std::vector<open_group::named> const& messages) {
+  for (auto const& a : messages)
+    for (auto const& b : messages) {
+      if (&a == &b || a.comm != b.comm || b.what.in == nullptr) continue;
+      auto const relays = a.what.out != nullptr && overlap(a.what, b.what);
+      auto const twice = a.what.in != nullptr && a.what.in < b.what.in + b.what.size &&
+                         b.what.in < a.what.in + a.what.size;
+      if (!relays && !twice) continue;
+      gpu_double::report(text("rank ", a.comm->rank, relays ? " sends" : " receives",
+                              " in a group what the group receives"));
+      return false;
+    }
+  return true;
+}
+
+/// Does it now, or when the communicator has been asked often enough.
+ncclResult_t start(ncclComm_t comm, std::function<void()> work) {
+  if (comm->blocks) {
+    work();
+    return ncclSuccess;
+  }
+  comm->pending.push_back(std::move(work));
+  comm->polls = gpu_double::current().polls;
+  return ncclInProgress;
+}
+
+using named_messages = std::vector<open_group::named>;
+
+void change_order(named_messages& messages) {
+  for (auto& a : messages)
+    for (auto& b : messages) {
+      if (a.what.out == nullptr || b.what.out == nullptr || a.what.peer != b.what.peer) continue;
+      if (a.what.size != b.what.size) return std::swap(a.what, b.what);
+    }
+}
+void lose_message(named_messages& messages) {
+  auto const last = std::find_if(messages.rbegin(), messages.rend(),
+                                 [](auto const& m) { return m.what.out != nullptr; });
+  if (last != messages.rend()) messages.erase(std::prev(last.base()));
+}
+void relay(named_messages& messages) {
+  for (auto& a : messages)
+    for (auto const& b : messages)
+      if (a.what.out != nullptr && b.what.in != nullptr) {
+        a.what.out = b.what.in;
+        return;
+      }
+}
+
+/// What a mutated back end makes of a group.
+[[nodiscard]] std::vector<named_messages> mutated(named_messages messages) {
+  using gpu_double::mutation;
+  auto const how = gpu_double::current().back_end;
+  if (messages.empty() || messages.front().comm->rank != 0 || how == mutation::none)
+    return {std::move(messages)};
+  if (how == mutation::other_order) change_order(messages);
+  if (how == mutation::lost_message) lose_message(messages);
+  if (how == mutation::relay) relay(messages);
+  if (how != mutation::two_groups || messages.size() < 2) return {std::move(messages)};
+  return {{messages.front()}, {messages.begin() + 1, messages.end()}};
+}
+
+ncclResult_t start_group(named_messages const& messages);
+
+ncclResult_t close_group() {
+  auto const broken = std::exchange(group.broken, false);
+  auto const groups = mutated(std::exchange(group.messages, {}));
+  auto result = broken ? ncclInvalidUsage : ncclSuccess;
+  for (auto const& messages : groups) {
+    if (result != ncclSuccess && result != ncclInProgress) break;
+    auto const code = start_group(messages);
+    if (code != ncclSuccess) result = code;
+  }
+  return result;
+}
+
+ncclResult_t start_group(named_messages const& messages) {
+  if (!is_legal(messages)) return ncclInvalidUsage;
+  auto result = ncclSuccess;
+  auto left = std::span{messages};
+  while (!left.empty()) {  // of each communicator, one after the other
+    auto const* const comm = left.front().comm;
+    auto const last = std::ranges::find_if(left, [&](auto const& m) { return m.comm != comm; });
+    auto const mine = left.first(static_cast<std::size_t>(last - left.begin()));
+    auto whats = std::vector<message>{};
+    for (auto const& m : mine) whats.push_back(m.what);
+    auto const stream = mine.front().stream;
+    auto run = group_run{comm->among, comm->rank, std::move(whats)};
+    auto const code = start(mine.front().comm, [stream, run] {
+      (void)gpu_double::enqueue(stream, [again = run]() mutable { group_run{again}(); });
+    });
+    if (code != ncclSuccess) result = code;
+    left = left.subspan(mine.size());
+  }
+  return result;
+}
+
+/// Whether a communicator may be called.
+[[nodiscard]] bool is_ready(ncclComm_t comm, char const* call) {
+  if (comm == nullptr) return false;
+  if (comm->polls == 0) return true;
+  gpu_double::report(text(call, " on rank ", comm->rank, " while it is in progress"));
+  return false;
+}
+
+ncclResult_t name(ncclComm_t comm, cudaStream_t stream, message const& what) {
+  auto const* const memory = what.out != nullptr ? what.out : what.in;
+  if (!is_ready(comm, "ncclSend or ncclRecv") || what.peer >= comm->among->size) {
+    group.broken = group.depth != 0;
+    return ncclInvalidArgument;
+  }
+  if (gpu_double::current().only_device_memory && !gpu_double::is_device_memory(memory, what.size))
+    gpu_double::report(text("rank ", comm->rank, " names memory that is no device's"));
+  group.messages.push_back({comm, stream, what});
+  return group.depth == 0 ? close_group() : ncclSuccess;
+}
+
+ncclResult_t join(ncclComm_t* comm, std::shared_ptr<clique> const& among, int rank, bool blocks) {
+  *comm = std::make_unique<ncclComm>(
+              ncclComm{.among = among, .rank = static_cast<std::size_t>(rank), .blocks = blocks})
+              .release();
+  auto lock = std::unique_lock{among->mutex};
+  ++among->joined;
+  among->changed.notify_all();
+  if (!blocks) return ncclInProgress;
+  among->changed.wait(lock, [&] { return among->joined == among->size; });
+  return ncclSuccess;
+}
+
+}  // namespace
+
+ncclResult_t ncclGetVersion(int* version) {
+  *version = NCCL_VERSION_CODE;
+  return ncclSuccess;
+}
+char const* ncclGetErrorString(ncclResult_t result) {
+  constexpr auto names = std::array{"no error",
+                                    "unhandled cuda error",
+                                    "system error",
+                                    "internal error",
+                                    "invalid argument",
+                                    "invalid usage",
+                                    "remote process exited or there was a network error",
+                                    "NCCL operation in progress"};
+  return names.at(static_cast<std::size_t>(result));
+}
+ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
+  static auto last = std::atomic{0};
+  auto const number = ++last;
+  std::memset(id, 0, sizeof(*id));
+  std::memcpy(id->internal, &number, sizeof(number));
+  return ncclSuccess;
+}
+ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank,
+                                    ncclConfig_t* config) {
+  auto number = 0;
+  std::memcpy(&number, id.internal, sizeof(number));
+  auto among = std::shared_ptr<clique>{};
+  {
+    auto const lock = std::scoped_lock{registry_mutex};
+    auto& entry = registry[number];
+    if (entry == nullptr) entry = std::make_shared<clique>(ranks);
+    among = entry;
+  }
+  return join(comm, among, rank, config == nullptr || config->blocking != 0);
+}
+ncclResult_t ncclCommSplit(ncclComm_t comm, int, int key, ncclComm_t* child, ncclConfig_t* config) {
+  if (!is_ready(comm, "ncclCommSplit")) return ncclInvalidUsage;
+  auto among = std::shared_ptr<clique>{};
+  {
+    auto const lock = std::scoped_lock{comm->among->mutex};
+    auto& entry = comm->among->children[comm->splits++];
+    if (entry == nullptr) entry = std::make_shared<clique>(static_cast<int>(comm->among->size));
+    among = entry;
+  }
+  auto const blocks = config == nullptr ? comm->blocks : config->blocking != 0;
+  return start(comm, [=] { (void)join(child, among, key, blocks); });
+}
+
+ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* state) {
+  *state = ncclInProgress;
+  if (comm->polls > 0) {
+    if (--comm->polls != 0) return ncclSuccess;
+    for (auto const& work : std::exchange(comm->pending, {})) work();
+  }
+  auto const lock = std::scoped_lock{comm->among->mutex};
+  auto const& among = *comm->among;
+  auto const awaits_others =
+      among.joined < among.size || (comm->finalizing && among.finalized < among.size);
+  auto const error = among.errors[comm->rank];
+  if (error != ncclSuccess)
+    *state = error;
+  else if (!awaits_others)
+    *state = ncclSuccess;
+  return ncclSuccess;
+}
+ncclResult_t ncclCommCount(ncclComm_t const comm, int* count) {
+  *count = static_cast<int>(comm->among->size);
+  return ncclSuccess;
+}
+ncclResult_t ncclCommUserRank(ncclComm_t const comm, int* rank) {
+  *rank = static_cast<int>(comm->rank);
+  return ncclSuccess;
+}
+
+ncclResult_t ncclCommFinalize(ncclComm_t comm) {
+  if (!is_ready(comm, "ncclCommFinalize")) return ncclInvalidUsage;
+  comm->finalizing = true;
+  auto lock = std::unique_lock{comm->among->mutex};
+  auto& among = *comm->among;
+  ++among.finalized;
+  among.changed.notify_all();
+  if (!comm->blocks) return ncclInProgress;
+  among.changed.wait(lock, [&] { return among.finalized == among.size; });
+  return ncclSuccess;
+}
+ncclResult_t ncclCommDestroy(ncclComm_t comm) {
+  auto const owned = std::unique_ptr<ncclComm>{comm};
+  auto const lock = std::scoped_lock{comm->among->mutex};
+  for (std::size_t to = 0; to < comm->among->size; ++to)
+    if (!comm->among->box(comm->rank, to).empty())
+      gpu_double::report(text("unmatched: rank ", comm->rank,
+                              " is destroyed with messages to rank ", to, " under way"));
+  return ncclSuccess;
+}
+ncclResult_t ncclCommAbort(ncclComm_t comm) {
+  auto const owned = std::unique_ptr<ncclComm>{comm};
+  auto const lock = std::scoped_lock{comm->among->mutex};
+  comm->among->aborted[comm->rank] = true;
+  for (std::size_t to = 0; to < comm->among->size; ++to) comm->among->box(comm->rank, to).clear();
+  comm->among->changed.notify_all();
+  return ncclSuccess;
+}
+
+ncclResult_t ncclGroupStart() {
+  ++group.depth;
+  return ncclSuccess;
+}
+ncclResult_t ncclGroupEnd() {
+  if (group.depth == 0) return ncclInvalidUsage;
+  return --group.depth == 0 ? close_group() : ncclSuccess;
+}
+ncclResult_t ncclSend(void const* bytes, std::size_t count, ncclDataType_t, int peer,
+                      ncclComm_t comm, cudaStream_t stream) {
+  return name(comm, stream,
+              {static_cast<std::size_t>(peer), static_cast<std::byte const*>(bytes), nullptr, count,
+               false});
+}
+ncclResult_t ncclRecv(void* bytes, std::size_t count, ncclDataType_t, int peer, ncclComm_t comm,
+                      cudaStream_t stream) {
+  return name(
+      comm, stream,
+      {static_cast<std::size_t>(peer), nullptr, static_cast<std::byte*>(bytes), count, false});
+}
+/// As messages that only meet their like.
+ncclResult_t ncclAllGather(void const* mine, void* all, std::size_t count, ncclDataType_t,
+                           ncclComm_t comm, cudaStream_t stream) {
+  if (!is_ready(comm, "ncclAllGather")) return ncclInvalidUsage;
+  auto const* const out = static_cast<std::byte const*>(mine);
+  auto* const in = static_cast<std::byte*>(all);
+  auto messages = std::vector<message>{};
+  for (std::size_t peer = 0; peer < comm->among->size; ++peer) {
+    if (peer == comm->rank) continue;
+    messages.push_back({peer, out, nullptr, count, true});
+    messages.push_back({peer, nullptr, in + peer * count, count, true});
+  }
+  auto const rank = comm->rank;
+  auto run = group_run{comm->among, rank, std::move(messages)};
+  return start(comm, [=] {
+    (void)gpu_double::enqueue(stream, [=] {
+      std::memcpy(in + rank * count, out, count);
+      group_run{run}();
+    });
+  });
+}
+
+/// What is registered goes with its communicator, unless it is taken back before.
+ncclResult_t ncclCommRegister(ncclComm_t const comm, void*, std::size_t, void** handle) {
+  if (!is_ready(comm, "ncclCommRegister")) return ncclInvalidUsage;
+  comm->registrations.push_back(std::make_unique<int>(0));
+  *handle = comm->registrations.back().get();
+  return ncclSuccess;
+}
+ncclResult_t ncclCommDeregister(ncclComm_t const comm, void* handle) {
+  auto const taken =
+      std::erase_if(comm->registrations, [handle](auto const& one) { return one.get() == handle; });
+  return taken == 1 ? ncclSuccess : ncclInvalidArgument;
+}

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Ranks over NCCL, each a thread with a device: those of the double, or real ones.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <vector>
+
+#include "fssdp/comm/cuda_mirror.hpp"
+#include "fssdp/comm/nccl.hpp"
+#include "gpu_double/gpu_double.hpp"
+
+namespace nccl_tests {
+
+struct world {
+  int ranks = 1;
+  std::chrono::milliseconds deadline = std::chrono::seconds{30};
+};
+
+/// Calls work(comm) on every rank.
+/// @throws what one of them has thrown
+template <class Work>
+void on_devices(world const& of, Work work) {
+  auto const options =
+      fssdp::nccl_options{.deadline = of.deadline, .kernels = gpu_double::looping_kernels()};
+  fssdp::nccl_world{options, of.ranks}.run(work);
+}
+
+/// What work(comm) returned: [rank].
+template <class Work>
+[[nodiscard]] auto results_of(world const& of, Work work) {
+  using result = std::invoke_result_t<Work&, fssdp::nccl_communicator&>;
+  auto results = std::vector<result>(static_cast<std::size_t>(of.ranks));
+  on_devices(of,
+             [&](fssdp::nccl_communicator& comm) { results[comm.rank().index()] = work(comm); });
+  return results;
+}
+
+/// What work(comm) threw on each rank, null if nothing: [rank].
+template <class Work>
+[[nodiscard]] std::vector<std::exception_ptr> thrown_by(world const& of, Work work) {
+  return results_of(of, [&](fssdp::nccl_communicator& comm) -> std::exception_ptr {
+    try {
+      work(comm);
+    } catch (...) {
+      return std::current_exception();
+    }
+    return nullptr;
+  });
+}
+
+/// A buffer of the host's that is on a device as long as this lives, and comes back in the end.
+template <class T>
+class on_device : public fssdp::cuda_mirror<T> {
+ public:
+  on_device(fssdp::nccl_communicator const& comm, fssdp::expert_buffer<T>& buffer)
+      : fssdp::cuda_mirror<T>{std::move(buffer), comm.stream()}, home_{&buffer} {}
+  on_device(on_device const&) = delete;
+  on_device& operator=(on_device const&) = delete;
+  /// @pre what is on the stream has run
+  ~on_device() {
+    this->synchronize_to_host();
+    *home_ = std::move(this->host());
+  }
+
+ private:
+  fssdp::expert_buffer<T>* home_;
+};
+
+}  // namespace nccl_tests
