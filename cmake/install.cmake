@@ -11,10 +11,12 @@ configure_package_config_file(cmake/fssdpConfig.cmake.in ${PROJECT_BINARY_DIR}/f
   NO_SET_AND_CHECK_MACRO NO_CHECK_REQUIRED_COMPONENTS_MACRO)
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/fssdpConfigVersion.cmake
   COMPATIBILITY SameMajorVersion ARCH_INDEPENDENT)
-configure_file(cmake/find_nccl.cmake ${PROJECT_BINARY_DIR}/find_nccl.cmake COPYONLY)
+foreach(vendor nccl cuda)
+  configure_file(cmake/find_${vendor}.cmake ${PROJECT_BINARY_DIR}/find_${vendor}.cmake COPYONLY)
+endforeach()
 install(FILES
   ${PROJECT_BINARY_DIR}/fssdpConfig.cmake ${PROJECT_BINARY_DIR}/fssdpConfigVersion.cmake
-  ${PROJECT_BINARY_DIR}/find_nccl.cmake
+  ${PROJECT_BINARY_DIR}/find_nccl.cmake ${PROJECT_BINARY_DIR}/find_cuda.cmake
   DESTINATION ${package_dir})
 
 install(TARGETS fssdp EXPORT fssdp FILE_SET HEADERS)
