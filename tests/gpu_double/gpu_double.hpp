@@ -19,11 +19,21 @@
 
 namespace gpu_double {
 
+/// What becomes of the groups of rank 0: a back end that does one thing wrong.
+enum class mutation {
+  none,
+  other_order,   ///< two messages of different sizes to one peer change places
+  two_groups,    ///< the first message comes in a group of its own
+  lost_message,  ///< the last one that is sent is left out
+  relay          ///< something that is received is sent on at once
+};
+
 struct settings {
   int devices = 8;
   std::chrono::milliseconds report_after = std::chrono::seconds{5};  ///< unmatched messages
   int polls = 2;                    ///< how often what does not block says that it is in progress
   bool only_device_memory = false;  ///< messages from and into memory of cudaMalloc alone
+  mutation back_end = mutation::none;
 };
 
 /// Begins anew: no violations, no faults.

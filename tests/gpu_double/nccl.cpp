@@ -226,9 +226,57 @@ ncclResult_t start(ncclComm_t comm, std::function<void()> work) {
   return ncclInProgress;
 }
 
+using named_messages = std::vector<open_group::named>;
+
+void change_order(named_messages& messages) {
+  for (auto& a : messages)
+    for (auto& b : messages) {
+      if (a.what.out == nullptr || b.what.out == nullptr || a.what.peer != b.what.peer) continue;
+      if (a.what.size != b.what.size) return std::swap(a.what, b.what);
+    }
+}
+void lose_message(named_messages& messages) {
+  auto const last = std::find_if(messages.rbegin(), messages.rend(),
+                                 [](auto const& m) { return m.what.out != nullptr; });
+  if (last != messages.rend()) messages.erase(std::prev(last.base()));
+}
+void relay(named_messages& messages) {
+  for (auto& a : messages)
+    for (auto const& b : messages)
+      if (a.what.out != nullptr && b.what.in != nullptr) {
+        a.what.out = b.what.in;
+        return;
+      }
+}
+
+/// What a mutated back end makes of a group.
+[[nodiscard]] std::vector<named_messages> mutated(named_messages messages) {
+  using gpu_double::mutation;
+  auto const how = gpu_double::current().back_end;
+  if (messages.empty() || messages.front().comm->rank != 0 || how == mutation::none)
+    return {std::move(messages)};
+  if (how == mutation::other_order) change_order(messages);
+  if (how == mutation::lost_message) lose_message(messages);
+  if (how == mutation::relay) relay(messages);
+  if (how != mutation::two_groups || messages.size() < 2) return {std::move(messages)};
+  return {{messages.front()}, {messages.begin() + 1, messages.end()}};
+}
+
+ncclResult_t start_group(named_messages const& messages);
+
 ncclResult_t close_group() {
-  auto const messages = std::exchange(group.messages, {});
-  if (std::exchange(group.broken, false)) return ncclInvalidUsage;
+  auto const broken = std::exchange(group.broken, false);
+  auto const groups = mutated(std::exchange(group.messages, {}));
+  auto result = broken ? ncclInvalidUsage : ncclSuccess;
+  for (auto const& messages : groups) {
+    if (result != ncclSuccess && result != ncclInProgress) break;
+    auto const code = start_group(messages);
+    if (code != ncclSuccess) result = code;
+  }
+  return result;
+}
+
+ncclResult_t start_group(named_messages const& messages) {
   if (!is_legal(messages)) return ncclInvalidUsage;
   auto result = ncclSuccess;
   auto left = std::span{messages};

@@ -39,11 +39,11 @@ inline void nccl_require(ncclResult_t code, rank_id me, char const* call) {
 }
 
 /// Waits until NCCL is through with a call that does not block, as far as the host has a part in
-/// it: what it enqueues is on the stream then.
+/// it: what it enqueues is on the stream then. Returns how it ended.
 /// @param late() is called when the deadline has passed, and throws
 template <class Late>
-void nccl_settle(ncclComm_t comm, ncclResult_t code, rank_id me, char const* call,
-                 std::chrono::milliseconds deadline, Late late) {
+[[nodiscard]] ncclResult_t nccl_settled(ncclComm_t comm, ncclResult_t code, rank_id me,
+                                        std::chrono::milliseconds deadline, Late late) {
   auto pace = wait_pace{};
   auto const until = std::chrono::steady_clock::now() + deadline;
   while (code == ncclInProgress) {
@@ -52,7 +52,7 @@ void nccl_settle(ncclComm_t comm, ncclResult_t code, rank_id me, char const* cal
     if (std::chrono::steady_clock::now() > until) late();
     pace.rest();
   }
-  nccl_require(code, me, call);
+  return code;
 }
 
 }  // namespace detail

@@ -238,10 +238,10 @@ class nccl_communicator : public nccl_ref {
   }
 
   /// Waits for the stream, and until all ranks have closed theirs; frees the communicator. Does
-  /// nothing if something has failed.
+  /// nothing if that is done, or something has failed.
   /// @throws as synchronize; deadline_exceeded if a rank does not come
   void close() {
-    if (has_failed()) return;
+    if (handle() == nullptr) return;
     synchronize();
     lane()->guarded([&] {
       lane()->settle(ncclCommFinalize(lane()->comm()), "ncclCommFinalize");
@@ -264,12 +264,13 @@ class nccl_communicator : public nccl_ref {
   static void settle(ncclComm_t comm, ncclResult_t code, rank_id me, char const* call,
                      nccl_options const& options) {
     try {
-      detail::nccl_settle(comm, code, me, call, options.deadline, [&] {
+      auto const ended = detail::nccl_settled(comm, code, me, options.deadline, [&] {
         throw deadline_exceeded{rank_id{-1}, detail::text(call, ": rank ", me,
                                                           " waits for all ranks; not all come "
                                                           "within ",
                                                           options.deadline.count(), " ms")};
       });
+      detail::nccl_require(ended, me, call);
     } catch (...) {
       if (comm != nullptr) ncclCommAbort(comm);
       throw;

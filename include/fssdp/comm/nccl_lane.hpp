@@ -54,7 +54,8 @@ class nccl_lane {
   /// Waits until NCCL has put on the stream what a call names. Not for the stream.
   /// @throws transport_error; deadline_exceeded if a peer does not come to connect
   void settle(ncclResult_t code, char const* call) {
-    nccl_settle(comm_, code, me_, call, options_.deadline, [&] { throw late(call); });
+    auto const ended = nccl_settled(comm_, code, me_, options_.deadline, [&] { throw late(call); });
+    if (ended != ncclSuccess) throw reported(call, ended);
   }
 
   /// Waits for all that is on the stream.
@@ -98,11 +99,13 @@ class nccl_lane {
     auto state = ncclSuccess;
     nccl_require(ncclCommGetAsyncError(comm_, &state), me_, "ncclCommGetAsyncError");
     if (state == ncclSuccess || state == ncclInProgress) return;
-    throw transport_error{watch_.culprit(),
-                          text("NCCL reports ", ncclGetErrorString(state), " (",
-                               static_cast<int>(state), ") while ", watch_.text())};
+    throw reported("synchronize", state);
   }
-  [[nodiscard]] deadline_exceeded late(char const* call) {
+  [[nodiscard]] transport_error reported(char const* call, ncclResult_t error) const {
+    return {watch_.culprit(), text(call, ": NCCL reports ", ncclGetErrorString(error), " (",
+                                   static_cast<int>(error), "): ", watch_.text())};
+  }
+  [[nodiscard]] deadline_exceeded late(char const* call) const {
     return {watch_.culprit(), text(call, ": nothing has moved within ", options_.deadline.count(),
                                    " ms: ", watch_.text())};
   }

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Faults: every rank ends with an error within the deadline, and the process goes on.
+#include <barrier>
+#include <chrono>
+#include <sstream>
+#include <thread>
+
+#include "catch.hpp"
+#include "fssdp/collective/warm_up.hpp"
+#include "nccl/everywhere_plan.hpp"
+#include "support/on_all_ranks.hpp"
+
+using fssdp::nccl_communicator;
+using fssdp::rank_id;
+using nccl_tests::everywhere_buffers;
+using nccl_tests::everywhere_plan;
+using std::chrono::milliseconds;
+
+namespace {
+
+constexpr auto soon = nccl_tests::world{.ranks = 3, .deadline = milliseconds{300}};
+/// All waits of a rank together: nothing waits for more than one deadline, then for little.
+constexpr auto in_time = milliseconds{1500};
+
+/// Work on every rank, behind a warm-up; how each rank ended, and how long all of it took.
+struct outcome {
+  std::vector<std::exception_ptr> of_rank;
+  milliseconds took;
+};
+template <class Work>
+[[nodiscard]] outcome outcome_of(everywhere_plan const& of, Work work) {
+  auto start = std::chrono::steady_clock::time_point{};
+  auto all_are_warm =
+      std::barrier{soon.ranks, [&]() noexcept { start = std::chrono::steady_clock::now(); }};
+  auto thrown = nccl_tests::thrown_by(soon, [&](nccl_communicator& comm) {
+    fssdp::warm_up(comm, of.plan);
+    all_are_warm.arrive_and_wait();
+    work(comm);
+  });
+  auto const end = std::chrono::steady_clock::now();
+  return {std::move(thrown), std::chrono::duration_cast<milliseconds>(end - start)};
+}
+
+void gather_and_wait(nccl_communicator& comm, everywhere_plan const& of) {
+  auto mine = everywhere_buffers{of, comm.rank()};
+  mine.gather_and_reduce(comm, of.plan);
+  comm.synchronize();
+}
+[[nodiscard]] std::string hash_of(everywhere_plan const& of) {
+  auto text = std::ostringstream{};
+  text << "plan " << std::hex << of.plan.hash_value();
+  return text.str();
+}
+
+}  // namespace
+
+TEST_CASE("an error of NCCL's on one rank ends all of them, and new ones can be made") {
+  gpu_double::reset();
+  auto const of = everywhere_plan{soon.ranks};
+  auto const ended = outcome_of(of, [&](nccl_communicator& comm) {
+    if (comm.rank() == rank_id{1}) gpu_double::inject_error(1, ncclRemoteError);
+    gather_and_wait(comm, of);
+  });
+  for (auto const& thrown : ended.of_rank) REQUIRE(support::is<fssdp::transport_error>(thrown));
+  REQUIRE_THAT(support::text(ended.of_rank[1]), mentions("NCCL reports remote process exited"));
+  REQUIRE_THAT(support::text(ended.of_rank[1]), mentions(hash_of(of)));
+  REQUIRE(ended.took < in_time);
+
+  gpu_double::reset();
+  REQUIRE(nccl_tests::failures(soon).empty());
+}
+
+TEST_CASE("a rank that stalls is awaited until the deadline, which says for what") {
+  gpu_double::reset();
+  auto const of = everywhere_plan{soon.ranks};
+  auto const ended = outcome_of(of, [&](nccl_communicator& comm) {
+    if (comm.rank() == rank_id{1}) std::this_thread::sleep_for(2 * soon.deadline);
+    gather_and_wait(comm, of);
+  });
+  for (auto const& thrown : ended.of_rank) {
+    REQUIRE(support::is<fssdp::deadline_exceeded>(thrown));
+    for (auto const* const part : {"within 300 ms", "awaits rank", "exchange", "step 0 of plan"})
+      REQUIRE_THAT(support::text(thrown), mentions(part));
+    REQUIRE_THAT(support::text(thrown), mentions(hash_of(of)));
+  }
+  REQUIRE(ended.took < 2 * soon.deadline + in_time);
+  REQUIRE(nccl_tests::failures(soon).empty());
+}
+
+TEST_CASE("what is awaited is the first exchange that has not run, however many are behind it") {
+  gpu_double::reset();
+  auto const thrown =
+      nccl_tests::thrown_by({.ranks = 2, .deadline = soon.deadline}, [](nccl_communicator& comm) {
+        auto bytes = std::vector<std::byte>(2);
+        auto const peer = rank_id{1 - comm.rank().value()};
+        for (auto i = 0; i < (comm.rank() == rank_id{0} ? 50 : 5); ++i)
+          comm.exchange([&](auto& batch) {
+            batch.send(std::span{bytes}.first(1), peer);
+            batch.recv(std::span{bytes}.last(1), peer);
+          });
+        comm.synchronize();
+      });
+  REQUIRE_THAT(support::text(thrown[0]), mentions("awaits rank 1 in exchange 6,"));
+  REQUIRE(support::culprit(thrown[0]) == 1);
+  REQUIRE(thrown[1] == nullptr);
+}
+
+TEST_CASE("ranks with different plans find out before anything is sent") {
+  gpu_double::reset();
+  auto const thrown = nccl_tests::thrown_by(soon, [](nccl_communicator& comm) {
+    auto of = everywhere_plan{soon.ranks};
+    if (comm.rank() == rank_id{1}) of.plan = make_plan(of.layout, fssdp::placement{of.layout});
+    auto mine = everywhere_buffers{everywhere_plan{soon.ranks}, comm.rank()};
+    fssdp::warm_up(comm, of.plan);
+  });
+  for (auto const& of_rank : thrown) REQUIRE(support::is<fssdp::ranks_disagree>(of_rank));
+  REQUIRE(support::culprit(thrown[0]) == 1);
+  REQUIRE(support::culprit(thrown[1]) == 0);
+  REQUIRE(support::culprit(thrown[2]) == 1);
+  REQUIRE(gpu_double::violations() == std::vector<std::string>{});
+}
+
+TEST_CASE("a communicator that has failed says so again and again") {
+  gpu_double::reset();
+  auto const of = everywhere_plan{soon.ranks};
+  auto const ended = outcome_of(of, [&](nccl_communicator& comm) {
+    if (comm.rank() == rank_id{1}) return;
+    auto first = std::string{};
+    try {
+      gather_and_wait(comm, of);
+    } catch (fssdp::deadline_exceeded const& error) {
+      first = error.what();
+    }
+    if (!comm.has_failed() || comm.handle() != nullptr) throw std::runtime_error{"not failed"};
+    try {
+      comm.exchange([](auto&) {});
+      throw std::runtime_error{"not poisoned"};
+    } catch (fssdp::poisoned_stream const& error) {
+      if (std::string{error.what()}.find(first) == std::string::npos) throw;
+    }
+    comm.close();        // nothing to wait for
+    comm.synchronize();  // throws the first error
+  });
+  REQUIRE(support::is<fssdp::deadline_exceeded>(ended.of_rank[0]));
+  REQUIRE(ended.of_rank[1] == nullptr);
+  REQUIRE(support::is<fssdp::deadline_exceeded>(ended.of_rank[2]));
+}
+
+TEST_CASE("a rank that never comes is noticed when the communicator is made") {
+  gpu_double::reset();
+  auto id = ncclUniqueId{};
+  REQUIRE(ncclGetUniqueId(&id) == ncclSuccess);
+  auto const stream = fssdp::make_cuda_stream();
+  REQUIRE_THROWS_AS(
+      (nccl_communicator{id, 2, rank_id{0}, stream.get(), {.deadline = soon.deadline}}),
+      fssdp::deadline_exceeded);
+  REQUIRE_THROWS_WITH((nccl_communicator{id, 2, rank_id{2}, stream.get()}),
+                      mentions("rank 2 of 2 ranks"));
+}
+
+TEST_CASE("a rank that closes alone waits no longer than the deadline") {
+  gpu_double::reset();
+  auto const thrown = nccl_tests::thrown_by(soon, [](nccl_communicator& comm) {
+    if (comm.rank() == rank_id{0}) comm.close();
+  });
+  REQUIRE(thrown[0] == nullptr);  // the others close behind their work
+  auto id = ncclUniqueId{};
+  REQUIRE(ncclGetUniqueId(&id) == ncclSuccess);
+  auto alone = std::exception_ptr{};
+  auto const closes = [&](int rank) {
+    auto const stream = fssdp::make_cuda_stream();
+    auto comm = nccl_communicator{id, 2, rank_id{rank}, stream.get(), {.deadline = soon.deadline}};
+    if (rank == 1) return;
+    try {
+      comm.close();
+    } catch (...) {
+      alone = std::current_exception();
+    }
+  };
+  auto other = std::thread{closes, 1};
+  closes(0);
+  other.join();
+  REQUIRE(support::is<fssdp::deadline_exceeded>(alone));
+}

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Gathers and reductions by a plan that is known become a graph, which is launched again and again.
+#include "catch.hpp"
+#include "fssdp/collective/memory_required.hpp"
+#include "fssdp/collective/warm_up.hpp"
+#include "nccl/everywhere_plan.hpp"
+#include "support/on_all_ranks.hpp"
+
+using fssdp::nccl_communicator;
+using nccl_tests::everywhere_buffers;
+using nccl_tests::everywhere_plan;
+
+namespace {
+
+/// What is captured while this rank calls work().
+template <class Work>
+[[nodiscard]] cudaGraphExec_t captured(nccl_communicator& comm, Work work) {
+  auto graph = cudaGraph_t{};
+  auto exec = cudaGraphExec_t{};
+  cudaStreamBeginCapture(comm.stream(), cudaStreamCaptureModeThreadLocal);
+  try {
+    work();
+  } catch (...) {
+    cudaStreamEndCapture(comm.stream(), &graph);
+    cudaGraphDestroy(graph);
+    throw;
+  }
+  cudaStreamEndCapture(comm.stream(), &graph);
+  cudaGraphInstantiate(&exec, graph, 0);
+  cudaGraphDestroy(graph);
+  return exec;
+}
+
+}  // namespace
+
+TEST_CASE("a graph of a gather and a reduction moves what is there when it is launched") {
+  gpu_double::reset();
+  auto const of = everywhere_plan{4};
+  auto const wrong = nccl_tests::results_of({.ranks = 4}, [&](nccl_communicator& comm) {
+    auto mine = everywhere_buffers{of, comm.rank()};
+    auto const use = fssdp::memory_required<float>(of.plan, comm.rank(), of.elements);
+    auto const scratch = fssdp::cuda_memory{use.gather_scratch + use.reduce_scratch};
+    fssdp::warm_up(comm, of.plan);
+    auto const exec = captured(
+        comm, [&] { mine.gather_and_reduce(comm, of.plan, {.device_scratch = scratch.bytes()}); });
+    auto count = mine.gradients_are(0) ? 0 : 1;  // nothing has run yet
+    for (auto const value : {1.0F, 5.0F, 2.0F}) {
+      mine.set(value);
+      cudaGraphLaunch(exec, comm.stream());
+      comm.synchronize();
+      count += mine.gradients_are(4 * value) ? 0 : 1;
+    }
+    cudaGraphExecDestroy(exec);
+    return count;
+  });
+  REQUIRE(wrong == std::vector{0, 0, 0, 0});
+  REQUIRE(gpu_double::violations() == std::vector<std::string>{});
+}
+
+TEST_CASE("a plan that is new cannot be captured") {
+  gpu_double::reset();
+  auto const of = everywhere_plan{2};
+  auto const thrown = nccl_tests::thrown_by({.ranks = 2}, [&](nccl_communicator& comm) {
+    auto mine = everywhere_buffers{of, comm.rank()};
+    (void)captured(comm, [&] { mine.gather_and_reduce(comm, of.plan); });
+  });
+  for (auto const& of_rank : thrown) {
+    REQUIRE(support::is<fssdp::argument_error>(of_rank));
+    REQUIRE_THAT(support::text(of_rank), mentions("warm_up"));
+  }
+}
