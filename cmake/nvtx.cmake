@@ -4,7 +4,7 @@ set(FSSDP_WITH_NVTX AUTO CACHE STRING "Traces that profilers show, through NVTX 
 set_property(CACHE FSSDP_WITH_NVTX PROPERTY STRINGS AUTO ON OFF)
 
 find_path(FSSDP_NVTX_INCLUDE_DIR nvtx3/nvToolsExt.h
-  HINTS ${cuda_bin}/../include ENV CUDA_HOME PATH_SUFFIXES include
+  HINTS ${FSSDP_CUDA_INCLUDE_DIR} ENV CUDA_HOME PATH_SUFFIXES include
   DOC "The folder of nvtx3/nvToolsExt.h")
 mark_as_advanced(FSSDP_NVTX_INCLUDE_DIR)
 

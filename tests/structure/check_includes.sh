@@ -24,7 +24,7 @@ awk '
     may("token", "comm routing")
     may("runtime", "collective solver token")
     may("checkpoint", "collective")
-    vendor_back_end = "^comm/(mpi|nccl|nvtx|cuda|peer)"
+    vendor_back_end = "^(comm/(mpi|nccl|nvtx|cuda|peer)|token/device_)"
     back_end = vendor_back_end "|^comm/thread"
     stored_header = "^(xxhash\\.h$|nlohmann/)"  # what only checkpoints need
     vendor_header = "^(mpi|nccl|cuda|cuda_runtime|cuda_runtime_api|hip)\\.h|^(cuda|nvtx3|hip|gloo|torch|thrust|cub)/"

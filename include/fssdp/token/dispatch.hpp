@@ -40,8 +40,12 @@ void exchange_segments(char const* verb, Comm& comm, token_plan const& plan, int
     auto arriving = std::ranges::find_if(in, is_mine);
     for (auto const& s : out) {
       if (!is_mine(s)) continue;
-      std::ranges::copy(from.elements(s.first, s.rows),
-                        to.elements(arriving->first, s.rows).begin());
+      auto const here = from.elements(s.first, s.rows);
+      auto const there = to.elements(arriving->first, s.rows);
+      if constexpr (device_communicator<std::remove_reference_t<decltype(lane)>>)
+        lane.copy(std::as_writable_bytes(there), std::as_bytes(here));
+      else
+        std::ranges::copy(here, there.begin());
       arriving = std::ranges::find_if(arriving + 1, in.end(), is_mine);
     }
   });
@@ -55,7 +59,8 @@ void exchange_segments(char const* verb, Comm& comm, token_plan const& plan, int
 /// @param to   [received, width], by expert, then by source
 /// @pre every rank calls with its plan of the same counts and the same width; `from` and `to` do
 ///      not overlap and, like the plan, live until the communicator is synchronized
-/// @cost a message per segment that leaves the rank; one exchange; no packing, no allocation
+/// @cost a message per segment that leaves the rank; one exchange; no packing, no allocation. On a
+///       device a copy per segment that stays
 /// @throws argument_error before anything is sent; transport errors
 template <communicator Comm, class T, class U>
 requires std::is_same_v<std::remove_const_t<T>, U>

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Sorts the choices of a gate by expert, where they are: on a device. With Thrust.
+#pragma once
+
+#include <thrust/adjacent_difference.h>
+#include <thrust/binary_search.h>
+#include <thrust/iterator/counting_iterator.h>
+#include <thrust/scatter.h>
+#include <thrust/sequence.h>
+#include <thrust/sort.h>
+#include <thrust/transform.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+
+#include "fssdp/core/error.hpp"
+#include "fssdp/core/host_device.hpp"
+#include "fssdp/core/index.hpp"
+
+namespace fssdp {
+
+/// What an expert_order is, in memory of a device that is the caller's: a view. Rows are sorted by
+/// expert, stably; choice c is the (c % per_token)-th expert of token c / per_token.
+struct device_expert_order {
+  std::span<std::uint64_t> counts;     ///< [experts]: rows of each
+  std::span<std::uint32_t> row_of;     ///< [choices]: the row of a choice
+  std::span<std::uint32_t> choice_of;  ///< [rows]: the choice of a row
+  std::span<int> experts;              ///< [rows]: ascending
+  std::size_t per_token = 1;
+
+  [[nodiscard]] std::size_t rows() const { return row_of.size(); }
+  [[nodiscard]] std::size_t tokens() const { return row_of.size() / per_token; }
+};
+
+namespace detail {
+
+struct number_of {
+  FSSDP_HOST_DEVICE int operator()(expert_id expert) const { return expert.value(); }
+};
+
+/// @throws argument_error unless all parts of the order fit together
+inline void check_order(char const* verb, device_expert_order const& order) {
+  auto const rows = order.row_of.size();
+  require(order.choice_of.size() == rows && order.experts.size() == rows, verb,
+          ": memory for the rows of ", rows, " choices, the choices of ", order.choice_of.size(),
+          " rows and the experts of ", order.experts.size(), "; expected as many of each");
+  require(order.per_token >= 1 && rows % order.per_token == 0, verb, ": ", rows,
+          " choices; expected a multiple of ", order.per_token, " per token");
+}
+
+}  // namespace detail
+
+/// Fills an order from the experts that the gate has chosen.
+///
+/// @param on a policy of Thrust: where it runs and, on CUDA, on which stream, as in
+///           thrust::cuda::par_nosync(allocator).on(stream); then nothing waits
+/// @param choices [tokens * per_token]
+/// @pre choices are experts from 0 on, fewer than there are counts: nobody looks on a device.
+///      All memory is where the policy runs, and lives until it has run
+/// @cost one stable sort by key; temporary memory of about two numbers per choice, from the
+///       allocator of the policy
+/// @throws argument_error if the parts of the order do not fit together
+template <class Policy>
+void order_by_expert(Policy const& on, std::span<expert_id const> choices,
+                     device_expert_order const& order) {
+  constexpr auto verb = "order_by_expert";
+  detail::check_order(verb, order);
+  detail::require(choices.size() == order.rows(), verb, ": ", choices.size(),
+                  " choices; memory for ", order.rows());
+  detail::require(choices.size() <= std::numeric_limits<std::uint32_t>::max(), verb, ": ",
+                  choices.size(), " choices; expected less than 2^32");
+  auto const rows = order.rows();
+  auto* const experts = order.experts.data();
+  auto* const choice_of = order.choice_of.data();
+  auto* const counts = order.counts.data();
+  thrust::transform(on, choices.data(), choices.data() + rows, experts, detail::number_of{});
+  thrust::sequence(on, choice_of, choice_of + rows);
+  thrust::stable_sort_by_key(on, experts, experts + rows, choice_of);
+  auto const numbers = thrust::counting_iterator<std::uint32_t>{0};
+  thrust::scatter(on, numbers, numbers + static_cast<std::ptrdiff_t>(rows), choice_of,
+                  order.row_of.data());
+  auto const first = thrust::counting_iterator<int>{0};
+  thrust::upper_bound(on, experts, experts + rows, first,
+                      first + static_cast<std::ptrdiff_t>(order.counts.size()), counts);
+  thrust::adjacent_difference(on, counts, counts + order.counts.size(), counts);
+}
+
+}  // namespace fssdp

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Tokens on a device, by the systems of Thrust that need none: the same as on the host.
+#include <thrust/system/cpp/execution_policy.h>
+#include <thrust/system/omp/execution_policy.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <type_traits>
+#include <vector>
+
+#include "catch.hpp"
+#include "fssdp/core/bf16.hpp"
+#include "fssdp/token/device_permute.hpp"
+#include "fssdp/token/permute.hpp"
+#include "support/dice.hpp"
+#include "support/laws.hpp"
+
+namespace {
+
+using fssdp::expert_id;
+using fssdp::rows_view;
+
+/// Choices of a gate, and memory for their order.
+struct chosen_tokens {
+  int experts;
+  std::size_t per_token;
+  std::vector<expert_id> choices;
+  std::vector<std::uint64_t> counts;
+  std::vector<std::uint32_t> row_of, choice_of;
+  std::vector<int> sorted;
+
+  explicit chosen_tokens(support::dice& draw)
+      : experts{draw.between(1, 9)},
+        per_token{static_cast<std::size_t>(draw.between(1, 3))},
+        counts(static_cast<std::size_t>(experts)) {
+    auto const tokens = static_cast<std::size_t>(draw.between(0, 40));
+    for (std::size_t c = 0; c < tokens * per_token; ++c)
+      choices.emplace_back(draw.between(0, experts - 1));
+    row_of.resize(choices.size());
+    choice_of = row_of;
+    sorted.resize(choices.size());
+  }
+  [[nodiscard]] std::size_t tokens() const { return choices.size() / per_token; }
+  [[nodiscard]] fssdp::device_expert_order order() {
+    return {counts, row_of, choice_of, sorted, per_token};
+  }
+  [[nodiscard]] fssdp::expert_order on_host() const {
+    return {choices, experts, static_cast<int>(per_token)};
+  }
+};
+
+/// Small whole numbers, so that the order of a sum is of no matter; one more than is viewed, if
+/// addresses are to be odd.
+template <class T>
+struct token_matrix {
+  std::vector<T> values;
+  rows_view<T> view;
+
+  token_matrix(std::size_t count, std::size_t width, std::size_t skip, support::dice& draw)
+      : values(count * width + skip), view{values.data() + skip, count, width} {
+    for (auto& value : values) value = static_cast<T>(static_cast<float>(draw.between(-9, 9)));
+  }
+  token_matrix(token_matrix const&) = delete;
+  [[nodiscard]] rows_view<T const> read() const { return {view.data, view.count, view.width}; }
+};
+
+/// Calls law(draw) for the seeds 1, 2, ...
+template <class Law>
+void for_random_choices(Law law) {
+  for (int seed = 1; seed <= support::some_instances; ++seed) {
+    CAPTURE(seed);
+    law(support::dice{static_cast<std::uint64_t>(seed)});
+  }
+}
+
+template <class T>
+bool same_bytes(token_matrix<T> const& a, token_matrix<T> const& b) {
+  return std::ranges::equal(std::as_bytes(std::span{a.values}), std::as_bytes(std::span{b.values}));
+}
+
+template <class Policy>
+void check_order_on(Policy const& on) {
+  for_random_choices([&](support::dice draw) {
+    auto of = chosen_tokens{draw};
+    fssdp::order_by_expert(on, std::span<expert_id const>{of.choices}, of.order());
+    auto const expected = of.on_host();
+    REQUIRE(std::ranges::equal(of.counts, expected.counts()));
+    auto wrong = 0;
+    for (std::size_t c = 0; c < of.choices.size(); ++c) {
+      wrong += of.row_of[c] == expected.row(c) ? 0 : 1;
+      wrong += of.choice_of[expected.row(c)] == c ? 0 : 1;
+      wrong += of.sorted[expected.row(c)] == of.choices[c].value() ? 0 : 1;
+    }
+    REQUIRE(wrong == 0);
+  });
+}
+
+template <class T, class Policy>
+void check_rows_on(Policy const& on) {
+  for_random_choices([&](support::dice draw) {
+    auto of = chosen_tokens{draw};
+    fssdp::order_by_expert(on, std::span<expert_id const>{of.choices}, of.order());
+    auto const host = of.on_host();
+    auto const rows = of.choices.size();
+    auto const width = static_cast<std::size_t>(draw.between(0, 20));
+    auto const skip = static_cast<std::size_t>(draw.between(0, 1));
+    auto const matrix = [&](std::size_t count) {
+      return token_matrix<T>{count, width, skip, draw};
+    };
+    auto weights = std::vector<float>(rows);
+    for (auto& weight : weights) weight = static_cast<float>(draw.between(0, 3));
+    auto const w = std::span<float const>{weights};
+
+    auto const tokens = matrix(of.tokens());
+    auto spread = matrix(rows);
+    auto expected_spread = token_matrix<T>{rows, width, skip, draw};
+    expected_spread.values = spread.values;
+    fssdp::permute(on, of.order(), tokens.read(), spread.view);
+    fssdp::permute(host, tokens.read(), expected_spread.view);
+    REQUIRE(same_bytes(spread, expected_spread));
+
+    auto brought = matrix(of.tokens());
+    auto expected_brought = token_matrix<T>{of.tokens(), width, skip, draw};
+    expected_brought.values = brought.values;
+    fssdp::unpermute(on, of.order(), w, spread.read(), brought.view);
+    if constexpr (std::is_same_v<T, float>) {
+      fssdp::unpermute(host, w, spread.read(), expected_brought.view);
+      REQUIRE(same_bytes(brought, expected_brought));
+      fssdp::permute_backward(on, of.order(), spread.read(), brought.view);
+      fssdp::permute_backward(host, spread.read(), expected_brought.view);
+      REQUIRE(same_bytes(brought, expected_brought));
+
+      auto const d_tokens = matrix(of.tokens());
+      auto d_rows = matrix(rows);
+      auto expected_d_rows = token_matrix<T>{rows, width, skip, draw};
+      expected_d_rows.values = d_rows.values;
+      auto d_weights = std::vector<float>(width == 0 ? 0 : rows);
+      auto expected_d_weights = d_weights;
+      if (width == 0) return;
+      fssdp::unpermute_backward(on, of.order(), w, spread.read(), d_tokens.read(), d_rows.view,
+                                std::span{d_weights});
+      fssdp::unpermute_backward(host, w, spread.read(), d_tokens.read(), expected_d_rows.view,
+                                std::span{expected_d_weights});
+      REQUIRE(same_bytes(d_rows, expected_d_rows));
+      REQUIRE(d_weights == expected_d_weights);
+    } else {  // summed in float, rounded once
+      auto wrong = 0;
+      for (std::size_t t = 0; t < of.tokens(); ++t)
+        for (std::size_t i = 0; i < width; ++i) {
+          auto sum = 0.0F;
+          for (auto c = t * of.per_token; c < (t + 1) * of.per_token; ++c)
+            sum += weights[c] * static_cast<float>(spread.read()[of.row_of[c]][i]);
+          wrong += brought.read()[t][i].bits() == static_cast<T>(sum).bits() ? 0 : 1;
+        }
+      REQUIRE(wrong == 0);
+    }
+  });
+}
+
+}  // namespace
+
+TEST_CASE("tokens on a device are ordered by expert as on the host") {
+  check_order_on(thrust::cpp::par);
+  check_order_on(thrust::omp::par);
+}
+
+TEST_CASE("tokens on a device are permuted, weighed and brought back as on the host") {
+  check_rows_on<float>(thrust::cpp::par);
+  check_rows_on<float>(thrust::omp::par);
+  check_rows_on<fssdp::bf16>(thrust::omp::par);
+}
+
+TEST_CASE("tokens on a device: what does not fit together is refused by its numbers") {
+  auto draw = support::dice{1};
+  auto made = std::optional<chosen_tokens>{};
+  do {
+    made.emplace(draw);
+  } while (made->tokens() < 2);
+  auto& of = *made;
+  auto const all = std::span<expert_id const>{of.choices};
+  auto const on = thrust::cpp::par;
+  auto const fewer = all.subspan(1);
+  REQUIRE_THROWS_AS(fssdp::order_by_expert(on, fewer, of.order()), fssdp::argument_error);
+  auto short_of = of.order();
+  short_of.choice_of = short_of.choice_of.first(1);
+  REQUIRE_THROWS_WITH(fssdp::order_by_expert(on, all, short_of), mentions("choices of 1 rows"));
+  auto uneven = of.order();
+  uneven.per_token = all.size() + 1;
+  REQUIRE_THROWS_WITH(fssdp::order_by_expert(on, all, uneven), mentions("expected a multiple of"));
+  fssdp::order_by_expert(on, all, of.order());
+  auto const tokens = token_matrix<float>{of.tokens() + 1, 3, 0, draw};
+  auto rows = token_matrix<float>{all.size(), 3, 0, draw};
+  REQUIRE_THROWS_WITH(fssdp::permute(on, of.order(), tokens.read(), rows.view),
+                      mentions("permute: from is"));
+  auto const weights = std::vector<float>(all.size() - 1);
+  REQUIRE_THROWS_WITH(fssdp::unpermute(on, of.order(), std::span{weights}, rows.read(),
+                                       rows_view<float>{rows.view.data, of.tokens(), 3}),
+                      mentions("weights; expected"));
+}
