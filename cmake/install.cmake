@@ -11,18 +11,19 @@ configure_package_config_file(cmake/fssdpConfig.cmake.in ${PROJECT_BINARY_DIR}/f
   NO_SET_AND_CHECK_MACRO NO_CHECK_REQUIRED_COMPONENTS_MACRO)
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/fssdpConfigVersion.cmake
   COMPATIBILITY SameMajorVersion ARCH_INDEPENDENT)
-foreach(vendor nccl cuda)
+foreach(vendor nccl cuda peer)
   configure_file(cmake/find_${vendor}.cmake ${PROJECT_BINARY_DIR}/find_${vendor}.cmake COPYONLY)
 endforeach()
 install(FILES
   ${PROJECT_BINARY_DIR}/fssdpConfig.cmake ${PROJECT_BINARY_DIR}/fssdpConfigVersion.cmake
   ${PROJECT_BINARY_DIR}/find_nccl.cmake ${PROJECT_BINARY_DIR}/find_cuda.cmake
+  ${PROJECT_BINARY_DIR}/find_peer.cmake
   DESTINATION ${package_dir})
 
 install(TARGETS fssdp EXPORT fssdp FILE_SET HEADERS)
 foreach(component IN LISTS fssdp_components)
   set(kernels "")
-  if(component STREQUAL "nccl")
+  if(component MATCHES "^(nccl|peer)$")
     set(kernels FILE_SET kernels)
   endif()
   install(TARGETS fssdp_${component} EXPORT fssdp-${component} FILE_SET HEADERS ${kernels})
