@@ -11,7 +11,7 @@ configure_package_config_file(cmake/fssdpConfig.cmake.in ${PROJECT_BINARY_DIR}/f
   NO_SET_AND_CHECK_MACRO NO_CHECK_REQUIRED_COMPONENTS_MACRO)
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/fssdpConfigVersion.cmake
   COMPATIBILITY SameMajorVersion ARCH_INDEPENDENT)
-foreach(module FindxxHash find_cuda find_nccl)
+foreach(module FindxxHash find_cuda find_nccl find_peer)
   configure_file(cmake/${module}.cmake ${PROJECT_BINARY_DIR}/${module}.cmake COPYONLY)
   install(FILES ${PROJECT_BINARY_DIR}/${module}.cmake DESTINATION ${package_dir})
 endforeach()
@@ -22,7 +22,7 @@ install(FILES
 install(TARGETS fssdp EXPORT fssdp FILE_SET HEADERS)
 foreach(component IN LISTS fssdp_components)
   set(kernels "")
-  if(component STREQUAL "nccl")
+  if(component MATCHES "^(nccl|peer)$")
     set(kernels FILE_SET kernels)
   endif()
   install(TARGETS fssdp_${component} EXPORT fssdp-${component} FILE_SET HEADERS ${kernels})

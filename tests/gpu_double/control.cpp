@@ -20,6 +20,7 @@ void reset(settings const& as) {
   as_told = as;
   reported.clear();
   errors.clear();
+  close_peers();
 }
 settings const& current() { return as_told; }
 

@@ -11,6 +11,8 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
+#include <string>
 #include <thread>
 #include <utility>
 
@@ -28,7 +30,7 @@ struct CUgraphExec_st {
 
 /// A queue with a thread.
 struct CUstream_st {
-  CUstream_st() : worker{[this] { serve(); }} {}
+  explicit CUstream_st(int on) : device{on}, worker{[this] { serve(); }} {}
   CUstream_st(CUstream_st const&) = delete;
   CUstream_st& operator=(CUstream_st const&) = delete;
   ~CUstream_st() {
@@ -73,7 +75,15 @@ struct CUstream_st {
   bool busy = false;
   bool closing = false;
   std::unique_ptr<CUgraph_st> captured;
+  int const device;
+  std::atomic<bool> loses_waits = false;
   std::thread worker;  // last, so that it finds everything else alive
+};
+
+/// Memory of a device, that those with access may use, too.
+struct CUmemPoolHandle_st {
+  int device = 0;
+  std::set<int> open_to;
 };
 
 namespace {
@@ -99,16 +109,33 @@ thread_local int captures = 0;  // that this thread has begun
 std::mutex streams_mutex;
 std::multimap<int, cudaStream_t> streams;  // by device
 
-std::mutex memory_mutex;
-std::map<std::byte const*, std::size_t> allocations;
-std::atomic<int> allocated_on_streams = 0;
+struct allocation {
+  std::size_t bytes;
+  int device;
+  cudaMemPool_t pool;  // null: none
+};
 
-void* allocate(std::size_t bytes) {
+std::mutex memory_mutex;  // guards what follows
+std::map<std::byte const*, allocation> allocations;
+std::set<std::pair<int, int>> peers;  // a device and one whose memory it reads
+std::atomic<int> allocated_on_streams = 0;
+std::atomic<int> times_waited = 0;
+std::atomic<std::size_t> bytes_copied = 0;
+
+/// The allocation that an address is in, or null.
+allocation const* find_allocation(std::byte const* address, std::size_t bytes) {
+  auto const behind = allocations.upper_bound(address);
+  if (behind == allocations.begin()) return nullptr;
+  auto const& [memory, found] = *std::prev(behind);
+  return address + bytes <= memory + found.bytes ? &found : nullptr;
+}
+
+void* allocate(std::size_t bytes, cudaMemPool_t pool = nullptr) {
   auto const size = (bytes + 255) / 256 * 256;
   auto* const memory = static_cast<std::byte*>(std::aligned_alloc(256, size));
   std::memset(memory, 0xcd, size);  // nobody may rely on zeros
   auto const lock = std::scoped_lock{memory_mutex};
-  allocations[memory] = bytes;
+  allocations[memory] = {bytes, pool == nullptr ? current_device : pool->device, pool};
   return memory;
 }
 cudaError_t release(void* memory) {
@@ -135,13 +162,31 @@ std::size_t live_allocations() {
 }
 int async_allocations() { return allocated_on_streams; }
 bool is_device_memory(void const* begin, std::size_t bytes) {
-  auto const* const first = static_cast<std::byte const*>(begin);
   auto const lock = std::scoped_lock{memory_mutex};
-  auto const behind = allocations.upper_bound(first);
-  if (behind == allocations.begin()) return false;
-  auto const& [memory, size] = *std::prev(behind);
-  return first + bytes <= memory + size;
+  return find_allocation(static_cast<std::byte const*>(begin), bytes) != nullptr;
 }
+void close_peers() {
+  auto const lock = std::scoped_lock{memory_mutex};
+  peers.clear();
+}
+void check_access(cudaStream_t stream, void const* address) {
+  auto closed = std::string{};
+  {
+    auto const lock = std::scoped_lock{memory_mutex};
+    auto const* const found = find_allocation(static_cast<std::byte const*>(address), 1);
+    if (found == nullptr || found->device == stream->device) return;
+    auto const open = found->pool != nullptr ? found->pool->open_to.contains(stream->device)
+                                             : peers.contains({stream->device, found->device});
+    if (open) return;
+    closed = "device " + std::to_string(stream->device) + " uses memory of device " +
+             std::to_string(found->device) + " that is not open to it";
+  }
+  report(closed);
+}
+int host_waits() { return times_waited; }
+std::size_t copied_bytes() { return bytes_copied; }
+void count_copied(std::size_t bytes) { bytes_copied += bytes; }
+void lose_waits_of(cudaStream_t stream) { stream->loses_waits = true; }
 cudaError_t enqueue(cudaStream_t stream, work item) {
   if (stream == nullptr) return cudaErrorInvalidResourceHandle;
   stream->push(std::move(item));
@@ -180,6 +225,7 @@ cudaError_t cudaMalloc(void** memory, std::size_t bytes) {
 }
 /// Waits for all that is on the device, as the real one does.
 cudaError_t cudaFree(void* memory) {
+  ++times_waited;
   auto of_device = std::vector<cudaStream_t>{};
   {
     auto const lock = std::scoped_lock{streams_mutex};
@@ -190,11 +236,48 @@ cudaError_t cudaFree(void* memory) {
   return release(memory);
 }
 cudaError_t cudaMallocAsync(void** memory, std::size_t bytes, cudaStream_t stream) {
+  return cudaMallocFromPoolAsync(memory, bytes, nullptr, stream);
+}
+cudaError_t cudaMallocFromPoolAsync(void** memory, std::size_t bytes, cudaMemPool_t pool,
+                                    cudaStream_t stream) {
   if (stream == nullptr) return cudaErrorInvalidResourceHandle;
   if (stream->captured != nullptr) return cudaErrorStreamCaptureUnsupported;
   ++allocated_on_streams;
-  *memory = allocate(bytes);
+  *memory = allocate(bytes, pool);
   return cudaSuccess;
+}
+cudaError_t cudaMemPoolCreate(cudaMemPool_t* pool, cudaMemPoolProps const* properties) {
+  if (properties->allocType != cudaMemAllocationTypePinned ||
+      properties->location.type != cudaMemLocationTypeDevice)
+    return cudaErrorInvalidValue;
+  *pool = std::make_unique<CUmemPoolHandle_st>(CUmemPoolHandle_st{properties->location.id, {}})
+              .release();
+  return cudaSuccess;
+}
+cudaError_t cudaMemPoolDestroy(cudaMemPool_t pool) {
+  auto const owned = std::unique_ptr<CUmemPoolHandle_st>{pool};
+  auto const lock = std::scoped_lock{memory_mutex};
+  for (auto& [address, of] : allocations)
+    if (of.pool == pool) of.pool = nullptr;
+  return cudaSuccess;
+}
+cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t, cudaMemPoolAttr, void*) { return cudaSuccess; }
+cudaError_t cudaMemPoolSetAccess(cudaMemPool_t pool, cudaMemAccessDesc const* list,
+                                 std::size_t count) {
+  auto const lock = std::scoped_lock{memory_mutex};
+  for (std::size_t i = 0; i < count; ++i) pool->open_to.insert(list[i].location.id);
+  return cudaSuccess;
+}
+
+cudaError_t cudaDeviceCanAccessPeer(int* can, int device, int peer) {
+  *can = gpu_double::current().peer_access && device != peer ? 1 : 0;
+  return cudaSuccess;
+}
+cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned int) {
+  if (!gpu_double::current().peer_access) return cudaErrorPeerAccessUnsupported;
+  auto const lock = std::scoped_lock{memory_mutex};
+  return peers.insert({current_device, peer}).second ? cudaSuccess
+                                                     : cudaErrorPeerAccessAlreadyEnabled;
 }
 cudaError_t cudaFreeAsync(void* memory, cudaStream_t stream) {
   return enqueue(stream, [memory] { (void)release(memory); });
@@ -207,6 +290,8 @@ cudaError_t cudaMemcpyAsync(void* to, void const* from, std::size_t bytes, cudaM
 cudaError_t cudaMemcpy2DAsync(void* to, std::size_t to_pitch, void const* from,
                               std::size_t from_pitch, std::size_t width, std::size_t height,
                               cudaMemcpyKind kind, cudaStream_t stream) {
+  auto const uncounted = gpu_double::not_counted{};
+  if (kind == cudaMemcpyDeviceToDevice) gpu_double::count_copied(width * height);
   auto const copy = [=](std::byte* out, std::byte const* in) {
     for (std::size_t row = 0; row < height; ++row)
       std::memcpy(out + row * to_pitch, in + row * from_pitch, width);
@@ -223,8 +308,27 @@ cudaError_t cudaMemcpy2DAsync(void* to, std::size_t to_pitch, void const* from,
   return cudaStreamSynchronize(stream);
 }
 
+/// One behind the other; the real ones may be made in any order, or at once.
+cudaError_t cudaMemcpyBatchAsync(void* const* to, void const* const* from, std::size_t const* bytes,
+                                 std::size_t count, cudaMemcpyAttributes* attributes,
+                                 std::size_t* firsts, std::size_t of, cudaStream_t stream) {
+  auto const uncounted = gpu_double::not_counted{};
+  if (stream == nullptr || count == 0 || of != 1 || firsts[0] != 0 ||
+      attributes->srcAccessOrder != cudaMemcpySrcAccessOrderStream)
+    return cudaErrorInvalidValue;
+  for (std::size_t i = 0; i < count; ++i) {
+    gpu_double::check_access(stream, to[i]);
+    gpu_double::check_access(stream, from[i]);
+    gpu_double::count_copied(bytes[i]);
+    auto const code = enqueue(
+        stream, [out = to[i], in = from[i], size = bytes[i]] { std::memcpy(out, in, size); });
+    if (code != cudaSuccess) return code;
+  }
+  return cudaSuccess;
+}
+
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned int) {
-  *stream = std::make_unique<CUstream_st>().release();
+  *stream = std::make_unique<CUstream_st>(current_device).release();
   auto const lock = std::scoped_lock{streams_mutex};
   streams.emplace(current_device, *stream);
   return cudaSuccess;
@@ -237,11 +341,17 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
   return cudaSuccess;
 }
 cudaError_t cudaStreamQuery(cudaStream_t stream) {
+  ++times_waited;
   auto const lock = std::scoped_lock{stream->mutex};
   if (stream->captured != nullptr) return cudaErrorStreamCaptureUnsupported;
   return stream->is_idle() ? cudaSuccess : cudaErrorNotReady;
 }
+cudaError_t cudaDeviceSynchronize() {
+  ++times_waited;
+  return cudaErrorNotSupported;
+}
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  ++times_waited;
   auto lock = std::unique_lock{stream->mutex};
   if (stream->captured != nullptr) return cudaErrorStreamCaptureUnsupported;
   stream->changed.wait(lock, [&] { return stream->is_idle(); });
@@ -260,6 +370,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) {
   return cudaSuccess;
 }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  auto const uncounted = gpu_double::not_counted{};
   auto const state = event->state;
   auto number = std::uint64_t{};
   {
@@ -277,7 +388,15 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
   auto const lock = std::scoped_lock{event->state->mutex};
   return event->state->reached == event->state->recorded ? cudaSuccess : cudaErrorNotReady;
 }
+cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  ++times_waited;
+  auto lock = std::unique_lock{event->state->mutex};
+  event->state->changed.wait(lock, [&] { return event->state->reached == event->state->recorded; });
+  return cudaSuccess;
+}
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned int) {
+  auto const uncounted = gpu_double::not_counted{};
+  if (stream->loses_waits) return cudaSuccess;
   auto const state = event->state;
   auto number = std::uint64_t{};
   {

@@ -34,9 +34,12 @@ struct settings {
   int polls = 2;                    ///< how often what does not block says that it is in progress
   bool only_device_memory = false;  ///< messages from and into memory of cudaMalloc alone
   mutation back_end = mutation::none;
+  bool peer_access = true;  ///< whether devices can read each other's memory
+  /// Counts what the calling thread allocates: streams of the double do not count.
+  long& (*allocations)() = nullptr;
 };
 
-/// Begins anew: no violations, no faults.
+/// Begins anew: no violations, no faults, no device that reads another's memory.
 void reset(settings const& as = {});
 [[nodiscard]] settings const& current();
 
@@ -53,7 +56,37 @@ void inject_error(int rank, ncclResult_t error);
 [[nodiscard]] std::size_t live_allocations();
 /// How often cudaMallocAsync has been called.
 [[nodiscard]] int async_allocations();
+void close_peers();
 [[nodiscard]] bool is_device_memory(void const* begin, std::size_t bytes);
+
+/// Reports unless kernels and copies on a stream may use this address: memory of another device has
+/// to be opened before, by cudaDeviceEnablePeerAccess or, of a pool, by cudaMemPoolSetAccess.
+void check_access(cudaStream_t stream, void const* address);
+
+/// How often the host has waited for a device, or asked whether it is through: by
+/// cudaStreamSynchronize, cudaStreamQuery, cudaEventSynchronize, cudaDeviceSynchronize, cudaFree.
+[[nodiscard]] int host_waits();
+/// Bytes of copies from device to device that have been enqueued, whatever makes them.
+[[nodiscard]] std::size_t copied_bytes();
+void count_copied(std::size_t bytes);
+/// From now on cudaStreamWaitEvent does nothing on this stream: events are lost.
+void lose_waits_of(cudaStream_t stream);
+
+/// As long as it lives, what its thread allocates is not counted.
+class not_counted {
+ public:
+  not_counted() {
+    if (current().allocations != nullptr) before_ = current().allocations();
+  }
+  not_counted(not_counted const&) = delete;
+  not_counted& operator=(not_counted const&) = delete;
+  ~not_counted() {
+    if (current().allocations != nullptr) current().allocations() = before_;
+  }
+
+ private:
+  long before_ = 0;
+};
 
 /// Puts work on a stream, or into the graph that it captures.
 [[nodiscard]] cudaError_t enqueue(cudaStream_t stream, std::function<void()> work);

@@ -7,6 +7,7 @@ namespace {
 
 template <class Work>
 cudaError_t loop_over(cudaStream_t stream, Work const& work) {
+  auto const uncounted = not_counted{};
   auto code = cudaSuccess;
   fssdp::detail::with_kernel(work, [&](auto const& kernel) {
     code = enqueue(stream, [kernel] {
@@ -16,10 +17,26 @@ cudaError_t loop_over(cudaStream_t stream, Work const& work) {
   return code;
 }
 
+cudaError_t sum(cudaStream_t stream, fssdp::device_sum const& of) {
+  for (std::size_t i = 0; i < of.count; ++i) check_access(stream, of.operands[i].data);
+  return loop_over(stream, of);
+}
+cudaError_t copy(cudaStream_t stream, fssdp::device_copies const& of) {
+  auto const uncounted = not_counted{};
+  for (std::size_t i = 0; i < of.count; ++i) {
+    check_access(stream, of.copies[i].to);
+    check_access(stream, of.copies[i].from);
+    count_copied(of.copies[i].bytes);
+  }
+  return enqueue(stream, [kernel = fssdp::detail::copy_kernel{of}] {
+    for (std::size_t tile = 0; tile < kernel.tiles(); ++tile) kernel(tile, 0, 1);
+  });
+}
+
 }  // namespace
 
 fssdp::device_kernels looping_kernels() {
-  return {.sum = loop_over<fssdp::device_sum>, .convert = loop_over<fssdp::device_conversion>};
+  return {.sum = sum, .convert = loop_over<fssdp::device_conversion>, .copy = copy};
 }
 
 }  // namespace gpu_double

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What sums and converts on a device, for nvcc (with --expt-relaxed-constexpr).
+/// What sums, converts and copies on a device, for nvcc (with --expt-relaxed-constexpr).
 #pragma once
 
 #include <algorithm>
@@ -39,13 +39,30 @@ template <class Work>
   return code;
 }
 
+/// Every tile of copies, each by a block.
+template <class Kernel>
+__global__ void __launch_bounds__(block_threads)
+    run_tiles(__grid_constant__ Kernel const kernel, std::size_t tiles) {
+  for (auto tile = std::size_t{blockIdx.x}; tile < tiles; tile += gridDim.x)
+    kernel(tile, threadIdx.x, block_threads);
+}
+[[nodiscard]] inline cudaError_t launch_copies(cudaStream_t stream, device_copies const& copies) {
+  auto const kernel = copy_kernel{copies};
+  if (kernel.tiles() == 0) return cudaSuccess;
+  auto const blocks = std::min(kernel.tiles(), most_blocks);
+  run_tiles<<<static_cast<unsigned>(blocks), block_threads, 0, stream>>>(kernel, kernel.tiles());
+  return cudaGetLastError();
+}
+
 }  // namespace detail
 
 /// The kernels of this library, for any pair of element types.
-/// @cost one launch for each sum or conversion; every element is read and written once, 16 bytes
-///       at a time where all addresses allow it
+/// @cost one launch for each sum or conversion, and for all of device_copies; every element is read
+///       and written once, 16 bytes at a time where all addresses allow it
 [[nodiscard]] inline device_kernels cuda_kernels() {
-  return {.sum = detail::launch_for<device_sum>, .convert = detail::launch_for<device_conversion>};
+  return {.sum = detail::launch_for<device_sum>,
+          .convert = detail::launch_for<device_conversion>,
+          .copy = detail::launch_copies};
 }
 
 }  // namespace fssdp

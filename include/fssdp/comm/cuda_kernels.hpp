@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What sums and converts on a device, as a host compiler sees it: functions that launch.
+/// What sums, converts and copies on a device, as a host compiler sees it: functions that launch.
 #pragma once
 
 #include <cuda_runtime_api.h>
 
 #include "fssdp/core/device_conversion.hpp"
+#include "fssdp/core/device_copies.hpp"
 #include "fssdp/core/device_sum.hpp"
 
 namespace fssdp {
@@ -15,6 +16,7 @@ namespace fssdp {
 struct device_kernels {
   cudaError_t (*sum)(cudaStream_t stream, device_sum const& sum) = nullptr;
   cudaError_t (*convert)(cudaStream_t stream, device_conversion const& conversion) = nullptr;
+  cudaError_t (*copy)(cudaStream_t stream, device_copies const& copies) = nullptr;
 };
 
 }  // namespace fssdp

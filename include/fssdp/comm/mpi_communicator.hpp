@@ -38,7 +38,6 @@ class mpi_communicator;
 ///
 /// Open MPI over TCP sends a process SIGPIPE when it writes to one that has died: it goes on only
 /// if that is ignored, to which an mpi_world that initialises MPI sees.
-///
 /// MPICH tells the error handler of MPI_COMM_WORLD of some errors in exchanges, lost connections
 /// among them; an mpi_world that initialises MPI has them returned.
 ///

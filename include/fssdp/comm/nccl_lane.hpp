@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "fssdp/comm/cuda_call.hpp"
+#include "fssdp/comm/cuda_watch.hpp"
 #include "fssdp/comm/nccl_call.hpp"
-#include "fssdp/comm/nccl_watch.hpp"
 #include "fssdp/comm/wait_pace.hpp"
 #include "fssdp/core/error.hpp"
 #include "fssdp/core/index.hpp"
@@ -30,7 +30,7 @@ class nccl_lane {
   [[nodiscard]] cudaStream_t stream() const { return stream_; }
   [[nodiscard]] rank_id me() const { return me_; }
   [[nodiscard]] nccl_options const& options() const { return options_; }
-  [[nodiscard]] nccl_watch& watch() { return watch_; }
+  [[nodiscard]] cuda_watch& watch() { return watch_; }
   [[nodiscard]] bool has_failed() const { return failure_ != nullptr; }
 
   /// @throws poisoned_stream if something has failed before
@@ -123,7 +123,7 @@ class nccl_lane {
   cudaStream_t stream_;
   rank_id me_;
   nccl_options options_;
-  nccl_watch watch_;
+  cuda_watch watch_;
   std::exception_ptr failure_;
 };
 

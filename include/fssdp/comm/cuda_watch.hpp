@@ -19,10 +19,14 @@ namespace fssdp::detail {
 
 /// Marks the ends of exchanges on a stream by events, of which it has a few: when none is free, the
 /// last one stands for all that follows.
-class nccl_watch {
+class cuda_watch {
  public:
-  explicit nccl_watch(rank_id me) : me_{me} {
-    for (auto& mark : marks_) mark.event = make_cuda_event(me);
+  /// @param peers  how many an exchange may have without an allocation
+  explicit cuda_watch(rank_id me, int peers = 0) : me_{me} {
+    for (auto& mark : marks_) {
+      mark.event = make_cuda_event(me);
+      mark.peers.reserve(static_cast<std::size_t>(peers));
+    }
   }
 
   /// The exchanges from here on belong to this plan.

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Ranks that are devices of one process, or streams that share some: they read each other's memory.
+#pragma once
+
+#include <cstddef>
+#include <deque>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "fssdp/comm/cuda_call.hpp"
+#include "fssdp/comm/peer_communicator.hpp"
+#include "fssdp/comm/peer_devices.hpp"
+#include "fssdp/comm/peer_lane.hpp"
+#include "fssdp/comm/peer_options.hpp"
+#include "fssdp/comm/thread.hpp"
+
+namespace fssdp {
+
+/// Runs a function once per rank, each in a thread with a device and a stream of its own:
+///
+///     fssdp::peer_world{{.kernels = fssdp::cuda_kernels()}}.run([](auto& comm) { ... });
+///
+/// With more ranks than devices, ranks share devices in turn.
+class peer_world {
+ public:
+  /// @throws argument_error unless there are as many devices, the deadline is positive, and there
+  ///         are kernels where they are to copy; transport_error if two devices cannot read each
+  ///         other's memory
+  explicit peer_world(peer_options const& options = {})
+      : options_{checked(options)},
+        devices_{options_.devices},
+        meetings_{{.ranks = options_.ranks == 0 ? devices_.count() : options_.ranks,
+                   .deadline = options_.deadline}} {}
+
+  [[nodiscard]] int size() const { return meetings_.size(); }
+  /// The device that a rank's stream and memory are on.
+  [[nodiscard]] int device_of(rank_id rank) const { return devices_.device_of(rank); }
+
+  /// Calls `rank_main(comm)` on every rank, its device being the current one, and waits for all of
+  /// them and their streams. What happens when one of them throws or leaves: see thread_world.
+  /// @pre memory that peers read lives until the stream has been synchronized
+  /// @throws the exception of the rank that failed first
+  template <class Main>
+  void run(Main&& rank_main) {
+    lanes_.clear();
+    duplicates_.assign(static_cast<std::size_t>(size()), 0);
+    auto& lane = lanes_.emplace_back(devices_, size());
+    meetings_.run([&](thread_communicator& meeting) {
+      auto const rank = meeting.rank();
+      devices_.use(rank);
+      auto const stream = make_cuda_stream(rank);
+      auto comm =
+          peer_communicator{*this, options_, devices_, lane, std::move(meeting), stream.get()};
+      try {
+        rank_main(comm);
+      } catch (...) {
+        comm.drain();
+        throw;
+      }
+      if (!comm.has_failed()) comm.synchronize();
+    });
+  }
+
+ private:
+  friend peer_communicator;
+
+  static peer_options const& checked(peer_options const& of) {
+    detail::require(of.ranks >= 0, "peer_world: ", of.ranks, " ranks; expected 0 or more");
+    detail::require(of.copies != copied_by::kernels || of.kernels.copy != nullptr,
+                    "peer_world: copies without kernels; expected .kernels = cuda_kernels()");
+    return of;
+  }
+  /// The lane behind the n-th duplicate that a rank makes: the same for all ranks.
+  detail::peer_lane& next_lane(rank_id rank) {
+    auto const lock = std::scoped_lock{mutex_};
+    auto const index = ++duplicates_[rank.index()];
+    while (lanes_.size() <= index) lanes_.emplace_back(devices_, size());
+    return lanes_[index];
+  }
+
+  peer_options options_;
+  detail::peer_devices devices_;
+  thread_world meetings_;
+  std::mutex mutex_;  // guards what follows while ranks run
+  std::deque<detail::peer_lane> lanes_;
+  std::vector<std::size_t> duplicates_;  // [rank]
+};
+
+inline peer_communicator peer_communicator::duplicate(cudaStream_t stream) {
+  auto& lane = world_->next_lane(rank());
+  return {*world_, *options_, world_->devices_, lane, meeting_.duplicate(), stream};
+}
+
+}  // namespace fssdp

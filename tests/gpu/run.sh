@@ -1,0 +1,60 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Builds and runs the tests of the back ends on real devices: ranks that share one, NCCL where there
+# are six, kernels against loops, a table of speeds. Needs a CUDA toolkit, NCCL, CMake 3.25, a C++20
+# compiler and the single header of Catch2, version 2 (CATCH2_INCLUDE=FOLDER that has
+# catch2/catch.hpp; CUDA_HOME, NCCL_HOME).
+# usage: run.sh [--build-only ARCHITECTURE] [BUILD_DIR]
+# ends with 0: all has passed; 1: something has not; 77: nothing could be run, and why
+set -eu
+here=$(cd "$(dirname "$0")" && pwd)
+architecture=native
+if [ "${1:-}" = --build-only ]; then
+  architecture=${2:?usage: run.sh [--build-only ARCHITECTURE] [BUILD_DIR]}
+  shift 2
+fi
+build=${1:-$here/../../build/gpu}
+
+cannot() { echo "tests/gpu: NOT RUN: $*" >&2; exit 77; }
+nvcc=$(command -v nvcc || echo "${CUDA_HOME:-/usr/local/cuda}/bin/nvcc")
+[ -x "$nvcc" ] || cannot "no nvcc in PATH, CUDA_HOME or /usr/local/cuda"
+command -v cmake >/dev/null || cannot "no cmake"
+gpus=0
+if command -v nvidia-smi >/dev/null; then
+  gpus=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU ' || true)
+fi
+[ "$gpus" -gt 0 ] || [ "$architecture" != native ] || cannot "no GPU (nvidia-smi names none)"
+
+generator=$(command -v ninja >/dev/null && echo Ninja || echo 'Unix Makefiles')
+cmake -S "$here" -B "$build" -G "$generator" -DCMAKE_BUILD_TYPE=Release \
+  -DCMAKE_CUDA_COMPILER="$nvcc" -DCMAKE_CUDA_ARCHITECTURES="$architecture" \
+  ${CATCH2_INCLUDE:+-DCATCH2_INCLUDE="$CATCH2_INCLUDE"}
+cmake --build "$build" --parallel "${JOBS:-$(nproc)}"
+if [ "$architecture" != native ]; then
+  echo "tests/gpu: built for sm_$architecture; nothing was run"
+  exit 0
+fi
+
+failed=""
+check() {  # check NAME COMMAND...
+  name=$1
+  shift
+  echo "== $name"
+  "$@" || { echo "tests/gpu: FAILED: $name" >&2; failed="$failed $name;"; }
+}
+check "peer: 1 to 6 ranks share devices" "$build/gpu_peer"
+if [ "$gpus" -ge 6 ]; then
+  check "nccl: a device for each rank" "$build/gpu_nccl"
+else
+  echo "== nccl: NOT RUN: $gpus devices; its tests have up to 6 ranks, NCCL wants a device for each"
+fi
+sanitizer=$(command -v compute-sanitizer || echo "$(dirname "$nvcc")/compute-sanitizer")
+if [ -x "$sanitizer" ]; then
+  check "kernels and faults under compute-sanitizer" \
+    "$sanitizer" --error-exitcode 1 "$build/gpu_peer" "*on a device*,*used again*"
+else
+  echo "== compute-sanitizer: NOT RUN: there is none"
+fi
+check "speeds" "$build/gpu_speed"
+[ -z "$failed" ] || { echo "tests/gpu: FAILED:$failed" >&2; exit 1; }
+echo "tests/gpu: all that was run has passed"

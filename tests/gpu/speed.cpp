@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+/// How fast ranks on one device move and sum experts, beside a plain copy of the same device.
+#include <algorithm>
+#include <barrier>
+#include <chrono>
+#include <cstdio>
+#include <vector>
+
+#include "fssdp/collective/memory_required.hpp"
+#include "fssdp/collective/sparse_all_gather.hpp"
+#include "fssdp/collective/sparse_reduce_scatter.hpp"
+#include "fssdp/comm/peer.hpp"
+#include "fssdp/core/scratch_memory.hpp"
+#include "fssdp/layout/block_layout.hpp"
+#include "fssdp/plan/make_plan.hpp"
+#include "fssdp/solver/everywhere.hpp"
+#include "gpu_double/gpu_double.hpp"
+
+namespace {
+
+using clock_type = std::chrono::steady_clock;
+constexpr auto mib = std::size_t{1} << 20U;
+
+[[nodiscard]] double microseconds_since(clock_type::time_point start) {
+  return std::chrono::duration<double, std::micro>(clock_type::now() - start).count();
+}
+void require(cudaError_t code, char const* what) { fssdp::detail::cuda_require(code, {}, what); }
+
+/// Microseconds of work(stream), enqueued so many times: the best of five.
+template <class Work>
+[[nodiscard]] double time_of(int times, Work work) {
+  auto const stream = fssdp::make_cuda_stream();
+  auto best = 1e30;
+  for (int trial = 0; trial < 6; ++trial) {  // the first warms up
+    require(cudaStreamSynchronize(stream.get()), "cudaStreamSynchronize");
+    auto const start = clock_type::now();
+    for (int i = 0; i < times; ++i) work(stream.get());
+    require(cudaStreamSynchronize(stream.get()), "cudaStreamSynchronize");
+    if (trial != 0) best = std::min(best, microseconds_since(start) / times);
+  }
+  return best;
+}
+/// Of one plain copy from device to device.
+[[nodiscard]] double copy_time(std::size_t bytes) {
+  auto const memory = fssdp::cuda_memory{2 * bytes};
+  return time_of(10, [&](cudaStream_t stream) {
+    require(cudaMemcpyAsync(memory.bytes().data() + bytes, memory.bytes().data(), bytes,
+                            cudaMemcpyDeviceToDevice, stream),
+            "cudaMemcpyAsync");
+  });
+}
+
+/// The experts of one rank, all in device memory: an owned one, and a slot for each.
+struct rank_experts {
+  std::size_t elements;
+  fssdp::cuda_memory arena;
+  fssdp::expert_tensor<float> shard;
+  fssdp::expert_tensor<float> all;
+  fssdp::expert_tensor<float> gradients;
+
+  rank_experts(int ranks, std::size_t bytes)
+      : elements{bytes / sizeof(float)}, arena{(static_cast<std::size_t>(ranks) + 2) * bytes} {
+    auto* const first = reinterpret_cast<float*>(arena.bytes().data());
+    shard = {first, 1, elements};
+    gradients = {first + elements, 1, elements};
+    all = {first + 2 * elements, static_cast<std::size_t>(ranks), elements};
+    require(cudaMemset(first, 0, arena.bytes().size()), "cudaMemset");
+  }
+};
+
+struct verb_times {
+  double gather;          // microseconds, of all ranks together
+  double reduce;          // likewise
+  double enqueue_gather;  // until the call has returned, on average
+};
+
+/// Every rank owns an expert, all hold it.
+[[nodiscard]] verb_times times_of(int ranks, std::size_t bytes, fssdp::copied_by copies,
+                                  int times) {
+  auto const layout = fssdp::block_layout{{.experts = ranks, .ranks = ranks}};
+  auto const plan = make_plan(layout, fssdp::everywhere{}(layout));
+  auto meets = std::barrier{ranks};
+  auto result = verb_times{1e30, 1e30, 1e30};
+  fssdp::peer_world{
+      {.ranks = ranks, .devices = 1, .kernels = gpu_double::looping_kernels(), .copies = copies}}
+      .run([&](fssdp::peer_communicator& comm) {
+        auto const mine = rank_experts{ranks, bytes};
+        auto lists = fssdp::scratch_memory{};
+        auto const measure = [&](auto verb, double& best, double* enqueuing) {
+          for (int trial = 0; trial < 6; ++trial) {
+            comm.synchronize();
+            meets.arrive_and_wait();
+            auto const start = clock_type::now();
+            for (int i = 0; i < times; ++i) verb();
+            auto const enqueued = microseconds_since(start) / times;
+            comm.synchronize();
+            meets.arrive_and_wait();
+            auto const took = microseconds_since(start) / times;
+            if (comm.rank() != fssdp::rank_id{0} || trial == 0) continue;
+            best = std::min(best, took);
+            if (enqueuing != nullptr) *enqueuing = std::min(*enqueuing, enqueued);
+          }
+        };
+        measure(
+            [&] {
+              fssdp::sparse_all_gather(comm, plan, mine.shard, mine.all, {.scratch = &lists});
+            },
+            result.gather, &result.enqueue_gather);
+        measure(
+            [&] {
+              fssdp::sparse_reduce_scatter(comm, plan, mine.all, mine.gradients,
+                                           {.scratch = &lists});
+            },
+            result.reduce, nullptr);
+      });
+  return result;
+}
+
+[[nodiscard]] char const* name_of(fssdp::copied_by copies) {
+  return copies == fssdp::copied_by::engines ? "engines" : "kernels";
+}
+
+void print_verbs(int ranks, std::size_t bytes) {
+  auto const n = static_cast<double>(ranks);
+  auto const moved = bytes * static_cast<std::size_t>(ranks * ranks);  // own slots are written too
+  auto const copied = copy_time(moved);
+  auto const rate = 2e-3 * static_cast<double>(moved) / copied;  // GB/s, read and written
+  for (auto const copies : {fssdp::copied_by::engines, fssdp::copied_by::kernels}) {
+    auto const took = times_of(ranks, bytes, copies, 20);
+    auto const bound = 1e-3 * n * (n + 1) * static_cast<double>(bytes) / rate;
+    std::printf(
+        "%2d ranks, %3zu MiB, %-7s | gather %8.1f us, a copy of as much %8.1f us: %.2f of "
+        "its rate | reduction %8.1f us, (k+1) S at that rate %8.1f us: %.2f\n",
+        ranks, bytes / mib, name_of(copies), took.gather, copied, copied / took.gather, took.reduce,
+        bound, bound / took.reduce);
+  }
+}
+
+void print_batch() {
+  constexpr auto one = std::size_t{64} << 10U;
+  constexpr auto count = std::size_t{64};
+  auto const memory = fssdp::cuda_memory{4 * count * one};
+  auto const kernels = gpu_double::looping_kernels();
+  auto batch = fssdp::device_copies{};
+  auto list = fssdp::detail::peer_copies{};
+  batch.count = count;
+  for (std::size_t i = 0; i < count; ++i) {
+    auto const from = memory.bytes().subspan((2 * i) * one, one);
+    auto const to = memory.bytes().subspan((2 * (count + i) + 1) * one, one);
+    batch.copies[i] = {to.data(), from.data(), one};
+    list.add(to, from);
+  }
+  auto const plain = copy_time(count * one);
+  auto const launched = time_of(50, [&](cudaStream_t stream) {
+    require(kernels.copy(stream, batch), "a kernel that copies");
+  });
+  auto const engines =
+      time_of(50, [&](cudaStream_t stream) { list.enqueue_on_engines(stream, fssdp::rank_id{}); });
+  std::printf(
+      "64 copies of 64 KiB: one launch %.1f us, engines %.1f us; one copy of 4 MiB %.1f us\n",
+      launched, engines, plain);
+}
+
+void print_overhead() {
+  auto const memory = fssdp::cuda_memory{4096};
+  auto const kernels = gpu_double::looping_kernels();
+  auto sum = fssdp::device_sum{};
+  sum.elements = 4;
+  sum.count = 1;
+  sum.operands[0] = {memory.bytes().data(), false};
+  sum.out = memory.bytes().data() + 256;
+  auto const launch = time_of(
+      200, [&](cudaStream_t stream) { require(kernels.sum(stream, sum), "a kernel that sums"); });
+  auto const tiny = times_of(8, 256, fssdp::copied_by::kernels, 50);
+  std::printf(
+      "overhead: a launch of a tiny sum %.1f us; a gather of 8 ranks, 256 bytes each %.1f us, "
+      "of which the call %.1f us; a reduction %.1f us; nothing of a plan is brought to the "
+      "device\n",
+      launch, tiny.gather, tiny.enqueue_gather, tiny.reduce);
+}
+
+}  // namespace
+
+int main() {
+  auto of_device = cudaDeviceProp{};
+  require(cudaGetDeviceProperties(&of_device, 0), "cudaGetDeviceProperties");
+  std::printf("on one %s\n", of_device.name);
+  for (auto const bytes : {4 * mib, 16 * mib, 48 * mib}) print_verbs(8, bytes);
+  for (auto const ranks : {2, 4, 16}) print_verbs(ranks, 16 * mib);
+  print_batch();
+  print_overhead();
+}

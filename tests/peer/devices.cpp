@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Which device a rank is on, whose memory it may read, and what a world refuses.
+#include "peer/devices.hpp"
+
+#include "catch.hpp"
+#include "fssdp/collective/sparse_all_gather.hpp"
+#include "fssdp/collective/sparse_reduce_scatter.hpp"
+#include "fssdp/comm/all_gather.hpp"
+#include "fssdp/plan/schedule.hpp"
+#include "nccl/everywhere_plan.hpp"
+
+using fssdp::peer_communicator;
+using fssdp::rank_id;
+
+TEST_CASE("ranks share devices in turn") {
+  gpu_double::reset({.devices = 3});
+  auto world = fssdp::peer_world{{.ranks = 5}};
+  REQUIRE(world.size() == 5);
+  auto current = std::vector<int>(5, -1);
+  world.run([&](peer_communicator& comm) { cudaGetDevice(&current[comm.rank().index()]); });
+  REQUIRE(current == std::vector{0, 1, 2, 0, 1});
+  REQUIRE(world.device_of(rank_id{4}) == 1);
+  REQUIRE(fssdp::peer_world{}.size() == 3);
+}
+
+TEST_CASE("the caller's device stays the current one") {
+  gpu_double::reset({.devices = 3});
+  REQUIRE(cudaSetDevice(1) == cudaSuccess);
+  fssdp::peer_world{{.ranks = 3}}.run([](peer_communicator&) {});
+  auto device = -1;
+  REQUIRE(cudaGetDevice(&device) == cudaSuccess);
+  REQUIRE(device == 1);
+  REQUIRE(cudaSetDevice(0) == cudaSuccess);
+}
+
+TEST_CASE("a world of devices refuses by name what it cannot do") {
+  gpu_double::reset({.devices = 2});
+  REQUIRE_THROWS_WITH((fssdp::peer_world{{.devices = 3}}), mentions("3 devices; expected 0 to 2"));
+  REQUIRE_THROWS_WITH((fssdp::peer_world{{.ranks = -1}}), mentions("-1 ranks"));
+  REQUIRE_THROWS_WITH((fssdp::peer_world{{.copies = fssdp::copied_by::kernels}}),
+                      mentions("cuda_kernels()"));
+  gpu_double::reset({.devices = 0});
+  REQUIRE_THROWS_AS((fssdp::peer_world{}), fssdp::transport_error);
+  gpu_double::reset({.devices = 2, .peer_access = false});
+  REQUIRE_THROWS_WITH((fssdp::peer_world{}), mentions("device 0 cannot read the memory of"));
+  REQUIRE((fssdp::peer_world{{.ranks = 4, .devices = 1}}).size() == 4);  // nothing to read
+}
+
+TEST_CASE("memory of cudaMalloc and of the lane is open to all devices") {
+  gpu_double::reset({.devices = 4});
+  for (auto const copies : {fssdp::copied_by::engines, fssdp::copied_by::kernels}) {
+    auto const right =
+        peer_tests::results_of({.ranks = 4, .copies = copies}, [](peer_communicator& comm) {
+          auto const arena = fssdp::cuda_memory{64};
+          auto const from_lane = comm.allocate(64);
+          auto const next = rank_id{(comm.rank().value() + 1) % 4};
+          auto const last = rank_id{(comm.rank().value() + 3) % 4};
+          auto const mine = std::vector<std::byte>(32, std::byte(comm.rank().value()));
+          comm.copy(arena.bytes().first(32), mine);
+          comm.copy(from_lane.first(32), mine);
+          comm.exchange([&](auto& batch) {
+            batch.send(arena.bytes().first(32), next);
+            batch.send(from_lane.first(32), next);
+            batch.recv(from_lane.last(32), last);
+            batch.recv(arena.bytes().last(32), last);
+          });
+          comm.free(from_lane);
+          comm.synchronize();
+          return arena.bytes().back() == std::byte(last.value()) ? 1 : 0;
+        });
+    REQUIRE(right == std::vector{1, 1, 1, 1});
+  }
+  REQUIRE(gpu_double::violations() == std::vector<std::string>{});
+}
+
+TEST_CASE("the double tells of memory that is not open") {
+  gpu_double::reset({.devices = 8});
+  auto device = 0;
+  REQUIRE(cudaGetDevice(&device) == cudaSuccess);
+  REQUIRE(cudaSetDevice(7) == cudaSuccess);
+  auto const far = fssdp::cuda_memory{16};
+  REQUIRE(cudaSetDevice(6) == cudaSuccess);  // no world has had so many devices
+  auto const near = fssdp::cuda_memory{16};
+  auto const stream = fssdp::make_cuda_stream();
+  auto copies = fssdp::detail::peer_copies{};
+  copies.add(near.bytes(), far.bytes());
+  copies.enqueue_on_engines(stream.get(), rank_id{0});
+  copies.enqueue_as_kernels(stream.get(), rank_id{0}, gpu_double::looping_kernels());
+  REQUIRE(cudaSetDevice(device) == cudaSuccess);
+  REQUIRE(gpu_double::violations().size() == 2);
+}
+
+TEST_CASE("duplicates between devices of one process work on streams of their own, side by side") {
+  gpu_double::reset();
+  auto const of = nccl_tests::everywhere_plan{3};
+  auto const right = peer_tests::results_of({.ranks = 3}, [&](peer_communicator& comm) {
+    auto const stream = fssdp::make_cuda_stream(comm.rank());
+    auto lane = comm.duplicate(stream.get());
+    auto mine = nccl_tests::everywhere_buffers{of, comm.rank()};
+    auto others = nccl_tests::everywhere_buffers{of, comm.rank()};
+    mine.gather_and_reduce(comm, of.plan);
+    others.gather_and_reduce(lane, of.plan);
+    lane.synchronize();
+    comm.synchronize();
+    auto const sum = static_cast<float>(3 * (comm.rank().value() + 1));
+    return mine.gradients_are(sum) && others.gradients_are(sum) ? 1 : 0;
+  });
+  REQUIRE(right == std::vector{1, 1, 1});
+}
+
+TEST_CASE("an exchange is refused while a graph is captured") {
+  gpu_double::reset();
+  auto const thrown = peer_tests::thrown_by({.ranks = 1}, [](peer_communicator& comm) {
+    auto graph = cudaGraph_t{};
+    cudaStreamBeginCapture(comm.stream(), cudaStreamCaptureModeThreadLocal);
+    try {
+      comm.exchange([](auto&) {});
+    } catch (fssdp::argument_error const&) {
+      cudaStreamEndCapture(comm.stream(), &graph);
+      cudaGraphDestroy(graph);
+      throw;
+    }
+  });
+  REQUIRE_THROWS_AS(std::rethrow_exception(thrown[0]), fssdp::argument_error);
+}

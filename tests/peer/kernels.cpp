@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Sums, conversions and copies on a device give the bits of a loop on the host.
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <type_traits>
+#include <vector>
+
+#include "catch.hpp"
+#include "peer/devices.hpp"
+#include "support/dice.hpp"
+
+namespace {
+
+/// Memory of a device with a stream; what is there comes and goes as bytes.
+struct device_bytes {
+  fssdp::cuda_memory memory;
+  cudaStream_t stream;
+
+  void set(std::span<std::byte const> from) const {
+    cudaMemcpyAsync(memory.bytes().data(), from.data(), from.size(), cudaMemcpyHostToDevice,
+                    stream);
+    cudaStreamSynchronize(stream);
+  }
+  [[nodiscard]] std::vector<std::byte> get() const {
+    auto all = std::vector<std::byte>(memory.bytes().size());
+    cudaMemcpyAsync(all.data(), memory.bytes().data(), all.size(), cudaMemcpyDeviceToHost, stream);
+    cudaStreamSynchronize(stream);
+    return all;
+  }
+};
+
+/// Random numbers of any type, as bytes; some are large enough to be rounded in sums.
+template <class T>
+void fill(std::span<std::byte> bytes, support::dice& draw) {
+  for (std::size_t i = 0; i + sizeof(T) <= bytes.size(); i += sizeof(T)) {
+    auto const value = static_cast<T>(static_cast<float>(draw.between(-4000, 4000)) / 64.0F);
+    std::memcpy(bytes.data() + i, &value, sizeof(T));
+  }
+}
+
+/// Runs the same work on the device and in a loop here, on equal memory. Whether the bits are equal.
+/// @param work_in(bytes) the work on memory that begins there
+template <class Work, class Run>
+[[nodiscard]] bool gives_equal_bits(std::span<std::byte const> before, Work work_in, Run run) {
+  auto const stream = fssdp::make_cuda_stream();
+  auto const device = device_bytes{fssdp::cuda_memory{before.size()}, stream.get()};
+  device.set(before);
+  REQUIRE(run(stream.get(), work_in(device.memory.bytes().data())) == cudaSuccess);
+  // memory like that of the device: where it is aligned decides how it is read
+  auto here = std::vector<std::byte>(before.size() + 256);
+  auto* const begin =
+      here.data() + (256 - reinterpret_cast<std::uintptr_t>(here.data()) % 256) % 256;
+  std::ranges::copy(before, begin);
+  auto const loop = [](auto const& kernel) {
+    if constexpr (requires { kernel.tiles(); })
+      for (std::size_t tile = 0; tile < kernel.tiles(); ++tile) kernel(tile, 0, 1);
+    else
+      for (std::size_t step = 0; step < kernel.steps(); ++step) kernel(step);
+  };
+  auto const work = work_in(begin);
+  if constexpr (std::is_same_v<decltype(work), fssdp::device_copies const>)
+    loop(fssdp::detail::copy_kernel{work});
+  else
+    fssdp::detail::with_kernel(work, loop);
+  return std::ranges::equal(device.get(), std::span{begin, before.size()});
+}
+
+constexpr auto all_kinds = std::array{fssdp::element_kind::fp32, fssdp::element_kind::fp64,
+                                      fssdp::element_kind::bf16, fssdp::element_kind::fp16};
+
+/// Calls visit(From{}, To{}) for all pairs of element types.
+template <class Visit>
+void for_all_pairs(Visit visit) {
+  for (auto const from : all_kinds)
+    for (auto const to : all_kinds)
+      fssdp::with_element(from, [&]<class From>(std::type_identity<From>) {
+        fssdp::with_element(to, [&]<class To>(std::type_identity<To>) { visit(From{}, To{}); });
+      });
+}
+
+constexpr auto row = std::size_t{64} << 10U;  // bytes
+
+}  // namespace
+
+TEST_CASE("sums on a device have the bits of sums in a loop") {
+  gpu_double::reset();
+  auto const kernels = gpu_double::looping_kernels();
+  auto draw = support::dice{3};
+  auto different = 0;
+  for_all_pairs([&]<class From, class To>(From, To) {
+    for (auto const how : {fssdp::output::write, fssdp::output::accumulate})
+      for (auto const shift : {0, 1}) {
+        auto const count = static_cast<std::size_t>(draw.between(1, 9));
+        auto before = std::vector<std::byte>((count + 1) * row);
+        fill<From>(std::span{before}.first(count * row), draw);
+        fill<To>(std::span{before}.last(row), draw);
+        auto const work = [&](std::byte* begin) {
+          auto sum = fssdp::device_sum{};
+          sum.partials = fssdp::kind_of<From>;
+          sum.results = fssdp::kind_of<To>;
+          sum.how = how;
+          sum.scale = 0.3;
+          sum.elements = row / 8 - static_cast<std::size_t>(shift) * 3;
+          sum.count = count;
+          for (std::size_t i = 0; i < count; ++i)
+            sum.operands[i] = {begin + i * row + static_cast<std::size_t>(shift) * sizeof(From),
+                               false};
+          sum.out = begin + count * row;
+          return sum;
+        };
+        different += gives_equal_bits(before, work, kernels.sum) ? 0 : 1;
+      }
+  });
+  REQUIRE(different == 0);
+}
+
+TEST_CASE("conversions on a device have the bits of conversions in a loop") {
+  gpu_double::reset();
+  auto const kernels = gpu_double::looping_kernels();
+  auto draw = support::dice{4};
+  auto different = 0;
+  for_all_pairs([&]<class From, class To>(From, To) {
+    auto before = std::vector<std::byte>(2 * row);
+    fill<From>(std::span{before}.first(row), draw);
+    auto const work = [&](std::byte* begin) {
+      return fssdp::device_conversion{.from_kind = fssdp::kind_of<From>,
+                                      .to_kind = fssdp::kind_of<To>,
+                                      .elements = row / 8 - 1,
+                                      .from = begin,
+                                      .to = begin + row};
+    };
+    different += gives_equal_bits(before, work, kernels.convert) ? 0 : 1;
+  });
+  REQUIRE(different == 0);
+}
+
+TEST_CASE("copies on a device have the bits of copies in a loop") {
+  gpu_double::reset();
+  auto const kernels = gpu_double::looping_kernels();
+  auto different = 0;
+  for (std::uint64_t seed = 1; seed <= 30; ++seed) {
+    auto draw = support::dice{seed};
+    auto before = std::vector<std::byte>(64 * row);
+    fill<float>(std::span{before}.first(32 * row), draw);
+    auto const unit = std::array<std::size_t, 3>{1, 4, 16}[seed % 3];
+    auto sizes = std::array<std::size_t, 32>{};
+    auto starts = std::array<std::size_t, 32>{};
+    for (auto& size : sizes) size = static_cast<std::size_t>(draw.between(0, 60'000));
+    for (auto& start : starts) start = unit * static_cast<std::size_t>(draw.between(0, 300));
+    auto const work = [&](std::byte* begin) {
+      auto copies = fssdp::device_copies{};
+      copies.count = sizes.size();
+      for (std::size_t i = 0; i < sizes.size(); ++i)
+        copies.copies[i] = {begin + (32 + i) * row + starts[31 - i] / 2 / unit * unit,
+                            begin + i * row + starts[i], sizes[i]};
+      return copies;
+    };
+    different += gives_equal_bits(before, work, kernels.copy) ? 0 : 1;
+  }
+  REQUIRE(different == 0);
+}
