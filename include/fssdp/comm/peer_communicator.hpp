@@ -232,7 +232,7 @@ class peer_communicator {
   /// All is named: what this rank sends is ready when the stream comes here.
   void begin() {
     ++exchange_;
-    watch_.begin_exchange();
+    watch_.begin_exchange(stream_);
     for (auto const peer : first_n<rank_id>(size()))
       if (reads_[peer.index()] != 0 || is_read_by_[peer.index()] != 0) watch_.add_peer(peer);
     if (std::ranges::count(is_read_by_, 1) != 0) record(lane_->ready(rank()));
