@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "fssdp/collective/check_buffers.hpp"
+#include "fssdp/collective/lane_work.hpp"
 #include "fssdp/comm/communicator.hpp"
 #include "fssdp/core/bytes_of.hpp"
 #include "fssdp/core/copy_bytes.hpp"
@@ -144,6 +145,8 @@ class moving_shard {
 /// (Paper: re-sharding)
 template <communicator Comm, expert_memory Shard>
 void reshard(Comm& comm, reshard_plan plan, Shard&& shard, reshard_options const& options = {}) {
+  static_assert(detail::in_host_memory<Comm>,
+                "owners change in host memory: a device has no way yet");
   constexpr auto verb = "reshard";
   detail::require(comm.size() == plan.ranks(), verb, ": ", comm.size(), " ranks; the plan is for ",
                   plan.ranks());
