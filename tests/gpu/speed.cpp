@@ -65,6 +65,7 @@ struct rank_experts {
     gradients = {first + elements, 1, elements};
     all = {first + 2 * elements, static_cast<std::size_t>(ranks), elements};
     require(cudaMemset(first, 0, arena.bytes().size()), "cudaMemset");
+    require(cudaDeviceSynchronize(), "cudaDeviceSynchronize");  // the ranks' streams do not wait
   }
 };
 
@@ -72,6 +73,12 @@ struct verb_times {
   double gather;          // microseconds, of all ranks together
   double reduce;          // likewise
   double enqueue_gather;  // until the call has returned, on average
+};
+
+/// Nobody waits at a barrier for a rank that has thrown.
+struct leaves_barrier {
+  std::barrier<>& of;
+  ~leaves_barrier() { of.arrive_and_drop(); }
 };
 
 /// Every rank owns an expert, all hold it.
@@ -84,6 +91,7 @@ struct verb_times {
   fssdp::peer_world{
       {.ranks = ranks, .devices = 1, .kernels = gpu_double::looping_kernels(), .copies = copies}}
       .run([&](fssdp::peer_communicator& comm) {
+        auto const leaves = leaves_barrier{meets};
         auto const mine = rank_experts{ranks, bytes};
         auto lists = fssdp::scratch_memory{};
         auto const measure = [&](auto verb, double& best, double* enqueuing) {

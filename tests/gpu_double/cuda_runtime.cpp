@@ -291,7 +291,8 @@ cudaError_t cudaMemcpy2DAsync(void* to, std::size_t to_pitch, void const* from,
                               std::size_t from_pitch, std::size_t width, std::size_t height,
                               cudaMemcpyKind kind, cudaStream_t stream) {
   auto const uncounted = gpu_double::not_counted{};
-  if (kind == cudaMemcpyDeviceToDevice) gpu_double::count_copied(width * height);
+  if (kind == cudaMemcpyDeviceToDevice || kind == cudaMemcpyDefault)
+    gpu_double::count_copied(width * height);
   auto const copy = [=](std::byte* out, std::byte const* in) {
     for (std::size_t row = 0; row < height; ++row)
       std::memcpy(out + row * to_pitch, in + row * from_pitch, width);

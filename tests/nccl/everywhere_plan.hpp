@@ -2,7 +2,6 @@
 /// A plan in which all ranks meet, and its buffers: two tensors of different sizes.
 #pragma once
 
-#include <array>
 #include <cstddef>
 
 #include "fssdp/collective/sparse_all_gather.hpp"
@@ -13,17 +12,11 @@
 #include "fssdp/plan/make_plan.hpp"
 #include "fssdp/solver/everywhere.hpp"
 #include "nccl/devices.hpp"
+#include "support/everywhere_plan.hpp"
 
 namespace nccl_tests {
 
-/// Every rank owns one expert, and all hold it.
-struct everywhere_plan {
-  static constexpr auto elements = std::array{std::size_t{7}, std::size_t{11}};
-
-  int ranks;
-  fssdp::block_layout layout{{.experts = ranks, .ranks = ranks}};
-  fssdp::transfer_plan plan = make_plan(layout, fssdp::everywhere{}(layout));
-};
+using support::everywhere_plan;
 
 /// Rank r owns ones times r + 1; the partial gradients are what it has gathered.
 struct everywhere_buffers {

@@ -6,13 +6,13 @@
 #include "fssdp/collective/memory_required.hpp"
 #include "fssdp/core/scratch_memory.hpp"
 #include "fssdp/plan/schedule.hpp"
-#include "nccl/everywhere_plan.hpp"
 #include "peer/devices.hpp"
+#include "peer/everywhere_buffers.hpp"
 #include "support/allocation_counter.hpp"
 
 using fssdp::peer_communicator;
-using nccl_tests::everywhere_buffers;
-using nccl_tests::everywhere_plan;
+using peer_tests::everywhere_buffers;
+using support::everywhere_plan;
 
 namespace {
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /// Which device a rank is on, whose memory it may read, and what a world refuses.
 #include "peer/devices.hpp"
+#include "peer/everywhere_buffers.hpp"
 
 #include "catch.hpp"
 #include "fssdp/collective/sparse_all_gather.hpp"
 #include "fssdp/collective/sparse_reduce_scatter.hpp"
 #include "fssdp/comm/all_gather.hpp"
 #include "fssdp/plan/schedule.hpp"
-#include "nccl/everywhere_plan.hpp"
 
 using fssdp::peer_communicator;
 using fssdp::rank_id;
@@ -92,12 +92,12 @@ TEST_CASE("the double tells of memory that is not open") {
 
 TEST_CASE("duplicates between devices of one process work on streams of their own, side by side") {
   gpu_double::reset();
-  auto const of = nccl_tests::everywhere_plan{3};
+  auto const of = support::everywhere_plan{3};
   auto const right = peer_tests::results_of({.ranks = 3}, [&](peer_communicator& comm) {
     auto const stream = fssdp::make_cuda_stream(comm.rank());
     auto lane = comm.duplicate(stream.get());
-    auto mine = nccl_tests::everywhere_buffers{of, comm.rank()};
-    auto others = nccl_tests::everywhere_buffers{of, comm.rank()};
+    auto mine = peer_tests::everywhere_buffers{of, comm.rank()};
+    auto others = peer_tests::everywhere_buffers{of, comm.rank()};
     mine.gather_and_reduce(comm, of.plan);
     others.gather_and_reduce(lane, of.plan);
     lane.synchronize();

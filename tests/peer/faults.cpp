@@ -7,15 +7,15 @@
 #include <thread>
 
 #include "catch.hpp"
-#include "nccl/everywhere_plan.hpp"
 #include "peer/devices.hpp"
+#include "peer/everywhere_buffers.hpp"
 #include "support/on_all_ranks.hpp"
 
 using fssdp::peer_communicator;
 using fssdp::rank_id;
-using nccl_tests::everywhere_buffers;
-using nccl_tests::everywhere_plan;
+using peer_tests::everywhere_buffers;
 using std::chrono::milliseconds;
+using support::everywhere_plan;
 
 namespace {
 

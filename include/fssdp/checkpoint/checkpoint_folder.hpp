@@ -28,11 +28,11 @@ inline constexpr auto checkpoint_index_name = std::string_view{"checkpoint.json"
   return folder / ("step_" + digits);
 }
 
-/// The steps of which there is a complete checkpoint in a folder, ascending; none if there is no
-/// such folder.
+namespace detail {
+
+/// The steps that have a folder in a folder, ascending; none if there is no such folder.
 /// @throws file_error if it cannot be read
-[[nodiscard]] inline std::vector<std::uint64_t> complete_steps(
-    std::filesystem::path const& folder) {
+[[nodiscard]] inline std::vector<std::uint64_t> steps_in(std::filesystem::path const& folder) {
   auto steps = std::vector<std::uint64_t>{};
   auto failed = std::error_code{};
   auto entries = std::filesystem::directory_iterator{folder, failed};
@@ -42,13 +42,26 @@ inline constexpr auto checkpoint_index_name = std::string_view{"checkpoint.json"
     auto step = std::uint64_t{0};
     auto const digits = std::string_view{name}.substr(std::min<std::size_t>(5, name.size()));
     (void)std::from_chars(digits.data(), digits.data() + digits.size(), step);
-    auto ignored = std::error_code{};
-    if (entries->path() == step_folder(folder, step) &&
-        std::filesystem::is_regular_file(entries->path() / checkpoint_index_name, ignored))
-      steps.push_back(step);
+    if (entries->path() == step_folder(folder, step)) steps.push_back(step);
   }
-  detail::require_file(!failed, folder, "cannot list it: ", failed.message());
+  require_file(!failed, folder, "cannot list it: ", failed.message());
   std::ranges::sort(steps);
+  return steps;
+}
+
+}  // namespace detail
+
+/// The steps of which there is a complete checkpoint in a folder, ascending; none if there is no
+/// such folder.
+/// @throws file_error if it cannot be read
+[[nodiscard]] inline std::vector<std::uint64_t> complete_steps(
+    std::filesystem::path const& folder) {
+  auto steps = detail::steps_in(folder);
+  std::erase_if(steps, [&](std::uint64_t step) {
+    auto ignored = std::error_code{};
+    return !std::filesystem::is_regular_file(step_folder(folder, step) / checkpoint_index_name,
+                                             ignored);
+  });
   return steps;
 }
 

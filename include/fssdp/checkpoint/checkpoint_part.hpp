@@ -98,6 +98,7 @@ class checkpoint_part {
   }
 
   /// Adds memory of one element type: [owned, slice_elements] per tensor, in slot order.
+  /// @pre the memory is the host's
   /// @throws argument_error if its shape is another one, or the name is there
   template <expert_memory Buffer>
   checkpoint_part& add(std::string name, Buffer&& buffer) {

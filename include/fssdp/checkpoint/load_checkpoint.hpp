@@ -16,6 +16,7 @@
 #include "fssdp/checkpoint/checkpoint_folder.hpp"
 #include "fssdp/checkpoint/checkpoint_index.hpp"
 #include "fssdp/checkpoint/checkpoint_part.hpp"
+#include "fssdp/checkpoint/checksum.hpp"
 #include "fssdp/checkpoint/safetensors_file.hpp"
 #include "fssdp/checkpoint/together.hpp"
 #include "fssdp/comm/communicator.hpp"
@@ -24,7 +25,8 @@
 
 namespace fssdp {
 
-/// A complete checkpoint, open for reading. Files are opened when something of them is wanted.
+/// A complete checkpoint, open for reading. Files are opened when something of them is wanted: if it
+/// is removed or saved again meanwhile, that fails, and it is to be opened anew.
 class checkpoint_reader {
  public:
   /// @param folder of a step, or of all: then it is the last one that is complete
@@ -39,8 +41,8 @@ class checkpoint_reader {
 
   /// Fills the memory of a part: for each group of it the one of the same name, converted if the
   /// types differ. Padding behind short slices stays as it is.
-  /// @cost reads what this rank owns, and of each slice that is wanted in part the rest of a block
-  ///       of 1 MiB; a checksum of all of it
+  /// @cost reads what this rank owns, and of each slice that is wanted in part the rest of its
+  ///       first and last block of 1 MiB; a checksum of all of it
   /// @throws argument_error if the checkpoint has other experts or groups; file_error if a file is
   ///         not what was written
   void read(loaded_part const& part) {
@@ -116,14 +118,23 @@ class checkpoint_reader {
 };
 
 /// Fills the parts of all ranks from a checkpoint: any number of ranks, any layout, any slicing.
-/// @pre every rank calls, and sees the same file system
+/// @pre every rank calls, and sees the same file system; the memory is the host's; no rank reads for
+///      longer than the deadline of the communicator
 /// @post law: what was saved, rounded where the type is a shorter one
-/// @cost as checkpoint_reader; an all_gather of half a KiB
+/// @cost as checkpoint_reader; two all_gathers of half a KiB
 /// @throws what checkpoint_reader does where it does; on the other ranks a file_error that names
-///         that rank; transport errors
+///         that rank; ranks_disagree if they have opened different checkpoints; transport errors.
+///         What the memory then holds is unspecified
 template <communicator Comm>
 void load_checkpoint(Comm& comm, checkpoint_reader& from, std::span<loaded_part const> parts) {
   constexpr auto verb = "load_checkpoint";
+  auto const opened = detail::together(comm, verb, [&] { return checksum(to_text(from.index())); });
+  for (auto const rank : first_n<rank_id>(comm.size())) {
+    if (opened[rank.index()] == opened.front()) continue;
+    detail::part_together(comm);
+    throw ranks_disagree{
+        rank, detail::text(verb, ": rank ", rank, " has opened another checkpoint than rank 0")};
+  }
   (void)detail::together(comm, verb, [&] {
     for (auto const& part : parts) {
       detail::require(part.rank() == comm.rank() && part.ranks() == comm.size(), verb, ": part '",

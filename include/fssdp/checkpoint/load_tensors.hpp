@@ -128,7 +128,8 @@ void read_tensors(safetensors_set const& from, loaded_part const& part, Naming c
       }
 }
 
-/// The same on all ranks, or on none.
+/// The same on all ranks: it succeeds on all of them, or throws on all; then what the memory holds
+/// is unspecified.
 /// @throws as read_tensors where it fails; on the other ranks a file_error that names that rank;
 ///         transport errors
 template <communicator Comm, tensor_naming Naming>

@@ -17,7 +17,7 @@
 namespace fssdp::detail {
 
 /// Is written under a temporary name, NAME.partial. `finish` flushes it and gives it its own, in
-/// place of a file that has it; without that nothing is left.
+/// place of a file that has it; else nothing is left.
 class new_file {
  public:
   /// @throws file_error if it cannot be created
@@ -36,7 +36,7 @@ class new_file {
     if (bytes.size() >= many) file_.begin_flush(position, bytes.size());
   }
   /// @post a crash at any moment leaves the old file, or the new one
-  /// @throws file_error
+  /// @throws file_error; the new file may be in its place all the same
   void finish() {
     file_.flush();
     file_.close();

@@ -64,6 +64,7 @@ class posix_file {
           ::pwrite(descriptor_, from.data(), from.size(), static_cast<::off_t>(position));
       if (put < 0 && errno == EINTR) continue;
       if (put < 0) refuse_file_for(errno, path_, "write");
+      require_file(put > 0, path_, "cannot write: the system takes no more");
       from = from.subspan(static_cast<std::size_t>(put));
       position += static_cast<std::uint64_t>(put);
     }
@@ -77,16 +78,21 @@ class posix_file {
   }
   /// Returns when what was written would outlive a power failure.
   void flush() {
-    if (::fsync(descriptor_) != 0) refuse_file_for(errno, path_, "flush");
+    while (::fsync(descriptor_) != 0)
+      if (errno != EINTR) refuse_file_for(errno, path_, "flush");
   }
   /// Closes, and tells of an error that only comes then.
   void close() {
-    if (::close(std::exchange(descriptor_, -1)) != 0) refuse_file_for(errno, path_, "close");
+    if (::close(std::exchange(descriptor_, -1)) != 0 && errno != EINTR)  // closed in any case
+      refuse_file_for(errno, path_, "close");
   }
 
  private:
   posix_file(std::filesystem::path path, int flags, char const* deed)
-      : path_{std::move(path)}, descriptor_{::open(path_.c_str(), flags | O_CLOEXEC, 0666)} {
+      : path_{std::move(path)}, descriptor_{-1} {
+    do {
+      descriptor_ = ::open(path_.c_str(), flags | O_CLOEXEC, 0666);
+    } while (descriptor_ < 0 && errno == EINTR);
     if (descriptor_ < 0) refuse_file_for(errno, path_, deed);
   }
   [[nodiscard]] struct ::stat status() const {
@@ -105,7 +111,10 @@ inline void flush_folder(std::filesystem::path const& folder) {
   auto const path = folder.empty() ? std::filesystem::path{"."} : folder;
   auto const descriptor = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (descriptor < 0) refuse_file_for(errno, path, "open");
-  auto const failed = ::fsync(descriptor) != 0 ? errno : 0;
+  auto failed = 0;
+  do {
+    failed = ::fsync(descriptor) != 0 ? errno : 0;
+  } while (failed == EINTR);
   (void)::close(descriptor);
   if (failed != 0 && failed != EINVAL) refuse_file_for(failed, path, "flush");  // some know no way
 }

@@ -2,8 +2,8 @@
 /// The check that names a file and what is wrong with it.
 #pragma once
 
-#include <cstring>
 #include <filesystem>
+#include <system_error>
 
 #include "fssdp/core/error.hpp"
 
@@ -22,7 +22,7 @@ void require_file(bool condition, std::filesystem::path const& file, Parts const
 /// The same with what the system says about an errno.
 [[noreturn]] inline void refuse_file_for(int error, std::filesystem::path const& file,
                                          char const* deed) {
-  refuse_file(file, "cannot ", deed, ": ", std::strerror(error));
+  refuse_file(file, "cannot ", deed, ": ", std::generic_category().message(error));
 }
 
 }  // namespace fssdp::detail

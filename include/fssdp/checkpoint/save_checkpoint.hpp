@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <exception>
 #include <filesystem>
+#include <limits>
 #include <span>
 #include <string>
 #include <system_error>
@@ -19,6 +20,8 @@
 #include "fssdp/checkpoint/checkpoint_part.hpp"
 #include "fssdp/checkpoint/checksum.hpp"
 #include "fssdp/checkpoint/new_file.hpp"
+#include "fssdp/checkpoint/posix_file.hpp"
+#include "fssdp/checkpoint/require_file.hpp"
 #include "fssdp/checkpoint/together.hpp"
 #include "fssdp/checkpoint/write_rank_file.hpp"
 #include "fssdp/comm/communicator.hpp"
@@ -30,7 +33,9 @@ struct save_options {
   std::filesystem::path folder;  ///< of all steps
   std::uint64_t step = 0;
   std::string state = {};  ///< what else the caller wants to find again: any text; rank 0's is kept
-  int keep = 0;            ///< how many steps stay, this one included; older ones go. 0: all
+  /// How many steps stay, this one included; older ones go, complete or not, also from under who
+  /// reads them. 0: all.
+  int keep = 0;
 };
 
 namespace detail {
@@ -42,20 +47,27 @@ namespace detail {
 /// `rank_3_of_4.1.safetensors`: every attempt at a step has files of its own, so that those of a
 /// complete checkpoint are never written to.
 [[nodiscard]] inline std::string rank_file_name(rank_id rank, int ranks, std::uint64_t attempt) {
-  return text("rank_", rank, "_of_", ranks, '.', attempt, ".safetensors");
+  return "rank_" + std::to_string(rank.value()) + "_of_" + std::to_string(ranks) + '.' +
+         std::to_string(attempt) + ".safetensors";
 }
 
 /// The first number that no attempt at this step has had.
+/// @throws file_error if the folder cannot be read, or there is none
 [[nodiscard]] inline std::uint64_t next_attempt(std::filesystem::path const& of_step) {
   auto attempt = std::uint64_t{1};
-  for (auto const& entry : std::filesystem::directory_iterator{of_step}) {
-    auto const name = entry.path().filename().string();
+  auto failed = std::error_code{};
+  auto entries = std::filesystem::directory_iterator{of_step, failed};
+  for (; !failed && entries != std::filesystem::directory_iterator{}; entries.increment(failed)) {
+    auto const name = entries->path().filename().string();
     auto const dot = name.find('.');
     if (!is_rank_file(name)) continue;
     auto had = std::uint64_t{0};
     (void)std::from_chars(name.data() + dot + 1, name.data() + name.size(), had);
+    require_file(had != std::numeric_limits<std::uint64_t>::max(), entries->path(),
+                 "takes the last number of an attempt; expected that nobody else makes files here");
     attempt = std::max(attempt, had + 1);
   }
+  require_file(!failed, of_step, "cannot list it: ", failed.message());
   return attempt;
 }
 
@@ -72,13 +84,20 @@ void clear_away(Comm const& comm, save_options const& options, checkpoint_index 
         checksum(name) % ranks == comm.rank().index())
       stale.push_back(entry.path());
   }
-  for (auto const& path : stale) std::filesystem::remove(path);
+  for (auto const& path : stale) {
+    auto ignored = std::error_code{};
+    std::filesystem::remove(path, ignored);
+  }
   if (comm.rank() != rank_id{0} || options.keep == 0) return;
-  auto steps = complete_steps(options.folder);
-  std::erase_if(steps, [&](std::uint64_t step) { return step >= options.step; });
-  auto const kept = static_cast<std::size_t>(options.keep - 1);
-  steps.resize(steps.size() - std::min(steps.size(), kept));
-  for (auto const step : steps) remove_checkpoint(step_folder(options.folder, step));
+  auto kept = complete_steps(options.folder);
+  std::erase_if(kept, [&](std::uint64_t step) { return step > options.step; });
+  auto const many = static_cast<std::size_t>(options.keep);
+  if (kept.size() > many) kept.erase(kept.begin(), kept.end() - options.keep);
+  for (auto const step : steps_in(options.folder))  // also those that have failed
+    if (!kept.empty() && step < kept.front()) try {
+        remove_checkpoint(step_folder(options.folder, step));
+      } catch (file_error const&) {  // the others can go all the same
+      }
 } catch (std::exception const&) {
   return;
 }
@@ -89,10 +108,11 @@ void clear_away(Comm const& comm, save_options const& options, checkpoint_index 
 ///
 /// @param parts of this rank, the same in name, layout and types on all
 /// @return the folder of the step
-/// @pre every rank calls, and sees the same file system
+/// @pre every rank calls, and sees the same file system; the memory is the host's; no rank writes for
+///      longer than the deadline of the communicator
 /// @post the checkpoint is complete and outlives a power failure; a call that fails or is
-///       interrupted at any moment leaves those that were complete as they were, that of the same
-///       step included
+///       interrupted at any moment leaves those that were complete as they were, and of the same
+///       step that one or the new one, whole
 /// @cost a file per rank, written once and flushed; three all_gathers of half a KiB each
 /// @throws argument_error, file_error: where it failed with the cause, elsewhere with the rank's
 ///         name; ranks_disagree if the parts differ; transport errors
@@ -111,6 +131,11 @@ std::filesystem::path save_checkpoint(Comm& comm, std::span<saved_part const> pa
   };
   auto const begun = detail::together(comm, verb, [&] {
     detail::require(options.keep >= 0, verb, ": keep ", options.keep, "; expected 0 or more");
+    detail::require(!options.folder.empty(), verb, ": no folder is given; expected one");
+    for (auto const& part : parts)
+      detail::require(
+          std::ranges::count(index.parts, part.about().name, &part_description::name) == 1, verb,
+          ": two parts have the name '", part.about().name, "'");
     for (auto const& part : parts)
       detail::require(part.rank() == comm.rank() && part.ranks() == comm.size(), verb, ": part '",
                       part.about().name, "' is of rank ", part.rank(), " of ", part.ranks(),
@@ -121,6 +146,8 @@ std::filesystem::path save_checkpoint(Comm& comm, std::span<saved_part const> pa
     if (comm.rank() == rank_id{0}) {
       (void)to_text(index);  // refuses a state that is no text
       detail::make_folder(of_step);
+      detail::flush_folder(options.folder);  // it may have been made before, and not been flushed
+      detail::flush_folder(options.folder.parent_path());
       result.attempt = detail::next_attempt(of_step);
     }
     return result;
@@ -148,7 +175,9 @@ std::filesystem::path save_checkpoint(Comm& comm, std::span<saved_part const> pa
         {path_of(rank).filename().string(), files[rank.index()].bytes, files[rank.index()].header});
   (void)detail::together(comm, verb, [&] {
     if (comm.rank() != rank_id{0}) return 0;
-    detail::write_new_file(of_step / checkpoint_index_name, to_text(index));
+    auto const text = to_text(index);
+    (void)parse_checkpoint_index(text);  // whoever loads it accepts it
+    detail::write_new_file(of_step / checkpoint_index_name, text);
     return 0;
   });
   detail::clear_away(comm, options, index);

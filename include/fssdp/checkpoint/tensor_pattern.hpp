@@ -57,7 +57,8 @@ namespace detail {
 [[nodiscard]] inline std::string slice_name(std::string whole, slice_extent const& part,
                                             int slices) {
   if (slices == 1) return whole;
-  return whole += text('[', part.first, ':', part.first + part.elements, ']');
+  return whole +=
+         '[' + std::to_string(part.first) + ':' + std::to_string(part.first + part.elements) + ']';
 }
 
 }  // namespace detail

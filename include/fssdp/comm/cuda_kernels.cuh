@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <type_traits>
 
 #include "fssdp/comm/cuda_kernels.hpp"
 
@@ -23,13 +24,25 @@ __global__ void __launch_bounds__(block_threads)
     kernel(step);
 }
 
+/// Launches a function of the device. What it returns is about that alone: cudaGetLastError would
+/// tell of earlier calls, too, which the caller may have lived with.
+template <class... Parameters>
+[[nodiscard]] cudaError_t enqueue(cudaStream_t stream, std::size_t blocks,
+                                  void (*function)(Parameters...),
+                                  std::remove_const_t<Parameters> const&... arguments) {
+  auto config = cudaLaunchConfig_t{};
+  config.gridDim = dim3{static_cast<unsigned>(blocks)};
+  config.blockDim = dim3{block_threads};
+  config.stream = stream;
+  return cudaLaunchKernelEx(&config, function, Parameters{arguments}...);
+}
+
 template <class Kernel>
 [[nodiscard]] cudaError_t launch(cudaStream_t stream, Kernel const& kernel) {
   auto const steps = kernel.steps();
   if (steps == 0) return cudaSuccess;
   auto const blocks = std::min((steps + block_threads - 1) / block_threads, most_blocks);
-  run_steps<<<static_cast<unsigned>(blocks), block_threads, 0, stream>>>(kernel, steps);
-  return cudaGetLastError();
+  return enqueue(stream, blocks, run_steps<Kernel>, kernel, steps);
 }
 
 template <class Work>
@@ -50,8 +63,7 @@ __global__ void __launch_bounds__(block_threads)
   auto const kernel = copy_kernel{copies};
   if (kernel.tiles() == 0) return cudaSuccess;
   auto const blocks = std::min(kernel.tiles(), most_blocks);
-  run_tiles<<<static_cast<unsigned>(blocks), block_threads, 0, stream>>>(kernel, kernel.tiles());
-  return cudaGetLastError();
+  return enqueue(stream, blocks, run_tiles<copy_kernel>, kernel, kernel.tiles());
 }
 
 }  // namespace detail

@@ -45,6 +45,7 @@ class cuda_mirror {
   [[nodiscard]] expert_buffer<T> const& host() const { return host_; }
 
   /// Enqueues a copy of all that the host has.
+  /// @pre the host's buffer stays as it is until the stream is synchronized
   /// @throws transport_error
   void copy_to_device() {
     for (std::size_t k = 0; k < tensors_.size(); ++k)

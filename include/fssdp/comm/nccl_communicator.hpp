@@ -32,6 +32,11 @@ class nccl_communicator;
 /// What makes trouble aborts the communicator, which is then gone: `has_failed` tells. Only one that
 /// does not block (blocking = 0) can be aborted in time whatever it waits for.
 ///
+/// Graphs: CUDA loads a kernel when it is first launched, so run each verb once before a capture,
+/// behind warm_up; while a thread captures, it does not synchronize other lanes. NCCL closes or
+/// aborts a communicator only when the graphs that it is in are destroyed: destroy them before, also
+/// where an exception goes through.
+///
 /// @cost per exchange: one group of NCCL's, an event, no allocation once the largest batch has been
 ///       seen, no synchronisation. A peer is connected when it is first met, which takes long:
 ///       see warm_up. Some KiB of device memory for each rank, which are freed in the end: that
@@ -93,12 +98,11 @@ class nccl_ref {
     enqueue(lane_->options().kernels.convert(stream(), of), "a kernel that converts");
   }
   void copy(std::span<std::byte> to, std::span<std::byte const> from) {
-    enqueue(
-        cudaMemcpyAsync(to.data(), from.data(), from.size(), cudaMemcpyDeviceToDevice, stream()),
-        "cudaMemcpyAsync");
+    enqueue(cudaMemcpyAsync(to.data(), from.data(), from.size(), cudaMemcpyDefault, stream()),
+            "cudaMemcpyAsync");
   }
-  /// From CUDA's pool, which peers cannot reach: NCCL copies what is sent from there. Better give
-  /// collectives scratch of your own.
+  /// From CUDA's pool, which is not open to other devices of this process: where NCCL reads and
+  /// writes peers' memory directly, give collectives scratch of your own (device_scratch).
   [[nodiscard]] std::span<std::byte> allocate(std::size_t bytes) {
     void* memory = nullptr;
     enqueue(cudaMallocAsync(&memory, bytes, stream()), "cudaMallocAsync");
@@ -151,8 +155,8 @@ class nccl_ref {
   }
 
   /// Another lane between the same ranks, on the same stream or on another. Every rank makes the
-  /// same duplicates in the same order.
-  /// @throws transport_error; deadline_exceeded
+  /// same duplicates in the same order. Waits for the stream: NCCL wants nothing under way then.
+  /// @throws as synchronize; deadline_exceeded
   [[nodiscard]] nccl_communicator duplicate();
   [[nodiscard]] nccl_communicator duplicate(cudaStream_t stream);
 
@@ -294,11 +298,17 @@ class nccl_communicator : public nccl_ref {
 
 inline nccl_communicator nccl_ref::duplicate() { return duplicate(stream()); }
 inline nccl_communicator nccl_ref::duplicate(cudaStream_t stream) {
+  synchronize();
   auto child = ncclComm_t{};
-  lane_->guarded([&] {
-    auto config = nccl_communicator::without_blocking();
-    lane_->settle(ncclCommSplit(handle(), 0, rank().value(), &child, &config), "ncclCommSplit");
-  });
+  try {
+    lane_->guarded([&] {
+      auto config = nccl_communicator::without_blocking();
+      lane_->settle(ncclCommSplit(handle(), 0, rank().value(), &child, &config), "ncclCommSplit");
+    });
+  } catch (...) {
+    if (child != nullptr) ncclCommAbort(child);
+    throw;
+  }
   nccl_communicator::settle(child, ncclInProgress, rank(), "ncclCommSplit", lane_->options());
   return {child, size_, rank(), stream, lane_->options()};
 }

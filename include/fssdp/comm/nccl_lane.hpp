@@ -33,11 +33,13 @@ class nccl_lane {
   [[nodiscard]] cuda_watch& watch() { return watch_; }
   [[nodiscard]] bool has_failed() const { return failure_ != nullptr; }
 
-  /// @throws poisoned_stream if something has failed before
+  /// @throws poisoned_stream if something has failed before, or the communicator has been closed
   void check() const {
     if (has_failed())
       throw poisoned_stream{
           text("rank ", me_, ": earlier work on this communicator has failed: ", what(failure_))};
+    if (comm_ == nullptr)
+      throw poisoned_stream{text("rank ", me_, ": this communicator has been closed")};
   }
 
   /// Runs `work`, which may throw: then the communicator is aborted.
@@ -63,6 +65,7 @@ class nccl_lane {
   ///         nothing has moved for that long
   void synchronize() {
     if (has_failed()) std::rethrow_exception(failure_);
+    if (comm_ == nullptr) return;  // closed: it has waited then
     guarded([&] {
       auto pace = wait_pace{};
       auto until = clock::now() + options_.deadline;

@@ -121,7 +121,7 @@ class peer_communicator {
     enqueue(options_->kernels.convert(stream_, of), "a kernel that converts");
   }
   void copy(std::span<std::byte> to, std::span<std::byte const> from) {
-    enqueue(cudaMemcpyAsync(to.data(), from.data(), from.size(), cudaMemcpyDeviceToDevice, stream_),
+    enqueue(cudaMemcpyAsync(to.data(), from.data(), from.size(), cudaMemcpyDefault, stream_),
             "cudaMemcpyAsync");
   }
   /// Memory that peers can read, too.

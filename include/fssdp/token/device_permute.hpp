@@ -5,10 +5,6 @@
 
 #include <thrust/for_each.h>
 #include <thrust/iterator/counting_iterator.h>
-#include <thrust/iterator/discard_iterator.h>
-#include <thrust/iterator/permutation_iterator.h>
-#include <thrust/iterator/transform_iterator.h>
-#include <thrust/reduce.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -142,27 +138,25 @@ struct unpermute_backward_kernel {
   }
 };
 
-/// What element i of all choices' rows adds to the gradient of a weight.
+/// The gradient of a weight is the product of the gradient of its token with its row.
 template <class T>
-struct weight_gradient_part {
+struct weight_gradient_kernel {
   using sum_type = accumulator_t<T>;
   std::size_t width;
   std::uint32_t const* row_of;
   std::size_t per_token;
   T const* rows;
   T const* d_tokens;
+  sum_type* d_weights;
 
-  FSSDP_HOST_DEVICE sum_type operator()(std::size_t i) const {
-    auto const choice = i / width;
-    auto const at = i % width;
-    return product(static_cast<sum_type>(d_tokens[choice / per_token * width + at]),
-                   static_cast<sum_type>(rows[row_of[choice] * width + at]));
+  FSSDP_HOST_DEVICE void operator()(std::size_t choice) const {
+    auto const* const row = rows + row_of[choice] * width;
+    auto const* const d_token = d_tokens + choice / per_token * width;
+    auto sum = sum_type{};
+    for (std::size_t i = 0; i < width; ++i)
+      sum += product(static_cast<sum_type>(d_token[i]), static_cast<sum_type>(row[i]));
+    d_weights[choice] = sum;
   }
-};
-
-struct choice_of_element {
-  std::size_t width;
-  FSSDP_HOST_DEVICE std::size_t operator()(std::size_t i) const { return i / width; }
 };
 
 template <class Policy, class Kernel>
@@ -237,9 +231,8 @@ void unpermute(Policy const& on, device_expert_order const& order, std::span<W c
 /// The backward of unpermute.
 /// @param weights, rows as in the forward pass; @param d_tokens [tokens, width]
 /// @param d_rows [rows, width], overwritten
-/// @param d_weights [tokens * per_token], overwritten; as the device groups the sums
-/// @cost a pass over the rows, and a sum by key of as many products, with temporary memory from the
-///       allocator of the policy
+/// @param d_weights [tokens * per_token], overwritten
+/// @cost two passes over the rows, in the second a thread for each of them; no allocation
 /// @throws argument_error on other shapes
 template <class Policy, class W, class T>
 void unpermute_backward(Policy const& on, device_expert_order const& order,
@@ -261,13 +254,10 @@ void unpermute_backward(Policy const& on, device_expert_order const& order,
       on, elements,
       detail::unpermute_backward_kernel<W, T>{width, order.choice_of.data(), order.per_token,
                                               weights.data(), d_tokens.data, d_rows.data});
-  auto const all = thrust::counting_iterator<std::size_t>{0};
-  auto const parts = detail::weight_gradient_part<T>{width, order.row_of.data(), order.per_token,
-                                                     rows.data, d_tokens.data};
-  auto const keys = thrust::make_transform_iterator(all, detail::choice_of_element{width});
-  thrust::reduce_by_key(on, keys, keys + static_cast<std::ptrdiff_t>(elements),
-                        thrust::make_transform_iterator(all, parts),
-                        thrust::make_discard_iterator(), d_weights.data());
+  detail::for_each_step(
+      on, order.rows(),
+      detail::weight_gradient_kernel<T>{width, order.row_of.data(), order.per_token, rows.data,
+                                        d_tokens.data, d_weights.data()});
 }
 
 }  // namespace fssdp
