@@ -119,6 +119,6 @@ TEST_CASE("predictions are of the last sample that is old enough, or of five") {
   CHECK(ten(trace, 1, 0) == fssdp::expert_loads{0, 0});
   CHECK(eleven(trace, 1, 0) == fssdp::expert_loads{0, 0});
   CHECK(ten(trace, 0, 0) == fssdp::expert_loads{0, 0});
-  CHECK(sim::prediction{}(trace, 7, 0) == fssdp::expert_loads{2 + 3 + 4 + 5 + 6, 40});
-  CHECK(sim::prediction{}(trace, 2, 0) == fssdp::expert_loads{0 + 1, 2});
+  CHECK(sim::prediction{}(trace, 7, 0) == fssdp::expert_loads{(2 + 3 + 4 + 5 + 6) / 5, 8});
+  CHECK(sim::prediction{}(trace, 2, 0) == fssdp::expert_loads{1, 1});
 }

@@ -241,7 +241,7 @@ TEST_CASE("a checkpoint of another run, or a damaged one, is refused") {
   REQUIRE_THROWS_WITH(train_saved(chosen), mentions("has no complete checkpoint"));
 }
 
-TEST_CASE("--save, --save-every and --resume are read and checked") {
+TEST_CASE("options that save and resume are read and checked") {
   auto const read = [](std::vector<char const*> words) {
     words.insert(words.begin(), "moe_gpt");
     return moe_gpt::read_command_line(static_cast<int>(words.size()), words.data());
