@@ -1,58 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /// Rows of tokens go between devices as they go between threads.
-#include <cstddef>
-#include <cstdint>
 #include <string>
-#include <type_traits>
-#include <utility>
 #include <vector>
 
 #include "catch.hpp"
 #include "fssdp/comm/thread.hpp"
-#include "fssdp/token/dispatch.hpp"
-#include "fssdp/token/gather_counts.hpp"
 #include "nccl/devices.hpp"
 #include "support/laws.hpp"
+#include "support/moved_rows.hpp"
 #include "support/on_all_ranks.hpp"
 #include "support/random_counts.hpp"
-
-namespace {
-
-/// What a rank has received, and what has come back: rows of three numbers that tell where they are
-/// from.
-struct moved_rows {
-  std::vector<int> received;
-  std::vector<int> returned;
-  std::vector<std::uint64_t> counts;
-  friend bool operator==(moved_rows const&, moved_rows const&) = default;
-};
-
-template <class Comm>
-moved_rows move_rows(Comm& comm, fssdp::token_counts const& counts,
-                     support::random_instance const& of) {
-  constexpr auto width = std::size_t{3};
-  auto mine = std::vector<std::uint64_t>{};
-  for (auto const expert : fssdp::first_n<fssdp::expert_id>(counts.experts()))
-    mine.push_back(counts(comm.rank(), expert));
-  auto const known = fssdp::gather_counts(comm, mine);
-  auto const plan = fssdp::token_plan{known, of.where, comm.rank(), of.machine};
-  auto sent = std::vector<int>{};
-  for (std::size_t i = 0; i < plan.sent_rows() * width; ++i)
-    sent.push_back(comm.rank().value() * 1'000'000 + static_cast<int>(i));
-  auto result = moved_rows{std::vector<int>(plan.received_rows() * width, -1),
-                           std::vector<int>(sent.size(), -1),
-                           {known.values().begin(), known.values().end()}};
-  auto const view = [](auto& rows) {
-    using T = std::remove_reference_t<decltype(rows[0])>;
-    return fssdp::rows_view<T>{rows.data(), rows.size() / width, width};
-  };
-  fssdp::dispatch(comm, plan, view(std::as_const(sent)), view(result.received));
-  fssdp::combine(comm, plan, view(std::as_const(result.received)), view(result.returned));
-  fssdp::synchronize(comm);
-  return result;
-}
-
-}  // namespace
 
 TEST_CASE("tokens reach their experts and come back between devices as between threads") {
   gpu_double::reset();
@@ -61,10 +18,11 @@ TEST_CASE("tokens reach their experts and come back between devices as between t
       [](support::random_instance const& of) {
         auto const counts = support::random_counts(of, of.loads.size());
         auto const ranks = of.plan.ranks();
-        auto const here = support::on_all_ranks(
-            ranks, [&](fssdp::thread_communicator& comm) { return move_rows(comm, counts, of); });
+        auto const here = support::on_all_ranks(ranks, [&](fssdp::thread_communicator& comm) {
+          return support::move_rows(comm, counts, of);
+        });
         auto const there = nccl_tests::results_of(
-            {.ranks = ranks}, [&](auto& comm) { return move_rows(comm, counts, of); });
+            {.ranks = ranks}, [&](auto& comm) { return support::move_rows(comm, counts, of); });
         REQUIRE(here == there);
       },
       {.ranks = 6, .nodes = 3, .experts = 16});

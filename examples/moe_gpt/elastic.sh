@@ -1,0 +1,27 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Trains over MPI with the ranks that are left: when one is lost, the others end, and training goes on
+# from the last checkpoint with a rank fewer; not if there is none that is new, as it would fail in
+# the same way. What mpirun is told besides comes from its environment.
+# usage: elastic.sh MOE_GPT FOLDER RANKS [OPTION...]
+# FOLDER takes the checkpoints; the options are moe_gpt's: --save-every says how much can be lost.
+set -u
+usage="usage: elastic.sh MOE_GPT FOLDER RANKS [OPTION...]"
+moe_gpt=${1:?$usage}
+folder=${2:?$usage}
+ranks=${3:?$usage}
+shift 3
+
+last_checkpoint() { ls -d "$folder"/step_*/checkpoint.json 2>/dev/null | LC_ALL=C sort | tail -n 1; }
+
+at=$(last_checkpoint)
+while :; do
+  "${MPIRUN:-mpirun}" -np "$ranks" "$moe_gpt" --backend mpi --save "$folder" \
+    ${at:+--resume "$folder"} "$@" && exit
+  code=$?
+  before=$at
+  at=$(last_checkpoint)
+  ranks=$((ranks - 1))
+  [ "$ranks" -ge 1 ] && [ "$at" != "$before" ] || exit "$code"
+  echo "elastic.sh: a rank is lost; $ranks go on from $at" >&2
+done
