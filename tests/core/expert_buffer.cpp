@@ -4,10 +4,13 @@
 
 #include <array>
 #include <cstdint>
+#include <memory_resource>
+#include <new>
 #include <utility>
 
 #include "catch.hpp"
 #include "fssdp/core/dtype.hpp"
+#include "support/counting_memory.hpp"
 
 using fssdp::expert_buffer;
 
@@ -99,4 +102,52 @@ TEST_CASE("bytes_for says what a buffer of that shape takes") {
   for (std::size_t slots = 0; slots <= 20; ++slots)
     REQUIRE(expert_buffer<double>::bytes_for(slots, sizes) ==
             expert_buffer<double>{slots, sizes}.bytes());
+}
+
+TEST_CASE("a buffer takes from its resource what it says, and gives all of it back") {
+  auto const sizes = std::array<std::size_t, 2>{16, 33};
+  auto memory = support::counting_memory{};
+  {
+    auto buffer = expert_buffer<float>{3, sizes, &memory};
+    REQUIRE(buffer.resource() == &memory);
+    REQUIRE(memory.allocations() == 1);
+    REQUIRE(memory.bytes() == buffer.bytes());
+    REQUIRE(memory.bytes() == expert_buffer<float>::bytes_for(3, sizes));
+    buffer.resize(2);
+    REQUIRE(memory.allocations() == 1);
+    buffer.resize(9);
+    REQUIRE(memory.allocations() == 2);
+    REQUIRE(memory.bytes() == expert_buffer<float>::bytes_for(9, sizes));
+    for (auto const& tensor : buffer.tensors())
+      for (auto const value : tensor[8]) REQUIRE(value == 0);
+    auto moved = std::move(buffer);
+    REQUIRE(memory.allocations() == 2);
+    REQUIRE(memory.bytes() == moved.bytes());
+    moved = expert_buffer<float>{1, sizes};  // of ordinary memory
+    REQUIRE(memory.bytes() == 0);
+    REQUIRE(moved.resource() == std::pmr::new_delete_resource());
+    auto late = expert_buffer<float>{0, sizes, &memory};
+    REQUIRE(memory.allocations() == 2);
+    late.resize(1);
+    REQUIRE(memory.bytes() == late.bytes());
+  }
+  REQUIRE(memory.allocations() == 3);
+  REQUIRE(memory.bytes() == 0);
+  REQUIRE(memory.wrong() == 0);
+}
+
+TEST_CASE("a resource that has no more leaves the buffer as it was") {
+  auto const sizes = std::array<std::size_t, 1>{16};
+  auto memory = support::counting_memory{1000};
+  auto buffer = expert_buffer<float>{4, sizes, &memory};
+  buffer.tensors()[0][3][15] = 7;
+  auto const* const data = buffer.tensors()[0].data;
+  REQUIRE_THROWS_AS(buffer.resize(20), std::bad_alloc);
+  REQUIRE(buffer.slots() == 4);
+  REQUIRE(buffer.tensors()[0].data == data);
+  REQUIRE(buffer.tensors()[0][3][15] == 7);
+  REQUIRE(memory.bytes() == buffer.bytes());
+  REQUIRE_THROWS_AS((expert_buffer<float>{20, sizes, &memory}), std::bad_alloc);
+  REQUIRE_THROWS_WITH((expert_buffer<float>{20, sizes, nullptr}), mentions("no resource"));
+  REQUIRE(memory.bytes() == buffer.bytes());
 }

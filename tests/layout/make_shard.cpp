@@ -6,6 +6,7 @@
 
 #include "catch.hpp"
 #include "fssdp/layout/block_layout.hpp"
+#include "support/counting_memory.hpp"
 
 TEST_CASE("a shard is [owned, elements] per tensor") {
   auto const layout = fssdp::block_layout{{.experts = 5, .ranks = 3}};
@@ -23,4 +24,12 @@ TEST_CASE("a shard is [owned, elements] per tensor") {
 TEST_CASE("a rank that owns nothing has an empty shard") {
   auto const layout = fssdp::block_layout{{.experts = 1, .ranks = 3}};
   REQUIRE(fssdp::make_shard<float>(layout, fssdp::rank_id{2}, 9).slots() == 0);
+}
+
+TEST_CASE("a shard lies where it is told to") {
+  auto const layout = fssdp::block_layout{{.experts = 5, .ranks = 3}};
+  auto memory = support::counting_memory{};
+  auto const shard = fssdp::make_shard<float>(layout, fssdp::rank_id{0}, 9, &memory);
+  REQUIRE(shard.resource() == &memory);
+  REQUIRE(memory.bytes() == shard.bytes());
 }

@@ -40,7 +40,7 @@ class on_a_device {
   }
   void free(std::span<std::byte> memory) noexcept {
     --live_;
-    auto const owned = fssdp::detail::aligned_memory{memory.data()};
+    auto const owned = fssdp::detail::aligned_memory{memory.data(), {.bytes = memory.size()}};
   }
 
   /// How often memory has been asked for, and how many blocks are still out.

@@ -1,25 +1,29 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Blocks of host memory that begin at a cache line.
+/// Blocks of memory that begin at a cache line.
 #pragma once
 
 #include <cstddef>
 #include <memory>
-#include <new>
+#include <memory_resource>
 
 namespace fssdp::detail {
 
 inline constexpr std::size_t cache_line = 64;  // enough for any vector register, too
 
+/// Gives a block back to where it has come from.
 struct aligned_delete {
-  void operator()(std::byte* memory) const {
-    ::operator delete (memory, std::align_val_t{cache_line});
-  }
+  std::pmr::memory_resource* from = std::pmr::new_delete_resource();
+  std::size_t bytes = 0;
+  void operator()(std::byte* memory) const { from->deallocate(memory, bytes, cache_line); }
 };
 using aligned_memory = std::unique_ptr<std::byte, aligned_delete>;
 
-[[nodiscard]] inline aligned_memory allocate_aligned(std::size_t bytes) {
-  return aligned_memory{
-      static_cast<std::byte*>(::operator new (bytes, std::align_val_t{cache_line}))};
+[[nodiscard]] inline aligned_memory allocate_aligned(
+    std::size_t bytes, std::pmr::memory_resource* from = std::pmr::new_delete_resource()) {
+  return {static_cast<std::byte*>(from->allocate(bytes, cache_line)), {from, bytes}};
+}
+[[nodiscard]] inline std::size_t allocated_bytes(aligned_memory const& memory) {
+  return memory == nullptr ? 0 : memory.get_deleter().bytes;
 }
 
 /// The next multiple of a cache line.

@@ -15,17 +15,13 @@ class scratch_memory {
   /// At least `bytes` bytes, aligned to a cache line, contents unspecified; valid until the next
   /// call. Allocates only if no earlier call has asked for as much.
   [[nodiscard]] std::span<std::byte> reserve(std::size_t bytes) {
-    if (bytes > this->bytes()) {
-      memory_ = detail::allocate_aligned(bytes);
-      size_ = bytes;
-    }
+    if (bytes > this->bytes()) memory_ = detail::allocate_aligned(bytes);
     return {memory_.get(), bytes};
   }
-  [[nodiscard]] std::size_t bytes() const { return memory_ == nullptr ? 0 : size_; }
+  [[nodiscard]] std::size_t bytes() const { return detail::allocated_bytes(memory_); }
 
  private:
   detail::aligned_memory memory_;
-  std::size_t size_ = 0;
 };
 
 }  // namespace fssdp

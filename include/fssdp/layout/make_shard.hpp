@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory_resource>
 #include <span>
 #include <vector>
 
@@ -22,17 +23,21 @@ namespace fssdp {
 /// A zeroed buffer [owned, slice_elements] per tensor, in slot order. Behind a slice that is
 /// shorter than the others its slot is padding.
 /// @param elements the size of each tensor of one whole expert
-/// @throws argument_error if the bytes are too many to be counted
+/// @param resource where the memory comes from: what a rank owns may lie elsewhere than what it
+///                 computes with, in files (file_memory) or beside a device (cuda_pinned_memory)
+/// @throws as the buffer
 template <class T, shard_layout Layout>
-[[nodiscard]] expert_buffer<T> make_shard(Layout const& layout, rank_id rank,
-                                          std::span<std::size_t const> elements) {
-  return {layout.owned(rank).size(), slice_sizes(elements, layout.slices())};
+[[nodiscard]] expert_buffer<T> make_shard(
+    Layout const& layout, rank_id rank, std::span<std::size_t const> elements,
+    std::pmr::memory_resource* resource = std::pmr::new_delete_resource()) {
+  return {layout.owned(rank).size(), slice_sizes(elements, layout.slices()), resource};
 }
 /// The same for experts of a single tensor.
 template <class T, shard_layout Layout>
-[[nodiscard]] expert_buffer<T> make_shard(Layout const& layout, rank_id rank,
-                                          std::size_t elements) {
-  return make_shard<T>(layout, rank, std::span{&elements, 1});
+[[nodiscard]] expert_buffer<T> make_shard(
+    Layout const& layout, rank_id rank, std::size_t elements,
+    std::pmr::memory_resource* resource = std::pmr::new_delete_resource()) {
+  return make_shard<T>(layout, rank, std::span{&elements, 1}, resource);
 }
 
 }  // namespace fssdp
