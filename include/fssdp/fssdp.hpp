@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Everything but what needs threads or a vendor: comm/thread.hpp, comm/on.hpp.
+/// Everything but what needs threads, POSIX or a vendor: comm/thread.hpp, comm/on.hpp,
+/// core/file_memory.hpp.
 #pragma once
 
 #include "fssdp/cluster/topology.hpp"

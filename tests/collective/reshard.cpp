@@ -2,6 +2,7 @@
 /// After a reshard every chunk is at its new owner, in its new slot, with all its buffers.
 #include "fssdp/collective/reshard.hpp"
 
+#include <memory_resource>
 #include <vector>
 
 #include "catch.hpp"
@@ -12,11 +13,13 @@
 #include "fssdp/comm/thread.hpp"
 #include "fssdp/core/bytes_of.hpp"
 #include "fssdp/core/expert_buffer.hpp"
+#include "fssdp/core/file_memory.hpp"
 #include "fssdp/layout/make_shard.hpp"
 #include "support/communicator_archetype.hpp"
 #include "support/laws.hpp"
 #include "support/on_all_ranks.hpp"
 #include "support/random_layouts.hpp"
+#include "support/temporary_folder.hpp"
 
 using fssdp::chunk_id;
 using fssdp::reshard_plan;
@@ -32,7 +35,9 @@ struct buffers {
   fssdp::expert_buffer<float> weights;
   fssdp::expert_buffer<double> moments;
 
-  explicit buffers(std::size_t slots) : weights{slots, sizes{3, 2}}, moments{slots, sizes{4}} {}
+  explicit buffers(std::size_t slots,
+                   std::pmr::memory_resource* moments_from = std::pmr::new_delete_resource())
+      : weights{slots, sizes{3, 2}}, moments{slots, sizes{4}, moments_from} {}
 
   /// Calls visit(element, number that belongs there) for all elements of a rank's chunks.
   template <class Layout, class Visit>
@@ -64,10 +69,12 @@ struct buffers {
 
 /// There, then there and back: what a rank finds wrong.
 template <class Comm>
-[[nodiscard]] int wrong_after_reshard(Comm& comm, random_layouts const& of) {
+[[nodiscard]] int wrong_after_reshard(
+    Comm& comm, random_layouts const& of,
+    std::pmr::memory_resource* moments_from = std::pmr::new_delete_resource()) {
   auto const plan = reshard_plan{of.from, of.to, {.scratch_slots = of.scratch_slots}};
   auto const back = reshard_plan{of.to, of.from};
-  auto shard = buffers{plan.slots(comm.rank())};
+  auto shard = buffers{plan.slots(comm.rank()), moments_from};
   auto scratch = fssdp::scratch_memory{};
   shard.fill(of.from, comm.rank());
   fssdp::reshard(comm, plan, fssdp::bytes_of(shard.weights, shard.moments), {.scratch = &scratch});
@@ -91,6 +98,19 @@ TEST_CASE("every chunk arrives in its new slot with all its buffers, and comes b
       auto bare = support::exchange_only{comm};
       auto queued = fssdp::on(bare, stream);
       return count + wrong_after_reshard(queued, of);
+    });
+    REQUIRE(wrong == std::vector(wrong.size(), 0));
+  }
+}
+
+TEST_CASE("moments in files change owners with parameters in memory") {
+  auto const folder = support::temporary_folder{};
+  auto files = fssdp::file_memory{folder.path()};
+  for (auto seed = std::uint64_t{1}; seed <= support::law_instances / 100; ++seed) {
+    CAPTURE(seed);
+    auto const of = random_layouts{seed};
+    auto const wrong = support::on_all_ranks(of.from.ranks(), [&](thread_communicator& comm) {
+      return wrong_after_reshard(comm, of, &files);
     });
     REQUIRE(wrong == std::vector(wrong.size(), 0));
   }

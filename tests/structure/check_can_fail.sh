@@ -31,11 +31,13 @@ plant core/planted_umbrella.hpp '#include "fssdp/fssdp.hpp"'
 plant core/planted_relative.hpp '#include "index.hpp"'
 plant core/planted_vendor.hpp '#include <mpi.h>'
 plant core/planted_profiler.hpp '#include <nvtx3/nvToolsExt.h>'
+plant core/planted_posix.hpp '#include <sys/mman.h>'
 plant core/planted_json.hpp '#include <nlohmann/json.hpp>'
 plant plan/planted_hash.hpp '#include <xxhash.h>'
 plant fssdp.hpp '#include "fssdp/comm/thread.hpp"
-#include "fssdp/checkpoint/save_checkpoint.hpp"'
-expected=$((expected + 1))
+#include "fssdp/checkpoint/save_checkpoint.hpp"
+#include "fssdp/core/file_memory.hpp"'
+expected=$((expected + 2))
 plant unknown/planted.hpp '#include "fssdp/core/index.hpp"'
 
 if found=$(sh "$check" "$2"); then
@@ -43,7 +45,7 @@ if found=$(sh "$check" "$2"); then
   exit 1
 fi
 echo "$found"
-named=$(echo "$found" | grep -c -E '(planted[a-z_]*|fssdp/fssdp)\.hpp:[134]: ')
+named=$(echo "$found" | grep -c -E '(planted[a-z_]*|fssdp/fssdp)\.hpp:[1345]: ')
 [ "$named" -eq "$expected" ] || { echo "$named of $expected faults are named" >&2; exit 1; }
 
 yes '// long' | head -n 401 >"$headers/core/planted.hpp"

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Checks the headers below DIR/include/fssdp: an include points down or sideways, never up; only
-# back ends include a vendor; no header has over 400 lines. Prints file:line and the reason.
+# back ends include a vendor, only what has to do with files POSIX; no header has over 400 lines.
+# Prints file:line and the reason.
 # usage: check_includes.sh DIR
 cd "${1:?usage: check_includes.sh DIR}/include/fssdp" || exit 1
 headers=$(find . -name '*.hpp' -o -name '*.cuh' | sed 's|^\./||' | LC_ALL=C sort)
@@ -26,6 +27,8 @@ awk '
     may("checkpoint", "collective")
     vendor_back_end = "^(comm/(mpi|nccl|nvtx|cuda|peer)|token/device_)"
     back_end = vendor_back_end "|^comm/thread"
+    on_posix = "^(core/file_memory|checkpoint/)"
+    posix_header = "^(fcntl|unistd|pthread|dlfcn)\\.h$|^sys/"
     stored_header = "^(xxhash\\.h$|nlohmann/)"  # what only checkpoints need
     vendor_header = "^(mpi|nccl|cuda|cuda_runtime|cuda_runtime_api|hip)\\.h|^(cuda|nvtx3|hip|gloo|torch|thrust|cub)/"
   }
@@ -64,14 +67,16 @@ awk '
       if (target == "version.hpp") next
       if (FILENAME == "version.hpp") report(FNR, "version.hpp includes only std")
       else if (here == "") {
-        if (target ~ back_end || there == "checkpoint")
-          report(FNR, "the umbrella includes the back end " target)
+        if (target ~ back_end || target ~ on_posix)
+          report(FNR, "the umbrella includes " target ", which takes more than std")
       } else if (target == "fssdp.hpp") report(FNR, here " includes the umbrella")
       else if (here in known && !((here, there) in allowed)) report(FNR, here " must not include " there " (" target ")")
     } else if (quoted) {
       report(FNR, "write \"fssdp/...\", from the include root, instead of \"" target "\"")
     } else if (target ~ vendor_header && FILENAME !~ vendor_back_end) {
       report(FNR, "<" target "> belongs into a back end of its own")
+    } else if (target ~ posix_header && FILENAME !~ on_posix) {
+      report(FNR, "<" target "> belongs into core/file_memory or checkpoint")
     } else if (target ~ stored_header && here != "checkpoint") {
       report(FNR, "<" target "> belongs into checkpoint")
     }

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory_resource>
 #include <vector>
 
 #include "fssdp/codec/coded_links.hpp"
@@ -21,10 +22,13 @@
 namespace support {
 
 /// The bits of a gather and a reduction of rough numbers, twice on the same communicator.
+/// @param owned where the memory for parameters and gradients of owners comes from
 template <class Comm>
-[[nodiscard]] std::vector<std::uint64_t> collective_bits(Comm& comm, random_instance const& of) {
+[[nodiscard]] std::vector<std::uint64_t> collective_bits(
+    Comm& comm, random_instance const& of,
+    std::pmr::memory_resource* owned = std::pmr::new_delete_resource()) {
   auto const me = comm.rank();
-  auto shard = fssdp::make_shard<float>(of.layout, me, of.elements);
+  auto shard = fssdp::make_shard<float>(of.layout, me, of.elements, owned);
   auto partials = fssdp::make_partials<fssdp::bf16>(of.plan, me, of.elements);
   auto result = std::vector<std::uint64_t>{};
   for (std::size_t turn = 0; turn < 2; ++turn) {
@@ -32,7 +36,7 @@ template <class Comm>
     fill_roughly(partials, 2 * me.index() + turn + 1);
     auto replicas = fssdp::make_replicas<float>(of.plan, me, of.elements);
     auto converted = fssdp::make_partials<fssdp::bf16>(of.plan, me, of.elements);
-    auto gradients = fssdp::make_shard<float>(of.layout, me, of.elements);
+    auto gradients = fssdp::make_shard<float>(of.layout, me, of.elements, owned);
     fssdp::sparse_all_gather(comm, of.plan, shard, replicas);
     fssdp::sparse_reduce_scatter(comm, of.plan, partials, gradients);
     fssdp::sparse_all_gather(comm, of.plan, shard, converted);
@@ -44,10 +48,13 @@ template <class Comm>
 }
 
 /// The bits of a gather and of two reductions with feedback, twice, with one scratch for all.
+/// @param owned as above
 template <class Comm>
-[[nodiscard]] std::vector<std::uint64_t> coded_bits(Comm& comm, coded_instance const& of) {
+[[nodiscard]] std::vector<std::uint64_t> coded_bits(
+    Comm& comm, coded_instance const& of,
+    std::pmr::memory_resource* owned = std::pmr::new_delete_resource()) {
   auto const me = comm.rank();
-  auto shard = fssdp::make_shard<float>(of.layout, me, of.elements);
+  auto shard = fssdp::make_shard<float>(of.layout, me, of.elements, owned);
   auto partials = fssdp::make_partials<fssdp::bf16>(of.plan, me, of.elements);
   auto residuals = fssdp::make_partials<float>(of.plan, me, of.elements);
   auto scratch = fssdp::scratch_memory{};
@@ -56,7 +63,7 @@ template <class Comm>
     fill_like_gradients(shard, 2 * me.index() + turn + 1);
     fill_like_gradients(partials, 2 * me.index() + turn + 1);
     auto all = fssdp::make_partials<fssdp::bf16>(of.plan, me, of.elements);
-    auto gradients = fssdp::make_shard<float>(of.layout, me, of.elements);
+    auto gradients = fssdp::make_shard<float>(of.layout, me, of.elements, owned);
     auto others = fssdp::make_shard<double>(of.layout, me, of.elements);
     auto const links = fssdp::coded_links{fssdp::fp8_e5m2_codec{}, of.on};
     fssdp::sparse_all_gather(comm, of.plan, shard, all,

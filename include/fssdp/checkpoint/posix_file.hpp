@@ -14,7 +14,7 @@
 #include <system_error>
 #include <utility>
 
-#include "fssdp/checkpoint/require_file.hpp"
+#include "fssdp/core/require_file.hpp"
 
 namespace fssdp::detail {
 

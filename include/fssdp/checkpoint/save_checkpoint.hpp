@@ -21,11 +21,11 @@
 #include "fssdp/checkpoint/checksum.hpp"
 #include "fssdp/checkpoint/new_file.hpp"
 #include "fssdp/checkpoint/posix_file.hpp"
-#include "fssdp/checkpoint/require_file.hpp"
 #include "fssdp/checkpoint/together.hpp"
 #include "fssdp/checkpoint/write_rank_file.hpp"
 #include "fssdp/comm/communicator.hpp"
 #include "fssdp/core/error.hpp"
+#include "fssdp/core/require_file.hpp"
 
 namespace fssdp {
 

@@ -19,10 +19,11 @@ template <class... Parts>
 void require_file(bool condition, std::filesystem::path const& file, Parts const&... parts) {
   if (!condition) refuse_file(file, parts...);
 }
-/// The same with what the system says about an errno.
-[[noreturn]] inline void refuse_file_for(int error, std::filesystem::path const& file,
-                                         char const* deed) {
-  refuse_file(file, "cannot ", deed, ": ", std::generic_category().message(error));
+/// The same with a deed that has failed, and what the system says about the errno.
+template <class... Deed>
+[[noreturn]] void refuse_file_for(int error, std::filesystem::path const& file,
+                                  Deed const&... deed) {
+  refuse_file(file, "cannot ", deed..., ": ", std::generic_category().message(error));
 }
 
 }  // namespace fssdp::detail
