@@ -54,6 +54,8 @@ struct raw_options {
   std::string solver;
   std::string predict;
   std::string routing;
+  std::string offload;
+  std::string offload_folder;
   std::string save;
   std::string resume;
   std::string json;
@@ -185,6 +187,19 @@ inline void declare(CLI::App& app, options& chosen, raw_options& raw) {
       ->capture_default_str();
   app.add_flag("--no-overlap", chosen.no_overlap, "Compute waits for all that moves")
       ->group("Overlap and memory");
+  app.add_option("--offload", raw.offload,
+                 "What a rank keeps in files that are mapped into memory instead of\nin memory: "
+                 "nothing (none), the moments of AdamW (moments), or all\nthat it owns (all); no "
+                 "loss depends on it")
+      ->check(CLI::IsMember({"none", "moments", "all"}))
+      ->type_name("WHAT")
+      ->group("Overlap and memory")
+      ->capture_default_str();
+  app.add_option("--offload-folder", raw.offload_folder,
+                 "The folder for these files, better on a disk; they have no names\nthere and go "
+                 "with the run. Without it the system's folder for\ntemporary files")
+      ->type_name("FOLDER")
+      ->group("Overlap and memory");
   app.add_option(
          "--rate", chosen.rate,
          "Throttle the links: bytes per second of a network interface,\n8 times that inside "
@@ -220,6 +235,7 @@ inline void declare(CLI::App& app, options& chosen, raw_options& raw) {
 
 inline void take_over(CLI::App const& app, raw_options const& raw, options& chosen) {
   chosen.text.assign(raw.text.begin(), raw.text.end());
+  chosen.offload_folder = raw.offload_folder;
   chosen.save = raw.save;
   chosen.resume = raw.resume;
   chosen.json = raw.json;
@@ -236,6 +252,8 @@ inline void take_over(CLI::App const& app, raw_options const& raw, options& chos
     if (raw.predict == name_of(which)) chosen.predict = which;
   for (auto const which : {fssdp::routing_rule::even, fssdp::routing_rule::balanced})
     if (raw.routing == name_of(which)) chosen.routing = which;
+  for (auto const which : {offload::none, offload::moments, offload::all})
+    if (raw.offload == name_of(which)) chosen.offload = which;
   for (auto const which : {mode::ep, mode::fssdp, mode::fsep, mode::fsdp})
     if (raw.mode == name_of(which)) chosen.mode = which;
 }
@@ -253,6 +271,8 @@ inline void take_over(CLI::App const& app, raw_options const& raw, options& chos
                                  .solver = std::string{name_of(chosen.solver)},
                                  .predict = std::string{name_of(chosen.predict)},
                                  .routing = std::string{name_of(chosen.routing)},
+                                 .offload = std::string{name_of(chosen.offload)},
+                                 .offload_folder = {},
                                  .save = {},
                                  .resume = {},
                                  .json = {},

@@ -24,12 +24,12 @@ template <class Real, class Wire>
 class dense_part {
  public:
   dense_part(model_shape const& shape, std::uint64_t seed, fssdp::rank_id rank,
-             fssdp::topology const& machine)
+             fssdp::topology const& machine, shard_memory const& memory = {})
       : layout_{shape},
         chunk_{(layout_.elements() + static_cast<std::size_t>(machine.ranks()) - 1) /
                static_cast<std::size_t>(machine.ranks())},
         shard_{fssdp::block_layout{{.experts = machine.ranks(), .ranks = machine.ranks()}}, rank,
-               chunk_},
+               chunk_, memory},
         plan_{fssdp::make_plan(shard_.layout(), fssdp::everywhere{}(shard_.layout()), machine)},
         whole_{fssdp::make_partials<Real>(plan_, rank, chunk_)},
         partials_{fssdp::make_partials<Real>(plan_, rank, chunk_)} {

@@ -33,8 +33,9 @@ template <class Real>
 class expert_arena {
  public:
   expert_arena(model_shape const& shape, std::uint64_t seed, fssdp::rank_id rank,
-               expert_layouts const& layouts)
-      : elements_{expert_elements(shape.d_model, shape.d_ff())}, shard_{layouts, rank, elements_} {
+               expert_layouts const& layouts, shard_memory const& memory = {})
+      : elements_{expert_elements(shape.d_model, shape.d_ff())},
+        shard_{layouts, rank, elements_, memory} {
     auto whole = fssdp::expert_buffer<Real>{1, elements_};
     auto slot = std::size_t{0};
     for (auto const chunk : layouts.owned(rank)) {

@@ -65,12 +65,13 @@ template <class Real, class Wire, fssdp::communicator Lane>
 class gpt {
  public:
   /// @param lane what the experts' parameters and gradients go through; the tokens have another
+  /// @param memory where what this rank owns lies
   gpt(model_shape const& shape, std::uint64_t seed, Lane& lane, placement_rule const& solve,
       expert_layouts const& layouts, fssdp::materializer_options const& options,
-      load_rule const& expects = load_rule{1})
+      load_rule const& expects = load_rule{1}, shard_memory const& memory = {})
       : shape_{shape},
-        dense_{shape, seed, lane.rank(), options.cluster},
-        arena_{shape, seed, lane.rank(), layouts},
+        dense_{shape, seed, lane.rank(), options.cluster, memory},
+        arena_{shape, seed, lane.rank(), layouts, memory},
         experts_{lane,
                  layouts,
                  expert_elements(shape.d_model, shape.d_ff()),

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory_resource>
 #include <span>
 #include <utility>
 #include <vector>
@@ -17,17 +18,24 @@
 
 namespace moe_gpt {
 
+/// Where the memory for it comes from.
+struct shard_memory {
+  std::pmr::memory_resource* values = std::pmr::new_delete_resource();   ///< and of gradients
+  std::pmr::memory_resource* moments = std::pmr::new_delete_resource();  ///< both
+};
+
 template <class Real, fssdp::shard_layout Layout = fssdp::block_layout>
 class optimizer_shard {
  public:
   /// `elements` has the size of each tensor of one whole expert.
-  optimizer_shard(Layout const& layout, fssdp::rank_id rank, std::span<std::size_t const> elements)
+  optimizer_shard(Layout const& layout, fssdp::rank_id rank, std::span<std::size_t const> elements,
+                  shard_memory const& memory = {})
       : layout_{layout},
         rank_{rank},
-        weights_{fssdp::make_shard<Real>(layout, rank, elements)},
-        gradients_{fssdp::make_shard<Real>(layout, rank, elements)},
-        first_moments_{fssdp::make_shard<Real>(layout, rank, elements)},
-        second_moments_{fssdp::make_shard<Real>(layout, rank, elements)} {}
+        weights_{fssdp::make_shard<Real>(layout, rank, elements, memory.values)},
+        gradients_{fssdp::make_shard<Real>(layout, rank, elements, memory.values)},
+        first_moments_{fssdp::make_shard<Real>(layout, rank, elements, memory.moments)},
+        second_moments_{fssdp::make_shard<Real>(layout, rank, elements, memory.moments)} {}
 
   [[nodiscard]] Layout const& layout() const { return layout_; }
   [[nodiscard]] fssdp::rank_id rank() const { return rank_; }

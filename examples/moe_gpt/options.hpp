@@ -30,6 +30,9 @@ enum class solver { paper, cheapest };
 /// in.
 enum class prediction { mean, average };
 
+/// What a rank keeps in files: nothing, the moments of AdamW, or all that it owns.
+enum class offload { none, moments, all };
+
 /// What ranks are: threads of one process, or processes that mpirun has started.
 enum class backend { thread, mpi };
 
@@ -65,8 +68,10 @@ struct options {
   bool calibrate = false;
   double seconds_per_row = 1e-5;  ///< what is moved is weighed against that
   bool no_overlap = false;
-  double deadline = 600;  ///< seconds that a rank may be awaited
-  double rate = 0;        ///< bytes per second of a network interface; 0: as fast as memory
+  moe_gpt::offload offload = moe_gpt::offload::none;
+  std::filesystem::path offload_folder = {};  ///< empty: the system's for temporary files
+  double deadline = 600;                      ///< seconds that a rank may be awaited
+  double rate = 0;  ///< bytes per second of a network interface; 0: as fast as memory
   std::uint64_t seed = 1;
   std::filesystem::path save = {};  ///< where checkpoints go; empty: there are none
   int save_every = 0;               ///< steps; 0: only behind the last one
@@ -109,6 +114,17 @@ struct options {
 }
 [[nodiscard]] constexpr std::string_view name_of(prediction which) {
   return which == prediction::average ? "average" : "mean";
+}
+[[nodiscard]] constexpr std::string_view name_of(offload which) {
+  switch (which) {
+    case offload::moments:
+      return "moments";
+    case offload::all:
+      return "all";
+    case offload::none:
+      break;
+  }
+  return "none";
 }
 [[nodiscard]] constexpr std::string_view name_of(fssdp::routing_rule which) {
   return which == fssdp::routing_rule::balanced ? "balanced" : "even";
@@ -189,6 +205,11 @@ inline void validate(options const& chosen) {
   require(chosen.d_model % chosen.heads == 0, "--d-model " + std::to_string(chosen.d_model) +
                                                   ": expected a multiple of --heads, " +
                                                   std::to_string(chosen.heads));
+  auto const& folder = chosen.offload_folder;
+  require(folder.empty() || chosen.offload != offload::none,
+          "--offload-folder " + folder.string() + ": expected --offload moments or all with it");
+  require(folder.empty() || std::filesystem::is_directory(folder),
+          "--offload-folder " + folder.string() + ": there is no such folder");
   if (!chosen.json.empty()) require_directory_of(chosen.json);
   if (!chosen.trace.empty()) require_directory_of(chosen.trace, "--trace");
 }

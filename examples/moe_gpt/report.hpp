@@ -36,6 +36,7 @@ struct run_record {
   std::uint64_t parameters = 0;
   double heldout_loss = 0;               ///< nats per byte
   std::uint64_t peak_replica_bytes = 0;  ///< on the rank that has most
+  std::uint64_t offloaded_bytes = 0;     ///< in files, over all ranks
   std::vector<step_record> steps = {};
   written_text sample = {};
 };

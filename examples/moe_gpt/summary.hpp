@@ -79,6 +79,12 @@ template <class Figure>
                                 readable_bytes(static_cast<double>(record.peak_replica_bytes)),
                                 chosen.rematerialize ? "gathered again for the backward pass"
                                                      : "kept for the backward pass"));
+  if (chosen.offload != offload::none)
+    rows.emplace_back(
+        "in files",
+        fmt::format(
+            "{} over all ranks, {}", readable_bytes(static_cast<double>(record.offloaded_bytes)),
+            chosen.offload == offload::all ? "all that they own" : "the moments of what they own"));
   auto const moving = detail::mean_of(steps, [](auto const& s) { return s.communication_seconds; });
   auto const waiting = detail::mean_of(steps, [](auto const& s) { return s.exposed_seconds; });
   rows.emplace_back("experts on the move",

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <cstddef>
@@ -19,6 +20,7 @@
 #include "gpt.hpp"
 #include "load_rule.hpp"
 #include "materialization_rule.hpp"
+#include "offloaded.hpp"
 #include "options.hpp"
 #include "placement_rule.hpp"
 #include "report.hpp"
@@ -83,13 +85,15 @@ template <class Real, class Wire, fssdp::communicator Comm, fssdp::communicator 
       batch_scale{.global_tokens = sequences * shape.seq, .balance = chosen.aux_loss};
   auto const layouts = sharding.at_first();
   auto saved = open_checkpoint(chosen, text);
+  auto const files = files_for(chosen);
   auto model = gpt<Real, Wire, Lane>{shape,
                                      chosen.seed,
                                      lane,
                                      solve,
                                      owners_at(saved, layouts),
                                      materialization_for<Real, Wire>(chosen, layouts, trace),
-                                     load_rule{chosen.experts, chosen.predict}};
+                                     load_rule{chosen.experts, chosen.predict},
+                                     owned_memory(chosen, files.get())};
   auto record = run_record{};
 
   for (int step = resume(comm, saved, model); step < chosen.steps; ++step) {
@@ -141,6 +145,8 @@ template <class Real, class Wire, fssdp::communicator Comm, fssdp::communicator 
     if (is_save_due(chosen, step + 1)) save(comm, model, chosen, text, step + 1);
   }
 
+  if (files != nullptr)
+    record.offloaded_bytes = fssdp::all_reduce(comm, std::array{files->bytes()}).front();
   model.dense().gather(comm);
   record.parameters = model.parameters();
   record.heldout_loss = heldout_loss(comm, model, text, sequences);

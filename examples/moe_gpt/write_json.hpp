@@ -47,7 +47,9 @@ namespace moe_gpt {
           {"steps", steps},
           {"solver", std::string{name_of(chosen.solver)}},
           {"routing", std::string{name_of(chosen.routing)}},
-          {"predict", std::string{name_of(chosen.predict)}}};
+          {"predict", std::string{name_of(chosen.predict)}},
+          {"offload", std::string{name_of(chosen.offload)}},
+          {"offloaded_bytes", record.offloaded_bytes}};
 }
 
 /// Writes to chosen.json: to a temporary name first, so that a reader never sees half a file.

@@ -48,6 +48,7 @@ TEST_CASE("command line: defaults and every option", "[moe_gpt]") {
   REQUIRE(none.chosen.has_value());
   CHECK(none.chosen->mode == mode::fssdp);
   CHECK(none.chosen->text.empty());
+  CHECK(none.chosen->offload == offload::none);
 
   auto const all = read({"--text",
                          "a",
@@ -111,7 +112,11 @@ TEST_CASE("command line: defaults and every option", "[moe_gpt]") {
                          "--deadline",
                          "2.5",
                          "--trace",
-                         "trace.json"});
+                         "trace.json",
+                         "--offload",
+                         "moments",
+                         "--offload-folder",
+                         "."});
   CAPTURE(all.message);
   REQUIRE(all.chosen.has_value());
   auto const& chosen = *all.chosen;
@@ -149,24 +154,52 @@ TEST_CASE("command line: defaults and every option", "[moe_gpt]") {
   CHECK(chosen.backend == moe_gpt::backend::thread);
   CHECK(moe_gpt::deadline_of(chosen) == std::chrono::milliseconds{2500});
   CHECK(chosen.trace == "trace.json");
+  CHECK(chosen.offload == moe_gpt::offload::moments);
+  CHECK(chosen.offload_folder == ".");
 }
 
 TEST_CASE("command line: help teaches", "[moe_gpt]") {
   auto const help = read({"--help"});
   CHECK(!help.chosen.has_value());
   CHECK(help.exit_code == 0);
-  for (auto const* const word : {"--text",          "--ranks",      "--nodes",
-                                 "--experts",       "--layers",     "--d-model",
-                                 "--heads",         "--seq",        "--batch",
-                                 "--steps",         "--lr",         "--aux-loss",
-                                 "--mode",          "--wire",       "--spare-slots",
-                                 "--overlap",       "--seed",       "--json",
-                                 "--quiet",         "Examples",     "replica",
-                                 "--reshard-every", "fsep",         "--rate",
-                                 "--trace",         "--calibrate",  "--rematerialize",
-                                 "--no-overlap",    "--prefetch",   "--replica-slots",
-                                 "--micro-batches", "--backend",    "--deadline",
-                                 "--save",          "--save-every", "--resume"})
+  for (auto const* const word : {"--text",
+                                 "--ranks",
+                                 "--nodes",
+                                 "--experts",
+                                 "--layers",
+                                 "--d-model",
+                                 "--heads",
+                                 "--seq",
+                                 "--batch",
+                                 "--steps",
+                                 "--lr",
+                                 "--aux-loss",
+                                 "--mode",
+                                 "--wire",
+                                 "--spare-slots",
+                                 "--overlap",
+                                 "--seed",
+                                 "--json",
+                                 "--quiet",
+                                 "Examples",
+                                 "replica",
+                                 "--reshard-every",
+                                 "fsep",
+                                 "--rate",
+                                 "--trace",
+                                 "--calibrate",
+                                 "--rematerialize",
+                                 "--no-overlap",
+                                 "--prefetch",
+                                 "--replica-slots",
+                                 "--micro-batches",
+                                 "--backend",
+                                 "--deadline",
+                                 "--save",
+                                 "--save-every",
+                                 "--resume",
+                                 "--offload",
+                                 "--offload-folder"})
     CHECK_THAT(help.message, mentions(word));
 }
 
@@ -205,6 +238,12 @@ TEST_CASE("command line: an error names the value and what was expected", "[moe_
       {{"--mode", "fsep", "--reshard-every", "5"}, "--reshard-every 5", "0 with --mode fsep"},
       {{"--wire", "fp8"}, "fp8", "bf16"},
       {{"--json", "no/such/folder/x.json"}, "x.json", "no directory no/such/folder"},
+      {{"--offload", "weights"}, "--offload: weights", "moments"},
+      {{"--offload-folder", "."}, "--offload-folder .", "--offload moments or all with it"},
+      {{"--offload", "all", "--offload-folder", "no/such"}, "--offload-folder no/such", "no such"},
+      {{"--offload", "all", "--offload-folder", "/dev/null"},
+       "--offload-folder /dev/null",
+       "no such"},
       {{"--turbo"}, "--turbo", "expected"},
   };
   for (auto const& [arguments, value, expected] : all) {
@@ -244,6 +283,12 @@ TEST_CASE("report: table and sample", "[moe_gpt]") {
                                  "1.25 now", "1.5 KiB per step, 3.0 KiB in all", "512 B per step",
                                  "at most 3.0 MiB", "3.2M in 4 layers of 16 experts"})
     CHECK_THAT(table, mentions(part));
+  CHECK_THAT(table, !mentions("in files"));
+  auto record = two_steps();
+  record.offloaded_bytes = 5 << 20;
+  CHECK_THAT(summary_table({.offload = offload::moments}, record),
+             mentions("5.0 MiB over all ranks, the moments of what they own"));
+  CHECK_THAT(summary_table({.offload = offload::all}, record), mentions("all that they own"));
   CHECK_THAT(sample_text(two_steps().sample), mentions("for (") && mentions("auto\\x1b[2J"));
   CHECK_THAT(summary_table(options{}, run_record{}), mentions("held-out"));
 }
