@@ -109,6 +109,8 @@ thread_local int captures = 0;  // that this thread has begun
 std::mutex streams_mutex;
 std::multimap<int, cudaStream_t> streams;  // by device
 
+constexpr int the_host = -1;  // as a device: its pinned memory, which all others read
+
 struct allocation {
   std::size_t bytes;
   int device;
@@ -130,12 +132,12 @@ allocation const* find_allocation(std::byte const* address, std::size_t bytes) {
   return address + bytes <= memory + found.bytes ? &found : nullptr;
 }
 
-void* allocate(std::size_t bytes, cudaMemPool_t pool = nullptr) {
+void* allocate(std::size_t bytes, int device, cudaMemPool_t pool = nullptr) {
   auto const size = (bytes + 255) / 256 * 256;
   auto* const memory = static_cast<std::byte*>(std::aligned_alloc(256, size));
   std::memset(memory, 0xcd, size);  // nobody may rely on zeros
   auto const lock = std::scoped_lock{memory_mutex};
-  allocations[memory] = {bytes, pool == nullptr ? current_device : pool->device, pool};
+  allocations[memory] = {bytes, device, pool};
   return memory;
 }
 cudaError_t release(void* memory) {
@@ -146,6 +148,11 @@ cudaError_t release(void* memory) {
   }
   std::free(memory);
   return cudaSuccess;
+}
+bool is_pinned(void const* address) {
+  auto const lock = std::scoped_lock{memory_mutex};
+  auto const* const found = find_allocation(static_cast<std::byte const*>(address), 1);
+  return found != nullptr && found->device == the_host;
 }
 
 }  // namespace
@@ -174,12 +181,16 @@ void check_access(cudaStream_t stream, void const* address) {
   {
     auto const lock = std::scoped_lock{memory_mutex};
     auto const* const found = find_allocation(static_cast<std::byte const*>(address), 1);
-    if (found == nullptr || found->device == stream->device) return;
-    auto const open = found->pool != nullptr ? found->pool->open_to.contains(stream->device)
-                                             : peers.contains({stream->device, found->device});
-    if (open) return;
-    closed = "device " + std::to_string(stream->device) + " uses memory of device " +
-             std::to_string(found->device) + " that is not open to it";
+    auto const is_open = [&] {
+      if (found == nullptr) return !current().only_device_memory;
+      if (found->device == stream->device || found->device == the_host) return true;
+      return found->pool != nullptr ? found->pool->open_to.contains(stream->device)
+                                    : peers.contains({stream->device, found->device});
+    };
+    if (is_open()) return;
+    closed = "device " + std::to_string(stream->device) + " uses memory of " +
+             (found == nullptr ? "the host" : "device " + std::to_string(found->device)) +
+             " that is not open to it";
   }
   report(closed);
 }
@@ -220,11 +231,22 @@ cudaError_t cudaGetLastError() { return cudaSuccess; }
 
 cudaError_t cudaMalloc(void** memory, std::size_t bytes) {
   if (is_forbidden("cudaMalloc")) return cudaErrorStreamCaptureUnsupported;
-  *memory = allocate(bytes);
+  *memory = allocate(bytes, current_device);
   return cudaSuccess;
+}
+cudaError_t cudaHostAlloc(void** memory, std::size_t bytes, unsigned int flags) {
+  if (is_forbidden("cudaHostAlloc")) return cudaErrorStreamCaptureUnsupported;
+  if ((flags & cudaHostAllocPortable) == 0 || bytes == 0) return cudaErrorInvalidValue;
+  if (bytes > std::size_t{1} << 40U) return cudaErrorMemoryAllocation;
+  *memory = allocate(bytes, the_host);
+  return cudaSuccess;
+}
+cudaError_t cudaFreeHost(void* memory) {
+  return memory == nullptr || is_pinned(memory) ? release(memory) : cudaErrorInvalidValue;
 }
 /// Waits for all that is on the device, as the real one does.
 cudaError_t cudaFree(void* memory) {
+  if (is_pinned(memory)) return cudaErrorInvalidValue;
   ++times_waited;
   auto of_device = std::vector<cudaStream_t>{};
   {
@@ -243,7 +265,7 @@ cudaError_t cudaMallocFromPoolAsync(void** memory, std::size_t bytes, cudaMemPoo
   if (stream == nullptr) return cudaErrorInvalidResourceHandle;
   if (stream->captured != nullptr) return cudaErrorStreamCaptureUnsupported;
   ++allocated_on_streams;
-  *memory = allocate(bytes, pool);
+  *memory = allocate(bytes, pool == nullptr ? current_device : pool->device, pool);
   return cudaSuccess;
 }
 cudaError_t cudaMemPoolCreate(cudaMemPool_t* pool, cudaMemPoolProps const* properties) {
@@ -282,7 +304,7 @@ cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned int) {
 cudaError_t cudaFreeAsync(void* memory, cudaStream_t stream) {
   return enqueue(stream, [memory] { (void)release(memory); });
 }
-/// From memory of the host a copy is made at once; into it, the caller waits: it is not pinned.
+/// From memory of the host that is not pinned a copy is made at once; into it, the caller waits.
 cudaError_t cudaMemcpyAsync(void* to, void const* from, std::size_t bytes, cudaMemcpyKind kind,
                             cudaStream_t stream) {
   return cudaMemcpy2DAsync(to, bytes, from, bytes, bytes, 1, kind, stream);
@@ -299,13 +321,13 @@ cudaError_t cudaMemcpy2DAsync(void* to, std::size_t to_pitch, void const* from,
   };
   auto* const out = static_cast<std::byte*>(to);
   auto const* const in = static_cast<std::byte const*>(from);
-  if (kind == cudaMemcpyHostToDevice) {
+  if (kind == cudaMemcpyHostToDevice && !is_pinned(from)) {
     auto const size = height == 0 ? 0 : (height - 1) * from_pitch + width;
     return enqueue(
         stream, [=, staged = std::vector<std::byte>(in, in + size)] { copy(out, staged.data()); });
   }
   auto const code = enqueue(stream, [=] { copy(out, in); });
-  if (code != cudaSuccess || kind != cudaMemcpyDeviceToHost) return code;
+  if (code != cudaSuccess || kind != cudaMemcpyDeviceToHost || is_pinned(to)) return code;
   return cudaStreamSynchronize(stream);
 }
 

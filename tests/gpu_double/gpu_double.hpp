@@ -32,7 +32,7 @@ struct settings {
   int devices = 8;
   std::chrono::milliseconds report_after = std::chrono::seconds{5};  ///< unmatched messages
   int polls = 2;                    ///< how often what does not block says that it is in progress
-  bool only_device_memory = false;  ///< messages from and into memory of cudaMalloc alone
+  bool only_device_memory = false;  ///< messages, copies and sums of memory of CUDA's alone
   mutation back_end = mutation::none;
   bool peer_access = true;  ///< whether devices can read each other's memory
   /// Counts what the calling thread allocates: streams of the double do not count.
@@ -52,15 +52,17 @@ void inject_error(int rank, ncclResult_t error);
 /// The error to report, or ncclSuccess.
 [[nodiscard]] ncclResult_t injected_error(int rank);
 
-/// Allocations of cudaMalloc and cudaMallocAsync that have not been freed.
+/// Allocations of cudaMalloc, cudaMallocAsync and cudaHostAlloc that have not been freed.
 [[nodiscard]] std::size_t live_allocations();
 /// How often cudaMallocAsync has been called.
 [[nodiscard]] int async_allocations();
 void close_peers();
+/// Whether a device can read it: its own memory, or pinned memory of the host.
 [[nodiscard]] bool is_device_memory(void const* begin, std::size_t bytes);
 
 /// Reports unless kernels and copies on a stream may use this address: memory of another device has
-/// to be opened before, by cudaDeviceEnablePeerAccess or, of a pool, by cudaMemPoolSetAccess.
+/// to be opened before, by cudaDeviceEnablePeerAccess or, of a pool, by cudaMemPoolSetAccess;
+/// memory of the host has to be pinned, with only_device_memory.
 void check_access(cudaStream_t stream, void const* address);
 
 /// How often the host has waited for a device, or asked whether it is through: by

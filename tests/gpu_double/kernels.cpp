@@ -19,6 +19,12 @@ cudaError_t loop_over(cudaStream_t stream, Work const& work) {
 
 cudaError_t sum(cudaStream_t stream, fssdp::device_sum const& of) {
   for (std::size_t i = 0; i < of.count; ++i) check_access(stream, of.operands[i].data);
+  check_access(stream, of.out);
+  return loop_over(stream, of);
+}
+cudaError_t convert(cudaStream_t stream, fssdp::device_conversion const& of) {
+  check_access(stream, of.from);
+  check_access(stream, of.to);
   return loop_over(stream, of);
 }
 cudaError_t copy(cudaStream_t stream, fssdp::device_copies const& of) {
@@ -35,8 +41,6 @@ cudaError_t copy(cudaStream_t stream, fssdp::device_copies const& of) {
 
 }  // namespace
 
-fssdp::device_kernels looping_kernels() {
-  return {.sum = sum, .convert = loop_over<fssdp::device_conversion>, .copy = copy};
-}
+fssdp::device_kernels looping_kernels() { return {.sum = sum, .convert = convert, .copy = copy}; }
 
 }  // namespace gpu_double

@@ -9,7 +9,6 @@
 #include <mutex>
 #include <vector>
 
-#include "fssdp/comm/cuda_mirror.hpp"
 #include "fssdp/comm/nccl.hpp"
 #include "gpu_double/gpu_double.hpp"
 
@@ -51,23 +50,5 @@ template <class Work>
     return nullptr;
   });
 }
-
-/// A buffer of the host's that is on a device as long as this lives, and comes back in the end.
-template <class T>
-class on_device : public fssdp::cuda_mirror<T> {
- public:
-  on_device(fssdp::nccl_communicator const& comm, fssdp::expert_buffer<T>& buffer)
-      : fssdp::cuda_mirror<T>{std::move(buffer), comm.stream()}, home_{&buffer} {}
-  on_device(on_device const&) = delete;
-  on_device& operator=(on_device const&) = delete;
-  /// @pre what is on the stream has run
-  ~on_device() {
-    this->synchronize_to_host();
-    *home_ = std::move(this->host());
-  }
-
- private:
-  fssdp::expert_buffer<T>* home_;
-};
 
 }  // namespace nccl_tests

@@ -8,6 +8,7 @@
 #include "fssdp/plan/rank_ordered.hpp"
 #include "nccl/devices.hpp"
 #include "support/collective_bits.hpp"
+#include "support/device_bits.hpp"
 #include "support/on_all_ranks.hpp"
 #include "support/rank_buffers.hpp"
 
@@ -31,11 +32,11 @@ template <class T, class Master>
 [[nodiscard]] products products_on(nccl_communicator& comm, random_instance const& of) {
   auto mine = support::rank_buffers<T, Master>{of, comm.rank()};
   {
-    auto const shard = nccl_tests::on_device{comm, mine.shard};
-    auto replicas = nccl_tests::on_device{comm, mine.replicas};
-    auto in_one_piece = nccl_tests::on_device{comm, mine.in_one_piece};
-    auto const partials = nccl_tests::on_device{comm, mine.partials};
-    auto gradients = nccl_tests::on_device{comm, mine.gradients};
+    auto const shard = support::on_device{comm, mine.shard};
+    auto replicas = support::on_device{comm, mine.replicas};
+    auto in_one_piece = support::on_device{comm, mine.in_one_piece};
+    auto const partials = support::on_device{comm, mine.partials};
+    auto gradients = support::on_device{comm, mine.gradients};
     for (auto turn = 0; turn < 2; ++turn) {
       fssdp::sparse_all_gather(comm, of.plan, shard, replicas);
       fssdp::sparse_all_gather(comm, of.plan, shard, in_one_piece);
@@ -46,37 +47,6 @@ template <class T, class Master>
   return {mine.gathered_times_partials(), mine.parameters_times_gradients(),
           mine.wrong_replicas() + mine.wrong_in_one_piece() + mine.wrong_gradients() +
               mine.wrong_inputs()};
-}
-
-/// What support::collective_bits gives, of buffers on a device.
-[[nodiscard]] std::vector<std::uint64_t> device_bits(nccl_communicator& comm,
-                                                     random_instance const& of) {
-  auto const me = comm.rank();
-  auto result = std::vector<std::uint64_t>{};
-  auto shard = fssdp::make_shard<float>(of.layout, me, of.elements);
-  auto partials = fssdp::make_partials<bf16>(of.plan, me, of.elements);
-  for (std::size_t turn = 0; turn < 2; ++turn) {
-    support::fill_roughly(shard, 2 * me.index() + turn + 1);
-    support::fill_roughly(partials, 2 * me.index() + turn + 1);
-    auto replicas = fssdp::make_replicas<float>(of.plan, me, of.elements);
-    auto converted = fssdp::make_partials<bf16>(of.plan, me, of.elements);
-    auto gradients = fssdp::make_shard<float>(of.layout, me, of.elements);
-    {
-      auto const from = nccl_tests::on_device{comm, shard};
-      auto const sums = nccl_tests::on_device{comm, partials};
-      auto to = nccl_tests::on_device{comm, replicas};
-      auto other_type = nccl_tests::on_device{comm, converted};
-      auto reduced = nccl_tests::on_device{comm, gradients};
-      fssdp::sparse_all_gather(comm, of.plan, from, to);
-      fssdp::sparse_reduce_scatter(comm, of.plan, sums, reduced);
-      fssdp::sparse_all_gather(comm, of.plan, from, other_type);
-      fssdp::synchronize(comm);
-    }
-    for (auto const& part :
-         {support::bits(replicas), support::bits(converted), support::bits(gradients)})
-      result.insert(result.end(), part.begin(), part.end());
-  }
-  return result;
 }
 
 template <class T, class Master = T>
@@ -128,8 +98,9 @@ TEST_CASE("devices give the bits that threads give, by any schedule and in rank 
           auto const here = support::on_all_ranks(ranks, [&](fssdp::thread_communicator& comm) {
             return support::collective_bits(comm, of);
           });
-          auto const there = nccl_tests::results_of(
-              {.ranks = ranks}, [&](nccl_communicator& comm) { return device_bits(comm, of); });
+          auto const there = nccl_tests::results_of({.ranks = ranks}, [&](nccl_communicator& comm) {
+            return support::device_bits(comm, of);
+          });
           REQUIRE(here == there);
         }
       },

@@ -7,6 +7,8 @@
 #include "fssdp/collective/sparse_all_gather.hpp"
 #include "fssdp/collective/sparse_reduce_scatter.hpp"
 #include "fssdp/comm/all_gather.hpp"
+#include "fssdp/comm/cuda_pinned_memory.hpp"
+#include "fssdp/core/expert_buffer.hpp"
 #include "fssdp/plan/schedule.hpp"
 
 using fssdp::peer_communicator;
@@ -122,4 +124,41 @@ TEST_CASE("an exchange is refused while a graph is captured") {
     }
   });
   REQUIRE_THROWS_AS(std::rethrow_exception(thrown[0]), fssdp::argument_error);
+}
+
+TEST_CASE("pinned memory is there for all devices, aligned, and goes back") {
+  gpu_double::reset();
+  auto const before = gpu_double::live_allocations();
+  auto pinned = fssdp::cuda_pinned_memory{rank_id{3}};
+  {
+    auto const buffer = fssdp::expert_buffer<float>{3, std::vector<std::size_t>{5, 7}, &pinned};
+    REQUIRE(gpu_double::live_allocations() == before + 1);
+    REQUIRE(gpu_double::is_device_memory(buffer.tensors()[0].data, buffer.bytes()));
+    for (auto const& tensor : buffer.tensors())
+      for (auto const value : tensor[2]) REQUIRE(value == 0);
+  }
+  auto* const aligned = pinned.allocate(100, 256);
+  REQUIRE(reinterpret_cast<std::uintptr_t>(aligned) % 256 == 0);
+  fssdp::cuda_pinned_memory{}.deallocate(aligned, 100, 256);
+  auto* const none = pinned.allocate(0);
+  REQUIRE(none != nullptr);
+  pinned.deallocate(none, 0);
+  REQUIRE(gpu_double::live_allocations() == before);
+  REQUIRE(pinned == fssdp::cuda_pinned_memory{});
+  REQUIRE(pinned != *std::pmr::new_delete_resource());
+  REQUIRE_THROWS_AS(pinned.allocate(1, 512), fssdp::argument_error);
+  REQUIRE_THROWS_AS(pinned.allocate(std::size_t{1} << 50U), fssdp::transport_error);
+  REQUIRE_THROWS_WITH(pinned.allocate(std::size_t{1} << 50U),
+                      mentions("cudaHostAlloc of 1125899906842624 bytes on rank 3"));
+}
+
+TEST_CASE("a shard in memory of the host that is not pinned is noticed") {
+  gpu_double::reset({.only_device_memory = true});
+  auto const of = support::everywhere_plan{2};
+  peer_tests::on_devices({.ranks = 2}, [&](peer_communicator& comm) {
+    auto mine = peer_tests::everywhere_buffers{of, comm.rank()};
+    mine.gather_and_reduce(comm, of.plan);
+    comm.synchronize();
+  });
+  REQUIRE(!gpu_double::violations().empty());
 }
