@@ -2,7 +2,9 @@
 /// Exceptions: one root, and a transport error knows who caused it.
 #include "fssdp/core/error.hpp"
 
+#include <locale>
 #include <stdexcept>
+#include <string>
 
 #include "catch.hpp"
 
@@ -26,6 +28,20 @@ TEST_CASE("a check throws its parts as one text") {
   REQUIRE_THROWS_AS(fssdp::detail::require(false, "x"), fssdp::argument_error);
   REQUIRE_THROWS_WITH(fssdp::detail::require(false, "rank ", fssdp::rank_id{2}, " of ", 2),
                       "rank 2 of 2");
+}
+
+namespace {
+struct thousands : std::numpunct<char> {
+  char do_thousands_sep() const override { return '.'; }
+  std::string do_grouping() const override { return "\3"; }
+};
+}  // namespace
+
+TEST_CASE("numbers in texts do not follow the user's locale") {
+  auto const before = std::locale::global(std::locale{std::locale::classic(), new thousands});
+  auto const text = fssdp::detail::text("byte ", 1'234'567);
+  std::locale::global(before);
+  REQUIRE(text == "byte 1234567");
 }
 
 TEST_CASE("any exception has a text") {

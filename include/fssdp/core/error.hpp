@@ -7,6 +7,7 @@
 #pragma once
 
 #include <exception>
+#include <locale>
 #include <sstream>
 #include <stdexcept>
 #include <string>
@@ -76,10 +77,11 @@ void print(std::ostringstream& out, strong_index<Tag> part) {
   out << part.value();
 }
 
-/// The parts written one after the other.
+/// The parts written one after the other, numbers as in C++ whatever the user's locale is.
 template <class... Parts>
 [[nodiscard]] std::string text(Parts const&... parts) {
   auto out = std::ostringstream{};
+  out.imbue(std::locale::classic());
   (print(out, parts), ...);
   return out.str();
 }
