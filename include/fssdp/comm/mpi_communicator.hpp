@@ -204,11 +204,9 @@ class mpi_ref {
       auto lock = monitor_->lock();
       start();
       auto wait = detail::mpi_wait{*monitor_, lane_};
-      auto has_listened = false;
       auto const listen = [&] {
-        monitor_->listen();
+        monitor_->listen_at_times();
         monitor_->check();
-        has_listened = true;
       };
       while (undelivered_ != 0 || unsent_ != 0) {
         if (undelivered_ == 0) check_held();
@@ -224,10 +222,9 @@ class mpi_ref {
         } else {
           wait.rest(lock);  // listens
           check_peers(wait);
-          has_listened = true;
         }
       }
-      if (!has_listened) listen();  // not before: where ranks share cores, each look costs a turn
+      listen();
       check_held();
     } catch (...) {
       give_up(detail::what(std::current_exception()));
@@ -344,7 +341,7 @@ class mpi_ref {
     if (requests_ == nullptr) return;
     requests_->cancel(batch_.parts());
     auto pace = detail::wait_pace{};
-    auto const until = std::chrono::steady_clock::now() + std::chrono::milliseconds{200};
+    auto const until = std::chrono::steady_clock::now() + detail::mpi_monitor::memory_stays;
     while (requests_->any_active() && std::chrono::steady_clock::now() < until)
       if (!requests_->test([](std::size_t, int) {})) {
         lock.unlock();

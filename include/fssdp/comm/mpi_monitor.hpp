@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -64,6 +65,9 @@ class mpi_unlocked {
 class mpi_monitor {
  public:
   using lock_type = std::unique_lock<std::mutex>;
+  using clock = std::chrono::steady_clock;
+  /// How long a rank that has failed, and has said so, leaves its memory to those who read it.
+  static constexpr auto memory_stays = std::chrono::milliseconds{200};
   struct failure {
     rank_id rank;
     std::string what;
@@ -152,6 +156,7 @@ class mpi_monitor {
 
   /// Takes the notices that are there.
   void listen() {
+    listened_ = clock::now();
     for (;;) {
       auto there = 0;
       auto status = MPI_Status{};
@@ -164,6 +169,12 @@ class mpi_monitor {
                                  mpi_notice_tag, comm, MPI_STATUS_IGNORE);
       if (code == MPI_SUCCESS) note(rank_id{status.MPI_SOURCE}, notice);
     }
+  }
+
+  /// The same, unless it has been done lately: in vain it costs a turn where ranks share cores. What
+  /// has come in since is valid, even if its sender has failed: memory_stays is much longer.
+  void listen_at_times() {
+    if (clock::now() - listened_ > std::chrono::milliseconds{1}) listen();
   }
 
   /// Ahead of sending: has MPI look whether the connection to a peer on another node has ended.
@@ -328,6 +339,7 @@ class mpi_monitor {
   bool has_said_farewell_ = false;
   int left_ = 0;
   std::optional<failure> failed_;
+  clock::time_point listened_;
   std::vector<peer_state> peers_;               // [rank]
   std::vector<std::pair<int, rank_id>> waits_;  // lane, peer
   std::deque<told_notice> told_;                // that may still be on their way

@@ -32,13 +32,14 @@ class mpi_wait {
     pace_.renew();
     suspects_.clear();
   }
-  /// Gives up the core, and the lock while it does, after a test that has found nothing.
+  /// After a test that has found nothing: gives up the core, and the lock while it does. Not each
+  /// time, as most builds of MPI do so, too, when a test finds nothing.
   void rest(mpi_monitor::lock_type& lock) {
-    {
+    if (++tests_ % tests_per_rest == 0) {
       auto const open = mpi_unlocked{lock};
       pace_.rest();
     }
-    monitor_.listen();
+    monitor_.listen_at_times();
   }
   /// Who is missing, when it has taken too long: not always `peer`, which is awaited. If that one
   /// awaits another itself, so does it say when it is asked, and that other one is asked in turn;
@@ -68,8 +69,11 @@ class mpi_wait {
                                                         std::chrono::seconds{2});
   }
 
+  static constexpr unsigned tests_per_rest = 4;
+
   mpi_monitor& monitor_;
   int lane_;
+  unsigned tests_ = 0;  // that have found nothing
   wait_pace pace_;
   clock::time_point until_;
   std::vector<rank_id> suspects_;  // each awaits the next
