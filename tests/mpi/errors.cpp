@@ -248,6 +248,8 @@ TEST_CASE("a lane that has failed stays so, and so do its duplicates") {
   if (processes().size() < 2) return;
   auto const all = endings(2, far, [](mpi_communicator& comm) {
     auto other = comm.duplicate();
+    if (comm.rank() == rank_id{0}) send(comm, 1);
+    if (comm.rank() == rank_id{1}) receive(comm, 0);  // so that both have their duplicate
     try {
       if (comm.rank() == rank_id{1}) throw std::runtime_error{"out of memory, say"};
       receive(comm, 1);
