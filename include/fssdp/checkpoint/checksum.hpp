@@ -3,6 +3,9 @@
 #pragma once
 
 #include <xxhash.h>
+#ifdef FSSDP_XXHASH_DISPATCHES  // FindxxHash.cmake says so: the same sums, by the widest vectors
+#include <xxh_x86dispatch.h>
+#endif
 
 #include <charconv>
 #include <cstddef>
