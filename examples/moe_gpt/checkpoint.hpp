@@ -71,7 +71,7 @@ template <class Part, class Model>
          (steps == chosen.steps || (chosen.save_every > 0 && steps % chosen.save_every == 0));
 }
 
-/// Writes a checkpoint, behind the optimizer's step.
+/// Writes a checkpoint, behind the optimizer's step; what --keep has no room for goes.
 template <class Real, class Wire, fssdp::communicator Lane, fssdp::communicator Comm>
 void save(Comm& comm, gpt<Real, Wire, Lane>& model, options const& chosen, corpus const& text,
           int steps) {
@@ -82,9 +82,11 @@ void save(Comm& comm, gpt<Real, Wire, Lane>& model, options const& chosen, corpu
                                             {"--predict", name_of(chosen.predict)},
                                             {"loads", std::move(expected)}};
   auto const parts = detail::parts_of<fssdp::saved_part>(model);
-  (void)fssdp::save_checkpoint(
-      comm, parts,
-      {.folder = chosen.save, .step = static_cast<std::uint64_t>(steps), .state = state.dump()});
+  (void)fssdp::save_checkpoint(comm, parts,
+                               {.folder = chosen.save,
+                                .step = static_cast<std::uint64_t>(steps),
+                                .state = state.dump(),
+                                .keep = chosen.keep});
 }
 
 /// A checkpoint that a run goes on from.

@@ -217,6 +217,7 @@ inline void declare(CLI::App& app, options& chosen, raw_options& raw) {
       ->group("Checkpoints");
   count("--save-every", chosen.save_every, "Checkpoints",
         "Steps after which one is written; 0: only after the last");
+  count("--keep", chosen.keep, "Checkpoints", "How many stay, the last ones; 0: all");
   app.add_option("--resume", raw.resume,
                  "Go on from a checkpoint: the last one in this folder, or that of\na step; any "
                  "ranks, nodes and mode")

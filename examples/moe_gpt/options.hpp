@@ -75,6 +75,7 @@ struct options {
   std::uint64_t seed = 1;
   std::filesystem::path save = {};  ///< where checkpoints go; empty: there are none
   int save_every = 0;               ///< steps; 0: only behind the last one
+  int keep = 0;                     ///< how many of them stay; 0: all
   std::filesystem::path resume = {};
   std::filesystem::path json = {};
   std::filesystem::path trace = {};
@@ -177,6 +178,7 @@ inline void validate(options const& chosen) {
   at_least("--overlap", chosen.overlap, 0);
   at_least("--reshard-every", chosen.reshard_every, 0);
   at_least("--save-every", chosen.save_every, 0);
+  at_least("--keep", chosen.keep, 0);
   at_least("--micro-batches", chosen.micro_batches, 1);
   at_least("--prefetch", chosen.prefetch, 0);
   at_least("--replica-slots", chosen.replica_slots, -1);
@@ -196,6 +198,8 @@ inline void validate(options const& chosen) {
               ": expected 0 with --mode fsep, where every rank owns slices of all experts");
   require(chosen.save_every == 0 || !chosen.save.empty(),
           "--save-every " + std::to_string(chosen.save_every) + ": expected --save with it");
+  require(chosen.keep == 0 || !chosen.save.empty(),
+          "--keep " + std::to_string(chosen.keep) + ": expected --save with it");
   require(chosen.lr > 0, "--lr " + std::to_string(chosen.lr) + ": expected more than 0");
   require(chosen.aux_loss >= 0,
           "--aux-loss " + std::to_string(chosen.aux_loss) + ": expected 0 or more");

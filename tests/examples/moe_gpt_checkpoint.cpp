@@ -200,6 +200,24 @@ TEST_CASE("a checkpoint goes on with other ranks, layouts and slices") {
   }
 }
 
+TEST_CASE("the last checkpoints stay, as many as --keep says, and a run goes on from them") {
+  auto const folder = support::temporary_folder{};
+  auto chosen = saved_run();
+  chosen.ranks = 2;
+  chosen.steps = 10;
+  chosen.save = folder.path();
+  chosen.save_every = 2;
+  chosen.keep = 3;
+  auto const whole = train_saved(chosen);
+  REQUIRE(fssdp::complete_steps(folder.path()) == std::vector<std::uint64_t>{6, 8, 10});
+
+  chosen.resume = at_step(folder, 6);
+  chosen.keep = 1;
+  auto const resumed = train_saved(chosen);
+  REQUIRE(differing(whole, resumed, 6) == 0);
+  REQUIRE(fssdp::complete_steps(folder.path()) == std::vector<std::uint64_t>{10});
+}
+
 TEST_CASE("a checkpoint of another run, or a damaged one, is refused") {
   auto const folder = support::temporary_folder{};
   auto chosen = saved_run();
@@ -246,11 +264,17 @@ TEST_CASE("options that save and resume are read and checked") {
     words.insert(words.begin(), "moe_gpt");
     return moe_gpt::read_command_line(static_cast<int>(words.size()), words.data());
   };
-  auto const line = read({"--save", "a", "--save-every", "5", "--resume", "b"});
+  auto const line = read({"--save", "a", "--save-every", "5", "--keep", "3", "--resume", "b"});
   REQUIRE(line.chosen.has_value());
   REQUIRE(line.chosen->save == "a");
   REQUIRE(line.chosen->save_every == 5);
+  REQUIRE(line.chosen->keep == 3);
   REQUIRE(line.chosen->resume == "b");
   REQUIRE_THAT(read({"--save-every", "5"}).message, mentions("expected --save with it"));
   REQUIRE_THAT(read({"--save", "a", "--save-every", "-1"}).message, mentions("expected 0 or more"));
+  REQUIRE_THAT(read({"--keep", "5"}).message, mentions("--keep 5: expected --save with it"));
+  REQUIRE_THAT(read({"--save", "a", "--keep", "-2"}).message,
+               mentions("--keep -2: expected 0 or more"));
+  REQUIRE_THAT(read({"--save", "a", "--keep", "two"}).message,
+               mentions("--keep") && mentions("a whole number"));
 }
