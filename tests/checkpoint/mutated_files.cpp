@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /// Ten thousand files that chance has changed.
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -12,51 +11,9 @@
 #include "fssdp/checkpoint/parse_safetensors.hpp"
 #include "support/dice.hpp"
 #include "support/laws.hpp"
+#include "support/mutated_bytes.hpp"
 #include "support/stored_pair.hpp"
 #include "support/temporary_folder.hpp"
-
-namespace {
-
-/// Changes some bytes, cuts some out, doubles some, or puts others in their place: such as numbers
-/// and brackets, which keep the JSON readable more often.
-[[nodiscard]] std::string mutated(std::string bytes, support::dice& draw, std::size_t from = 0) {
-  static constexpr auto favourites = std::string_view{"0123456789-.{}[],:\"\\eu \0\xff"};
-  auto const any = [&] {
-    return from + static_cast<std::size_t>(draw.between(
-                      0, static_cast<int>(std::max(from + 1, bytes.size()) - from) - 1));
-  };
-  auto const times = draw.between(1, 4);
-  for (int i = 0; i < times && bytes.size() > from; ++i) {
-    auto const at = any();
-    auto const length = std::min(bytes.size() - at, static_cast<std::size_t>(draw.between(1, 40)));
-    switch (draw.between(0, 5)) {
-      case 0:
-        bytes[at] = static_cast<char>(bytes[at] ^ (1 << draw.between(0, 7)));
-        break;
-      case 1:
-        bytes[at] = favourites[static_cast<std::size_t>(
-            draw.between(0, static_cast<int>(favourites.size()) - 1))];
-        break;
-      case 2:
-        bytes.erase(at, length);
-        break;
-      case 3:
-        bytes.insert(any(), bytes.substr(at, length));
-        break;
-      case 4:
-        bytes.replace(at, length, bytes.substr(any(), length));
-        break;
-      default:
-        if (draw.chance(20))
-          bytes.resize(at);
-        else
-          bytes.insert(at, 1, static_cast<char>(draw.between(0, 255)));
-    }
-  }
-  return bytes;
-}
-
-}  // namespace
 
 TEST_CASE("a checkpoint with a file that was changed at random is refused by that file's name") {
   auto const pair = support::stored_pair{};
@@ -68,7 +25,7 @@ TEST_CASE("a checkpoint with a file that was changed at random is refused by tha
   for (auto seed = std::uint64_t{1}; changed < wanted; ++seed) {
     auto draw = support::dice{seed};
     auto const which = static_cast<std::size_t>(draw.between(0, 2));
-    auto const bytes = mutated(whole[which], draw);
+    auto const bytes = support::mutated_bytes(whole[which], draw);
     if (bytes == whole[which]) continue;
     ++changed;
     support::write_bytes(files[which], bytes);
@@ -98,7 +55,8 @@ TEST_CASE("a header or an index changed at random is refused, or is one") {
     auto draw = support::dice{seed};
     try {
       // mostly what describes tensors, not the checksums
-      auto const changed = mutated(json, draw, draw.chance(80) ? metadata_ends : 0);
+      auto const changed = support::mutated_bytes(json, draw, support::bytes_of_json,
+                                                  draw.chance(80) ? metadata_ends : 0);
       auto const parsed = fssdp::parse_safetensors(changed, header.data_bytes());
       auto end = std::uint64_t{0};  // what is accepted is sound
       for (auto const& tensor : parsed.tensors()) {
@@ -110,7 +68,7 @@ TEST_CASE("a header or an index changed at random is refused, or is one") {
     } catch (fssdp::file_error const& error) {
       REQUIRE(std::string{error.what()} != "");
     }
-    auto const changed = mutated(content, draw);
+    auto const changed = support::mutated_bytes(content, draw);
     auto const index = R"({"fssdp_checkpoint":1,"checksum":")" +
                        fssdp::detail::to_hex(fssdp::checksum(changed)) +
                        "\",\n\"content\":" + changed + "}\n";
