@@ -2,6 +2,7 @@
 /// Loads from CSV: a line per iteration and layer, a column per expert.
 #pragma once
 
+#include <algorithm>
 #include <charconv>
 #include <cstddef>
 #include <cstdint>
@@ -31,6 +32,21 @@ inline std::vector<std::string_view> cells_of(std::string_view line) {
   }
 }
 
+/// What stands in a file, for a message: its beginning, and numbers for what does not print.
+inline std::string shown(std::string_view text) {
+  constexpr auto most = std::size_t{40};
+  constexpr auto digits = std::string_view{"0123456789abcdef"};
+  auto result = std::string{"'"};
+  for (auto const c : text.substr(0, most)) {
+    auto const byte = static_cast<unsigned char>(c);
+    if (c >= ' ' && c <= '~')
+      result += c;
+    else
+      result += {'\\', 'x', digits[byte / 16], digits[byte % 16]};
+  }
+  return result + (text.size() > most ? "...'" : "'");
+}
+
 /// Reads one file; knows the line it is at.
 class load_reader {
  public:
@@ -52,7 +68,10 @@ class load_reader {
   };
 
   bool next() {
-    if (!std::getline(in_, text_)) return false;
+    if (!std::getline(in_, text_)) {
+      if (in_.bad()) refuse("cannot be read any further; expected the end of the file");
+      return false;
+    }
     ++line_;
     if (!text_.empty() && text_.back() == '\r') text_.pop_back();
     return true;
@@ -72,8 +91,8 @@ class load_reader {
     for (std::size_t n = 0; n < std::max<std::size_t>(cells.size(), 3); ++n) {
       if (n >= cells.size()) refuse("no column " + name(n) + "; expected iter,layer,e0,e1,...");
       if (cells[n] != name(n))
-        refuse("column " + std::to_string(n + 1) + " is called '" + std::string{cells[n]} +
-               "'; expected " + name(n));
+        refuse("column " + std::to_string(n + 1) + " is called " + shown(cells[n]) + "; expected " +
+               name(n));
     }
     return cells.size() - 2;
   }
@@ -83,14 +102,14 @@ class load_reader {
     auto const* const end = cell.data() + cell.size();
     auto const [stop, error] = std::from_chars(cell.data(), end, value);
     if (error != std::errc{} || stop != end || value > most)
-      refuse(column + " is '" + std::string{cell} + "'; expected a whole number from 0 to " +
+      refuse(column + " is " + shown(cell) + "; expected a whole number from 0 to " +
              std::to_string(most));
     return value;
   }
 
   void read_row(std::size_t experts) {
     auto const cells = cells_of(text_);
-    if (cells.size() < 2) refuse("'" + text_ + "'; expected iter,layer and a load per expert");
+    if (cells.size() < 2) refuse(shown(text_) + "; expected iter,layer and a load per expert");
     auto const iter = static_cast<std::int64_t>(number(cells[0], "iter"));
     auto const layer = number(cells[1], "layer");
     if (cells.size() != experts + 2)
