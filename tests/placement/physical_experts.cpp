@@ -2,6 +2,8 @@
 /// Slots to placements and back.
 #include "fssdp/placement/physical_experts.hpp"
 
+#include <algorithm>
+#include <limits>
 #include <set>
 #include <utility>
 #include <vector>
@@ -152,6 +154,66 @@ TEST_CASE("slots come back from their placement but for order and repetition") {
   }
 }
 
+TEST_CASE("a table of slots changed at random is refused for what is wrong, or is one") {
+  using limits = std::numeric_limits<int>;
+  auto accepted = 0;
+  constexpr auto wanted = 10'000;
+  for (auto seed = std::uint64_t{1}; seed <= wanted; ++seed) {
+    auto const whole = random_slots(seed);
+    auto draw = support::dice{seed + 1'000'000};
+    auto logical = support::values(whole.physical_to_logical());
+    auto experts = whole.experts();
+    auto ranks = whole.ranks();
+    auto const number = [&](int end) {
+      return draw.chance(60) ? draw.between(0, end)
+                             : draw.one_of(std::vector{-1, limits::min(), limits::max(), 1 << 16});
+    };
+    for (int times = draw.between(1, 3); times > 0 && !logical.empty(); --times) {
+      auto const at = draw.between(0, static_cast<int>(logical.size()) - 1);
+      auto& slot = logical[static_cast<std::size_t>(at)];
+      switch (draw.between(0, 9)) {
+        case 0:
+          experts = number(2 * whole.experts());
+          break;
+        case 1:
+          ranks = number(8);
+          break;
+        case 2:
+          logical.erase(logical.begin() + at);
+          break;
+        case 3:
+          logical.insert(logical.begin() + at, draw.one_of(std::vector{logical}));
+          break;
+        default:
+          slot = number(whole.experts());
+      }
+    }
+    CAPTURE(seed, logical, experts, ranks);
+    auto const slots = logical.size();
+    auto const all = std::set(logical.begin(), logical.end());
+    auto const is_table = experts >= 1 && ranks >= 1 &&
+                          slots % static_cast<std::size_t>(ranks) == 0 &&
+                          all.size() == static_cast<std::size_t>(experts) && *all.begin() == 0 &&
+                          *all.rbegin() == experts - 1;
+    try {
+      auto const read = slots_with(experts, ranks, logical);
+      REQUIRE(is_table);
+      ++accepted;
+      auto const holders = support::holders(fssdp::placement_of(read, fssdp::layout_of(read)));
+      auto expected = std::vector<std::set<int>>(static_cast<std::size_t>(experts));
+      for (std::size_t slot = 0; slot < slots; ++slot)
+        expected[static_cast<std::size_t>(logical[slot])].insert(
+            static_cast<int>(slot * static_cast<std::size_t>(ranks) / slots));
+      REQUIRE(std::ranges::equal(holders, expected, std::ranges::equal));
+    } catch (fssdp::argument_error const& error) {
+      REQUIRE(!is_table);
+      REQUIRE_THAT(error.what(), mentions("physical_experts: ") && mentions("; expected "));
+    }
+  }
+  REQUIRE(accepted > wanted / 20);
+  REQUIRE(accepted < wanted / 2);
+}
+
 TEST_CASE("slots that cannot be are refused, and the value is named") {
   REQUIRE_THROWS_AS(slots_with(3, 2, {0, 1, 1, 0}), fssdp::argument_error);
   REQUIRE_THROWS_WITH(slots_with(3, 2, {0, 1, 1, 0}), mentions("expert 2 has no slot"));
@@ -160,6 +222,8 @@ TEST_CASE("slots that cannot be are refused, and the value is named") {
   REQUIRE_THROWS_WITH(slots_with(2, 2, {0, -1, 1, 0}), mentions("slot 1 holds expert -1"));
   REQUIRE_THROWS_WITH(slots_with(2, 3, {0, 1, 1, 0}), mentions("4 slots on 3 ranks"));
   REQUIRE_THROWS_WITH(slots_with(0, 3, {}), mentions("0 experts"));
+  REQUIRE_THROWS_WITH(slots_with(std::numeric_limits<int>::max(), 2, {0, 1, 1, 0}),
+                      mentions("2147483647 experts in 4 slots"));
   REQUIRE_THROWS_WITH(slots_with(1, 0, {}), mentions("0 ranks"));
 }
 

@@ -91,6 +91,9 @@ struct slice_extent {
         elements{std::min(slice_elements(whole, slices), whole - first)} {}
 };
 
+/// Into how many pieces a chunk may be cut.
+inline constexpr int most_pieces = 1 << 16;
+
 /// Pieces begin at multiples of so many elements, so that no block of a codec is ever split.
 inline constexpr std::size_t piece_granularity = 256;
 

@@ -40,6 +40,9 @@ class physical_experts {
     detail::require(logical_.size() % static_cast<std::size_t>(of.ranks) == 0,
                     "physical_experts: ", logical_.size(), " slots on ", of.ranks,
                     " ranks; expected equally many on each");
+    detail::require(static_cast<std::size_t>(of.experts) <= logical_.size(),
+                    "physical_experts: ", of.experts, " experts in ", logical_.size(),
+                    " slots; expected 1 or more for each");
     begin_.resize(static_cast<std::size_t>(of.experts) + 1);
     for (std::size_t slot = 0; slot < logical_.size(); ++slot) {
       auto const expert = logical_[slot];

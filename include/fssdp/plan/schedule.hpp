@@ -165,11 +165,11 @@ class schedule_search {
 /// @throws argument_error if there are no bytes, or more pieces than can be counted
 [[nodiscard]] inline transfer_plan schedule(transfer_plan const& plan, std::size_t chunk_bytes,
                                             schedule_options const& options = {}) {
-  constexpr auto most_pieces = std::size_t{1} << 16;
   detail::require(chunk_bytes > 0, "schedule: chunks of 0 bytes; expected at least 1");
-  detail::require(options.piece_bytes == 0 || chunk_bytes / options.piece_bytes < most_pieces,
-                  "schedule: pieces of ", options.piece_bytes, " bytes for chunks of ", chunk_bytes,
-                  "; expected at most ", most_pieces, " pieces");
+  detail::require(
+      options.piece_bytes == 0 || chunk_bytes / options.piece_bytes < std::size_t{most_pieces},
+      "schedule: pieces of ", options.piece_bytes, " bytes for chunks of ", chunk_bytes,
+      "; expected at most ", most_pieces, " pieces");
   auto const with = [&](detail::relaying how) {
     auto search = detail::schedule_search{plan, chunk_bytes, how};
     auto const cuts = detail::promising_cuts(plan.cluster(), chunk_bytes, options);

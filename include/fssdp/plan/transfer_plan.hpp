@@ -37,7 +37,7 @@ class transfer_plan {
   /// make_plan chooses good ones, schedule better ones for chunks of a known size.
   /// @param pieces into how many every chunk is cut
   /// @throws argument_error if the layout breaks its law, the placement does not contain it, the
-  ///         topology has other ranks, or a transfer names a piece, rank or round that cannot be
+  ///         topology has other ranks, or a number of pieces, or what a transfer names, cannot be
   template <shard_layout Layout>
   transfer_plan(Layout const& layout, placement where, std::vector<transfer> transfers,
                 topology const& cluster = {}, int pieces = 1)
@@ -45,7 +45,6 @@ class transfer_plan {
         cluster_{topology_or_one_node(cluster, where_.ranks())},
         slices_{layout.slices()},
         pieces_{pieces} {
-    detail::require(pieces >= 1, "plan: ", pieces, " pieces; expected 1 or more");
     check_layout(layout);
     check_contains(where_, layout);
     owned_.resize(static_cast<std::size_t>(ranks()));
@@ -54,7 +53,7 @@ class transfer_plan {
       slot_.push_back(layout.slot(chunk));
       ++owned_[owner_.back().index()];
     }
-    for (auto const& t : transfers) check(t, transfers.size());
+    check(transfers);
     index_experts();
     take(std::move(transfers));
   }
@@ -65,7 +64,7 @@ class transfer_plan {
     auto other = *this;
     other.pieces_ = pieces;
     other.reduction_.reset();
-    for (auto const& t : transfers) other.check(t, transfers.size());
+    other.check(transfers);
     other.take(std::move(transfers));
     return other;
   }
@@ -172,6 +171,11 @@ class transfer_plan {
     return chunk.expert.index() * static_cast<std::size_t>(slices_) + chunk.slice.index();
   }
 
+  void check(std::vector<transfer> const& transfers) const {
+    detail::require(pieces_ >= 1 && pieces_ <= most_pieces, "plan: ", pieces_,
+                    " pieces; expected 1 to ", most_pieces);
+    for (auto const& t : transfers) check(t, transfers.size());
+  }
   void check(transfer const& t, std::size_t count) const {
     auto const [expert, slice] = t.chunk;
     auto const rank_ok = [&](rank_id r) { return r.value() >= 0 && r.value() < ranks(); };
