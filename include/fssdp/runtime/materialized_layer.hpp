@@ -88,8 +88,9 @@ struct materialized_layer {
   void begin_plan(Comm& lane, Make make) {
     if (is_planned) return;
     submit(lane, [this, make, last = planned.next()](auto&) mutable {
-      auto const range = trace_range{&trace, gather_lane, "plan", {.layer = id.value()}};
+      auto range = trace_range{&trace, gather_lane, "plan", {.layer = id.value()}};
       plan = make();
+      range.end();
       last.reach();
     });
     is_planned = true;

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <chrono>
-#include <optional>
 #include <utility>
 
 #include "fssdp/comm/communicator.hpp"
@@ -22,18 +21,15 @@ class timed_work {
   /// @pre what was submitted before is over; this and `trace` outlive the work
   template <communicator Comm, class Describe, class Work>
   void submit(Comm& comm, trace_output const& trace, Describe describe, Work work) {
-    auto mark = over_.next();
-    fssdp::submit(comm, [this, &trace, describe](auto&) {
+    fssdp::submit(comm, [this, &trace, describe, work = std::move(work),
+                         mark = over_.next()](auto& lane) mutable {
       auto const about = traced_work{describe()};
-      range_.reset();
-      range_.emplace(&trace, about.lane, about.name, about.numbers);
+      auto range = trace_range{&trace, about.lane, about.name, about.numbers};
       begin_ = trace_clock::now();
-    });
-    fssdp::submit(comm, std::move(work));
-    fssdp::submit(comm, [this, last = std::move(mark)](auto&) mutable {
+      work(lane);
       end_ = trace_clock::now();
-      range_.reset();
-      last.reach();
+      range.end();
+      mark.reach();
     });
   }
   /// @return false if the stream has failed before
@@ -45,7 +41,6 @@ class timed_work {
 
  private:
   stream_event over_;
-  std::optional<trace_range<trace_output const>> range_;  // open while it runs, or if that failed
   trace_clock::time_point begin_;
   trace_clock::time_point end_;
 };
