@@ -21,6 +21,18 @@
 
 namespace fssdp::detail {
 
+/// Calls work(), which submits to a lane or waits for it.
+/// @throws what has gone wrong there, if its stream has failed
+template <communicator Comm, class Work>
+void on_sound_lane(Comm& lane, Work work) {
+  try {
+    work();
+  } catch (poisoned_stream const&) {
+    synchronize(lane);  // throws the cause
+    throw;
+  }
+}
+
 class iteration_meter {
  public:
   explicit iteration_meter(trace_output const& trace) : trace_{trace} {}
@@ -33,13 +45,10 @@ class iteration_meter {
   template <communicator Comm, class Work>
   void expose(Comm& lane, Work work) {
     auto const begin = trace_clock::now();
-    try {
+    on_sound_lane(lane, [&] {
       auto const range = trace_range{&trace_, compute_lane, "wait"};
       work();
-    } catch (poisoned_stream const&) {
-      synchronize(lane);  // throws the cause
-      throw;
-    }
+    });
     metrics.exposed_seconds += std::chrono::duration<double>{trace_clock::now() - begin}.count();
   }
   /// Waits for something on a lane: a stream_event, or timed_work.
