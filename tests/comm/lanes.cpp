@@ -115,3 +115,25 @@ TEST_CASE("a failure in one lane ends the wait in all others") {
     REQUIRE(support::culprit(result.of_rank[rank]) == 2);
   }
 }
+
+TEST_CASE(
+    "a rank that has failed in one lane gets what it threw there in all others, again and again") {
+  auto world = fssdp::thread_world{2};
+  auto errors = std::vector<std::exception_ptr>{};
+  auto const result = support::fallout_of(world, [&](thread_communicator& comm) {
+    auto other = comm.duplicate();
+    auto all = std::vector<int>(2);
+    if (comm.rank() == rank_id{0}) exchange_numbers(other, 0, all);
+    auto fails = fssdp::faulty{comm, {.exchange = 1, .moment = fssdp::fault_moment::in_visit}};
+    for (int turn = 0; turn < 3; ++turn) try {
+        if (turn == 0) fails.lend([](auto&) {}, [](auto const&) {});
+        exchange_numbers(turn == 1 ? other : comm, 1, all);
+      } catch (...) {
+        errors.push_back(std::current_exception());
+      }
+    std::rethrow_exception(errors.back());
+  });
+  REQUIRE(errors.size() == 3);
+  for (auto const& error : errors) REQUIRE(support::is<fssdp::injected_fault>(error));
+  REQUIRE(support::culprit(result.of_rank[0]) == 1);
+}

@@ -33,8 +33,8 @@ class mpi_communicator;
 /// on it are returned, and nobody else sends or receives on it. Buffers are host memory.
 ///
 /// Wherever a rank fails in an exchange, it tells all others; a lane that has failed stays so, and
-/// so do its duplicates: each later call throws at once. Who has failed awaits no more than 0.2 s
-/// that peers let go of its memory: what one of them goes on to send may come in later.
+/// so do its duplicates: each later call throws at once, on that rank what it has failed by. It
+/// awaits no more than 0.2 s that peers let go of its memory: what they send may come in later.
 ///
 /// Open MPI over TCP sends a process SIGPIPE when it writes to one that has died: it goes on only
 /// if that is ignored, to which an mpi_world that initialises MPI sees.
@@ -125,7 +125,7 @@ class mpi_ref {
   ///         is null
   void leave(std::exception_ptr const& thrown = nullptr) {
     auto lock = monitor_->lock();
-    if (thrown != nullptr) monitor_->fail(rank(), detail::what(thrown));
+    if (thrown != nullptr) monitor_->fail(thrown);
     monitor_->leave(thrown);
     auto pace = detail::wait_pace{};
     auto const limit = 2 * monitor_->options().deadline;
@@ -227,7 +227,7 @@ class mpi_ref {
       listen();
       check_held();
     } catch (...) {
-      give_up(detail::what(std::current_exception()));
+      give_up(std::current_exception());
       throw;
     }
   }
@@ -335,9 +335,9 @@ class mpi_ref {
 
   /// Tells the others, takes back what this rank wants, and waits a little until MPI is through
   /// with its memory.
-  void give_up(std::string const& what) {
+  void give_up(std::exception_ptr const& thrown) {
     auto lock = monitor_->lock();
-    monitor_->fail(rank(), what);
+    monitor_->fail(thrown);
     if (requests_ == nullptr) return;
     requests_->cancel(batch_.parts());
     auto pace = detail::wait_pace{};

@@ -71,6 +71,7 @@ class mpi_monitor {
   struct failure {
     rank_id rank;
     std::string what;
+    std::exception_ptr thrown;  // here, if it is this rank
   };
 
   /// Collective.
@@ -137,9 +138,10 @@ class mpi_monitor {
   }
 
   [[nodiscard]] bool has_failed() const { return failed_.has_value(); }
-  /// @throws peer_failed if a rank has failed
+  /// @throws peer_failed if a rank has failed; if it is this one, what it has thrown
   void check() const {
     if (!failed_.has_value()) return;
+    if (failed_->thrown) std::rethrow_exception(failed_->thrown);
     auto const of = failed_->rank;
     throw peer_failed{of,
                       of == rank_id{-1}
@@ -147,12 +149,14 @@ class mpi_monitor {
                           : text("rank ", rank_, ": rank ", of, " has failed: ", failed_->what)};
   }
   /// Records the first failure, and tells everybody. The culprit is -1 if nobody knows it.
-  void fail(rank_id culprit, std::string const& what) {
+  void fail(rank_id culprit, std::string const& what, std::exception_ptr const& thrown = nullptr) {
     if (failed_.has_value()) return;
-    failed_ = {culprit, what};
+    failed_ = {culprit, what, thrown};
     for (auto const peer : first_n<rank_id>(size_))
       if (peer != rank_) tell(peer, notice_of_failure(mpi_notice::kind::failed));
   }
+  /// The same of this rank.
+  void fail(std::exception_ptr const& thrown) { fail(rank_, detail::what(thrown), thrown); }
 
   /// Takes the notices that are there.
   void listen() {
@@ -318,7 +322,7 @@ class mpi_monitor {
     }
   }
   void note_failure(mpi_notice const& notice) {
-    if (!failed_.has_value()) failed_ = {rank_id{notice.rank}, notice.text.data()};
+    if (!failed_.has_value()) failed_ = {rank_id{notice.rank}, notice.text.data(), nullptr};
   }
   /// For whom this rank waits in a lane, or else in any; -1 if for nobody.
   [[nodiscard]] int awaited(int lane) const {

@@ -61,7 +61,7 @@ class thread_world {
         } catch (...) {
           errors[rank.index()] = std::current_exception();
           auto const lock = lane.lock();
-          monitor_.fail(rank, detail::what(errors[rank.index()]));
+          monitor_.fail(rank, errors[rank.index()]);
         }
       });
     auto const network = std::jthread{[this](std::stop_token stop) { deliver(stop); }};

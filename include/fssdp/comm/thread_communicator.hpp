@@ -37,7 +37,7 @@ class thread_communicator {
   [[nodiscard]] std::uint64_t copied_bytes() const { return copied_bytes_; }
 
   /// @throws ranks_disagree, peer_failed, deadline_exceeded; what `post` throws, before anything
-  ///         is sent
+  ///         is sent; what has left an exchange of this rank before, in this lane or another
   template <class Post>
   void exchange(Post&& post) {
     begin();
@@ -231,7 +231,7 @@ class thread_communicator {
       });
     } catch (...) {
       if (!lock.owns_lock()) lock.lock();
-      lane_->monitor().fail(rank_, detail::what(std::current_exception()));
+      lane_->monitor().fail(rank_, std::current_exception());
       lane_->close(lock, rank_);
       throw;
     }

@@ -7,6 +7,7 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -31,6 +32,7 @@ class thread_monitor {
   struct failure {
     rank_id rank;
     std::string what;
+    std::exception_ptr thrown;  // there; null if others have missed it
   };
 
   thread_monitor(int ranks, std::chrono::milliseconds limit, std::optional<port_network> ports)
@@ -59,9 +61,12 @@ class thread_monitor {
     has_left_.assign(has_left_.size(), false);
   }
   /// Records the first failure and wakes everybody.
-  void fail(rank_id culprit, std::string const& what) {
-    if (!failed.has_value()) failed = {culprit, what};
+  void fail(rank_id culprit, std::string const& what, std::exception_ptr const& thrown = nullptr) {
+    if (!failed.has_value()) failed = {culprit, what, thrown};
     wake_all();
+  }
+  void fail(rank_id culprit, std::exception_ptr const& thrown) {
+    fail(culprit, detail::what(thrown), thrown);
   }
   /// Records that a rank will take part in nothing any more and wakes everybody: whoever awaits it
   /// does so in vain.
@@ -178,12 +183,13 @@ class thread_lane {
     return box.turns_of == at.sequence && at.index < box.turns.size() ? box.turns[at.index] : 0;
   }
 
-  /// @throws peer_failed if a rank has failed
+  /// @throws peer_failed if a rank has failed; what it has thrown itself, in another lane or before
   void check(rank_id me) const {
     auto const& failed = monitor_.failed;
-    if (failed.has_value())
-      throw peer_failed{failed->rank,
-                        text("rank ", me, ": rank ", failed->rank, " has failed: ", failed->what)};
+    if (!failed.has_value()) return;
+    if (failed->rank == me && failed->thrown) std::rethrow_exception(failed->thrown);
+    throw peer_failed{failed->rank,
+                      text("rank ", me, ": rank ", failed->rank, " has failed: ", failed->what)};
   }
 
   /// Waits until `done()`, which `peer` is to bring about: helps with copies that others make,
