@@ -177,10 +177,24 @@ TEST_CASE("without a fault nothing changes") {
   }
 }
 
+TEST_CASE("a rank does what it is told at the chosen moment, and goes on") {
+  static auto record = std::string{};
+  record.clear();
+  auto comm = communicator_archetype{rank_id{0}};
+  auto acts = faulty{comm,
+                     {.kind = fault_kind::acts,
+                      .exchange = 2,
+                      .moment = fssdp::fault_moment::behind_post,
+                      .act = [] { record += "!"; }}};
+  for (int turn = 0; turn < 3; ++turn) acts.exchange([](auto&) { record += "p"; });
+  REQUIRE(record == "pp!p");
+}
+
 TEST_CASE("a fault that cannot be is refused") {
   auto comm = communicator_archetype{rank_id{0}};
   auto const make = [&](fault const& of) { return faulty{comm, of}; };
   REQUIRE_THROWS_WITH(make({.exchange = -1}), mentions("exchange -1") && mentions("1 or more"));
   REQUIRE_THROWS_WITH(make({.kind = fault_kind::stalls, .exchange = 1}), mentions("needs a gate"));
   REQUIRE_THROWS_AS(make({.kind = fault_kind::stalls}), fssdp::argument_error);
+  REQUIRE_THROWS_WITH(make({.kind = fault_kind::acts}), mentions("needs to know what to do"));
 }

@@ -17,6 +17,7 @@ enum class fault_kind {
   throws,  ///< an injected_fault leaves the call
   stalls,  ///< the rank waits at a gate, then goes on as if nothing had happened
   leaves,  ///< a rank_left leaves the call: the rank's main function catches it and returns
+  acts,    ///< the rank does what it is told, which may end its process, then goes on
 };
 
 /// When it does, within one exchange.
@@ -65,6 +66,7 @@ struct fault {
   int exchange = 0;  ///< in which exchange (lend, forward) of the rank, from 1; 0: in none
   fault_moment moment = fault_moment::before_exchange;
   stall_gate* gate = nullptr;  ///< where a rank stalls; outlives the communicator
+  void (*act)() = nullptr;     ///< what it does
 };
 
 /// A communicator that breaks down once and passes everything on, before and behind. It lends and
@@ -77,12 +79,15 @@ class faulty {
   using stream_type = typename Comm::stream_type;
   using memory_space = typename Comm::memory_space;
 
-  /// @throws argument_error if the exchange is negative, or a rank is to stall without a gate
+  /// @throws argument_error if the exchange is negative, or a rank is to stall without a gate, or
+  ///         to do nothing
   faulty(Comm& comm, fault const& given) : comm_{&comm}, fault_{given} {
     detail::require(given.exchange >= 0, "faulty: a fault in exchange ", given.exchange,
                     "; expected 1 or more, or 0 for none");
     detail::require(given.kind != fault_kind::stalls || given.gate != nullptr,
                     "faulty: a rank that stalls needs a gate");
+    detail::require(given.kind != fault_kind::acts || given.act != nullptr,
+                    "faulty: a rank that acts needs to know what to do");
   }
 
   [[nodiscard]] rank_id rank() const { return comm_->rank(); }
@@ -142,6 +147,9 @@ class faulty {
         throw rank_left{text("leaves on purpose ", now)};
       case fault_kind::stalls:
         fault_.gate->wait();
+        break;
+      case fault_kind::acts:
+        fault_.act();
     }
   }
   [[nodiscard]] std::string text(char const* deed, fault_moment now) const {
