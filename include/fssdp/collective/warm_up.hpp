@@ -21,7 +21,7 @@ namespace fssdp {
     for (auto const& t : part->receives(rank)) peers.push_back(t.source);
   }
   std::ranges::sort(peers);
-  peers.erase(std::ranges::unique(peers).begin(), peers.end());
+  peers.erase(std::unique(peers.begin(), peers.end()), peers.end());  // clang 14: not in ranges
   return peers;
 }
 
