@@ -303,7 +303,8 @@ class materializer {
     (void)layer_shard(next, layer_id{0}, lane_.rank(), weights_);  // refuses before anything moves
     (void)layer_shard(next, layer_id{0}, lane_.rank(), gradients_);
     auto const plan = reshard_plan{layouts_, next};
-    detail::on_sound_lane(lane_, [&] { fssdp::reshard(lane_, plan, moved), synchronize(lane_); });
+    detail::on_sound_lane(lane_, [&] { fssdp::reshard(lane_, plan, moved); });
+    synchronize(lane_);
     layouts_ = next;
     for (auto& layer : layers_) layer.look_at(layouts_, lane_.rank(), weights_, gradients_);
   }
