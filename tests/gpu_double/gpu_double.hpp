@@ -4,7 +4,8 @@
 /// Streams are in-order worker threads. NCCL's rules are enforced, and who breaks them is told by
 /// `violations`: messages between two ranks match in order, in equal sizes, in the same group at
 /// both ends; a group sends nothing that it receives; nothing is called while a communicator that
-/// does not block is still in progress; what is never matched is told after a while.
+/// does not block is still in progress; windows are memory of NCCL's, all ranks open them in the same
+/// order, in equal sizes, and close them before it goes; what is never matched is told after a while.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -25,7 +26,8 @@ enum class mutation {
   other_order,   ///< two messages of different sizes to one peer change places
   two_groups,    ///< the first message comes in a group of its own
   lost_message,  ///< the last one that is sent is left out
-  relay          ///< something that is received is sent on at once
+  relay,         ///< something that is received is sent on at once
+  no_window      ///< rank 0 opens no window
 };
 
 struct settings {
@@ -35,6 +37,7 @@ struct settings {
   bool only_device_memory = false;  ///< messages, copies and sums of memory of CUDA's alone
   mutation back_end = mutation::none;
   bool peer_access = true;  ///< whether devices can read each other's memory
+  bool windows = true;      ///< whether communicators have any
   /// Counts what the calling thread allocates: streams of the double do not count.
   long& (*allocations)() = nullptr;
 };

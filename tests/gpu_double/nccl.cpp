@@ -42,11 +42,18 @@ struct clique {
       : size{static_cast<std::size_t>(ranks)},
         letters(size * size),
         groups(size * size),
+        windows(size),
         errors(size, ncclSuccess),
         aborted(size, false) {}
 
   [[nodiscard]] std::deque<letter>& box(std::size_t from, std::size_t to) {
     return letters[from * size + to];
+  }
+  /// A rank that has opened fewer windows than this one, or -1.
+  [[nodiscard]] int missing_at_window(std::size_t rank) const {
+    for (std::size_t peer = 0; peer < size; ++peer)
+      if (windows[peer].size() < windows[rank].size()) return static_cast<int>(peer);
+    return -1;
   }
 
   std::mutex mutex;
@@ -56,8 +63,9 @@ struct clique {
   std::size_t finalized = 0;
   std::vector<std::deque<letter>> letters;  // [from, to]
   std::vector<std::uint64_t> groups;        // [rank, peer]: how many groups with messages between
-  std::vector<ncclResult_t> errors;         // [rank]
-  std::vector<bool> aborted;                // [rank]
+  std::vector<std::vector<std::size_t>> windows;    // [rank]: the bytes of all that it has opened
+  std::vector<ncclResult_t> errors;                 // [rank]
+  std::vector<bool> aborted;                        // [rank]
   std::map<int, std::shared_ptr<clique>> children;  // by the number of the split
 };
 
@@ -73,6 +81,17 @@ struct message {
 std::mutex registry_mutex;
 std::map<int, std::shared_ptr<clique>> registry;
 
+std::mutex arenas_mutex;
+std::map<std::byte const*, std::size_t> arenas;  // of ncclMemAlloc: their bytes
+
+[[nodiscard]] bool is_in_arena(std::byte const* memory, std::size_t bytes) {
+  auto const lock = std::scoped_lock{arenas_mutex};
+  auto const behind = arenas.upper_bound(memory);
+  if (behind == arenas.begin()) return false;
+  auto const& [arena, size] = *std::prev(behind);
+  return memory + bytes <= arena + size && (memory - arena) % NCCL_WIN_REQUIRED_ALIGNMENT == 0;
+}
+
 }  // namespace
 
 struct ncclComm {
@@ -84,6 +103,7 @@ struct ncclComm {
   int polls = 0;                                    // until it is not in progress any more
   std::vector<std::function<void()>> pending = {};  // what it does then
   std::vector<std::unique_ptr<int>> registrations = {};
+  std::vector<std::unique_ptr<int>> windows = {};  // that are open
 };
 
 namespace {
@@ -388,8 +408,9 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* state) {
   }
   auto const lock = std::scoped_lock{comm->among->mutex};
   auto const& among = *comm->among;
-  auto const awaits_others =
-      among.joined < among.size || (comm->finalizing && among.finalized < among.size);
+  auto const awaits_others = among.joined < among.size ||
+                             among.missing_at_window(comm->rank) >= 0 ||
+                             (comm->finalizing && among.finalized < among.size);
   auto const error = among.errors[comm->rank];
   if (error != ncclSuccess)
     *state = error;
@@ -424,11 +445,17 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
     if (!comm->among->box(comm->rank, to).empty())
       gpu_double::report(text("unmatched: rank ", comm->rank,
                               " is destroyed with messages to rank ", to, " under way"));
+  if (!comm->windows.empty())
+    gpu_double::report(text("rank ", comm->rank, " is destroyed with a window open"));
   return ncclSuccess;
 }
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
   auto const owned = std::unique_ptr<ncclComm>{comm};
   auto const lock = std::scoped_lock{comm->among->mutex};
+  auto const missing = comm->among->missing_at_window(comm->rank);
+  if (missing >= 0)
+    gpu_double::report(
+        text("unmatched: rank ", comm->rank, " opens a window, rank ", missing, " does not"));
   comm->among->aborted[comm->rank] = true;
   for (std::size_t to = 0; to < comm->among->size; ++to) comm->among->box(comm->rank, to).clear();
   comm->among->changed.notify_all();
@@ -477,15 +504,76 @@ ncclResult_t ncclAllGather(void const* mine, void* all, std::size_t count, ncclD
   });
 }
 
+namespace {
+
+using handles = std::vector<std::unique_ptr<int>>;
+
+[[nodiscard]] void* added_to(handles& all) {
+  return all.emplace_back(std::make_unique<int>()).get();
+}
+[[nodiscard]] ncclResult_t taken_from(handles& all, void const* handle) {
+  auto const taken = std::erase_if(all, [handle](auto const& one) { return one.get() == handle; });
+  return taken == 1 ? ncclSuccess : ncclInvalidArgument;
+}
+
+/// The next window of a rank is there; those of its peers have to be as large.
+void open_window(ncclComm_t comm, std::size_t bytes, ncclWindow_t* window) {
+  auto& among = *comm->among;
+  auto lock = std::unique_lock{among.mutex};
+  auto const number = among.windows[comm->rank].size();
+  among.windows[comm->rank].push_back(bytes);
+  for (std::size_t peer = 0; peer < among.size; ++peer) {
+    auto const& of_peer = among.windows[peer];
+    if (of_peer.size() <= number || of_peer[number] == bytes) continue;
+    gpu_double::report(text("a window of ", bytes, " bytes on rank ", comm->rank, " meets one of ",
+                            of_peer[number], " on rank ", peer));
+    for (auto const rank : {comm->rank, peer}) among.errors[rank] = ncclInvalidUsage;
+  }
+  among.changed.notify_all();
+  *window = static_cast<ncclWindow_t>(added_to(comm->windows));
+  if (comm->blocks)
+    among.changed.wait(lock, [&] { return among.missing_at_window(comm->rank) < 0; });
+}
+
+}  // namespace
+
+ncclResult_t ncclMemAlloc(void** memory, std::size_t bytes) {
+  if (cudaMalloc(memory, bytes) != cudaSuccess) return ncclUnhandledCudaError;
+  auto const lock = std::scoped_lock{arenas_mutex};
+  arenas[static_cast<std::byte const*>(*memory)] = bytes;
+  return ncclSuccess;
+}
+ncclResult_t ncclMemFree(void* memory) {
+  {
+    auto const lock = std::scoped_lock{arenas_mutex};
+    arenas.erase(static_cast<std::byte const*>(memory));
+  }
+  return cudaFree(memory) == cudaSuccess ? ncclSuccess : ncclInvalidArgument;
+}
+
 /// What is registered goes with its communicator, unless it is taken back before.
 ncclResult_t ncclCommRegister(ncclComm_t const comm, void*, std::size_t, void** handle) {
   if (!is_ready(comm, "ncclCommRegister")) return ncclInvalidUsage;
-  comm->registrations.push_back(std::make_unique<int>(0));
-  *handle = comm->registrations.back().get();
+  *handle = added_to(comm->registrations);
   return ncclSuccess;
 }
 ncclResult_t ncclCommDeregister(ncclComm_t const comm, void* handle) {
-  auto const taken =
-      std::erase_if(comm->registrations, [handle](auto const& one) { return one.get() == handle; });
-  return taken == 1 ? ncclSuccess : ncclInvalidArgument;
+  return taken_from(comm->registrations, handle);
+}
+
+ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void* memory, std::size_t bytes,
+                                    ncclWindow_t* window, int) {
+  *window = nullptr;
+  if (!is_ready(comm, "ncclCommWindowRegister")) return ncclInvalidUsage;
+  auto const& as = gpu_double::current();
+  if (!as.windows || (as.back_end == gpu_double::mutation::no_window && comm->rank == 0))
+    return ncclSuccess;
+  if (!is_in_arena(static_cast<std::byte const*>(memory), bytes)) {
+    gpu_double::report(text("rank ", comm->rank, " opens a window to memory that is not NCCL's"));
+    return ncclInvalidArgument;
+  }
+  return start(comm, [=] { open_window(comm, bytes, window); });
+}
+ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window) {
+  return taken_from(comm->windows, window);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Ranks that are devices, over NCCL.
+/// Ranks that are devices, over NCCL: 2.19 or later.
 #pragma once
 
 #include <nccl.h>
@@ -11,6 +11,7 @@
 
 #include "fssdp/comm/cuda_call.hpp"
 #include "fssdp/comm/nccl_communicator.hpp"
+#include "fssdp/comm/nccl_memory.hpp"
 #include "fssdp/comm/nccl_registration.hpp"
 #include "fssdp/core/error.hpp"
 

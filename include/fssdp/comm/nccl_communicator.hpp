@@ -24,6 +24,7 @@
 namespace fssdp {
 
 class nccl_communicator;
+class nccl_registration;
 
 /// A rank of a communicator that the caller has made, bound to a stream of the caller's: everything
 /// is enqueued there, in order, by one thread, and the calls return; `synchronize` waits. A thread
@@ -171,6 +172,7 @@ class nccl_ref {
   [[nodiscard]] detail::nccl_lane* lane() { return lane_.get(); }
 
  private:
+  friend nccl_registration;
   static constexpr std::size_t staged_row = 4096;  // bytes
 
   [[nodiscard]] static rank_id rank_of(ncclComm_t comm) {
