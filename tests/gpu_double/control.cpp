@@ -21,6 +21,7 @@ void reset(settings const& as) {
   reported.clear();
   errors.clear();
   close_peers();
+  unload_kernels();
 }
 settings const& current() { return as_told; }
 

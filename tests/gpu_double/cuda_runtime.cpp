@@ -194,6 +194,7 @@ void check_access(cudaStream_t stream, void const* address) {
   }
   report(closed);
 }
+int device_of(cudaStream_t stream) { return stream->device; }
 int host_waits() { return times_waited; }
 std::size_t copied_bytes() { return bytes_copied; }
 void count_copied(std::size_t bytes) { bytes_copied += bytes; }

@@ -67,6 +67,9 @@ void close_peers();
 /// to be opened before, by cudaDeviceEnablePeerAccess or, of a pool, by cudaMemPoolSetAccess;
 /// memory of the host has to be pinned, with only_device_memory.
 void check_access(cudaStream_t stream, void const* address);
+[[nodiscard]] int device_of(cudaStream_t stream);
+/// No device has kernels: who launches one that has not been loaded is told by `violations`.
+void unload_kernels();
 
 /// How often the host has waited for a device, or asked whether it is through: by
 /// cudaStreamSynchronize, cudaStreamQuery, cudaEventSynchronize, cudaDeviceSynchronize, cudaFree.

@@ -1,13 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
 /// The same kernels as on a device, in a loop.
+#include <mutex>
+#include <set>
+#include <string>
+
 #include "gpu_double/gpu_double.hpp"
 
 namespace gpu_double {
 namespace {
 
+std::mutex loaded_mutex;
+std::set<int> loaded;  // devices that have the kernels
+
+cudaError_t load() {
+  auto device = 0;
+  auto const code = cudaGetDevice(&device);
+  auto const lock = std::scoped_lock{loaded_mutex};
+  loaded.insert(device);
+  return code;
+}
+void check_loaded(cudaStream_t stream) {
+  auto const device = device_of(stream);
+  {
+    auto const lock = std::scoped_lock{loaded_mutex};
+    if (loaded.contains(device)) return;
+  }
+  report("a kernel is loaded when it is launched on device " + std::to_string(device));
+}
+
 template <class Work>
 cudaError_t loop_over(cudaStream_t stream, Work const& work) {
   auto const uncounted = not_counted{};
+  check_loaded(stream);
   auto code = cudaSuccess;
   fssdp::detail::with_kernel(work, [&](auto const& kernel) {
     code = enqueue(stream, [kernel] {
@@ -29,6 +53,7 @@ cudaError_t convert(cudaStream_t stream, fssdp::device_conversion const& of) {
 }
 cudaError_t copy(cudaStream_t stream, fssdp::device_copies const& of) {
   auto const uncounted = not_counted{};
+  check_loaded(stream);
   for (std::size_t i = 0; i < of.count; ++i) {
     check_access(stream, of.copies[i].to);
     check_access(stream, of.copies[i].from);
@@ -41,6 +66,12 @@ cudaError_t copy(cudaStream_t stream, fssdp::device_copies const& of) {
 
 }  // namespace
 
-fssdp::device_kernels looping_kernels() { return {.sum = sum, .convert = convert, .copy = copy}; }
+fssdp::device_kernels looping_kernels() {
+  return {.sum = sum, .convert = convert, .copy = copy, .load = load};
+}
+void unload_kernels() {
+  auto const lock = std::scoped_lock{loaded_mutex};
+  loaded.clear();
+}
 
 }  // namespace gpu_double

@@ -87,9 +87,28 @@ TEST_CASE("the double tells of memory that is not open") {
   auto copies = fssdp::detail::peer_copies{};
   copies.add(near.bytes(), far.bytes());
   copies.enqueue_on_engines(stream.get(), rank_id{0});
-  copies.enqueue_as_kernels(stream.get(), rank_id{0}, gpu_double::looping_kernels());
+  auto const kernels = gpu_double::looping_kernels();
+  REQUIRE(kernels.load() == cudaSuccess);
+  copies.enqueue_as_kernels(stream.get(), rank_id{0}, kernels);
   REQUIRE(cudaSetDevice(device) == cudaSuccess);
   REQUIRE(gpu_double::violations().size() == 2);
+}
+
+TEST_CASE("kernels are loaded when a communicator is made, not when they are launched") {
+  for (auto const ahead : {true, false}) {
+    gpu_double::reset();
+    auto options = peer_tests::options_of({.ranks = 2, .copies = fssdp::copied_by::kernels});
+    if (!ahead) options.kernels.load = nullptr;
+    auto const of = support::everywhere_plan{2};
+    fssdp::peer_world{options}.run([&](peer_communicator& comm) {
+      auto mine = peer_tests::everywhere_buffers{of, comm.rank()};
+      mine.gather_and_reduce(comm, of.plan);
+      comm.synchronize();
+    });
+    REQUIRE(gpu_double::violations().empty() == ahead);
+    for (auto const& said : gpu_double::violations())
+      REQUIRE_THAT(said, mentions("a kernel is loaded when it is launched"));
+  }
 }
 
 TEST_CASE("duplicates between devices of one process work on streams of their own, side by side") {

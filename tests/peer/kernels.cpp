@@ -81,11 +81,17 @@ void for_all_pairs(Visit visit) {
 
 constexpr auto row = std::size_t{64} << 10U;  // bytes
 
+[[nodiscard]] fssdp::device_kernels loaded_kernels() {
+  auto const kernels = gpu_double::looping_kernels();
+  REQUIRE(kernels.load() == cudaSuccess);
+  return kernels;
+}
+
 }  // namespace
 
 TEST_CASE("sums on a device have the bits of sums in a loop") {
   gpu_double::reset();
-  auto const kernels = gpu_double::looping_kernels();
+  auto const kernels = loaded_kernels();
   auto draw = support::dice{3};
   auto different = 0;
   for_all_pairs([&]<class From, class To>(From, To) {
@@ -117,7 +123,7 @@ TEST_CASE("sums on a device have the bits of sums in a loop") {
 
 TEST_CASE("conversions on a device have the bits of conversions in a loop") {
   gpu_double::reset();
-  auto const kernels = gpu_double::looping_kernels();
+  auto const kernels = loaded_kernels();
   auto draw = support::dice{4};
   auto different = 0;
   for_all_pairs([&]<class From, class To>(From, To) {
@@ -137,7 +143,7 @@ TEST_CASE("conversions on a device have the bits of conversions in a loop") {
 
 TEST_CASE("copies on a device have the bits of copies in a loop") {
   gpu_double::reset();
-  auto const kernels = gpu_double::looping_kernels();
+  auto const kernels = loaded_kernels();
   auto different = 0;
   for (std::uint64_t seed = 1; seed <= 30; ++seed) {
     auto draw = support::dice{seed};

@@ -66,6 +66,26 @@ __global__ void __launch_bounds__(block_threads)
   return enqueue(stream, blocks, run_tiles<copy_kernel>, kernel, kernel.tiles());
 }
 
+/// To ask about a function is to load it.
+template <class... Parameters>
+[[nodiscard]] cudaError_t load(void (*function)(Parameters...)) {
+  auto attributes = cudaFuncAttributes{};
+  return cudaFuncGetAttributes(&attributes, function);
+}
+/// The kernels for every pair of element types.
+[[nodiscard]] inline cudaError_t load_all() {
+  auto code = load(run_tiles<copy_kernel>);
+  auto const load_steps = [&]<class Kernel>(Kernel const&) {
+    if (code == cudaSuccess) code = load(run_steps<Kernel>);
+  };
+  for (auto const from : all_element_kinds)
+    for (auto const to : all_element_kinds) {
+      with_kernel(device_sum{.partials = from, .results = to}, load_steps);
+      with_kernel(device_conversion{.from_kind = from, .to_kind = to}, load_steps);
+    }
+  return code;
+}
+
 }  // namespace detail
 
 /// The kernels of this library, for any pair of element types.
@@ -74,7 +94,8 @@ __global__ void __launch_bounds__(block_threads)
 [[nodiscard]] inline device_kernels cuda_kernels() {
   return {.sum = detail::launch_for<device_sum>,
           .convert = detail::launch_for<device_conversion>,
-          .copy = detail::launch_copies};
+          .copy = detail::launch_copies,
+          .load = detail::load_all};
 }
 
 }  // namespace fssdp

@@ -4,6 +4,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include "fssdp/comm/cuda_call.hpp"
 #include "fssdp/core/device_conversion.hpp"
 #include "fssdp/core/device_copies.hpp"
 #include "fssdp/core/device_sum.hpp"
@@ -17,6 +18,19 @@ struct device_kernels {
   cudaError_t (*sum)(cudaStream_t stream, device_sum const& sum) = nullptr;
   cudaError_t (*convert)(cudaStream_t stream, device_conversion const& conversion) = nullptr;
   cudaError_t (*copy)(cudaStream_t stream, device_copies const& copies) = nullptr;
+  /// Brings them all to the current device. CUDA does that when a kernel is first launched, if
+  /// nobody has before, and may wait for the device then: in vain if that waits for other ranks.
+  cudaError_t (*load)() = nullptr;
 };
+
+namespace detail {
+
+/// What every communicator does when it is made.
+/// @throws transport_error
+inline void load_kernels(device_kernels const& kernels, rank_id me) {
+  if (kernels.load != nullptr) cuda_require(kernels.load(), me, "cudaFuncGetAttributes");
+}
+
+}  // namespace detail
 
 }  // namespace fssdp

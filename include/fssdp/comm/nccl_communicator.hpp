@@ -33,8 +33,8 @@ class nccl_registration;
 /// What makes trouble aborts the communicator, which is then gone: `has_failed` tells. Only one that
 /// does not block (blocking = 0) can be aborted in time whatever it waits for.
 ///
-/// Graphs: CUDA loads a kernel when it is first launched, so run each verb once before a capture,
-/// behind warm_up; while a thread captures, it does not synchronize other lanes. NCCL closes or
+/// Graphs: a plan is warmed up before a capture (warm_up); while a thread captures, it does not
+/// synchronize other lanes. NCCL closes or
 /// aborts a communicator only when the graphs that it is in are destroyed: destroy them before, also
 /// where an exception goes through.
 ///
@@ -47,6 +47,7 @@ class nccl_ref {
   using stream_type = cudaStream_t;
   using memory_space = device_memory;
 
+  /// Loads the kernels: on a device that waits for nobody.
   /// @pre communicator and stream outlive it, and are used by nobody else meanwhile
   /// @throws transport_error; argument_error if the deadline is not positive
   nccl_ref(ncclComm_t comm, cudaStream_t stream, nccl_options const& options = {})
@@ -166,7 +167,9 @@ class nccl_ref {
       : lane_{std::make_unique<detail::nccl_lane>(comm, stream, me, detail::nccl_checked(options))},
         size_{size},
         batch_{me, size},
-        staging_{detail::allocate_on_device(me, staging_bytes())} {}
+        staging_{detail::allocate_on_device(me, staging_bytes())} {
+    detail::load_kernels(options.kernels, me);
+  }
 
   /// Null if it has been moved from.
   [[nodiscard]] detail::nccl_lane* lane() { return lane_.get(); }

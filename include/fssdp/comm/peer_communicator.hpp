@@ -200,7 +200,9 @@ class peer_communicator {
         pool_{devices.pool_of(meeting_.rank())},
         watch_{meeting_.rank(), meeting_.size()},
         reads_(static_cast<std::size_t>(meeting_.size())),
-        is_read_by_(static_cast<std::size_t>(meeting_.size())) {}
+        is_read_by_(static_cast<std::size_t>(meeting_.size())) {
+    detail::load_kernels(options.kernels, rank());
+  }
 
   /// Names messages, meets the ranks they go to and come from, and lets `read` enqueue what is done
   /// with those that come, between the events that say when.

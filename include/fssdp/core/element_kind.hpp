@@ -2,6 +2,7 @@
 /// Element types as values: for work that is handed to a device.
 #pragma once
 
+#include <array>
 #include <concepts>
 #include <cstdint>
 #include <type_traits>
@@ -12,6 +13,9 @@ namespace fssdp {
 
 /// Which of the types that are elements.
 enum class element_kind : std::uint8_t { fp32, fp64, bf16, fp16 };
+
+inline constexpr std::array all_element_kinds = {element_kind::fp32, element_kind::fp64,
+                                                 element_kind::bf16, element_kind::fp16};
 
 /// The kind of an element type.
 template <element T>
