@@ -75,6 +75,8 @@ class counting {
     Batch& batch;
     exchange_counts& counts;
 
+    counted_batch(Batch& of, exchange_counts& into) : batch{of}, counts{into} {}
+
     void send(std::span<std::byte const> bytes, rank_id to) {
       ++counts.messages_sent;
       counts.bytes_sent += bytes.size();
@@ -98,8 +100,6 @@ class counting {
     }
     void label(batch_label const& value) { set_label(batch, value); }
   };
-  template <class Batch>
-  counted_batch(Batch&, exchange_counts&) -> counted_batch<Batch>;
 
   Comm* comm_;
   exchange_counts counts_;

@@ -88,7 +88,7 @@ class load_average {
   friend bool operator==(load_average const&, load_average const&) = default;
 
  private:
-  __extension__ using wide = unsigned __int128;
+  __extension__ typedef unsigned __int128 wide;
   static constexpr int point = 32;  // 64 + 32 bits, times 2^31 experts or a weight of 17 bits
 
   void round_up() {

@@ -43,7 +43,7 @@ namespace detail {
 /// Makes room for `experts` numbers, of which new ones are the mean of the others, rounded up.
 template <class Numbers>
 void resize_by_mean(Numbers& numbers, std::size_t experts) {
-  __extension__ using wide = unsigned __int128;
+  __extension__ typedef unsigned __int128 wide;
   auto sum = wide{0};
   for (auto const number : numbers) sum += number;
   auto const count = std::max<wide>(1, numbers.size());

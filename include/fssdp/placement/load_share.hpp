@@ -14,7 +14,7 @@ namespace fssdp {
 /// What each of several replicas bears: load / replicas, which need not be whole. Equal if the
 /// quotients are.
 struct load_share {
-  __extension__ using wide = unsigned __int128;
+  __extension__ typedef unsigned __int128 wide;
 
   wide load = 0;     ///< below 2^95: a sum of loads is
   int replicas = 1;  ///< from 1
@@ -62,7 +62,7 @@ class load_share_sum {
   }
 
  private:
-  __extension__ using signed_wide = __int128;
+  __extension__ typedef __int128 signed_wide;
   struct part {
     std::uint64_t of;    // replicas
     std::uint64_t rest;  // from 1, below that

@@ -18,7 +18,7 @@ namespace fssdp::detail {
 /// @cost O(N E), no allocation once `demand` has been as large
 inline void expect_demand(std::span<std::uint64_t const> loads, topology const& machine,
                           token_demand& demand) {
-  __extension__ using wide = unsigned __int128;
+  __extension__ typedef unsigned __int128 wide;
   auto divisor = std::uint64_t{0};
   for (auto const load : loads) {
     divisor = std::gcd(divisor, load);

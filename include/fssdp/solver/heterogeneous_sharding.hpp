@@ -76,7 +76,7 @@ struct heterogeneous_sharding {
   /// What decides between places of equal load: fewer free slots and then the id, or only the id.
   enum class tie { free_slots, id };
 
-  __extension__ using wide = unsigned __int128;  // sums of loads never overflow
+  __extension__ typedef unsigned __int128 wide;  // sums of loads never overflow
 
   /// The load of one layer per rank and node.
   struct rank_loads {

@@ -90,7 +90,7 @@ struct resharding {
   }
 
  private:
-  __extension__ using signed_wide = __int128;
+  __extension__ typedef __int128 signed_wide;
   static constexpr int point = 16;  // bits of a shared load behind the point
 
   void check(std::size_t layouts, std::size_t layers) const {

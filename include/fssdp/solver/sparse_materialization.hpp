@@ -57,7 +57,7 @@ struct sparse_materialization {
   }
 
  private:
-  __extension__ using wide = unsigned __int128;  // loads times slots never overflow
+  __extension__ typedef unsigned __int128 wide;  // loads times slots never overflow
 
   static void share_slots(placement& where, std::span<std::uint64_t const> loads,
                           std::span<expert_id const> top, topology const& machine, int m) {
