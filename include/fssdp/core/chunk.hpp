@@ -20,6 +20,7 @@ struct chunk_id {
   constexpr chunk_id() = default;
   constexpr chunk_id(expert_id of) : expert{of} {}
   constexpr chunk_id(expert_id of, slice_id which) : expert{of}, slice{which} {}
+  friend constexpr bool operator==(chunk_id const&, chunk_id const&) = default;  // for nvcc
   friend constexpr auto operator<=>(chunk_id const&, chunk_id const&) = default;
 };
 
@@ -30,6 +31,7 @@ struct piece_id {
 
   constexpr piece_id() = default;
   constexpr piece_id(chunk_id of, int which = 0) : chunk{of}, index{which} {}
+  friend constexpr bool operator==(piece_id const&, piece_id const&) = default;  // for nvcc
   friend constexpr auto operator<=>(piece_id const&, piece_id const&) = default;
 };
 
