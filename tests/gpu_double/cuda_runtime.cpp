@@ -75,6 +75,7 @@ struct CUstream_st {
   bool busy = false;
   bool closing = false;
   std::unique_ptr<CUgraph_st> captured;
+  bool is_global = false;  // the capture
   int const device;
   std::atomic<bool> loses_waits = false;
   std::thread worker;  // last, so that it finds everything else alive
@@ -97,11 +98,17 @@ struct event_state {
 };
 
 thread_local int current_device = 0;
-thread_local int captures = 0;  // that this thread has begun
+/// Captures that are under way: those that a thread has begun, and those that forbid others to
+/// call what may wait for the device, unless they are relaxed.
+thread_local int captures = 0;
+std::atomic<int> global_captures = 0;
+thread_local auto capture_mode = cudaStreamCaptureModeGlobal;
 
-/// What a thread may not ask while it captures.
+/// What breaks a graph that is captured.
 [[nodiscard]] bool is_forbidden(char const* call) {
-  if (captures == 0) return false;
+  if (capture_mode == cudaStreamCaptureModeRelaxed) return false;
+  auto const others = capture_mode == cudaStreamCaptureModeGlobal && global_captures != 0;
+  if (captures == 0 && !others) return false;
   gpu_double::report(std::string{call} + " while a graph is captured");
   return true;
 }
@@ -366,6 +373,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 }
 cudaError_t cudaStreamQuery(cudaStream_t stream) {
   ++times_waited;
+  if (is_forbidden("cudaStreamQuery")) return cudaErrorStreamCaptureUnsupported;
   auto const lock = std::scoped_lock{stream->mutex};
   if (stream->captured != nullptr) return cudaErrorStreamCaptureUnsupported;
   return stream->is_idle() ? cudaSuccess : cudaErrorNotReady;
@@ -439,16 +447,23 @@ cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* 
       stream->captured != nullptr ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
   return cudaSuccess;
 }
-cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
+cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
+  std::swap(*mode, capture_mode);
+  return cudaSuccess;
+}
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode) {
   auto const lock = std::scoped_lock{stream->mutex};
   stream->captured = std::make_unique<CUgraph_st>();
+  stream->is_global = mode == cudaStreamCaptureModeGlobal;
   ++captures;
+  if (stream->is_global) ++global_captures;
   return cudaSuccess;
 }
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
   auto const lock = std::scoped_lock{stream->mutex};
   *graph = stream->captured.release();
   --captures;
+  if (stream->is_global) --global_captures;
   return *graph == nullptr ? cudaErrorIllegalState : cudaSuccess;
 }
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long) {

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// Gathers and reductions by a plan that is known become a graph, which is launched again and again.
+#include <barrier>
+#include <thread>
+
 #include "catch.hpp"
 #include "fssdp/collective/memory_required.hpp"
 #include "fssdp/collective/warm_up.hpp"
@@ -57,6 +60,36 @@ TEST_CASE("a graph of a gather and a reduction moves what is there when it is la
     return count;
   });
   REQUIRE(wrong == std::vector{0, 0, 0, 0});
+  REQUIRE(gpu_double::violations() == std::vector<std::string>{});
+}
+
+TEST_CASE("who waits for a lane breaks no graph that another thread captures") {
+  gpu_double::reset();
+  auto const of = everywhere_plan{2};
+  auto steps = std::barrier{3};  // all is enqueued, the capture has begun, lanes are idle, it ends
+  auto code = cudaErrorUnknown;
+  auto captures = std::jthread{[&] {
+    auto const stream = fssdp::make_cuda_stream();
+    auto graph = cudaGraph_t{};
+    steps.arrive_and_wait();
+    cudaStreamBeginCapture(stream.get(), cudaStreamCaptureModeGlobal);
+    steps.arrive_and_wait();
+    steps.arrive_and_wait();
+    code = cudaStreamEndCapture(stream.get(), &graph);
+    cudaGraphDestroy(graph);
+    steps.arrive_and_wait();
+  }};
+  nccl_tests::on_devices({.ranks = 2}, [&](nccl_communicator& comm) {
+    auto mine = everywhere_buffers{of, comm};
+    mine.gather_and_reduce(comm, of.plan);
+    steps.arrive_and_wait();
+    steps.arrive_and_wait();
+    comm.synchronize();
+    steps.arrive_and_wait();
+    steps.arrive_and_wait();
+  });
+  captures.join();
+  REQUIRE(code == cudaSuccess);
   REQUIRE(gpu_double::violations() == std::vector<std::string>{});
 }
 

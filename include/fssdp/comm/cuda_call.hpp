@@ -43,6 +43,30 @@ using cuda_bytes = std::unique_ptr<std::byte, cuda_close>;
   if (bytes != 0) cuda_require(cudaMalloc(&memory, bytes), me, "cudaMalloc");
   return cuda_bytes{static_cast<std::byte*>(memory)};
 }
+/// As long as it lives, its thread may ask whether something is through while another captures a
+/// graph, which CUDA would give up else. Of what is captured itself nobody may ask.
+class beside_captures {
+ public:
+  beside_captures() { exchange(); }
+  beside_captures(beside_captures const&) = delete;
+  beside_captures& operator=(beside_captures const&) = delete;
+  ~beside_captures() { exchange(); }
+
+ private:
+  void exchange() { (void)cudaThreadExchangeStreamCaptureMode(&other_mode_); }
+
+  cudaStreamCaptureMode other_mode_ = cudaStreamCaptureModeRelaxed;
+};
+/// Whether all on a stream has run, or an event has been reached: cudaSuccess, cudaErrorNotReady, or
+/// what has gone wrong.
+[[nodiscard]] inline cudaError_t query(cudaStream_t stream) {
+  auto const beside = beside_captures{};
+  return cudaStreamQuery(stream);
+}
+[[nodiscard]] inline cudaError_t query(cudaEvent_t event) {
+  auto const beside = beside_captures{};
+  return cudaEventQuery(event);
+}
 /// Whether what is enqueued now becomes part of a graph, to be run later.
 [[nodiscard]] inline bool is_captured(cudaStream_t stream, rank_id me) {
   auto status = cudaStreamCaptureStatusNone;

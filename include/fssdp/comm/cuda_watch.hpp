@@ -61,7 +61,7 @@ class cuda_watch {
   bool advance() {
     auto moved = false;
     for (; count_ != 0 && first().is_enqueued; moved = true) {
-      if (cudaEventQuery(first().event.get()) != cudaSuccess) break;
+      if (query(first().event.get()) != cudaSuccess) break;
       begin_ = (begin_ + 1) % marks_.size();
       --count_;
     }

@@ -33,10 +33,9 @@ class nccl_registration;
 /// What makes trouble aborts the communicator, which is then gone: `has_failed` tells. Only one that
 /// does not block (blocking = 0) can be aborted in time whatever it waits for.
 ///
-/// Graphs: a plan is warmed up before a capture (warm_up); while a thread captures, it does not
-/// synchronize other lanes. NCCL closes or
-/// aborts a communicator only when the graphs that it is in are destroyed: destroy them before, also
-/// where an exception goes through.
+/// Graphs: a plan is warmed up before a capture (warm_up); others may wait for their lanes meanwhile.
+/// NCCL closes or aborts a communicator only when the graphs that it is in are destroyed: destroy
+/// them before, also where an exception goes through.
 ///
 /// @cost per exchange: one group of NCCL's, an event, no allocation once the largest batch has been
 ///       seen, no synchronisation. A peer is connected when it is first met, which takes long:
@@ -47,7 +46,7 @@ class nccl_ref {
   using stream_type = cudaStream_t;
   using memory_space = device_memory;
 
-  /// Loads the kernels: on a device that waits for nobody.
+  /// Loads the kernels, so make it while the device waits for no other rank.
   /// @pre communicator and stream outlive it, and are used by nobody else meanwhile
   /// @throws transport_error; argument_error if the deadline is not positive
   nccl_ref(ncclComm_t comm, cudaStream_t stream, nccl_options const& options = {})

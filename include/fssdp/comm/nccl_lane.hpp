@@ -93,7 +93,7 @@ class nccl_lane {
 
  private:
   [[nodiscard]] bool is_idle() const {
-    auto const code = cudaStreamQuery(stream_);
+    auto const code = query(stream_);
     if (code == cudaErrorNotReady) return false;
     cuda_require(code, me_, "cudaStreamQuery");
     return true;
@@ -119,7 +119,7 @@ class nccl_lane {
     abort();
     auto pace = wait_pace{};
     auto const until = clock::now() + std::chrono::milliseconds{200};
-    while (cudaStreamQuery(stream_) == cudaErrorNotReady && clock::now() < until) pace.rest();
+    while (query(stream_) == cudaErrorNotReady && clock::now() < until) pace.rest();
   }
 
   ncclComm_t comm_;

@@ -269,7 +269,7 @@ class peer_communicator {
     detail::cuda_require(cudaStreamWaitEvent(stream_, event, 0), rank(), "cudaStreamWaitEvent");
   }
   [[nodiscard]] bool is_idle() const {
-    auto const code = cudaStreamQuery(stream_);
+    auto const code = detail::query(stream_);
     if (code == cudaErrorNotReady) return false;
     detail::cuda_require(code, rank(), "cudaStreamQuery");
     return true;
@@ -310,7 +310,7 @@ class peer_communicator {
   void drain() const noexcept {
     auto pace = detail::wait_pace{};
     auto const until = clock::now() + options_->deadline;
-    while (cudaStreamQuery(stream_) == cudaErrorNotReady && clock::now() < until) pace.rest();
+    while (detail::query(stream_) == cudaErrorNotReady && clock::now() < until) pace.rest();
   }
 
   peer_world* world_;
