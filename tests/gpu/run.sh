@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Builds and runs the tests of the back ends on real devices: ranks that share one, NCCL where there
-# are six, kernels against loops, a table of speeds. Needs a CUDA toolkit, NCCL, CMake 3.25, a C++20
-# compiler and the single header of Catch2, version 2 (CATCH2_INCLUDE=FOLDER that has
-# catch2/catch.hpp; CUDA_HOME, NCCL_HOME).
+# Builds and runs the tests of the back ends on real devices: ranks that share one, over NCCL as
+# processes, NCCL where there are six, kernels against loops, a layer of experts, a table of speeds.
+# Needs a CUDA toolkit, NCCL, CMake 3.25, a C++20 compiler and the single header of Catch2, version 2
+# (CATCH2_INCLUDE=FOLDER that has catch2/catch.hpp; CUDA_HOME, NCCL_HOME).
 # usage: run.sh [--build-only ARCHITECTURE] [BUILD_DIR]
 # ends with 0: all has passed; 1: something has not; 77: some or all of it could not be run, and why
 set -eu
@@ -50,6 +50,10 @@ else
   echo "== nccl: NOT RUN: $gpus devices; its tests have up to 6 ranks, NCCL wants a device for each"
   not_run="$not_run NCCL;"
 fi
+for ranks in 2 4; do
+  check "nccl: $ranks processes, on one device if there are no more" \
+    sh "$here/nccl_processes.sh" "$ranks" "$build/gpu_nccl_process"
+done
 sanitizer=$(command -v compute-sanitizer || echo "$(dirname "$nvcc")/compute-sanitizer")
 if [ -x "$sanitizer" ]; then
   check "kernels and faults under compute-sanitizer" \
@@ -58,6 +62,7 @@ else
   echo "== compute-sanitizer: NOT RUN: there is none"
   not_run="$not_run compute-sanitizer;"
 fi
+check "a layer of experts: examples/08_cuda_layer" "$build/gpu_cuda_layer"
 check "speeds" "$build/gpu_speed"
 [ -z "$failed" ] || { echo "tests/gpu: FAILED:$failed" >&2; exit 1; }
 [ -z "$not_run" ] || { echo "tests/gpu: all that was run has passed; NOT RUN:$not_run" >&2; exit 77; }

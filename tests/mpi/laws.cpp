@@ -7,6 +7,7 @@
 #include "catch.hpp"
 #include "fssdp/comm/mpi.hpp"
 #include "mpi/processes.hpp"
+#include "support/coded_bits.hpp"
 #include "support/collective_bits.hpp"
 #include "support/communicator_archetype.hpp"
 #include "support/laws.hpp"

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+/// One rank over NCCL that is a process, among others that may share its device (nccl_processes.sh).
+/// Gathers and reductions, by many placements and cuts, leave the bits that they leave on threads.
+/// usage: gpu_nccl_process RANK RANKS FILE   rank 0 writes into FILE where the others find it
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <filesystem>
+#include <fstream>
+#include <stdexcept>
+#include <string>
+#include <thread>
+
+#include "fssdp/collective/warm_up.hpp"
+#include "fssdp/comm/nccl.hpp"
+#include "gpu_double/gpu_double.hpp"
+#include "support/collective_bits.hpp"
+#include "support/device_bits.hpp"
+#include "support/on_all_ranks.hpp"
+#include "support/scheduled_plan.hpp"
+
+namespace {
+
+using fssdp::rank_id;
+using support::random_instance;
+
+constexpr auto instances = 60;
+constexpr auto deadline = std::chrono::seconds{60};
+
+/// From rank 0, through a file that appears when it is complete.
+[[nodiscard]] ncclUniqueId common_id(rank_id me, std::filesystem::path const& file) {
+  auto id = ncclUniqueId{};
+  if (me == rank_id{0}) {
+    auto const unfinished = file.string() + ".part";
+    fssdp::detail::nccl_require(ncclGetUniqueId(&id), me, "ncclGetUniqueId");
+    std::ofstream{unfinished, std::ios::binary}.write(id.internal, sizeof(id.internal));
+    std::filesystem::rename(unfinished, file);
+    return id;
+  }
+  auto const until = std::chrono::steady_clock::now() + deadline;
+  while (!std::filesystem::exists(file)) {
+    if (std::chrono::steady_clock::now() > until)
+      throw std::runtime_error{"rank 0 has not written " + file.string()};
+    std::this_thread::sleep_for(std::chrono::milliseconds{10});
+  }
+  if (!std::ifstream{file, std::ios::binary}.read(id.internal, sizeof(id.internal)))
+    throw std::runtime_error{file.string() + " is too short"};
+  return id;
+}
+
+/// What all these instances have been, so that a run which has tried little shows.
+struct variety {
+  int transfers = 0;
+  int rounds = 0;  // the most of one plan
+  int pieces = 0;  // likewise
+  int relays = 0;  // plans in which pieces are passed on through others
+
+  void add(fssdp::transfer_plan const& plan) {
+    transfers += static_cast<int>(plan.transfers().size());
+    rounds = std::max(rounds, plan.rounds());
+    pieces = std::max(pieces, plan.pieces());
+    auto forwarded = std::size_t{0};
+    for (auto const rank : fssdp::first_n<rank_id>(plan.ranks()))
+      forwarded += plan.forwarded(rank).size();
+    relays += forwarded != 0 ? 1 : 0;
+  }
+};
+
+/// Every other one is scheduled, in pieces; the seeds are those of as many ranks.
+void compare(fssdp::nccl_communicator& comm, variety& tried) {
+  auto const limits = support::size_limits{.ranks = comm.size(), .nodes = 3, .experts = 16};
+  auto count = 0;
+  for (auto seed = std::uint64_t{1}; count < instances; ++seed) {
+    auto const of =
+        count % 2 == 0 ? random_instance{seed, limits} : support::scheduled_instance(seed, limits);
+    if (of.plan.ranks() != comm.size()) continue;
+    auto const here = support::on_all_ranks(comm.size(), [&](fssdp::thread_communicator& threads) {
+      return support::collective_bits(threads, of);
+    });
+    fssdp::warm_up(comm, of.plan);
+    if (support::device_bits(comm, of) != here[comm.rank().index()])
+      throw std::runtime_error{"seed " + std::to_string(seed) + ": other bits than on threads"};
+    tried.add(of.plan);
+    ++count;
+  }
+}
+
+void run(rank_id me, int ranks, std::filesystem::path const& file) {
+  auto devices = 0;
+  fssdp::detail::cuda_require(cudaGetDeviceCount(&devices), me, "cudaGetDeviceCount");
+  fssdp::detail::cuda_require(cudaSetDevice(me.value() % devices), me, "cudaSetDevice");
+  auto const stream = fssdp::make_cuda_stream(me);
+  auto comm = fssdp::nccl_communicator{
+      common_id(me, file), ranks, me, stream.get(), {deadline, gpu_double::looping_kernels()}};
+  auto tried = variety{};
+  {
+    auto const arena = fssdp::nccl_memory{std::size_t{1} << 21U, me};
+    auto const registered = fssdp::nccl_registration{comm, arena};
+    compare(comm, tried);
+    comm.synchronize();
+    if (me == rank_id{0})
+      std::printf(
+          "%d ranks: %d placements, %d transfers, up to %d pieces and %d rounds, %d with "
+          "relays: the bits of threads; an arena is %s\n",
+          ranks, instances, tried.transfers, tried.pieces, tried.rounds, tried.relays,
+          registered.is_window()       ? "a window"
+          : registered.is_registered() ? "registered"
+                                       : "not registered: NCCL does not take it");
+  }
+  comm.close();
+}
+
+}  // namespace
+
+int main(int arguments, char** values) {
+  if (arguments != 4) {
+    std::fprintf(stderr, "usage: %s RANK RANKS FILE\n", values[0]);
+    return 2;
+  }
+  auto const me = rank_id{std::atoi(values[1])};
+  try {
+    run(me, std::atoi(values[2]), values[3]);
+  } catch (std::exception const& error) {
+    std::fprintf(stderr, "rank %d: %s\n", me.value(), error.what());
+    return 1;
+  }
+}

@@ -1,0 +1,26 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Runs ranks that are processes over NCCL, all on one device if there are no more: each says that it
+# is a host of its own, as NCCL refuses two ranks on one device of a host. They talk over sockets, so
+# this is about what arrives, not how fast.
+# usage: nccl_processes.sh RANKS PROGRAM
+set -eu
+ranks=$1
+program=$2
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+
+export NCCL_NET=Socket NCCL_SOCKET_IFNAME=lo NCCL_IB_DISABLE=1
+export NCCL_MNNVL_ENABLE=0 NCCL_NVLS_ENABLE=0 NCCL_MAX_CTAS=4
+pids=""
+rank=0
+while [ "$rank" -lt "$ranks" ]; do
+  NCCL_HOSTID="rank-$rank" "$program" "$rank" "$ranks" "$folder/id" &
+  pids="$pids $!"
+  rank=$((rank + 1))
+done
+failed=0
+for pid in $pids; do
+  wait "$pid" || failed=1
+done
+exit "$failed"
