@@ -91,6 +91,8 @@ void mutate_cells(std::string& text, dice& draw) {
   auto lines = split(text, '\n');
   auto& line = lines[any_of(lines, draw)];
   auto cells = split(line, ',');
+  auto eight = std::string(501, '0');
+  eight.back() = '8';
   mutate_part(cells, draw,
               {"",
                " 7",
@@ -118,7 +120,7 @@ void mutate_cells(std::string& text, dice& draw) {
                "18446744073709551615",
                "18446744073709551616",
                std::string(500, '9'),
-               std::string(500, '0') + "8",
+               eight,
                "all",
                "e0"});
   line = joined(cells, ",");
