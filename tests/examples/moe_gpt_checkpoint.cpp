@@ -8,10 +8,10 @@
 #include <stdexcept>
 #include <string>
 #include <tuple>
-#include <utility>
 #include <vector>
 
 #include "catch.hpp"
+#include "examples/small_training.hpp"
 #include "fssdp/checkpoint/checkpoint_folder.hpp"
 #include "moe_gpt/command_line.hpp"
 #include "moe_gpt/train.hpp"
@@ -22,36 +22,6 @@ namespace {
 using moe_gpt::mode;
 using moe_gpt::options;
 using moe_gpt::run_record;
-
-moe_gpt::corpus saved_corpus(options const& chosen) {
-  auto bytes = std::vector<std::uint8_t>{};
-  auto const words = std::vector<std::string>{"save ", "resume ", "step ", "moment ", "shard.\n"};
-  for (std::uint64_t i = 0; bytes.size() < 20000; ++i) {
-    auto const& word = words[moe_gpt::mix({i / 4}) % words.size()];
-    bytes.insert(bytes.end(), word.begin(), word.end());
-  }
-  return {std::move(bytes), static_cast<std::size_t>(chosen.seq), chosen.seed, "words"};
-}
-
-options saved_run() {
-  auto chosen = options{};
-  chosen.ranks = 4;
-  chosen.experts = 8;
-  chosen.layers = 2;
-  chosen.d_model = 24;
-  chosen.heads = 2;
-  chosen.seq = 16;
-  chosen.batch = 7;
-  chosen.steps = 40;
-  chosen.seed = 5;
-  chosen.overlap = 4;
-  chosen.spare_slots = 2;
-  return chosen;
-}
-
-run_record train_saved(options const& chosen) {
-  return moe_gpt::train(chosen, saved_corpus(chosen), [](moe_gpt::step_record const&) {});
-}
 
 /// The figures of a step that do not depend on the clock: what was learned, and what moved.
 [[nodiscard]] auto figures(moe_gpt::step_record const& step) {
@@ -122,21 +92,21 @@ TEST_CASE("40 steps are 20 and 20 across a checkpoint, bit for bit") {
                      }},
        }) {
     auto const folder = support::temporary_folder{};
-    auto chosen = saved_run();
+    auto chosen = small_training::settings(40, 5);
     change(chosen);
     CAPTURE(name);
-    auto const undisturbed = train_saved(chosen);
+    auto const undisturbed = small_training::train(chosen);
     REQUIRE(undisturbed.steps.back().loss < 0.9 * undisturbed.steps.front().loss);
     chosen.save = folder.path();
     chosen.save_every = 20;
-    auto const saving = train_saved(chosen);
+    auto const saving = small_training::train(chosen);
     REQUIRE(differing(undisturbed, saving, 0) == 0);
     REQUIRE(fssdp::complete_steps(folder.path()) == std::vector<std::uint64_t>{20, 40});
 
     chosen.save.clear();
     chosen.save_every = 0;
     chosen.resume = at_step(folder, 20);
-    auto const resumed = train_saved(chosen);
+    auto const resumed = small_training::train(chosen);
     REQUIRE(resumed.steps.size() == 20);
     REQUIRE(differing(undisturbed, resumed, 20) == 0);
     REQUIRE(resumed.heldout_loss == undisturbed.heldout_loss);
@@ -146,16 +116,16 @@ TEST_CASE("40 steps are 20 and 20 across a checkpoint, bit for bit") {
 
 TEST_CASE("a run goes on from checkpoint to checkpoint, from the last one by itself") {
   auto const folder = support::temporary_folder{};
-  auto chosen = saved_run();
-  auto const undisturbed = train_saved(chosen);
+  auto chosen = small_training::settings(40, 5);
+  auto const undisturbed = small_training::train(chosen);
   chosen.save = folder.path();
   chosen.save_every = 9;
-  (void)train_saved(chosen);
+  (void)small_training::train(chosen);
   for (int step : {18, 27, 36, 40}) std::filesystem::remove_all(at_step(folder, step));
   for (int interruptions = 0; interruptions < 3; ++interruptions) {
     chosen.resume = folder.path();
     auto const before = fssdp::complete_steps(folder.path()).back();
-    auto const resumed = train_saved(chosen);
+    auto const resumed = small_training::train(chosen);
     REQUIRE(differing(undisturbed, resumed, before) == 0);
     // as if it had been killed behind the next checkpoint
     for (auto const step : fssdp::complete_steps(folder.path()))
@@ -179,19 +149,19 @@ TEST_CASE("a checkpoint goes on with other ranks, layouts and slices") {
         move{4, mode::fsep, 4, mode::fsdp}, move{9, mode::fssdp, 2, mode::ep, 4}}) {
     CAPTURE(m.from_ranks, m.to_ranks, name_of(m.from), name_of(m.to));
     auto const folder = support::temporary_folder{};
-    auto chosen = saved_run();
+    auto chosen = small_training::settings(40, 5);
     chosen.ranks = m.from_ranks;
     chosen.mode = m.from;
     chosen.save = folder.path();
     chosen.save_every = 20;
-    auto const whole = train_saved(chosen);
+    auto const whole = small_training::train(chosen);
     chosen.ranks = m.to_ranks;
     chosen.mode = m.to;
     chosen.reshard_every = m.reshard_every;
     chosen.save.clear();
     chosen.save_every = 0;
     chosen.resume = at_step(folder, 20);
-    auto const resumed = train_saved(chosen);
+    auto const resumed = small_training::train(chosen);
     REQUIRE(resumed.steps.size() == 20);
     auto worst = std::abs(resumed.heldout_loss / whole.heldout_loss - 1);
     for (std::size_t i = 0; i < 20; ++i)
@@ -202,40 +172,40 @@ TEST_CASE("a checkpoint goes on with other ranks, layouts and slices") {
 
 TEST_CASE("the last checkpoints stay, as many as --keep says, and a run goes on from them") {
   auto const folder = support::temporary_folder{};
-  auto chosen = saved_run();
+  auto chosen = small_training::settings(40, 5);
   chosen.ranks = 2;
   chosen.steps = 10;
   chosen.save = folder.path();
   chosen.save_every = 2;
   chosen.keep = 3;
-  auto const whole = train_saved(chosen);
+  auto const whole = small_training::train(chosen);
   REQUIRE(fssdp::complete_steps(folder.path()) == std::vector<std::uint64_t>{6, 8, 10});
 
   chosen.resume = at_step(folder, 6);
   chosen.keep = 1;
-  auto const resumed = train_saved(chosen);
+  auto const resumed = small_training::train(chosen);
   REQUIRE(differing(whole, resumed, 6) == 0);
   REQUIRE(fssdp::complete_steps(folder.path()) == std::vector<std::uint64_t>{10});
 }
 
 TEST_CASE("a checkpoint of another run, or a damaged one, is refused") {
   auto const folder = support::temporary_folder{};
-  auto chosen = saved_run();
+  auto chosen = small_training::settings(40, 5);
   chosen.steps = 4;
   chosen.ranks = 2;
   chosen.save = folder.path();
-  (void)train_saved(chosen);
+  (void)small_training::train(chosen);
   chosen.save.clear();
   chosen.resume = folder.path();
-  REQUIRE_THROWS_WITH(train_saved(chosen),
+  REQUIRE_THROWS_WITH(small_training::train(chosen),
                       mentions("it has had 4 steps; expected --steps of more"));
   chosen.steps = 6;
-  REQUIRE(train_saved(chosen).steps.size() == 2);
+  REQUIRE(small_training::train(chosen).steps.size() == 2);
   auto const refusal = [&](void (*change)(options&)) -> std::string {
     auto other = chosen;
     change(other);
     try {
-      (void)train_saved(other);
+      (void)small_training::train(other);
     } catch (std::invalid_argument const& error) {
       return error.what();
     }
@@ -254,9 +224,10 @@ TEST_CASE("a checkpoint of another run, or a damaged one, is refused") {
   auto bytes = support::bytes_of_file(file);
   bytes[bytes.size() - 5] = static_cast<char>(bytes[bytes.size() - 5] ^ 2);
   support::write_bytes(file, bytes);
-  REQUIRE_THROWS_WITH(train_saved(chosen), mentions(file.string()) && mentions("checksum differs"));
+  REQUIRE_THROWS_WITH(small_training::train(chosen),
+                      mentions(file.string()) && mentions("checksum differs"));
   std::filesystem::remove(at_step(folder, 4) / "checkpoint.json");
-  REQUIRE_THROWS_WITH(train_saved(chosen), mentions("has no complete checkpoint"));
+  REQUIRE_THROWS_WITH(small_training::train(chosen), mentions("has no complete checkpoint"));
 }
 
 TEST_CASE("options that save and resume are read and checked") {

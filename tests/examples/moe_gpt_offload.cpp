@@ -5,10 +5,10 @@
 #include <filesystem>
 #include <map>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "catch.hpp"
+#include "examples/small_training.hpp"
 #include "fssdp/core/error.hpp"
 #include "moe_gpt/train.hpp"
 #include "support/temporary_folder.hpp"
@@ -19,36 +19,6 @@ using moe_gpt::mode;
 using moe_gpt::offload;
 using moe_gpt::options;
 using moe_gpt::run_record;
-
-moe_gpt::corpus offloaded_corpus(options const& chosen) {
-  auto bytes = std::vector<std::uint8_t>{};
-  auto const words = std::vector<std::string>{"file ", "page ", "moment ", "owner ", "disk.\n"};
-  for (std::uint64_t i = 0; bytes.size() < 20000; ++i) {
-    auto const& word = words[moe_gpt::mix({i / 4}) % words.size()];
-    bytes.insert(bytes.end(), word.begin(), word.end());
-  }
-  return {std::move(bytes), static_cast<std::size_t>(chosen.seq), chosen.seed, "words"};
-}
-
-options offloaded_run() {
-  auto chosen = options{};
-  chosen.ranks = 4;
-  chosen.experts = 8;
-  chosen.layers = 2;
-  chosen.d_model = 24;
-  chosen.heads = 2;
-  chosen.seq = 16;
-  chosen.batch = 7;
-  chosen.steps = 20;
-  chosen.seed = 3;
-  chosen.overlap = 4;
-  chosen.spare_slots = 2;
-  return chosen;
-}
-
-run_record train_offloaded(options const& chosen) {
-  return moe_gpt::train(chosen, offloaded_corpus(chosen), [](moe_gpt::step_record const&) {});
-}
 
 [[nodiscard]] std::vector<double> losses_of(run_record const& record) {
   auto losses = std::vector{record.heldout_loss};
@@ -99,11 +69,11 @@ TEST_CASE("moments, or all, in files: the losses and the saved bits of a run in 
        }) {
     CAPTURE(name);
     auto const saved = support::temporary_folder{};
-    auto chosen = offloaded_run();
+    auto chosen = small_training::settings(20, 3);
     change(chosen);
     chosen.save = saved.path();
     chosen.save_every = 10;
-    auto const in_memory = train_offloaded(chosen);
+    auto const in_memory = small_training::train(chosen);
     REQUIRE(in_memory.offloaded_bytes == 0);
     REQUIRE(in_memory.steps.back().loss < 0.95 * in_memory.steps.front().loss);
     auto moved = std::uint64_t{0};
@@ -118,7 +88,7 @@ TEST_CASE("moments, or all, in files: the losses and the saved bits of a run in 
       auto const saved_again = support::temporary_folder{};
       chosen.save = saved_again.path();
       chosen.offload = what;
-      auto const offloaded = train_offloaded(chosen);
+      auto const offloaded = small_training::train(chosen);
       REQUIRE(losses_of(offloaded) == losses_of(in_memory));
       REQUIRE(offloaded.sample.continuation == in_memory.sample.continuation);
       auto const files = files_below(saved_again.path());
@@ -134,25 +104,25 @@ TEST_CASE("moments, or all, in files: the losses and the saved bits of a run in 
 
 TEST_CASE("a run that began in memory goes on in files, bit for bit") {
   auto const saved = support::temporary_folder{};
-  auto chosen = offloaded_run();
+  auto chosen = small_training::settings(20, 3);
   chosen.reshard_every = 6;
   chosen.save = saved.path();
   chosen.save_every = 10;
-  auto const whole = losses_of(train_offloaded(chosen));
+  auto const whole = losses_of(small_training::train(chosen));
   chosen.resume = saved.path() / "step_00000010";
   chosen.save.clear();
   chosen.save_every = 0;
   chosen.offload = offload::all;  // into the system's folder for temporary files
-  auto rest = losses_of(train_offloaded(chosen));
+  auto rest = losses_of(small_training::train(chosen));
   REQUIRE(rest.size() == 11);
   REQUIRE(rest.front() == whole.front());
   REQUIRE(std::vector(rest.begin() + 1, rest.end()) == std::vector(whole.end() - 10, whole.end()));
 }
 
 TEST_CASE("a folder that has gone is named by the rank that needs it") {
-  auto chosen = offloaded_run();
+  auto chosen = small_training::settings(20, 3);
   chosen.offload = offload::moments;
   chosen.offload_folder = std::filesystem::path{"no"} / "such" / "folder";
-  REQUIRE_THROWS_AS(train_offloaded(chosen), fssdp::file_error);
-  REQUIRE_THROWS_WITH(train_offloaded(chosen), mentions("no/such/folder: is no folder"));
+  REQUIRE_THROWS_AS(small_training::train(chosen), fssdp::file_error);
+  REQUIRE_THROWS_WITH(small_training::train(chosen), mentions("no/such/folder: is no folder"));
 }
