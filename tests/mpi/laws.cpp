@@ -21,7 +21,7 @@ using mpi_tests::sum_over;
 
 namespace {
 
-constexpr auto plans = std::uint64_t{support::law_instances / 500 + 5};
+constexpr auto plans = std::uint64_t{support::law_instances / 500 + 7};
 
 /// Plans for as many ranks as there are processes, or fewer.
 [[nodiscard]] support::random_instance instance(std::uint64_t seed) {
