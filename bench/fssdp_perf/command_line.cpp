@@ -88,6 +88,9 @@ void declare_manner(CLI::App& app, options& chosen, raw_options& raw) {
   add(app, how, "NAME", "--buffers", raw.memory,
       "hot: an uncounted call goes before each one that counts;\ncold: the caches are emptied "
       "before it");
+  app.add_flag("!--messages", chosen.in_place,
+               "Between the processes of a host send messages: read nothing in place")
+      ->group(how);
   app.add_flag("--check", chosen.check, "Compare every element with what it should be")->group(how);
   app.add_flag("--json", chosen.json, "Print a JSON array instead of the table")->group(how);
 }

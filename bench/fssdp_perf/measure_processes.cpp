@@ -3,6 +3,7 @@
 #include "measure_processes.hpp"
 
 #include <cstddef>
+#include <memory_resource>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -26,8 +27,8 @@ struct other_placement {
   fssdp::transfer_plan plan;
   rank_memory<T> memory;
   other_placement(fssdp::transfer_plan of, collective which, fssdp::rank_id rank,
-                  std::size_t elements)
-      : plan{std::move(of)}, memory{which, plan, rank, elements} {}
+                  std::size_t elements, std::pmr::memory_resource* resource)
+      : plan{std::move(of)}, memory{which, plan, rank, elements, resource} {}
 };
 
 template <class T>
@@ -37,19 +38,21 @@ template <class T>
   auto const direct = direct_plan(placed);
   auto const plan = plan_of(of, placed, what.bytes);
   auto const elements = what.bytes / sizeof(T);
-  auto mine = rank_memory<T>{what.collective, direct, team.rank(), elements};
+  auto* const resource = of.in_place ? &team.memory() : std::pmr::new_delete_resource();
+  auto mine = rank_memory<T>{what.collective, direct, team.rank(), elements, resource};
   auto dense = std::optional<other_placement<T>>{};
-  auto contestants = std::vector{checked(mpi_fssdp("fssdp", plan, mine), mine)};
+  auto contestants = std::vector{checked(mpi_fssdp(team, "fssdp", plan, mine), mine)};
   switch (of.baseline) {
     case baseline::none:
       break;
     case baseline::direct:
-      contestants.push_back(checked(mpi_fssdp("direct", direct, mine), mine));
+      contestants.push_back(checked(mpi_fssdp(team, "direct", direct, mine), mine));
       break;
     case baseline::dense:
       dense.emplace(plan_of(of, everywhere(placed), what.bytes), what.collective, team.rank(),
-                    elements);
-      contestants.push_back(checked(mpi_fssdp("dense", dense->plan, dense->memory), dense->memory));
+                    elements, resource);
+      contestants.push_back(
+          checked(mpi_fssdp(team, "dense", dense->plan, dense->memory), dense->memory));
       break;
     case baseline::broadcast:
     case baseline::mpi_broadcast:

@@ -152,8 +152,10 @@ void reduce(rank_memory<T>& mine, MPI_Datatype type, std::vector<group> const& g
 }  // namespace
 
 template <class T>
-contestant mpi_fssdp(std::string name, fssdp::transfer_plan const& plan, rank_memory<T>& mine) {
-  auto const comm = std::make_shared<fssdp::mpi_communicator>(MPI_COMM_WORLD);
+contestant mpi_fssdp(process_team& team, std::string name, fssdp::transfer_plan const& plan,
+                     rank_memory<T>& mine) {
+  auto const comm = std::make_shared<fssdp::mpi_communicator>(
+      MPI_COMM_WORLD, fssdp::mpi_options{.shared = &team.memory()});
   return {.name = std::move(name),
           .on_processes = [comm, &plan, &mine] { call_fssdp(*comm, plan, mine); }};
 }
@@ -190,9 +192,13 @@ template contestant mpi_contestant(process_team&, baseline, rank_memory<double>&
 template contestant mpi_contestant(process_team&, baseline, rank_memory<fssdp::bf16>&);
 template contestant mpi_contestant(process_team&, baseline, rank_memory<fssdp::fp16>&);
 
-template contestant mpi_fssdp(std::string, fssdp::transfer_plan const&, rank_memory<float>&);
-template contestant mpi_fssdp(std::string, fssdp::transfer_plan const&, rank_memory<double>&);
-template contestant mpi_fssdp(std::string, fssdp::transfer_plan const&, rank_memory<fssdp::bf16>&);
-template contestant mpi_fssdp(std::string, fssdp::transfer_plan const&, rank_memory<fssdp::fp16>&);
+template contestant mpi_fssdp(process_team&, std::string, fssdp::transfer_plan const&,
+                              rank_memory<float>&);
+template contestant mpi_fssdp(process_team&, std::string, fssdp::transfer_plan const&,
+                              rank_memory<double>&);
+template contestant mpi_fssdp(process_team&, std::string, fssdp::transfer_plan const&,
+                              rank_memory<fssdp::bf16>&);
+template contestant mpi_fssdp(process_team&, std::string, fssdp::transfer_plan const&,
+                              rank_memory<fssdp::fp16>&);
 
 }  // namespace perf

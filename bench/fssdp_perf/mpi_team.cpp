@@ -2,6 +2,7 @@
 // The processes that mpirun has started.
 #include <mpi.h>
 #include <pthread.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -51,6 +52,12 @@ class process_group {
   auto comm = MPI_COMM_NULL;
   MPI_Comm_split(MPI_COMM_WORLD, inside ? 0 : MPI_UNDEFINED, 0, &comm);
   return comm;
+}
+
+/// In bytes.
+[[nodiscard]] std::size_t memory_of_the_machine() {
+  return static_cast<std::size_t>(::sysconf(_SC_PHYS_PAGES)) *
+         static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
 }
 
 /// The processes of one host, with a barrier in memory that all of them see, at which they sleep.
@@ -162,6 +169,7 @@ class mpi_team : public process_team {
     MPI_Bcast(&found, sizeof(found), MPI_BYTE, 0, MPI_COMM_WORLD);
     return found;
   }
+  fssdp::shared_memory& memory() override { return memory_; }
   void abort() override { MPI_Abort(MPI_COMM_WORLD, 2); }
 
  private:
@@ -187,6 +195,7 @@ class mpi_team : public process_team {
   process_group host_;
   process_group leaders_;  // the first process of every host
   host_barrier barrier_;
+  fssdp::shared_memory memory_{memory_of_the_machine()};
   int rank_ = 0;
   int size_ = 0;
   int nodes_ = 1;

@@ -28,6 +28,7 @@ struct options {
   std::uint64_t seed = 1;
   perf::baseline baseline = perf::baseline::none;
   perf::memory memory = perf::memory::hot;
+  bool in_place = true;  ///< ranks that are processes read each other's memory
   bool check = false;
   bool json = false;
 

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "contestant.hpp"
+#include "fssdp/comm/shared_memory.hpp"
 #include "names.hpp"
 #include "rank_memory.hpp"
 
@@ -42,6 +43,8 @@ class process_team {
   virtual double time(std::function<void()> const& work) = 0;
   /// The sum over all processes.
   virtual std::size_t sum(std::size_t value) = 0;
+  /// Memory that the other processes of the host can read.
+  [[nodiscard]] virtual fssdp::shared_memory& memory() = 0;
   /// Ends all processes, this one too.
   virtual void abort() = 0;
 };
@@ -53,8 +56,8 @@ class process_team {
 /// fssdp over MPI. Called by every process.
 /// @pre the plan outlives it
 template <class T>
-[[nodiscard]] contestant mpi_fssdp(std::string name, fssdp::transfer_plan const& plan,
-                                   rank_memory<T>& mine);
+[[nodiscard]] contestant mpi_fssdp(process_team& team, std::string name,
+                                   fssdp::transfer_plan const& plan, rank_memory<T>& mine);
 
 /// One call for all transfers, or one for each expert. Called by every process.
 /// @param mine of the rank that the process stands for; its plan is a direct one

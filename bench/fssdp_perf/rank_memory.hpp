@@ -6,6 +6,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory_resource>
 #include <span>
 #include <vector>
 
@@ -32,17 +33,19 @@ namespace perf {
 template <class T>
 class rank_memory {
  public:
+  /// @param resource where the buffers lie
   /// @pre the plan outlives it; experts are whole
   rank_memory(collective which, fssdp::transfer_plan const& plan, fssdp::rank_id rank,
-              std::size_t elements)
+              std::size_t elements,
+              std::pmr::memory_resource* resource = std::pmr::new_delete_resource())
       : plan_{&plan}, rank_{rank}, which_{which}, elements_{elements} {
     auto const sizes = std::span{&elements, 1};
     if (which == collective::ag) {
-      from_ = {plan.owned_count(rank), sizes};
-      to_ = fssdp::make_replicas<T>(plan, rank, elements);
+      from_ = {plan.owned_count(rank), sizes, resource};
+      to_ = fssdp::make_replicas<T>(plan, rank, elements, resource);
     } else {
-      from_ = fssdp::make_partials<T>(plan, rank, elements);
-      to_ = {plan.owned_count(rank), sizes};
+      from_ = fssdp::make_partials<T>(plan, rank, elements, resource);
+      to_ = {plan.owned_count(rank), sizes, resource};
     }
     fill();
   }

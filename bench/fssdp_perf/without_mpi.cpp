@@ -18,7 +18,7 @@ contestant mpi_contestant(process_team&, baseline, rank_memory<T>&) {
 }
 
 template <class T>
-contestant mpi_fssdp(std::string, fssdp::transfer_plan const&, rank_memory<T>&) {
+contestant mpi_fssdp(process_team&, std::string, fssdp::transfer_plan const&, rank_memory<T>&) {
   throw std::logic_error{"without MPI there is no team of processes"};
 }
 
@@ -27,9 +27,13 @@ template contestant mpi_contestant(process_team&, baseline, rank_memory<double>&
 template contestant mpi_contestant(process_team&, baseline, rank_memory<fssdp::bf16>&);
 template contestant mpi_contestant(process_team&, baseline, rank_memory<fssdp::fp16>&);
 
-template contestant mpi_fssdp(std::string, fssdp::transfer_plan const&, rank_memory<float>&);
-template contestant mpi_fssdp(std::string, fssdp::transfer_plan const&, rank_memory<double>&);
-template contestant mpi_fssdp(std::string, fssdp::transfer_plan const&, rank_memory<fssdp::bf16>&);
-template contestant mpi_fssdp(std::string, fssdp::transfer_plan const&, rank_memory<fssdp::fp16>&);
+template contestant mpi_fssdp(process_team&, std::string, fssdp::transfer_plan const&,
+                              rank_memory<float>&);
+template contestant mpi_fssdp(process_team&, std::string, fssdp::transfer_plan const&,
+                              rank_memory<double>&);
+template contestant mpi_fssdp(process_team&, std::string, fssdp::transfer_plan const&,
+                              rank_memory<fssdp::bf16>&);
+template contestant mpi_fssdp(process_team&, std::string, fssdp::transfer_plan const&,
+                              rank_memory<fssdp::fp16>&);
 
 }  // namespace perf

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// Everything but what needs threads, POSIX or a vendor: comm/thread.hpp, comm/on.hpp,
-/// core/file_memory.hpp.
+/// core/file_memory.hpp, comm/shared_memory.hpp.
 #pragma once
 
 #include "fssdp/cluster/topology.hpp"

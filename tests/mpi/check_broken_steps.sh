@@ -22,7 +22,7 @@ processes() { pgrep -f -- "^$program $seed $fault $deadline\$" || true; }
 victim() { sed -n 's/^the victim .* in process \([0-9]*\) at .*/\1/p' "$made/out"; }
 others() { processes | grep -vx "$(victim)" || true; }
 fail() {
-  echo "seed $seed, $fault: $1"
+  echo "seed $seed, $fault, lent: $lends: $1"
   cat "$made/out" "$made/err"
   exit 1
 }
@@ -54,16 +54,19 @@ while [ "$seed" -lt $((first + runs)) ]; do
   ranks=$((3 + seed % 2))
   fault='kill'
   [ $((seed / 2 % 2)) -eq 0 ] || fault='stop'
+  lends='none'
+  [ $((seed / 4 % 2)) -eq 0 ] || lends='all'
+  export FSSDP_TEST_LENDS="$lends"
   break_step 500
   [ -n "$(victim)" ] || break_step 5000  # the machine was too slow for it to get there
   [ -n "$(victim)" ] || fail 'nobody has broken'
-  awk -v seed="$seed" -v fault="$fault" -v survivors=$((ranks - 1)) -v most=$((deadline + slack)) '
+  awk -v seed="$seed" -v fault="$fault" -v lends="$lends" -v survivors=$((ranks - 1)) -v most=$((deadline + slack)) '
     /breaks at place/ { victim = $2; where = $0; sub(/.* breaks at /, "", where); sub(/: .*/, "", where) }
     /^the victim/ { began = $NF }
     /^survivor/ { ++said; named += $5 == victim; if ($NF > last) last = $NF }
     END {
-      printf "seed %d: %s rank %d of %d at %s: %d said so, %d named it, the last after %d ms\n",
-        seed, fault, victim, survivors + 1, where, said, named, last - began
+      printf "seed %d: %s rank %d of %d, lent: %s, at %s: %d said so, %d named it, last after %d ms\n",
+        seed, fault, victim, survivors + 1, lends, where, said, named, last - began
       exit said != survivors || last - began > most
     }' "$made/out" || fail 'not all have said so in time'
   seed=$((seed + 1))

@@ -29,8 +29,9 @@ struct borrowed : mpi_processes {
   using communicator = fssdp::mpi_ref;
 
   static void run(contract::world const& of, contract::work_of<communicator> const& work) {
-    auto const options =
-        fssdp::mpi_options{.deadline = of.deadline, .most_message_bytes = std::size_t{1} << 16U};
+    auto const options = fssdp::mpi_options{.deadline = of.deadline,
+                                            .most_message_bytes = std::size_t{1} << 16U,
+                                            .shared = processes().lent()};
     (void)mpi_tests::sum_over(of.ranks, {}, [&](mpi_communicator& outer) {
       auto lane = MPI_Comm{};  // not freed: ranks fail in it
       MPI_Comm_dup(outer.handle(), &lane);

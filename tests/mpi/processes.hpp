@@ -19,6 +19,7 @@
 
 #include "fssdp/comm/mpi.hpp"
 #include "fssdp/core/error.hpp"
+#include "mpi/lent_memory.hpp"
 
 namespace mpi_tests {
 
@@ -31,6 +32,7 @@ class process_group {
     MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
     MPI_Comm_size(MPI_COMM_WORLD, &size_);
+    lent_ = lent_memory(rank_);
   }
   process_group(process_group const&) = delete;
   process_group& operator=(process_group const&) = delete;
@@ -41,6 +43,9 @@ class process_group {
 
   [[nodiscard]] int rank() const { return rank_; }
   [[nodiscard]] int size() const { return size_; }
+
+  /// What this process has the others read in place; null if nothing.
+  [[nodiscard]] fssdp::shared_memory const* lent() const { return lent_; }
 
   /// The first processes as a communicator; null on the others.
   [[nodiscard]] MPI_Comm first(int count) {
@@ -80,6 +85,7 @@ class process_group {
 
   int rank_ = 0;
   int size_ = 0;
+  fssdp::shared_memory const* lent_ = nullptr;
   std::map<int, MPI_Comm> first_;
 };
 
@@ -127,9 +133,11 @@ struct ending {
   return result;
 }
 
-/// How the first `ranks` processes end that run work(comm) in a world of their own: [rank].
+/// How the first `ranks` processes end that run work(comm) in a world of their own, where they read
+/// what is lent: [rank].
 template <class Work>
-[[nodiscard]] std::vector<ending> endings(int ranks, fssdp::mpi_options const& options, Work work) {
+[[nodiscard]] std::vector<ending> endings(int ranks, fssdp::mpi_options options, Work work) {
+  options.shared = processes().lent();
   auto const comm = processes().first(ranks);
   auto thrown = std::exception_ptr{};
   auto const begin = std::chrono::steady_clock::now();

@@ -36,8 +36,9 @@ plant core/planted_json.hpp '#include <nlohmann/json.hpp>'
 plant plan/planted_hash.hpp '#include <xxhash.h>'
 plant fssdp.hpp '#include "fssdp/comm/thread.hpp"
 #include "fssdp/checkpoint/save_checkpoint.hpp"
-#include "fssdp/core/file_memory.hpp"'
-expected=$((expected + 2))
+#include "fssdp/core/file_memory.hpp"
+#include "fssdp/comm/shared_memory.hpp"'
+expected=$((expected + 3))
 plant unknown/planted.hpp '#include "fssdp/core/index.hpp"'
 
 if found=$(sh "$check" "$2"); then
@@ -45,7 +46,7 @@ if found=$(sh "$check" "$2"); then
   exit 1
 fi
 echo "$found"
-named=$(echo "$found" | grep -c -E '(planted[a-z_]*|fssdp/fssdp)\.hpp:[1345]: ')
+named=$(echo "$found" | grep -c -E '(planted[a-z_]*|fssdp/fssdp)\.hpp:[13456]: ')
 [ "$named" -eq "$expected" ] || { echo "$named of $expected faults are named" >&2; exit 1; }
 
 yes '// long' | head -n 401 >"$headers/core/planted.hpp"

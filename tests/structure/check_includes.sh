@@ -27,7 +27,7 @@ awk '
     may("checkpoint", "collective")
     vendor_back_end = "^(comm/(mpi|nccl|nvtx|cuda|peer)|token/device_)"
     back_end = vendor_back_end "|^comm/thread"
-    on_posix = "^(core/file_memory|checkpoint/)"
+    on_posix = "^(core/file_memory|comm/shared_memory|checkpoint/)"
     posix_header = "^(fcntl|unistd|pthread|dlfcn)\\.h$|^sys/"
     stored_header = "^(xxhash\\.h$|nlohmann/)"  # what only checkpoints need
     vendor_header = "^(mpi|nccl|cuda|cuda_runtime|cuda_runtime_api|hip)\\.h|^(cuda|nvtx3|hip|gloo|torch|thrust|cub)/"
@@ -76,7 +76,7 @@ awk '
     } else if (target ~ vendor_header && FILENAME !~ vendor_back_end) {
       report(FNR, "<" target "> belongs into a back end of its own")
     } else if (target ~ posix_header && FILENAME !~ on_posix) {
-      report(FNR, "<" target "> belongs into core/file_memory or checkpoint")
+      report(FNR, "<" target "> belongs into core/file_memory, comm/shared_memory or checkpoint")
     } else if (target ~ stored_header && here != "checkpoint") {
       report(FNR, "<" target "> belongs into checkpoint")
     }

@@ -3,8 +3,9 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdlib>
 #include <new>
+
+#include "support/memory_source.hpp"
 
 namespace support {
 
@@ -13,8 +14,7 @@ inline thread_local long allocations = 0;  // of this thread: ranks do not count
 [[nodiscard]] inline void* counted_memory(std::size_t bytes, std::size_t alignment) {
   ++allocations;
   auto const rounded = (bytes + alignment - 1) / alignment * alignment;
-  if (auto* memory = std::aligned_alloc(alignment, rounded == 0 ? alignment : rounded))
-    return memory;
+  if (auto* memory = take_memory(alignment, rounded == 0 ? alignment : rounded)) return memory;
   throw std::bad_alloc{};
 }
 
@@ -39,11 +39,13 @@ template <class Function>
 [[gnu::noinline]] void* operator new(std::size_t bytes, std::align_val_t alignment) {
   return support::counted_memory(bytes, static_cast<std::size_t>(alignment));
 }
-[[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
-[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
+[[gnu::noinline]] void operator delete(void* memory) noexcept { support::give_memory_back(memory); }
+[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept {
+  support::give_memory_back(memory);
+}
 [[gnu::noinline]] void operator delete(void* memory, std::align_val_t) noexcept {
-  std::free(memory);
+  support::give_memory_back(memory);
 }
 [[gnu::noinline]] void operator delete(void* memory, std::size_t, std::align_val_t) noexcept {
-  std::free(memory);
+  support::give_memory_back(memory);
 }

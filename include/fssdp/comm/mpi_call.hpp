@@ -17,13 +17,18 @@
 
 namespace fssdp {
 
-/// How a rank deals with its peers; the same on all ranks of a world.
+class shared_memory;
+
+/// How a rank deals with its peers; but for `shared`, the same on all ranks of a world.
 struct mpi_options {
   std::chrono::milliseconds deadline = std::chrono::seconds{60};  ///< for every wait
   std::size_t most_message_bytes = std::size_t{1} << 30U;         ///< larger ones go in parts
   /// The same between nodes: what MPI sends over TCP without asking the receiver first, which a
   /// piece that is passed on cannot wait for. Where the network copies by itself (RDMA), more.
   std::size_t most_bytes_between_nodes = 60U << 10U;
+  /// What lies in it, the other ranks of the host read in place; each rank has its own, or none. It
+  /// outlives the world.
+  shared_memory const* shared = nullptr;
 };
 
 namespace detail {

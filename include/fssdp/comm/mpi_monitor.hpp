@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "fssdp/comm/mpi_call.hpp"
+#include "fssdp/comm/mpi_lending.hpp"
 #include "fssdp/core/error.hpp"
 #include "fssdp/core/index.hpp"
 
@@ -27,7 +28,9 @@ namespace fssdp::detail {
 
 inline constexpr int mpi_header_tag = 0;
 inline constexpr int mpi_notice_tag = 1;
-inline constexpr int mpi_first_tag = 2;  // of what is exchanged
+inline constexpr int mpi_places_tag = 2;
+inline constexpr int mpi_done_tag = 3;
+inline constexpr int mpi_first_tag = 4;  // of what is exchanged
 
 /// What a rank lets another know beside what they exchange.
 struct mpi_notice {
@@ -99,6 +102,7 @@ class mpi_monitor {
     mpi_require(MPI_Comm_split_type(home_.comm(), MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &here),
                 rank_, "MPI_Comm_split_type");
     auto const neighbors = ranks_of(here);
+    lending_ = {here, neighbors, size_, options.shared};
     MPI_Comm_free(&here);
     auto const most_bytes = options.most_message_bytes;
     part_bytes_.assign(peers_.size(), std::min(most_bytes, options.most_bytes_between_nodes));
@@ -124,6 +128,8 @@ class mpi_monitor {
   [[nodiscard]] int most_tag() const { return most_tag_; }
   /// [rank]: in what parts messages between it and this one go.
   [[nodiscard]] std::vector<std::size_t> const& part_bytes() const { return part_bytes_; }
+  /// Which ranks read each other's memory; without the lock.
+  [[nodiscard]] mpi_lending const& lending() const { return lending_; }
   /// The number of the next lane: the same on all ranks.
   [[nodiscard]] int new_lane() { return lanes_++; }
 
@@ -339,6 +345,7 @@ class mpi_monitor {
   int thread_level_ = MPI_THREAD_SINGLE;
   int most_tag_ = 0;
   std::vector<std::size_t> part_bytes_;
+  mpi_lending lending_;
   int lanes_ = 0;
   bool has_said_farewell_ = false;
   int left_ = 0;

@@ -16,9 +16,19 @@
 
 namespace fssdp::detail {
 
-enum class mpi_part_kind { header_in, message_in, header_out, message_out };
+enum class mpi_part_kind {
+  header_in,
+  places_in,   ///< where messages lie that are read in place
+  message_in,  ///< of one that is lent: it may be read
+  done_in,     ///< the peer reads this rank's memory no more
+  header_out,
+  places_out,
+  message_out,
+  done_out,
+};
 
-/// What one request is about: a header, or a message, or a part of one that is too large.
+/// What one request is about: a message, or a part of one that is too large, or what is said about
+/// them.
 struct mpi_part {
   mpi_part_kind kind;
   int bytes;
@@ -28,11 +38,10 @@ struct mpi_part {
   std::size_t message;
   bool operator==(mpi_part const&) const = default;
 
-  [[nodiscard]] bool comes_in() const {
-    return kind == mpi_part_kind::header_in || kind == mpi_part_kind::message_in;
-  }
-  [[nodiscard]] bool is_header() const {
-    return kind == mpi_part_kind::header_in || kind == mpi_part_kind::header_out;
+  [[nodiscard]] bool comes_in() const { return kind < mpi_part_kind::header_out; }
+  /// Whether this rank's memory is in use until it has ended.
+  [[nodiscard]] bool ends_use() const {
+    return kind == mpi_part_kind::done_in || (!comes_in() && kind != mpi_part_kind::done_out);
   }
 };
 
@@ -116,10 +125,12 @@ class mpi_requests {
     }
     return true;
   }
-  /// Takes back what has not come in yet.
+  /// Takes back what has not come in yet. Who still reads this rank's memory says so when it is
+  /// through.
   void cancel(std::span<mpi_part const> parts) {
     for (std::size_t i = 0; i < all_.size() && i < parts.size(); ++i)
-      if (active_[i] != 0 && parts[i].comes_in()) MPI_Cancel(&all_[i]);
+      if (active_[i] != 0 && parts[i].comes_in() && parts[i].kind != mpi_part_kind::done_in)
+        MPI_Cancel(&all_[i]);
   }
   [[nodiscard]] bool any_active() const {
     return std::ranges::find(active_, std::uint8_t{1}) != active_.end();
@@ -179,7 +190,7 @@ class mpi_repeats {
     for (auto const& p : parts) {
       hash ^= reinterpret_cast<std::uintptr_t>(p.data) + static_cast<std::uint64_t>(p.bytes);
       hash = (hash ^ (hash >> 29U)) * 0xbf58476d1ce4e5b9U;
-      hash ^= (static_cast<std::uint64_t>(p.tag) << 32U) + p.peer.index() * 4 +
+      hash ^= (static_cast<std::uint64_t>(p.tag) << 32U) + p.peer.index() * 8 +
               static_cast<std::uint64_t>(p.kind);
       hash = (hash ^ (hash >> 32U)) * 0x94d049bb133111ebU;
     }

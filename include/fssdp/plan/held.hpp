@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory_resource>
 #include <span>
 #include <utility>
 #include <vector>
@@ -13,28 +14,33 @@
 namespace fssdp {
 
 /// A zeroed buffer [foreign, elements] per tensor, for the replicas of a plan.
+/// @param resource where the memory comes from, as of make_shard
 template <class T>
-[[nodiscard]] expert_buffer<T> make_replicas(transfer_plan const& plan, rank_id rank,
-                                             std::span<std::size_t const> elements) {
-  return {plan.foreign(rank).size(), elements};
+[[nodiscard]] expert_buffer<T> make_replicas(
+    transfer_plan const& plan, rank_id rank, std::span<std::size_t const> elements,
+    std::pmr::memory_resource* resource = std::pmr::new_delete_resource()) {
+  return {plan.foreign(rank).size(), elements, resource};
 }
 template <class T>
-[[nodiscard]] expert_buffer<T> make_replicas(transfer_plan const& plan, rank_id rank,
-                                             std::size_t elements) {
-  return make_replicas<T>(plan, rank, std::span{&elements, 1});
+[[nodiscard]] expert_buffer<T> make_replicas(
+    transfer_plan const& plan, rank_id rank, std::size_t elements,
+    std::pmr::memory_resource* resource = std::pmr::new_delete_resource()) {
+  return make_replicas<T>(plan, rank, std::span{&elements, 1}, resource);
 }
 
 /// A zeroed buffer [held, elements] per tensor, ascending experts: for partial gradients, or for
 /// parameters that are wanted in one piece.
 template <class T>
-[[nodiscard]] expert_buffer<T> make_partials(transfer_plan const& plan, rank_id rank,
-                                             std::span<std::size_t const> elements) {
-  return {plan.held(rank).size(), elements};
+[[nodiscard]] expert_buffer<T> make_partials(
+    transfer_plan const& plan, rank_id rank, std::span<std::size_t const> elements,
+    std::pmr::memory_resource* resource = std::pmr::new_delete_resource()) {
+  return {plan.held(rank).size(), elements, resource};
 }
 template <class T>
-[[nodiscard]] expert_buffer<T> make_partials(transfer_plan const& plan, rank_id rank,
-                                             std::size_t elements) {
-  return make_partials<T>(plan, rank, std::span{&elements, 1});
+[[nodiscard]] expert_buffer<T> make_partials(
+    transfer_plan const& plan, rank_id rank, std::size_t elements,
+    std::pmr::memory_resource* resource = std::pmr::new_delete_resource()) {
+  return make_partials<T>(plan, rank, std::span{&elements, 1}, resource);
 }
 
 /// What a rank computes with: its own whole experts in place, all others in its replicas.

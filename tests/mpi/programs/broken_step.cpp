@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// A step of a training in which one process is killed or stopped, somewhere: the others say so, and
-/// end. mpi_broken_step SEED kill|stop MILLISECONDS: of the deadline.
+/// end. mpi_broken_step SEED kill|stop MILLISECONDS: of the deadline. Memory is lent as FSSDP_TEST_LENDS
+/// says.
 #include <algorithm>
 #include <chrono>
 #include <csignal>
@@ -11,6 +12,8 @@
 #include <unistd.h>
 
 #include "fssdp/comm/mpi.hpp"
+#include "mpi/lent_memory.hpp"
+#include "support/allocation_counter.hpp"
 #include "support/dice.hpp"
 #include "support/whole_step.hpp"
 
@@ -58,28 +61,30 @@ int main(int argc, char** argv) {
   auto* const act = std::string{argv[2]} == "kill" ? be_killed : stop;
   auto const deadline = std::chrono::milliseconds{std::atoi(argv[3])};
   try {
-    fssdp::mpi_world{{.deadline = deadline}}.run([&](fssdp::communicator auto& comm) {
-      auto const kind = step_kind{.over = step_kind::wire{draw.between(0, 3)},
-                                  .ranks = comm.size(),
-                                  .nodes = std::min(2, comm.size()),
-                                  .slices = draw.chance(50) ? 1 : comm.size(),
-                                  .in_pieces = draw.chance(70)};
-      auto const visits = take_whole_step(comm, kind, {});
-      auto const is_victim = comm.rank().value() == draw.between(0, comm.size() - 1);
-      auto const fault = draw_fault(draw, visits, act);
-      if (is_victim)
-        say(fssdp::detail::text("rank ", comm.rank(), " breaks at place ",
-                                static_cast<int>(fault.place), ", visit ", fault.what.exchange,
-                                ", moment ", static_cast<int>(fault.what.moment),
-                                ": it has begun"));
-      try {
-        (void)take_whole_step(comm, kind, is_victim ? fault : support::placed_fault{});
-      } catch (fssdp::transport_error const& error) {
-        say(fssdp::detail::text("survivor ", comm.rank(), " names rank ", error.culprit(), " (",
-                                error.what(), ")"));
-        throw;
-      }
-    });
+    auto const* const lent = mpi_tests::lent_memory(0);
+    fssdp::mpi_world{{.deadline = deadline, .shared = lent}}.run(
+        [&](fssdp::communicator auto& comm) {
+          auto const kind = step_kind{.over = step_kind::wire{draw.between(0, 3)},
+                                      .ranks = comm.size(),
+                                      .nodes = std::min(2, comm.size()),
+                                      .slices = draw.chance(50) ? 1 : comm.size(),
+                                      .in_pieces = draw.chance(70)};
+          auto const visits = take_whole_step(comm, kind, {});
+          auto const is_victim = comm.rank().value() == draw.between(0, comm.size() - 1);
+          auto const fault = draw_fault(draw, visits, act);
+          if (is_victim)
+            say(fssdp::detail::text("rank ", comm.rank(), " breaks at place ",
+                                    static_cast<int>(fault.place), ", visit ", fault.what.exchange,
+                                    ", moment ", static_cast<int>(fault.what.moment),
+                                    ": it has begun"));
+          try {
+            (void)take_whole_step(comm, kind, is_victim ? fault : support::placed_fault{});
+          } catch (fssdp::transport_error const& error) {
+            say(fssdp::detail::text("survivor ", comm.rank(), " names rank ", error.culprit(), " (",
+                                    error.what(), ")"));
+            throw;
+          }
+        });
   } catch (fssdp::transport_error const&) {
     return 1;
   }
