@@ -2,6 +2,7 @@
 // Ranks that are processes: all of them go through the same contestants in the same turns.
 #include "measure_processes.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <memory_resource>
 #include <optional>
@@ -90,6 +91,7 @@ options on_this_machine(options of, process_team& team) {
   of.nodes = team.nodes();
   of.nic_per = nic_per::node;
   of.link_bandwidth = links.inside_bytes_per_second;
+  if (of.in_place) of.link_bandwidth = std::max(of.link_bandwidth, links.copied_bytes_per_second);
   of.link_latency = links.inside_latency_seconds;
   if (of.nodes > 1) {
     of.nic_bandwidth = links.between_bytes_per_second;

@@ -14,9 +14,10 @@
 
 namespace perf {
 
-/// What messages of MPI's own between the processes attain.
+/// What messages of MPI's own between the processes attain, and plain copies.
 struct measured_links {
   double inside_bytes_per_second = 0;   ///< of a rank, when all send and receive at once
+  double copied_bytes_per_second = 0;   ///< of one that copies while all others wait
   double between_bytes_per_second = 0;  ///< of a node, likewise; 0 if there is only one
   double inside_latency_seconds = 0;
   double between_latency_seconds = 0;

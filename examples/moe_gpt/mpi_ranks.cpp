@@ -23,7 +23,7 @@ namespace {
 class mpi_ranks : public rank_world {
  public:
   explicit mpi_ranks(options const& asked)
-      : world_{{.deadline = deadline_of(asked)}}, chosen_{asked} {
+      : world_{{.deadline = deadline_of(asked), .shared = &memory_}}, chosen_{asked} {
     auto const machine = world_.machine();
     if (asked.ranks != any_number && asked.ranks != machine.ranks())
       throw std::invalid_argument{"--ranks " + std::to_string(asked.ranks) + ": there are " +
@@ -54,17 +54,18 @@ class mpi_ranks : public rank_world {
     auto result = run_record{};
     world_.run([&](fssdp::mpi_communicator& comm) {
       if (chosen_.trace.empty()) {
-        result = train_on(comm, chosen_, text, {}, observe);
+        result = train_on(comm, chosen_, text, {}, observe, &memory_);
         return;
       }
       auto trace = fssdp::trace_recorder{{.rank = comm.rank()}};
-      result = train_on(comm, chosen_, text, &trace, observe);
+      result = train_on(comm, chosen_, text, &trace, observe, &memory_);
       write_trace(file_of(comm.rank(), chosen_.trace), std::span{&trace, 1});
     });
     return result;
   }
 
  private:
+  fssdp::shared_memory memory_;  // ranks of a host read each other's experts
   fssdp::mpi_world world_;
   options chosen_;
   int rank_ = 0;

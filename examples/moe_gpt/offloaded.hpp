@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <memory_resource>
 
 #include "fssdp/core/file_memory.hpp"
 #include "optimizer_shard.hpp"
@@ -21,8 +22,10 @@ namespace moe_gpt {
 }
 
 /// @param files those of files_for
-[[nodiscard]] inline shard_memory owned_memory(options const& chosen, fssdp::file_memory* files) {
-  auto memory = shard_memory{};
+/// @param otherwise where values are that are not in files
+[[nodiscard]] inline shard_memory owned_memory(options const& chosen, fssdp::file_memory* files,
+                                               std::pmr::memory_resource* otherwise) {
+  auto memory = shard_memory{.values = otherwise};
   if (chosen.offload == offload::all) memory.values = files;
   if (chosen.offload != offload::none) memory.moments = files;
   return memory;

@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <memory_resource>
 #include <span>
 #include <stdexcept>
 
@@ -20,31 +21,34 @@ namespace detail {
 template <class Comm, class Lane, class Observe>
 [[nodiscard]] run_record train_with_wire(Comm& comm, Lane& lane, options const& chosen,
                                          corpus const& text, fssdp::trace_output const& trace,
-                                         Observe const& observe) {
+                                         Observe const& observe,
+                                         std::pmr::memory_resource* memory) {
   switch (chosen.wire) {
     case wire::bf16:
-      return train_rank<float, fssdp::bf16>(comm, lane, chosen, text, trace, observe);
+      return train_rank<float, fssdp::bf16>(comm, lane, chosen, text, trace, observe, memory);
     case wire::fp16:
-      return train_rank<float, fssdp::fp16>(comm, lane, chosen, text, trace, observe);
+      return train_rank<float, fssdp::fp16>(comm, lane, chosen, text, trace, observe, memory);
     case wire::fp32:
       break;
   }
-  return train_rank<float, float>(comm, lane, chosen, text, trace, observe);
+  return train_rank<float, float>(comm, lane, chosen, text, trace, observe, memory);
 }
 
 }  // namespace detail
 
 /// Trains on the rank of a communicator. Its experts move through a lane of their own, behind the
 /// computation if that is asked for.
+/// @param memory where they lie; it outlives the call
 template <class Comm, class Observe>
-[[nodiscard]] run_record train_on(Comm& comm, options const& chosen, corpus const& text,
-                                  fssdp::trace_output const& trace, Observe const& observe) {
+[[nodiscard]] run_record train_on(
+    Comm& comm, options const& chosen, corpus const& text, fssdp::trace_output const& trace,
+    Observe const& observe, std::pmr::memory_resource* memory = std::pmr::new_delete_resource()) {
   auto experts = comm.duplicate();
   if (chosen.no_overlap)
-    return detail::train_with_wire(comm, experts, chosen, text, trace, observe);
+    return detail::train_with_wire(comm, experts, chosen, text, trace, observe, memory);
   auto stream = fssdp::host_stream{};
   auto lane = fssdp::on(experts, stream);
-  return detail::train_with_wire(comm, lane, chosen, text, trace, observe);
+  return detail::train_with_wire(comm, lane, chosen, text, trace, observe, memory);
 }
 
 inline void write_trace(std::filesystem::path const& file,

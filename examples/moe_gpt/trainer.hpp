@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <memory_resource>
 #include <span>
 #include <utility>
 #include <vector>
@@ -71,11 +72,13 @@ std::uint64_t reshard(gpt<Real, Wire, Lane>& model, sharding_rule const& shardin
 /// @param lane another communicator of the same ranks, for the experts' parameters and gradients;
 ///        bound to a stream, they move while the ranks compute
 /// @param trace where what the rank does is traced
+/// @param memory where parameters, gradients and replicas lie
 /// @return what there is to report; on rank 0 with the text that the model has written
 template <class Real, class Wire, fssdp::communicator Comm, fssdp::communicator Lane, class Observe>
-[[nodiscard]] run_record train_rank(Comm& comm, Lane& lane, options const& chosen,
-                                    corpus const& text, fssdp::trace_output const& trace,
-                                    Observe observe) {
+[[nodiscard]] run_record train_rank(
+    Comm& comm, Lane& lane, options const& chosen, corpus const& text,
+    fssdp::trace_output const& trace, Observe observe,
+    std::pmr::memory_resource* memory = std::pmr::new_delete_resource()) {
   auto const shape = shape_of(chosen);
   auto const machine = machine_of(chosen);
   auto const solve = placement_rule{chosen, machine};
@@ -86,14 +89,16 @@ template <class Real, class Wire, fssdp::communicator Comm, fssdp::communicator 
   auto const layouts = sharding.at_first();
   auto saved = open_checkpoint(chosen, text);
   auto const files = files_for(chosen);
+  auto materialization = materialization_for<Real, Wire>(chosen, layouts, trace);
+  materialization.memory = memory;
   auto model = gpt<Real, Wire, Lane>{shape,
                                      chosen.seed,
                                      lane,
                                      solve,
                                      owners_at(saved, layouts),
-                                     materialization_for<Real, Wire>(chosen, layouts, trace),
+                                     materialization,
                                      load_rule{chosen.experts, chosen.predict},
-                                     owned_memory(chosen, files.get())};
+                                     owned_memory(chosen, files.get(), memory)};
   auto record = run_record{};
 
   for (int step = resume(comm, saved, model); step < chosen.steps; ++step) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Memory that other processes of the same host can read in place. It takes Linux.
+/// Memory that other processes of the same host can read in place, on Linux.
 #pragma once
 
 #include <fcntl.h>
@@ -34,6 +34,25 @@ struct shared_memory_name {
   std::uint64_t bytes = 0;
   std::uint64_t mark = 0;  // its first bytes, by which it is recognised
 };
+
+/// A new file without a name that is only in memory; less than 0, with errno, if there is none.
+[[nodiscard]] inline int make_memory_file() {
+#ifdef __linux__
+  return ::memfd_create("fssdp", MFD_CLOEXEC);
+#else
+  errno = ENOSYS;
+  return -1;
+#endif
+}
+/// Gives pages of such a file back, also of those who have it open; they read zeros from now on.
+inline void empty_pages(int descriptor, std::size_t begin, std::size_t bytes) {
+#ifdef __linux__
+  (void)::fallocate(descriptor, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                    static_cast<::off_t>(begin), static_cast<::off_t>(bytes));
+#else
+  (void)descriptor, (void)begin, (void)bytes;
+#endif
+}
 
 /// Pages of an open file as memory.
 class mapped_pages {
@@ -80,7 +99,7 @@ class mapped_pages {
 
 /// A resource of memory that other processes of the host, of the same user, can read where it lies:
 ///
-///     auto memory = fssdp::shared_memory{std::size_t{1} << 34U};
+///     auto memory = fssdp::shared_memory{};
 ///     auto weights = fssdp::make_shard<float>(layout, rank, elements, &memory);
 ///
 /// Ranks that are processes then copy each other's experts themselves, once, and sum partial
@@ -89,11 +108,14 @@ class mapped_pages {
 /// when the process ends, however it ends. Threads may share it.
 class shared_memory : public std::pmr::memory_resource {
  public:
+  /// For as much as the machine has.
+  /// @throws as below
+  shared_memory() : shared_memory{static_cast<std::size_t>(::sysconf(_SC_PHYS_PAGES)) * page()} {}
   /// @param capacity the bytes that it can give out at a time: addresses, no memory yet
   /// @throws argument_error if it is 0; std::system_error if the system has no room for it
   explicit shared_memory(std::size_t capacity) : capacity_{in_pages(capacity)} {
     detail::require(capacity > 0, "shared_memory: a capacity of 0 bytes; expected 1 or more");
-    descriptor_ = ::memfd_create("fssdp", MFD_CLOEXEC);
+    descriptor_ = detail::make_memory_file();
     if (descriptor_ < 0) refuse(errno);
     auto const all = page() + capacity_;  // the mark, and what is given out
     if (::ftruncate(descriptor_, static_cast<::off_t>(all)) != 0) close_and_refuse(errno);
@@ -166,9 +188,7 @@ class shared_memory : public std::pmr::memory_resource {
     auto const begin =
         static_cast<std::size_t>(static_cast<std::byte*>(memory) - pages_.bytes().data());
     auto const lock = std::scoped_lock{mutex_};
-    // gives back the pages, of those who have it open as well; they read zeros from now on
-    (void)::fallocate(descriptor_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
-                      static_cast<::off_t>(begin), static_cast<::off_t>(size));
+    detail::empty_pages(descriptor_, begin, size);
     bytes_ -= size;
     auto at = free_.emplace(begin, size).first;
     if (auto const next = std::next(at); next != free_.end() && begin + size == next->first) {

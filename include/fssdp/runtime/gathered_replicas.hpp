@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory_resource>
 #include <span>
 #include <utility>
 
@@ -21,8 +22,8 @@ class gathered_replicas {
  public:
   /// @pre lane and meter outlive it
   gathered_replicas(Comm& lane, iteration_meter& meter, std::size_t slots,
-                    std::span<std::size_t const> elements)
-      : lane_{lane}, meter_{meter}, pool_{slots, elements} {}
+                    std::span<std::size_t const> elements, std::pmr::memory_resource* memory)
+      : lane_{lane}, meter_{meter}, pool_{slots, elements, memory} {}
 
   [[nodiscard]] slot_pool<Replica>& pool() { return pool_; }
   [[nodiscard]] slot_pool<Replica> const& pool() const { return pool_; }

@@ -85,8 +85,8 @@ class materializer {
         coding_{coding},
         machine_{topology_or_one_node(options.cluster, layouts_.ranks())},
         meter_{options.trace},
-        replicas_{lane, meter_, options.replica_slots, elements},
-        partials_{lane, meter_, options.partial_slots, elements} {
+        replicas_{lane, meter_, options.replica_slots, elements, options.memory},
+        partials_{lane, meter_, options.partial_slots, elements, options.memory} {
     detail::require(lane.size() == layouts_.ranks(), "materializer: ", lane.size(),
                     " ranks; the layouts are for ", layouts_.ranks());
     detail::check_options(options);

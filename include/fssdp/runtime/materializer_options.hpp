@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <memory_resource>
 #include <optional>
 
 #include "fssdp/cluster/topology.hpp"
@@ -31,6 +32,9 @@ struct materializer_options {
   /// The pool of partial gradients, likewise. Two layers' worth let a reduction hide behind the
   /// backward pass of the next layer.
   std::size_t partial_slots = 0;
+  /// Where both pools lie; it outlives the materializer. Ranks that are processes of a host read
+  /// each other's partial gradients in place if it is what they share (mpi_options::shared).
+  std::pmr::memory_resource* memory = std::pmr::new_delete_resource();
   /// What one row costs an expert, forward and backward: what calibration weighs gathers against.
   double seconds_per_row = 0;
   /// After so many iterations the owners are chosen anew; 0: never.

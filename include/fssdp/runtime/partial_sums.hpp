@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <memory_resource>
 #include <span>
 #include <utility>
 #include <vector>
@@ -24,8 +25,8 @@ class partial_sums {
  public:
   /// @pre lane and meter outlive it
   partial_sums(Comm& lane, iteration_meter& meter, std::size_t slots,
-               std::span<std::size_t const> elements)
-      : lane_{lane}, meter_{meter}, pool_{slots, elements} {}
+               std::span<std::size_t const> elements, std::pmr::memory_resource* memory)
+      : lane_{lane}, meter_{meter}, pool_{slots, elements, memory} {}
 
   [[nodiscard]] slot_pool<Replica>& pool() { return pool_; }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <memory_resource>
 #include <optional>
 #include <span>
 #include <vector>
@@ -27,9 +28,11 @@ template <class T>
 class slot_pool {
  public:
   /// @param elements the size of each tensor of one slot
-  /// @throws argument_error if the bytes are too many to be counted
-  slot_pool(std::size_t slots, std::span<std::size_t const> elements)
-      : memory_{slots, elements}, slots_{slots} {}
+  /// @param resource where the memory comes from; it outlives the pool
+  /// @throws as expert_buffer
+  slot_pool(std::size_t slots, std::span<std::size_t const> elements,
+            std::pmr::memory_resource* resource = std::pmr::new_delete_resource())
+      : memory_{slots, elements, resource}, slots_{slots} {}
 
   [[nodiscard]] std::size_t slots() const { return slots_; }
   [[nodiscard]] std::size_t used() const { return used_; }
