@@ -466,9 +466,10 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mo
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
   auto const lock = std::scoped_lock{stream->mutex};
   *graph = stream->captured.release();
+  if (*graph == nullptr) return cudaErrorIllegalState;
   --captures;
   if (stream->is_global) --global_captures;
-  return *graph == nullptr ? cudaErrorIllegalState : cudaSuccess;
+  return cudaSuccess;
 }
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long) {
   *exec = std::make_unique<CUgraphExec_st>(CUgraphExec_st{graph->nodes}).release();
