@@ -324,6 +324,10 @@ cudaError_t cudaMemcpy2DAsync(void* to, std::size_t to_pitch, void const* from,
                               std::size_t from_pitch, std::size_t width, std::size_t height,
                               cudaMemcpyKind kind, cudaStream_t stream) {
   auto const uncounted = gpu_double::not_counted{};
+  if (stream == nullptr) return cudaErrorInvalidResourceHandle;
+  if (width * height == 0) return cudaSuccess;
+  if (kind != cudaMemcpyHostToDevice) gpu_double::check_access(stream, from);
+  if (kind != cudaMemcpyDeviceToHost) gpu_double::check_access(stream, to);
   if (kind == cudaMemcpyDeviceToDevice || kind == cudaMemcpyDefault)
     gpu_double::count_copied(width * height);
   auto const copy = [=](std::byte* out, std::byte const* in) {
@@ -333,7 +337,7 @@ cudaError_t cudaMemcpy2DAsync(void* to, std::size_t to_pitch, void const* from,
   auto* const out = static_cast<std::byte*>(to);
   auto const* const in = static_cast<std::byte const*>(from);
   if (kind == cudaMemcpyHostToDevice && !is_pinned(from)) {
-    auto const size = height == 0 ? 0 : (height - 1) * from_pitch + width;
+    auto const size = (height - 1) * from_pitch + width;
     return enqueue(
         stream, [=, staged = std::vector<std::byte>(in, in + size)] { copy(out, staged.data()); });
   }
