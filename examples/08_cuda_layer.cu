@@ -12,6 +12,7 @@
 #include <cmath>
 #include <cstdio>
 #include <exception>
+#include <limits>
 #include <span>
 #include <utility>
 #include <vector>
@@ -173,12 +174,13 @@ struct where_positive {
   return result;
 }
 
-/// The largest difference, as a part of the largest number.
+/// The largest difference, as a part of the largest number; infinite if what is found is no number.
 [[nodiscard]] double difference(std::vector<float> const& found,
                                 std::vector<double> const& expected) {
   auto apart = 0.0;
   auto largest = 0.0;
   for (std::size_t i = 0; i < expected.size(); ++i) {
+    if (!std::isfinite(found[i])) return std::numeric_limits<double>::infinity();
     apart = std::max(apart, std::abs(found[i] - expected[i]));
     largest = std::max(largest, std::abs(expected[i]));
   }

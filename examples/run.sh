@@ -22,7 +22,7 @@ want program openmpi-bin mpirun
 get_packages
 
 mkdir -p "$build"
-[ -x "$build/examples/moe_gpt" ] || echo "Building moe_gpt, about a minute the first time..."
+[ -x "$build/examples/moe_gpt" ] || echo "Building moe_gpt, some minutes the first time..."
 if ! (cd "$root" && cmake --preset demo && cmake --build --preset demo --target moe_gpt draw_trace) \
     >"$build/run.log" 2>&1; then
   cat "$build/run.log" >&2

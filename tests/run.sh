@@ -35,6 +35,7 @@ want header coinor-libcbc-dev coin/Cbc_C_Interface.h
 want program libopenmpi-dev mpicxx
 want program openmpi-bin mpirun
 want program iproute2 ip
+want program procps pgrep
 [ $full = no ] || need header libbenchmark-dev benchmark/benchmark.h
 get_packages
 

@@ -59,7 +59,7 @@ struct program {
  private:
   program(std::uint64_t seed, support::dice draw)
       : of{draw.chance(50) ? random_instance{seed, up_to_six_ranks}
-                           : support::scheduled_instance(seed, up_to_six_ranks)},
+                           : support::relayed_instance(seed, up_to_six_ranks)},
         token_layout{{.experts = 3, .ranks = of.plan.ranks()}},
         tokens{of.plan.ranks(), 3, random_tokens(draw, of.plan.ranks() * 3)},
         sends_tokens{draw.chance(30)},

@@ -34,7 +34,7 @@ TEST_CASE("forwarded, lent or copied: the same bits, and the same bytes in no mo
   auto passed_on = 0;
   for (std::uint64_t seed = 1; seed <= support::law_instances / 20; ++seed) {
     CAPTURE(seed);
-    auto const of = support::scheduled_instance(seed, up_to_eight_ranks);
+    auto const of = support::relayed_instance(seed, up_to_eight_ranks);
     passed_on += of.plan.rounds() > 1 ? 1 : 0;
     auto world = fssdp::thread_world{of.plan.ranks()};
     support::same_over_wires(world, [&](auto& comm) { return support::collective_bits(comm, of); });
@@ -46,7 +46,7 @@ TEST_CASE(
     "what is passed on is what a loop over the placement gives, on ports that take time, too") {
   for (std::uint64_t seed = 1; seed <= support::law_instances / 20; ++seed) {
     CAPTURE(seed);
-    auto const of = support::scheduled_instance(seed, up_to_eight_ranks);
+    auto const of = support::relayed_instance(seed, up_to_eight_ranks);
     auto world = fssdp::thread_world{
         {.ranks = of.plan.ranks(), .ports = seed % 2 == 0 ? of.machine : fssdp::topology{}}};
     auto const wrong = support::on_all_ranks(world, [&](thread_communicator& comm) {
@@ -63,7 +63,7 @@ TEST_CASE("collectives run over mailboxes with no room, little room and any room
   for (std::uint64_t seed = 1; seed <= support::law_instances / 20; ++seed) {
     auto const slots = std::vector<std::size_t>{0, 1, std::size_t(-1)}[seed % 3];
     CAPTURE(seed, slots);
-    auto const of = seed % 2 == 0 ? support::scheduled_instance(seed, up_to_eight_ranks)
+    auto const of = seed % 2 == 0 ? support::relayed_instance(seed, up_to_eight_ranks)
                                   : random_instance{seed, up_to_eight_ranks};
     auto post_office = support::mailboxes{of.plan.ranks(), slots};
     auto const wrong = support::on_all_ranks(of.plan.ranks(), [&](thread_communicator& thread) {

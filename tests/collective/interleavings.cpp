@@ -116,7 +116,7 @@ TEST_CASE("no order of events stops a small plan, whole or by rounds, forwards o
   for (std::uint64_t seed = 1; seed <= support::law_instances; ++seed) {
     CAPTURE(seed);
     auto const limits = support::size_limits{.ranks = 4, .nodes = 2, .experts = 4, .slices = 2};
-    auto const of = support::scheduled_instance(seed, limits);
+    auto const of = support::relayed_instance(seed, limits);
     auto const transfers = transfers_of(of.plan).size();
     if (transfers == 0 || transfers > 6) continue;
     ++searched;

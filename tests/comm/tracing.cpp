@@ -112,7 +112,7 @@ TEST_CASE("what is recorded of a gather and a reduction equals what is counted")
   auto forwarded = 0;
   for (int seed = 1; seed <= some; ++seed) {
     CAPTURE(seed);
-    auto const of = support::scheduled_instance(static_cast<std::uint64_t>(seed), {});
+    auto const of = support::relayed_instance(static_cast<std::uint64_t>(seed), {});
     for (auto const& rank : both_verbs(
              of, [](auto& comm) -> auto& { return comm; })) {
       REQUIRE(faults(rank, of.plan) == 0);

@@ -74,7 +74,7 @@ void compare(fssdp::nccl_communicator& comm, variety& tried) {
   auto count = 0;
   for (auto seed = std::uint64_t{1}; count < instances; ++seed) {
     auto const of =
-        count % 2 == 0 ? random_instance{seed, limits} : support::scheduled_instance(seed, limits);
+        count % 2 == 0 ? random_instance{seed, limits} : support::relayed_instance(seed, limits);
     if (of.plan.ranks() != comm.size()) continue;
     auto const here = support::on_all_ranks(comm.size(), [&](fssdp::thread_communicator& threads) {
       return support::collective_bits(threads, of);

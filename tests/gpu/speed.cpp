@@ -6,7 +6,6 @@
 #include <cstdio>
 #include <vector>
 
-#include "fssdp/collective/memory_required.hpp"
 #include "fssdp/collective/sparse_all_gather.hpp"
 #include "fssdp/collective/sparse_reduce_scatter.hpp"
 #include "fssdp/comm/peer.hpp"

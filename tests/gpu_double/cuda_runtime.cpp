@@ -33,13 +33,16 @@ struct CUstream_st {
   explicit CUstream_st(int on) : device{on}, worker{[this] { serve(); }} {}
   CUstream_st(CUstream_st const&) = delete;
   CUstream_st& operator=(CUstream_st const&) = delete;
-  ~CUstream_st() {
+  ~CUstream_st() { finish(); }
+
+  /// Runs what is on it, and nothing any more.
+  void finish() {
     {
       auto const lock = std::scoped_lock{mutex};
       closing = true;
     }
     changed.notify_all();
-    worker.join();
+    if (worker.joinable()) worker.join();
   }
 
   void push(work item) {
@@ -114,7 +117,7 @@ thread_local auto capture_mode = cudaStreamCaptureModeGlobal;
 }
 
 std::mutex streams_mutex;
-std::multimap<int, cudaStream_t> streams;  // by device
+std::multimap<int, std::shared_ptr<CUstream_st>> streams;  // by device
 
 constexpr int the_host = -1;  // as a device: its pinned memory, which all others read
 
@@ -252,17 +255,17 @@ cudaError_t cudaHostAlloc(void** memory, std::size_t bytes, unsigned int flags) 
 cudaError_t cudaFreeHost(void* memory) {
   return memory == nullptr || is_pinned(memory) ? release(memory) : cudaErrorInvalidValue;
 }
-/// Waits for all that is on the device, as the real one does.
+/// Waits for all that is on the device, as the real one does; others may destroy streams meanwhile.
 cudaError_t cudaFree(void* memory) {
   if (is_pinned(memory)) return cudaErrorInvalidValue;
   ++times_waited;
-  auto of_device = std::vector<cudaStream_t>{};
+  auto of_device = std::vector<std::shared_ptr<CUstream_st>>{};
   {
     auto const lock = std::scoped_lock{streams_mutex};
     auto const [first, last] = streams.equal_range(current_device);
     for (auto at = first; at != last; ++at) of_device.push_back(at->second);
   }
-  for (auto* const stream : of_device) (void)cudaStreamSynchronize(stream);
+  for (auto const& stream : of_device) (void)cudaStreamSynchronize(stream.get());
   return release(memory);
 }
 cudaError_t cudaMallocAsync(void** memory, std::size_t bytes, cudaStream_t stream) {
@@ -321,6 +324,10 @@ cudaError_t cudaMemcpy2DAsync(void* to, std::size_t to_pitch, void const* from,
                               std::size_t from_pitch, std::size_t width, std::size_t height,
                               cudaMemcpyKind kind, cudaStream_t stream) {
   auto const uncounted = gpu_double::not_counted{};
+  if (stream == nullptr) return cudaErrorInvalidResourceHandle;
+  if (width * height == 0) return cudaSuccess;
+  if (kind != cudaMemcpyHostToDevice) gpu_double::check_access(stream, from);
+  if (kind != cudaMemcpyDeviceToHost) gpu_double::check_access(stream, to);
   if (kind == cudaMemcpyDeviceToDevice || kind == cudaMemcpyDefault)
     gpu_double::count_copied(width * height);
   auto const copy = [=](std::byte* out, std::byte const* in) {
@@ -330,7 +337,7 @@ cudaError_t cudaMemcpy2DAsync(void* to, std::size_t to_pitch, void const* from,
   auto* const out = static_cast<std::byte*>(to);
   auto const* const in = static_cast<std::byte const*>(from);
   if (kind == cudaMemcpyHostToDevice && !is_pinned(from)) {
-    auto const size = height == 0 ? 0 : (height - 1) * from_pitch + width;
+    auto const size = (height - 1) * from_pitch + width;
     return enqueue(
         stream, [=, staged = std::vector<std::byte>(in, in + size)] { copy(out, staged.data()); });
   }
@@ -359,16 +366,17 @@ cudaError_t cudaMemcpyBatchAsync(void* const* to, void const* const* from, std::
 }
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned int) {
-  *stream = std::make_unique<CUstream_st>(current_device).release();
+  auto made = std::make_shared<CUstream_st>(current_device);
+  *stream = made.get();
   auto const lock = std::scoped_lock{streams_mutex};
-  streams.emplace(current_device, *stream);
+  streams.emplace(current_device, std::move(made));
   return cudaSuccess;
 }
 /// What is on it runs first.
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
-  auto const owned = std::unique_ptr<CUstream_st>{stream};
+  stream->finish();
   auto const lock = std::scoped_lock{streams_mutex};
-  std::erase_if(streams, [stream](auto const& entry) { return entry.second == stream; });
+  std::erase_if(streams, [stream](auto const& entry) { return entry.second.get() == stream; });
   return cudaSuccess;
 }
 cudaError_t cudaStreamQuery(cudaStream_t stream) {
@@ -462,9 +470,10 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mo
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
   auto const lock = std::scoped_lock{stream->mutex};
   *graph = stream->captured.release();
+  if (*graph == nullptr) return cudaErrorIllegalState;
   --captures;
   if (stream->is_global) --global_captures;
-  return *graph == nullptr ? cudaErrorIllegalState : cudaSuccess;
+  return cudaSuccess;
 }
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long) {
   *exec = std::make_unique<CUgraphExec_st>(CUgraphExec_st{graph->nodes}).release();

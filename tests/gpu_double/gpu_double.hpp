@@ -73,6 +73,7 @@ void unload_kernels();
 
 /// How often the host has waited for a device, or asked whether it is through: by
 /// cudaStreamSynchronize, cudaStreamQuery, cudaEventSynchronize, cudaDeviceSynchronize, cudaFree.
+/// Not by cudaEventQuery: a look at whether an earlier exchange has run, whatever the answer.
 [[nodiscard]] int host_waits();
 /// Bytes of copies from device to device that have been enqueued, whatever makes them.
 [[nodiscard]] std::size_t copied_bytes();

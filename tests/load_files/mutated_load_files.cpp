@@ -58,14 +58,14 @@ using words = std::vector<std::string>;
   return joined(head, ",") + "\n" + joined(lines, "\n") + "\n";
 }
 
-[[nodiscard]] std::size_t any_of(words const& list, dice& draw) {
+[[nodiscard]] std::size_t any_place(words const& list, dice& draw) {
   return static_cast<std::size_t>(draw.between(0, static_cast<int>(list.size()) - 1));
 }
 
 /// What a line, or a cell of one, may become.
 void mutate_part(words& parts, dice& draw, words const& strange) {
-  auto const at = static_cast<std::ptrdiff_t>(any_of(parts, draw));
-  auto const copy = parts[any_of(parts, draw)];
+  auto const at = static_cast<std::ptrdiff_t>(any_place(parts, draw));
+  auto const copy = parts[any_place(parts, draw)];
   switch (draw.between(0, 4)) {
     case 0:
       parts.erase(parts.begin() + at);
@@ -74,7 +74,7 @@ void mutate_part(words& parts, dice& draw, words const& strange) {
       parts.insert(parts.begin() + at, copy);
       break;
     case 2:
-      std::swap(parts[static_cast<std::size_t>(at)], parts[any_of(parts, draw)]);
+      std::swap(parts[static_cast<std::size_t>(at)], parts[any_place(parts, draw)]);
       break;
     default:
       parts[static_cast<std::size_t>(at)] = draw.one_of(strange);
@@ -89,7 +89,7 @@ void mutate_lines(std::string& text, dice& draw) {
 }
 void mutate_cells(std::string& text, dice& draw) {
   auto lines = split(text, '\n');
-  auto& line = lines[any_of(lines, draw)];
+  auto& line = lines[any_place(lines, draw)];
   auto cells = split(line, ',');
   auto eight = std::string(501, '0');
   eight.back() = '8';

@@ -26,7 +26,7 @@ constexpr auto plans = std::uint64_t{support::law_instances / 500 + 7};
 /// Plans for as many ranks as there are processes, or fewer.
 [[nodiscard]] support::random_instance instance(std::uint64_t seed) {
   auto const limits = support::size_limits{.ranks = processes().size(), .nodes = 3, .experts = 16};
-  return seed % 2 == 0 ? support::scheduled_instance(seed, limits)
+  return seed % 2 == 0 ? support::relayed_instance(seed, limits)
                        : support::random_instance{seed, limits};
 }
 

@@ -3,6 +3,9 @@
 #include "peer/devices.hpp"
 #include "peer/everywhere_buffers.hpp"
 
+#include <array>
+#include <cstddef>
+
 #include "catch.hpp"
 #include "fssdp/collective/sparse_all_gather.hpp"
 #include "fssdp/collective/sparse_reduce_scatter.hpp"
@@ -180,4 +183,18 @@ TEST_CASE("a shard in memory of the host that is not pinned is noticed") {
     comm.synchronize();
   });
   REQUIRE(!gpu_double::violations().empty());
+}
+
+TEST_CASE("a plain copy between devices of memory of the host that is not pinned is noticed") {
+  gpu_double::reset({.only_device_memory = true});
+  auto host = std::array<std::byte, 8>{};
+  auto const device = fssdp::cuda_memory{host.size()};
+  auto const stream = fssdp::make_cuda_stream();
+  auto const copy = [&](cudaMemcpyKind kind) {
+    REQUIRE(cudaMemcpyAsync(device.bytes().data(), host.data(), host.size(), kind, stream.get()) ==
+            cudaSuccess);
+    return gpu_double::violations().size();
+  };
+  REQUIRE(copy(cudaMemcpyHostToDevice) == 0);
+  REQUIRE(copy(cudaMemcpyDeviceToDevice) == 1);
 }

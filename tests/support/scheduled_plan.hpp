@@ -22,8 +22,8 @@ namespace support {
 }
 
 /// A random instance with such a plan, whose chunks are often large enough for pieces.
-[[nodiscard]] inline random_instance scheduled_instance(std::uint64_t seed,
-                                                        size_limits const& limits) {
+[[nodiscard]] inline random_instance relayed_instance(std::uint64_t seed,
+                                                      size_limits const& limits) {
   auto draw = dice{seed + 5'000'000};
   auto of = random_instance{seed, limits};
   if (draw.chance(50))

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// The contract of a communicator, for the one over queues in the examples.
-#include "../../examples/02_own_communicator/queue_communicator.hpp"
+#include "../../../examples/02_own_communicator/queue_communicator.hpp"
 
-#include "../../examples/02_own_communicator/on_all_ranks.hpp"
+#include "../../../examples/02_own_communicator/on_all_ranks.hpp"
 #include "contract/communicator_contract.hpp"
 
 namespace {

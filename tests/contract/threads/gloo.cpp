@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /// The contract of a communicator, for the one over Gloo in the examples.
 #if defined(EXAMPLE_HAS_GLOO)
-#include "../../examples/02_own_communicator/gloo_communicator.hpp"
+#include "../../../examples/02_own_communicator/gloo_communicator.hpp"
 
-#include "../../examples/02_own_communicator/on_all_ranks.hpp"
+#include "../../../examples/02_own_communicator/on_all_ranks.hpp"
 #include "contract/communicator_contract.hpp"
 
 namespace {
