@@ -17,15 +17,17 @@
 
 namespace perf {
 
-/// One way to do the work.
-struct contestant {
+/// One way to do the work, for ranks that are threads: of the host's memory, or with a device each.
+template <class Comm>
+struct basic_contestant {
   std::string name;
-  std::function<void(fssdp::thread_communicator&)> on_threads = {};  ///< by the thread of each rank
+  std::function<void(Comm&)> on_threads = {};             ///< by the thread of each rank
   std::function<void()> on_processes = {};                ///< or by the process of each rank
   std::function<void(fssdp::rank_id)> spoil = {};         ///< before the call that is checked
   std::function<std::size_t(fssdp::rank_id)> wrong = {};  ///< after it: elements that are wrong
   double setup_seconds = 0;  ///< that went by before the first call, for communicators
 };
+using contestant = basic_contestant<fssdp::thread_communicator>;
 
 /// What came of it.
 struct outcome {
@@ -71,6 +73,8 @@ class stopwatch {
 
   /// Waits for all ranks.
   void wait() { together_.arrive_and_wait(); }
+  /// Called by a rank that has failed: nobody waits for it any more.
+  void leave() { together_.arrive_and_drop(); }
 
   /// Called by every rank: they begin together. Returns the seconds from the first begin to the
   /// last end, on every rank.
@@ -78,12 +82,7 @@ class stopwatch {
   double time(fssdp::rank_id rank, Work work) {
     wait();
     begin_[rank.index()] = clock::now();
-    try {
-      work();
-    } catch (...) {
-      together_.arrive_and_drop();  // nobody waits for a rank that has failed
-      throw;
-    }
+    work();
     end_[rank.index()] = clock::now();
     wait();
     auto const taken = std::ranges::max(end_) - std::ranges::min(begin_);
