@@ -31,7 +31,10 @@ template <class World, class Comm>
     auto const me = comm.rank();
     auto const first = me == fssdp::rank_id{0};
     auto const call = [&](basic_contestant<Comm> const& one) {  // returns the seconds on rank 0
-      if (one.on_threads) return watch.time(me, [&] { one.on_threads(comm); });
+      if (one.on_threads) {
+        auto const taken = watch.time(me, [&] { one.on_threads(comm); });
+        return one.seconds ? watch.longest(me, one.seconds(me)) : taken;
+      }
       auto const seconds = first ? team->time(one.on_processes) : 0.0;
       watch.wait();
       return seconds;

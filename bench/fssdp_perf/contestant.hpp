@@ -23,6 +23,8 @@ struct basic_contestant {
   std::string name;
   std::function<void(Comm&)> on_threads = {};             ///< by the thread of each rank
   std::function<void()> on_processes = {};                ///< or by the process of each rank
+  std::function<double(fssdp::rank_id)> seconds = {};     ///< of a rank's last call, unless the
+                                                          ///< clock of the host tells
   std::function<void(fssdp::rank_id)> spoil = {};         ///< before the call that is checked
   std::function<std::size_t(fssdp::rank_id)> wrong = {};  ///< after it: elements that are wrong
   double setup_seconds = 0;  ///< that went by before the first call, for communicators
@@ -69,7 +71,8 @@ class stopwatch {
   explicit stopwatch(int ranks)
       : together_{ranks},
         begin_(static_cast<std::size_t>(ranks)),
-        end_(static_cast<std::size_t>(ranks)) {}
+        end_(static_cast<std::size_t>(ranks)),
+        seconds_(static_cast<std::size_t>(ranks)) {}
 
   /// Waits for all ranks.
   void wait() { together_.arrive_and_wait(); }
@@ -89,10 +92,18 @@ class stopwatch {
     return std::chrono::duration<double>{taken}.count();
   }
 
+  /// Called by every rank with a time of its own, behind time(): returns the longest on every rank.
+  double longest(fssdp::rank_id rank, double seconds) {
+    seconds_[rank.index()] = seconds;
+    wait();
+    return std::ranges::max(seconds_);
+  }
+
  private:
   std::barrier<> together_;
   std::vector<clock::time_point> begin_;  // [rank]
   std::vector<clock::time_point> end_;    // [rank]
+  std::vector<double> seconds_;           // [rank]
 };
 
 }  // namespace perf

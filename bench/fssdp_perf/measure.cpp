@@ -13,6 +13,7 @@
 #include "alternate.hpp"
 #include "bounds.hpp"
 #include "cases/cases.hpp"
+#include "device_ranks.hpp"
 #include "fssdp/comm/counting.hpp"
 #include "gloo_contestant.hpp"
 #include "in_turn.hpp"
@@ -129,6 +130,8 @@ template <class T>
 std::optional<result> measure(job const& what, options const& of, process_team* team) {
   if (of.simulate) return simulate(what, of);
   if (of.backend == backend::mpi) return measure_processes(what, of, *team);
+  if (of.backend == backend::cuda) return measure_cuda(what, of);
+  if (of.backend == backend::nccl) return measure_nccl(what, of);
   return with_type(of.dtype,
                    [&](auto of_type) { return measure_as<decltype(of_type)>(what, of, team); });
 }
