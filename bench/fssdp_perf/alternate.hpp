@@ -9,28 +9,32 @@
 
 #include "cache_eraser.hpp"
 #include "contestant.hpp"
-#include "fssdp/comm/thread.hpp"
 #include "options.hpp"
 #include "process_team.hpp"
 
 namespace perf {
 
 /// Times every contestant `of.iterations` times, in turns, and checks what they bring about.
+/// @param world runs a function on every rank: a thread_world, or one of devices
 /// @param team null if no contestant runs in processes; else called by process 0, while the others
 ///        follow
 /// @return [contestant]
-[[nodiscard]] inline std::vector<outcome> alternate(fssdp::thread_world& world,
-                                                    std::vector<contestant> const& contestants,
-                                                    options const& of, process_team* team) {
+template <class World, class Comm>
+[[nodiscard]] std::vector<outcome> alternate(World& world,
+                                             std::vector<basic_contestant<Comm>> const& contestants,
+                                             options const& of, process_team* team) {
   auto outcomes = std::vector<outcome>(contestants.size());
   auto watch = stopwatch{of.ranks};
   auto eraser = cache_eraser{of.ranks};
   auto wrong = std::vector<std::size_t>(static_cast<std::size_t>(of.ranks));
-  world.run([&](fssdp::thread_communicator& comm) {
+  auto const take_turns = [&](Comm& comm) {
     auto const me = comm.rank();
     auto const first = me == fssdp::rank_id{0};
-    auto const call = [&](contestant const& one) {  // returns the seconds on rank 0
-      if (one.on_threads) return watch.time(me, [&] { one.on_threads(comm); });
+    auto const call = [&](basic_contestant<Comm> const& one) {  // returns the seconds on rank 0
+      if (one.on_threads) {
+        auto const taken = watch.time(me, [&] { one.on_threads(comm); });
+        return one.seconds ? watch.longest(me, one.seconds(me)) : taken;
+      }
       auto const seconds = first ? team->time(one.on_processes) : 0.0;
       watch.wait();
       return seconds;
@@ -55,6 +59,14 @@ namespace perf {
       if (first) outcomes[n].wrong = std::accumulate(wrong.begin(), wrong.end(), std::size_t{0});
       if (first && one.on_processes) outcomes[n].wrong = team->sum(outcomes[n].wrong);
       watch.wait();
+    }
+  };
+  world.run([&](Comm& comm) {
+    try {
+      take_turns(comm);
+    } catch (...) {
+      watch.leave();
+      throw;
     }
   });
   return outcomes;

@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <cstddef>
 #include <deque>
+#include <iterator>
 #include <utility>
 #include <vector>
 
 #include "contestant.hpp"
+#include "jobs_of.hpp"
 #include "local_sums.hpp"
 #include "rank_memory.hpp"
 
@@ -44,18 +46,7 @@ template <class T>
 template <class T>
 [[nodiscard]] std::vector<sum_job<T>> all_jobs(std::deque<rank_memory<T>>& of) {
   auto jobs = std::vector<sum_job<T>>{};
-  for (auto& memory : of)
-    for (auto const expert : memory.wanted()) {
-      auto job = sum_job<T>{{}, memory.taken(expert).data(), memory.elements()};
-      auto const& plan = memory.plan();
-      if (memory.which() == collective::ag) {
-        job.from.push_back(of[plan.owner(expert).index()].given(expert).data());
-      } else {
-        for (auto const rank : plan.where().holders(expert))
-          job.from.push_back(of[rank.index()].given(expert).data());
-      }
-      jobs.push_back(std::move(job));
-    }
+  for (auto& memory : of) std::ranges::move(jobs_of(memory, of), std::back_inserter(jobs));
   return jobs;
 }
 

@@ -17,15 +17,19 @@
 
 namespace perf {
 
-/// One way to do the work.
-struct contestant {
+/// One way to do the work, for ranks that are threads: of the host's memory, or with a device each.
+template <class Comm>
+struct basic_contestant {
   std::string name;
-  std::function<void(fssdp::thread_communicator&)> on_threads = {};  ///< by the thread of each rank
+  std::function<void(Comm&)> on_threads = {};             ///< by the thread of each rank
   std::function<void()> on_processes = {};                ///< or by the process of each rank
+  std::function<double(fssdp::rank_id)> seconds = {};     ///< of a rank's last call, unless the
+                                                          ///< clock of the host tells
   std::function<void(fssdp::rank_id)> spoil = {};         ///< before the call that is checked
   std::function<std::size_t(fssdp::rank_id)> wrong = {};  ///< after it: elements that are wrong
   double setup_seconds = 0;  ///< that went by before the first call, for communicators
 };
+using contestant = basic_contestant<fssdp::thread_communicator>;
 
 /// What came of it.
 struct outcome {
@@ -67,10 +71,13 @@ class stopwatch {
   explicit stopwatch(int ranks)
       : together_{ranks},
         begin_(static_cast<std::size_t>(ranks)),
-        end_(static_cast<std::size_t>(ranks)) {}
+        end_(static_cast<std::size_t>(ranks)),
+        seconds_(static_cast<std::size_t>(ranks)) {}
 
   /// Waits for all ranks.
   void wait() { together_.arrive_and_wait(); }
+  /// Called by a rank that has failed: nobody waits for it any more.
+  void leave() { together_.arrive_and_drop(); }
 
   /// Called by every rank: they begin together. Returns the seconds from the first begin to the
   /// last end, on every rank.
@@ -78,22 +85,25 @@ class stopwatch {
   double time(fssdp::rank_id rank, Work work) {
     wait();
     begin_[rank.index()] = clock::now();
-    try {
-      work();
-    } catch (...) {
-      together_.arrive_and_drop();  // nobody waits for a rank that has failed
-      throw;
-    }
+    work();
     end_[rank.index()] = clock::now();
     wait();
     auto const taken = std::ranges::max(end_) - std::ranges::min(begin_);
     return std::chrono::duration<double>{taken}.count();
   }
 
+  /// Called by every rank with a time of its own, behind time(): returns the longest on every rank.
+  double longest(fssdp::rank_id rank, double seconds) {
+    seconds_[rank.index()] = seconds;
+    wait();
+    return std::ranges::max(seconds_);
+  }
+
  private:
   std::barrier<> together_;
   std::vector<clock::time_point> begin_;  // [rank]
   std::vector<clock::time_point> end_;    // [rank]
+  std::vector<double> seconds_;           // [rank]
 };
 
 }  // namespace perf

@@ -5,11 +5,16 @@
 namespace perf::detail {
 
 inline constexpr auto about =
-    "Measures the two sparse collectives of fssdp, between threads of this process or between\n"
-    "processes (--backend mpi): experts go from their owners to all that hold a replica (ag), or\n"
-    "partial gradients back and are summed (rs). Beside each time stands what the machine could "
-    "do\n"
-    "at best.";
+    "Measures the two sparse collectives of fssdp: experts go from their owners to all that hold "
+    "a\n"
+    "replica (ag), or partial gradients back and are summed (rs). Beside each time stands what "
+    "the\n"
+    "machine could do at best. Ranks are\n"
+    "  thread  threads of this process\n"
+    "  mpi     processes\n"
+    "  cuda    devices of this process, which read each other's memory; with more ranks than\n"
+    "          devices, these share them in turn\n"
+    "  nccl    devices of this process over NCCL, one for each rank";
 
 inline constexpr auto footer =
     "Cases: who holds an expert besides its owner\n"
@@ -23,7 +28,10 @@ inline constexpr auto footer =
     "Columns\n"
     "  bytes       of one expert; of all there are `chunks`, with `replicas` copies elsewhere\n"
     "  time        from the first rank's begin to the last rank's end; the median of --iters "
-    "calls\n"
+    "calls.\n"
+    "              Between devices, what the rank whose stream takes longest takes, between two "
+    "events\n"
+    "              on it: devices have no clock in common, and the host notices an end too late\n"
     "  algbw       bytes x replicas / time\n"
     "  busbw       the bytes through the busiest port / time: of all ranks, the most that one\n"
     "              sends or receives. Hardware limits it, so compare it with a link's bandwidth\n"
@@ -36,7 +44,12 @@ inline constexpr auto footer =
     "run:\n"
     "              of all ranks of a host at once, and of all hosts, whose ranks share one NIC;\n"
     "              inside a host at that of one rank that copies alone, if it is higher: ranks\n"
-    "              read each other's buffers in place, unless --messages says not\n"
+    "              read each other's buffers in place, unless --messages says not.\n"
+    "              Over NCCL likewise, at the rate at which all devices at once copy from the "
+    "next\n"
+    "              one. With cuda, copies of the same bytes between the same buffers (ag), or\n"
+    "              kernels that form the same sums (rs); on one device also copies that read and\n"
+    "              write as much memory, (k + 1) S bytes for a sum of k partials of S bytes\n"
     "  wire        bytes that all ranks together send in one call\n"
     "  plan        the time in which one rank makes the plan\n"
     "  wrong       elements that differ from what they should be, with --check\n"
@@ -44,7 +57,9 @@ inline constexpr auto footer =
     "Baselines, measured in turns with the collective\n"
     "  direct          fssdp with a plan in which every owner sends to all holders\n"
     "  broadcast       one broadcast (rs: one reduction) over the holders of each expert along a\n"
-    "                  binomial tree, expert after expert, between the same threads\n"
+    "                  binomial tree, expert after expert, between the same ranks. Over NCCL, one\n"
+    "                  ncclBroadcast (rs: ncclReduce), with a communicator for each set of "
+    "holders\n"
     "  dense           fssdp with every expert everywhere\n"
     "  neighbor        one MPI_Neighbor_alltoallv (rs: and sums), between processes\n"
     "  mpi-broadcast   one MPI_Bcast (rs: MPI_Reduce) per expert, expert after expert\n"
@@ -53,7 +68,8 @@ inline constexpr auto footer =
     "  Communicators, graphs and contexts are made before the clock starts. Those of MPI want the\n"
     "  program started under mpirun with as many processes as ranks: the first one runs the\n"
     "  threads, the others sleep meanwhile. With --backend mpi every process is a rank; broadcast\n"
-    "  is then mpi-broadcast, and what its communicators took is said below the table.\n"
+    "  is then mpi-broadcast. What its communicators took, or NCCL's, is said below the table.\n"
+    "  Between devices there are none, direct, broadcast and dense.\n"
     "\n"
     "The exit status is 1 if with --check an element is wrong or a call is faster than its bound.\n"
     "\n"
@@ -61,6 +77,7 @@ inline constexpr auto footer =
     "  fssdp_perf --case all --bytes 1M,4M,16M --check\n"
     "  fssdp_perf --collective rs --case pairs --dtype bf16 --baseline broadcast\n"
     "  mpirun -np 4 fssdp_perf --ranks 4 --case all --baseline neighbor --json > neighbor.json\n"
-    "  mpirun -np 4 fssdp_perf --backend mpi --ranks 4 --case all --baseline broadcast";
+    "  mpirun -np 4 fssdp_perf --backend mpi --ranks 4 --case all --baseline broadcast\n"
+    "  fssdp_perf --backend cuda --ranks 8 --case all --collective ag,rs --bytes 16M --check";
 
 }  // namespace perf::detail

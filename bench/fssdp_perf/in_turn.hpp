@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// One broadcast or reduction per expert, expert after expert, between threads.
+/// One broadcast or reduction per expert, expert after expert, between ranks that lend each other
+/// their memory.
 #pragma once
 
 #include <array>
@@ -12,8 +13,8 @@
 
 #include "contestant.hpp"
 #include "fssdp/collective/accumulate.hpp"
+#include "fssdp/collective/lane_work.hpp"
 #include "fssdp/comm/thread_communicator.hpp"
-#include "fssdp/core/aligned_memory.hpp"
 #include "rank_memory.hpp"
 
 namespace perf {
@@ -43,21 +44,20 @@ struct tree_edge {
 namespace detail {
 
 /// The turns of one rank.
-template <class T>
+template <class Comm, class Memory>
 class turns {
-  using communicator = fssdp::thread_communicator;
+  using T = typename Memory::value_type;
 
  public:
-  explicit turns(rank_memory<T>& mine) : mine_{&mine}, me_{mine.rank()} {
+  explicit turns(Memory& mine) : mine_{&mine}, me_{mine.rank()} {
     auto const experts = fssdp::first_n<fssdp::expert_id>(mine.plan().experts());
     for (auto const expert : experts) trees_.push_back(binomial_tree(mine.plan(), expert));
     if (mine.which() == collective::ag) return;
-    for (auto& buffer : buffers_)
-      buffer = fssdp::detail::allocate_aligned(mine.elements() * sizeof(T));
+    for (auto& buffer : buffers_) buffer = mine.make_block(mine.elements() * sizeof(T));
   }
 
   /// Ranks outside a tree go on at once; they take part so that the ranks' exchanges match.
-  void broadcast(communicator& comm) {
+  void broadcast(Comm& comm) {
     for (std::size_t e = 0; e < trees_.size(); ++e)
       for (auto const& level : trees_[e])
         comm.exchange([&](auto& batch) {
@@ -70,14 +70,14 @@ class turns {
         });
   }
 
-  void reduce(communicator& comm) {
+  void reduce(Comm& comm) {
     for (std::size_t e = 0; e < trees_.size(); ++e) {
       auto const expert = fssdp::expert_id{e};
       auto const& plan = mine_->plan();
       if (plan.where().holds(me_, expert)) sum_ = mine_->given(expert);
       for (auto level = trees_[e].rbegin(); level != trees_[e].rend(); ++level)
         reduce_level(comm, expert, *level, level + 1 == trees_[e].rend());
-      if (trees_[e].empty() && plan.owner(expert) == me_) add(expert, {}, true);
+      if (trees_[e].empty() && plan.owner(expert) == me_) add(comm, expert, {}, true);
     }
   }
 
@@ -90,8 +90,8 @@ class turns {
     return {reinterpret_cast<T*>(buffers_[i].get()), mine_->elements()};
   }
 
-  void reduce_level(communicator& comm, fssdp::expert_id expert,
-                    std::vector<tree_edge> const& level, bool last) {
+  void reduce_level(Comm& comm, fssdp::expert_id expert, std::vector<tree_edge> const& level,
+                    bool last) {
     comm.lend(
         [&](auto& batch) {
           for (auto const& edge : level) {
@@ -101,35 +101,38 @@ class turns {
         },
         [&](std::span<std::span<std::byte const> const> lent) {
           for (auto const& bytes : lent)
-            add(expert, {reinterpret_cast<T const*>(bytes.data()), mine_->elements()}, last);
+            add(comm, expert, {reinterpret_cast<T const*>(bytes.data()), mine_->elements()}, last);
         });
   }
   /// Adds to the sum so far; the last time at the owner, into its gradient.
-  void add(fssdp::expert_id expert, std::span<T const> other, bool last) {
+  void add(Comm& comm, fssdp::expert_id expert, std::span<T const> other, bool last) {
     auto const at_owner = mine_->plan().owner(expert) == me_;
     auto const to =
         last && at_owner ? mine_->taken(expert) : buffer(sum_.data() == buffer(0).data() ? 1 : 0);
     auto const both = std::array{fssdp::summand<T>{.partial = sum_.data()},
                                  fssdp::summand<T>{.partial = other.data()}};
-    fssdp::accumulate(std::span{both}.first(other.empty() ? 1 : 2), to);
+    fssdp::detail::sum_on(
+        comm, std::span<fssdp::summand<T> const>{both}.first(other.empty() ? 1 : 2), to);
     sum_ = to;
   }
 
-  rank_memory<T>* mine_;
+  using block = decltype(std::declval<Memory&>().make_block(0));
+
+  Memory* mine_;
   fssdp::rank_id me_;
-  std::vector<std::vector<std::vector<tree_edge>>> trees_;     // [expert]: levels
-  std::array<fssdp::detail::aligned_memory, 2> buffers_ = {};  // for sums on the way
+  std::vector<std::vector<std::vector<tree_edge>>> trees_;  // [expert]: levels
+  std::array<block, 2> buffers_ = {};                       // for sums on the way
   std::span<T const> sum_;
 };
 
 }  // namespace detail
 
 /// @param of [rank]
-template <class T>
-[[nodiscard]] contestant in_turn(std::deque<rank_memory<T>>& of) {
-  auto const ranks = std::make_shared<std::deque<detail::turns<T>>>();
+template <fssdp::lending_communicator Comm = fssdp::thread_communicator, class Memory>
+[[nodiscard]] basic_contestant<Comm> in_turn(std::deque<Memory>& of) {
+  auto const ranks = std::make_shared<std::deque<detail::turns<Comm, Memory>>>();
   for (auto& memory : of) ranks->emplace_back(memory);
-  return {.name = "broadcast", .on_threads = [ranks, &of](fssdp::thread_communicator& comm) {
+  return {.name = "broadcast", .on_threads = [ranks, &of](Comm& comm) {
             auto& mine = (*ranks)[comm.rank().index()];
             if (of.front().which() == collective::ag)
               mine.broadcast(comm);

@@ -10,26 +10,10 @@
 #include <vector>
 
 #include "fssdp/core/dtype.hpp"
+#include "jobs_of.hpp"
 #include "stream_copy.hpp"
 
 namespace perf {
-
-/// to = from[0] + from[1] + ...; a copy, if there is one.
-template <class T>
-struct sum_job {
-  std::vector<T const*> from;
-  T* to;
-  std::size_t elements;
-
-  /// What is read and written, in elements.
-  [[nodiscard]] std::size_t cost() const { return (from.size() + 1) * elements; }
-  /// The part from one element to another.
-  [[nodiscard]] sum_job part(std::size_t first, std::size_t last) const {
-    auto result = sum_job{from, to + first, last - first};
-    for (auto& source : result.from) source += first;
-    return result;
-  }
-};
 
 namespace detail {
 

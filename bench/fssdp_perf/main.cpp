@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "command_line.hpp"
+#include "device_ranks.hpp"
 #include "gloo_contestant.hpp"
 #include "json.hpp"
 #include "measure.hpp"
@@ -46,8 +47,15 @@ void print_json(std::vector<perf::result> const& results) {
   print(all.dump(1) + "\n");
 }
 
-int run(perf::options const& of) {
+/// Before anything runs.
+void require_libraries(perf::options const& of) {
   if (perf::needs_gloo(of.baseline)) perf::require_gloo();
+  if (of.backend == perf::backend::cuda) perf::require_cuda();
+  if (of.backend == perf::backend::nccl) perf::require_nccl(of.ranks);
+}
+
+int run(perf::options const& of) {
+  require_libraries(of);
   auto const team = perf::needs_processes(of) ? perf::join_processes(of.ranks) : nullptr;
   try {
     auto const results = measure_all(

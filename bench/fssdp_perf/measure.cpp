@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <deque>
-#include <future>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -15,49 +13,19 @@
 #include "alternate.hpp"
 #include "bounds.hpp"
 #include "cases/cases.hpp"
+#include "device_ranks.hpp"
 #include "fssdp/comm/counting.hpp"
 #include "gloo_contestant.hpp"
 #include "in_turn.hpp"
 #include "measure_processes.hpp"
 #include "port_model.hpp"
-#include "rank_memory.hpp"
 #include "simulate.hpp"
 #include "with_fssdp.hpp"
+#include "world_memory.hpp"
 
 namespace perf {
 namespace {
 
-template <class T>
-using world_memory = std::deque<rank_memory<T>>;  // [rank]
-
-template <class T>
-[[nodiscard]] world_memory<T> make_memory(collective which, fssdp::transfer_plan const& plan,
-                                          std::size_t elements) {
-  auto made = std::vector<std::future<rank_memory<T>>>{};
-  for (auto const rank : fssdp::first_n<fssdp::rank_id>(plan.ranks()))
-    made.push_back(std::async(std::launch::async, [&plan, which, rank, elements] {
-      return rank_memory<T>{which, plan, rank, elements};
-    }));
-  auto memory = world_memory<T>{};
-  for (auto& one : made) memory.push_back(one.get());
-  return memory;
-}
-
-template <class T>
-[[nodiscard]] contestant with_fssdp(std::string name, fssdp::transfer_plan const& plan,
-                                    world_memory<T>& of) {
-  return {.name = std::move(name), .on_threads = [&](fssdp::thread_communicator& comm) {
-            call_fssdp(comm, plan, of[comm.rank().index()]);
-          }};
-}
-
-/// Completes contestants that work on the memory of all ranks.
-template <class T>
-[[nodiscard]] contestant checked(contestant one, world_memory<T>& of) {
-  one.spoil = [&of](fssdp::rank_id rank) { of[rank.index()].spoil(); };
-  one.wrong = [&of](fssdp::rank_id rank) { return of[rank.index()].wrong(); };
-  return one;
-}
 /// What goes over the wire in one call.
 template <class T>
 void count_bytes(fssdp::thread_world& world, fssdp::transfer_plan const& plan, world_memory<T>& of,
@@ -162,6 +130,8 @@ template <class T>
 std::optional<result> measure(job const& what, options const& of, process_team* team) {
   if (of.simulate) return simulate(what, of);
   if (of.backend == backend::mpi) return measure_processes(what, of, *team);
+  if (of.backend == backend::cuda) return measure_cuda(what, of);
+  if (of.backend == backend::nccl) return measure_nccl(what, of);
   return with_type(of.dtype,
                    [&](auto of_type) { return measure_as<decltype(of_type)>(what, of, team); });
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -54,6 +55,33 @@ struct options {
   return !of.simulate && (of.backend == backend::mpi || needs_mpi(of.baseline));
 }
 
+/// Whether ranks are devices of this process, or share them.
+[[nodiscard]] constexpr bool between_devices(options const& of) {
+  return of.backend == backend::nccl || of.backend == backend::cuda;
+}
+
+namespace detail {
+
+/// What makes no sense between devices.
+/// @throws std::invalid_argument that names the option, its value and what was expected
+inline void validate_between_devices(options const& of) {
+  auto const expect = [&](bool holds, std::string const& what, char const* expected) {
+    if (!holds)
+      throw std::invalid_argument{what + ": expected " + expected + " with --backend " +
+                                  std::string{name_of(of.backend)}};
+  };
+  expect(of.nodes == 1, "--nodes " + std::to_string(of.nodes),
+         "1, as one process has all the devices,");
+  expect(of.memory == memory::hot, "--buffers " + std::string{name_of(of.memory)},
+         "hot, as the caches that are emptied are those of the host,");
+  constexpr auto possible =
+      std::array{baseline::none, baseline::direct, baseline::broadcast, baseline::dense};
+  expect(std::ranges::count(possible, of.baseline) == 1,
+         "--baseline " + std::string{name_of(of.baseline)}, "none, direct, broadcast or dense");
+}
+
+}  // namespace detail
+
 /// @throws std::invalid_argument that names the option, its value and what was expected
 inline void validate(options const& of) {
   auto const require = [](bool holds, std::string const& what) {
@@ -92,15 +120,13 @@ inline void validate(options const& of) {
   positive("--nic-bandwidth", of.nic_bandwidth);
   require(of.rate >= 0, "--rate " + std::to_string(of.rate) + ": expected more than 0");
   require(of.link_latency >= 0 && of.nic_latency >= 0, "--latency: expected 0 or more");
-  require(of.backend == backend::thread || of.backend == backend::mpi,
-          "--backend " + std::string{name_of(of.backend)} +
-              ": not built yet; this program has: thread, mpi");
   require(of.backend == backend::thread || !of.simulate, "--simulate: expected no --backend " +
                                                              std::string{name_of(of.backend)} +
                                                              "; the port model knows none");
   require(of.backend == backend::thread || of.rate == 0,
           "--rate " + std::to_string(of.rate) + ": expected 0 with --backend " +
               std::string{name_of(of.backend)} + "; threads alone can be slowed down");
+  if (between_devices(of)) detail::validate_between_devices(of);
 }
 
 }  // namespace perf

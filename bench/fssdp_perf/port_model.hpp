@@ -43,12 +43,13 @@ namespace perf {
 }
 
 /// The plan that is measured. Threads read each other's memory: on one node without ports of their
-/// own, whole chunks straight from their owners are best, and likewise processes. Where ports count,
-/// pieces.
+/// own, whole chunks straight from their owners are best, and likewise processes, and streams that
+/// share devices. Where ports count, pieces: over NCCL a rank has those of a device to itself.
 [[nodiscard]] inline fssdp::transfer_plan plan_of(options const& how, cases::scene const& of,
                                                   std::size_t chunk_bytes) {
   auto plan = fssdp::make_plan(of.layout, of.where, of.cluster);
-  if (how.simulate || how.rate > 0) return fssdp::schedule(plan, chunk_bytes);
+  if (how.simulate || how.rate > 0 || how.backend == backend::nccl)
+    return fssdp::schedule(plan, chunk_bytes);
   if (how.backend == backend::mpi && how.nodes > 1)
     return fssdp::schedule(plan, chunk_bytes, {.least_bytes = least_piece(how)});
   return plan;

@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "fssdp/core/aligned_memory.hpp"
 #include "fssdp/core/dtype.hpp"
 #include "fssdp/core/expert_buffer.hpp"
 #include "fssdp/core/scratch_memory.hpp"
@@ -33,6 +34,8 @@ namespace perf {
 template <class T>
 class rank_memory {
  public:
+  using value_type = T;
+
   /// @param resource where the buffers lie
   /// @pre the plan outlives it; experts are whole
   rank_memory(collective which, fssdp::transfer_plan const& plan, fssdp::rank_id rank,
@@ -57,6 +60,10 @@ class rank_memory {
   [[nodiscard]] fssdp::transfer_plan const& plan() const { return *plan_; }
   [[nodiscard]] collective which() const { return which_; }
   [[nodiscard]] std::size_t elements() const { return elements_; }
+  /// Memory for something on the way.
+  [[nodiscard]] static fssdp::detail::aligned_memory make_block(std::size_t bytes) {
+    return fssdp::detail::allocate_aligned(bytes);
+  }
 
   /// An expert in `from` or in `to`.
   /// @pre it is there

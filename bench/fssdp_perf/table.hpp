@@ -48,6 +48,9 @@ namespace perf {
   return text + "\n";
 }
 
+/// What a ratio adds to a geometric mean; nothing where there was nothing to do.
+[[nodiscard]] inline double log_of(double ratio) { return ratio > 0 ? std::log(ratio) : 0.0; }
+
 /// Geometric means over all lines, and what the check finds.
 [[nodiscard]] inline std::string table_foot(std::span<result const> all) {
   auto efficiencies = 0.0;
@@ -58,10 +61,10 @@ namespace perf {
   auto baseline_wrong = std::size_t{0};
   auto beyond = 0;
   for (auto const& one : all) {
-    efficiencies += std::log(efficiency(one));
-    tight += one.tight_bound_seconds > 0 ? std::log(one.seconds / one.tight_bound_seconds) : 0.0;
-    simulated += std::log(one.seconds / one.simulated_seconds.value_or(one.seconds));
-    speedups += std::log(speedup(one).value_or(1));
+    efficiencies += log_of(efficiency(one));
+    tight += one.tight_bound_seconds > 0 ? log_of(one.seconds / one.tight_bound_seconds) : 0.0;
+    simulated += log_of(one.seconds / one.simulated_seconds.value_or(one.seconds));
+    speedups += log_of(speedup(one).value_or(1));
     wrong += one.wrong.value_or(0);
     baseline_wrong += one.baseline_wrong;
     beyond += efficiency(one) > 100 ? 1 : 0;

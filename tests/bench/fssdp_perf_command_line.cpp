@@ -45,7 +45,7 @@ TEST_CASE("lists are split at commas, sizes have units, all cases are all cases"
 
 TEST_CASE("what cannot be measured is refused by the name of its option") {
   CHECK(
-      has(refusal({"--backend", "nccl"}), "--backend nccl: not built yet; this program has: thre"));
+      has(refusal({"--backend", "gpu"}), "--backend gpu: expected one of thread, mpi, nccl, cuda"));
   CHECK(has(refusal({"--backend", "mpi", "--rate", "1e6"}), "expected 0 with --backend mpi"));
   CHECK(has(refusal({"--backend", "mpi", "--simulate"}), "expected no --backend mpi"));
   CHECK(has(refusal({"--backend", "mpi", "--baseline", "broadcast", "--collective", "rs", "--dtype",
@@ -61,6 +61,27 @@ TEST_CASE("what cannot be measured is refused by the name of its option") {
   CHECK(has(refusal({"--collective", "rs", "--dtype", "bf16", "--baseline", "gloo-broadcast"}),
             "--dtype bf16: expected fp32 or fp64"));
   CHECK(has(refusal({"--rate", "-1"}), "--rate"));
+}
+
+TEST_CASE("what makes no sense between devices is refused, the rest is not") {
+  for (auto const* back_end : {"cuda", "nccl"}) {
+    CAPTURE(back_end);
+    auto const refused = [back_end](char const* option, char const* value) {
+      return has(refusal({"--backend", back_end, option, value}),
+                 (std::string{option} + " " + value + ": expected").c_str());
+    };
+    CHECK(refused("--nodes", "2"));
+    CHECK(refused("--buffers", "cold"));
+    for (auto const* other :
+         {"chain", "star", "neighbor", "mpi-broadcast", "gloo", "gloo-broadcast"})
+      CHECK(refused("--baseline", other));
+    CHECK(has(refusal({"--backend", back_end, "--rate", "1e9"}), "--rate 1000000000"));
+    CHECK(has(refusal({"--backend", back_end, "--simulate"}), "--simulate: expected no --backend"));
+    for (auto const* own : {"none", "direct", "broadcast", "dense"})
+      CHECK(
+          read({"--backend", back_end, "--baseline", own, "--dtype", "bf16", "--collective", "rs"})
+              .chosen.has_value());
+  }
 }
 
 TEST_CASE("--help explains cases, columns and baselines") {

@@ -3,7 +3,8 @@
 # Builds and runs the tests of the back ends on real devices: ranks that share one, over NCCL as
 # processes, NCCL where there are six, kernels against loops, a layer of experts, a table of speeds.
 # Needs a CUDA toolkit, NCCL, CMake 3.25, a C++20 compiler and the single header of Catch2, version 2
-# (CATCH2_INCLUDE=FOLDER that has catch2/catch.hpp; CUDA_HOME, NCCL_HOME).
+# (CATCH2_INCLUDE=FOLDER that has catch2/catch.hpp; CUDA_HOME, NCCL_HOME); for the tables of
+# fssdp_perf the headers of CLI11, fmt and nlohmann_json (CMAKE_INCLUDE_PATH=FOLDER that has them).
 # usage: run.sh [--build-only ARCHITECTURE] [BUILD_DIR]
 # ends with 0: all has passed; 1: something has not; 77: some or all of it could not be run, and why
 set -eu
@@ -64,6 +65,19 @@ else
 fi
 check "a layer of experts: examples/08_cuda_layer" "$build/gpu_cuda_layer"
 check "speeds" "$build/gpu_speed"
+perf() {  # perf BACK_END RANKS: prints a table, and asks nothing but that all elements are right
+  check "fssdp_perf: $1, $2 ranks" \
+    sh -c '"$@" | tee /dev/stderr | grep ": 0 wrong, 0 wrong in" >/dev/null' sh \
+    "$build/gpu_fssdp_perf" --backend "$1" --ranks "$2" --case all --collective ag,rs \
+    --bytes 1M,16M --baseline broadcast --check
+}
+if [ -x "$build/gpu_fssdp_perf" ]; then
+  perf cuda 8
+  perf nccl "$gpus"
+else
+  echo "== fssdp_perf: NOT RUN: no headers of CLI11, fmt and nlohmann_json"
+  not_run="$not_run fssdp_perf;"
+fi
 [ -z "$failed" ] || { echo "tests/gpu: FAILED:$failed" >&2; exit 1; }
 [ -z "$not_run" ] || { echo "tests/gpu: all that was run has passed; NOT RUN:$not_run" >&2; exit 77; }
 echo "tests/gpu: all has passed"

@@ -3,6 +3,7 @@
 #include <cuda_runtime_api.h>
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <cstdlib>
@@ -98,6 +99,7 @@ struct event_state {
   std::condition_variable changed;
   std::uint64_t recorded = 0;
   std::uint64_t reached = 0;
+  std::chrono::steady_clock::time_point when = {};  // that was
 };
 
 thread_local int current_device = 0;
@@ -420,8 +422,18 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   return enqueue(stream, [state, number] {
     auto const lock = std::scoped_lock{state->mutex};
     state->reached = number;
+    state->when = std::chrono::steady_clock::now();
     state->changed.notify_all();
   });
+}
+/// Of any two events; real ones must not have been made without a time.
+cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end) {
+  auto const time_of = [](cudaEvent_t event) {
+    auto const lock = std::scoped_lock{event->state->mutex};
+    return event->state->when;
+  };
+  *milliseconds = std::chrono::duration<float, std::milli>{time_of(end) - time_of(begin)}.count();
+  return cudaSuccess;
 }
 cudaError_t cudaEventQuery(cudaEvent_t event) {
   if (is_forbidden("cudaEventQuery")) return cudaErrorStreamCaptureUnsupported;

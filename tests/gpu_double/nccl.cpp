@@ -482,7 +482,45 @@ ncclResult_t ncclRecv(void* bytes, std::size_t count, ncclDataType_t, int peer, 
       comm, stream,
       {static_cast<std::size_t>(peer), nullptr, static_cast<std::byte*>(bytes), count, false});
 }
-/// As messages that only meet their like.
+
+namespace {
+
+/// A collective, as messages that only meet their like, between what the rank does itself.
+ncclResult_t start_collective(ncclComm_t comm, cudaStream_t stream, std::vector<message> messages,
+                              std::function<void()> before, std::function<void()> after = {}) {
+  auto run = group_run{comm->among, comm->rank, std::move(messages)};
+  return start(comm, [=] {
+    (void)gpu_double::enqueue(stream, [=] {
+      if (before) before();
+      group_run{run}();
+      if (after) after();
+    });
+  });
+}
+
+/// sum += more, of floats or doubles.
+template <class T>
+void add(std::byte* sum, std::byte const* more, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i)
+    reinterpret_cast<T*>(sum)[i] += reinterpret_cast<T const*>(more)[i];
+}
+
+[[nodiscard]] std::size_t bytes_of(ncclDataType_t type) {
+  switch (type) {
+    case ncclFloat64:
+      return 8;
+    case ncclFloat32:
+      return 4;
+    case ncclFloat16:
+    case ncclBfloat16:
+      return 2;
+    default:
+      return 1;
+  }
+}
+
+}  // namespace
+
 ncclResult_t ncclAllGather(void const* mine, void* all, std::size_t count, ncclDataType_t,
                            ncclComm_t comm, cudaStream_t stream) {
   if (!is_ready(comm, "ncclAllGather")) return ncclInvalidUsage;
@@ -494,14 +532,50 @@ ncclResult_t ncclAllGather(void const* mine, void* all, std::size_t count, ncclD
     messages.push_back({peer, out, nullptr, count, true});
     messages.push_back({peer, nullptr, in + peer * count, count, true});
   }
-  auto const rank = comm->rank;
-  auto run = group_run{comm->among, rank, std::move(messages)};
-  return start(comm, [=] {
-    (void)gpu_double::enqueue(stream, [=] {
-      std::memcpy(in + rank * count, out, count);
-      group_run{run}();
-    });
+  return start_collective(comm, stream, std::move(messages),
+                          [=, rank = comm->rank] { std::memcpy(in + rank * count, out, count); });
+}
+ncclResult_t ncclBroadcast(void const* from, void* to, std::size_t count, ncclDataType_t type,
+                           int root, ncclComm_t comm, cudaStream_t stream) {
+  if (!is_ready(comm, "ncclBroadcast")) return ncclInvalidUsage;
+  auto const at_root = static_cast<std::size_t>(root);
+  auto const bytes = count * bytes_of(type);
+  if (comm->rank != at_root)
+    return start_collective(comm, stream,
+                            {{at_root, nullptr, static_cast<std::byte*>(to), bytes, true}}, {});
+  auto messages = std::vector<message>{};
+  for (std::size_t peer = 0; peer < comm->among->size; ++peer)
+    if (peer != at_root)
+      messages.push_back({peer, static_cast<std::byte const*>(from), nullptr, bytes, true});
+  return start_collective(comm, stream, std::move(messages), [=] {
+    if (from != to) std::memcpy(to, from, bytes);
   });
+}
+/// In rank order; sums of floats and doubles only.
+ncclResult_t ncclReduce(void const* from, void* to, std::size_t count, ncclDataType_t type,
+                        ncclRedOp_t op, int root, ncclComm_t comm, cudaStream_t stream) {
+  if (!is_ready(comm, "ncclReduce")) return ncclInvalidUsage;
+  if (op != ncclSum || (type != ncclFloat32 && type != ncclFloat64)) return ncclInvalidArgument;
+  auto const at_root = static_cast<std::size_t>(root);
+  auto const bytes = count * bytes_of(type);
+  auto const* const mine = static_cast<std::byte const*>(from);
+  if (comm->rank != at_root)
+    return start_collective(comm, stream, {{at_root, mine, nullptr, bytes, true}}, {});
+  auto const ranks = comm->among->size;
+  auto const partials = std::make_shared<std::vector<std::byte>>(ranks * bytes);
+  auto messages = std::vector<message>{};
+  for (std::size_t peer = 0; peer < ranks; ++peer)
+    if (peer != at_root)
+      messages.push_back({peer, nullptr, partials->data() + peer * bytes, bytes, true});
+  return start_collective(
+      comm, stream, std::move(messages),
+      [=] { std::memcpy(partials->data() + at_root * bytes, mine, bytes); },
+      [=] {
+        auto* const sum = partials->data();
+        for (std::size_t peer = 1; peer < ranks; ++peer)
+          (type == ncclFloat32 ? add<float> : add<double>)(sum, sum + peer * bytes, count);
+        std::memcpy(to, sum, bytes);
+      });
 }
 
 namespace {

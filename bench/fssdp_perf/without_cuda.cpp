@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// What becomes of ranks that are devices of this process where CUDA was not found.
+#include <stdexcept>
+
+#include "device_ranks.hpp"
+
+namespace perf {
+
+void require_cuda() {
+  throw std::invalid_argument{
+      "this program was built without CUDA; expected another --backend than cuda"};
+}
+result measure_cuda(job const&, options const&) { throw std::logic_error{"there is no CUDA"}; }
+
+}  // namespace perf

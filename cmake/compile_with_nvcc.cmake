@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: Apache-2.0
+# How programs have their kernels compiled where CMake's language CUDA is not enabled.
+set(FSSDP_CUDA_ARCHITECTURES 80 90 100 CACHE STRING
+  "The devices that the library's kernels are compiled for in programs")
+set(FSSDP_CUDA_CODES "")  # what that means to nvcc
+foreach(architecture IN LISTS FSSDP_CUDA_ARCHITECTURES)
+  list(APPEND FSSDP_CUDA_CODES -gencode arch=compute_${architecture},code=sm_${architecture})
+endforeach()
+
+# compile_with_nvcc(<name> <source> <flag>...): a target that makes <name>.o in the current folder.
+function(compile_with_nvcc name source)
+  set(object ${CMAKE_CURRENT_BINARY_DIR}/${name}.o)
+  add_custom_command(OUTPUT ${object}
+    COMMAND ${FSSDP_CUDA_COMPILER} -std=c++20 --expt-relaxed-constexpr ${ARGN}
+      -I ${PROJECT_SOURCE_DIR}/include -I ${CMAKE_CURRENT_SOURCE_DIR} -MD -MF ${object}.d
+      -c ${CMAKE_CURRENT_SOURCE_DIR}/${source} -o ${object}
+    MAIN_DEPENDENCY ${source} DEPFILE ${object}.d VERBATIM
+    COMMENT "Compiling ${source} with nvcc")
+  add_custom_target(${name} ALL DEPENDS ${object})
+  set_source_files_properties(${object} PROPERTIES EXTERNAL_OBJECT ON GENERATED ON)
+endfunction()
