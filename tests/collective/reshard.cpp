@@ -17,6 +17,7 @@
 #include "fssdp/layout/make_shard.hpp"
 #include "support/communicator_archetype.hpp"
 #include "support/laws.hpp"
+#include "support/moving_buffers.hpp"
 #include "support/on_all_ranks.hpp"
 #include "support/random_layouts.hpp"
 #include "support/temporary_folder.hpp"
@@ -25,66 +26,11 @@ using fssdp::chunk_id;
 using fssdp::reshard_plan;
 using fssdp::thread_communicator;
 using support::random_layouts;
+using support::wrong_after_reshard;
 
 namespace {
 
 using sizes = std::vector<std::size_t>;
-
-/// Parameters of two tensors and moments of one, in different types.
-struct buffers {
-  fssdp::expert_buffer<float> weights;
-  fssdp::expert_buffer<double> moments;
-
-  explicit buffers(std::size_t slots,
-                   std::pmr::memory_resource* moments_from = std::pmr::new_delete_resource())
-      : weights{slots, sizes{3, 2}}, moments{slots, sizes{4}, moments_from} {}
-
-  /// Calls visit(element, number that belongs there) for all elements of a rank's chunks.
-  template <class Layout, class Visit>
-  void for_each(Layout const& layout, fssdp::rank_id rank, Visit visit) {
-    auto slot = std::size_t{0};
-    for (chunk_id const chunk : layout.owned(rank)) {
-      auto number = chunk.expert.value() * 1000 + chunk.slice.value() * 100;
-      for (auto const& tensor : weights.tensors())
-        for (auto& value : tensor[slot]) visit(value, ++number);
-      for (auto& value : moments.tensors()[0][slot]) visit(value, ++number);
-      ++slot;
-    }
-  }
-  template <class Layout>
-  void fill(Layout const& layout, fssdp::rank_id rank) {
-    for_each(layout, rank, [](auto& value, int number) {
-      value = static_cast<std::remove_reference_t<decltype(value)>>(number);
-    });
-  }
-  template <class Layout>
-  [[nodiscard]] int wrong(Layout const& layout, fssdp::rank_id rank) {
-    auto count = 0;
-    for_each(layout, rank, [&](auto value, int number) {
-      count += static_cast<double>(value) != number ? 1 : 0;
-    });
-    return count;
-  }
-};
-
-/// There, then there and back: what a rank finds wrong.
-template <class Comm>
-[[nodiscard]] int wrong_after_reshard(
-    Comm& comm, random_layouts const& of,
-    std::pmr::memory_resource* moments_from = std::pmr::new_delete_resource()) {
-  auto const plan = reshard_plan{of.from, of.to, {.scratch_slots = of.scratch_slots}};
-  auto const back = reshard_plan{of.to, of.from};
-  auto shard = buffers{plan.slots(comm.rank()), moments_from};
-  auto scratch = fssdp::scratch_memory{};
-  shard.fill(of.from, comm.rank());
-  fssdp::reshard(comm, plan, fssdp::bytes_of(shard.weights, shard.moments), {.scratch = &scratch});
-  fssdp::synchronize(comm);
-  auto const wrong = shard.wrong(of.to, comm.rank());
-  fssdp::reshard(comm, back, shard.weights);
-  fssdp::reshard(comm, back, shard.moments);
-  fssdp::synchronize(comm);
-  return wrong + shard.wrong(of.from, comm.rank());
-}
 
 }  // namespace
 

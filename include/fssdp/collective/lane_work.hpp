@@ -11,6 +11,7 @@
 #include "fssdp/collective/accumulate.hpp"
 #include "fssdp/collective/convert.hpp"
 #include "fssdp/comm/communicator.hpp"
+#include "fssdp/core/copy_bytes.hpp"
 #include "fssdp/core/device_conversion.hpp"
 #include "fssdp/core/device_sum.hpp"
 #include "fssdp/core/dtype.hpp"
@@ -45,6 +46,17 @@ void sum_on(Lane& lane, std::span<summand<T> const> summands, std::span<Out> out
                                  : device_sum::operand{s.partial, false};
     });
     lane.sum(sum);
+  }
+}
+
+/// Copies bytes in the order of the lane.
+template <class Lane>
+void copy_on(Lane& lane, std::span<std::byte const> from, std::span<std::byte> to) {
+  if constexpr (in_host_memory<Lane>) {
+    copy_bytes(to, from);
+  } else {
+    static_assert(device_communicator<Lane>, "a lane in other memory says how bytes are copied");
+    lane.copy(to, from);
   }
 }
 

@@ -11,9 +11,9 @@
 
 #include "fssdp/collective/check_buffers.hpp"
 #include "fssdp/collective/lane_work.hpp"
+#include "fssdp/collective/pass_scratch.hpp"
 #include "fssdp/comm/communicator.hpp"
 #include "fssdp/core/bytes_of.hpp"
-#include "fssdp/core/copy_bytes.hpp"
 #include "fssdp/core/scratch_memory.hpp"
 #include "fssdp/core/slot_array.hpp"
 #include "fssdp/plan/reshard_plan.hpp"
@@ -23,12 +23,15 @@ namespace fssdp {
 /// What a caller can keep between reshards.
 struct reshard_options {
   scratch_memory* scratch = nullptr;  ///< one for each lane
+  /// Between devices, as gather_options take it: plan.scratch_slots() slots of all tensors.
+  std::span<std::byte> device_scratch = {};
 };
 
 namespace detail {
 
 /// The shard of one rank while chunks come and go. Places are the slots of the shard, and behind
 /// them those of the scratch.
+template <class Lane>
 class moving_shard {
   [[nodiscard]] auto scratch_slots() const {
     return slot_array{static_cast<std::size_t>(plan_.scratch_slots()), tensors_.size(),
@@ -36,19 +39,20 @@ class moving_shard {
   }
 
  public:
-  moving_shard(reshard_plan const& plan, rank_id me,
-               std::span<expert_tensor<std::byte> const> tensors, scratch_memory& scratch)
-      : plan_{plan},
-        me_{me},
+  moving_shard(Lane& lane, reshard_plan const& plan,
+               std::span<expert_tensor<std::byte> const> tensors, pass_scratch<Lane>& scratch)
+      : lane_{lane},
+        plan_{plan},
+        me_{lane.rank()},
         tensors_{tensors},
-        scratch_{scratch.reserve(scratch_slots().bytes()).data()} {
-    for (auto const chunk : plan.before(me)) place_of_.emplace(chunk, place_of_.size());
-    for (auto slot = plan.slots(me); slot > place_of_.size(); --slot) free_.push_back(slot - 1);
+        scratch_{scratch.cut(0, scratch_slots().bytes()).data} {
+    for (auto const chunk : plan.before(me_)) place_of_.emplace(chunk, place_of_.size());
+    for (auto slot = plan.slots(me_); slot > place_of_.size(); --slot) free_.push_back(slot - 1);
   }
 
-  template <class Lane>
-  void run(Lane& lane) {
-    for (int round = 0; round < plan_.rounds(); ++round) exchange(lane, round);
+  void run() {
+    agree(lane_, plan_.hash_value());
+    for (int round = 0; round < plan_.rounds(); ++round) exchange(round);
     sort();
   }
 
@@ -60,19 +64,19 @@ class moving_shard {
     return {scratch_ + scratch_slots().offset(k, slot), tensors_[k].elements};
   }
   void copy(std::size_t from, std::size_t to) const {
-    for (std::size_t k = 0; k < tensors_.size(); ++k) copy_bytes(bytes(k, to), bytes(k, from));
+    for (std::size_t k = 0; k < tensors_.size(); ++k)
+      copy_on(lane_, std::span<std::byte const>{bytes(k, from)}, bytes(k, to));
   }
 
   /// What arrives takes free slots, then scratch; from there it goes where something has left.
-  template <class Lane>
-  void exchange(Lane& lane, int round) {
+  void exchange(int round) {
     auto const sends = plan_.sends(me_, round);
     auto const receives = plan_.receives(me_, round);
     auto landing = std::vector<std::size_t>{};
     for (std::size_t i = 0; i < receives.size(); ++i)
       landing.push_back(i < free_.size() ? free_[free_.size() - 1 - i]
                                          : plan_.slots(me_) + i - free_.size());
-    lane.exchange([&](auto& batch) {
+    lane_.exchange([&](auto& batch) {
       set_label(batch, {plan_.hash_value(), round});
       for (auto const& move : sends)
         for (std::size_t k = 0; k < tensors_.size(); ++k)
@@ -119,6 +123,7 @@ class moving_shard {
     return std::exchange(place, to);
   }
 
+  Lane& lane_;
   reshard_plan const& plan_;
   rank_id me_;
   std::span<expert_tensor<std::byte> const> tensors_;
@@ -145,8 +150,6 @@ class moving_shard {
 /// (Paper: re-sharding)
 template <communicator Comm, expert_memory Shard>
 void reshard(Comm& comm, reshard_plan plan, Shard&& shard, reshard_options const& options = {}) {
-  static_assert(detail::in_host_memory<Comm>,
-                "owners change in host memory: a device has no way yet");
   constexpr auto verb = "reshard";
   detail::require(comm.size() == plan.ranks(), verb, ": ", comm.size(), " ranks; the plan is for ",
                   plan.ranks());
@@ -160,9 +163,8 @@ void reshard(Comm& comm, reshard_plan plan, Shard&& shard, reshard_options const
   detail::check_disjoint(verb, named);
 
   submit(comm, [plan = std::move(plan), tensors = std::move(tensors), options](auto& lane) {
-    auto own_scratch = scratch_memory{};
-    auto& scratch = options.scratch != nullptr ? *options.scratch : own_scratch;
-    detail::moving_shard{plan, lane.rank(), tensors, scratch}.run(lane);
+    auto scratch = detail::pass_scratch{lane, options.scratch, options.device_scratch};
+    detail::moving_shard{lane, plan, tensors, scratch}.run();
   });
 }
 
