@@ -348,6 +348,12 @@ cudaError_t cudaMemcpy2DAsync(void* to, std::size_t to_pitch, void const* from,
   return cudaStreamSynchronize(stream);
 }
 
+cudaError_t cudaMemsetAsync(void* memory, int value, std::size_t bytes, cudaStream_t stream) {
+  auto const uncounted = gpu_double::not_counted{};
+  if (stream == nullptr) return cudaErrorInvalidResourceHandle;
+  gpu_double::check_access(stream, memory);
+  return enqueue(stream, [=] { std::memset(memory, value, bytes); });
+}
 /// One behind the other; the real ones may be made in any order, or at once.
 cudaError_t cudaMemcpyBatchAsync(void* const* to, void const* const* from, std::size_t const* bytes,
                                  std::size_t count, cudaMemcpyAttributes* attributes,

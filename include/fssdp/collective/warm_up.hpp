@@ -25,6 +25,18 @@ namespace fssdp {
   return peers;
 }
 
+namespace detail {
+
+/// Makes sure that all ranks have come with the same plan, for gathers and reductions by it.
+/// @throws ranks_disagree
+template <communicator Lane>
+void agree_on(Lane& lane, transfer_plan const& plan) {
+  agree(lane, plan.hash_value());
+  agree(lane, plan.reduction().hash_value());
+}
+
+}  // namespace detail
+
 /// Connects the ranks that meet in a plan, and makes sure that all have come with the same one:
 /// gathers and reductions by it then wait for neither, and can be captured into a graph. Nothing on
 /// communicators that need no such thing.
@@ -36,8 +48,7 @@ template <communicator Comm>
 void warm_up(Comm& comm, transfer_plan const& plan) {
   detail::check_world("warm_up", comm, plan);
   submit(comm, [&plan](auto& lane) {
-    agree(lane, plan.hash_value());
-    agree(lane, plan.reduction().hash_value());
+    detail::agree_on(lane, plan);
     if constexpr (requires { lane.connect({}); }) lane.connect(peers_of(plan, lane.rank()));
   });
   synchronize(comm);

@@ -105,6 +105,31 @@ concept device_communicator = communicator<Comm> &&
   comm.free(to);
 };
 
+namespace detail {
+
+/// Stands for any work of a communicator.
+struct any_work {
+  template <class Comm>
+  void operator()(Comm&) const {}
+};
+
+}  // namespace detail
+
+/// What a lane has to offer whose caller computes in a stream of a device beside it (`beside` makes
+/// one). What is submitted runs behind all that the caller has enqueued there. `position()` counts
+/// it, from 1; what the caller enqueues behind `await(position)` runs when the lane has come as far;
+/// `clear` enqueues zeros there; `prepare(work)` runs work(comm) on the host, at once: it touches
+/// nothing of the caller's.
+template <class Lane>
+concept side_lane = communicator<Lane> &&
+    std::same_as<typename Lane::memory_space, device_memory> &&
+    requires(Lane& lane, Lane const& view, detail::any_work work, std::span<std::byte> memory) {
+  lane.prepare(work);
+  { view.position() } -> std::same_as<std::uint64_t>;
+  lane.await(std::uint64_t{});
+  lane.clear(memory);
+};
+
 /// Optional extra of a communicator without labels on the wire: before the messages of a plan,
 /// `agree(hash)` makes sure that all ranks have come with the same one. Ranks that know it already
 /// do not talk.

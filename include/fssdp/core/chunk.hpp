@@ -6,6 +6,7 @@
 #include <compare>
 #include <cstddef>
 #include <iterator>
+#include <span>
 
 #include "fssdp/core/index.hpp"
 
@@ -81,6 +82,15 @@ class chunk_range {
 [[nodiscard]] constexpr std::size_t slice_elements(std::size_t elements, int slices) {
   auto const parts = static_cast<std::size_t>(slices);
   return elements / parts + (elements % parts == 0 ? 0 : 1);
+}
+
+/// The elements of a chunk of all tensors of an expert.
+/// @param elements the size of each
+[[nodiscard]] constexpr std::size_t chunk_elements(std::span<std::size_t const> elements,
+                                                   int slices) {
+  auto sum = std::size_t{0};
+  for (auto const whole : elements) sum += slice_elements(whole, slices);
+  return sum;
 }
 
 /// The part of a whole tensor that a slice is.

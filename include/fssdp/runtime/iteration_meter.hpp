@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <span>
 #include <utility>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "fssdp/collective/wire_bytes.hpp"
 #include "fssdp/comm/communicator.hpp"
 #include "fssdp/core/error.hpp"
+#include "fssdp/core/stream_event.hpp"
 #include "fssdp/core/trace.hpp"
 #include "fssdp/core/trace_output.hpp"
 #include "fssdp/placement/loads.hpp"
@@ -51,18 +53,25 @@ class iteration_meter {
     });
     metrics.exposed_seconds += std::chrono::duration<double>{trace_clock::now() - begin}.count();
   }
-  /// Waits for something on a lane: a stream_event, or timed_work.
-  template <communicator Comm, class Event>
-  void wait(Comm& lane, Event& event) {
-    expose(lane, [&] {
-      if (!event.wait()) throw poisoned_stream{"materializer: the stream of its lane has failed"};
-    });
+  /// Waits for something on a lane.
+  template <communicator Comm>
+  void wait(Comm& lane, stream_event& event) {
+    wait_for(lane, [&] { return event.wait(); });
   }
   /// Counts the time that work took there, too.
   template <communicator Comm>
   void wait(Comm& lane, timed_work& work, double& seconds) {
-    wait(lane, work);
+    wait_for(lane, [&] { return work.wait(lane); });
     seconds += work.seconds();
+  }
+  /// Waits for what a caller beside the lane has enqueued, and for what is on the lane.
+  template <communicator Comm>
+  void settle(Comm& lane) const noexcept {
+    if constexpr (side_lane<Comm>) try {
+        submit(lane, [](auto&) {});
+        synchronize(lane);
+      } catch (std::exception const&) {  // the lane has told, or will
+      }
   }
   void count_gather(wire_bytes const& moved) {
     ++metrics.gathers;
@@ -91,6 +100,12 @@ class iteration_meter {
   }
 
  private:
+  template <communicator Comm, class Wait>
+  void wait_for(Comm& lane, Wait wait) {
+    expose(lane, [&] {
+      if (!wait()) throw poisoned_stream{"materializer: the stream of its lane has failed"};
+    });
+  }
   void count(wire_bytes const& moved) {
     metrics.bytes_inside_nodes += moved.inside_nodes;
     metrics.bytes_between_nodes += moved.between_nodes;

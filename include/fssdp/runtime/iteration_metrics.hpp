@@ -8,7 +8,8 @@
 namespace fssdp {
 
 /// Counted between two steps. Seconds and slots are of this rank; what the solver decided and what
-/// plans move is the same on all ranks.
+/// plans move is the same on all ranks. Beside a stream of a device, seconds are the host's: it
+/// enqueues and goes on.
 struct iteration_metrics {
   double gather_seconds = 0;   ///< the lane was gathering
   double reduce_seconds = 0;   ///< the lane was reducing

@@ -12,6 +12,7 @@
 
 #include "fssdp/collective/sparse_all_gather.hpp"
 #include "fssdp/collective/sparse_reduce_scatter.hpp"
+#include "fssdp/collective/warm_up.hpp"
 #include "fssdp/collective/wire_bytes.hpp"
 #include "fssdp/comm/communicator.hpp"
 #include "fssdp/core/error.hpp"
@@ -52,6 +53,7 @@ struct materialized_layer {
     std::span<std::size_t const> elements;  // of each tensor of a whole expert
     Coding const* coding;
     scratch_memory* scratch;
+    std::span<std::byte> device_scratch;
   };
 
   materialized_layer(layer_id which, Predictor const& predictor, trace_output const& to)
@@ -87,12 +89,17 @@ struct materialized_layer {
   template <communicator Comm, class Make>
   void begin_plan(Comm& lane, Make make) {
     if (is_planned) return;
-    submit(lane, [this, make, last = planned.next()](auto&) mutable {
+    auto work = [this, make, last = planned.next()](auto& comm) mutable {
       auto range = trace_range{&trace, gather_lane, "plan", {.layer = id.value()}};
       plan = make();
+      if constexpr (side_lane<Comm>) agree_on(comm, *plan);
       range.end();
       last.reach();
-    });
+    };
+    if constexpr (side_lane<Comm>)
+      lane.prepare(std::move(work));
+    else
+      submit(lane, std::move(work));
     is_planned = true;
   }
 
@@ -108,7 +115,8 @@ struct materialized_layer {
     into.gathered.submit(
         lane, trace, described(gather_lane, "gather", by), [this, &by, &into, with](auto& inner) {
           auto const& links = with.coding->gather;
-          sparse_all_gather(inner, *by, weights, into.tensors, links, {.scratch = with.scratch});
+          sparse_all_gather(inner, *by, weights, into.tensors, links,
+                            {.scratch = with.scratch, .device_scratch = with.device_scratch});
           into.moved = gathered_bytes<Replica>(*by, with.elements, links);
         });
   }
@@ -117,14 +125,15 @@ struct materialized_layer {
   template <communicator Comm, class Partials>
   void reduce(Comm& lane, Partials from, work_setting const& with) {
     auto const into = has_gradients ? output::accumulate : output::write;
-    reduced.submit(lane, trace, described(reduce_lane, "reduce", plan),
-                   [this, from, into, with](auto& inner) {
-                     auto const& links = with.coding->reduce;
-                     using T = element_of<Partials>;
-                     sparse_reduce_scatter(inner, std::as_const(*plan), from, gradients, links,
-                                           {.into = into, .scratch = with.scratch});
-                     moved_back = reduced_bytes<T>(*plan, with.elements, links);
-                   });
+    reduced.submit(
+        lane, trace, described(reduce_lane, "reduce", plan), [this, from, into, with](auto& inner) {
+          auto const& links = with.coding->reduce;
+          using T = element_of<Partials>;
+          sparse_reduce_scatter(
+              inner, std::as_const(*plan), from, gradients, links,
+              {.into = into, .scratch = with.scratch, .device_scratch = with.device_scratch});
+          moved_back = reduced_bytes<T>(*plan, with.elements, links);
+        });
     has_gradients = true;
     is_reducing = true;
   }

@@ -48,7 +48,8 @@ namespace fssdp {
 ///
 /// Every rank makes the same calls in the same order. On a communicator that is bound to a stream,
 /// gathers and reductions run behind the caller's back; on another one they run in the call. The
-/// bits are the same.
+/// bits are the same. Between devices the lane is a side_lane (beside): what would wait is then the
+/// caller's stream, not the caller.
 ///
 /// A layer has one placement per iteration: what the solver says about the predicted loads, as far
 /// as the pool has room. Nothing is allocated for parameters after construction.
@@ -89,7 +90,7 @@ class materializer {
         partials_{lane, meter_, options.partial_slots, elements, options.memory} {
     detail::require(lane.size() == layouts_.ranks(), "materializer: ", lane.size(),
                     " ranks; the layouts are for ", layouts_.ranks());
-    detail::check_options(options);
+    detail::check_options<Comm>(options);
     predictor.resize(layouts_.experts_per_layer());
     for (auto const layer : all_layers()) {
       auto& made = layers_.emplace_back(layer, predictor, options.trace);
@@ -101,6 +102,7 @@ class materializer {
   /// Waits for the work that uses its memory.
   ~materializer() {
     for (auto& layer : layers_) layer.settle();
+    meter_.settle(lane_);
   }
 
   [[nodiscard]] int layers() const { return layouts_.layers(); }
@@ -326,12 +328,10 @@ class materializer {
     return const_cast<layer_type&>(std::as_const(*this).at(which));
   }
   [[nodiscard]] std::size_t chunk_bytes() const {
-    auto elements = std::size_t{0};
-    for (auto const n : elements_) elements += slice_elements(n, layouts_.slices());
-    return elements * sizeof(Replica);
+    return chunk_elements(elements_, layouts_.slices()) * sizeof(Replica);
   }
   [[nodiscard]] typename layer_type::work_setting setting() {
-    return {elements_, &coding_, &scratch_};
+    return {elements_, &coding_, &scratch_, options_.device_scratch};
   }
   void begin_plan(layer_type& layer, Layout const& layout) {
     auto const make = [this, &layer, &layout] {

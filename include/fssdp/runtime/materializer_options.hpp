@@ -5,8 +5,11 @@
 #include <cstddef>
 #include <memory_resource>
 #include <optional>
+#include <span>
 
 #include "fssdp/cluster/topology.hpp"
+#include "fssdp/collective/lane_work.hpp"
+#include "fssdp/comm/communicator.hpp"
 #include "fssdp/core/error.hpp"
 #include "fssdp/core/trace_output.hpp"
 #include "fssdp/plan/schedule.hpp"
@@ -34,7 +37,10 @@ struct materializer_options {
   std::size_t partial_slots = 0;
   /// Where both pools lie; it outlives the materializer. Ranks that are processes of a host read
   /// each other's partial gradients in place if it is what they share (mpi_options::shared).
+  /// Between devices it is a device's: a std::pmr::monotonic_buffer_resource over an arena, say.
   std::pmr::memory_resource* memory = std::pmr::new_delete_resource();
+  /// Between devices, as gather_options and reduce_options take it.
+  std::span<std::byte> device_scratch = {};
   /// What one row costs an expert, forward and backward: what calibration weighs gathers against.
   double seconds_per_row = 0;
   /// After so many iterations the owners are chosen anew; 0: never.
@@ -53,8 +59,17 @@ struct materializer_options {
 
 namespace detail {
 
-/// @throws argument_error that names what is negative
-inline void check_options(materializer_options const& of) {
+/// @throws argument_error if pools would be where a lane between devices cannot reach them
+template <side_lane Lane>
+void check_pools(materializer_options const& of) {
+  require(of.memory != std::pmr::new_delete_resource(),
+          "materializer: pools in memory of the host, and a lane between devices; expected a "
+          "resource of memory that devices can use");
+}
+/// @throws argument_error that names what is negative, or as check_pools
+template <communicator Lane>
+void check_options(materializer_options const& of) {
+  if constexpr (!in_host_memory<Lane>) check_pools<Lane>(of);
   require(of.ahead >= 0, "materializer: ", of.ahead, " layers ahead; expected 0 or more");
   require(of.reshard_every >= 0, "materializer: reshard_every ", of.reshard_every,
           "; expected 0 or more");

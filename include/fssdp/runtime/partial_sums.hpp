@@ -48,7 +48,7 @@ class partial_sums {
     layer.partial_range = range;
     layer.partials = pool_.tensors({range->first, layer.held.size()});
     for (auto const& tensor : layer.partials)
-      std::fill_n(tensor.data, tensor.slots * tensor.stride, Replica{});
+      clear(std::span{tensor.data, tensor.slots * tensor.stride});
     return layer.partials;
   }
 
@@ -67,6 +67,12 @@ class partial_sums {
   }
 
  private:
+  void clear(std::span<Replica> memory) {
+    if constexpr (side_lane<Comm>)
+      lane_.clear(std::as_writable_bytes(memory));
+    else
+      std::ranges::fill(memory, Replica{});
+  }
   void finish_oldest() {
     auto& layer = *under_way_.front();
     meter_.wait(lane_, layer.reduced, meter_.metrics.reduce_seconds);

@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "fssdp/core/aligned_memory.hpp"
 #include "fssdp/core/error.hpp"
 #include "fssdp/core/expert_buffer.hpp"
 #include "fssdp/core/expert_tensor.hpp"
@@ -22,8 +23,9 @@ struct slot_range {
   friend bool operator==(slot_range const&, slot_range const&) = default;
 };
 
-/// Memory for a fixed number of experts, allocated once. Ranges are taken where they fit first:
-/// equal calls give equal ranges, so ranks that take and give back alike agree without talking.
+/// Memory for a fixed number of experts, allocated once, laid out as in an expert_buffer but not
+/// written: a device's will do. Ranges are taken where they fit first: equal calls give equal
+/// ranges, so ranks that take and give back alike agree without talking.
 template <class T>
 class slot_pool {
  public:
@@ -32,14 +34,23 @@ class slot_pool {
   /// @throws as expert_buffer
   slot_pool(std::size_t slots, std::span<std::size_t const> elements,
             std::pmr::memory_resource* resource = std::pmr::new_delete_resource())
-      : memory_{slots, elements, resource}, slots_{slots} {}
+      : slots_{slots} {
+    detail::require(resource != nullptr, "slot_pool: no resource; expected one for its memory");
+    auto const bytes = expert_buffer<T>::bytes_for(slots, elements);
+    if (bytes != 0) memory_ = detail::allocate_aligned(bytes, resource);
+    auto* data = reinterpret_cast<T*>(memory_.get());
+    for (auto const size : elements) {
+      tensors_.push_back({data, slots, size, size});
+      data += slots * size;
+    }
+  }
 
   [[nodiscard]] std::size_t slots() const { return slots_; }
   [[nodiscard]] std::size_t used() const { return used_; }
   /// The most that was used at once since the last `forget_peak`.
   [[nodiscard]] std::size_t peak() const { return peak_; }
   void forget_peak() { peak_ = used_; }
-  [[nodiscard]] std::size_t bytes() const { return memory_.bytes(); }
+  [[nodiscard]] std::size_t bytes() const { return detail::allocated_bytes(memory_); }
 
   /// The longest range that could be taken now.
   [[nodiscard]] std::size_t longest() const {
@@ -73,7 +84,7 @@ class slot_pool {
   /// The memory of a range, [count, elements] per tensor.
   [[nodiscard]] std::vector<expert_tensor<T>> tensors(slot_range range) {
     auto views = std::vector<expert_tensor<T>>{};
-    for (auto const& tensor : memory_.tensors())
+    for (auto const& tensor : tensors_)
       views.push_back(
           {tensor.data + range.first * tensor.stride, range.count, tensor.elements, tensor.stride});
     return views;
@@ -90,7 +101,8 @@ class slot_pool {
     if (slots_ > begin) visit(slot_range{begin, slots_ - begin});
   }
 
-  expert_buffer<T> memory_;
+  detail::aligned_memory memory_;
+  std::vector<expert_tensor<T>> tensors_;
   std::size_t slots_;
   std::vector<slot_range> taken_;  // ascending
   std::size_t used_ = 0;

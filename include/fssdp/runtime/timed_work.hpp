@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <utility>
 
 #include "fssdp/comm/communicator.hpp"
@@ -31,9 +32,18 @@ class timed_work {
       range.end();
       mark.reach();
     });
+    if constexpr (side_lane<Comm>) position_ = comm.position();
   }
   /// @return false if the stream has failed before
   [[nodiscard]] bool wait() { return over_.wait(); }
+  /// The same for a caller who computes beside the lane: there it is his stream that waits.
+  template <communicator Comm>
+  [[nodiscard]] bool wait(Comm& comm) {
+    auto const is_sound = over_.wait();
+    if constexpr (side_lane<Comm>) comm.await(position_);
+    return is_sound;
+  }
+  /// On a side_lane: of the host, to enqueue it.
   /// @pre it is over
   [[nodiscard]] double seconds() const {
     return std::chrono::duration<double>{end_ - begin_}.count();
@@ -41,6 +51,7 @@ class timed_work {
 
  private:
   stream_event over_;
+  std::uint64_t position_ = 0;  // of a side_lane
   trace_clock::time_point begin_;
   trace_clock::time_point end_;
 };

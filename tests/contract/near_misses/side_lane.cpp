@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Models exactly the concept of a lane beside its caller's stream, less the one thing that LACKS
+/// names: a materializer between devices asks for it.
+#include "fssdp/runtime/materializer_options.hpp"
+
+#ifndef LACKS
+#define LACKS 0
+#endif
+
+struct near_miss {
+  using stream_type = void*;
+#if LACKS != 1
+  using memory_space = fssdp::device_memory;
+#else
+  struct memory_space {};
+#endif
+  fssdp::rank_id rank() const { return {}; }
+  int size() const { return 1; }
+  template <class Post>
+  void exchange(Post&&) {}
+  template <class Work>
+  void submit(Work) {}
+#if LACKS == 2  // no prepare
+#elif LACKS == 3
+  void prepare() {}
+#else
+  template <class Work>
+  void prepare(Work) {}
+#endif
+#if LACKS == 4  // no position
+#elif LACKS == 5
+  int position() const { return 0; }
+#elif LACKS == 6
+  std::uint64_t position() { return 0; }
+#else
+  std::uint64_t position() const { return 0; }
+#endif
+#if LACKS == 7  // no await
+#elif LACKS == 8
+  void await() {}
+#else
+  void await(std::uint64_t) {}
+#endif
+#if LACKS == 9  // no clear
+#elif LACKS == 10
+  void clear(void*, std::size_t) {}
+#else
+  void clear(std::span<std::byte>) {}
+#endif
+};
+
+void call(fssdp::materializer_options const& options) {
+  fssdp::detail::check_options<near_miss>(options);
+}

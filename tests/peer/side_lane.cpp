@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+/// A lane beside a stream: which of them waits for the other, and that the host waits for neither.
+#include "fssdp/comm/cuda_side_lane.hpp"
+
+#include <atomic>
+#include <barrier>
+#include <chrono>
+#include <thread>
+
+#include "catch.hpp"
+#include "peer/devices.hpp"
+#include "support/trained_on_devices.hpp"
+
+using fssdp::peer_communicator;
+using support::computing_stream;
+
+namespace {
+
+void sleep_a_little() { std::this_thread::sleep_for(std::chrono::milliseconds{50}); }
+
+/// A number that the caller's stream writes and the lane copies; what the copy is.
+[[nodiscard]] int copied_by_lane(bool loses_event) {
+  gpu_double::reset();
+  return peer_tests::results_of({.ranks = 1}, [&](peer_communicator& comm) {
+    auto from = std::vector{0};
+    auto to = std::vector{0};
+    auto compute = computing_stream{};
+    auto lane = fssdp::beside(comm, compute.get());
+    if (loses_event) gpu_double::lose_waits_of(comm.stream());
+    compute.enqueue([&] {
+      sleep_a_little();
+      from[0] = 1;
+    });
+    fssdp::submit(lane, [&](auto& inner) {
+      inner.copy(std::as_writable_bytes(std::span{to}), std::as_bytes(std::span{from}));
+    });
+    fssdp::synchronize(lane);
+    compute.synchronize();
+    return to[0];
+  })[0];
+}
+
+/// A number that the lane writes and the caller's stream reads behind `await`; what it reads.
+[[nodiscard]] int read_behind_lane(int pieces_of_work, bool loses_event) {
+  gpu_double::reset();
+  return peer_tests::results_of({.ranks = 1}, [&](peer_communicator& comm) {
+    auto number = 0;
+    auto seen = 0;
+    auto compute = computing_stream{};
+    auto lane = fssdp::beside(comm, compute.get());
+    if (loses_event) gpu_double::lose_waits_of(compute.get());
+    fssdp::submit(lane, [&](auto& inner) {
+      cudaLaunchHostFunc(
+          inner.stream(),
+          [](void* to) {
+            sleep_a_little();
+            *static_cast<int*>(to) = 1;
+          },
+          &number);
+    });
+    auto const first = lane.position();
+    for (int i = 1; i < pieces_of_work; ++i) fssdp::submit(lane, [](auto&) {});
+    lane.await(first);
+    compute.enqueue([&] { seen = number; });
+    compute.synchronize();
+    fssdp::synchronize(lane);
+    return seen;
+  })[0];
+}
+
+}  // namespace
+
+TEST_CASE("a lane runs behind what its caller has enqueued") {
+  REQUIRE(copied_by_lane(false) == 1);
+}
+
+TEST_CASE("the caller's stream waits for the lane where it awaits, however long ago that was") {
+  for (auto const pieces : {1, 100}) REQUIRE(read_behind_lane(pieces, false) == 1);
+}
+
+#ifndef __SANITIZE_THREAD__  // which finds a race
+TEST_CASE("a lane that loses an event runs too early") { REQUIRE(copied_by_lane(true) == 0); }
+TEST_CASE("a caller's stream that loses an event reads too early") {
+  REQUIRE(read_behind_lane(1, true) == 0);
+}
+#endif
+
+TEST_CASE("the caller's stream goes on while the lane works") {
+  gpu_double::reset();
+  auto const went_on = peer_tests::results_of({.ranks = 1}, [](peer_communicator& comm) {
+    struct both {
+      std::atomic<bool> has_computed = false;
+      bool in_time = false;
+    };
+    auto state = both{};
+    auto compute = computing_stream{};
+    auto lane = fssdp::beside(comm, compute.get());
+    fssdp::submit(lane, [&](auto& inner) {
+      cudaLaunchHostFunc(
+          inner.stream(),
+          [](void* of) {
+            auto& seen = *static_cast<both*>(of);
+            auto const until = std::chrono::steady_clock::now() + std::chrono::seconds{30};
+            while (!seen.has_computed && std::chrono::steady_clock::now() < until)
+              std::this_thread::yield();
+            seen.in_time = seen.has_computed;
+          },
+          &state);
+    });
+    compute.enqueue([&] { state.has_computed = true; });
+    compute.synchronize();
+    fssdp::synchronize(lane);
+    return state.in_time;
+  });
+  REQUIRE(went_on == std::vector{true});
+}
+
+TEST_CASE("the host waits for no device in the iterations of a materializer") {
+  gpu_double::reset();
+  constexpr auto ranks = 4;
+  auto meets = std::barrier{ranks};
+  auto const waits = peer_tests::results_of({.ranks = ranks}, [&](peer_communicator& comm) {
+    auto pinned = fssdp::cuda_pinned_memory{comm.rank()};
+    auto model = support::toy_model{{.ranks = ranks}, comm.rank()};
+    auto compute = computing_stream{};
+    auto lane = fssdp::beside(comm, compute.get());
+    auto layers = support::make_layers(
+        lane, model, {.replica_slots = 40, .partial_slots = 20, .memory = &pinned});
+    meets.arrive_and_wait();
+    auto const before = gpu_double::host_waits();
+    meets.arrive_and_wait();
+    support::train_behind(model, layers, [&](auto work) { compute.enqueue(std::move(work)); });
+    meets.arrive_and_wait();
+    auto const during = gpu_double::host_waits() - before;
+    meets.arrive_and_wait();
+    compute.synchronize();
+    return during;
+  });
+  REQUIRE(waits == std::vector(ranks, 0));
+}
