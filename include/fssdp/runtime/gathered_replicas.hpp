@@ -7,6 +7,7 @@
 #include <span>
 #include <utility>
 
+#include "fssdp/collective/lane_work.hpp"
 #include "fssdp/comm/communicator.hpp"
 #include "fssdp/layout/shard_layout.hpp"
 #include "fssdp/plan/transfer_plan.hpp"
@@ -23,7 +24,9 @@ class gathered_replicas {
   /// @pre lane and meter outlive it
   gathered_replicas(Comm& lane, iteration_meter& meter, std::size_t slots,
                     std::span<std::size_t const> elements, std::pmr::memory_resource* memory)
-      : lane_{lane}, meter_{meter}, pool_{slots, elements, memory} {}
+      : lane_{lane}, meter_{meter}, pool_{slots, elements, memory} {
+    if constexpr (in_host_memory<Comm>) pool_.clear();
+  }
 
   [[nodiscard]] slot_pool<Replica>& pool() { return pool_; }
   [[nodiscard]] slot_pool<Replica> const& pool() const { return pool_; }

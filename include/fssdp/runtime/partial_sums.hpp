@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "fssdp/collective/lane_work.hpp"
 #include "fssdp/comm/communicator.hpp"
 #include "fssdp/core/error.hpp"
 #include "fssdp/core/expert_tensor.hpp"
@@ -26,7 +27,9 @@ class partial_sums {
   /// @pre lane and meter outlive it
   partial_sums(Comm& lane, iteration_meter& meter, std::size_t slots,
                std::span<std::size_t const> elements, std::pmr::memory_resource* memory)
-      : lane_{lane}, meter_{meter}, pool_{slots, elements, memory} {}
+      : lane_{lane}, meter_{meter}, pool_{slots, elements, memory} {
+    if constexpr (in_host_memory<Comm>) pool_.clear();
+  }
 
   [[nodiscard]] slot_pool<Replica>& pool() { return pool_; }
 

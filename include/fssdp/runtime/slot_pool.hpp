@@ -45,6 +45,9 @@ class slot_pool {
     }
   }
 
+  /// Writes zeros everywhere: the pages of the host's memory are there from now on.
+  void clear() { std::fill_n(memory_.get(), bytes(), std::byte{}); }
+
   [[nodiscard]] std::size_t slots() const { return slots_; }
   [[nodiscard]] std::size_t used() const { return used_; }
   /// The most that was used at once since the last `forget_peak`.
