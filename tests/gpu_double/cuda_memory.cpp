@@ -155,10 +155,12 @@ cudaError_t cudaHostAlloc(void** memory, std::size_t bytes, unsigned int flags) 
   return cudaSuccess;
 }
 cudaError_t cudaFreeHost(void* memory) {
+  if (is_forbidden("cudaFreeHost")) return cudaErrorStreamCaptureUnsupported;
   return memory == nullptr || is_pinned(memory) ? release(memory) : cudaErrorInvalidValue;
 }
 /// Waits for all that is on the device, as the real one does.
 cudaError_t cudaFree(void* memory) {
+  if (is_forbidden("cudaFree")) return cudaErrorStreamCaptureUnsupported;
   if (is_pinned(memory)) return cudaErrorInvalidValue;
   gpu_double::synchronize_device(current_device);
   return release(memory);

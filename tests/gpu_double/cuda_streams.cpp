@@ -78,7 +78,7 @@ struct CUstream_st {
   bool busy = false;
   bool closing = false;
   std::unique_ptr<CUgraph_st> captured;
-  bool is_global = false;  // the capture
+  cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;  // of the capture
   int const device;
   std::atomic<bool> loses_waits = false;
   std::thread worker;  // last, so that it finds everything else alive
@@ -95,11 +95,16 @@ struct event_state {
   std::chrono::steady_clock::time_point when = {};  // that was
 };
 
-/// Captures that are under way: those that a thread has begun, and those that forbid others to
-/// call what may wait for the device, unless they are relaxed.
+/// Captures that are under way and not relaxed: those that a thread has begun, which forbid it to
+/// call what may wait for the device, and those that forbid it to others, too.
 thread_local int captures = 0;
 std::atomic<int> global_captures = 0;
 thread_local auto capture_mode = cudaStreamCaptureModeGlobal;
+
+void count_capture(cudaStreamCaptureMode mode, int by) {
+  if (mode != cudaStreamCaptureModeRelaxed) captures += by;
+  if (mode == cudaStreamCaptureModeGlobal) global_captures += by;
+}
 
 std::mutex streams_mutex;
 std::multimap<int, std::shared_ptr<CUstream_st>> streams;  // by device
@@ -176,10 +181,16 @@ cudaError_t cudaStreamQuery(cudaStream_t stream) {
   return stream->is_idle() ? cudaSuccess : cudaErrorNotReady;
 }
 cudaError_t cudaDeviceSynchronize() {
-  ++times_waited;
-  return cudaErrorNotSupported;
+  if (is_forbidden("cudaDeviceSynchronize")) return cudaErrorStreamCaptureUnsupported;
+  auto device = 0;
+  (void)cudaGetDevice(&device);
+  gpu_double::synchronize_device(device);
+  return cudaSuccess;
 }
-cudaError_t cudaStreamSynchronize(cudaStream_t stream) { return gpu_double::synchronize(stream); }
+cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
+  if (is_forbidden("cudaStreamSynchronize")) return cudaErrorStreamCaptureUnsupported;
+  return gpu_double::synchronize(stream);
+}
 cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void* data) {
   return enqueue(stream, [=] { function(data); });
 }
@@ -222,6 +233,7 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
   return event->state->reached == event->state->recorded ? cudaSuccess : cudaErrorNotReady;
 }
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  if (is_forbidden("cudaEventSynchronize")) return cudaErrorStreamCaptureUnsupported;
   ++times_waited;
   auto lock = std::unique_lock{event->state->mutex};
   event->state->changed.wait(lock, [&] { return event->state->reached == event->state->recorded; });
@@ -255,17 +267,15 @@ cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode) {
   auto const lock = std::scoped_lock{stream->mutex};
   stream->captured = std::make_unique<CUgraph_st>();
-  stream->is_global = mode == cudaStreamCaptureModeGlobal;
-  ++captures;
-  if (stream->is_global) ++global_captures;
+  stream->mode = mode;
+  count_capture(mode, 1);
   return cudaSuccess;
 }
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
   auto const lock = std::scoped_lock{stream->mutex};
   *graph = stream->captured.release();
   if (*graph == nullptr) return cudaErrorIllegalState;
-  --captures;
-  if (stream->is_global) --global_captures;
+  count_capture(stream->mode, -1);
   return cudaSuccess;
 }
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t* exec, cudaGraph_t graph, unsigned long long) {
