@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Builds and runs the tests of the back ends on real devices: ranks that share one, over NCCL as
-# processes, NCCL where there are six, kernels against loops, a layer of experts, a table of speeds.
+# processes, NCCL where there are six, kernels against loops, a layer of experts, a table of speeds,
+# timelines of gathers beside matrix products.
 # Needs a CUDA toolkit, NCCL, CMake 3.25, a C++20 compiler and the single header of Catch2, version 2
 # (CATCH2_INCLUDE=FOLDER that has catch2/catch.hpp; CUDA_HOME, NCCL_HOME); for the tables of
 # fssdp_perf the headers of CLI11, fmt and nlohmann_json (CMAKE_INCLUDE_PATH=FOLDER that has them).
@@ -57,14 +58,20 @@ for ranks in 2 4; do
 done
 sanitizer=$(command -v compute-sanitizer || echo "$(dirname "$nvcc")/compute-sanitizer")
 if [ -x "$sanitizer" ]; then
-  check "kernels and faults under compute-sanitizer" \
-    "$sanitizer" --error-exitcode 1 "$build/gpu_peer" --warn NoTests "*on a device*,*used again*"
+  for tests in "*on a device*" "*used again*"; do  # each by itself: a name that is gone is a failure
+    check "compute-sanitizer: $tests" \
+      "$sanitizer" --error-exitcode 1 "$build/gpu_peer" --warn NoTests "$tests"
+  done
 else
   echo "== compute-sanitizer: NOT RUN: there is none"
   not_run="$not_run compute-sanitizer;"
 fi
 check "a layer of experts: examples/08_cuda_layer" "$build/gpu_cuda_layer"
 check "speeds" "$build/gpu_speed"
+for copies in engines kernels; do
+  check "overlap of gathers by $copies with matrix products" \
+    "$build/gpu_overlap" --copies "$copies" --trace "$build/overlap_$copies.json"
+done
 perf() {  # perf BACK_END RANKS: prints a table, and asks nothing but that all elements are right
   check "fssdp_perf: $1, $2 ranks" \
     sh -c '"$@" | tee /dev/stderr | grep ": 0 wrong, 0 wrong in" >/dev/null' sh \

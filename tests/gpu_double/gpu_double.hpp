@@ -75,6 +75,8 @@ void unload_kernels();
 /// cudaStreamSynchronize, cudaStreamQuery, cudaEventSynchronize, cudaDeviceSynchronize, cudaFree.
 /// Not by cudaEventQuery: a look at whether an earlier exchange has run, whatever the answer.
 [[nodiscard]] int host_waits();
+/// How often that look has found that it has not: who looks until it has is waiting.
+[[nodiscard]] int looks_in_vain();
 /// Bytes of copies from device to device that have been enqueued, whatever makes them.
 [[nodiscard]] std::size_t copied_bytes();
 void count_copied(std::size_t bytes);

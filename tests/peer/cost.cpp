@@ -20,6 +20,7 @@ namespace {
 struct hot_cost {
   long allocations = 0;
   int waits = 0;
+  int looks_in_vain = 0;
   int allocations_on_streams = 0;
   std::size_t copied = 0;
   int wrong = 0;
@@ -48,6 +49,7 @@ template <class Enqueue>
         comm.synchronize();
         meets.arrive_and_wait();
         auto const before = hot_cost{.waits = gpu_double::host_waits(),
+                                     .looks_in_vain = gpu_double::looks_in_vain(),
                                      .allocations_on_streams = gpu_double::async_allocations(),
                                      .copied = gpu_double::copied_bytes()};
         meets.arrive_and_wait();
@@ -55,6 +57,7 @@ template <class Enqueue>
         meets.arrive_and_wait();
         if (comm.rank() == fssdp::rank_id{0}) {
           cost.waits = gpu_double::host_waits() - before.waits;
+          cost.looks_in_vain = gpu_double::looks_in_vain() - before.looks_in_vain;
           cost.copied = gpu_double::copied_bytes() - before.copied;
           cost.allocations_on_streams =
               gpu_double::async_allocations() - before.allocations_on_streams;
@@ -89,6 +92,8 @@ TEST_CASE("neither verb allocates or waits for a device once its shape is known"
       REQUIRE(cost.wrong == 0);
       REQUIRE(cost.allocations == 0);
       REQUIRE(cost.waits == 0);
+      // every exchange of both verbs looks at earlier ones, and does not look again
+      REQUIRE(cost.looks_in_vain <= 2 * of.plan.rounds() * of.plan.ranks());
       REQUIRE(cost.allocations_on_streams == 0);
     }
 }

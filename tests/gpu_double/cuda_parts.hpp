@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+/// What the parts of CUDA's runtime ask each other.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+namespace gpu_double {
+
+/// Whether a graph that is captured breaks by this call; then it is reported.
+[[nodiscard]] bool is_forbidden(char const* call);
+
+/// Waits until nothing is on a stream any more, or on any stream of a device.
+[[nodiscard]] cudaError_t synchronize(cudaStream_t stream);
+void synchronize_device(int device);
+
+}  // namespace gpu_double
