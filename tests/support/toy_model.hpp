@@ -97,6 +97,19 @@ class toy_model {
   return {.overlap = 5, .spare_slots = 3};
 }
 
+/// All owners one rank on.
+[[nodiscard]] inline std::vector<fssdp::table_layout> next_owners(
+    toy_model::layouts_type const& now) {
+  auto next = std::vector<fssdp::table_layout>{};
+  for (auto const& layout : now.by_layer()) {
+    auto owners = std::vector<fssdp::rank_id>{};
+    for (auto const chunk : fssdp::all_chunks(layout))
+      owners.emplace_back((layout.owner(chunk).value() + 1) % layout.ranks());
+    next.push_back({{.ranks = layout.ranks(), .slices = layout.slices()}, std::move(owners)});
+  }
+  return next;
+}
+
 /// A materializer over all that a rank of a toy model owns.
 template <class Comm, class Solver = fssdp::sparse_materialization>
 [[nodiscard]] auto make_layers(Comm& lane, toy_model& model,

@@ -39,23 +39,6 @@ class computing_stream {
   std::deque<std::function<void()>> functions_;  // live until the stream has run them
 };
 
-/// All owners one rank on.
-struct owners_turn {
-  toy_model::layouts_type const& now;
-
-  [[nodiscard]] std::vector<fssdp::table_layout> operator()(std::span<fssdp::expert_loads const>,
-                                                            fssdp::topology const&) const {
-    auto next = std::vector<fssdp::table_layout>{};
-    for (auto const& layout : now.by_layer()) {
-      auto owners = std::vector<fssdp::rank_id>{};
-      for (auto const chunk : fssdp::all_chunks(layout))
-        owners.emplace_back((layout.owner(chunk).value() + 1) % layout.ranks());
-      next.push_back({{.ranks = layout.ranks(), .slices = layout.slices()}, std::move(owners)});
-    }
-    return next;
-  }
-};
-
 /// Iterations of which the host waits for none; in the middle owners change.
 /// @param enqueue(work) has work() done where the model computes
 template <class Materializer, class Enqueue>
@@ -86,8 +69,11 @@ void train_behind(toy_model& model, Materializer& layers, Enqueue enqueue) {
         if (m + 1 == micro_batches) layers.reduce(layer);
       }
     }
-    layers.step([&](auto const&) { enqueue([&model] { model.update(); }); },
-                owners_turn{layers.layouts()}, fssdp::bytes_of(model.weights()));
+    auto const owners = [&](std::span<fssdp::expert_loads const>, fssdp::topology const&) {
+      return next_owners(layers.layouts());
+    };
+    layers.step([&](auto const&) { enqueue([&model] { model.update(); }); }, owners,
+                fssdp::bytes_of(model.weights()));
   }
 }
 

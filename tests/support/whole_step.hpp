@@ -140,25 +140,6 @@ class breaking_lane {
 
 namespace step {
 
-/// All owners one rank on, whatever the loads.
-struct next_owners {
-  toy_model::layouts_type const& now;
-  breaking_place& callback;
-
-  [[nodiscard]] std::vector<fssdp::table_layout> operator()(std::span<fssdp::expert_loads const>,
-                                                            fssdp::topology const&) const {
-    callback.pass();
-    auto next = std::vector<fssdp::table_layout>{};
-    for (auto const& layout : now.by_layer()) {
-      auto owners = std::vector<fssdp::rank_id>{};
-      for (auto const chunk : fssdp::all_chunks(layout))
-        owners.emplace_back((layout.owner(chunk).value() + 1) % layout.ranks());
-      next.push_back({{.ranks = layout.ranks(), .slices = layout.slices()}, std::move(owners)});
-    }
-    return next;
-  }
-};
-
 /// Tokens of a rank for every expert: not quite what was expected.
 [[nodiscard]] inline fssdp::expert_loads tokens_of(toy_model const& model, fssdp::layer_id layer,
                                                    fssdp::rank_id rank) {
@@ -217,7 +198,11 @@ void train(Tokens& tokens, Lane& lane, toy_model& model, step_kind const& kind,
     layers.reduce(l);
   }
   auto const update = [&](auto const&) { callback.pass([&] { model.update(); }); };
-  layers.step(update, next_owners{layers.layouts(), callback}, fssdp::bytes_of(model.weights()));
+  auto const owners = [&](std::span<fssdp::expert_loads const>, fssdp::topology const&) {
+    callback.pass();
+    return next_owners(layers.layouts());
+  };
+  layers.step(update, owners, fssdp::bytes_of(model.weights()));
 }
 
 }  // namespace step
