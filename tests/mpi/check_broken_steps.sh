@@ -19,7 +19,9 @@ mpirun=''
 trap clean_up EXIT
 trap 'exit 1' HUP INT TERM
 
-processes() { pgrep -f -- "^$program $seed $fault $deadline\$" || true; }
+# A text as an expression that matches it alone.
+literal() { printf %s "$1" | sed 's/[][\\.*^$+?(){}|]/\\&/g'; }
+processes() { pgrep -f -- "^$(literal "$program") $seed $fault $deadline\$" || true; }
 victim() { sed -n 's/^the victim .* in process \([0-9]*\) at .*/\1/p' "$made/out"; }
 others() { processes | grep -vx "$(victim)" || true; }
 fail() {

@@ -14,6 +14,8 @@ train() {  # train NAME RANKS
     --experts 8 --layers 2 --d-model 32 --batch 8 --steps 60 --save-every 4 --quiet \
     --deadline 20 --json "$folder/$1.json"
 }
+# A text as an expression that matches it alone.
+literal() { printf %s "$1" | sed 's/[][\\.*^$+?(){}|]/\\&/g'; }
 last_loss() { grep -o '"loss": [0-9.]*' "$folder/$1.json" | tail -n 1 | cut -d' ' -f2; }
 
 train alone 3
@@ -23,7 +25,7 @@ until [ -e "$folder/killed/step_00000008/checkpoint.json" ]; do
   kill -0 "$training" 2>/dev/null || { cat "$folder/said"; echo "it has ended"; exit 1; }
   sleep 0.05
 done
-victim=$(pgrep -f -- "^$moe_gpt --backend mpi --save $folder/killed" | tail -n 1)
+victim=$(pgrep -f -- "^$(literal "$moe_gpt --backend mpi --save $folder/killed")" | tail -n 1)
 kill -9 "$victim"
 wait "$training" || { cat "$folder/said"; echo "it has not gone on"; exit 1; }
 grep -q "a rank is lost; 2 go on from $folder/killed/step_" "$folder/said" ||
