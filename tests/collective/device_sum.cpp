@@ -56,12 +56,13 @@ void run(Kernel const& kernel) {
   for (std::size_t step = 0; step < kernel.steps(); ++step) kernel(step);
 }
 
-/// Whether a kernel sums as accumulate does.
+/// Whether a kernel sums so many operands as accumulate does.
+/// @param partials_of_100 how many of 100 are partials, the others are sums
 template <class T, class Out>
-[[nodiscard]] bool sums_alike(support::dice& draw, std::size_t size, bool aligned) {
+[[nodiscard]] bool sums_alike(support::dice& draw, std::size_t size, bool aligned, int count,
+                              int partials_of_100) {
   using sum_type = accumulator_t<T>;
   auto const behind = [&] { return aligned ? 0 : static_cast<std::size_t>(draw.between(0, 3)); };
-  auto const count = draw.between(1, 9);
   auto partials = std::vector<placed_elements<T>>{};
   auto sums = std::vector<placed_elements<sum_type>>{};
   auto list = std::vector<fssdp::summand<T>>{};
@@ -69,7 +70,7 @@ template <class T, class Out>
   sums.reserve(static_cast<std::size_t>(count));
   auto task = fssdp::device_sum{};
   for (int i = 0; i < count; ++i) {
-    if (draw.chance(60)) {
+    if (draw.chance(partials_of_100)) {
       auto& values = partials.emplace_back(size, behind());
       fill(values.all(), draw);
       list.push_back({.partial = values.data()});
@@ -123,11 +124,43 @@ TEMPLATE_TEST_CASE("a kernel gives the bits of the host, for any types, sizes an
     for (auto const aligned : {false, true}) {
       auto const size = static_cast<std::size_t>(draw.between(0, draw.chance(10) ? 700 : 40));
       auto const alike = [&]<class... Out>(std::tuple<Out...>) {
-        return ((sums_alike<TestType, Out>(draw, size, aligned) &&
+        return ((sums_alike<TestType, Out>(draw, size, aligned, draw.between(1, 9), 60) &&
                  converts_alike<TestType, Out>(draw, size, aligned)) &&
                 ...);
       };
       wrong += alike(std::tuple<float, double, bf16, fp16>{}) ? 0 : 1;
     }
   REQUIRE(wrong == 0);
+}
+
+TEMPLATE_TEST_CASE("a kernel gives the bits of the host, for any number and kinds of operands", "",
+                   float, double, bf16, fp16) {
+  auto draw = support::dice{sizeof(TestType) + 8};
+  auto wrong = 0;
+  for (int count = 1; count <= 17; ++count)
+    for (auto const partials : {100, 0, 90, 50, 10})
+      for (auto const aligned : {true, true, false}) {
+        auto const size = static_cast<std::size_t>(draw.between(1, 60));
+        auto const alike = [&]<class... Out>(std::tuple<Out...>) {
+          return (sums_alike<TestType, Out>(draw, size, aligned, count, partials) && ...);
+        };
+        wrong += alike(std::tuple<float, double, bf16, fp16>{}) ? 0 : 1;
+      }
+  REQUIRE(wrong == 0);
+}
+
+TEST_CASE("a kernel keeps the sign of zeros") {
+  auto operands = std::vector<placed_elements<float>>{};
+  auto task = fssdp::device_sum{};
+  operands.reserve(5);
+  auto out = placed_elements<float>{4, 0};
+  task.elements = 4;
+  task.out = out.data();
+  for (task.count = 1; task.count <= 5; ++task.count) {
+    auto& values = operands.emplace_back(std::size_t{4}, std::size_t{0});
+    std::ranges::fill(values.all(), -0.0F);
+    task.operands[task.count - 1] = {values.data(), false};
+    run(fssdp::detail::sum_kernel<float, float>{task});
+    REQUIRE(std::ranges::all_of(out.all(), [](float each) { return std::signbit(each); }));
+  }
 }

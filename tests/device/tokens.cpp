@@ -4,7 +4,9 @@
 #include <thrust/system/omp/execution_policy.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <optional>
 #include <span>
 #include <type_traits>
@@ -80,6 +82,13 @@ bool same_bytes(token_matrix<T> const& a, token_matrix<T> const& b) {
   return std::ranges::equal(std::as_bytes(std::span{a.values}), std::as_bytes(std::span{b.values}));
 }
 
+/// Narrow or wide, odd or as accesses like it: a backward pass differs.
+std::size_t drawn_width(support::dice& draw) {
+  auto const most = draw.chance(50) ? 20 : 150;
+  return static_cast<std::size_t>(draw.chance(50) ? draw.between(0, most)
+                                                  : 8 * draw.between(0, most / 8));
+}
+
 template <class Policy>
 void check_order_on(Policy const& on) {
   for_random_choices([&](support::dice draw) {
@@ -104,7 +113,7 @@ void check_rows_on(Policy const& on) {
     fssdp::order_by_expert(on, std::span<expert_id const>{of.choices}, of.order());
     auto const host = of.on_host();
     auto const rows = of.choices.size();
-    auto const width = static_cast<std::size_t>(draw.between(0, 20));
+    auto const width = drawn_width(draw);
     auto const skip = static_cast<std::size_t>(draw.between(0, 1));
     auto const matrix = [&](std::size_t count) {
       return token_matrix<T>{count, width, skip, draw};
@@ -159,6 +168,51 @@ void check_rows_on(Policy const& on) {
   });
 }
 
+template <class T>
+void fill_roughly(std::span<T> values, support::dice& draw) {
+  for (auto& value : values)
+    value = static_cast<T>(
+        std::ldexp(static_cast<float>(draw.between(-9'999, 9'999)), draw.between(-20, 0)));
+}
+
+/// What the backward pass makes of rough numbers, in memory that begins so many elements behind a
+/// boundary.
+template <class T, class Policy>
+std::vector<fssdp::accumulator_t<T>> rough_gradients(Policy const& on, support::dice draw,
+                                                     std::size_t skip) {
+  using sum_type = fssdp::accumulator_t<T>;
+  auto of = chosen_tokens{draw};
+  fssdp::order_by_expert(on, std::span<expert_id const>{of.choices}, of.order());
+  auto const width = drawn_width(draw);
+  auto before = support::dice{skip};
+  auto const d_tokens = token_matrix<T>{of.tokens(), width, skip, before};
+  auto const rows = token_matrix<T>{of.choices.size(), width, skip, before};
+  auto const d_rows = token_matrix<T>{of.choices.size(), width, skip, before};
+  auto weights = std::vector<float>(of.choices.size());
+  fill_roughly(d_tokens.view.elements(0, of.tokens()), draw);
+  fill_roughly(rows.view.elements(0, of.choices.size()), draw);
+  fill_roughly(std::span{weights}, draw);
+  auto result = std::vector<sum_type>(of.choices.size());
+  fssdp::unpermute_backward(on, of.order(), std::span<float const>{weights}, rows.read(),
+                            d_tokens.read(), d_rows.view, std::span{result});
+  auto wrong = 0;
+  for (std::size_t c = 0; c < of.choices.size(); ++c) {
+    auto exact = 0.0;
+    auto magnitude = 0.0;
+    for (std::size_t i = 0; i < width; ++i) {
+      auto const gradient = static_cast<sum_type>(d_tokens.view[c / of.per_token][i]);
+      auto const term = double{gradient} * static_cast<double>(rows.view[of.row_of[c]][i]);
+      exact += term;
+      magnitude += std::abs(term);
+      auto const expected = static_cast<T>(static_cast<sum_type>(weights[c]) * gradient);
+      wrong += std::memcmp(&d_rows.view[of.row_of[c]][i], &expected, sizeof(T)) == 0 ? 0 : 1;
+    }
+    wrong += std::abs(double{result[c]} - exact) <= 1e-5 * magnitude ? 0 : 1;
+  }
+  REQUIRE(wrong == 0);
+  return result;
+}
+
 }  // namespace
 
 TEST_CASE("tokens on a device are ordered by expert as on the host") {
@@ -170,6 +224,15 @@ TEST_CASE("tokens on a device are permuted, weighed and brought back as on the h
   check_rows_on<float>(thrust::cpp::par);
   check_rows_on<float>(thrust::omp::par);
   check_rows_on<fssdp::bf16>(thrust::omp::par);
+}
+
+TEMPLATE_TEST_CASE("gradients of weights on a device have the same bits at all addresses", "",
+                   float, double, fssdp::bf16, fssdp::fp16) {
+  for_random_choices([](support::dice draw) {
+    auto const expected = rough_gradients<TestType>(thrust::cpp::par, draw, 0);
+    for (std::size_t skip = 0; skip < 4; ++skip)
+      REQUIRE(rough_gradients<TestType>(thrust::omp::par, draw, skip) == expected);
+  });
 }
 
 TEST_CASE("tokens on a device: what does not fit together is refused by its numbers") {

@@ -95,11 +95,18 @@ TEST_CASE("sums on a device have the bits of sums in a loop") {
   auto draw = support::dice{3};
   auto different = 0;
   for_all_pairs([&]<class From, class To>(From, To) {
-    for (auto const how : {fssdp::output::write, fssdp::output::accumulate})
+    using sum_type = fssdp::accumulator_t<From>;
+    for (std::size_t count = 1; count <= 9; ++count)
       for (auto const shift : {0, 1}) {
-        auto const count = static_cast<std::size_t>(draw.between(1, 9));
+        auto const how = draw.chance(50) ? fssdp::output::write : fssdp::output::accumulate;
+        auto const sums = draw.between(0, 2) * 50;  // of 100 operands
+        auto is_sum = std::array<bool, 9>{};
+        for (auto& each : is_sum) each = draw.chance(sums);
         auto before = std::vector<std::byte>((count + 1) * row);
-        fill<From>(std::span{before}.first(count * row), draw);
+        for (std::size_t i = 0; i < count; ++i) {
+          auto const operand = std::span{before}.subspan(i * row, row);
+          is_sum[i] ? fill<sum_type>(operand, draw) : fill<From>(operand, draw);
+        }
         fill<To>(std::span{before}.last(row), draw);
         auto const work = [&](std::byte* begin) {
           auto sum = fssdp::device_sum{};
@@ -110,8 +117,8 @@ TEST_CASE("sums on a device have the bits of sums in a loop") {
           sum.elements = row / 8 - static_cast<std::size_t>(shift) * 3;
           sum.count = count;
           for (std::size_t i = 0; i < count; ++i)
-            sum.operands[i] = {begin + i * row + static_cast<std::size_t>(shift) * sizeof(From),
-                               false};
+            sum.operands[i] = {begin + i * row + static_cast<std::size_t>(shift) * sizeof(sum_type),
+                               is_sum[i]};
           sum.out = begin + count * row;
           return sum;
         };

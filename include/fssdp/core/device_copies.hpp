@@ -29,8 +29,8 @@ struct device_copies {
 namespace detail {
 
 /// What is moved at once where addresses do not allow more.
-struct [[gnu::may_alias]] alignas(4) narrow_block {
-  std::byte bytes[4];
+struct [[gnu::may_alias]] narrow_block {
+  std::uint32_t word;
 };
 
 /// Device_copies in tiles, which blocks of threads take one by one.

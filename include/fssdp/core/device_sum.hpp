@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <type_traits>
+#include <utility>
 
 #include "fssdp/core/dtype.hpp"
 #include "fssdp/core/element_kind.hpp"
@@ -77,30 +78,59 @@ struct sum_kernel {
   }
 
  private:
+  /// How many operands a thread reads at once: as many as make four accesses. A device is fast only
+  /// if many are under way.
+  template <class Source>
+  static constexpr auto at_once = lanes * sizeof(Source) < 4 * wide_bytes
+                                      ? 4 * wide_bytes / (lanes * sizeof(Source))
+                                      : std::size_t{1};
+
   FSSDP_HOST_DEVICE void form_all(std::size_t first) const {
     auto sums = element_lanes<sum_type, lanes>{};
-    for (std::size_t s = 0; s < sum.count; ++s) {
-      auto const operand = sum.operands[s];
-      if (operand.is_sum)
-        add(static_cast<sum_type const*>(operand.data) + first, s == 0, sums);
-      else
-        add(static_cast<T const*>(operand.data) + first, s == 0, sums);
-    }
+    for (auto& each : sums.at) each = sum_type{-0.0F};  // what is added to it stays as it is
+    for (std::size_t s = 0; s < sum.count;)
+      s += sum.operands[s].is_sum ? add_some<sum_type, at_once<sum_type>>(s, first, sums)
+                                  : add_some<T, at_once<T>>(s, first, sums);
     auto* const out = static_cast<Out*>(sum.out) + first;
     auto results = element_lanes<Out, lanes>{};
     if (sum.how == output::accumulate) results.load(out);
     for (std::size_t i = 0; i < lanes; ++i) results.at[i] = result(sums.at[i], results.at[i]);
     results.store(out);
   }
+  /// Adds N operands from s on if they are of one kind, else half as many, and so on.
+  /// @returns how many
+  template <class Source, std::size_t N>
+  FSSDP_HOST_DEVICE std::size_t add_some(std::size_t s, std::size_t first,
+                                         element_lanes<sum_type, lanes>& sums) const {
+    if constexpr (N > 1)
+      if (!are_alike<N>(s)) return add_some<Source, N / 2>(s, first, sums);
+    add_all<Source>(s, first, sums, std::make_index_sequence<N>{});
+    return N;
+  }
+  /// Adds those from s on: all are under way before the first is added, and stay in registers.
+  template <class Source, std::size_t... K>
+  FSSDP_HOST_DEVICE void add_all(std::size_t s, std::size_t first,
+                                 element_lanes<sum_type, lanes>& sums,
+                                 std::index_sequence<K...>) const {
+    using source_lanes = element_lanes<Source, lanes>;
+    typename source_lanes::packed const read[] = {
+        source_lanes::read(static_cast<Source const*>(sum.operands[s + K].data) + first)...};
+    (add(source_lanes::of(read[K]), sums), ...);
+  }
   template <class Source>
-  FSSDP_HOST_DEVICE static void add(Source const* from, bool is_first,
+  FSSDP_HOST_DEVICE static void add(element_lanes<Source, lanes> const& values,
                                     element_lanes<sum_type, lanes>& sums) {
-    auto values = element_lanes<Source, lanes>{};
-    values.load(from);
-    for (std::size_t i = 0; i < lanes; ++i) {
-      auto const value = static_cast<sum_type>(values.at[i]);
-      sums.at[i] = is_first ? value : sums.at[i] + value;
-    }
+    for (std::size_t i = 0; i < lanes; ++i) sums.at[i] += static_cast<sum_type>(values.at[i]);
+  }
+  /// Whether there are N operands from s on, all of one kind.
+  template <std::size_t N>
+  FSSDP_HOST_DEVICE bool are_alike(std::size_t s) const {
+    if (sum.count - s < N) return false;
+    auto alike = true;
+    if constexpr (!std::is_same_v<T, sum_type>)
+      for (std::size_t k = 1; k < N; ++k)
+        alike &= sum.operands[s + k].is_sum == sum.operands[s].is_sum;
+    return alike;
   }
 
   FSSDP_HOST_DEVICE void form_one(std::size_t i) const {

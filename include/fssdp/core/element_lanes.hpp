@@ -24,9 +24,10 @@ inline constexpr std::size_t lanes_of = wide_bytes /
   return reinterpret_cast<std::uintptr_t>(address) % wide_bytes == 0;
 }
 
-/// What is moved at once: 16 bytes of elements of any type.
+/// What is moved at once: 16 bytes of elements of any type. They are words because a compiler for
+/// devices would take bytes apart, and that takes longer than to read them.
 struct [[gnu::may_alias]] alignas(wide_bytes) wide_block {
-  std::byte bytes[wide_bytes];
+  std::uint32_t words[wide_bytes / sizeof(std::uint32_t)];
 };
 
 /// The elements of one step.
@@ -36,16 +37,27 @@ struct element_lanes {
   static_assert(N % per_block == 0);
   T at[N];
 
-  /// Reads all of them.
+  /// They as they are read: packed, so that many fit into registers.
+  struct packed {
+    wide_block blocks[N / per_block];
+  };
   /// @pre `from` allows wide accesses
-  FSSDP_HOST_DEVICE void load(T const* from) {
-    for (std::size_t i = 0; i < N; i += per_block) {
-      auto const block = *reinterpret_cast<wide_block const*>(from + i);
-      std::memcpy(static_cast<void*>(at + i), &block, wide_bytes);
-    }
+  FSSDP_HOST_DEVICE static packed read(T const* from) {
+    auto result = packed{};
+    for (std::size_t i = 0; i < N / per_block; ++i)
+      result.blocks[i] = reinterpret_cast<wide_block const*>(from)[i];
+    return result;
   }
+  FSSDP_HOST_DEVICE static element_lanes of(packed const& from) {
+    auto result = element_lanes{};
+    std::memcpy(static_cast<void*>(result.at), from.blocks, sizeof(at));
+    return result;
+  }
+  /// Reads all of them.
+  /// @pre as read
+  FSSDP_HOST_DEVICE void load(T const* from) { *this = of(read(from)); }
   /// Writes all of them.
-  /// @pre as load
+  /// @pre `to` allows wide accesses
   FSSDP_HOST_DEVICE void store(T* to) const {
     for (std::size_t i = 0; i < N; i += per_block) {
       auto block = wide_block{};

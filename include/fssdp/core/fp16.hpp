@@ -20,12 +20,11 @@ class fp16 {
   constexpr explicit operator float() const {
     auto const sign = (bits_ & 0x8000U) << 16U;
     auto const magnitude = bits_ & 0x7fffU;
-    if (magnitude >= infinity) return std::bit_cast<float>(sign | 0x7f800000U | magnitude << 13U);
-    if (magnitude < smallest_normal) {
-      auto const value = static_cast<float>(magnitude) * 0x1p-24F;
-      return sign == 0 ? value : -value;
-    }
-    return std::bit_cast<float>(sign | ((magnitude << 13U) + exponent_shift));
+    auto const subnormal = std::bit_cast<std::uint32_t>(static_cast<float>(magnitude) * 0x1p-24F);
+    auto const normal = (magnitude << 13U) + exponent_shift;
+    auto const finite = magnitude < smallest_normal ? subnormal : normal;
+    return std::bit_cast<float>(sign |
+                                (magnitude < infinity ? finite : 0x7f800000U | magnitude << 13U));
   }
   constexpr explicit operator double() const { return static_cast<float>(*this); }
 

@@ -28,37 +28,65 @@ template <class T>
 struct row_steps {
   static constexpr auto lanes = lanes_of<T, T>;
   std::size_t width;
-  std::size_t each;  // elements of a step
+  std::size_t each;    // elements of a step
+  std::size_t of_row;  // steps
 
   row_steps(std::size_t elements, bool all_wide)
-      : width{elements}, each{all_wide && elements % lanes == 0 ? lanes : 1} {}
+      : width{elements},
+        each{all_wide && elements % lanes == 0 ? lanes : 1},
+        of_row{elements / each} {}
   /// Of all rows.
-  [[nodiscard]] std::size_t count(std::size_t rows) const { return rows * (width / each); }
-  FSSDP_HOST_DEVICE std::size_t row(std::size_t step) const { return step * each / width; }
-  FSSDP_HOST_DEVICE std::size_t first(std::size_t step) const { return step * each % width; }
+  [[nodiscard]] std::size_t count(std::size_t rows) const { return rows * of_row; }
+  FSSDP_HOST_DEVICE std::size_t row(std::size_t step) const { return step / of_row; }
+  FSSDP_HOST_DEVICE std::size_t first(std::size_t step) const { return step % of_row * each; }
 };
 
-/// A row of the experts is a copy of the row of its token.
+template <std::size_t N, class T>
+FSSDP_HOST_DEVICE void load(T const* source, T (&values)[N]) {
+  if constexpr (N == 1) {
+    values[0] = *source;
+  } else {
+    auto wide = element_lanes<T, N>{};
+    wide.load(source);
+    for (std::size_t i = 0; i < N; ++i) values[i] = wide.at[i];
+  }
+}
+template <std::size_t N, class T>
+FSSDP_HOST_DEVICE void store(T const (&values)[N], T* target) {
+  if constexpr (N == 1) {
+    *target = values[0];
+  } else {
+    auto wide = element_lanes<T, N>{};
+    for (std::size_t i = 0; i < N; ++i) wide.at[i] = values[i];
+    wide.store(target);
+  }
+}
+
+/// The rows of a token are copies of its own, which is read once.
 template <class T>
 struct permute_kernel {
   row_steps<T> steps;
-  std::uint32_t const* choice_of;
+  std::uint32_t const* row_of;
   std::size_t per_token;
   T const* from;
   T* to;
 
   FSSDP_HOST_DEVICE void operator()(std::size_t step) const {
-    auto const row = steps.row(step);
+    auto const token = steps.row(step);
     auto const first = steps.first(step);
-    auto const* const source = from + choice_of[row] / per_token * steps.width + first;
-    auto* const target = to + row * steps.width + first;
-    if (steps.each == 1) {
-      *target = *source;
-      return;
-    }
-    auto values = element_lanes<T, row_steps<T>::lanes>{};
-    values.load(source);
-    values.store(target);
+    if (steps.each == 1)
+      copy<1>(token, first);
+    else
+      copy<row_steps<T>::lanes>(token, first);
+  }
+
+ private:
+  template <std::size_t N>
+  FSSDP_HOST_DEVICE void copy(std::size_t token, std::size_t first) const {
+    T values[N];
+    load(from + token * steps.width + first, values);
+    for (auto c = token * per_token; c < (token + 1) * per_token; ++c)
+      store(values, to + row_of[c] * steps.width + first);
   }
 };
 
@@ -97,64 +125,106 @@ struct unpermute_kernel {
     for (std::size_t i = 0; i < N; ++i) values[i] = static_cast<T>(sums[i]);
     store(values, to + token * steps.width + first);
   }
-  template <std::size_t N>
-  FSSDP_HOST_DEVICE static void load(T const* source, T (&values)[N]) {
-    if constexpr (N == 1) {
-      values[0] = *source;
-    } else {
-      auto wide = element_lanes<T, N>{};
-      wide.load(source);
-      for (std::size_t i = 0; i < N; ++i) values[i] = wide.at[i];
-    }
-  }
-  template <std::size_t N>
-  FSSDP_HOST_DEVICE static void store(T const (&values)[N], T* target) {
-    if constexpr (N == 1) {
-      *target = values[0];
-    } else {
-      auto wide = element_lanes<T, N>{};
-      for (std::size_t i = 0; i < N; ++i) wide.at[i] = values[i];
-      wide.store(target);
-    }
-  }
 };
 
-/// A row's gradient is that of its token, times its weight.
+/// The gradients of a token's rows are its own, which is read once, times their weights.
 template <class W, class T>
 struct unpermute_backward_kernel {
   using sum_type = accumulator_t<T>;
-  std::size_t width;
-  std::uint32_t const* choice_of;
+  row_steps<T> steps;
+  std::uint32_t const* row_of;
   std::size_t per_token;
   W const* weights;
   T const* d_tokens;
   T* d_rows;
 
-  FSSDP_HOST_DEVICE void operator()(std::size_t i) const {
-    auto const choice = choice_of[i / width];
-    auto const gradient = d_tokens[choice / per_token * width + i % width];
-    d_rows[i] = static_cast<T>(
-        product(static_cast<sum_type>(weights[choice]), static_cast<sum_type>(gradient)));
+  FSSDP_HOST_DEVICE void operator()(std::size_t step) const {
+    auto const token = steps.row(step);
+    auto const first = steps.first(step);
+    if (steps.each == 1)
+      form<1>(token, first);
+    else
+      form<row_steps<T>::lanes>(token, first);
+  }
+
+ private:
+  template <std::size_t N>
+  FSSDP_HOST_DEVICE void form(std::size_t token, std::size_t first) const {
+    T gradient[N];
+    T values[N];
+    load(d_tokens + token * steps.width + first, gradient);
+    for (auto c = token * per_token; c < (token + 1) * per_token; ++c) {
+      auto const weight = static_cast<sum_type>(weights[c]);
+      for (std::size_t i = 0; i < N; ++i)
+        values[i] = static_cast<T>(product(weight, static_cast<sum_type>(gradient[i])));
+      store(values, d_rows + row_of[c] * steps.width + first);
+    }
   }
 };
 
-/// The gradient of a weight is the product of the gradient of its token with its row.
+/// The gradient of a weight is the product of the gradient of its token with its row. Neighbouring
+/// threads sum neighbouring elements; what each has summed is added in their order. That order is
+/// the same for all addresses, and where one thread does it all.
 template <class T>
-struct weight_gradient_kernel {
+struct weight_gradient {
   using sum_type = accumulator_t<T>;
-  std::size_t width;
+  static constexpr auto lanes = 2 * row_steps<T>::lanes;  // two accesses are under way at once
+  static constexpr std::size_t parts = 32;                // threads for a row
+
+  row_steps<T> steps;
   std::uint32_t const* row_of;
   std::size_t per_token;
   T const* rows;
   T const* d_tokens;
-  sum_type* d_weights;
+
+  /// What a thread sums: of all groups of so many lanes, every 32nd.
+  FSSDP_HOST_DEVICE sum_type of_part(std::size_t choice, std::size_t part) const {
+    auto const* const row = rows + row_of[choice] * steps.width;
+    auto const* const d_token = d_tokens + choice / per_token * steps.width;
+    auto sum = sum_type{};
+    for (auto i = part * lanes; i < steps.width; i += parts * lanes)
+      if (steps.each > 1 && steps.width - i >= lanes)
+        add<lanes>(d_token + i, row + i, sum);
+      else
+        for (auto k = i; k < i + lanes && k < steps.width; ++k) add<1>(d_token + k, row + k, sum);
+    return sum;
+  }
+
+ private:
+  template <std::size_t N>
+  FSSDP_HOST_DEVICE static void add(T const* a, T const* b, sum_type& sum) {
+    T left[N];
+    T right[N];
+    load(a, left);
+    load(b, right);
+    for (std::size_t i = 0; i < N; ++i)
+      sum += product(static_cast<sum_type>(left[i]), static_cast<sum_type>(right[i]));
+  }
+};
+
+/// Sums for each part of each row, to where there is memory for that.
+template <class T>
+struct weight_parts_kernel {
+  weight_gradient<T> of;
+  accumulator_t<T>* sums;  // [choices, parts]
+
+  FSSDP_HOST_DEVICE void operator()(std::size_t step) const {
+    constexpr auto parts = weight_gradient<T>::parts;
+    sums[step] = of.of_part(step / parts, step % parts);
+  }
+};
+/// Adds the sums of the parts of each row; those that nobody has formed it forms itself.
+template <class T>
+struct weight_gradient_kernel {
+  weight_gradient<T> of;
+  accumulator_t<T> const* sums;  // or null
+  accumulator_t<T>* d_weights;
 
   FSSDP_HOST_DEVICE void operator()(std::size_t choice) const {
-    auto const* const row = rows + row_of[choice] * width;
-    auto const* const d_token = d_tokens + choice / per_token * width;
-    auto sum = sum_type{};
-    for (std::size_t i = 0; i < width; ++i)
-      sum += product(static_cast<sum_type>(d_token[i]), static_cast<sum_type>(row[i]));
+    constexpr auto parts = weight_gradient<T>::parts;
+    auto sum = accumulator_t<T>{};
+    for (std::size_t part = 0; part < parts; ++part)
+      sum += sums != nullptr ? sums[choice * parts + part] : of.of_part(choice, part);
     d_weights[choice] = sum;
   }
 };
@@ -178,7 +248,8 @@ void sum_choices(Policy const& on, device_expert_order const& order, W const* we
 /// Copies every token to the rows of its experts: permute, on a device.
 /// @param on as order_by_expert takes it
 /// @param from [tokens, width]; @param to [rows, width]
-/// @cost one pass, 16 bytes at a time where addresses and width allow it; no allocation
+/// @cost every token is read once and every row written once, 16 bytes at a time where addresses
+///       and width allow it; no allocation
 /// @throws argument_error on other shapes
 template <class Policy, class T, class U>
 requires std::is_same_v<std::remove_const_t<T>, U>
@@ -190,14 +261,14 @@ void permute(Policy const& on, device_expert_order const& order, rows_view<T> fr
   if (from.width == 0) return;
   auto const steps =
       detail::row_steps<U>{from.width, detail::is_wide(from.data) && detail::is_wide(to.data)};
-  detail::for_each_step(on, steps.count(order.rows()),
-                        detail::permute_kernel<U>{steps, order.choice_of.data(), order.per_token,
-                                                  from.data, to.data});
+  detail::for_each_step(
+      on, steps.count(order.tokens()),
+      detail::permute_kernel<U>{steps, order.row_of.data(), order.per_token, from.data, to.data});
 }
 
 /// The transpose of permute: every token gets the sum of its rows, formed in accumulator_t.
 /// @param from [rows, width]; @param to [tokens, width], overwritten
-/// @cost, @throws as permute
+/// @cost as permute, the other way; @throws as permute
 template <class Policy, class T, class U>
 requires std::is_same_v<std::remove_const_t<T>, U>
 void permute_backward(Policy const& on, device_expert_order const& order, rows_view<T> from,
@@ -213,7 +284,7 @@ void permute_backward(Policy const& on, device_expert_order const& order, rows_v
 /// Every token gets the weighted sum of its rows, formed in accumulator_t: unpermute, on a device.
 /// @param weights [tokens * per_token], of the gate, in the order of the choices
 /// @param from [rows, width]; @param to [tokens, width], overwritten
-/// @cost, @throws as permute
+/// @cost, @throws as permute_backward
 template <class Policy, class W, class T, class U>
 requires std::is_same_v<std::remove_const_t<T>, U>
 void unpermute(Policy const& on, device_expert_order const& order, std::span<W const> weights,
@@ -228,11 +299,15 @@ void unpermute(Policy const& on, device_expert_order const& order, std::span<W c
                       from.width);
 }
 
-/// The backward of unpermute.
+/// The backward of unpermute. The bits of d_weights depend on the values and the width alone; from
+/// those of the host they differ as sums in another order do.
 /// @param weights, rows as in the forward pass; @param d_tokens [tokens, width]
 /// @param d_rows [rows, width], overwritten
 /// @param d_weights [tokens * per_token], overwritten
-/// @cost two passes over the rows, in the second a thread for each of them; no allocation
+/// @pre what is written overlaps nothing else
+/// @cost two passes over the rows, 16 bytes at a time where addresses and width allow it; no
+///       allocation: in between, d_rows holds 32 sums for each row. Where these do not fit (a row of
+///       less than 64 bf16, or 32 floats; an address not of sums), one thread sums all of a row
 /// @throws argument_error on other shapes
 template <class Policy, class W, class T>
 void unpermute_backward(Policy const& on, device_expert_order const& order,
@@ -249,15 +324,26 @@ void unpermute_backward(Policy const& on, device_expert_order const& order,
   detail::check_rows(verb, "d_tokens", d_tokens, order.tokens(), width);
   detail::check_rows(verb, "d_rows", d_rows, order.rows(), width);
   if (width == 0 || order.rows() == 0) return;
-  auto const elements = order.rows() * width;
+  using sum_type = accumulator_t<T>;
+  constexpr auto parts = detail::weight_gradient<T>::parts;
+  auto const wide = detail::is_wide(d_tokens.data);
+  auto const* const row_of = order.row_of.data();
+  auto const read_steps = detail::row_steps<T>{width, wide && detail::is_wide(rows.data)};
+  auto const gradient =
+      detail::weight_gradient<T>{read_steps, row_of, order.per_token, rows.data, d_tokens.data};
+  // what d_rows will hold is formed last: until then it has room
+  auto const has_room = width * sizeof(T) >= parts * sizeof(sum_type) &&
+                        reinterpret_cast<std::uintptr_t>(d_rows.data) % alignof(sum_type) == 0;
+  auto* const sums = has_room ? reinterpret_cast<sum_type*>(d_rows.data) : nullptr;
+  if (has_room)
+    detail::for_each_step(on, order.rows() * parts, detail::weight_parts_kernel<T>{gradient, sums});
+  detail::for_each_step(on, order.rows(),
+                        detail::weight_gradient_kernel<T>{gradient, sums, d_weights.data()});
+  auto const written_steps = detail::row_steps<T>{width, wide && detail::is_wide(d_rows.data)};
   detail::for_each_step(
-      on, elements,
-      detail::unpermute_backward_kernel<W, T>{width, order.choice_of.data(), order.per_token,
+      on, written_steps.count(order.tokens()),
+      detail::unpermute_backward_kernel<W, T>{written_steps, row_of, order.per_token,
                                               weights.data(), d_tokens.data, d_rows.data});
-  detail::for_each_step(
-      on, order.rows(),
-      detail::weight_gradient_kernel<T>{width, order.row_of.data(), order.per_token, rows.data,
-                                        d_tokens.data, d_weights.data()});
 }
 
 }  // namespace fssdp
