@@ -149,9 +149,12 @@ TEST_CASE("a published model that does not fit is refused with the file and the 
 
   auto integers = foreign_file{};
   integers.add("numbers", "I32", "[3]", std::vector<std::int32_t>{1, 2, 3});
+  integers.add("scaled", "F8_E4M3", "[3]", std::vector<std::int8_t>{1, 2, 3});
   integers.write(folder.path() / "more.safetensors");
   REQUIRE_THAT(refusal({{"w", {3}}}, fssdp::tensor_pattern{"numbers"}),
                mentions("more.safetensors: tensor 'numbers' is of type I32; expected F64"));
+  REQUIRE_THAT(refusal({{"w", {3}}}, fssdp::tensor_pattern{"scaled"}),
+               mentions("tensor 'scaled' is of type F8_E4M3; expected F64, F32, F16 or BF16"));
   auto const texts = support::on_all_ranks(2, [&](thread_communicator& comm) -> std::string {
     auto const layout = fssdp::block_layout{{.experts = 4, .ranks = 2}};  // the last is on rank 1
     auto weights = fssdp::make_shard<float>(layout, comm.rank(), 15);

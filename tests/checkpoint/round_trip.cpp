@@ -20,6 +20,8 @@
 
 using fssdp::bf16;
 using fssdp::fp16;
+using fssdp::fp8_e4m3;
+using fssdp::fp8_e5m2;
 using fssdp::thread_communicator;
 
 namespace {
@@ -46,7 +48,7 @@ void round_trip(std::uint64_t seed) {
 }  // namespace
 
 TEST_CASE("a checkpoint is loaded by any number of ranks in any layout, slicing and type") {
-  for (auto seed = std::uint64_t{1}; seed <= support::some_instances; ++seed) switch (seed % 5) {
+  for (auto seed = std::uint64_t{1}; seed <= support::some_instances; ++seed) switch (seed % 7) {
       case 0:
         round_trip<float, float, float, float>(seed);
         break;
@@ -58,6 +60,12 @@ TEST_CASE("a checkpoint is loaded by any number of ranks in any layout, slicing 
         break;
       case 3:
         round_trip<double, bf16, fp16, bf16>(seed);
+        break;
+      case 4:
+        round_trip<fp8_e4m3, float, fp8_e4m3, fp8_e5m2>(seed);
+        break;
+      case 5:
+        round_trip<fp8_e5m2, bf16, fp8_e5m2, fp8_e4m3>(seed);
         break;
       default:
         round_trip<fp16, float, fp16, double>(seed);

@@ -15,6 +15,8 @@
 using fssdp::accumulator_t;
 using fssdp::bf16;
 using fssdp::fp16;
+using fssdp::fp8_e4m3;
+using fssdp::fp8_e5m2;
 using fssdp::summand;
 
 namespace {
@@ -115,6 +117,8 @@ void into_all_types() {
   SECTION("into double") { has_the_bits_of_a_loop<T, double>(); }
   SECTION("into bf16") { has_the_bits_of_a_loop<T, bf16>(); }
   SECTION("into fp16") { has_the_bits_of_a_loop<T, fp16>(); }
+  SECTION("into e4m3") { has_the_bits_of_a_loop<T, fp8_e4m3>(); }
+  SECTION("into e5m2") { has_the_bits_of_a_loop<T, fp8_e5m2>(); }
 }
 
 template <class T, class Out>
@@ -149,7 +153,8 @@ TEST_CASE("a sum is what a loop from left to right gives, on either side of a bl
   SECTION("float into bf16") { agrees_with_a_loop<float, bf16>(); }
 }
 
-TEMPLATE_TEST_CASE("random sums have the bits of a loop", "", float, double, bf16, fp16) {
+TEMPLATE_TEST_CASE("random sums have the bits of a loop", "", float, double, bf16, fp16, fp8_e4m3,
+                   fp8_e5m2) {
   into_all_types<TestType>();
 }
 

@@ -77,7 +77,8 @@ struct wire_types {
 
 TEMPLATE_TEST_CASE("<G x, y> = <x, G^T y>, exactly, over every wire and stream", "",
                    (wire_types<float>), (wire_types<double>), (wire_types<bf16>),
-                   (wire_types<fp16>), (wire_types<bf16, float>), (wire_types<fp16, float>)) {
+                   (wire_types<fp16>), (wire_types<bf16, float>), (wire_types<fp16, float>),
+                   (wire_types<fssdp::fp8_e4m3, float>), (wire_types<fssdp::fp8_e5m2, bf16>)) {
   using wire = typename TestType::wire;
   using master = typename TestType::master;
   auto const first = (sizeof(wire) * 10 + sizeof(master)) * 1'000'000;  // other instances for each

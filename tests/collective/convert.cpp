@@ -13,10 +13,13 @@
 #include "catch.hpp"
 #include "support/dice.hpp"
 #include "support/nearest_16_bits.hpp"
+#include "support/nearest_fp8.hpp"
 #include "support/small_integers.hpp"
 
 using fssdp::bf16;
 using fssdp::fp16;
+using fssdp::fp8_e4m3;
+using fssdp::fp8_e5m2;
 
 namespace {
 
@@ -83,7 +86,48 @@ void converts_to_all() {
   SECTION("to fp16") { converts_once<From, fp16>(); }
 }
 
+template <class From, class To>
+void becomes_the_nearest_fp8() {
+  auto from = numbers<From>();
+  std::erase_if(from, [](From value) { return !std::isfinite(support::from(value)); });
+  auto to = std::vector<To>(from.size());
+  fssdp::convert(std::span<From const>{from}, std::span{to});
+  auto wrong = 0;
+  for (std::size_t i = 0; i < from.size(); ++i)
+    wrong += to[i].bits() == support::nearest_fp8<To>(support::from(from[i])) ? 0 : 1;
+  REQUIRE(wrong == 0);
+}
+
+/// All codes of fp8 in another type, which has room for each of these numbers.
+template <class From, class To>
+void keeps_all_fp8() {
+  auto from = std::vector<From>{};
+  for (int code = 0; code < 0x100; ++code)
+    from.push_back(From::from_bits(static_cast<std::uint8_t>(code)));
+  auto to = std::vector<To>(from.size());
+  fssdp::convert(std::span<From const>{from}, std::span{to});
+  auto wrong = 0;
+  for (std::size_t i = 0; i < from.size(); ++i) {
+    auto const both_nan = std::isnan(support::from(from[i])) && std::isnan(support::from(to[i]));
+    wrong += both_nan || (support::from(to[i]) == support::from(from[i]) &&
+                          std::signbit(support::from(to[i])) == (i >= 0x80))
+                 ? 0
+                 : 1;
+  }
+  REQUIRE(wrong == 0);
+}
+
 }  // namespace
+
+TEMPLATE_TEST_CASE("elements become the nearest fp8", "", float, double, bf16, fp16) {
+  SECTION("to e4m3") { becomes_the_nearest_fp8<TestType, fp8_e4m3>(); }
+  SECTION("to e5m2") { becomes_the_nearest_fp8<TestType, fp8_e5m2>(); }
+}
+
+TEMPLATE_TEST_CASE("fp8 becomes what it is in all wider types", "", float, double, bf16, fp16) {
+  SECTION("from e4m3") { keeps_all_fp8<fp8_e4m3, TestType>(); }
+  SECTION("from e5m2") { keeps_all_fp8<fp8_e5m2, TestType>(); }
+}
 
 TEMPLATE_TEST_CASE("elements become the nearest of any other type", "", float, double, bf16, fp16) {
   converts_to_all<TestType>();

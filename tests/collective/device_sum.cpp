@@ -21,6 +21,8 @@
 using fssdp::accumulator_t;
 using fssdp::bf16;
 using fssdp::fp16;
+using fssdp::fp8_e4m3;
+using fssdp::fp8_e5m2;
 
 namespace {
 
@@ -117,7 +119,7 @@ template <class From, class To>
 }  // namespace
 
 TEMPLATE_TEST_CASE("a kernel gives the bits of the host, for any types, sizes and addresses", "",
-                   float, double, bf16, fp16) {
+                   float, double, bf16, fp16, fp8_e4m3, fp8_e5m2) {
   auto draw = support::dice{sizeof(TestType)};
   auto wrong = 0;
   for (int i = 0; i < support::some_instances; ++i)
@@ -128,13 +130,13 @@ TEMPLATE_TEST_CASE("a kernel gives the bits of the host, for any types, sizes an
                  converts_alike<TestType, Out>(draw, size, aligned)) &&
                 ...);
       };
-      wrong += alike(std::tuple<float, double, bf16, fp16>{}) ? 0 : 1;
+      wrong += alike(std::tuple<float, double, bf16, fp16, fp8_e4m3, fp8_e5m2>{}) ? 0 : 1;
     }
   REQUIRE(wrong == 0);
 }
 
 TEMPLATE_TEST_CASE("a kernel gives the bits of the host, for any number and kinds of operands", "",
-                   float, double, bf16, fp16) {
+                   float, double, bf16, fp16, fp8_e4m3, fp8_e5m2) {
   auto draw = support::dice{sizeof(TestType) + 8};
   auto wrong = 0;
   for (int count = 1; count <= 17; ++count)
@@ -144,7 +146,7 @@ TEMPLATE_TEST_CASE("a kernel gives the bits of the host, for any number and kind
         auto const alike = [&]<class... Out>(std::tuple<Out...>) {
           return (sums_alike<TestType, Out>(draw, size, aligned, count, partials) && ...);
         };
-        wrong += alike(std::tuple<float, double, bf16, fp16>{}) ? 0 : 1;
+        wrong += alike(std::tuple<float, double, bf16, fp16, fp8_e4m3, fp8_e5m2>{}) ? 0 : 1;
       }
   REQUIRE(wrong == 0);
 }

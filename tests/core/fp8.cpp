@@ -134,6 +134,18 @@ TEST_CASE("e5m2 has three significant bits, ends at 57344 and keeps infinity") {
   REQUIRE(fp8_e5m2::significant_bits() == 3);
 }
 
+TEMPLATE_TEST_CASE("a double just beside a midpoint rounds to the nearest fp8, not to even", "",
+                   fp8_e4m3, fp8_e5m2) {
+  auto wrong = 0;
+  for (int code = 0; code < fp8_format_of<TestType>::largest; ++code) {
+    auto const middle = (decoded_fp8<TestType>(code) + decoded_fp8<TestType>(code + 1)) / 2;
+    wrong += TestType{std::nextafter(middle, 0.0)}.bits() == code ? 0 : 1;
+    wrong += TestType{std::nextafter(middle, 1e9)}.bits() == code + 1 ? 0 : 1;
+    wrong += TestType{-std::nextafter(middle, 1e9)}.bits() == (0x80 | (code + 1)) ? 0 : 1;
+  }
+  REQUIRE(wrong == 0);
+}
+
 TEMPLATE_TEST_CASE("fp8 keeps the sign of zero and of NaN", "", fp8_e4m3, fp8_e5m2) {
   REQUIRE(TestType{}.bits() == 0);
   REQUIRE(TestType{0.0F}.bits() == 0);

@@ -59,7 +59,8 @@ struct travels_as {
 
 TEMPLATE_TEST_CASE("<G x, y> = <x, G^T y>, exactly, on devices", "", (travels_as<float>),
                    (travels_as<double>), (travels_as<bf16>), (travels_as<fp16>),
-                   (travels_as<bf16, float>), (travels_as<fp16, float>)) {
+                   (travels_as<bf16, float>), (travels_as<fp16, float>),
+                   (travels_as<fssdp::fp8_e4m3, float>)) {
   using wire = typename TestType::wire;
   using master = typename TestType::master;
   gpu_double::reset({.only_device_memory = true});

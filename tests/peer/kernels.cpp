@@ -66,14 +66,11 @@ template <class Work, class Run>
   return std::ranges::equal(device.get(), std::span{begin, before.size()});
 }
 
-constexpr auto all_kinds = std::array{fssdp::element_kind::fp32, fssdp::element_kind::fp64,
-                                      fssdp::element_kind::bf16, fssdp::element_kind::fp16};
-
 /// Calls visit(From{}, To{}) for all pairs of element types.
 template <class Visit>
 void for_all_pairs(Visit visit) {
-  for (auto const from : all_kinds)
-    for (auto const to : all_kinds)
+  for (auto const from : fssdp::all_element_kinds)
+    for (auto const to : fssdp::all_element_kinds)
       fssdp::with_element(from, [&]<class From>(std::type_identity<From>) {
         fssdp::with_element(to, [&]<class To>(std::type_identity<To>) { visit(From{}, To{}); });
       });

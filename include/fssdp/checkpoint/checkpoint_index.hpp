@@ -106,7 +106,8 @@ inline constexpr auto index_end = std::string_view{"}\n"};
     auto const dtype = file_dtype_named(text_at(group, "dtype"));
     if (!dtype.has_value() || !is_element(*dtype))
       throw file_error{text("group '", text_at(group, "name"), "' is of type '",
-                            text_at(group, "dtype"), "'; expected F64, F32, F16 or BF16")};
+                            text_at(group, "dtype"),
+                            "'; expected F64, F32, F16, BF16, F8_E5M2 or F8_E4M3")};
     part.groups.push_back({text_at(group, "name"), *dtype});
   }
   try {

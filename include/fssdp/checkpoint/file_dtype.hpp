@@ -16,7 +16,7 @@
 
 namespace fssdp {
 
-/// The types that a file may hold. Those that experts have are f64, f32, f16 and bf16.
+/// The types that a file may hold. The first six are those that experts have.
 enum class file_dtype {
   f64,
   f32,
@@ -74,6 +74,10 @@ template <>
 struct file_dtype_constant<fp16> : std::integral_constant<file_dtype, file_dtype::f16> {};
 template <>
 struct file_dtype_constant<bf16> : std::integral_constant<file_dtype, file_dtype::bf16> {};
+template <>
+struct file_dtype_constant<fp8_e5m2> : std::integral_constant<file_dtype, file_dtype::f8_e5m2> {};
+template <>
+struct file_dtype_constant<fp8_e4m3> : std::integral_constant<file_dtype, file_dtype::f8_e4m3> {};
 
 }  // namespace detail
 
@@ -94,8 +98,10 @@ inline constexpr file_dtype file_dtype_of = detail::file_dtype_constant<T>::valu
     if (entry.name == name) return entry.dtype;
   return {};
 }
-/// Whether experts can be loaded from it.
-[[nodiscard]] constexpr bool is_element(file_dtype dtype) { return dtype <= file_dtype::bf16; }
+/// Whether it is a type of the library's elements.
+[[nodiscard]] constexpr bool is_element(file_dtype dtype) { return dtype <= file_dtype::f8_e4m3; }
+/// Whether a published number of this type is what it says: one of fp8 has a scale elsewhere.
+[[nodiscard]] constexpr bool needs_no_scale(file_dtype dtype) { return dtype <= file_dtype::bf16; }
 
 namespace detail {
 
@@ -110,6 +116,10 @@ void visit_element(file_dtype dtype, Visit visit) {
       return visit(float{});
     case file_dtype::f16:
       return visit(fp16{});
+    case file_dtype::f8_e5m2:
+      return visit(fp8_e5m2{});
+    case file_dtype::f8_e4m3:
+      return visit(fp8_e4m3{});
     default:
       return visit(bf16{});
   }

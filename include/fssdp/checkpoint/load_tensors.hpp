@@ -119,7 +119,7 @@ void read_tensors(safetensors_set const& from, loaded_part const& part, Naming c
                              "tensor '", name, "' has the shape ", detail::shape_text(stored.shape),
                              "; expected ", detail::shape_text(whole.shape), " or ",
                              detail::shape_text(stacked));
-        detail::require_file(is_element(stored.dtype), found.file->path(), "tensor '", name,
+        detail::require_file(needs_no_scale(stored.dtype), found.file->path(), "tensor '", name,
                              "' is of type ", name_of(stored.dtype),
                              "; expected F64, F32, F16 or BF16");
         auto const first = is_stacked ? in_layer * whole.elements() : 0;

@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "fssdp/core/choose.hpp"
+#include "fssdp/core/round_to_odd.hpp"
 
 namespace fssdp {
 
@@ -37,6 +38,7 @@ class fp8 {
  public:
   constexpr fp8() = default;
   constexpr explicit fp8(float value) : bits_{round(std::bit_cast<std::uint32_t>(value))} {}
+  constexpr explicit fp8(double value) : fp8{detail::round_to_odd(value)} {}
   constexpr explicit operator float() const {
     auto const magnitude = bits_ & 0x7fU;
     auto const exponent = magnitude >> mantissa_bits;
@@ -50,6 +52,7 @@ class fp8 {
     auto const sign = (bits_ & 0x80U) << 24U;
     return std::bit_cast<float>(sign | beyond | std::bit_cast<std::uint32_t>(number));
   }
+  constexpr explicit operator double() const { return static_cast<float>(*this); }
 
   [[nodiscard]] static constexpr fp8 from_bits(std::uint8_t bits) {
     auto value = fp8{};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// A double on its way to a 16-bit type: rounding twice must not differ from rounding once.
+/// A double on its way to a type of 16 bits or 8: rounding twice must not differ from rounding once.
 #pragma once
 
 #include <bit>
