@@ -9,6 +9,7 @@
 #include "fssdp/collective/warm_up.hpp"
 #include "nccl/everywhere_plan.hpp"
 #include "support/on_all_ranks.hpp"
+#include "support/work_after_failure.hpp"
 
 using fssdp::nccl_communicator;
 using fssdp::rank_id;
@@ -143,6 +144,25 @@ TEST_CASE("a communicator that has failed says so again and again") {
   REQUIRE(support::is<fssdp::deadline_exceeded>(ended.of_rank[0]));
   REQUIRE(ended.of_rank[1] == nullptr);
   REQUIRE(support::is<fssdp::deadline_exceeded>(ended.of_rank[2]));
+}
+
+TEST_CASE("a communicator that has failed enqueues nothing, and allocates nothing") {
+  gpu_double::reset();
+  auto const of = everywhere_plan{soon.ranks};
+  auto done = std::string{"nobody has failed"};
+  auto allocated = 0;
+  (void)outcome_of(of, [&](nccl_communicator& comm) {
+    if (comm.rank() != rank_id{0}) return;
+    try {
+      gather_and_wait(comm, of);
+    } catch (fssdp::transport_error const&) {
+      auto const before = gpu_double::async_allocations();
+      done = support::work_after_failure(comm);
+      allocated = gpu_double::async_allocations() - before;
+    }
+  });
+  REQUIRE(done == "");
+  REQUIRE(allocated == 0);
 }
 
 TEST_CASE("a rank that never comes is noticed when the communicator is made") {

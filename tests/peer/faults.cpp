@@ -10,6 +10,7 @@
 #include "peer/devices.hpp"
 #include "peer/everywhere_buffers.hpp"
 #include "support/on_all_ranks.hpp"
+#include "support/work_after_failure.hpp"
 
 using fssdp::peer_communicator;
 using fssdp::rank_id;
@@ -180,6 +181,21 @@ TEST_CASE("a rank among devices that has failed says so again and again") {
       });
   REQUIRE(support::is<fssdp::peer_failed>(thrown[0]));
   REQUIRE(thrown[1] == nullptr);
+}
+
+TEST_CASE("a rank among devices that has failed enqueues nothing") {
+  gpu_double::reset();
+  auto done = std::string{"nobody has failed"};
+  (void)peer_tests::thrown_by({.ranks = 2, .deadline = milliseconds{200}}, [&](auto& comm) {
+    if (comm.rank() == rank_id{1}) return;
+    auto byte = std::vector<std::byte>(1);
+    try {
+      comm.exchange([&](auto& batch) { batch.recv(byte, rank_id{1}); });
+    } catch (fssdp::transport_error const&) {
+      done = support::work_after_failure(comm);
+    }
+  });
+  REQUIRE(done == "");
 }
 
 TEST_CASE("a world of devices is used again after a failure") {

@@ -5,6 +5,7 @@
 #include <cuda_runtime_api.h>
 
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <ios>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "fssdp/comm/cuda_call.hpp"
+#include "fssdp/comm/wait_pace.hpp"
 #include "fssdp/core/error.hpp"
 #include "fssdp/core/index.hpp"
 
@@ -67,7 +69,33 @@ class cuda_watch {
     }
     return moved;
   }
-  void clear() { count_ = 0; }
+
+  /// Waits for all that is on the stream, and forgets it.
+  /// @param look() is called after each look at the stream, also the last; it may throw
+  /// @throws what look throws; deadline_exceeded if nothing moves for that long; transport_error
+  template <class Look>
+  void wait_for(cudaStream_t stream, std::chrono::milliseconds deadline, Look look) {
+    using clock = std::chrono::steady_clock;
+    auto pace = wait_pace{};
+    auto until = clock::now() + deadline;
+    for (;;) {
+      auto const done = is_idle(stream);
+      look();
+      if (done) break;
+      if (advance()) {
+        until = clock::now() + deadline;
+        pace.renew();
+      }
+      if (clock::now() > until) throw late("synchronize", deadline);
+      pace.rest();
+    }
+    count_ = 0;
+  }
+  /// What is thrown when nothing has moved for that long.
+  [[nodiscard]] deadline_exceeded late(char const* call, std::chrono::milliseconds deadline) const {
+    return {culprit(),
+            detail::text(call, ": nothing has moved within ", deadline.count(), " ms: ", text())};
+  }
 
   /// The rank that the exchange under way awaits, if it is one; else -1: any of several.
   [[nodiscard]] rank_id culprit() const {
@@ -95,6 +123,12 @@ class cuda_watch {
     std::vector<rank_id> peers;
   };
 
+  [[nodiscard]] bool is_idle(cudaStream_t stream) const {
+    auto const code = query(stream);
+    if (code == cudaErrorNotReady) return false;
+    cuda_require(code, me_, "cudaStreamQuery");
+    return true;
+  }
   [[nodiscard]] exchange_mark const& first() const { return marks_[begin_]; }
   [[nodiscard]] exchange_mark& last() { return marks_[(begin_ + count_ - 1) % marks_.size()]; }
 
@@ -107,5 +141,13 @@ class cuda_watch {
   int step_ = 0;
   bool is_captured_ = false;
 };
+
+/// Waits until nothing on the stream runs any more, or not so long. For one that has failed.
+inline void drain(cudaStream_t stream, std::chrono::milliseconds most) noexcept {
+  auto pace = wait_pace{};
+  auto const until = std::chrono::steady_clock::now() + most;
+  while (query(stream) == cudaErrorNotReady && std::chrono::steady_clock::now() < until)
+    pace.rest();
+}
 
 }  // namespace fssdp::detail

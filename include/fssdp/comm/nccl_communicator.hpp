@@ -16,6 +16,7 @@
 
 #include "fssdp/comm/communicator.hpp"
 #include "fssdp/comm/cuda_call.hpp"
+#include "fssdp/comm/cuda_work.hpp"
 #include "fssdp/comm/nccl_batch.hpp"
 #include "fssdp/comm/nccl_call.hpp"
 #include "fssdp/comm/nccl_lane.hpp"
@@ -41,7 +42,7 @@ class nccl_registration;
 ///       seen, no synchronisation. A peer is connected when it is first met, which takes long:
 ///       see warm_up. Some KiB of device memory for each rank, which are freed in the end: that
 ///       waits for the device
-class nccl_ref {
+class nccl_ref : public detail::cuda_work<nccl_ref> {
  public:
   using stream_type = cudaStream_t;
   using memory_space = device_memory;
@@ -88,28 +89,6 @@ class nccl_ref {
   /// @throws transport_error, also for what other calls have thrown, again and again;
   ///         deadline_exceeded if nothing moves: it says what is awaited
   void synchronize() { lane_->synchronize(); }
-
-  /// @throws argument_error if the options have no kernels; transport_error
-  void sum(device_sum const& of) {
-    check_kernel(lane_->options().kernels.sum != nullptr, "sums");
-    enqueue(lane_->options().kernels.sum(stream(), of), "a kernel that sums");
-  }
-  void convert(device_conversion const& of) {
-    check_kernel(lane_->options().kernels.convert != nullptr, "conversions");
-    enqueue(lane_->options().kernels.convert(stream(), of), "a kernel that converts");
-  }
-  void copy(std::span<std::byte> to, std::span<std::byte const> from) {
-    enqueue(cudaMemcpyAsync(to.data(), from.data(), from.size(), cudaMemcpyDefault, stream()),
-            "cudaMemcpyAsync");
-  }
-  /// From CUDA's pool, which is not open to other devices of this process: where NCCL reads and
-  /// writes peers' memory directly, give collectives scratch of your own (device_scratch).
-  [[nodiscard]] std::span<std::byte> allocate(std::size_t bytes) {
-    void* memory = nullptr;
-    enqueue(cudaMallocAsync(&memory, bytes, stream()), "cudaMallocAsync");
-    return {static_cast<std::byte*>(memory), bytes};
-  }
-  void free(std::span<std::byte> memory) noexcept { cudaFreeAsync(memory.data(), stream()); }
 
   /// Makes sure that all ranks have come with the same plan. Known plans, the last 256, cost
   /// nothing; a new one is compared between all ranks.
@@ -175,6 +154,7 @@ class nccl_ref {
 
  private:
   friend nccl_registration;
+  friend detail::cuda_work<nccl_ref>;
   static constexpr std::size_t staged_row = 4096;  // bytes
 
   [[nodiscard]] static rank_id rank_of(ncclComm_t comm) {
@@ -191,12 +171,18 @@ class nccl_ref {
   [[nodiscard]] std::size_t staging_bytes() const {
     return (static_cast<std::size_t>(size_) + 1) * staged_row;
   }
-  void check_kernel(bool there, char const* what) const {
-    detail::require(there, what, " on a device without kernels; expected nccl_options with ",
-                    ".kernels = cuda_kernels()");
+
+  [[nodiscard]] device_kernels const& kernels() const { return lane_->options().kernels; }
+  template <class Call>
+  void guarded(Call call) {
+    lane_->guarded(call);
   }
-  void enqueue(cudaError_t code, char const* call) {
-    lane_->guarded([&] { detail::cuda_require(code, rank(), call); });
+  /// From CUDA's pool, which is not open to other devices of this process: where NCCL reads and
+  /// writes peers' memory directly, give collectives scratch of your own (device_scratch).
+  [[nodiscard]] std::byte* memory_from(std::size_t bytes) {
+    void* memory = nullptr;
+    detail::cuda_require(cudaMallocAsync(&memory, bytes, stream()), rank(), "cudaMallocAsync");
+    return static_cast<std::byte*>(memory);
   }
 
   void gather_part(std::span<std::byte const> mine, std::span<std::byte> all, std::size_t pitch) {

@@ -11,7 +11,6 @@
 #include "fssdp/comm/cuda_call.hpp"
 #include "fssdp/comm/cuda_watch.hpp"
 #include "fssdp/comm/nccl_call.hpp"
-#include "fssdp/comm/wait_pace.hpp"
 #include "fssdp/core/error.hpp"
 #include "fssdp/core/index.hpp"
 
@@ -20,8 +19,6 @@ namespace fssdp::detail {
 /// Calls NCCL, and waits for the stream with an eye on it. On the first failure the communicator is
 /// aborted, so that the stream ends; from then on nothing is enqueued any more.
 class nccl_lane {
-  using clock = std::chrono::steady_clock;
-
  public:
   nccl_lane(ncclComm_t comm, cudaStream_t stream, rank_id me, nccl_options const& options)
       : comm_{comm}, stream_{stream}, me_{me}, options_{options}, watch_{me} {}
@@ -56,7 +53,8 @@ class nccl_lane {
   /// Waits until NCCL has put on the stream what a call names. Not for the stream.
   /// @throws transport_error; deadline_exceeded if a peer does not come to connect
   void settle(ncclResult_t code, char const* call) {
-    auto const ended = nccl_settled(comm_, code, me_, options_.deadline, [&] { throw late(call); });
+    auto const ended = nccl_settled(comm_, code, me_, options_.deadline,
+                                    [&] { throw watch_.late(call, options_.deadline); });
     if (ended != ncclSuccess) throw reported(call, ended);
   }
 
@@ -66,22 +64,7 @@ class nccl_lane {
   void synchronize() {
     if (has_failed()) std::rethrow_exception(failure_);
     if (comm_ == nullptr) return;  // closed: it has waited then
-    guarded([&] {
-      auto pace = wait_pace{};
-      auto until = clock::now() + options_.deadline;
-      for (auto done = false; !done;) {
-        done = is_idle();
-        check_async();
-        if (done) break;
-        if (watch_.advance()) {
-          until = clock::now() + options_.deadline;
-          pace.renew();
-        }
-        if (clock::now() > until) throw late("synchronize");
-        pace.rest();
-      }
-      watch_.clear();
-    });
+    guarded([&] { watch_.wait_for(stream_, options_.deadline, [&] { check_async(); }); });
   }
 
   /// Ends what NCCL does on the stream, and forgets the communicator, which is gone.
@@ -92,12 +75,6 @@ class nccl_lane {
   [[nodiscard]] ncclComm_t release() { return std::exchange(comm_, nullptr); }
 
  private:
-  [[nodiscard]] bool is_idle() const {
-    auto const code = query(stream_);
-    if (code == cudaErrorNotReady) return false;
-    cuda_require(code, me_, "cudaStreamQuery");
-    return true;
-  }
   void check_async() {
     auto state = ncclSuccess;
     nccl_require(ncclCommGetAsyncError(comm_, &state), me_, "ncclCommGetAsyncError");
@@ -108,18 +85,12 @@ class nccl_lane {
     return {watch_.culprit(), text(call, ": NCCL reports ", ncclGetErrorString(error), " (",
                                    static_cast<int>(error), "): ", watch_.text())};
   }
-  [[nodiscard]] deadline_exceeded late(char const* call) const {
-    return {watch_.culprit(), text(call, ": nothing has moved within ", options_.deadline.count(),
-                                   " ms: ", watch_.text())};
-  }
 
   /// Aborts, and waits a little until nothing writes any more.
   void fail(std::exception_ptr failure) noexcept {
     failure_ = std::move(failure);
     abort();
-    auto pace = wait_pace{};
-    auto const until = clock::now() + std::chrono::milliseconds{200};
-    while (query(stream_) == cudaErrorNotReady && clock::now() < until) pace.rest();
+    drain(stream_, std::chrono::milliseconds{200});
   }
 
   ncclComm_t comm_;

@@ -5,7 +5,6 @@
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -17,12 +16,12 @@
 #include "fssdp/comm/communicator.hpp"
 #include "fssdp/comm/cuda_call.hpp"
 #include "fssdp/comm/cuda_watch.hpp"
+#include "fssdp/comm/cuda_work.hpp"
 #include "fssdp/comm/peer_copies.hpp"
 #include "fssdp/comm/peer_devices.hpp"
 #include "fssdp/comm/peer_lane.hpp"
 #include "fssdp/comm/peer_options.hpp"
 #include "fssdp/comm/thread_communicator.hpp"
-#include "fssdp/comm/wait_pace.hpp"
 #include "fssdp/core/error.hpp"
 
 namespace fssdp {
@@ -40,9 +39,7 @@ class peer_world;
 /// @cost per exchange: its copies, an event or three and one to wait for per peer and direction; the
 ///       threads wait for each other as in thread_communicator, nobody for a device; no allocation
 ///       once the largest batch has been seen
-class peer_communicator {
-  using clock = std::chrono::steady_clock;
-
+class peer_communicator : public detail::cuda_work<peer_communicator> {
  public:
   using stream_type = cudaStream_t;
   using memory_space = device_memory;
@@ -93,44 +90,8 @@ class peer_communicator {
   ///         what is awaited
   void synchronize() {
     if (has_failed()) std::rethrow_exception(failure_);
-    guarded([&] {
-      auto pace = detail::wait_pace{};
-      auto until = clock::now() + options_->deadline;
-      while (!is_idle()) {
-        if (watch_.advance()) {
-          until = clock::now() + options_->deadline;
-          pace.renew();
-        }
-        if (clock::now() > until)
-          throw deadline_exceeded{watch_.culprit(),
-                                  detail::text("synchronize: nothing has moved within ",
-                                               options_->deadline.count(), " ms: ", watch_.text())};
-        pace.rest();
-      }
-      watch_.clear();
-    });
+    guarded([&] { watch_.wait_for(stream_, options_->deadline, [] {}); });
   }
-
-  /// @throws argument_error if the options have no kernels; transport_error
-  void sum(device_sum const& of) {
-    check_kernel(options_->kernels.sum != nullptr, "sums");
-    enqueue(options_->kernels.sum(stream_, of), "a kernel that sums");
-  }
-  void convert(device_conversion const& of) {
-    check_kernel(options_->kernels.convert != nullptr, "conversions");
-    enqueue(options_->kernels.convert(stream_, of), "a kernel that converts");
-  }
-  void copy(std::span<std::byte> to, std::span<std::byte const> from) {
-    enqueue(cudaMemcpyAsync(to.data(), from.data(), from.size(), cudaMemcpyDefault, stream_),
-            "cudaMemcpyAsync");
-  }
-  /// Memory that peers can read, too.
-  [[nodiscard]] std::span<std::byte> allocate(std::size_t bytes) {
-    void* memory = nullptr;
-    enqueue(cudaMallocFromPoolAsync(&memory, bytes, pool_, stream_), "cudaMallocFromPoolAsync");
-    return {static_cast<std::byte*>(memory), bytes};
-  }
-  void free(std::span<std::byte> memory) noexcept { cudaFreeAsync(memory.data(), stream_); }
 
   /// Values of the host from all ranks: mine [n] -> all [size, n] bytes. From thread to thread: no
   /// device is asked.
@@ -158,6 +119,7 @@ class peer_communicator {
 
  private:
   friend peer_world;
+  friend detail::cuda_work<peer_communicator>;
 
   /// What a batch passes on to the meeting of the threads, and what it notes.
   template <class Meeting>
@@ -268,25 +230,19 @@ class peer_communicator {
   void await(cudaEvent_t event) const {
     detail::cuda_require(cudaStreamWaitEvent(stream_, event, 0), rank(), "cudaStreamWaitEvent");
   }
-  [[nodiscard]] bool is_idle() const {
-    auto const code = detail::query(stream_);
-    if (code == cudaErrorNotReady) return false;
-    detail::cuda_require(code, rank(), "cudaStreamQuery");
-    return true;
-  }
-
   void check() const {
     if (has_failed())
       throw poisoned_stream{
           detail::text("rank ", rank(),
                        ": earlier work on this communicator has failed: ", detail::what(failure_))};
   }
-  void check_kernel(bool there, char const* what) const {
-    detail::require(there, what, " on a device without kernels; expected peer_options with ",
-                    ".kernels = cuda_kernels()");
-  }
-  void enqueue(cudaError_t code, char const* call) {
-    guarded([&] { detail::cuda_require(code, rank(), call); });
+  [[nodiscard]] device_kernels const& kernels() const { return options_->kernels; }
+  /// Peers can read it, too.
+  [[nodiscard]] std::byte* memory_from(std::size_t bytes) {
+    void* memory = nullptr;
+    detail::cuda_require(cudaMallocFromPoolAsync(&memory, bytes, pool_, stream_), rank(),
+                         "cudaMallocFromPoolAsync");
+    return static_cast<std::byte*>(memory);
   }
   template <class Work>
   void guarded(Work work) {
@@ -306,12 +262,7 @@ class peer_communicator {
     });
     drain();
   }
-  /// Waits for the stream, within the deadline.
-  void drain() const noexcept {
-    auto pace = detail::wait_pace{};
-    auto const until = clock::now() + options_->deadline;
-    while (detail::query(stream_) == cudaErrorNotReady && clock::now() < until) pace.rest();
-  }
+  void drain() const noexcept { detail::drain(stream_, options_->deadline); }
 
   peer_world* world_;
   peer_options const* options_;

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+/// What a rank on a device that has failed does all the same of what it is asked for.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <array>
+#include <span>
+#include <string>
+
+#include "fssdp/comm/communicator.hpp"
+#include "fssdp/comm/cuda_call.hpp"
+#include "fssdp/core/device_conversion.hpp"
+#include "fssdp/core/device_sum.hpp"
+#include "fssdp/core/error.hpp"
+
+namespace support {
+
+/// Names of calls that have not been refused, and of those that have written: none, if all is well.
+template <fssdp::device_communicator Comm>
+[[nodiscard]] std::string work_after_failure(Comm& comm) {
+  auto const memory = fssdp::cuda_memory{2 * sizeof(float)};
+  auto const all = memory.bytes();
+  auto const from = all.first(sizeof(float));
+  auto const to = all.last(sizeof(float));
+  auto const stream = fssdp::make_cuda_stream();
+  cudaMemsetAsync(all.data(), 1, from.size(), stream.get());
+  cudaMemsetAsync(to.data(), 0, to.size(), stream.get());
+  cudaStreamSynchronize(stream.get());
+  auto done = std::string{};
+  auto const refuses = [&](char const* name, auto call) {
+    try {
+      call();
+      done += std::string{name} + " ";
+    } catch (fssdp::poisoned_stream const&) {
+    }
+    auto now = std::array<std::byte, sizeof(float)>{};
+    cudaStreamSynchronize(comm.stream());
+    cudaMemcpyAsync(now.data(), to.data(), now.size(), cudaMemcpyDefault, stream.get());
+    cudaStreamSynchronize(stream.get());
+    if (now != decltype(now){}) done += std::string{name} + " has written ";
+  };
+  refuses("sum", [&] {
+    auto sum = fssdp::device_sum{};
+    sum.elements = 1;
+    sum.out = to.data();
+    sum.count = 1;
+    sum.operands[0] = {from.data(), false};
+    comm.sum(sum);
+  });
+  refuses("convert", [&] { comm.convert({.elements = 1, .from = from.data(), .to = to.data()}); });
+  refuses("copy", [&] { comm.copy(to, from); });
+  refuses("allocate", [&] { comm.free(comm.allocate(from.size())); });
+  return done;
+}
+
+}  // namespace support
