@@ -11,7 +11,7 @@ namespace {
 std::mutex control_mutex;
 settings as_told;
 std::vector<std::string> reported;
-std::map<int, ncclResult_t> errors;
+std::map<int, int> errors;
 
 }  // namespace
 
@@ -34,14 +34,14 @@ void report(std::string const& violation) {
   reported.push_back(violation);
 }
 
-void inject_error(int rank, ncclResult_t error) {
+void inject_error(int rank, int error) {
   auto const lock = std::scoped_lock{control_mutex};
   errors[rank] = error;
 }
-ncclResult_t injected_error(int rank) {
+int injected_error(int rank) {
   auto const lock = std::scoped_lock{control_mutex};
   auto const found = errors.find(rank);
-  return found == errors.end() ? ncclSuccess : found->second;
+  return found == errors.end() ? 0 : found->second;
 }
 
 }  // namespace gpu_double

@@ -9,7 +9,6 @@
 #pragma once
 
 #include <cuda_runtime_api.h>
-#include <nccl.h>
 
 #include <chrono>
 #include <functional>
@@ -51,9 +50,10 @@ void reset(settings const& as = {});
 void report(std::string const& violation);
 
 /// From its next group on, this rank's communicators report an error and move nothing.
-void inject_error(int rank, ncclResult_t error);
-/// The error to report, or ncclSuccess.
-[[nodiscard]] ncclResult_t injected_error(int rank);
+/// @param error  a ncclResult_t: who tests devices without NCCL needs no header of it
+void inject_error(int rank, int error);
+/// The error to report, or ncclSuccess, which is 0.
+[[nodiscard]] int injected_error(int rank);
 
 /// Allocations of cudaMalloc, cudaMallocAsync and cudaHostAlloc that have not been freed.
 [[nodiscard]] std::size_t live_allocations();

@@ -117,7 +117,8 @@ class group_run {
   void operator()() {
     auto lock = std::unique_lock{among_->mutex};
     if (among_->aborted[rank_]) return;
-    auto const injected = gpu_double::injected_error(static_cast<int>(rank_));
+    auto const injected =
+        static_cast<ncclResult_t>(gpu_double::injected_error(static_cast<int>(rank_)));
     if (injected != ncclSuccess) {
       among_->errors[rank_] = injected;
       among_->changed.wait(lock, [this] { return among_->aborted[rank_]; });
