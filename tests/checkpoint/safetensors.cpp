@@ -334,3 +334,23 @@ TEST_CASE("parts of tensors are read in any type, across blocks") {
       check(fssdp::fp16{}, first, count);
     }
 }
+
+TEST_CASE("types of files that are elements are visited as those, all others are refused by name") {
+  auto visited = 0;
+  for (auto const& entry : fssdp::detail::file_dtypes) {
+    auto const visit = [&] {
+      fssdp::detail::visit_element(entry.dtype, [&](auto element) {
+        REQUIRE(fssdp::file_dtype_of<decltype(element)> == entry.dtype);
+        ++visited;
+      });
+    };
+    CAPTURE(entry.name);
+    if (fssdp::is_element(entry.dtype)) {
+      visit();
+    } else {
+      REQUIRE_THROWS_AS(visit(), fssdp::argument_error);
+      REQUIRE_THROWS_WITH(visit(), mentions(std::string{entry.name} + "; expected"));
+    }
+  }
+  REQUIRE(visited == 6);
+}

@@ -3,6 +3,7 @@
 #include "fssdp/cluster/topology.hpp"
 
 #include <limits>
+#include <string>
 #include <vector>
 
 #include "catch.hpp"
@@ -92,10 +93,16 @@ TEST_CASE("a machine that cannot be is refused") {
     REQUIRE_THROWS_AS(topology{of}, fssdp::argument_error);
   REQUIRE_THROWS_WITH((topology{{.nodes = 3, .ranks = 2}}),
                       mentions("3 nodes") && mentions("2 ranks"));
-  REQUIRE_THROWS_AS(on_nodes({0, 2}), fssdp::argument_error);
-  REQUIRE_THROWS_WITH(on_nodes({0, 2}), mentions("node 1") && mentions("no rank"));
+  REQUIRE_THROWS_AS(on_nodes({0, 2, 0}), fssdp::argument_error);
+  REQUIRE_THROWS_WITH(on_nodes({0, 2, 0}), mentions("node 1") && mentions("no rank"));
   REQUIRE_THROWS_AS(on_nodes({0, -1}), fssdp::argument_error);
   REQUIRE_THROWS_WITH(on_nodes({0, -1}), mentions("node -1"));
+  // Before there are lists for as many nodes: those of the last one would take 48 GB.
+  for (auto const node : {2, 3, 2'000'000'000}) {
+    REQUIRE_THROWS_AS(on_nodes({0, node}), fssdp::argument_error);
+    REQUIRE_THROWS_WITH(on_nodes({0, node}), mentions("node " + std::to_string(node)) &&
+                                                 mentions("2 ranks; expected 0 to 1"));
+  }
 }
 
 TEST_CASE("a rank reaches other nodes through its own interface, or through that of its node") {

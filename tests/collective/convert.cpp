@@ -87,8 +87,7 @@ void converts_to_all() {
 }
 
 template <class From, class To>
-void becomes_the_nearest_fp8() {
-  auto from = numbers<From>();
+void becomes_the_nearest_fp8(std::vector<From> from) {
   std::erase_if(from, [](From value) { return !std::isfinite(support::from(value)); });
   auto to = std::vector<To>(from.size());
   fssdp::convert(std::span<From const>{from}, std::span{to});
@@ -98,12 +97,19 @@ void becomes_the_nearest_fp8() {
   REQUIRE(wrong == 0);
 }
 
+/// All codes of fp8.
+template <class T>
+[[nodiscard]] std::vector<T> all_fp8() {
+  auto list = std::vector<T>{};
+  for (int code = 0; code < 0x100; ++code)
+    list.push_back(T::from_bits(static_cast<std::uint8_t>(code)));
+  return list;
+}
+
 /// All codes of fp8 in another type, which has room for each of these numbers.
 template <class From, class To>
 void keeps_all_fp8() {
-  auto from = std::vector<From>{};
-  for (int code = 0; code < 0x100; ++code)
-    from.push_back(From::from_bits(static_cast<std::uint8_t>(code)));
+  auto const from = all_fp8<From>();
   auto to = std::vector<To>(from.size());
   fssdp::convert(std::span<From const>{from}, std::span{to});
   auto wrong = 0;
@@ -120,13 +126,27 @@ void keeps_all_fp8() {
 }  // namespace
 
 TEMPLATE_TEST_CASE("elements become the nearest fp8", "", float, double, bf16, fp16) {
-  SECTION("to e4m3") { becomes_the_nearest_fp8<TestType, fp8_e4m3>(); }
-  SECTION("to e5m2") { becomes_the_nearest_fp8<TestType, fp8_e5m2>(); }
+  SECTION("to e4m3") { becomes_the_nearest_fp8<TestType, fp8_e4m3>(numbers<TestType>()); }
+  SECTION("to e5m2") { becomes_the_nearest_fp8<TestType, fp8_e5m2>(numbers<TestType>()); }
 }
 
 TEMPLATE_TEST_CASE("fp8 becomes what it is in all wider types", "", float, double, bf16, fp16) {
   SECTION("from e4m3") { keeps_all_fp8<fp8_e4m3, TestType>(); }
   SECTION("from e5m2") { keeps_all_fp8<fp8_e5m2, TestType>(); }
+}
+
+TEST_CASE("fp8 becomes the nearest of the other fp8, and a NaN where that has no infinity") {
+  becomes_the_nearest_fp8<fp8_e4m3, fp8_e5m2>(all_fp8<fp8_e4m3>());
+  becomes_the_nearest_fp8<fp8_e5m2, fp8_e4m3>(all_fp8<fp8_e5m2>());
+  auto const from =
+      std::vector{fp8_e5m2::from_bits(0x7c), fp8_e5m2::from_bits(0xfc), fp8_e5m2::from_bits(0x7f)};
+  auto to = std::vector<fp8_e4m3>(3);
+  fssdp::convert(std::span{from}, std::span{to});
+  for (auto const value : to) REQUIRE(std::isnan(support::from(value)));
+  auto const nan = fp8_e4m3::from_bits(0xff);
+  auto wider = fp8_e5m2{};
+  fssdp::convert(std::span{&nan, 1}, std::span{&wider, 1});
+  REQUIRE(std::isnan(support::from(wider)));
 }
 
 TEMPLATE_TEST_CASE("elements become the nearest of any other type", "", float, double, bf16, fp16) {

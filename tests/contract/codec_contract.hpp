@@ -64,6 +64,8 @@ class codec_contract {
       for_many_inputs(check_types<double>);
       for_many_inputs(check_types<fssdp::bf16>);
       for_many_inputs(check_types<fssdp::fp16>);
+      for_many_inputs(check_types<fssdp::fp8_e4m3>);
+      for_many_inputs(check_types<fssdp::fp8_e5m2>);
     }
     SECTION("with feedback nothing gets lost, over many steps") { check_feedback(); }
   }

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "catch.hpp"
-#include "fssdp/core/bf16.hpp"
+#include "fssdp/core/dtype.hpp"
 #include "fssdp/token/device_permute.hpp"
 #include "fssdp/token/permute.hpp"
 #include "support/dice.hpp"
@@ -134,37 +134,25 @@ void check_rows_on(Policy const& on) {
     auto expected_brought = token_matrix<T>{of.tokens(), width, skip, draw};
     expected_brought.values = brought.values;
     fssdp::unpermute(on, of.order(), w, spread.read(), brought.view);
-    if constexpr (std::is_same_v<T, float>) {
-      fssdp::unpermute(host, w, spread.read(), expected_brought.view);
-      REQUIRE(same_bytes(brought, expected_brought));
-      fssdp::permute_backward(on, of.order(), spread.read(), brought.view);
-      fssdp::permute_backward(host, spread.read(), expected_brought.view);
-      REQUIRE(same_bytes(brought, expected_brought));
+    fssdp::unpermute(host, w, spread.read(), expected_brought.view);
+    REQUIRE(same_bytes(brought, expected_brought));
+    fssdp::permute_backward(on, of.order(), spread.read(), brought.view);
+    fssdp::permute_backward(host, spread.read(), expected_brought.view);
+    REQUIRE(same_bytes(brought, expected_brought));
 
-      auto const d_tokens = matrix(of.tokens());
-      auto d_rows = matrix(rows);
-      auto expected_d_rows = token_matrix<T>{rows, width, skip, draw};
-      expected_d_rows.values = d_rows.values;
-      auto d_weights = std::vector<float>(width == 0 ? 0 : rows);
-      auto expected_d_weights = d_weights;
-      if (width == 0) return;
-      fssdp::unpermute_backward(on, of.order(), w, spread.read(), d_tokens.read(), d_rows.view,
-                                std::span{d_weights});
-      fssdp::unpermute_backward(host, w, spread.read(), d_tokens.read(), expected_d_rows.view,
-                                std::span{expected_d_weights});
-      REQUIRE(same_bytes(d_rows, expected_d_rows));
-      REQUIRE(d_weights == expected_d_weights);
-    } else {  // summed in float, rounded once
-      auto wrong = 0;
-      for (std::size_t t = 0; t < of.tokens(); ++t)
-        for (std::size_t i = 0; i < width; ++i) {
-          auto sum = 0.0F;
-          for (auto c = t * of.per_token; c < (t + 1) * of.per_token; ++c)
-            sum += weights[c] * static_cast<float>(spread.read()[of.row_of[c]][i]);
-          wrong += brought.read()[t][i].bits() == static_cast<T>(sum).bits() ? 0 : 1;
-        }
-      REQUIRE(wrong == 0);
-    }
+    auto const d_tokens = matrix(of.tokens());
+    auto d_rows = matrix(rows);
+    auto expected_d_rows = token_matrix<T>{rows, width, skip, draw};
+    expected_d_rows.values = d_rows.values;
+    auto d_weights = std::vector<fssdp::accumulator_t<T>>(width == 0 ? 0 : rows);
+    auto expected_d_weights = d_weights;
+    if (width == 0) return;
+    fssdp::unpermute_backward(on, of.order(), w, spread.read(), d_tokens.read(), d_rows.view,
+                              std::span{d_weights});
+    fssdp::unpermute_backward(host, w, spread.read(), d_tokens.read(), expected_d_rows.view,
+                              std::span{expected_d_weights});
+    REQUIRE(same_bytes(d_rows, expected_d_rows));
+    REQUIRE(d_weights == expected_d_weights);
   });
 }
 
@@ -220,14 +208,14 @@ TEST_CASE("tokens on a device are ordered by expert as on the host") {
   check_order_on(thrust::omp::par);
 }
 
-TEST_CASE("tokens on a device are permuted, weighed and brought back as on the host") {
-  check_rows_on<float>(thrust::cpp::par);
-  check_rows_on<float>(thrust::omp::par);
-  check_rows_on<fssdp::bf16>(thrust::omp::par);
+TEMPLATE_TEST_CASE("tokens on a device are permuted, weighed and brought back as on the host", "",
+                   float, double, fssdp::bf16, fssdp::fp16, fssdp::fp8_e4m3, fssdp::fp8_e5m2) {
+  check_rows_on<TestType>(thrust::cpp::par);
+  check_rows_on<TestType>(thrust::omp::par);
 }
 
 TEMPLATE_TEST_CASE("gradients of weights on a device have the same bits at all addresses", "",
-                   float, double, fssdp::bf16, fssdp::fp16) {
+                   float, double, fssdp::bf16, fssdp::fp16, fssdp::fp8_e4m3, fssdp::fp8_e5m2) {
   for_random_choices([](support::dice draw) {
     auto const expected = rough_gradients<TestType>(thrust::cpp::par, draw, 0);
     for (std::size_t skip = 0; skip < 4; ++skip)

@@ -63,6 +63,7 @@ namespace {
 }
 
 constexpr auto megabyte = std::size_t{1'000'000};
+constexpr auto most_bytes = std::numeric_limits<std::size_t>::max();
 
 }  // namespace
 
@@ -175,15 +176,36 @@ TEST_CASE("of all cuts that effort allows the best is taken, without effort a co
   REQUIRE(gained > 0);
 }
 
+TEST_CASE("pieces and chunks may be as large as can be said") {
+  auto const plan = one_expert(topology{{.nodes = 2, .ranks = 4}}, {1, 2, 3});
+  for (auto const piece_bytes : {megabyte, megabyte + 1, most_bytes - 1, most_bytes})
+    REQUIRE(schedule(plan, megabyte, {.piece_bytes = piece_bytes}).pieces() == 1);
+  auto const cuts = [&](std::size_t chunk_bytes, schedule_options const& options) {
+    return fssdp::detail::promising_cuts(plan.cluster(), chunk_bytes, options);
+  };
+  REQUIRE(cuts(most_bytes, {.piece_bytes = most_bytes}) == std::vector{1});
+  REQUIRE(cuts(most_bytes, {.piece_bytes = most_bytes - 1}) == std::vector{2});
+  for (auto const bytes : {std::size_t{1} << 31U, std::size_t{5} << 31U, most_bytes})
+    for (auto const least_bytes : {std::size_t{0}, std::size_t{1}, most_bytes}) {
+      CAPTURE(bytes, least_bytes);
+      auto const coarse = cuts(bytes, {.least_bytes = least_bytes, .effort = 0});
+      REQUIRE(coarse == std::vector{least_bytes == most_bytes ? 1 : 4});
+    }
+}
+
 TEST_CASE("what cannot be scheduled is refused") {
   auto const plan = one_expert(topology{{.nodes = 1, .ranks = 2}}, {});
   REQUIRE_THROWS_AS(schedule(plan, 0), fssdp::argument_error);
   REQUIRE_THROWS_WITH(schedule(plan, 0), mentions("0 bytes") && mentions("at least 1"));
   auto const tiny = schedule_options{.piece_bytes = 1};
-  REQUIRE_NOTHROW(schedule(plan, 65'535, tiny));
-  REQUIRE_THROWS_AS(schedule(plan, 65'536, tiny), fssdp::argument_error);
-  REQUIRE_THROWS_WITH(schedule(plan, 65'536, tiny),
-                      mentions("pieces of 1 bytes") && mentions("65536"));
+  constexpr auto most = std::size_t{fssdp::most_pieces};
+  REQUIRE(schedule(plan, most, tiny).pieces() == fssdp::most_pieces);
+  for (auto const bytes : {most + 1, std::size_t{5'000'000'000}, most_bytes}) {
+    CAPTURE(bytes);
+    REQUIRE_THROWS_AS(schedule(plan, bytes, tiny), fssdp::argument_error);
+    REQUIRE_THROWS_WITH(schedule(plan, bytes, tiny),
+                        mentions("pieces of 1 bytes") && mentions("at most 65536"));
+  }
 }
 
 TEST_CASE("what moves nothing is scheduled as nothing") {

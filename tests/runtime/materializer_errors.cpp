@@ -110,6 +110,56 @@ TEST_CASE("options and memory that do not fit are refused by name") {
                mentions("7 slots are left") && mentions("layer 1 needs 8"));
 }
 
+TEST_CASE("arenas that do not fit are refused by name, before pools are allocated") {
+  using sizes = std::vector<std::size_t>;
+  struct arena {
+    std::size_t slots;
+    sizes elements;
+  };
+  // Pools of this size cannot be had: who tries to says so.
+  auto const options = materializer_options{.replica_slots = std::size_t{1} << 62U};
+  auto const refusal = [&](arena const& w, arena const& g, int slices) {
+    auto text = std::string{};
+    fssdp::thread_world{1}.run([&](thread_communicator& comm) {
+      auto const model = toy_model{{.ranks = 1, .slices = slices}, comm.rank()};
+      auto weights = fssdp::expert_buffer<float>{w.slots, w.elements};
+      auto gradients = fssdp::expert_buffer<float>{g.slots, g.elements};
+      try {
+        auto const layers =
+            fssdp::materializer{comm,
+                                model.layouts(),
+                                std::span<std::size_t const>{model.shape().elements},
+                                weights.tensors(),
+                                gradients.tensors(),
+                                fssdp::owners_only{},
+                                options};
+      } catch (fssdp::argument_error const& error) {
+        text = error.what();
+      }
+    });
+    return text;
+  };
+  auto const whole = arena{24, {300, 7}};
+  REQUIRE_THAT(refusal(whole, whole, 1), mentions("memory for"));  // of the pool
+  REQUIRE_THAT(refusal({24, {300}}, whole, 1),
+               mentions("weights has 1 tensors") && mentions("expected 2"));
+  REQUIRE_THAT(refusal(whole, {24, {300, 7, 1}}, 1),
+               mentions("gradients has 3 tensors") && mentions("expected 2"));
+  REQUIRE_THAT(refusal({24, {300, 8}}, whole, 1),
+               mentions("tensor 1 of weights has 8 elements") && mentions("expected 7"));
+  REQUIRE_THAT(refusal(whole, {24, {299, 7}}, 1),
+               mentions("tensor 0 of gradients has 299 elements") && mentions("expected 300"));
+  REQUIRE_THAT(refusal({23, {300, 7}}, whole, 1),
+               mentions("weights has 23 slots") && mentions("expected 24 or more"));
+  REQUIRE_THAT(refusal(whole, {23, {300, 7}}, 1),
+               mentions("gradients has 23 slots") && mentions("expected 24 or more"));
+  auto const halves = arena{48, {150, 4}};
+  REQUIRE_THAT(refusal(halves, halves, 2), mentions("memory for"));
+  REQUIRE_THAT(refusal(halves, {48, {300, 7}}, 2),
+               mentions("gradients has 300 elements") && mentions("expected 150 (an even slice)"));
+  REQUIRE_THAT(refusal({24, {150, 4}}, halves, 2), mentions("expected 48 or more"));
+}
+
 TEST_CASE("partial gradients of the caller's own that do not fit are refused by name") {
   auto const first = layer_id{0};
   using sizes = std::vector<std::size_t>;

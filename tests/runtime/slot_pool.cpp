@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include "catch.hpp"
+#include "fssdp/core/bf16.hpp"
 #include "support/dice.hpp"
 
 using fssdp::slot_pool;
@@ -97,4 +99,28 @@ TEST_CASE("ranges that are taken share no memory, and all of it can be used") {
     taken.push_back(*range);
   }
   REQUIRE(wrong == 0);
+}
+
+TEST_CASE("every tensor of a pool begins at a cache line, whatever the sizes") {
+  auto const check = [](auto element, std::size_t slots) {
+    using T = decltype(element);
+    auto const sizes = std::array<std::size_t, 4>{5, 0, 3, 7};
+    auto pool = slot_pool<T>{slots, sizes};
+    auto const buffer = fssdp::expert_buffer<T>{slots, sizes};
+    REQUIRE(pool.bytes() == buffer.bytes());
+    auto const tensors = pool.tensors(*pool.take(slots));
+    for (std::size_t k = 0; k < sizes.size(); ++k) {
+      CAPTURE(slots, k);
+      REQUIRE(tensors[k].elements == sizes[k]);
+      REQUIRE(reinterpret_cast<std::uintptr_t>(tensors[k].data) % fssdp::detail::cache_line == 0);
+      REQUIRE(tensors[k].data - tensors[0].data ==
+              buffer.tensors()[k].data - buffer.tensors()[0].data);
+    }
+  };
+  for (auto const slots : {std::size_t{1}, std::size_t{3}, std::size_t{11}}) {
+    check(char{}, slots);
+    check(fssdp::bf16{}, slots);
+    check(float{}, slots);
+    check(double{}, slots);
+  }
 }

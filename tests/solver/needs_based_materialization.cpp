@@ -26,8 +26,6 @@ using support::random_instance;
 
 namespace {
 
-using lists_of_holders = std::vector<std::vector<int>>;
-
 [[nodiscard]] materialization_budget random_budget(support::dice& draw, int experts) {
   auto const most = draw.chance(70) ? 4 : experts + 1;
   return {draw.between(0, most), draw.between(0, most),

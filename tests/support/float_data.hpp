@@ -25,7 +25,9 @@ void fill_roughly(fssdp::expert_buffer<T>& buffer, std::uint64_t seed) {
 /// The bits of one element.
 template <fssdp::element T>
 [[nodiscard]] std::uint64_t bits(T value) {
-  if constexpr (sizeof(T) == 2)
+  if constexpr (sizeof(T) == 1)
+    return std::bit_cast<std::uint8_t>(value);
+  else if constexpr (sizeof(T) == 2)
     return std::bit_cast<std::uint16_t>(value);
   else if constexpr (sizeof(T) == 4)
     return std::bit_cast<std::uint32_t>(value);

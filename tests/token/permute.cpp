@@ -3,7 +3,9 @@
 #include "fssdp/token/permute.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
+#include <span>
 #include <vector>
 
 #include "catch.hpp"
@@ -147,6 +149,83 @@ TEST_CASE("unpermute is the weighted sum of a token's rows, its backward the two
     REQUIRE(dot(out, of.d_tokens) == dot(of.rows, d_rows));        // linear in the rows
     REQUIRE(dot(out, of.d_tokens) == dot(of.weights, d_weights));  // and in the weights
   });
+}
+
+TEMPLATE_TEST_CASE("sums of all types are formed in accumulator_t and rounded once", "", float,
+                   double, fssdp::bf16, fssdp::fp16, fssdp::fp8_e4m3, fssdp::fp8_e5m2) {
+  using T = TestType;
+  using sum_type = fssdp::accumulator_t<T>;
+  auto const sum = [](T value) { return static_cast<sum_type>(value); };
+  for (auto const width : {std::size_t{1}, std::size_t{255}, std::size_t{600}}) {
+    CAPTURE(width);
+    auto const of = gate_case{support::dice{width}};
+    auto const order = of.order();
+    auto draw = support::dice{width};
+    auto const numbers = [&](auto element, std::size_t count) {
+      auto list = std::vector<decltype(element)>(count);
+      for (auto& value : list)
+        value = static_cast<decltype(element)>(
+            std::ldexp(static_cast<sum_type>(draw.between(-999, 999)), draw.between(-20, -5)));
+      return list;
+    };
+    auto const view = [&]<class U>(std::vector<U>& list) {
+      return rows_view<U>{list.data(), list.size() / width, width};
+    };
+    auto rows = numbers(T{}, order.rows() * width);
+    auto d_tokens = numbers(T{}, order.tokens() * width);
+    auto const weights = numbers(float{}, order.rows());
+    auto sums = std::vector<T>(d_tokens.size(), T{-77.0F});
+    auto weighted = sums;
+    permute_backward(order, view(rows), view(sums));
+    unpermute(order, std::span{weights}, view(rows), view(weighted));
+    auto wrong = 0;
+    for (std::size_t t = 0; t < order.tokens(); ++t)
+      for (std::size_t i = 0; i < width; ++i) {
+        auto expected = sum_type{};
+        auto expected_weighted = sum_type{};
+        for (auto c = t * order.per_token(); c < (t + 1) * order.per_token(); ++c) {
+          auto const value = sum(rows[order.row(c) * width + i]);
+          expected += value;
+          expected_weighted += static_cast<sum_type>(weights[c]) * value;
+        }
+        wrong += sum(sums[t * width + i]) == sum(static_cast<T>(expected)) ? 0 : 1;
+        wrong += sum(weighted[t * width + i]) == sum(static_cast<T>(expected_weighted)) ? 0 : 1;
+      }
+    auto d_rows = std::vector<T>(rows.size(), T{-77.0F});
+    auto d_weights = std::vector<sum_type>(order.rows(), -77);
+    unpermute_backward(order, std::span{weights}, view(rows), view(d_tokens), view(d_rows),
+                       std::span{d_weights});
+    for (std::size_t c = 0; c < order.rows(); ++c) {
+      auto expected = sum_type{};
+      for (std::size_t i = 0; i < width; ++i) {
+        auto const gradient = sum(d_tokens[of.token(c) * width + i]);
+        auto const r = order.row(c) * width + i;
+        expected += gradient * sum(rows[r]);
+        auto const d_row = static_cast<T>(static_cast<sum_type>(weights[c]) * gradient);
+        wrong += sum(d_rows[r]) == sum(d_row) ? 0 : 1;
+      }
+      wrong += d_weights[c] == expected ? 0 : 1;
+    }
+    REQUIRE(wrong == 0);
+  }
+}
+
+TEMPLATE_TEST_CASE("what a type drops of each addend it keeps of their sum", "", fssdp::bf16,
+                   fssdp::fp16, fssdp::fp8_e4m3, fssdp::fp8_e5m2) {
+  using T = TestType;
+  auto large = 1.0F;  // large + 1 is large again, large + 2 is not
+  while (static_cast<float>(T{large + 1}) > large) large *= 2;
+  auto const choices = std::vector(3, expert_id{0});
+  auto const order = expert_order{choices, 1, 3};
+  auto const rows = std::vector{T{large}, T{1.0F}, T{1.0F}};
+  auto const weights = std::vector(3, 1.0F);
+  auto token = T{};
+  permute_backward(order, rows_view<T const>{rows.data(), 3, 1}, rows_view<T>{&token, 1, 1});
+  REQUIRE(static_cast<float>(token) == large + 2);
+  token = T{};
+  unpermute(order, std::span{weights}, rows_view<T const>{rows.data(), 3, 1},
+            rows_view<T>{&token, 1, 1});
+  REQUIRE(static_cast<float>(token) == large + 2);
 }
 
 TEST_CASE("choices that cannot be are refused by name") {

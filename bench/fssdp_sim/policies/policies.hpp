@@ -2,9 +2,7 @@
 /// All policies, in the order in which they are shown.
 #pragma once
 
-#include <algorithm>
 #include <array>
-#include <string_view>
 
 #include "ep.hpp"
 #include "eplb.hpp"
@@ -31,11 +29,5 @@ inline constexpr auto policies = std::array{ep,
                                             hecate_calibrated,
                                             hecate_rm,
                                             ours};
-
-/// The policy of a name; null if there is none.
-[[nodiscard]] constexpr policy const* policy_named(std::string_view name) {
-  auto const at = std::ranges::find(policies, name, &policy::name);
-  return at == policies.end() ? nullptr : &*at;
-}
 
 }  // namespace sim

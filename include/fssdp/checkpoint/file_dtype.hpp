@@ -13,6 +13,7 @@
 
 #include "fssdp/collective/convert.hpp"
 #include "fssdp/core/dtype.hpp"
+#include "fssdp/core/error.hpp"
 
 namespace fssdp {
 
@@ -106,7 +107,7 @@ inline constexpr file_dtype file_dtype_of = detail::file_dtype_constant<T>::valu
 namespace detail {
 
 /// Calls visit(T{}) with the element type that a file's is.
-/// @pre is_element(dtype)
+/// @throws argument_error unless is_element(dtype)
 template <class Visit>
 void visit_element(file_dtype dtype, Visit visit) {
   switch (dtype) {
@@ -120,13 +121,16 @@ void visit_element(file_dtype dtype, Visit visit) {
       return visit(fp8_e5m2{});
     case file_dtype::f8_e4m3:
       return visit(fp8_e4m3{});
-    default:
+    case file_dtype::bf16:
       return visit(bf16{});
+    default:
+      require(false, "file_dtype: ", name_of(dtype), "; expected a type of the library's elements");
   }
 }
 
 /// Converts elements of one type into those of another, rounded once.
-/// @pre both are element types; as many elements in both; both are aligned for their types
+/// @pre as many elements in both; both are aligned for their types
+/// @throws argument_error unless both are element types
 inline void convert_elements(file_dtype from_type, std::span<std::byte const> from,
                              file_dtype to_type, std::span<std::byte> to) {
   visit_element(from_type, [&](auto source) {

@@ -96,7 +96,8 @@ static_assert(tensor_naming<tensor_pattern>);
 /// A tensor in the file has the shape that the part says, or is that of all experts of a layer,
 /// [experts, shape...].
 /// @cost reads what this rank owns
-/// @throws file_error if a tensor is missing, or has another shape or no type of an expert's
+/// @throws file_error if a tensor is missing, has another shape, or is not of type F64, F32, F16 or
+///         BF16: published fp8 has scales elsewhere, which are not read
 template <tensor_naming Naming>
 void read_tensors(safetensors_set const& from, loaded_part const& part, Naming const& naming) {
   auto const& about = part.about();

@@ -50,6 +50,9 @@ class topology {
                     node_of_.size(), " ranks; expected one port per rank");
     for (auto const node : node_of_) {
       detail::require(node.value() >= 0, "topology: node ", node, "; expected 0 or more");
+      detail::require(node.index() < node_of_.size(), "topology: node ", node, " for ",
+                      node_of_.size(), " ranks; expected 0 to ", node_of_.size() - 1,
+                      ", numbered without gaps");
       if (node.index() >= ranks_on_.size()) ranks_on_.resize(node.index() + 1);
     }
     for (auto const rank : first_n<rank_id>(ranks()))

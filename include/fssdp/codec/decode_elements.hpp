@@ -14,8 +14,7 @@
 
 namespace fssdp {
 
-/// What `coder.decode` gives, converted: rounded once more, to nearest even, where T is a 16-bit
-/// type that cannot hold it.
+/// What `coder.decode` gives, converted: rounded once more, as T rounds, where T cannot hold it.
 /// @pre payload.size() == coder.encoded_bytes(to.size()); memory that does not overlap
 /// @cost reads the payload once, writes every element once, no allocation
 template <codec Codec, element T>

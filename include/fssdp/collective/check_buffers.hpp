@@ -75,6 +75,24 @@ void check_partials(char const* verb, named_tensors<Tensors> const& buffer,
   check_slots(verb, buffer, slots, "experts that the rank holds");
 }
 
+/// @throws argument_error unless there are slots enough, a slice of an expert of these sizes in each
+template <class Tensors>
+void check_arena(char const* verb, named_tensors<Tensors> const& buffer,
+                 std::span<std::size_t const> elements, int slices, std::size_t slots) {
+  require(buffer.tensors.size() == elements.size(), verb, ": ", buffer.name, " has ",
+          buffer.tensors.size(), " tensors; expected ", elements.size());
+  for (std::size_t k = 0; k < elements.size(); ++k) {
+    auto const& tensor = buffer.tensors[k];
+    auto const expected = slice_elements(elements[k], slices);
+    require(tensor.elements == expected, verb, ": tensor ", k, " of ", buffer.name, " has ",
+            tensor.elements, " elements; expected ", expected,
+            slices == 1 ? "" : " (an even slice)");
+    require(tensor.slots >= slots, verb, ": tensor ", k, " of ", buffer.name, " has ", tensor.slots,
+            " slots; expected ", slots, " or more (chunks that the rank owns)");
+  }
+  check_memory(verb, buffer);
+}
+
 /// @throws argument_error unless both have the same tensors, one in slices and the other whole
 template <class Sharded, class Whole>
 void check_sizes(char const* verb, int slices, named_tensors<Sharded> const& sharded,

@@ -6,12 +6,14 @@
 #include <span>
 #include <type_traits>
 
+#include "fssdp/core/converted.hpp"
 #include "fssdp/core/copy_bytes.hpp"
 #include "fssdp/core/dtype.hpp"
 
 namespace fssdp {
 
-/// to[i] = from[i], rounded once, to nearest even.
+/// to[i] = from[i], rounded once, to nearest even; a finite number that is too large becomes
+/// infinity, or in fp8 the largest there is.
 /// @pre as many elements in both; they do not overlap
 /// @cost reads and writes every element once, past the caches if equal types are many; allocates
 ///       nothing
@@ -22,12 +24,7 @@ requires std::is_same_v<From, To> ||
     static_assert(std::is_trivially_copyable_v<From>);
     copy_bytes(std::as_writable_bytes(to), std::as_bytes(from));
   } else {
-    for (std::size_t i = 0; i < from.size(); ++i) {
-      if constexpr (std::is_floating_point_v<From> || std::is_floating_point_v<To>)
-        to[i] = static_cast<To>(from[i]);
-      else
-        to[i] = static_cast<To>(static_cast<float>(from[i]));
-    }
+    for (std::size_t i = 0; i < from.size(); ++i) to[i] = detail::converted<To>(from[i]);
   }
 }
 

@@ -89,9 +89,9 @@ void reduce_coded(Comm& comm, Buffers const& of, coded_links<Codec> const& links
 /// transpose of sparse_all_gather: the same plan, read backwards.
 ///
 /// A rank that passes a chunk on in a gather sums here what comes back before it sends the sum on.
-/// Sums are formed in accumulator_t (float for 16-bit types), in ascending rank order of those that
-/// contribute, the summing rank's own partial at its place among them; scaled and rounded once, at
-/// the owner. A direct plan thus sums all holders in rank order. It goes by `plan.reduction()`,
+/// Sums are formed in accumulator_t (of doubles double, else float), in ascending rank order of
+/// those that contribute, the summing rank's own partial at its place among them; scaled and rounded
+/// once, at the owner. A direct plan thus sums all holders in rank order. It goes by `plan.reduction()`,
 /// which is meant where this says plan.
 ///
 /// @param from [held, elements] per tensor: partial gradients, ascending experts

@@ -65,10 +65,6 @@ concept lending_communicator = communicator<Comm> &&
 
 namespace detail {
 
-/// Stands for what lets held messages go.
-struct any_gate {
-  void release(std::size_t) const {}
-};
 /// Stands for any `arrived`: a function that is told of messages as they come in.
 struct any_arrived {
   template <class Gate>

@@ -106,7 +106,8 @@ struct slice_extent {
 /// Into how many pieces a chunk may be cut.
 inline constexpr int most_pieces = 1 << 16;
 
-/// Pieces begin at multiples of so many elements, so that no block of a codec is ever split.
+/// Pieces begin at multiples of so many elements. Each is encoded by itself: blocks of a codec are
+/// split only if their size does not divide this.
 inline constexpr std::size_t piece_granularity = 256;
 
 /// The room that a piece of a slice takes; the last pieces may be shorter or empty.

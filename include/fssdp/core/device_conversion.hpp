@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <type_traits>
 
+#include "fssdp/core/converted.hpp"
 #include "fssdp/core/dtype.hpp"
 #include "fssdp/core/element_kind.hpp"
 #include "fssdp/core/element_lanes.hpp"
@@ -44,19 +45,12 @@ struct conversion_kernel {
       auto values = element_lanes<From, lanes>{};
       auto results = element_lanes<To, lanes>{};
       values.load(from + first);
-      for (std::size_t i = 0; i < lanes; ++i) results.at[i] = converted(values.at[i]);
+      for (std::size_t i = 0; i < lanes; ++i) results.at[i] = converted<To>(values.at[i]);
       results.store(to + first);
     } else {
-      for (auto i = first; i < of.elements && i < first + lanes; ++i) to[i] = converted(from[i]);
+      for (auto i = first; i < of.elements && i < first + lanes; ++i)
+        to[i] = converted<To>(from[i]);
     }
-  }
-
- private:
-  FSSDP_HOST_DEVICE static To converted(From value) {
-    if constexpr (std::is_floating_point_v<From> || std::is_floating_point_v<To>)
-      return static_cast<To>(value);
-    else
-      return static_cast<To>(static_cast<float>(value));
   }
 };
 

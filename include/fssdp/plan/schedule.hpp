@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "fssdp/core/chunk.hpp"
 #include "fssdp/core/error.hpp"
 #include "fssdp/plan/late_binding.hpp"
 #include "fssdp/plan/piece_demand.hpp"
@@ -126,23 +127,29 @@ class schedule_search {
   std::optional<std::vector<transfer>> transfers_;
 };
 
+/// How many pieces of a size a chunk has; the last may be shorter.
+[[nodiscard]] constexpr std::size_t pieces_of(std::size_t chunk_bytes, std::size_t piece_bytes) {
+  return chunk_bytes / piece_bytes + (chunk_bytes % piece_bytes == 0 ? 0 : 1);
+}
+
 /// Numbers of pieces to try, the most promising first.
+/// @pre the pieces that the options ask for can be counted
 [[nodiscard]] inline std::vector<int> promising_cuts(topology const& machine,
                                                      std::size_t chunk_bytes,
                                                      schedule_options const& options) {
   if (options.piece_bytes != 0)
-    return {static_cast<int>((chunk_bytes + options.piece_bytes - 1) / options.piece_bytes)};
+    return {static_cast<int>(pieces_of(chunk_bytes, options.piece_bytes))};
+  auto const least_bytes = std::max<std::size_t>(1, options.least_bytes);
   auto const most =
-      std::max<std::size_t>(1, chunk_bytes / std::max<std::size_t>(1, options.least_bytes));
+      static_cast<int>(std::clamp<std::size_t>(chunk_bytes / least_bytes, 1, most_pieces));
   auto rails = 1;
   if (machine.nodes() > 1 && machine.network() == network_interface::per_rank)
     rails = static_cast<int>(machine.ranks_on(node_id{0}).size());
   auto cuts = std::vector<int>{};
-  if (options.effort == 0) return {std::min(std::max(rails, 4), static_cast<int>(most))};
+  if (options.effort == 0) return {std::min(std::max(rails, 4), most)};
   for (auto const cut :
        {3 * rails, 2 * rails, rails, 4 * rails, 24, 12, 6, 2, 1, 5 * rails, 6 * rails, 16, 8, 32})
-    if (static_cast<std::size_t>(cut) <= most && std::ranges::find(cuts, cut) == cuts.end())
-      cuts.push_back(cut);
+    if (cut <= most && std::ranges::find(cuts, cut) == cuts.end()) cuts.push_back(cut);
   return cuts;
 }
 
@@ -166,10 +173,10 @@ class schedule_search {
 [[nodiscard]] inline transfer_plan schedule(transfer_plan const& plan, std::size_t chunk_bytes,
                                             schedule_options const& options = {}) {
   detail::require(chunk_bytes > 0, "schedule: chunks of 0 bytes; expected at least 1");
-  detail::require(
-      options.piece_bytes == 0 || chunk_bytes / options.piece_bytes < std::size_t{most_pieces},
-      "schedule: pieces of ", options.piece_bytes, " bytes for chunks of ", chunk_bytes,
-      "; expected at most ", most_pieces, " pieces");
+  detail::require(options.piece_bytes == 0 || detail::pieces_of(chunk_bytes, options.piece_bytes) <=
+                                                  std::size_t{most_pieces},
+                  "schedule: pieces of ", options.piece_bytes, " bytes for chunks of ", chunk_bytes,
+                  "; expected at most ", most_pieces, " pieces");
   auto const with = [&](detail::relaying how) {
     auto search = detail::schedule_search{plan, chunk_bytes, how};
     auto const cuts = detail::promising_cuts(plan.cluster(), chunk_bytes, options);

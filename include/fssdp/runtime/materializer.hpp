@@ -23,6 +23,7 @@
 #include "fssdp/plan/schedule.hpp"
 #include "fssdp/routing/token_counts.hpp"
 #include "fssdp/runtime/calibration.hpp"
+#include "fssdp/runtime/fitting_lane.hpp"
 #include "fssdp/runtime/gathered_replicas.hpp"
 #include "fssdp/runtime/iteration_meter.hpp"
 #include "fssdp/runtime/iteration_metrics.hpp"
@@ -70,13 +71,13 @@ class materializer {
   ///        copies, too
   /// @param predictor of the loads of every layer, for any number of experts
   /// @pre the lane, the arenas and the sink of a trace outlive it
-  /// @throws argument_error if arenas, layouts or pools do not fit
+  /// @throws argument_error if arenas, layouts or pools do not fit: before anything is allocated
   materializer(Comm& lane, layer_stack<Layout> layouts, std::span<std::size_t const> elements,
                std::span<expert_tensor<Weight> const> weights,
                std::span<expert_tensor<Gradient> const> gradients, Solver solve,
                materializer_options const& options, Coding const& coding = {},
                Predictor predictor = Predictor{1})
-      : lane_{lane},
+      : lane_{detail::fitting_lane(lane, layouts, elements, weights, gradients, options)},
         layouts_{std::move(layouts)},
         elements_(elements.begin(), elements.end()),
         weights_(weights.begin(), weights.end()),
@@ -88,9 +89,6 @@ class materializer {
         meter_{options.trace},
         replicas_{lane, meter_, options.replica_slots, elements, options.memory},
         partials_{lane, meter_, options.partial_slots, elements, options.memory} {
-    detail::require(lane.size() == layouts_.ranks(), "materializer: ", lane.size(),
-                    " ranks; the layouts are for ", layouts_.ranks());
-    detail::check_options<Comm>(options);
     predictor.resize(layouts_.experts_per_layer());
     for (auto const layer : all_layers()) {
       auto& made = layers_.emplace_back(layer, predictor, options.trace);

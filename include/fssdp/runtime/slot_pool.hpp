@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "fssdp/core/aligned_memory.hpp"
+#include "fssdp/core/byte_count.hpp"
 #include "fssdp/core/error.hpp"
 #include "fssdp/core/expert_buffer.hpp"
 #include "fssdp/core/expert_tensor.hpp"
@@ -38,10 +39,10 @@ class slot_pool {
     detail::require(resource != nullptr, "slot_pool: no resource; expected one for its memory");
     auto const bytes = expert_buffer<T>::bytes_for(slots, elements);
     if (bytes != 0) memory_ = detail::allocate_aligned(bytes, resource);
-    auto* data = reinterpret_cast<T*>(memory_.get());
+    auto* data = memory_.get();
     for (auto const size : elements) {
-      tensors_.push_back({data, slots, size, size});
-      data += slots * size;
+      tensors_.push_back({reinterpret_cast<T*>(data), slots, size, size});
+      data += detail::byte_count(slots, size, sizeof(T));
     }
   }
 

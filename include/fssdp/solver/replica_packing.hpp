@@ -76,7 +76,6 @@ class replica_packing {
   [[nodiscard]] std::span<replica_part const> of(rank_id rank) const {
     return std::span{parts_}.subspan(rank.index() * stride_, count_[rank.index()]);
   }
-  [[nodiscard]] std::span<std::uint64_t const> loads() const { return load_; }
 
  private:
   struct move {

@@ -307,7 +307,8 @@ void unpermute(Policy const& on, device_expert_order const& order, std::span<W c
 /// @pre what is written overlaps nothing else
 /// @cost two passes over the rows, 16 bytes at a time where addresses and width allow it; no
 ///       allocation: in between, d_rows holds 32 sums for each row. Where these do not fit (a row of
-///       less than 64 bf16, or 32 floats; an address not of sums), one thread sums all of a row
+///       less than 128 fp8, 64 bf16 or 32 floats; an address not of sums), one thread sums all of a
+///       row
 /// @throws argument_error on other shapes
 template <class Policy, class W, class T>
 void unpermute_backward(Policy const& on, device_expert_order const& order,

@@ -3,12 +3,14 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <type_traits>
 #include <vector>
 
+#include "fssdp/core/dtype.hpp"
 #include "fssdp/core/error.hpp"
 #include "fssdp/core/index.hpp"
 #include "fssdp/token/rows_view.hpp"
@@ -67,27 +69,54 @@ void permute(expert_order const& order, rows_view<T> from, rows_view<U> to) {
     std::ranges::copy(from[c / order.per_token()], to[order.row(c)].begin());
 }
 
-/// The transpose of permute: every token gets the sum of its rows.
+namespace detail {
+
+/// Every token gets the sum of its rows, each times weight(choice), in the order of its choices.
+template <class T, element U, class Weight>
+void sum_choices(expert_order const& order, rows_view<T> from, rows_view<U> to, Weight weight) {
+  using sum_type = accumulator_t<U>;
+  constexpr auto in_place = std::is_same_v<U, sum_type>;
+  constexpr std::size_t most = 256;  // elements at once
+  auto memory = std::array < sum_type, in_place ? 0 : most > {};
+  for (std::size_t token = 0; token < order.tokens(); ++token)
+    for (std::size_t first = 0; first < to.width; first += most) {
+      auto const target = to[token].subspan(first, std::min(most, to.width - first));
+      auto sums = std::span<sum_type>{};
+      if constexpr (in_place)
+        sums = target;
+      else
+        sums = std::span{memory}.first(target.size());
+      std::ranges::fill(sums, sum_type{});
+      for (auto c = token * order.per_token(); c < (token + 1) * order.per_token(); ++c) {
+        auto const source = from[order.row(c)].subspan(first, sums.size());
+        auto const factor = static_cast<sum_type>(weight(c));
+        for (std::size_t i = 0; i < sums.size(); ++i)
+          sums[i] += factor * static_cast<sum_type>(source[i]);
+      }
+      if constexpr (!in_place)
+        std::ranges::transform(sums, target.begin(),
+                               [](sum_type sum) { return static_cast<U>(sum); });
+    }
+}
+
+}  // namespace detail
+
+/// The transpose of permute: every token gets the sum of its rows, formed in accumulator_t.
 /// @param from [rows, width]; @param to [tokens, width], overwritten
 /// @throws argument_error on other shapes
-template <class T, class U>
+template <class T, element U>
 requires std::is_same_v<std::remove_const_t<T>, U>
 void permute_backward(expert_order const& order, rows_view<T> from, rows_view<U> to) {
   detail::check_rows("permute_backward", "from", from, order.rows(), from.width);
   detail::check_rows("permute_backward", "to", to, order.tokens(), from.width);
-  std::ranges::fill(to.elements(0, to.count), U{});
-  for (std::size_t c = 0; c < order.rows(); ++c) {
-    auto const source = from[order.row(c)];
-    auto const target = to[c / order.per_token()];
-    for (std::size_t i = 0; i < source.size(); ++i) target[i] += source[i];
-  }
+  detail::sum_choices(order, from, to, [](std::size_t) { return 1; });
 }
 
-/// Every token gets the weighted sum of its rows.
+/// Every token gets the weighted sum of its rows, formed in accumulator_t.
 /// @param weights [tokens * per_token], of the gate, in the order of the choices
 /// @param from [rows, width]; @param to [tokens, width], overwritten
 /// @throws argument_error on other shapes
-template <class W, class T, class U>
+template <class W, class T, element U>
 requires std::is_same_v<std::remove_const_t<T>, U>
 void unpermute(expert_order const& order, std::span<W> weights, rows_view<T> from,
                rows_view<U> to) {
@@ -95,35 +124,36 @@ void unpermute(expert_order const& order, std::span<W> weights, rows_view<T> fro
                   " weights; expected ", order.rows());
   detail::check_rows("unpermute", "from", from, order.rows(), from.width);
   detail::check_rows("unpermute", "to", to, order.tokens(), from.width);
-  std::ranges::fill(to.elements(0, to.count), U{});
-  for (std::size_t c = 0; c < order.rows(); ++c) {
-    auto const source = from[order.row(c)];
-    auto const target = to[c / order.per_token()];
-    for (std::size_t i = 0; i < source.size(); ++i) target[i] += weights[c] * source[i];
-  }
+  detail::sum_choices(order, from, to, [weights](std::size_t c) { return weights[c]; });
 }
 
 /// The backward of unpermute.
 /// @param weights, rows as in the forward pass; @param d_tokens [tokens, width]
-/// @param d_rows [rows, width], overwritten; @param d_weights [tokens * per_token], overwritten
+/// @param d_rows [rows, width], overwritten
+/// @param d_weights [tokens * per_token], overwritten: sums, as they are formed
 /// @throws argument_error on other shapes
-template <class W, class T, class D, class U>
+template <class W, class T, class D, element U>
+requires std::is_same_v<std::remove_const_t<T>, U> && std::is_same_v<std::remove_const_t<D>, U>
 void unpermute_backward(expert_order const& order, std::span<W> weights, rows_view<T> rows,
-                        rows_view<D> d_tokens, rows_view<U> d_rows, std::span<U> d_weights) {
+                        rows_view<D> d_tokens, rows_view<U> d_rows,
+                        std::span<accumulator_t<U>> d_weights) {
   detail::require(weights.size() == order.rows() && d_weights.size() == order.rows(),
                   "unpermute_backward: ", weights.size(), " weights and ", d_weights.size(),
                   " of their gradients; expected ", order.rows(), " of each");
   detail::check_rows("unpermute_backward", "rows", rows, order.rows(), rows.width);
   detail::check_rows("unpermute_backward", "d_tokens", d_tokens, order.tokens(), rows.width);
   detail::check_rows("unpermute_backward", "d_rows", d_rows, order.rows(), rows.width);
+  using sum_type = accumulator_t<U>;
   for (std::size_t c = 0; c < order.rows(); ++c) {
     auto const row = rows[order.row(c)];
     auto const d_token = d_tokens[c / order.per_token()];
     auto const d_row = d_rows[order.row(c)];
-    auto dot = U{};
+    auto const weight = static_cast<sum_type>(weights[c]);
+    auto dot = sum_type{};
     for (std::size_t i = 0; i < row.size(); ++i) {
-      dot += d_token[i] * row[i];
-      d_row[i] = weights[c] * d_token[i];
+      auto const gradient = static_cast<sum_type>(d_token[i]);
+      dot += gradient * static_cast<sum_type>(row[i]);
+      d_row[i] = static_cast<U>(weight * gradient);
     }
     d_weights[c] = dot;
   }
