@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <type_traits>
 #include <utility>
 
 #include "fssdp/comm/communicator.hpp"
@@ -43,7 +44,7 @@ class counting {
   void exchange(Post&& post) {
     ++counts_.exchanges;
     comm_->exchange([&](auto& batch) {
-      auto counted = counted_batch{batch, counts_};
+      auto counted = counted_batch<std::remove_reference_t<decltype(batch)>>{batch, counts_};
       post(counted);
     });
   }
@@ -52,7 +53,7 @@ class counting {
     ++counts_.exchanges;
     comm_->lend(
         [&](auto& batch) {
-          auto counted = counted_batch{batch, counts_};
+          auto counted = counted_batch<std::remove_reference_t<decltype(batch)>>{batch, counts_};
           post(counted);
         },
         std::forward<Visit>(visit));
@@ -63,7 +64,7 @@ class counting {
     ++counts_.exchanges;
     comm_->forward(
         [&](auto& batch) {
-          auto counted = counted_batch{batch, counts_};
+          auto counted = counted_batch<std::remove_reference_t<decltype(batch)>>{batch, counts_};
           post(counted);
         },
         std::forward<Arrived>(arrived));

@@ -77,7 +77,7 @@ void sum_choices(expert_order const& order, rows_view<T> from, rows_view<U> to, 
   using sum_type = accumulator_t<U>;
   constexpr auto in_place = std::is_same_v<U, sum_type>;
   constexpr std::size_t most = 256;  // elements at once
-  auto memory = std::array < sum_type, in_place ? 0 : most > {};
+  auto memory = std::array<sum_type, (in_place ? 0 : most)>{};
   for (std::size_t token = 0; token < order.tokens(); ++token)
     for (std::size_t first = 0; first < to.width; first += most) {
       auto const target = to[token].subspan(first, std::min(most, to.width - first));
