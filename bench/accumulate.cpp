@@ -15,6 +15,8 @@
 namespace {
 
 using fssdp::bf16;
+using fssdp::fp8_e4m3;
+using fssdp::fp8_e5m2;
 
 /// What one thread sums.
 template <class T>
@@ -69,5 +71,7 @@ void sums(benchmark::internal::Benchmark* of) {
 
 BENCHMARK(accumulate<float>)->Apply(sums);
 BENCHMARK(accumulate<bf16>)->Apply(sums);
+BENCHMARK(accumulate<fp8_e4m3>)->Apply(sums);
+BENCHMARK(accumulate<fp8_e5m2>)->Apply(sums);
 
 }  // namespace

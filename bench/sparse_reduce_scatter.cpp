@@ -14,6 +14,7 @@
 namespace {
 
 using fssdp::bf16;
+using fssdp::fp8_e4m3;
 
 /// to[i] = s0[i] + s1[i] + ... for the elements from `first` on, of N sources.
 template <std::size_t N, class T>
@@ -99,5 +100,11 @@ BENCHMARK(reduce<bf16, everywhere>)->Apply(hot_scenes);
 BENCHMARK(reduce<bf16, everywhere>)->Apply(cold_scenes);
 BENCHMARK(reduce<bf16, hot>)->Apply(hot_scenes);
 BENCHMARK(reduce<bf16, hot>)->Apply(cold_scenes);
+BENCHMARK(reduce<fp8_e4m3, pairs>)->Apply(hot_scenes);
+BENCHMARK(reduce<fp8_e4m3, pairs>)->Apply(cold_scenes);
+BENCHMARK(reduce<fp8_e4m3, everywhere>)->Apply(hot_scenes);
+BENCHMARK(reduce<fp8_e4m3, everywhere>)->Apply(cold_scenes);
+BENCHMARK(reduce<fp8_e4m3, hot>)->Apply(hot_scenes);
+BENCHMARK(reduce<fp8_e4m3, hot>)->Apply(cold_scenes);
 
 }  // namespace

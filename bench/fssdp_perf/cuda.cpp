@@ -3,6 +3,7 @@
 #include <deque>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -47,8 +48,9 @@ void require_cuda() {
 
 result measure_cuda(job const& what, options const& of) {
   auto ranks = peer_ranks{of.ranks};
-  return with_type(of.dtype,
-                   [&](auto type) { return measure_devices<decltype(type)>(what, of, ranks); });
+  return fssdp::with_element(of.dtype, [&]<class T>(std::type_identity<T>) {
+    return measure_devices<T>(what, of, ranks);
+  });
 }
 
 }  // namespace perf

@@ -136,12 +136,8 @@ template <class Player, class T, class Make>
           }};
 }
 
-}  // namespace
-
-void require_gloo() {}
-
 template <class T>
-contestant gloo_contestant(baseline which, std::deque<rank_memory<T>>& of) {
+[[nodiscard]] contestant contestant_on(baseline which, world_memory<T>& of) {
   auto addresses = gloo::rendezvous::HashStore{};
   if (which == baseline::gloo) {
     auto const all = fssdp::first_n<fssdp::rank_id>(of.front().plan().ranks());
@@ -155,9 +151,12 @@ contestant gloo_contestant(baseline which, std::deque<rank_memory<T>>& of) {
   });
 }
 
-template contestant gloo_contestant(baseline, std::deque<rank_memory<float>>&);
-template contestant gloo_contestant(baseline, std::deque<rank_memory<double>>&);
-template contestant gloo_contestant(baseline, std::deque<rank_memory<fssdp::bf16>>&);
-template contestant gloo_contestant(baseline, std::deque<rank_memory<fssdp::fp16>>&);
+}  // namespace
+
+void require_gloo() {}
+
+contestant gloo_contestant(baseline which, any_world_memory of) {
+  return of.visit([which](auto& memory) { return contestant_on(which, memory); });
+}
 
 }  // namespace perf

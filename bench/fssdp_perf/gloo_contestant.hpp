@@ -2,11 +2,9 @@
 /// Gloo over TCP, between the same threads.
 #pragma once
 
-#include <deque>
-
+#include "any_memory.hpp"
 #include "contestant.hpp"
 #include "names.hpp"
-#include "rank_memory.hpp"
 
 namespace perf {
 
@@ -16,7 +14,6 @@ void require_gloo();
 /// One call for all transfers, or one for each expert; the contexts are connected here.
 /// @param of [rank]; their plan is a direct one
 /// @pre require_gloo() is content; Gloo sums fp32 and fp64 only
-template <class T>
-[[nodiscard]] contestant gloo_contestant(baseline which, std::deque<rank_memory<T>>& of);
+[[nodiscard]] contestant gloo_contestant(baseline which, any_world_memory of);
 
 }  // namespace perf

@@ -7,6 +7,7 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -132,8 +133,8 @@ std::optional<result> measure(job const& what, options const& of, process_team* 
   if (of.backend == backend::mpi) return measure_processes(what, of, *team);
   if (of.backend == backend::cuda) return measure_cuda(what, of);
   if (of.backend == backend::nccl) return measure_nccl(what, of);
-  return with_type(of.dtype,
-                   [&](auto of_type) { return measure_as<decltype(of_type)>(what, of, team); });
+  return fssdp::with_element(
+      of.dtype, [&]<class T>(std::type_identity<T>) { return measure_as<T>(what, of, team); });
 }
 
 }  // namespace perf

@@ -8,6 +8,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -101,8 +102,8 @@ options on_this_machine(options of, process_team& team) {
 }
 
 std::optional<result> measure_processes(job const& what, options const& of, process_team& team) {
-  return with_type(of.dtype,
-                   [&](auto of_type) { return measure_as<decltype(of_type)>(what, of, team); });
+  return fssdp::with_element(
+      of.dtype, [&]<class T>(std::type_identity<T>) { return measure_as<T>(what, of, team); });
 }
 
 }  // namespace perf

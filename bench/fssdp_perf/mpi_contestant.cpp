@@ -9,7 +9,6 @@
 #include <map>
 #include <memory>
 #include <stdexcept>
-#include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -149,19 +148,8 @@ void reduce(rank_memory<T>& mine, MPI_Datatype type, std::vector<group> const& g
                   mine.given(expert).size_bytes());
 }
 
-}  // namespace
-
 template <class T>
-contestant mpi_fssdp(process_team& team, std::string name, fssdp::transfer_plan const& plan,
-                     rank_memory<T>& mine) {
-  auto const comm = std::make_shared<fssdp::mpi_communicator>(
-      MPI_COMM_WORLD, fssdp::mpi_options{.shared = &team.memory()});
-  return {.name = std::move(name),
-          .on_processes = [comm, &plan, &mine] { call_fssdp(*comm, plan, mine); }};
-}
-
-template <class T>
-contestant mpi_contestant(process_team& team, baseline which, rank_memory<T>& mine) {
+[[nodiscard]] contestant contestant_on(process_team& team, baseline which, rank_memory<T>& mine) {
   if (mine.elements() * sizeof(T) > INT32_MAX)
     throw std::invalid_argument{"MPI counts no more than 2 GiB per expert"};
   auto result = contestant{};
@@ -187,18 +175,20 @@ contestant mpi_contestant(process_team& team, baseline which, rank_memory<T>& mi
   return result;
 }
 
-template contestant mpi_contestant(process_team&, baseline, rank_memory<float>&);
-template contestant mpi_contestant(process_team&, baseline, rank_memory<double>&);
-template contestant mpi_contestant(process_team&, baseline, rank_memory<fssdp::bf16>&);
-template contestant mpi_contestant(process_team&, baseline, rank_memory<fssdp::fp16>&);
+}  // namespace
 
-template contestant mpi_fssdp(process_team&, std::string, fssdp::transfer_plan const&,
-                              rank_memory<float>&);
-template contestant mpi_fssdp(process_team&, std::string, fssdp::transfer_plan const&,
-                              rank_memory<double>&);
-template contestant mpi_fssdp(process_team&, std::string, fssdp::transfer_plan const&,
-                              rank_memory<fssdp::bf16>&);
-template contestant mpi_fssdp(process_team&, std::string, fssdp::transfer_plan const&,
-                              rank_memory<fssdp::fp16>&);
+contestant mpi_fssdp(process_team& team, char const* name, fssdp::transfer_plan const& plan,
+                     any_rank_memory mine) {
+  auto const comm = std::make_shared<fssdp::mpi_communicator>(
+      MPI_COMM_WORLD, fssdp::mpi_options{.shared = &team.memory()});
+  return mine.visit([&](auto& memory) -> contestant {
+    return {.name = name,
+            .on_processes = [comm, &plan, &memory] { call_fssdp(*comm, plan, memory); }};
+  });
+}
+
+contestant mpi_contestant(process_team& team, baseline which, any_rank_memory mine) {
+  return mine.visit([&](auto& memory) { return contestant_on(team, which, memory); });
+}
 
 }  // namespace perf

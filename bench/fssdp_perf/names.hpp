@@ -10,14 +10,14 @@
 #include <string_view>
 
 #include "cases/case_kind.hpp"
-#include "fssdp/core/dtype.hpp"
+#include "fssdp/core/element_kind.hpp"
 
 namespace perf {
 
 enum class backend { thread, mpi, nccl, cuda };
 enum class collective { ag, rs };
 using cases::case_kind;
-enum class dtype { fp32, fp64, bf16, fp16 };
+using fssdp::element_kind;
 enum class baseline {
   none,
   direct,
@@ -44,8 +44,9 @@ inline constexpr auto names<collective> = std::array<std::string_view, 2>{"ag", 
 template <>
 inline constexpr auto names<case_kind> = cases::case_names;
 template <>
-inline constexpr auto names<dtype> =
-    std::array<std::string_view, 4>{"fp32", "fp64", "bf16", "fp16"};
+inline constexpr auto names<element_kind> =
+    std::array<std::string_view, 6>{"fp32", "fp64", "bf16", "fp16", "fp8_e4m3", "fp8_e5m2"};
+static_assert(names<element_kind>.size() == fssdp::all_element_kinds.size());
 template <>
 inline constexpr auto names<baseline> = std::array<std::string_view, 10>{
     "none", "direct",   "broadcast",     "dense", "chain",
@@ -74,22 +75,6 @@ template <class Choice>
   auto list = std::string{};
   for (auto const name : names<Choice>) list.append(list.empty() ? "" : ", ").append(name);
   return list;
-}
-
-/// Calls use(value) with a value of the type that a choice stands for, and returns what it does.
-template <class Use>
-decltype(auto) with_type(dtype which, Use use) {
-  switch (which) {
-    case dtype::fp64:
-      return use(double{});
-    case dtype::bf16:
-      return use(fssdp::bf16{});
-    case dtype::fp16:
-      return use(fssdp::fp16{});
-    case dtype::fp32:
-      break;
-  }
-  return use(float{});
 }
 
 [[nodiscard]] constexpr bool needs_gloo(baseline which) {

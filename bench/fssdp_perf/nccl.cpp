@@ -5,6 +5,7 @@
 #include <deque>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "device_bounds.hpp"
@@ -64,8 +65,9 @@ void require_nccl(int ranks) {
 
 result measure_nccl(job const& what, options const& of) {
   auto ranks = nccl_ranks{of.ranks};
-  return with_type(of.dtype,
-                   [&](auto type) { return measure_devices<decltype(type)>(what, of, ranks); });
+  return fssdp::with_element(of.dtype, [&]<class T>(std::type_identity<T>) {
+    return measure_devices<T>(what, of, ranks);
+  });
 }
 
 }  // namespace perf

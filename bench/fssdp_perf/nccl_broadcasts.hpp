@@ -86,12 +86,14 @@ using holder_sets = std::map<std::vector<fssdp::rank_id>, ncclUniqueId>;
   return mine;
 }
 
+/// What NCCL sums on every device; for other types none, which it refuses.
 template <class T>
 [[nodiscard]] constexpr ncclDataType_t nccl_type() {
   if constexpr (std::is_same_v<T, float>) return ncclFloat32;
   if constexpr (std::is_same_v<T, double>) return ncclFloat64;
   if constexpr (std::is_same_v<T, fssdp::bf16>) return ncclBfloat16;
-  return ncclFloat16;
+  if constexpr (std::is_same_v<T, fssdp::fp16>) return ncclFloat16;
+  return ncclNumTypes;
 }
 
 template <class T>
@@ -100,9 +102,9 @@ void broadcast(fssdp::nccl_communicator& comm, device_memory<T>& mine, group_cal
     auto const owned = mine.plan().owner(expert) == mine.rank();
     auto* const data = owned ? const_cast<T*>(mine.given(expert).data())  // the root only reads
                              : mine.taken(expert).data();
-    fssdp::detail::nccl_require(
-        ncclBroadcast(data, data, mine.elements(), nccl_type<T>(), root, group, comm.stream()),
-        mine.rank(), "ncclBroadcast");
+    fssdp::detail::nccl_require(ncclBroadcast(data, data, mine.elements() * sizeof(T), ncclInt8,
+                                              root, group, comm.stream()),
+                                mine.rank(), "ncclBroadcast");
   }
 }
 template <class T>

@@ -7,8 +7,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <span>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "names.hpp"
@@ -23,7 +25,7 @@ struct options {
   std::vector<case_kind> cases = {case_kind::pairs};
   int experts = 0;                                           ///< 0: two for each rank
   std::vector<std::size_t> bytes = {std::size_t{1} << 20U};  ///< per expert
-  perf::dtype dtype = perf::dtype::fp32;
+  element_kind dtype = element_kind::fp32;
   int iterations = 20;
   int warmup = 5;
   std::uint64_t seed = 1;
@@ -43,8 +45,8 @@ struct options {
   double nic_latency = 15e-6;  ///< seconds
 };
 
-[[nodiscard]] constexpr std::size_t size_of(dtype which) {
-  return which == dtype::fp64 ? 8 : which == dtype::fp32 ? 4 : 2;
+[[nodiscard]] inline std::size_t size_of(element_kind which) {
+  return fssdp::with_element(which, []<class T>(std::type_identity<T>) { return sizeof(T); });
 }
 [[nodiscard]] constexpr int expert_count(options const& of) {
   return of.experts == 0 ? 2 * of.ranks : of.experts;
@@ -80,6 +82,33 @@ inline void validate_between_devices(options const& of) {
          "--baseline " + std::string{name_of(of.baseline)}, "none, direct, broadcast or dense");
 }
 
+inline constexpr auto summed_by_mpi_and_gloo = std::array{element_kind::fp32, element_kind::fp64};
+inline constexpr auto summed_by_nccl =  // on every device
+    std::array{element_kind::fp32, element_kind::fp64, element_kind::bf16, element_kind::fp16};
+
+/// The element types that the library behind a baseline can sum; all, if it has to sum none.
+[[nodiscard]] inline std::span<element_kind const> summed_by_library(options const& of) {
+  if (of.baseline == baseline::mpi_broadcast || of.baseline == baseline::gloo_broadcast ||
+      (of.backend == backend::mpi && of.baseline == baseline::broadcast))
+    return summed_by_mpi_and_gloo;
+  if (of.backend == backend::nccl && of.baseline == baseline::broadcast) return summed_by_nccl;
+  return fssdp::all_element_kinds;
+}
+
+/// @throws std::invalid_argument that names the type, the baseline and what it can sum
+inline void validate_sums(options const& of) {
+  auto const kinds = summed_by_library(of);
+  if (std::ranges::count(of.collectives, collective::rs) == 0 ||
+      std::ranges::count(kinds, of.dtype) > 0)
+    return;
+  auto list = std::string{name_of(kinds.front())};
+  for (auto const kind : kinds.subspan(1))
+    list.append(kind == kinds.back() ? " or " : ", ").append(name_of(kind));
+  throw std::invalid_argument{"--dtype " + std::string{name_of(of.dtype)} + ": expected " + list +
+                              ", which the library behind --baseline " +
+                              std::string{name_of(of.baseline)} + " can sum"};
+}
+
 }  // namespace detail
 
 /// @throws std::invalid_argument that names the option, its value and what was expected
@@ -108,14 +137,7 @@ inline void validate(options const& of) {
             "--bytes " + std::to_string(bytes) + ": expected a multiple of " +
                 std::to_string(size_of(of.dtype)) + ", the size of --dtype " +
                 std::string{name_of(of.dtype)});
-  auto const library_sums =
-      std::ranges::count(of.collectives, collective::rs) > 0 &&
-      (of.baseline == baseline::mpi_broadcast || of.baseline == baseline::gloo_broadcast ||
-       (of.backend == backend::mpi && of.baseline == baseline::broadcast));
-  require(!library_sums || of.dtype == dtype::fp32 || of.dtype == dtype::fp64,
-          "--dtype " + std::string{name_of(of.dtype)} +
-              ": expected fp32 or fp64, which the library behind --baseline " +
-              std::string{name_of(of.baseline)} + " can sum");
+  detail::validate_sums(of);
   positive("--link-bandwidth", of.link_bandwidth);
   positive("--nic-bandwidth", of.nic_bandwidth);
   require(of.rate >= 0, "--rate " + std::to_string(of.rate) + ": expected more than 0");

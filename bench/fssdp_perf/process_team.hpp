@@ -5,12 +5,11 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
-#include <string>
 
+#include "any_memory.hpp"
 #include "contestant.hpp"
 #include "fssdp/comm/shared_memory.hpp"
 #include "names.hpp"
-#include "rank_memory.hpp"
 
 namespace perf {
 
@@ -56,15 +55,13 @@ class process_team {
 
 /// fssdp over MPI. Called by every process.
 /// @pre the plan outlives it
-template <class T>
-[[nodiscard]] contestant mpi_fssdp(process_team& team, std::string name,
-                                   fssdp::transfer_plan const& plan, rank_memory<T>& mine);
+[[nodiscard]] contestant mpi_fssdp(process_team& team, char const* name,
+                                   fssdp::transfer_plan const& plan, any_rank_memory mine);
 
 /// One call for all transfers, or one for each expert. Called by every process.
 /// @param mine of the rank that the process stands for; its plan is a direct one
 /// @pre MPI sums fp32 and fp64 only
 /// @throws std::invalid_argument if an expert is larger than MPI can count
-template <class T>
-[[nodiscard]] contestant mpi_contestant(process_team& team, baseline which, rank_memory<T>& mine);
+[[nodiscard]] contestant mpi_contestant(process_team& team, baseline which, any_rank_memory mine);
 
 }  // namespace perf

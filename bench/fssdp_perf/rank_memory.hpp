@@ -18,14 +18,9 @@
 #include "fssdp/plan/held.hpp"
 #include "fssdp/plan/transfer_plan.hpp"
 #include "names.hpp"
+#include "small_integers.hpp"
 
 namespace perf {
-
-/// A number from -3 to 3 that depends on the place alone: sums of these are exact in any order.
-[[nodiscard]] inline int small_integer(std::uint64_t row, std::uint64_t i) {
-  auto const h = (row * 0x9e3779b97f4a7c15 + i) * 0xff51afd7ed558ccd;
-  return static_cast<int>(((h >> 32U) * 7) >> 32U) - 3;
-}
 
 /// The buffers of one rank for one placement, filled with small integers.
 ///
@@ -41,7 +36,11 @@ class rank_memory {
   rank_memory(collective which, fssdp::transfer_plan const& plan, fssdp::rank_id rank,
               std::size_t elements,
               std::pmr::memory_resource* resource = std::pmr::new_delete_resource())
-      : plan_{&plan}, rank_{rank}, which_{which}, elements_{elements} {
+      : plan_{&plan},
+        rank_{rank},
+        which_{which},
+        elements_{elements},
+        number_{which == collective::ag ? 1 : plan.ranks(), exact_integers<T>()} {
     auto const sizes = std::span{&elements, 1};
     if (which == collective::ag) {
       from_ = {plan.owned_count(rank), sizes, resource};
@@ -98,9 +97,8 @@ class rank_memory {
       auto const values = taken(expert);
       for (std::size_t i = 0; i < values.size(); ++i) {
         auto sum = 0;
-        for (auto const row : rows) sum += small_integer(row, i);
-        if (static_cast<double>(values[i]) != static_cast<double>(static_cast<T>(float(sum))))
-          ++count;
+        for (auto const row : rows) sum += number_(row, i);
+        if (static_cast<double>(values[i]) != sum) ++count;
       }
     }
     return count;
@@ -127,7 +125,7 @@ class rank_memory {
       auto const values = data[which_ == collective::ag ? plan_->owner_slot(expert)
                                                         : slot(plan_->held(rank_), expert)];
       for (std::size_t i = 0; i < values.size(); ++i)
-        values[i] = static_cast<T>(static_cast<float>(small_integer(row(rank_, expert), i)));
+        values[i] = static_cast<T>(static_cast<float>(number_(row(rank_, expert), i)));
     }
   }
 
@@ -135,6 +133,7 @@ class rank_memory {
   fssdp::rank_id rank_;
   collective which_;
   std::size_t elements_;
+  small_integers number_;
   fssdp::expert_buffer<T> from_;
   fssdp::expert_buffer<T> to_;
   fssdp::scratch_memory scratch_;

@@ -21,7 +21,7 @@ struct result {
   std::size_t bytes = 0;  ///< of one expert
   int chunks = 0;
   int replicas = 0;  ///< all together
-  perf::dtype dtype = perf::dtype::fp32;
+  element_kind dtype = element_kind::fp32;
   double seconds = 0;
   double bound_seconds = 0;
   double tight_bound_seconds = 0;

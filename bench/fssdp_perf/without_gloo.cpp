@@ -11,14 +11,8 @@ void require_gloo() {
       "this program was built without Gloo; expected a baseline that does without it"};
 }
 
-template <class T>
-contestant gloo_contestant(baseline, std::deque<rank_memory<T>>&) {
+contestant gloo_contestant(baseline, any_world_memory) {
   throw std::logic_error{"there is no Gloo"};
 }
-
-template contestant gloo_contestant(baseline, std::deque<rank_memory<float>>&);
-template contestant gloo_contestant(baseline, std::deque<rank_memory<double>>&);
-template contestant gloo_contestant(baseline, std::deque<rank_memory<fssdp::bf16>>&);
-template contestant gloo_contestant(baseline, std::deque<rank_memory<fssdp::fp16>>&);
 
 }  // namespace perf

@@ -63,6 +63,42 @@ TEST_CASE("what cannot be measured is refused by the name of its option") {
   CHECK(has(refusal({"--rate", "-1"}), "--rate"));
 }
 
+TEST_CASE("every type is an element type, also where another library only moves its bytes") {
+  auto const help = read({"--help"}).message;
+  for (auto const* type : {"fp32", "fp64", "bf16", "fp16", "fp8_e4m3", "fp8_e5m2"}) {
+    CAPTURE(type);
+    CHECK(has(help, type));
+    auto const both = read({"--dtype", type, "--collective", "ag,rs", "--bytes", "4096"});
+    REQUIRE(both.chosen.has_value());
+    CHECK(perf::name_of(both.chosen->dtype) == type);
+    for (auto const* baseline : {"mpi-broadcast", "gloo-broadcast"})
+      CHECK(read({"--dtype", type, "--baseline", baseline}).chosen.has_value());
+    for (auto const* baseline : {"neighbor", "gloo", "dense"})  // whose sums are ours
+      CHECK(
+          read({"--dtype", type, "--baseline", baseline, "--collective", "rs"}).chosen.has_value());
+    CHECK(
+        read({"--dtype", type, "--baseline", "broadcast", "--backend", "nccl"}).chosen.has_value());
+  }
+  CHECK(read({"--dtype", "fp8_e5m2", "--bytes", "7"}).chosen.has_value());
+}
+
+TEST_CASE("a type that a baseline's library cannot sum is refused with those that it can") {
+  for (auto const* type : {"fp8_e4m3", "fp8_e5m2"}) {
+    auto const refused = [type](char const* back_end, char const* baseline,
+                                std::string const& can) {
+      return has(refusal({"--backend", back_end, "--baseline", baseline, "--collective", "ag,rs",
+                          "--dtype", type}),
+                 ("--dtype " + std::string{type} + ": expected " + can +
+                  ", which the library behind --baseline " + baseline + " can sum")
+                     .c_str());
+    };
+    CHECK(refused("thread", "mpi-broadcast", "fp32 or fp64"));
+    CHECK(refused("thread", "gloo-broadcast", "fp32 or fp64"));
+    CHECK(refused("mpi", "broadcast", "fp32 or fp64"));
+    CHECK(refused("nccl", "broadcast", "fp32, fp64, bf16 or fp16"));
+  }
+}
+
 TEST_CASE("what makes no sense between devices is refused, the rest is not") {
   for (auto const* back_end : {"cuda", "nccl"}) {
     CAPTURE(back_end);

@@ -2,6 +2,8 @@
 // What fssdp_perf puts beside the collectives does the same work, and its check sees what is wrong.
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <cstdlib>
 #include <deque>
 #include <vector>
 
@@ -13,6 +15,7 @@
 #include "fssdp_perf/in_turn.hpp"
 #include "fssdp_perf/rank_memory.hpp"
 #include "fssdp_perf/received_sums.hpp"
+#include "fssdp_perf/small_integers.hpp"
 
 namespace {
 
@@ -77,12 +80,65 @@ void check_all(collective which) {
 TEST_CASE("bounds and broadcasts in turn bring every replica to its place") {
   check_all<float>(collective::ag);
   check_all<fssdp::bf16>(collective::ag);
+  check_all<fssdp::fp8_e5m2>(collective::ag);
 }
 
 TEST_CASE("bounds and reductions in turn form every sum") {
   check_all<float>(collective::rs);
   check_all<double>(collective::rs);
   check_all<fssdp::fp16>(collective::rs);
+  check_all<fssdp::fp8_e4m3>(collective::rs);
+  check_all<fssdp::fp8_e5m2>(collective::rs);
+}
+
+TEST_CASE("integers are exact up to where a type has a bit for each") {
+  CHECK(perf::exact_integers<fssdp::fp8_e5m2>() == 8);
+  CHECK(perf::exact_integers<fssdp::fp8_e4m3>() == 16);
+  CHECK(perf::exact_integers<fssdp::bf16>() == 256);
+  CHECK(perf::exact_integers<fssdp::fp16>() == 2048);
+  CHECK(perf::exact_integers<float>() >= 3 * 1024);
+  CHECK(perf::exact_integers<double>() >= 3 * 1024);
+}
+
+TEST_CASE("sums of small integers are exact in any order, and every summand counts") {
+  constexpr auto last = std::uint64_t{4000};  // element
+  for (auto const exact : {8, 16, 256, 2048})
+    for (auto const summands : {1, 2, 3, 4, 5, 8, 9, 17, 100, 300}) {
+      CAPTURE(exact, summands);
+      auto const number = perf::small_integers{summands, exact};
+      auto const first = 3 * static_cast<std::uint64_t>(summands);  // row: of some expert
+      auto counts = std::vector<int>(static_cast<std::size_t>(summands));
+      auto largest = 0;
+      auto most = 0;  // that any of them sum up to
+      for (std::uint64_t i = 0; i < last; ++i) {
+        auto magnitudes = 0;
+        for (std::size_t n = 0; n < counts.size(); ++n) {
+          auto const value = number(first + n, i);
+          magnitudes += std::abs(value);
+          largest = std::max(largest, std::abs(value));
+          counts[n] += value != 0 ? 1 : 0;
+        }
+        most = std::max(most, magnitudes);
+      }
+      CHECK(most <= exact);
+      CHECK(largest == std::clamp(exact / summands, 1, 3));
+      CHECK(std::ranges::min(counts) > 0);
+    }
+}
+
+TEST_CASE("small integers tell their places apart") {
+  constexpr auto last = 10'000;  // element
+  for (auto const exact : {8, 256}) {
+    auto const number = perf::small_integers{4, exact};
+    auto same_element = 0;
+    auto same_row = 0;
+    for (std::uint64_t i = 0; i < last; ++i) {
+      same_element += number(1, i) == number(2, i) ? 1 : 0;
+      same_row += number(1, i) == number(1, i + 1) ? 1 : 0;
+    }
+    CHECK(same_element < last / 4);  // a fifth or a seventh
+    CHECK(same_row < last / 4);
+  }
 }
 
 TEST_CASE("the collectives pass the check, and one wrong element does not") {

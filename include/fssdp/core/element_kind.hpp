@@ -27,9 +27,9 @@ inline constexpr element_kind kind_of = std::same_as<T, float>      ? element_ki
                                         : std::same_as<T, fp8_e4m3> ? element_kind::e4m3
                                                                     : element_kind::e5m2;
 
-/// Calls visit(std::type_identity<T>{}) for the type T of that kind.
+/// Calls visit(std::type_identity<T>{}) for the type T of that kind, and returns what it does.
 template <class Visit>
-void with_element(element_kind kind, Visit visit) {
+decltype(auto) with_element(element_kind kind, Visit visit) {
   switch (kind) {
     case element_kind::fp32:
       return visit(std::type_identity<float>{});
@@ -42,8 +42,9 @@ void with_element(element_kind kind, Visit visit) {
     case element_kind::e4m3:
       return visit(std::type_identity<fp8_e4m3>{});
     case element_kind::e5m2:
-      return visit(std::type_identity<fp8_e5m2>{});
+      break;
   }
+  return visit(std::type_identity<fp8_e5m2>{});
 }
 
 }  // namespace fssdp
