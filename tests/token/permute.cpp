@@ -161,7 +161,7 @@ TEMPLATE_TEST_CASE("sums of all types are formed in accumulator_t and rounded on
     auto const of = gate_case{support::dice{width}};
     auto const order = of.order();
     auto draw = support::dice{width};
-    auto const numbers = [&](auto element, std::size_t count) {
+    auto const drawn = [&](auto element, std::size_t count) {
       auto list = std::vector<decltype(element)>(count);
       for (auto& value : list)
         value = static_cast<decltype(element)>(
@@ -171,9 +171,9 @@ TEMPLATE_TEST_CASE("sums of all types are formed in accumulator_t and rounded on
     auto const view = [&]<class U>(std::vector<U>& list) {
       return rows_view<U>{list.data(), list.size() / width, width};
     };
-    auto rows = numbers(T{}, order.rows() * width);
-    auto d_tokens = numbers(T{}, order.tokens() * width);
-    auto const weights = numbers(float{}, order.rows());
+    auto rows = drawn(T{}, order.rows() * width);
+    auto d_tokens = drawn(T{}, order.tokens() * width);
+    auto const weights = drawn(float{}, order.rows());
     auto sums = std::vector<T>(d_tokens.size(), T{-77.0F});
     auto weighted = sums;
     permute_backward(order, view(rows), view(sums));
