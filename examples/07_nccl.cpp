@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <utility>
 
-#include "fssdp/comm/cuda_mirror.hpp"
+#include "fssdp/comm/cuda/cuda_mirror.hpp"
 #include "fssdp/comm/nccl.hpp"
 #include "fssdp/fssdp.hpp"
 

@@ -5,7 +5,7 @@
 
 #include <type_traits>
 
-#include "fssdp/core/element_kind.hpp"
+#include "fssdp/element/element_kind.hpp"
 #include "rank_memory.hpp"
 #include "world_memory.hpp"
 

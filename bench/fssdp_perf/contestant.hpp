@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "fssdp/comm/thread_communicator.hpp"
+#include "fssdp/comm/thread/thread_communicator.hpp"
 #include "fssdp/core/index.hpp"
 
 namespace perf {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What nvcc compiles of fssdp_perf: the library's sums and copies.
 #include "device_kernels.hpp"
-#include "fssdp/comm/cuda_kernels.cuh"
+#include "fssdp/comm/cuda/cuda_kernels.cuh"
 
 fssdp::device_kernels perf::device_kernels() { return fssdp::cuda_kernels(); }

@@ -2,7 +2,7 @@
 /// What sums and copies on devices: a source that nvcc compiles, or one that stands for it, has it.
 #pragma once
 
-#include "fssdp/comm/cuda_kernels.hpp"
+#include "fssdp/comm/cuda/cuda_kernels.hpp"
 
 namespace perf {
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "fssdp/collective/memory_required.hpp"
-#include "fssdp/comm/cuda_call.hpp"
+#include "fssdp/comm/cuda/cuda_call.hpp"
 #include "fssdp/core/expert_tensor.hpp"
 #include "rank_memory.hpp"
 

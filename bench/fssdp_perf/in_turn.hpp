@@ -14,7 +14,7 @@
 #include "contestant.hpp"
 #include "fssdp/collective/accumulate.hpp"
 #include "fssdp/collective/lane_work.hpp"
-#include "fssdp/comm/thread_communicator.hpp"
+#include "fssdp/comm/thread/thread_communicator.hpp"
 #include "rank_memory.hpp"
 
 namespace perf {

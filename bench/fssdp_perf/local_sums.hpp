@@ -9,7 +9,7 @@
 #include <cstring>
 #include <vector>
 
-#include "fssdp/core/dtype.hpp"
+#include "fssdp/element/dtype.hpp"
 #include "jobs_of.hpp"
 #include "stream_copy.hpp"
 

@@ -10,7 +10,7 @@
 #include <string_view>
 
 #include "cases/case_kind.hpp"
-#include "fssdp/core/element_kind.hpp"
+#include "fssdp/element/element_kind.hpp"
 
 namespace perf {
 

@@ -12,7 +12,7 @@
 #include "device_kernels.hpp"
 #include "device_ranks.hpp"
 #include "fssdp/comm/nccl.hpp"
-#include "fssdp/comm/peer_devices.hpp"
+#include "fssdp/comm/peer/peer_devices.hpp"
 #include "measure_devices.hpp"
 #include "nccl_broadcasts.hpp"
 

@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "fssdp/core/aligned_memory.hpp"
-#include "fssdp/core/dtype.hpp"
 #include "fssdp/core/expert_buffer.hpp"
 #include "fssdp/core/scratch_memory.hpp"
+#include "fssdp/element/dtype.hpp"
 #include "fssdp/layout/make_shard.hpp"
 #include "fssdp/plan/held.hpp"
 #include "fssdp/plan/transfer_plan.hpp"

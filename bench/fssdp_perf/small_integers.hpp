@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "fssdp/core/dtype.hpp"
+#include "fssdp/element/dtype.hpp"
 
 namespace perf {
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "contestant.hpp"
-#include "fssdp/comm/cuda_call.hpp"
+#include "fssdp/comm/cuda/cuda_call.hpp"
 
 namespace perf {
 

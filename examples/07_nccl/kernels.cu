@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // What nvcc compiles of 07_nccl: the library's sums and conversions.
-#include "fssdp/comm/cuda_kernels.cuh"
+#include "fssdp/comm/cuda/cuda_kernels.cuh"
 
 fssdp::device_kernels kernels() { return fssdp::cuda_kernels(); }

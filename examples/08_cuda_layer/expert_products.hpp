@@ -8,7 +8,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "fssdp/comm/cuda_call.hpp"
+#include "fssdp/comm/cuda/cuda_call.hpp"
 
 namespace cuda_layer {
 

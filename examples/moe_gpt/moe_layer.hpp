@@ -11,8 +11,6 @@
 #include <vector>
 
 #include "expert.hpp"
-#include "fssdp/core/trace.hpp"
-#include "fssdp/core/trace_output.hpp"
 #include "fssdp/placement/placement.hpp"
 #include "fssdp/plan/held.hpp"
 #include "fssdp/routing/routing_rule.hpp"
@@ -20,6 +18,8 @@
 #include "fssdp/token/gather_counts.hpp"
 #include "fssdp/token/permute.hpp"
 #include "fssdp/token/token_plan.hpp"
+#include "fssdp/trace/trace.hpp"
+#include "fssdp/trace/trace_output.hpp"
 #include "gate.hpp"
 #include "model_shape.hpp"
 

@@ -9,9 +9,9 @@
 #include <stdexcept>
 
 #include "fssdp/comm/on.hpp"
-#include "fssdp/core/chrome_trace.hpp"
-#include "fssdp/core/dtype.hpp"
-#include "fssdp/core/trace_recorder.hpp"
+#include "fssdp/element/dtype.hpp"
+#include "fssdp/trace/chrome_trace.hpp"
+#include "fssdp/trace/trace_recorder.hpp"
 #include "trainer.hpp"
 
 namespace moe_gpt {

@@ -17,7 +17,7 @@
 #include "batch.hpp"
 #include "checkpoint.hpp"
 #include "evaluate.hpp"
-#include "fssdp/collective/all_reduce.hpp"
+#include "fssdp/comm/all_reduce.hpp"
 #include "gpt.hpp"
 #include "load_rule.hpp"
 #include "materialization_rule.hpp"

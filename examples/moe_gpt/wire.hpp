@@ -11,7 +11,7 @@
 #include "fssdp/codec/bf16_codec.hpp"
 #include "fssdp/codec/codec.hpp"
 #include "fssdp/codec/coded_links.hpp"
-#include "fssdp/core/fp16.hpp"
+#include "fssdp/element/fp16.hpp"
 #include "fssdp/runtime/wire_coding.hpp"
 
 namespace moe_gpt {

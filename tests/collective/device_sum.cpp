@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// What kernels compute, in a loop on the host: the bits of accumulate and convert.
-#include "fssdp/core/device_sum.hpp"
+#include "fssdp/element/device_sum.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -13,7 +13,7 @@
 #include "catch.hpp"
 #include "fssdp/collective/accumulate.hpp"
 #include "fssdp/collective/convert.hpp"
-#include "fssdp/core/device_conversion.hpp"
+#include "fssdp/element/device_conversion.hpp"
 #include "support/dice.hpp"
 #include "support/laws.hpp"
 #include "support/small_integers.hpp"

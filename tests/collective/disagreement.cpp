@@ -3,9 +3,9 @@
 #include <vector>
 
 #include "catch.hpp"
-#include "fssdp/collective/all_reduce.hpp"
 #include "fssdp/collective/sparse_all_gather.hpp"
 #include "fssdp/collective/sparse_reduce_scatter.hpp"
+#include "fssdp/comm/all_reduce.hpp"
 #include "fssdp/comm/thread.hpp"
 #include "fssdp/layout/make_shard.hpp"
 #include "fssdp/plan/held.hpp"

@@ -13,9 +13,9 @@
 
 #include "catch.hpp"
 #include "fssdp/codec/int8_codec.hpp"
-#include "fssdp/collective/all_reduce.hpp"
 #include "fssdp/collective/sparse_all_gather.hpp"
 #include "fssdp/collective/sparse_reduce_scatter.hpp"
+#include "fssdp/comm/all_reduce.hpp"
 #include "fssdp/comm/counting.hpp"
 #include "fssdp/comm/faulty.hpp"
 #include "fssdp/comm/on.hpp"

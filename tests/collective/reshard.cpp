@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "catch.hpp"
-#include "fssdp/collective/all_reduce.hpp"
+#include "fssdp/comm/all_reduce.hpp"
 #include "fssdp/comm/counting.hpp"
 #include "fssdp/comm/faulty.hpp"
 #include "fssdp/comm/on.hpp"

@@ -9,8 +9,8 @@
 #include "catch.hpp"
 #include "contract/message_pattern.hpp"
 #include "fssdp/comm/faulty.hpp"
-#include "fssdp/comm/port_network.hpp"
 #include "fssdp/comm/thread.hpp"
+#include "fssdp/comm/thread/port_network.hpp"
 #include "support/on_all_ranks.hpp"
 
 using fssdp::rank_id;

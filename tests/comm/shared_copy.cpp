@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// Large copies that several threads make together.
-#include "fssdp/comm/shared_copy.hpp"
+#include "fssdp/comm/thread/shared_copy.hpp"
 
 #include <algorithm>
 #include <cstddef>

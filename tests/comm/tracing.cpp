@@ -15,7 +15,7 @@
 #include "fssdp/comm/faulty.hpp"
 #include "fssdp/comm/on.hpp"
 #include "fssdp/comm/thread.hpp"
-#include "fssdp/core/trace_recorder.hpp"
+#include "fssdp/trace/trace_recorder.hpp"
 #include "support/communicator_archetype.hpp"
 #include "support/laws.hpp"
 #include "support/on_all_ranks.hpp"

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "catch.hpp"
-#include "fssdp/core/dtype.hpp"
+#include "fssdp/element/dtype.hpp"
 #include "support/counting_memory.hpp"
 
 using fssdp::expert_buffer;

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "catch.hpp"
-#include "fssdp/core/dtype.hpp"
+#include "fssdp/element/dtype.hpp"
 #include "fssdp/token/device_permute.hpp"
 #include "fssdp/token/permute.hpp"
 #include "support/dice.hpp"

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "fssdp/comm/cuda_call.hpp"
+#include "fssdp/comm/cuda/cuda_call.hpp"
 
 namespace {
 

@@ -6,7 +6,7 @@
 
 #include <functional>
 
-#include "fssdp/core/device_copies.hpp"
+#include "fssdp/element/device_copies.hpp"
 
 namespace gpu_tests {
 

@@ -93,7 +93,7 @@ void run(rank_id me, int ranks, std::filesystem::path const& file) {
   fssdp::detail::cuda_require(cudaSetDevice(me.value() % devices), me, "cudaSetDevice");
   auto const stream = fssdp::make_cuda_stream(me);
   auto comm = fssdp::nccl_communicator{
-      common_id(me, file), ranks, me, stream.get(), {deadline, gpu_double::looping_kernels()}};
+      common_id(me, file), ranks, me, stream.get(), {deadline, gpu_double::kernels()}};
   auto tried = variety{};
   {
     auto const arena = fssdp::nccl_memory{std::size_t{1} << 21U, me};

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "fssdp/comm/all_gather.hpp"
-#include "fssdp/core/chrome_trace.hpp"
 #include "fssdp/plan/make_plan.hpp"
 #include "fssdp/solver/everywhere.hpp"
+#include "fssdp/trace/chrome_trace.hpp"
 #include "gpu/overlap/rank_layers.hpp"
 #include "gpu_double/gpu_double.hpp"
 #include "program/run_program.hpp"
@@ -92,10 +92,8 @@ struct timed_layers {
   auto wrong = std::vector<std::size_t>(static_cast<std::size_t>(of.ranks));
   for (auto const rank : fssdp::first_n<rank_id>(of.ranks))
     found.traces.emplace_back(fssdp::trace_options{.rank = rank, .capacity = 1024});
-  fssdp::peer_world{{.ranks = of.ranks,
-                     .devices = 1,
-                     .kernels = gpu_double::looping_kernels(),
-                     .copies = of.copies}}
+  fssdp::peer_world{
+      {.ranks = of.ranks, .devices = 1, .kernels = gpu_double::kernels(), .copies = of.copies}}
       .run([&](fssdp::peer_communicator& comm) {
         auto layers = overlap::rank_layers{comm, plan, layout, of};
         auto const timed = timed_layers{comm, layers, origin};

@@ -89,7 +89,7 @@ struct leaves_barrier {
   auto meets = std::barrier{ranks};
   auto result = verb_times{1e30, 1e30, 1e30};
   fssdp::peer_world{
-      {.ranks = ranks, .devices = 1, .kernels = gpu_double::looping_kernels(), .copies = copies}}
+      {.ranks = ranks, .devices = 1, .kernels = gpu_double::kernels(), .copies = copies}}
       .run([&](fssdp::peer_communicator& comm) {
         auto const leaves = leaves_barrier{meets};
         auto const mine = rank_experts{ranks, bytes};
@@ -148,7 +148,7 @@ void print_batch() {
   constexpr auto one = std::size_t{64} << 10U;
   constexpr auto count = std::size_t{64};
   auto const memory = fssdp::cuda_memory{4 * count * one};
-  auto const kernels = gpu_double::looping_kernels();
+  auto const kernels = gpu_double::kernels();
   auto batch = fssdp::device_copies{};
   auto list = fssdp::detail::peer_copies{};
   batch.count = count;
@@ -173,7 +173,7 @@ void print_batch() {
 
 void print_overhead() {
   auto const memory = fssdp::cuda_memory{4096};
-  auto const kernels = gpu_double::looping_kernels();
+  auto const kernels = gpu_double::kernels();
   auto sum = fssdp::device_sum{};
   sum.elements = 4;
   sum.count = 1;

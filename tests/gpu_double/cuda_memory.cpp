@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "fssdp/comm/cuda_call.hpp"
+#include "fssdp/comm/cuda/cuda_call.hpp"
 #include "gpu_double/cuda_parts.hpp"
 #include "gpu_double/gpu_double.hpp"
 

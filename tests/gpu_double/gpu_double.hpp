@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-#include "fssdp/comm/cuda_kernels.hpp"
+#include "fssdp/comm/cuda/cuda_kernels.hpp"
 
 namespace gpu_double {
 
@@ -102,7 +102,7 @@ class not_counted {
 /// Puts work on a stream, or into the graph that it captures.
 [[nodiscard]] cudaError_t enqueue(cudaStream_t stream, std::function<void()> work);
 
-/// The kernels of the library, looped over in the order of the stream.
-[[nodiscard]] fssdp::device_kernels looping_kernels();
+/// The kernels of the library: loops in the order of the stream; on a device, its own.
+[[nodiscard]] fssdp::device_kernels kernels();
 
 }  // namespace gpu_double

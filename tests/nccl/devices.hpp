@@ -24,7 +24,7 @@ struct world {
 template <class Work>
 void on_devices(world const& of, Work work) {
   auto const options =
-      fssdp::nccl_options{.deadline = of.deadline, .kernels = gpu_double::looping_kernels()};
+      fssdp::nccl_options{.deadline = of.deadline, .kernels = gpu_double::kernels()};
   fssdp::nccl_world{options, of.ranks}.run(work);
 }
 

@@ -6,7 +6,7 @@
 
 #include "fssdp/collective/sparse_all_gather.hpp"
 #include "fssdp/collective/sparse_reduce_scatter.hpp"
-#include "fssdp/comm/cuda_mirror.hpp"
+#include "fssdp/comm/cuda/cuda_mirror.hpp"
 #include "fssdp/layout/block_layout.hpp"
 #include "fssdp/layout/make_shard.hpp"
 #include "fssdp/plan/held.hpp"

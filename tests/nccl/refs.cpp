@@ -35,7 +35,7 @@ TEST_CASE("a nccl_ref borrows the caller's communicator and leaves it alone") {
   auto const of = nccl_tests::everywhere_plan{2};
   auto right = std::atomic{0};
   with_own_communicators([&](ncclComm_t handle, cudaStream_t stream) {
-    auto comm = fssdp::nccl_ref{handle, stream, {.kernels = gpu_double::looping_kernels()}};
+    auto comm = fssdp::nccl_ref{handle, stream, {.kernels = gpu_double::kernels()}};
     auto mine = nccl_tests::everywhere_buffers{of, comm};
     mine.gather_and_reduce(comm, of.plan);
     comm.synchronize();

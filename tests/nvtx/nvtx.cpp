@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// A profiler is told of every range, by its rank, lane, name and layer.
-#include "fssdp/comm/nvtx.hpp"
+#include "fssdp/trace/nvtx_sink.hpp"
 
 #include <cstdint>
 #include <map>

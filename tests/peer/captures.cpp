@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "catch.hpp"
-#include "fssdp/comm/cuda_call.hpp"
+#include "fssdp/comm/cuda/cuda_call.hpp"
 #include "gpu_double/gpu_double.hpp"
 
 namespace {

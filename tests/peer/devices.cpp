@@ -10,7 +10,7 @@
 #include "fssdp/collective/sparse_all_gather.hpp"
 #include "fssdp/collective/sparse_reduce_scatter.hpp"
 #include "fssdp/comm/all_gather.hpp"
-#include "fssdp/comm/cuda_pinned_memory.hpp"
+#include "fssdp/comm/cuda/cuda_pinned_memory.hpp"
 #include "fssdp/core/expert_buffer.hpp"
 #include "fssdp/plan/schedule.hpp"
 
@@ -90,7 +90,7 @@ TEST_CASE("the double tells of memory that is not open") {
   auto copies = fssdp::detail::peer_copies{};
   copies.add(near.bytes(), far.bytes());
   copies.enqueue_on_engines(stream.get(), rank_id{0});
-  auto const kernels = gpu_double::looping_kernels();
+  auto const kernels = gpu_double::kernels();
   REQUIRE(kernels.load() == cudaSuccess);
   copies.enqueue_as_kernels(stream.get(), rank_id{0}, kernels);
   REQUIRE(cudaSetDevice(device) == cudaSuccess);

@@ -24,7 +24,7 @@ struct world {
   return {.ranks = of.ranks,
           .devices = of.devices,
           .deadline = of.deadline,
-          .kernels = gpu_double::looping_kernels(),
+          .kernels = gpu_double::kernels(),
           .copies = of.copies};
 }
 

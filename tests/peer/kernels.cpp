@@ -79,7 +79,7 @@ void for_all_pairs(Visit visit) {
 constexpr auto row = std::size_t{64} << 10U;  // bytes
 
 [[nodiscard]] fssdp::device_kernels loaded_kernels() {
-  auto const kernels = gpu_double::looping_kernels();
+  auto const kernels = gpu_double::kernels();
   REQUIRE(kernels.load() == cudaSuccess);
   return kernels;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// A lane beside a stream: which of them waits for the other, and that the host waits for neither.
-#include "fssdp/comm/cuda_side_lane.hpp"
+#include "fssdp/comm/cuda/cuda_side_lane.hpp"
 
 #include <atomic>
 #include <barrier>

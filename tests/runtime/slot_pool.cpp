@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "catch.hpp"
-#include "fssdp/core/bf16.hpp"
+#include "fssdp/element/bf16.hpp"
 #include "support/dice.hpp"
 
 using fssdp::slot_pool;

@@ -13,20 +13,22 @@ awk '
   BEGIN {
     # the floors: what a folder may include besides itself, each with all that it may include
     may("core", "")
-    may("codec", "core")
+    may("element", "core")
+    may("trace", "core")
+    may("codec", "element")
     may("cluster", "core")
     may("layout", "cluster")
     may("placement", "layout")
     may("routing", "placement")
     may("solver", "routing")
     may("plan", "placement")
-    may("comm", "cluster")
+    may("comm", "cluster element trace")
     may("collective", "codec comm plan")
     may("token", "comm routing")
     may("runtime", "collective solver token")
     may("checkpoint", "collective")
-    vendor_back_end = "^(comm/(mpi|nccl|nvtx|cuda|peer)|token/device_)"
-    back_end = vendor_back_end "|^comm/thread"
+    vendor_back_end = "^(comm/(mpi|nccl|cuda|peer)[./]|trace/nvtx_|token/device_)"
+    back_end = vendor_back_end "|^comm/thread[./]"
     on_posix = "^(core/file_memory|comm/shared_memory|checkpoint/)"
     posix_header = "^(fcntl|unistd|pthread|dlfcn)\\.h$|^sys/"
     stored_header = "^(xxhash\\.h$|nlohmann/)"  # what only checkpoints need

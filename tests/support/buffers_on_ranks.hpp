@@ -4,8 +4,8 @@
 
 #include <vector>
 
-#include "fssdp/core/dtype.hpp"
 #include "fssdp/core/expert_buffer.hpp"
+#include "fssdp/element/dtype.hpp"
 #include "fssdp/layout/make_shard.hpp"
 #include "fssdp/plan/held.hpp"
 #include "support/random_instance.hpp"

@@ -10,7 +10,7 @@
 #include <span>
 
 #include "fssdp/core/error.hpp"
-#include "fssdp/core/fp16.hpp"
+#include "fssdp/element/fp16.hpp"
 
 namespace support {
 

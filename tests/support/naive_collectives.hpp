@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "fssdp/core/chunk.hpp"
-#include "fssdp/core/dtype.hpp"
+#include "fssdp/element/dtype.hpp"
 #include "fssdp/plan/transfer_plan.hpp"
 
 namespace support {

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "fssdp/core/dtype.hpp"
+#include "fssdp/element/dtype.hpp"
 
 namespace support {
 

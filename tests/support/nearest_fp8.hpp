@@ -7,7 +7,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "fssdp/core/fp8.hpp"
+#include "fssdp/element/fp8.hpp"
 
 namespace support {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "fssdp/comm/cuda_pinned_memory.hpp"
+#include "fssdp/comm/cuda/cuda_pinned_memory.hpp"
 #include "gpu_double/gpu_double.hpp"
 #include "support/device_bits.hpp"
 #include "support/laws.hpp"

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <initializer_list>
 
-#include "fssdp/core/dtype.hpp"
+#include "fssdp/element/dtype.hpp"
 
 namespace support {
 

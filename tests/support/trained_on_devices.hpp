@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "catch.hpp"
-#include "fssdp/comm/cuda_pinned_memory.hpp"
-#include "fssdp/comm/cuda_side_lane.hpp"
+#include "fssdp/comm/cuda/cuda_pinned_memory.hpp"
+#include "fssdp/comm/cuda/cuda_side_lane.hpp"
 #include "fssdp/comm/thread.hpp"
 #include "fssdp/fssdp.hpp"
 #include "gpu_double/gpu_double.hpp"

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "fssdp/codec/int8_codec.hpp"
-#include "fssdp/collective/all_reduce.hpp"
+#include "fssdp/comm/all_reduce.hpp"
 #include "fssdp/comm/counting.hpp"
 #include "fssdp/comm/faulty.hpp"
 #include "fssdp/comm/on.hpp"

@@ -9,10 +9,10 @@
 #include <string>
 
 #include "fssdp/comm/communicator.hpp"
-#include "fssdp/comm/cuda_call.hpp"
-#include "fssdp/core/device_conversion.hpp"
-#include "fssdp/core/device_sum.hpp"
+#include "fssdp/comm/cuda/cuda_call.hpp"
 #include "fssdp/core/error.hpp"
+#include "fssdp/element/device_conversion.hpp"
+#include "fssdp/element/device_sum.hpp"
 
 namespace support {
 

@@ -12,8 +12,8 @@
 #include <type_traits>
 
 #include "fssdp/collective/convert.hpp"
-#include "fssdp/core/dtype.hpp"
 #include "fssdp/core/error.hpp"
+#include "fssdp/element/dtype.hpp"
 
 namespace fssdp {
 

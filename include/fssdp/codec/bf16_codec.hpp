@@ -11,8 +11,8 @@
 #include <span>
 
 #include "fssdp/codec/codec.hpp"
-#include "fssdp/core/bf16.hpp"
 #include "fssdp/core/error.hpp"
+#include "fssdp/element/bf16.hpp"
 
 namespace fssdp {
 

@@ -10,7 +10,7 @@
 
 #include "fssdp/codec/codec.hpp"
 #include "fssdp/codec/encode_elements.hpp"
-#include "fssdp/core/dtype.hpp"
+#include "fssdp/element/dtype.hpp"
 
 namespace fssdp {
 

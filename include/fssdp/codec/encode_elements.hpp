@@ -9,7 +9,7 @@
 #include <span>
 
 #include "fssdp/codec/codec.hpp"
-#include "fssdp/core/dtype.hpp"
+#include "fssdp/element/dtype.hpp"
 
 namespace fssdp {
 

@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "fssdp/codec/scaled_codec.hpp"
-#include "fssdp/core/fp8.hpp"
+#include "fssdp/element/fp8.hpp"
 
 namespace fssdp::detail {
 

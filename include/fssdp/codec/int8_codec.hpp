@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "fssdp/codec/scaled_codec.hpp"
-#include "fssdp/core/choose.hpp"
+#include "fssdp/element/choose.hpp"
 
 namespace fssdp {
 

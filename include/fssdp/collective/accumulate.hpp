@@ -11,9 +11,9 @@
 
 #include "fssdp/collective/sum_loops.hpp"
 #include "fssdp/core/copy_bytes.hpp"
-#include "fssdp/core/dtype.hpp"
 #include "fssdp/core/output.hpp"
 #include "fssdp/core/stream_lines.hpp"
+#include "fssdp/element/dtype.hpp"
 
 namespace fssdp {
 

@@ -20,8 +20,8 @@
 #include "fssdp/collective/piece_list.hpp"
 #include "fssdp/collective/reduction_buffers.hpp"
 #include "fssdp/core/chunk.hpp"
-#include "fssdp/core/dtype.hpp"
 #include "fssdp/core/expert_tensor.hpp"
+#include "fssdp/element/dtype.hpp"
 #include "fssdp/plan/transfer_plan.hpp"
 
 namespace fssdp::detail {

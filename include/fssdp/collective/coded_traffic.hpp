@@ -9,6 +9,7 @@
 #include "fssdp/codec/codec.hpp"
 #include "fssdp/codec/coded_links.hpp"
 #include "fssdp/core/chunk.hpp"
+#include "fssdp/core/hasher.hpp"
 #include "fssdp/core/index.hpp"
 #include "fssdp/plan/transfer_plan.hpp"
 

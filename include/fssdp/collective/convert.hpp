@@ -6,9 +6,9 @@
 #include <span>
 #include <type_traits>
 
-#include "fssdp/core/converted.hpp"
 #include "fssdp/core/copy_bytes.hpp"
-#include "fssdp/core/dtype.hpp"
+#include "fssdp/element/converted.hpp"
+#include "fssdp/element/dtype.hpp"
 
 namespace fssdp {
 

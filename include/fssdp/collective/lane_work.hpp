@@ -12,10 +12,10 @@
 #include "fssdp/collective/convert.hpp"
 #include "fssdp/comm/communicator.hpp"
 #include "fssdp/core/copy_bytes.hpp"
-#include "fssdp/core/device_conversion.hpp"
-#include "fssdp/core/device_sum.hpp"
-#include "fssdp/core/dtype.hpp"
 #include "fssdp/core/stream.hpp"
+#include "fssdp/element/device_conversion.hpp"
+#include "fssdp/element/device_sum.hpp"
+#include "fssdp/element/dtype.hpp"
 
 namespace fssdp::detail {
 

@@ -12,7 +12,7 @@
 #include "fssdp/collective/lane_work.hpp"
 #include "fssdp/collective/piece_extents.hpp"
 #include "fssdp/core/chunk.hpp"
-#include "fssdp/core/dtype.hpp"
+#include "fssdp/element/dtype.hpp"
 #include "fssdp/plan/transfer_plan.hpp"
 
 namespace fssdp::detail {

@@ -13,7 +13,7 @@
 #include "fssdp/collective/reduction_buffers.hpp"
 #include "fssdp/core/byte_count.hpp"
 #include "fssdp/core/chunk.hpp"
-#include "fssdp/core/dtype.hpp"
+#include "fssdp/element/dtype.hpp"
 #include "fssdp/plan/transfer_plan.hpp"
 
 namespace fssdp::detail {

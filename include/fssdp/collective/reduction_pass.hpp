@@ -13,8 +13,8 @@
 #include "fssdp/collective/round_operands.hpp"
 #include "fssdp/comm/communicator.hpp"
 #include "fssdp/core/byte_count.hpp"
-#include "fssdp/core/device_sum.hpp"
 #include "fssdp/core/error.hpp"
+#include "fssdp/element/device_sum.hpp"
 #include "fssdp/plan/transfer_plan.hpp"
 
 namespace fssdp::detail {

@@ -17,8 +17,8 @@
 #include "fssdp/collective/lane_work.hpp"
 #include "fssdp/collective/pass_scratch.hpp"
 #include "fssdp/comm/communicator.hpp"
-#include "fssdp/core/dtype.hpp"
 #include "fssdp/core/scratch_memory.hpp"
+#include "fssdp/element/dtype.hpp"
 #include "fssdp/plan/transfer_plan.hpp"
 
 namespace fssdp {

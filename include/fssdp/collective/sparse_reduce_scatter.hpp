@@ -16,9 +16,9 @@
 #include "fssdp/collective/reduction_memory.hpp"
 #include "fssdp/collective/reduction_pass.hpp"
 #include "fssdp/comm/communicator.hpp"
-#include "fssdp/core/dtype.hpp"
 #include "fssdp/core/expert_tensor.hpp"
 #include "fssdp/core/scratch_memory.hpp"
+#include "fssdp/element/dtype.hpp"
 #include "fssdp/plan/transfer_plan.hpp"
 
 namespace fssdp {

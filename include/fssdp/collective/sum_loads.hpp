@@ -2,7 +2,7 @@
 /// Tokens per expert over all ranks.
 #pragma once
 
-#include "fssdp/collective/all_reduce.hpp"
+#include "fssdp/comm/all_reduce.hpp"
 #include "fssdp/placement/loads.hpp"
 
 namespace fssdp {

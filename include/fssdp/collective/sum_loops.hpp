@@ -7,8 +7,8 @@
 #include <type_traits>
 
 #include "fssdp/core/aligned_memory.hpp"
-#include "fssdp/core/dtype.hpp"
 #include "fssdp/core/stream_lines.hpp"
+#include "fssdp/element/dtype.hpp"
 
 namespace fssdp::detail {
 

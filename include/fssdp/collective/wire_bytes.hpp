@@ -11,7 +11,7 @@
 #include "fssdp/codec/coded_links.hpp"
 #include "fssdp/collective/coded_traffic.hpp"
 #include "fssdp/collective/piece_extents.hpp"
-#include "fssdp/core/dtype.hpp"
+#include "fssdp/element/dtype.hpp"
 #include "fssdp/plan/transfer_plan.hpp"
 
 namespace fssdp {

@@ -8,10 +8,10 @@
 #include <span>
 #include <utility>
 
-#include "fssdp/core/device_conversion.hpp"
-#include "fssdp/core/device_sum.hpp"
 #include "fssdp/core/index.hpp"
 #include "fssdp/core/stream.hpp"
+#include "fssdp/element/device_conversion.hpp"
+#include "fssdp/element/device_sum.hpp"
 
 namespace fssdp {
 

@@ -9,8 +9,8 @@
 #include <type_traits>
 #include <utility>
 
-#include "fssdp/comm/mpi_communicator.hpp"
-#include "fssdp/comm/mpi_topology.hpp"
+#include "fssdp/comm/mpi/mpi_communicator.hpp"
+#include "fssdp/comm/mpi/mpi_topology.hpp"
 #include "fssdp/core/error.hpp"
 
 namespace fssdp {

@@ -9,10 +9,10 @@
 #include <thread>
 #include <vector>
 
-#include "fssdp/comm/cuda_call.hpp"
-#include "fssdp/comm/nccl_communicator.hpp"
-#include "fssdp/comm/nccl_memory.hpp"
-#include "fssdp/comm/nccl_registration.hpp"
+#include "fssdp/comm/cuda/cuda_call.hpp"
+#include "fssdp/comm/nccl/nccl_communicator.hpp"
+#include "fssdp/comm/nccl/nccl_memory.hpp"
+#include "fssdp/comm/nccl/nccl_registration.hpp"
 #include "fssdp/core/error.hpp"
 
 namespace fssdp {

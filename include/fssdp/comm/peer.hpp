@@ -8,11 +8,11 @@
 #include <utility>
 #include <vector>
 
-#include "fssdp/comm/cuda_call.hpp"
-#include "fssdp/comm/peer_communicator.hpp"
-#include "fssdp/comm/peer_devices.hpp"
-#include "fssdp/comm/peer_lane.hpp"
-#include "fssdp/comm/peer_options.hpp"
+#include "fssdp/comm/cuda/cuda_call.hpp"
+#include "fssdp/comm/peer/peer_communicator.hpp"
+#include "fssdp/comm/peer/peer_devices.hpp"
+#include "fssdp/comm/peer/peer_lane.hpp"
+#include "fssdp/comm/peer/peer_options.hpp"
 #include "fssdp/comm/thread.hpp"
 
 namespace fssdp {

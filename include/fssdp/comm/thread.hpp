@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "fssdp/cluster/topology.hpp"
-#include "fssdp/comm/thread_communicator.hpp"
+#include "fssdp/comm/thread/thread_communicator.hpp"
 
 namespace fssdp {
 

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "fssdp/comm/communicator.hpp"
-#include "fssdp/core/trace.hpp"
+#include "fssdp/trace/trace.hpp"
 
 namespace fssdp {
 

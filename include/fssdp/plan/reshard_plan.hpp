@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "fssdp/core/hasher.hpp"
 #include "fssdp/layout/shard_layout.hpp"
 #include "fssdp/plan/edge_coloring.hpp"
 #include "fssdp/plan/transfer_table.hpp"
@@ -130,7 +131,7 @@ class reshard_plan {
         hash.mix(chunk.slice.value());
       }
     }
-    for (auto const& move : moves_.all()) hash.mix(move);
+    moves_.mix_into(hash);
     return hash.value();
   }
 

@@ -14,6 +14,7 @@
 
 #include "fssdp/cluster/topology.hpp"
 #include "fssdp/core/chunk.hpp"
+#include "fssdp/core/hasher.hpp"
 #include "fssdp/layout/shard_layout.hpp"
 #include "fssdp/placement/placement.hpp"
 #include "fssdp/plan/transfer_table.hpp"
@@ -263,7 +264,7 @@ class transfer_plan {
     }
     for (auto const first : held_.begin) hash.mix(first);
     for (auto const expert : held_.items) hash.mix(expert.value());
-    for (auto const& t : transfers_.all()) hash.mix(t);
+    transfers_.mix_into(hash);
     if (reduction_ != nullptr) hash.mix(reduction_->hash_);
     return hash.value();
   }

@@ -4,14 +4,13 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdint>
 #include <numeric>
 #include <span>
 #include <tuple>
 #include <utility>
 #include <vector>
 
-#include "fssdp/core/error.hpp"
+#include "fssdp/core/hasher.hpp"
 #include "fssdp/core/index.hpp"
 #include "fssdp/plan/transfer.hpp"
 
@@ -27,33 +26,6 @@ struct per_rank {
     return std::span{items}.subspan(begin[rank.index()],
                                     begin[rank.index() + 1] - begin[rank.index()]);
   }
-};
-
-/// 64 bits of many numbers: FNV-1a over words, with a final mix.
-class hasher {
- public:
-  template <class Number>
-  void mix(Number value) {
-    hash_ = (hash_ ^ static_cast<std::uint64_t>(value)) * 0x100000001b3;
-  }
-  /// Two numbers that fit into 32 bits.
-  void mix(int high, int low) {
-    mix((static_cast<std::uint64_t>(static_cast<std::uint32_t>(high)) << 32U) |
-        static_cast<std::uint32_t>(low));
-  }
-  void mix(transfer const& t) {
-    mix(t.order, t.round);
-    mix(t.chunk.expert.value(), t.chunk.slice.value());
-    mix(t.source.value(), t.destination.value());
-    mix(t.piece);
-  }
-  [[nodiscard]] std::uint64_t value() const {
-    auto const h = (hash_ ^ (hash_ >> 33U)) * 0xff51afd7ed558ccd;
-    return h ^ (h >> 33U);
-  }
-
- private:
-  std::uint64_t hash_ = 0xcbf29ce484222325;
 };
 
 /// All transfers in canonical order, those of each rank, and those of each rank and round.
@@ -106,6 +78,16 @@ class transfer_table {
         if (fed_by[i] >= 0)
           followers_.items[next[static_cast<std::size_t>(fed_by[i])]++] =
               static_cast<int>(i - sends_.begin[rank.index()]);
+  }
+
+  /// All that tells these transfers from others.
+  void mix_into(hasher& hash) const {
+    for (auto const& t : all_) {
+      hash.mix(t.order, t.round);
+      hash.mix(t.chunk.expert.value(), t.chunk.slice.value());
+      hash.mix(t.source.value(), t.destination.value());
+      hash.mix(t.piece);
+    }
   }
 
   [[nodiscard]] int rounds() const { return rounds_; }

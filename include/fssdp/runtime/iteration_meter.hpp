@@ -15,11 +15,11 @@
 #include "fssdp/comm/communicator.hpp"
 #include "fssdp/core/error.hpp"
 #include "fssdp/core/stream_event.hpp"
-#include "fssdp/core/trace.hpp"
-#include "fssdp/core/trace_output.hpp"
 #include "fssdp/placement/loads.hpp"
 #include "fssdp/runtime/iteration_metrics.hpp"
 #include "fssdp/runtime/timed_work.hpp"
+#include "fssdp/trace/trace.hpp"
+#include "fssdp/trace/trace_output.hpp"
 
 namespace fssdp::detail {
 

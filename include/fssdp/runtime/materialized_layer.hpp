@@ -19,7 +19,6 @@
 #include "fssdp/core/expert_tensor.hpp"
 #include "fssdp/core/scratch_memory.hpp"
 #include "fssdp/core/stream_event.hpp"
-#include "fssdp/core/trace_output.hpp"
 #include "fssdp/layout/layer_stack.hpp"
 #include "fssdp/placement/load_predictor.hpp"
 #include "fssdp/placement/placement.hpp"
@@ -28,6 +27,7 @@
 #include "fssdp/runtime/calibration.hpp"
 #include "fssdp/runtime/slot_pool.hpp"
 #include "fssdp/runtime/timed_work.hpp"
+#include "fssdp/trace/trace_output.hpp"
 
 namespace fssdp::detail {
 

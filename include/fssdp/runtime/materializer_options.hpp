@@ -11,9 +11,9 @@
 #include "fssdp/collective/lane_work.hpp"
 #include "fssdp/comm/communicator.hpp"
 #include "fssdp/core/error.hpp"
-#include "fssdp/core/trace_output.hpp"
 #include "fssdp/plan/schedule.hpp"
 #include "fssdp/routing/routing_rule.hpp"
+#include "fssdp/trace/trace_output.hpp"
 
 namespace fssdp {
 

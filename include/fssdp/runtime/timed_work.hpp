@@ -8,8 +8,8 @@
 
 #include "fssdp/comm/communicator.hpp"
 #include "fssdp/core/stream_event.hpp"
-#include "fssdp/core/trace.hpp"
-#include "fssdp/core/trace_output.hpp"
+#include "fssdp/trace/trace.hpp"
+#include "fssdp/trace/trace_output.hpp"
 
 namespace fssdp {
 

@@ -10,9 +10,9 @@
 #include <type_traits>
 #include <vector>
 
-#include "fssdp/core/dtype.hpp"
 #include "fssdp/core/error.hpp"
 #include "fssdp/core/index.hpp"
+#include "fssdp/element/dtype.hpp"
 #include "fssdp/token/rows_view.hpp"
 
 namespace fssdp {

@@ -9,6 +9,7 @@
 
 #include "fssdp/cluster/topology.hpp"
 #include "fssdp/core/error.hpp"
+#include "fssdp/core/hasher.hpp"
 #include "fssdp/placement/placement.hpp"
 #include "fssdp/routing/even_routing.hpp"
 #include "fssdp/routing/token_counts.hpp"
@@ -80,7 +81,7 @@ class token_plan {
   /// Rows that each rank works on: [ranks].
   [[nodiscard]] std::span<std::uint64_t const> device_loads() const { return device_loads_; }
   /// The same on every rank, and almost surely another one for other counts or placements.
-  [[nodiscard]] std::uint64_t hash_value() const { return hash_; }
+  [[nodiscard]] std::uint64_t hash_value() const { return hash_.value(); }
 
  private:
   void add(expert_id expert, rank_id source, rank_id to, std::uint64_t tokens) {
@@ -94,14 +95,13 @@ class token_plan {
       receives_.push_back({expert, source, received_rows_, rows});
       received_rows_ += rows;
     }
-    for (auto const word : {expert.index(), source.index(), to.index(), rows})
-      hash_ = (hash_ ^ word) * 0x100000001b3;  // FNV-1a over words
+    for (auto const number : {expert.index(), source.index(), to.index(), rows}) hash_.mix(number);
   }
 
   rank_id rank_;
   std::size_t sent_rows_ = 0;
   std::size_t received_rows_ = 0;
-  std::uint64_t hash_ = 0xcbf29ce484222325;
+  detail::hasher hash_;
   std::vector<token_segment> sends_;
   std::vector<token_segment> receives_;
   std::vector<expert_rows> groups_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// Models exactly the concept of a trace sink, less the one thing that LACKS names.
-#include "fssdp/core/trace.hpp"
+#include "fssdp/trace/trace.hpp"
 
 #ifndef LACKS
 #define LACKS 0

@@ -4,7 +4,7 @@
 
 #include "contract/communicator_contract.hpp"
 #include "fssdp/comm/thread.hpp"
-#include "fssdp/core/trace_recorder.hpp"
+#include "fssdp/trace/trace_recorder.hpp"
 
 namespace {
 

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <system_error>
 
-#include "fssdp/comm/peer_options.hpp"
+#include "fssdp/comm/peer/peer_options.hpp"
 #include "program/command_line.hpp"
 
 namespace overlap {

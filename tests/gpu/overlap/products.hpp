@@ -6,7 +6,7 @@
 
 #include <functional>
 
-#include "fssdp/core/bf16.hpp"
+#include "fssdp/element/bf16.hpp"
 
 namespace overlap {
 

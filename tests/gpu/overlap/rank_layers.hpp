@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "fssdp/collective/sparse_all_gather.hpp"
-#include "fssdp/comm/cuda_mirror.hpp"
+#include "fssdp/comm/cuda/cuda_mirror.hpp"
 #include "fssdp/comm/peer.hpp"
 #include "fssdp/core/scratch_memory.hpp"
 #include "fssdp/layout/block_layout.hpp"

@@ -6,8 +6,8 @@
 
 #include <chrono>
 
-#include "fssdp/comm/cuda_call.hpp"
-#include "fssdp/core/trace.hpp"
+#include "fssdp/comm/cuda/cuda_call.hpp"
+#include "fssdp/trace/trace.hpp"
 
 namespace overlap {
 

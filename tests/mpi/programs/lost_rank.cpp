@@ -5,7 +5,7 @@
 #include <cstdio>
 #include <vector>
 
-#include "fssdp/collective/all_reduce.hpp"
+#include "fssdp/comm/all_reduce.hpp"
 #include "fssdp/comm/mpi.hpp"
 
 int main() {

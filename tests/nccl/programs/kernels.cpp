@@ -4,5 +4,5 @@
 
 fssdp::device_kernels kernels() {
   gpu_double::reset({.devices = 4});
-  return gpu_double::looping_kernels();
+  return gpu_double::kernels();
 }

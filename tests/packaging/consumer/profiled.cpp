@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// A trace that goes to a profiler: NVTX comes with the target.
-#include "fssdp/comm/nvtx.hpp"
+#include "fssdp/trace/nvtx_sink.hpp"
 
 int main() {
   auto sink = fssdp::nvtx_sink{fssdp::rank_id{0}};

@@ -2,7 +2,7 @@
 // Stands for tests/gpu/overlap/cublas_products.cpp: products by loops, in the order of the stream.
 #include <cstddef>
 
-#include "fssdp/comm/cuda_call.hpp"
+#include "fssdp/comm/cuda/cuda_call.hpp"
 #include "gpu/overlap/products.hpp"
 #include "gpu_double/gpu_double.hpp"
 

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+/// What sums, converts and copies on a device, for nvcc (with --expt-relaxed-constexpr).
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <type_traits>
+
+#include "fssdp/comm/cuda/cuda_kernels.hpp"
+
+namespace fssdp {
+
+namespace detail {
+
+inline constexpr unsigned block_threads = 256;
+/// Of one multiprocessor: then a thread has 40 registers, enough to read 64 bytes before it needs the
+/// first of them. With a bound of its own the compiler would rather read less at once.
+inline constexpr unsigned blocks_at_once = 6;
+inline constexpr std::size_t most_blocks = 8192;  // enough to fill any device; then threads go on
+
+/// Every step of a kernel, each in a thread.
+template <class Kernel>
+__global__ void __launch_bounds__(block_threads, blocks_at_once)
+    run_steps(__grid_constant__ Kernel const kernel, std::size_t steps) {
+  auto const stride = std::size_t{gridDim.x} * blockDim.x;
+  for (auto step = std::size_t{blockIdx.x} * blockDim.x + threadIdx.x; step < steps; step += stride)
+    kernel(step);
+}
+
+/// Launches a function of the device. What it returns is about that alone: cudaGetLastError would
+/// tell of earlier calls, too, which the caller may have lived with.
+template <class... Parameters>
+[[nodiscard]] cudaError_t enqueue(cudaStream_t stream, std::size_t blocks,
+                                  void (*function)(Parameters...),
+                                  std::remove_const_t<Parameters> const&... arguments) {
+  auto config = cudaLaunchConfig_t{};
+  config.gridDim = dim3{static_cast<unsigned>(blocks)};
+  config.blockDim = dim3{block_threads};
+  config.stream = stream;
+  return cudaLaunchKernelEx(&config, function, Parameters{arguments}...);
+}
+
+template <class Kernel>
+[[nodiscard]] cudaError_t launch(cudaStream_t stream, Kernel const& kernel) {
+  auto const steps = kernel.steps();
+  if (steps == 0) return cudaSuccess;
+  auto const blocks = std::min((steps + block_threads - 1) / block_threads, most_blocks);
+  return enqueue(stream, blocks, run_steps<Kernel>, kernel, steps);
+}
+
+template <class Work>
+[[nodiscard]] cudaError_t launch_for(cudaStream_t stream, Work const& work) {
+  auto code = cudaSuccess;
+  with_kernel(work, [&](auto const& kernel) { code = launch(stream, kernel); });
+  return code;
+}
+
+/// Every tile of copies, each by a block.
+template <class Kernel>
+__global__ void __launch_bounds__(block_threads)
+    run_tiles(__grid_constant__ Kernel const kernel, std::size_t tiles) {
+  for (auto tile = std::size_t{blockIdx.x}; tile < tiles; tile += gridDim.x)
+    kernel(tile, threadIdx.x, block_threads);
+}
+[[nodiscard]] inline cudaError_t launch_copies(cudaStream_t stream, device_copies const& copies) {
+  auto const kernel = copy_kernel{copies};
+  if (kernel.tiles() == 0) return cudaSuccess;
+  auto const blocks = std::min(kernel.tiles(), most_blocks);
+  return enqueue(stream, blocks, run_tiles<copy_kernel>, kernel, kernel.tiles());
+}
+
+/// To ask about a function is to load it.
+template <class... Parameters>
+[[nodiscard]] cudaError_t load(void (*function)(Parameters...)) {
+  auto attributes = cudaFuncAttributes{};
+  return cudaFuncGetAttributes(&attributes, function);
+}
+/// The kernels for every pair of element types.
+[[nodiscard]] inline cudaError_t load_all() {
+  auto code = load(run_tiles<copy_kernel>);
+  auto const load_steps = [&]<class Kernel>(Kernel const&) {
+    if (code == cudaSuccess) code = load(run_steps<Kernel>);
+  };
+  for (auto const from : all_element_kinds)
+    for (auto const to : all_element_kinds) {
+      with_kernel(device_sum{.partials = from, .results = to}, load_steps);
+      with_kernel(device_conversion{.from_kind = from, .to_kind = to}, load_steps);
+    }
+  return code;
+}
+
+}  // namespace detail
+
+/// The kernels of this library, for any pair of element types.
+/// @cost one launch for each sum or conversion, and for all of device_copies; every element is read
+///       and written once, 16 bytes at a time where all addresses allow it
+[[nodiscard]] inline device_kernels cuda_kernels() {
+  return {.sum = detail::launch_for<device_sum>,
+          .convert = detail::launch_for<device_conversion>,
+          .copy = detail::launch_copies,
+          .load = detail::load_all};
+}
+
+}  // namespace fssdp

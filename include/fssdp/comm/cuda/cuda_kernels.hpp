@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+/// What sums, converts and copies on a device, as a host compiler sees it: functions that launch.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include "fssdp/comm/cuda/cuda_call.hpp"
+#include "fssdp/element/device_conversion.hpp"
+#include "fssdp/element/device_copies.hpp"
+#include "fssdp/element/device_sum.hpp"
+
+namespace fssdp {
+
+/// A communicator whose memory is a device's is given these, from cuda_kernels() in a source that
+/// nvcc compiles (cuda_kernels.cuh). Each enqueues its work on the stream and returns what CUDA
+/// says about that; it neither allocates nor waits.
+struct device_kernels {
+  cudaError_t (*sum)(cudaStream_t stream, device_sum const& sum) = nullptr;
+  cudaError_t (*convert)(cudaStream_t stream, device_conversion const& conversion) = nullptr;
+  cudaError_t (*copy)(cudaStream_t stream, device_copies const& copies) = nullptr;
+  /// Brings them all to the current device. CUDA does that when a kernel is first launched, if
+  /// nobody has before, and may wait for the device then: in vain if that waits for other ranks.
+  cudaError_t (*load)() = nullptr;
+};
+
+namespace detail {
+
+/// What every communicator does when it is made.
+/// @throws transport_error
+inline void load_kernels(device_kernels const& kernels, rank_id me) {
+  if (kernels.load != nullptr) cuda_require(kernels.load(), me, "cudaFuncGetAttributes");
+}
+
+}  // namespace detail
+
+}  // namespace fssdp

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Binds a communicator between devices to the stream in which its caller computes.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <array>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+
+#include "fssdp/comm/communicator.hpp"
+#include "fssdp/comm/cuda/cuda_call.hpp"
+
+namespace fssdp {
+
+/// A side_lane: what is submitted to it runs behind all that the caller has enqueued until then; the
+/// caller's stream goes on, and waits for the lane only where `await` says so. The host waits for
+/// neither.
+/// @cost two events for each piece of work, and one to wait for
+template <device_communicator Comm>
+requires std::same_as<typename Comm::stream_type, cudaStream_t>
+class cuda_side_lane {
+ public:
+  using stream_type = cudaStream_t;
+  using memory_space = device_memory;
+
+  /// @pre communicator and stream outlive it; they are of one device, the current one
+  /// @throws transport_error
+  cuda_side_lane(Comm& comm, cudaStream_t caller)
+      : comm_{&comm}, caller_{caller}, is_enqueued_{detail::make_cuda_event(comm.rank())} {
+    for (auto& event : has_run_) event = detail::make_cuda_event(comm.rank());
+  }
+
+  [[nodiscard]] rank_id rank() const { return comm_->rank(); }
+  [[nodiscard]] int size() const { return comm_->size(); }
+  [[nodiscard]] cudaStream_t stream() const { return comm_->stream(); }
+
+  template <class Post>
+  void exchange(Post&& post) {
+    submit([&post](Comm& comm) { comm.exchange(post); });
+  }
+  /// @throws what work throws; transport_error
+  template <class Work>
+  void submit(Work work) {
+    record(is_enqueued_, caller_);
+    wait(comm_->stream(), is_enqueued_);
+    work(*comm_);
+    record(has_run_[(position_ + 1) % has_run_.size()], comm_->stream());
+    ++position_;
+  }
+  template <class Work>
+  void prepare(Work work) {
+    work(*comm_);
+  }
+  void synchronize() { fssdp::synchronize(*comm_); }
+
+  [[nodiscard]] std::uint64_t position() const { return position_; }
+  /// @pre the lane has come to this position
+  /// @throws transport_error
+  void await(std::uint64_t position) {
+    if (position != 0) wait(caller_, has_run_[position % has_run_.size()]);
+  }
+  /// @throws transport_error
+  void clear(std::span<std::byte> memory) {
+    if (memory.empty()) return;
+    detail::cuda_require(cudaMemsetAsync(memory.data(), 0, memory.size(), caller_), rank(),
+                         "cudaMemsetAsync");
+  }
+
+ private:
+  void record(detail::cuda_event const& event, cudaStream_t stream) const {
+    detail::cuda_require(cudaEventRecord(event.get(), stream), rank(), "cudaEventRecord");
+  }
+  void wait(cudaStream_t stream, detail::cuda_event const& event) const {
+    detail::cuda_require(cudaStreamWaitEvent(stream, event.get(), 0), rank(),
+                         "cudaStreamWaitEvent");
+  }
+
+  Comm* comm_;
+  cudaStream_t caller_;
+  detail::cuda_event is_enqueued_;
+  std::array<detail::cuda_event, 32> has_run_;  // of the last positions: later ones stand for older
+  std::uint64_t position_ = 0;
+};
+
+/// `comm` as a lane beside `stream`: for a materializer over devices.
+///
+///     auto transfers = comm.duplicate(gathers.get());        // on a stream of its own
+///     auto lane = fssdp::beside(transfers, compute);
+///     auto arena = fssdp::cuda_memory{bytes};
+///     auto pools = std::pmr::monotonic_buffer_resource{
+///         arena.bytes().data(), bytes, std::pmr::null_memory_resource()};
+///     auto layers = fssdp::materializer{
+///         lane, layouts, sizes, weights, gradients, solve,
+///         {.replica_slots = 6, .partial_slots = 9, .memory = &pools}};
+///     layers.acquire(l);  // what is enqueued on `compute` from here on finds the experts there
+///
+/// @throws transport_error
+template <device_communicator Comm>
+[[nodiscard]] cuda_side_lane<Comm> beside(Comm& comm, cudaStream_t stream) {
+  return {comm, stream};
+}
+
+}  // namespace fssdp

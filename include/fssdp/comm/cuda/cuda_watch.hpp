@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Knows which exchanges are under way on a stream: what is awaited when nothing moves any more.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <ios>
+#include <string>
+#include <vector>
+
+#include "fssdp/comm/cuda/cuda_call.hpp"
+#include "fssdp/comm/wait_pace.hpp"
+#include "fssdp/core/error.hpp"
+#include "fssdp/core/index.hpp"
+
+namespace fssdp::detail {
+
+/// Marks the ends of exchanges on a stream by events, of which it has a few: when none is free, the
+/// last one stands for all that follows.
+class cuda_watch {
+ public:
+  /// @param peers  how many an exchange may have without an allocation
+  explicit cuda_watch(rank_id me, int peers = 0) : me_{me} {
+    for (auto& mark : marks_) {
+      mark.event = make_cuda_event(me);
+      mark.peers.reserve(static_cast<std::size_t>(peers));
+    }
+  }
+
+  /// The exchanges from here on belong to this plan.
+  void begin_plan(std::uint64_t plan) {
+    plan_ = plan;
+    step_ = 0;
+  }
+  /// The next exchange on a stream; its peers follow. None may be asked about while it is captured.
+  void begin_exchange(cudaStream_t stream) {
+    is_captured_ = is_captured(stream, me_);
+    if (!is_captured_) (void)advance();
+    if (count_ < marks_.size()) ++count_;
+    auto& mark = last();
+    mark.sequence = ++sequence_;
+    mark.plan = plan_;
+    mark.step = step_++;
+    mark.is_enqueued = false;
+    mark.peers.clear();
+  }
+  void add_peer(rank_id peer) { last().peers.push_back(peer); }
+  /// It is on the stream; or in a graph, which is not watched.
+  void end_exchange(cudaStream_t stream) {
+    if (is_captured_) {
+      --count_;
+      return;
+    }
+    cuda_require(cudaEventRecord(last().event.get(), stream), me_, "cudaEventRecord");
+    last().is_enqueued = true;
+  }
+
+  /// Forgets the exchanges that have run. Returns whether there are any.
+  bool advance() {
+    auto moved = false;
+    for (; count_ != 0 && first().is_enqueued; moved = true) {
+      if (query(first().event.get()) != cudaSuccess) break;
+      begin_ = (begin_ + 1) % marks_.size();
+      --count_;
+    }
+    return moved;
+  }
+
+  /// Waits for all that is on the stream, and forgets it.
+  /// @param look() is called after each look at the stream, also the last; it may throw
+  /// @throws what look throws; deadline_exceeded if nothing moves for that long; transport_error
+  template <class Look>
+  void wait_for(cudaStream_t stream, std::chrono::milliseconds deadline, Look look) {
+    using clock = std::chrono::steady_clock;
+    auto pace = wait_pace{};
+    auto until = clock::now() + deadline;
+    for (;;) {
+      auto const done = is_idle(stream);
+      look();
+      if (done) break;
+      if (advance()) {
+        until = clock::now() + deadline;
+        pace.renew();
+      }
+      if (clock::now() > until) throw late("synchronize", deadline);
+      pace.rest();
+    }
+    count_ = 0;
+  }
+  /// What is thrown when nothing has moved for that long.
+  [[nodiscard]] deadline_exceeded late(char const* call, std::chrono::milliseconds deadline) const {
+    return {culprit(),
+            detail::text(call, ": nothing has moved within ", deadline.count(), " ms: ", text())};
+  }
+
+  /// The rank that the exchange under way awaits, if it is one; else -1: any of several.
+  [[nodiscard]] rank_id culprit() const {
+    if (count_ == 0 || first().peers.size() != 1) return rank_id{-1};
+    return first().peers.front();
+  }
+  /// What is awaited, as far as it is known.
+  [[nodiscard]] std::string text() const {
+    if (count_ == 0) return detail::text("rank ", me_, " awaits its stream, not an exchange");
+    auto ranks = std::string{};
+    for (auto const peer : first().peers)
+      ranks += (ranks.empty() ? "" : ", ") + std::to_string(peer.value());
+    return detail::text("rank ", me_, " awaits rank ", ranks.empty() ? "-" : ranks, " in exchange ",
+                        first().sequence, ", step ", first().step, " of plan ", std::hex,
+                        first().plan);
+  }
+
+ private:
+  struct exchange_mark {
+    cuda_event event;
+    bool is_enqueued = false;
+    std::uint64_t sequence = 0;
+    std::uint64_t plan = 0;
+    int step = 0;
+    std::vector<rank_id> peers;
+  };
+
+  [[nodiscard]] bool is_idle(cudaStream_t stream) const {
+    auto const code = query(stream);
+    if (code == cudaErrorNotReady) return false;
+    cuda_require(code, me_, "cudaStreamQuery");
+    return true;
+  }
+  [[nodiscard]] exchange_mark const& first() const { return marks_[begin_]; }
+  [[nodiscard]] exchange_mark& last() { return marks_[(begin_ + count_ - 1) % marks_.size()]; }
+
+  rank_id me_;
+  std::array<exchange_mark, 32> marks_;  // a ring
+  std::size_t begin_ = 0;
+  std::size_t count_ = 0;
+  std::uint64_t sequence_ = 0;
+  std::uint64_t plan_ = 0;
+  int step_ = 0;
+  bool is_captured_ = false;
+};
+
+/// Waits until nothing on the stream runs any more, or not so long. For one that has failed.
+inline void drain(cudaStream_t stream, std::chrono::milliseconds most) noexcept {
+  auto pace = wait_pace{};
+  auto const until = std::chrono::steady_clock::now() + most;
+  while (query(stream) == cudaErrorNotReady && std::chrono::steady_clock::now() < until)
+    pace.rest();
+}
+
+}  // namespace fssdp::detail

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+/// What a rank's device does between exchanges: it sums, converts and copies.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <span>
+
+#include "fssdp/comm/cuda/cuda_call.hpp"
+#include "fssdp/comm/cuda/cuda_kernels.hpp"
+#include "fssdp/core/error.hpp"
+#include "fssdp/element/device_conversion.hpp"
+#include "fssdp/element/device_sum.hpp"
+
+namespace fssdp::detail {
+
+/// The part of a device_communicator that is the same for all of CUDA. `Comm`, which derives from
+/// it, has `rank`, `stream`, and for this class `kernels()`, `memory_from(bytes)`, which asks for
+/// memory on the stream, and `guarded(call)`, which refuses to call when something has failed.
+template <class Comm>
+class cuda_work {
+ public:
+  /// @throws argument_error if the options have no kernels; poisoned_stream if something has failed
+  ///         before; transport_error
+  void sum(device_sum const& of) { launch(self().kernels().sum, of, "sums", "a kernel that sums"); }
+  /// @throws as sum
+  void convert(device_conversion const& of) {
+    launch(self().kernels().convert, of, "conversions", "a kernel that converts");
+  }
+  /// @throws poisoned_stream, transport_error
+  void copy(std::span<std::byte> to, std::span<std::byte const> from) {
+    self().guarded([&] {
+      cuda_require(
+          cudaMemcpyAsync(to.data(), from.data(), from.size(), cudaMemcpyDefault, self().stream()),
+          self().rank(), "cudaMemcpyAsync");
+    });
+  }
+  /// @throws poisoned_stream, transport_error
+  [[nodiscard]] std::span<std::byte> allocate(std::size_t bytes) {
+    auto memory = std::span<std::byte>{};
+    self().guarded([&] { memory = {self().memory_from(bytes), bytes}; });
+    return memory;
+  }
+  void free(std::span<std::byte> memory) noexcept { cudaFreeAsync(memory.data(), self().stream()); }
+
+ protected:
+  ~cuda_work() = default;
+  cuda_work() = default;
+  cuda_work(cuda_work&&) = default;
+  cuda_work& operator=(cuda_work&&) = default;
+
+ private:
+  [[nodiscard]] Comm& self() { return static_cast<Comm&>(*this); }
+
+  template <class Work>
+  void launch(cudaError_t (*kernel)(cudaStream_t, Work const&), Work const& of, char const* plural,
+              char const* name) {
+    require(kernel != nullptr, plural,
+            " on a device without kernels; expected options with .kernels = cuda_kernels()");
+    self().guarded([&] { cuda_require(kernel(self().stream(), of), self().rank(), name); });
+  }
+};
+
+}  // namespace fssdp::detail

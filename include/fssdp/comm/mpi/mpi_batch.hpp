@@ -1,0 +1,350 @@
+// SPDX-License-Identifier: Apache-2.0
+/// The messages of a batch on one rank, and what is said about them in headers.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "fssdp/comm/communicator.hpp"
+#include "fssdp/comm/mpi/mpi_call.hpp"
+#include "fssdp/comm/mpi/mpi_lending.hpp"
+#include "fssdp/comm/mpi/mpi_monitor.hpp"
+#include "fssdp/comm/mpi/mpi_requests.hpp"
+#include "fssdp/core/aligned_memory.hpp"
+#include "fssdp/core/error.hpp"
+#include "fssdp/core/index.hpp"
+#include "fssdp/core/scratch_memory.hpp"
+
+namespace fssdp::detail {
+
+/// What goes ahead of the messages of a rank to another: the receiver compares it with what it
+/// wants. Of the sizes there are the first, and a hash of all.
+struct mpi_header {
+  std::uint64_t sequence = 0;
+  std::uint64_t plan = 0;
+  std::int64_t round = 0;
+  std::uint64_t part_bytes = 0;  // larger messages are cut
+  std::uint64_t messages = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t sizes_hash = 0;
+  std::uint64_t lent = 0;  // messages that are read in place
+  std::array<std::uint64_t, 8> sizes = {};
+
+  void add(std::size_t size) {
+    if (messages < sizes.size()) sizes[messages] = size;
+    ++messages;
+    bytes += size;
+    sizes_hash = (sizes_hash ^ size) * 0x9e3779b97f4a7c15U;
+    sizes_hash ^= sizes_hash >> 32U;
+  }
+
+  /// How a header that has come differs from this one, which is wanted; empty if not at all.
+  [[nodiscard]] std::string difference(mpi_header const& there) const {
+    if (there.sequence != sequence)
+      return text("exchange ", sequence, " here, ", there.sequence, " there");
+    if (there.plan != plan || there.round != round)
+      return text("round ", round, " of plan ", std::hex, plan, " here, round ", std::dec,
+                  there.round, " of plan ", std::hex, there.plan, " there");
+    if (there.part_bytes != part_bytes)
+      return text("messages are cut into ", part_bytes, " bytes here, ", there.part_bytes,
+                  " there");
+    if (there.messages != messages)
+      return text(messages, " messages expected, ", there.messages, " sent");
+    if (there.sizes_hash == sizes_hash) return {};
+    for (std::size_t i = 0; i < sizes.size(); ++i)
+      if (there.sizes[i] != sizes[i])
+        return text("message ", i, " should have ", sizes[i], " bytes, it has ", there.sizes[i]);
+    return text("all messages together should have ", bytes, " bytes, they have ", there.bytes,
+                "; they differ behind the first ", sizes.size());
+  }
+};
+
+/// How a message reaches its receiver: where to read it, if it does in place.
+struct mpi_place {
+  enum class kind : std::uint64_t {
+    sent,      ///< by MPI
+    readable,  ///< lies there, at `offset` of the sender's memory
+    held,      ///< will lie there, when an empty message says so
+  };
+  kind what = kind::sent;
+  std::uint64_t offset = 0;
+};
+
+/// What one rank sends and wants in an exchange.
+///
+/// @cost no allocation once the largest batch has been seen
+class mpi_batch {
+ public:
+  struct message {
+    rank_id peer;
+    std::byte* data;  // only read if it goes out; null if it is borrowed, until it is laid out
+    std::size_t bytes;
+    std::size_t part = 0;  // its first
+    std::size_t parts = 0;
+    std::size_t missing = 0;  // parts that have not come yet
+    bool held = false;
+    bool delivered = false;
+    bool borrowed = false;
+    std::byte const* lent = nullptr;  // where the sender has it, if the receiver reads it there
+
+    /// What has come in.
+    [[nodiscard]] std::span<std::byte const> content() const {
+      return {borrowed && lent != nullptr ? lent : data, bytes};
+    }
+  };
+  struct peer {
+    mpi_header sends, wants;  // as this rank sees it
+    mpi_header comes;         // as the peer does
+    int next_tag = 0;
+    bool accepted = false;         // the header has come, and is as it should be
+    std::size_t undelivered = 0;   // messages from it
+    std::size_t unsent_parts = 0;  // that it has not taken: parts, and what is lent
+    std::size_t places_in = 0;     // the part of that kind, if this rank can read its memory
+    std::size_t done_out = 0;      // the same
+    std::size_t first_in = 0;      // its places among all that come in
+    std::size_t first_out = 0;     // and go out
+    std::size_t next_place = 0;    // of those
+  };
+
+  /// @param part_bytes [rank]: in what parts messages between it and this one go
+  /// @param lending outlives it
+  mpi_batch(rank_id me, std::vector<std::size_t> part_bytes, int most_tag,
+            mpi_lending const& lending)
+      : me_{me},
+        part_bytes_{std::move(part_bytes)},
+        most_tag_{most_tag},
+        lending_{&lending},
+        peers_(part_bytes_.size()) {}
+
+  void clear(std::uint64_t sequence) {
+    for (auto& p : peers_) p = {};
+    sequence_ = sequence;
+    label_ = {};
+    in_.clear();
+    out_.clear();
+    parts_.clear();
+    held_ = 0;
+    bytes_in_ = 0;
+    borrowed_bytes_ = 0;
+  }
+
+  /// @throws argument_error unless the peer is another rank
+  void send(std::span<std::byte const> bytes, rank_id to, bool held) {
+    checked(to).sends.add(bytes.size());
+    out_.push_back(
+        {.peer = to, .data = const_cast<std::byte*>(bytes.data()), .bytes = bytes.size()});
+    out_.back().held = held;
+    held_ += held ? 1 : 0;
+  }
+  void recv(std::span<std::byte> bytes, rank_id from) {
+    checked(from).wants.add(bytes.size());
+    in_.push_back({.peer = from, .data = bytes.data(), .bytes = bytes.size()});
+    bytes_in_ += bytes.size();
+  }
+  void borrow(std::size_t bytes, rank_id from) {
+    recv({static_cast<std::byte*>(nullptr), bytes}, from);
+    in_.back().borrowed = true;
+    borrowed_bytes_ += padded(bytes);
+  }
+  void label(batch_label const& value) { label_ = value; }
+
+  /// All have been named: makes the parts, headers ahead of messages, what comes in ahead of what
+  /// goes out.
+  void lay_out() {
+    auto* room = borrowed_bytes_ == 0 ? nullptr : borrowed_.reserve(borrowed_bytes_).data();
+    for (auto& m : in_) {
+      if (!m.borrowed) continue;
+      m.data = room;
+      room += padded(m.bytes);
+    }
+    lend();
+    add_headers(mpi_part_kind::header_in);
+    add_places_in();
+    add_messages(mpi_part_kind::message_in, in_);
+    for (auto& p : peers_) p.next_tag = 0;
+    add_headers(mpi_part_kind::header_out);
+    add_places_out();
+    add_messages(mpi_part_kind::message_out, out_);
+  }
+
+  /// A peer has said how its messages come: what it lends is read there.
+  /// @throws transport_error if that is not its memory
+  void take_places(rank_id from) {
+    auto const* place = places_in_.data() + peers_[from.index()].first_in;
+    for (auto& m : in_) {
+      if (m.peer != from) continue;
+      auto const [what, offset] = *place++;
+      if (what == mpi_place::kind::sent) continue;
+      m.lent = lending_->at(from, offset, m.bytes);
+      m.missing = what == mpi_place::kind::held ? 1 : 0;
+      m.parts = m.missing;
+    }
+  }
+
+  [[nodiscard]] batch_label const& label() const { return label_; }
+  [[nodiscard]] std::uint64_t sequence() const { return sequence_; }
+  [[nodiscard]] std::span<mpi_part const> parts() const { return parts_; }
+  [[nodiscard]] std::span<message> in() { return in_; }
+  [[nodiscard]] std::span<message> out() { return out_; }
+  [[nodiscard]] std::span<peer> peers() { return peers_; }
+  [[nodiscard]] peer& of(rank_id rank) { return peers_[rank.index()]; }
+  [[nodiscard]] std::size_t held() const { return held_; }
+  /// Of all that comes in.
+  [[nodiscard]] std::size_t bytes_in() const { return bytes_in_; }
+  void let_go(message& held) {
+    held.held = false;
+    --held_;
+  }
+
+  /// For whom the rank waits: the source of the first message that has not come, or who has not
+  /// taken all that is sent; itself if for nobody.
+  [[nodiscard]] rank_id awaited() const {
+    for (auto const& m : in_)
+      if (!m.delivered) return m.peer;
+    for (std::size_t rank = 0; rank < peers_.size(); ++rank)
+      if (peers_[rank].unsent_parts != 0) return rank_id{rank};
+    return me_;
+  }
+
+ private:
+  [[nodiscard]] peer& checked(rank_id rank) {
+    auto const size = static_cast<int>(peers_.size());
+    require(rank.value() >= 0 && rank.value() < size && rank != me_,
+            "exchange: message between rank ", me_, " and rank ", rank,
+            "; expected another rank from 0 to ", size - 1);
+    return peers_[rank.index()];
+  }
+  /// Finds out which messages need not be sent, as their receivers can read them.
+  void lend() {
+    auto in = std::size_t{0};
+    auto out = std::size_t{0};
+    for (auto& p : peers_) {
+      p.first_in = std::exchange(in, in + p.wants.messages);
+      p.first_out = std::exchange(out, out + p.sends.messages);
+    }
+    places_in_.assign(in, {});
+    places_out_.assign(out, {});
+    for (auto& p : peers_) p.next_place = p.first_out;
+    for (auto& m : out_) {
+      auto& p = peers_[m.peer.index()];
+      auto& place = places_out_[p.next_place++];
+      auto const offset = lending_->place({m.data, m.bytes}, m.peer);
+      if (!offset.has_value()) continue;
+      place = {m.held ? mpi_place::kind::held : mpi_place::kind::readable, *offset};
+      m.lent = m.data;
+      ++p.sends.lent;
+    }
+  }
+  void add_headers(mpi_part_kind kind) {
+    auto const comes = kind == mpi_part_kind::header_in;
+    for (std::size_t rank = 0; rank < peers_.size(); ++rank) {
+      auto& p = peers_[rank];
+      auto& own = comes ? p.wants : p.sends;
+      if (own.messages == 0) continue;
+      own.sequence = sequence_;
+      own.plan = label_.plan;
+      own.round = label_.round;
+      own.part_bytes = part_bytes_[rank];
+      add(kind, rank_id{rank}, comes ? p.comes : p.sends);
+    }
+  }
+  /// Of all messages from those whose memory this rank can read.
+  void add_places_in() {
+    for (std::size_t rank = 0; rank < peers_.size(); ++rank) {
+      auto& p = peers_[rank];
+      if (p.wants.messages == 0 || !lending_->reads(rank_id{rank})) continue;
+      p.places_in = parts_.size();
+      add(mpi_part_kind::places_in, rank_id{rank}, places_in_[p.first_in], p.wants.messages);
+      p.done_out = parts_.size();
+      add(mpi_part_kind::done_out, rank_id{rank});
+    }
+  }
+  /// Of all messages to those who read some of them.
+  void add_places_out() {
+    for (std::size_t rank = 0; rank < peers_.size(); ++rank) {
+      auto& p = peers_[rank];
+      if (p.sends.lent == 0) continue;
+      add(mpi_part_kind::places_out, rank_id{rank}, places_out_[p.first_out], p.sends.messages);
+      add(mpi_part_kind::done_in, rank_id{rank});
+    }
+  }
+  void add_messages(mpi_part_kind kind, std::vector<message>& messages) {
+    for (std::size_t i = 0; i < messages.size(); ++i) {
+      auto& m = messages[i];
+      auto& p = peers_[m.peer.index()];
+      auto const part_bytes = part_bytes_[m.peer.index()];
+      auto const tags =
+          static_cast<int>(m.bytes <= part_bytes ? 1 : (m.bytes - 1) / part_bytes + 1);
+      require(p.next_tag <= most_tag_ - mpi_first_tag - tags + 1, "exchange: more than ",
+              p.next_tag, " messages between rank ", me_, " and rank ", m.peer,
+              "; MPI has no more tags");
+      auto const tag = mpi_first_tag + std::exchange(p.next_tag, p.next_tag + tags);
+      m.part = parts_.size();
+      if (m.lent == nullptr)
+        for (int n = 0; n < tags; ++n) {
+          auto const at = static_cast<std::size_t>(n) * part_bytes;
+          add_part(kind, m.peer, tag + n, m.data == nullptr ? nullptr : m.data + at,
+                   std::min(part_bytes, m.bytes - at), i);
+        }
+      else if (m.held)
+        add_part(kind, m.peer, tag, m.data, 0, i);
+      m.parts = parts_.size() - m.part;
+      m.missing = m.parts;
+      if (kind == mpi_part_kind::message_in) ++p.undelivered;
+    }
+  }
+
+  /// A part that says something about messages.
+  template <class What>
+  void add(mpi_part_kind kind, rank_id with, What& what, std::size_t count = 1) {
+    add_part(kind, with, tag_of(kind), reinterpret_cast<std::byte*>(&what), count * sizeof(What));
+  }
+  void add(mpi_part_kind kind, rank_id with) { add_part(kind, with, tag_of(kind), nullptr, 0); }
+  void add_part(mpi_part_kind kind, rank_id with, int tag, std::byte* data, std::size_t bytes,
+                std::size_t number = 0) {
+    parts_.push_back({.kind = kind,
+                      .bytes = static_cast<int>(bytes),
+                      .tag = tag,
+                      .peer = with,
+                      .data = data,
+                      .message = number});
+    if (parts_.back().ends_use()) ++peers_[with.index()].unsent_parts;
+  }
+  [[nodiscard]] static int tag_of(mpi_part_kind kind) {
+    switch (kind) {
+      case mpi_part_kind::places_in:
+      case mpi_part_kind::places_out:
+        return mpi_places_tag;
+      case mpi_part_kind::done_in:
+      case mpi_part_kind::done_out:
+        return mpi_done_tag;
+      default:
+        return mpi_header_tag;
+    }
+  }
+
+  rank_id me_;
+  std::vector<std::size_t> part_bytes_;  // [rank]
+  int most_tag_;
+  mpi_lending const* lending_;
+  std::uint64_t sequence_ = 0;
+  batch_label label_;
+  std::vector<peer> peers_;  // [rank]
+  std::vector<message> in_;
+  std::vector<message> out_;
+  std::vector<mpi_place> places_in_;   // [message], by peer
+  std::vector<mpi_place> places_out_;  // the same
+  std::vector<mpi_part> parts_;
+  std::size_t held_ = 0;
+  std::size_t bytes_in_ = 0;
+  std::size_t borrowed_bytes_ = 0;
+  scratch_memory borrowed_;
+};
+
+}  // namespace fssdp::detail

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+/// A rank that is a process, over MPI.
+#pragma once
+
+#include <mpi.h>
+
+#include <chrono>
+#include <exception>
+#include <memory>
+#include <utility>
+
+#include "fssdp/comm/communicator.hpp"
+#include "fssdp/comm/mpi/mpi_call.hpp"
+#include "fssdp/comm/mpi/mpi_lane.hpp"
+#include "fssdp/comm/mpi/mpi_monitor.hpp"
+#include "fssdp/comm/mpi/mpi_wait.hpp"
+#include "fssdp/comm/wait_pace.hpp"
+#include "fssdp/core/error.hpp"
+#include "fssdp/core/index.hpp"
+
+namespace fssdp {
+
+class mpi_communicator;
+
+/// A rank of an MPI communicator that is the user's: borrowed, not freed; while this lives, errors
+/// on it are returned, and nobody else sends or receives on it. Buffers are host memory.
+///
+/// Wherever a rank fails in an exchange, it tells all others; a lane that has failed stays so, and
+/// so do its duplicates: each later call throws at once, on that rank what it has failed by. It
+/// awaits no more than 0.2 s that peers let go of its memory: what they send may come in later.
+///
+/// What is sent from the memory that mpi_options::shared names, ranks of the same host read there:
+/// they copy it once, past the caches, or sum it in place. All else goes as messages.
+///
+/// Open MPI over TCP sends a process SIGPIPE when it writes to one that has died: it goes on only
+/// if that is ignored, to which an mpi_world that initialises MPI sees.
+/// MPICH tells the error handler of MPI_COMM_WORLD of some errors in exchanges, lost connections
+/// among them; an mpi_world that initialises MPI has them returned.
+///
+/// Different lanes may be driven by different threads if MPI has been initialised for it
+/// (MPI_THREAD_SERIALIZED): a lock that a communicator shares with its duplicates sees to that one
+/// thread at a time calls MPI. Other calls of MPI need another thread level or another time.
+/// @cost per exchange: for each rank that something is sent to, a header of 128 bytes besides the
+///       messages; if it reads some of them in place, 16 bytes for each message, and an empty one
+///       back; no allocation but MPI's own once the largest batch has been seen; messages that
+///       repeat, at the same addresses, take persistent requests
+class mpi_ref {
+ public:
+  using stream_type = inline_stream;
+  using memory_space = host_memory;
+
+  /// Collective.
+  /// @pre MPI is initialised
+  /// @throws argument_error if the deadline or a size is not positive; deadline_exceeded, which
+  ///         names rank -1, if not all ranks come
+  explicit mpi_ref(MPI_Comm comm, mpi_options const& options = {})
+      : mpi_ref{std::make_shared<detail::mpi_monitor>(detail::mpi_handle::borrow(comm),
+                                                      detail::mpi_checked(options)),
+                {}} {}
+
+  [[nodiscard]] rank_id rank() const { return monitor().rank(); }
+  [[nodiscard]] int size() const { return monitor().size(); }
+  /// The communicator of MPI's behind it.
+  [[nodiscard]] MPI_Comm handle() const { return lane_->comm(); }
+
+  /// @throws ranks_disagree, peer_failed, deadline_exceeded, transport_error with what MPI says;
+  ///         what `post` throws, before anything is sent: the other ranks then get a peer_failed;
+  ///         argument_error if MPI takes no calls from this thread
+  template <class Post>
+  void exchange(Post&& post) {
+    lane_->exchange(std::forward<Post>(post));
+  }
+
+  /// Optional extra: passes messages on as they come in (forwarding_communicator). What is borrowed
+  /// is received into memory that the communicator keeps, or looked at where it lies.
+  /// @throws as exchange; what `arrived` throws; argument_error if a held message is let go twice
+  ///         or never, or one that is not held
+  template <class Post, class Arrived>
+  void forward(Post&& post, Arrived&& arrived) {
+    lane_->forward(std::forward<Post>(post), std::forward<Arrived>(arrived));
+  }
+
+  /// Another lane between the same ranks. Collective: every rank makes the same duplicates in the
+  /// same order.
+  /// @throws deadline_exceeded, which names rank -1, if not all ranks do; peer_failed
+  [[nodiscard]] mpi_communicator duplicate();
+
+  /// Says that this rank takes part in nothing any more, in no lane, and waits until all others do;
+  /// twice the deadline, so that those who await a rank that is missing find out before. `thrown`
+  /// is what the rank leaves by: the others then get a peer_failed.
+  /// @pre no other thread exchanges
+  /// @throws deadline_exceeded that names a rank whose farewell has not come: MPI_Finalize would
+  ///         wait for it; peer_failed if all have left, one of them by an exception, and `thrown`
+  ///         is null
+  void leave(std::exception_ptr const& thrown = nullptr) {
+    auto lock = monitor().lock();
+    if (thrown != nullptr) monitor().fail(thrown);
+    monitor().leave(thrown);
+    auto pace = detail::wait_pace{};
+    auto const limit = 2 * monitor().options().deadline;
+    auto const until = std::chrono::steady_clock::now() + limit;
+    for (;;) {
+      monitor().listen();
+      auto const missing = monitor().still_there();
+      if (!missing.has_value()) break;
+      if (std::chrono::steady_clock::now() > until) {
+        auto const what = detail::text("rank ", rank(), " is through, and rank ", *missing,
+                                       " does not leave within ", limit.count(), " ms");
+        monitor().fail(*missing, what);
+        throw deadline_exceeded{*missing, what};
+      }
+      lock.unlock();
+      pace.rest();
+      lock.lock();
+    }
+    if (thrown == nullptr && monitor().any_threw()) monitor().check();
+  }
+
+ private:
+  friend mpi_communicator;
+  mpi_ref(std::shared_ptr<detail::mpi_monitor> monitor, detail::mpi_handle own)
+      : lane_{std::make_unique<detail::mpi_lane>(std::move(monitor), std::move(own))} {}
+  [[nodiscard]] detail::mpi_monitor& monitor() const { return *lane_->monitor(); }
+
+  std::unique_ptr<detail::mpi_lane> lane_;
+};
+
+/// A rank of a duplicate of an MPI communicator: what the user sends there does not meet it. The
+/// duplicate is freed in the end, unless a rank has failed or MPI has been finalized before.
+class mpi_communicator : public mpi_ref {
+ public:
+  /// Collective.
+  /// @pre MPI is initialised
+  /// @throws as mpi_ref
+  explicit mpi_communicator(MPI_Comm of, mpi_options const& options = {})
+      : mpi_ref{std::make_shared<detail::mpi_monitor>(
+                    detail::mpi_duplicate(of, detail::mpi_checked(options), nullptr), options),
+                {}} {}
+
+ private:
+  friend mpi_ref;
+  mpi_communicator(std::shared_ptr<detail::mpi_monitor> monitor, detail::mpi_handle own)
+      : mpi_ref{std::move(monitor), std::move(own)} {}
+};
+
+inline mpi_communicator mpi_ref::duplicate() {
+  monitor().check_thread();
+  {
+    auto const lock = monitor().lock();
+    monitor().listen();
+    monitor().check();
+  }
+  return {lane_->monitor(), detail::mpi_duplicate(handle(), monitor().options(), &monitor())};
+}
+
+static_assert(forwarding_communicator<mpi_ref>);
+static_assert(forwarding_communicator<mpi_communicator>);
+
+}  // namespace fssdp

@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: Apache-2.0
+/// A lane between processes: names the messages of a batch, moves them, and passes them on.
+#pragma once
+
+#include <mpi.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "fssdp/comm/communicator.hpp"
+#include "fssdp/comm/mpi/mpi_batch.hpp"
+#include "fssdp/comm/mpi/mpi_call.hpp"
+#include "fssdp/comm/mpi/mpi_monitor.hpp"
+#include "fssdp/comm/mpi/mpi_requests.hpp"
+#include "fssdp/comm/mpi/mpi_wait.hpp"
+#include "fssdp/comm/wait_pace.hpp"
+#include "fssdp/core/copy_bytes.hpp"
+#include "fssdp/core/error.hpp"
+#include "fssdp/core/index.hpp"
+
+namespace fssdp::detail {
+
+/// One lane of a rank. Lanes share a monitor, and its lock.
+class mpi_lane {
+  using message = mpi_batch::message;
+
+ public:
+  /// `own` is the lane's own communicator, none for the first lane, whose is the monitor's.
+  mpi_lane(std::shared_ptr<mpi_monitor> monitor, mpi_handle own)
+      : monitor_{std::move(monitor)},
+        own_{std::move(own)},
+        comm_{own_.comm() != MPI_COMM_NULL ? own_.comm() : monitor_->home()},
+        number_{monitor_->new_lane()},
+        batch_{monitor_->rank(), monitor_->part_bytes(), monitor_->most_tag(),
+               monitor_->lending()} {}
+  mpi_lane(mpi_lane const&) = delete;
+  mpi_lane& operator=(mpi_lane const&) = delete;
+  ~mpi_lane() {
+    auto const lock = monitor_->lock();
+    if (monitor_->has_failed()) {
+      own_.abandon();
+      if (requests_ != nullptr && requests_->any_active()) {
+        new auto{std::move(batch_)};  // MPI may still read them, and write to them: they stay
+        new auto{std::move(repeats_)};
+      }
+    } else {
+      if (mpi_is_running()) repeats_.free();
+      own_.close();
+    }
+  }
+
+  [[nodiscard]] std::shared_ptr<mpi_monitor> const& monitor() const { return monitor_; }
+  [[nodiscard]] MPI_Comm comm() const { return comm_; }
+
+  /// As communicator.hpp has it.
+  template <class Post>
+  void exchange(Post&& post) {
+    begin();
+    transact(
+        [&] {
+          auto batch = receiving{{batch_}};
+          post(batch);
+        },
+        [](std::size_t, std::span<std::byte const>, gate&) {});
+  }
+  template <class Post, class Arrived>
+  void forward(Post&& post, Arrived&& arrived) {
+    begin();
+    transact(
+        [&] {
+          auto batch = forwarding{{{batch_}}};
+          post(batch);
+        },
+        arrived);
+  }
+
+ private:
+  struct receiving {
+    mpi_batch& batch;
+    void send(std::span<std::byte const> bytes, rank_id to) { batch.send(bytes, to, false); }
+    void recv(std::span<std::byte> bytes, rank_id from) { batch.recv(bytes, from); }
+    void label(batch_label const& value) { batch.label(value); }
+  };
+  struct forwarding : receiving {
+    void hold(std::span<std::byte const> bytes, rank_id to) { this->batch.send(bytes, to, true); }
+    void borrow(std::size_t bytes, rank_id from) { this->batch.borrow(bytes, from); }
+  };
+  /// Lets held messages go.
+  struct gate {
+    mpi_lane& lane;
+    void release(std::size_t number) {
+      auto const lock = lane.monitor_->lock();
+      auto const out = lane.batch_.out();
+      require(number < out.size(), "forward: message ", number, " is let go; expected one of ",
+              out.size());
+      require(out[number].held, "forward: message ", number,
+              " is let go; expected one that is held");
+      lane.batch_.let_go(out[number]);
+      lane.start(out[number]);
+    }
+  };
+
+  void begin() {
+    monitor_->check_thread();
+    auto const lock = monitor_->lock();
+    monitor_->check();
+    batch_.clear(++sequence_);
+    requests_ = nullptr;
+    ready_.clear();
+  }
+
+  /// Names the messages, moves them, and calls arrived for each that has come in. If anything
+  /// fails, all others are told before the exception goes on.
+  template <class Name, class Arrived>
+  void transact(Name name, Arrived&& arrived) {
+    try {
+      name();
+      batch_.lay_out();
+      auto lock = monitor_->lock();
+      start();
+      auto wait = mpi_wait{*monitor_, number_};
+      while (undelivered_ != 0 || in_use_ != 0) {
+        if (undelivered_ == 0) check_held();
+        if (requests_->test([&](std::size_t i, int code) { ended(batch_.parts()[i], code); })) {
+          wait.renew();
+          if (ready_.empty()) continue;
+          listen();  // who has failed may have let go of what came in just now
+          {
+            auto const open = mpi_unlocked{lock};
+            deliver(arrived);
+          }
+          if (undelivered_ == 0) return_what_is_lent();
+          wait.renew();
+        } else {
+          wait.rest(lock);  // listens
+          check_peers(wait);
+        }
+      }
+      listen();
+      check_held();
+    } catch (...) {
+      give_up(std::current_exception());
+      throw;
+    }
+  }
+  void listen() {
+    monitor_->listen_at_times();
+    monitor_->check();
+  }
+
+  /// Begins to receive headers, and to send them and what is not held.
+  void start() {
+    auto const parts = batch_.parts();
+    requests_ = &repeats_.requests_of(parts, comm_);
+    undelivered_ = batch_.in().size();
+    ready_.reserve(undelivered_);
+    in_use_ = 0;
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      auto const kind = parts[i].kind;
+      if (parts[i].ends_use()) ++in_use_;
+      if (kind == mpi_part_kind::header_out) monitor_->count_sent(parts[i].peer);
+      if (kind == mpi_part_kind::header_in || kind == mpi_part_kind::header_out ||
+          kind == mpi_part_kind::places_out || kind == mpi_part_kind::done_in)
+        start_part(i);
+    }
+    for (auto const& m : batch_.out())
+      if (!m.held) start(m);
+  }
+  void start(message const& of) {
+    for (auto i = of.part; i < of.part + of.parts; ++i) start_part(i);
+  }
+  void start_part(std::size_t i) {
+    auto const& part = batch_.parts()[i];
+    if (!part.comes_in()) monitor_->look_at(part.peer);
+    requests_->start(i, part, comm_);
+  }
+
+  /// MPI is through with a part.
+  void ended(mpi_part const& part, int code) {
+    switch (part.kind) {
+      case mpi_part_kind::header_in:
+        mpi_require(code, part.peer, "exchange: receiving a header");
+        accept(part.peer);
+        break;
+      case mpi_part_kind::places_in:
+        mpi_require(code, part.peer, "exchange: receiving places");
+        batch_.take_places(part.peer);
+        start_messages_from(part.peer);
+        break;
+      case mpi_part_kind::message_in:
+        mpi_require(code, part.peer, "exchange: receiving");
+        if (--batch_.in()[part.message].missing == 0) ready_.push_back(part.message);
+        break;
+      default:
+        mpi_require(code, part.peer, "exchange: sending");
+        --batch_.of(part.peer).unsent_parts;
+        --in_use_;
+    }
+  }
+  /// A peer's header has come: its messages are received if they are what is wanted. Not before:
+  /// none comes to where it does not fit, which is an error that MPICH does not return.
+  void accept(rank_id from) {
+    monitor_->count_received(from);
+    auto& peer = batch_.of(from);
+    auto const difference = peer.wants.difference(peer.comes);
+    if (!difference.empty())
+      throw ranks_disagree{
+          from, text("rank ", monitor_->rank(), " and rank ", from, " disagree: ", difference)};
+    peer.accepted = true;
+    if (peer.comes.lent == 0)
+      start_messages_from(from);
+    else
+      start_part(peer.places_in);
+  }
+  void start_messages_from(rank_id peer) {
+    auto const in = batch_.in();
+    for (std::size_t i = 0; i < in.size(); ++i) {
+      if (in[i].peer != peer) continue;
+      start(in[i]);
+      if (in[i].missing == 0) ready_.push_back(i);
+    }
+  }
+  template <class Arrived>
+  void deliver(Arrived& arrived) {
+    auto let_go = gate{*this};
+    for (auto const i : ready_) {
+      auto& m = batch_.in()[i];
+      if (m.lent != nullptr && !m.borrowed) read(m);
+      m.delivered = true;
+      --undelivered_;
+      --batch_.of(m.peer).undelivered;
+      arrived(i, m.content(), let_go);
+    }
+    ready_.clear();
+  }
+  /// Copies what a peer lends, without the lock. A peer that has failed may have let go of it
+  /// meanwhile.
+  void read(message const& m) {
+    copy_bytes({m.data, m.bytes}, {m.lent, m.bytes}, batch_.bytes_in());
+    auto const lock = monitor_->lock();
+    listen();
+  }
+  /// Tells those whose memory this rank has read that it does so no more.
+  void return_what_is_lent() {
+    for (auto const rank : first_n<rank_id>(monitor_->size())) {
+      auto& peer = batch_.of(rank);
+      if (peer.comes.lent == 0) continue;
+      start_part(peer.done_out);
+      ++peer.unsent_parts;
+      ++in_use_;
+    }
+  }
+
+  void check_held() const {
+    require(batch_.held() == 0, "forward: ", batch_.held(),
+            " messages are held when all has arrived; expected all to be let go");
+  }
+  /// @throws peer_failed if a rank has failed, or one that is awaited has left; deadline_exceeded
+  ///         if it takes too long
+  void check_peers(mpi_wait& wait) {
+    monitor_->check();
+    auto const peer = batch_.awaited();
+    auto const awaits = [&](rank_id whom) {
+      return text("rank ", monitor_->rank(), " awaits rank ", whom, " in exchange ",
+                  batch_.sequence(), ", round ", batch_.label().round, " of plan ", std::hex,
+                  batch_.label().plan);
+    };
+    if (monitor_->any_has_left()) {
+      for (auto const other : first_n<rank_id>(monitor_->size())) {
+        auto const& of = batch_.of(other);
+        if ((of.undelivered == 0 || of.accepted || !monitor_->is_silent(other)) &&
+            (of.unsent_parts == 0 || !monitor_->is_deaf(other)))
+          continue;
+        auto const what = text("rank ", other, " has left the world: ", awaits(other));
+        monitor_->fail(other, what);
+        throw peer_failed{other, what};
+      }
+    }
+    if (auto const missing = wait.missing(peer)) {
+      auto const what = text("no sign of rank ", *missing, " within ",
+                             monitor_->options().deadline.count(), " ms: ", awaits(peer));
+      monitor_->fail(*missing, what);
+      throw deadline_exceeded{*missing, what};
+    }
+  }
+
+  /// Tells the others, takes back what this rank wants, and waits a little until nobody uses its
+  /// memory.
+  void give_up(std::exception_ptr const& thrown) {
+    auto lock = monitor_->lock();
+    monitor_->fail(thrown);
+    if (requests_ == nullptr) return;
+    requests_->cancel(batch_.parts());
+    auto pace = wait_pace{};
+    auto const until = std::chrono::steady_clock::now() + mpi_monitor::memory_stays;
+    while (requests_->any_active() && std::chrono::steady_clock::now() < until)
+      if (!requests_->test([](std::size_t, int) {})) {
+        lock.unlock();
+        pace.rest();
+        lock.lock();
+      }
+  }
+
+  std::shared_ptr<mpi_monitor> monitor_;
+  mpi_handle own_;
+  MPI_Comm comm_;
+  int number_;
+  std::uint64_t sequence_ = 0;
+  mpi_batch batch_;
+  mpi_repeats repeats_;
+  mpi_requests* requests_ = nullptr;  // of this batch
+  std::size_t undelivered_ = 0;       // messages
+  std::size_t in_use_ = 0;            // parts without whose end the memory is not free
+  std::vector<std::size_t> ready_;    // messages that have come in
+};
+
+}  // namespace fssdp::detail

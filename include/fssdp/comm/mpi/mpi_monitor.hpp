@@ -1,0 +1,359 @@
+// SPDX-License-Identifier: Apache-2.0
+/// How ranks that are processes keep an eye on each other: notices of failures and farewells.
+#pragma once
+
+#include <mpi.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "fssdp/comm/mpi/mpi_call.hpp"
+#include "fssdp/comm/mpi/mpi_lending.hpp"
+#include "fssdp/core/error.hpp"
+#include "fssdp/core/index.hpp"
+
+namespace fssdp::detail {
+
+inline constexpr int mpi_header_tag = 0;
+inline constexpr int mpi_notice_tag = 1;
+inline constexpr int mpi_places_tag = 2;
+inline constexpr int mpi_done_tag = 3;
+inline constexpr int mpi_first_tag = 4;  // of what is exchanged
+
+/// What a rank lets another know beside what they exchange.
+struct mpi_notice {
+  enum class kind : std::int32_t {
+    failed,  ///< `rank` has, all lanes are closed
+    left,    ///< the sender takes part in nothing any more; `rank` has failed, or -1
+    asks,    ///< whom do you await in lane `lane`?
+    awaits,  ///< `rank`, or nobody: -1
+  };
+  kind what = kind::failed;
+  std::int32_t rank = -1;
+  std::int32_t lane = 0;
+  std::int32_t threw = 0;      ///< of one who leaves: whether by an exception
+  std::uint64_t sent = 0;      ///< batches, by one who leaves, to the rank that gets this
+  std::uint64_t received = 0;  ///< batches, by one who leaves, from the rank that gets this
+  std::array<char, 480> text = {};
+
+  void say(std::string const& words) { text[words.copy(text.data(), text.size() - 1)] = '\0'; }
+};
+
+/// Gives a lock up for a while.
+class mpi_unlocked {
+ public:
+  explicit mpi_unlocked(std::unique_lock<std::mutex>& lock) : lock_{lock} { lock_.unlock(); }
+  mpi_unlocked(mpi_unlocked const&) = delete;
+  mpi_unlocked& operator=(mpi_unlocked const&) = delete;
+  ~mpi_unlocked() { lock_.lock(); }
+
+ private:
+  std::unique_lock<std::mutex>& lock_;
+};
+
+/// What all lanes of a world share: the lock around calls of MPI, the deadline, who has left, who
+/// awaits whom, the first failure. The lock is held in every function but those that say not.
+class mpi_monitor {
+ public:
+  using lock_type = std::unique_lock<std::mutex>;
+  using clock = std::chrono::steady_clock;
+  /// How long a rank that has failed, and has said so, leaves its memory to those who read it.
+  static constexpr auto memory_stays = std::chrono::milliseconds{200};
+  struct failure {
+    rank_id rank;
+    std::string what;
+    std::exception_ptr thrown;  // here, if it is this rank
+  };
+
+  /// Collective.
+  /// @throws deadline_exceeded, which names rank -1, if not all ranks come
+  mpi_monitor(mpi_handle home, mpi_options const& options)
+      : options_{options}, home_{std::move(home)} {
+    auto rank = 0;
+    MPI_Comm_rank(home_.comm(), &rank);
+    MPI_Comm_size(home_.comm(), &size_);
+    rank_ = rank_id{rank};
+    peers_.resize(static_cast<std::size_t>(size_));
+    waits_.reserve(8);
+    MPI_Query_thread(&thread_level_);
+    auto* most = static_cast<int*>(nullptr);
+    auto known = 0;
+    MPI_Comm_get_attr(home_.comm(), MPI_TAG_UB, static_cast<void*>(&most), &known);
+    most_tag_ = known != 0 ? *most : 32767;  // which the standard promises
+    try {
+      mpi_meet(home_.comm(), options.deadline, "mpi_ref");
+    } catch (...) {
+      home_.abandon();
+      throw;
+    }
+    auto here = MPI_Comm{};
+    mpi_require(MPI_Comm_split_type(home_.comm(), MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &here),
+                rank_, "MPI_Comm_split_type");
+    auto const neighbors = ranks_of(here);
+    lending_ = {here, neighbors, size_, options.shared};
+    MPI_Comm_free(&here);
+    auto const most_bytes = options.most_message_bytes;
+    part_bytes_.assign(peers_.size(), std::min(most_bytes, options.most_bytes_between_nodes));
+    for (auto const peer : neighbors) {
+      part_bytes_[static_cast<std::size_t>(peer)] = most_bytes;
+      peers_[static_cast<std::size_t>(peer)].is_near = true;
+    }
+  }
+  mpi_monitor(mpi_monitor const&) = delete;
+  mpi_monitor& operator=(mpi_monitor const&) = delete;
+  ~mpi_monitor() {
+    if (!mpi_is_running()) return;
+    clear_told();
+    if (failed_.has_value()) home_.abandon();
+    if (!told_.empty()) new auto{std::move(told_)};  // MPI may still read them: they stay
+  }
+
+  [[nodiscard]] lock_type lock() { return lock_type{mutex_}; }
+  [[nodiscard]] MPI_Comm home() const { return home_.comm(); }
+  [[nodiscard]] mpi_options const& options() const { return options_; }
+  [[nodiscard]] rank_id rank() const { return rank_; }
+  [[nodiscard]] int size() const { return size_; }
+  [[nodiscard]] int most_tag() const { return most_tag_; }
+  /// [rank]: in what parts messages between it and this one go.
+  [[nodiscard]] std::vector<std::size_t> const& part_bytes() const { return part_bytes_; }
+  /// Which ranks read each other's memory; without the lock.
+  [[nodiscard]] mpi_lending const& lending() const { return lending_; }
+  /// The number of the next lane: the same on all ranks.
+  [[nodiscard]] int new_lane() { return lanes_++; }
+
+  /// @throws argument_error if MPI does not take calls from this thread; without the lock
+  void check_thread() const {
+    if (thread_level_ >= MPI_THREAD_SERIALIZED) return;
+    auto main = 0;
+    MPI_Is_thread_main(&main);
+    require(main != 0,
+            "mpi: exchange in another thread than the one that has initialised MPI; expected that, "
+            "or MPI_Init_thread with MPI_THREAD_SERIALIZED");
+  }
+
+  [[nodiscard]] bool has_failed() const { return failed_.has_value(); }
+  /// @throws peer_failed if a rank has failed; if it is this one, what it has thrown
+  void check() const {
+    if (!failed_.has_value()) return;
+    if (failed_->thrown) std::rethrow_exception(failed_->thrown);
+    auto const of = failed_->rank;
+    throw peer_failed{of,
+                      of == rank_id{-1}
+                          ? text("rank ", rank_, ": a rank is missing: ", failed_->what)
+                          : text("rank ", rank_, ": rank ", of, " has failed: ", failed_->what)};
+  }
+  /// Records the first failure, and tells everybody. The culprit is -1 if nobody knows it.
+  void fail(rank_id culprit, std::string const& what, std::exception_ptr const& thrown = nullptr) {
+    if (failed_.has_value()) return;
+    failed_ = {culprit, what, thrown};
+    for (auto const peer : first_n<rank_id>(size_))
+      if (peer != rank_) tell(peer, notice_of_failure(mpi_notice::kind::failed));
+  }
+  /// The same of this rank.
+  void fail(std::exception_ptr const& thrown) { fail(rank_, detail::what(thrown), thrown); }
+
+  /// Takes the notices that are there.
+  void listen() {
+    listened_ = clock::now();
+    for (;;) {
+      auto there = 0;
+      auto status = MPI_Status{};
+      auto const comm = home_.comm();
+      if (MPI_Iprobe(MPI_ANY_SOURCE, mpi_notice_tag, comm, &there, &status) != MPI_SUCCESS ||
+          there == 0)
+        return;
+      auto notice = mpi_notice{};
+      auto const code = MPI_Recv(&notice, sizeof notice, MPI_BYTE, status.MPI_SOURCE,
+                                 mpi_notice_tag, comm, MPI_STATUS_IGNORE);
+      if (code == MPI_SUCCESS) note(rank_id{status.MPI_SOURCE}, notice);
+    }
+  }
+
+  /// The same, unless it has been done lately: in vain it costs a turn where ranks share cores. What
+  /// has come in since is valid, even if its sender has failed: memory_stays is much longer.
+  void listen_at_times() {
+    if (clock::now() - listened_ > std::chrono::milliseconds{1}) listen();
+  }
+
+  /// Ahead of sending: has MPI look whether the connection to a peer on another node has ended.
+  /// Open MPI does not recover from writing to one that has.
+  void look_at(rank_id peer) {
+    if (!peers_[peer.index()].is_near) listen();
+  }
+
+  void count_sent(rank_id to) { ++peers_[to.index()].sent; }
+  void count_received(rank_id from) { ++peers_[from.index()].received; }
+  [[nodiscard]] bool any_has_left() const { return left_ != 0; }
+  /// Whether a peer has left, and no batch from it is to come.
+  [[nodiscard]] bool is_silent(rank_id peer) const {
+    auto const& of = peers_[peer.index()];
+    return of.left.has_value() && of.left->sent == of.received;
+  }
+  /// Whether a peer has left without having received all batches sent to it.
+  [[nodiscard]] bool is_deaf(rank_id peer) const {
+    auto const& of = peers_[peer.index()];
+    return of.left.has_value() && of.left->received < of.sent;
+  }
+
+  /// Remembers, until forgotten, for whom this rank waits in a lane: who asks is told.
+  void remember(int lane, rank_id peer) {
+    forget(lane);
+    waits_.emplace_back(lane, peer);
+  }
+  void forget(int lane) {
+    std::erase_if(waits_, [&](auto const& wait) { return wait.first == lane; });
+  }
+  void ask(rank_id peer, int lane) {
+    peers_[peer.index()].awaits.reset();
+    auto notice = mpi_notice{};
+    notice.what = mpi_notice::kind::asks;
+    notice.lane = lane;
+    tell(peer, notice);
+  }
+  /// What a peer has answered: whom it awaits, itself if nobody.
+  [[nodiscard]] std::optional<rank_id> answer(rank_id peer) const {
+    return peers_[peer.index()].awaits;
+  }
+
+  /// Says farewell: this rank takes part in nothing any more; `thrown` is what it leaves by, null
+  /// if it is through.
+  void leave(std::exception_ptr const& thrown) {
+    if (has_said_farewell_) return;
+    has_said_farewell_ = true;
+    for (auto const peer : first_n<rank_id>(size_)) {
+      if (peer == rank_) continue;
+      auto notice = notice_of_failure(mpi_notice::kind::left);
+      notice.threw = thrown != nullptr ? 1 : 0;
+      notice.sent = peers_[peer.index()].sent;
+      notice.received = peers_[peer.index()].received;
+      tell(peer, notice);
+    }
+  }
+  /// A rank whose farewell has not come; none if all have.
+  [[nodiscard]] std::optional<rank_id> still_there() const {
+    for (auto const peer : first_n<rank_id>(size_))
+      if (peer != rank_ && !peers_[peer.index()].left.has_value()) return peer;
+    return {};
+  }
+  /// A rank that has left by an exception, if there is one.
+  [[nodiscard]] bool any_threw() const {
+    return std::ranges::any_of(peers_,
+                               [](peer_state const& of) { return of.left && of.left->threw != 0; });
+  }
+
+ private:
+  struct peer_state {
+    std::uint64_t sent = 0;  // batches, in all lanes
+    std::uint64_t received = 0;
+    bool is_near = false;  // on this node
+    std::optional<mpi_notice> left;
+    std::optional<rank_id> awaits;  // its answer
+  };
+  struct told_notice {
+    mpi_notice notice;
+    MPI_Request request = MPI_REQUEST_NULL;
+  };
+
+  /// The ranks that are in another communicator, too.
+  [[nodiscard]] std::vector<int> ranks_of(MPI_Comm other) const {
+    auto there = MPI_Group{};
+    auto all = MPI_Group{};
+    auto count = 0;
+    MPI_Comm_group(other, &there);
+    MPI_Comm_group(home_.comm(), &all);
+    MPI_Group_size(there, &count);
+    auto numbers = std::vector<int>(static_cast<std::size_t>(count));
+    std::iota(numbers.begin(), numbers.end(), 0);
+    auto ranks = numbers;
+    MPI_Group_translate_ranks(there, count, numbers.data(), all, ranks.data());
+    MPI_Group_free(&there);
+    MPI_Group_free(&all);
+    return ranks;
+  }
+  [[nodiscard]] mpi_notice notice_of_failure(mpi_notice::kind what) const {
+    auto notice = mpi_notice{};
+    notice.what = what;
+    if (!failed_.has_value()) return notice;
+    notice.rank = failed_->rank.value();
+    notice.say(failed_->what);
+    return notice;
+  }
+  /// Sends a notice, which nobody waits for: if the peer is gone, it never arrives.
+  void tell(rank_id to, mpi_notice const& notice) {
+    clear_told();
+    auto& told = told_.emplace_back();
+    told.notice = notice;
+    MPI_Isend(&told.notice, sizeof notice, MPI_BYTE, to.value(), mpi_notice_tag, home_.comm(),
+              &told.request);
+  }
+  void clear_told() {
+    auto done = 1;
+    while (!told_.empty() && done != 0) {
+      if (MPI_Test(&told_.front().request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS) return;
+      if (done != 0) told_.pop_front();
+    }
+  }
+  void note(rank_id from, mpi_notice const& notice) {
+    auto& of = peers_[from.index()];
+    switch (notice.what) {
+      case mpi_notice::kind::failed:
+        note_failure(notice);
+        break;
+      case mpi_notice::kind::left:
+        of.left = notice;
+        ++left_;
+        if (notice.rank >= 0) note_failure(notice);
+        break;
+      case mpi_notice::kind::asks: {
+        auto reply = mpi_notice{};
+        reply.what = mpi_notice::kind::awaits;
+        reply.rank = awaited(notice.lane);
+        tell(from, reply);
+        break;
+      }
+      case mpi_notice::kind::awaits:
+        of.awaits = notice.rank >= 0 ? rank_id{notice.rank} : from;
+    }
+  }
+  void note_failure(mpi_notice const& notice) {
+    if (!failed_.has_value()) failed_ = {rank_id{notice.rank}, notice.text.data(), nullptr};
+  }
+  /// For whom this rank waits in a lane, or else in any; -1 if for nobody.
+  [[nodiscard]] int awaited(int lane) const {
+    auto const here = std::ranges::find(waits_, lane, &std::pair<int, rank_id>::first);
+    if (here != waits_.end()) return here->second.value();
+    return waits_.empty() ? -1 : waits_.front().second.value();
+  }
+
+  mpi_options options_;
+  mpi_handle home_;  // of the first lane: notices go this way
+  std::mutex mutex_;
+  rank_id rank_;
+  int size_ = 0;
+  int thread_level_ = MPI_THREAD_SINGLE;
+  int most_tag_ = 0;
+  std::vector<std::size_t> part_bytes_;
+  mpi_lending lending_;
+  int lanes_ = 0;
+  bool has_said_farewell_ = false;
+  int left_ = 0;
+  std::optional<failure> failed_;
+  clock::time_point listened_;
+  std::vector<peer_state> peers_;               // [rank]
+  std::vector<std::pair<int, rank_id>> waits_;  // lane, peer
+  std::deque<told_notice> told_;                // that may still be on their way
+};
+
+}  // namespace fssdp::detail

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+/// How a rank that is a process waits: it rests between tests, hears notices, and gives up in time.
+#pragma once
+
+#include <mpi.h>
+
+#include <algorithm>
+#include <chrono>
+#include <optional>
+#include <vector>
+
+#include "fssdp/comm/mpi/mpi_call.hpp"
+#include "fssdp/comm/mpi/mpi_monitor.hpp"
+#include "fssdp/comm/wait_pace.hpp"
+#include "fssdp/core/index.hpp"
+
+namespace fssdp::detail {
+
+/// One wait in a lane. The lock is held in every function.
+class mpi_wait {
+  using clock = std::chrono::steady_clock;
+
+ public:
+  mpi_wait(mpi_monitor& monitor, int lane) : monitor_{monitor}, lane_{lane} { renew(); }
+  mpi_wait(mpi_wait const&) = delete;
+  mpi_wait& operator=(mpi_wait const&) = delete;
+  ~mpi_wait() { monitor_.forget(lane_); }
+
+  /// Something has come in: the deadline counts from now.
+  void renew() {
+    until_ = clock::now() + monitor_.options().deadline;
+    pace_.renew();
+    suspects_.clear();
+  }
+  /// After a test that has found nothing: gives up the core, and the lock while it does. Not each
+  /// time, as most builds of MPI do so, too, when a test finds nothing.
+  void rest(mpi_monitor::lock_type& lock) {
+    if (++tests_ % tests_per_rest == 0) {
+      auto const open = mpi_unlocked{lock};
+      pace_.rest();
+    }
+    monitor_.listen_at_times();
+  }
+  /// Who is missing, when it has taken too long: not always `peer`, which is awaited. If that one
+  /// awaits another itself, so does it say when it is asked, and that other one is asked in turn;
+  /// to blame is who does not answer, or awaits nobody. `peer` if they all wait for each other.
+  [[nodiscard]] std::optional<rank_id> missing(rank_id peer) {
+    monitor_.remember(lane_, peer);
+    if (suspects_.empty()) {
+      if (clock::now() < until_) return {};
+      suspect(peer);
+    }
+    auto const last = suspects_.back();
+    auto const answer = monitor_.answer(last);
+    if (!answer.has_value()) return clock::now() < until_ ? std::nullopt : std::optional{last};
+    if (*answer == last) return last;
+    if (*answer == monitor_.rank() || std::ranges::count(suspects_, *answer) != 0)
+      return suspects_.front();
+    suspect(*answer);
+    return {};
+  }
+
+ private:
+  void suspect(rank_id rank) {
+    suspects_.push_back(rank);
+    monitor_.ask(rank, lane_);
+    until_ = clock::now() + std::clamp<clock::duration>(monitor_.options().deadline / 4,
+                                                        std::chrono::milliseconds{100},
+                                                        std::chrono::seconds{2});
+  }
+
+  static constexpr unsigned tests_per_rest = 4;
+
+  mpi_monitor& monitor_;
+  int lane_;
+  unsigned tests_ = 0;  // that have found nothing
+  wait_pace pace_;
+  clock::time_point until_;
+  std::vector<rank_id> suspects_;  // each awaits the next
+};
+
+/// A duplicate of a communicator, once all ranks have asked for it. Collective.
+/// @throws deadline_exceeded, which names no rank (-1), if some have not within the deadline
+[[nodiscard]] inline mpi_handle mpi_duplicate(MPI_Comm of, mpi_options const& options,
+                                              mpi_monitor* monitor) {
+  auto lock = monitor != nullptr ? monitor->lock() : mpi_monitor::lock_type{};
+  auto const borrowed = mpi_handle::borrow(of);  // so that its errors are returned
+  auto made = MPI_Comm{MPI_COMM_NULL};
+  auto request = MPI_Request{MPI_REQUEST_NULL};
+  auto rank = 0;
+  MPI_Comm_rank(of, &rank);
+  mpi_require(MPI_Comm_idup(of, &made, &request), rank_id{rank}, "MPI_Comm_idup");
+  try {
+    mpi_await_all(request, rank_id{rank}, options.deadline, "MPI_Comm_idup", [&](wait_pace& pace) {
+      if (monitor == nullptr) return pace.rest();
+      monitor->listen();
+      monitor->check();
+      auto const open = mpi_unlocked{lock};
+      pace.rest();
+    });
+  } catch (deadline_exceeded const& error) {
+    if (monitor != nullptr) monitor->fail(error.culprit(), error.what());
+    throw;
+  }
+  return mpi_handle::adopt(made);
+}
+
+}  // namespace fssdp::detail

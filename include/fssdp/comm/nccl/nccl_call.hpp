@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+/// What the back end over NCCL asks of NCCL itself: errors are exceptions, and nothing waits for
+/// ever.
+#pragma once
+
+#include <nccl.h>
+
+#include <chrono>
+
+#include "fssdp/comm/cuda/cuda_kernels.hpp"
+#include "fssdp/comm/wait_pace.hpp"
+#include "fssdp/core/error.hpp"
+#include "fssdp/core/index.hpp"
+
+namespace fssdp {
+
+/// How a rank deals with its peers; the deadline is the same on all ranks.
+struct nccl_options {
+  std::chrono::milliseconds deadline = std::chrono::seconds{60};  ///< without any progress
+  /// What sums and converts, from cuda_kernels(); what only moves bytes needs none.
+  device_kernels kernels = {};
+};
+
+namespace detail {
+
+/// @throws argument_error if the deadline is not positive
+[[nodiscard]] inline nccl_options const& nccl_checked(nccl_options const& options) {
+  require(options.deadline.count() > 0, "nccl: a deadline of ", options.deadline.count(),
+          " ms; expected more than 0");
+  return options;
+}
+
+/// @throws transport_error unless a call of NCCL has succeeded. It names no rank (-1), as NCCL
+///         does not say who has failed
+inline void nccl_require(ncclResult_t code, rank_id me, char const* call) {
+  if (code == ncclSuccess) return;
+  throw transport_error{rank_id{-1}, text(call, " on rank ", me, ": ", ncclGetErrorString(code),
+                                          " (", static_cast<int>(code), ")")};
+}
+
+/// Waits until NCCL is through with a call that does not block, as far as the host has a part in
+/// it: what it enqueues is on the stream then. Returns how it ended.
+/// @param late() is called when the deadline has passed, and throws
+template <class Late>
+[[nodiscard]] ncclResult_t nccl_settled(ncclComm_t comm, ncclResult_t code, rank_id me,
+                                        std::chrono::milliseconds deadline, Late late) {
+  auto pace = wait_pace{};
+  auto const until = std::chrono::steady_clock::now() + deadline;
+  while (code == ncclInProgress) {
+    nccl_require(ncclCommGetAsyncError(comm, &code), me, "ncclCommGetAsyncError");
+    if (code != ncclInProgress) break;
+    if (std::chrono::steady_clock::now() > until) late();
+    pace.rest();
+  }
+  return code;
+}
+
+}  // namespace detail
+}  // namespace fssdp

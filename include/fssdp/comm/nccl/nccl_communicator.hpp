@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: Apache-2.0
+/// A rank on a device, between devices: NCCL.
+#pragma once
+
+#include <nccl.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <ios>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "fssdp/comm/communicator.hpp"
+#include "fssdp/comm/cuda/cuda_call.hpp"
+#include "fssdp/comm/cuda/cuda_work.hpp"
+#include "fssdp/comm/nccl/nccl_batch.hpp"
+#include "fssdp/comm/nccl/nccl_call.hpp"
+#include "fssdp/comm/nccl/nccl_lane.hpp"
+#include "fssdp/core/error.hpp"
+
+namespace fssdp {
+
+class nccl_communicator;
+class nccl_registration;
+
+/// A rank of a communicator that the caller has made, bound to a stream of the caller's: everything
+/// is enqueued there, in order, by one thread, and the calls return; `synchronize` waits. A thread
+/// that calls it has made the communicator's device the current one.
+///
+/// What makes trouble aborts the communicator, which is then gone: `has_failed` tells. Only one that
+/// does not block (blocking = 0) can be aborted in time whatever it waits for.
+///
+/// Graphs: a plan is warmed up before a capture (warm_up); others may wait for their lanes meanwhile.
+/// NCCL closes or aborts a communicator only when the graphs that it is in are destroyed: destroy
+/// them before, also where an exception goes through.
+///
+/// @cost per exchange: one group of NCCL's, an event, no allocation once the largest batch has been
+///       seen, no synchronisation. A peer is connected when it is first met, which takes long:
+///       see warm_up. Some KiB of device memory for each rank, which are freed in the end: that
+///       waits for the device
+class nccl_ref : public detail::cuda_work<nccl_ref> {
+ public:
+  using stream_type = cudaStream_t;
+  using memory_space = device_memory;
+
+  /// Loads the kernels, so make it while the device waits for no other rank.
+  /// @pre communicator and stream outlive it, and are used by nobody else meanwhile
+  /// @throws transport_error; argument_error if the deadline is not positive
+  nccl_ref(ncclComm_t comm, cudaStream_t stream, nccl_options const& options = {})
+      : nccl_ref{comm, stream, rank_of(comm), size_of(comm), options} {}
+
+  [[nodiscard]] rank_id rank() const { return lane_->me(); }
+  [[nodiscard]] int size() const { return size_; }
+  [[nodiscard]] cudaStream_t stream() const { return lane_->stream(); }
+  /// NCCL's own; null when it has been aborted or closed.
+  [[nodiscard]] ncclComm_t handle() const { return lane_->comm(); }
+  /// Whether something has failed: the communicator of NCCL's does not exist any more.
+  [[nodiscard]] bool has_failed() const { return lane_->has_failed(); }
+
+  /// @throws what `post` throws and argument_error, before anything is sent; poisoned_stream if
+  ///         something has failed before; transport_error
+  template <class Post>
+  void exchange(Post&& post) {
+    lane_->check();
+    batch_.clear();
+    post(batch_);
+    lane_->guarded([&] {
+      auto& watch = lane_->watch();
+      watch.begin_exchange(stream());
+      batch_.for_each_peer([&](rank_id peer) { watch.add_peer(peer); });
+      detail::nccl_require(ncclGroupStart(), rank(), "ncclGroupStart");
+      auto const named = batch_.name(lane_->comm(), stream());
+      auto const ended = ncclGroupEnd();  // whatever was refused: it must not stay open
+      detail::nccl_require(named, rank(), "ncclSend or ncclRecv");
+      lane_->settle(ended, "ncclGroupEnd");
+      watch.end_exchange(stream());
+    });
+  }
+  /// Everything that work does is enqueued: it runs at once.
+  template <class Work>
+  void submit(Work work) {
+    work(*this);
+  }
+  /// Waits for the stream.
+  /// @throws transport_error, also for what other calls have thrown, again and again;
+  ///         deadline_exceeded if nothing moves: it says what is awaited
+  void synchronize() { lane_->synchronize(); }
+
+  /// Makes sure that all ranks have come with the same plan. Known plans, the last 256, cost
+  /// nothing; a new one is compared between all ranks.
+  /// @cost of a new plan: as gather_values
+  /// @throws ranks_disagree, which names the lowest rank with another plan; argument_error if it is
+  ///         new while a graph is captured
+  void agree(std::uint64_t plan) {
+    lane_->check();
+    lane_->watch().begin_plan(plan);
+    auto const known = std::span{known_}.first(std::min(next_known_, known_.size()));
+    if (std::ranges::find(known, plan) != known.end()) return;
+    detail::require(!detail::is_captured(stream(), rank()),
+                    "a new plan while a graph is captured; expected warm_up before");
+    auto all = std::vector<std::uint64_t>(static_cast<std::size_t>(size_));
+    gather_values(std::as_bytes(std::span{&plan, 1}), std::as_writable_bytes(std::span{all}));
+    for (auto const peer : first_n<rank_id>(size_))  // nothing is under way: no need to abort
+      if (all[peer.index()] != plan)
+        throw ranks_disagree{
+            peer, detail::text("rank ", rank(), " and rank ", peer, " disagree: plans ", std::hex,
+                               plan, " and ", all[peer.index()])};
+    known_[next_known_++ % known_.size()] = plan;
+  }
+  /// Connects this rank with peers, which all name it, and waits for that.
+  /// @throws as synchronize; argument_error
+  void connect(std::span<rank_id const> peers) {
+    auto const bytes = std::span{staging_.get(), staging_bytes()};
+    exchange([&](auto& batch) {
+      for (auto const peer : peers) {
+        batch.send(bytes.first(1), peer);
+        batch.recv(bytes.subspan(staged_row * (1 + peer.index()), 1), peer);
+      }
+    });
+    synchronize();
+  }
+  /// Values of the host from all ranks: mine [n] -> all [size, n] bytes. For counts, not for
+  /// parameters: it goes through a few KiB of device memory and waits.
+  /// @throws as synchronize
+  void gather_values(std::span<std::byte const> mine, std::span<std::byte> all) {
+    for (std::size_t first = 0; first < mine.size(); first += staged_row) {
+      synchronize();
+      auto const part = mine.subspan(first, std::min(staged_row, mine.size() - first));
+      lane_->guarded([&] { gather_part(part, all.subspan(first), mine.size()); });
+    }
+  }
+
+  /// Another lane between the same ranks, on the same stream or on another. Every rank makes the
+  /// same duplicates in the same order. Waits for the stream: NCCL wants nothing under way then.
+  /// @throws as synchronize; deadline_exceeded
+  [[nodiscard]] nccl_communicator duplicate();
+  [[nodiscard]] nccl_communicator duplicate(cudaStream_t stream);
+
+ protected:
+  nccl_ref(ncclComm_t comm, cudaStream_t stream, rank_id me, int size, nccl_options const& options)
+      : lane_{std::make_unique<detail::nccl_lane>(comm, stream, me, detail::nccl_checked(options))},
+        size_{size},
+        batch_{me, size},
+        staging_{detail::allocate_on_device(me, staging_bytes())} {
+    detail::load_kernels(options.kernels, me);
+  }
+
+  /// Null if it has been moved from.
+  [[nodiscard]] detail::nccl_lane* lane() { return lane_.get(); }
+
+ private:
+  friend nccl_registration;
+  friend detail::cuda_work<nccl_ref>;
+  static constexpr std::size_t staged_row = 4096;  // bytes
+
+  [[nodiscard]] static rank_id rank_of(ncclComm_t comm) {
+    auto rank = 0;
+    detail::nccl_require(ncclCommUserRank(comm, &rank), {}, "ncclCommUserRank");
+    return rank_id{rank};
+  }
+  [[nodiscard]] static int size_of(ncclComm_t comm) {
+    auto size = 0;
+    detail::nccl_require(ncclCommCount(comm, &size), {}, "ncclCommCount");
+    return size;
+  }
+  /// A row to send, and one from each rank.
+  [[nodiscard]] std::size_t staging_bytes() const {
+    return (static_cast<std::size_t>(size_) + 1) * staged_row;
+  }
+
+  [[nodiscard]] device_kernels const& kernels() const { return lane_->options().kernels; }
+  template <class Call>
+  void guarded(Call call) {
+    lane_->guarded(call);
+  }
+  /// From CUDA's pool, which is not open to other devices of this process: where NCCL reads and
+  /// writes peers' memory directly, give collectives scratch of your own (device_scratch).
+  [[nodiscard]] std::byte* memory_from(std::size_t bytes) {
+    void* memory = nullptr;
+    detail::cuda_require(cudaMallocAsync(&memory, bytes, stream()), rank(), "cudaMallocAsync");
+    return static_cast<std::byte*>(memory);
+  }
+
+  void gather_part(std::span<std::byte const> mine, std::span<std::byte> all, std::size_t pitch) {
+    auto* const rows = staging_.get() + staged_row;
+    auto const call = [&](cudaError_t code, char const* name) {
+      detail::cuda_require(code, rank(), name);
+    };
+    call(
+        cudaMemcpyAsync(staging_.get(), mine.data(), mine.size(), cudaMemcpyHostToDevice, stream()),
+        "cudaMemcpyAsync");
+    auto& watch = lane_->watch();
+    watch.begin_exchange(stream());
+    for (auto const peer : first_n<rank_id>(size_))
+      if (peer != rank()) watch.add_peer(peer);
+    lane_->settle(
+        ncclAllGather(staging_.get(), rows, mine.size(), ncclUint8, lane_->comm(), stream()),
+        "ncclAllGather");
+    watch.end_exchange(stream());
+    synchronize();  // a copy to memory that is not pinned would wait without a deadline
+    call(cudaMemcpy2DAsync(all.data(), pitch, rows, mine.size(), mine.size(),
+                           static_cast<std::size_t>(size_), cudaMemcpyDeviceToHost, stream()),
+         "cudaMemcpy2DAsync");
+    synchronize();
+  }
+
+  std::unique_ptr<detail::nccl_lane> lane_;
+  int size_;
+  detail::nccl_batch batch_;
+  detail::cuda_bytes staging_;
+  std::array<std::uint64_t, 256> known_ = {};  // plans that all ranks agree on
+  std::size_t next_known_ = 0;
+};
+
+/// A rank of a communicator of its own, which does not block. Destroyed without `close`, it is
+/// aborted: then peers may lose what this rank has just sent.
+class nccl_communicator : public nccl_ref {
+ public:
+  /// Collective.
+  /// @param id  from ncclGetUniqueId on one rank; how it comes to the others is the caller's choice
+  /// @pre the device of this rank is the current one
+  /// @throws transport_error; deadline_exceeded if not all ranks come; argument_error
+  nccl_communicator(ncclUniqueId const& id, int ranks, rank_id rank, cudaStream_t stream,
+                    nccl_options const& options = {})
+      : nccl_communicator{made(id, ranks, rank, detail::nccl_checked(options)), ranks, rank, stream,
+                          options} {}
+  nccl_communicator(nccl_communicator&&) = default;
+  nccl_communicator& operator=(nccl_communicator&&) = delete;
+  ~nccl_communicator() {
+    if (lane() != nullptr) lane()->abort();
+  }
+
+  /// Waits for the stream, and until all ranks have closed theirs; frees the communicator. Does
+  /// nothing if that is done, or something has failed.
+  /// @throws as synchronize; deadline_exceeded if a rank does not come
+  void close() {
+    if (handle() == nullptr) return;
+    synchronize();
+    lane()->guarded([&] {
+      lane()->settle(ncclCommFinalize(lane()->comm()), "ncclCommFinalize");
+      auto const code = ncclCommDestroy(lane()->release());
+      if (code != ncclInProgress) detail::nccl_require(code, rank(), "ncclCommDestroy");
+    });
+  }
+
+ private:
+  friend nccl_ref;
+  nccl_communicator(ncclComm_t comm, int ranks, rank_id rank, cudaStream_t stream,
+                    nccl_options const& options)
+      : nccl_ref{comm, stream, rank, ranks, options} {}
+
+  [[nodiscard]] static ncclConfig_t without_blocking() {
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 0;
+    return config;
+  }
+  /// Waits until the communicator is made, or aborts it.
+  static void settle(ncclComm_t comm, ncclResult_t code, rank_id me, char const* call,
+                     nccl_options const& options) {
+    try {
+      auto const ended = detail::nccl_settled(comm, code, me, options.deadline, [&] {
+        throw deadline_exceeded{rank_id{-1}, detail::text(call, ": rank ", me,
+                                                          " waits for all ranks; not all come "
+                                                          "within ",
+                                                          options.deadline.count(), " ms")};
+      });
+      detail::nccl_require(ended, me, call);
+    } catch (...) {
+      if (comm != nullptr) ncclCommAbort(comm);
+      throw;
+    }
+  }
+  [[nodiscard]] static ncclComm_t made(ncclUniqueId const& id, int ranks, rank_id rank,
+                                       nccl_options const& options) {
+    detail::require(rank.value() >= 0 && rank.value() < ranks, "nccl_communicator: rank ", rank,
+                    " of ", ranks, " ranks; expected one from 0 to ", ranks - 1);
+    auto config = without_blocking();
+    auto comm = ncclComm_t{};
+    auto const code = ncclCommInitRankConfig(&comm, ranks, id, rank.value(), &config);
+    settle(comm, code, rank, "ncclCommInitRankConfig", options);
+    return comm;
+  }
+};
+
+inline nccl_communicator nccl_ref::duplicate() { return duplicate(stream()); }
+inline nccl_communicator nccl_ref::duplicate(cudaStream_t stream) {
+  synchronize();
+  auto child = ncclComm_t{};
+  try {
+    lane_->guarded([&] {
+      auto config = nccl_communicator::without_blocking();
+      lane_->settle(ncclCommSplit(handle(), 0, rank().value(), &child, &config), "ncclCommSplit");
+    });
+  } catch (...) {
+    if (child != nullptr) ncclCommAbort(child);
+    throw;
+  }
+  nccl_communicator::settle(child, ncclInProgress, rank(), "ncclCommSplit", lane_->options());
+  return {child, size_, rank(), stream, lane_->options()};
+}
+
+static_assert(device_communicator<nccl_ref>);
+static_assert(device_communicator<nccl_communicator>);
+
+}  // namespace fssdp

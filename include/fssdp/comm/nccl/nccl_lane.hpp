@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+/// A communicator of NCCL's and a stream, as long as both work.
+#pragma once
+
+#include <nccl.h>
+
+#include <chrono>
+#include <exception>
+#include <utility>
+
+#include "fssdp/comm/cuda/cuda_call.hpp"
+#include "fssdp/comm/cuda/cuda_watch.hpp"
+#include "fssdp/comm/nccl/nccl_call.hpp"
+#include "fssdp/core/error.hpp"
+#include "fssdp/core/index.hpp"
+
+namespace fssdp::detail {
+
+/// Calls NCCL, and waits for the stream with an eye on it. On the first failure the communicator is
+/// aborted, so that the stream ends; from then on nothing is enqueued any more.
+class nccl_lane {
+ public:
+  nccl_lane(ncclComm_t comm, cudaStream_t stream, rank_id me, nccl_options const& options)
+      : comm_{comm}, stream_{stream}, me_{me}, options_{options}, watch_{me} {}
+
+  [[nodiscard]] ncclComm_t comm() const { return comm_; }
+  [[nodiscard]] cudaStream_t stream() const { return stream_; }
+  [[nodiscard]] rank_id me() const { return me_; }
+  [[nodiscard]] nccl_options const& options() const { return options_; }
+  [[nodiscard]] cuda_watch& watch() { return watch_; }
+  [[nodiscard]] bool has_failed() const { return failure_ != nullptr; }
+
+  /// @throws poisoned_stream if something has failed before, or the communicator has been closed
+  void check() const {
+    if (has_failed())
+      throw poisoned_stream{
+          text("rank ", me_, ": earlier work on this communicator has failed: ", what(failure_))};
+    if (comm_ == nullptr)
+      throw poisoned_stream{text("rank ", me_, ": this communicator has been closed")};
+  }
+
+  /// Runs `work`, which may throw: then the communicator is aborted.
+  template <class Work>
+  void guarded(Work work) {
+    check();
+    try {
+      work();
+    } catch (...) {
+      fail(std::current_exception());
+      throw;
+    }
+  }
+  /// Waits until NCCL has put on the stream what a call names. Not for the stream.
+  /// @throws transport_error; deadline_exceeded if a peer does not come to connect
+  void settle(ncclResult_t code, char const* call) {
+    auto const ended = nccl_settled(comm_, code, me_, options_.deadline,
+                                    [&] { throw watch_.late(call, options_.deadline); });
+    if (ended != ncclSuccess) throw reported(call, ended);
+  }
+
+  /// Waits for all that is on the stream.
+  /// @throws transport_error, also again and again: what has failed first; deadline_exceeded if
+  ///         nothing has moved for that long
+  void synchronize() {
+    if (has_failed()) std::rethrow_exception(failure_);
+    if (comm_ == nullptr) return;  // closed: it has waited then
+    guarded([&] { watch_.wait_for(stream_, options_.deadline, [&] { check_async(); }); });
+  }
+
+  /// Ends what NCCL does on the stream, and forgets the communicator, which is gone.
+  void abort() noexcept {
+    if (auto* const comm = std::exchange(comm_, nullptr)) ncclCommAbort(comm);
+  }
+  /// Takes the communicator from the lane.
+  [[nodiscard]] ncclComm_t release() { return std::exchange(comm_, nullptr); }
+
+ private:
+  void check_async() {
+    auto state = ncclSuccess;
+    nccl_require(ncclCommGetAsyncError(comm_, &state), me_, "ncclCommGetAsyncError");
+    if (state == ncclSuccess || state == ncclInProgress) return;
+    throw reported("synchronize", state);
+  }
+  [[nodiscard]] transport_error reported(char const* call, ncclResult_t error) const {
+    return {watch_.culprit(), text(call, ": NCCL reports ", ncclGetErrorString(error), " (",
+                                   static_cast<int>(error), "): ", watch_.text())};
+  }
+
+  /// Aborts, and waits a little until nothing writes any more.
+  void fail(std::exception_ptr failure) noexcept {
+    failure_ = std::move(failure);
+    abort();
+    drain(stream_, std::chrono::milliseconds{200});
+  }
+
+  ncclComm_t comm_;
+  cudaStream_t stream_;
+  rank_id me_;
+  nccl_options options_;
+  cuda_watch watch_;
+  std::exception_ptr failure_;
+};
+
+}  // namespace fssdp::detail

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+/// What ranks that are devices of one process are made with.
+#pragma once
+
+#include <chrono>
+
+#include "fssdp/comm/cuda/cuda_kernels.hpp"
+
+namespace fssdp {
+
+/// What moves the bytes of an exchange.
+enum class copied_by {
+  engines,  ///< of the devices: they leave the processors to what computes
+  kernels   ///< one launch for up to 128 messages: better for many small ones
+};
+
+struct peer_options {
+  int ranks = 0;    ///< 0: one for each device
+  int devices = 0;  ///< 0: all that are there. Rank r is on device r modulo this
+  std::chrono::milliseconds deadline = std::chrono::seconds{60};  ///< for every wait
+  device_kernels kernels = {};
+  copied_by copies = copied_by::engines;
+};
+
+}  // namespace fssdp

@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+/// How ranks that are threads of one process meet: mailboxes of pointers, one failure for all.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "fssdp/comm/communicator.hpp"
+#include "fssdp/comm/thread/port_network.hpp"
+#include "fssdp/comm/thread/shared_copy.hpp"
+#include "fssdp/core/error.hpp"
+
+namespace fssdp::detail {
+
+class thread_lane;
+
+/// What all lanes of a world share: the lock, the deadline, the network if there is one, who sleeps
+/// where, who has left, the first failure.
+class thread_monitor {
+ public:
+  struct failure {
+    rank_id rank;
+    std::string what;
+    std::exception_ptr thrown;  // there; null if others have missed it
+  };
+
+  thread_monitor(int ranks, std::chrono::milliseconds limit, std::optional<port_network> ports)
+      : deadline{limit},
+        network{std::move(ports)},
+        copies{ranks},
+        changed_(static_cast<std::size_t>(ranks)),
+        has_left_(static_cast<std::size_t>(ranks)),
+        waits_(static_cast<std::size_t>(ranks)) {
+    for (auto& waits : waits_) waits.reserve(waits_.size());
+  }
+
+  std::mutex mutex;  // guards everything here and in the lanes
+  std::chrono::milliseconds const deadline;
+  std::optional<port_network> network;  // that messages pass, in real time
+  std::condition_variable network_changed;
+  shared_copies copies;  // large ones that are being made
+  std::optional<failure> failed;
+
+  [[nodiscard]] std::condition_variable& changed(rank_id rank) { return changed_[rank.index()]; }
+
+  /// Everybody is there again and nobody has failed.
+  void restart() {
+    failed.reset();
+    if (network.has_value()) network->clear();
+    has_left_.assign(has_left_.size(), false);
+  }
+  /// Records the first failure and wakes everybody.
+  void fail(rank_id culprit, std::string const& what, std::exception_ptr const& thrown = nullptr) {
+    if (!failed.has_value()) failed = {culprit, what, thrown};
+    wake_all();
+  }
+  void fail(rank_id culprit, std::exception_ptr const& thrown) {
+    fail(culprit, detail::what(thrown), thrown);
+  }
+  /// Records that a rank will take part in nothing any more and wakes everybody: whoever awaits it
+  /// does so in vain.
+  void leave(rank_id rank) {
+    has_left_[rank.index()] = true;
+    wake_all();
+  }
+  [[nodiscard]] bool has_left(rank_id rank) const { return has_left_[rank.index()]; }
+
+  /// Remembers, until forgotten, that a rank waits for a peer in a lane, among others.
+  void remember(rank_id rank, thread_lane const& lane, rank_id peer) {
+    auto& waits = waits_[rank.index()];
+    if (!std::ranges::count(waits, wait{&lane, peer})) waits.push_back({&lane, peer});
+  }
+  void forget(rank_id rank, thread_lane const& lane) {
+    std::erase_if(waits_[rank.index()], [&](wait const& w) { return w.lane == &lane; });
+  }
+  /// Wakes another rank that waits, if there is one.
+  void wake_a_waiting_rank(rank_id me) {
+    for (std::size_t step = 1; step < waits_.size(); ++step) {
+      auto const rank = (me.index() + step) % waits_.size();
+      if (!waits_[rank].empty()) return changed_[rank].notify_all();
+    }
+  }
+  /// A rank that waits for nobody, and for which `rank` is waiting, directly or through others: in
+  /// this lane, or in whichever lanes those wait. `peer` if they all wait for each other.
+  [[nodiscard]] rank_id end_of_queue(rank_id rank, thread_lane const& lane, rank_id peer) const {
+    auto seen = std::vector{rank};
+    for (std::size_t next = 0; next < seen.size(); ++next) {
+      auto const& waits = waits_[seen[next].index()];
+      if (waits.empty()) return seen[next];
+      auto const here = std::ranges::count(waits, &lane, &wait::lane) != 0;
+      for (auto const& w : waits)
+        if ((w.lane == &lane || !here) && !std::ranges::count(seen, w.peer)) seen.push_back(w.peer);
+    }
+    return peer;
+  }
+
+ private:
+  struct wait {
+    thread_lane const* lane;
+    rank_id peer;
+    bool operator==(wait const&) const = default;
+  };
+  void wake_all() {
+    for (auto& changed : changed_) changed.notify_all();
+  }
+
+  std::vector<std::condition_variable> changed_;  // [rank]
+  std::vector<bool> has_left_;                    // [rank]
+  std::vector<std::vector<wait>> waits_;          // [rank]
+};
+
+/// What one rank offers another in one exchange. The memory stays the sender's; the receiver reads
+/// it in place and gives the box back.
+struct thread_mailbox {
+  enum class state { empty, posted, reading };
+  state now = state::empty;
+  std::uint64_t sequence = 0;
+  batch_label label;
+  struct message {
+    std::span<std::byte const> bytes;
+    bool there = false;  ///< the receiver may read it
+  };
+  std::vector<message> messages;
+  std::size_t missing = 0;  ///< messages that are not there yet
+
+  std::vector<std::size_t> turns;  ///< where the receiver has named each message, from 1
+  std::uint64_t turns_of = 0;      ///< in which exchange
+};
+
+/// One lane: a mailbox for every ordered pair of ranks. The lock is held in every function.
+class thread_lane {
+ public:
+  using lock_type = std::unique_lock<std::mutex>;
+
+  thread_lane(thread_monitor& monitor, int ranks)
+      : monitor_{monitor},
+        ranks_{ranks},
+        boxes_(static_cast<std::size_t>(ranks) * static_cast<std::size_t>(ranks)) {}
+
+  [[nodiscard]] thread_monitor& monitor() { return monitor_; }
+  [[nodiscard]] lock_type lock() { return lock_type{monitor_.mutex}; }
+  [[nodiscard]] thread_mailbox& box(rank_id from, rank_id to) {
+    return boxes_[from.index() * static_cast<std::size_t>(ranks_) + to.index()];
+  }
+  void notify(rank_id rank) { monitor_.changed(rank).notify_all(); }
+
+  /// A message may go, `number` of all that the rank sends: it is there at once, or when the
+  /// network has brought it.
+  void let_go(rank_id from, rank_id to, std::size_t index, std::size_t number) {
+    auto& sent = box(from, to);
+    if (monitor_.network.has_value()) {
+      monitor_.network->offer(from, sent.messages[index].bytes.size(),
+                              {&sent, sent.sequence, index, to, number},
+                              port_network::clock::now());
+      monitor_.network_changed.notify_all();
+    } else {
+      arrive({&sent, sent.sequence, index, to, number}, monitor_);
+    }
+  }
+  /// A message is there.
+  static void arrive(port_network::address const& at, thread_monitor& monitor) {
+    auto& sent = *static_cast<thread_mailbox*>(at.box);
+    if (sent.now == thread_mailbox::state::empty || sent.sequence != at.sequence) return;
+    sent.messages[at.index].there = true;
+    --sent.missing;
+    monitor.changed(at.to).notify_all();
+  }
+
+  /// Where the receiver of a message has named it, from 1; 0 if it has not yet.
+  static std::size_t turn_of(port_network::address const& at) {
+    auto const& box = *static_cast<thread_mailbox const*>(at.box);
+    return box.turns_of == at.sequence && at.index < box.turns.size() ? box.turns[at.index] : 0;
+  }
+
+  /// @throws peer_failed if a rank has failed; what it has thrown itself, in another lane or before
+  void check(rank_id me) const {
+    auto const& failed = monitor_.failed;
+    if (!failed.has_value()) return;
+    if (failed->rank == me && failed->thrown) std::rethrow_exception(failed->thrown);
+    throw peer_failed{failed->rank,
+                      text("rank ", me, ": rank ", failed->rank, " has failed: ", failed->what)};
+  }
+
+  /// Waits until `done()`, which `peer` is to bring about: helps with copies that others make,
+  /// gives up its core to other threads a few times, then sleeps.
+  /// @throws peer_failed if a rank has failed or `peer` has left, deadline_exceeded if it takes too
+  ///         long
+  template <class Done>
+  void await(lock_type& lock, rank_id me, rank_id peer, std::uint64_t sequence,
+             batch_label const& label, Done done) {
+    auto const until = std::chrono::steady_clock::now() + monitor_.deadline;
+    monitor_.remember(me, *this, peer);
+    auto const over = [&] {
+      return done() || monitor_.failed.has_value() || monitor_.has_left(peer);
+    };
+    auto in_time = true;
+    for (auto yields = 0; in_time && !over(); ++yields)
+      if (help(lock)) {
+        yields = 0;
+      } else if (yields < most_yields) {
+        lock.unlock();
+        std::this_thread::yield();
+        lock.lock();
+      } else {
+        in_time = monitor_.changed(me).wait_until(lock, until) == std::cv_status::no_timeout;
+      }
+    in_time = in_time || over();
+    auto const missing = in_time ? peer : monitor_.end_of_queue(me, *this, peer);
+    monitor_.forget(me, *this);
+    if (done()) return;
+    check(me);
+    auto const awaits = text("rank ", me, " awaits rank ", peer, " in exchange ", sequence,
+                             ", round ", label.round, " of plan ", std::hex, label.plan);
+    auto const dump = in_time ? text("rank ", peer, " has left the world: ", awaits)
+                              : text("no sign of rank ", missing, " within ",
+                                     monitor_.deadline.count(), " ms: ", awaits);
+    monitor_.fail(missing, dump);
+    if (in_time) throw peer_failed{peer, dump};
+    throw deadline_exceeded{missing, dump};
+  }
+
+  /// Copies; of a large copy, those who wait take a share. The lock is not held.
+  void copy(rank_id me, std::span<std::byte> to, std::span<std::byte const> from,
+            std::size_t together) {
+    if (from.size() < 2 * shared_copy::block_bytes) return copy_bytes(to, from, together);
+    auto copy = shared_copy{me, to, from, together};
+    auto guard = lock();
+    monitor_.copies.offer(copy);
+    monitor_.wake_a_waiting_rank(me);
+    guard.unlock();
+    copy.work();
+    guard.lock();
+    monitor_.copies.withdraw(copy);
+    monitor_.changed(me).wait(guard, [&] { return copy.helpers == 0; });
+  }
+
+  /// Closes the memory of a rank that leaves by an exception: gives back what it reads, takes back
+  /// what it has posted, and waits for peers that are reading it right now.
+  void close(lock_type& lock, rank_id me) {
+    using enum thread_mailbox::state;
+    for (auto const other : first_n<rank_id>(ranks_)) {
+      if (box(other, me).now == reading) box(other, me).now = empty;
+      if (box(me, other).now == posted) box(me, other).now = empty;
+      notify(other);
+    }
+    for (auto const other : first_n<rank_id>(ranks_))
+      monitor_.changed(me).wait(lock, [&] { return box(me, other).now == empty; });
+  }
+
+ private:
+  // To sleep and be woken takes longer than most peers need to post what they send.
+  static constexpr int most_yields = 20;
+
+  bool help(lock_type& lock) {
+    return monitor_.copies.help(lock, [this](rank_id rank) { notify(rank); });
+  }
+
+  thread_monitor& monitor_;
+  int ranks_;
+  std::vector<thread_mailbox> boxes_;  // [from, to]
+};
+
+}  // namespace fssdp::detail

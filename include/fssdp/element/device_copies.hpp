@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Copies that are made at once, where the bytes are: on a device, in the order of a stream.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "fssdp/core/host_device.hpp"
+#include "fssdp/element/element_lanes.hpp"
+
+namespace fssdp {
+
+/// Bytes that go from one place to another, as a value that is small enough for the arguments of a
+/// kernel: no list has to be brought to the device before.
+struct device_copies {
+  static constexpr std::size_t most = 128;
+
+  struct copy {
+    std::byte* to;
+    std::byte const* from;
+    std::size_t bytes;
+  };
+
+  std::size_t count = 0;
+  std::array<copy, most> copies;
+};
+
+namespace detail {
+
+/// What is moved at once where addresses do not allow more.
+struct [[gnu::may_alias]] narrow_block {
+  std::uint32_t word;
+};
+
+/// Device_copies in tiles, which blocks of threads take one by one.
+struct copy_kernel {
+  static constexpr std::size_t tile_bytes = std::size_t{16} << 10U;
+
+  device_copies of;
+  std::array<std::uint32_t, device_copies::most + 1> first_tile;  // of each copy, then of none
+
+  explicit copy_kernel(device_copies const& copies) : of{copies} {
+    first_tile[0] = 0;
+    for (std::size_t i = 0; i < of.count; ++i)
+      first_tile[i + 1] = first_tile[i] + static_cast<std::uint32_t>(
+                                              (of.copies[i].bytes + tile_bytes - 1) / tile_bytes);
+  }
+  /// How many tiles there are.
+  [[nodiscard]] std::size_t tiles() const { return first_tile[of.count]; }
+
+  /// What one of so many threads copies of a tile.
+  FSSDP_HOST_DEVICE void operator()(std::size_t tile, std::size_t thread,
+                                    std::size_t threads) const {
+    auto const i = copy_of(tile);
+    auto const& [to, from, bytes] = of.copies[i];
+    auto const first = (tile - first_tile[i]) * tile_bytes;
+    auto const left = bytes - first;
+    auto const part =
+        device_copies::copy{to + first, from + first, left < tile_bytes ? left : tile_bytes};
+    auto const address =
+        reinterpret_cast<std::uintptr_t>(to) | reinterpret_cast<std::uintptr_t>(from);
+    if (address % sizeof(wide_block) == 0)
+      move<wide_block>(part, thread, threads);
+    else if (address % sizeof(narrow_block) == 0)
+      move<narrow_block>(part, thread, threads);
+    else
+      move<std::byte>(part, thread, threads);
+  }
+
+ private:
+  /// The last copy that begins at this tile or before: those without bytes have none.
+  FSSDP_HOST_DEVICE std::size_t copy_of(std::size_t tile) const {
+    auto low = std::size_t{0};
+    for (auto high = of.count; high - low > 1;) {
+      auto const middle = (low + high) / 2;
+      if (first_tile[middle] <= tile)
+        low = middle;
+      else
+        high = middle;
+    }
+    return low;
+  }
+
+  template <class Block>
+  FSSDP_HOST_DEVICE static void move(device_copies::copy const& of, std::size_t thread,
+                                     std::size_t threads) {
+    constexpr auto at_once = std::size_t{4};  // reads under way before the first write
+    auto const blocks = of.bytes / sizeof(Block);
+    auto* const to = reinterpret_cast<Block*>(of.to);
+    auto const* const from = reinterpret_cast<Block const*>(of.from);
+    auto i = thread;
+    for (; i + (at_once - 1) * threads < blocks; i += at_once * threads) {
+      Block held[at_once];
+      for (std::size_t k = 0; k < at_once; ++k) held[k] = from[i + k * threads];
+      for (std::size_t k = 0; k < at_once; ++k) to[i + k * threads] = held[k];
+    }
+    for (; i < blocks; i += threads) to[i] = from[i];
+    for (auto rest = blocks * sizeof(Block) + thread; rest < of.bytes; rest += threads)
+      of.to[rest] = of.from[rest];
+  }
+};
+
+}  // namespace detail
+}  // namespace fssdp

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+/// A sink of traces that a profiler shows beside kernels and copies: ranges of NVTX 3.
+#pragma once
+
+#include <nvtx3/nvToolsExt.h>
+
+#include <cstdint>
+#include <string>
+
+#include "fssdp/core/index.hpp"
+#include "fssdp/trace/trace.hpp"
+
+namespace fssdp {
+
+/// Passes the ranges of one rank on to the profiler that the program runs under, Nsight Systems for
+/// one; to nobody, if there is none.
+///
+///     auto sink = nvtx_sink{comm.rank()};
+///     auto const range = trace_range{&sink, compute_lane, "forward", {.layer = 3}};
+///
+/// A rank is a domain, "fssdp rank 3", a lane is a category of it, the layer is the payload. Other
+/// numbers are not shown: a profiler takes what is known when a range begins.
+/// @cost without a profiler a branch at either end; no allocation
+class nvtx_sink {
+ public:
+  using open_range = nvtxRangeId_t;
+
+  explicit nvtx_sink(rank_id rank)
+      : domain_{nvtxDomainCreateA(("fssdp rank " + std::to_string(rank.value())).c_str())} {
+    for (auto const& lane : {compute_lane, gather_lane, reduce_lane, dispatch_lane}) name(lane);
+  }
+  nvtx_sink(nvtx_sink const&) = delete;
+  nvtx_sink& operator=(nvtx_sink const&) = delete;
+  ~nvtx_sink() { nvtxDomainDestroy(domain_); }
+
+  /// Shows a lane of the caller's by its name. Those of the library are named already; one that is
+  /// not is shown as a number.
+  void name(trace_lane lane) {
+    nvtxDomainNameCategoryA(domain_, category(lane), lane.name.c_str());
+  }
+
+  [[nodiscard]] open_range open(traced_work const& work) const noexcept {
+    auto about = nvtxEventAttributes_t{};
+    about.version = NVTX_VERSION;
+    about.size = NVTX_EVENT_ATTRIB_STRUCT_SIZE;
+    about.category = category(work.lane);
+    about.messageType = NVTX_MESSAGE_TYPE_ASCII;
+    about.message.ascii = work.name.c_str();
+    if (work.numbers.layer.is_known()) {
+      about.payloadType = NVTX_PAYLOAD_TYPE_INT64;
+      about.payload.llValue = work.numbers.layer.value();
+    }
+    return nvtxDomainRangeStartEx(domain_, &about);
+  }
+  void close(open_range const& opened, traced_work const&) const noexcept {
+    nvtxDomainRangeEnd(domain_, opened);
+  }
+
+ private:
+  /// The number of a lane: FNV-1a of its name.
+  [[nodiscard]] static std::uint32_t category(trace_lane lane) noexcept {
+    auto hash = std::uint32_t{2'166'136'261U};
+    for (auto const letter : lane.name.view())
+      hash = (hash ^ static_cast<unsigned char>(letter)) * 16'777'619U;
+    return hash;
+  }
+
+  nvtxDomainHandle_t domain_;
+};
+
+static_assert(trace_sink<nvtx_sink>);
+
+}  // namespace fssdp

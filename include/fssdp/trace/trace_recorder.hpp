@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Keeps the trace of one rank in memory given up front.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <limits>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "fssdp/core/error.hpp"
+#include "fssdp/core/index.hpp"
+#include "fssdp/trace/trace.hpp"
+
+namespace fssdp {
+
+struct trace_options {
+  rank_id rank = {};              ///< whose trace it is
+  std::size_t capacity = 65'536;  ///< events that it keeps; those behind them are counted
+};
+
+/// Records the ranges of all threads of a rank.
+///
+///     auto trace = trace_recorder{{.rank = comm.rank()}};
+///     auto const range = trace.range(compute_lane, "forward", {.layer = 3});
+///
+/// It must outlive its ranges, and is moved only while none is open.
+/// @cost of a range: two readings of the clock, an atomic addition, a copy of the event; no lock,
+///       no allocation. Of the recorder: an allocation of `capacity` events of some 170 bytes
+class trace_recorder {
+ public:
+  using open_range = trace_clock::time_point;
+
+  /// @throws argument_error unless there is room for one event, and for no more than can be counted
+  explicit trace_recorder(trace_options const& options)
+      : rank_{options.rank},
+        capacity_{checked(options.capacity)},
+        slots_{std::make_unique<slot[]>(options.capacity)} {}
+  trace_recorder(trace_recorder&& other) noexcept
+      : rank_{other.rank_},
+        capacity_{std::exchange(other.capacity_, 0)},
+        slots_{std::move(other.slots_)},
+        offered_{other.offered_.exchange(0)} {}
+  trace_recorder& operator=(trace_recorder&&) = delete;
+  ~trace_recorder() = default;
+
+  [[nodiscard]] rank_id rank() const { return rank_; }
+  [[nodiscard]] std::size_t capacity() const { return capacity_; }
+
+  /// A range from now until the end of its scope.
+  [[nodiscard]] auto range(trace_lane lane, static_text name,
+                           trace_numbers const& numbers = {}) noexcept {
+    return trace_range{this, lane, name, numbers};
+  }
+
+  [[nodiscard]] open_range open(traced_work const&) const noexcept { return trace_clock::now(); }
+  void close(open_range const& begin, traced_work const& work) noexcept {
+    record({.work = work, .begin = begin, .end = trace_clock::now()});
+  }
+  /// For times that are known from elsewhere.
+  /// @pre event.begin <= event.end
+  void record(trace_event const& event) noexcept {
+    auto const at = offered_.fetch_add(1, std::memory_order_relaxed);
+    if (at >= capacity_) return;
+    slots_[at].event = event;
+    slots_[at].is_complete.store(true, std::memory_order_release);
+  }
+
+  /// Those recorded so far, by their begin; of two that begin at once, the longer one first. Others
+  /// may record meanwhile: so a rank that hangs can still be looked at.
+  [[nodiscard]] std::vector<trace_event> events() const {
+    auto complete = std::vector<trace_event>{};
+    auto const used = std::min(offered_.load(std::memory_order_relaxed), capacity_);
+    complete.reserve(used);
+    for (std::size_t i = 0; i < used; ++i)
+      if (slots_[i].is_complete.load(std::memory_order_acquire))
+        complete.push_back(slots_[i].event);
+    std::ranges::stable_sort(complete, {}, [](trace_event const& event) {
+      return std::pair{event.begin, -event.end.time_since_epoch()};
+    });
+    return complete;
+  }
+  /// How many events found no room.
+  [[nodiscard]] std::size_t dropped() const {
+    auto const offered = offered_.load(std::memory_order_relaxed);
+    return offered - std::min(offered, capacity_);
+  }
+  /// Forgets everything.
+  /// @pre nobody records meanwhile; ranges may be open
+  void clear() noexcept {
+    for (std::size_t i = 0; i < std::min(offered_.load(), capacity_); ++i)
+      slots_[i].is_complete = false;
+    offered_ = 0;
+  }
+
+ private:
+  struct slot {
+    trace_event event;
+    std::atomic<bool> is_complete = false;
+  };
+
+  [[nodiscard]] static std::size_t checked(std::size_t capacity) {
+    constexpr auto most = std::numeric_limits<std::size_t>::max() / 2 / sizeof(slot);
+    detail::require(capacity > 0 && capacity <= most, "trace_recorder: a capacity of ", capacity,
+                    " events; expected 1 to ", most);
+    return capacity;
+  }
+
+  rank_id rank_;
+  std::size_t capacity_;
+  std::unique_ptr<slot[]> slots_;
+  std::atomic<std::size_t> offered_ = 0;  // events, those without room included
+};
+
+static_assert(trace_sink<trace_recorder>);
+
+trace_range(std::nullptr_t, trace_lane, static_text, trace_numbers const& = {})
+    ->trace_range<trace_recorder>;
+
+}  // namespace fssdp
