@@ -52,10 +52,10 @@ TEST_CASE("what is decoded to 16 bits is rounded once more") {
 }
 
 TEST_CASE("what passes through the stack is whole blocks") {
-  using fssdp::detail::chunk_elements;
-  STATIC_REQUIRE(chunk_elements<fssdp::bf16_codec> == 1024);
-  STATIC_REQUIRE(chunk_elements<fssdp::int8_codec> == 1024);
-  STATIC_REQUIRE(chunk_elements<support::counted_fp16> == 1000);
+  using fssdp::detail::stretch_elements;
+  STATIC_REQUIRE(stretch_elements<fssdp::bf16_codec> == 1024);
+  STATIC_REQUIRE(stretch_elements<fssdp::int8_codec> == 1024);
+  STATIC_REQUIRE(stretch_elements<support::counted_fp16> == 1000);
 }
 
 TEST_CASE("no element is no byte") {

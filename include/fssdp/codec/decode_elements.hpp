@@ -23,10 +23,10 @@ void decode_elements(Codec const& coder, std::span<std::byte const> payload,
   if constexpr (std::same_as<T, float>) {
     coder.decode(payload, to);
   } else {
-    constexpr auto chunk = detail::chunk_elements<Codec>;
-    auto floats = std::array<float, chunk>{};
-    for (std::size_t first = 0; first < to.size(); first += chunk) {
-      auto const part = to.subspan(first, std::min(chunk, to.size() - first));
+    constexpr auto stretch = detail::stretch_elements<Codec>;
+    auto floats = std::array<float, stretch>{};
+    for (std::size_t first = 0; first < to.size(); first += stretch) {
+      auto const part = to.subspan(first, std::min(stretch, to.size() - first));
       auto const bytes = coder.encoded_bytes(part.size());
       coder.decode(payload.first(bytes), std::span{floats}.first(part.size()));
       for (std::size_t i = 0; i < part.size(); ++i) part[i] = static_cast<T>(floats[i]);

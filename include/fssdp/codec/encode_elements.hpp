@@ -15,9 +15,9 @@ namespace fssdp {
 
 namespace detail {
 
-/// How many elements pass through the stack at once: whole blocks.
+/// A stretch is what passes through the stack at once: whole blocks.
 template <codec Codec>
-inline constexpr std::size_t chunk_elements =
+inline constexpr std::size_t stretch_elements =
     std::max<std::size_t>(1, 1024 / Codec::block_elements) * Codec::block_elements;
 
 }  // namespace detail
@@ -32,10 +32,10 @@ void encode_elements(Codec const& coder, std::span<T const> from,
   if constexpr (std::same_as<T, float>) {
     coder.encode(from, payload);
   } else {
-    constexpr auto chunk = detail::chunk_elements<Codec>;
-    auto floats = std::array<float, chunk>{};
-    for (std::size_t first = 0; first < from.size(); first += chunk) {
-      auto const part = from.subspan(first, std::min(chunk, from.size() - first));
+    constexpr auto stretch = detail::stretch_elements<Codec>;
+    auto floats = std::array<float, stretch>{};
+    for (std::size_t first = 0; first < from.size(); first += stretch) {
+      auto const part = from.subspan(first, std::min(stretch, from.size() - first));
       for (std::size_t i = 0; i < part.size(); ++i) floats[i] = static_cast<float>(part[i]);
       auto const bytes = coder.encoded_bytes(part.size());
       coder.encode(std::span{floats}.first(part.size()), payload.first(bytes));

@@ -28,11 +28,11 @@ template <codec Codec, element T>
 void encode_with_feedback(Codec const& coder, std::span<T const> from, std::span<float> residual,
                           std::span<std::byte> payload) noexcept {
   using sum_type = accumulator_t<T>;
-  constexpr auto chunk = detail::chunk_elements<Codec>;
-  auto sums = std::array<float, chunk>{};
-  auto decoded = std::array<float, chunk>{};
-  for (std::size_t first = 0; first < from.size(); first += chunk) {
-    auto const n = std::min(chunk, from.size() - first);
+  constexpr auto stretch = detail::stretch_elements<Codec>;
+  auto sums = std::array<float, stretch>{};
+  auto decoded = std::array<float, stretch>{};
+  for (std::size_t first = 0; first < from.size(); first += stretch) {
+    auto const n = std::min(stretch, from.size() - first);
     auto const rest = residual.subspan(first, n);
     auto const sum = [&](std::size_t i) {
       return static_cast<sum_type>(from[first + i]) + static_cast<sum_type>(rest[i]);

@@ -33,7 +33,7 @@ class coded_reduction_memory {
   using buffers = reduction_buffers<Partials, Gradients>;
   using T = typename buffers::partial_type;
   using sum_type = typename buffers::sum_type;
-  static constexpr auto stretch = chunk_elements<Codec>;
+  static constexpr auto stretch = stretch_elements<Codec>;
 
  public:
   using residual_tensors = std::span<expert_tensor<float> const>;

@@ -50,7 +50,7 @@ class coded_reduction_scratch {
   [[nodiscard]] std::size_t summands() const { return received_ + 1; }
   /// For the parts that are decoded at once: of the payloads of one sum, and of a sum to encode.
   [[nodiscard]] std::size_t stretch_bytes() const {
-    return byte_count(stretches_, chunk_elements<Codec>, sizeof(accumulator_t<T>));
+    return byte_count(stretches_, stretch_elements<Codec>, sizeof(accumulator_t<T>));
   }
   [[nodiscard]] std::size_t sent_payloads() const { return sent_payloads_; }
   /// Sums that are passed on as they are.
