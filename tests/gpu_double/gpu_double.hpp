@@ -6,6 +6,7 @@
 /// both ends; a group sends nothing that it receives; nothing is called while a communicator that
 /// does not block is still in progress; windows are memory of NCCL's, all ranks open them in the same
 /// order, in equal sizes, and close them before it goes; what is never matched is told after a while.
+/// A communicator is freed only when no graph needs it: so long ncclCommAbort does not come back.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -59,6 +60,8 @@ void inject_error(int rank, int error);
 [[nodiscard]] std::size_t live_allocations();
 /// How often cudaMallocAsync has been called.
 [[nodiscard]] int async_allocations();
+/// Communicators of NCCL's that have not been freed.
+[[nodiscard]] int live_communicators();
 void close_peers();
 /// Whether a device can read it: its own memory, or pinned memory of the host.
 [[nodiscard]] bool is_device_memory(void const* begin, std::size_t bytes);

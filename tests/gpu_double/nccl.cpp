@@ -69,6 +69,36 @@ struct clique {
   std::map<int, std::shared_ptr<clique>> children;  // by the number of the split
 };
 
+/// How many pieces of work of a communicator are in graphs. It is freed only when none is.
+class graph_uses {
+ public:
+  /// One more as long as it, or a copy of it, lives.
+  [[nodiscard]] static std::shared_ptr<void> one_more(std::shared_ptr<graph_uses> const& uses) {
+    auto const lock = std::scoped_lock{uses->mutex_};
+    ++uses->count_;
+    return {nullptr, [uses](void*) { uses->one_less(); }};
+  }
+  [[nodiscard]] bool none() {
+    auto const lock = std::scoped_lock{mutex_};
+    return count_ == 0;
+  }
+  void wait_for_none() {
+    auto lock = std::unique_lock{mutex_};
+    changed_.wait(lock, [this] { return count_ == 0; });
+  }
+
+ private:
+  void one_less() {
+    auto const lock = std::scoped_lock{mutex_};
+    --count_;
+    changed_.notify_all();
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int count_ = 0;
+};
+
 /// One message, as its rank names it.
 struct message {
   std::size_t peer;
@@ -95,6 +125,14 @@ std::map<std::byte const*, std::size_t> arenas;  // of ncclMemAlloc: their bytes
 }  // namespace
 
 struct ncclComm {
+  /// How many there are.
+  struct one_of_all {
+    static inline std::atomic<int> count = 0;
+    one_of_all() { ++count; }
+    one_of_all(one_of_all const&) { ++count; }
+    ~one_of_all() { --count; }
+  };
+
   std::shared_ptr<clique> among;
   std::size_t rank;
   bool blocks;
@@ -104,6 +142,8 @@ struct ncclComm {
   std::vector<std::function<void()>> pending = {};  // what it does then
   std::vector<std::unique_ptr<int>> registrations = {};
   std::vector<std::unique_ptr<int>> windows = {};  // that are open
+  std::shared_ptr<graph_uses> graphs = std::make_shared<graph_uses>();
+  one_of_all counted = {};
 };
 
 namespace {
@@ -248,6 +288,14 @@ ncclResult_t start(ncclComm_t comm, std::function<void()> work) {
   return ncclInProgress;
 }
 
+/// Puts work of a communicator on a stream, or into the graph that it captures.
+void enqueue(ncclComm_t comm, cudaStream_t stream, std::function<void()> work) {
+  auto captures = cudaStreamCaptureStatusNone;
+  (void)cudaStreamIsCapturing(stream, &captures);
+  auto use = captures == cudaStreamCaptureStatusNone ? nullptr : graph_uses::one_more(comm->graphs);
+  (void)gpu_double::enqueue(stream, [use, work] { work(); });
+}
+
 using named_messages = std::vector<open_group::named>;
 
 void change_order(named_messages& messages) {
@@ -303,16 +351,15 @@ ncclResult_t start_group(named_messages const& messages) {
   auto result = ncclSuccess;
   auto left = std::span{messages};
   while (!left.empty()) {  // of each communicator, one after the other
-    auto const* const comm = left.front().comm;
+    auto* const comm = left.front().comm;
     auto const last = std::ranges::find_if(left, [&](auto const& m) { return m.comm != comm; });
     auto const mine = left.first(static_cast<std::size_t>(last - left.begin()));
     auto whats = std::vector<message>{};
     for (auto const& m : mine) whats.push_back(m.what);
     auto const stream = mine.front().stream;
     auto run = group_run{comm->among, comm->rank, std::move(whats)};
-    auto const code = start(mine.front().comm, [stream, run] {
-      (void)gpu_double::enqueue(stream, [again = run]() mutable { group_run{again}(); });
-    });
+    auto const code =
+        start(comm, [comm, stream, run] { enqueue(comm, stream, [run] { group_run{run}(); }); });
     if (code != ncclSuccess) result = code;
     left = left.subspan(mine.size());
   }
@@ -352,6 +399,8 @@ ncclResult_t join(ncclComm_t* comm, std::shared_ptr<clique> const& among, int ra
 }
 
 }  // namespace
+
+int gpu_double::live_communicators() { return ncclComm::one_of_all::count; }
 
 ncclResult_t ncclGetVersion(int* version) {
   *version = NCCL_VERSION_CODE;
@@ -409,9 +458,9 @@ ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* state) {
   }
   auto const lock = std::scoped_lock{comm->among->mutex};
   auto const& among = *comm->among;
-  auto const awaits_others = among.joined < among.size ||
-                             among.missing_at_window(comm->rank) >= 0 ||
-                             (comm->finalizing && among.finalized < among.size);
+  auto const awaits_others =
+      among.joined < among.size || among.missing_at_window(comm->rank) >= 0 ||
+      (comm->finalizing && (among.finalized < among.size || !comm->graphs->none()));
   auto const error = among.errors[comm->rank];
   if (error != ncclSuccess)
     *state = error;
@@ -437,10 +486,13 @@ ncclResult_t ncclCommFinalize(ncclComm_t comm) {
   among.changed.notify_all();
   if (!comm->blocks) return ncclInProgress;
   among.changed.wait(lock, [&] { return among.finalized == among.size; });
+  lock.unlock();
+  comm->graphs->wait_for_none();
   return ncclSuccess;
 }
 ncclResult_t ncclCommDestroy(ncclComm_t comm) {
   auto const owned = std::unique_ptr<ncclComm>{comm};
+  comm->graphs->wait_for_none();
   auto const lock = std::scoped_lock{comm->among->mutex};
   for (std::size_t to = 0; to < comm->among->size; ++to)
     if (!comm->among->box(comm->rank, to).empty())
@@ -450,9 +502,10 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm) {
     gpu_double::report(text("rank ", comm->rank, " is destroyed with a window open"));
   return ncclSuccess;
 }
+/// Ends what is on streams at once, but comes back only when no graph needs the communicator.
 ncclResult_t ncclCommAbort(ncclComm_t comm) {
   auto const owned = std::unique_ptr<ncclComm>{comm};
-  auto const lock = std::scoped_lock{comm->among->mutex};
+  auto lock = std::unique_lock{comm->among->mutex};
   auto const missing = comm->among->missing_at_window(comm->rank);
   if (missing >= 0)
     gpu_double::report(
@@ -460,6 +513,8 @@ ncclResult_t ncclCommAbort(ncclComm_t comm) {
   comm->among->aborted[comm->rank] = true;
   for (std::size_t to = 0; to < comm->among->size; ++to) comm->among->box(comm->rank, to).clear();
   comm->among->changed.notify_all();
+  lock.unlock();
+  comm->graphs->wait_for_none();
   return ncclSuccess;
 }
 
@@ -491,7 +546,7 @@ ncclResult_t start_collective(ncclComm_t comm, cudaStream_t stream, std::vector<
                               std::function<void()> before, std::function<void()> after = {}) {
   auto run = group_run{comm->among, comm->rank, std::move(messages)};
   return start(comm, [=] {
-    (void)gpu_double::enqueue(stream, [=] {
+    enqueue(comm, stream, [=] {
       if (before) before();
       group_run{run}();
       if (after) after();

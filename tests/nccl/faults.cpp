@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// Faults: every rank ends with an error within the deadline, and the process goes on.
+#include <atomic>
 #include <barrier>
 #include <chrono>
 #include <sstream>
@@ -7,6 +8,7 @@
 
 #include "catch.hpp"
 #include "fssdp/collective/warm_up.hpp"
+#include "nccl/captured.hpp"
 #include "nccl/everywhere_plan.hpp"
 #include "support/on_all_ranks.hpp"
 #include "support/work_after_failure.hpp"
@@ -47,6 +49,15 @@ void gather_and_wait(nccl_communicator& comm, everywhere_plan const& of) {
   mine.gather_and_reduce(comm, of.plan);
   comm.synchronize();
 }
+/// Whether NCCL frees all communicators soon.
+[[nodiscard]] bool all_communicators_go() {
+  auto const until = std::chrono::steady_clock::now() + std::chrono::seconds{30};
+  while (gpu_double::live_communicators() != 0) {
+    if (std::chrono::steady_clock::now() > until) return false;
+    std::this_thread::sleep_for(milliseconds{1});
+  }
+  return true;
+}
 [[nodiscard]] std::string hash_of(everywhere_plan const& of) {
   auto text = std::ostringstream{};
   text << "plan " << std::hex << of.plan.hash_value();
@@ -69,6 +80,60 @@ TEST_CASE("an error of NCCL's on one rank ends all of them, and new ones can be 
 
   gpu_double::reset();
   REQUIRE(nccl_tests::failures(soon).empty());
+}
+
+TEST_CASE("graphs that live on keep no rank from ending, and go later") {
+  gpu_double::reset();
+  auto const of = everywhere_plan{soon.ranks};
+  auto graphs = std::vector<nccl_tests::cuda_graph>(soon.ranks);
+  auto const ended = outcome_of(of, [&](nccl_communicator& comm) {
+    auto mine = everywhere_buffers{of, comm};
+    auto& graph = graphs[comm.rank().index()];
+    graph = nccl_tests::captured(
+        comm, [&] { fssdp::sparse_all_gather(comm, of.plan, mine.shard, mine.all); });
+    if (comm.rank() == rank_id{1}) gpu_double::inject_error(1, ncclRemoteError);
+    cudaGraphLaunch(graph.get(), comm.stream());
+    comm.synchronize();
+  });
+  for (auto const& thrown : ended.of_rank) REQUIRE(support::is<fssdp::transport_error>(thrown));
+  REQUIRE(ended.took < in_time);
+  REQUIRE(gpu_double::live_communicators() == soon.ranks);
+
+  gpu_double::reset();
+  REQUIRE(nccl_tests::failures(soon).empty());
+  graphs.clear();
+  REQUIRE(all_communicators_go());
+}
+
+TEST_CASE("communicators of the caller's that fail are freed when their graphs are") {
+  gpu_double::reset();
+  auto const of = everywhere_plan{2};
+  auto id = ncclUniqueId{};
+  REQUIRE(ncclGetUniqueId(&id) == ncclSuccess);
+  auto failed = std::atomic{0};
+  auto const run = [&](int rank) {
+    cudaSetDevice(rank);
+    auto const stream = fssdp::make_cuda_stream();
+    auto handle = ncclComm_t{};
+    (void)ncclCommInitRankConfig(&handle, 2, id, rank, nullptr);  // one that blocks
+    auto comm = fssdp::nccl_ref{handle, stream.get(), {.deadline = soon.deadline}};
+    auto mine = everywhere_buffers{of, comm};
+    fssdp::warm_up(comm, of.plan);
+    auto const graph = nccl_tests::captured(
+        comm, [&] { fssdp::sparse_all_gather(comm, of.plan, mine.shard, mine.all); });
+    if (rank == 1) gpu_double::inject_error(1, ncclRemoteError);
+    cudaGraphLaunch(graph.get(), comm.stream());
+    try {
+      comm.synchronize();
+    } catch (fssdp::transport_error const&) {
+      ++failed;
+    }
+  };
+  auto other = std::thread{run, 1};
+  run(0);
+  other.join();
+  REQUIRE(failed == 2);
+  REQUIRE(all_communicators_go());
 }
 
 TEST_CASE("a rank that stalls is awaited until the deadline, which says for what") {
@@ -175,6 +240,22 @@ TEST_CASE("a rank that never comes is noticed when the communicator is made") {
       fssdp::deadline_exceeded);
   REQUIRE_THROWS_WITH((nccl_communicator{id, 2, rank_id{2}, stream.get()}),
                       mentions("rank 2 of 2 ranks"));
+}
+
+TEST_CASE("a communicator whose graphs live is not closed, which says why") {
+  gpu_double::reset();
+  auto const of = everywhere_plan{soon.ranks};
+  auto const ended = outcome_of(of, [&](nccl_communicator& comm) {
+    auto mine = everywhere_buffers{of, comm};
+    auto const graph = nccl_tests::captured(
+        comm, [&] { fssdp::sparse_all_gather(comm, of.plan, mine.shard, mine.all); });
+    comm.close();
+  });
+  for (auto const& thrown : ended.of_rank) {
+    REQUIRE(support::is<fssdp::deadline_exceeded>(thrown));
+    REQUIRE_THAT(support::text(thrown), mentions("graphs that were captured"));
+  }
+  REQUIRE(all_communicators_go());
 }
 
 TEST_CASE("a rank that closes alone waits no longer than the deadline") {

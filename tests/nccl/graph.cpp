@@ -6,35 +6,14 @@
 #include "catch.hpp"
 #include "fssdp/collective/memory_required.hpp"
 #include "fssdp/collective/warm_up.hpp"
+#include "nccl/captured.hpp"
 #include "nccl/everywhere_plan.hpp"
 #include "support/on_all_ranks.hpp"
 
 using fssdp::nccl_communicator;
+using nccl_tests::captured;
 using nccl_tests::everywhere_buffers;
 using nccl_tests::everywhere_plan;
-
-namespace {
-
-/// What is captured while this rank calls work().
-template <class Work>
-[[nodiscard]] cudaGraphExec_t captured(nccl_communicator& comm, Work work) {
-  auto graph = cudaGraph_t{};
-  auto exec = cudaGraphExec_t{};
-  cudaStreamBeginCapture(comm.stream(), cudaStreamCaptureModeThreadLocal);
-  try {
-    work();
-  } catch (...) {
-    cudaStreamEndCapture(comm.stream(), &graph);
-    cudaGraphDestroy(graph);
-    throw;
-  }
-  cudaStreamEndCapture(comm.stream(), &graph);
-  cudaGraphInstantiate(&exec, graph, 0);
-  cudaGraphDestroy(graph);
-  return exec;
-}
-
-}  // namespace
 
 TEST_CASE("a graph of a gather and a reduction moves what is there when it is launched") {
   gpu_double::reset();
@@ -45,18 +24,17 @@ TEST_CASE("a graph of a gather and a reduction moves what is there when it is la
     auto const scratch = fssdp::cuda_memory{use.gather_scratch + use.reduce_scratch};
     fssdp::warm_up(comm, of.plan);
     mine.gather_and_reduce(comm, of.plan);  // still under way when the capture begins
-    auto const exec = captured(
+    auto const graph = captured(
         comm, [&] { mine.gather_and_reduce(comm, of.plan, {.device_scratch = scratch.bytes()}); });
     comm.synchronize();
     auto const once = static_cast<float>(4 * (comm.rank().value() + 1));
     auto count = mine.gradients_are(once) ? 0 : 1;
     for (auto const value : {1.0F, 5.0F, 2.0F}) {
       mine.set(value);
-      cudaGraphLaunch(exec, comm.stream());
+      cudaGraphLaunch(graph.get(), comm.stream());
       comm.synchronize();
       count += mine.gradients_are(4 * value) ? 0 : 1;
     }
-    cudaGraphExecDestroy(exec);
     return count;
   });
   REQUIRE(wrong == std::vector{0, 0, 0, 0});

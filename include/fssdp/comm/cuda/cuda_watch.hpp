@@ -39,6 +39,7 @@ class cuda_watch {
   /// The next exchange on a stream; its peers follow. None may be asked about while it is captured.
   void begin_exchange(cudaStream_t stream) {
     is_captured_ = is_captured(stream, me_);
+    has_captured_ = has_captured_ || is_captured_;
     if (!is_captured_) (void)advance();
     if (count_ < marks_.size()) ++count_;
     auto& mark = last();
@@ -58,6 +59,9 @@ class cuda_watch {
     cuda_require(cudaEventRecord(last().event.get(), stream), me_, "cudaEventRecord");
     last().is_enqueued = true;
   }
+
+  /// Whether any exchange has gone into a graph, which may live on.
+  [[nodiscard]] bool has_captured() const { return has_captured_; }
 
   /// Forgets the exchanges that have run. Returns whether there are any.
   bool advance() {
@@ -139,7 +143,8 @@ class cuda_watch {
   std::uint64_t sequence_ = 0;
   std::uint64_t plan_ = 0;
   int step_ = 0;
-  bool is_captured_ = false;
+  bool is_captured_ = false;  // the exchange that is begun
+  bool has_captured_ = false;
 };
 
 /// Waits until nothing on the stream runs any more, or not so long. For one that has failed.

@@ -35,8 +35,8 @@ class nccl_registration;
 /// does not block (blocking = 0) can be aborted in time whatever it waits for.
 ///
 /// Graphs: a plan is warmed up before a capture (warm_up); others may wait for their lanes meanwhile.
-/// NCCL closes or aborts a communicator only when the graphs that it is in are destroyed: destroy
-/// them before, also where an exception goes through.
+/// NCCL frees a communicator only when the graphs that it is in are destroyed: destroy them before
+/// `close`, and before a communicator of yours. One that is aborted is freed as soon as they are.
 ///
 /// @cost per exchange: one group of NCCL's, an event, no allocation once the largest batch has been
 ///       seen, no synchronisation. A peer is connected when it is first met, which takes long:
@@ -236,12 +236,17 @@ class nccl_communicator : public nccl_ref {
 
   /// Waits for the stream, and until all ranks have closed theirs; frees the communicator. Does
   /// nothing if that is done, or something has failed.
+  /// @pre graphs that were captured are destroyed
   /// @throws as synchronize; deadline_exceeded if a rank does not come
   void close() {
     if (handle() == nullptr) return;
     synchronize();
     lane()->guarded([&] {
-      lane()->settle(ncclCommFinalize(lane()->comm()), "ncclCommFinalize");
+      lane()->settle(
+          ncclCommFinalize(lane()->comm()),
+          lane()->watch().has_captured()
+              ? "ncclCommFinalize (graphs that were captured have to be destroyed before)"
+              : "ncclCommFinalize");
       auto const code = ncclCommDestroy(lane()->release());
       if (code != ncclInProgress) detail::nccl_require(code, rank(), "ncclCommDestroy");
     });

@@ -6,6 +6,8 @@
 
 #include <chrono>
 #include <exception>
+#include <system_error>
+#include <thread>
 #include <utility>
 
 #include "fssdp/comm/cuda/cuda_call.hpp"
@@ -67,9 +69,17 @@ class nccl_lane {
     guarded([&] { watch_.wait_for(stream_, options_.deadline, [&] { check_async(); }); });
   }
 
-  /// Ends what NCCL does on the stream, and forgets the communicator, which is gone.
+  /// Ends what NCCL does on the stream, and forgets the communicator, which is gone. NCCL comes
+  /// back only when the graphs that it is in are destroyed, which whoever has them does later: then
+  /// a thread of its own waits for that.
   void abort() noexcept {
-    if (auto* const comm = std::exchange(comm_, nullptr)) ncclCommAbort(comm);
+    auto* const comm = std::exchange(comm_, nullptr);
+    if (comm == nullptr) return;
+    try {
+      if (watch_.has_captured()) return std::thread{[comm] { ncclCommAbort(comm); }}.detach();
+    } catch (std::system_error const&) {  // no thread is to be had: it is this one that waits
+    }
+    ncclCommAbort(comm);
   }
   /// Takes the communicator from the lane.
   [[nodiscard]] ncclComm_t release() { return std::exchange(comm_, nullptr); }
