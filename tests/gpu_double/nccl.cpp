@@ -288,6 +288,12 @@ ncclResult_t start(ncclComm_t comm, std::function<void()> work) {
   return ncclInProgress;
 }
 
+/// Likewise, by a call that says nothing of it: some of NCCL's do, in some versions.
+ncclResult_t in_progress_unsaid(ncclComm_t comm, std::function<void()> work) {
+  auto const code = start(comm, std::move(work));
+  return code == ncclInProgress ? ncclSuccess : code;
+}
+
 /// Puts work of a communicator on a stream, or into the graph that it captures.
 void enqueue(ncclComm_t comm, cudaStream_t stream, std::function<void()> work) {
   auto captures = cudaStreamCaptureStatusNone;
@@ -447,7 +453,7 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int, int key, ncclComm_t* child, ncc
     among = entry;
   }
   auto const blocks = config == nullptr ? comm->blocks : config->blocking != 0;
-  return start(comm, [=] { (void)join(child, among, key, blocks); });
+  return in_progress_unsaid(comm, [=] { (void)join(child, among, key, blocks); });
 }
 
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* state) {
@@ -702,7 +708,7 @@ ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void* memory, std::size_t b
     gpu_double::report(text("rank ", comm->rank, " opens a window to memory that is not NCCL's"));
     return ncclInvalidArgument;
   }
-  return start(comm, [=] { open_window(comm, bytes, window); });
+  return in_progress_unsaid(comm, [=] { open_window(comm, bytes, window); });
 }
 ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window) {
   return taken_from(comm->windows, window);

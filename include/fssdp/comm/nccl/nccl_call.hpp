@@ -39,14 +39,15 @@ inline void nccl_require(ncclResult_t code, rank_id me, char const* call) {
 }
 
 /// Waits until NCCL is through with a call that does not block, as far as the host has a part in
-/// it: what it enqueues is on the stream then. Returns how it ended.
+/// it: what it enqueues is on the stream then. Returns how it ended. It asks also where the call has
+/// said that all is well, as ncclCommSplit and ncclCommWindowRegister do (2.28) while they work on.
 /// @param late() is called when the deadline has passed, and throws
 template <class Late>
 [[nodiscard]] ncclResult_t nccl_settled(ncclComm_t comm, ncclResult_t code, rank_id me,
                                         std::chrono::milliseconds deadline, Late late) {
   auto pace = wait_pace{};
   auto const until = std::chrono::steady_clock::now() + deadline;
-  while (code == ncclInProgress) {
+  while (code == ncclSuccess || code == ncclInProgress) {
     nccl_require(ncclCommGetAsyncError(comm, &code), me, "ncclCommGetAsyncError");
     if (code != ncclInProgress) break;
     if (std::chrono::steady_clock::now() > until) late();
