@@ -170,7 +170,6 @@ cudaError_t cudaMallocAsync(void** memory, std::size_t bytes, cudaStream_t strea
 }
 cudaError_t cudaMallocFromPoolAsync(void** memory, std::size_t bytes, cudaMemPool_t pool,
                                     cudaStream_t stream) {
-  if (stream == nullptr) return cudaErrorInvalidResourceHandle;
   if (fssdp::detail::is_captured(stream, {})) return cudaErrorStreamCaptureUnsupported;
   ++allocated_on_streams;
   *memory = allocate(bytes, pool == nullptr ? current_device : pool->device, pool);
@@ -221,7 +220,6 @@ cudaError_t cudaMemcpy2DAsync(void* to, std::size_t to_pitch, void const* from,
                               std::size_t from_pitch, std::size_t width, std::size_t height,
                               cudaMemcpyKind kind, cudaStream_t stream) {
   auto const uncounted = gpu_double::not_counted{};
-  if (stream == nullptr) return cudaErrorInvalidResourceHandle;
   if (width * height == 0) return cudaSuccess;
   if (kind != cudaMemcpyHostToDevice) gpu_double::check_access(stream, from);
   if (kind != cudaMemcpyDeviceToHost) gpu_double::check_access(stream, to);
@@ -245,7 +243,6 @@ cudaError_t cudaMemcpy2DAsync(void* to, std::size_t to_pitch, void const* from,
 
 cudaError_t cudaMemsetAsync(void* memory, int value, std::size_t bytes, cudaStream_t stream) {
   auto const uncounted = gpu_double::not_counted{};
-  if (stream == nullptr) return cudaErrorInvalidResourceHandle;
   gpu_double::check_access(stream, memory);
   return enqueue(stream, [=] { std::memset(memory, value, bytes); });
 }
@@ -254,7 +251,7 @@ cudaError_t cudaMemcpyBatchAsync(void* const* to, void const* const* from, std::
                                  std::size_t count, cudaMemcpyAttributes* attributes,
                                  std::size_t* firsts, std::size_t of, cudaStream_t stream) {
   auto const uncounted = gpu_double::not_counted{};
-  if (stream == nullptr || count == 0 || of != 1 || firsts[0] != 0 ||
+  if (gpu_double::is_default(stream) || count == 0 || of != 1 || firsts[0] != 0 ||
       attributes->srcAccessOrder != cudaMemcpySrcAccessOrderStream)
     return cudaErrorInvalidValue;
   for (std::size_t i = 0; i < count; ++i) {

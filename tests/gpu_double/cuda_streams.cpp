@@ -107,7 +107,8 @@ void count_capture(cudaStreamCaptureMode mode, int by) {
 }
 
 std::mutex streams_mutex;
-std::multimap<int, std::shared_ptr<CUstream_st>> streams;  // by device
+std::multimap<int, std::shared_ptr<CUstream_st>> streams;     // by device
+std::map<int, std::unique_ptr<CUstream_st>> default_streams;  // likewise: one for all its threads
 std::atomic<int> times_waited = 0;
 std::atomic<int> looked_in_vain = 0;
 
@@ -119,6 +120,19 @@ struct CUevent_st {
 
 namespace gpu_double {
 
+bool is_default(cudaStream_t stream) {
+  return stream == nullptr || stream == cudaStreamLegacy || stream == cudaStreamPerThread;
+}
+CUstream_st& queue_of(cudaStream_t stream) {
+  if (!is_default(stream)) return *stream;
+  if (!current().default_streams) report("a default stream is used");
+  auto device = 0;
+  (void)cudaGetDevice(&device);
+  auto const lock = std::scoped_lock{streams_mutex};
+  auto& queue = default_streams[device];
+  if (queue == nullptr) queue = std::make_unique<CUstream_st>(device);
+  return *queue;
+}
 bool is_forbidden(char const* call) {
   if (capture_mode == cudaStreamCaptureModeRelaxed) return false;
   auto const others = capture_mode == cudaStreamCaptureModeGlobal && global_captures != 0;
@@ -128,9 +142,10 @@ bool is_forbidden(char const* call) {
 }
 cudaError_t synchronize(cudaStream_t stream) {
   ++times_waited;
-  auto lock = std::unique_lock{stream->mutex};
-  if (stream->captured != nullptr) return cudaErrorStreamCaptureUnsupported;
-  stream->changed.wait(lock, [&] { return stream->is_idle(); });
+  auto& queue = queue_of(stream);
+  auto lock = std::unique_lock{queue.mutex};
+  if (queue.captured != nullptr) return cudaErrorStreamCaptureUnsupported;
+  queue.changed.wait(lock, [&] { return queue.is_idle(); });
   return cudaSuccess;
 }
 /// Others may destroy streams meanwhile.
@@ -144,20 +159,21 @@ void synchronize_device(int device) {
   }
   for (auto const& stream : of_device) (void)synchronize(stream.get());
 }
-int device_of(cudaStream_t stream) { return stream->device; }
+int device_of(cudaStream_t stream) { return queue_of(stream).device; }
 int host_waits() { return times_waited; }
 int looks_in_vain() { return looked_in_vain; }
-void lose_waits_of(cudaStream_t stream) { stream->loses_waits = true; }
+void lose_waits_of(cudaStream_t stream) { queue_of(stream).loses_waits = true; }
 cudaError_t enqueue(cudaStream_t stream, work item) {
-  if (stream == nullptr) return cudaErrorInvalidResourceHandle;
-  stream->push(std::move(item));
+  queue_of(stream).push(std::move(item));
   return cudaSuccess;
 }
 
 }  // namespace gpu_double
 
 using gpu_double::enqueue;
+using gpu_double::is_default;
 using gpu_double::is_forbidden;
+using gpu_double::queue_of;
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned int) {
   auto device = 0;
@@ -170,6 +186,7 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned int) {
 }
 /// What is on it runs first.
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  if (is_default(stream)) return cudaErrorInvalidResourceHandle;
   stream->finish();
   auto const lock = std::scoped_lock{streams_mutex};
   std::erase_if(streams, [stream](auto const& entry) { return entry.second.get() == stream; });
@@ -178,9 +195,10 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 cudaError_t cudaStreamQuery(cudaStream_t stream) {
   ++times_waited;
   if (is_forbidden("cudaStreamQuery")) return cudaErrorStreamCaptureUnsupported;
-  auto const lock = std::scoped_lock{stream->mutex};
-  if (stream->captured != nullptr) return cudaErrorStreamCaptureUnsupported;
-  return stream->is_idle() ? cudaSuccess : cudaErrorNotReady;
+  auto& queue = queue_of(stream);
+  auto const lock = std::scoped_lock{queue.mutex};
+  if (queue.captured != nullptr) return cudaErrorStreamCaptureUnsupported;
+  return queue.is_idle() ? cudaSuccess : cudaErrorNotReady;
 }
 cudaError_t cudaDeviceSynchronize() {
   if (is_forbidden("cudaDeviceSynchronize")) return cudaErrorStreamCaptureUnsupported;
@@ -245,7 +263,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned int) {
   auto const uncounted = gpu_double::not_counted{};
-  if (stream->loses_waits) return cudaSuccess;
+  if (queue_of(stream).loses_waits) return cudaSuccess;
   auto const state = event->state;
   auto number = std::uint64_t{};
   {
@@ -259,9 +277,9 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
 }
 
 cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status) {
-  auto const lock = std::scoped_lock{stream->mutex};
-  *status =
-      stream->captured != nullptr ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
+  auto& queue = queue_of(stream);
+  auto const lock = std::scoped_lock{queue.mutex};
+  *status = queue.captured != nullptr ? cudaStreamCaptureStatusActive : cudaStreamCaptureStatusNone;
   return cudaSuccess;
 }
 cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
@@ -269,6 +287,7 @@ cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
   return cudaSuccess;
 }
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode) {
+  if (is_default(stream)) return cudaErrorStreamCaptureUnsupported;
   auto const lock = std::scoped_lock{stream->mutex};
   stream->captured = std::make_unique<CUgraph_st>();
   stream->mode = mode;
@@ -276,6 +295,7 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mo
   return cudaSuccess;
 }
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
+  if (is_default(stream)) return cudaErrorIllegalState;
   auto const lock = std::scoped_lock{stream->mutex};
   *graph = stream->captured.release();
   if (*graph == nullptr) return cudaErrorIllegalState;

@@ -36,8 +36,9 @@ struct settings {
   int polls = 2;                    ///< how often what does not block says that it is in progress
   bool only_device_memory = false;  ///< messages, copies and sums of memory of CUDA's alone
   mutation back_end = mutation::none;
-  bool peer_access = true;  ///< whether devices can read each other's memory
-  bool windows = true;      ///< whether communicators have any
+  bool peer_access = true;       ///< whether devices can read each other's memory
+  bool windows = true;           ///< whether communicators have any
+  bool default_streams = false;  ///< whether CUDA's own may be used: who forgets a stream is told
   /// Counts what the calling thread allocates: streams of the double do not count.
   long& (*allocations)() = nullptr;
 };

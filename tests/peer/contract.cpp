@@ -3,6 +3,7 @@
 #include "contract/communicator_contract.hpp"
 
 #include "peer/devices.hpp"
+#include "peer/everywhere_buffers.hpp"
 #include "support/laws.hpp"
 
 namespace {
@@ -37,5 +38,21 @@ TEST_CASE("peer_communicator keeps the contract where kernels copy") {
   gpu_double::reset();
   contract::communicator_contract<peers<fssdp::copied_by::kernels>>::check(
       {.instances = all_of_it.instances, .refuses_peers = true});
+  REQUIRE(gpu_double::violations() == std::vector<std::string>{});
+}
+
+TEST_CASE("devices work on CUDA's default streams, too") {
+  gpu_double::reset({.default_streams = true});
+  auto const of = support::everywhere_plan{2};
+  for (auto* const stream : {cudaStream_t{}, cudaStreamLegacy, cudaStreamPerThread}) {
+    auto const right = peer_tests::results_of({.ranks = of.ranks}, [&](auto& comm) {
+      auto lane = comm.duplicate(stream);
+      auto mine = peer_tests::everywhere_buffers{of, comm.rank()};
+      mine.gather_and_reduce(lane, of.plan);
+      lane.synchronize();
+      return mine.gradients_are(static_cast<float>(2 * (comm.rank().value() + 1))) ? 1 : 0;
+    });
+    REQUIRE(right == std::vector{1, 1});
+  }
   REQUIRE(gpu_double::violations() == std::vector<std::string>{});
 }

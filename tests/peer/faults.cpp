@@ -139,12 +139,12 @@ TEST_CASE("a stream that stands still is told from one that works, by synchroniz
     auto time = factor * impatient.deadline;
     auto const thrown = peer_tests::thrown_by(
         {.ranks = 2, .deadline = impatient.deadline}, [&](peer_communicator& comm) {
-          auto bytes = std::vector<std::byte>(2);
+          auto const memory = fssdp::cuda_memory{2, comm.rank()};  // of hosts, CUDA may wait
           auto const peer = rank_id{1 - comm.rank().value()};
           if (comm.rank() == rank_id{1}) cudaLaunchHostFunc(comm.stream(), stalls, &time);
           comm.exchange([&](auto& batch) {
-            if (comm.rank() == rank_id{1}) batch.send(std::span{bytes}.first(1), peer);
-            if (comm.rank() == rank_id{0}) batch.recv(std::span{bytes}.last(1), peer);
+            if (comm.rank() == rank_id{1}) batch.send(memory.bytes().first(1), peer);
+            if (comm.rank() == rank_id{0}) batch.recv(memory.bytes().last(1), peer);
           });
           try {
             comm.synchronize();

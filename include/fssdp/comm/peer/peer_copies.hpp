@@ -31,23 +31,16 @@ class peer_copies {
     bytes_.push_back(from.size());
   }
 
-  /// @cost one call; one for each copy before CUDA 13
+  /// @cost one call; one for each copy before CUDA 13, and on a default stream
   /// @throws transport_error
   void enqueue_on_engines(cudaStream_t stream, rank_id me) {
     if (bytes_.empty()) return;
 #if CUDART_VERSION >= 13000
-    auto attributes = cudaMemcpyAttributes{};
-    attributes.srcAccessOrder = cudaMemcpySrcAccessOrderStream;
-    attributes.flags = cudaMemcpyFlagPreferOverlapWithCompute;
-    auto of_all = std::size_t{0};  // the first copy that has them
-    cuda_require(cudaMemcpyBatchAsync(to_.data(), from_.data(), bytes_.data(), bytes_.size(),
-                                      &attributes, &of_all, 1, stream),
-                 me, "cudaMemcpyBatchAsync");
-#else
+    if (!is_default(stream)) return enqueue_batch(stream, me);
+#endif
     for (std::size_t i = 0; i < bytes_.size(); ++i)
       cuda_require(cudaMemcpyAsync(to_[i], from_[i], bytes_[i], cudaMemcpyDefault, stream), me,
                    "cudaMemcpyAsync");
-#endif
   }
 
   /// @cost one launch for device_copies::most of them
@@ -64,6 +57,22 @@ class peer_copies {
   }
 
  private:
+#if CUDART_VERSION >= 13000
+  /// CUDA takes no batches on those.
+  [[nodiscard]] static bool is_default(cudaStream_t stream) {
+    return stream == nullptr || stream == cudaStreamLegacy || stream == cudaStreamPerThread;
+  }
+  void enqueue_batch(cudaStream_t stream, rank_id me) {
+    auto attributes = cudaMemcpyAttributes{};
+    attributes.srcAccessOrder = cudaMemcpySrcAccessOrderStream;
+    attributes.flags = cudaMemcpyFlagPreferOverlapWithCompute;
+    auto of_all = std::size_t{0};  // the first copy that has them
+    cuda_require(cudaMemcpyBatchAsync(to_.data(), from_.data(), bytes_.data(), bytes_.size(),
+                                      &attributes, &of_all, 1, stream),
+                 me, "cudaMemcpyBatchAsync");
+  }
+#endif
+
   std::vector<void*> to_;
   std::vector<void const*> from_;
   std::vector<std::size_t> bytes_;
