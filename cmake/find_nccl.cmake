@@ -9,7 +9,8 @@ find_library(FSSDP_CUDART_LIBRARY cudart
   DOC "CUDA's runtime")
 find_path(FSSDP_NCCL_INCLUDE_DIR nccl.h
   HINTS ENV NCCL_HOME ${FSSDP_CUDA_INCLUDE_DIR} PATH_SUFFIXES include DOC "The folder of nccl.h")
-find_library(FSSDP_NCCL_LIBRARY nccl
+find_library(FSSDP_NCCL_LIBRARY
+  NAMES nccl libnccl.so.2 NAMES_PER_DIR  # the latter is alone in Python's packages
   HINTS ENV NCCL_HOME ${FSSDP_NCCL_INCLUDE_DIR}/.. PATH_SUFFIXES lib64 lib DOC "The library of NCCL")
 mark_as_advanced(
   FSSDP_CUDA_INCLUDE_DIR FSSDP_CUDART_LIBRARY FSSDP_NCCL_INCLUDE_DIR FSSDP_NCCL_LIBRARY)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// One rank over NCCL that is a process, among others that may share its device (nccl_processes.sh).
-/// Gathers and reductions, by many placements and cuts, leave the bits that they leave on threads.
+/// Gathers and reductions, by many placements and cuts, leave the bits that they leave on threads;
+/// so do those of a duplicate. A rank that stalls ends all of them in time, a new communicator works.
 /// usage: gpu_nccl_process RANK RANKS FILE   rank 0 writes into FILE where the others find it
 #include <algorithm>
 #include <chrono>
@@ -9,6 +10,7 @@
 #include <exception>
 #include <filesystem>
 #include <fstream>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <thread>
@@ -16,6 +18,7 @@
 #include "fssdp/collective/warm_up.hpp"
 #include "fssdp/comm/nccl.hpp"
 #include "gpu_double/gpu_double.hpp"
+#include "nccl/captured.hpp"
 #include "support/collective_bits.hpp"
 #include "support/device_bits.hpp"
 #include "support/on_all_ranks.hpp"
@@ -27,6 +30,7 @@ using fssdp::rank_id;
 using support::random_instance;
 
 constexpr auto instances = 60;
+constexpr auto patience = std::chrono::seconds{3};
 constexpr auto deadline = std::chrono::seconds{60};
 
 /// From rank 0, through a file that appears when it is complete.
@@ -69,7 +73,7 @@ struct variety {
 };
 
 /// Every other one is scheduled, in pieces; the seeds are those of as many ranks.
-void compare(fssdp::nccl_communicator& comm, variety& tried) {
+void compare(fssdp::nccl_communicator& comm, int instances, variety& tried) {
   auto const limits = support::size_limits{.ranks = comm.size(), .nodes = 3, .experts = 16};
   auto count = 0;
   for (auto seed = std::uint64_t{1}; count < instances; ++seed) {
@@ -87,18 +91,50 @@ void compare(fssdp::nccl_communicator& comm, variety& tried) {
   }
 }
 
+/// A byte from every rank to every other.
+void meet(fssdp::nccl_communicator& comm, std::span<std::byte> bytes) {
+  comm.exchange([&](auto& batch) {
+    for (auto const peer : fssdp::first_n<rank_id>(comm.size())) {
+      if (peer == comm.rank()) continue;
+      batch.send(bytes.subspan(comm.rank().index(), 1), peer);
+      batch.recv(bytes.subspan(peer.index(), 1), peer);
+    }
+  });
+}
+
+/// The last rank comes too late, and a graph of the communicator lives.
+void stall(fssdp::nccl_communicator& comm) {
+  auto const memory = fssdp::cuda_memory{static_cast<std::size_t>(comm.size()), comm.rank()};
+  meet(comm, memory.bytes());
+  comm.synchronize();
+  auto const graph = nccl_tests::captured(comm, [&] { meet(comm, memory.bytes()); });
+  if (comm.rank().value() == comm.size() - 1) std::this_thread::sleep_for(2 * patience);
+  auto const begin = std::chrono::steady_clock::now();
+  try {
+    meet(comm, memory.bytes());
+    comm.synchronize();
+  } catch (fssdp::transport_error const&) {
+    if (std::chrono::steady_clock::now() - begin < 2 * patience) return;
+    throw std::runtime_error{"a rank that stalls was noticed too late"};
+  }
+  throw std::runtime_error{"a rank that stalls was not noticed"};
+}
+
 void run(rank_id me, int ranks, std::filesystem::path const& file) {
   auto devices = 0;
   fssdp::detail::cuda_require(cudaGetDeviceCount(&devices), me, "cudaGetDeviceCount");
   fssdp::detail::cuda_require(cudaSetDevice(me.value() % devices), me, "cudaSetDevice");
   auto const stream = fssdp::make_cuda_stream(me);
-  auto comm = fssdp::nccl_communicator{
-      common_id(me, file), ranks, me, stream.get(), {deadline, gpu_double::kernels()}};
+  auto const communicator = [&](char const* name, std::chrono::milliseconds how_long) {
+    auto const id = common_id(me, file.string() + name);
+    return fssdp::nccl_communicator{id, ranks, me, stream.get(), {how_long, gpu_double::kernels()}};
+  };
+  auto comm = communicator("", deadline);
   auto tried = variety{};
   {
     auto const arena = fssdp::nccl_memory{std::size_t{1} << 21U, me};
     auto const registered = fssdp::nccl_registration{comm, arena};
-    compare(comm, tried);
+    compare(comm, instances, tried);
     comm.synchronize();
     if (me == rank_id{0})
       std::printf(
@@ -109,7 +145,22 @@ void run(rank_id me, int ranks, std::filesystem::path const& file) {
           : registered.is_registered() ? "registered"
                                        : "not registered: NCCL does not take it");
   }
+  auto const other_stream = fssdp::make_cuda_stream(me);
+  auto lane = comm.duplicate(other_stream.get());
+  auto beside = variety{};
+  compare(lane, instances / 10, beside);
+  lane.close();
   comm.close();
+  {
+    auto fails = communicator(".stalls", patience);
+    stall(fails);
+  }
+  auto again = communicator(".again", deadline);
+  compare(again, instances / 10, beside);
+  again.close();
+  if (me == rank_id{0})
+    std::printf("%d ranks: a duplicate, one that stalls and a new communicator: as expected\n",
+                ranks);
 }
 
 }  // namespace

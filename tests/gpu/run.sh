@@ -3,9 +3,11 @@
 # Builds and runs the tests of the back ends on real devices: ranks that share one, over NCCL as
 # processes, NCCL where there are six, kernels against loops, a layer of experts, a table of speeds,
 # timelines of gathers beside matrix products.
-# Needs a CUDA toolkit, NCCL, CMake 3.25, a C++20 compiler and the single header of Catch2, version 2
-# (CATCH2_INCLUDE=FOLDER that has catch2/catch.hpp; CUDA_HOME, NCCL_HOME); for the tables of
-# fssdp_perf the headers of CLI11, fmt and nlohmann_json (CMAKE_INCLUDE_PATH=FOLDER that has them).
+# Needs a CUDA toolkit with cuBLAS, NCCL, CMake 3.25 and a C++20 compiler (CUDA_HOME, NCCL_HOME); for
+# the suites of tests the single header of Catch2, version 2 (CATCH2_INCLUDE=FOLDER that has
+# catch2/catch.hpp), for the tables of fssdp_perf the headers of CLI11, fmt and nlohmann_json
+# (CMAKE_INCLUDE_PATH=FOLDER that has them). What cannot be run for want of something is told.
+# A check may take TIMEOUT seconds (180).
 # usage: run.sh [--build-only ARCHITECTURE] [BUILD_DIR]
 # ends with 0: all has passed; 1: something has not; 77: some or all of it could not be run, and why
 set -eu
@@ -37,53 +39,67 @@ if [ "$architecture" != native ]; then
   exit 0
 fi
 
+# Streams of more ranks than this share a queue of a device, and wait for each other.
+export CUDA_DEVICE_MAX_CONNECTIONS=32
+
 failed=""
 not_run=""
 check() {  # check NAME COMMAND...
   name=$1
   shift
   echo "== $name"
-  timeout "${TIMEOUT:-900}" "$@" || { echo "tests/gpu: FAILED: $name" >&2; failed="$failed $name;"; }
+  timeout "${TIMEOUT:-180}" "$@" || { echo "tests/gpu: FAILED: $name" >&2; failed="$failed $name;"; }
 }
-check "peer: 1 to 6 ranks share devices" "$build/gpu_peer" --warn NoTests
-if [ "$gpus" -ge 6 ]; then
-  check "nccl: a device for each rank" "$build/gpu_nccl" --warn NoTests
-else
-  echo "== nccl: NOT RUN: $gpus devices; its tests have up to 6 ranks, NCCL wants a device for each"
-  not_run="$not_run NCCL;"
-fi
-for ranks in 2 4; do
-  check "nccl: $ranks processes, on one device if there are no more" \
-    sh "$here/nccl_processes.sh" "$ranks" "$build/gpu_nccl_process"
-done
-sanitizer=$(command -v compute-sanitizer || echo "$(dirname "$nvcc")/compute-sanitizer")
-if [ -x "$sanitizer" ]; then
-  for tests in "*on a device*" "*used again*"; do  # each by itself: a name that is gone is a failure
-    check "compute-sanitizer: $tests" \
-      "$sanitizer" --error-exitcode 1 "$build/gpu_peer" --warn NoTests "$tests"
-  done
-else
-  echo "== compute-sanitizer: NOT RUN: there is none"
-  not_run="$not_run compute-sanitizer;"
-fi
-check "a layer of experts: examples/08_cuda_layer" "$build/gpu_cuda_layer"
-check "speeds" "$build/gpu_speed"
-for copies in engines kernels; do
-  check "overlap of gathers by $copies with matrix products" \
-    "$build/gpu_overlap" --copies "$copies" --trace "$build/overlap_$copies.json"
-done
+leave_out() {  # leave_out NAME WHY
+  echo "== $1: NOT RUN: $2"
+  not_run="$not_run $1;"
+}
+built() {  # built PROGRAM NAME WHY: whether it could be built
+  [ -x "$build/$1" ] || { leave_out "$2" "$3"; return 1; }
+}
 perf() {  # perf BACK_END RANKS: prints a table, and asks nothing but that all elements are right
   check "fssdp_perf: $1, $2 ranks" \
-    sh -c '"$@" | tee /dev/stderr | grep ": 0 wrong, 0 wrong in" >/dev/null' sh \
+    sh -c '"$@" | tee -a /dev/stderr | grep ": 0 wrong, 0 wrong in" >/dev/null' sh \
     "$build/gpu_fssdp_perf" --backend "$1" --ranks "$2" --case all --collective ag,rs \
     --bytes 1M,16M --baseline broadcast --check
 }
-if [ -x "$build/gpu_fssdp_perf" ]; then
+
+if built gpu_peer "tests of devices of a process" "no catch2/catch.hpp (CATCH2_INCLUDE)"; then
+  check "peer: 1 to 6 ranks share devices" "$build/gpu_peer" --warn NoTests
+fi
+check "speeds" "$build/gpu_speed"
+if built gpu_overlap "a layer of experts, overlap" "no cuBLAS in CUDA's toolkit"; then
+  check "a layer of experts: examples/08_cuda_layer" "$build/gpu_cuda_layer"
+  for copies in engines kernels; do
+    check "overlap of gathers by $copies with matrix products" \
+      "$build/gpu_overlap" --copies "$copies" --trace "$build/overlap_$copies.json"
+  done
+fi
+if built gpu_fssdp_perf fssdp_perf "no headers of CLI11, fmt and nlohmann_json"; then
   perf cuda 8
-  perf nccl "$gpus"
+fi
+if built gpu_nccl_process NCCL "no nccl.h or libnccl (NCCL_HOME)"; then
+  for ranks in 2 4; do
+    check "nccl: $ranks processes, on one device if there are no more" \
+      sh "$here/nccl_processes.sh" "$ranks" "$build/gpu_nccl_process"
+  done
+  if [ "$gpus" -lt 6 ]; then
+    leave_out "tests of NCCL" "devices: $gpus; they have up to 6 ranks, NCCL wants a device for each"
+  elif built gpu_nccl "tests of NCCL" "no catch2/catch.hpp (CATCH2_INCLUDE)"; then
+    check "nccl: a device for each rank" "$build/gpu_nccl" --warn NoTests
+  fi
+  [ ! -x "$build/gpu_fssdp_perf" ] || perf nccl "$gpus"
+fi
+sanitizer=$(command -v compute-sanitizer || echo "$(dirname "$nvcc")/compute-sanitizer")
+if [ ! -x "$build/gpu_peer" ] || [ ! -x "$sanitizer" ]; then
+  leave_out compute-sanitizer "there is none, or no suite of tests"
+elif "$sanitizer" "$build/gpu_peer" --list-tests 2>&1 | grep -q 'Device not supported'; then
+  leave_out compute-sanitizer "it does not support this device"
 else
-  echo "== fssdp_perf: NOT RUN: no headers of CLI11, fmt and nlohmann_json"
-  not_run="$not_run fssdp_perf;"
+  for tests in "*on a device*" "*used again*"; do  # each by itself: a name that is gone is a failure
+    check "compute-sanitizer: $tests" "$sanitizer" --error-exitcode 1 --report-api-errors no \
+      "$build/gpu_peer" --warn NoTests "$tests"  # to ask what is not ready is no error
+  done
 fi
 [ -z "$failed" ] || { echo "tests/gpu: FAILED:$failed" >&2; exit 1; }
 [ -z "$not_run" ] || { echo "tests/gpu: all that was run has passed; NOT RUN:$not_run" >&2; exit 77; }
