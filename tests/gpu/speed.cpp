@@ -156,7 +156,7 @@ void print_batch() {
     auto const from = memory.bytes().subspan((2 * i) * one, one);
     auto const to = memory.bytes().subspan((2 * (count + i) + 1) * one, one);
     batch.copies[i] = {to.data(), from.data(), one};
-    list.add(to, from);
+    list.add(fssdp::detail::copy_way::within_device, to, from);
   }
   auto const plain = copy_time(count * one);
   auto const launched = time_of(50, [&](cudaStream_t stream) {

@@ -66,6 +66,13 @@ cudaError_t release(void* memory) {
   std::free(memory);
   return cudaSuccess;
 }
+bool are_of_one_device(void const* a, void const* b) {
+  auto const lock = std::scoped_lock{memory_mutex};
+  auto const* const of_a = find_allocation(static_cast<std::byte const*>(a), 1);
+  auto const* const of_b = find_allocation(static_cast<std::byte const*>(b), 1);
+  return of_a != nullptr && of_b != nullptr && of_a->device == of_b->device &&
+         of_a->device != the_host;
+}
 bool is_pinned(void const* address) {
   auto const lock = std::scoped_lock{memory_mutex};
   auto const* const found = find_allocation(static_cast<std::byte const*>(address), 1);
@@ -254,9 +261,12 @@ cudaError_t cudaMemcpyBatchAsync(void* const* to, void const* const* from, std::
   if (gpu_double::is_default(stream) || count == 0 || of != 1 || firsts[0] != 0 ||
       attributes->srcAccessOrder != cudaMemcpySrcAccessOrderStream)
     return cudaErrorInvalidValue;
+  auto const wants_engines = attributes->flags == cudaMemcpyFlagPreferOverlapWithCompute;
   for (std::size_t i = 0; i < count; ++i) {
     gpu_double::check_access(stream, to[i]);
     gpu_double::check_access(stream, from[i]);
+    if (wants_engines && are_of_one_device(to[i], from[i]))
+      gpu_double::report("an engine is asked to copy within a device, which is slow");
     gpu_double::count_copied(bytes[i]);
     auto const code = enqueue(
         stream, [out = to[i], in = from[i], size = bytes[i]] { std::memcpy(out, in, size); });

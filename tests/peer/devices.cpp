@@ -88,13 +88,30 @@ TEST_CASE("the double tells of memory that is not open") {
   auto const near = fssdp::cuda_memory{16};
   auto const stream = fssdp::make_cuda_stream();
   auto copies = fssdp::detail::peer_copies{};
-  copies.add(near.bytes(), far.bytes());
+  copies.add(fssdp::detail::copy_way::between_devices, near.bytes(), far.bytes());
   copies.enqueue_on_engines(stream.get(), rank_id{0});
   auto const kernels = gpu_double::kernels();
   REQUIRE(kernels.load() == cudaSuccess);
   copies.enqueue_as_kernels(stream.get(), rank_id{0}, kernels);
   REQUIRE(cudaSetDevice(device) == cudaSuccess);
   REQUIRE(gpu_double::violations().size() == 2);
+}
+
+TEST_CASE("engines are asked to copy between devices only") {
+  gpu_double::reset();
+  constexpr auto ranks = 4;
+  peer_tests::on_devices({.ranks = ranks, .devices = 2}, [](peer_communicator& comm) {
+    auto const memory = fssdp::cuda_memory{ranks, comm.rank()};
+    comm.exchange([&](auto& batch) {
+      for (auto const peer : fssdp::first_n<rank_id>(ranks)) {
+        if (peer == comm.rank()) continue;
+        batch.send(memory.bytes().subspan(comm.rank().index(), 1), peer);
+        batch.recv(memory.bytes().subspan(peer.index(), 1), peer);
+      }
+    });
+    comm.synchronize();
+  });
+  REQUIRE(gpu_double::violations() == std::vector<std::string>{});
 }
 
 TEST_CASE("kernels are loaded when a communicator is made, not when they are launched") {

@@ -62,7 +62,8 @@ class peer_communicator : public detail::cuda_work<peer_communicator> {
         },
         [&](std::span<std::span<std::byte const> const> lent) {
           copies_.clear();
-          for (std::size_t i = 0; i < lent.size(); ++i) copies_.add(into_[i], lent[i]);
+          for (std::size_t i = 0; i < lent.size(); ++i)
+            copies_.add(into_[i].way, into_[i].bytes, lent[i]);
           enqueue_copies();
         });
   }
@@ -147,9 +148,20 @@ class peer_communicator : public detail::cuda_work<peer_communicator> {
     void recv(std::span<std::byte> bytes, rank_id from) {
       this->meeting.borrow(bytes.size(), from);
       this->comm.reads_[from.index()] = 1;
-      this->comm.into_.push_back(bytes);
+      this->comm.into_.push_back({this->comm.way_from(from), bytes});
     }
   };
+
+  /// Where a message is to go.
+  struct incoming {
+    detail::copy_way way;
+    std::span<std::byte> bytes;
+  };
+  [[nodiscard]] detail::copy_way way_from(rank_id peer) const {
+    return devices_->device_of(peer) == devices_->device_of(rank())
+               ? detail::copy_way::within_device
+               : detail::copy_way::between_devices;
+  }
 
   peer_communicator(peer_world& world, peer_options const& options,
                     detail::peer_devices const& devices, detail::peer_lane& lane,
@@ -159,7 +171,7 @@ class peer_communicator : public detail::cuda_work<peer_communicator> {
         lane_{&lane},
         meeting_{std::move(meeting)},
         stream_{stream},
-        pool_{devices.pool_of(meeting_.rank())},
+        devices_{&devices},
         watch_{meeting_.rank(), meeting_.size()},
         reads_(static_cast<std::size_t>(meeting_.size())),
         is_read_by_(static_cast<std::size_t>(meeting_.size())) {
@@ -240,8 +252,9 @@ class peer_communicator : public detail::cuda_work<peer_communicator> {
   /// Peers can read it, too.
   [[nodiscard]] std::byte* memory_from(std::size_t bytes) {
     void* memory = nullptr;
-    detail::cuda_require(cudaMallocFromPoolAsync(&memory, bytes, pool_, stream_), rank(),
-                         "cudaMallocFromPoolAsync");
+    detail::cuda_require(
+        cudaMallocFromPoolAsync(&memory, bytes, devices_->pool_of(rank()), stream_), rank(),
+        "cudaMallocFromPoolAsync");
     return static_cast<std::byte*>(memory);
   }
   template <class Work>
@@ -269,11 +282,11 @@ class peer_communicator : public detail::cuda_work<peer_communicator> {
   detail::peer_lane* lane_;
   thread_communicator meeting_;  // of the threads
   cudaStream_t stream_;
-  cudaMemPool_t pool_;
+  detail::peer_devices const* devices_;
   detail::cuda_watch watch_;
   std::vector<std::uint8_t> reads_;       // [rank]: whether this rank reads its memory
   std::vector<std::uint8_t> is_read_by_;  // [rank]: the other way round
-  std::vector<std::span<std::byte>> into_;
+  std::vector<incoming> into_;
   detail::peer_copies copies_;
   std::uint64_t exchange_ = 0;
   std::uint64_t plan_ = 0;

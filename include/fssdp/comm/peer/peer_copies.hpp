@@ -4,7 +4,6 @@
 
 #include <cuda_runtime_api.h>
 
-#include <algorithm>
 #include <cstddef>
 #include <span>
 #include <vector>
@@ -15,9 +14,8 @@
 
 namespace fssdp::detail {
 
-/// Is filled, enqueued as a whole, and filled again.
-/// @cost no allocation once the most copies have been seen
-class peer_copies {
+/// Copies as CUDA takes a batch of them.
+class copy_list {
  public:
   void clear() {
     to_.clear();
@@ -25,47 +23,30 @@ class peer_copies {
     bytes_.clear();
   }
   void add(std::span<std::byte> to, std::span<std::byte const> from) {
-    if (from.empty()) return;
     to_.push_back(to.data());
     from_.push_back(from.data());
     bytes_.push_back(from.size());
   }
+  [[nodiscard]] std::size_t count() const { return bytes_.size(); }
+  [[nodiscard]] device_copies::copy operator[](std::size_t i) const {
+    return {static_cast<std::byte*>(to_[i]), static_cast<std::byte const*>(from_[i]), bytes_[i]};
+  }
 
-  /// @cost one call; one for each copy before CUDA 13, and on a default stream
+  /// @cost a call for each
   /// @throws transport_error
-  void enqueue_on_engines(cudaStream_t stream, rank_id me) {
-    if (bytes_.empty()) return;
-#if CUDART_VERSION >= 13000
-    if (!is_default(stream)) return enqueue_batch(stream, me);
-#endif
-    for (std::size_t i = 0; i < bytes_.size(); ++i)
+  void enqueue_one_by_one(cudaStream_t stream, rank_id me) const {
+    for (std::size_t i = 0; i < count(); ++i)
       cuda_require(cudaMemcpyAsync(to_[i], from_[i], bytes_[i], cudaMemcpyDefault, stream), me,
                    "cudaMemcpyAsync");
   }
-
-  /// @cost one launch for device_copies::most of them
-  /// @throws transport_error
-  void enqueue_as_kernels(cudaStream_t stream, rank_id me, device_kernels const& kernels) const {
-    for (std::size_t first = 0; first < bytes_.size(); first += device_copies::most) {
-      auto part = device_copies{};
-      part.count = std::min(bytes_.size() - first, device_copies::most);
-      for (std::size_t i = 0; i < part.count; ++i)
-        part.copies[i] = {static_cast<std::byte*>(to_[first + i]),
-                          static_cast<std::byte const*>(from_[first + i]), bytes_[first + i]};
-      cuda_require(kernels.copy(stream, part), me, "a kernel that copies");
-    }
-  }
-
- private:
 #if CUDART_VERSION >= 13000
-  /// CUDA takes no batches on those.
-  [[nodiscard]] static bool is_default(cudaStream_t stream) {
-    return stream == nullptr || stream == cudaStreamLegacy || stream == cudaStreamPerThread;
-  }
-  void enqueue_batch(cudaStream_t stream, rank_id me) {
+  /// @pre not on a default stream, where CUDA takes no batches
+  /// @throws transport_error
+  void enqueue_at_once(cudaStream_t stream, rank_id me, cudaMemcpyFlags flags) {
+    if (bytes_.empty()) return;
     auto attributes = cudaMemcpyAttributes{};
     attributes.srcAccessOrder = cudaMemcpySrcAccessOrderStream;
-    attributes.flags = cudaMemcpyFlagPreferOverlapWithCompute;
+    attributes.flags = static_cast<unsigned>(flags);
     auto of_all = std::size_t{0};  // the first copy that has them
     cuda_require(cudaMemcpyBatchAsync(to_.data(), from_.data(), bytes_.data(), bytes_.size(),
                                       &attributes, &of_all, 1, stream),
@@ -73,9 +54,63 @@ class peer_copies {
   }
 #endif
 
+ private:
   std::vector<void*> to_;
   std::vector<void const*> from_;
   std::vector<std::size_t> bytes_;
+};
+
+/// Where the two ends of a copy are.
+enum class copy_way { within_device, between_devices };
+
+/// Is filled, enqueued as a whole, and filled again.
+/// @cost no allocation once the most copies have been seen
+class peer_copies {
+ public:
+  void clear() {
+    within_.clear();
+    between_.clear();
+  }
+  void add(copy_way way, std::span<std::byte> to, std::span<std::byte const> from) {
+    if (!from.empty()) (way == copy_way::within_device ? within_ : between_).add(to, from);
+  }
+
+  /// Between devices engines are asked for, which leave the processors to what computes. Within one
+  /// they reach a fraction of its rate, and CUDA, from 13.1 on, does as it is asked: there it may
+  /// choose.
+  /// @cost a call for either way; one for each copy before CUDA 13, and on a default stream
+  /// @throws transport_error
+  void enqueue_on_engines(cudaStream_t stream, rank_id me) {
+#if CUDART_VERSION >= 13000
+    if (stream != nullptr && stream != cudaStreamLegacy && stream != cudaStreamPerThread) {
+      within_.enqueue_at_once(stream, me, cudaMemcpyFlagDefault);
+      between_.enqueue_at_once(stream, me, cudaMemcpyFlagPreferOverlapWithCompute);
+      return;
+    }
+#endif
+    within_.enqueue_one_by_one(stream, me);
+    between_.enqueue_one_by_one(stream, me);
+  }
+
+  /// @cost one launch for device_copies::most of them
+  /// @throws transport_error
+  void enqueue_as_kernels(cudaStream_t stream, rank_id me, device_kernels const& kernels) const {
+    auto part = device_copies{};
+    auto const launch = [&] {
+      if (part.count != 0) cuda_require(kernels.copy(stream, part), me, "a kernel that copies");
+      part.count = 0;
+    };
+    for (auto const* const copies : {&within_, &between_})
+      for (std::size_t i = 0; i < copies->count(); ++i) {
+        part.copies[part.count++] = (*copies)[i];
+        if (part.count == device_copies::most) launch();
+      }
+    launch();
+  }
+
+ private:
+  copy_list within_;
+  copy_list between_;
 };
 
 }  // namespace fssdp::detail
