@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Checks the headers below DIR/include/fssdp: an include points down or sideways, never up; only
-# back ends include a vendor, only what has to do with files POSIX; no header has over 400 lines.
+# Checks the headers below DIR/include/fssdp: an include points down or sideways, never up; a back
+# end is included by itself and by those that stand on it; only back ends include a vendor, only what
+# has to do with files POSIX; no header has over 400 lines.
 # Prints file:line and the reason.
 # usage: check_includes.sh DIR
 cd "${1:?usage: check_includes.sh DIR}/include/fssdp" || exit 1
@@ -27,6 +28,10 @@ awk '
     may("token", "comm routing")
     may("runtime", "collective solver token")
     may("checkpoint", "collective")
+    # the back ends: which others a back end stands on
+    stands_on["mpi", "mpi"] = stands_on["thread", "thread"] = stands_on["cuda", "cuda"] = 1
+    stands_on["nccl", "nccl"] = stands_on["nccl", "cuda"] = 1
+    stands_on["peer", "peer"] = stands_on["peer", "cuda"] = stands_on["peer", "thread"] = 1
     vendor_back_end = "^(comm/(mpi|nccl|cuda|peer)[./]|trace/nvtx_|token/device_)"
     back_end = vendor_back_end "|^comm/thread[./]"
     on_posix = "^(core/file_memory|comm/shared_memory|checkpoint/)"
@@ -47,6 +52,9 @@ awk '
   function report(line, reason) {
     print "include/fssdp/" FILENAME ":" line ": " reason
     failed = 1
+  }
+  function back_end_of(path) {  # comm/mpi.hpp and comm/mpi/mpi_call.hpp are of mpi
+    return match(path, "^comm/(mpi|nccl|peer|thread|cuda)[./]") ? substr(path, 6, RLENGTH - 6) : ""
   }
   function folder_of(path) { return path ~ /\// ? substr(path, 1, index(path, "/") - 1) : "" }
 
@@ -72,7 +80,11 @@ awk '
         if (target ~ back_end || target ~ on_posix)
           report(FNR, "the umbrella includes " target ", which takes more than std")
       } else if (target == "fssdp.hpp") report(FNR, here " includes the umbrella")
-      else if (here in known && !((here, there) in allowed)) report(FNR, here " must not include " there " (" target ")")
+      else if (here in known && !((here, there) in allowed))
+        report(FNR, here " must not include " there " (" target ")")
+      else if (back_end_of(target) != "" &&
+               !((back_end_of(FILENAME), back_end_of(target)) in stands_on))
+        report(FNR, "the back end " back_end_of(target) " is not for this header (" target ")")
     } else if (quoted) {
       report(FNR, "write \"fssdp/...\", from the include root, instead of \"" target "\"")
     } else if (target ~ vendor_header && FILENAME !~ vendor_back_end) {
