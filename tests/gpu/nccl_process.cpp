@@ -30,7 +30,7 @@ using fssdp::rank_id;
 using support::random_instance;
 
 constexpr auto instances = 60;
-constexpr auto patience = std::chrono::seconds{3};
+constexpr auto patience = std::chrono::seconds{10};  // of ranks that share a device and connect
 constexpr auto deadline = std::chrono::seconds{60};
 
 /// From rank 0, through a file that appears when it is complete.

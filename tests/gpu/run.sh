@@ -3,10 +3,11 @@
 # Builds and runs the tests of the back ends on real devices: ranks that share one, over NCCL as
 # processes, NCCL where there are six, kernels against loops, a layer of experts, a table of speeds,
 # timelines of gathers beside matrix products.
-# Needs a CUDA toolkit with cuBLAS, NCCL, CMake 3.25 and a C++20 compiler (CUDA_HOME, NCCL_HOME); for
-# the suites of tests the single header of Catch2, version 2 (CATCH2_INCLUDE=FOLDER that has
-# catch2/catch.hpp), for the tables of fssdp_perf the headers of CLI11, fmt and nlohmann_json
-# (CMAKE_INCLUDE_PATH=FOLDER that has them). What cannot be run for want of something is told.
+# Needs a CUDA toolkit with cuBLAS, NCCL, CMake 3.25 and a C++20 compiler (CUDA_HOME; NCCL_HOME, else
+# the NCCL of Python's package nvidia.nccl if there is one, else where CMake looks); for the suites of
+# tests the single header of Catch2, version 2 (CATCH2_INCLUDE=FOLDER that has catch2/catch.hpp), for
+# the tables of fssdp_perf the headers of CLI11, fmt and nlohmann_json (CMAKE_INCLUDE_PATH=FOLDER that
+# has them). What cannot be run for want of something is told.
 # A check may take TIMEOUT seconds (180).
 # usage: run.sh [--build-only ARCHITECTURE] [BUILD_DIR]
 # ends with 0: all has passed; 1: something has not; 77: some or all of it could not be run, and why
@@ -28,6 +29,9 @@ if command -v nvidia-smi >/dev/null; then
   gpus=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU ' || true)
 fi
 [ "$gpus" -gt 0 ] || [ "$architecture" != native ] || cannot "no GPU (nvidia-smi names none)"
+
+: "${NCCL_HOME:=$(python3 -c 'import nvidia.nccl; print(nvidia.nccl.__path__[0])' 2>/dev/null || true)}"
+[ -z "$NCCL_HOME" ] || export NCCL_HOME
 
 generator=$(command -v ninja >/dev/null && echo Ninja || echo 'Unix Makefiles')
 cmake -S "$here" -B "$build" -G "$generator" -DCMAKE_BUILD_TYPE=Release \

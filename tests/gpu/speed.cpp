@@ -4,6 +4,7 @@
 #include <barrier>
 #include <chrono>
 #include <cstdio>
+#include <functional>
 #include <vector>
 
 #include "fssdp/collective/sparse_all_gather.hpp"
@@ -26,26 +27,30 @@ constexpr auto mib = std::size_t{1} << 20U;
 }
 void require(cudaError_t code, char const* what) { fssdp::detail::cuda_require(code, {}, what); }
 
-/// Microseconds of work(stream), enqueued so many times: the best of five.
+/// How often each thing is enqueued, so that the wait at the end, which all have, counts as little.
+constexpr auto times = 64;
+
+/// Microseconds of work(stream, i) for i from 0 on: the best of five.
 template <class Work>
-[[nodiscard]] double time_of(int times, Work work) {
+[[nodiscard]] double time_of(Work work) {
   auto const stream = fssdp::make_cuda_stream();
   auto best = 1e30;
   for (int trial = 0; trial < 6; ++trial) {  // the first warms up
     require(cudaStreamSynchronize(stream.get()), "cudaStreamSynchronize");
     auto const start = clock_type::now();
-    for (int i = 0; i < times; ++i) work(stream.get());
+    for (std::size_t i = 0; i < times; ++i) work(stream.get(), i);
     require(cudaStreamSynchronize(stream.get()), "cudaStreamSynchronize");
     if (trial != 0) best = std::min(best, microseconds_since(start) / times);
   }
   return best;
 }
-/// Of one plain copy from device to device.
-[[nodiscard]] double copy_time(std::size_t bytes) {
-  auto const memory = fssdp::cuda_memory{2 * bytes};
-  return time_of(10, [&](cudaStream_t stream) {
-    require(cudaMemcpyAsync(memory.bytes().data() + bytes, memory.bytes().data(), bytes,
-                            cudaMemcpyDeviceToDevice, stream),
+/// Of one plain copy from device to device; of several in turn, so that none finds its bytes in a
+/// cache.
+[[nodiscard]] double copy_time(std::size_t bytes, std::size_t in_turn = 1) {
+  auto const memory = fssdp::cuda_memory{2 * bytes * in_turn};
+  return time_of([&](cudaStream_t stream, std::size_t i) {
+    auto* const from = memory.bytes().data() + 2 * bytes * (i % in_turn);
+    require(cudaMemcpyAsync(from + bytes, from, bytes, cudaMemcpyDeviceToDevice, stream),
             "cudaMemcpyAsync");
   });
 }
@@ -82,8 +87,7 @@ struct leaves_barrier {
 };
 
 /// Every rank owns an expert, all hold it.
-[[nodiscard]] verb_times times_of(int ranks, std::size_t bytes, fssdp::copied_by copies,
-                                  int times) {
+[[nodiscard]] verb_times times_of(int ranks, std::size_t bytes, fssdp::copied_by copies) {
   auto const layout = fssdp::block_layout{{.experts = ranks, .ranks = ranks}};
   auto const plan = make_plan(layout, fssdp::everywhere{}(layout));
   auto meets = std::barrier{ranks};
@@ -128,47 +132,76 @@ struct leaves_barrier {
   return copies == fssdp::copied_by::engines ? "engines" : "kernels";
 }
 
+/// A gather is set beside a copy of all that it writes, and beside the least that memory has to do: a
+/// shard of a few MiB is read once, and by others from a cache.
 void print_verbs(int ranks, std::size_t bytes) {
   auto const n = static_cast<double>(ranks);
   auto const moved = bytes * static_cast<std::size_t>(ranks * ranks);  // own slots are written too
   auto const copied = copy_time(moved);
   auto const rate = 2e-3 * static_cast<double>(moved) / copied;  // GB/s, read and written
+  auto const bound = 1e-3 * n * (n + 1) * static_cast<double>(bytes) / rate;  // of either verb
   for (auto const copies : {fssdp::copied_by::engines, fssdp::copied_by::kernels}) {
-    auto const took = times_of(ranks, bytes, copies, 20);
-    auto const bound = 1e-3 * n * (n + 1) * static_cast<double>(bytes) / rate;
+    auto const took = times_of(ranks, bytes, copies);
     std::printf(
-        "%2d ranks, %3zu MiB, %-7s | gather %8.1f us, a copy of as much %8.1f us: %.2f of "
-        "its rate | reduction %8.1f us, (k+1) S at that rate %8.1f us: %.2f\n",
-        ranks, bytes / mib, name_of(copies), took.gather, copied, copied / took.gather, took.reduce,
-        bound, bound / took.reduce);
+        "%2d ranks, %3zu MiB, %-7s | gather %8.1f us, a copy of as much %8.1f us: %.2f of its "
+        "rate, "
+        "%.2f of memory's | reduction %8.1f us, (k+1) S at that rate %8.1f us: %.2f\n",
+        ranks, bytes / mib, name_of(copies), took.gather, copied, copied / took.gather,
+        bound / took.gather, took.reduce, bound, bound / took.reduce);
   }
 }
 
-void print_batch() {
-  constexpr auto one = std::size_t{64} << 10U;
-  constexpr auto count = std::size_t{64};
-  auto const memory = fssdp::cuda_memory{4 * count * one};
-  auto const kernels = gpu_double::kernels();
-  auto batch = fssdp::device_copies{};
-  auto list = fssdp::detail::peer_copies{};
-  batch.count = count;
-  for (std::size_t i = 0; i < count; ++i) {
-    auto const from = memory.bytes().subspan((2 * i) * one, one);
-    auto const to = memory.bytes().subspan((2 * (count + i) + 1) * one, one);
-    batch.copies[i] = {to.data(), from.data(), one};
-    list.add(fssdp::detail::copy_way::within_device, to, from);
+/// Batches of many copies, used in turn.
+class many_copies {
+ public:
+  static constexpr auto one = std::size_t{64} << 10U;
+  static constexpr auto count = std::size_t{64};
+
+  explicit many_copies(std::size_t in_turn)
+      : memory_{4 * count * one * in_turn}, batches_(in_turn), lists_(in_turn) {
+    for (std::size_t turn = 0; turn < in_turn; ++turn) {
+      auto const part = memory_.bytes().subspan(4 * count * one * turn, 4 * count * one);
+      batches_[turn].count = count;
+      for (std::size_t i = 0; i < count; ++i) {
+        auto const from = part.subspan((2 * i) * one, one);
+        auto const to = part.subspan((2 * (count + i) + 1) * one, one);
+        batches_[turn].copies[i] = {to.data(), from.data(), one};
+        lists_[turn].add(fssdp::detail::copy_way::within_device, to, from);
+      }
+    }
   }
-  auto const plain = copy_time(count * one);
-  auto const launched = time_of(50, [&](cudaStream_t stream) {
-    require(kernels.copy(stream, batch), "a kernel that copies");
+  [[nodiscard]] fssdp::device_copies const& batch(std::size_t i) const {
+    return batches_[i % batches_.size()];
+  }
+  [[nodiscard]] fssdp::detail::peer_copies& list(std::size_t i) {
+    return lists_[i % lists_.size()];
+  }
+
+ private:
+  fssdp::cuda_memory memory_;
+  std::vector<fssdp::device_copies> batches_;
+  std::vector<fssdp::detail::peer_copies> lists_;
+};
+
+void print_batch(char const* where, std::size_t in_turn) {
+  auto copies = many_copies{in_turn};
+  auto const kernels = gpu_double::kernels();
+  auto const plain = copy_time(many_copies::count * many_copies::one, in_turn);
+  auto const launched = time_of([&](cudaStream_t stream, std::size_t i) {
+    require(kernels.copy(stream, copies.batch(i)), "a kernel that copies");
   });
-  auto const engines =
-      time_of(50, [&](cudaStream_t stream) { list.enqueue_on_engines(stream, fssdp::rank_id{}); });
-  auto const by_cub = time_of(50, gpu_tests::copies_by_cub(batch));
+  auto const engines = time_of([&](cudaStream_t stream, std::size_t i) {
+    copies.list(i).enqueue_on_engines(stream, fssdp::rank_id{});
+  });
+  auto cub = std::vector<std::function<void(cudaStream_t)>>{};
+  for (std::size_t i = 0; i < in_turn; ++i)
+    cub.push_back(gpu_tests::copies_by_cub(copies.batch(i)));
+  auto const by_cub =
+      time_of([&](cudaStream_t stream, std::size_t i) { cub[i % in_turn](stream); });
   std::printf(
-      "64 copies of 64 KiB: one launch %.1f us, %.2f of the rate of one copy of 4 MiB, which takes "
-      "%.1f us; engines %.1f us, cub::DeviceMemcpy::Batched %.1f us\n",
-      launched, plain / launched, plain, engines, by_cub);
+      "64 copies of 64 KiB, %s: one launch %.1f us, %.2f of the rate of one copy of 4 MiB, which "
+      "takes %.1f us; cudaMemcpyBatchAsync %.1f us, cub::DeviceMemcpy::Batched %.1f us\n",
+      where, launched, plain / launched, plain, engines, by_cub);
 }
 
 void print_overhead() {
@@ -179,9 +212,10 @@ void print_overhead() {
   sum.count = 1;
   sum.operands[0] = {memory.bytes().data(), false};
   sum.out = memory.bytes().data() + 256;
-  auto const launch = time_of(
-      200, [&](cudaStream_t stream) { require(kernels.sum(stream, sum), "a kernel that sums"); });
-  auto const tiny = times_of(8, 256, fssdp::copied_by::kernels, 50);
+  auto const launch = time_of([&](cudaStream_t stream, std::size_t) {
+    require(kernels.sum(stream, sum), "a kernel that sums");
+  });
+  auto const tiny = times_of(8, 256, fssdp::copied_by::kernels);
   std::printf(
       "overhead: a launch of a tiny sum %.1f us; a gather of 8 ranks, 256 bytes each %.1f us, "
       "of which the call %.1f us; a reduction %.1f us; nothing of a plan is brought to the "
@@ -197,6 +231,7 @@ int main() {
   std::printf("on one %s\n", of_device.name);
   for (auto const bytes : {4 * mib, 16 * mib, 48 * mib}) print_verbs(8, bytes);
   for (auto const ranks : {2, 4, 16}) print_verbs(ranks, 16 * mib);
-  print_batch();
+  print_batch("in the cache", 1);
+  print_batch("in memory", 32);  // 512 MiB
   print_overhead();
 }

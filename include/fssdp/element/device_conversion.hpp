@@ -28,6 +28,8 @@ namespace detail {
 template <element From, element To>
 struct conversion_kernel {
   static constexpr auto lanes = lanes_of<From, To>;
+  /// By a thread in one step: values, and results.
+  static constexpr auto held_bytes = lanes * (sizeof(From) + sizeof(To));
 
   device_conversion of;
   bool wide = false;

@@ -59,6 +59,8 @@ template <element T, element Out>
 struct sum_kernel {
   using sum_type = accumulator_t<T>;
   static constexpr auto lanes = lanes_of<T, Out>;
+  /// By a thread in one step: sums, and results.
+  static constexpr auto held_bytes = lanes * (sizeof(sum_type) + sizeof(Out));
 
   device_sum sum;
   bool wide = false;

@@ -14,13 +14,15 @@ namespace detail {
 
 inline constexpr unsigned block_threads = 256;
 /// Of one multiprocessor: then a thread has 40 registers, enough to read 64 bytes before it needs the
-/// first of them. With a bound of its own the compiler would rather read less at once.
-inline constexpr unsigned blocks_at_once = 6;
+/// first of them; or 64, if it holds much meanwhile. With a bound of its own the compiler would rather
+/// read less at once.
+template <class Kernel>
+inline constexpr unsigned blocks_at_once = Kernel::held_bytes < 128 ? 6 : 4;
 inline constexpr std::size_t most_blocks = 8192;  // enough to fill any device; then threads go on
 
 /// Every step of a kernel, each in a thread.
 template <class Kernel>
-__global__ void __launch_bounds__(block_threads, blocks_at_once)
+__global__ void __launch_bounds__(block_threads, blocks_at_once<Kernel>)
     run_steps(__grid_constant__ Kernel const kernel, std::size_t steps) {
   auto const stride = std::size_t{gridDim.x} * blockDim.x;
   for (auto step = std::size_t{blockIdx.x} * blockDim.x + threadIdx.x; step < steps; step += stride)

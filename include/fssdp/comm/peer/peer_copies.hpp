@@ -78,7 +78,8 @@ class peer_copies {
   /// Between devices engines are asked for, which leave the processors to what computes. Within one
   /// they reach a fraction of its rate, and CUDA, from 13.1 on, does as it is asked: there it may
   /// choose.
-  /// @cost a call for either way; one for each copy before CUDA 13, and on a default stream
+  /// @cost a call for either way; one for each copy before CUDA 13, and on a default stream. CUDA
+  ///       makes the copies within a device one by one all the same (NVIDIA/nccl#1932)
   /// @throws transport_error
   void enqueue_on_engines(cudaStream_t stream, rank_id me) {
 #if CUDART_VERSION >= 13000

@@ -11,7 +11,7 @@ namespace fssdp {
 /// What moves the bytes of an exchange.
 enum class copied_by {
   engines,  ///< between devices: they leave the processors to what computes; else as CUDA likes
-  kernels   ///< one launch for up to 128 messages: better for many small ones
+  kernels   ///< one launch for up to 128 messages: better for many small ones, and within a device
 };
 
 struct peer_options {
