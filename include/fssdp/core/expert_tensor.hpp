@@ -24,7 +24,8 @@ struct expert_tensor {
   [[nodiscard]] constexpr std::span<T> operator[](std::size_t slot) const {
     return {data + slot * stride, elements};
   }
-  constexpr operator expert_tensor<T const>() const requires(!std::is_const_v<T>) {
+  template <std::same_as<T const> Const>  // a template, as nvcc would warn where T is const
+  requires(!std::is_const_v<T>) constexpr operator expert_tensor<Const>() const {
     return {data, slots, elements, stride};
   }
 };
