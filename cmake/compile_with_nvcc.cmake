@@ -10,8 +10,12 @@ endforeach()
 # compile_with_nvcc(<name> <source> <flag>...): a target that makes <name>.o in the current folder.
 function(compile_with_nvcc name source)
   set(object ${CMAKE_CURRENT_BINARY_DIR}/${name}.o)
+  set(strict "")
+  if(CMAKE_COMPILE_WARNING_AS_ERROR)
+    set(strict -Werror all-warnings)
+  endif()
   add_custom_command(OUTPUT ${object}
-    COMMAND ${FSSDP_CUDA_COMPILER} -std=c++20 --expt-relaxed-constexpr ${ARGN}
+    COMMAND ${FSSDP_CUDA_COMPILER} -std=c++20 --expt-relaxed-constexpr ${strict} ${ARGN}
       -I ${PROJECT_SOURCE_DIR}/include -I ${CMAKE_CURRENT_SOURCE_DIR} -MD -MF ${object}.d
       -c ${CMAKE_CURRENT_SOURCE_DIR}/${source} -o ${object}
     MAIN_DEPENDENCY ${source} DEPFILE ${object}.d VERBATIM
