@@ -79,7 +79,7 @@ while [ "$seed" -lt $((first + runs)) ]; do
   [ -n "$(victim)" ] || fail 'nobody has broken'
   judged=0
   judge || judged=$?
-  if [ $judged -eq 2 ] && [ "$deadline" -lt 5000 ]; then  # too slow to answer: taken for missing
+  if [ $judged -ne 0 ] && [ "$deadline" -lt 5000 ]; then  # too slow to answer: taken for missing
     break_step 5000
     judged=0
     judge || judged=$?

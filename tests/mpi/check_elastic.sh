@@ -11,7 +11,7 @@ rm -rf "$folder"
 mkdir -p "$folder"
 train() {  # train NAME RANKS
   sh "$project/examples/moe_gpt/elastic.sh" "$moe_gpt" "$folder/$1" "$2" --text "$project/LICENSE" \
-    --experts 8 --layers 2 --d-model 32 --batch 8 --steps 60 --save-every 4 --quiet \
+    --experts 8 --layers 2 --d-model 32 --batch 8 --steps 120 --save-every 4 --quiet \
     --deadline 20 --json "$folder/$1.json"
 }
 # A text as an expression that matches it alone.

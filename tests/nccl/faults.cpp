@@ -36,7 +36,12 @@ template <class Work>
   auto all_are_warm =
       std::barrier{soon.ranks, [&]() noexcept { start = std::chrono::steady_clock::now(); }};
   auto thrown = nccl_tests::thrown_by(soon, [&](nccl_communicator& comm) {
-    fssdp::warm_up(comm, of.plan);
+    try {
+      fssdp::warm_up(comm, of.plan);
+    } catch (...) {  // nobody waits for it
+      all_are_warm.arrive_and_drop();
+      throw;
+    }
     all_are_warm.arrive_and_wait();
     work(comm);
   });

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// A back end that does one thing wrong is caught by the double, and so are programs that do.
 #include <chrono>
+#include <semaphore>
 #include <thread>
 
 #include "catch.hpp"
@@ -12,6 +13,7 @@ using gpu_double::mutation;
 
 namespace {
 
+constexpr auto too_long = std::chrono::milliseconds{20'000};
 constexpr auto of_three = nccl_tests::world{.ranks = 3, .deadline = std::chrono::milliseconds{300}};
 
 /// What the double says when the back end is mutated; every rank must have ended with an error.
@@ -25,7 +27,8 @@ constexpr auto of_three = nccl_tests::world{.ranks = 3, .deadline = std::chrono:
   return all;
 }
 
-/// Two ranks that call NCCL themselves, in threads; calls(rank, comm, stream).
+/// Two ranks that call NCCL themselves, in threads: calls(rank, comm, stream), which the double is to
+/// find wrong.
 template <class Calls>
 void on_two_ranks(Calls calls) {
   auto id = ncclUniqueId{};
@@ -36,7 +39,8 @@ void on_two_ranks(Calls calls) {
     auto const stream = fssdp::make_cuda_stream();
     (void)ncclCommInitRankConfig(&comm, 2, id, rank, nullptr);
     calls(rank, comm, stream.get());
-    std::this_thread::sleep_for(std::chrono::milliseconds{100});  // the peer may need this rank
+    for (auto ms = 0; ms < 20'000 && gpu_double::violations().empty(); ++ms)
+      std::this_thread::sleep_for(std::chrono::milliseconds{1});  // the peer may need this rank
     ncclCommAbort(comm);
   };
   auto other = std::thread{run, 1};
@@ -96,11 +100,12 @@ TEST_CASE("a lost event shows: a stream that does not wait reads what was there 
   for (auto const waits : {true, false}) {
     gpu_double::reset();
     auto seen = std::byte{};
+    auto has_seen = std::binary_semaphore{0};
     nccl_tests::on_devices({.ranks = 2}, [&](nccl_communicator& comm) {
       auto byte = comm.rank() == fssdp::rank_id{0} ? std::byte{1} : std::byte{2};
       auto const peer = fssdp::rank_id{1 - comm.rank().value()};
       if (comm.rank() == fssdp::rank_id{0}) {  // comes late
-        std::this_thread::sleep_for(std::chrono::milliseconds{50});
+        (void)has_seen.try_acquire_for(waits ? std::chrono::milliseconds{50} : too_long);
         comm.exchange([&](auto& batch) { batch.send({&byte, 1}, peer); });
       } else {
         comm.exchange([&](auto& batch) { batch.recv({&byte, 1}, peer); });
@@ -110,6 +115,7 @@ TEST_CASE("a lost event shows: a stream that does not wait reads what was there 
         if (waits) cudaStreamWaitEvent(computes.get(), arrived.get(), 0);
         cudaMemcpyAsync(&seen, &byte, 1, cudaMemcpyDeviceToDevice, computes.get());
         cudaStreamSynchronize(computes.get());
+        has_seen.release();
       }
       comm.synchronize();
     });

@@ -137,22 +137,23 @@ TEST_CASE("a stream that stands still is told from one that works, by synchroniz
   };
   for (auto const factor : {3, 0}) {
     auto time = factor * impatient.deadline;
-    auto const thrown = peer_tests::thrown_by(
-        {.ranks = 2, .deadline = impatient.deadline}, [&](peer_communicator& comm) {
-          auto const memory = fssdp::cuda_memory{2, comm.rank()};  // of hosts, CUDA may wait
-          auto const peer = rank_id{1 - comm.rank().value()};
-          if (comm.rank() == rank_id{1}) cudaLaunchHostFunc(comm.stream(), stalls, &time);
-          comm.exchange([&](auto& batch) {
-            if (comm.rank() == rank_id{1}) batch.send(memory.bytes().first(1), peer);
-            if (comm.rank() == rank_id{0}) batch.recv(memory.bytes().last(1), peer);
-          });
-          try {
-            comm.synchronize();
-          } catch (...) {
-            cudaStreamSynchronize(comm.stream());  // its memory dies now
-            throw;
-          }
-        });
+    auto world = peer_tests::world{.ranks = 2};
+    if (factor != 0) world.deadline = impatient.deadline;
+    auto const thrown = peer_tests::thrown_by(world, [&](peer_communicator& comm) {
+      auto const memory = fssdp::cuda_memory{2, comm.rank()};  // of hosts, CUDA may wait
+      auto const peer = rank_id{1 - comm.rank().value()};
+      if (comm.rank() == rank_id{1}) cudaLaunchHostFunc(comm.stream(), stalls, &time);
+      comm.exchange([&](auto& batch) {
+        if (comm.rank() == rank_id{1}) batch.send(memory.bytes().first(1), peer);
+        if (comm.rank() == rank_id{0}) batch.recv(memory.bytes().last(1), peer);
+      });
+      try {
+        comm.synchronize();
+      } catch (...) {
+        cudaStreamSynchronize(comm.stream());  // its memory dies now
+        throw;
+      }
+    });
     REQUIRE(support::is<fssdp::deadline_exceeded>(thrown[0]) == (factor != 0));
     if (factor != 0) REQUIRE(support::culprit(thrown[0]) == 1);
     if (factor != 0) REQUIRE_THAT(support::text(thrown[0]), mentions("awaits rank 1 in exchange"));
@@ -161,24 +162,21 @@ TEST_CASE("a stream that stands still is told from one that works, by synchroniz
 
 TEST_CASE("a rank among devices that has failed says so again and again") {
   gpu_double::reset();
-  auto const thrown =
-      peer_tests::thrown_by({.ranks = 2, .deadline = milliseconds{200}}, [](auto& comm) {
-        if (comm.rank() == rank_id{1}) return;
-        auto byte = std::vector<std::byte>(1);
-        auto const receive = [&] {
-          comm.exchange([&](auto& batch) { batch.recv(byte, rank_id{1}); });
-        };
-        try {
-          receive();
-        } catch (fssdp::transport_error const&) {
-        }
-        if (!comm.has_failed()) throw std::runtime_error{"not failed"};
-        try {
-          receive();
-        } catch (fssdp::poisoned_stream const&) {
-          comm.synchronize();
-        }
-      });
+  auto const thrown = peer_tests::thrown_by({.ranks = 2}, [](auto& comm) {
+    if (comm.rank() == rank_id{1}) return;
+    auto byte = std::vector<std::byte>(1);
+    auto const receive = [&] { comm.exchange([&](auto& batch) { batch.recv(byte, rank_id{1}); }); };
+    try {
+      receive();
+    } catch (fssdp::transport_error const&) {
+    }
+    if (!comm.has_failed()) throw std::runtime_error{"not failed"};
+    try {
+      receive();
+    } catch (fssdp::poisoned_stream const&) {
+      comm.synchronize();
+    }
+  });
   REQUIRE(support::is<fssdp::peer_failed>(thrown[0]));
   REQUIRE(thrown[1] == nullptr);
 }

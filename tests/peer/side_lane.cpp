@@ -5,6 +5,7 @@
 #include <atomic>
 #include <barrier>
 #include <chrono>
+#include <semaphore>
 #include <thread>
 
 #include "catch.hpp"
@@ -16,7 +17,11 @@ using support::computing_stream;
 
 namespace {
 
-void sleep_a_little() { std::this_thread::sleep_for(std::chrono::milliseconds{50}); }
+/// Gives the other stream time to come first if it does not wait, and waits for it if it loses events.
+void let_go_first(std::binary_semaphore& other, bool loses_event) {
+  using std::chrono::milliseconds;
+  (void)other.try_acquire_for(loses_event ? milliseconds{20'000} : milliseconds{50});
+}
 
 /// A number that the caller's stream writes and the lane copies; what the copy is.
 [[nodiscard]] int copied_by_lane(bool loses_event) {
@@ -24,15 +29,19 @@ void sleep_a_little() { std::this_thread::sleep_for(std::chrono::milliseconds{50
   return peer_tests::results_of({.ranks = 1}, [&](peer_communicator& comm) {
     auto from = std::vector{0};
     auto to = std::vector{0};
+    auto copied = std::binary_semaphore{0};
     auto compute = computing_stream{};
     auto lane = fssdp::beside(comm, compute.get());
     if (loses_event) gpu_double::lose_waits_of(comm.stream());
     compute.enqueue([&] {
-      sleep_a_little();
+      let_go_first(copied, loses_event);
       from[0] = 1;
     });
     fssdp::submit(lane, [&](auto& inner) {
       inner.copy(std::as_writable_bytes(std::span{to}), std::as_bytes(std::span{from}));
+      cudaLaunchHostFunc(
+          inner.stream(), [](void* of) { static_cast<std::binary_semaphore*>(of)->release(); },
+          &copied);
     });
     fssdp::synchronize(lane);
     compute.synchronize();
@@ -44,7 +53,12 @@ void sleep_a_little() { std::this_thread::sleep_for(std::chrono::milliseconds{50
 [[nodiscard]] int read_behind_lane(int pieces_of_work, bool loses_event) {
   gpu_double::reset();
   return peer_tests::results_of({.ranks = 1}, [&](peer_communicator& comm) {
-    auto number = 0;
+    struct late_write {
+      int number = 0;
+      std::binary_semaphore is_read{0};
+      bool loses_event;
+    };
+    auto late = late_write{.loses_event = loses_event};
     auto seen = 0;
     auto compute = computing_stream{};
     auto lane = fssdp::beside(comm, compute.get());
@@ -52,16 +66,20 @@ void sleep_a_little() { std::this_thread::sleep_for(std::chrono::milliseconds{50
     fssdp::submit(lane, [&](auto& inner) {
       cudaLaunchHostFunc(
           inner.stream(),
-          [](void* to) {
-            sleep_a_little();
-            *static_cast<int*>(to) = 1;
+          [](void* of) {
+            auto& write = *static_cast<late_write*>(of);
+            let_go_first(write.is_read, write.loses_event);
+            write.number = 1;
           },
-          &number);
+          &late);
     });
     auto const first = lane.position();
     for (int i = 1; i < pieces_of_work; ++i) fssdp::submit(lane, [](auto&) {});
     lane.await(first);
-    compute.enqueue([&] { seen = number; });
+    compute.enqueue([&] {
+      seen = late.number;
+      late.is_read.release();
+    });
     compute.synchronize();
     fssdp::synchronize(lane);
     return seen;

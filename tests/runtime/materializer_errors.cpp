@@ -2,7 +2,6 @@
 /// A materializer that is used in another order than its own says so, and one whose rank fails lets
 /// the others go.
 #include <array>
-#include <chrono>
 #include <cstddef>
 #include <span>
 #include <stdexcept>
@@ -182,7 +181,7 @@ TEST_CASE("partial gradients of the caller's own that do not fit are refused by 
 
 TEST_CASE("owners that have no room for gradients are refused before anything moves") {
   auto owned = std::vector<float>(4);
-  auto world = fssdp::thread_world{{.ranks = 4, .deadline = std::chrono::milliseconds{300}}};
+  auto world = fssdp::thread_world{4};
   auto const result = support::fallout_of(world, [&](thread_communicator& comm) {
     auto model = toy_model{{}, comm.rank()};
     auto weights = fssdp::expert_buffer<float>{24, model.shape().elements};
@@ -211,7 +210,7 @@ TEST_CASE("owners that have no room for gradients are refused before anything mo
 TEST_CASE("a layer whose gather has failed is not handed out, however often it is asked for") {
   for (auto const how : {support::overlap::off, support::overlap::on}) {
     auto refused = 0;
-    auto world = fssdp::thread_world{{.ranks = 2, .deadline = std::chrono::milliseconds{300}}};
+    auto world = fssdp::thread_world{2};
     auto const result = support::fallout_of(world, [&](thread_communicator& comm) {
       if (comm.rank() == rank_id{1}) throw std::runtime_error{"rank 1 is tired"};
       support::run_on_lane(comm, how, [&](auto& lane) {
@@ -232,10 +231,9 @@ TEST_CASE("a layer whose gather has failed is not handed out, however often it i
 
 TEST_CASE("a rank that fails anywhere in an iteration lets all others go, with its name") {
   constexpr auto ranks = 3;
-  constexpr auto soon = std::chrono::milliseconds{300};
   for (int where = 0; where < 6; ++where) {
     CAPTURE(where);
-    auto world = fssdp::thread_world{{.ranks = ranks, .deadline = soon}};
+    auto world = fssdp::thread_world{ranks};
     auto const result = support::fallout_of(world, [&](thread_communicator& comm) {
       auto model = toy_model{{.experts = 9, .ranks = ranks}, comm.rank()};
       auto lane_comm = comm.duplicate();

@@ -11,7 +11,7 @@
 int main() {
   auto me = -1;
   try {
-    fssdp::mpi_world{{.deadline = std::chrono::milliseconds{500}}}.run(
+    fssdp::mpi_world{{.deadline = std::chrono::seconds{3}}}.run(
         [&](fssdp::communicator auto& comm) {
           me = comm.rank().value();
           (void)fssdp::all_reduce(comm, std::vector{1});
