@@ -2,6 +2,7 @@
 /// Catch2 for all tests, version 2 or 3.
 #pragma once
 
+#include <iostream>
 #include <string>
 
 #if __has_include(<catch2/catch_test_macros.hpp>)
@@ -26,4 +27,12 @@ using Catch::Approx;  // version 2 has it there by itself
 #else
   return Catch::Matchers::Contains(part);
 #endif
+}
+
+/// Ends a test that cannot be made here, and says why: ctest calls it skipped, not passed.
+///
+///     if (!there_is_what_it_needs()) return skip_test("this machine has no ...");
+inline void skip_test(std::string const& why) {
+  std::cout << "this test is skipped: " << why << std::endl;
+  SUCCEED("skipped");
 }

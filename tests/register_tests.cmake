@@ -14,6 +14,9 @@ if(NOT CMAKE_SCRIPT_MODE_FILE)
     set(FSSDP_TEST_ARGUMENTS --warn NoTests)  # a test not found by its name must not pass
   endif()
 
+  # What a test that skip_test ends has printed, if nothing has failed in it before.
+  set(FSSDP_TEST_IS_SKIPPED "this test is skipped: .*All tests passed")
+
   # fssdp_register_tests(<target> PREFIX <text> SOURCES <file>... [PROPERTIES <property> <value>...])
   function(fssdp_register_tests target)
     cmake_parse_arguments(PARSE_ARGV 1 arg "" "PREFIX" "SOURCES;PROPERTIES")

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /// Memory that other processes can read: it is memory, it can be opened, and it is given back.
-#ifdef __linux__
 #include "fssdp/comm/shared_memory.hpp"
 
 #include <algorithm>
@@ -16,6 +15,7 @@
 #include "catch.hpp"
 #include "fssdp/core/expert_buffer.hpp"
 #include "support/dice.hpp"
+#include "support/needs.hpp"
 
 using fssdp::shared_memory;
 
@@ -35,6 +35,7 @@ constexpr auto page_of_memory = std::size_t{4096};
 }  // namespace
 
 TEST_CASE("what is written into shared memory is seen by who has opened it") {
+  if (auto const lacks = support::lacks_readable_memory(); !lacks.empty()) return skip_test(lacks);
   auto memory = shared_memory{1U << 20U};
   auto const view = fssdp::detail::open_shared_memory(memory.name());
   REQUIRE(view.bytes().size() > memory.capacity());
@@ -57,6 +58,7 @@ TEST_CASE("what is written into shared memory is seen by who has opened it") {
 }
 
 TEST_CASE("bytes elsewhere have no place in shared memory") {
+  if (auto const lacks = support::lacks_shared_memory(); !lacks.empty()) return skip_test(lacks);
   auto memory = shared_memory{page_of_memory};
   auto const block = block_of(memory, page_of_memory);
   auto const elsewhere = std::vector<std::byte>(10);
@@ -68,6 +70,7 @@ TEST_CASE("bytes elsewhere have no place in shared memory") {
 }
 
 TEST_CASE("shared memory that is not there, or another, cannot be opened") {
+  if (auto const lacks = support::lacks_readable_memory(); !lacks.empty()) return skip_test(lacks);
   auto memory = shared_memory{page_of_memory};
   auto const open = [](fssdp::detail::shared_memory_name const& name) {
     return !fssdp::detail::open_shared_memory(name).bytes().empty();
@@ -90,6 +93,7 @@ TEST_CASE("shared memory that is not there, or another, cannot be opened") {
 }
 
 TEST_CASE("shared memory of no capacity, of too little, and a coarse alignment are refused") {
+  if (auto const lacks = support::lacks_shared_memory(); !lacks.empty()) return skip_test(lacks);
   REQUIRE_THROWS_AS(shared_memory{0}, fssdp::argument_error);
   REQUIRE_THROWS_AS(shared_memory{SIZE_MAX}, fssdp::argument_error);
   auto memory = shared_memory{10 * page_of_memory};
@@ -107,6 +111,7 @@ TEST_CASE("shared memory of no capacity, of too little, and a coarse alignment a
 
 TEST_CASE(
     "blocks of shared memory never overlap, are zero, and leave one whole when all are back") {
+  if (auto const lacks = support::lacks_shared_memory(); !lacks.empty()) return skip_test(lacks);
   auto memory = shared_memory{1U << 22U};
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     CAPTURE(seed);
@@ -138,6 +143,7 @@ TEST_CASE(
 }
 
 TEST_CASE("threads share shared memory") {
+  if (auto const lacks = support::lacks_shared_memory(); !lacks.empty()) return skip_test(lacks);
   auto memory = shared_memory{1U << 24U};
   auto wrong = std::vector<int>(4);
   {
@@ -157,5 +163,3 @@ TEST_CASE("threads share shared memory") {
   REQUIRE(wrong == std::vector<int>(4));
   REQUIRE(memory.bytes() == 0);
 }
-
-#endif

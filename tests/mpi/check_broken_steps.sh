@@ -3,8 +3,10 @@
 # Kills or stops a process somewhere in a step of a training, again and again, each time elsewhere:
 # all others say so in time, one at least names it, and they end. What mpirun is told besides comes
 # from its environment.
+# Ends with 77 where processes cannot be found.
 # usage: check_broken_steps.sh PROGRAM RUNS [FIRST_SEED]
 set -eu
+pgrep -f . >/dev/null 2>&1 || { echo "skipped: no pgrep here, or no /proc"; exit 77; }
 program=${1:?usage: check_broken_steps.sh PROGRAM RUNS [FIRST_SEED]}
 runs=$2
 first=${3:-1}

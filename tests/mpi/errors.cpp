@@ -55,8 +55,8 @@ void all_name_rank_1(std::vector<ending> const& all) {
 
 }  // namespace
 
-TEST_CASE("when a process throws, all others get a peer_failed that names it") {
-  if (processes().size() < 2) return;
+TEST_CASE("when a process throws, all others get a peer_failed that names it", "[at_least_2]") {
+  if (mpi_tests::lacks_processes(2)) return;
   auto const ranks = processes().size();
   auto const bytes = GENERATE(std::size_t{4}, std::size_t{1} << 22U);
   SECTION("between exchanges, while they wait") {
@@ -102,8 +102,9 @@ TEST_CASE("when a process throws, all others get a peer_failed that names it") {
   }
 }
 
-TEST_CASE("a process that returns while it is awaited is noticed at once, with where that was") {
-  if (processes().size() < 2) return;
+TEST_CASE("a process that returns while it is awaited is noticed at once, with where that was",
+          "[at_least_2]") {
+  if (mpi_tests::lacks_processes(2)) return;
   auto const bytes = GENERATE(std::size_t{4}, std::size_t{1} << 22U);
   auto const all = endings(processes().size(), far, [&](mpi_communicator& comm) {
     if (comm.rank() == rank_id{0}) receive(comm, 1, bytes);
@@ -118,8 +119,8 @@ TEST_CASE("a process that returns while it is awaited is noticed at once, with w
   }
 }
 
-TEST_CASE("what a process has sent arrives, though it has left") {
-  if (processes().size() < 2) return;
+TEST_CASE("what a process has sent arrives, though it has left", "[at_least_2]") {
+  if (mpi_tests::lacks_processes(2)) return;
   auto const all = endings(2, far, [](mpi_communicator& comm) {
     for (int i = 0; i < 20; ++i)
       if (comm.rank() == rank_id{1}) send(comm, 0);
@@ -130,8 +131,9 @@ TEST_CASE("what a process has sent arrives, though it has left") {
   for (auto const& it : all) REQUIRE(it.what() == ": ");
 }
 
-TEST_CASE("a process that stalls is named, also by those who wait for one that waits for it") {
-  if (processes().size() < 3) return;
+TEST_CASE("a process that stalls is named, also by those who wait for one that waits for it",
+          "[at_least_3]") {
+  if (mpi_tests::lacks_processes(3)) return;
   auto const ranks = processes().size();
   auto const all = endings(ranks, soon, [&](mpi_communicator& comm) {
     auto const me = comm.rank().value();
@@ -154,8 +156,8 @@ TEST_CASE("a process that stalls is named, also by those who wait for one that w
   REQUIRE(all[1].is("peer_failed"));  // it awoke, and was told
 }
 
-TEST_CASE("who meets nobody gives up in time, wherever all ranks are to meet") {
-  if (processes().size() < 2) return;
+TEST_CASE("who meets nobody gives up in time, wherever all ranks are to meet", "[at_least_2]") {
+  if (mpi_tests::lacks_processes(2)) return;
   auto const all = endings(2, soon, [](mpi_communicator& comm) {
     auto const where = comm.handle();
     auto met = 0;
@@ -193,8 +195,8 @@ TEST_CASE("who meets nobody gives up in time, wherever all ranks are to meet") {
   }
 }
 
-TEST_CASE("who comes late, when the others have given up, gives up as well") {
-  if (processes().size() < 2) return;
+TEST_CASE("who comes late, when the others have given up, gives up as well", "[at_least_2]") {
+  if (mpi_tests::lacks_processes(2)) return;
   auto const all = endings(2, far, [](mpi_communicator& comm) {
     auto given_up = 0;
     if (comm.rank() == rank_id{1}) std::this_thread::sleep_for(1s);
@@ -208,8 +210,9 @@ TEST_CASE("who comes late, when the others have given up, gives up as well") {
   for (auto const& it : all) REQUIRE(it.is("exception"));
 }
 
-TEST_CASE("a function that throws when something has come in closes the other lanes, too") {
-  if (processes().size() < 2) return;
+TEST_CASE("a function that throws when something has come in closes the other lanes, too",
+          "[at_least_2]") {
+  if (mpi_tests::lacks_processes(2)) return;
   auto const all = endings(2, far, [](mpi_communicator& comm) {
     auto other = comm.duplicate();
     auto const peer = rank_id{1 - comm.rank().value()};
@@ -244,8 +247,8 @@ TEST_CASE("a function that throws when something has come in closes the other la
   all_name_rank_1(all);
 }
 
-TEST_CASE("a lane that has failed stays so, and so do its duplicates") {
-  if (processes().size() < 2) return;
+TEST_CASE("a lane that has failed stays so, and so do its duplicates", "[at_least_2]") {
+  if (mpi_tests::lacks_processes(2)) return;
   auto const all = endings(2, far, [](mpi_communicator& comm) {
     auto other = comm.duplicate();
     if (comm.rank() == rank_id{0}) send(comm, 1);
@@ -278,8 +281,8 @@ TEST_CASE("a lane that has failed stays so, and so do its duplicates") {
   for (auto const& it : all) REQUIRE(it.what() == ": ");
 }
 
-TEST_CASE("after a failure the next run begins anew") {
-  if (processes().size() < 2) return;
+TEST_CASE("after a failure the next run begins anew", "[at_least_2]") {
+  if (mpi_tests::lacks_processes(2)) return;
   for (auto const turn : {1, 2, 3}) {
     CAPTURE(turn);
     auto const all = endings(2, far, [](mpi_communicator& comm) {
@@ -308,7 +311,6 @@ struct view {
 /// rank 1 sees it with its own eyes, so it is the one that the third awaits: rank 0 may have all that
 /// it wants, and leave.
 void find_out(view const& of_0, view const& of_1, char const* a, char const* b) {
-  if (processes().size() < 2) return;
   auto const ranks = std::min(processes().size(), 3);
   auto const all = endings(ranks, far, [&](mpi_communicator& comm) {
     if (comm.rank() == rank_id{2}) return receive(comm, 1);
@@ -334,7 +336,8 @@ void find_out(view const& of_0, view const& of_1, char const* a, char const* b) 
 
 }  // namespace
 
-TEST_CASE("processes in different exchanges name each other, and what differs") {
+TEST_CASE("processes in different exchanges name each other, and what differs", "[at_least_2]") {
+  if (mpi_tests::lacks_processes(2)) return;
   SECTION("another plan") {
     find_out({.named = {0xaaa, 0}}, {.named = {0xbbb, 0}}, "plan aaa", "plan bbb");
   }
@@ -371,8 +374,8 @@ TEST_CASE("processes in different exchanges name each other, and what differs") 
   }
 }
 
-TEST_CASE("processes that cut messages at different sizes find out") {
-  if (processes().size() < 2) return;
+TEST_CASE("processes that cut messages at different sizes find out", "[at_least_2]") {
+  if (mpi_tests::lacks_processes(2)) return;
   auto const at = std::size_t{processes().rank() == 0 ? 100U : 50U};
   auto const all = endings(2, {.most_message_bytes = at}, [](mpi_communicator& comm) {
     if (comm.rank() == rank_id{0}) send(comm, 1, 1000);

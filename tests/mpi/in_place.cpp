@@ -41,9 +41,9 @@ namespace {
 
 }  // namespace
 
-TEST_CASE("what is borrowed from a rank that lends is looked at where it lies") {
+TEST_CASE("what is borrowed from a rank that lends is looked at where it lies", "[at_least_2]") {
+  if (mpi_tests::lacks_processes(2)) return;
   auto const ranks = processes().size();
-  if (ranks < 2) return;
   auto const lends = processes().all(processes().lent() != nullptr ? 1 : 0);
   auto const lending = std::ranges::count(lends, 1);
   auto in_place = 0L;
@@ -70,9 +70,10 @@ TEST_CASE("what is borrowed from a rank that lends is looked at where it lies") 
   REQUIRE(processes().total(in_place) == lending);
 }
 
-TEST_CASE("held, sent and borrowed messages of all sizes mix, in and out of lent memory") {
+TEST_CASE("held, sent and borrowed messages of all sizes mix, in and out of lent memory",
+          "[at_least_2]") {
+  if (mpi_tests::lacks_processes(2)) return;
   auto const ranks = std::min(processes().size(), 4);
-  if (ranks < 2) return;
   REQUIRE(sum_over(ranks, {.most_message_bytes = 5000}, [&](mpi_communicator& comm) {
             auto const me = comm.rank().value();
             auto const next = rank_id{(me + 1) % ranks};

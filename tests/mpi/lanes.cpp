@@ -104,9 +104,10 @@ TEST_CASE("two lanes are driven by two threads") {
           }) == 0);
 }
 
-TEST_CASE("batches that repeat find their own messages, and nothing is allocated for them") {
+TEST_CASE("batches that repeat find their own messages, and nothing is allocated for them",
+          "[at_least_2]") {
+  if (mpi_tests::lacks_processes(2)) return;
   auto const ranks = processes().size();
-  if (ranks < 2) return;
   auto const allocated = sum_over(ranks, {}, [&](mpi_communicator& comm) {
     auto small = ring{comm.rank(), ranks, 3};
     auto large = ring{comm.rank(), ranks, 100'000};
@@ -122,9 +123,9 @@ TEST_CASE("batches that repeat find their own messages, and nothing is allocated
   REQUIRE(allocated == 0);
 }
 
-TEST_CASE("more different batches come by than are kept") {
+TEST_CASE("more different batches come by than are kept", "[at_least_2]") {
+  if (mpi_tests::lacks_processes(2)) return;
   auto const ranks = std::min(processes().size(), 2);
-  if (ranks < 2) return;
   REQUIRE(sum_over(ranks, {}, [&](mpi_communicator& comm) {
             auto wrong = 0;
             auto rings = std::vector<ring>(100, ring{comm.rank(), ranks, 1});

@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdlib>
+#include <iostream>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -12,6 +13,7 @@
 
 #include "fssdp/comm/shared_memory.hpp"
 #include "support/memory_source.hpp"
+#include "support/needs.hpp"
 
 namespace mpi_tests {
 
@@ -45,11 +47,26 @@ inline void give_lent_back(void* block) {
 
 }  // namespace detail
 
+/// Whose memory is read in place, as FSSDP_TEST_LENDS says: "all", "some" or "none".
+[[nodiscard]] inline std::string who_lends() {
+  auto const* const said = std::getenv("FSSDP_TEST_LENDS");
+  return said == nullptr ? "none" : said;
+}
+
+/// Ends the process with 77, which ctest calls skipped, if memory is to be read in place and cannot
+/// be. To be called before MPI begins.
+inline void exit_unless_memory_can_be_read() {
+  if (who_lends() == "none") return;
+  auto const lacks = support::lacks_readable_memory();
+  if (lacks.empty()) return;
+  std::cout << "this test is skipped: " << lacks << std::endl;
+  std::exit(77);
+}
+
 /// What process `rank` lends: all that it allocates from the first call on, if FSSDP_TEST_LENDS is
 /// "all", or "some" and the rank is even; else nothing, null.
 [[nodiscard]] inline fssdp::shared_memory const* lent_memory(int rank) {
-  auto const* const said = std::getenv("FSSDP_TEST_LENDS");
-  auto const whose = std::string{said == nullptr ? "none" : said};
+  auto const whose = who_lends();
   if (whose == "none" || (whose == "some" && rank % 2 != 0)) return nullptr;
   if (detail::lent == nullptr) {
     detail::lent = std::make_unique<detail::lent_blocks>().release();

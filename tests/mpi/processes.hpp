@@ -17,6 +17,7 @@
 #include <thread>
 #include <vector>
 
+#include "catch.hpp"
 #include "fssdp/comm/mpi.hpp"
 #include "fssdp/core/error.hpp"
 #include "mpi/lent_memory.hpp"
@@ -28,6 +29,7 @@ namespace mpi_tests {
 class process_group {
  public:
   process_group() {
+    exit_unless_memory_can_be_read();
     auto provided = 0;
     MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
@@ -92,6 +94,15 @@ class process_group {
 [[nodiscard]] inline process_group& processes() {
   static auto group = process_group{};
   return group;
+}
+
+/// Whether there are too few processes for a test; then it is skipped. Its tag, [at_least_2] for
+/// one, leaves it out of the entries of ctest with fewer.
+[[nodiscard]] inline bool lacks_processes(int wanted) {
+  auto const size = processes().size();
+  if (size >= wanted) return false;
+  skip_test(std::to_string(size) + " of " + std::to_string(wanted) + " processes");
+  return true;
 }
 
 /// How a rank has ended.

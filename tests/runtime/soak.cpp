@@ -12,6 +12,7 @@
 #include "fssdp/comm/thread.hpp"
 #include "fssdp/fssdp.hpp"
 #include "support/allocation_counter.hpp"
+#include "support/needs.hpp"
 #include "support/on_all_ranks.hpp"
 #include "support/resident_pages.hpp"
 #include "support/toy_model.hpp"
@@ -124,6 +125,7 @@ TEST_CASE("two thousand iterations of drifting loads leave memory and pools as t
 }
 
 TEST_CASE("the process takes what the pools say, and no more for more layers") {
+  if (auto const lacks = support::lacks_resident_pages(); !lacks.empty()) return skip_test(lacks);
   constexpr auto megabyte = std::size_t{1} << 20U;
   auto const taken = [&](int layers) {
     auto const shape =

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+/// What a machine may lack that tests need: each function says why a test is skipped here, and is
+/// empty if it can be made.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <system_error>
+
+#include "fssdp/comm/shared_memory.hpp"
+#include "support/resident_pages.hpp"
+
+namespace support {
+
+/// Memory that other processes can be given.
+[[nodiscard]] inline std::string lacks_shared_memory() {
+  try {
+    auto const memory = fssdp::shared_memory{1};
+    return {};
+  } catch (std::system_error const& error) {
+    return std::string{"no memory can be shared here: "} + error.what();
+  }
+}
+/// The same, and that such memory can be opened.
+[[nodiscard]] inline std::string lacks_readable_memory() {
+  if (auto const lacks = lacks_shared_memory(); !lacks.empty()) return lacks;
+  auto const memory = fssdp::shared_memory{1};
+  auto const view = fssdp::detail::open_shared_memory(memory.name());
+  return view.bytes().empty() ? "shared memory cannot be opened here; is there no /proc?" : "";
+}
+/// How much memory the process takes.
+[[nodiscard]] inline std::string lacks_resident_pages() {
+  return resident_pages() == 0
+             ? "nothing says how much memory the program itself takes: no /proc, or a sanitizer"
+             : "";
+}
+
+}  // namespace support
