@@ -1,6 +1,7 @@
 # shellcheck shell=sh
 # SPDX-License-Identifier: Apache-2.0
 # For the run.sh scripts: looks for what a build needs and installs what is missing, where it may.
+# Needs progress.sh.
 #
 #   need  KIND PACKAGE NAME...   the script cannot do without
 #   want  KIND PACKAGE NAME...   the script can do without
@@ -44,23 +45,30 @@ as_root() {
   if [ "$(id -u)" -eq 0 ]; then "$@"; else sudo -n "$@"; fi
 }
 
-apt() {  # apt ARGUMENT...: apt-get, silent unless it fails
-  said=$(as_root env DEBIAN_FRONTEND=noninteractive \
-    apt-get -qq -o DPkg::Lock::Timeout=120 "$@" 2>&1) || { echo "$said" >&2; return 1; }
+apt_get() {  # apt_get TEXT ARGUMENT...: shows how far it is; all that it prints only if it fails
+  text=$1
+  shift
+  said=$(mktemp)
+  with_progress packages "$text" "$said" \
+    as_root env DEBIAN_FRONTEND=noninteractive \
+    apt-get -q -o DPkg::Lock::Timeout=120 -o APT::Status-Fd=1 "$@"
+  outcome=$?
+  [ $outcome -eq 0 ] || cat "$said" >&2
+  rm -f "$said"
+  return $outcome
 }
 
 apt_install() {  # apt_install PACKAGE...
-  [ $# -gt 0 ] && apt install -y --no-install-recommends "$@"
+  [ $# -gt 0 ] && apt_get "Packages: installing $*" install -y --no-install-recommends "$@"
 }
 
 get_packages() {
+  echo 'Packages: looking for what the build needs'
   must=$(lacking "$needed")
   may=$(lacking "$wanted")
   [ -n "$must$may" ] || return 0
   if command -v apt-get >/dev/null && as_root true 2>/dev/null; then
-    all=$must$may
-    echo "Installing ${all% }..."
-    apt update || true
+    apt_get 'Packages: reading the lists' update || true
     # shellcheck disable=SC2086  # lists of names
     apt_install $must $may || apt_install $must || true
     must=$(lacking "$needed")

@@ -1,24 +1,37 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Builds and runs the tests: sh tests/run.sh [--full]
+# Builds and runs the tests: sh tests/run.sh [--quick] [--sanitizers] [--full] [--werror]
 #
-# Without --full: all tests, then the library's under the address and undefined behaviour
-# sanitizers, then those where threads meet under the thread sanitizer.
-# With --full: all of them in all presets, with clang++ too where it is installed, and the
-# benchmarks are built. Installs what it needs on Debian and Ubuntu where it may.
+#   --quick       every kind of test in one build, each law on 300 random instances; this is what
+#                 runs if nothing is asked for. About 15 minutes on two cores.
+#   --sanitizers  the library's tests under the address and undefined behaviour sanitizers, and
+#                 those with several threads under the thread sanitizer, each law on 100 instances.
+#                 About 25 minutes on two cores.
+#   --full        all tests in all builds: optimized with 10,000 instances of each law, with clang++
+#                 too where it is installed, under all sanitizers; every header compiled on its own;
+#                 the benchmarks built. Warnings are errors. Takes hours.
+#   --werror      warnings of the compiler are errors, as in continuous integration
+#
+# Several kinds run one after the other. Installs what it needs on Debian and Ubuntu where it may.
 set -u
-usage() { sed -n '3,8s/^# \{0,1\}//p' "$0"; }
+usage() { sed -n '3,16s/^# \{0,1\}//p' "$0"; }
 
-full=no
+quick=no sanitizers=no full=no werror=no
 for argument; do
   case $argument in
+    --quick) quick=yes ;;
+    --sanitizers) sanitizers=yes ;;
     --full) full=yes ;;
+    --werror) werror=yes ;;
     --help | -h) usage; exit 0 ;;
-    *) usage >&2; exit 1 ;;
+    *) echo "run.sh: unknown argument '$argument'" >&2; usage >&2; exit 1 ;;
   esac
 done
+[ $sanitizers$full = nono ] && quick=yes
 cd -- "$(dirname -- "$0")/.." || exit 1
 
+# shellcheck source=cmake/progress.sh
+. cmake/progress.sh
 # shellcheck source=cmake/need_packages.sh
 . cmake/need_packages.sh
 need program g++ "${CXX:-c++}"
@@ -29,7 +42,7 @@ need header libcli11-dev CLI/CLI.hpp
 need header nlohmann-json3-dev nlohmann/json.hpp
 need header libfmt-dev fmt/format.h
 need header libxxhash-dev xxhash.h
-want header libopenblas-dev cblas.h openblas/cblas.h
+want header libopenblas-dev openblas/cblas.h
 want header libgloo-dev gloo/context.h
 want header coinor-libcbc-dev coin/Cbc_C_Interface.h
 want program libopenmpi-dev mpicxx
@@ -40,43 +53,43 @@ want program procps pgrep
 get_packages
 
 jobs=$(getconf _NPROCESSORS_ONLN)
-begin=$(date +%s)
+begin=$(now)
 passed=0
 failed=0
 skipped=0
+prefix=''
 
-build() {  # build PRESET [TARGET]
-  preset=$1
-  log=build/$preset/build.log
-  began=$(date +%s)
+build() {  # build PRESET TARGET [CMAKE-ARGUMENT...]
+  preset=$1 target=$2
+  shift 2
   mkdir -p "build/$preset"
-  echo "== $preset: building..."
-  # shellcheck disable=SC2086  # the prefix is a command and its arguments
-  if ! { cmake --preset "$preset" &&
-    $prefix cmake --build --preset "$preset" --parallel "$jobs" ${2:+--target "$2"}; } \
-      >"$log" 2>&1; then
-    cat "$log"
-    echo "== $preset: does not build"
+  build_began=$(now)
+  echo "== $preset: configuring"
+  if ! cmake --preset "$preset" "$@" >"build/$preset/configure.log" 2>&1; then
+    cat "build/$preset/configure.log"
+    echo "== $preset: cannot be configured"
     failed=$((failed + 1))
     return 1
   fi
-  echo "== $preset: built in $(($(date +%s) - began)) s"
-}
-
-tell_failures() {  # tell_failures PRESET LOG: what the tests that failed have said
-  awk -v preset="$1" '
-    /^ *(Start |[0-9]+\/[0-9]+ Test)/ || /tests passed,/ { told = 0 }
-    /^ *[0-9]+\/[0-9]+ Test.*\*\*\*/ && !/\*\*\*Skipped/ { told = 1; print "== " preset }
-    told' "$2"
+  # shellcheck disable=SC2086  # the prefix is a command and its arguments
+  if ! with_progress build "== $preset: building" "build/$preset/build.log" \
+    $prefix cmake --build --preset "$preset" --parallel "$jobs" ${target:+--target "$target"}; then
+    echo "== $preset: does not build; everything that was printed: build/$preset/build.log"
+    failed=$((failed + 1))
+    return 1
+  fi
+  echo "== $preset: built in $(duration $(($(now) - build_began)))"
 }
 
 check() {  # check PRESET [LABEL]: runs the tests of a preset, or those with the label, and counts
   log=build/$1/test.log
+  check_began=$(now)
   # shellcheck disable=SC2086
-  $prefix ctest --preset "$1" --parallel "$jobs" ${2:+-L "$2"} 2>&1 | tee "$log"
-  tell_failures "$1" "$log" >>"$failures"
+  with_progress tests "== $1: testing" "$log" \
+    $prefix ctest --preset "$1" --parallel "$jobs" ${2:+-L "$2"}
   closing=$(grep 'tests passed, .* failed out of' "$log")
   if [ -z "$closing" ]; then
+    tail -n 20 "$log"
     failed=$((failed + 1))
     return
   fi
@@ -86,6 +99,12 @@ check() {  # check PRESET [LABEL]: runs the tests of a preset, or those with the
   passed=$((passed + total - wrong - left))
   failed=$((failed + wrong))
   skipped=$((skipped + left))
+  echo "== $1: $((total - wrong - left)) of $total tests passed, $wrong failed, $left skipped" \
+    "in $(duration $(($(now) - check_began)))"
+  sed -n 's/^.*Test *#[0-9]*: \(.*[^ .]\) *\.*\*\*\*Skipped.*/   skipped: \1/p' "$log"
+  sed -n 's/^this test is skipped: /   because /p' "build/$1/Testing/Temporary/LastTest.log" | sort -u
+  sed -n 's/^.*Test *#[0-9]*: \(.*[^ .]\) *\.*\*\*\*\([A-Z].*\)/   failed: \1 (\2)/p' "$log" |
+    grep -v Skipped
 }
 
 # Older thread sanitizers do not start where the kernel spreads the addresses of a program wide.
@@ -99,26 +118,28 @@ find_prefix() {
   fi
 }
 
-prefix=''
-failures=build/failures.log
-mkdir -p build
-: >"$failures"
-build test && check test
+strict=-DCMAKE_COMPILE_WARNING_AS_ERROR=$werror
+if [ $quick = yes ]; then
+  preset='test'
+  [ $werror = no ] || preset=strict
+  build $preset '' && check $preset
+fi
 if [ $full = yes ]; then
-  build asan && check asan
+  strict=-DCMAKE_COMPILE_WARNING_AS_ERROR=yes
+  build full '' && check full
+  build asan '' -DFSSDP_LAW_INSTANCES=300 $strict && check asan
   if command -v clang++ >/dev/null; then
-    build clang && check clang
+    build clang '' && check clang
   fi
-  build bench
+  build bench ''
   find_prefix
-  build tsan && check tsan
-else
-  build asan library_tests && check asan library
+  build tsan '' -DFSSDP_LAW_INSTANCES=300 $strict && check tsan
+elif [ $sanitizers = yes ]; then
+  build asan library_tests -DFSSDP_LAW_INSTANCES=100 $strict && check asan library
   find_prefix
-  build tsan thread_tests && check tsan threads
+  build tsan thread_tests -DFSSDP_LAW_INSTANCES=100 $strict && check tsan threads
 fi
 
-cat "$failures"
-echo "All of it took $(($(date +%s) - begin)) s."
+echo "All of it took $(duration $(($(now) - begin)))."
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ]
