@@ -13,7 +13,7 @@ with_progress() {
   shift 3
   : >"$log"
   {
-    status=$({ { "$@" 2>&1 3>&- 4>&-; echo $? >&3; } | "read_$reader" >&4; } 3>&1)
+    status=$({ { if "$@" 2>&1 3>&- 4>&-; then echo 0 >&3; else echo $? >&3; fi; } | "read_$reader" >&4; } 3>&1)
   } 4>&1
   return "$status"
 }

@@ -7,6 +7,8 @@ set -eu
 root=$(CDPATH='' cd -- "$(dirname -- "$0")/.." && pwd)
 build=$root/build/demo
 
+# shellcheck source=cmake/progress.sh
+. "$root/cmake/progress.sh"
 # shellcheck source=cmake/need_packages.sh
 . "$root/cmake/need_packages.sh"
 need program g++ "${CXX:-c++}"
@@ -16,17 +18,22 @@ need header libcli11-dev CLI/CLI.hpp
 need header nlohmann-json3-dev nlohmann/json.hpp
 need header libfmt-dev fmt/format.h
 need header libxxhash-dev xxhash.h
-want header libopenblas-dev cblas.h openblas/cblas.h
+want header libopenblas-dev openblas/cblas.h
 want program libopenmpi-dev mpicxx
 want program openmpi-bin mpirun
 get_packages
 
 mkdir -p "$build"
-[ -x "$build/examples/moe_gpt" ] || echo "Building moe_gpt, some minutes the first time..."
-if ! (cd "$root" && cmake --preset demo && cmake --build --preset demo --target moe_gpt draw_trace) \
-    >"$build/run.log" 2>&1; then
-  cat "$build/run.log" >&2
-  echo "moe_gpt does not build; the lines above say why." >&2
+cd_root() { cd "$root" && "$@"; }
+if ! cd_root cmake --preset demo >"$build/configure.log" 2>&1; then
+  cat "$build/configure.log" >&2
+  echo "moe_gpt cannot be configured; the lines above say why." >&2
+  exit 1
+fi
+jobs=$(getconf _NPROCESSORS_ONLN)
+if ! with_progress build "Building moe_gpt" "$build/build.log" \
+    cd_root cmake --build --preset demo --parallel "$jobs" --target moe_gpt draw_trace; then
+  echo "moe_gpt does not build; everything that was printed: $build/build.log" >&2
   exit 1
 fi
 

@@ -3,19 +3,21 @@
 # Tries examples/run.sh and tests/run.sh in an empty Debian; needs root and debootstrap.
 #
 # sh tests/fresh_machine.sh [--suite NAME] [--command train|test] [--mirror URL] [--cache DIR]
-#                           [--keep]
+#                           [--bare] [--keep]
 #   --suite    bookworm (Debian 12) or trixie (Debian 13); both by default
 #   --command  train (examples/run.sh) or test (tests/run.sh); both by default
 #   --mirror   where Debian comes from; by default from where this machine's apt has it
 #   --cache    a folder that keeps the base system's packages for the next time
+#   --bare     without /proc, /sys and shared memory, as in some containers
 #   --keep     leave the systems where they are, to look into them
 set -eu
-usage() { sed -n '5,11s/^# \{0,1\}//p' "$0"; }
+usage() { sed -n '5,12s/^# \{0,1\}//p' "$0"; }
 
 suites='bookworm trixie'
 commands='train test'
 mirror=''
 cache=''
+bare=no
 keep=no
 while [ $# -gt 0 ]; do
   case $1 in
@@ -23,6 +25,7 @@ while [ $# -gt 0 ]; do
     --command) commands=$2; shift ;;
     --mirror) mirror=$2; shift ;;
     --cache) mkdir -p "$2"; cache=$(cd "$2" && pwd); shift ;;
+    --bare) bare=yes ;;
     --keep) keep=yes ;;
     --help | -h) usage; exit 0 ;;
     *) usage >&2; exit 1 ;;
@@ -75,12 +78,18 @@ copy_tree() {  # copy_tree SYSTEM: the files of the working tree, committed or n
 run_inside() {  # run_inside SYSTEM COMMAND...
   # shellcheck disable=SC2016  # the inner shell expands
   unshare --mount --pid --fork --kill-child sh -c '
-    mount -t proc proc "$1/proc" && mount --rbind /dev "$1/dev" || exit 1
+    mount --rbind /dev "$1/dev" || exit 1
+    if [ "$2" = no ]; then
+      mount -t proc proc "$1/proc" && mount --rbind /sys "$1/sys" &&
+        mkdir -p "$1/dev/shm" && mount -t tmpfs tmpfs "$1/dev/shm" || exit 1
+    else
+      mount -t tmpfs -o ro tmpfs "$1/dev/shm" 2>/dev/null
+    fi
     system=$1
-    shift
+    shift 3
     exec env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 \
       chroot "$system" sh -c "cd /fssdp && exec \"\$@\"" sh "$@"
-  ' sh "$@"
+  ' sh "$1" $bare "$@"
 }
 
 summary=''

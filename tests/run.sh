@@ -122,7 +122,7 @@ strict=-DCMAKE_COMPILE_WARNING_AS_ERROR=$werror
 if [ $quick = yes ]; then
   preset='test'
   [ $werror = no ] || preset=strict
-  build $preset '' && check $preset
+  build "$preset" '' && check "$preset"
 fi
 if [ $full = yes ]; then
   strict=-DCMAKE_COMPILE_WARNING_AS_ERROR=yes
