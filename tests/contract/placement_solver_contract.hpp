@@ -29,7 +29,7 @@ class placement_solver_contract {
   static void check() {
     SECTION("the home of an expert always holds it") {
       for_many_inputs([](solver const& solve, loads const& of, auto const& layout) {
-        fssdp::check_contains(solve(of, layout), layout);
+        REQUIRE_NOTHROW(fssdp::check_contains(solve(of, layout), layout));
       });
     }
     SECTION("equal inputs give equal placements, whatever was asked before") {

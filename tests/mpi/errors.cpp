@@ -42,6 +42,19 @@ void send(mpi_communicator& comm, int to, std::size_t bytes = 4) {
   });
 }
 
+/// Two ranks lend each other `bytes` bytes; when both have what they borrow, `visit` is called.
+template <class Visit>
+void lend(mpi_communicator& comm, int peer, std::size_t bytes, Visit visit) {
+  auto const out = std::vector<std::byte>(bytes);
+  comm.lend(
+      [&](auto& batch) {
+        batch.label(label);
+        batch.send(out, rank_id{peer});
+        batch.borrow(bytes, rank_id{peer});
+      },
+      [&](auto const&) { visit(); });
+}
+
 /// All but rank 1 have been told of what it threw, and none has waited for its deadline.
 void all_name_rank_1(std::vector<ending> const& all) {
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
@@ -70,6 +83,14 @@ TEST_CASE("when a process throws, all others get a peer_failed that names it", "
       if (comm.rank() == rank_id{1}) throw std::runtime_error{"out of memory, say"};
       send(comm, 1, bytes);
       receive(comm, 1, bytes);
+    }));
+  }
+  SECTION("when it looks at what is lent") {
+    all_name_rank_1(endings(ranks, far, [&](mpi_communicator& comm) {
+      if (comm.rank() == rank_id{1})
+        lend(comm, 0, bytes, [] { throw std::runtime_error{"out of memory, say"}; });
+      if (comm.rank() == rank_id{0}) lend(comm, 1, bytes, [] {});
+      receive(comm, comm.rank() == rank_id{0} ? 1 : 0, bytes);
     }));
   }
   SECTION("when it names its messages") {
@@ -154,6 +175,47 @@ TEST_CASE("a process that stalls is named, also by those who wait for one that w
   }
   REQUIRE(found_out > 0);
   REQUIRE(all[1].is("peer_failed"));  // it awoke, and was told
+}
+
+TEST_CASE("a process that stalls while it looks at what is lent is named, and told",
+          "[at_least_2]") {
+  if (mpi_tests::lacks_processes(2)) return;
+  auto const mine = processes().rank() == 0 ? fssdp::mpi_options{.deadline = 1s} : far;
+  auto const all = endings(2, mine, [&](mpi_communicator& comm) {
+    if (comm.rank() == rank_id{1}) lend(comm, 0, 4000, [] { std::this_thread::sleep_for(2500ms); });
+    if (comm.rank() == rank_id{0}) lend(comm, 1, 4000, [] {});
+    receive(comm, 1 - comm.rank().value());
+  });
+  for (auto const& it : all) {
+    CAPTURE(it.what());
+    REQUIRE(it.culprit == 1);
+    REQUIRE_THAT(it.what(), mentions("no sign of rank 1 within 1000 ms: rank"));
+  }
+  REQUIRE(all[0].is("deadline_exceeded"));
+  REQUIRE(all[1].is("peer_failed"));
+}
+
+TEST_CASE("a process that leaves though others lend to it and borrow is named by all",
+          "[at_least_2]") {
+  if (mpi_tests::lacks_processes(2)) return;
+  auto const bytes = GENERATE(std::size_t{4000}, std::size_t{1} << 22U);
+  auto const all = endings(processes().size(), far, [&](mpi_communicator& comm) {
+    auto const out = std::vector<std::byte>(bytes);
+    if (comm.rank() == rank_id{1}) return;
+    comm.lend(
+        [&](auto& batch) {
+          batch.label(label);
+          batch.send(out, rank_id{1});
+          batch.borrow(bytes, rank_id{1});
+        },
+        [](auto const&) {});
+  });
+  for (auto const& it : all) {
+    CAPTURE(it.what());
+    REQUIRE(it.is("peer_failed"));
+    REQUIRE(it.culprit == 1);
+    REQUIRE(it.seconds < 20);
+  }
 }
 
 TEST_CASE("who meets nobody gives up in time, wherever all ranks are to meet", "[at_least_2]") {

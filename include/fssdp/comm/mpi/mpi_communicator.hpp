@@ -71,6 +71,15 @@ class mpi_ref {
     lane_->exchange(std::forward<Post>(post));
   }
 
+  /// Optional extra: reads peers' memory in place (lending_communicator), where they lend it
+  /// (mpi_options::shared); all else is received into memory that the communicator keeps, as much
+  /// as the largest batch takes.
+  /// @throws as exchange; what `visit` throws: the other ranks then get a peer_failed
+  template <class Post, class Visit>
+  void lend(Post&& post, Visit&& visit) {
+    lane_->lend(std::forward<Post>(post), std::forward<Visit>(visit));
+  }
+
   /// Optional extra: passes messages on as they come in (forwarding_communicator). What is borrowed
   /// is received into memory that the communicator keeps, or looked at where it lies.
   /// @throws as exchange; what `arrived` throws; argument_error if a held message is let go twice
@@ -153,6 +162,8 @@ inline mpi_communicator mpi_ref::duplicate() {
   return {lane_->monitor(), detail::mpi_duplicate(handle(), monitor().options(), &monitor())};
 }
 
+static_assert(lending_communicator<mpi_ref>);
+static_assert(lending_communicator<mpi_communicator>);
 static_assert(forwarding_communicator<mpi_ref>);
 static_assert(forwarding_communicator<mpi_communicator>);
 

@@ -10,6 +10,7 @@
 #include <exception>
 #include <memory>
 #include <span>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -67,29 +68,50 @@ class mpi_lane {
           auto batch = receiving{{batch_}};
           post(batch);
         },
-        [](std::size_t, std::span<std::byte const>, gate&) {});
+        [](std::size_t, std::span<std::byte const>, gate&) {}, no_visit{});
+  }
+  template <class Post, class Visit>
+  void lend(Post&& post, Visit&& visit) {
+    begin();
+    transact(
+        [&] {
+          auto batch = lending{{batch_}};
+          post(batch);
+          lent_.resize(batch_.in().size());
+        },
+        [&](std::size_t i, std::span<std::byte const> bytes, gate&) { lent_[i] = bytes; },
+        [&] { visit(std::span<std::span<std::byte const> const>{lent_}); });
   }
   template <class Post, class Arrived>
   void forward(Post&& post, Arrived&& arrived) {
     begin();
     transact(
         [&] {
-          auto batch = forwarding{{{batch_}}};
+          auto batch = forwarding{{{{batch_}}}};
           post(batch);
         },
-        arrived);
+        arrived, no_visit{});
   }
 
  private:
-  struct receiving {
+  struct sending {
     mpi_batch& batch;
     void send(std::span<std::byte const> bytes, rank_id to) { batch.send(bytes, to, false); }
-    void recv(std::span<std::byte> bytes, rank_id from) { batch.recv(bytes, from); }
     void label(batch_label const& value) { batch.label(value); }
+  };
+  struct receiving : sending {
+    void recv(std::span<std::byte> bytes, rank_id from) { this->batch.recv(bytes, from); }
+  };
+  struct lending : sending {
+    void borrow(std::size_t bytes, rank_id from) { this->batch.borrow(bytes, from); }
   };
   struct forwarding : receiving {
     void hold(std::span<std::byte const> bytes, rank_id to) { this->batch.send(bytes, to, true); }
     void borrow(std::size_t bytes, rank_id from) { this->batch.borrow(bytes, from); }
+  };
+  /// Of an exchange in which all is looked at as it comes in.
+  struct no_visit {
+    void operator()() const {}
   };
   /// Lets held messages go.
   struct gate {
@@ -115,28 +137,30 @@ class mpi_lane {
     ready_.clear();
   }
 
-  /// Names the messages, moves them, and calls arrived for each that has come in. If anything
-  /// fails, all others are told before the exception goes on.
-  template <class Name, class Arrived>
-  void transact(Name name, Arrived&& arrived) {
+  /// Names the messages, moves them, calls arrived for each that has come in, and visit once, when
+  /// all have. If anything fails, all others are told before the exception goes on.
+  template <class Name, class Arrived, class Visit>
+  void transact(Name name, Arrived&& arrived, Visit visit) {
     try {
       name();
       batch_.lay_out();
       auto lock = monitor_->lock();
       start();
       auto wait = mpi_wait{*monitor_, number_};
+      auto visited = visit_if_all_is_there(visit, lock, wait);
       while (undelivered_ != 0 || in_use_ != 0) {
         if (undelivered_ == 0) check_held();
         if (requests_->test([&](std::size_t i, int code) { ended(batch_.parts()[i], code); })) {
           wait.renew();
-          if (ready_.empty()) continue;
-          listen();  // who has failed may have let go of what came in just now
-          {
-            auto const open = mpi_unlocked{lock};
-            deliver(arrived);
+          if (!ready_.empty()) {
+            listen();  // who has failed may have let go of what came in just now
+            {
+              auto const open = mpi_unlocked{lock};
+              deliver(arrived);
+            }
+            wait.renew();
           }
-          if (undelivered_ == 0) return_what_is_lent();
-          wait.renew();
+          if (!visited) visited = visit_if_all_is_there(visit, lock, wait);
         } else {
           wait.rest(lock);  // listens
           check_peers(wait);
@@ -153,6 +177,24 @@ class mpi_lane {
     monitor_->listen_at_times();
     monitor_->check();
   }
+  /// When all has come in: visits it, and gives back what is lent. What this rank sends itself must
+  /// be out before a visit, during which MPI gets no turn; what it lends is read meanwhile. Returns
+  /// whether it has.
+  template <class Visit>
+  bool visit_if_all_is_there(Visit& visit, mpi_monitor::lock_type& lock, mpi_wait& wait) {
+    if (undelivered_ != 0) return false;
+    if constexpr (!std::is_same_v<Visit, no_visit>) {
+      if (sending_ != 0) return false;
+      {
+        auto const open = mpi_unlocked{lock};
+        visit();
+      }
+      listen();  // who has failed may have let go of what was visited
+      wait.renew();
+    }
+    return_what_is_lent();
+    return true;
+  }
 
   /// Begins to receive headers, and to send them and what is not held.
   void start() {
@@ -161,9 +203,11 @@ class mpi_lane {
     undelivered_ = batch_.in().size();
     ready_.reserve(undelivered_);
     in_use_ = 0;
+    sending_ = 0;
     for (std::size_t i = 0; i < parts.size(); ++i) {
       auto const kind = parts[i].kind;
       if (parts[i].ends_use()) ++in_use_;
+      if (parts[i].is_sent()) ++sending_;
       if (kind == mpi_part_kind::header_out) monitor_->count_sent(parts[i].peer);
       if (kind == mpi_part_kind::header_in || kind == mpi_part_kind::header_out ||
           kind == mpi_part_kind::places_out || kind == mpi_part_kind::done_in)
@@ -199,6 +243,7 @@ class mpi_lane {
         break;
       default:
         mpi_require(code, part.peer, "exchange: sending");
+        if (part.is_sent()) --sending_;
         --batch_.of(part.peer).unsent_parts;
         --in_use_;
     }
@@ -314,10 +359,12 @@ class mpi_lane {
   std::uint64_t sequence_ = 0;
   mpi_batch batch_;
   mpi_repeats repeats_;
-  mpi_requests* requests_ = nullptr;  // of this batch
-  std::size_t undelivered_ = 0;       // messages
-  std::size_t in_use_ = 0;            // parts without whose end the memory is not free
-  std::vector<std::size_t> ready_;    // messages that have come in
+  mpi_requests* requests_ = nullptr;              // of this batch
+  std::size_t undelivered_ = 0;                   // messages
+  std::size_t in_use_ = 0;                        // parts without whose end the memory is not free
+  std::size_t sending_ = 0;                       // of those: that this rank sends
+  std::vector<std::size_t> ready_;                // messages that have come in
+  std::vector<std::span<std::byte const>> lent_;  // [message], to be visited
 };
 
 }  // namespace fssdp::detail

@@ -39,10 +39,10 @@ struct mpi_part {
   bool operator==(mpi_part const&) const = default;
 
   [[nodiscard]] bool comes_in() const { return kind < mpi_part_kind::header_out; }
+  /// Whether it goes out of this rank's memory.
+  [[nodiscard]] bool is_sent() const { return !comes_in() && kind != mpi_part_kind::done_out; }
   /// Whether this rank's memory is in use until it has ended.
-  [[nodiscard]] bool ends_use() const {
-    return kind == mpi_part_kind::done_in || (!comes_in() && kind != mpi_part_kind::done_out);
-  }
+  [[nodiscard]] bool ends_use() const { return kind == mpi_part_kind::done_in || is_sent(); }
 };
 
 /// The requests of a batch: one for each part, in the same order. Persistent ones are made once and
