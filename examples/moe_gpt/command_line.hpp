@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "blas.hpp"
 #include "options.hpp"
 #include "program/number_like.hpp"
 #include "program/parse_arguments.hpp"
@@ -43,7 +44,11 @@ inline constexpr auto footer =
     "  moe_gpt --steps 3 --rematerialize --rate 2e8 --trace trace.json\n"
     "  mpirun -np 4 moe_gpt --backend mpi --steps 50\n"
     "  moe_gpt --save run --save-every 50   and, was it interrupted, --resume run as well\n"
-    "  moe_gpt --ranks 8 --nodes 2 --experts 32 --overlap 8 --spare-slots 4 --steps 500";
+    "  moe_gpt --ranks 8 --nodes 2 --experts 32 --overlap 8 --spare-slots 4 --steps 500\n"
+    "\n"
+    "Matrix products\n"
+    "  By OpenBLAS, BLIS or MKL, whichever was found when this was built\n"
+    "  (cmake -DFSSDP_EXAMPLES_BLAS=...), or by a loop of its own. Here: ";
 
 /// The options as CLI11 knows them; what is not a plain number passes through these strings.
 struct raw_options {
@@ -280,7 +285,7 @@ inline void take_over(CLI::App const& app, raw_options const& raw, options& chos
                                  .trace = {}};
   auto app = CLI::App{detail::about, "moe_gpt"};
   app.get_formatter()->column_width(26);
-  app.footer(detail::footer);
+  app.footer(detail::footer + products_by());
   detail::declare(app, chosen, raw);
   return program::parse_arguments(app, argc, argv, chosen, [&] {
     detail::take_over(app, raw, chosen);

@@ -3,8 +3,8 @@
 #include <cstdio>
 #include <string>
 
+#include "blas.hpp"
 #include "command_line.hpp"
-#include "matmul.hpp"
 #include "program/run_program.hpp"
 #include "progress.hpp"
 #include "rank_world.hpp"
@@ -15,11 +15,14 @@
 namespace {
 
 void run(moe_gpt::options const& asked) {
-  moe_gpt::single_threaded_blas();  // every rank is a thread already
   auto const text = moe_gpt::load_corpus(asked.text, MOE_GPT_DEFAULT_TEXT,
                                          moe_gpt::shape_of(asked).seq, asked.seed);
   auto const world = moe_gpt::join_world(asked);  // behind what may fail without the others
   auto const& chosen = world->chosen();
+  if (world->has_rank_0() && !chosen.quiet) {
+    std::printf("Matrix products: %s\n", moe_gpt::products_by().c_str());
+    std::fflush(stdout);
+  }
   auto const record = [&] {
     auto bar = moe_gpt::progress{
         chosen.steps, moe_gpt::style_for(stdout, chosen.quiet || !world->has_rank_0()), stdout};

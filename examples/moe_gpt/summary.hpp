@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "blas.hpp"
 #include "options.hpp"
 #include "readable.hpp"
 #include "report.hpp"
@@ -51,6 +52,7 @@ template <class Figure>
                     fmt::format("{} in {} layers of {} experts",
                                 readable_count(static_cast<double>(record.parameters)),
                                 chosen.layers, chosen.experts));
+  rows.emplace_back("matrix products", products_by());
   if (!steps.empty())
     rows.emplace_back("training loss",
                       fmt::format("{:.3f} at first, {:.3f} over the last {} steps (nats per byte)",

@@ -15,6 +15,7 @@
 
 #include "adamw.hpp"
 #include "batch.hpp"
+#include "blas.hpp"
 #include "checkpoint.hpp"
 #include "evaluate.hpp"
 #include "fssdp/comm/all_reduce.hpp"
@@ -79,6 +80,7 @@ template <class Real, class Wire, fssdp::communicator Comm, fssdp::communicator 
     Comm& comm, Lane& lane, options const& chosen, corpus const& text,
     fssdp::trace_output const& trace, Observe observe,
     std::pmr::memory_resource* memory = std::pmr::new_delete_resource()) {
+  single_threaded_blas();
   auto const shape = shape_of(chosen);
   auto const machine = machine_of(chosen);
   auto const solve = placement_rule{chosen, machine};

@@ -8,6 +8,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "blas.hpp"
 #include "options.hpp"
 #include "report.hpp"
 
@@ -49,7 +50,8 @@ namespace moe_gpt {
           {"routing", std::string{name_of(chosen.routing)}},
           {"predict", std::string{name_of(chosen.predict)}},
           {"offload", std::string{name_of(chosen.offload)}},
-          {"offloaded_bytes", record.offloaded_bytes}};
+          {"offloaded_bytes", record.offloaded_bytes},
+          {"matrix_products", products_by()}};
 }
 
 /// Writes to chosen.json: to a temporary name first, so that a reader never sees half a file.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// The matrix products of moe_gpt, through CBLAS where it is built with one and by the loop.
+/// The matrix products of moe_gpt, by the BLAS that it is built with and by its own loop.
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -12,6 +12,7 @@
 #include "catch.hpp"
 #include "moe_gpt/initialise.hpp"
 #include "moe_gpt/matmul.hpp"
+#include "moe_gpt/own_loop.hpp"
 
 using namespace moe_gpt;
 
@@ -88,10 +89,19 @@ TEMPLATE_TEST_CASE("matrix products: all forms, sizes and strides", "[moe_gpt]",
         check([&](matrix<Real> c) { multiply_ab(start.left(), start.right(), c, how); });
         check([&](matrix<Real> c) { multiply_abt(start.left(), b_transposed, c, how); });
         check([&](matrix<Real> c) { multiply_atb(a_transposed, start.right(), c, how); });
-        if (how == update::accumulate)
-          check([&](matrix<Real> c) {
-            detail::multiply_plain<Real>({at.data(), 1, m}, {bt.data(), 1, k}, k, c);
-          });
+        if (how == update::write) continue;
+        auto const plain = [](matrix<Real const> x) {
+          return detail::factor<Real>{x.data, x.stride, 1};
+        };
+        auto const turned = [](matrix<Real const> x) {
+          return detail::factor<Real>{x.data, 1, x.stride};
+        };
+        for (auto const left : {plain(start.left()), turned(a_transposed)})
+          for (auto const right : {plain(start.right()), turned(b_transposed)}) {
+            check([&](matrix<Real> c) { detail::multiply_portably(left, right, k, c); });
+            if (detail::has_avx2())
+              check([&](matrix<Real> c) { detail::multiply_avx2(left, right, k, c); });
+          }
       }
 }
 

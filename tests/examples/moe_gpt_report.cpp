@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "catch.hpp"
+#include "moe_gpt/blas.hpp"
 #include "moe_gpt/command_line.hpp"
 #include "moe_gpt/progress.hpp"
 #include "moe_gpt/summary.hpp"
@@ -266,6 +267,17 @@ TEST_CASE("report: table and sample", "[moe_gpt]") {
   CHECK_THAT(summary_table({.offload = offload::all}, record), mentions("all that they own"));
   CHECK_THAT(sample_text(two_steps().sample), mentions("for (") && mentions("auto\\x1b[2J"));
   CHECK_THAT(summary_table(options{}, run_record{}), mentions("held-out"));
+}
+
+TEST_CASE("report: help, table and file name what does the products", "[moe_gpt]") {
+  auto const name = products_by();
+  CHECK_THAT(
+      name, mentions("OpenBLAS ") || mentions("BLIS ") || mentions("MKL ") || mentions("own loop"));
+  CHECK((name.find("own loop") == 0) == !moe_gpt::detail::has_blas);
+  CHECK((name.find(", 1 thread a rank") != std::string::npos) == moe_gpt::detail::has_blas);
+  CHECK_THAT(read({"--help"}).message, mentions("Here: " + name));
+  CHECK_THAT(summary_table(options{}, two_steps()), mentions("matrix products      " + name));
+  CHECK(to_json(options{}, two_steps()).at("matrix_products") == name);
 }
 
 TEST_CASE("report: what a terminal would obey or could not show is spelled out", "[moe_gpt]") {
