@@ -42,8 +42,7 @@ namespace fssdp::detail {
 
 /// The value of a key.
 /// @throws file_error if there is none
-[[nodiscard]] inline nlohmann::json const& value_at(nlohmann::json const& object,
-                                                    char const* key) {
+[[nodiscard]] inline nlohmann::json const& value_at(nlohmann::json const& object, char const* key) {
   if (!object.is_object() || !object.contains(key)) throw file_error{text("it lacks '", key, "'")};
   return object.at(key);
 }
