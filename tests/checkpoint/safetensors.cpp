@@ -139,7 +139,8 @@ TEST_CASE("a rank's file is what a plain reader of the format expects") {
   auto part = fssdp::saved_part{"experts", layout, fssdp::rank_id{0}, model.tensors};
   part.add("moment1", moments).add("weight", weights);
   auto const path = folder.path() / "rank.safetensors";
-  auto const made = fssdp::detail::write_rank_file(path, std::span{&part, 1});
+  auto file = fssdp::detail::new_file{path};
+  auto const made = fssdp::detail::write_rank_file(file, std::span{&part, 1});
 
   auto const bytes = support::bytes_of_file(path);
   REQUIRE(bytes.size() == made.bytes);
@@ -312,7 +313,8 @@ TEST_CASE("parts of tensors are read in any type, across blocks") {
   for (std::size_t i = 0; i < elements; ++i) numbers[i] = static_cast<float>(i % 251);
   auto part = fssdp::saved_part{"one", layout, fssdp::rank_id{0}, {{"w", {elements}}}};
   part.add("weight", weights);
-  (void)fssdp::detail::write_rank_file(path, std::span{&part, 1});
+  auto written = fssdp::detail::new_file{path};
+  (void)fssdp::detail::write_rank_file(written, std::span{&part, 1});
   auto const file = fssdp::safetensors_file{path};
   auto scratch = fssdp::scratch_memory{};
   auto const check = [&](auto type, std::size_t first, std::size_t count) {

@@ -13,7 +13,8 @@
 #include <system_error>
 #include <vector>
 
-#include "fssdp/checkpoint/posix_file.hpp"
+#include "fssdp/checkpoint/posix_folder.hpp"
+#include "fssdp/core/require_file.hpp"
 
 namespace fssdp {
 
@@ -76,14 +77,15 @@ namespace detail {
   return step_folder(folder, steps.back());
 }
 
-/// Removes a checkpoint: at no moment is it one that looks complete and is not.
+/// Removes a checkpoint: at no moment is it one that looks complete and is not. Where a link is in
+/// place of its folder, nothing is removed.
 /// @throws file_error
 inline void remove_checkpoint(std::filesystem::path const& of_step) {
+  auto const folder = detail::posix_folder::open_unlinked(of_step);
+  folder.remove(checkpoint_index_name);
+  folder.flush();
   auto failed = std::error_code{};
-  (void)std::filesystem::remove(of_step / checkpoint_index_name, failed);
-  detail::require_file(!failed, of_step, "cannot remove its index: ", failed.message());
-  detail::flush_folder(of_step);
-  (void)std::filesystem::remove_all(of_step, failed);
+  (void)std::filesystem::remove_all(folder.path(), failed);
   detail::require_file(!failed, of_step, "cannot remove it: ", failed.message());
 }
 

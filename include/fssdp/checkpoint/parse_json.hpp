@@ -42,20 +42,18 @@ namespace fssdp::detail {
 
 /// The value of a key.
 /// @throws file_error if there is none
-[[nodiscard]] inline nlohmann::json const& value_at(nlohmann::json const& object,
-                                                    std::string const& key) {
+[[nodiscard]] inline nlohmann::json const& value_at(nlohmann::json const& object, char const* key) {
   if (!object.is_object() || !object.contains(key)) throw file_error{text("it lacks '", key, "'")};
   return object.at(key);
 }
 /// The same, a list, ...
-[[nodiscard]] inline nlohmann::json const& list_at(nlohmann::json const& object,
-                                                   std::string const& key) {
+[[nodiscard]] inline nlohmann::json const& list_at(nlohmann::json const& object, char const* key) {
   auto const& value = value_at(object, key);
   if (!value.is_array()) throw file_error{text("'", key, "' is no list")};
   return value;
 }
 /// ... a text, ...
-[[nodiscard]] inline std::string text_at(nlohmann::json const& object, std::string const& key) {
+[[nodiscard]] inline std::string text_at(nlohmann::json const& object, char const* key) {
   auto const& value = value_at(object, key);
   if (!value.is_string()) throw file_error{text("'", key, "' is no text")};
   return value.get<std::string>();
@@ -68,7 +66,7 @@ namespace fssdp::detail {
     throw file_error{text("'", name, "' is no whole number from ", least, " to ", most)};
   return value.get<std::uint64_t>();
 }
-[[nodiscard]] inline std::uint64_t number_at(nlohmann::json const& object, std::string const& key,
+[[nodiscard]] inline std::uint64_t number_at(nlohmann::json const& object, char const* key,
                                              std::uint64_t least, std::uint64_t most) {
   return whole_number(value_at(object, key), key, least, most);
 }

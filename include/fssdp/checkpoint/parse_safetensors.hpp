@@ -45,7 +45,7 @@ class safetensors_events {
         place_ = place::top;
         return true;
       case place::top:
-        if (key_ == "__metadata__") {
+        if (key_ == safetensors_notes_name) {
           if (std::exchange(has_notes_, true)) return refuse("'__metadata__' is there twice");
           place_ = place::notes;
         } else {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -10,26 +11,46 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <span>
-#include <system_error>
 #include <utility>
 
 #include "fssdp/core/require_file.hpp"
 
 namespace fssdp::detail {
 
+/// What became of an attempt to lock a file.
+enum class lock_state { taken, of_another, unsupported };
+
 /// Owns a descriptor. Every function throws a file_error with the file's name and the cause.
 class posix_file {
  public:
   /// An existing regular file, to be read.
   [[nodiscard]] static posix_file open(std::filesystem::path const& path) {
-    auto file = posix_file{path, O_RDONLY | O_NONBLOCK, "open"};  // never waits for a pipe's writer
+    // never waits for a pipe's writer
+    auto file = posix_file{path, opened{path, O_RDONLY | O_NONBLOCK}, "open"};
     require_file(S_ISREG(file.status().st_mode), path, "is no regular file");
     return file;
   }
-  /// A new file, or one whose content goes.
+  /// A new file: it is an error if there is something of that name, were it a link to nothing.
   [[nodiscard]] static posix_file create(std::filesystem::path const& path) {
-    return {path, O_RDWR | O_CREAT | O_TRUNC, "create"};
+    return {path, opened{path, O_RDWR | O_CREAT | O_EXCL}, "create"};
+  }
+  /// The same, or nothing if there is something of that name.
+  [[nodiscard]] static std::optional<posix_file> create_unless_there(
+      std::filesystem::path const& path) {
+    auto const file = opened{path, O_RDWR | O_CREAT | O_EXCL};
+    if (file.descriptor < 0 && file.error == EEXIST) return {};
+    return posix_file{path, file, "create"};
+  }
+  /// A regular file to be locked, existing or new; no link is followed.
+  [[nodiscard]] static posix_file open_or_create(std::filesystem::path const& path) {
+    constexpr auto flags = O_NOFOLLOW | O_NONBLOCK;
+    auto found = opened{path, O_RDWR | O_CREAT | flags};
+    if (found.error == EACCES) found = opened{path, O_RDONLY | flags};  // another user's
+    auto file = posix_file{path, found, "open"};
+    require_file(S_ISREG(file.status().st_mode), path, "is no regular file");
+    return file;
   }
   posix_file(posix_file&& other) noexcept
       : path_{std::move(other.path_)}, descriptor_{std::exchange(other.descriptor_, -1)} {}
@@ -69,6 +90,17 @@ class posix_file {
       position += static_cast<std::uint64_t>(put);
     }
   }
+  /// Locks it against everybody else who opens it, in this process or another; does not wait. The
+  /// lock goes when it is unlocked, and with the process.
+  [[nodiscard]] lock_state try_lock() {
+    auto failed = 0;
+    do {
+      failed = ::flock(descriptor_, LOCK_EX | LOCK_NB) != 0 ? errno : 0;
+    } while (failed == EINTR);
+    if (failed == 0) return lock_state::taken;
+    return failed == EWOULDBLOCK ? lock_state::of_another : lock_state::unsupported;
+  }
+  void unlock() { (void)::flock(descriptor_, LOCK_UN); }
   /// Has the disk begin with what was written there, where the system can be told so.
   void begin_flush([[maybe_unused]] std::uint64_t position, [[maybe_unused]] std::size_t length) {
 #ifdef SYNC_FILE_RANGE_WRITE  // of Linux; a hint: what fails fails again in flush
@@ -88,12 +120,19 @@ class posix_file {
   }
 
  private:
-  posix_file(std::filesystem::path path, int flags, char const* deed)
-      : path_{std::move(path)}, descriptor_{-1} {
-    do {
-      descriptor_ = ::open(path_.c_str(), flags | O_CLOEXEC, 0666);
-    } while (descriptor_ < 0 && errno == EINTR);
-    if (descriptor_ < 0) refuse_file_for(errno, path_, deed);
+  struct opened {
+    opened(std::filesystem::path const& path, int flags) {
+      do {
+        descriptor = ::open(path.c_str(), flags | O_CLOEXEC, 0666);
+        error = descriptor < 0 ? errno : 0;
+      } while (error == EINTR);
+    }
+    int descriptor = -1;
+    int error = 0;
+  };
+  posix_file(std::filesystem::path const& path, opened const& file, char const* deed)
+      : path_{path}, descriptor_{file.descriptor} {
+    if (descriptor_ < 0) refuse_file_for(file.error, path_, deed);
   }
   [[nodiscard]] struct ::stat status() const {
     struct ::stat result {};
@@ -104,31 +143,5 @@ class posix_file {
   std::filesystem::path path_;
   int descriptor_;
 };
-
-/// Returns when the names in a folder would outlive a power failure.
-/// @throws file_error
-inline void flush_folder(std::filesystem::path const& folder) {
-  auto const path = folder.empty() ? std::filesystem::path{"."} : folder;
-  auto const descriptor = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (descriptor < 0) refuse_file_for(errno, path, "open");
-  auto failed = 0;
-  do {
-    failed = ::fsync(descriptor) != 0 ? errno : 0;
-  } while (failed == EINTR);
-  (void)::close(descriptor);
-  if (failed != 0 && failed != EINVAL) refuse_file_for(failed, path, "flush");  // some know no way
-}
-
-/// Makes a folder and those above it, and flushes their names.
-/// @throws file_error
-inline void make_folder(std::filesystem::path const& folder) {
-  auto ignored = std::error_code{};
-  if (folder.empty() || std::filesystem::is_directory(folder, ignored)) return;
-  make_folder(folder.parent_path());
-  auto const failed = ::mkdir(folder.c_str(), 0777) == 0 ? 0 : errno;
-  if (failed != 0 && !(failed == EEXIST && std::filesystem::is_directory(folder, ignored)))
-    refuse_file_for(failed, folder, "make this folder");
-  flush_folder(folder.parent_path());
-}
 
 }  // namespace fssdp::detail

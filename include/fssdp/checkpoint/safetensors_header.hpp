@@ -44,6 +44,9 @@ struct stored_tensor {
   return bytes;
 }
 
+/// The key under which a header has the notes: no tensor can have this name.
+inline constexpr auto safetensors_notes_name = std::string_view{"__metadata__"};
+
 /// The tensors of a file in the order in which they lie there, one behind the other; and notes
 /// about it.
 class safetensors_header {
@@ -51,8 +54,8 @@ class safetensors_header {
   using notes = std::map<std::string, std::string, std::less<>>;
 
   safetensors_header() = default;
-  /// @throws file_error that names the tensor if names are not unique, sizes do not fit shapes, or
-  ///         tensors overlap or leave gaps
+  /// @throws file_error that names the tensor if names are not unique or that of the notes, sizes do not
+  ///         fit shapes, or tensors overlap or leave gaps
   explicit safetensors_header(std::vector<stored_tensor> tensors, notes metadata = {})
       : tensors_{std::move(tensors)}, metadata_{std::move(metadata)} {
     std::ranges::sort(tensors_, [](stored_tensor const& a, stored_tensor const& b) {
@@ -84,6 +87,7 @@ class safetensors_header {
     auto const require = [&](bool holds, auto const&... parts) {
       if (!holds) throw file_error{detail::text("tensor '", tensor.name, "' ", parts...)};
     };
+    require(tensor.name != safetensors_notes_name, "has the name under which files keep notes");
     auto const expected = tensor_bytes(tensor.shape, tensor.dtype);
     require(expected.has_value(), "has a shape of too many elements");
     require(tensor.bytes == *expected, "has ", tensor.bytes, " bytes; expected ", *expected,

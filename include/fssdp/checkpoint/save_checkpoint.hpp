@@ -9,8 +9,10 @@
 #include <exception>
 #include <filesystem>
 #include <limits>
+#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -21,6 +23,9 @@
 #include "fssdp/checkpoint/checksum.hpp"
 #include "fssdp/checkpoint/new_file.hpp"
 #include "fssdp/checkpoint/posix_file.hpp"
+#include "fssdp/checkpoint/posix_folder.hpp"
+#include "fssdp/checkpoint/safetensors_header.hpp"
+#include "fssdp/checkpoint/save_lock.hpp"
 #include "fssdp/checkpoint/together.hpp"
 #include "fssdp/checkpoint/write_rank_file.hpp"
 #include "fssdp/comm/communicator.hpp"
@@ -40,15 +45,40 @@ struct save_options {
 
 namespace detail {
 
-/// Whether a name in the folder of a step is that of a rank's file, finished or not.
-[[nodiscard]] inline bool is_rank_file(std::string const& name) {
-  return name.starts_with("rank_") && name.find(".safetensors") != name.npos;
+/// Refuses names of tensors under which nobody would find them.
+/// @throws argument_error
+inline void require_names(char const* verb, part_description const& about) {
+  if (about.slices > 1 || about.owners.empty()) return;  // slices add to the name
+  for (auto const& group : about.groups)
+    for (std::size_t k = 0; k < about.tensors.size();
+         ++k)  // with a number it would be another name
+      require(about.tensor_name(expert_id{0}, k, group.name) != safetensors_notes_name, verb,
+              ": part '", about.name, "' has a tensor of the name '", safetensors_notes_name,
+              "', which safetensors files keep for notes; expected another name");
 }
 /// `rank_3_of_4.1.safetensors`: every attempt at a step has files of its own, so that those of a
 /// complete checkpoint are never written to.
 [[nodiscard]] inline std::string rank_file_name(rank_id rank, int ranks, std::uint64_t attempt) {
   return "rank_" + std::to_string(rank.value()) + "_of_" + std::to_string(ranks) + '.' +
          std::to_string(attempt) + ".safetensors";
+}
+
+/// Where the index of an attempt is before it is complete.
+[[nodiscard]] inline std::string partial_index_name(std::uint64_t attempt) {
+  return std::string{checkpoint_index_name} + '.' + std::to_string(attempt) + ".partial";
+}
+/// The attempt that a file in the folder of a step is of, by its name: 0 if it has no number;
+/// nothing if it is not of an attempt, as the index.
+[[nodiscard]] inline std::optional<std::uint64_t> attempt_of(std::string_view name) {
+  auto const is_index =
+      name.starts_with(checkpoint_index_name) && name.size() > checkpoint_index_name.size();
+  if (!(is_index && name.ends_with(".partial")) &&
+      !(name.starts_with("rank_") && name.find(".safetensors") != name.npos))
+    return {};
+  name.remove_prefix(is_index ? checkpoint_index_name.size() + 1 : name.find('.') + 1);
+  auto attempt = std::uint64_t{0};
+  (void)std::from_chars(name.data(), name.data() + name.size(), attempt);
+  return attempt;
 }
 
 /// The first number that no attempt at this step has had.
@@ -58,29 +88,41 @@ namespace detail {
   auto failed = std::error_code{};
   auto entries = std::filesystem::directory_iterator{of_step, failed};
   for (; !failed && entries != std::filesystem::directory_iterator{}; entries.increment(failed)) {
-    auto const name = entries->path().filename().string();
-    auto const dot = name.find('.');
-    if (!is_rank_file(name)) continue;
-    auto had = std::uint64_t{0};
-    (void)std::from_chars(name.data() + dot + 1, name.data() + name.size(), had);
-    require_file(had != std::numeric_limits<std::uint64_t>::max(), entries->path(),
+    auto const had = attempt_of(entries->path().filename().string());
+    if (!had.has_value()) continue;
+    require_file(*had != std::numeric_limits<std::uint64_t>::max(), entries->path(),
                  "takes the last number of an attempt; expected that nobody else makes files here");
-    attempt = std::max(attempt, had + 1);
+    attempt = std::max(attempt, *had + 1);
   }
   require_file(!failed, of_step, "cannot list it: ", failed.message());
   return attempt;
 }
 
-/// Removes what other attempts at this step have left, each rank a part of it, and on rank 0 older
-/// checkpoints. What cannot be removed stays: the checkpoint is complete without that.
+/// What rank 0 begins a save with: a number that no other save of this step has, lock or not, as
+/// the first to create the file of rank 0 under that number has it.
+/// @throws file_error
+[[nodiscard]] inline std::uint64_t claim_attempt(std::filesystem::path const& of_step, int ranks,
+                                                 std::optional<new_file>& file) {
+  for (auto attempt = next_attempt(of_step);;
+       attempt = std::max(attempt + 1, next_attempt(of_step)))  // another save was there first
+    if (auto created =
+            posix_file::create_unless_there(of_step / rank_file_name(rank_id{0}, ranks, attempt))) {
+      file.emplace(std::move(*created));
+      return attempt;
+    }
+}
+
+/// Removes what attempts at this step before `first_kept` have left, each rank a part of it, and on
+/// rank 0 older checkpoints. What cannot be removed stays: the checkpoint is complete without that.
 template <communicator Comm>
-void clear_away(Comm const& comm, save_options const& options, checkpoint_index const& index) try {
+void clear_away(Comm const& comm, save_options const& options, std::uint64_t first_kept) try {
   auto const of_step = step_folder(options.folder, options.step);
   auto const ranks = static_cast<std::uint64_t>(comm.size());
   auto stale = std::vector<std::filesystem::path>{};
   for (auto const& entry : std::filesystem::directory_iterator{of_step}) {
     auto const name = entry.path().filename().string();
-    if (is_rank_file(name) && !std::ranges::count(index.files, name, &rank_file::name) &&
+    auto const attempt = attempt_of(name);
+    if (attempt.has_value() && *attempt < first_kept &&
         checksum(name) % ranks == comm.rank().index())
       stale.push_back(entry.path());
   }
@@ -112,7 +154,9 @@ void clear_away(Comm const& comm, save_options const& options, checkpoint_index 
 ///      longer than the deadline of the communicator
 /// @post the checkpoint is complete and outlives a power failure; a call that fails or is
 ///       interrupted at any moment leaves those that were complete as they were, and of the same
-///       step that one or the new one, whole
+///       step that one or the new one, whole. One save at a time goes into a folder: rank 0 holds a
+///       lock on FOLDER/checkpoint.lock, and where another save holds it, this one is refused. A file
+///       system without locks lets both go on: each has files of its own, the last one's index stays
 /// @cost a file per rank, written once and flushed; three all_gathers of half a KiB each
 /// @throws argument_error, file_error: where it failed with the cause, elsewhere with the rank's
 ///         name; ranks_disagree if the parts differ; transport errors
@@ -128,7 +172,10 @@ std::filesystem::path save_checkpoint(Comm& comm, std::span<saved_part const> pa
   struct beginning {
     std::uint64_t description;
     std::uint64_t attempt;
+    std::uint64_t first_kept;  // of the attempts; where no lock holds others off, all are
   };
+  auto lock = std::optional<detail::save_lock>{};  // of rank 0, until all files are in place
+  auto file = std::optional<detail::new_file>{};
   auto const begun = detail::together(comm, verb, [&] {
     detail::require(options.keep >= 0, verb, ": keep ", options.keep, "; expected 0 or more");
     detail::require(!options.folder.empty(), verb, ": no folder is given; expected one");
@@ -140,15 +187,20 @@ std::filesystem::path save_checkpoint(Comm& comm, std::span<saved_part const> pa
       detail::require(part.rank() == comm.rank() && part.ranks() == comm.size(), verb, ": part '",
                       part.about().name, "' is of rank ", part.rank(), " of ", part.ranks(),
                       "; this is rank ", comm.rank(), " of ", comm.size());
+    for (auto const& part : parts) detail::require_names(verb, part.about());
     auto const described =
         checkpoint_index{.step = index.step, .state = {}, .files = {}, .parts = index.parts};
-    auto result = beginning{checksum(to_text(described)), 0};
+    auto result = beginning{checksum(to_text(described)), 0, 0};
     if (comm.rank() == rank_id{0}) {
       (void)to_text(index);  // refuses a state that is no text
+      detail::make_folder(options.folder);
+      lock.emplace(options.folder);
       detail::make_folder(of_step);
+      (void)detail::posix_folder::open_unlinked(of_step);
       detail::flush_folder(options.folder);  // it may have been made before, and not been flushed
       detail::flush_folder(options.folder.parent_path());
-      result.attempt = detail::next_attempt(of_step);
+      result.attempt = detail::claim_attempt(of_step, comm.size(), file);
+      if (lock->is_held()) result.first_kept = result.attempt;
     }
     return result;
   });
@@ -167,8 +219,9 @@ std::filesystem::path save_checkpoint(Comm& comm, std::span<saved_part const> pa
     std::uint64_t header;
   };
   auto const files = detail::together(comm, verb, [&] {
-    auto const file = detail::write_rank_file(path_of(comm.rank()), parts);
-    return written{file.bytes, file.header};
+    if (!file.has_value()) file.emplace(path_of(comm.rank()));
+    auto const about = detail::write_rank_file(*file, parts);
+    return written{about.bytes, about.header};
   });
   for (auto const rank : first_n<rank_id>(comm.size()))
     index.files.push_back(
@@ -177,10 +230,11 @@ std::filesystem::path save_checkpoint(Comm& comm, std::span<saved_part const> pa
     if (comm.rank() != rank_id{0}) return 0;
     auto const text = to_text(index);
     (void)parse_checkpoint_index(text);  // whoever loads it accepts it
-    detail::write_new_file(of_step / checkpoint_index_name, text);
+    detail::replace_file(of_step / checkpoint_index_name,
+                         of_step / detail::partial_index_name(begun.front().attempt), text);
     return 0;
   });
-  detail::clear_away(comm, options, index);
+  detail::clear_away(comm, options, begun.front().first_kept);
   return of_step;
 }
 

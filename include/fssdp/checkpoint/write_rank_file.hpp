@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
 #include <span>
 #include <string>
 #include <string_view>
@@ -86,12 +85,11 @@ class gathering_writer {
   std::span<std::byte const> pending_;
 };
 
-/// Writes the parts into a safetensors file with checksums, whole or not at all.
-/// @return its length and the checksum of its header; the name is left to the caller
+/// Writes the parts into a safetensors file with checksums, and finishes it.
+/// @return its name, its length and the checksum of its header
 /// @cost each byte is read once for its checksum and written once, in long runs; a flush
 /// @throws argument_error if names are not unique; file_error
-[[nodiscard]] inline rank_file write_rank_file(std::filesystem::path const& path,
-                                               std::span<saved_part const> parts) {
+[[nodiscard]] inline rank_file write_rank_file(new_file& file, std::span<saved_part const> parts) {
   constexpr auto block_bytes = std::uint64_t{1} << 20U;
   auto const sources = tensors_to_write(parts);
   auto tensors = std::vector<stored_tensor>{};
@@ -118,7 +116,6 @@ class gathering_writer {
       throw argument_error{text("checkpoint: ", error.what())};
     }
   }();
-  auto file = new_file{path};
   auto writer = gathering_writer{file, room};
   auto end = std::uint64_t{room};
   for (auto const& source : sources) {
@@ -134,7 +131,7 @@ class gathering_writer {
   auto const text = header();
   file.write_at(0, std::as_bytes(std::span{text}));
   file.finish();
-  return {.name = path.filename().string(), .bytes = end, .header = checksum(text)};
+  return {.name = file.path().filename().string(), .bytes = end, .header = checksum(text)};
 }
 
 }  // namespace fssdp::detail
