@@ -20,9 +20,6 @@
 /// A rank of a Gloo context. Gloo compares no sizes: ranks that disagree on one are not told.
 class gloo_communicator {
  public:
-  using stream_type = fssdp::inline_stream;
-  using memory_space = fssdp::host_memory;
-
   explicit gloo_communicator(std::shared_ptr<gloo::Context> of) : context_{std::move(of)} {}
 
   [[nodiscard]] fssdp::rank_id rank() const { return fssdp::rank_id{context_->rank}; }

@@ -69,9 +69,6 @@ class queue_host {
 /// A rank of a queue_host. Sending copies the bytes into a queue, so nobody reads them afterwards.
 class queue_communicator {
  public:
-  using stream_type = fssdp::inline_stream;
-  using memory_space = fssdp::host_memory;
-
   queue_communicator(queue_host& host, fssdp::rank_id rank) : host_{&host}, rank_{rank} {}
 
   [[nodiscard]] fssdp::rank_id rank() const { return rank_; }

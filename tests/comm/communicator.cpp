@@ -3,7 +3,11 @@
 /// do not; those of the communicator itself are in tests/contract.
 #include "fssdp/comm/communicator.hpp"
 
+#include <concepts>
+#include <vector>
+
 #include "catch.hpp"
+#include "fssdp/comm/all_gather.hpp"
 #include "fssdp/comm/counting.hpp"
 #include "fssdp/comm/on.hpp"
 #include "fssdp/comm/thread.hpp"
@@ -50,8 +54,6 @@ struct lends_without_visit : Base {
 };
 
 struct twin {
-  using stream_type = fssdp::inline_stream;
-  using memory_space = fssdp::host_memory;
   rank_id rank() const { return {}; }
   int size() const { return 1; }
   template <class Post>
@@ -71,12 +73,35 @@ static_assert(fssdp::lending_communicator<fssdp::counting<fssdp::thread_communic
 static_assert(!fssdp::lending_communicator<fssdp::counting<twin>>);
 static_assert(fssdp::communicator<fssdp::queued_communicator<twin>>);
 
+struct on_a_device : twin {
+  using memory_space = fssdp::device_memory;
+};
+static_assert(std::same_as<fssdp::stream_type_of<twin>, fssdp::inline_stream>, "the default");
+static_assert(std::same_as<fssdp::memory_space_of<twin>, fssdp::host_memory>, "the default");
+static_assert(std::same_as<fssdp::memory_space_of<on_a_device>, fssdp::device_memory>);
+static_assert(
+    std::same_as<fssdp::memory_space_of<fssdp::counting<on_a_device>>, fssdp::device_memory>);
+static_assert(!fssdp::stream_bound<twin>);
+static_assert(!fssdp::stream_bound<fssdp::thread_communicator>);
+static_assert(fssdp::stream_bound<fssdp::queued_communicator<twin>>);
+
 struct batch_with_label : sends_and_receives {
   fssdp::batch_label seen;
   void label(fssdp::batch_label const& value) { seen = value; }
 };
 
 }  // namespace
+
+TEST_CASE("rank, size and exchange are all that a communicator needs") {
+  auto comm = twin{};
+  auto adapted = fssdp::counting{comm};
+  auto stream = fssdp::host_stream{};
+  auto bound = fssdp::on(adapted, stream);
+  auto all = std::vector<int>(1);
+  fssdp::all_gather(bound, std::vector{7}, all);
+  REQUIRE(all.front() == 7);
+  REQUIRE(adapted.counts().exchanges == 1);
+}
 
 TEST_CASE("a label reaches a batch that takes labels, and no other") {
   auto labelled = batch_with_label{};

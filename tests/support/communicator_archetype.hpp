@@ -20,9 +20,6 @@ struct immovable {
 /// The only rank of its world: it has nobody to exchange with, but every algorithm runs on it.
 class communicator_archetype : immovable {
  public:
-  using stream_type = fssdp::inline_stream;
-  using memory_space = fssdp::host_memory;
-
   explicit communicator_archetype(fssdp::rank_id only) : rank_{only} {}
 
   [[nodiscard]] fssdp::rank_id rank() const { return rank_; }
@@ -47,12 +44,13 @@ class communicator_archetype : immovable {
 static_assert(fssdp::communicator<communicator_archetype>);
 static_assert(!fssdp::lending_communicator<communicator_archetype>);
 
-/// Hides everything of a communicator but the concept: no lending, no labels, no lanes.
+/// Hides everything of a communicator but the concept: no lending, no labels, no lanes. It says what
+/// the archetype leaves to the defaults.
 template <fssdp::communicator Comm>
 class exchange_only : immovable {
  public:
-  using stream_type = typename Comm::stream_type;
-  using memory_space = typename Comm::memory_space;
+  using stream_type = fssdp::stream_type_of<Comm>;
+  using memory_space = fssdp::memory_space_of<Comm>;
 
   explicit exchange_only(Comm& comm) : comm_{comm} {}
 
@@ -84,8 +82,8 @@ class exchange_only : immovable {
 template <fssdp::lending_communicator Comm>
 class lending_only : immovable {
  public:
-  using stream_type = typename Comm::stream_type;
-  using memory_space = typename Comm::memory_space;
+  using stream_type = fssdp::stream_type_of<Comm>;
+  using memory_space = fssdp::memory_space_of<Comm>;
 
   explicit lending_only(Comm& comm) : comm_{comm} {}
 

@@ -110,8 +110,8 @@ class breaking_place {
 template <fssdp::communicator Lane>
 class breaking_lane {
  public:
-  using stream_type = typename Lane::stream_type;
-  using memory_space = typename Lane::memory_space;
+  using stream_type = fssdp::stream_type_of<Lane>;
+  using memory_space = fssdp::memory_space_of<Lane>;
 
   breaking_lane(Lane& lane, breaking_place& hand_over, breaking_place& task)
       : lane_{lane}, hand_over_{hand_over}, task_{task} {}

@@ -30,7 +30,7 @@ class gather_pass {
       if (plan_.rounds() > 1) return forward(lane);
     }
     for (int round = 0; round < plan_.rounds(); ++round) {
-      lane.exchange([&](auto& batch) { name(batch, round); });
+      lane.exchange([&](exchange_batch auto& batch) { name(batch, round); });
       for (auto const& t : plan_.receives(me_, round))
         for (std::size_t k = 0; k < memory_.tensors(); ++k) memory_.arrived(k, t.what());
     }

@@ -21,7 +21,7 @@ namespace fssdp::detail {
 
 /// Whether what a lane moves can be read and written by the host.
 template <class Lane>
-inline constexpr bool in_host_memory = std::same_as<typename Lane::memory_space, host_memory>;
+inline constexpr bool in_host_memory = std::same_as<memory_space_of<Lane>, host_memory>;
 
 /// `accumulate` in the order of the lane.
 /// @pre a device can sum so many at once (most_operands)

@@ -62,7 +62,9 @@ class reduction_pass {
                       memory_.sum_unshared(lane);  // while others still read what this rank lends
                   });
       } else {
-        lane.exchange([&](auto& batch) { send(batch, round), receive(batch, round, operands); });
+        lane.exchange([&](exchange_batch auto& batch) {
+          send(batch, round), receive(batch, round, operands);
+        });
         sum(lane, round, operands);
       }
     }

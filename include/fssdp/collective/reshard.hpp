@@ -76,7 +76,7 @@ class moving_shard {
     for (std::size_t i = 0; i < receives.size(); ++i)
       landing.push_back(i < free_.size() ? free_[free_.size() - 1 - i]
                                          : plan_.slots(me_) + i - free_.size());
-    lane_.exchange([&](auto& batch) {
+    lane_.exchange([&](exchange_batch auto& batch) {
       set_label(batch, {plan_.hash_value(), round});
       for (auto const& move : sends)
         for (std::size_t k = 0; k < tensors_.size(); ++k)

@@ -139,16 +139,17 @@ void sparse_all_gather(Comm& comm, transfer_plan const& plan, From const& from, 
 
 /// A stream would read the plan when it is gone.
 template <communicator Comm, expert_memory From, expert_memory To>
-requires(!std::same_as<typename Comm::stream_type, inline_stream>) void sparse_all_gather(
-    Comm& comm, transfer_plan&& plan, From const& from, To&& to,
-    gather_options const& options = {}) = delete;
+requires stream_bound<Comm>
+void sparse_all_gather(Comm& comm, transfer_plan&& plan, From const& from, To&& to,
+                       gather_options const& options = {}) = delete;
 template <communicator Comm, expert_memory From, expert_memory To, codec Codec>
-requires(!std::same_as<typename Comm::stream_type, inline_stream>) void sparse_all_gather(
-    Comm& comm, transfer_plan&& plan, From const& from, To&& to, coded_links<Codec> const& links,
-    gather_options const& options = {}) = delete;
+requires stream_bound<Comm>
+void sparse_all_gather(Comm& comm, transfer_plan&& plan, From const& from, To&& to,
+                       coded_links<Codec> const& links,
+                       gather_options const& options = {}) = delete;
 template <communicator Comm, expert_memory From, expert_memory To>
-requires(!std::same_as<typename Comm::stream_type, inline_stream>) void sparse_all_gather(
-    Comm& comm, transfer_plan&& plan, From const& from, To&& to, uncoded,
-    gather_options const& options = {}) = delete;
+requires stream_bound<Comm>
+void sparse_all_gather(Comm& comm, transfer_plan&& plan, From const& from, To&& to, uncoded,
+                       gather_options const& options = {}) = delete;
 
 }  // namespace fssdp

@@ -167,21 +167,23 @@ void sparse_reduce_scatter(Comm& comm, transfer_plan const& plan, From const& fr
 
 /// A stream would read the plan when it is gone.
 template <communicator Comm, expert_memory From, expert_memory To>
-requires(!std::same_as<typename Comm::stream_type, inline_stream>) void sparse_reduce_scatter(
-    Comm& comm, transfer_plan&& plan, From const& from, To&& to,
-    reduce_options const& options = {}) = delete;
+requires stream_bound<Comm>
+void sparse_reduce_scatter(Comm& comm, transfer_plan&& plan, From const& from, To&& to,
+                           reduce_options const& options = {}) = delete;
 template <communicator Comm, expert_memory From, expert_memory To, codec Codec>
-requires(!std::same_as<typename Comm::stream_type, inline_stream>) void sparse_reduce_scatter(
-    Comm& comm, transfer_plan&& plan, From const& from, To&& to, coded_links<Codec> const& links,
-    reduce_options const& options = {}) = delete;
+requires stream_bound<Comm>
+void sparse_reduce_scatter(Comm& comm, transfer_plan&& plan, From const& from, To&& to,
+                           coded_links<Codec> const& links,
+                           reduce_options const& options = {}) = delete;
 template <communicator Comm, expert_memory From, expert_memory To, codec Codec,
           expert_memory Residuals>
-requires(!std::same_as<typename Comm::stream_type, inline_stream>) void sparse_reduce_scatter(
-    Comm& comm, transfer_plan&& plan, From const& from, To&& to, coded_links<Codec> const& links,
-    Residuals&& residuals, reduce_options const& options = {}) = delete;
+requires stream_bound<Comm>
+void sparse_reduce_scatter(Comm& comm, transfer_plan&& plan, From const& from, To&& to,
+                           coded_links<Codec> const& links, Residuals&& residuals,
+                           reduce_options const& options = {}) = delete;
 template <communicator Comm, expert_memory From, expert_memory To>
-requires(!std::same_as<typename Comm::stream_type, inline_stream>) void sparse_reduce_scatter(
-    Comm& comm, transfer_plan&& plan, From const& from, To&& to, uncoded,
-    reduce_options const& options = {}) = delete;
+requires stream_bound<Comm>
+void sparse_reduce_scatter(Comm& comm, transfer_plan&& plan, From const& from, To&& to, uncoded,
+                           reduce_options const& options = {}) = delete;
 
 }  // namespace fssdp

@@ -39,7 +39,7 @@ void all_gather(Comm& comm, Mine const& mine, All&& all) {
     return;
   }
   submit(comm, [from, to, n](auto& lane) {
-    lane.exchange([&](auto& batch) {
+    lane.exchange([&](exchange_batch auto& batch) {
       for (auto const peer : first_n<rank_id>(lane.size())) {
         if (peer == lane.rank()) continue;
         batch.send(std::as_bytes(from), peer);

@@ -28,6 +28,11 @@ namespace detail {
 
 /// Stands for any `post`: a function that names the messages of a batch.
 struct any_post {
+  template <exchange_batch Batch>
+  void operator()(Batch&) const {}
+};
+/// The same where a batch has something else in place of `recv`.
+struct any_other_post {
   template <class Batch>
   void operator()(Batch&) const {}
 };
@@ -35,23 +40,87 @@ struct any_post {
 struct any_visit {
   void operator()(std::span<std::span<std::byte const> const>) const {}
 };
+/// Stands for any work of a communicator.
+struct any_work {
+  template <class Comm>
+  void operator()(Comm&) const {}
+};
+
+template <class Comm>
+concept names_its_stream = requires {
+  typename Comm::stream_type;
+};
+template <class Comm>
+concept names_its_memory = requires {
+  typename Comm::memory_space;
+};
+template <class Comm>
+concept takes_work = requires(Comm& comm, any_work work) {
+  comm.submit(work);
+};
+template <class Comm>
+concept can_be_awaited = requires(Comm& comm) {
+  comm.synchronize();
+};
+
+template <class Comm>
+struct stream_of {
+  using type = inline_stream;
+};
+template <names_its_stream Comm>
+struct stream_of<Comm> {
+  using type = typename Comm::stream_type;
+};
+template <class Comm>
+struct memory_of {
+  using type = host_memory;
+};
+template <names_its_memory Comm>
+struct memory_of<Comm> {
+  using type = typename Comm::memory_space;
+};
+
+}  // namespace detail
+
+/// What a communicator's work is enqueued on: its stream_type, or inline_stream if it has none.
+template <class Comm>
+using stream_type_of = typename detail::stream_of<Comm>::type;
+
+/// Where the memory is that a communicator moves: its memory_space, or host_memory if it has none.
+template <class Comm>
+using memory_space_of = typename detail::memory_of<Comm>::type;
+
+/// Whether a communicator's calls return before their work is done.
+template <class Comm>
+concept stream_bound = !std::same_as<stream_type_of<Comm>, inline_stream>;
+
+namespace detail {
+
+/// Who is bound to a stream, or takes work, says to which stream, takes work and can be awaited.
+template <class Comm>
+concept inline_or_complete = !(stream_bound<Comm> || takes_work<Comm>) ||
+                             (names_its_stream<Comm> && takes_work<Comm> && can_be_awaited<Comm>);
 
 }  // namespace detail
 
 /// One ordered lane between `size()` ranks: all ranks make the same collective calls in the same
 /// order, at most one at a time.
 ///
-/// `exchange(post)` calls `post(batch)` once and moves what it names. On an inline stream it
-/// returns when all of it has arrived and no peer reads the memory sent any more; on another stream
-/// it enqueues. A rank that names no message calls it all the same. Errors are exceptions.
+/// `exchange(post)` calls `post(batch)` once, with an exchange_batch, and moves what it names. It
+/// returns when all of it has arrived and no peer reads the memory sent any more. A rank that names
+/// no message calls it all the same. Errors are exceptions.
+///
+/// That is all, for one whose work is done in the call and whose memory is the host's. Another says
+/// so: its `memory_space` is device_memory; if its calls return before their work is done, it names
+/// its `stream_type` and has submit(work) and synchronize() besides (as queued_communicator), and
+/// `exchange` enqueues.
 template <class Comm>
 concept communicator = requires(Comm& comm, Comm const& view, detail::any_post post) {
-  typename Comm::stream_type;
-  typename Comm::memory_space;
   { view.rank() } -> std::same_as<rank_id>;
   { view.size() } -> std::same_as<int>;
   comm.exchange(post);
-};
+}
+&&detail::inline_or_complete<Comm>;
 
 /// Optional extra: one-sided reading. In `lend(post, visit)` a batch has `send` and, in place of
 /// `recv`, `borrow(bytes, from)`; `visit` is called once, gets the borrowed memory in the order of
@@ -59,7 +128,7 @@ concept communicator = requires(Comm& comm, Comm const& view, detail::any_post p
 /// copy where the bytes are only summed.
 template <class Comm>
 concept lending_communicator = communicator<Comm> &&
-    requires(Comm& comm, detail::any_post post, detail::any_visit visit) {
+    requires(Comm& comm, detail::any_other_post post, detail::any_visit visit) {
   comm.lend(post, visit);
 };
 
@@ -82,7 +151,7 @@ struct any_arrived {
 /// well; when all has arrived, all has to be let go.
 template <class Comm>
 concept forwarding_communicator = communicator<Comm> &&
-    requires(Comm& comm, detail::any_post post, detail::any_arrived arrived) {
+    requires(Comm& comm, detail::any_other_post post, detail::any_arrived arrived) {
   comm.forward(post, arrived);
 };
 
@@ -91,7 +160,7 @@ concept forwarding_communicator = communicator<Comm> &&
 /// `allocate(bytes)` gives memory that what is enqueued next may use, until it is given to `free`.
 template <class Comm>
 concept device_communicator = communicator<Comm> &&
-    std::same_as<typename Comm::memory_space, device_memory> &&
+    std::same_as<memory_space_of<Comm>, device_memory> &&
     requires(Comm& comm, device_sum const& sum, device_conversion const& conversion,
              std::span<std::byte> to, std::span<std::byte const> from) {
   comm.sum(sum);
@@ -101,24 +170,13 @@ concept device_communicator = communicator<Comm> &&
   comm.free(to);
 };
 
-namespace detail {
-
-/// Stands for any work of a communicator.
-struct any_work {
-  template <class Comm>
-  void operator()(Comm&) const {}
-};
-
-}  // namespace detail
-
 /// What a lane has to offer whose caller computes in a stream of a device beside it (`beside` makes
 /// one). What is submitted runs behind all that the caller has enqueued there. `position()` counts
 /// it, from 1; what the caller enqueues behind `await(position)` runs when the lane has come as far;
 /// `clear` enqueues zeros there; `prepare(work)` runs work(comm) on the host, at once: it touches
 /// nothing of the caller's.
 template <class Lane>
-concept side_lane = communicator<Lane> &&
-    std::same_as<typename Lane::memory_space, device_memory> &&
+concept side_lane = communicator<Lane> && std::same_as<memory_space_of<Lane>, device_memory> &&
     requires(Lane& lane, Lane const& view, detail::any_work work, std::span<std::byte> memory) {
   lane.prepare(work);
   { view.position() } -> std::same_as<std::uint64_t>;
@@ -154,20 +212,17 @@ void set_label(Batch& batch, batch_label const& label) {
 /// communicator has a queue to put it in (on.hpp). All collectives go through here.
 template <communicator Comm, class Work>
 void submit(Comm& comm, Work work) {
-  if constexpr (requires { comm.submit(std::move(work)); }) {
+  if constexpr (detail::takes_work<Comm>)
     comm.submit(std::move(work));
-  } else {
-    static_assert(std::same_as<typename Comm::stream_type, inline_stream>,
-                  "a communicator with a stream of its own needs submit(work) and synchronize()");
+  else
     work(comm);
-  }
 }
 
 /// Waits for everything submitted so far; at once if the stream is inline.
 /// @throws what the submitted work threw.
 template <communicator Comm>
 void synchronize(Comm& comm) {
-  if constexpr (requires { comm.synchronize(); }) comm.synchronize();
+  if constexpr (detail::can_be_awaited<Comm>) comm.synchronize();
 }
 
 }  // namespace fssdp

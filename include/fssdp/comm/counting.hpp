@@ -27,11 +27,10 @@ struct exchange_counts {
 /// A communicator that counts and passes everything on. It lends and forwards if the inner one
 /// does. To count what goes through a stream, bind the counting one: on(counting, stream).
 template <communicator Comm>
-requires std::same_as<typename Comm::stream_type, inline_stream>
-class counting {
+requires(!stream_bound<Comm>) class counting {
  public:
-  using stream_type = typename Comm::stream_type;
-  using memory_space = typename Comm::memory_space;
+  using stream_type = stream_type_of<Comm>;
+  using memory_space = memory_space_of<Comm>;
 
   explicit counting(Comm& comm) : comm_{&comm} {}
 
@@ -43,7 +42,7 @@ class counting {
   template <class Post>
   void exchange(Post&& post) {
     ++counts_.exchanges;
-    comm_->exchange([&](auto& batch) {
+    comm_->exchange([&](exchange_batch auto& batch) {
       auto counted = counted_batch<std::remove_reference_t<decltype(batch)>>{batch, counts_};
       post(counted);
     });

@@ -73,11 +73,10 @@ struct fault {
 /// forwards if the inner one does. A fault on a stream: bind the faulty one, on(faulty, stream).
 /// @cost none but the inner one's
 template <communicator Comm>
-requires std::same_as<typename Comm::stream_type, inline_stream>
-class faulty {
+requires(!stream_bound<Comm>) class faulty {
  public:
-  using stream_type = typename Comm::stream_type;
-  using memory_space = typename Comm::memory_space;
+  using stream_type = stream_type_of<Comm>;
+  using memory_space = memory_space_of<Comm>;
 
   /// @throws argument_error if the exchange is negative, or a rank is to stall without a gate, or
   ///         to do nothing
@@ -98,7 +97,7 @@ class faulty {
   void exchange(Post&& post) {
     ++exchange_;
     break_at(fault_moment::before_exchange);
-    comm_->exchange(fragile(post));
+    comm_->exchange([&](exchange_batch auto& batch) { fragile(post)(batch); });
     break_at(fault_moment::in_visit);
     break_at(fault_moment::behind_exchange);
   }

@@ -20,7 +20,7 @@ template <communicator Comm>
 class queued_communicator {
  public:
   using stream_type = host_stream;
-  using memory_space = typename Comm::memory_space;
+  using memory_space = memory_space_of<Comm>;
 
   queued_communicator(Comm& comm, host_stream& stream) : comm_{&comm}, stream_{&stream} {}
 
@@ -35,7 +35,7 @@ class queued_communicator {
     auto batch = recorded_batch{};
     post(batch);
     submit([batch = std::move(batch)](Comm& comm) {
-      comm.exchange([&](auto& real) { batch.replay(real); });
+      comm.exchange([&](exchange_batch auto& real) { batch.replay(real); });
     });
   }
   template <class Work>
@@ -81,8 +81,8 @@ class queued_communicator {
 /// `comm` with its work enqueued on `stream`. Every host communicator can be bound.
 /// @throws (later) work errors come from synchronize and poison the stream
 template <communicator Comm>
-requires std::same_as<typename Comm::stream_type, inline_stream>
-[[nodiscard]] queued_communicator<Comm> on(Comm& comm, host_stream& stream) {
+requires(!stream_bound<Comm>)
+    [[nodiscard]] queued_communicator<Comm> on(Comm& comm, host_stream& stream) {
   return {comm, stream};
 }
 

@@ -23,11 +23,10 @@ namespace fssdp {
 /// on(traced, stream).
 /// @cost the sink's: of a trace_recorder no allocation and no lock
 template <communicator Comm, trace_sink Sink>
-requires std::same_as<typename Comm::stream_type, inline_stream>
-class tracing {
+requires(!stream_bound<Comm>) class tracing {
  public:
-  using stream_type = typename Comm::stream_type;
-  using memory_space = typename Comm::memory_space;
+  using stream_type = stream_type_of<Comm>;
+  using memory_space = memory_space_of<Comm>;
 
   tracing(Comm& comm, Sink* sink, trace_lane lane) : comm_{&comm}, sink_{sink}, lane_{lane} {}
 
@@ -37,7 +36,7 @@ class tracing {
   template <class Post>
   void exchange(Post&& post) {
     auto range = begin("exchange");
-    comm_->exchange(traced(post, range.numbers()));
+    comm_->exchange([&](exchange_batch auto& batch) { traced(post, range.numbers())(batch); });
   }
   template <class Post, class Visit>
   void lend(Post&& post, Visit&& visit) requires lending_communicator<Comm> {

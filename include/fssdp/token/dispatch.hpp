@@ -29,7 +29,7 @@ void exchange_segments(char const* verb, Comm& comm, token_plan const& plan, int
           verb, ": from and to share memory; expected disjoint rows");
   submit(comm, [label = batch_label{plan.hash_value(), round}, out, from, in, to](auto& lane) {
     auto const me = lane.rank();
-    lane.exchange([&](auto& batch) {
+    lane.exchange([&](exchange_batch auto& batch) {
       set_label(batch, label);
       for (auto const& s : out)
         if (s.peer != me) batch.send(std::as_bytes(from.elements(s.first, s.rows)), s.peer);

@@ -20,6 +20,7 @@ struct near_miss {
   void exchange(Post&&) {}
   template <class Work>
   void submit(Work) {}
+  void synchronize() {}
 #if LACKS == 2  // no prepare
 #elif LACKS == 3
   void prepare() {}

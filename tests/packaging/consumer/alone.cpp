@@ -6,8 +6,6 @@
 #include "fssdp/fssdp.hpp"
 
 struct only_rank {
-  using stream_type = fssdp::inline_stream;
-  using memory_space = fssdp::host_memory;
   struct batch {
     void send(std::span<std::byte const>, fssdp::rank_id) {}
     void recv(std::span<std::byte>, fssdp::rank_id) {}

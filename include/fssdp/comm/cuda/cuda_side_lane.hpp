@@ -21,7 +21,7 @@ namespace fssdp {
 /// neither.
 /// @cost two events for each piece of work, and one to wait for
 template <device_communicator Comm>
-requires std::same_as<typename Comm::stream_type, cudaStream_t>
+requires std::same_as<stream_type_of<Comm>, cudaStream_t>
 class cuda_side_lane {
  public:
   using stream_type = cudaStream_t;
