@@ -8,10 +8,11 @@
 if(NOT CMAKE_SCRIPT_MODE_FILE)
   set(FSSDP_REGISTER_TESTS ${CMAKE_CURRENT_LIST_FILE})
   set(FSSDP_LIST_TESTS_AS xml)
-  set(FSSDP_TEST_ARGUMENTS "")
+  # A test that asserts nothing must not pass, nor one that is not found by its name.
+  set(FSSDP_TEST_ARGUMENTS --warn NoAssertions)
   if(Catch2_VERSION VERSION_LESS 3)
     set(FSSDP_LIST_TESTS_AS text)
-    set(FSSDP_TEST_ARGUMENTS --warn NoTests)  # a test not found by its name must not pass
+    list(APPEND FSSDP_TEST_ARGUMENTS --warn NoTests)
   endif()
 
   # What a test that skip_test ends has printed, if nothing has failed in it before.
