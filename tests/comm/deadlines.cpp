@@ -3,6 +3,7 @@
 #include <chrono>
 #include <latch>
 #include <span>
+#include <thread>
 
 #include "catch.hpp"
 #include "fssdp/comm/faulty.hpp"
@@ -166,6 +167,18 @@ TEST_CASE("ranks that wait for each other name each other") {
     REQUIRE(support::culprit(error) != rank);  // it is there, after all
   }
   REQUIRE(late >= 1);
+}
+
+TEST_CASE("the longest deadline that there is means none") {
+  auto world = impatient_world(2, std::chrono::milliseconds::max());
+  auto const result = support::fallout_of(world, [&](thread_communicator& comm) {
+    if (comm.rank() == rank_id{1}) std::this_thread::sleep_for(std::chrono::milliseconds{20});
+    if (comm.rank() == rank_id{1})
+      send_to(comm, rank_id{0});
+    else
+      receive_from(comm, rank_id{1});
+  });
+  REQUIRE(result.of_run == nullptr);
 }
 
 TEST_CASE("who comes too late is told so, and the world works again") {

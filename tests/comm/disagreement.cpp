@@ -82,6 +82,10 @@ TEMPLATE_TEST_CASE_SIG("ranks in different collectives name each other", "", ((b
   SECTION("another round of the same plan") {
     find_out<Lends>({.label = {0xaaa, 0}}, {.label = {0xaaa, 1}}, "round 0", "round 1");
   }
+  SECTION("rounds are counted in tens, plans are hashes") {
+    find_out<Lends>({.label = {0xaaa, 49}}, {.label = {0xaaa, 10}}, "round 49 of plan aaa",
+                    "round 10 of plan aaa");
+  }
   SECTION("another exchange") {
     find_out<Lends>({.exchanges_before = 2}, {.exchanges_before = 1}, "exchange", "there");
   }

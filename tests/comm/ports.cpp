@@ -202,6 +202,19 @@ TEST_CASE("ports for another number of ranks are refused") {
   REQUIRE(make(4).size() == 4);
 }
 
+TEST_CASE("what would travel for ages is on its way, and not there at once") {
+  auto network = port_network{topology{{.ranks = 2,
+                                        .ports = {.inside_bytes_per_second = 1e-300},
+                                        .cost = {.inside_latency_seconds = 1e300}}}};
+  auto const now = port_network::clock::now();
+  network.offer(rank_id{0}, 1, {nullptr, 1, 0, rank_id{1}, 0}, now);
+  auto arrived = 0;
+  network.advance(
+      now, [&](auto const&) { ++arrived; }, [](auto const&) { return std::size_t{1}; });
+  REQUIRE(arrived == 0);
+  REQUIRE(network.next() > now + std::chrono::hours{24 * 365});
+}
+
 TEST_CASE("messages of any size arrive through ports as they were sent") {
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
     CAPTURE(seed);

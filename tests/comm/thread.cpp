@@ -6,6 +6,9 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <thread>
 #include <vector>
 
 #include "catch.hpp"
@@ -117,6 +120,29 @@ TEST_CASE("borrowed memory is the sender's own, in the order of the borrow calls
     REQUIRE(seen[static_cast<std::size_t>(rank)] ==
             std::pair{expected, 2 * (0 + 1 + 2 + 3 - rank)});
   }
+}
+
+TEST_CASE("a world that runs is not run again meanwhile, by a rank or in another thread") {
+  auto world = fssdp::thread_world{2};
+  auto refused = std::vector<std::string>(2);
+  auto const run_again = [&](std::size_t who) {
+    try {
+      world.run([](thread_communicator&) {});
+    } catch (fssdp::argument_error const& error) {
+      refused[who] = error.what();
+    }
+  };
+  world.run([&](thread_communicator& comm) {
+    if (comm.rank() == rank_id{0}) run_again(0);
+    if (comm.rank() == rank_id{1}) std::jthread{run_again, std::size_t{1}}.join();
+    auto const lane = comm.duplicate();  // all that the world has is still there
+    comm.exchange([](auto&) {});
+  });
+  for (auto const& said : refused)
+    REQUIRE_THAT(said, mentions("thread_world: run") && mentions("one run at a time"));
+  REQUIRE_THROWS_AS(world.run([](thread_communicator&) { throw std::runtime_error{"mine"}; }),
+                    std::runtime_error);
+  REQUIRE_NOTHROW(world.run([](thread_communicator&) {}));
 }
 
 TEST_CASE("a world that cannot be is refused") {

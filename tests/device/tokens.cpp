@@ -249,4 +249,10 @@ TEST_CASE("tokens on a device: what does not fit together is refused by its numb
   REQUIRE_THROWS_WITH(fssdp::unpermute(on, of.order(), std::span{weights}, rows.read(),
                                        rows_view<float>{rows.view.data, of.tokens(), 3}),
                       mentions("weights; expected"));
+  auto const null = rows_view<float const>{nullptr, of.tokens(), 3};
+  REQUIRE_THROWS_WITH(fssdp::permute(on, of.order(), null, rows.view), mentions("from is null"));
+  REQUIRE_THROWS_WITH(
+      fssdp::permute(on, of.order(), rows_view<float const>{rows.view.data, of.tokens(), 3},
+                     rows.view),
+      mentions("permute: from and to share memory"));
 }

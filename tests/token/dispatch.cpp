@@ -214,6 +214,16 @@ TEST_CASE("rows or worlds that do not fit are refused by name, before anything i
           "combine: from is [4, 2]", "[3, 2]");
   refuses([&](auto& comm) { fssdp::combine(comm, plan, rows(3, 2), rows(3, 2)); },
           "combine: to is [3, 2]", "[4, 2]");
+  auto const null = [](std::size_t count) { return rows_view<int>{nullptr, count, 2}; };
+  refuses([&](auto& comm) { fssdp::dispatch(comm, plan, null(4), rows(3, 2)); },
+          "dispatch: from is null", "[4, 2]");
+  refuses([&](auto& comm) { fssdp::combine(comm, plan, rows(3, 2), null(4)); },
+          "combine: to is null", "[4, 2]");
+  constexpr auto too_wide = std::size_t(-1) / 4;  // four rows wrap around
+  refuses([&](auto& comm) { fssdp::dispatch(comm, plan, rows(4, too_wide), rows(3, too_wide)); },
+          "dispatch: from is", "expected at most");
+  refuses([&](auto& comm) { fssdp::combine(comm, plan, rows(3, 2), rows(4, 2)); },
+          "combine: from and to share memory", "disjoint rows");
   auto const of_other = token_plan{counts, where, rank_id{1}};  // sends 0, receives 1
   refuses([&](auto& comm) { fssdp::dispatch(comm, of_other, rows(0, 2), rows(1, 2)); },
           "rank 0 of 2", "rank 1 of 2");

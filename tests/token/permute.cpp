@@ -283,3 +283,49 @@ TEST_CASE("rows of another shape are refused by name") {
   refuses(backward(2, 2, 2, 2, 2), "unpermute_backward: d_tokens", "[1, 3]");
   refuses(backward(2, 2, 1, 1, 2), "unpermute_backward: d_rows", "[2, 3]");
 }
+
+TEST_CASE("rows without memory, of a width that cannot be or written over others are refused") {
+  auto const choices = std::vector{expert_id{0}, expert_id{1}};
+  auto const order = expert_order{choices, 2, 2};  // one token, two rows
+  auto memory = real_matrix(64);
+  auto const rows = [&](std::size_t first, std::size_t count, std::size_t width = 3) {
+    return rows_view<double>{memory.data() + first, count, width};
+  };
+  auto const null = [](std::size_t count) { return rows_view<double>{nullptr, count, 3}; };
+  auto const weights = [&](std::size_t first) { return std::span{memory}.subspan(first, 2); };
+  auto const refuses = [](auto call, char const* a, char const* b) {
+    REQUIRE_THROWS_AS(call(), fssdp::argument_error);
+    REQUIRE_THROWS_WITH(call(), mentions(a) && mentions(b));
+  };
+  refuses([&] { permute(order, null(1), rows(3, 2)); }, "permute: from is null", "[1, 3]");
+  refuses([&] { permute(order, rows(0, 1), null(2)); }, "permute: to is null", "[2, 3]");
+  refuses([&] { permute_backward(order, null(2), rows(0, 1)); }, "backward: from is null",
+          "[2, 3]");
+  refuses([&] { unpermute(order, weights(9), rows(0, 2), null(1)); }, "to is null", "[1, 3]");
+  constexpr auto too_wide = std::size_t(-1) / 4;  // the two rows wrap around
+  refuses([&] { permute(order, rows(0, 1, too_wide), rows(3, 2, too_wide)); }, "permute: from is",
+          "expected at most");
+  refuses([&] { permute(order, rows(0, 1, too_wide / 4), rows(3, 2, too_wide / 4)); },
+          "permute: to is", "expected at most");
+  refuses([&] { permute(order, rows(0, 1), rows(0, 2)); }, "permute: from and to share memory",
+          "disjoint rows");
+  refuses([&] { permute(order, rows(5, 1), rows(0, 2)); }, "permute: from and to", "disjoint");
+  refuses([&] { permute_backward(order, rows(0, 2), rows(3, 1)); }, "from and to", "disjoint");
+  refuses([&] { unpermute(order, weights(9), rows(0, 2), rows(0, 1)); }, "from and to", "disjoint");
+  refuses([&] { unpermute(order, weights(8), rows(0, 2), rows(6, 1)); }, "weights and to",
+          "disjoint");
+  auto const backward = [&](std::size_t d_rows, std::size_t d_weights) {
+    return [&, d_rows, d_weights] {
+      unpermute_backward(order, weights(0), rows(2, 2), rows(8, 1), rows(d_rows, 2),
+                         weights(d_weights));
+    };
+  };
+  refuses(backward(2, 17), "rows and d_rows", "disjoint");
+  refuses(backward(10, 17), "d_tokens and d_rows", "disjoint");
+  refuses(backward(11, 0), "weights and d_weights", "disjoint");
+  refuses(backward(11, 16), "d_rows and d_weights", "disjoint");
+  REQUIRE_NOTHROW(backward(11, 17)());
+  REQUIRE_NOTHROW(permute(order, rows(0, 1), rows(3, 2)));
+  REQUIRE_NOTHROW(
+      permute(order, rows_view<double>{nullptr, 1, 0}, rows_view<double>{nullptr, 2, 0}));
+}

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <map>
 #include <span>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -28,6 +29,15 @@ struct reshard_options {
 };
 
 namespace detail {
+
+template <class Shard>
+concept has_tensors = requires(Shard& shard) {
+  shard.tensors();
+};
+/// What has to outlive a call: what is given, as it may own the memory; of a list of tensors
+/// nothing, as it is copied.
+template <class Shard>
+using kept_shard = std::conditional_t<has_tensors<Shard>, Shard, Shard&>;
 
 /// The shard of one rank while chunks come and go. Places are the slots of the shard, and behind
 /// them those of the scratch.
@@ -140,7 +150,7 @@ class moving_shard {
 ///              them; in the slot order of the old layout before, of the new one afterwards.
 ///              `slots` is what both layouts need, plan.slots(rank), or more
 /// @pre every rank calls with an equal plan and equal sizes; the memory and the scratch live until
-///      the communicator is synchronized
+///      the communicator is synchronized; the plan and lists of tensors are copied
 /// @post every chunk has the bits that it had at its old owner; slots behind are unspecified. After
 ///       a transport error the whole shard is
 /// @cost each chunk that changes its owner travels once: a message per tensor; one exchange per
@@ -149,6 +159,7 @@ class moving_shard {
 /// @throws argument_error before anything is sent; transport errors
 /// (Paper: re-sharding)
 template <communicator Comm, expert_memory Shard>
+requires outlives_the_call<detail::kept_shard<Shard>, Comm>
 void reshard(Comm& comm, reshard_plan plan, Shard&& shard, reshard_options const& options = {}) {
   constexpr auto verb = "reshard";
   detail::require(comm.size() == plan.ranks(), verb, ": ", comm.size(), " ranks; the plan is for ",

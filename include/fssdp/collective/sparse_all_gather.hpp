@@ -63,8 +63,8 @@ template <expert_memory From, expert_memory To>
 ///             that it holds lies in one piece. If its element type is another, every chunk is
 ///             converted once, at its owner
 /// @pre verify accepts the plan; every rank calls with an equal plan and equal sizes; `from` and
-///      `to` do not overlap; plan, buffers, views of them and scratch live until the communicator
-///      is synchronized
+///      `to` do not overlap; plan, buffers, lists of them and scratch live until the communicator
+///      is synchronized: where it is bound to a stream, temporaries do not compile
 /// @post on every rank, each held expert has the bits of its owners, converted to the type of `to`;
 ///       when the gather has completed on a rank, no peer reads that rank's `from` any more
 /// @cost a message per tensor of each of the rank's transfers in the plan, in the type of `to`; by
@@ -74,9 +74,10 @@ template <expert_memory From, expert_memory To>
 /// @throws argument_error before anything is sent; transport errors
 /// (Paper: spAG, SparseAllGather)
 template <communicator Comm, expert_memory From, expert_memory To>
-void sparse_all_gather(Comm& comm, transfer_plan const& plan, From const& from, To&& to,
+requires outlives_the_call<From, Comm> && outlives_the_call<To, Comm>
+void sparse_all_gather(Comm& comm, transfer_plan const& plan, From&& from, To&& to,
                        gather_options const& options = {}) {
-  using Out = element_of<From const>;
+  using Out = element_of<From>;
   using In = element_of<To>;
   static_assert(std::is_same_v<Out, In> || (element<Out> && element<In>),
                 "from and to have different element types, and there is no conversion");
@@ -112,9 +113,10 @@ void sparse_all_gather(Comm& comm, transfer_plan const& plan, From const& from, 
 ///       that a rank sends or gets, and for pieces that it only relays
 /// @throws as without a codec; ranks_disagree if codecs or links differ
 template <communicator Comm, expert_memory From, expert_memory To, codec Codec>
-void sparse_all_gather(Comm& comm, transfer_plan const& plan, From const& from, To&& to,
+requires outlives_the_call<From, Comm> && outlives_the_call<To, Comm>
+void sparse_all_gather(Comm& comm, transfer_plan const& plan, From&& from, To&& to,
                        coded_links<Codec> const& links, gather_options const& options = {}) {
-  static_assert(element<element_of<From const>> && element<element_of<To>>,
+  static_assert(element<element_of<From>> && element<element_of<To>>,
                 "only floats can be encoded, and types that become floats");
   static_assert(detail::in_host_memory<Comm>, "codecs run on the host: a device has none yet");
   constexpr auto verb = "sparse_all_gather";
@@ -132,7 +134,8 @@ void sparse_all_gather(Comm& comm, transfer_plan const& plan, From const& from, 
 
 /// The same without a codec.
 template <communicator Comm, expert_memory From, expert_memory To>
-void sparse_all_gather(Comm& comm, transfer_plan const& plan, From const& from, To&& to, uncoded,
+requires outlives_the_call<From, Comm> && outlives_the_call<To, Comm>
+void sparse_all_gather(Comm& comm, transfer_plan const& plan, From&& from, To&& to, uncoded,
                        gather_options const& options = {}) {
   sparse_all_gather(comm, plan, from, to, options);
 }
@@ -140,16 +143,16 @@ void sparse_all_gather(Comm& comm, transfer_plan const& plan, From const& from, 
 /// A stream would read the plan when it is gone.
 template <communicator Comm, expert_memory From, expert_memory To>
 requires stream_bound<Comm>
-void sparse_all_gather(Comm& comm, transfer_plan&& plan, From const& from, To&& to,
+void sparse_all_gather(Comm& comm, transfer_plan const&& plan, From&& from, To&& to,
                        gather_options const& options = {}) = delete;
 template <communicator Comm, expert_memory From, expert_memory To, codec Codec>
 requires stream_bound<Comm>
-void sparse_all_gather(Comm& comm, transfer_plan&& plan, From const& from, To&& to,
+void sparse_all_gather(Comm& comm, transfer_plan const&& plan, From&& from, To&& to,
                        coded_links<Codec> const& links,
                        gather_options const& options = {}) = delete;
 template <communicator Comm, expert_memory From, expert_memory To>
 requires stream_bound<Comm>
-void sparse_all_gather(Comm& comm, transfer_plan&& plan, From const& from, To&& to, uncoded,
+void sparse_all_gather(Comm& comm, transfer_plan const&& plan, From&& from, To&& to, uncoded,
                        gather_options const& options = {}) = delete;
 
 }  // namespace fssdp

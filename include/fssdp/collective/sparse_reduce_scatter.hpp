@@ -98,8 +98,8 @@ void reduce_coded(Comm& comm, Buffers const& of, coded_links<Codec> const& links
 /// @param to   [owned, slice_elements] per tensor: gradients, in the layout's slot order, in any
 ///             element type; padding behind a shorter slice is not written
 /// @pre verify accepts the plan; every rank calls with an equal plan and equal sizes; `from` and
-///      `to` do not overlap; plan, buffers, views of them and scratch live until the communicator
-///      is synchronized
+///      `to` do not overlap; plan, buffers, lists of them and scratch live until the communicator
+///      is synchronized: where it is bound to a stream, temporaries do not compile
 /// @post `to` has scale * (sum over the holders), the own partial counted once; equal plans give
 ///       equal bits, whatever the timing
 /// @cost a message per tensor of each of the rank's transfers in the plan, in the type of `from`,
@@ -109,7 +109,8 @@ void reduce_coded(Comm& comm, Buffers const& of, coded_links<Codec> const& links
 /// @throws argument_error before anything is sent; transport errors
 /// (Paper: spRS, SparseReduceScatter)
 template <communicator Comm, expert_memory From, expert_memory To>
-void sparse_reduce_scatter(Comm& comm, transfer_plan const& plan, From const& from, To&& to,
+requires outlives_the_call<From, Comm> && outlives_the_call<To, Comm>
+void sparse_reduce_scatter(Comm& comm, transfer_plan const& plan, From&& from, To&& to,
                            reduce_options const& options = {}) {
   auto const of = detail::checked_reduction(comm, plan, from, to, options);
   submit(comm, [of, options](auto& lane) {
@@ -130,7 +131,8 @@ void sparse_reduce_scatter(Comm& comm, transfer_plan const& plan, From const& fr
 ///       operand of a sum
 /// @throws as without a codec; ranks_disagree if codecs or links differ
 template <communicator Comm, expert_memory From, expert_memory To, codec Codec>
-void sparse_reduce_scatter(Comm& comm, transfer_plan const& plan, From const& from, To&& to,
+requires outlives_the_call<From, Comm> && outlives_the_call<To, Comm>
+void sparse_reduce_scatter(Comm& comm, transfer_plan const& plan, From&& from, To&& to,
                            coded_links<Codec> const& links, reduce_options const& options = {}) {
   auto const of = detail::checked_reduction(comm, plan, from, to, options);
   detail::reduce_coded(comm, of, links, {}, options);
@@ -148,7 +150,9 @@ void sparse_reduce_scatter(Comm& comm, transfer_plan const& plan, From const& fr
 ///       no residual for it: what its payload lacks is lost
 template <communicator Comm, expert_memory From, expert_memory To, codec Codec,
           expert_memory Residuals>
-void sparse_reduce_scatter(Comm& comm, transfer_plan const& plan, From const& from, To&& to,
+requires outlives_the_call<From, Comm> && outlives_the_call<To, Comm> &&
+    outlives_the_call<Residuals, Comm>
+void sparse_reduce_scatter(Comm& comm, transfer_plan const& plan, From&& from, To&& to,
                            coded_links<Codec> const& links, Residuals&& residuals,
                            reduce_options const& options = {}) {
   static_assert(std::same_as<element_of<Residuals>, float> && !is_read_only<Residuals>,
@@ -160,30 +164,31 @@ void sparse_reduce_scatter(Comm& comm, transfer_plan const& plan, From const& fr
 
 /// The same without a codec.
 template <communicator Comm, expert_memory From, expert_memory To>
-void sparse_reduce_scatter(Comm& comm, transfer_plan const& plan, From const& from, To&& to,
-                           uncoded, reduce_options const& options = {}) {
+requires outlives_the_call<From, Comm> && outlives_the_call<To, Comm>
+void sparse_reduce_scatter(Comm& comm, transfer_plan const& plan, From&& from, To&& to, uncoded,
+                           reduce_options const& options = {}) {
   sparse_reduce_scatter(comm, plan, from, to, options);
 }
 
 /// A stream would read the plan when it is gone.
 template <communicator Comm, expert_memory From, expert_memory To>
 requires stream_bound<Comm>
-void sparse_reduce_scatter(Comm& comm, transfer_plan&& plan, From const& from, To&& to,
+void sparse_reduce_scatter(Comm& comm, transfer_plan const&& plan, From&& from, To&& to,
                            reduce_options const& options = {}) = delete;
 template <communicator Comm, expert_memory From, expert_memory To, codec Codec>
 requires stream_bound<Comm>
-void sparse_reduce_scatter(Comm& comm, transfer_plan&& plan, From const& from, To&& to,
+void sparse_reduce_scatter(Comm& comm, transfer_plan const&& plan, From&& from, To&& to,
                            coded_links<Codec> const& links,
                            reduce_options const& options = {}) = delete;
 template <communicator Comm, expert_memory From, expert_memory To, codec Codec,
           expert_memory Residuals>
 requires stream_bound<Comm>
-void sparse_reduce_scatter(Comm& comm, transfer_plan&& plan, From const& from, To&& to,
+void sparse_reduce_scatter(Comm& comm, transfer_plan const&& plan, From&& from, To&& to,
                            coded_links<Codec> const& links, Residuals&& residuals,
                            reduce_options const& options = {}) = delete;
 template <communicator Comm, expert_memory From, expert_memory To>
 requires stream_bound<Comm>
-void sparse_reduce_scatter(Comm& comm, transfer_plan&& plan, From const& from, To&& to, uncoded,
+void sparse_reduce_scatter(Comm& comm, transfer_plan const&& plan, From&& from, To&& to, uncoded,
                            reduce_options const& options = {}) = delete;
 
 }  // namespace fssdp

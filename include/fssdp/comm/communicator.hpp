@@ -5,7 +5,9 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <ranges>
 #include <span>
+#include <type_traits>
 #include <utility>
 
 #include "fssdp/core/index.hpp"
@@ -93,6 +95,14 @@ using memory_space_of = typename detail::memory_of<Comm>::type;
 /// Whether a communicator's calls return before their work is done.
 template <class Comm>
 concept stream_bound = !std::same_as<stream_type_of<Comm>, inline_stream>;
+
+/// Whether an argument that is given as `Argument&&` is still there when the work of a communicator
+/// runs. That of a stream-bound one runs after the call has returned, when temporaries are gone:
+/// a collective takes something that has a name, or a span of it, and the caller keeps it until
+/// `synchronize` has returned. One whose work is done in the call takes temporaries as well.
+template <class Argument, class Comm>
+concept outlives_the_call = !stream_bound<Comm> || std::is_lvalue_reference_v<Argument> ||
+                            std::ranges::borrowed_range<Argument>;
 
 namespace detail {
 

@@ -2,6 +2,7 @@
 /// Ranks that are devices of one process, or streams that share some: they read each other's memory.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <deque>
 #include <mutex>
@@ -40,9 +41,10 @@ class peer_world {
   /// Calls `rank_main(comm)` on every rank, its device being the current one, and waits for all of
   /// them and their streams. What happens when one of them throws or leaves: see thread_world.
   /// @pre memory that peers read lives until the stream has been synchronized
-  /// @throws the exception of the rank that failed first
+  /// @throws the exception of the rank that failed first; argument_error if the world runs already
   template <class Main>
   void run(Main&& rank_main) {
+    auto const alone = detail::only_run{"peer_world", is_running_};
     lanes_.clear();
     duplicates_.assign(static_cast<std::size_t>(size()), 0);
     auto& lane = lanes_.emplace_back(devices_, size());
@@ -82,6 +84,7 @@ class peer_world {
   peer_options options_;
   detail::peer_devices devices_;
   thread_world meetings_;
+  std::atomic<bool> is_running_ = false;
   std::mutex mutex_;  // guards what follows while ranks run
   std::deque<detail::peer_lane> lanes_;
   std::vector<std::size_t> duplicates_;  // [rank]

@@ -2,6 +2,7 @@
 /// Ranks that are threads of this process: the embedded default, and the reference back end.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <deque>
@@ -17,12 +18,34 @@
 
 namespace fssdp {
 
+namespace detail {
+
+/// One run of a world, of which there is one at a time.
+class only_run {
+ public:
+  /// @throws argument_error if there is another
+  only_run(char const* world, std::atomic<bool>& is_running) : is_running_{is_running} {
+    require(!is_running.exchange(true), world,
+            ": run is called while the world runs, by one of its ranks or in another thread; "
+            "expected one run at a time: make another world");
+  }
+  only_run(only_run const&) = delete;
+  only_run& operator=(only_run const&) = delete;
+  ~only_run() { is_running_ = false; }
+
+ private:
+  std::atomic<bool>& is_running_;
+};
+
+}  // namespace detail
+
 /// Runs a function once per rank, each in a thread, and lets the ranks communicate.
 class thread_world {
  public:
   struct options {
     int ranks = 1;
-    std::chrono::milliseconds deadline = std::chrono::seconds{60};  ///< for every wait
+    std::chrono::milliseconds deadline =
+        std::chrono::seconds{60};  ///< for every wait; milliseconds::max() for none
     /// Throttled: messages take the time that they would take on the ports of this machine. One
     /// without ranks: none, messages are there at once.
     topology ports = {};
@@ -42,9 +65,11 @@ class thread_world {
   /// current or next exchange. When it returns while others still await it, those get the
   /// peer_failed at once, and through them everybody; nobody else is disturbed.
   /// @pre when rank_main returns on a rank, what it has put on streams has run
-  /// @throws the exception of the rank that failed first
+  /// @throws the exception of the rank that failed first; argument_error if the world runs already:
+  ///         in another thread, or as a rank of it calls
   template <class Main>
   void run(Main&& rank_main) {
+    auto const alone = detail::only_run{"thread_world", is_running_};
     lanes_.clear();
     auto& lane = lanes_.emplace_back(monitor_, ranks_);
     monitor_.restart();
@@ -121,6 +146,7 @@ class thread_world {
   }
 
   int ranks_;
+  std::atomic<bool> is_running_ = false;
   detail::thread_monitor monitor_;
   std::deque<detail::thread_lane> lanes_;
   std::vector<std::size_t> duplicates_;  // [rank]

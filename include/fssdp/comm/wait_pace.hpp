@@ -9,6 +9,20 @@
 
 namespace fssdp::detail {
 
+/// As long as a deadline is waited for: a century. Clocks cannot count much further, and a longer one
+/// means that there is none.
+inline constexpr auto longest_wait = std::chrono::hours{24 * 36'525};
+
+/// A deadline that can be added to the time, and doubled.
+[[nodiscard]] constexpr std::chrono::milliseconds countable(std::chrono::milliseconds deadline) {
+  return std::min<std::chrono::milliseconds>(deadline, longest_wait);
+}
+/// When a deadline that begins now has passed.
+[[nodiscard]] inline std::chrono::steady_clock::time_point end_of(
+    std::chrono::milliseconds deadline) {
+  return std::chrono::steady_clock::now() + countable(deadline);
+}
+
 /// Gives up the core between tests that find nothing: others may need it for what this rank waits
 /// for. When it takes long, it sleeps: who yields still takes turns from those that compute.
 class wait_pace {

@@ -250,7 +250,8 @@ void sum_choices(Policy const& on, device_expert_order const& order, W const* we
 /// @param from [tokens, width]; @param to [rows, width]
 /// @cost every token is read once and every row written once, 16 bytes at a time where addresses
 ///       and width allow it; no allocation
-/// @throws argument_error on other shapes
+/// @throws argument_error on other shapes, without memory, or if what is written overlaps anything
+///         else
 template <class Policy, class T, class U>
 requires std::is_same_v<std::remove_const_t<T>, U>
 void permute(Policy const& on, device_expert_order const& order, rows_view<T> from,
@@ -258,6 +259,7 @@ void permute(Policy const& on, device_expert_order const& order, rows_view<T> fr
   detail::check_order("permute", order);
   detail::check_rows("permute", "from", from, order.tokens(), from.width);
   detail::check_rows("permute", "to", to, order.rows(), from.width);
+  detail::check_apart("permute", "from", from, "to", to);
   if (from.width == 0) return;
   auto const steps =
       detail::row_steps<U>{from.width, detail::is_wide(from.data) && detail::is_wide(to.data)};
@@ -276,6 +278,7 @@ void permute_backward(Policy const& on, device_expert_order const& order, rows_v
   detail::check_order("permute_backward", order);
   detail::check_rows("permute_backward", "from", from, order.rows(), from.width);
   detail::check_rows("permute_backward", "to", to, order.tokens(), from.width);
+  detail::check_apart("permute_backward", "from", from, "to", to);
   if (from.width == 0) return;
   U const* const no_weights = nullptr;
   detail::sum_choices(on, order, no_weights, static_cast<U const*>(from.data), to.data, from.width);
@@ -294,6 +297,8 @@ void unpermute(Policy const& on, device_expert_order const& order, std::span<W c
                   " weights; expected ", order.rows());
   detail::check_rows("unpermute", "from", from, order.rows(), from.width);
   detail::check_rows("unpermute", "to", to, order.tokens(), from.width);
+  detail::check_apart("unpermute", "from", from, "to", to);
+  detail::check_apart("unpermute", "weights", weights, "to", to);
   if (from.width == 0) return;
   detail::sum_choices(on, order, weights.data(), static_cast<U const*>(from.data), to.data,
                       from.width);
@@ -304,26 +309,20 @@ void unpermute(Policy const& on, device_expert_order const& order, std::span<W c
 /// @param weights, rows as in the forward pass; @param d_tokens [tokens, width]
 /// @param d_rows [rows, width], overwritten
 /// @param d_weights [tokens * per_token], overwritten
-/// @pre what is written overlaps nothing else
 /// @cost two passes over the rows, 16 bytes at a time where addresses and width allow it; no
 ///       allocation: in between, d_rows holds 32 sums for each row. Where these do not fit (a row of
 ///       less than 128 fp8, 64 bf16 or 32 floats; an address not of sums), one thread sums all of a
 ///       row
-/// @throws argument_error on other shapes
+/// @throws argument_error on other shapes, without memory, or if what is written overlaps anything
+///         else
 template <class Policy, class W, class T>
 void unpermute_backward(Policy const& on, device_expert_order const& order,
                         std::span<W const> weights, rows_view<T const> rows,
                         rows_view<T const> d_tokens, rows_view<T> d_rows,
                         std::span<accumulator_t<T>> d_weights) {
-  constexpr auto verb = "unpermute_backward";
-  detail::check_order(verb, order);
-  detail::require(weights.size() == order.rows() && d_weights.size() == order.rows(), verb, ": ",
-                  weights.size(), " weights and ", d_weights.size(),
-                  " of their gradients; expected ", order.rows(), " of each");
+  detail::check_order("unpermute_backward", order);
   auto const width = rows.width;
-  detail::check_rows(verb, "rows", rows, order.rows(), width);
-  detail::check_rows(verb, "d_tokens", d_tokens, order.tokens(), width);
-  detail::check_rows(verb, "d_rows", d_rows, order.rows(), width);
+  detail::check_backward(order.rows(), order.tokens(), weights, rows, d_tokens, d_rows, d_weights);
   if (width == 0 || order.rows() == 0) return;
   using sum_type = accumulator_t<T>;
   constexpr auto parts = detail::weight_gradient<T>::parts;

@@ -9,7 +9,6 @@
 
 #include "fssdp/comm/communicator.hpp"
 #include "fssdp/core/error.hpp"
-#include "fssdp/core/expert_tensor.hpp"
 #include "fssdp/token/rows_view.hpp"
 #include "fssdp/token/token_plan.hpp"
 
@@ -24,9 +23,7 @@ void exchange_segments(char const* verb, Comm& comm, token_plan const& plan, int
                        std::span<token_segment const> in, To to) {
   require(comm.size() == plan.ranks() && comm.rank() == plan.rank(), verb, ": rank ", comm.rank(),
           " of ", comm.size(), "; the plan is for rank ", plan.rank(), " of ", plan.ranks());
-  require(!overlap(std::as_bytes(from.elements(0, from.count)),
-                   std::as_bytes(to.elements(0, to.count))),
-          verb, ": from and to share memory; expected disjoint rows");
+  check_apart(verb, "from", from, "to", to);
   submit(comm, [label = batch_label{plan.hash_value(), round}, out, from, in, to](auto& lane) {
     auto const me = lane.rank();
     lane.exchange([&](exchange_batch auto& batch) {
@@ -58,7 +55,8 @@ void exchange_segments(char const* verb, Comm& comm, token_plan const& plan, int
 /// @param from [sent, width], by expert, as permute leaves them
 /// @param to   [received, width], by expert, then by source
 /// @pre every rank calls with its plan of the same counts and the same width; `from` and `to` do
-///      not overlap and, like the plan, live until the communicator is synchronized
+///      not overlap and, like the plan, live until the communicator is synchronized: where it is
+///      bound to a stream, a temporary plan does not compile
 /// @cost a message per segment that leaves the rank; one exchange; no packing, no allocation. On a
 ///       device a copy per segment that stays
 /// @throws argument_error before anything is sent; transport errors
@@ -82,5 +80,13 @@ void combine(Comm& comm, token_plan const& plan, rows_view<T> from, rows_view<U>
   detail::check_rows("combine", "to", to, plan.sent_rows(), from.width);
   detail::exchange_segments("combine", comm, plan, 1, plan.receives(), from, plan.sends(), to);
 }
+
+/// A stream would read the plan when it is gone.
+template <communicator Comm, class T, class U>
+requires stream_bound<Comm>
+void dispatch(Comm& comm, token_plan const&& plan, rows_view<T> from, rows_view<U> to) = delete;
+template <communicator Comm, class T, class U>
+requires stream_bound<Comm>
+void combine(Comm& comm, token_plan const&& plan, rows_view<T> from, rows_view<U> to) = delete;
 
 }  // namespace fssdp

@@ -59,12 +59,14 @@ class expert_order {
 
 /// Copies every token to the rows of its experts.
 /// @param from [tokens, width]; @param to [rows, width]
-/// @throws argument_error on other shapes
+/// @throws argument_error on other shapes, without memory, or if what is written overlaps anything
+///         else
 template <class T, class U>
 requires std::is_same_v<std::remove_const_t<T>, U>
 void permute(expert_order const& order, rows_view<T> from, rows_view<U> to) {
   detail::check_rows("permute", "from", from, order.tokens(), from.width);
   detail::check_rows("permute", "to", to, order.rows(), from.width);
+  detail::check_apart("permute", "from", from, "to", to);
   for (std::size_t c = 0; c < order.rows(); ++c)
     std::ranges::copy(from[c / order.per_token()], to[order.row(c)].begin());
 }
@@ -103,19 +105,22 @@ void sum_choices(expert_order const& order, rows_view<T> from, rows_view<U> to, 
 
 /// The transpose of permute: every token gets the sum of its rows, formed in accumulator_t.
 /// @param from [rows, width]; @param to [tokens, width], overwritten
-/// @throws argument_error on other shapes
+/// @throws argument_error on other shapes, without memory, or if what is written overlaps anything
+///         else
 template <class T, element U>
 requires std::is_same_v<std::remove_const_t<T>, U>
 void permute_backward(expert_order const& order, rows_view<T> from, rows_view<U> to) {
   detail::check_rows("permute_backward", "from", from, order.rows(), from.width);
   detail::check_rows("permute_backward", "to", to, order.tokens(), from.width);
+  detail::check_apart("permute_backward", "from", from, "to", to);
   detail::sum_choices(order, from, to, [](std::size_t) { return 1; });
 }
 
 /// Every token gets the weighted sum of its rows, formed in accumulator_t.
 /// @param weights [tokens * per_token], of the gate, in the order of the choices
 /// @param from [rows, width]; @param to [tokens, width], overwritten
-/// @throws argument_error on other shapes
+/// @throws argument_error on other shapes, without memory, or if what is written overlaps anything
+///         else
 template <class W, class T, element U>
 requires std::is_same_v<std::remove_const_t<T>, U>
 void unpermute(expert_order const& order, std::span<W> weights, rows_view<T> from,
@@ -124,6 +129,8 @@ void unpermute(expert_order const& order, std::span<W> weights, rows_view<T> fro
                   " weights; expected ", order.rows());
   detail::check_rows("unpermute", "from", from, order.rows(), from.width);
   detail::check_rows("unpermute", "to", to, order.tokens(), from.width);
+  detail::check_apart("unpermute", "from", from, "to", to);
+  detail::check_apart("unpermute", "weights", weights, "to", to);
   detail::sum_choices(order, from, to, [weights](std::size_t c) { return weights[c]; });
 }
 
@@ -131,18 +138,14 @@ void unpermute(expert_order const& order, std::span<W> weights, rows_view<T> fro
 /// @param weights, rows as in the forward pass; @param d_tokens [tokens, width]
 /// @param d_rows [rows, width], overwritten
 /// @param d_weights [tokens * per_token], overwritten: sums, as they are formed
-/// @throws argument_error on other shapes
+/// @throws argument_error on other shapes, without memory, or if what is written overlaps anything
+///         else
 template <class W, class T, class D, element U>
 requires std::is_same_v<std::remove_const_t<T>, U> && std::is_same_v<std::remove_const_t<D>, U>
 void unpermute_backward(expert_order const& order, std::span<W> weights, rows_view<T> rows,
                         rows_view<D> d_tokens, rows_view<U> d_rows,
                         std::span<accumulator_t<U>> d_weights) {
-  detail::require(weights.size() == order.rows() && d_weights.size() == order.rows(),
-                  "unpermute_backward: ", weights.size(), " weights and ", d_weights.size(),
-                  " of their gradients; expected ", order.rows(), " of each");
-  detail::check_rows("unpermute_backward", "rows", rows, order.rows(), rows.width);
-  detail::check_rows("unpermute_backward", "d_tokens", d_tokens, order.tokens(), rows.width);
-  detail::check_rows("unpermute_backward", "d_rows", d_rows, order.rows(), rows.width);
+  detail::check_backward(order.rows(), order.tokens(), weights, rows, d_tokens, d_rows, d_weights);
   using sum_type = accumulator_t<U>;
   for (std::size_t c = 0; c < order.rows(); ++c) {
     auto const row = rows[order.row(c)];

@@ -81,13 +81,13 @@ class cuda_watch {
   void wait_for(cudaStream_t stream, std::chrono::milliseconds deadline, Look look) {
     using clock = std::chrono::steady_clock;
     auto pace = wait_pace{};
-    auto until = clock::now() + deadline;
+    auto until = end_of(deadline);
     for (;;) {
       auto const done = is_idle(stream);
       look();
       if (done) break;
       if (advance()) {
-        until = clock::now() + deadline;
+        until = end_of(deadline);
         pace.renew();
       }
       if (clock::now() > until) throw late("synchronize", deadline);
@@ -150,7 +150,7 @@ class cuda_watch {
 /// Waits until nothing on the stream runs any more, or not so long. For one that has failed.
 inline void drain(cudaStream_t stream, std::chrono::milliseconds most) noexcept {
   auto pace = wait_pace{};
-  auto const until = std::chrono::steady_clock::now() + most;
+  auto const until = end_of(most);
   while (query(stream) == cudaErrorNotReady && std::chrono::steady_clock::now() < until)
     pace.rest();
 }

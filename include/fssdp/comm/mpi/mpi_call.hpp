@@ -120,7 +120,7 @@ template <class Rest>
 void mpi_await_all(MPI_Request& request, rank_id me, std::chrono::milliseconds deadline,
                    char const* call, Rest rest) {
   auto pace = wait_pace{};
-  auto const until = std::chrono::steady_clock::now() + deadline;
+  auto const until = end_of(deadline);
   for (;;) {
     auto done = 0;
     mpi_require(MPI_Test(&request, &done, MPI_STATUS_IGNORE), me, call);

@@ -106,7 +106,7 @@ class mpi_ref {
     if (thrown != nullptr) monitor().fail(thrown);
     monitor().leave(thrown);
     auto pace = detail::wait_pace{};
-    auto const limit = 2 * monitor().options().deadline;
+    auto const limit = 2 * detail::countable(monitor().options().deadline);
     auto const until = std::chrono::steady_clock::now() + limit;
     for (;;) {
       monitor().listen();

@@ -28,7 +28,7 @@ class mpi_wait {
 
   /// Something has come in: the deadline counts from now.
   void renew() {
-    until_ = clock::now() + monitor_.options().deadline;
+    until_ = end_of(monitor_.options().deadline);
     pace_.renew();
     suspects_.clear();
   }
@@ -64,7 +64,7 @@ class mpi_wait {
   void suspect(rank_id rank) {
     suspects_.push_back(rank);
     monitor_.ask(rank, lane_);
-    until_ = clock::now() + std::clamp<clock::duration>(monitor_.options().deadline / 4,
+    until_ = clock::now() + std::clamp<clock::duration>(countable(monitor_.options().deadline) / 4,
                                                         std::chrono::milliseconds{100},
                                                         std::chrono::seconds{2});
   }

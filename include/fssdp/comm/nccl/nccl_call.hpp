@@ -46,7 +46,7 @@ template <class Late>
 [[nodiscard]] ncclResult_t nccl_settled(ncclComm_t comm, ncclResult_t code, rank_id me,
                                         std::chrono::milliseconds deadline, Late late) {
   auto pace = wait_pace{};
-  auto const until = std::chrono::steady_clock::now() + deadline;
+  auto const until = end_of(deadline);
   while (code == ncclSuccess || code == ncclInProgress) {
     nccl_require(ncclCommGetAsyncError(comm, &code), me, "ncclCommGetAsyncError");
     if (code != ncclInProgress) break;

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "fssdp/cluster/topology.hpp"
+#include "fssdp/comm/wait_pace.hpp"
 #include "fssdp/core/index.hpp"
 
 namespace fssdp::detail {
@@ -115,7 +116,9 @@ class port_network {
   };
 
   static clock::duration duration(double seconds) {
-    return std::chrono::duration_cast<clock::duration>(std::chrono::duration<double>{seconds});
+    constexpr auto most = std::chrono::duration<double>{longest_wait / 2};  // of two in a row
+    return std::chrono::duration_cast<clock::duration>(
+        std::min(std::chrono::duration<double>{seconds}, most));
   }
 
   static std::size_t in_of(shipment const& s) { return s.in; }

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <ios>
 #include <span>
 #include <string>
 #include <utility>
@@ -321,7 +322,7 @@ class thread_communicator {
       return complain("exchange ", sequence_, " here, ", box.sequence, " there");
     if (box.label != label_)
       return complain("round ", label_.round, " of plan ", std::hex, label_.plan, " here, round ",
-                      box.label.round, " of plan ", box.label.plan, " there");
+                      std::dec, box.label.round, " of plan ", std::hex, box.label.plan, " there");
     if (box.messages.size() != wanted.size())
       return complain(wanted.size(), " messages expected, ", box.messages.size(), " sent");
     for (std::size_t i = 0; i < wanted.size(); ++i)

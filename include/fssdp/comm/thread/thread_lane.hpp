@@ -19,6 +19,7 @@
 #include "fssdp/comm/communicator.hpp"
 #include "fssdp/comm/thread/port_network.hpp"
 #include "fssdp/comm/thread/shared_copy.hpp"
+#include "fssdp/comm/wait_pace.hpp"
 #include "fssdp/core/error.hpp"
 
 namespace fssdp::detail {
@@ -199,7 +200,7 @@ class thread_lane {
   template <class Done>
   void await(lock_type& lock, rank_id me, rank_id peer, std::uint64_t sequence,
              batch_label const& label, Done done) {
-    auto const until = std::chrono::steady_clock::now() + monitor_.deadline;
+    auto const until = end_of(monitor_.deadline);
     monitor_.remember(me, *this, peer);
     auto const over = [&] {
       return done() || monitor_.failed.has_value() || monitor_.has_left(peer);
