@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 
 #include "dense_parameters.hpp"
 #include "fssdp/collective/sparse_all_gather.hpp"
@@ -16,15 +17,15 @@
 #include "fssdp/solver/everywhere.hpp"
 #include "model_shape.hpp"
 #include "optimizer_shard.hpp"
-#include "wire.hpp"
 
 namespace moe_gpt {
 
-template <class Real, class Wire>
+template <class Real, class Coding>
 class dense_part {
  public:
   dense_part(model_shape const& shape, std::uint64_t seed, fssdp::rank_id rank,
-             fssdp::topology const& machine, shard_memory const& memory = {})
+             fssdp::topology const& machine, shard_memory const& memory = {},
+             Coding const& coding = {})
       : layout_{shape},
         chunk_{(layout_.elements() + static_cast<std::size_t>(machine.ranks()) - 1) /
                static_cast<std::size_t>(machine.ranks())},
@@ -32,7 +33,8 @@ class dense_part {
                chunk_, memory},
         plan_{fssdp::make_plan(shard_.layout(), fssdp::everywhere{}(shard_.layout()), machine)},
         whole_{fssdp::make_partials<Real>(plan_, rank, chunk_)},
-        partials_{fssdp::make_partials<Real>(plan_, rank, chunk_)} {
+        partials_{fssdp::make_partials<Real>(plan_, rank, chunk_)},
+        coding_{coding} {
     layout_.initialise(seed, first_element(), shard_.weights().tensors().front()[0]);
   }
 
@@ -50,14 +52,14 @@ class dense_part {
   /// Owners' chunks to everybody.
   template <fssdp::communicator Comm>
   void gather(Comm& comm) {
-    fssdp::sparse_all_gather(comm, plan_, shard_.weights(), whole_, coding_for<Real, Wire>().gather,
+    fssdp::sparse_all_gather(comm, plan_, std::as_const(shard_).weights(), whole_, coding_.gather,
                              {.scratch = &scratch_});
   }
   /// Everybody's gradients to the owners, summed.
   template <fssdp::communicator Comm>
   void reduce(Comm& comm) {
-    fssdp::sparse_reduce_scatter(comm, plan_, partials_, shard_.gradients(),
-                                 coding_for<Real, Wire>().reduce, {.scratch = &scratch_});
+    fssdp::sparse_reduce_scatter(comm, plan_, std::as_const(partials_), shard_.gradients(),
+                                 coding_.reduce, {.scratch = &scratch_});
   }
 
   void step(adamw_options const& options, int step, double gradient_scale) {
@@ -81,6 +83,7 @@ class dense_part {
   fssdp::transfer_plan plan_;
   fssdp::expert_buffer<Real> whole_;     // [ranks, chunk]
   fssdp::expert_buffer<Real> partials_;  // [ranks, chunk]
+  Coding coding_;
   fssdp::scratch_memory scratch_;
 };
 

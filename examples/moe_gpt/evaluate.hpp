@@ -21,8 +21,8 @@ namespace moe_gpt {
 
 /// The mean loss per byte on the held-out tenth, in nats; on 256 sequences of it if it has more.
 /// `sequences` go through the model at a time. @pre the dense parameters are gathered
-template <class Real, class Wire, fssdp::communicator Lane, fssdp::communicator Comm>
-[[nodiscard]] double heldout_loss(Comm& comm, gpt<Real, Wire, Lane>& model, corpus const& text,
+template <class Real, class Coding, fssdp::communicator Lane, fssdp::communicator Comm>
+[[nodiscard]] double heldout_loss(Comm& comm, gpt<Real, Coding, Lane>& model, corpus const& text,
                                   std::size_t sequences) {
   auto const available = text.held_out_sequences();
   auto const used = std::min<std::size_t>(available, 256);
@@ -40,9 +40,9 @@ template <class Real, class Wire, fssdp::communicator Lane, fssdp::communicator 
 
 /// Lets rank 0 write; the other ranks lend it their experts. The text is empty on them.
 /// @pre the dense parameters are gathered
-template <class Real, class Wire, fssdp::communicator Lane, fssdp::communicator Comm>
-[[nodiscard]] written_text write_text(Comm& comm, gpt<Real, Wire, Lane>& model, corpus const& text,
-                                      std::size_t seq, std::uint64_t seed) {
+template <class Real, class Coding, fssdp::communicator Lane, fssdp::communicator Comm>
+[[nodiscard]] written_text write_text(Comm& comm, gpt<Real, Coding, Lane>& model,
+                                      corpus const& text, std::size_t seq, std::uint64_t seed) {
   constexpr auto length = std::size_t{240};
   constexpr auto temperature = 0.7;
   auto const writes = comm.rank() == fssdp::rank_id{0};

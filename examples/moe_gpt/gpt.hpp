@@ -21,7 +21,6 @@
 #include "model_shape.hpp"
 #include "moe_layer.hpp"
 #include "placement_rule.hpp"
-#include "wire.hpp"
 
 namespace moe_gpt {
 
@@ -56,21 +55,22 @@ struct micro_batch {
 
 /// The experts of all layers: sharded between steps, materialized during one, over a lane of their
 /// own.
-template <class Real, class Wire, fssdp::communicator Lane>
+template <class Real, class Coding, fssdp::communicator Lane>
 using expert_layers = fssdp::materializer<Lane, placement_rule, Real, Real, Real,
-                                          fssdp::table_layout, coding_type<Real, Wire>, load_rule>;
+                                          fssdp::table_layout, Coding, load_rule>;
 
 /// Every function that takes a communicator is called by all ranks, also without a sequence.
-template <class Real, class Wire, fssdp::communicator Lane>
+template <class Real, class Coding, fssdp::communicator Lane>
 class gpt {
  public:
   /// @param lane what the experts' parameters and gradients go through; the tokens have another
   /// @param memory where what this rank owns lies
   gpt(model_shape const& shape, std::uint64_t seed, Lane& lane, placement_rule const& solve,
       expert_layouts const& layouts, fssdp::materializer_options const& options,
-      load_rule const& expects = load_rule{1}, shard_memory const& memory = {})
+      load_rule const& expects = load_rule{1}, shard_memory const& memory = {},
+      Coding const& coding = {})
       : shape_{shape},
-        dense_{shape, seed, lane.rank(), options.cluster, memory},
+        dense_{shape, seed, lane.rank(), options.cluster, memory, coding},
         arena_{shape, seed, lane.rank(), layouts, memory},
         experts_{lane,
                  layouts,
@@ -79,7 +79,7 @@ class gpt {
                  arena_.shard().gradients().tensors(),
                  solve,
                  options,
-                 coding_for<Real, Wire>(),
+                 coding,
                  expects},
         trace_{options.trace} {
     for (int layer = 0; layer < layouts.layers(); ++layer)
@@ -88,9 +88,9 @@ class gpt {
   }
 
   [[nodiscard]] model_shape const& shape() const { return shape_; }
-  [[nodiscard]] dense_part<Real, Wire>& dense() { return dense_; }
+  [[nodiscard]] dense_part<Real, Coding>& dense() { return dense_; }
   [[nodiscard]] expert_arena<Real>& arena() { return arena_; }
-  [[nodiscard]] expert_layers<Real, Wire, Lane>& experts() { return experts_; }
+  [[nodiscard]] expert_layers<Real, Coding, Lane>& experts() { return experts_; }
   [[nodiscard]] std::vector<gpt_block<Real>>& blocks() { return blocks_; }
 
   [[nodiscard]] std::size_t parameters() const {
@@ -222,9 +222,9 @@ class gpt {
   }
 
   model_shape shape_;
-  dense_part<Real, Wire> dense_;
+  dense_part<Real, Coding> dense_;
   expert_arena<Real> arena_;
-  expert_layers<Real, Wire, Lane> experts_;
+  expert_layers<Real, Coding, Lane> experts_;
   std::vector<gpt_block<Real>> blocks_;
   std::vector<Real> x_, normal_, dx_, d_branch_, d_normal_;  // [rows, d_model]
   std::vector<Real> logits_;                                 // [rows, 256]

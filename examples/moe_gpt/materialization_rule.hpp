@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <type_traits>
 
 #include "expert.hpp"
 #include "expert_arena.hpp"
@@ -26,10 +25,8 @@ namespace moe_gpt {
 
 /// Pools that are large enough for what the solver may ask for, unless the command line says how
 /// large they are.
-template <class Real, class Wire>
-[[nodiscard]] fssdp::materializer_options materialization_for(options const& chosen,
-                                                              expert_layouts const& layouts,
-                                                              fssdp::trace_output const& trace) {
+[[nodiscard]] inline fssdp::materializer_options materialization_for(
+    options const& chosen, expert_layouts const& layouts, fssdp::trace_output const& trace) {
   using fssdp::slot_use;
   auto const slots_at_home = [&](slot_use use) {
     auto most = std::size_t{0};
@@ -48,7 +45,7 @@ template <class Real, class Wire>
   auto const held = chosen.reshard_every > 0
                         ? experts
                         : std::min(experts, slots_at_home(slot_use::held) + replicas);
-  auto const per_layer = std::is_same_v<Real, Wire>
+  auto const per_layer = chosen.wire == wire::fp32
                              ? std::min(experts, slots_at_home(slot_use::foreign) + replicas)
                              : held;
 

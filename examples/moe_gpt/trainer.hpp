@@ -35,8 +35,8 @@ inline constexpr auto max_gradient_norm = 1.0;
 
 /// The fullest rank over the average if every token had gone to the owner of its expert; mean over
 /// the layers.
-template <class Real, class Wire, fssdp::communicator Lane>
-[[nodiscard]] double load_at_owners(gpt<Real, Wire, Lane>& model) {
+template <class Real, class Coding, fssdp::communicator Lane>
+[[nodiscard]] double load_at_owners(gpt<Real, Coding, Lane>& model) {
   auto mean = 0.0;
   auto const& layouts = model.experts().layouts();
   for (auto const l : fssdp::first_n<fssdp::layer_id>(layouts.layers())) {
@@ -51,8 +51,8 @@ template <class Real, class Wire, fssdp::communicator Lane>
 
 /// Deals the experts out anew, if that pays for the loads that are expected.
 /// @return the bytes that have got another owner, over all ranks
-template <class Real, class Wire, fssdp::communicator Lane>
-std::uint64_t reshard(gpt<Real, Wire, Lane>& model, sharding_rule const& sharding) {
+template <class Real, class Coding, fssdp::communicator Lane>
+std::uint64_t reshard(gpt<Real, Coding, Lane>& model, sharding_rule const& sharding) {
   auto const& layouts = model.experts().layouts();
   auto loads = std::vector<fssdp::expert_loads>{};
   for (auto const layer : fssdp::first_n<fssdp::layer_id>(layouts.layers()))
@@ -72,12 +72,14 @@ std::uint64_t reshard(gpt<Real, Wire, Lane>& model, sharding_rule const& shardin
 /// @param comm what tokens, dense parameters and sums go through
 /// @param lane another communicator of the same ranks, for the experts' parameters and gradients;
 ///        bound to a stream, they move while the ranks compute
+/// @param coding how parameters and gradients travel
 /// @param trace where what the rank does is traced
 /// @param memory where parameters, gradients and replicas lie
 /// @return what there is to report; on rank 0 with the text that the model has written
-template <class Real, class Wire, fssdp::communicator Comm, fssdp::communicator Lane, class Observe>
+template <class Real, class Coding, fssdp::communicator Comm, fssdp::communicator Lane,
+          class Observe>
 [[nodiscard]] run_record train_rank(
-    Comm& comm, Lane& lane, options const& chosen, corpus const& text,
+    Comm& comm, Lane& lane, Coding const& coding, options const& chosen, corpus const& text,
     fssdp::trace_output const& trace, Observe observe,
     std::pmr::memory_resource* memory = std::pmr::new_delete_resource()) {
   single_threaded_blas();
@@ -91,16 +93,17 @@ template <class Real, class Wire, fssdp::communicator Comm, fssdp::communicator 
   auto const layouts = sharding.at_first();
   auto saved = open_checkpoint(chosen, text);
   auto const files = files_for(chosen);
-  auto materialization = materialization_for<Real, Wire>(chosen, layouts, trace);
+  auto materialization = materialization_for(chosen, layouts, trace);
   materialization.memory = memory;
-  auto model = gpt<Real, Wire, Lane>{shape,
-                                     chosen.seed,
-                                     lane,
-                                     solve,
-                                     owners_at(saved, layouts),
-                                     materialization,
-                                     load_rule{chosen.experts, chosen.predict},
-                                     owned_memory(chosen, files.get(), memory)};
+  auto model = gpt<Real, Coding, Lane>{shape,
+                                       chosen.seed,
+                                       lane,
+                                       solve,
+                                       owners_at(saved, layouts),
+                                       materialization,
+                                       load_rule{chosen.experts, chosen.predict},
+                                       owned_memory(chosen, files.get(), memory),
+                                       coding};
   auto record = run_record{};
 
   for (int step = resume(comm, saved, model); step < chosen.steps; ++step) {

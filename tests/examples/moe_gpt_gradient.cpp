@@ -14,10 +14,11 @@
 #include "fssdp/solver/sparse_materialization.hpp"
 #include "moe_gpt/batch.hpp"
 #include "moe_gpt/gpt.hpp"
+#include "moe_gpt/wire.hpp"
 
 namespace {
 
-using model_type = moe_gpt::gpt<double, double, fssdp::thread_communicator>;
+using model_type = moe_gpt::gpt<double, moe_gpt::plain_coding, fssdp::thread_communicator>;
 
 constexpr auto shape =
     moe_gpt::model_shape{.layers = 2, .d_model = 8, .heads = 2, .seq = 6, .experts = 5, .top_k = 2};

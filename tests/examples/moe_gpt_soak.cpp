@@ -12,6 +12,7 @@
 #include "fssdp/comm/on.hpp"
 #include "fssdp/comm/thread.hpp"
 #include "moe_gpt/trainer.hpp"
+#include "moe_gpt/wire.hpp"
 #include "support/resident_pages.hpp"
 
 namespace {
@@ -55,10 +56,10 @@ moe_gpt::run_record train_exactly(
     auto experts = comm.duplicate();
     auto stream = fssdp::host_stream{};
     auto lane = fssdp::on(experts, stream);
-    auto record = moe_gpt::train_rank<double, double>(comm, lane, chosen, text, {},
-                                                      [&](moe_gpt::step_record const& at) {
-                                                        if (observe) observe(at);
-                                                      });
+    auto record = moe_gpt::train_rank<double>(comm, lane, moe_gpt::plain_coding{}, chosen, text, {},
+                                              [&](moe_gpt::step_record const& at) {
+                                                if (observe) observe(at);
+                                              });
     if (comm.rank() == fssdp::rank_id{0}) result = std::move(record);
   });
   return result;
