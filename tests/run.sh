@@ -42,7 +42,8 @@ need header libcli11-dev CLI/CLI.hpp
 need header nlohmann-json3-dev nlohmann/json.hpp
 need header libfmt-dev fmt/format.h
 need header libxxhash-dev xxhash.h
-want header libopenblas-dev openblas/cblas.h
+want header libopenblas-dev openblas-pthread/openblas_config.h openblas_config.h \
+  openblas/openblas_config.h blis/blis.h blis.h mkl_cblas.h mkl/mkl_cblas.h
 want header libgloo-dev gloo/context.h
 want header coinor-libcbc-dev coin/Cbc_C_Interface.h
 want program libopenmpi-dev mpicxx
