@@ -26,7 +26,8 @@ void call(bound& comm, fssdp::transfer_plan const& plan, fssdp::reshard_plan con
   reshard(comm, moves, buffer{});
 #else
   auto const list = fssdp::bytes_of(from);
-  sparse_all_gather(comm, plan, list, to);
+  auto const other_list = fssdp::bytes_of(to);
+  sparse_all_gather(comm, plan, list, other_list);
   sparse_reduce_scatter(comm, plan, from, to.tensors()[0]);
   reshard(comm, moves, from);
 #endif
