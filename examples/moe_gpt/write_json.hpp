@@ -2,14 +2,12 @@
 /// The report of a run as a JSON file.
 #pragma once
 
-#include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
-#include <stdexcept>
 #include <string>
 
 #include "blas.hpp"
 #include "options.hpp"
+#include "program/write_file.hpp"
 #include "report.hpp"
 
 namespace moe_gpt {
@@ -54,25 +52,13 @@ namespace moe_gpt {
           {"matrix_products", products_by()}};
 }
 
-/// Writes to chosen.json: to a temporary name first, so that a reader never sees half a file.
+/// Writes to chosen.json: a reader never sees half a file. A device, a pipe or a link stays what it
+/// is, and is written through.
 /// @throws std::invalid_argument where the directory is missing, std::runtime_error where the disk
 /// refuses
 inline void write_json(options const& chosen, run_record const& record) {
-  namespace fs = std::filesystem;
   require_directory_of(chosen.json);
-  auto partial = chosen.json;
-  partial += ".partial";
-  auto out = std::ofstream{partial};
-  out << to_json(chosen, record).dump(1) << '\n';
-  out.close();
-  auto error = std::error_code{};
-  if (out) fs::rename(partial, chosen.json, error);
-  if (!out || error) {
-    auto ignored = std::error_code{};
-    fs::remove(partial, ignored);
-    throw std::runtime_error{"cannot write " + chosen.json.string() +
-                             (error ? ": " + error.message() : std::string{})};
-  }
+  program::write_whole_file(chosen.json, to_json(chosen, record).dump(1) + '\n');
 }
 
 }  // namespace moe_gpt

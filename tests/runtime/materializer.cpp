@@ -7,6 +7,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <tuple>
 #include <utility>
@@ -105,6 +106,18 @@ TEST_CASE("overlap, re-materialization and prefetching change no bit") {
           REQUIRE(trained[0].metrics[5].placements_shrunk == 0);
           REQUIRE(trained[0].metrics[5].gathers == (replicas == retention::keep ? 3U : 6U));
         }
+  }
+}
+
+TEST_CASE("as many layers ahead as a number can say are all that there are") {
+  auto const by_verbs = train_by_verbs({}, 2);
+  auto const most = std::numeric_limits<int>::max();
+  for (auto const replicas : {retention::keep, retention::rematerialize}) {
+    auto const trained =
+        train({}, overlap::off,
+              {.replicas = replicas, .ahead = most, .replica_slots = 40, .partial_slots = 40}, 2);
+    REQUIRE(same_parameters(trained, by_verbs));
+    REQUIRE(trained[0].metrics[1].gathers == (replicas == retention::keep ? 3U : 6U));
   }
 }
 

@@ -147,10 +147,10 @@ class materializer {
     detail::require(!std::ranges::count(layer.users, micro_batch), "materializer: micro-batch ",
                     micro_batch, " acquires layer ", which, " again; expected release before");
     if (!layer.replicas.range.has_value()) (void)gather(which, shortage::ends);
-    for (int step = 1; step <= options_.ahead; ++step) {
-      auto const next = which.value() + (way == pass::forward ? step : -step);
-      if (next >= 0 && next < layers()) prefetch(layer_id{next});
-    }
+    auto const is_forward = way == pass::forward;
+    auto const behind = is_forward ? layers() - 1 - which.value() : which.value();
+    for (int step = 1; step <= std::min(options_.ahead, behind); ++step)
+      prefetch(layer_id{which.value() + (is_forward ? step : -step)});
     replicas_.finish(layer);
     if (!layer.experts.has_value()) layer.show(layouts_.layer(which), lane_.rank());
     layer.users.push_back(micro_batch);
