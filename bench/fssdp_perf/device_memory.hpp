@@ -31,15 +31,15 @@ class device_memory {
         device_{current(device)},
         stream_{fssdp::make_cuda_stream(host.rank())},
         from_{make_block(host.from().bytes())},
-        to_{make_block(host.to().bytes())} {
+        to_{make_block(host.to().bytes())},
+        from_tensor_(placed_at(from_, host.from())),
+        to_tensor_(placed_at(to_, host.to())) {
     copy(from_.get(), host.from().tensors().front().data, host.from().bytes(),
          cudaMemcpyHostToDevice);
   }
 
-  [[nodiscard]] fssdp::expert_tensor<T const> from() const {
-    return placed_at(from_, host_->from());
-  }
-  [[nodiscard]] fssdp::expert_tensor<T> to() const { return placed_at(to_, host_->to()); }
+  [[nodiscard]] fssdp::expert_tensor<T const> const& from() const { return from_tensor_; }
+  [[nodiscard]] fssdp::expert_tensor<T> const& to() const { return to_tensor_; }
   [[nodiscard]] fssdp::scratch_memory& scratch() { return host_->scratch(); }
   [[nodiscard]] std::span<std::byte> device_scratch() const { return {scratch_.get(), reserved_}; }
   [[nodiscard]] fssdp::rank_id rank() const { return host_->rank(); }
@@ -110,6 +110,8 @@ class device_memory {
   fssdp::cuda_stream stream_;  // of its own: copies wait for nobody
   fssdp::detail::cuda_bytes from_;
   fssdp::detail::cuda_bytes to_;
+  fssdp::expert_tensor<T const> from_tensor_;
+  fssdp::expert_tensor<T> to_tensor_;
   fssdp::detail::cuda_bytes scratch_ = {};
   std::size_t reserved_ = 0;
 };
