@@ -19,6 +19,7 @@
 #include "fssdp/comm/all_reduce.hpp"
 #include "fssdp/comm/faulty.hpp"
 #include "support/dice.hpp"
+#include "support/differences.hpp"
 #include "support/on_all_ranks.hpp"
 #include "support/stored_instance.hpp"
 #include "support/temporary_folder.hpp"
@@ -52,7 +53,8 @@ namespace {
 }
 
 /// What is wrong with the checkpoint of a step, loaded by two ranks.
-[[nodiscard]] int wrong_in(std::filesystem::path const& folder, std::uint64_t step) {
+[[nodiscard]] support::differences wrong_in(std::filesystem::path const& folder,
+                                            std::uint64_t step) {
   auto const wrong = support::on_all_ranks(2, [&](thread_communicator& comm) {
     return support::wrong_when_loaded<float, double>(comm, model_to_kill(), blocks(2), folder,
                                                      static_cast<int>(step % 100));

@@ -10,6 +10,7 @@
 #include "fssdp/comm/on.hpp"
 #include "fssdp/comm/thread.hpp"
 #include "support/communicator_archetype.hpp"
+#include "support/differences.hpp"
 #include "support/laws.hpp"
 #include "support/on_all_ranks.hpp"
 #include "support/rank_buffers.hpp"
@@ -26,7 +27,7 @@ namespace {
 struct finding {
   double gathered_times_partials = 0;
   double parameters_times_gradients = 0;
-  int wrong = 0;
+  support::differences wrong;
 };
 
 /// A gather, a gather in one piece and a reduction. Each is enqueued before the first is waited
@@ -90,7 +91,7 @@ TEMPLATE_TEST_CASE("<G x, y> = <x, G^T y>, exactly, over every wire and stream",
         });
         auto gathered = 0.0;
         auto reduced = 0.0;
-        auto wrong = 0;
+        auto wrong = support::differences{};
         for (auto const& of_rank : found) {
           gathered += of_rank.gathered_times_partials;
           reduced += of_rank.parameters_times_gradients;

@@ -69,7 +69,7 @@ TEST_CASE("with the scratch that memory_required names nothing of a device is al
           allocations += device.allocations();
           return mine.wrong_in_one_piece() + mine.wrong_gradients() + mine.wrong_inputs();
         });
-        for (auto const of_rank : wrong) REQUIRE(of_rank == 0);
+        for (auto const& of_rank : wrong) REQUIRE(of_rank == 0);
         REQUIRE(allocations == 0);
       },
       on_few_ranks, 1'000'000);

@@ -8,6 +8,7 @@
 #include "fssdp/comm/thread.hpp"
 #include "fssdp/solver/everywhere.hpp"
 #include "support/communicator_archetype.hpp"
+#include "support/differences.hpp"
 #include "support/float_data.hpp"
 #include "support/laws.hpp"
 #include "support/on_all_ranks.hpp"
@@ -101,7 +102,7 @@ TEST_CASE("the sum is scaled once, and written or added") {
       auto mine = rank_buffers<double>{of, comm.rank()};
       auto scratch = fssdp::scratch_memory{};
       auto const before = rank_buffers<double>::untouched;
-      auto count = 0;
+      auto count = support::differences{};
       fssdp::sparse_reduce_scatter(comm, of.plan, mine.partials, mine.gradients,
                                    {.scale = 0.25, .scratch = &scratch});
       count += mine.wrong_gradients(0.25);
@@ -117,7 +118,7 @@ TEST_CASE("the sum is scaled once, and written or added") {
       count += mine.wrong_gradients(-2, before);
       return count + mine.wrong_inputs();
     });
-    REQUIRE(wrong == std::vector(wrong.size(), 0));
+    REQUIRE(support::total(wrong) == 0);
   });
 }
 
@@ -130,7 +131,7 @@ TEST_CASE("bf16 partials become fp32 gradients, and fp32 partials bf16 gradients
       fssdp::sparse_reduce_scatter(comm, of.plan, wide.partials, wide.gradients);
       return narrow.wrong_gradients() + wide.wrong_gradients();
     });
-    REQUIRE(wrong == std::vector(wrong.size(), 0));
+    REQUIRE(support::total(wrong) == 0);
   });
 }
 

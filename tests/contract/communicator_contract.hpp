@@ -5,6 +5,7 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "fssdp/collective/sparse_reduce_scatter.hpp"
 #include "fssdp/comm/all_reduce.hpp"
 #include "fssdp/comm/communicator.hpp"
+#include "support/differences.hpp"
 #include "support/rank_buffers.hpp"
 
 namespace contract {
@@ -38,6 +40,7 @@ using work_of = std::function<void(Comm&)>;
 template <class Model>
 class communicator_contract {
   using communicator = typename Model::communicator;
+  using differences = support::differences;
   static_assert(fssdp::communicator<communicator>);
 
  public:
@@ -91,12 +94,18 @@ class communicator_contract {
     }
   }
 
-  /// The sum of what work(comm) returns on the ranks: assertions belong behind the join.
-  [[nodiscard]] static int sum_of(world const& among,
-                                  std::function<int(communicator&)> const& work) {
-    auto sum = std::atomic{0};
-    Model::run(among, [&](communicator& comm) { sum += work(comm); });
-    return static_cast<int>(total(sum));
+  /// The sum of what work(comm) returns on the ranks: assertions belong behind the join. Of
+  /// processes each says what differs on its own rank.
+  [[nodiscard]] static differences sum_of(world const& among,
+                                          std::function<differences(communicator&)> const& work) {
+    auto mutex = std::mutex{};
+    auto sum = differences{};
+    Model::run(among, [&](communicator& comm) {
+      auto const found = work(comm);
+      auto const lock = std::scoped_lock{mutex};
+      sum += found;
+    });
+    return sum + differences{total(sum.count()) - sum.count()};
   }
   /// What all processes have counted, where there are several.
   [[nodiscard]] static long total(long here) {
@@ -112,7 +121,8 @@ class communicator_contract {
     while (!fits(ranks)) --ranks;
     return ranks;
   }
-  [[nodiscard]] static int exchange(communicator& comm, message_pattern const& of, int turn) {
+  [[nodiscard]] static differences exchange(communicator& comm, message_pattern const& of,
+                                            int turn) {
     auto messages = rank_messages{of, comm.rank(), turn};
     comm.exchange([&](auto& batch) { messages.name(batch); });
     fssdp::synchronize(comm);
@@ -140,7 +150,7 @@ class communicator_contract {
       auto const turns = std::vector<message_pattern>{
           {ranks, draw}, {ranks, draw}, {ranks, 0, 0}, {ranks, draw}, {ranks, draw}};
       REQUIRE(sum_of({.ranks = ranks}, [&](communicator& comm) {
-                auto wrong = 0;
+                auto wrong = differences{};
                 for (std::size_t turn = 0; turn < turns.size(); ++turn)
                   wrong += exchange(comm, turns[turn], static_cast<int>(turn));
                 return wrong;
@@ -363,7 +373,7 @@ class communicator_contract {
     auto const pattern = message_pattern{3, 2, 9};
     auto const wrong = sum_of({.ranks = 3}, [&](communicator& comm) {
       auto lane = comm.duplicate();
-      auto count = lane.rank() == comm.rank() && lane.size() == comm.size() ? 0 : 1;
+      auto count = differences{lane.rank() == comm.rank() && lane.size() == comm.size() ? 0 : 1};
       for (auto const turn : {0, 2, 4})
         count += exchange(comm, pattern, turn) + exchange(lane, pattern, turn + 1);
       return count;

@@ -9,6 +9,7 @@
 
 #include "fssdp/core/index.hpp"
 #include "support/dice.hpp"
+#include "support/differences.hpp"
 
 namespace contract {
 
@@ -64,15 +65,16 @@ class rank_messages {
       for (auto const& bytes : out_[peer]) batch.send(std::span{bytes}, fssdp::rank_id{peer});
     if (turn_ % 2 == 1) name_received(batch);
   }
-  /// How many have not arrived as they should. What was sent is wiped: nobody reads it any more.
-  [[nodiscard]] int wrong() {
+  /// What has not arrived as it should. What was sent is wiped: nobody reads it any more.
+  [[nodiscard]] support::differences wrong() {
     for (auto& messages : out_)
       for (auto& bytes : messages) bytes.assign(bytes.size(), std::byte{});
-    auto count = 0;
+    auto found = support::differences{};
     for (std::size_t peer = 0; peer < in_.size(); ++peer)
       for (std::size_t i = 0; i < in_[peer].size(); ++i)
-        count += in_[peer][i] == content(peer, me_, i, in_[peer][i].size()) ? 0 : 1;
-    return count;
+        found.compare_all(in_[peer][i], content(peer, me_, i, in_[peer][i].size()), "rank ", me_,
+                          ", message ", i, " from rank ", peer, ", exchange ", turn_);
+    return found;
   }
 
  private:

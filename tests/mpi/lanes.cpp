@@ -26,7 +26,8 @@ using mpi_tests::sum_over;
 namespace {
 
 template <class Comm>
-[[nodiscard]] int exchange(Comm& comm, contract::message_pattern const& of, int turn) {
+[[nodiscard]] support::differences exchange(Comm& comm, contract::message_pattern const& of,
+                                            int turn) {
   auto messages = contract::rank_messages{of, comm.rank(), turn};
   comm.exchange([&](auto& batch) { messages.name(batch); });
   fssdp::synchronize(comm);
@@ -93,8 +94,8 @@ TEST_CASE("two lanes are driven by two threads") {
   auto const pattern = contract::message_pattern{ranks, 3, 1000};
   REQUIRE(sum_over(ranks, {}, [&](mpi_communicator& comm) {
             auto other = comm.duplicate();
-            auto wrong = 0;
-            auto wrong_there = 0;
+            auto wrong = support::differences{};
+            auto wrong_there = wrong;
             auto thread = std::jthread{[&] {
               for (int turn = 0; turn < 40; ++turn) wrong_there += exchange(other, pattern, turn);
             }};
@@ -148,7 +149,7 @@ TEST_CASE("a communicator that is borrowed is the user's again, with its error h
     auto wrong = exchange(lane, pattern, 0);
     auto other = lane.duplicate();
     wrong += exchange(other, pattern, 1);
-    REQUIRE(processes().total(wrong) == 0);
+    REQUIRE(mpi_tests::total(wrong) == 0);
     REQUIRE(lane.handle() == comm);
     REQUIRE(other.handle() != comm);
   }

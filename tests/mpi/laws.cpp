@@ -30,16 +30,17 @@ constexpr auto plans = std::uint64_t{support::law_instances / 500 + 7};
                        : support::random_instance{seed, limits};
 }
 
-/// On how many ranks bits_over(comm) differs from what it is between threads.
+/// What differs in bits_over(comm) from what it is between threads.
 template <class BitsOver>
-[[nodiscard]] long unlike_threads(int ranks, fssdp::mpi_options const& options,
-                                  BitsOver bits_over) {
+[[nodiscard]] support::differences unlike_threads(int ranks, fssdp::mpi_options const& options,
+                                                  BitsOver bits_over) {
   auto const expected = support::on_all_ranks(
       ranks, [&](fssdp::thread_communicator& comm) { return bits_over(comm); });
   return sum_over(ranks, options, [&](mpi_communicator& comm) {
     auto const& right = expected[comm.rank().index()];
     auto by_rounds = support::exchange_only{comm};
-    return (bits_over(comm) == right ? 0 : 1) + (bits_over(by_rounds) == right ? 0 : 1);
+    return support::differences_of(bits_over(comm), right, "rank ", comm.rank()) +
+           support::differences_of(bits_over(by_rounds), right, "rank ", comm.rank(), " by rounds");
   });
 }
 

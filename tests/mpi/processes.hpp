@@ -21,6 +21,7 @@
 #include "fssdp/comm/mpi.hpp"
 #include "fssdp/core/error.hpp"
 #include "mpi/lent_memory.hpp"
+#include "support/differences.hpp"
 
 namespace mpi_tests {
 
@@ -166,16 +167,23 @@ template <class Work>
   return all;
 }
 
-/// The sum of what work(comm) returns on these ranks, none of which throws.
+/// What differs in all processes; each says it of its own.
+[[nodiscard]] inline support::differences total(support::differences const& here) {
+  return here + support::differences{processes().total(here.count()) - here.count()};
+}
+
+/// The sum of what work(comm) returns on these ranks, none of which throws. Each process says what
+/// differs on its own.
 /// @throws std::runtime_error on all processes if one does
 template <class Work>
-[[nodiscard]] long sum_over(int ranks, fssdp::mpi_options const& options, Work work) {
-  auto sum = 0L;
+[[nodiscard]] support::differences sum_over(int ranks, fssdp::mpi_options const& options,
+                                            Work work) {
+  auto sum = support::differences{};
   auto const all = endings(ranks, options, [&](auto& comm) { sum += work(comm); });
   for (std::size_t rank = 0; rank < all.size(); ++rank)
     if (!all[rank].is(""))
       throw std::runtime_error{"rank " + std::to_string(rank) + ": " + all[rank].what()};
-  return processes().total(sum);
+  return total(sum);
 }
 
 }  // namespace mpi_tests

@@ -18,6 +18,7 @@
 #include "gpu_double/gpu_double.hpp"
 #include "support/collective_bits.hpp"
 #include "support/device_bits.hpp"
+#include "support/differences.hpp"
 #include "support/laws.hpp"
 #include "support/on_all_ranks.hpp"
 #include "support/rank_buffers.hpp"
@@ -41,7 +42,7 @@ using types_on_the_way =
 struct products {
   double gathered_times_partials = 0;
   double parameters_times_gradients = 0;
-  int wrong = 0;
+  differences wrong;
 };
 
 /// Both verbs are enqueued, twice, before the first is waited for.

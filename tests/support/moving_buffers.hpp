@@ -10,6 +10,7 @@
 #include "fssdp/collective/reshard.hpp"
 #include "fssdp/core/bytes_of.hpp"
 #include "fssdp/core/expert_buffer.hpp"
+#include "support/differences.hpp"
 #include "support/random_layouts.hpp"
 
 namespace support {
@@ -43,18 +44,20 @@ struct moving_buffers {
     });
   }
   template <class Layout>
-  [[nodiscard]] int wrong(Layout const& layout, fssdp::rank_id rank) {
-    auto count = 0;
+  [[nodiscard]] differences wrong(Layout const& layout, fssdp::rank_id rank) {
+    auto found = differences{};
+    auto n = 0;
     for_each(layout, rank, [&](auto value, int number) {
-      count += static_cast<double>(value) != number ? 1 : 0;
+      found.compare(static_cast<double>(value), number, "rank ", rank, ", element ", n++,
+                    " of all that it owns");
     });
-    return count;
+    return found;
   }
 };
 
 /// There, then there and back: what a rank finds wrong.
 template <class Comm>
-[[nodiscard]] int wrong_after_reshard(
+[[nodiscard]] differences wrong_after_reshard(
     Comm& comm, random_layouts const& of,
     std::pmr::memory_resource* moments_from = std::pmr::new_delete_resource()) {
   auto const plan = fssdp::reshard_plan{of.from, of.to, {.scratch_slots = of.scratch_slots}};

@@ -6,11 +6,13 @@
 #include <algorithm>
 #include <concepts>
 #include <cstddef>
+#include <ostream>
 #include <span>
 #include <vector>
 
 #include "fssdp/layout/make_shard.hpp"
 #include "fssdp/plan/held.hpp"
+#include "support/differences.hpp"
 #include "support/random_instance.hpp"
 #include "support/small_integers.hpp"
 
@@ -95,25 +97,29 @@ struct rank_buffers {
   [[nodiscard]] auto held() const { return of.plan.held(me); }
   [[nodiscard]] auto foreign() const { return of.plan.foreign(me); }
 
-  /// How many elements are not what a loop over the placement gives.
-  [[nodiscard]] int wrong_replicas() { return wrong_parameters(replicas, foreign()); }
-  [[nodiscard]] int wrong_in_one_piece() { return wrong_parameters(in_one_piece, held()); }
-  [[nodiscard]] int wrong_gradients(double scale = 1, double added_to = 0) {
-    auto wrong = 0;
+  /// The elements that are not what a loop over the placement gives.
+  [[nodiscard]] differences wrong_replicas() {
+    return wrong_parameters(replicas, foreign(), "replica");
+  }
+  [[nodiscard]] differences wrong_in_one_piece() {
+    return wrong_parameters(in_one_piece, held(), "copy");
+  }
+  [[nodiscard]] differences wrong_gradients(double scale = 1, double added_to = 0) {
+    auto wrong = written_padding();
     for_each_owned(gradients, [&](auto expert, std::size_t k, std::size_t i, Master value) {
-      auto const expected = added_to + scale * gradient(of.where, expert, k, i);
-      wrong += from(value) != expected ? 1 : 0;
+      wrong.compare(from(value), added_to + scale * gradient(of.where, expert, k, i),
+                    place("gradient", expert, k, i));
     });
-    return wrong + written_padding();
+    return wrong;
   }
   /// What a collective must not write.
-  [[nodiscard]] int wrong_inputs() {
-    auto wrong = 0;
+  [[nodiscard]] differences wrong_inputs() {
+    auto wrong = differences{};
     for_each_owned(shard, [&](auto expert, std::size_t k, std::size_t i, Master value) {
-      wrong += from(value) != parameter(expert, k, i) ? 1 : 0;
+      wrong.compare(from(value), parameter(expert, k, i), place("shard", expert, k, i));
     });
     for_each_element(partials, held(), [&](auto expert, std::size_t k, std::size_t i, T value) {
-      wrong += from(value) != partial(me, expert, k, i) ? 1 : 0;
+      wrong.compare(from(value), partial(me, expert, k, i), place("partial", expert, k, i));
     });
     return wrong;
   }
@@ -149,23 +155,43 @@ struct rank_buffers {
   void for_each_owned(fssdp::expert_buffer<Master>& buffer, Visit visit) const {
     for_each_element(buffer, owned(), of.elements, of.layout.slices(), visit);
   }
+  /// Where an element is that differs; written out only then.
+  struct element_place {
+    fssdp::rank_id rank;
+    char const* of;
+    fssdp::expert_id expert;
+    std::size_t tensor;
+    std::size_t element;
+
+    friend std::ostream& operator<<(std::ostream& out, element_place const& at) {
+      return out << "rank " << at.rank.value() << ", " << at.of << " of expert "
+                 << at.expert.value() << ", tensor " << at.tensor << ", element " << at.element;
+    }
+  };
+  [[nodiscard]] element_place place(char const* what, fssdp::expert_id expert, std::size_t k,
+                                    std::size_t i) const {
+    return {me, what, expert, k, i};
+  }
   /// Elements of gradients behind short slices that have been written.
-  [[nodiscard]] int written_padding() {
-    auto written = 0;
+  [[nodiscard]] differences written_padding() {
+    auto written = 0L;
     for (auto const& tensor : gradients.tensors())
       for (std::size_t i = 0; i < tensor.slots * tensor.stride; ++i)
         written += from(tensor.data[i]) != untouched ? 1 : 0;
     for_each_owned(gradients, [&](auto, std::size_t, std::size_t, Master value) {
       written -= from(value) != untouched ? 1 : 0;
     });
-    return written;
+    auto wrong = differences{};
+    wrong.compare(written, 0L, "rank ", me, ", elements written behind the gradients");
+    return wrong;
   }
 
-  [[nodiscard]] int wrong_parameters(fssdp::expert_buffer<T>& buffer,
-                                     std::span<fssdp::expert_id const> experts) {
-    auto wrong = 0;
+  [[nodiscard]] differences wrong_parameters(fssdp::expert_buffer<T>& buffer,
+                                             std::span<fssdp::expert_id const> experts,
+                                             char const* what) {
+    auto wrong = differences{};
     for_each_element(buffer, experts, [&](auto expert, std::size_t k, std::size_t i, T value) {
-      wrong += from(value) != parameter(expert, k, i) ? 1 : 0;
+      wrong.compare(from(value), parameter(expert, k, i), place(what, expert, k, i));
     });
     return wrong;
   }

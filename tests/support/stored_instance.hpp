@@ -18,6 +18,7 @@
 #include "fssdp/core/expert_buffer.hpp"
 #include "fssdp/layout/make_shard.hpp"
 #include "support/dice.hpp"
+#include "support/differences.hpp"
 #include "support/reversed_layout.hpp"
 
 namespace support {
@@ -89,13 +90,16 @@ template <class T>
   for_each_stored(model, layout, rank, group, buffer, [](T& value, T number) { value = number; });
   return buffer;
 }
-/// How many elements are others than they should be.
+/// The elements that are others than they should be.
 template <class T>
-[[nodiscard]] int wrong_elements(stored_model const& model, reversed_layout const& layout,
-                                 fssdp::rank_id rank, int group, fssdp::expert_buffer<T>& buffer) {
-  auto wrong = 0;
+[[nodiscard]] differences wrong_elements(stored_model const& model, reversed_layout const& layout,
+                                         fssdp::rank_id rank, int group,
+                                         fssdp::expert_buffer<T>& buffer) {
+  auto wrong = differences{};
+  auto n = 0;
   for_each_stored(model, layout, rank, group, buffer, [&](T value, T number) {
-    wrong += static_cast<double>(value) == static_cast<double>(number) ? 0 : 1;
+    wrong.compare(static_cast<double>(value), static_cast<double>(number), "rank ", rank,
+                  ", group ", group, ", element ", n++, " of all that it owns");
   });
   return wrong;
 }
@@ -112,9 +116,9 @@ void save_numbers(Comm& comm, stored_model const& model, reversed_layout const& 
 }
 /// Loads them as other types into another layout, and counts what is wrong.
 template <class Weight, class Moment, fssdp::communicator Comm>
-[[nodiscard]] int wrong_when_loaded(Comm& comm, stored_model const& model,
-                                    reversed_layout const& layout,
-                                    std::filesystem::path const& folder, int salt = 0) {
+[[nodiscard]] differences wrong_when_loaded(Comm& comm, stored_model const& model,
+                                            reversed_layout const& layout,
+                                            std::filesystem::path const& folder, int salt = 0) {
   auto weights = fssdp::make_shard<Weight>(layout, comm.rank(), model.elements());
   auto moments = fssdp::make_shard<Moment>(layout, comm.rank(), model.elements());
   auto part = fssdp::loaded_part{"experts", layout, comm.rank(), model.tensors};

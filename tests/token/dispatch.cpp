@@ -12,6 +12,7 @@
 #include "fssdp/comm/thread.hpp"
 #include "support/allocation_counter.hpp"
 #include "support/communicator_archetype.hpp"
+#include "support/differences.hpp"
 #include "support/laws.hpp"
 #include "support/naive_routing.hpp"
 #include "support/on_all_ranks.hpp"
@@ -82,16 +83,20 @@ struct rank_rows {
   }
 };
 
-/// There and back; 1 if anything is not where it should be.
+/// There and back: what is not where it should be.
 template <class Comm>
-[[nodiscard]] int goes_wrong(Comm& comm, token_plan const& plan, matrix const& sent,
-                             matrix const& expected, int width) {
+[[nodiscard]] support::differences goes_wrong(Comm& comm, token_plan const& plan,
+                                              matrix const& sent, matrix const& expected,
+                                              int width) {
   auto rows = rank_rows{plan, sent, width};
   auto const& tokens = rows.tokens;
   fssdp::dispatch(comm, plan, rows.view(tokens), rows.view(rows.received));
   fssdp::combine(comm, plan, rows.view(std::as_const(rows.received)), rows.view(rows.returned));
   fssdp::synchronize(comm);
-  return rows.received == expected && rows.returned == sent && tokens == sent ? 0 : 1;
+  auto const me = comm.rank();
+  return support::differences_of(rows.received, expected, "rank ", me, ", dispatched") +
+         support::differences_of(rows.returned, sent, "rank ", me, ", combined") +
+         support::differences_of(tokens, sent, "rank ", me, ", sent");
 }
 
 }  // namespace
@@ -112,7 +117,7 @@ TEST_CASE("rows arrive by expert and source, and combine brings each back to its
              goes_wrong(bare, plan, sent, expected, width) +
              goes_wrong(queued, plan, sent, expected, width);
     });
-    REQUIRE(wrong == std::vector(wrong.size(), 0));
+    REQUIRE(support::total(wrong) == 0);
   });
 }
 
