@@ -21,11 +21,15 @@ if(NOT CMAKE_SCRIPT_MODE_FILE)
   # fssdp_register_tests(<target> PREFIX <text> SOURCES <file>... [PROPERTIES <property> <value>...])
   function(fssdp_register_tests target)
     cmake_parse_arguments(PARSE_ARGV 1 arg "" "PREFIX" "SOURCES;PROPERTIES")
-    list(TRANSFORM arg_SOURCES REPLACE "^([^/])" "${CMAKE_CURRENT_SOURCE_DIR}/\\1")
+    set(sources "")
+    foreach(source IN LISTS arg_SOURCES)
+      cmake_path(ABSOLUTE_PATH source)
+      list(APPEND sources ${source})
+    endforeach()
     set(entries ${CMAKE_CURRENT_BINARY_DIR}/${target}_entries.cmake)
     add_custom_command(TARGET ${target} POST_BUILD
       COMMAND ${CMAKE_COMMAND} -DPROGRAM=$<TARGET_FILE:${target}> -DPREFIX=${arg_PREFIX}
-              "-DSOURCES=${arg_SOURCES}" "-DARGUMENTS=${FSSDP_TEST_ARGUMENTS}"
+              "-DSOURCES=${sources}" "-DARGUMENTS=${FSSDP_TEST_ARGUMENTS}"
               "-DPROPERTIES=${arg_PROPERTIES}" -DLIST_AS=${FSSDP_LIST_TESTS_AS}
               -DENTRIES=${entries} -P ${FSSDP_REGISTER_TESTS}
       BYPRODUCTS ${entries}
