@@ -8,9 +8,9 @@
 #   --ranks N     on each (2)
 #   --rate RATE   of the messages' link, as tc has it (1gbit), or none
 #   --mpirun ARG  passed on to mpirun; may be repeated
-#   --cut HOST    takes that host's link for messages away, once --when has content
-#   --kill RANK   kills that rank, once --when has content; the others go on
-#   --when FILE   awaited by --cut and --kill
+#   --cut HOST    takes that host's link for messages away, once --when tells a loss
+#   --kill RANK   kills that rank, once --when tells a loss; the others go on
+#   --when FILE   what moe_gpt prints, awaited by --cut and --kill: a rank fails after a step
 #   --counters    in the end, tells how many bytes each host has sent to the others
 #
 # Needs root, iproute2 and openmpi-bin. Ends with 77 where something of that is missing, otherwise
@@ -138,7 +138,7 @@ end_all() { for pid in $(ip netns pids "$(host 0)"); do kill -9 "$pid" 2>/dev/nu
 
 if [ -n "$cut$kill" ]; then
   (
-    while [ ! -s "$when" ]; do sleep 0.05; done
+    while ! grep -qs "loss " "$when"; do sleep 0.05; done
     if [ -n "$cut" ]; then ip -n "$(host "$cut")" link set eth0 down; fi
     if [ -n "$kill" ]; then
       for pid in $(processes_of "$kill"); do kill -9 "$pid" || true; done
