@@ -25,15 +25,17 @@ want program openmpi-bin mpirun
 get_packages
 
 mkdir -p "$build"
-cd_root() { cd "$root" && "$@"; }
-if ! cd_root cmake --preset demo >"$build/configure.log" 2>&1; then
+in_root() (  # in_root COMMAND...: the caller's folder stays what it is
+  cd "$root" && "$@"
+)
+if ! in_root cmake --preset demo >"$build/configure.log" 2>&1; then
   cat "$build/configure.log" >&2
   echo "moe_gpt cannot be configured; the lines above say why." >&2
   exit 1
 fi
 jobs=$(getconf _NPROCESSORS_ONLN)
 if ! with_progress build "Building moe_gpt" "$build/build.log" \
-    cd_root cmake --build --preset demo --parallel "$jobs" --target moe_gpt draw_trace; then
+    in_root cmake --build --preset demo --parallel "$jobs" --target moe_gpt draw_trace; then
   echo "moe_gpt does not build; everything that was printed: $build/build.log" >&2
   exit 1
 fi
