@@ -15,6 +15,7 @@
 
 #include "02_own_communicator/on_all_ranks.hpp"
 #include "fssdp/fssdp.hpp"
+#include "program/standard_output.hpp"
 
 #if defined(EXAMPLE_HAS_GLOO)
 #include "02_own_communicator/gloo_communicator.hpp"
@@ -122,7 +123,8 @@ std::size_t print(std::vector<report> const& reports) {
 int main(int argc, char** argv) try {
   auto const ranks = argc > 1 ? std::atoi(argv[1]) : 4;
   if (ranks < 1) throw std::invalid_argument{"the number of ranks should be 1 or more"};
-  return print(run(ranks)) == 0 ? 0 : 1;
+  auto const wrong = print(run(ranks));
+  return program::output_was_taken("02_own_communicator") && wrong == 0 ? 0 : 1;
 } catch (std::exception const& error) {
   std::fprintf(stderr, "02_own_communicator: %s\n", error.what());
   return 1;

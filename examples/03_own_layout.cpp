@@ -12,6 +12,7 @@
 
 #include "fssdp/comm/thread.hpp"
 #include "fssdp/fssdp.hpp"
+#include "program/standard_output.hpp"
 
 namespace {
 
@@ -92,5 +93,5 @@ int main() {
                 fssdp::memory_required<float>(plan, rank, elements).total());
   auto const all = std::accumulate(wrong.begin(), wrong.end(), 0);
   std::printf("%d elements are not what their owners have\n", all);
-  return all == 0 ? 0 : 1;
+  return program::output_was_taken("03_own_layout") && all == 0 ? 0 : 1;
 }

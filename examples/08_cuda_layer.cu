@@ -27,6 +27,7 @@
 #include "fssdp/fssdp.hpp"
 #include "fssdp/token/device_order.hpp"
 #include "fssdp/token/device_permute.hpp"
+#include "program/standard_output.hpp"
 
 namespace {
 
@@ -222,7 +223,7 @@ int main() try {
                   expected[static_cast<std::size_t>(rank)]) &&
             right;
   std::printf(right ? "as by plain loops\n" : "NOT as by plain loops\n");
-  return right ? 0 : 1;
+  return program::output_was_taken("08_cuda_layer") && right ? 0 : 1;
 } catch (std::exception const& error) {
   std::fprintf(stderr, "%s\n", error.what());
   return 1;

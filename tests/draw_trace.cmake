@@ -73,6 +73,8 @@ execute_process(COMMAND ${PROGRAM} ${trace} --ranks 1 OUTPUT_VARIABLE said)
 if(NOT said STREQUAL svg)
   message(FATAL_ERROR "the standard output gets another picture than the file")
 endif()
+set(ARGUMENTS ${trace})
+include(${CMAKE_CURRENT_LIST_DIR}/full_disk.cmake)
 
 refuse(1 "--ranks 2: the trace has 0, 1" ${trace} --ranks 0,2)
 refuse(1 "no range from 200 to 300 ms; the trace has some from 0 to 100 ms"

@@ -73,6 +73,8 @@ int run(perf::options const& of) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return program::run_program({.name = "fssdp_perf", .exit_code_of_failure = 2}, argc, argv,
-                              perf::read_command_line, run);
+  return program::run_program({.name = "fssdp_perf",
+                               .exit_code_of_failure = 2,
+                               .sizes = "expected fewer --bytes, --experts or --ranks"},
+                              argc, argv, perf::read_command_line, run);
 }

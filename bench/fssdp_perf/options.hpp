@@ -124,19 +124,32 @@ inline void validate(options const& of) {
     require(value > 0 && value <= std::numeric_limits<double>::max(),
             std::string{name} + " " + std::to_string(value) + ": expected more than 0");
   };
+  auto const at_most = [&](char const* name, int value, int most) {
+    require(value <= most, std::string{name} + " " + std::to_string(value) + ": expected at most " +
+                               std::to_string(most));
+  };
   at_least("--ranks", of.ranks, 1);
+  at_most("--ranks", of.ranks, 4096);
   at_least("--nodes", of.nodes, 1);
   require(of.nodes <= of.ranks, "--nodes " + std::to_string(of.nodes) +
                                     ": expected at most --ranks, " + std::to_string(of.ranks) +
                                     ", because every node has a rank");
   at_least("--experts", of.experts, 0);
+  at_most("--experts", of.experts, 1 << 20);
   at_least("--iters", of.iterations, 1);
+  at_most("--iters", of.iterations, 10'000'000);
   at_least("--warmup", of.warmup, 0);
   for (auto const bytes : of.bytes)
     require(bytes > 0 && bytes % size_of(of.dtype) == 0,
             "--bytes " + std::to_string(bytes) + ": expected a multiple of " +
                 std::to_string(size_of(of.dtype)) + ", the size of --dtype " +
                 std::string{name_of(of.dtype)});
+  constexpr auto most_bytes = std::size_t{1} << 40U;
+  for (auto const bytes : of.bytes)
+    require(of.simulate || bytes <= most_bytes / static_cast<std::size_t>(expert_count(of)),
+            "--bytes " + std::to_string(bytes) + " for each of " +
+                std::to_string(expert_count(of)) + " experts: expected at most " +
+                std::to_string(most_bytes) + " bytes in all; --simulate needs no memory for them");
   detail::validate_sums(of);
   positive("--link-bandwidth", of.link_bandwidth);
   positive("--nic-bandwidth", of.nic_bandwidth);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "help.hpp"
+#include "program/not_empty.hpp"
 #include "program/number_like.hpp"
 #include "program/parse_arguments.hpp"
 
@@ -81,13 +82,15 @@ CLI::Option* add_list(CLI::App& app, char const* group, char const* type, char c
 void declare_loads(CLI::App& app, options& chosen, raw_options& raw) {
   constexpr auto group = "Loads";
   add(app, group, "FILE", "--trace", raw.trace,
-      "Loads as CSV: iter,layer,e0,e1,...; without it\na synthetic process");
+      "Loads as CSV: iter,layer,e0,e1,...; without it\na synthetic process")
+      ->check(program::not_empty("a file"));
   add_list(app, group, "N,N", "--iters", chosen.iters, "Iterations that count; without it all");
   add(app, group, "N", "--stale", raw.stale,
       "Placements are made from loads of N iterations\nbefore; 0: the real ones. Without it: the "
       "mean\nof the last 5 samples, or 0 with --objective\nbalance")
       ->default_str("");
-  add(app, group, "FILE", "--write-trace", raw.write_trace, "Write the loads into this file");
+  add(app, group, "FILE", "--write-trace", raw.write_trace, "Write the loads into this file")
+      ->check(program::not_empty("a file"));
 }
 
 void declare_process(CLI::App& app, options& chosen) {
@@ -133,6 +136,7 @@ void declare_output(CLI::App& app, options& chosen, raw_options& raw) {
   app.add_flag("--json", raw.json, "Print JSON instead of a table")->group(group);
   app.add_flag("--csv", raw.csv, "Print CSV: a line per policy and layer")->group(group);
   app.add_option("--dump", raw.dump, "Write placements and routing, JSON line by line")
+      ->check(program::not_empty("a file"))
       ->type_name("FILE")
       ->group(group);
 }
@@ -148,6 +152,23 @@ void validate(options const& of, raw_options const& raw, CLI::App const& app) {
   at_least("--tokens", of.tokens, 1);
   at_least("--layers", of.layers, 0);
   at_least("--experts", of.experts, 0);
+  auto const at_most = [](char const* name, auto value, decltype(value) most) {
+    if (value > most)
+      throw std::invalid_argument{std::string{name} + " " + std::to_string(value) +
+                                  ": expected at most " + std::to_string(most)};
+  };
+  at_most("--iterations", of.iterations, 1'000'000);
+  at_most("--layers", of.layers, 1 << 12);
+  at_most("--experts", of.experts, 1 << 16);
+  auto loads = 0.0;  // that the largest process has
+  for (auto const* model : of.models)
+    loads = std::max(loads, static_cast<double>(of.layers > 0 ? of.layers : model->layers) *
+                                (of.experts > 0 ? of.experts : model->experts) * of.iterations);
+  if (raw.trace.empty() && loads > 1e9)
+    throw std::invalid_argument{
+        "--iterations " + std::to_string(of.iterations) + ", --layers " +
+        std::to_string(of.layers) + " and --experts " + std::to_string(of.experts) +
+        ": expected at most 10^9 loads, which are iterations * layers * experts"};
   auto const within = [](char const* name, double value, double most) {
     if (!(value >= 0 && value <= most))
       throw std::invalid_argument{std::string{name} + " " + std::to_string(value) +

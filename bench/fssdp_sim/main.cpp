@@ -96,6 +96,9 @@ void run(sim::options const& asked) { asked.advise ? advise(asked) : compare(ask
 }  // namespace
 
 int main(int argc, char** argv) {
-  return program::run_program({.name = "fssdp_sim", .exit_code_of_failure = 2}, argc, argv,
-                              sim::read_command_line, run);
+  return program::run_program({.name = "fssdp_sim",
+                               .exit_code_of_failure = 2,
+                               .sizes = "expected fewer --iterations, --layers, --experts or "
+                                        "--devices"},
+                              argc, argv, sim::read_command_line, run);
 }

@@ -172,6 +172,8 @@ class load_reader {
 
 /// @throws std::invalid_argument also if the file cannot be opened
 [[nodiscard]] inline load_trace read_loads(std::filesystem::path const& path) {
+  if (std::filesystem::is_character_file(path))  // /dev/zero has no end
+    throw std::invalid_argument{"--trace " + path.string() + " is a device; expected a file"};
   auto file = std::ifstream{path};
   if (!file || std::filesystem::is_directory(path))
     throw std::invalid_argument{"--trace " + path.string() + ": cannot be read; expected a file"};

@@ -6,6 +6,7 @@
 
 #include "help.hpp"
 #include "options.hpp"
+#include "program/not_empty.hpp"
 #include "program/parse_arguments.hpp"
 
 namespace draw {
@@ -19,6 +20,7 @@ namespace draw {
   app.footer(detail::footer);
   app.add_option("TRACE", chosen.trace, "The file of the trace")->required()->type_name("FILE");
   app.add_option("--svg", chosen.svg, "The picture; without it: the standard output")
+      ->check(program::not_empty("a file"))
       ->type_name("FILE");
   app.add_option("--from", chosen.from, "Where the picture begins; without it: the first begin")
       ->type_name("MS");

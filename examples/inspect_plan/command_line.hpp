@@ -11,6 +11,7 @@
 
 #include "help.hpp"
 #include "options.hpp"
+#include "program/not_empty.hpp"
 #include "program/parse_arguments.hpp"
 
 namespace inspect {
@@ -92,6 +93,7 @@ inline void declare_output(CLI::App& app, options& chosen, raw_options& raw) {
   app.add_flag("--all", chosen.all, "List all transfers")->group(group);
   app.add_flag("--json", chosen.json, "Print JSON instead of text")->group(group);
   app.add_option("--svg", raw.svg, "Draw the plan into this file, too")
+      ->check(program::not_empty("a file"))
       ->type_name("FILE")
       ->group(group);
 }

@@ -22,6 +22,8 @@ void run(inspect::options const& asked) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return program::run_program({.name = "inspect_plan"}, argc, argv, inspect::read_command_line,
-                              run);
+  return program::run_program(
+      {.name = "inspect_plan",
+       .sizes = "expected fewer --experts or --ranks, or --piece-bytes of more"},
+      argc, argv, inspect::read_command_line, run);
 }

@@ -9,6 +9,7 @@
 
 #include "blas.hpp"
 #include "options.hpp"
+#include "program/not_empty.hpp"
 #include "program/number_like.hpp"
 #include "program/parse_arguments.hpp"
 
@@ -79,6 +80,7 @@ inline void declare(CLI::App& app, options& chosen, raw_options& raw) {
   };
   app.add_option("--text", raw.text,
                  "Files to learn from, as bytes; without it the sources of\nfssdp")
+      ->check(program::not_empty("a file"))
       ->type_name("FILE")
       ->group("Text");
 
@@ -203,6 +205,7 @@ inline void declare(CLI::App& app, options& chosen, raw_options& raw) {
   app.add_option("--offload-folder", raw.offload_folder,
                  "The folder for these files, better on a disk; they have no names\nthere and go "
                  "with the run. Without it the system's folder for\ntemporary files")
+      ->check(program::not_empty("a folder"))
       ->type_name("FOLDER")
       ->group("Overlap and memory");
   app.add_option(
@@ -218,6 +221,7 @@ inline void declare(CLI::App& app, options& chosen, raw_options& raw) {
          "--save", raw.save,
          "Write checkpoints into this folder: experts, moments, all that\na run needs to go "
          "on, in safetensors files")
+      ->check(program::not_empty("a folder"))
       ->type_name("FOLDER")
       ->group("Checkpoints");
   count("--save-every", chosen.save_every, "Checkpoints",
@@ -226,14 +230,17 @@ inline void declare(CLI::App& app, options& chosen, raw_options& raw) {
   app.add_option("--resume", raw.resume,
                  "Go on from a checkpoint: the last one in this folder, or that of\na step; any "
                  "ranks, nodes and mode")
+      ->check(program::not_empty("a folder"))
       ->type_name("FOLDER")
       ->group("Checkpoints");
   app.add_option("--json", raw.json, "Write the figures of every step to this file")
+      ->check(program::not_empty("a file"))
       ->type_name("FILE")
       ->group("Output");
   app.add_option("--trace", raw.trace,
                  "Write what every rank did, and when, to this file: for\nui.perfetto.dev, or "
                  "draw_trace. With mpi a file for each rank:\nof rank 3 trace.3.json")
+      ->check(program::not_empty("a file"))
       ->type_name("FILE")
       ->group("Output");
   app.add_flag("--quiet", chosen.quiet, "No progress and no report")->group("Output");

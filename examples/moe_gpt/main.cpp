@@ -38,5 +38,8 @@ void run(moe_gpt::options const& asked) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return program::run_program({.name = "moe_gpt"}, argc, argv, moe_gpt::read_command_line, run);
+  return program::run_program(
+      {.name = "moe_gpt",
+       .sizes = "expected smaller --d-model, --experts, --layers, --seq or --batch"},
+      argc, argv, moe_gpt::read_command_line, run);
 }

@@ -62,8 +62,9 @@ namespace moe_gpt {
       .routing = chosen.routing,
       .cluster = machine_of(chosen),
       .trace = trace};
-  if (chosen.replica_slots >= 0)
-    result.replica_slots = static_cast<std::size_t>(chosen.replica_slots);
+  if (chosen.replica_slots >= 0)  // calibration may hold what it adds besides
+    result.replica_slots =
+        std::min(static_cast<std::size_t>(chosen.replica_slots), 2 * layers * experts);
   return result;
 }
 

@@ -36,6 +36,9 @@ enum class offload { none, moments, all };
 /// What ranks are: threads of one process, or processes that mpirun has started.
 enum class backend { thread, mpi };
 
+/// More would be a mistake, and their sizes might not fit into numbers.
+inline constexpr int most_layers = 4096;
+
 /// Of ranks and nodes, where they are processes: as there are.
 inline constexpr int any_number = 0;
 
@@ -164,15 +167,20 @@ inline void validate(options const& chosen) {
     require(value >= least, std::string{name} + " " + std::to_string(value) + ": expected " +
                                 std::to_string(least) + " or more");
   };
+  auto const within = [&](char const* name, int value, int least, int most) {
+    at_least(name, value, least);
+    require(value <= most, std::string{name} + " " + std::to_string(value) + ": expected at most " +
+                               std::to_string(most));
+  };
   auto const fewest = chosen.backend == backend::mpi ? any_number : 1;
-  at_least("--ranks", chosen.ranks, fewest);
+  within("--ranks", chosen.ranks, fewest, 4096);
   at_least("--nodes", chosen.nodes, fewest);
-  at_least("--experts", chosen.experts, static_cast<int>(model_shape{}.top_k));
-  at_least("--layers", chosen.layers, 1);
-  at_least("--d-model", chosen.d_model, 1);
+  within("--experts", chosen.experts, static_cast<int>(model_shape{}.top_k), 1 << 16);
+  within("--layers", chosen.layers, 1, most_layers);
+  within("--d-model", chosen.d_model, 1, 1 << 16);
   at_least("--heads", chosen.heads, 1);
-  at_least("--seq", chosen.seq, 1);
-  at_least("--batch", chosen.batch, 1);
+  within("--seq", chosen.seq, 1, 1 << 16);
+  within("--batch", chosen.batch, 1, 1 << 20);
   at_least("--steps", chosen.steps, 1);
   at_least("--spare-slots", chosen.spare_slots, 0);
   at_least("--overlap", chosen.overlap, 0);
@@ -180,7 +188,7 @@ inline void validate(options const& chosen) {
   at_least("--save-every", chosen.save_every, 0);
   at_least("--keep", chosen.keep, 0);
   at_least("--micro-batches", chosen.micro_batches, 1);
-  at_least("--prefetch", chosen.prefetch, 0);
+  within("--prefetch", chosen.prefetch, 0, most_layers);
   at_least("--replica-slots", chosen.replica_slots, -1);
   require(chosen.micro_batches <= chosen.batch,
           "--micro-batches " + std::to_string(chosen.micro_batches) +
@@ -209,6 +217,20 @@ inline void validate(options const& chosen) {
   require(chosen.d_model % chosen.heads == 0, "--d-model " + std::to_string(chosen.d_model) +
                                                   ": expected a multiple of --heads, " +
                                                   std::to_string(chosen.heads));
+  auto const size = [](int n) { return static_cast<double>(n); };
+  auto const of_experts =  // two matrices each, d_ff is twice d_model
+      4 * size(chosen.d_model) * size(chosen.d_model) * size(chosen.experts) * size(chosen.layers);
+  require(of_experts <= 1e12, "--d-model " + std::to_string(chosen.d_model) + ", --experts " +
+                                  std::to_string(chosen.experts) + " and --layers " +
+                                  std::to_string(chosen.layers) +
+                                  ": expected sizes that make at most 10^12 parameters");
+  auto const of_attention =
+      size(chosen.batch) * size(chosen.heads) * size(chosen.seq) * size(chosen.seq);
+  require(of_attention <= 1e12, "--batch " + std::to_string(chosen.batch) + ", --heads " +
+                                    std::to_string(chosen.heads) + " and --seq " +
+                                    std::to_string(chosen.seq) +
+                                    ": expected sizes that make at most 10^12 numbers in the "
+                                    "attention of a layer, which has batch * heads * seq * seq");
   auto const& folder = chosen.offload_folder;
   require(folder.empty() || chosen.offload != offload::none,
           "--offload-folder " + folder.string() + ": expected --offload moments or all with it");

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <ios>
 #include <iterator>
 #include <span>
 #include <stdexcept>
@@ -38,19 +39,34 @@ namespace moe_gpt {
   return found;
 }
 
+/// The longest text, in bytes: it is kept in memory.
+inline constexpr std::uint64_t longest_text = std::uint64_t{2} << 30U;
+
 /// The bytes of the files, one after the other.
+/// @param most how many they may have
+/// @throws std::runtime_error that names the file
 [[nodiscard]] inline std::vector<std::uint8_t> read_files(
-    std::span<std::filesystem::path const> files) {
+    std::span<std::filesystem::path const> files, std::uint64_t most = longest_text) {
   auto bytes = std::vector<std::uint8_t>{};
+  auto piece = std::vector<char>(std::size_t{1} << 16U);
   for (auto const& file : files) {
     if (!std::filesystem::exists(file))
       throw std::runtime_error{"text file " + file.string() + " does not exist"};
     if (std::filesystem::is_directory(file))
       throw std::runtime_error{"text file " + file.string() + " is a directory"};
+    if (std::filesystem::is_character_file(file) || std::filesystem::is_block_file(file))
+      throw std::runtime_error{"text file " + file.string() + " is a device; expected a file"};
     auto in = std::ifstream{file, std::ios::binary};
     auto const before = bytes.size();
-    bytes.insert(bytes.end(), std::istreambuf_iterator<char>{in}, {});
-    if (!in || in.bad()) throw std::runtime_error{"cannot read text file " + file.string()};
+    while (in && bytes.size() <= most) {
+      in.read(piece.data(), static_cast<std::streamsize>(piece.size()));
+      bytes.insert(bytes.end(), piece.begin(), piece.begin() + in.gcount());
+    }
+    if (bytes.size() > most)
+      throw std::runtime_error{"text file " + file.string() + " ends behind byte " +
+                               std::to_string(most) + " of the text; expected --text of at most " +
+                               std::to_string(most) + " bytes, as it is kept in memory"};
+    if (!in.eof() || in.bad()) throw std::runtime_error{"cannot read text file " + file.string()};
     if (bytes.size() == before)
       throw std::runtime_error{"text file " + file.string() + " is empty"};
   }

@@ -61,6 +61,11 @@ TEST_CASE("what cannot be measured is refused by the name of its option") {
   CHECK(has(refusal({"--collective", "rs", "--dtype", "bf16", "--baseline", "gloo-broadcast"}),
             "--dtype bf16: expected fp32 or fp64"));
   CHECK(has(refusal({"--rate", "-1"}), "--rate"));
+  CHECK(has(refusal({"--ranks", "2147483647"}), "--ranks 2147483647: expected at most 4096"));
+  CHECK(has(refusal({"--experts", "2147483647"}), "--experts 2147483647: expected at most"));
+  CHECK(has(refusal({"--iters", "2147483647"}), "--iters 2147483647: expected at most"));
+  CHECK(has(refusal({"--bytes", "1024G"}), "--bytes 1099511627776 for each of 8 experts"));
+  CHECK(read({"--bytes", "1024G", "--simulate"}).chosen.has_value());
 }
 
 TEST_CASE("every type is an element type, also where another library only moves its bytes") {

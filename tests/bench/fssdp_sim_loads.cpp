@@ -66,6 +66,8 @@ TEST_CASE("what is no trace is refused by its line, what stands there and what w
 TEST_CASE("a file that is not there is refused by its name") {
   CHECK_THROWS_WITH(sim::read_loads(std::filesystem::path{"no/such.csv"}),
                     "--trace no/such.csv: cannot be read; expected a file");
+  CHECK_THROWS_WITH(sim::read_loads(std::filesystem::path{"/dev/zero"}),
+                    "--trace /dev/zero is a device; expected a file");
 }
 
 TEST_CASE("the synthetic process depends on its seed alone, and reads as it is written") {

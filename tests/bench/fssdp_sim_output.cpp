@@ -101,6 +101,12 @@ TEST_CASE("what cannot be simulated is refused by the name of its option") {
   CHECK(says(sim_refusal({"--json", "--csv"}), "--json --csv: expected one of them"));
   CHECK(says(sim_refusal({"--trace", "x.csv", "--seed", "2"}), "--seed: part of the synthetic"));
   CHECK(says(sim_refusal({"--jumps", "2"}), "--jumps 2"));
+  CHECK(says(sim_refusal({"--experts", "2147483647"}), "--experts 2147483647: expected at most"));
+  CHECK(says(sim_refusal({"--layers", "2147483647"}), "--layers 2147483647: expected at most"));
+  CHECK(says(sim_refusal({"--iterations", "2147483647"}), "--iterations 2147483647: expected"));
+  CHECK(says(sim_refusal({"--iterations", "1000000", "--layers", "4096"}), "at most 10^9 loads"));
+  for (auto const* name : {"--trace", "--dump", "--write-trace"})
+    CHECK(says(sim_refusal({name, ""}), std::string{name} + ": '': expected a file"));
   CHECK(says(sim_refusal({"--advise", "--write-trace", "x.csv"}), "--write-trace: expected one"));
 }
 

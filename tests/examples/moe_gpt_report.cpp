@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /// What goes into moe_gpt by its command line, and what comes out at the end.
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cstddef>
 #include <filesystem>
 #include <fstream>
 #include <initializer_list>
@@ -14,6 +19,7 @@
 #include "moe_gpt/progress.hpp"
 #include "moe_gpt/summary.hpp"
 #include "moe_gpt/write_json.hpp"
+#include "support/temporary_folder.hpp"
 
 using namespace moe_gpt;
 
@@ -221,6 +227,17 @@ TEST_CASE("command line: an error names the value and what was expected", "[moe_
        "--offload-folder /dev/null",
        "no such"},
       {{"--turbo"}, "--turbo", "expected"},
+      {{"--save", ""}, "--save", "expected a folder"},
+      {{"--resume", ""}, "--resume", "expected a folder"},
+      {{"--offload", "all", "--offload-folder", ""}, "--offload-folder", "expected a folder"},
+      {{"--json", ""}, "--json", "expected a file"},
+      {{"--trace", ""}, "--trace", "expected a file"},
+      {{"--text", ""}, "--text", "expected a file"},
+      {{"--prefetch", "2147483647"}, "--prefetch 2147483647", "at most 4096"},
+      {{"--ranks", "2147483647"}, "--ranks 2147483647", "at most 4096"},
+      {{"--experts", "2147483647"}, "--experts 2147483647", "at most 65536"},
+      {{"--d-model", "60000", "--experts", "60000"}, "--d-model 60000", "10^12 parameters"},
+      {{"--seq", "60000", "--batch", "1000000"}, "--seq 60000", "10^12 numbers"},
   };
   for (auto const& [arguments, value, expected] : all) {
     auto argv = std::vector<char const*>{"moe_gpt"};
@@ -251,6 +268,41 @@ TEST_CASE("report: the file is what was promised and appears whole", "[moe_gpt]"
   chosen.json = folder / "gone" / "run.json";
   CHECK_THROWS_WITH(write_json(chosen, two_steps()), mentions("there is no directory"));
   std::filesystem::remove_all(folder);
+}
+
+TEST_CASE("report: what is no file is written through and stays what it is", "[moe_gpt]") {
+  namespace fs = std::filesystem;
+  auto const folder = support::temporary_folder{};
+  auto chosen = options{.json = folder.path() / "link.json"};
+  auto const expected = to_json(chosen, two_steps()).dump(1) + '\n';
+  auto const elsewhere = folder.path() / "elsewhere.json";
+  fs::create_symlink(elsewhere, chosen.json);
+  write_json(chosen, two_steps());
+  CHECK(fs::is_symlink(chosen.json));
+  CHECK(support::bytes_of_file(elsewhere) == expected);
+
+  chosen.json = folder.path() / "pipe";
+  REQUIRE(::mkfifo(chosen.json.c_str(), 0600) == 0);
+  auto const pipe = ::open(chosen.json.c_str(), O_RDWR | O_NONBLOCK);
+  REQUIRE(pipe >= 0);
+  write_json(chosen, two_steps());
+  auto received = std::string(expected.size() + 1, '\0');
+  auto const bytes = ::read(pipe, received.data(), received.size());
+  ::close(pipe);
+  CHECK(received.substr(0, bytes < 0 ? 0 : static_cast<std::size_t>(bytes)) == expected);
+  CHECK(fs::is_fifo(chosen.json));
+
+  auto const precious = folder.path() / "precious";
+  support::write_bytes(precious, "precious");
+  chosen.json = folder.path() / "whole.json";
+  fs::create_symlink(precious, folder.path() / "whole.json.partial");
+  write_json(chosen, two_steps());
+  CHECK(support::bytes_of_file(chosen.json) == expected);
+  CHECK(support::bytes_of_file(precious) == "precious");
+
+  chosen.json = folder.path() / "full";
+  fs::create_symlink("/dev/full", chosen.json);
+  CHECK_THROWS_WITH(write_json(chosen, two_steps()), mentions("No space left on device"));
 }
 
 TEST_CASE("report: table and sample", "[moe_gpt]") {
