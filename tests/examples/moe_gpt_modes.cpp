@@ -42,6 +42,7 @@ options small_run() {
   chosen.seed = 11;
   chosen.overlap = 4;
   chosen.spare_slots = 2;
+  chosen.sample = 16;
   return chosen;
 }
 
