@@ -233,6 +233,7 @@ inline void declare(CLI::App& app, options& chosen, raw_options& raw) {
       ->check(program::not_empty("a folder"))
       ->type_name("FOLDER")
       ->group("Checkpoints");
+  count("--sample", chosen.sample, "Output", "Bytes that the model writes when it is trained");
   app.add_option("--json", raw.json, "Write the figures of every step to this file")
       ->check(program::not_empty("a file"))
       ->type_name("FILE")

@@ -38,12 +38,12 @@ template <class Real, class Coding, fssdp::communicator Lane, fssdp::communicato
   return sums[0] / sums[1];
 }
 
-/// Lets rank 0 write; the other ranks lend it their experts. The text is empty on them.
+/// Lets rank 0 write `length` bytes; the other ranks lend it their experts. The text is empty on them.
 /// @pre the dense parameters are gathered
 template <class Real, class Coding, fssdp::communicator Lane, fssdp::communicator Comm>
 [[nodiscard]] written_text write_text(Comm& comm, gpt<Real, Coding, Lane>& model,
-                                      corpus const& text, std::size_t seq, std::uint64_t seed) {
-  constexpr auto length = std::size_t{240};
+                                      corpus const& text, std::size_t seq, std::uint64_t seed,
+                                      std::size_t length) {
   constexpr auto temperature = 0.7;
   auto const writes = comm.rank() == fssdp::rank_id{0};
   auto random = std::mt19937_64{seed};

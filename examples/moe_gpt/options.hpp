@@ -80,6 +80,7 @@ struct options {
   int save_every = 0;               ///< steps; 0: only behind the last one
   int keep = 0;                     ///< how many of them stay; 0: all
   std::filesystem::path resume = {};
+  int sample = 240;  ///< bytes that the model writes when it is trained
   std::filesystem::path json = {};
   std::filesystem::path trace = {};
   bool quiet = false;
@@ -187,6 +188,7 @@ inline void validate(options const& chosen) {
   at_least("--reshard-every", chosen.reshard_every, 0);
   at_least("--save-every", chosen.save_every, 0);
   at_least("--keep", chosen.keep, 0);
+  at_least("--sample", chosen.sample, 0);
   at_least("--micro-batches", chosen.micro_batches, 1);
   within("--prefetch", chosen.prefetch, 0, most_layers);
   at_least("--replica-slots", chosen.replica_slots, -1);

@@ -73,14 +73,12 @@ template <std::size_t Bytes, class Real>
     for (std::size_t column = 0; column < c.columns; column += width) {
       auto const wide = std::min(width, c.columns - column);
       pack_panel<width>(b.from(from, column), deep, wide, packed);
-      auto* const out = c.data + column;
+      auto const out = [&](std::size_t row) { return c.data + row * c.stride + column; };
       std::size_t row = 0;
       for (; row + height <= c.rows; row += height)
-        multiply_tile<height, Bytes>(a.from(row, from), packed, deep, out + row * c.stride,
-                                     c.stride, wide);
+        multiply_tile<height, Bytes>(a.from(row, from), packed, deep, out(row), c.stride, wide);
       for (; row < c.rows; ++row)
-        multiply_tile<1, Bytes>(a.from(row, from), packed, deep, out + row * c.stride, c.stride,
-                                wide);
+        multiply_tile<1, Bytes>(a.from(row, from), packed, deep, out(row), c.stride, wide);
     }
   }
 }

@@ -160,7 +160,8 @@ template <class Real, class Coding, fssdp::communicator Comm, fssdp::communicato
   model.dense().gather(comm);
   record.parameters = model.parameters();
   record.heldout_loss = heldout_loss(comm, model, text, sequences);
-  record.sample = write_text(comm, model, text, shape.seq, chosen.seed);
+  record.sample = write_text(comm, model, text, shape.seq, chosen.seed,
+                             static_cast<std::size_t>(chosen.sample));
   model.experts().step();
   return record;
 }

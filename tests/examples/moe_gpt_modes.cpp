@@ -42,6 +42,7 @@ options small_run() {
   chosen.seed = 11;
   chosen.overlap = 4;
   chosen.spare_slots = 2;
+  chosen.sample = 16;
   return chosen;
 }
 
@@ -110,7 +111,7 @@ TEST_CASE("20 losses agree between one rank and every mode, ranks, nodes, m and 
     chosen.routing = v.routing;
     chosen.predict = v.predict;
     CAPTURE(name_of(v.how), v.ranks, v.nodes, v.overlap, v.spare_slots, v.reshard_every);
-    CAPTURE(name_of(v.solver), name_of(v.routing), name_of(v.predict));
+    CAPTURE(name_of(v.solver), moe_gpt::name_of(v.routing), name_of(v.predict));
     auto const record = run(chosen);
     CHECK(furthest_apart(record, reference) < 1e-4);
     auto const moved = std::ranges::count_if(

@@ -94,6 +94,8 @@ TEST_CASE("command line: defaults and every option", "[moe_gpt]") {
                          "18446744073709551615",
                          "--json",
                          "out.json",
+                         "--sample",
+                         "0",
                          "--quiet",
                          "--reshard-every",
                          "9",
@@ -146,6 +148,7 @@ TEST_CASE("command line: defaults and every option", "[moe_gpt]") {
   CHECK(chosen.seed == 18446744073709551615U);
   CHECK(chosen.json == "out.json");
   CHECK(chosen.reshard_every == 9);
+  CHECK(chosen.sample == 0);
   CHECK(chosen.quiet);
   CHECK(chosen.micro_batches == 4);
   CHECK(chosen.rematerialize);
@@ -181,7 +184,8 @@ TEST_CASE("command line: help teaches", "[moe_gpt]") {
                                  "--no-overlap",    "--prefetch",   "--replica-slots",
                                  "--micro-batches", "--backend",    "--deadline",
                                  "--save",          "--save-every", "--keep",
-                                 "--resume",        "--offload",    "--offload-folder"})
+                                 "--resume",        "--offload",    "--offload-folder",
+                                 "--sample"})
     CHECK_THAT(help.message, mentions(word));
 }
 
@@ -210,6 +214,7 @@ TEST_CASE("command line: an error names the value and what was expected", "[moe_
       {{"--deadline", "0"}, "--deadline 0", "0.001 to"},
       {{"--trace", "nowhere/t.json"}, "--trace nowhere/t.json", "no directory"},
       {{"--overlap", "-1"}, "--overlap -1", "0 or more"},
+      {{"--sample", "-1"}, "--sample -1", "0 or more"},
       {{"--lr", "fast"}, "fast", "a number"},
       {{"--lr", "0"}, "--lr 0", "more than 0"},
       {{"--seed", "-1"}, "-1", "0 or more"},

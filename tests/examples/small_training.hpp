@@ -26,6 +26,7 @@ namespace small_training {
   chosen.seed = seed;
   chosen.overlap = 4;
   chosen.spare_slots = 2;
+  chosen.sample = 16;
   return chosen;
 }
 
