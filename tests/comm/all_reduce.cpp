@@ -2,6 +2,8 @@
 /// Small sums: in rank order, the same bits on every rank.
 #include "fssdp/comm/all_reduce.hpp"
 
+#include <cstdint>
+#include <string>
 #include <vector>
 
 #include "catch.hpp"
@@ -44,6 +46,18 @@ TEST_CASE("sum_loads gives everybody the tokens of every expert") {
     return fssdp::sum_loads(comm, fssdp::expert_loads{r, 10 * r, 1});
   });
   for (auto const& of_rank : loads) REQUIRE(of_rank == fssdp::expert_loads{3, 30, 3});
+}
+
+TEST_CASE("sum_loads refuses, on every rank, tokens that cannot be counted") {
+  auto const said = support::on_all_ranks(2, [](thread_communicator& comm) {
+    try {
+      (void)fssdp::sum_loads(comm, fssdp::expert_loads{1, std::uint64_t{1} << 63U});
+    } catch (fssdp::argument_error const& error) {
+      return std::string{error.what()};
+    }
+    return std::string{"a sum"};
+  });
+  for (auto const& of_rank : said) REQUIRE_THAT(of_rank, mentions("sum_loads: expert 1"));
 }
 
 TEST_CASE("the documented cost: size - 1 messages out and in, one exchange") {

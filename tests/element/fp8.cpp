@@ -146,6 +146,19 @@ TEMPLATE_TEST_CASE("a double just beside a midpoint rounds to the nearest fp8, n
   REQUIRE(wrong == 0);
 }
 
+TEMPLATE_TEST_CASE("finite doubles beyond every float become the largest fp8, infinity does not",
+                   "", fp8_e4m3, fp8_e5m2) {
+  constexpr auto endless = std::numeric_limits<double>::infinity();
+  for (auto const value : {0x1.fffffep127, 0x1.ffffffp127, 0x1p128, 0x1p200, 1e300,
+                           std::numeric_limits<double>::max()}) {
+    CAPTURE(value);
+    REQUIRE(TestType{value}.bits() == TestType::largest().bits());
+    REQUIRE(TestType{-value}.bits() == (0x80 | TestType::largest().bits()));
+  }
+  REQUIRE(TestType{endless}.bits() == TestType{std::numeric_limits<float>::infinity()}.bits());
+  REQUIRE(TestType{endless}.bits() != TestType::largest().bits());
+}
+
 TEMPLATE_TEST_CASE("fp8 keeps the sign of zero and of NaN", "", fp8_e4m3, fp8_e5m2) {
   REQUIRE(TestType{}.bits() == 0);
   REQUIRE(TestType{0.0F}.bits() == 0);

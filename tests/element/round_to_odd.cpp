@@ -51,11 +51,13 @@ TEST_CASE("round_to_odd at the ends of a float's range") {
   using limits = std::numeric_limits<float>;
   REQUIRE(round_to_odd(0x1.ffffffp127) == limits::max());  // is odd
   REQUIRE(round_to_odd(-0x1.ffffffp127) == limits::lowest());
-  REQUIRE(round_to_odd(0x1p128) == limits::infinity());
-  REQUIRE(round_to_odd(-1e300) == -limits::infinity());
+  REQUIRE(round_to_odd(0x1p128) == limits::max());
+  REQUIRE(round_to_odd(-1e300) == limits::lowest());
+  REQUIRE(round_to_odd(std::numeric_limits<double>::max()) == limits::max());
   REQUIRE(round_to_odd(1e-300) == limits::denorm_min());
   REQUIRE(round_to_odd(-1e-300) == -limits::denorm_min());
   REQUIRE(round_to_odd(std::numeric_limits<double>::infinity()) == limits::infinity());
+  REQUIRE(round_to_odd(-std::numeric_limits<double>::infinity()) == -limits::infinity());
   REQUIRE(std::isnan(round_to_odd(std::numeric_limits<double>::quiet_NaN())));
   REQUIRE(std::signbit(round_to_odd(-0.0)));
 }

@@ -36,4 +36,8 @@ TEST_CASE("max_over_mean is 1 in balance and the number of parts if one has all"
   REQUIRE(fssdp::max_over_mean(expert_loads{1, 2, 3}) == 1.5);
   REQUIRE(fssdp::max_over_mean(expert_loads{0, 0}) == 1.0);
   REQUIRE(fssdp::max_over_mean(expert_loads{}) == 1.0);
+  constexpr auto half = std::uint64_t{1} << 63U;  // the sums of these wrap around
+  REQUIRE(fssdp::max_over_mean(expert_loads{half, half}) == 1.0);
+  REQUIRE(fssdp::max_over_mean(expert_loads{half, half, 0, 0}) == 2.0);
+  REQUIRE(fssdp::max_over_mean(expert_loads(6, half)) == 1.0);
 }

@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "catch.hpp"
+#include "fssdp/collective/memory_required.hpp"
+#include "fssdp/element/fp8.hpp"
 #include "fssdp/plan/simulate.hpp"
 #include "fssdp/plan/traffic.hpp"
 #include "fssdp/plan/verify.hpp"
@@ -98,15 +100,41 @@ TEST_CASE("a piece crosses between nodes as often as a chunk of the node-aware p
 
 TEST_CASE("no rank keeps more of what it relays than it may") {
   auto limited = 0;
+  auto relayed = 0;
   for_schedules(support::law_instances / 4, [&](scheduled_instance const& of) {
-    auto const piece = fssdp::slice_elements(of.chunk_bytes, of.plan.pieces());
+    // By what a rank allocates for elements of the smallest and the largest type.
+    auto const kept = [&](fssdp::transfer_plan const& plan) {
+      auto const slices = static_cast<std::size_t>(plan.slices());
+      auto most = std::size_t{0};
+      for (auto const rank : fssdp::first_n<rank_id>(of.machine.ranks())) {
+        auto const narrow =
+            fssdp::memory_required<fssdp::fp8_e4m3>(plan, rank, of.chunk_bytes * slices);
+        auto const wide = fssdp::memory_required<double>(plan, rank, of.chunk_bytes / 8 * slices);
+        most = std::max({most, narrow.gather_scratch, wide.gather_scratch});
+      }
+      return most;
+    };
+    REQUIRE(kept(of.plan) <= of.options.relay_bytes);
+    auto options = of.options;
+    options.relay_bytes = std::numeric_limits<std::size_t>::max();
+    auto const freely = schedule(of.base, of.chunk_bytes, options);
+    limited += of.plan != freely ? 1 : 0;
+    auto pieces = std::size_t{0};
     for (auto const rank : fssdp::first_n<rank_id>(of.machine.ranks()))
-      REQUIRE(of.plan.relayed(rank).size() * piece <= of.options.relay_bytes);
-    auto freely = of.options;
-    freely.relay_bytes = std::numeric_limits<std::size_t>::max();
-    limited += of.plan != schedule(of.base, of.chunk_bytes, freely) ? 1 : 0;
+      pieces = std::max(pieces, freely.relayed(rank).size());
+    if (pieces == 0) return;
+    ++relayed;
+    auto const even_piece = fssdp::slice_elements(of.chunk_bytes, freely.pieces());
+    for (auto const& each : {even_piece, even_piece + 256, even_piece + 2048}) {
+      options.relay_bytes = pieces * each;
+      REQUIRE(kept(schedule(of.base, of.chunk_bytes, options)) <= options.relay_bytes);
+    }
+    options.relay_bytes =
+        pieces * (even_piece + 2048) + 63;  // the limit is no smaller than it says
+    REQUIRE(schedule(of.base, of.chunk_bytes, options) == freely);
   });
   REQUIRE(limited > 0);
+  REQUIRE(relayed > 0);
 }
 
 TEST_CASE("the same arguments give the same schedule, whatever the trees of the given plan") {

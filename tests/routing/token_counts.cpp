@@ -18,6 +18,14 @@ TEST_CASE("counts are [ranks, experts], loads their columns' sums") {
   REQUIRE(counts.loads() == fssdp::expert_loads{11, 22, 33});
 }
 
+TEST_CASE("loads that cannot be counted are refused, and do not wrap around") {
+  constexpr auto half = std::uint64_t{1} << 63U;
+  REQUIRE(fssdp::token_counts{2, 2, {0, half, 1, half - 1}}.loads()[1] == 2 * (half - 1) + 1);
+  auto const counts = fssdp::token_counts{2, 2, {0, half, 1, half}};
+  REQUIRE_THROWS_AS(counts.loads(), fssdp::argument_error);
+  REQUIRE_THROWS_WITH(counts.loads(), mentions("expert 1") && mentions("9223372036854775808"));
+}
+
 TEST_CASE("a matrix of another size is refused by name") {
   REQUIRE_THROWS_AS((token_counts{2, 3, numbers(5)}), fssdp::argument_error);
   REQUIRE_THROWS_WITH((token_counts{2, 3, numbers(5)}),

@@ -207,6 +207,22 @@ TEST_CASE("budgets for a million experts are budgets for all there are") {
   REQUIRE(solve(many) == solve(all));
 }
 
+TEST_CASE("cheapest: who gives no budget or no rates is told so, and not left without replicas") {
+  auto const layout = fssdp::block_layout{{.experts = 2, .ranks = 2}};
+  auto const loads = fssdp::expert_loads{1, 2};
+  auto const refuses = [&](auto const& solve, char const* name, char const* expected) {
+    REQUIRE_THROWS_AS(solve(loads, layout), fssdp::argument_error);
+    REQUIRE_THROWS_WITH(solve(loads, layout), mentions(name) && mentions(expected));
+  };
+  auto const rates = layer_rates{.seconds_per_token = 1e-6};
+  refuses(cheapest_materialization{}, "no budget", "paying_budget");
+  refuses(cheapest_materialization{.rates = rates}, "no budget", ".budget = {} for no replicas");
+  refuses(cheapest_materialization{.budget = {2, 2, 2}}, "0 bytes per token", ".rates");
+  auto const owners = fssdp::placement{layout};
+  REQUIRE(cheapest_materialization{.budget = {}}(loads, layout) == owners);
+  REQUIRE(cheapest_materialization{.budget = {2, 2, 2}, .rates = rates}(loads, layout) != owners);
+}
+
 TEST_CASE("cheapest: what cannot be is refused by name") {
   auto const layout = fssdp::block_layout{{.experts = 2, .ranks = 2}};
   auto const loads = fssdp::expert_loads{1, 2};

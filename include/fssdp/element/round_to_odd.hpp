@@ -8,13 +8,15 @@
 
 namespace fssdp::detail {
 
-/// The float next to a double towards zero, with its last bit set unless it is exact. Rounded once
-/// more, to at most 22 bits, it gives what the double would have given.
+/// The float next to a double towards zero, with its last bit set unless it is exact: of a finite one
+/// that is too large, the largest, which is odd. Rounded once more, to at most 22 bits, it gives what
+/// the double would have given, whether what is too large becomes infinity or stays finite.
 [[nodiscard]] constexpr float round_to_odd(double value) {
   using limits = std::numeric_limits<float>;
   constexpr auto most = static_cast<double>(limits::max());
-  if (value > most) return value < 0x1p128 ? limits::max() : limits::infinity();
-  if (value < -most) return value > -0x1p128 ? limits::lowest() : -limits::infinity();
+  constexpr auto end = std::numeric_limits<double>::max();
+  if (value > most) return value <= end ? limits::max() : limits::infinity();
+  if (value < -most) return value >= -end ? limits::lowest() : -limits::infinity();
   auto const nearest = static_cast<float>(value);
   if (static_cast<double>(nearest) == value || value != value) return nearest;
   auto const away =

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "fssdp/core/aligned_memory.hpp"
 #include "fssdp/core/chunk.hpp"
 #include "fssdp/core/error.hpp"
 #include "fssdp/plan/late_binding.hpp"
@@ -31,7 +32,9 @@ struct schedule_options {
   std::size_t piece_bytes = 0;  ///< about; 0: what suits chunk, placement and machine
   /// Of a piece, unless the chunk is smaller. At 1 Gbit/s 64 KiB are better.
   std::size_t least_bytes = 256U << 10;
-  /// What a rank keeps at most of pieces that it only relays; 0: nobody relays.
+  /// What a rank keeps at most of pieces that it only relays, where an expert is one tensor: pieces
+  /// are cut in each of them, at multiples of 256 elements, and memory_required tells what several
+  /// take. 0: nobody relays.
   std::size_t relay_bytes = std::numeric_limits<std::size_t>::max();
   reduction_order sums = reduction_order::along_trees;
   /// Other cuts are tried as long as all tries together have no more transfers; 0: one try, a
@@ -41,6 +44,18 @@ struct schedule_options {
 };
 
 namespace detail {
+
+/// How many pieces a rank can keep in so many bytes, whatever their type: a piece may be longer than
+/// others by what it takes to begin at a multiple of piece_granularity, and memory ends at a cache
+/// line.
+[[nodiscard]] inline std::size_t most_pieces_within(std::size_t bytes, std::size_t chunk_bytes,
+                                                    int pieces) {
+  constexpr auto longer = piece_granularity * sizeof(double);
+  auto const piece = pieces == 1
+                         ? chunk_bytes
+                         : std::min(chunk_bytes, slice_elements(chunk_bytes, pieces) + longer);
+  return (bytes - std::min(bytes, cache_line - 1)) / piece;
+}
 
 /// How long pieces take on the slowest ports of a machine.
 struct piece_times {
@@ -190,9 +205,10 @@ class schedule_search {
     return search.take();
   };
   auto result = with(options.relay_bytes == 0 ? detail::relaying::none : detail::relaying::allowed);
-  auto const piece = slice_elements(chunk_bytes, result.pieces());
+  auto const most_relayed =
+      detail::most_pieces_within(options.relay_bytes, chunk_bytes, result.pieces());
   auto const relays_too_much = [&](rank_id rank) {
-    return result.relayed(rank).size() * piece > options.relay_bytes;
+    return result.relayed(rank).size() > most_relayed;
   };
   if (std::ranges::any_of(first_n<rank_id>(plan.ranks()), relays_too_much))
     result = with(detail::relaying::none);

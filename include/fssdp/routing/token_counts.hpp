@@ -33,9 +33,13 @@ class token_counts {
   }
   [[nodiscard]] std::span<std::uint64_t const> values() const { return values_; }
   /// Tokens of each expert over all ranks: [experts].
+  /// @throws argument_error if they cannot be counted
   [[nodiscard]] expert_loads loads() const {
     auto sums = expert_loads(static_cast<std::size_t>(experts_));
-    for (std::size_t i = 0; i < values_.size(); ++i) sums[i % sums.size()] += values_[i];
+    for (std::size_t i = 0; i < values_.size(); ++i) {
+      auto& sum = sums[i % sums.size()];
+      sum = detail::add_loads("token_counts", i % sums.size(), sum, values_[i]);
+    }
     return sums;
   }
 

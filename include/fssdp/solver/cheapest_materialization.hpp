@@ -28,8 +28,10 @@ namespace fssdp {
 /// is fullest, replicas are exchanged while that makes it cheaper. What then costs least, by
 /// layer_cost, is kept, so it is never dearer than any of them. (Not from the paper.)
 struct cheapest_materialization {
-  materialization_budget budget = {};
-  layer_rates rates = {};
+  /// To be given, as memory and ports are the caller's: hidden_budget or paying_budget say what they
+  /// allow; {} allows no replicas.
+  materialization_budget budget = detail::no_budget;
+  layer_rates rates = {};  ///< to be given as well: what a token costs, else nothing is cheaper
   /// Tokens of an iteration, over all ranks and experts; 0: gathers are hidden.
   double tokens = 0;
   topology cluster = {};  ///< where the ranks sit; without ranks: all on one node
@@ -38,14 +40,15 @@ struct cheapest_materialization {
   /// @param loads [experts], any scale
   /// @post the budget allows its port_loads
   /// @cost a few times that of its solvers, and 12 `trials` times that of estimated_cost at most
-  /// @throws argument_error on a negative budget or number, or another number of loads or ranks
+  /// @throws argument_error without a budget, or without rates where it allows replicas; on a
+  ///         negative budget or number, or another number of loads or ranks
   template <shard_layout Layout>
   [[nodiscard]] placement operator()(std::span<std::uint64_t const> loads,
                                      Layout const& layout) const {
     detail::require_loads("cheapest_materialization", loads, layout);
-    detail::require_budget("cheapest_materialization", budget);
     detail::require(trials >= 0 && tokens >= 0, "cheapest_materialization: ", trials, " trials, ",
                     tokens, " tokens; expected 0 or more");
+    require_choices();
     auto const machine = topology_or_one_node(cluster, layout.ranks());
     auto demand = token_demand{};
     detail::expect_demand(loads, machine, demand);
@@ -70,6 +73,20 @@ struct cheapest_materialization {
   }
 
  private:
+  /// @throws argument_error that says what has to be given
+  void require_choices() const {
+    constexpr auto me = "cheapest_materialization";
+    detail::require(budget != detail::no_budget, me,
+                    ": no budget is given; expected what memory and ports allow, as .budget = "
+                    "hidden_budget(...) or paying_budget(...), or .budget = {} for no replicas");
+    detail::require_budget(me, budget);
+    detail::require(
+        budget == materialization_budget{} || rates.seconds_per_token > 0 || rates.token_bytes > 0,
+        me,
+        ": rates of 0 seconds and 0 bytes per token; expected what a token costs, as "
+        ".rates: else no replica can make anything cheaper");
+  }
+
   /// What a placement costs, exposed gathers included.
   struct judgement {
     cheapest_materialization const& of;

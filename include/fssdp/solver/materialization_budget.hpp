@@ -32,6 +32,10 @@ struct materialization_budget {
 
 namespace detail {
 
+/// Stands for a budget that nobody has chosen: one that allows nothing is a choice, too.
+inline constexpr auto no_budget =
+    materialization_budget{.experts_in = -1, .experts_out = -1, .spare_slots = -1};
+
 /// @throws argument_error that names what is negative
 inline void require_budget(char const* solver, materialization_budget const& budget) {
   auto const at_least_0 = [&](char const* what, int value) {
