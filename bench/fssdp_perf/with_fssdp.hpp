@@ -27,13 +27,11 @@ template <class Options, class Memory>
 
 template <class Comm, class Memory>
 void call_fssdp(Comm& comm, fssdp::transfer_plan const& plan, Memory& mine) {
-  auto const& from = mine.from();
-  auto&& to = mine.to();
   if (mine.which() == collective::ag)
-    fssdp::sparse_all_gather(comm, plan, from, to,
+    fssdp::sparse_all_gather(comm, plan, mine.from(), mine.to(),
                              detail::with_scratch<fssdp::gather_options>(mine));
   else
-    fssdp::sparse_reduce_scatter(comm, plan, from, to,
+    fssdp::sparse_reduce_scatter(comm, plan, mine.from(), mine.to(),
                                  detail::with_scratch<fssdp::reduce_options>(mine));
 }
 

@@ -13,8 +13,11 @@
 #include "fssdp/comm/thread.hpp"
 #include "moe_gpt/trainer.hpp"
 #include "moe_gpt/wire.hpp"
-#include "support/laws.hpp"
 #include "support/resident_pages.hpp"
+
+#ifndef FSSDP_SOAK_STEPS
+#define FSSDP_SOAK_STEPS 2000
+#endif
 
 namespace {
 
@@ -28,8 +31,7 @@ moe_gpt::corpus drifting_corpus(moe_gpt::options const& chosen) {
   return {std::move(bytes), static_cast<std::size_t>(chosen.seq), chosen.seed, "drifting"};
 }
 
-/// All of them where laws are tested on all instances.
-constexpr int steps = support::law_instances >= 10000 ? 2000 : 500;
+constexpr int steps = FSSDP_SOAK_STEPS;
 
 moe_gpt::options long_run() {
   auto chosen = moe_gpt::options{};
