@@ -78,17 +78,18 @@ inline void validate(options const& of) {
                                                  ": expected " + std::to_string(least) + " to " +
                                                  std::to_string(most));
   };
-  auto const positive = [&](char const* name, double value) {
-    require(value > 0 && value <= std::numeric_limits<double>::max(),
-            std::string{name} + " " + std::to_string(value) + ": expected more than 0");
+  auto const bandwidth = [&](char const* name, double value) {
+    require(value >= fssdp::detail::least_bandwidth && value <= fssdp::detail::most_bandwidth,
+            std::string{name} + " " + std::to_string(value) +
+                ": expected more than 0, namely 0.001 to 1e18 bytes per second");
   };
   within("--ranks", of.ranks, 1, 4096);
   within("--nodes", of.nodes, 1, of.ranks);
   within("--experts", of.experts, 0, 1 << 20);
   within("--bytes", of.bytes, std::size_t{1}, std::size_t{1} << 36U);
   within("--lines", of.lines, 0, std::numeric_limits<int>::max());
-  positive("--link-bandwidth", of.link_bandwidth);
-  positive("--nic-bandwidth", of.nic_bandwidth);
+  bandwidth("--link-bandwidth", of.link_bandwidth);
+  bandwidth("--nic-bandwidth", of.nic_bandwidth);
   auto const latency = [&](double seconds) {
     require(seconds >= 0 && seconds < 1e6,
             "--latency " + std::to_string(seconds) + ": expected seconds, 0 or more");

@@ -75,6 +75,15 @@ TEST_CASE("a topology is a value") {
           topology{{.nodes = 1, .ranks = 2}});
 }
 
+TEST_CASE("a shape may name any of its members, a single one too") {
+  REQUIRE(topology{{.ranks = 3}} == on_nodes({0, 0, 0}));
+  REQUIRE(topology{{.nodes = 2, .ranks = 3}} == on_nodes({0, 0, 1}));
+  REQUIRE(topology{{.nodes = 1}} == on_nodes({0}));
+  REQUIRE(topology{{.ports = {3.0, 4.0}}} == topology{{node_id{0}}, {port_bandwidth{3.0, 4.0}}});
+  REQUIRE(topology{{node_id{0}, node_id{1}}} == on_nodes({0, 1}));
+  REQUIRE(topology{}.ranks() == 0);
+}
+
 TEST_CASE("one port for all, or one per rank") {
   auto const nodes = std::vector{node_id{0}, node_id{0}, node_id{1}};
   auto const same = topology{nodes, {port_bandwidth{3.0, 4.0}}};
@@ -133,6 +142,16 @@ TEST_CASE("bandwidths that are not positive and costs that are negative are refu
   refuses_ports({7, 0}, "of 7 and 0");
   refuses_ports({-2, 7}, "-2");
   refuses_ports({7, nan}, "nan");
+  // a time that is computed from them has to fit
+  auto const infinity = std::numeric_limits<double>::infinity();
+  for (auto const beyond : {1e-300, 0.9e-3, 1.1e18, infinity}) {
+    CAPTURE(beyond);
+    for (auto const& port : {port_bandwidth{beyond, 7}, port_bandwidth{7, beyond}})
+      REQUIRE_THROWS_WITH(topology(nodes, {{1, 1}, port}), mentions("0.001 to 1e+18"));
+  }
+  refuses_ports({1e-300, 7}, "1e-300");
+  refuses_ports({7, infinity}, "inf");
+  REQUIRE_NOTHROW(topology(nodes, {{1e-3, 1e-3}, {1e18, 1e18}}));
   REQUIRE_THROWS_AS((topology{{.nodes = 1, .ranks = 2, .ports = {0, 1}}}), fssdp::argument_error);
 
   auto const refuses_cost = [&](fssdp::message_cost const& cost, char const* value) {
@@ -146,6 +165,10 @@ TEST_CASE("bandwidths that are not positive and costs that are negative are refu
   refuses_cost({1, -2, 3}, "1, -2 and 3");
   refuses_cost({1, 2, -3}, "1, 2 and -3");
   refuses_cost({nan, 2, 3}, "nan");
+  for (auto const& cost : {fssdp::message_cost{infinity, 2, 3}, fssdp::message_cost{1, infinity, 3},
+                           fssdp::message_cost{1, 2, infinity}})
+    refuses_cost(cost, "inf");
+  refuses_cost({1, 1e7, 3}, "at most 1e+06");
   auto const cost = fssdp::message_cost{0, 0, 0};
   REQUIRE(topology{nodes, {{}}, fssdp::network_interface::per_node, cost}.cost() == cost);
   REQUIRE(topology{nodes, {{}}, fssdp::network_interface::per_rank, cost} != topology{nodes});

@@ -65,10 +65,10 @@ TEST_CASE("rank_ordered plans of one placement reduce to the same bits") {
 
 TEST_CASE("schedules that sum by rank reduce to these bits, and gather like all others") {
   support::for_random_instances(support::some_instances, [](random_instance const& of) {
-    auto const cut = std::size_t{1024};
-    auto const by_trees = schedule(of.plan, 4096, {.piece_bytes = cut});
+    auto const cut = std::size_t{10'240'000};
+    auto const by_trees = schedule(of.plan, 4 * cut, {.piece_bytes = cut});
     auto const by_rank =
-        schedule(of.plan, 4096, {.piece_bytes = cut, .sums = fssdp::reduction_order::by_rank});
+        schedule(of.plan, 4 * cut, {.piece_bytes = cut, .sums = fssdp::reduction_order::by_rank});
     REQUIRE_NOTHROW(verify(by_rank));
     REQUIRE(std::ranges::equal(by_rank.transfers(), by_trees.transfers()));
     REQUIRE(by_rank.reduction() == rank_ordered(of.plan));

@@ -109,7 +109,7 @@ TEST_CASE("pieces in another form end a message") {
 TEST_CASE("by rounds, both verbs send as few messages as pieces allow") {
   auto joined = std::size_t{0};
   support::for_random_instances(support::some_instances, [&](random_instance of) {
-    of.plan = fssdp::schedule(of.plan, 4096, {.piece_bytes = 512});
+    of.plan = fssdp::schedule(of.plan, 40'960'000, {.piece_bytes = 5'120'000});
     auto const counts = support::on_all_ranks(of.layout.ranks(), [&](thread_communicator& comm) {
       auto mine = support::rank_buffers<fssdp::bf16>{of, comm.rank()};
       auto bare = support::exchange_only{comm};

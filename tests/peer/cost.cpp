@@ -74,7 +74,7 @@ template <class Enqueue>
 
 [[nodiscard]] everywhere_plan in_pieces(int ranks) {
   auto of = everywhere_plan{ranks};
-  of.plan = schedule(of.plan, 48, {.piece_bytes = 12});
+  of.plan = schedule(of.plan, 48'000'000, {.piece_bytes = 12'000'000});
   return of;
 }
 

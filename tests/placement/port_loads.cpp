@@ -87,7 +87,7 @@ TEST_CASE("a plan that enters nodes once takes in as many, and sends out no fewe
       support::law_instances,
       [](support::random_instance const& of) {
         auto const ports = port_loads{of.where, of.layout, of.machine};
-        auto const plan = make_plan(of.layout, of.where, of.machine);
+        auto const plan = fssdp::detail::node_aware_plan(of.layout, of.where, of.machine);
         auto const moved = traffic(plan, of.machine);
         REQUIRE(moved.into_node == ports.into_node);
         REQUIRE(moved.into_rank == ports.into_rank);  // without pieces no rank relays

@@ -4,10 +4,15 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "catch.hpp"
+#include "fssdp/plan/rank_ordered.hpp"
 #include "fssdp/plan/simulate.hpp"
+#include "fssdp/plan/verify.hpp"
+#include "support/any_machine.hpp"
 #include "support/fluid_egress.hpp"
 #include "support/laws.hpp"
 #include "support/scheduled_instance.hpp"
@@ -69,7 +74,7 @@ TEST_CASE("each resource binds where it should") {
   check(plan_of(slow_machine(3, 3, shared), {0, 1}, {{2}, {2}}), {200, "node in 2"});
   check(plan_of(slow_machine(3, 3, shared), {0, 0}, {{1}, {2}}), {200, "node out 0"});
   check(plan_of(slow_machine(3, 6), {0, 2}, {{4, 5}, {4, 5}}), {100, "node in 2"});  // two rails
-  check(plan_of(slow_machine(2, 4), {0, 1}, {{1}, {0}}), {10, "NVLink 0"});
+  check(plan_of(slow_machine(2, 4, shared), {0, 1}, {{1}, {0}}), {2000.0 / 210, "NVLink 0"});
 }
 
 TEST_CASE("with several nodes a rank has two ports") {
@@ -158,6 +163,103 @@ TEST_CASE("no plan takes less than the bounds, scheduled or of whole chunks") {
       REQUIRE(simulate(*plan, of.chunk_bytes).seconds >= bound.tight_seconds * (1 - 1e-6));
   });
   REQUIRE(tighter > 0);
+}
+
+namespace {
+
+/// What no plan in so many pieces beats, as one of a range of counts too.
+[[nodiscard]] double bound_in_pieces(support::any_machine const& of, int pieces, int fewer) {
+  auto const volume = fssdp::detail::gather_volume{of.base};
+  return fssdp::detail::pipeline_bound{of.machine,
+                                       volume,
+                                       static_cast<double>(of.chunk_bytes),
+                                       {std::max(1, pieces - fewer), pieces + fewer}}
+      .seconds();
+}
+
+}  // namespace
+
+TEST_CASE("no plan takes less than the bounds, whatever its trees and the machine") {
+  auto binding = 0;
+  for (std::uint64_t seed = 1; seed <= support::law_instances; ++seed) {
+    CAPTURE(seed);
+    auto const of = support::any_machine{seed};
+    auto const bytes = of.chunk_bytes;
+    auto const least_bytes = std::max<std::size_t>(1, bytes / 40);  // few numbers to look at
+    auto const bound = lower_bound(of.base, bytes, least_bytes);
+    REQUIRE(std::isfinite(bound.tight_seconds));
+    REQUIRE(bound.tight_seconds >= bound.seconds);
+    auto const asked = bytes / static_cast<std::size_t>(of.pieces) + 1;
+    for (auto const& plan : {of.base, of.trees, rank_ordered(of.base),
+                             schedule(of.base, bytes, {.least_bytes = least_bytes, .effort = 0}),
+                             schedule(of.base, bytes, {.piece_bytes = asked})}) {
+      CAPTURE(plan.pieces(), plan.transfers().size());
+      auto const seconds = simulate(plan, bytes).seconds * (1 + 1e-6);
+      REQUIRE(seconds >= bound.seconds);
+      REQUIRE(seconds >= bound_in_pieces(of, plan.pieces(), 0));
+      REQUIRE(seconds >= bound_in_pieces(of, plan.pieces(), 2));
+      auto const most = std::max<std::size_t>(1, bytes / least_bytes);
+      if (static_cast<std::size_t>(plan.pieces()) <= most) REQUIRE(seconds >= bound.tight_seconds);
+      binding += seconds < bound.tight_seconds * 1.1 && bound.seconds > 0 ? 1 : 0;
+    }
+  }
+  REQUIRE(binding > support::law_instances / 4);
+}
+
+TEST_CASE("a chunk may go straight to each rank of a node, where interfaces are fast") {
+  auto const ports = fssdp::port_bandwidth{100, 1000};
+  auto const machine = topology{{.nodes = 2, .ranks = 4, .ports = ports, .cost = free_of_charge}};
+  auto const plan = rank_ordered(plan_of(machine, {0}, {{2, 3}}));
+  REQUIRE(simulate(plan, 1000).seconds == Approx(2));
+  REQUIRE(lower_bound(plan, 1000, 1000).tight_seconds <= 2);
+}
+
+TEST_CASE("a chunk may leave its node and come back, where interfaces are fast") {
+  auto const ports = fssdp::port_bandwidth{100, 1000};
+  auto const machine = topology{{.nodes = 2, .ranks = 3, .ports = ports, .cost = free_of_charge}};
+  auto const inside = plan_of(machine, {0}, {{1}});
+  auto const chunk = fssdp::chunk_id{expert_id{0}};
+  auto const plan = inside.realised_by(
+      {{0, chunk, rank_id{0}, rank_id{2}}, {1, chunk, rank_id{2}, rank_id{1}}}, 1);
+  REQUIRE_NOTHROW(verify(plan));
+  REQUIRE(simulate(plan, 1000).seconds == Approx(2));
+  auto const bound = lower_bound(plan, 1000, 1000);
+  REQUIRE(bound.seconds == Approx(1000.0 / 1100));
+  REQUIRE(bound.tight_seconds == Approx(2));
+}
+
+TEST_CASE("the bounds of huge chunks on the slowest ports are found at once") {
+  auto const machine = topology{{.nodes = 2,
+                                 .ranks = 4,
+                                 .ports = {fssdp::detail::least_bandwidth, 1.0},
+                                 .cost = {fssdp::detail::most_message_seconds, 1, 1}}};
+  auto const plan = plan_of(machine, {0, 2}, {{1, 2, 3}, {3}});
+  for (auto const bytes : {std::size_t{1} << 40U, std::numeric_limits<std::size_t>::max()})
+    for (auto const least_bytes : {std::size_t{0}, std::size_t{1} << 18U}) {
+      auto const bound = lower_bound(plan, bytes, least_bytes);
+      REQUIRE(std::isfinite(bound.tight_seconds));
+      REQUIRE(bound.tight_seconds >= bound.seconds);
+      REQUIRE(bound.seconds >= static_cast<double>(bytes));  // a chunk through an interface
+    }
+}
+
+TEST_CASE("the bound of a range of counts is near the least of theirs, and not above") {
+  auto const cost = fssdp::message_cost{4e-6, 20e-6, 1e-6};
+  auto const machine = topology{{.nodes = 2, .ranks = 8, .cost = cost}};
+  auto const plan = plan_of(machine, {0, 5}, {{1, 2, 3, 4, 5, 6, 7}, {1, 2, 6}});
+  auto const volume = fssdp::detail::gather_volume{plan};
+  for (auto const bytes : {1e7, 1e9})
+    for (auto const fewest : {1, 5, 40, 320}) {
+      auto const most = fewest + fewest / 16;
+      auto least = std::numeric_limits<double>::infinity();
+      for (int count = fewest; count <= most; ++count)
+        least = std::min(
+            least, fssdp::detail::pipeline_bound{machine, volume, bytes, {count, count}}.seconds());
+      auto const range =
+          fssdp::detail::pipeline_bound{machine, volume, bytes, {fewest, most}}.seconds();
+      REQUIRE(range <= least);
+      REQUIRE(range >= least * (fewest < 320 ? 0.5 : 0.9));
+    }
 }
 
 TEST_CASE("the bound is that of the placement, whatever the plan") {

@@ -2,13 +2,17 @@
 /// What every plan obeys, on random instances.
 #include "fssdp/plan/make_plan.hpp"
 
+#include <cstdint>
 #include <map>
 #include <set>
 #include <string>
 
 #include "catch.hpp"
+#include "fssdp/plan/rank_ordered.hpp"
+#include "fssdp/plan/simulate.hpp"
 #include "fssdp/plan/traffic.hpp"
 #include "fssdp/plan/verify.hpp"
+#include "support/any_machine.hpp"
 #include "support/laws.hpp"
 
 using fssdp::expert_id;
@@ -67,7 +71,7 @@ TEST_CASE("a direct plan sends from owners only") {
 
 TEST_CASE("node-aware: a chunk enters each foreign node that holds its expert once, and no other") {
   support::for_random_instances([](random_instance const& of) {
-    auto const plan = make_plan(of.layout, of.where, of.machine);
+    auto const plan = fssdp::detail::node_aware_plan(of.layout, of.where, of.machine);
     auto entered = std::set<crossing>{};
     auto sent_by = std::map<crossing, int>{};  // times it leaves
     auto crossings = std::size_t{0};
@@ -87,6 +91,37 @@ TEST_CASE("node-aware: a chunk enters each foreign node that holds its expert on
     REQUIRE(crossings <= static_cast<std::size_t>(
                              traffic(make_plan(of.layout, of.where), of.machine).between_nodes));
   });
+}
+
+TEST_CASE("a plan is node-aware unless direct transfers are faster: seldom where links are fast") {
+  auto direct = 0;
+  auto aware = 0;
+  support::for_random_instances([&](random_instance const& of) {
+    auto const plan = make_plan(of.layout, of.where, of.machine);
+    auto const chains = fssdp::detail::node_aware_plan(of.layout, of.where, of.machine);
+    auto const straight = rank_ordered(plan);
+    REQUIRE((plan == chains || plan == straight));
+    if (chains == straight) return;
+    ++(plan == straight ? direct : aware);
+  });
+  REQUIRE(aware > 10 * direct);
+}
+
+TEST_CASE("no plan of chunks of 4 MB or more takes longer than the direct plan") {
+  auto gained = 0;
+  for (std::uint64_t seed = 1; seed <= support::law_instances; ++seed) {
+    CAPTURE(seed);
+    auto const of = support::any_machine{seed};
+    REQUIRE_NOTHROW(verify(of.base));
+    auto const direct = rank_ordered(of.base);
+    for (auto const times : {1, 3, 12, 1'000'000}) {
+      auto const bytes = fssdp::least_planned_bytes * static_cast<std::size_t>(times);
+      auto const seconds = simulate(of.base, bytes).seconds;
+      REQUIRE(seconds <= simulate(direct, bytes).seconds * (1 + 1e-9));
+      gained += seconds < simulate(direct, bytes).seconds ? 1 : 0;
+    }
+  }
+  REQUIRE(gained > support::law_instances / 4);
 }
 
 TEST_CASE("on one node the node-aware plan is the direct plan") {

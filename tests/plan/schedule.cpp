@@ -12,9 +12,11 @@
 #include "catch.hpp"
 #include "fssdp/collective/memory_required.hpp"
 #include "fssdp/element/fp8.hpp"
+#include "fssdp/plan/rank_ordered.hpp"
 #include "fssdp/plan/simulate.hpp"
 #include "fssdp/plan/traffic.hpp"
 #include "fssdp/plan/verify.hpp"
+#include "support/any_machine.hpp"
 #include "support/laws.hpp"
 #include "support/scheduled_instance.hpp"
 
@@ -45,14 +47,19 @@ namespace {
   return count;
 }
 
+/// Whether all goes straight from owners, in one round, where that is not what late binding does.
+[[nodiscard]] bool straight_from_owners(fssdp::transfer_plan const& plan) {
+  return plan.rounds() <= 1 &&
+         std::ranges::all_of(plan.feeders(), [](int feeder) { return feeder < 0; });
+}
+
 /// What late_binding believes of a cut.
 [[nodiscard]] double planned_seconds(scheduled_instance const& of, int pieces,
                                      fssdp::detail::relaying how) {
   auto demand = fssdp::detail::piece_demand{of.base, pieces, how};
-  auto const bytes = static_cast<double>(of.chunk_bytes) / pieces;
-  auto const times = fssdp::detail::piece_times{of.machine, bytes};
+  auto const times = fssdp::detail::piece_times{demand, static_cast<double>(of.chunk_bytes)};
   auto const end = fssdp::detail::late_binding{demand, times.inside, times.between}.end();
-  return static_cast<double>(end) * 1e-12;
+  return times.tick.seconds(end);
 }
 
 /// A plan on a machine with no latency, in which one expert of rank 0 goes to some ranks.
@@ -88,14 +95,86 @@ TEST_CASE("a schedule delivers each piece to all holders, whatever the machine a
 }
 
 TEST_CASE("a piece crosses between nodes as often as a chunk of the node-aware plan") {
-  for_schedules(support::law_instances / 4, [](scheduled_instance const& of) {
+  auto direct = 0;
+  auto instances = 0;
+  for_schedules(support::law_instances / 4, [&](scheduled_instance const& of) {
     auto const pieces = traffic(of.plan, of.machine);
-    auto const chunks = traffic(of.base, of.machine);
+    auto const chunks =
+        traffic(fssdp::detail::node_aware_plan(of.of.layout, of.of.where, of.machine), of.machine);
+    ++instances;
+    if (straight_from_owners(of.plan) && pieces.between_nodes != chunks.between_nodes) {
+      ++direct;
+      return;
+    }
     REQUIRE(pieces.between_nodes == of.plan.pieces() * chunks.between_nodes);
     auto entered = std::vector<int>{};
     for (auto const count : chunks.into_node) entered.push_back(count * of.plan.pieces());
     REQUIRE(pieces.into_node == entered);
   });
+  REQUIRE(direct < instances / 4);
+}
+
+TEST_CASE("no schedule takes longer than chunks straight from their owners, whatever the machine") {
+  auto taken = 0;
+  for (std::uint64_t seed = 1; seed <= support::law_instances; ++seed) {
+    CAPTURE(seed);
+    auto const of = support::any_machine{seed};
+    auto const direct = simulate(rank_ordered(of.base), of.chunk_bytes).seconds;
+    for (auto const& options :
+         {schedule_options{.least_bytes = 20'000, .effort = 2000},
+          schedule_options{.least_bytes = 20'000, .effort = 0},
+          schedule_options{.least_bytes = 20'000, .relay_bytes = 0, .effort = 0}}) {
+      auto const plan = schedule(of.base, of.chunk_bytes, options);
+      REQUIRE_NOTHROW(verify(plan));
+      REQUIRE(simulate(plan, of.chunk_bytes).seconds <= direct);
+      taken += plan == rank_ordered(of.base) && plan.cluster().nodes() > 1 ? 1 : 0;
+    }
+    auto const asked = of.chunk_bytes / static_cast<std::size_t>(of.pieces) + 1;
+    auto const cut = schedule(of.base, of.chunk_bytes, {.piece_bytes = asked});
+    REQUIRE_NOTHROW(verify(cut));
+    auto const pieces = cut.pieces();
+    auto const direct_cut = of.base.realised_by(
+        fssdp::detail::direct_transfers(of.base, of.base.where(), pieces), pieces);
+    REQUIRE_NOTHROW(verify(direct_cut));
+    REQUIRE(simulate(cut, of.chunk_bytes).seconds <=
+            simulate(direct_cut, of.chunk_bytes).seconds * (1 + 1e-12));
+  }
+  REQUIRE(taken > support::law_instances / 4);
+}
+
+TEST_CASE("where interfaces are faster than ports inside a node, chunks go straight to all ranks") {
+  auto const layout = fssdp::block_layout{{.experts = 8, .ranks = 8}};
+  auto const where = fssdp::everywhere{}(layout);
+  for (auto const& shared : {false, true}) {
+    auto const machine = topology{{.nodes = 2,
+                                   .ranks = 8,
+                                   .ports = {12e9, shared ? 50e9 : 25e9},
+                                   .network = shared ? fssdp::network_interface::per_node
+                                                     : fssdp::network_interface::per_rank}};
+    auto const base = make_plan(layout, where, machine);
+    auto const direct = simulate(rank_ordered(base), 48 * megabyte).seconds;
+    REQUIRE(simulate(base, 48 * megabyte).seconds <= direct);
+    REQUIRE(simulate(schedule(base, 48 * megabyte), 48 * megabyte).seconds <= direct);
+  }
+}
+
+TEST_CASE("times are counted on the slowest ports, the fastest and the longest latencies") {
+  auto const least = fssdp::detail::least_bandwidth;
+  auto const most = fssdp::detail::most_bandwidth;
+  auto const longest = fssdp::detail::most_message_seconds;
+  for (auto const& ports : {fssdp::port_bandwidth{least, least}, fssdp::port_bandwidth{least, most},
+                            fssdp::port_bandwidth{most, least}, fssdp::port_bandwidth{most, most}})
+    for (auto const& cost :
+         {fssdp::message_cost{0, 0, 0}, fssdp::message_cost{longest, 0, 0},
+          fssdp::message_cost{0, longest, 0}, fssdp::message_cost{longest, longest, longest}})
+      for (auto const bytes : {std::size_t{1}, megabyte, most_bytes}) {
+        CAPTURE(ports.inside_bytes_per_second, ports.between_bytes_per_second, bytes);
+        auto const machine = topology{{.nodes = 2, .ranks = 4, .ports = ports, .cost = cost}};
+        auto const plan = schedule(one_expert(machine, {1, 2, 3}), bytes);
+        REQUIRE_NOTHROW(verify(plan));
+        REQUIRE(std::isfinite(simulate(plan, bytes).seconds));
+        REQUIRE(plan.rounds() <= static_cast<int>(plan.transfers().size()));
+      }
 }
 
 TEST_CASE("no rank keeps more of what it relays than it may") {
@@ -165,7 +244,8 @@ TEST_CASE("pieces are about as large as asked") {
 }
 
 TEST_CASE("the plan takes as long as the simulation in which it was found") {
-  for_schedules(support::law_instances / 5, [](scheduled_instance const& of) {
+  auto played_through = 0;
+  for_schedules(support::law_instances / 5, [&](scheduled_instance const& of) {
     auto options = of.options;
     for (auto const how : {fssdp::detail::relaying::allowed, fssdp::detail::relaying::none}) {
       options.relay_bytes =
@@ -173,11 +253,14 @@ TEST_CASE("the plan takes as long as the simulation in which it was found") {
       auto const plan = schedule(of.base, of.chunk_bytes, options);
       auto const planned = planned_seconds(of, plan.pieces(), how);
       auto const played = simulate(plan, of.chunk_bytes).seconds;
+      if (straight_from_owners(plan)) continue;
+      ++played_through;
       auto const rounding = 2e-12 * static_cast<double>(plan.transfers().size());  // picoseconds
       REQUIRE(played <= planned + rounding);
       if (of.same_ports) REQUIRE(played >= planned - rounding);
     }
   });
+  REQUIRE(played_through > support::law_instances / 5);
 }
 
 TEST_CASE("of all cuts that effort allows the best is taken, without effort a coarse one") {
@@ -191,12 +274,14 @@ TEST_CASE("of all cuts that effort allows the best is taken, without effort a co
     for (auto const cut : cuts)
       least = std::min(least, planned_seconds(of, cut, fssdp::detail::relaying::allowed));
     auto const best = schedule(of.base, of.chunk_bytes, options);
-    REQUIRE(planned_seconds(of, best.pieces(), fssdp::detail::relaying::allowed) == least);
+    auto const direct = straight_from_owners(best);
+    if (!direct)
+      REQUIRE(planned_seconds(of, best.pieces(), fssdp::detail::relaying::allowed) == least);
     options.effort = 0;
     auto const coarse = fssdp::detail::promising_cuts(of.machine, of.chunk_bytes, options);
     auto const first = schedule(of.base, of.chunk_bytes, options);
     REQUIRE(coarse.size() == 1);
-    REQUIRE(first.pieces() == coarse.front());
+    if (!straight_from_owners(first)) REQUIRE(first.pieces() == coarse.front());
     auto const most = std::max<std::size_t>(1, of.chunk_bytes / options.least_bytes);
     REQUIRE(static_cast<std::size_t>(first.pieces()) <= most);
     gained += first.pieces() != best.pieces() ? 1 : 0;
@@ -234,6 +319,15 @@ TEST_CASE("what cannot be scheduled is refused") {
     REQUIRE_THROWS_WITH(schedule(plan, bytes, tiny),
                         mentions("pieces of 1 bytes") && mentions("at most 65536"));
   }
+}
+
+TEST_CASE("more transfers than can be counted are refused before they are planned") {
+  auto const layout = fssdp::block_layout{{.experts = 40'000, .ranks = 2}};
+  auto const plan = make_plan(layout, fssdp::everywhere{}(layout));
+  auto const bytes = std::size_t{fssdp::most_pieces};
+  REQUIRE_THROWS_AS(schedule(plan, bytes, {.piece_bytes = 1}), fssdp::argument_error);
+  REQUIRE_THROWS_WITH(schedule(plan, bytes, {.piece_bytes = 1}),
+                      mentions("pieces of 1 bytes") && mentions("at most 2147483647"));
 }
 
 TEST_CASE("what moves nothing is scheduled as nothing") {

@@ -30,6 +30,9 @@ struct size_limits {
   int slices = 4;
 };
 
+/// Of chunks for which latency does not matter, so that pieces and relays are what is quickest.
+inline constexpr auto large_chunk_bytes = std::size_t{48'000'000};
+
 /// Everything a law is about. Edges are frequent: one rank, one node, one expert, no load, idle
 /// ranks, ranks that own nothing.
 struct random_instance {
@@ -143,7 +146,7 @@ struct random_instance {
     if (draw.chance(25)) return make_plan(layout, where);
     auto const whole = make_plan(layout, where, machine);
     if (!draw.chance(elements.front() > fssdp::piece_granularity ? 70 : 15)) return whole;
-    auto const bytes = elements.front() * sizeof(float);
+    auto const bytes = large_chunk_bytes;
     auto const pieces = static_cast<std::size_t>(draw.between(1, 3));
     return schedule(whole, bytes,
                     {.piece_bytes = (bytes + pieces - 1) / pieces,

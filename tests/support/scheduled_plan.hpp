@@ -11,10 +11,10 @@
 
 namespace support {
 
-/// The plan of an instance, scheduled, with one to three pieces for each chunk if it is large
-/// enough, and with ranks that relay or without.
+/// The plan of an instance, scheduled, with one to three pieces for each chunk, and with ranks that
+/// relay or without: as if chunks were large, since small ones go straight from their owners.
 [[nodiscard]] inline fssdp::transfer_plan scheduled_plan(random_instance const& of, dice& draw) {
-  auto const bytes = of.elements.front() * sizeof(float);
+  auto const bytes = large_chunk_bytes;
   auto const pieces = static_cast<std::size_t>(draw.between(1, 3));
   return schedule(make_plan(of.layout, of.where, of.machine), bytes,
                   {.piece_bytes = (bytes + pieces - 1) / pieces,

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <concepts>
 #include <cstddef>
 #include <span>
 #include <utility>
@@ -32,6 +33,16 @@ struct message_cost {
   friend bool operator==(message_cost const&, message_cost const&) = default;
 };
 
+namespace detail {
+
+/// What a topology accepts: wide enough for every machine, and for tests that slow one down, and
+/// narrow enough that no time that is computed from it is infinite.
+inline constexpr double least_bandwidth = 1e-3;
+inline constexpr double most_bandwidth = 1e18;
+inline constexpr double most_message_seconds = 1e6;
+
+}  // namespace detail
+
 /// Ranks on nodes. A regular value; one without ranks means "all ranks on one node".
 class topology {
  public:
@@ -39,9 +50,13 @@ class topology {
 
   /// Rank r sits on node `node_of[r]`; nodes are numbered from 0 without gaps. `ports` has an entry
   /// per rank, or one for all.
+  ///
+  /// A template, so that of two constructors that could take `{.ranks = n}` a compiler that forgets
+  /// the name of a single member prefers the other one.
   /// @throws argument_error on a gap in the nodes, a wrong number of ports, a bandwidth that is not
-  ///         positive or a cost that is negative.
-  explicit topology(std::vector<node_id> node_of, std::vector<port_bandwidth> ports = {{}},
+  ///         from 1e-3 to 1e18 bytes per second or a cost that is not from 0 to 1e6 seconds.
+  template <std::same_as<node_id> Node = node_id>
+  explicit topology(std::vector<Node> node_of, std::vector<port_bandwidth> ports = {{}},
                     network_interface network = network_interface::per_rank,
                     message_cost const& cost = {})
       : node_of_{std::move(node_of)}, ports_{std::move(ports)}, network_{network}, cost_{cost} {
@@ -105,15 +120,23 @@ class topology {
   }
 
   void check_speed() const {
+    auto const usable = [](double bandwidth) {
+      return bandwidth >= detail::least_bandwidth && bandwidth <= detail::most_bandwidth;
+    };
     for (auto const& port : ports_)
-      detail::require(port.inside_bytes_per_second > 0 && port.between_bytes_per_second > 0,
+      detail::require(usable(port.inside_bytes_per_second) && usable(port.between_bytes_per_second),
                       "topology: bandwidths of ", port.inside_bytes_per_second, " and ",
-                      port.between_bytes_per_second, " bytes per second; expected more than 0");
-    detail::require(cost_.inside_latency_seconds >= 0 && cost_.between_latency_seconds >= 0 &&
-                        cost_.port_seconds >= 0,
+                      port.between_bytes_per_second,
+                      " bytes per second; expected more than 0, namely ", detail::least_bandwidth,
+                      " to ", detail::most_bandwidth);
+    auto const payable = [](double seconds) {
+      return seconds >= 0 && seconds <= detail::most_message_seconds;
+    };
+    detail::require(payable(cost_.inside_latency_seconds) &&
+                        payable(cost_.between_latency_seconds) && payable(cost_.port_seconds),
                     "topology: a message costs ", cost_.inside_latency_seconds, ", ",
                     cost_.between_latency_seconds, " and ", cost_.port_seconds,
-                    " seconds; expected 0 or more");
+                    " seconds; expected 0 or more, at most ", detail::most_message_seconds);
   }
 
   std::vector<node_id> node_of_;

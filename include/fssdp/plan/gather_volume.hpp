@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <limits>
 #include <vector>
 
 #include "fssdp/cluster/topology.hpp"
@@ -12,22 +13,26 @@
 
 namespace fssdp::detail {
 
-/// A chunk that moves.
-struct chunk_spread {
-  rank_id owner;
-  std::vector<int> ranks_on;  ///< [nodes]: that get it
-  int ranks = 0;              ///< that get it, all together
-  int nodes = 0;              ///< other than the owner's that get it
-};
-
 /// Chunks that ports cannot avoid.
 struct gather_volume {
-  std::vector<chunk_spread> chunks;
+  static constexpr auto nothing = std::numeric_limits<int>::max();
+
+  /// What one rank owns, and others get. Of no chunks, the fewest are `nothing`.
+  struct owned_chunks {
+    int all = 0;
+    int crossing = 0;            ///< that other nodes get
+    int staying = 0;             ///< that other ranks of its node get
+    int fewest_ranks = nothing;  ///< that get one of them
+    int fewest_nodes = nothing;  ///< other than its own that get one of those that cross
+    int fewest_there = nothing;  ///< ranks that get one of those on another node
+  };
+
   std::vector<int> into_rank;          ///< [ranks]: it is to get
   std::vector<int> into_rank_foreign;  ///< [ranks]: of those, owned on other nodes
-  std::vector<int> out_of_rank;        ///< [ranks]: it owns and others get
-  std::vector<int> into_node;          ///< [nodes]
-  std::vector<int> out_of_node;        ///< [nodes]: owned there, and other nodes get
+  std::vector<owned_chunks> out_of_rank;
+  std::vector<int> into_node;    ///< [nodes]
+  std::vector<int> out_of_node;  ///< [nodes]: owned there, and other nodes get
+  std::vector<int> fewest_on;    ///< [nodes]: ranks that get one of those that enter
   int between_nodes = 0;
 
   explicit gather_volume(transfer_plan const& plan)
@@ -35,29 +40,48 @@ struct gather_volume {
         into_rank_foreign(into_rank.size()),
         out_of_rank(into_rank.size()),
         into_node(static_cast<std::size_t>(plan.cluster().nodes())),
-        out_of_node(into_node.size()) {
-    auto const& machine = plan.cluster();
+        out_of_node(into_node.size()),
+        fewest_on(into_node.size(), nothing) {
+    auto ranks_on = std::vector<int>(into_node.size());
     for (auto const chunk : chunk_range{0, plan.experts() * plan.slices(), plan.slices()}) {
-      auto const owner = plan.owner(chunk);
-      auto const home = machine.node(owner);
-      auto spread = chunk_spread{owner, std::vector<int>(into_node.size())};
-      for (auto const rank : plan.where().holders(chunk.expert)) {
-        if (rank == owner) continue;
-        auto const node = machine.node(rank);
-        ++spread.ranks;
-        ++into_rank[rank.index()];
-        if (node != home) ++into_rank_foreign[rank.index()];
-        if (spread.ranks_on[node.index()]++ == 0 && node != home) {
-          ++spread.nodes;
-          ++into_node[node.index()];
-          ++between_nodes;
-        }
-      }
-      if (spread.ranks == 0) continue;
-      ++out_of_rank[owner.index()];
-      if (spread.nodes != 0) ++out_of_node[home.index()];
-      chunks.push_back(std::move(spread));
+      std::ranges::fill(ranks_on, 0);
+      count(plan, chunk, ranks_on);
     }
+  }
+
+ private:
+  /// @param ranks_on [nodes]: zeros
+  void count(transfer_plan const& plan, chunk_id chunk, std::vector<int>& ranks_on) {
+    auto const& machine = plan.cluster();
+    auto const owner = plan.owner(chunk);
+    auto const home = machine.node(owner);
+    auto ranks = 0;
+    for (auto const rank : plan.where().holders(chunk.expert)) {
+      if (rank == owner) continue;
+      ++ranks;
+      ++ranks_on[machine.node(rank).index()];
+      ++into_rank[rank.index()];
+      if (machine.node(rank) != home) ++into_rank_foreign[rank.index()];
+    }
+    if (ranks == 0) return;
+    auto& owned = out_of_rank[owner.index()];
+    ++owned.all;
+    owned.fewest_ranks = std::min(owned.fewest_ranks, ranks);
+    if (ranks_on[home.index()] != 0) ++owned.staying;
+    auto nodes = 0;
+    for (auto const node : first_n<node_id>(machine.nodes())) {
+      auto const there = ranks_on[node.index()];
+      if (there == 0 || node == home) continue;
+      ++nodes;
+      ++into_node[node.index()];
+      fewest_on[node.index()] = std::min(fewest_on[node.index()], there);
+      owned.fewest_there = std::min(owned.fewest_there, there);
+    }
+    between_nodes += nodes;
+    if (nodes == 0) return;
+    ++owned.crossing;
+    owned.fewest_nodes = std::min(owned.fewest_nodes, nodes);
+    ++out_of_node[home.index()];
   }
 };
 

@@ -16,20 +16,35 @@
 namespace fssdp::detail {
 
 /// Time in integers, so that every rank counts the same.
-using picoseconds = std::int64_t;
-[[nodiscard]] inline picoseconds to_picoseconds(double seconds) {
-  return static_cast<picoseconds>(std::llround(seconds * 1e12));
-}
+using ticks = std::int64_t;
+
+/// How long a tick is: a picosecond, or longer where the sum of all times would be too large for
+/// that.
+class tick_length {
+ public:
+  /// @param most_seconds of all that is counted, one after the other
+  explicit tick_length(double most_seconds)
+      : per_second_{std::min(1e12, static_cast<double>(most_ticks) / most_seconds)} {}
+
+  [[nodiscard]] ticks of(double seconds) const {
+    return static_cast<ticks>(std::llround(seconds * per_second_));
+  }
+  [[nodiscard]] double seconds(ticks time) const { return static_cast<double>(time) / per_second_; }
+
+ private:
+  static constexpr auto most_ticks = std::numeric_limits<ticks>::max() / 4;
+  double per_second_;
+};
 
 /// How long a piece keeps its ports busy, and how long it then travels.
 struct piece_time {
-  picoseconds busy = 0;
-  picoseconds latency = 0;
+  ticks busy = 0;
+  ticks latency = 0;
 };
 
 /// A piece that goes from one rank to another.
 struct flow {
-  picoseconds start;
+  ticks start;
   int item;
   int feeder;  ///< the flow that brought the piece to the source; -1 if the source owns it
   rank_id source;
@@ -44,6 +59,8 @@ struct flow {
 /// to the end of its rail while that has little to do.
 class late_binding {
  public:
+  /// @pre all flows one after the other take no more ticks than fit: something is on its way at any
+  ///      time, so that none is counted beyond
   /// @cost O(P log P) time for P flows on few ports; a pure function of its arguments
   late_binding(piece_demand& demand, piece_time inside, piece_time between)
       : demand_{demand},
@@ -60,7 +77,7 @@ class late_binding {
   /// All flows in order of their start.
   [[nodiscard]] std::vector<flow> const& flows() const { return flows_; }
   /// When the last one has arrived.
-  [[nodiscard]] picoseconds end() const { return now_; }
+  [[nodiscard]] ticks end() const { return now_; }
 
  private:
   /// All ports of one kind: groups that work side by side, and their flows in order of their start,
@@ -73,7 +90,7 @@ class late_binding {
     std::size_t released;  // of the flows: ports idle again
     std::size_t arrived;
   };
-  static constexpr auto never = std::numeric_limits<picoseconds>::max();
+  static constexpr auto never = std::numeric_limits<ticks>::max();
 
   void prepare() {
     auto const& machine = demand_.machine();
@@ -184,11 +201,11 @@ class late_binding {
     return flows_[static_cast<std::size_t>(index)];
   }
   /// When the next ports are idle again; when the next piece arrives.
-  [[nodiscard]] picoseconds next_release(port_kind const& kind) const {
+  [[nodiscard]] ticks next_release(port_kind const& kind) const {
     if (kind.released == kind.flows.size()) return never;
     return flow_at(kind.flows[kind.released]).start + kind.time.busy;
   }
-  [[nodiscard]] picoseconds next_arrival(port_kind const& kind) const {
+  [[nodiscard]] ticks next_arrival(port_kind const& kind) const {
     if (kind.arrived == kind.flows.size()) return never;
     return flow_at(kind.flows[kind.arrived]).start + kind.time.busy + kind.time.latency;
   }
@@ -221,7 +238,7 @@ class late_binding {
   std::vector<int> backlog_;  // [rank]: pieces at the end of a rail that have not crossed yet
   std::vector<flow> flows_;
   std::vector<std::size_t> turn_;  // groups that are being looked at
-  picoseconds now_ = 0;
+  ticks now_ = 0;
 };
 
 }  // namespace fssdp::detail

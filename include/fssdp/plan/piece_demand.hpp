@@ -44,6 +44,7 @@ class piece_demand {
   }
 
   [[nodiscard]] topology const& machine() const { return machine_; }
+  [[nodiscard]] int pieces() const { return pieces_; }
   [[nodiscard]] int items() const { return static_cast<int>(chunks_.size()) * pieces_; }
   [[nodiscard]] gates kind() const { return gates_; }
   [[nodiscard]] int rails() const { return rails_; }

@@ -16,6 +16,12 @@
 
 namespace fssdp::detail {
 
+/// Into how many pieces every chunk is cut: from `fewest` to `most`.
+struct piece_counts {
+  int fewest = 1;
+  int most = 1;
+};
+
 /// What no plan can beat that cuts all chunks into the same number of equal pieces.
 ///
 /// A port that passes p pieces is busy for p (o + s/B), and the last of them arrives one latency
@@ -27,17 +33,25 @@ namespace fssdp::detail {
 ///  - Emptying. When the last piece leaves its owner (its node) for the first time, nobody else has
 ///    it. All others that want it must still be reached: by those that get it, and by its owner
 ///    (node), whose x-th further copy is at the earliest what its ports pass behind all the first
-///    ones and x - 1 copies (`reach`).
+///    ones and x - 1 copies (`further_places`).
 ///  - Ports pass whole pieces: p of them need the first time at which the ports together can have
 ///    passed p (`time_for`).
-/// All holds for every schedule on these ports in which a chunk enters a node once, whichever way
-/// its pieces take, as only what must be there is counted. Ports are taken to be as fast as the
-/// fastest of their kind.
+/// All holds for every plan that verify accepts and every machine, whichever way pieces take, as
+/// only what must be there is counted: a piece may enter a node several times, straight from its
+/// owner, and leave its node and come back where that is quicker. Ports are taken to be as fast as
+/// the fastest of their kind.
+///
+/// For a range of counts it is a little less than the least of their bounds: pieces are as small as
+/// the smallest and cost their ports, all together, as little as the fewest; ports pass them like a
+/// fluid.
 class pipeline_bound {
  public:
-  pipeline_bound(topology const& machine, gather_volume const& volume, double piece_bytes,
-                 int pieces)
-      : machine_{machine}, volume_{volume}, pieces_{pieces} {
+  pipeline_bound(topology const& machine, gather_volume const& volume, double chunk_bytes,
+                 piece_counts const& pieces)
+      : machine_{machine},
+        volume_{volume},
+        pieces_{pieces.most},
+        whole_{pieces.fewest == pieces.most} {
     auto inside_rate = 0.0;
     auto between_rate = 0.0;
     for (auto const rank : first_n<rank_id>(machine.ranks())) {
@@ -45,22 +59,29 @@ class pipeline_bound {
       between_rate = std::max(between_rate, machine.port(rank).between_bytes_per_second);
     }
     auto const& cost = machine.cost();
-    inside_ = {piece_bytes / inside_rate + cost.port_seconds, cost.inside_latency_seconds};
-    between_ = {piece_bytes / between_rate + cost.port_seconds, cost.between_latency_seconds};
+    auto const bytes = chunk_bytes / pieces.most;
+    auto const each = cost.port_seconds * pieces.fewest / pieces.most;
+    inside_ = {bytes / inside_rate + each, cost.inside_latency_seconds};
+    between_ = {bytes / between_rate + each, cost.between_latency_seconds};
   }
 
-  [[nodiscard]] double seconds() const {
-    auto most = 0.0;
-    for (auto const rank : first_n<rank_id>(machine_.ranks())) {
-      most = std::max(most, into_rank(rank));
-      most = std::max(most, out_of_rank(rank));
-    }
-    for (auto const node : first_n<node_id>(machine_.nodes()))
+  /// @param enough a bound of no interest is not looked at further: at least this is returned
+  [[nodiscard]] double seconds(double enough = std::numeric_limits<double>::infinity()) const {
+    auto most = into_nodes();
+    for (auto const node : first_n<node_id>(machine_.nodes())) {
+      if (most >= enough) return most;
       most = std::max({most, into_ranks_of(node), out_of_node(node), into_node(node)});
-    return std::max(most, into_nodes());
+    }
+    for (auto const rank : first_n<rank_id>(machine_.ranks())) {
+      if (most >= enough) return most;
+      most = std::max({most, into_rank(rank), out_of_rank(rank)});
+    }
+    return most;
   }
 
  private:
+  using times = std::priority_queue<double, std::vector<double>, std::greater<>>;
+
   struct port {
     double busy;
     double latency;
@@ -71,17 +92,17 @@ class pipeline_bound {
     double begin;
     double busy;
     double end;  ///< what comes behind the last piece
-    int most = std::numeric_limits<int>::max();
   };
 
   /// The first time at which ports together can have passed a number of pieces.
-  [[nodiscard]] static double time_for(long pieces, std::span<opening const> ports) {
+  [[nodiscard]] double time_for(long pieces, std::span<opening const> ports) const {
     if (pieces <= 0) return 0;
     auto const passed = [&](double time) {
       auto total = 0.0;
-      for (auto const& p : ports)
-        total += std::min(static_cast<double>(p.most),
-                          std::max(0.0, std::floor((time - p.begin - p.end) / p.busy + 1e-9)));
+      for (auto const& p : ports) {
+        auto const count = (time - p.begin - p.end) / p.busy;
+        total += std::max(0.0, whole_ ? std::floor(count + 1e-9) : count);
+      }
       return total;
     };
     auto low = 0.0;
@@ -98,47 +119,85 @@ class pipeline_bound {
   /// something to send do so from `senders` on, and whoever has begun to receive joins them.
   [[nodiscard]] static std::vector<double> begins(std::vector<double> senders, std::size_t ports,
                                                   port const& of) {
-    auto free = std::priority_queue<double, std::vector<double>, std::greater<>>{
-        std::greater<>{}, std::move(senders)};
-    auto times = std::vector<double>{};
-    while (times.size() < ports && !free.empty()) {
+    auto free = times{std::greater<>{}, std::move(senders)};
+    auto found = std::vector<double>{};
+    while (found.size() < ports && !free.empty()) {
       auto const begin = free.top();
       free.pop();
-      times.push_back(begin);
+      found.push_back(begin);
       free.push(begin + of.busy);
       free.push(begin + of.hop());
     }
-    return times;
+    return found;
   }
 
-  /// How long a piece takes from a holder to so many others.
-  [[nodiscard]] static double spread(int others, port const& of) {
-    if (others <= 0) return 0;
-    return begins({0}, static_cast<std::size_t>(others), of).back() + of.hop();
-  }
-
-  /// How long until a piece is where `places` others want it, behind the last of `passed` pieces
-  /// that leave a place for the first time through `ports`. Who has it passes it on as fast as
-  /// `way`, with as many ports, from such times on, as join(time, push) says.
+  /// When a piece reaches the places that want it, one after the other: the piece that is behind
+  /// `passed` others, all of which leave a place for the first time through `ports`. That place
+  /// passes on further copies, one latency each; whoever has it does so as fast as `way`, with as
+  /// many ports, from such times on, as join(time, push) says.
   template <class Join>
-  [[nodiscard]] static double reach(long passed, std::span<opening const> ports, int places,
-                                    port const& way, Join join) {
-    auto free = std::priority_queue<double, std::vector<double>, std::greater<>>{};
-    auto last = 0.0;
-    auto copy = time_for(passed, ports);
-    for (int reached = 0; reached < places; ++reached) {
+  class further_places {
+   public:
+    further_places(pipeline_bound const& of, long passed, std::vector<opening> ports,
+                   port const& way, Join join)
+        : of_{of}, passed_{passed}, ports_{std::move(ports)}, way_{way}, join_{std::move(join)} {}
+
+    /// The next of these times.
+    [[nodiscard]] double next() {
+      auto time = 0.0;
+      if (copy_ < 0) copy_ = of_.time_for(passed_, ports_);
       auto const by_other =
-          free.empty() ? std::numeric_limits<double>::infinity() : free.top() + way.hop();
-      if (copy + way.latency <= by_other) {
-        last = copy + way.latency;
-        copy = time_for(++passed, ports);
+          free_.empty() ? std::numeric_limits<double>::infinity() : free_.top() + way_.hop();
+      if (copy_ + way_.latency <= by_other) {
+        time = copy_ + way_.latency;
+        copy_ = -1;
+        ++passed_;
+      } else {
+        time = by_other;
+        auto const begin = free_.top();
+        free_.pop();
+        free_.push(begin + way_.busy);
+      }
+      join_(time, [&](double from) { free_.push(from); });
+      return time;
+    }
+    /// The time of the n-th from now on.
+    [[nodiscard]] double next(int n) {
+      auto last = 0.0;
+      for (int i = 0; i < n; ++i) last = next();
+      return last;
+    }
+
+   private:
+    pipeline_bound const& of_;
+    long passed_;
+    std::vector<opening> ports_;
+    port way_;
+    Join join_;
+    times free_;
+    double copy_ = -1;  // when the next copy has left; negative: not known yet
+  };
+
+  /// When a piece that has entered a node is where `others` more of its ranks want it: they pass it
+  /// on, and further copies may enter at the times that entry() says, ascending.
+  template <class Entry>
+  [[nodiscard]] double spread(double first, int others, Entry entry) const {
+    auto free = times{};
+    free.push(first);
+    auto last = first;
+    auto entered = others > 0 ? entry() : 0.0;
+    for (int reached = 0; reached < others; ++reached) {
+      auto const by_other = free.top() + inside_.hop();
+      if (entered <= by_other) {
+        last = entered;
+        entered = entry();
       } else {
         last = by_other;
         auto const begin = free.top();
         free.pop();
-        free.push(begin + way.busy);
+        free.push(begin + inside_.busy);
       }
-      join(last, [&](double time) { free.push(time); });
+      free.push(last);
     }
     return last;
   }
@@ -150,69 +209,78 @@ class pipeline_bound {
                : static_cast<int>(machine_.ranks_on(node).size());
   }
   [[nodiscard]] long count(int chunks) const { return static_cast<long>(chunks) * pieces_; }
-  [[nodiscard]] double first_foreign() const { return between_.hop(); }
+
+  /// How long until an interface can begin to receive what ranks behind it are to get: from the
+  /// start, unless all that is owned on its own node, which it has to leave first.
+  [[nodiscard]] double first_use(int foreign) const { return foreign != 0 ? 0 : between_.hop(); }
 
   /// What a rank is to get comes through its port inside the node or through the interface.
   [[nodiscard]] double into_rank(rank_id rank) const {
     auto const all = volume_.into_rank[rank.index()];
     auto const foreign = volume_.into_rank_foreign[rank.index()];
-    auto const begin = all == foreign ? first_foreign() : 0.0;
-    auto const ports = std::vector<opening>{
-        {begin, inside_.busy, inside_.latency},
-        {0, between_.busy, between_.latency, static_cast<int>(count(foreign))}};
+    if (all == 0) return 0;
+    auto ports = std::vector<opening>{
+        {all == foreign ? between_.hop() : 0.0, inside_.busy, inside_.latency}};
+    if (several_nodes()) ports.push_back({first_use(foreign), between_.busy, between_.latency});
     return time_for(count(all), ports);
   }
 
   /// What a rank owns leaves it once; the last piece must then reach all others that get it.
   [[nodiscard]] double out_of_rank(rank_id rank) const {
-    auto const owned = volume_.out_of_rank[rank.index()];
-    if (owned == 0) return 0;
-    auto crossing = 0;
-    for (auto const& chunk : volume_.chunks)
-      crossing += chunk.owner == rank && chunk.nodes != 0 ? 1 : 0;
-    auto ports = std::vector<opening>{{0, inside_.busy, 0}};
-    if (crossing == owned)
-      ports.push_back({0, between_.busy, 0});
-    else if (crossing != 0)
-      ports.push_back({0, between_.busy, 0, static_cast<int>(count(crossing))});
-    auto const quick = crossing == 0 ? inside_
-                                     : port{std::min(inside_.busy, between_.busy),
-                                            std::min(inside_.latency, between_.latency)};
-    auto fewest = std::numeric_limits<int>::max();
-    for (auto const& chunk : volume_.chunks)
-      if (chunk.owner == rank) fewest = std::min(fewest, chunk.ranks);
-    if (crossing != owned && crossing != 0)
-      fewest = 1;  // of copies at the interface nothing is known
-    return reach(count(owned), ports, fewest, quick, [&](double time, auto push) {
+    auto const& owned = volume_.out_of_rank[rank.index()];
+    if (owned.all == 0) return 0;
+    auto const pieces = count(owned.all);
+    auto const link = opening{0, inside_.busy, 0};
+    auto const one_port = [](double time, auto push) { push(time); };
+    if (!several_nodes())
+      return further_places{*this, pieces, {link}, inside_, one_port}.next(owned.fewest_ranks);
+    auto const ports = std::vector<opening>{link, {0, between_.busy, 0}};
+    auto const quick =
+        port{std::min(inside_.busy, between_.busy), std::min(inside_.latency, between_.latency)};
+    auto const two_ports = [](double time, auto push) {
       push(time);
-      if (crossing != 0) push(time);
-    });
+      push(time);
+    };
+    auto const any =
+        further_places{*this, pieces, ports, quick, two_ports}.next(owned.fewest_ranks);
+    if (owned.crossing != 0) return any;
+    // Nobody on another node gets anything: a copy that leaves the node has to come back. That of
+    // the last piece does not, or comes one latency, and a hop, behind its leaving.
+    auto const back = between_.latency + between_.hop();
+    auto const last =
+        std::min(further_places{*this, pieces, ports, inside_, one_port}.next(owned.fewest_ranks),
+                 time_for(pieces, ports) + back);
+    auto const arriving =
+        std::vector<opening>{{0, inside_.busy, inside_.latency}, {0, between_.busy, back}};
+    return std::max({any, last, time_for(pieces, arriving)});
   }
 
   /// All ranks of a node together: nobody receives before somebody has something to send.
   [[nodiscard]] double into_ranks_of(node_id node) const {
+    auto const ranks = machine_.ranks_on(node);
     auto total = 0L;
     auto receivers = std::size_t{0};
-    for (auto const rank : machine_.ranks_on(node)) {
+    auto senders = std::vector<double>{};
+    for (auto const rank : ranks) {
       total += count(volume_.into_rank[rank.index()]);
       receivers += volume_.into_rank[rank.index()] != 0 ? 1 : 0;
+      if (volume_.out_of_rank[rank.index()].staying != 0) senders.push_back(0);
     }
     if (total == 0) return 0;
-    auto const entering = count(volume_.into_node[node.index()]);
-    auto senders = std::vector<double>{};
-    for (auto const rank : machine_.ranks_on(node)) {
-      auto const owns = std::ranges::any_of(volume_.chunks, [&](chunk_spread const& chunk) {
-        return chunk.owner == rank && chunk.ranks_on[node.index()] != 0;
-      });
-      if (owns) senders.push_back(0);
-    }
-    if (entering != 0)
-      for (int i = 0; i < interfaces(node); ++i) senders.push_back(first_foreign());
     auto ports = std::vector<opening>{};
+    if (several_nodes()) {
+      auto const first = first_use(volume_.into_node[node.index()]);
+      for (int i = 0; i < interfaces(node); ++i)
+        ports.push_back({first, between_.busy, between_.latency});
+      // What has entered may be sent on, by all ranks if each has an interface, else by one after
+      // the other.
+      for (std::size_t i = 0; i < ranks.size(); ++i)
+        senders.push_back(first + between_.hop() +
+                          (interfaces(node) == 1 ? static_cast<double>(i) * between_.busy : 0.0));
+    }
     for (auto const begin : begins(std::move(senders), receivers, inside_))
       ports.push_back({begin, inside_.busy, inside_.latency});
-    // a piece that enters the node reaches one of its ranks through the interface
-    return time_for(total - entering, ports);
+    return time_for(total, ports);
   }
 
   /// What leaves a node: ranks that own none of it get something to send from those that do. The
@@ -221,44 +289,39 @@ class pipeline_bound {
     auto const leaving = volume_.out_of_node[home.index()];
     if (leaving == 0) return 0;
     auto owners = std::size_t{0};
-    auto nodes = std::numeric_limits<int>::max();
-    auto ranks = nodes;
+    auto nodes = gather_volume::nothing;
+    auto ranks = gather_volume::nothing;
     for (auto const rank : machine_.ranks_on(home)) {
-      auto owns = false;
-      for (auto const& chunk : volume_.chunks) {
-        if (chunk.owner != rank || chunk.nodes == 0) continue;
-        owns = true;
-        nodes = std::min(nodes, chunk.nodes);
-        for (auto const node : first_n<node_id>(machine_.nodes()))
-          if (node != home && chunk.ranks_on[node.index()] != 0)
-            ranks = std::min(ranks, chunk.ranks_on[node.index()]);
-      }
-      owners += owns ? 1 : 0;
+      auto const& owned = volume_.out_of_rank[rank.index()];
+      nodes = std::min(nodes, owned.fewest_nodes);
+      ranks = std::min(ranks, owned.fewest_there);
+      owners += owned.crossing != 0 ? 1 : 0;
     }
     auto ports = std::vector<opening>(interfaces(home) == 1 ? 1 : owners, {0, between_.busy, 0});
     if (auto const all = static_cast<std::size_t>(interfaces(home)); ports.size() < all)
       for (auto const begin : begins(std::vector<double>(owners), all - ports.size(), inside_))
         ports.push_back({begin + inside_.hop(), between_.busy, 0});
-    auto const last = reach(count(leaving), ports, nodes, between_, [&](double time, auto push) {
-      push(time);
-      for (auto const begin :
-           begins({time}, static_cast<std::size_t>(most_interfaces() - 1), inside_))
-        push(begin + inside_.hop());
-    });
-    return last + spread(ranks - 1, inside_);
+    auto entries = further_places{
+        *this, count(leaving), std::move(ports), between_, [&](double time, auto push) {
+          push(time);
+          for (auto const begin :
+               begins({time}, static_cast<std::size_t>(most_interfaces() - 1), inside_))
+            push(begin + inside_.hop());
+        }};
+    auto const first = entries.next(nodes);
+    return spread(first, ranks - 1, [&] { return entries.next(); });
   }
 
   /// What enters a node; the last piece must then reach its ranks.
   [[nodiscard]] double into_node(node_id node) const {
     auto const entering = volume_.into_node[node.index()];
     if (entering == 0) return 0;
-    auto fewest = std::numeric_limits<int>::max();
-    for (auto const& chunk : volume_.chunks)
-      if (machine_.node(chunk.owner) != node && chunk.ranks_on[node.index()] != 0)
-        fewest = std::min(fewest, chunk.ranks_on[node.index()]);
     auto const ports = std::vector<opening>(static_cast<std::size_t>(interfaces(node)),
                                             {0, between_.busy, between_.latency});
-    return time_for(count(entering), ports) + spread(fewest - 1, inside_);
+    auto passed = count(entering);
+    auto const first = time_for(passed, ports);
+    return spread(first, volume_.fewest_on[node.index()] - 1,
+                  [&] { return time_for(++passed, ports); });
   }
 
   /// All nodes together: an interface receives nothing before another one has something to send.
@@ -274,8 +337,7 @@ class pipeline_bound {
     }
     auto ports = std::vector<opening>{};
     // whoever gets something can have it sent on by all interfaces of its node
-    auto free = std::priority_queue<double, std::vector<double>, std::greater<>>{
-        std::greater<>{}, std::move(senders)};
+    auto free = times{std::greater<>{}, std::move(senders)};
     while (ports.size() < receivers) {
       auto const begin = free.top();
       free.pop();
@@ -295,6 +357,7 @@ class pipeline_bound {
   topology const& machine_;
   gather_volume const& volume_;
   int pieces_;
+  bool whole_;  // pieces are passed one by one, not like a fluid
   port inside_{};
   port between_{};
 };

@@ -2,10 +2,7 @@
 /// The plan whose reduction has bits that depend on nothing but who holds what.
 #pragma once
 
-#include <utility>
-#include <vector>
-
-#include "fssdp/core/chunk.hpp"
+#include "fssdp/plan/direct_transfers.hpp"
 #include "fssdp/plan/transfer_plan.hpp"
 
 namespace fssdp {
@@ -19,11 +16,7 @@ namespace fssdp {
 /// @cost one round; a transfer for every chunk and holder but its owner, so that a node may be
 ///       entered and left as often as it has holders; a pure function
 [[nodiscard]] inline transfer_plan rank_ordered(transfer_plan const& plan) {
-  auto transfers = std::vector<transfer>{};
-  for (auto const chunk : chunk_range{0, plan.experts() * plan.slices(), plan.slices()})
-    for (auto const rank : plan.where().holders(chunk.expert))
-      if (rank != plan.owner(chunk)) transfers.push_back({0, chunk, plan.owner(chunk), rank});
-  return plan.realised_by(std::move(transfers), 1);
+  return plan.realised_by(detail::direct_transfers(plan, plan.where()), 1);
 }
 
 }  // namespace fssdp

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstddef>
 #include <limits>
+#include <numeric>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -13,9 +14,11 @@
 #include "fssdp/core/aligned_memory.hpp"
 #include "fssdp/core/chunk.hpp"
 #include "fssdp/core/error.hpp"
+#include "fssdp/plan/direct_transfers.hpp"
 #include "fssdp/plan/late_binding.hpp"
 #include "fssdp/plan/piece_demand.hpp"
 #include "fssdp/plan/rank_ordered.hpp"
+#include "fssdp/plan/simulate.hpp"
 #include "fssdp/plan/transfer_plan.hpp"
 
 namespace fssdp {
@@ -59,52 +62,88 @@ namespace detail {
 
 /// How long pieces take on the slowest ports of a machine.
 struct piece_times {
+  tick_length tick;
   piece_time inside;
   piece_time between;
 
-  piece_times(topology const& machine, double bytes) {
-    auto inside_rate = std::numeric_limits<double>::infinity();
-    auto between_rate = inside_rate;
-    for (auto const rank : first_n<rank_id>(machine.ranks())) {
-      inside_rate = std::min(inside_rate, machine.port(rank).inside_bytes_per_second);
-      between_rate = std::min(between_rate, machine.port(rank).between_bytes_per_second);
-    }
+  piece_times(piece_demand const& demand, double chunk_bytes)
+      : tick{most_seconds(demand, chunk_bytes)} {
+    auto const& machine = demand.machine();
     auto const& cost = machine.cost();
-    inside = {to_picoseconds(bytes / inside_rate + cost.port_seconds),
-              to_picoseconds(cost.inside_latency_seconds)};
-    between = {to_picoseconds(bytes / between_rate + cost.port_seconds),
-               to_picoseconds(cost.between_latency_seconds)};
+    auto const bytes = chunk_bytes / demand.pieces();
+    auto const time = [&](double port_bandwidth::*rate, double latency) {
+      return piece_time{tick.of(bytes / slowest(machine, rate) + cost.port_seconds),
+                        tick.of(latency)};
+    };
+    inside = time(&port_bandwidth::inside_bytes_per_second, cost.inside_latency_seconds);
+    between = time(&port_bandwidth::between_bytes_per_second, cost.between_latency_seconds);
+  }
+
+ private:
+  /// Of all pieces one after the other, to every rank.
+  [[nodiscard]] static double most_seconds(piece_demand const& demand, double chunk_bytes) {
+    auto const& machine = demand.machine();
+    auto const& cost = machine.cost();
+    auto const rate = std::min(slowest(machine, &port_bandwidth::inside_bytes_per_second),
+                               slowest(machine, &port_bandwidth::between_bytes_per_second));
+    auto const each = chunk_bytes / demand.pieces() / rate + cost.port_seconds +
+                      std::max(cost.inside_latency_seconds, cost.between_latency_seconds);
+    return static_cast<double>(demand.items()) * machine.ranks() * each;
+  }
+  [[nodiscard]] static double slowest(topology const& machine, double port_bandwidth::*rate) {
+    auto least = std::numeric_limits<double>::infinity();
+    for (auto const rank : first_n<rank_id>(machine.ranks()))
+      least = std::min(least, machine.port(rank).*rate);
+    return least;
   }
 };
+
+/// For each of some numbers that are not negative how many smaller ones there are, of equal ones one.
+[[nodiscard]] inline std::vector<int> without_gaps(std::vector<ticks> const& numbers) {
+  auto ranks = std::vector<int>(numbers.size());
+  if (numbers.empty()) return ranks;
+  auto const most = std::ranges::max(numbers);
+  if (most < static_cast<ticks>(4 * numbers.size())) {
+    auto smaller = std::vector<int>(static_cast<std::size_t>(most) + 2);
+    for (auto const n : numbers) smaller[static_cast<std::size_t>(n) + 1] = 1;
+    std::partial_sum(smaller.begin(), smaller.end(), smaller.begin());
+    for (std::size_t i = 0; i < numbers.size(); ++i)
+      ranks[i] = smaller[static_cast<std::size_t>(numbers[i])];
+    return ranks;
+  }
+  auto sorted = numbers;  // few numbers, far apart
+  std::ranges::sort(sorted);
+  sorted.erase(std::unique(sorted.begin(), sorted.end()), sorted.end());
+  for (std::size_t i = 0; i < numbers.size(); ++i)
+    ranks[i] = static_cast<int>(std::ranges::lower_bound(sorted, numbers[i]) - sorted.begin());
+  return ranks;
+}
 
 /// Flows as transfers: in order of their start, and in rounds of about the time of a piece on the
 /// slowest link. A rank passes a piece on in one round, behind the one in which it gets it.
 [[nodiscard]] inline std::vector<transfer> as_transfers(piece_demand const& demand,
                                                         std::vector<flow> const& flows,
-                                                        picoseconds round_time) {
+                                                        ticks round_time) {
   auto const at = [](auto& list, int index) -> auto& {
     return list[static_cast<std::size_t>(index)];
   };
-  auto round = std::vector<int>(flows.size());
-  auto passed_on = std::vector<int>(flows.size(), -1);  // in which round, by its receiver
-  auto first_sent = std::vector<int>(static_cast<std::size_t>(demand.items()), -1);
-  auto rounds = 0;
+  constexpr auto unknown = ticks{-1};
+  auto round = std::vector<ticks>(flows.size());
+  auto passed_on = std::vector<ticks>(flows.size(), unknown);  // in which round, by its receiver
+  auto first_sent = std::vector<ticks>(static_cast<std::size_t>(demand.items()), unknown);
   for (std::size_t i = 0; i < flows.size(); ++i) {
     auto const& f = flows[i];
     auto& when = f.feeder < 0 ? at(first_sent, f.item) : at(passed_on, f.feeder);
-    if (when < 0) when = static_cast<int>(f.start / std::max<picoseconds>(round_time, 1));
+    if (when < 0) when = f.start / std::max<ticks>(round_time, 1);
     if (f.feeder >= 0) when = std::max(when, at(round, f.feeder) + 1);
     round[i] = when;
-    rounds = std::max(rounds, when + 1);
   }
-  auto number = std::vector<int>(static_cast<std::size_t>(rounds) + 1);  // without empty rounds
-  for (auto const r : round) at(number, r + 1) = 1;
-  for (int r = 0; r < rounds; ++r) at(number, r + 1) += at(number, r);
+  auto const number = without_gaps(round);
   auto transfers = std::vector<transfer>(flows.size());
   for (std::size_t i = 0; i < flows.size(); ++i) {
     auto const piece = demand.piece(flows[i].item);
-    transfers[i] = {at(number, round[i]), piece.chunk, flows[i].source,
-                    flows[i].destination, piece.index, static_cast<int>(i)};
+    transfers[i] = {number[i],   piece.chunk,        flows[i].source, flows[i].destination,
+                    piece.index, static_cast<int>(i)};
   }
   return transfers;
 }
@@ -120,15 +159,17 @@ class schedule_search {
 
   void consider(int pieces) {
     auto demand = piece_demand{plan_, pieces, how_};
-    auto const times = piece_times{plan_.cluster(), bytes_ / pieces};
+    auto const times = piece_times{demand, bytes_};
     auto const played = late_binding{demand, times.inside, times.between};
     tried_ += played.flows().size();
-    if (transfers_.has_value() && played.end() >= least_) return;
-    least_ = played.end();
+    auto const seconds = times.tick.seconds(played.end());
+    if (transfers_.has_value() && seconds >= least_) return;
+    least_ = seconds;
     pieces_ = pieces;
     auto const several_nodes = plan_.cluster().nodes() > 1;
-    transfers_ = as_transfers(demand, played.flows(),
-                              several_nodes ? times.between.busy : times.inside.busy);
+    transfers_ =
+        as_transfers(demand, played.flows(),
+                     std::max(times.inside.busy, several_nodes ? times.between.busy : ticks{0}));
   }
   [[nodiscard]] transfer_plan take() { return plan_.realised_by(std::move(*transfers_), pieces_); }
 
@@ -138,13 +179,27 @@ class schedule_search {
   relaying how_;
   std::size_t tried_ = 0;
   int pieces_ = 1;
-  picoseconds least_ = 0;
+  double least_ = 0;  // seconds
   std::optional<std::vector<transfer>> transfers_;
 };
 
 /// How many pieces of a size a chunk has; the last may be shorter.
 [[nodiscard]] constexpr std::size_t pieces_of(std::size_t chunk_bytes, std::size_t piece_bytes) {
   return chunk_bytes / piece_bytes + (chunk_bytes % piece_bytes == 0 ? 0 : 1);
+}
+
+/// How many transfers a schedule has at most: to those that hold an expert, and to a relay on every
+/// node.
+[[nodiscard]] inline double most_transfers(transfer_plan const& plan, std::size_t pieces) {
+  auto chunks = 0.0;
+  auto deliveries = 0.0;
+  auto last = chunk_id{expert_id{-1}};
+  for_each_delivery(plan, plan.where(), [&](chunk_id chunk, rank_id, rank_id) {
+    if (chunk != last) ++chunks;
+    last = chunk;
+    ++deliveries;
+  });
+  return (deliveries + chunks * plan.cluster().nodes()) * static_cast<double>(pieces);
 }
 
 /// Numbers of pieces to try, the most promising first.
@@ -175,16 +230,20 @@ class schedule_search {
 ///
 /// Every chunk is cut into the same number of pieces. Each crosses between nodes on one rail and
 /// enters a node once; ranks on its way may relay it. What the trees of the given plan were does
-/// not matter.
+/// not matter. Where the ports of the machine are such that chunks straight from their owners take
+/// less time (tiny chunks; interfaces as fast as ports inside a node; unequal ports), they go that
+/// way: whole, or cut into pieces one behind the other if `piece_bytes` asks for them.
 /// @param chunk_bytes of the largest chunk, as it travels
 /// @pre verify accepts the plan
-/// @post verify accepts the result; between nodes a piece crosses as often as there are other nodes
-///       that hold its expert; no rank keeps more than `relay_bytes` of what it relays. By rank,
-///       that holds for gathers; reductions go by `rank_ordered(plan)`
+/// @post verify accepts the result; no rank keeps more than `relay_bytes` of what it relays; all
+///       goes straight from owners, or between nodes a piece crosses as often as there are other
+///       nodes that hold its expert; by `simulate` it takes no longer than `rank_ordered(plan)`, or
+///       than that cut into as many pieces if `piece_bytes` asks for them. By rank, that holds for
+///       gathers; reductions go by `rank_ordered(plan)`
 /// @cost a pure function of its arguments; time linear in the transfers that it tries, and on
 ///       hundreds of nodes in pieces * nodes besides; some 180 bytes per transfer. Every piece
 ///       finds a way of its own, so each of its transfers is recorded
-/// @throws argument_error if there are no bytes, or more pieces than can be counted
+/// @throws argument_error if there are no bytes, or more pieces or transfers than can be counted
 [[nodiscard]] inline transfer_plan schedule(transfer_plan const& plan, std::size_t chunk_bytes,
                                             schedule_options const& options = {}) {
   detail::require(chunk_bytes > 0, "schedule: chunks of 0 bytes; expected at least 1");
@@ -192,6 +251,13 @@ class schedule_search {
                                                   std::size_t{most_pieces},
                   "schedule: pieces of ", options.piece_bytes, " bytes for chunks of ", chunk_bytes,
                   "; expected at most ", most_pieces, " pieces");
+  if (options.piece_bytes != 0) {
+    auto const pieces = detail::pieces_of(chunk_bytes, options.piece_bytes);
+    auto const transfers = detail::most_transfers(plan, pieces);
+    detail::require(transfers <= std::numeric_limits<int>::max(), "schedule: pieces of ",
+                    options.piece_bytes, " bytes for chunks of ", chunk_bytes, ": up to ",
+                    transfers, " transfers; expected at most ", std::numeric_limits<int>::max());
+  }
   auto const with = [&](detail::relaying how) {
     auto search = detail::schedule_search{plan, chunk_bytes, how};
     auto const cuts = detail::promising_cuts(plan.cluster(), chunk_bytes, options);
@@ -212,6 +278,9 @@ class schedule_search {
   };
   if (std::ranges::any_of(first_n<rank_id>(plan.ranks()), relays_too_much))
     result = with(detail::relaying::none);
+  auto const direct = options.piece_bytes == 0 ? 1 : result.pieces();
+  if (detail::direct_seconds(plan, chunk_bytes, direct) < simulate(result, chunk_bytes).seconds)
+    result = plan.realised_by(detail::direct_transfers(plan, plan.where(), direct), direct);
   if (options.sums == reduction_order::by_rank) return result.reduced_by(rank_ordered(plan));
   return result;
 }

@@ -26,42 +26,75 @@ struct simulation {
 namespace detail {
 
 /// The ports of a machine: every rank has one for its node and, alone or with its node, an
-/// interface to others; each sends and receives at once.
+/// interface to others; each sends and receives at once. They serve transfers one by one, in the
+/// order in which they are played.
 class port_model {
  public:
-  port_model(topology const& machine, std::size_t chunk_bytes, int pieces)
-      : machine_{machine}, bytes_{static_cast<double>(chunk_bytes) / pieces} {}
+  port_model(topology const& machine, message_cost const& cost, double piece_bytes)
+      : machine_{machine},
+        cost_{cost},
+        bytes_{piece_bytes},
+        out_free_(2 * static_cast<std::size_t>(machine.ranks())),
+        in_free_(out_free_.size()) {}
 
+  /// A transfer of what its source has from `ready` on, or of several pieces one behind the other.
+  simulation::span play(rank_id source, rank_id destination, double ready, int pieces = 1) {
+    auto const used = of(source, destination);
+    auto& out = out_free_[used.out];
+    auto& in = in_free_[used.in];
+    auto const start = std::max({ready, out, in});
+    auto const released = start + pieces * used.busy;
+    out = released;
+    in = released;
+    return {start, released, released + used.latency};
+  }
+
+ private:
   struct use {
     double busy;
     double latency;
     std::size_t out;  ///< ports: those inside nodes first, then interfaces
     std::size_t in;
   };
-  [[nodiscard]] use of(transfer const& t) const {
-    auto const& cost = machine_.cost();
-    auto const& source = machine_.port(t.source);
-    auto const& destination = machine_.port(t.destination);
-    if (machine_.same_node(t.source, t.destination)) {
-      auto const rate =
-          std::min(source.inside_bytes_per_second, destination.inside_bytes_per_second);
-      return {bytes_ / rate + cost.port_seconds, cost.inside_latency_seconds, t.source.index(),
-              t.destination.index()};
+  [[nodiscard]] use of(rank_id source, rank_id destination) const {
+    if (machine_.same_node(source, destination)) {
+      auto const rate = std::min(machine_.port(source).inside_bytes_per_second,
+                                 machine_.port(destination).inside_bytes_per_second);
+      return {bytes_ / rate + cost_.port_seconds, cost_.inside_latency_seconds, source.index(),
+              destination.index()};
     }
     auto const ranks = static_cast<std::size_t>(machine_.ranks());
-    auto const out = machine_.interface_of(t.source);
-    auto const in = machine_.interface_of(t.destination);
+    auto const out = machine_.interface_of(source);
+    auto const in = machine_.interface_of(destination);
     auto const rate = std::min(machine_.port(out).between_bytes_per_second,
                                machine_.port(in).between_bytes_per_second);
-    return {bytes_ / rate + cost.port_seconds, cost.between_latency_seconds, ranks + out.index(),
+    return {bytes_ / rate + cost_.port_seconds, cost_.between_latency_seconds, ranks + out.index(),
             ranks + in.index()};
   }
-  [[nodiscard]] std::size_t ports() const { return 2 * static_cast<std::size_t>(machine_.ranks()); }
 
- private:
   topology const& machine_;
+  message_cost cost_;
   double bytes_;  // of a piece
+  std::vector<double> out_free_;
+  std::vector<double> in_free_;
 };
+
+/// simulate, with other costs of a message than those of the plan's machine.
+[[nodiscard]] inline simulation simulate_with(transfer_plan const& plan, std::size_t chunk_bytes,
+                                              message_cost const& cost) {
+  auto ports = port_model{plan.cluster(), cost, static_cast<double>(chunk_bytes) / plan.pieces()};
+  auto result = simulation{};
+  result.transfers.reserve(plan.transfers().size());
+  for (std::size_t i = 0; i < plan.transfers().size(); ++i) {
+    auto const& t = plan.transfers()[i];
+    auto const feeder = plan.feeders()[i];
+    auto const ready =
+        feeder < 0 ? 0.0 : result.transfers[static_cast<std::size_t>(feeder)].arrival;
+    result.transfers.push_back(ports.play(t.source, t.destination, ready));
+    result.seconds = std::max(result.seconds, result.transfers.back().arrival);
+  }
+  return result;
+}
 
 }  // namespace detail
 
@@ -74,24 +107,7 @@ class port_model {
 /// @pre verify accepts the plan
 /// @cost O(transfers)
 [[nodiscard]] inline simulation simulate(transfer_plan const& plan, std::size_t chunk_bytes) {
-  auto const model = detail::port_model{plan.cluster(), chunk_bytes, plan.pieces()};
-  auto out_free = std::vector<double>(model.ports());
-  auto in_free = std::vector<double>(model.ports());
-  auto result = simulation{};
-  result.transfers.reserve(plan.transfers().size());
-  for (std::size_t i = 0; i < plan.transfers().size(); ++i) {
-    auto const use = model.of(plan.transfers()[i]);
-    auto const feeder = plan.feeders()[i];
-    auto const ready =
-        feeder < 0 ? 0.0 : result.transfers[static_cast<std::size_t>(feeder)].arrival;
-    auto const start = std::max({ready, out_free[use.out], in_free[use.in]});
-    auto const released = start + use.busy;
-    out_free[use.out] = released;
-    in_free[use.in] = released;
-    result.transfers.push_back({start, released, released + use.latency});
-    result.seconds = std::max(result.seconds, released + use.latency);
-  }
-  return result;
+  return detail::simulate_with(plan, chunk_bytes, plan.cluster().cost());
 }
 
 }  // namespace fssdp

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Chunks straight from their owners: what other plans are measured against.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <vector>
+
+#include "fssdp/core/chunk.hpp"
+#include "fssdp/plan/simulate.hpp"
+#include "fssdp/plan/transfer_plan.hpp"
+
+namespace fssdp::detail {
+
+/// Calls function(chunk, owner, holder) for every chunk and holder of its expert but its owner,
+/// ascending.
+/// @param of a layout, or a plan
+template <class Owners, class Function>
+void for_each_delivery(Owners const& of, placement const& where, Function function) {
+  for (auto const chunk : chunk_range{0, of.experts() * of.slices(), of.slices()}) {
+    auto const owner = of.owner(chunk);
+    for (auto const rank : where.holders(chunk.expert))
+      if (rank != owner) function(chunk, owner, rank);
+  }
+}
+
+/// The owner of every chunk sends it to all other holders of its expert, in one round; all pieces to
+/// one of them before the first to the next.
+template <class Owners>
+[[nodiscard]] std::vector<transfer> direct_transfers(Owners const& of, placement const& where,
+                                                     int pieces = 1) {
+  auto transfers = std::vector<transfer>{};
+  for_each_delivery(of, where, [&](chunk_id chunk, rank_id owner, rank_id rank) {
+    for (int piece = 0; piece < pieces; ++piece)
+      transfers.push_back(
+          {0, chunk, owner, rank, piece, pieces == 1 ? 0 : static_cast<int>(transfers.size())});
+  });
+  return transfers;
+}
+
+/// How long that takes (simulate).
+[[nodiscard]] inline double direct_seconds(transfer_plan const& plan, std::size_t chunk_bytes,
+                                           int pieces = 1) {
+  auto const& machine = plan.cluster();
+  auto ports = port_model{machine, machine.cost(), static_cast<double>(chunk_bytes) / pieces};
+  auto seconds = 0.0;
+  for_each_delivery(plan, plan.where(), [&](chunk_id, rank_id owner, rank_id rank) {
+    seconds = std::max(seconds, ports.play(owner, rank, 0, pieces).arrival);
+  });
+  return seconds;
+}
+
+}  // namespace fssdp::detail
