@@ -73,7 +73,7 @@ struct contest {
 }  // namespace
 
 TEST_CASE("small instances: within 3 % of the proven optimum, 10 % at worst") {
-  constexpr auto wanted = 200U;
+  constexpr auto wanted = std::size_t{FSSDP_PROVEN_OPTIMA};
   constexpr auto most_seconds = 3;
   auto found = contest{};
   auto unproven = 0;
