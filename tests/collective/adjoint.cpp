@@ -14,6 +14,7 @@
 #include "support/laws.hpp"
 #include "support/on_all_ranks.hpp"
 #include "support/rank_buffers.hpp"
+#include "support/types.hpp"
 
 using fssdp::bf16;
 using fssdp::fp16;
@@ -77,9 +78,10 @@ struct wire_types {
 }  // namespace
 
 TEMPLATE_TEST_CASE("<G x, y> = <x, G^T y>, exactly, over every wire and stream", "",
-                   (wire_types<float>), (wire_types<double>), (wire_types<bf16>),
-                   (wire_types<fp16>), (wire_types<bf16, float>), (wire_types<fp16, float>),
-                   (wire_types<fssdp::fp8_e4m3, float>), (wire_types<fssdp::fp8_e5m2, bf16>)) {
+                   TYPES_OF_A_TEST((wire_types<float>), (wire_types<bf16, float>),
+                                   (wire_types<double>), (wire_types<bf16>), (wire_types<fp16>),
+                                   (wire_types<fp16, float>), (wire_types<fssdp::fp8_e4m3, float>),
+                                   (wire_types<fssdp::fp8_e5m2, bf16>))) {
   using wire = typename TestType::wire;
   using master = typename TestType::master;
   auto const first = (sizeof(wire) * 10 + sizeof(master)) * 1'000'000;  // other instances for each

@@ -53,12 +53,12 @@ template <class To, class From, class... Links>
 }  // namespace
 
 TEMPLATE_TEST_CASE("a coded reduction sums what the payloads say, in the order of the plan", "",
-                   (types<float, float, fssdp::bf16_codec>),
-                   (types<fssdp::bf16, float, fssdp::fp8_e4m3_codec>),
-                   (types<float, fssdp::bf16, fssdp::fp8_e5m2_codec>),
-                   (types<double, double, fssdp::int8_codec>),
-                   (types<float, double, support::hundreds_codec>),
-                   (types<fssdp::fp16, float, support::hundreds_codec>)) {
+                   TYPES_OF_A_TEST((types<float, float, fssdp::bf16_codec>),
+                                   (types<fssdp::bf16, float, fssdp::fp8_e4m3_codec>),
+                                   (types<float, fssdp::bf16, fssdp::fp8_e5m2_codec>),
+                                   (types<double, double, fssdp::int8_codec>),
+                                   (types<float, double, support::hundreds_codec>),
+                                   (types<fssdp::fp16, float, support::hundreds_codec>))) {
   using From = typename TestType::from;
   using To = typename TestType::to;
   using sum_type = fssdp::accumulator_t<From>;

@@ -17,6 +17,7 @@
 #include "support/dice.hpp"
 #include "support/laws.hpp"
 #include "support/small_integers.hpp"
+#include "support/types.hpp"
 
 using fssdp::accumulator_t;
 using fssdp::bf16;
@@ -119,7 +120,7 @@ template <class From, class To>
 }  // namespace
 
 TEMPLATE_TEST_CASE("a kernel gives the bits of the host, for any types, sizes and addresses", "",
-                   float, double, bf16, fp16, fp8_e4m3, fp8_e5m2) {
+                   TYPES_OF_A_TEST(float, bf16, double, fp16, fp8_e4m3, fp8_e5m2)) {
   auto draw = support::dice{sizeof(TestType)};
   auto wrong = 0;
   for (int i = 0; i < support::some_instances; ++i)
@@ -130,13 +131,13 @@ TEMPLATE_TEST_CASE("a kernel gives the bits of the host, for any types, sizes an
                  converts_alike<TestType, Out>(draw, size, aligned)) &&
                 ...);
       };
-      wrong += alike(std::tuple<float, double, bf16, fp16, fp8_e4m3, fp8_e5m2>{}) ? 0 : 1;
+      wrong += alike(std::tuple<TYPES_OF_A_TEST(float, bf16, double, fp16, fp8_e4m3, fp8_e5m2)>{}) ? 0 : 1;
     }
   REQUIRE(wrong == 0);
 }
 
 TEMPLATE_TEST_CASE("a kernel gives the bits of the host, for any number and kinds of operands", "",
-                   float, double, bf16, fp16, fp8_e4m3, fp8_e5m2) {
+                   TYPES_OF_A_TEST(float, bf16, double, fp16, fp8_e4m3, fp8_e5m2)) {
   auto draw = support::dice{sizeof(TestType) + 8};
   auto wrong = 0;
   for (int count = 1; count <= 17; ++count)
@@ -146,7 +147,7 @@ TEMPLATE_TEST_CASE("a kernel gives the bits of the host, for any number and kind
         auto const alike = [&]<class... Out>(std::tuple<Out...>) {
           return (sums_alike<TestType, Out>(draw, size, aligned, count, partials) && ...);
         };
-        wrong += alike(std::tuple<float, double, bf16, fp16, fp8_e4m3, fp8_e5m2>{}) ? 0 : 1;
+        wrong += alike(std::tuple<TYPES_OF_A_TEST(float, bf16, double, fp16, fp8_e4m3, fp8_e5m2)>{}) ? 0 : 1;
       }
   REQUIRE(wrong == 0);
 }

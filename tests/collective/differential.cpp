@@ -33,11 +33,12 @@ template <class T>
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("a gather gives the bits of the naive reference", "", (types<float, float>),
-                   (types<float, fssdp::bf16>), (types<float, fssdp::fp16>), (types<double, float>),
-                   (types<fssdp::fp16, double>), (types<float, fssdp::fp8_e4m3>),
-                   (types<fssdp::fp8_e5m2, fssdp::bf16>),
-                   (types<fssdp::fp8_e4m3, fssdp::fp8_e5m2>)) {
+TEMPLATE_TEST_CASE("a gather gives the bits of the naive reference", "",
+                   TYPES_OF_A_TEST((types<float, float>), (types<float, fssdp::bf16>),
+                                   (types<float, fssdp::fp16>), (types<double, float>),
+                                   (types<fssdp::fp16, double>), (types<float, fssdp::fp8_e4m3>),
+                                   (types<fssdp::fp8_e5m2, fssdp::bf16>),
+                                   (types<fssdp::fp8_e4m3, fssdp::fp8_e5m2>))) {
   using From = typename TestType::from;
   using To = typename TestType::to;
   support::for_random_instances(support::law_instances / 25, [](random_instance const& of) {
@@ -54,10 +55,12 @@ TEMPLATE_TEST_CASE("a gather gives the bits of the naive reference", "", (types<
   });
 }
 
-TEMPLATE_TEST_CASE("a reduction gives the bits of the naive reference", "", (types<float, float>),
-                   (types<double, double>), (types<fssdp::bf16, float>),
-                   (types<fssdp::fp16, float>), (types<fssdp::bf16, fssdp::bf16>),
-                   (types<fssdp::fp8_e5m2, float>), (types<fssdp::fp8_e4m3, fssdp::fp8_e4m3>)) {
+TEMPLATE_TEST_CASE("a reduction gives the bits of the naive reference", "",
+                   TYPES_OF_A_TEST((types<float, float>), (types<fssdp::bf16, float>),
+                                   (types<double, double>), (types<fssdp::fp16, float>),
+                                   (types<fssdp::bf16, fssdp::bf16>),
+                                   (types<fssdp::fp8_e5m2, float>),
+                                   (types<fssdp::fp8_e4m3, fssdp::fp8_e4m3>))) {
   using From = typename TestType::from;
   using To = typename TestType::to;
   support::for_random_instances(support::law_instances / 25, [](random_instance const& of) {

@@ -18,6 +18,7 @@
 #include "fssdp/token/permute.hpp"
 #include "support/dice.hpp"
 #include "support/laws.hpp"
+#include "support/types.hpp"
 
 namespace {
 
@@ -209,13 +210,15 @@ TEST_CASE("tokens on a device are ordered by expert as on the host") {
 }
 
 TEMPLATE_TEST_CASE("tokens on a device are permuted, weighed and brought back as on the host", "",
-                   float, double, fssdp::bf16, fssdp::fp16, fssdp::fp8_e4m3, fssdp::fp8_e5m2) {
+                   TYPES_OF_A_TEST(float, fssdp::bf16, double, fssdp::fp16, fssdp::fp8_e4m3,
+                                   fssdp::fp8_e5m2)) {
   check_rows_on<TestType>(thrust::cpp::par);
   check_rows_on<TestType>(thrust::omp::par);
 }
 
 TEMPLATE_TEST_CASE("gradients of weights on a device have the same bits at all addresses", "",
-                   float, double, fssdp::bf16, fssdp::fp16, fssdp::fp8_e4m3, fssdp::fp8_e5m2) {
+                   TYPES_OF_A_TEST(float, fssdp::bf16, double, fssdp::fp16, fssdp::fp8_e4m3,
+                                   fssdp::fp8_e5m2)) {
   for_random_choices([](support::dice draw) {
     auto const expected = rough_gradients<TestType>(thrust::cpp::par, draw, 0);
     for (std::size_t skip = 0; skip < 4; ++skip)

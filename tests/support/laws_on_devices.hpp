@@ -22,6 +22,7 @@
 #include "support/laws.hpp"
 #include "support/on_all_ranks.hpp"
 #include "support/rank_buffers.hpp"
+#include "support/types.hpp"
 
 namespace support {
 
@@ -33,11 +34,13 @@ struct travels_as {
   using wire = T;
   using master = Master;
 };
+using bf16_of_floats = travels_as<fssdp::bf16, float>;
 using types_on_the_way =
-    std::tuple<travels_as<float>, travels_as<double>, travels_as<fssdp::bf16>,
-               travels_as<fssdp::fp16>, travels_as<fssdp::bf16, float>,
-               travels_as<fssdp::fp16, float>, travels_as<fssdp::fp8_e4m3, float>,
-               travels_as<fssdp::fp8_e5m2, fssdp::bf16>>;
+    std::tuple<TYPES_OF_A_TEST(travels_as<float>, bf16_of_floats,
+                               travels_as<double>, travels_as<fssdp::bf16>,
+                               travels_as<fssdp::fp16>, travels_as<fssdp::fp16, float>,
+                               travels_as<fssdp::fp8_e4m3, float>,
+                               travels_as<fssdp::fp8_e5m2, fssdp::bf16>)>;
 
 struct products {
   double gathered_times_partials = 0;

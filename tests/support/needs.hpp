@@ -34,5 +34,16 @@ namespace support {
              ? "nothing says how much memory the program itself takes: no /proc, or a sanitizer"
              : "";
 }
+/// That what happens in a race can be looked at.
+[[nodiscard]] inline std::string lacks_tolerance_of_races() {
+#if defined(__SANITIZE_THREAD__)
+  return "the thread sanitizer ends a program that races";
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+  return "the thread sanitizer ends a program that races";
+#endif
+#endif
+  return {};
+}
 
 }  // namespace support
