@@ -2,7 +2,9 @@
 /// Sums, conversions and copies on a device give the bits of a loop on the host.
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <cstring>
+#include <span>
 #include <type_traits>
 #include <vector>
 
@@ -76,7 +78,7 @@ void for_all_pairs(Visit visit) {
       });
 }
 
-constexpr auto row = std::size_t{64} << 10U;  // bytes
+constexpr auto row = std::size_t{8} << 10U;  // bytes
 
 [[nodiscard]] fssdp::device_kernels loaded_kernels() {
   auto const kernels = gpu_double::kernels();
@@ -148,11 +150,15 @@ TEST_CASE("conversions on a device have the bits of conversions in a loop") {
 TEST_CASE("copies on a device have the bits of copies in a loop") {
   gpu_double::reset();
   auto const kernels = loaded_kernels();
+  constexpr auto place = std::size_t{64} << 10U;  // bytes for each copy
   auto different = 0;
   for (std::uint64_t seed = 1; seed <= 30; ++seed) {
     auto draw = support::dice{seed};
-    auto before = std::vector<std::byte>(64 * row);
-    fill<float>(std::span{before}.first(32 * row), draw);
+    auto words = std::vector<std::uint64_t>(64 * place / sizeof(std::uint64_t));
+    auto state = seed;
+    for (auto& word : std::span{words}.first(words.size() / 2))
+      word = state = state * 6364136223846793005U + 1442695040888963407U;
+    auto const before = std::as_bytes(std::span{words});
     auto const unit = std::array<std::size_t, 3>{1, 4, 16}[seed % 3];
     auto sizes = std::array<std::size_t, 32>{};
     auto starts = std::array<std::size_t, 32>{};
@@ -162,8 +168,8 @@ TEST_CASE("copies on a device have the bits of copies in a loop") {
       auto copies = fssdp::device_copies{};
       copies.count = sizes.size();
       for (std::size_t i = 0; i < sizes.size(); ++i)
-        copies.copies[i] = {begin + (32 + i) * row + starts[31 - i] / 2 / unit * unit,
-                            begin + i * row + starts[i], sizes[i]};
+        copies.copies[i] = {begin + (32 + i) * place + starts[31 - i] / 2 / unit * unit,
+                            begin + i * place + starts[i], sizes[i]};
       return copies;
     };
     different += gives_equal_bits(before, work, kernels.copy) ? 0 : 1;

@@ -57,8 +57,8 @@ TEST_CASE("gathers and reductions of a materializer allocate nothing once they h
   REQUIRE(counts == std::vector(4, 0L));
 }
 
-TEST_CASE("two thousand iterations of drifting loads leave memory and pools as they were") {
-  constexpr auto iterations = 2000;
+TEST_CASE("many iterations of drifting loads leave memory and pools as they were") {
+  constexpr auto iterations = FSSDP_SOAK_STEPS;
   constexpr auto shape = toy_shape{.layers = 2, .elements = {64, 3}};
   auto pages = std::array<long, 2>{};
   auto const results = support::on_all_ranks(shape.ranks, [&](thread_communicator& comm) {
@@ -119,7 +119,7 @@ TEST_CASE("two thousand iterations of drifting loads leave memory and pools as t
     REQUIRE(total.replica_slots_peak <= 5);
     REQUIRE(total.partial_slots_peak <= 12);
     REQUIRE(total.replica_slots_now == 0);  // after every single step
-    REQUIRE(total.calibrations_accepted > 100);
+    REQUIRE(total.calibrations_accepted > iterations / 20);
   }
   REQUIRE(pages[1] <= pages[0] + 512);  // two megabytes, for allocators that hold on to some
 }
