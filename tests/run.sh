@@ -110,11 +110,11 @@ check() {  # check PRESET: runs the tests of a preset and counts
 
 # Older thread sanitizers do not start where the kernel spreads the addresses of a program wide.
 find_prefix() {
-  mkdir -p build/tsan
-  echo 'int main() {}' >build/tsan/trial.cpp
+  mkdir -p build
+  echo 'int main() {}' >build/trial.cpp
   # shellcheck disable=SC2086  # CXX may hold options
-  ${CXX:-c++} -fsanitize=thread build/tsan/trial.cpp -o build/tsan/trial || return
-  if ! build/tsan/trial 2>/dev/null && setarch "$(uname -m)" -R build/tsan/trial 2>/dev/null; then
+  ${CXX:-c++} -fsanitize=thread build/trial.cpp -o build/trial || return
+  if ! build/trial 2>/dev/null && setarch "$(uname -m)" -R build/trial 2>/dev/null; then
     prefix="setarch $(uname -m) -R"
   fi
 }

@@ -131,7 +131,9 @@ TEMPLATE_TEST_CASE("a kernel gives the bits of the host, for any types, sizes an
                  converts_alike<TestType, Out>(draw, size, aligned)) &&
                 ...);
       };
-      wrong += alike(std::tuple<TYPES_OF_A_TEST(float, bf16, double, fp16, fp8_e4m3, fp8_e5m2)>{}) ? 0 : 1;
+      wrong += alike(std::tuple<TYPES_OF_A_TEST(float, bf16, double, fp16, fp8_e4m3, fp8_e5m2)>{})
+                   ? 0
+                   : 1;
     }
   REQUIRE(wrong == 0);
 }
@@ -147,7 +149,9 @@ TEMPLATE_TEST_CASE("a kernel gives the bits of the host, for any number and kind
         auto const alike = [&]<class... Out>(std::tuple<Out...>) {
           return (sums_alike<TestType, Out>(draw, size, aligned, count, partials) && ...);
         };
-        wrong += alike(std::tuple<TYPES_OF_A_TEST(float, bf16, double, fp16, fp8_e4m3, fp8_e5m2)>{}) ? 0 : 1;
+        wrong += alike(std::tuple<TYPES_OF_A_TEST(float, bf16, double, fp16, fp8_e4m3, fp8_e5m2)>{})
+                     ? 0
+                     : 1;
       }
   REQUIRE(wrong == 0);
 }

@@ -11,6 +11,7 @@
 #include "catch.hpp"
 #include "peer/devices.hpp"
 #include "support/dice.hpp"
+#include "support/types.hpp"
 
 namespace {
 
@@ -78,7 +79,7 @@ void for_all_pairs(Visit visit) {
       });
 }
 
-constexpr auto row = std::size_t{8} << 10U;  // bytes
+constexpr auto row = std::size_t{support::all_types ? 64 : 8} << 10U;  // bytes
 
 [[nodiscard]] fssdp::device_kernels loaded_kernels() {
   auto const kernels = gpu_double::kernels();

@@ -35,12 +35,10 @@ struct travels_as {
   using master = Master;
 };
 using bf16_of_floats = travels_as<fssdp::bf16, float>;
-using types_on_the_way =
-    std::tuple<TYPES_OF_A_TEST(travels_as<float>, bf16_of_floats,
-                               travels_as<double>, travels_as<fssdp::bf16>,
-                               travels_as<fssdp::fp16>, travels_as<fssdp::fp16, float>,
-                               travels_as<fssdp::fp8_e4m3, float>,
-                               travels_as<fssdp::fp8_e5m2, fssdp::bf16>)>;
+using types_on_the_way = std::tuple<TYPES_OF_A_TEST(
+    travels_as<float>, bf16_of_floats, travels_as<double>, travels_as<fssdp::bf16>,
+    travels_as<fssdp::fp16>, travels_as<fssdp::fp16, float>, travels_as<fssdp::fp8_e4m3, float>,
+    travels_as<fssdp::fp8_e5m2, fssdp::bf16>)>;
 
 struct products {
   double gathered_times_partials = 0;

@@ -12,11 +12,8 @@
 
 namespace support {
 
-#if FSSDP_FEW_TYPES
-inline constexpr bool all_types = false;
-#else
-inline constexpr bool all_types = true;
-#endif
+/// Whether tests have all of their types, and their full sizes.
+inline constexpr bool all_types = !FSSDP_FEW_TYPES;
 
 /// The element types of what is given and of what comes out, and the codec between them, if any.
 template <class From, class To, class Codec = void>
