@@ -6,7 +6,7 @@
 #                 runs if nothing is asked for. About 15 minutes on two cores.
 #   --sanitizers  the library's tests under the address and undefined behaviour sanitizers, and
 #                 those with several threads under the thread sanitizer, with few element types.
-#                 About 20 minutes on two cores.
+#                 About 30 minutes on two cores.
 #   --full        all tests in all builds: optimized with 10,000 instances of each law, with clang++
 #                 too where it is installed, under all sanitizers; every header compiled on its own;
 #                 the benchmarks built. Warnings are errors. Takes hours.
