@@ -216,6 +216,7 @@ TEST_CASE("cheapest: who gives no budget or no rates is told so, and not left wi
   };
   auto const rates = layer_rates{.seconds_per_token = 1e-6};
   refuses(cheapest_materialization{}, "no budget", "paying_budget");
+  refuses(largest_overlap{}, "no budget", "paying_budget");
   refuses(cheapest_materialization{.rates = rates}, "no budget", ".budget = {} for no replicas");
   refuses(cheapest_materialization{.budget = {2, 2, 2}}, "0 bytes per token", ".rates");
   auto const owners = fssdp::placement{layout};

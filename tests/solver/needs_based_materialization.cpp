@@ -150,10 +150,13 @@ TEST_CASE("needs-based: what cannot be is refused by name") {
   refuses({.budget = {.experts_in = -1}}, "experts_in -1", "0 or more");
   refuses({.budget = {.experts_out = -2}}, "experts_out -2", "0 or more");
   refuses({.budget = {.spare_slots = -3}}, "spare_slots -3", "0 or more");
-  refuses({.cluster = topology{{.nodes = 1, .ranks = 3}}}, "topology has 3 ranks", "expected 2");
+  refuses({}, "no budget", "paying_budget");
+  refuses({.budget = {}, .cluster = topology{{.nodes = 1, .ranks = 3}}}, "topology has 3 ranks",
+          "expected 2");
   auto where = placement{};
   auto memory = needs_based_materialization::workspace{};
   auto const wrong = token_demand{2, 2};
-  REQUIRE_THROWS_WITH(needs_based_materialization{}.solve_into(wrong, layout, where, memory),
+  auto const solve = needs_based_materialization{.budget = {}};
+  REQUIRE_THROWS_WITH(solve.solve_into(wrong, layout, where, memory),
                       mentions("demand of 2 nodes") && mentions("expected 1 and 2"));
 }

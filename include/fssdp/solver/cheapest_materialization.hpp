@@ -76,9 +76,6 @@ struct cheapest_materialization {
   /// @throws argument_error that says what has to be given
   void require_choices() const {
     constexpr auto me = "cheapest_materialization";
-    detail::require(budget != detail::no_budget, me,
-                    ": no budget is given; expected what memory and ports allow, as .budget = "
-                    "hidden_budget(...) or paying_budget(...), or .budget = {} for no replicas");
     detail::require_budget(me, budget);
     detail::require(
         budget == materialization_budget{} || rates.seconds_per_token > 0 || rates.token_bytes > 0,

@@ -19,12 +19,14 @@ namespace fssdp {
 /// go through any one. (Where everybody gets all again, a still larger k may fit.)
 /// @cost log E times that of sparse_materialization
 struct largest_overlap {
-  materialization_budget budget = {};
+  /// To be given, as memory and ports are the caller's: hidden_budget or paying_budget say what they
+  /// allow; {} allows no replicas.
+  materialization_budget budget = detail::no_budget;
   topology cluster = {};  ///< where the ranks sit; without ranks: all on one node
 
   /// @param loads [experts], any scale
   /// @post the budget allows its port_loads
-  /// @throws argument_error on a negative budget, or another number of loads or ranks
+  /// @throws argument_error without a budget, on a negative one, or another number of loads or ranks
   template <shard_layout Layout>
   [[nodiscard]] placement operator()(std::span<std::uint64_t const> loads,
                                      Layout const& layout) const {

@@ -36,8 +36,11 @@ namespace detail {
 inline constexpr auto no_budget =
     materialization_budget{.experts_in = -1, .experts_out = -1, .spare_slots = -1};
 
-/// @throws argument_error that names what is negative
+/// @throws argument_error that says what has to be given, or names what is negative
 inline void require_budget(char const* solver, materialization_budget const& budget) {
+  require(budget != no_budget, solver,
+          ": no budget is given; expected what memory and ports allow, as .budget = "
+          "hidden_budget(...) or paying_budget(...), or .budget = {} for no replicas");
   auto const at_least_0 = [&](char const* what, int value) {
     require(value >= 0, solver, ": ", what, " ", value, "; expected 0 or more");
   };

@@ -27,7 +27,9 @@ namespace fssdp {
 /// Algorithm 1 asks that t experts at most have replicas, and gives each to all; what a network
 /// really limits is how many enter a node and how many leave one. (Not from the paper.)
 struct needs_based_materialization {
-  materialization_budget budget = {};
+  /// To be given, as memory and ports are the caller's: hidden_budget or paying_budget say what they
+  /// allow; {} allows no replicas.
+  materialization_budget budget = detail::no_budget;
   topology cluster = {};  ///< where the ranks sit; without ranks: all on one node
 
   /// The solver's memory: what a caller keeps who counts allocations.
@@ -52,7 +54,7 @@ struct needs_based_materialization {
   /// @post every owner holds its experts; the budget allows its port_loads
   /// @cost O(N E + moves (D / N) (E / D + m)^2) time, at most a move for each slot and rank; memory for
   ///       E / D + m experts on every rank
-  /// @throws argument_error on negative options, or another number of loads or ranks
+  /// @throws argument_error without a budget, on a negative one, or another number of loads or ranks
   template <shard_layout Layout>
   [[nodiscard]] placement operator()(std::span<std::uint64_t const> loads,
                                      Layout const& layout) const {
