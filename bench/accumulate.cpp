@@ -2,7 +2,7 @@
 // Sums of k sources. Bound: the same threads read and write as many bytes in copies, with memcpy or
 // past the caches, whichever is faster. A copy writes half of its bytes, a sum less: it can be
 // faster than its bound.
-#include "fssdp/collective/accumulate.hpp"
+#include "fssdp/element/accumulate.hpp"
 
 #include <cstring>
 #include <span>
@@ -23,7 +23,7 @@ template <class T>
 struct operands {
   fssdp::expert_buffer<T> sources;
   fssdp::expert_buffer<float> sum;
-  std::vector<fssdp::summand<T>> list;
+  std::vector<fssdp::summand> list;
 
   operands(std::size_t k, std::size_t elements)
       : sources{k, std::span{&elements, 1}}, sum{1, std::span{&elements, 1}} {

@@ -13,9 +13,9 @@
 
 #include "contestant.hpp"
 #include "device_memory.hpp"
-#include "fssdp/collective/accumulate.hpp"
-#include "fssdp/collective/lane_work.hpp"
+#include "fssdp/element/accumulate.hpp"
 #include "jobs_of.hpp"
+#include "sum_elements.hpp"
 #include "with_fssdp.hpp"
 
 namespace perf {
@@ -33,12 +33,11 @@ void copy_all(Comm& comm, std::vector<sum_job<T>> const& jobs) {
 /// The same sums by the library's kernels, read where the partials are.
 template <class Comm, class T>
 void sum_all(Comm& comm, std::vector<sum_job<T>> const& jobs) {
-  auto summands = std::vector<fssdp::summand<T>>{};
+  auto summands = std::vector<fssdp::summand>{};
   for (auto const& job : jobs) {
     summands.clear();
     for (auto const* const partial : job.from) summands.push_back({.partial = partial});
-    fssdp::detail::sum_on(comm, std::span<fssdp::summand<T> const>{summands},
-                          std::span{job.to, job.elements});
+    sum_elements(comm, summands, std::span{job.to, job.elements});
   }
 }
 

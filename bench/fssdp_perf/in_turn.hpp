@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "contestant.hpp"
-#include "fssdp/collective/accumulate.hpp"
-#include "fssdp/collective/lane_work.hpp"
 #include "fssdp/comm/thread/thread_communicator.hpp"
+#include "fssdp/element/accumulate.hpp"
 #include "rank_memory.hpp"
+#include "sum_elements.hpp"
 
 namespace perf {
 
@@ -109,10 +109,9 @@ class turns {
     auto const at_owner = mine_->plan().owner(expert) == me_;
     auto const to =
         last && at_owner ? mine_->taken(expert) : buffer(sum_.data() == buffer(0).data() ? 1 : 0);
-    auto const both = std::array{fssdp::summand<T>{.partial = sum_.data()},
-                                 fssdp::summand<T>{.partial = other.data()}};
-    fssdp::detail::sum_on(
-        comm, std::span<fssdp::summand<T> const>{both}.first(other.empty() ? 1 : 2), to);
+    auto const both = std::array{fssdp::summand{.partial = sum_.data()},
+                                 fssdp::summand{.partial = other.data()}};
+    sum_elements(comm, std::span{both}.first(other.empty() ? 1 : 2), to);
     sum_ = to;
   }
 

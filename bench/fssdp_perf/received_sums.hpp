@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "fssdp/collective/accumulate.hpp"
+#include "fssdp/element/accumulate.hpp"
 #include "rank_memory.hpp"
 
 namespace perf {
@@ -15,13 +15,13 @@ namespace perf {
 ///        ascending experts, then holders; returns where it lies
 template <class T, class Received>
 void sum_received(rank_memory<T>& mine, Received received) {
-  auto operands = std::vector<fssdp::summand<T>>{};
+  auto operands = std::vector<fssdp::summand>{};
   for (auto const expert : mine.wanted()) {
     operands.clear();
     for (auto const holder : mine.plan().where().holders(expert))
       operands.push_back(
           {.partial = holder == mine.rank() ? mine.given(expert).data() : received(holder)});
-    fssdp::accumulate(std::span<fssdp::summand<T> const>{operands}, mine.taken(expert));
+    fssdp::accumulate<T>(operands, mine.taken(expert));
   }
 }
 

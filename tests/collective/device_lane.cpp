@@ -85,13 +85,15 @@ TEST_CASE("a sum of more operands than a device takes is refused before anything
     auto scratch = fssdp::scratch_memory{};
     auto partials = fssdp::make_partials<float>(plan, fssdp::rank_id{0}, 1);
     auto gradients = fssdp::make_shard<float>(many, fssdp::rank_id{0}, 1);
-    auto const of = fssdp::detail::reduction_buffers{
-        plan, fssdp::rank_id{0},   std::as_const(partials).tensors(), gradients.tensors(),
-        1.0F, fssdp::output::write};
-    auto pass = fssdp::detail::reduction_pass{of.plan, of.me, fssdp::detail::reduction_memory{of}};
-    auto room = fssdp::detail::pass_scratch{device, &scratch, {}};
+    auto const call = fssdp::detail::reduction_call{
+        plan,
+        fssdp::rank_id{0},
+        fssdp::detail::tensor_list{partials},
+        fssdp::detail::tensor_list{gradients},
+        fssdp::detail::make_reduction_types<float, float>(),
+        {.scratch = &scratch}};
     try {
-      pass.run(device, room);
+      call(device);
     } catch (fssdp::argument_error const& error) {
       return std::string{error.what()};
     }

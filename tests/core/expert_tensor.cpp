@@ -10,7 +10,6 @@
 
 using fssdp::expert_buffer;
 using fssdp::expert_tensor;
-using fssdp::detail::overlap;
 
 static_assert(fssdp::expert_memory<expert_buffer<float>>);
 static_assert(fssdp::expert_memory<expert_buffer<float> const>);
@@ -48,24 +47,4 @@ TEST_CASE("tensors_of sees one tensor or many") {
   auto const sizes = std::array<std::size_t, 3>{1, 2, 3};
   auto const buffer = expert_buffer<int>{2, sizes};
   REQUIRE(fssdp::tensors_of(buffer)[2].elements == 3);
-}
-
-TEST_CASE("tensors overlap if any of their slots do") {
-  auto memory = std::array<int, 16>{};
-  auto const whole = expert_tensor<int>{memory.data(), 4, 4};
-  REQUIRE(overlap(whole, whole));
-  REQUIRE(overlap(whole, expert_tensor<int>{memory.data() + 15, 1, 1}));
-  REQUIRE(!overlap(expert_tensor<int>{memory.data(), 2, 4},
-                   expert_tensor<int>{memory.data() + 8, 2, 4}));
-  SECTION("interleaved slots share nothing") {
-    REQUIRE(!overlap(expert_tensor<int>{memory.data(), 4, 2, 4},
-                     expert_tensor<int>{memory.data() + 2, 4, 2, 4}));
-    REQUIRE(overlap(expert_tensor<int>{memory.data(), 4, 2, 4},
-                    expert_tensor<int>{memory.data() + 1, 4, 2, 4}));
-  }
-  SECTION("what is empty shares nothing") {
-    REQUIRE(!overlap(whole, expert_tensor<int>{memory.data(), 0, 4}));
-    REQUIRE(!overlap(whole, expert_tensor<int>{memory.data(), 4, 0}));
-    REQUIRE(!overlap(whole, expert_tensor<int>{}));
-  }
 }

@@ -11,8 +11,8 @@
 #include <string_view>
 #include <type_traits>
 
-#include "fssdp/collective/convert.hpp"
 #include "fssdp/core/error.hpp"
+#include "fssdp/element/convert.hpp"
 #include "fssdp/element/dtype.hpp"
 
 namespace fssdp {

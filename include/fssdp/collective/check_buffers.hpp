@@ -6,103 +6,92 @@
 #include <limits>
 #include <span>
 
-#include "fssdp/comm/communicator.hpp"
+#include "fssdp/collective/tensor_list.hpp"
 #include "fssdp/core/chunk.hpp"
 #include "fssdp/core/error.hpp"
-#include "fssdp/core/expert_tensor.hpp"
 #include "fssdp/plan/transfer_plan.hpp"
 
 namespace fssdp::detail {
 
-/// @throws argument_error unless the communicator has the plan's ranks
-template <communicator Comm>
-void check_world(char const* verb, Comm const& comm, transfer_plan const& plan) {
-  require(comm.size() == plan.ranks(), verb, ": ", comm.size(), " ranks; the plan is for ",
-          plan.ranks());
+/// @throws argument_error unless a communicator of so many ranks has the plan's
+inline void check_ranks(char const* collective, int ranks, transfer_plan const& plan) {
+  require(ranks == plan.ranks(), collective, ": ", ranks, " ranks; the plan is for ", plan.ranks());
 }
 
 /// A buffer and what it is called.
-template <class Tensors>
 struct named_tensors {
   char const* name;
-  Tensors tensors;
+  std::span<tensor_view const> tensors;
 };
-template <class Tensors>
-named_tensors(char const*, Tensors) -> named_tensors<Tensors>;
 
 /// @throws argument_error unless every tensor has memory behind it that can be counted, and slots
 ///         that do not overlap
-template <class Tensors>
-void check_memory(char const* verb, named_tensors<Tensors> const& buffer) {
+inline void check_memory(char const* collective, named_tensors const& buffer) {
   for (std::size_t k = 0; k < buffer.tensors.size(); ++k) {
     auto const& tensor = buffer.tensors[k];
     auto const empty = tensor.slots == 0 || tensor.elements == 0;
-    require(empty || tensor.data != nullptr, verb, ": tensor ", k, " of ", buffer.name,
+    require(empty || tensor.data != nullptr, collective, ": tensor ", k, " of ", buffer.name,
             " is null; expected memory for ", tensor.slots, " slots of ", tensor.elements,
             " elements");
-    require(tensor.slots <= 1 || tensor.stride >= tensor.elements, verb, ": tensor ", k, " of ",
-            buffer.name, " has a stride of ", tensor.stride, "; expected at least its ",
+    require(tensor.slots <= 1 || tensor.stride >= tensor.elements, collective, ": tensor ", k,
+            " of ", buffer.name, " has a stride of ", tensor.stride, "; expected at least its ",
             tensor.elements, " elements, so that slots do not overlap");
-    auto const most = std::numeric_limits<std::size_t>::max() / 2 / sizeof(tensor.data[0]);
-    require(empty || tensor.elements <= most, verb, ": tensor ", k, " of ", buffer.name, " has ",
-            tensor.elements, " elements; expected at most ", most);
+    auto const most = std::numeric_limits<std::size_t>::max() / 2 / tensor.element_bytes;
+    require(empty || tensor.elements <= most, collective, ": tensor ", k, " of ", buffer.name,
+            " has ", tensor.elements, " elements; expected at most ", most);
     require(tensor.slots <= 1 || tensor.stride <= (most - tensor.elements) / (tensor.slots - 1),
-            verb, ": tensor ", k, " of ", buffer.name, " has ", tensor.slots,
+            collective, ": tensor ", k, " of ", buffer.name, " has ", tensor.slots,
             " slots with a stride of ", tensor.stride, "; expected at most ", most,
             " elements in all");
   }
 }
 
 /// @throws argument_error unless check_memory accepts it and every tensor has the expected slots
-template <class Tensors>
-void check_slots(char const* verb, named_tensors<Tensors> const& buffer, std::size_t expected,
-                 char const* shape) {
+inline void check_slots(char const* collective, named_tensors const& buffer, std::size_t expected,
+                        char const* shape) {
   for (auto const& tensor : buffer.tensors)
-    require(tensor.slots == expected, verb, ": ", buffer.name, " has ", tensor.slots,
+    require(tensor.slots == expected, collective, ": ", buffer.name, " has ", tensor.slots,
             " slots; expected ", expected, " (", shape, ")");
-  check_memory(verb, buffer);
+  check_memory(collective, buffer);
 }
 
 /// @throws argument_error unless there is a whole expert of these sizes in each of the slots
-template <class Tensors>
-void check_partials(char const* verb, named_tensors<Tensors> const& buffer,
-                    std::span<std::size_t const> elements, std::size_t slots) {
-  require(buffer.tensors.size() == elements.size(), verb, ": ", buffer.name, " has ",
+inline void check_partials(char const* collective, named_tensors const& buffer,
+                           std::span<std::size_t const> elements, std::size_t slots) {
+  require(buffer.tensors.size() == elements.size(), collective, ": ", buffer.name, " has ",
           buffer.tensors.size(), " tensors; expected ", elements.size());
   for (std::size_t k = 0; k < elements.size(); ++k)
-    require(buffer.tensors[k].elements == elements[k], verb, ": tensor ", k, " of ", buffer.name,
-            " has ", buffer.tensors[k].elements, " elements; expected ", elements[k]);
-  check_slots(verb, buffer, slots, "experts that the rank holds");
+    require(buffer.tensors[k].elements == elements[k], collective, ": tensor ", k, " of ",
+            buffer.name, " has ", buffer.tensors[k].elements, " elements; expected ", elements[k]);
+  check_slots(collective, buffer, slots, "experts that the rank holds");
 }
 
 /// @throws argument_error unless there are slots enough, a slice of an expert of these sizes in each
-template <class Tensors>
-void check_arena(char const* verb, named_tensors<Tensors> const& buffer,
-                 std::span<std::size_t const> elements, int slices, std::size_t slots) {
-  require(buffer.tensors.size() == elements.size(), verb, ": ", buffer.name, " has ",
+inline void check_arena(char const* collective, named_tensors const& buffer,
+                        std::span<std::size_t const> elements, int slices, std::size_t slots) {
+  require(buffer.tensors.size() == elements.size(), collective, ": ", buffer.name, " has ",
           buffer.tensors.size(), " tensors; expected ", elements.size());
   for (std::size_t k = 0; k < elements.size(); ++k) {
     auto const& tensor = buffer.tensors[k];
     auto const expected = slice_elements(elements[k], slices);
-    require(tensor.elements == expected, verb, ": tensor ", k, " of ", buffer.name, " has ",
+    require(tensor.elements == expected, collective, ": tensor ", k, " of ", buffer.name, " has ",
             tensor.elements, " elements; expected ", expected,
             slices == 1 ? "" : " (an even slice)");
-    require(tensor.slots >= slots, verb, ": tensor ", k, " of ", buffer.name, " has ", tensor.slots,
-            " slots; expected ", slots, " or more (chunks that the rank owns)");
+    require(tensor.slots >= slots, collective, ": tensor ", k, " of ", buffer.name, " has ",
+            tensor.slots, " slots; expected ", slots, " or more (chunks that the rank owns)");
   }
-  check_memory(verb, buffer);
+  check_memory(collective, buffer);
 }
 
 /// @throws argument_error unless both have the same tensors, one in slices and the other whole
-template <class Sharded, class Whole>
-void check_sizes(char const* verb, int slices, named_tensors<Sharded> const& sharded,
-                 named_tensors<Whole> const& whole) {
-  require(sharded.tensors.size() == whole.tensors.size(), verb, ": ", sharded.name, " has ",
+inline void check_sizes(char const* collective, int slices, named_tensors const& sharded,
+                        named_tensors const& whole) {
+  require(sharded.tensors.size() == whole.tensors.size(), collective, ": ", sharded.name, " has ",
           sharded.tensors.size(), " tensors, ", whole.name, " has ", whole.tensors.size(),
           "; expected equal numbers");
   for (std::size_t k = 0; k < sharded.tensors.size(); ++k) {
     auto const expected = slice_elements(whole.tensors[k].elements, slices);
-    require(sharded.tensors[k].elements == expected, verb, ": tensor ", k, " has ",
+    require(sharded.tensors[k].elements == expected, collective, ": tensor ", k, " has ",
             sharded.tensors[k].elements, " elements in ", sharded.name, ", ",
             whole.tensors[k].elements, " in ", whole.name, "; expected ", expected, " in ",
             sharded.name, slices == 1 ? "" : " (an even slice)");
@@ -110,23 +99,22 @@ void check_sizes(char const* verb, int slices, named_tensors<Sharded> const& sha
 }
 
 /// @throws argument_error unless the tensors of a buffer have no memory in common
-template <class Tensors>
-void check_disjoint(char const* verb, named_tensors<Tensors> const& buffer) {
+inline void check_disjoint(char const* collective, named_tensors const& buffer) {
   for (std::size_t k = 0; k < buffer.tensors.size(); ++k)
     for (std::size_t j = 0; j < k; ++j)
-      require(!overlap(buffer.tensors[k], buffer.tensors[j]), verb, ": tensors ", j, " and ", k,
-              " of ", buffer.name, " share memory; expected disjoint tensors");
+      require(!overlap(buffer.tensors[k], buffer.tensors[j]), collective, ": tensors ", j, " and ",
+              k, " of ", buffer.name, " share memory; expected disjoint tensors");
 }
 
 /// @throws argument_error unless what is written shares no memory with what is read, nor with
 ///         itself
-template <class From, class To>
-void check_aliases(char const* verb, named_tensors<From> const& from, named_tensors<To> const& to) {
+inline void check_aliases(char const* collective, named_tensors const& from,
+                          named_tensors const& to) {
   for (std::size_t k = 0; k < to.tensors.size(); ++k)
     for (auto const& other : from.tensors)
-      require(!overlap(to.tensors[k], other), verb, ": ", from.name, " and ", to.name,
+      require(!overlap(to.tensors[k], other), collective, ": ", from.name, " and ", to.name,
               " share memory in tensor ", k, "; expected disjoint buffers");
-  check_disjoint(verb, to);
+  check_disjoint(collective, to);
 }
 
 }  // namespace fssdp::detail

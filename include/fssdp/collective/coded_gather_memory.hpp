@@ -5,18 +5,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <type_traits>
 
-#include "fssdp/codec/codec.hpp"
-#include "fssdp/codec/decode_elements.hpp"
-#include "fssdp/codec/encode_elements.hpp"
 #include "fssdp/collective/coded_traffic.hpp"
-#include "fssdp/collective/convert.hpp"
 #include "fssdp/collective/gather_buffers.hpp"
+#include "fssdp/collective/lane_work.hpp"
 #include "fssdp/collective/memory_cutter.hpp"
 #include "fssdp/collective/pass_scratch.hpp"
 #include "fssdp/collective/piece_extents.hpp"
 #include "fssdp/collective/piece_list.hpp"
+#include "fssdp/comm/communicator_ref.hpp"
 #include "fssdp/core/byte_count.hpp"
 #include "fssdp/core/chunk.hpp"
 #include "fssdp/plan/transfer_plan.hpp"
@@ -25,13 +22,11 @@ namespace fssdp::detail {
 
 /// The memory of a rank's part in such a gather: payloads of what it sends and gets, and pieces
 /// that travel as they are and belong into no slot of this rank: relayed ones, and converted ones.
-template <codec Codec, class Tensors>
 class coded_gather_scratch {
  public:
   /// @param converts whether elements change their type at their owner
-  coded_gather_scratch(transfer_plan const& plan, rank_id rank, coded_traffic<Codec> const& traffic,
-                       bool converts, piece_extents<Tensors> const& extents,
-                       std::size_t element_bytes)
+  coded_gather_scratch(transfer_plan const& plan, rank_id rank, coded_traffic const& traffic,
+                       bool converts, piece_extents const& extents, std::size_t element_bytes)
       : plan_{plan},
         rank_{rank},
         traffic_{traffic},
@@ -74,9 +69,9 @@ class coded_gather_scratch {
  private:
   transfer_plan const& plan_;
   rank_id rank_;
-  coded_traffic<Codec> traffic_;
+  coded_traffic traffic_;
   bool converts_;
-  piece_extents<Tensors> extents_;
+  piece_extents extents_;
   std::size_t element_bytes_;
   std::size_t coded_ = 0;  // pieces
   std::size_t loose_ = 0;
@@ -84,42 +79,36 @@ class coded_gather_scratch {
 
 /// Pieces of coded chunks travel as payloads, encoded once, at the owner; all that hold the expert
 /// decode the same bytes, the owner included. All other pieces travel as they are.
-template <codec Codec, class Shard, class Replicas>
 class coded_gather_memory {
-  using buffers = gather_buffers<Shard, Replicas>;
-  using From = typename buffers::from_type;
-  using To = typename buffers::to_type;
-  static constexpr auto converts = !std::is_same_v<From, To>;
-
  public:
   /// @pre `of` has a slot for every expert that the rank holds
-  coded_gather_memory(buffers const& of, coded_links<Codec> const& links)
-      : of_{of}, traffic_{of.plan, links}, parts_{of.plan,  of.me,      traffic_,
-                                                  converts, of.extents, sizeof(To)} {}
+  coded_gather_memory(gather_buffers const& of, coded_traffic const& traffic)
+      : of_{of}, traffic_{traffic}, parts_{of.plan,    of.me,
+                                           traffic_,   of.conversion.changes_type(),
+                                           of.extents, of.conversion.to_bytes} {}
 
   [[nodiscard]] std::size_t tensors() const { return of_.to.size(); }
   [[nodiscard]] bool fills_slots(chunk_id chunk) const { return of_.extents.fills_slots(chunk); }
   [[nodiscard]] std::uint64_t label() const { return traffic_.label(); }
 
   /// Places what this rank owns, and encodes or converts what others get of it.
-  template <class Lane>
-  void begin(Lane& lane, pass_scratch<Lane>& scratch) {
+  void begin(communicator_ref const& comm, pass_scratch& scratch) {
     if (parts_.bytes() != 0) divide(scratch.cut(parts_.bytes(), 0).lists);
     of_.for_each_own_chunk([&](chunk_id chunk) {
-      if (!traffic_.codes_any_of(chunk)) of_.place(lane, chunk);
+      if (!traffic_.codes_any_of(chunk)) of_.place(comm, chunk);
     });
     for (auto const chunk : of_.plan.shared(of_.me))
       for (int piece = 0; piece < of_.plan.pieces(); ++piece)
-        for (std::size_t k = 0; k < tensors(); ++k) make_ready(k, {chunk, piece});
+        for (std::size_t k = 0; k < tensors(); ++k) make_ready(comm, k, {chunk, piece});
   }
 
   [[nodiscard]] std::span<std::byte> incoming(std::size_t k, piece_id piece) const {
     if (traffic_.codes_any_of(piece.chunk)) return payload(k, piece);
-    return std::as_writable_bytes(landing(k, piece));
+    return landing(k, piece).bytes();
   }
   [[nodiscard]] std::span<std::byte const> outgoing(std::size_t k, piece_id piece) const {
-    auto const as_it_is = !converts && !traffic_.codes_any_of(piece.chunk);
-    if (as_it_is && of_.owns(piece.chunk)) return std::as_bytes(of_.own_piece(k, piece));
+    auto const as_it_is = !of_.conversion.changes_type() && !traffic_.codes_any_of(piece.chunk);
+    if (as_it_is && of_.owns(piece.chunk)) return of_.own_piece(k, piece).bytes();
     return incoming(k, piece);
   }
   void arrived(std::size_t k, piece_id piece) const {
@@ -142,31 +131,33 @@ class coded_gather_memory {
             traffic_.coder().encoded_bytes(of_.extents.elements(k, piece))};
   }
   /// Where a piece is that travels as it is, in the type of `to`.
-  [[nodiscard]] std::span<To> landing(std::size_t k, piece_id piece) const {
+  [[nodiscard]] element_range landing(std::size_t k, piece_id piece) const {
     if (of_.holds(piece.chunk)) return of_.replica_piece(k, piece);
-    auto* const at = pieces_ + parts_.pieces().offset(k, loose_.slot(piece));
-    return {reinterpret_cast<To*>(at), of_.extents.elements(k, piece)};
+    return {pieces_ + parts_.pieces().offset(k, loose_.slot(piece)), of_.extents.elements(k, piece),
+            of_.conversion.to_bytes};
   }
 
   /// Encodes a piece that this rank owns, or converts it where no slot has it.
-  void make_ready(std::size_t k, piece_id piece) const {
+  void make_ready(communicator_ref const& comm, std::size_t k, piece_id piece) const {
     if (traffic_.codes_any_of(piece.chunk)) {
-      encode_elements(traffic_.coder(), of_.own_piece(k, piece), payload(k, piece));
+      auto const own = of_.own_piece(k, piece);
+      auto const& coder = traffic_.coder();
+      coder.encode(coder.of_source, own.data, own.count, payload(k, piece));
       decode(k, piece);
-    } else if (converts && !of_.holds(piece.chunk)) {
-      convert(of_.own_piece(k, piece), landing(k, piece));
+    } else if (of_.conversion.changes_type() && !of_.holds(piece.chunk)) {
+      convert_on(comm, of_.conversion, of_.own_piece(k, piece), landing(k, piece));
     }
   }
   /// Decodes a piece into its slot, if it has one.
   void decode(std::size_t k, piece_id piece) const {
-    if (of_.holds(piece.chunk))
-      decode_elements(traffic_.coder(), std::span<std::byte const>{payload(k, piece)},
-                      of_.replica_piece(k, piece));
+    if (!of_.holds(piece.chunk)) return;
+    auto const to = of_.replica_piece(k, piece);
+    traffic_.coder().decode(payload(k, piece), to.data, to.count);
   }
 
-  buffers of_;
-  coded_traffic<Codec> traffic_;
-  coded_gather_scratch<Codec, Replicas> parts_;
+  gather_buffers of_;
+  coded_traffic traffic_;
+  coded_gather_scratch parts_;
   piece_list coded_;
   piece_list loose_;
   std::byte* payloads_ = nullptr;

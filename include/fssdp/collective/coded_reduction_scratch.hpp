@@ -5,33 +5,29 @@
 #include <algorithm>
 #include <cstddef>
 
-#include "fssdp/codec/codec.hpp"
-#include "fssdp/codec/encode_elements.hpp"
-#include "fssdp/collective/accumulate.hpp"
 #include "fssdp/collective/coded_traffic.hpp"
 #include "fssdp/collective/piece_extents.hpp"
 #include "fssdp/collective/piece_list.hpp"
 #include "fssdp/collective/reduction_buffers.hpp"
 #include "fssdp/core/byte_count.hpp"
 #include "fssdp/core/chunk.hpp"
-#include "fssdp/element/dtype.hpp"
+#include "fssdp/element/accumulate.hpp"
 #include "fssdp/plan/transfer_plan.hpp"
 
 namespace fssdp::detail {
 
 /// The scratch of a reduction of which something is coded: first what lists and stretches take,
 /// then slots.
-/// @tparam T the type of partials
-template <element T, codec Codec, class Tensors>
 class coded_reduction_scratch {
  public:
-  coded_reduction_scratch(transfer_plan const& plan, rank_id rank,
-                          coded_traffic<Codec> const& traffic,
-                          piece_extents<Tensors> const& extents)
+  /// @param sum_bytes the size of an element of a sum
+  coded_reduction_scratch(transfer_plan const& plan, rank_id rank, coded_traffic const& traffic,
+                          piece_extents const& extents, std::size_t sum_bytes)
       : plan_{plan},
         rank_{rank},
         traffic_{traffic},
         extents_{extents},
+        sum_bytes_{sum_bytes},
         received_{most_operands(plan, rank)} {
     for_each_payload([this](transfer const&) { ++sent_payloads_; });
     for_each_sum([this](piece_id) { ++sent_sums_; });
@@ -50,7 +46,7 @@ class coded_reduction_scratch {
   [[nodiscard]] std::size_t summands() const { return received_ + 1; }
   /// For the parts that are decoded at once: of the payloads of one sum, and of a sum to encode.
   [[nodiscard]] std::size_t stretch_bytes() const {
-    return byte_count(stretches_, stretch_elements<Codec>, sizeof(accumulator_t<T>));
+    return byte_count(stretches_, traffic_.coder().stretch, sum_bytes_);
   }
   [[nodiscard]] std::size_t sent_payloads() const { return sent_payloads_; }
   /// Sums that are passed on as they are.
@@ -58,23 +54,20 @@ class coded_reduction_scratch {
   [[nodiscard]] auto payloads() const {
     return payload_slots(sent_payloads_, extents_, traffic_.coder());
   }
-  [[nodiscard]] auto sums() const {
-    return element_slots(sent_sums_, extents_, sizeof(accumulator_t<T>));
-  }
+  [[nodiscard]] auto sums() const { return element_slots(sent_sums_, extents_, sum_bytes_); }
   /// For what arrives in one round, unless it is borrowed.
   [[nodiscard]] auto received() const {
     return slot_array{
         received_, extents_.tensors(), [this](std::size_t k) {
           auto const room = extents_.piece_room(k);
           auto const payload = receives_payloads_ ? traffic_.coder().encoded_bytes(room) : 0;
-          auto const sum =
-              receives_elements_ ? unpadded_bytes(1, room, sizeof(accumulator_t<T>)) : 0;
+          auto const sum = receives_elements_ ? unpadded_bytes(1, room, sum_bytes_) : 0;
           return padded(std::max(payload, sum));  // of either
         }};
   }
   [[nodiscard]] std::size_t bytes(bool borrows) const {
     auto const lists = add_bytes(piece_list::bytes(sent_payloads_), piece_list::bytes(sent_sums_));
-    auto const operands = add_bytes(byte_count(summands(), sizeof(summand<T>), 1), stretch_bytes());
+    auto const operands = add_bytes(byte_count(summands(), sizeof(summand), 1), stretch_bytes());
     auto const slots = add_bytes(payloads().bytes(), sums().bytes());
     return add_bytes(add_bytes(lists, operands),
                      add_bytes(slots, borrows ? 0 : received().bytes()));
@@ -97,8 +90,9 @@ class coded_reduction_scratch {
  private:
   transfer_plan const& plan_;
   rank_id rank_;
-  coded_traffic<Codec> traffic_;
-  piece_extents<Tensors> extents_;
+  coded_traffic traffic_;
+  piece_extents extents_;
+  std::size_t sum_bytes_;
   std::size_t received_;
   std::size_t sent_payloads_ = 0;
   std::size_t sent_sums_ = 0;

@@ -3,11 +3,10 @@
 #pragma once
 
 #include <cstdint>
-#include <string_view>
-#include <typeinfo>
 
 #include "fssdp/codec/codec.hpp"
 #include "fssdp/codec/coded_links.hpp"
+#include "fssdp/codec/payload_codec.hpp"
 #include "fssdp/core/chunk.hpp"
 #include "fssdp/core/hasher.hpp"
 #include "fssdp/core/index.hpp"
@@ -16,26 +15,29 @@
 namespace fssdp::detail {
 
 /// A plan, and the links of it that carry payloads: the same on every rank.
-template <codec Codec>
 class coded_traffic {
  public:
-  /// @pre both outlive it
+  /// @pre the plan and the codec outlive it
+  coded_traffic(transfer_plan const& plan, payload_codec const& coder, link_class on)
+      : plan_{plan}, coder_{coder}, on_{on} {}
+  /// One that says what is coded, and how large payloads are.
+  template <codec Codec>
   coded_traffic(transfer_plan const& plan, coded_links<Codec> const& links)
-      : plan_{plan}, links_{links} {}
+      : coded_traffic{plan, payload_codec::sizes_of(links.codec), links.on} {}
 
-  [[nodiscard]] Codec const& coder() const { return links_.codec; }
+  [[nodiscard]] payload_codec const& coder() const { return coder_; }
 
   /// Whether the link that a transfer goes over is coded.
   [[nodiscard]] bool codes(transfer const& t) const {
-    if (links_.on == link_class::all) return true;
+    if (on_ == link_class::all) return true;
     auto const between = !plan_.cluster().same_node(t.source, t.destination);
-    return between == (links_.on == link_class::between_nodes);
+    return between == (on_ == link_class::between_nodes);
   }
   /// Whether any transfer of a chunk goes over a coded link.
   [[nodiscard]] bool codes_any_of(chunk_id chunk) const {
     auto const used = plan_.links(chunk);
-    return (used.between_nodes && links_.on != link_class::inside_nodes) ||
-           (used.inside_nodes && links_.on != link_class::between_nodes);
+    return (used.between_nodes && on_ != link_class::inside_nodes) ||
+           (used.inside_nodes && on_ != link_class::between_nodes);
   }
 
   /// The plan's hash, mixed with all that decides what the bytes of a message mean: payloads of two
@@ -43,8 +45,8 @@ class coded_traffic {
   [[nodiscard]] std::uint64_t label() const {
     auto hash = hasher{};
     hash.mix(plan_.hash_value());
-    hash.mix(static_cast<int>(links_.on));
-    for (auto const letter : std::string_view{typeid(Codec).name()}) hash.mix(letter);
+    hash.mix(static_cast<int>(on_));
+    for (auto const letter : coder_.name()) hash.mix(letter);
     for (auto const rank : first_n<rank_id>(plan_.ranks()))
       hash.mix(plan_.cluster().node(rank).value());
     return hash.value();
@@ -52,7 +54,8 @@ class coded_traffic {
 
  private:
   transfer_plan const& plan_;
-  coded_links<Codec> const& links_;
+  payload_codec coder_;
+  link_class on_;
 };
 
 }  // namespace fssdp::detail

@@ -5,26 +5,25 @@
 #include <algorithm>
 #include <cstddef>
 #include <span>
-#include <type_traits>
 
 #include "fssdp/collective/lane_work.hpp"
 #include "fssdp/collective/piece_extents.hpp"
+#include "fssdp/collective/tensor_list.hpp"
+#include "fssdp/comm/communicator_ref.hpp"
 #include "fssdp/core/chunk.hpp"
+#include "fssdp/element/element_work.hpp"
 #include "fssdp/plan/transfer_plan.hpp"
 
 namespace fssdp::detail {
 
-template <class Shard, class Replicas>
 struct gather_buffers {
-  using from_type = std::remove_const_t<std::remove_pointer_t<decltype(Shard{}[0].data)>>;
-  using to_type = std::remove_pointer_t<decltype(Replicas{}[0].data)>;
-
   transfer_plan const& plan;
   rank_id me;
-  Shard from;
-  Replicas to;
+  std::span<tensor_view const> from;
+  std::span<tensor_view const> to;
   std::span<expert_id const> slots;  ///< the experts in `to`, ascending
-  piece_extents<Replicas> extents{plan, to};
+  element_conversion conversion;     ///< from the type of `from` to that of `to`
+  piece_extents extents{plan, tensor_sizes{to}};
 
   [[nodiscard]] bool owns(chunk_id chunk) const { return plan.owner(chunk) == me; }
   [[nodiscard]] bool holds(chunk_id chunk) const { return plan.where().holds(me, chunk.expert); }
@@ -33,18 +32,18 @@ struct gather_buffers {
   }
 
   /// A chunk in this rank's shard, without padding.
-  [[nodiscard]] std::span<from_type const> own(std::size_t k, chunk_id chunk) const {
-    return from[k][plan.owner_slot(chunk)].first(extents.slice(k, chunk).elements);
+  [[nodiscard]] element_range own(std::size_t k, chunk_id chunk) const {
+    return from[k][plan.owner_slot(chunk)].part(0, extents.slice(k, chunk).elements);
   }
-  [[nodiscard]] std::span<from_type const> own_piece(std::size_t k, piece_id piece) const {
+  [[nodiscard]] element_range own_piece(std::size_t k, piece_id piece) const {
     return extents.cut_slice(own(k, piece.chunk), k, piece);
   }
   /// A chunk in its expert's slot.
-  [[nodiscard]] std::span<to_type> replica(std::size_t k, chunk_id chunk) const {
+  [[nodiscard]] element_range replica(std::size_t k, chunk_id chunk) const {
     auto const [first, elements] = extents.slice(k, chunk);
-    return to[k][transfer_plan::slot_in(slots, chunk.expert)].subspan(first, elements);
+    return to[k][transfer_plan::slot_in(slots, chunk.expert)].part(first, elements);
   }
-  [[nodiscard]] std::span<to_type> replica_piece(std::size_t k, piece_id piece) const {
+  [[nodiscard]] element_range replica_piece(std::size_t k, piece_id piece) const {
     return extents.cut_slice(replica(k, piece.chunk), k, piece);
   }
 
@@ -56,13 +55,10 @@ struct gather_buffers {
         if (owns({expert, slice})) visit(chunk_id{expert, slice});
   }
   /// Copies a chunk of this rank's shard into its slot.
-  template <class Lane>
-  void place(Lane& lane, chunk_id chunk) const {
-    for (std::size_t k = 0; k < to.size(); ++k) convert_on(lane, own(k, chunk), replica(k, chunk));
+  void place(communicator_ref const& comm, chunk_id chunk) const {
+    for (std::size_t k = 0; k < to.size(); ++k)
+      convert_on(comm, conversion, own(k, chunk), replica(k, chunk));
   }
 };
-template <class Shard, class Replicas>
-gather_buffers(transfer_plan const&, rank_id, Shard, Replicas, std::span<expert_id const>)
-    -> gather_buffers<Shard, Replicas>;
 
 }  // namespace fssdp::detail

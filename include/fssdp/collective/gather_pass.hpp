@@ -7,14 +7,14 @@
 
 #include "fssdp/collective/pass_scratch.hpp"
 #include "fssdp/collective/round_messages.hpp"
-#include "fssdp/comm/communicator.hpp"
+#include "fssdp/comm/communicator_ref.hpp"
 #include "fssdp/plan/transfer_plan.hpp"
 
 namespace fssdp::detail {
 
-/// Moves what the plan says. The memory knows where the bytes of a piece are: `begin(lane,
-/// scratch)` makes ready what this rank owns, `outgoing(k, piece)` and `incoming(k, piece)` name tensor k of
-/// a piece, `arrived(k, piece)` is told when it is there. Consecutive pieces of a chunk that
+/// Moves what the plan says. The memory knows where the bytes of a piece are: `begin(comm, scratch)`
+/// makes ready what this rank owns, `outgoing(k, piece)` and `incoming(k, piece)` name tensor k of a
+/// piece, `arrived(k, piece)` is told when it is there. Consecutive pieces of a chunk that
 /// `fills_slots` lie one behind the other.
 template <class Memory>
 class gather_pass {
@@ -22,15 +22,12 @@ class gather_pass {
   gather_pass(transfer_plan const& plan, rank_id me, Memory const& memory)
       : plan_{plan}, me_{me}, memory_{memory} {}
 
-  template <class Lane>
-  void run(Lane& lane, pass_scratch<Lane>& scratch) {
-    memory_.begin(lane, scratch);
-    agree(lane, memory_.label());
-    if constexpr (forwarding_communicator<Lane>) {
-      if (plan_.rounds() > 1) return forward(lane);
-    }
+  void run(communicator_ref const& comm, pass_scratch& scratch) {
+    memory_.begin(comm, scratch);
+    comm.agree(memory_.label());
+    if (comm.forwards() && plan_.rounds() > 1) return forward(comm);
     for (int round = 0; round < plan_.rounds(); ++round) {
-      lane.exchange([&](exchange_batch auto& batch) { name(batch, round); });
+      comm.exchange([&](batch_ref const& batch) { name(batch, round); });
       for (auto const& t : plan_.receives(me_, round))
         for (std::size_t k = 0; k < memory_.tensors(); ++k) memory_.arrived(k, t.what());
     }
@@ -38,9 +35,8 @@ class gather_pass {
 
  private:
   /// The messages of a round.
-  template <class Batch>
-  void name(Batch& batch, int round) const {
-    set_label(batch, {memory_.label(), round});
+  void name(batch_ref const& batch, int round) const {
+    batch.label({memory_.label(), round});
     auto const alike = [this](transfer const& a, transfer const&) {
       return memory_.fills_slots(a.chunk);
     };
@@ -59,13 +55,12 @@ class gather_pass {
   }
 
   /// Everything at once: a piece goes on as soon as it is there.
-  template <class Lane>
-  void forward(Lane& lane) {
+  void forward(communicator_ref const& comm) {
     auto const tensors = memory_.tensors();
     auto const in = plan_.receives(me_);
-    lane.forward(
-        [&](auto& batch) {
-          set_label(batch, {memory_.label(), 2 * plan_.rounds()});
+    comm.forward(
+        [&](batch_ref const& batch) {
+          batch.label({memory_.label(), 2 * plan_.rounds()});
           for (auto const& t : plan_.sends(me_))
             for (std::size_t k = 0; k < tensors; ++k)
               if (plan_.owner(t.chunk) == me_)
@@ -76,7 +71,7 @@ class gather_pass {
             for (std::size_t k = 0; k < tensors; ++k)
               batch.recv(memory_.incoming(k, t.what()), t.source);
         },
-        [&](std::size_t wanted, std::span<std::byte const>, auto& gate) {
+        [&](std::size_t wanted, std::span<std::byte const>, gate_ref const& gate) {
           auto const k = wanted % tensors;
           for (auto const follower : plan_.followers(me_, wanted / tensors))
             gate.release(static_cast<std::size_t>(follower) * tensors + k);

@@ -1,83 +1,74 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Sums and conversions in the order of a lane: at once where its memory is the host's.
+/// Sums and conversions in the order of a communicator's stream: at once where its memory is the
+/// host's.
 #pragma once
 
 #include <algorithm>
 #include <concepts>
 #include <cstddef>
 #include <span>
-#include <type_traits>
 
-#include "fssdp/collective/accumulate.hpp"
-#include "fssdp/collective/convert.hpp"
-#include "fssdp/comm/communicator.hpp"
+#include "fssdp/collective/tensor_list.hpp"
+#include "fssdp/comm/communicator_ref.hpp"
 #include "fssdp/core/copy_bytes.hpp"
 #include "fssdp/core/stream.hpp"
 #include "fssdp/element/device_conversion.hpp"
 #include "fssdp/element/device_sum.hpp"
-#include "fssdp/element/dtype.hpp"
+#include "fssdp/element/element_work.hpp"
 
 namespace fssdp::detail {
 
-/// Whether what a lane moves can be read and written by the host.
-template <class Lane>
-inline constexpr bool in_host_memory = std::same_as<memory_space_of<Lane>, host_memory>;
+/// Whether what a communicator moves can be read and written by the host.
+template <class Comm>
+inline constexpr bool in_host_memory = std::same_as<memory_space_of<Comm>, host_memory>;
 
-/// `accumulate` in the order of the lane.
+/// Forms a sum.
 /// @pre a device can sum so many at once (most_operands)
-template <class Lane, element T, element Out>
-void sum_on(Lane& lane, std::span<summand<T> const> summands, std::span<Out> out,
-            std::type_identity_t<accumulator_t<T>> scale = 1, output how = output::write) {
-  if constexpr (in_host_memory<Lane>) {
-    accumulate(summands, out, scale, how);
-  } else {
-    static_assert(device_communicator<Lane>, "a lane in other memory says how sums are formed");
-    if (out.empty()) return;
-    auto sum = device_sum{};
-    sum.partials = kind_of<T>;
-    sum.results = kind_of<Out>;
-    sum.how = how;
-    sum.scale = scale;
-    sum.elements = out.size();
-    sum.out = out.data();
-    sum.count = summands.size();
-    std::ranges::transform(summands, sum.operands.begin(), [](summand<T> const& s) {
-      return s.summed != nullptr ? device_sum::operand{s.summed, true}
-                                 : device_sum::operand{s.partial, false};
-    });
-    lane.sum(sum);
+inline void sum_on(communicator_ref const& comm, element_sum const& with,
+                   std::span<summand const> summands, element_range const& out, double scale = 1,
+                   output how = output::write) {
+  if (comm.in_host_memory()) {
+    with.on_host(summands, out.data, out.count, scale, how);
+    return;
   }
+  if (out.count == 0) return;
+  auto sum = device_sum{};
+  sum.partials = with.partials;
+  sum.results = with.results;
+  sum.how = how;
+  sum.scale = scale;
+  sum.elements = out.count;
+  sum.out = out.data;
+  sum.count = summands.size();
+  std::ranges::transform(summands, sum.operands.begin(), [](summand const& s) {
+    return s.summed != nullptr ? device_sum::operand{s.summed, true}
+                               : device_sum::operand{s.partial, false};
+  });
+  comm.sum(sum);
 }
 
-/// Copies bytes in the order of the lane.
-template <class Lane>
-void copy_on(Lane& lane, std::span<std::byte const> from, std::span<std::byte> to) {
-  if constexpr (in_host_memory<Lane>) {
+/// Copies bytes.
+inline void copy_on(communicator_ref const& comm, std::span<std::byte const> from,
+                    std::span<std::byte> to) {
+  if (comm.in_host_memory())
     copy_bytes(to, from);
-  } else {
-    static_assert(device_communicator<Lane>, "a lane in other memory says how bytes are copied");
-    lane.copy(to, from);
-  }
+  else
+    comm.copy(to, from);
 }
 
-/// `convert` in the order of the lane.
-template <class Lane, class From, class To>
-void convert_on(Lane& lane, std::span<From const> from, std::span<To> to) {
-  if constexpr (in_host_memory<Lane>) {
-    convert(from, to);
-  } else {
-    static_assert(device_communicator<Lane>, "a lane in other memory says how types change");
-    if (from.empty()) return;
-    if constexpr (std::is_same_v<From, To>) {
-      static_assert(std::is_trivially_copyable_v<From>);
-      lane.copy(std::as_writable_bytes(to), std::as_bytes(from));
-    } else {
-      lane.convert(device_conversion{.from_kind = kind_of<From>,
-                                     .to_kind = kind_of<To>,
-                                     .elements = from.size(),
-                                     .from = from.data(),
-                                     .to = to.data()});
-    }
+/// Converts elements, or copies those whose type stays the same.
+inline void convert_on(communicator_ref const& comm, element_conversion const& with,
+                       element_range const& from, element_range const& to) {
+  if (!with.changes_type()) {
+    if (from.count != 0) copy_on(comm, from.bytes(), to.bytes());
+  } else if (comm.in_host_memory()) {
+    with.on_host(from.data, to.data, from.count);
+  } else if (from.count != 0) {
+    comm.convert(device_conversion{.from_kind = with.from_kind,
+                                   .to_kind = with.to_kind,
+                                   .elements = from.count,
+                                   .from = from.data,
+                                   .to = to.data});
   }
 }
 

@@ -15,6 +15,7 @@
 #include "fssdp/collective/piece_extents.hpp"
 #include "fssdp/collective/reduction_memory.hpp"
 #include "fssdp/collective/reduction_pass.hpp"
+#include "fssdp/collective/tensor_list.hpp"
 #include "fssdp/core/byte_count.hpp"
 #include "fssdp/core/expert_buffer.hpp"
 #include "fssdp/core/expert_tensor.hpp"
@@ -68,14 +69,14 @@ template <element Weight, element Replica = Weight, element Partial = Replica>
                                          std::span<std::size_t const> elements) {
   constexpr auto same_type = std::is_same_v<Weight, Replica>;
   auto const slots = same_type ? plan.foreign(rank) : plan.held(rank);
-  auto const extents = detail::piece_extents{plan, elements};
-  auto const back = detail::piece_extents{plan.reduction(), elements};
+  auto const sizes = detail::tensor_sizes{elements};
+  auto const extents = detail::piece_extents{plan, sizes};
+  auto const back = detail::piece_extents{plan.reduction(), sizes};
   auto const converted = same_type ? 0 : detail::converted_chunks(plan, rank, slots);
   return detail::add_up<Replica, Partial>(
       plan, rank, elements, slots.size(),
       detail::gather_scratch{plan, rank, converted, extents, sizeof(Replica)},
-      detail::reduction_scratch<Partial, std::span<std::size_t const>>{plan.reduction(), rank,
-                                                                       back});
+      detail::reduction_scratch{plan.reduction(), rank, back, sizeof(accumulator_t<Partial>)});
 }
 template <element Weight, element Replica = Weight, element Partial = Replica>
 [[nodiscard]] memory_use memory_required(transfer_plan const& plan, rank_id rank,
@@ -89,16 +90,17 @@ template <element Weight, element Replica = Weight, element Partial = Replica, c
 [[nodiscard]] memory_use memory_required(transfer_plan const& plan, rank_id rank,
                                          std::span<std::size_t const> elements,
                                          coded_links<Codec> const& links) {
-  auto const extents = detail::piece_extents{plan, elements};
+  auto const sizes = detail::tensor_sizes{elements};
+  auto const extents = detail::piece_extents{plan, sizes};
   auto const traffic = detail::coded_traffic{plan, links};
-  auto const back = detail::piece_extents{plan.reduction(), elements};
+  auto const back = detail::piece_extents{plan.reduction(), sizes};
   auto const traffic_back = detail::coded_traffic{plan.reduction(), links};
   return detail::add_up<Replica, Partial>(
       plan, rank, elements, plan.held(rank).size(),
       detail::coded_gather_scratch{plan, rank, traffic, !std::is_same_v<Weight, Replica>, extents,
                                    sizeof(Replica)},
-      detail::coded_reduction_scratch<Partial, Codec, std::span<std::size_t const>>{
-          plan.reduction(), rank, traffic_back, back});
+      detail::coded_reduction_scratch{plan.reduction(), rank, traffic_back, back,
+                                      sizeof(accumulator_t<Partial>)});
 }
 template <element Weight, element Replica = Weight, element Partial = Replica, codec Codec>
 [[nodiscard]] memory_use memory_required(transfer_plan const& plan, rank_id rank,

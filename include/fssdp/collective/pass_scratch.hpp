@@ -5,8 +5,7 @@
 #include <cstddef>
 #include <span>
 
-#include "fssdp/collective/lane_work.hpp"
-#include "fssdp/comm/communicator.hpp"
+#include "fssdp/comm/communicator_ref.hpp"
 #include "fssdp/core/byte_count.hpp"
 #include "fssdp/core/copy_bytes.hpp"
 #include "fssdp/core/error.hpp"
@@ -14,9 +13,8 @@
 
 namespace fssdp::detail {
 
-/// The scratch of one pass over a lane: one block on the host; where the lane's memory is a
+/// The scratch of one pass over a communicator: one block on the host; where its memory is a
 /// device's, lists on the host and data there.
-template <class Lane>
 class pass_scratch {
  public:
   struct parts {
@@ -25,35 +23,33 @@ class pass_scratch {
   };
 
   /// What is not given is allocated.
-  pass_scratch(Lane& lane, scratch_memory* given, std::span<std::byte> device)
-      : lane_{&lane}, lists_{given != nullptr ? given : &own_}, device_{device} {}
+  pass_scratch(communicator_ref const& comm, scratch_memory* given, std::span<std::byte> device)
+      : comm_{comm}, lists_{given != nullptr ? given : &own_}, device_{device} {}
   pass_scratch(pass_scratch const&) = delete;
   pass_scratch& operator=(pass_scratch const&) = delete;
   ~pass_scratch() {
-    if constexpr (!in_host_memory<Lane>)
-      if (!allocated_.empty()) lane_->free(allocated_);
+    if (!allocated_.empty()) comm_.free(allocated_);
   }
 
   /// Memory for both.
   /// @pre called once; `lists` is a number of whole cache lines
   /// @throws argument_error if the device memory that is given is too small, or not at a cache line
   [[nodiscard]] parts cut(std::size_t lists, std::size_t data) {
-    if constexpr (in_host_memory<Lane>) {
+    if (comm_.in_host_memory()) {
       auto* const begin = lists_->reserve(add_bytes(lists, data)).data();
       return {begin, begin + lists};
-    } else {
-      auto* const begin = lists_->reserve(lists).data();
-      if (data == 0) return {begin, nullptr};
-      if (device_.empty()) return {begin, (allocated_ = lane_->allocate(data)).data()};
-      require(device_.size() >= data && bytes_to_line(device_.data()) == 0,
-              "device_scratch: ", device_.size(), " bytes at ", device_.data(), "; expected ", data,
-              " bytes at a cache line");
-      return {begin, device_.data()};
     }
+    auto* const begin = lists_->reserve(lists).data();
+    if (data == 0) return {begin, nullptr};
+    if (device_.empty()) return {begin, (allocated_ = comm_.allocate(data)).data()};
+    require(device_.size() >= data && bytes_to_line(device_.data()) == 0,
+            "device_scratch: ", device_.size(), " bytes at ", device_.data(), "; expected ", data,
+            " bytes at a cache line");
+    return {begin, device_.data()};
   }
 
  private:
-  Lane* lane_;
+  communicator_ref comm_;
   scratch_memory own_;
   scratch_memory* lists_;
   std::span<std::byte> device_;

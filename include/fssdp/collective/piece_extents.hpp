@@ -3,9 +3,9 @@
 #pragma once
 
 #include <cstddef>
-#include <span>
 
-#include "fssdp/codec/codec.hpp"
+#include "fssdp/codec/payload_codec.hpp"
+#include "fssdp/collective/tensor_list.hpp"
 #include "fssdp/core/byte_count.hpp"
 #include "fssdp/core/chunk.hpp"
 #include "fssdp/core/slot_array.hpp"
@@ -13,31 +13,32 @@
 
 namespace fssdp::detail {
 
-/// Knows the tensors of a whole expert by their sizes, or by tensors of that size.
-template <class Tensors>
+/// Knows the tensors of a whole expert by their sizes.
 class piece_extents {
  public:
-  piece_extents(transfer_plan const& plan, Tensors whole)
+  piece_extents(transfer_plan const& plan, tensor_sizes whole)
       : slices_{plan.slices()}, pieces_{plan.pieces()}, whole_{whole} {}
 
   [[nodiscard]] std::size_t tensors() const { return whole_.size(); }
   /// A slice of tensor k, without padding.
   [[nodiscard]] slice_extent slice(std::size_t k, chunk_id chunk) const {
-    return {size(k), chunk.slice, slices_};
+    return {whole_[k], chunk.slice, slices_};
   }
   /// The elements of a piece in tensor k.
   [[nodiscard]] std::size_t elements(std::size_t k, piece_id piece) const {
     return within_slice(k, piece).elements;
   }
 
-  template <class T>
-  [[nodiscard]] std::span<T> cut_slice(std::span<T> slice, std::size_t k, piece_id piece) const {
+  /// A piece of a slice of tensor k, and of a whole expert.
+  [[nodiscard]] element_range cut_slice(element_range const& slice, std::size_t k,
+                                        piece_id piece) const {
     auto const part = within_slice(k, piece);
-    return slice.subspan(part.first, part.elements);
+    return slice.part(part.first, part.elements);
   }
-  template <class T>
-  [[nodiscard]] std::span<T> cut_expert(std::span<T> expert, std::size_t k, piece_id piece) const {
-    return cut_slice(expert.subspan(slice(k, piece.chunk).first), k, piece);
+  [[nodiscard]] element_range cut_expert(element_range const& expert, std::size_t k,
+                                         piece_id piece) const {
+    auto const part = within_slice(k, piece);
+    return expert.part(slice(k, piece.chunk).first + part.first, part.elements);
   }
 
   /// Whether a chunk has the most elements that any has, in all tensors: then pieces that follow one
@@ -50,43 +51,34 @@ class piece_extents {
 
   /// The most elements that a slice of tensor k has, and a piece.
   [[nodiscard]] std::size_t slice_room(std::size_t k) const {
-    return slice_elements(size(k), slices_);
+    return slice_elements(whole_[k], slices_);
   }
   [[nodiscard]] std::size_t piece_room(std::size_t k) const {
     return piece_elements(slice_room(k), pieces_);
   }
 
  private:
-  [[nodiscard]] std::size_t size(std::size_t k) const {
-    if constexpr (requires { whole_[k].elements; })
-      return whole_[k].elements;
-    else
-      return whole_[k];
-  }
   [[nodiscard]] piece_extent within_slice(std::size_t k, piece_id piece) const {
     return {slice(k, piece.chunk).elements, piece.index, pieces_};
   }
 
   int slices_;
   int pieces_;
-  Tensors whole_;
+  tensor_sizes whole_;
 };
 
 /// Slots for pieces whose elements take `element_bytes` each.
-template <class Tensors>
-[[nodiscard]] auto element_slots(std::size_t slots, piece_extents<Tensors> const& extents,
-                                 std::size_t element_bytes) {
+[[nodiscard]] inline auto element_slots(std::size_t slots, piece_extents const& extents,
+                                        std::size_t element_bytes) {
   return slot_array{slots, extents.tensors(), [extents, element_bytes](std::size_t k) {
                       return unpadded_bytes(1, extents.piece_room(k), element_bytes);
                     }};
 }
 
 /// Slots for the payloads of pieces.
-/// @pre the codec outlives them
-template <codec Codec, class Tensors>
-[[nodiscard]] auto payload_slots(std::size_t slots, piece_extents<Tensors> const& extents,
-                                 Codec const& coder) {
-  return slot_array{slots, extents.tensors(), [extents, &coder](std::size_t k) {
+[[nodiscard]] inline auto payload_slots(std::size_t slots, piece_extents const& extents,
+                                        payload_codec const& coder) {
+  return slot_array{slots, extents.tensors(), [extents, coder](std::size_t k) {
                       return coder.encoded_bytes(extents.piece_room(k));
                     }};
 }

@@ -6,37 +6,40 @@
 #include <cstdint>
 #include <span>
 
-#include "fssdp/collective/accumulate.hpp"
 #include "fssdp/collective/lane_work.hpp"
 #include "fssdp/collective/memory_cutter.hpp"
 #include "fssdp/collective/piece_extents.hpp"
 #include "fssdp/collective/reduction_buffers.hpp"
+#include "fssdp/collective/tensor_list.hpp"
+#include "fssdp/comm/communicator_ref.hpp"
 #include "fssdp/core/byte_count.hpp"
 #include "fssdp/core/chunk.hpp"
-#include "fssdp/element/dtype.hpp"
+#include "fssdp/core/function_ref.hpp"
+#include "fssdp/element/accumulate.hpp"
 #include "fssdp/plan/transfer_plan.hpp"
 
 namespace fssdp::detail {
 
 /// What the scratch of a reduction is made of.
-/// @tparam T the type of partials
-template <element T, class Tensors>
 class reduction_scratch {
  public:
-  reduction_scratch(transfer_plan const& plan, rank_id rank, piece_extents<Tensors> const& extents)
+  /// @param sum_bytes the size of an element of a sum
+  reduction_scratch(transfer_plan const& plan, rank_id rank, piece_extents const& extents,
+                    std::size_t sum_bytes)
       : received_{most_operands(plan, rank)},
         sums_{plan.forwarded(rank).size()},
-        extents_{extents} {}
+        extents_{extents},
+        sum_bytes_{sum_bytes} {}
 
   /// The most operands that a sum has.
   [[nodiscard]] std::size_t summands() const { return received_ + 1; }
   /// For what the rank passes on.
-  [[nodiscard]] auto sums() const { return slots(sums_); }
+  [[nodiscard]] auto sums() const { return element_slots(sums_, extents_, sum_bytes_); }
   /// For what arrives in one round, unless it is borrowed.
-  [[nodiscard]] auto received() const { return slots(received_); }
+  [[nodiscard]] auto received() const { return element_slots(received_, extents_, sum_bytes_); }
   /// Of the list of what is summed.
   [[nodiscard]] std::size_t list_bytes() const {
-    return byte_count(summands(), sizeof(summand<T>), 1);
+    return byte_count(summands(), sizeof(summand), 1);
   }
   [[nodiscard]] std::size_t data_bytes(bool borrows) const {
     return add_bytes(sums().bytes(), borrows ? 0 : received().bytes());
@@ -46,24 +49,17 @@ class reduction_scratch {
   }
 
  private:
-  [[nodiscard]] auto slots(std::size_t count) const {
-    return element_slots(count, extents_, sizeof(accumulator_t<T>));
-  }
-
   std::size_t received_;
   std::size_t sums_;
-  piece_extents<Tensors> extents_;
+  piece_extents extents_;
+  std::size_t sum_bytes_;
 };
 
 /// Partials are sent and read in place; sums that are passed on stand in the scratch.
-template <class Partials, class Gradients>
 class reduction_memory {
-  using buffers = reduction_buffers<Partials, Gradients>;
-  using T = typename buffers::partial_type;
-  using sum_type = typename buffers::sum_type;
-
  public:
-  explicit reduction_memory(buffers const& of) : of_{of}, parts_{of.plan, of.me, of.extents} {}
+  explicit reduction_memory(reduction_buffers const& of)
+      : of_{of}, parts_{of.plan, of.me, of.extents, of.types.to_sums.result_bytes} {}
 
   [[nodiscard]] std::size_t tensors() const { return of_.partials.size(); }
   [[nodiscard]] bool fills_slots(chunk_id chunk) const { return of_.extents.fills_slots(chunk); }
@@ -72,7 +68,7 @@ class reduction_memory {
   [[nodiscard]] std::size_t data_bytes(bool borrows) const { return parts_.data_bytes(borrows); }
 
   void begin(std::byte* lists, std::byte* data, bool borrows) {
-    summands_ = memory_cutter{lists}.items<summand<T>>(parts_.summands());
+    summands_ = memory_cutter{lists}.items<summand>(parts_.summands());
     auto memory = memory_cutter{data};
     sums_ = memory.bytes(parts_.sums().bytes());
     if (!borrows) received_ = memory.bytes(parts_.received().bytes());
@@ -80,7 +76,7 @@ class reduction_memory {
 
   /// What this rank sends back for a transfer that it got.
   [[nodiscard]] std::span<std::byte const> outgoing(std::size_t k, transfer const& t) const {
-    return is_sum(t) ? std::as_bytes(sum_of(k, t.what())) : std::as_bytes(of_.partial(k, t.what()));
+    return (is_sum(t) ? sum_of(k, t.what()) : of_.partial(k, t.what())).bytes();
   }
   [[nodiscard]] bool is_sum(transfer const& t) const {
     return of_.forwards(t.destination, t.what());
@@ -93,32 +89,29 @@ class reduction_memory {
   }
 
   /// Sums a piece over those who send it back and this rank; bytes(i) has come from senders[i].
-  template <class Lane, class Bytes>
-  void sum_piece(Lane& lane, std::size_t k, std::span<transfer const> senders, Bytes bytes) const {
+  void sum_piece(communicator_ref const& comm, std::size_t k, std::span<transfer const> senders,
+                 function_ref<std::byte const*(std::size_t)> bytes) const {
     auto const piece = senders.front().what();
     auto const summands = of_.in_rank_order(k, senders, 0, summands_, [&](std::size_t i) {
       return of_.received(senders[i], bytes(i), 0);
     });
     if (of_.owns(piece.chunk))
-      sum_on(lane, summands, of_.gradient(k, piece), of_.scale, of_.into);
+      sum_on(comm, of_.types.to_gradients, summands, of_.gradient(k, piece), of_.scale, of_.into);
     else
-      sum_on(lane, summands, sum_of(k, piece));
+      sum_on(comm, of_.types.to_sums, summands, sum_of(k, piece));
   }
-  template <class Lane>
-  void sum_unshared(Lane& lane) const {
-    of_.sum_unshared(lane);
-  }
+  void sum_unshared(communicator_ref const& comm) const { of_.sum_unshared(comm); }
 
  private:
-  [[nodiscard]] std::span<sum_type> sum_of(std::size_t k, piece_id piece) const {
+  [[nodiscard]] element_range sum_of(std::size_t k, piece_id piece) const {
     auto const slot = transfer_plan::slot_in(of_.plan.forwarded(of_.me), piece);
-    auto* const at = sums_ + parts_.sums().offset(k, slot);
-    return {reinterpret_cast<sum_type*>(at), of_.extents.elements(k, piece)};
+    return {sums_ + parts_.sums().offset(k, slot), of_.extents.elements(k, piece),
+            of_.types.to_sums.result_bytes};
   }
 
-  buffers of_;
-  reduction_scratch<T, Partials> parts_;
-  std::span<summand<T>> summands_;
+  reduction_buffers of_;
+  reduction_scratch parts_;
+  std::span<summand> summands_;
   std::byte* sums_ = nullptr;
   std::byte* received_ = nullptr;
 };

@@ -6,12 +6,11 @@
 #include <cstddef>
 #include <span>
 
-#include "fssdp/collective/lane_work.hpp"
 #include "fssdp/collective/pass_scratch.hpp"
 #include "fssdp/collective/reduction_arrivals.hpp"
 #include "fssdp/collective/round_messages.hpp"
 #include "fssdp/collective/round_operands.hpp"
-#include "fssdp/comm/communicator.hpp"
+#include "fssdp/comm/communicator_ref.hpp"
 #include "fssdp/core/byte_count.hpp"
 #include "fssdp/core/error.hpp"
 #include "fssdp/element/device_sum.hpp"
@@ -29,8 +28,8 @@ namespace fssdp::detail {
 
 /// Moves what the plan says, backwards. The memory knows where operands are: `outgoing(k, t)` is
 /// what this rank sends back for a transfer, `operand_bytes(k, t)` the size of what comes back for
-/// one, `is_sum(t)` whether that is a sum, `received(k, slot)` where it is received; `sum_piece(lane,
-/// k, senders, bytes)` sums a piece that is complete, `sum_unshared(lane)` what nobody sends back.
+/// one, `is_sum(t)` whether that is a sum, `received(k, slot)` where it is received; `sum_piece(comm,
+/// k, senders, bytes)` sums a piece that is complete, `sum_unshared(comm)` what nobody sends back.
 /// Consecutive pieces of a chunk that `fills_slots` lie one behind the other, sums by themselves.
 template <class Memory>
 class reduction_pass {
@@ -38,37 +37,23 @@ class reduction_pass {
   reduction_pass(transfer_plan const& plan, rank_id me, Memory const& memory)
       : plan_{plan}, me_{me}, memory_{memory} {}
 
-  template <class Lane>
-  void run(Lane& lane, pass_scratch<Lane>& scratch) {
-    constexpr auto borrows = lending_communicator<Lane>;
-    if constexpr (!in_host_memory<Lane>) check_summands();
+  void run(communicator_ref const& comm, pass_scratch& scratch) {
+    if (!comm.in_host_memory()) check_summands();
+    auto const borrows = comm.lends();
     auto* const lists = divide(scratch, borrows);
-    agree(lane, memory_.label());
-    if constexpr (forwarding_communicator<Lane>) {
-      if (plan_.rounds() > 1) {
-        forward(lane, {plan_, me_, memory_.tensors(), lists});
-        memory_.sum_unshared(lane);
-        return;
-      }
+    comm.agree(memory_.label());
+    if (comm.forwards() && plan_.rounds() > 1) {
+      forward(comm, {plan_, me_, memory_.tensors(), lists});
+      memory_.sum_unshared(comm);
+      return;
     }
     auto operands = round_operands{plan_, me_, memory_.tensors(), lists};
-    for (int round = plan_.rounds() - 1; round >= 0; --round) {
-      if constexpr (borrows) {
-        lane.lend([&](auto& batch) { send(batch, round), borrow(batch, round); },
-                  [&](std::span<std::span<std::byte const> const> lent) {
-                    locate(round, lent, operands);
-                    sum(lane, round, operands);
-                    if (round == 0)
-                      memory_.sum_unshared(lane);  // while others still read what this rank lends
-                  });
-      } else {
-        lane.exchange([&](exchange_batch auto& batch) {
-          send(batch, round), receive(batch, round, operands);
-        });
-        sum(lane, round, operands);
-      }
-    }
-    if (!borrows || plan_.rounds() == 0) memory_.sum_unshared(lane);
+    for (int round = plan_.rounds() - 1; round >= 0; --round)
+      if (borrows)
+        lend(comm, round, operands);
+      else
+        exchange(comm, round, operands);
+    if (!borrows || plan_.rounds() == 0) memory_.sum_unshared(comm);
   }
 
  private:
@@ -86,8 +71,7 @@ class reduction_pass {
             " operands of a sum on a device; expected at most ", device_sum::most_operands);
   }
   /// Cuts the scratch: lists of what has come back, then what the memory needs. Returns the former.
-  template <class Lane>
-  [[nodiscard]] std::byte* divide(pass_scratch<Lane>& scratch, bool borrows) {
+  [[nodiscard]] std::byte* divide(pass_scratch& scratch, bool borrows) {
     auto const lists = reduction_lists(plan_, me_, memory_.tensors());
     auto const parts =
         scratch.cut(add_bytes(lists, memory_.list_bytes()), memory_.data_bytes(borrows));
@@ -95,17 +79,33 @@ class reduction_pass {
     return parts.lists;
   }
 
+  /// One round, in which what comes back is read where it is.
+  void lend(communicator_ref const& comm, int round, round_operands& operands) const {
+    comm.lend([&](batch_ref const& batch) { send(batch, round), borrow(batch, round); },
+              [&](std::span<std::span<std::byte const> const> lent) {
+                locate(round, lent, operands);
+                sum(comm, round, operands);
+                if (round == 0)
+                  memory_.sum_unshared(comm);  // while others still read what this rank lends
+              });
+  }
+  /// One round, in which it is copied into the scratch.
+  void exchange(communicator_ref const& comm, int round, round_operands& operands) const {
+    comm.exchange(
+        [&](batch_ref const& batch) { send(batch, round), receive(batch, round, operands); });
+    sum(comm, round, operands);
+  }
+
   /// Everything at once: a piece is summed as soon as all that is to be added is there. Messages
   /// are named, and sent, in the reversed order of the gather.
-  template <class Lane>
-  void forward(Lane& lane, reduction_arrivals state) {
+  void forward(communicator_ref const& comm, reduction_arrivals state) const {
     auto const tensors = memory_.tensors();
     auto const out = plan_.sends(me_);
     auto const in = plan_.receives(me_);
     auto order = state.sending();
-    lane.forward(
-        [&](auto& batch) {
-          set_label(batch, {memory_.label(), 2 * plan_.rounds() + 1});
+    comm.forward(
+        [&](batch_ref const& batch) {
+          batch.label({memory_.label(), 2 * plan_.rounds() + 1});
           auto at_once = std::size_t{0};  // messages before the first sum
           for (auto i = in.size(); i-- != 0;)
             for (std::size_t k = 0; k < tensors; ++k) {
@@ -121,12 +121,12 @@ class reduction_pass {
             for (std::size_t k = 0; k < tensors; ++k)
               batch.borrow(memory_.operand_bytes(k, out[i]), out[i].destination);
         },
-        [&](std::size_t wanted, std::span<std::byte const> bytes, auto& gate) {
+        [&](std::size_t wanted, std::span<std::byte const> bytes, gate_ref const& gate) {
           auto const k = wanted % tensors;
           auto const& t = out[out.size() - 1 - wanted / tensors];
           auto const piece = state.note(t, k, bytes.data());
           if (piece.senders.empty()) return;
-          memory_.sum_piece(lane, k, piece.senders, piece);
+          memory_.sum_piece(comm, k, piece.senders, piece);
           if (plan_.owner(t.chunk) == me_) return;
           order.set_ready((in.size() - 1 - piece.receive) * tensors + k);
           order.advance([&](std::size_t message) { gate.release(message); });
@@ -155,9 +155,8 @@ class reduction_pass {
     return sum;
   }
 
-  template <class Batch>
-  void send(Batch& batch, int round) const {
-    set_label(batch, {memory_.label(), 2 * plan_.rounds() - 1 - round});
+  void send(batch_ref const& batch, int round) const {
+    batch.label({memory_.label(), 2 * plan_.rounds() - 1 - round});
     for_each_message(plan_.receives(me_, round), [&](auto const& message) {
       for (std::size_t k = 0; k < memory_.tensors(); ++k) {
         auto const piece = [&](transfer const& t) { return memory_.outgoing(k, t); };
@@ -165,14 +164,12 @@ class reduction_pass {
       }
     });
   }
-  template <class Batch>
-  void borrow(Batch& batch, int round) const {
+  void borrow(batch_ref const& batch, int round) const {
     for_each_back(round, [&](auto const& message, std::size_t k) {
       batch.borrow(bytes_back(message, k), message.front().destination);
     });
   }
-  template <class Batch>
-  void receive(Batch& batch, int round, round_operands& operands) const {
+  void receive(batch_ref const& batch, int round, round_operands& operands) const {
     auto slot = std::size_t{0};
     for_each_back(round, [&](auto const& message, std::size_t k) {
       auto const bytes = std::span{memory_.received(k, slot), bytes_back(message, k)};
@@ -200,13 +197,12 @@ class reduction_pass {
   }
 
   /// Sums each piece of a round.
-  template <class Lane>
-  void sum(Lane& lane, int round, round_operands& operands) const {
+  void sum(communicator_ref const& comm, int round, round_operands& operands) const {
     auto const senders = plan_.sends(me_, round);
     for (std::size_t first = 0, last = 0; first < senders.size(); first = last) {
       while (last < senders.size() && senders[last].what() == senders[first].what()) ++last;
       for (std::size_t k = 0; k < memory_.tensors(); ++k)
-        memory_.sum_piece(lane, k, senders.subspan(first, last - first),
+        memory_.sum_piece(comm, k, senders.subspan(first, last - first),
                           [&](std::size_t i) { return operands(k, first + i); });
     }
   }

@@ -13,8 +13,10 @@
 #include "fssdp/collective/check_buffers.hpp"
 #include "fssdp/collective/lane_work.hpp"
 #include "fssdp/collective/pass_scratch.hpp"
+#include "fssdp/collective/tensor_list.hpp"
 #include "fssdp/comm/communicator.hpp"
-#include "fssdp/core/bytes_of.hpp"
+#include "fssdp/comm/communicator_ref.hpp"
+#include "fssdp/core/error.hpp"
 #include "fssdp/core/scratch_memory.hpp"
 #include "fssdp/core/slot_array.hpp"
 #include "fssdp/plan/reshard_plan.hpp"
@@ -41,19 +43,21 @@ using kept_shard = std::conditional_t<has_tensors<Shard>, Shard, Shard&>;
 
 /// The shard of one rank while chunks come and go. Places are the slots of the shard, and behind
 /// them those of the scratch.
-template <class Lane>
 class moving_shard {
+  [[nodiscard]] std::size_t slot_bytes(std::size_t k) const {
+    return tensors_[k].elements * tensors_[k].element_bytes;
+  }
   [[nodiscard]] auto scratch_slots() const {
     return slot_array{static_cast<std::size_t>(plan_.scratch_slots()), tensors_.size(),
-                      [this](std::size_t k) { return tensors_[k].elements; }};
+                      [this](std::size_t k) { return slot_bytes(k); }};
   }
 
  public:
-  moving_shard(Lane& lane, reshard_plan const& plan,
-               std::span<expert_tensor<std::byte> const> tensors, pass_scratch<Lane>& scratch)
-      : lane_{lane},
+  moving_shard(communicator_ref const& comm, reshard_plan const& plan,
+               std::span<tensor_view const> tensors, pass_scratch& scratch)
+      : comm_{comm},
         plan_{plan},
-        me_{lane.rank()},
+        me_{comm.rank()},
         tensors_{tensors},
         scratch_{scratch.cut(0, scratch_slots().bytes()).data} {
     for (auto const chunk : plan.before(me_)) place_of_.emplace(chunk, place_of_.size());
@@ -61,7 +65,7 @@ class moving_shard {
   }
 
   void run() {
-    agree(lane_, plan_.hash_value());
+    comm_.agree(plan_.hash_value());
     for (int round = 0; round < plan_.rounds(); ++round) exchange(round);
     sort();
   }
@@ -69,13 +73,12 @@ class moving_shard {
  private:
   /// The bytes of tensor k at a place.
   [[nodiscard]] std::span<std::byte> bytes(std::size_t k, std::size_t place) const {
-    if (place < plan_.slots(me_)) return tensors_[k][place];
+    if (place < plan_.slots(me_)) return tensors_[k][place].bytes();
     auto const slot = place - plan_.slots(me_);
-    return {scratch_ + scratch_slots().offset(k, slot), tensors_[k].elements};
+    return {scratch_ + scratch_slots().offset(k, slot), slot_bytes(k)};
   }
   void copy(std::size_t from, std::size_t to) const {
-    for (std::size_t k = 0; k < tensors_.size(); ++k)
-      copy_on(lane_, std::span<std::byte const>{bytes(k, from)}, bytes(k, to));
+    for (std::size_t k = 0; k < tensors_.size(); ++k) copy_on(comm_, bytes(k, from), bytes(k, to));
   }
 
   /// What arrives takes free slots, then scratch; from there it goes where something has left.
@@ -86,8 +89,8 @@ class moving_shard {
     for (std::size_t i = 0; i < receives.size(); ++i)
       landing.push_back(i < free_.size() ? free_[free_.size() - 1 - i]
                                          : plan_.slots(me_) + i - free_.size());
-    lane_.exchange([&](exchange_batch auto& batch) {
-      set_label(batch, {plan_.hash_value(), round});
+    comm_.exchange([&](batch_ref const& batch) {
+      batch.label({plan_.hash_value(), round});
       for (auto const& move : sends)
         for (std::size_t k = 0; k < tensors_.size(); ++k)
           batch.send(bytes(k, place_of_.at(move.chunk)), move.destination);
@@ -133,13 +136,49 @@ class moving_shard {
     return std::exchange(place, to);
   }
 
-  Lane& lane_;
+  communicator_ref comm_;
   reshard_plan const& plan_;
   rank_id me_;
-  std::span<expert_tensor<std::byte> const> tensors_;
+  std::span<tensor_view const> tensors_;
   std::byte* scratch_;
   std::map<chunk_id, std::size_t> place_of_;
   std::vector<std::size_t> free_;  // slots
+};
+
+/// A reshard on one rank, ready to run: all that it needs besides the memory of the shard and the
+/// scratch is in it.
+class reshard_call {
+ public:
+  reshard_call(reshard_plan plan, tensor_list shard, reshard_options const& options)
+      : plan_{std::move(plan)}, shard_{std::move(shard)}, options_{options} {}
+
+  /// @throws argument_error unless the shard fits the plan
+  void check(rank_id rank, int ranks) const {
+    constexpr auto name = "reshard";
+    require(ranks == plan_.ranks(), name, ": ", ranks, " ranks; the plan is for ", plan_.ranks());
+    auto const needed = plan_.slots(rank);
+    for (auto const& tensor : shard_.all())
+      require(tensor.slots >= needed, name, ": shard has ", tensor.slots, " slots; expected ",
+              needed, " or more, as both layouts need them");
+    auto const named = named_tensors{"shard", shard_.all()};
+    check_memory(name, named);
+    check_disjoint(name, named);
+  }
+
+  template <communicator Comm>
+  void operator()(Comm& comm) const {
+    run(communicator_ref{comm});
+  }
+
+ private:
+  void run(communicator_ref const& comm) const {
+    auto scratch = pass_scratch{comm, options_.scratch, options_.device_scratch};
+    moving_shard{comm, plan_, shard_.all(), scratch}.run();
+  }
+
+  reshard_plan plan_;
+  tensor_list shard_;
+  reshard_options options_;
 };
 
 }  // namespace detail
@@ -161,22 +200,10 @@ class moving_shard {
 template <communicator Comm, expert_memory Shard>
 requires outlives_the_call<detail::kept_shard<Shard>, Comm>
 void reshard(Comm& comm, reshard_plan plan, Shard&& shard, reshard_options const& options = {}) {
-  constexpr auto verb = "reshard";
-  detail::require(comm.size() == plan.ranks(), verb, ": ", comm.size(), " ranks; the plan is for ",
-                  plan.ranks());
-  auto tensors = bytes_of(shard);
-  auto const needed = plan.slots(comm.rank());
-  for (auto const& tensor : tensors)
-    detail::require(tensor.slots >= needed, verb, ": shard has ", tensor.slots, " slots; expected ",
-                    needed, " or more, as both layouts need them");
-  auto const named = detail::named_tensors{"shard", std::span{tensors}};
-  detail::check_memory(verb, named);
-  detail::check_disjoint(verb, named);
-
-  submit(comm, [plan = std::move(plan), tensors = std::move(tensors), options](auto& lane) {
-    auto scratch = detail::pass_scratch{lane, options.scratch, options.device_scratch};
-    detail::moving_shard{lane, plan, tensors, scratch}.run();
-  });
+  static_assert(!is_read_only<Shard>, "the shard is to be written");
+  auto call = detail::reshard_call{std::move(plan), detail::tensor_list{shard}, options};
+  call.check(comm.rank(), comm.size());
+  submit(comm, std::move(call));
 }
 
 }  // namespace fssdp

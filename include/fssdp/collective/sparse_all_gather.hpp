@@ -2,23 +2,30 @@
 /// SparseAllGather: owners' parameters to replicas.
 #pragma once
 
-#include <concepts>
 #include <cstddef>
 #include <span>
 #include <type_traits>
+#include <utility>
 
 #include "fssdp/codec/codec.hpp"
 #include "fssdp/codec/coded_links.hpp"
+#include "fssdp/codec/payload_codec.hpp"
 #include "fssdp/collective/check_buffers.hpp"
+#include "fssdp/collective/coded_call.hpp"
 #include "fssdp/collective/coded_gather_memory.hpp"
+#include "fssdp/collective/coded_traffic.hpp"
 #include "fssdp/collective/gather_buffers.hpp"
 #include "fssdp/collective/gather_memory.hpp"
 #include "fssdp/collective/gather_pass.hpp"
 #include "fssdp/collective/lane_work.hpp"
 #include "fssdp/collective/pass_scratch.hpp"
+#include "fssdp/collective/tensor_list.hpp"
 #include "fssdp/comm/communicator.hpp"
+#include "fssdp/comm/communicator_ref.hpp"
+#include "fssdp/core/expert_tensor.hpp"
 #include "fssdp/core/scratch_memory.hpp"
 #include "fssdp/element/dtype.hpp"
+#include "fssdp/element/element_work.hpp"
 #include "fssdp/plan/transfer_plan.hpp"
 
 namespace fssdp {
@@ -35,22 +42,75 @@ struct gather_options {
 
 namespace detail {
 
-/// What a gather reads and writes on a rank.
-/// @param slots the experts that `to` is to have slots for, ascending; `shape` says which they are
-/// @throws argument_error if the buffers do not fit the plan
-template <expert_memory From, expert_memory To>
-[[nodiscard]] auto checked_gather(char const* verb, transfer_plan const& plan, rank_id rank,
-                                  From const& from, To& to, std::span<expert_id const> slots,
-                                  char const* shape) {
-  static_assert(!is_read_only<To>, "to is to be written");
-  auto const source = named_tensors{"from", tensors_of(from)};
-  auto const target = named_tensors{"to", tensors_of(to)};
-  check_sizes(verb, plan.slices(), source, target);
-  check_slots(verb, source, plan.owned_count(rank), "chunks that the rank owns");
-  check_slots(verb, target, slots.size(), shape);
-  check_aliases(verb, source, target);
-  return gather_buffers{plan, rank, source.tensors, target.tensors, slots};
-}
+/// A gather on one rank, ready to run: what it needs besides the memory of parameters, the plan and
+/// the scratch is in it.
+class gather_call {
+ public:
+  /// @param conversion from the type of `from` to that of `to`
+  gather_call(transfer_plan const& plan, rank_id rank, tensor_list from, tensor_list to,
+              element_conversion const& conversion, gather_options const& options)
+      : plan_{plan},
+        rank_{rank},
+        from_{std::move(from)},
+        to_{std::move(to)},
+        conversion_{conversion},
+        options_{options} {}
+
+  /// @throws argument_error unless the buffers fit the plan
+  void check(int ranks) const {
+    check_ranks(name, ranks, plan_);
+    check_buffers(slots(), "experts that the rank holds and does not own; or all it holds");
+  }
+  /// The same where all experts that the rank holds must have slots.
+  void check_coded(int ranks) const {
+    check_ranks(name, ranks, plan_);
+    check_buffers(plan_.held(rank_),
+                  "all experts that the rank holds, as its own are decoded, too");
+  }
+
+  template <communicator Comm>
+  void operator()(Comm& comm) const {
+    run(communicator_ref{comm}, gather_memory{buffers(slots())});
+  }
+  void run_coded(communicator_ref const& comm, payload_codec const& coder, link_class on) const {
+    auto const traffic = coded_traffic{plan_, coder, on};
+    run(comm, coded_gather_memory{buffers(plan_.held(rank_)), traffic});
+  }
+
+ private:
+  static constexpr auto name = "sparse_all_gather";
+
+  /// The experts that `to` has slots for.
+  [[nodiscard]] std::span<expert_id const> slots() const {
+    auto const held = plan_.held(rank_);
+    auto const replicas = to_.all();
+    auto const in_one_piece = !replicas.empty() && replicas.front().slots == held.size();
+    return in_one_piece ? held : plan_.foreign(rank_);
+  }
+  void check_buffers(std::span<expert_id const> slots, char const* shape) const {
+    auto const source = named_tensors{"from", from_.all()};
+    auto const target = named_tensors{"to", to_.all()};
+    check_sizes(name, plan_.slices(), source, target);
+    check_slots(name, source, plan_.owned_count(rank_), "chunks that the rank owns");
+    check_slots(name, target, slots.size(), shape);
+    check_aliases(name, source, target);
+  }
+  [[nodiscard]] gather_buffers buffers(std::span<expert_id const> slots) const {
+    return {plan_, rank_, from_.all(), to_.all(), slots, conversion_};
+  }
+  template <class Memory>
+  void run(communicator_ref const& comm, Memory const& memory) const {
+    auto scratch = pass_scratch{comm, options_.scratch, options_.device_scratch};
+    gather_pass{plan_, rank_, memory}.run(comm, scratch);
+  }
+
+  transfer_plan const& plan_;
+  rank_id rank_;
+  tensor_list from_;
+  tensor_list to_;
+  element_conversion conversion_;
+  gather_options options_;
+};
 
 }  // namespace detail
 
@@ -77,25 +137,19 @@ template <communicator Comm, expert_memory From, expert_memory To>
 requires outlives_the_call<From, Comm> && outlives_the_call<To, Comm>
 void sparse_all_gather(Comm& comm, transfer_plan const& plan, From&& from, To&& to,
                        gather_options const& options = {}) {
-  using Out = element_of<From>;
-  using In = element_of<To>;
-  static_assert(std::is_same_v<Out, In> || (element<Out> && element<In>),
+  using Source = element_of<From>;
+  using Target = element_of<To>;
+  static_assert(std::is_same_v<Source, Target> || (element<Source> && element<Target>),
                 "from and to have different element types, and there is no conversion");
-  constexpr auto verb = "sparse_all_gather";
-  detail::check_world(verb, comm, plan);
-  auto const rank = comm.rank();
-  auto const replicas = tensors_of(to);
-  auto const held = plan.held(rank);
-  auto const in_one_piece = !replicas.empty() && replicas.front().slots == held.size();
-  auto const slots = in_one_piece ? held : plan.foreign(rank);
-  auto const of =
-      detail::checked_gather(verb, plan, rank, from, to, slots,
-                             "experts that the rank holds and does not own; or all it holds");
-  submit(comm, [of, options](auto& lane) {
-    auto pass = detail::gather_pass{of.plan, of.me, detail::gather_memory{of}};
-    auto scratch = detail::pass_scratch{lane, options.scratch, options.device_scratch};
-    pass.run(lane, scratch);
-  });
+  static_assert(!is_read_only<To>, "to is to be written");
+  auto call = detail::gather_call{plan,
+                                  comm.rank(),
+                                  detail::tensor_list{from},
+                                  detail::tensor_list{to},
+                                  detail::make_conversion<Source, Target>(),
+                                  options};
+  call.check(comm.size());
+  submit(comm, std::move(call));
 }
 
 /// The same, and what goes over some links is coded: a chunk of which any transfer in the plan does
@@ -116,20 +170,21 @@ template <communicator Comm, expert_memory From, expert_memory To, codec Codec>
 requires outlives_the_call<From, Comm> && outlives_the_call<To, Comm>
 void sparse_all_gather(Comm& comm, transfer_plan const& plan, From&& from, To&& to,
                        coded_links<Codec> const& links, gather_options const& options = {}) {
-  static_assert(element<element_of<From>> && element<element_of<To>>,
+  using Source = element_of<From>;
+  using Target = element_of<To>;
+  static_assert(element<Source> && element<Target>,
                 "only floats can be encoded, and types that become floats");
+  static_assert(!is_read_only<To>, "to is to be written");
   static_assert(detail::in_host_memory<Comm>, "codecs run on the host: a device has none yet");
-  constexpr auto verb = "sparse_all_gather";
-  detail::check_world(verb, comm, plan);
-  auto const rank = comm.rank();
-  auto const of =
-      detail::checked_gather(verb, plan, rank, from, to, plan.held(rank),
-                             "all experts that the rank holds, as its own are decoded, too");
-  submit(comm, [of, links, options](auto& lane) {
-    auto pass = detail::gather_pass{of.plan, of.me, detail::coded_gather_memory{of, links}};
-    auto scratch = detail::pass_scratch{lane, options.scratch, options.device_scratch};
-    pass.run(lane, scratch);
-  });
+  auto call = detail::gather_call{plan,
+                                  comm.rank(),
+                                  detail::tensor_list{from},
+                                  detail::tensor_list{to},
+                                  detail::make_conversion<Source, Target>(),
+                                  options};
+  call.check_coded(comm.size());
+  submit(comm, detail::coded_call{std::move(call), links,
+                                  &detail::payload_codec::make<Source, Target, Codec>});
 }
 
 /// The same without a codec.

@@ -5,17 +5,23 @@
 #include <concepts>
 #include <cstddef>
 #include <span>
+#include <utility>
 
 #include "fssdp/codec/codec.hpp"
 #include "fssdp/codec/coded_links.hpp"
+#include "fssdp/codec/payload_codec.hpp"
 #include "fssdp/collective/check_buffers.hpp"
+#include "fssdp/collective/coded_call.hpp"
 #include "fssdp/collective/coded_reduction_memory.hpp"
+#include "fssdp/collective/coded_traffic.hpp"
 #include "fssdp/collective/lane_work.hpp"
 #include "fssdp/collective/pass_scratch.hpp"
 #include "fssdp/collective/reduction_buffers.hpp"
 #include "fssdp/collective/reduction_memory.hpp"
 #include "fssdp/collective/reduction_pass.hpp"
+#include "fssdp/collective/tensor_list.hpp"
 #include "fssdp/comm/communicator.hpp"
+#include "fssdp/comm/communicator_ref.hpp"
 #include "fssdp/core/expert_tensor.hpp"
 #include "fssdp/core/scratch_memory.hpp"
 #include "fssdp/element/dtype.hpp"
@@ -37,50 +43,96 @@ struct reduce_options {
 
 namespace detail {
 
-/// What a reduction reads and writes on this rank.
+/// A reduction on one rank, ready to run: what it needs besides the memory of gradients, the plan
+/// and the scratch is in it.
+class reduction_call {
+ public:
+  reduction_call(transfer_plan const& plan, rank_id rank, tensor_list from, tensor_list to,
+                 reduction_types const& types, reduce_options const& options)
+      : plan_{plan},
+        rank_{rank},
+        from_{std::move(from)},
+        to_{std::move(to)},
+        types_{types},
+        options_{options} {}
+
+  /// @param residuals one for every partial, of floats, or none
+  /// @throws argument_error unless the buffers fit the plan
+  void check(int ranks, tensor_list const* residuals = nullptr) const {
+    auto const source = named_tensors{"from", from_.all()};
+    auto const target = named_tensors{"to", to_.all()};
+    check_ranks(name, ranks, plan_);
+    check_sizes(name, plan_.slices(), target, source);
+    check_slots(name, source, plan_.held(rank_).size(), "experts that the rank holds");
+    check_slots(name, target, plan_.owned_count(rank_), "chunks that the rank owns");
+    check_aliases(name, source, target);
+    if (residuals == nullptr) return;
+    auto const left = named_tensors{"residuals", residuals->all()};
+    auto const held = plan_.reduction().held(rank_).size();
+    check_sizes(name, 1, left, source);
+    check_slots(name, left, held, "experts that the rank holds");
+    check_aliases(name, source, left);
+    check_aliases(name, target, left);
+  }
+  /// Error feedback goes there from now on.
+  void keep_residuals(tensor_list residuals) { residuals_ = std::move(residuals); }
+
+  template <communicator Comm>
+  void operator()(Comm& comm) const {
+    run(communicator_ref{comm}, reduction_memory{buffers()});
+  }
+  void run_coded(communicator_ref const& comm, payload_codec const& coder, link_class on) const {
+    auto const traffic = coded_traffic{plan_.reduction(), coder, on};
+    run(comm, coded_reduction_memory{buffers(), traffic, residuals_.all()});
+  }
+
+ private:
+  static constexpr auto name = "sparse_reduce_scatter";
+
+  [[nodiscard]] reduction_buffers buffers() const {
+    return {plan_.reduction(), rank_,        from_.all(), to_.all(), types_,
+            options_.scale,    options_.into};
+  }
+  template <class Memory>
+  void run(communicator_ref const& comm, Memory const& memory) const {
+    auto scratch = pass_scratch{comm, options_.scratch, options_.device_scratch};
+    reduction_pass{plan_.reduction(), rank_, memory}.run(comm, scratch);
+  }
+
+  transfer_plan const& plan_;
+  rank_id rank_;
+  tensor_list from_;
+  tensor_list to_;
+  tensor_list residuals_;
+  reduction_types types_;
+  reduce_options options_;
+};
+
 /// @throws argument_error if the buffers do not fit the plan
 template <communicator Comm, expert_memory From, expert_memory To>
-[[nodiscard]] auto checked_reduction(Comm const& comm, transfer_plan const& plan, From const& from,
-                                     To& to, reduce_options const& options) {
-  static_assert(element<element_of<To>> && !is_read_only<To>, "to is to be written");
-  constexpr auto verb = "sparse_reduce_scatter";
-  auto const source = named_tensors{"from", tensors_of(from)};
-  auto const target = named_tensors{"to", tensors_of(to)};
-  check_world(verb, comm, plan);
-  check_sizes(verb, plan.slices(), target, source);
-  check_slots(verb, source, plan.held(comm.rank()).size(), "experts that the rank holds");
-  check_slots(verb, target, plan.owned_count(comm.rank()), "chunks that the rank owns");
-  check_aliases(verb, source, target);
-  using sum_type = accumulator_t<element_of<From const>>;
-  return reduction_buffers{plan.reduction(),
-                           comm.rank(),
-                           source.tensors,
-                           target.tensors,
-                           static_cast<sum_type>(options.scale),
-                           options.into};
-}
-
-/// @throws argument_error unless there is a residual for every partial, in memory of its own
-template <class Buffers, class Residuals>
-void check_residuals(Buffers const& of, Residuals residuals) {
-  constexpr auto verb = "sparse_reduce_scatter";
-  auto const named = named_tensors{"residuals", residuals};
-  check_sizes(verb, 1, named, named_tensors{"from", of.partials});
-  check_slots(verb, named, of.plan.held(of.me).size(), "experts that the rank holds");
-  check_aliases(verb, named_tensors{"from", of.partials}, named);
-  check_aliases(verb, named_tensors{"to", of.gradients}, named);
+[[nodiscard]] reduction_call make_reduction(Comm const& comm, transfer_plan const& plan,
+                                            From const& from, To& to, reduce_options const& options,
+                                            tensor_list const* residuals = nullptr) {
+  using Partial = element_of<From const>;
+  using Gradient = element_of<To>;
+  static_assert(element<Gradient> && !is_read_only<To>, "to is to be written");
+  auto call = reduction_call{plan,
+                             comm.rank(),
+                             tensor_list{from},
+                             tensor_list{to},
+                             make_reduction_types<Partial, Gradient>(),
+                             options};
+  call.check(comm.size(), residuals);
+  if (residuals != nullptr) call.keep_residuals(*residuals);
+  return call;
 }
 
 /// Reduces with payloads over some links.
-template <class Comm, class Buffers, codec Codec>
-void reduce_coded(Comm& comm, Buffers const& of, coded_links<Codec> const& links,
-                  std::span<expert_tensor<float> const> residuals, reduce_options const& options) {
+template <element Partial, communicator Comm, codec Codec>
+void reduce_coded(Comm& comm, reduction_call call, coded_links<Codec> const& links) {
   static_assert(in_host_memory<Comm>, "codecs run on the host: a device has none yet");
-  submit(comm, [of, links, residuals, options](auto& lane) {
-    auto pass = reduction_pass{of.plan, of.me, coded_reduction_memory{of, links, residuals}};
-    auto scratch = pass_scratch{lane, options.scratch, options.device_scratch};
-    pass.run(lane, scratch);
-  });
+  submit(comm, coded_call{std::move(call), links,
+                          &payload_codec::make<Partial, accumulator_t<Partial>, Codec>});
 }
 
 }  // namespace detail
@@ -112,12 +164,7 @@ template <communicator Comm, expert_memory From, expert_memory To>
 requires outlives_the_call<From, Comm> && outlives_the_call<To, Comm>
 void sparse_reduce_scatter(Comm& comm, transfer_plan const& plan, From&& from, To&& to,
                            reduce_options const& options = {}) {
-  auto const of = detail::checked_reduction(comm, plan, from, to, options);
-  submit(comm, [of, options](auto& lane) {
-    auto pass = detail::reduction_pass{of.plan, of.me, detail::reduction_memory{of}};
-    auto scratch = detail::pass_scratch{lane, options.scratch, options.device_scratch};
-    pass.run(lane, scratch);
-  });
+  submit(comm, detail::make_reduction(comm, plan, from, to, options));
 }
 
 /// The same, and what goes over some links is coded, each of them by itself: the partial or the sum
@@ -134,8 +181,8 @@ template <communicator Comm, expert_memory From, expert_memory To, codec Codec>
 requires outlives_the_call<From, Comm> && outlives_the_call<To, Comm>
 void sparse_reduce_scatter(Comm& comm, transfer_plan const& plan, From&& from, To&& to,
                            coded_links<Codec> const& links, reduce_options const& options = {}) {
-  auto const of = detail::checked_reduction(comm, plan, from, to, options);
-  detail::reduce_coded(comm, of, links, {}, options);
+  detail::reduce_coded<element_of<From>>(
+      comm, detail::make_reduction(comm, plan, from, to, options), links);
 }
 
 /// The same with error feedback: what a payload lacks is added to what the rank sends in the next
@@ -157,9 +204,9 @@ void sparse_reduce_scatter(Comm& comm, transfer_plan const& plan, From&& from, T
                            reduce_options const& options = {}) {
   static_assert(std::same_as<element_of<Residuals>, float> && !is_read_only<Residuals>,
                 "residuals are floats, to be written");
-  auto const of = detail::checked_reduction(comm, plan, from, to, options);
-  detail::check_residuals(of, tensors_of(residuals));
-  detail::reduce_coded(comm, of, links, tensors_of(residuals), options);
+  auto const left = detail::tensor_list{residuals};
+  detail::reduce_coded<element_of<From>>(
+      comm, detail::make_reduction(comm, plan, from, to, options, &left), links);
 }
 
 /// The same without a codec.

@@ -46,7 +46,7 @@ void agree_on(Lane& lane, transfer_plan const& plan) {
 ///         errors
 template <communicator Comm>
 void warm_up(Comm& comm, transfer_plan const& plan) {
-  detail::check_world("warm_up", comm, plan);
+  detail::check_ranks("warm_up", comm.size(), plan);
   submit(comm, [&plan](auto& lane) {
     detail::agree_on(lane, plan);
     if constexpr (requires { lane.connect({}); }) lane.connect(peers_of(plan, lane.rank()));

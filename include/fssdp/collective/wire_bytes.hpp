@@ -34,7 +34,7 @@ template <class Links, class Codes, class ElementBytes>
 [[nodiscard]] wire_bytes sum_of_messages(transfer_plan const& plan,
                                          std::span<std::size_t const> elements, Links const& links,
                                          Codes codes, ElementBytes element_bytes) {
-  auto const extents = piece_extents{plan, elements};
+  auto const extents = piece_extents{plan, tensor_sizes{elements}};
   auto const message = [&](std::size_t k, transfer const& t) {
     auto const count = extents.elements(k, t.what());
     if constexpr (!std::same_as<Links, uncoded>)

@@ -10,10 +10,41 @@
 #include <type_traits>
 
 #include "fssdp/comm/communicator.hpp"
+#include "fssdp/comm/communicator_ref.hpp"
 #include "fssdp/core/error.hpp"
 #include "fssdp/core/expert_tensor.hpp"
 
 namespace fssdp {
+
+namespace detail {
+
+/// An all-gather on one rank, ready to run.
+struct all_gather_call {
+  std::span<std::byte const> from;
+  std::span<std::byte> to;
+
+  template <communicator Comm>
+  void operator()(Comm& comm) const {
+    run(communicator_ref{comm});
+  }
+
+ private:
+  void run(communicator_ref const& comm) const {
+    auto const row = [&](rank_id rank) {
+      return to.subspan(rank.index() * from.size(), from.size());
+    };
+    comm.exchange([&](batch_ref const& batch) {
+      for (auto const peer : first_n<rank_id>(comm.size())) {
+        if (peer == comm.rank()) continue;
+        batch.send(from, peer);
+        batch.recv(row(peer), peer);
+      }
+    });
+    std::ranges::copy(from, row(comm.rank()).begin());
+  }
+};
+
+}  // namespace detail
 
 /// Every rank gets everybody's values: mine [n] -> all [ranks, n], row r from rank r.
 /// Returns when the rows are there (it synchronizes the communicator).
@@ -38,16 +69,7 @@ void all_gather(Comm& comm, Mine const& mine, All&& all) {
     comm.gather_values(std::as_bytes(from), std::as_writable_bytes(to));
     return;
   }
-  submit(comm, [from, to, n](auto& lane) {
-    lane.exchange([&](exchange_batch auto& batch) {
-      for (auto const peer : first_n<rank_id>(lane.size())) {
-        if (peer == lane.rank()) continue;
-        batch.send(std::as_bytes(from), peer);
-        batch.recv(std::as_writable_bytes(to.subspan(peer.index() * n, n)), peer);
-      }
-    });
-    std::ranges::copy(from, to.subspan(lane.rank().index() * n, n).begin());
-  });
+  submit(comm, detail::all_gather_call{std::as_bytes(from), std::as_writable_bytes(to)});
   synchronize(comm);
 }
 

@@ -15,6 +15,7 @@
 
 #include "fssdp/cluster/topology.hpp"
 #include "fssdp/comm/thread/thread_communicator.hpp"
+#include "fssdp/core/function_ref.hpp"
 
 namespace fssdp {
 
@@ -67,8 +68,7 @@ class thread_world {
   /// @pre when rank_main returns on a rank, what it has put on streams has run
   /// @throws the exception of the rank that failed first; argument_error if the world runs already:
   ///         in another thread, or as a rank of it calls
-  template <class Main>
-  void run(Main&& rank_main) {
+  void run(detail::function_ref<void(thread_communicator&)> rank_main) {
     auto const alone = detail::only_run{"thread_world", is_running_};
     lanes_.clear();
     auto& lane = lanes_.emplace_back(monitor_, ranks_);

@@ -73,20 +73,5 @@ namespace detail {
          !before(y.data() + y.size(), x.data());
 }
 
-/// Whether any slot of one tensor shares memory with any slot of the other.
-template <class A, class B>
-[[nodiscard]] bool overlap(expert_tensor<A> const& a, expert_tensor<B> const& b) {
-  auto const whole = [](auto const& tensor) {
-    auto const length =
-        tensor.slots == 0 ? 0 : (tensor.slots - 1) * tensor.stride + tensor.elements;
-    return std::as_bytes(std::span{tensor.data, length});
-  };
-  if (!overlap(whole(a), whole(b))) return false;
-  for (std::size_t i = 0; i < a.slots; ++i)
-    for (std::size_t j = 0; j < b.slots; ++j)
-      if (overlap(std::as_bytes(a[i]), std::as_bytes(b[j]))) return true;
-  return false;
-}
-
 }  // namespace detail
 }  // namespace fssdp

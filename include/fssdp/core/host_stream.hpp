@@ -21,7 +21,7 @@ namespace detail {
 /// A move-only callable of bounded size that never allocates.
 class stream_task {
  public:
-  static constexpr std::size_t capacity = 512;
+  static constexpr std::size_t capacity = 1536;  // a coded reduction of six tensors
 
   stream_task() = default;
   stream_task(stream_task const&) = delete;

@@ -6,6 +6,7 @@
 #include <span>
 
 #include "fssdp/collective/check_buffers.hpp"
+#include "fssdp/collective/tensor_list.hpp"
 #include "fssdp/comm/communicator.hpp"
 #include "fssdp/core/error.hpp"
 #include "fssdp/core/expert_tensor.hpp"
@@ -26,8 +27,10 @@ template <communicator Comm, shard_layout Layout, class Weight, class Gradient>
           " ranks; the layouts are for ", layouts.ranks());
   check_options<Comm>(options);
   auto const slots = layouts.slots(lane.rank());
-  check_arena("materializer", named_tensors{"weights", weights}, elements, layouts.slices(), slots);
-  check_arena("materializer", named_tensors{"gradients", gradients}, elements, layouts.slices(),
+  auto const own_weights = tensor_list{weights};
+  auto const own_gradients = tensor_list{gradients};
+  check_arena("materializer", {"weights", own_weights.all()}, elements, layouts.slices(), slots);
+  check_arena("materializer", {"gradients", own_gradients.all()}, elements, layouts.slices(),
               slots);
   return lane;
 }

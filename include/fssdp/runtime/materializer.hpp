@@ -12,6 +12,7 @@
 
 #include "fssdp/collective/check_buffers.hpp"
 #include "fssdp/collective/reshard.hpp"
+#include "fssdp/collective/tensor_list.hpp"
 #include "fssdp/comm/communicator.hpp"
 #include "fssdp/core/error.hpp"
 #include "fssdp/layout/layer_stack.hpp"
@@ -228,11 +229,12 @@ class materializer {
   void reduce(layer_id which, Partials const& own) {
     auto& layer = at(which);
     layer.require_placement();
-    auto const partials = detail::named_tensors{"partials", tensors_of(own)};
-    detail::check_partials("materializer", partials, elements_, layer.held.size());
+    auto const partials = tensors_of(own);
+    detail::check_partials("materializer", {"partials", detail::tensor_list{own}.all()}, elements_,
+                           layer.held.size());
     partials_.finish(layer);
     layer.require_no_partials();
-    begin_reduction(which, std::vector(partials.tensors.begin(), partials.tensors.end()));
+    begin_reduction(which, std::vector(partials.begin(), partials.end()));
   }
 
   /// Takes in the real loads of a layer and micro-batch, for the next placements.

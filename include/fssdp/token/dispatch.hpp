@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "fssdp/comm/communicator.hpp"
+#include "fssdp/comm/communicator_ref.hpp"
 #include "fssdp/core/error.hpp"
 #include "fssdp/token/rows_view.hpp"
 #include "fssdp/token/token_plan.hpp"
@@ -16,7 +17,51 @@ namespace fssdp {
 
 namespace detail {
 
-/// Exchanges segments: `out` of `from` against `in` of `to`. What stays on the rank is copied.
+/// Segments of rows, ready to be exchanged: `out` of `from` against `in` of `to`. What stays on the
+/// rank is copied.
+struct segment_exchange {
+  batch_label label;
+  std::span<token_segment const> out;
+  std::byte const* from;
+  std::span<token_segment const> in;
+  std::byte* to;
+  std::size_t row_bytes;
+
+  template <communicator Comm>
+  void operator()(Comm& comm) const {
+    run(communicator_ref{comm});
+  }
+
+ private:
+  [[nodiscard]] std::span<std::byte const> sent(token_segment const& s) const {
+    return {from + s.first * row_bytes, s.rows * row_bytes};
+  }
+  [[nodiscard]] std::span<std::byte> received(token_segment const& s) const {
+    return {to + s.first * row_bytes, s.rows * row_bytes};
+  }
+  void run(communicator_ref const& comm) const {
+    auto const me = comm.rank();
+    comm.exchange([&](batch_ref const& batch) {
+      batch.label(label);
+      for (auto const& s : out)
+        if (s.peer != me) batch.send(sent(s), s.peer);
+      for (auto const& s : in)
+        if (s.peer != me) batch.recv(received(s), s.peer);
+    });
+    auto const is_mine = [me](token_segment const& s) { return s.peer == me; };
+    auto arriving = std::ranges::find_if(in, is_mine);
+    for (auto const& s : out) {
+      if (!is_mine(s)) continue;
+      if (comm.in_host_memory())
+        std::ranges::copy(sent(s), received(*arriving).begin());
+      else
+        comm.copy(received(*arriving), sent(s));
+      arriving = std::ranges::find_if(arriving + 1, in.end(), is_mine);
+    }
+  }
+};
+
+/// Exchanges them.
 template <communicator Comm, class From, class To>
 void exchange_segments(char const* verb, Comm& comm, token_plan const& plan, int round,
                        std::span<token_segment const> out, From from,
@@ -24,28 +69,12 @@ void exchange_segments(char const* verb, Comm& comm, token_plan const& plan, int
   require(comm.size() == plan.ranks() && comm.rank() == plan.rank(), verb, ": rank ", comm.rank(),
           " of ", comm.size(), "; the plan is for rank ", plan.rank(), " of ", plan.ranks());
   check_apart(verb, "from", from, "to", to);
-  submit(comm, [label = batch_label{plan.hash_value(), round}, out, from, in, to](auto& lane) {
-    auto const me = lane.rank();
-    lane.exchange([&](exchange_batch auto& batch) {
-      set_label(batch, label);
-      for (auto const& s : out)
-        if (s.peer != me) batch.send(std::as_bytes(from.elements(s.first, s.rows)), s.peer);
-      for (auto const& s : in)
-        if (s.peer != me) batch.recv(std::as_writable_bytes(to.elements(s.first, s.rows)), s.peer);
-    });
-    auto const is_mine = [me](token_segment const& s) { return s.peer == me; };
-    auto arriving = std::ranges::find_if(in, is_mine);
-    for (auto const& s : out) {
-      if (!is_mine(s)) continue;
-      auto const here = from.elements(s.first, s.rows);
-      auto const there = to.elements(arriving->first, s.rows);
-      if constexpr (device_communicator<std::remove_reference_t<decltype(lane)>>)
-        lane.copy(std::as_writable_bytes(there), std::as_bytes(here));
-      else
-        std::ranges::copy(here, there.begin());
-      arriving = std::ranges::find_if(arriving + 1, in.end(), is_mine);
-    }
-  });
+  submit(comm, segment_exchange{.label = {plan.hash_value(), round},
+                                .out = out,
+                                .from = reinterpret_cast<std::byte const*>(from.data),
+                                .in = in,
+                                .to = reinterpret_cast<std::byte*>(to.data),
+                                .row_bytes = from.width * sizeof(*from.data)});
 }
 
 }  // namespace detail

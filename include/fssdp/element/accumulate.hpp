@@ -9,20 +9,19 @@
 #include <type_traits>
 #include <utility>
 
-#include "fssdp/collective/sum_loops.hpp"
 #include "fssdp/core/copy_bytes.hpp"
 #include "fssdp/core/output.hpp"
 #include "fssdp/core/stream_lines.hpp"
 #include "fssdp/element/dtype.hpp"
+#include "fssdp/element/sum_loops.hpp"
 
 namespace fssdp {
 
-/// One operand of a sum: a partial gradient as it was computed (T), or a sum that another rank has
-/// formed of several (accumulator_t<T>). One of the two pointers is set.
-template <element T>
+/// One operand of a sum of T: a partial gradient as it was computed (T), or a sum that another rank
+/// has formed of several (accumulator_t<T>). One of the two pointers is set.
 struct summand {
-  T const* partial = nullptr;
-  accumulator_t<T> const* summed = nullptr;
+  void const* partial = nullptr;
+  void const* summed = nullptr;
 };
 
 namespace detail {
@@ -40,7 +39,7 @@ class block_sum {
   /// What becomes of a block: it is written, also past the caches, or added to what is there.
   enum class target { write, stream, accumulate };
 
-  block_sum(std::span<summand<T> const> summands, sum_type scale)
+  block_sum(std::span<summand const> summands, sum_type scale)
       : summands_{summands}, scale_{scale} {}
 
   /// Forms the block that begins at element `first` of the operands.
@@ -56,12 +55,12 @@ class block_sum {
   /// The same for n elements, fewer than a block: one loop for each operand.
   void form_few(std::size_t first, std::size_t n, output how, Out* out) {
     using wide = std::common_type_t<sum_type, accumulator_t<Out>>;  // what is there may be wider
-    auto const load = [&](summand<T> const& s, auto combine) {
-      if (s.summed != nullptr)
-        for (std::size_t i = 0; i < n; ++i) combine(sums_[i], s.summed[first + i]);
+    auto const load = [&](summand const& s, auto combine) {
+      if (auto const* const sums = static_cast<sum_type const*>(s.summed))
+        for (std::size_t i = 0; i < n; ++i) combine(sums_[i], sums[first + i]);
       else
         for (std::size_t i = 0; i < n; ++i)
-          combine(sums_[i], static_cast<sum_type>(s.partial[first + i]));
+          combine(sums_[i], static_cast<sum_type>(static_cast<T const*>(s.partial)[first + i]));
     };
     load(summands_.front(), [](sum_type& sum, sum_type value) { sum = value; });
     for (auto const& s : summands_.subspan(1))
@@ -76,19 +75,17 @@ class block_sum {
  private:
   /// The elements of an operand; null if they are of another type.
   template <class Source>
-  static Source const* elements(summand<T> const& s) {
+  static Source const* elements(summand const& s) {
     if constexpr (std::is_same_v<T, sum_type>)
-      return s.partial != nullptr ? s.partial : s.summed;
-    else if constexpr (std::is_same_v<Source, T>)
-      return s.partial;
+      return static_cast<Source const*>(s.partial != nullptr ? s.partial : s.summed);
     else
-      return s.summed;
+      return static_cast<Source const*>(std::is_same_v<Source, T> ? s.partial : s.summed);
   }
 
   /// Adds the operands at the front that are of one type, four at most, in one loop. Returns how
   /// many they are.
   template <class Source>
-  std::size_t take(std::span<summand<T> const> list, std::size_t first, bool begun, target how,
+  std::size_t take(std::span<summand const> list, std::size_t first, bool begun, target how,
                    Out* out) {
     auto from = std::array<Source const*, 4>{};
     auto const limit = std::min(from.size(), list.size());
@@ -132,7 +129,7 @@ class block_sum {
     if (how == target::accumulate) loops::accumulate(first, more, scale_, out);
   }
 
-  std::span<summand<T> const> summands_;
+  std::span<summand const> summands_;
   sum_type scale_;
   std::array<sum_type, sum_block> sums_{};
 };
@@ -141,11 +138,12 @@ class block_sum {
 
 /// out[i] = scale * (s0[i] + s1[i] + ...), or adds that to out. The sum is formed in
 /// accumulator_t<T>, in the order of the summands, scaled once and rounded once.
-/// @pre at least one summand; `out` overlaps none of them
+/// @tparam T what the summands are made of, which they do not say themselves
+/// @pre at least one summand, of out.size() elements as all of them; `out` overlaps none
 /// @cost reads every summand once, writes `out` once, past the caches if it is large; no allocation
 template <element T, element Out>
-void accumulate(std::span<summand<T> const> summands, std::span<Out> out,
-                accumulator_t<T> scale = 1, output how = output::write) {
+void accumulate(std::span<summand const> summands, std::span<Out> out, accumulator_t<T> scale = 1,
+                output how = output::write) {
   using sum_type = detail::block_sum<T, Out>;
   using target = typename sum_type::target;
   auto sum = sum_type{summands, scale};

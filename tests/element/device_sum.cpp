@@ -11,13 +11,12 @@
 #include <vector>
 
 #include "catch.hpp"
-#include "fssdp/collective/accumulate.hpp"
-#include "fssdp/collective/convert.hpp"
+#include "fssdp/element/accumulate.hpp"
+#include "fssdp/element/convert.hpp"
 #include "fssdp/element/device_conversion.hpp"
 #include "support/dice.hpp"
 #include "support/laws.hpp"
 #include "support/small_integers.hpp"
-#include "support/types.hpp"
 
 using fssdp::accumulator_t;
 using fssdp::bf16;
@@ -26,6 +25,8 @@ using fssdp::fp8_e4m3;
 using fssdp::fp8_e5m2;
 
 namespace {
+
+using all_types = std::tuple<float, bf16, double, fp16, fp8_e4m3, fp8_e5m2>;
 
 /// Elements that begin at a 16-byte boundary, or so many elements behind one.
 template <class T>
@@ -68,7 +69,7 @@ template <class T, class Out>
   auto const behind = [&] { return aligned ? 0 : static_cast<std::size_t>(draw.between(0, 3)); };
   auto partials = std::vector<placed_elements<T>>{};
   auto sums = std::vector<placed_elements<sum_type>>{};
-  auto list = std::vector<fssdp::summand<T>>{};
+  auto list = std::vector<fssdp::summand>{};
   partials.reserve(static_cast<std::size_t>(count));
   sums.reserve(static_cast<std::size_t>(count));
   auto task = fssdp::device_sum{};
@@ -92,7 +93,7 @@ template <class T, class Out>
 
   auto const how = draw.chance(50) ? fssdp::output::write : fssdp::output::accumulate;
   auto const scale = static_cast<sum_type>(draw.chance(30) ? 1.0 : 1.0 / draw.between(1, 7));
-  fssdp::accumulate(std::span<fssdp::summand<T> const>{list}, expected.all(), scale, how);
+  fssdp::accumulate<T>(list, expected.all(), scale, how);
   task.partials = fssdp::kind_of<T>;
   task.results = fssdp::kind_of<Out>;
   task.how = how;
@@ -119,8 +120,8 @@ template <class From, class To>
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("a kernel gives the bits of the host, for any types, sizes and addresses", "",
-                   TYPES_OF_A_TEST(float, bf16, double, fp16, fp8_e4m3, fp8_e5m2)) {
+TEMPLATE_LIST_TEST_CASE("a kernel gives the bits of the host, for any types, sizes and addresses",
+                        "", all_types) {
   auto draw = support::dice{sizeof(TestType)};
   auto wrong = 0;
   for (int i = 0; i < support::some_instances; ++i)
@@ -131,15 +132,13 @@ TEMPLATE_TEST_CASE("a kernel gives the bits of the host, for any types, sizes an
                  converts_alike<TestType, Out>(draw, size, aligned)) &&
                 ...);
       };
-      wrong += alike(std::tuple<TYPES_OF_A_TEST(float, bf16, double, fp16, fp8_e4m3, fp8_e5m2)>{})
-                   ? 0
-                   : 1;
+      wrong += alike(all_types{}) ? 0 : 1;
     }
   REQUIRE(wrong == 0);
 }
 
-TEMPLATE_TEST_CASE("a kernel gives the bits of the host, for any number and kinds of operands", "",
-                   TYPES_OF_A_TEST(float, bf16, double, fp16, fp8_e4m3, fp8_e5m2)) {
+TEMPLATE_LIST_TEST_CASE("a kernel gives the bits of the host, for any number and kinds of operands",
+                        "", all_types) {
   auto draw = support::dice{sizeof(TestType) + 8};
   auto wrong = 0;
   for (int count = 1; count <= 17; ++count)
@@ -149,9 +148,7 @@ TEMPLATE_TEST_CASE("a kernel gives the bits of the host, for any number and kind
         auto const alike = [&]<class... Out>(std::tuple<Out...>) {
           return (sums_alike<TestType, Out>(draw, size, aligned, count, partials) && ...);
         };
-        wrong += alike(std::tuple<TYPES_OF_A_TEST(float, bf16, double, fp16, fp8_e4m3, fp8_e5m2)>{})
-                     ? 0
-                     : 1;
+        wrong += alike(all_types{}) ? 0 : 1;
       }
   REQUIRE(wrong == 0);
 }

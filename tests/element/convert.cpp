@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// convert: between any two element types, rounded once, to nearest even.
-#include "fssdp/collective/convert.hpp"
+#include "fssdp/element/convert.hpp"
 
 #include <bit>
 #include <cmath>

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Any communicator as one type: what the collectives run on inside, compiled once for all of them.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "fssdp/comm/communicator.hpp"
+#include "fssdp/core/function_ref.hpp"
+#include "fssdp/core/index.hpp"
+#include "fssdp/element/device_conversion.hpp"
+#include "fssdp/element/device_sum.hpp"
+
+namespace fssdp::detail {
+
+/// What a batch is used for: it says which of its functions there are.
+enum class batch_use { exchange, lend, forward };
+
+/// Any batch as one type. What its communicator does not offer must not be called.
+class batch_ref {
+ public:
+  /// @tparam Use what the batch was made for
+  template <batch_use Use, class Batch>
+  [[nodiscard]] static batch_ref of(Batch& batch) {
+    return {&batch, functions_of<Use, Batch>};
+  }
+
+  void send(std::span<std::byte const> bytes, rank_id to) const { call_.send(batch_, bytes, to); }
+  void recv(std::span<std::byte> bytes, rank_id from) const { call_.recv(batch_, bytes, from); }
+  void borrow(std::size_t bytes, rank_id from) const { call_.borrow(batch_, bytes, from); }
+  void hold(std::span<std::byte const> bytes, rank_id to) const { call_.hold(batch_, bytes, to); }
+  void label(batch_label const& label) const { call_.label(batch_, label); }
+
+ private:
+  struct functions {
+    void (*send)(void*, std::span<std::byte const>, rank_id);
+    void (*recv)(void*, std::span<std::byte>, rank_id);
+    void (*borrow)(void*, std::size_t, rank_id);
+    void (*hold)(void*, std::span<std::byte const>, rank_id);
+    void (*label)(void*, batch_label const&);
+  };
+  template <batch_use Use, class Batch>
+  [[nodiscard]] static constexpr functions make_functions() {
+    auto all = functions{};
+    all.send = [](void* batch, std::span<std::byte const> bytes, rank_id to) {
+      static_cast<Batch*>(batch)->send(bytes, to);
+    };
+    all.label = [](void* batch, batch_label const& label) {
+      set_label(*static_cast<Batch*>(batch), label);
+    };
+    if constexpr (Use != batch_use::lend)
+      all.recv = [](void* batch, std::span<std::byte> bytes, rank_id from) {
+        static_cast<Batch*>(batch)->recv(bytes, from);
+      };
+    if constexpr (Use != batch_use::exchange)
+      all.borrow = [](void* batch, std::size_t bytes, rank_id from) {
+        static_cast<Batch*>(batch)->borrow(bytes, from);
+      };
+    if constexpr (Use == batch_use::forward)
+      all.hold = [](void* batch, std::span<std::byte const> bytes, rank_id to) {
+        static_cast<Batch*>(batch)->hold(bytes, to);
+      };
+    return all;
+  }
+  template <batch_use Use, class Batch>
+  static constexpr functions functions_of = make_functions<Use, Batch>();
+
+  batch_ref(void* batch, functions const& call) : batch_{batch}, call_{call} {}
+
+  void* batch_;
+  functions const& call_;
+};
+
+/// Releases messages that are held back in a forwarding exchange.
+class gate_ref {
+ public:
+  template <class Gate>
+  explicit gate_ref(Gate& gate)
+      : gate_{&gate}, release_{[](void* of, std::size_t message) {
+          static_cast<Gate*>(of)->release(message);
+        }} {}
+  void release(std::size_t message) const { release_(gate_, message); }
+
+ private:
+  void* gate_;
+  void (*release_)(void*, std::size_t);
+};
+
+/// A communicator that somebody else owns. All of its calls are those of the concept of the same
+/// name, and of the extras that it says it has.
+/// @cost a call through a pointer for each message, and for each call
+class communicator_ref {
+ public:
+  using post = function_ref<void(batch_ref const&)>;
+  using visit = function_ref<void(std::span<std::span<std::byte const> const>)>;
+  using arrived = function_ref<void(std::size_t, std::span<std::byte const>, gate_ref const&)>;
+
+  template <communicator Comm>
+  explicit communicator_ref(Comm& comm)
+      : comm_{&comm}, call_{functions_of<Comm>}, rank_{comm.rank()}, size_{comm.size()} {}
+
+  [[nodiscard]] rank_id rank() const { return rank_; }
+  [[nodiscard]] int size() const { return size_; }
+  /// Whether the host can read and write what it moves.
+  [[nodiscard]] bool in_host_memory() const { return call_.in_host_memory; }
+  [[nodiscard]] bool lends() const { return call_.lend != nullptr; }
+  [[nodiscard]] bool forwards() const { return call_.forward != nullptr; }
+
+  void exchange(post name) const { call_.exchange(comm_, name); }
+  /// @pre lends()
+  void lend(post name, visit look) const { call_.lend(comm_, name, look); }
+  /// @pre forwards()
+  void forward(post name, arrived tell) const { call_.forward(comm_, name, tell); }
+  /// As `agree`: nothing if the communicator has no such thing.
+  void agree(std::uint64_t plan) const { call_.agree(comm_, plan); }
+
+  /// Those of a device_communicator.
+  /// @pre !in_host_memory()
+  void sum(device_sum const& sum) const { call_.sum(comm_, sum); }
+  void convert(device_conversion const& of) const { call_.convert(comm_, of); }
+  void copy(std::span<std::byte> to, std::span<std::byte const> from) const {
+    call_.copy(comm_, to, from);
+  }
+  [[nodiscard]] std::span<std::byte> allocate(std::size_t bytes) const {
+    return call_.allocate(comm_, bytes);
+  }
+  void free(std::span<std::byte> memory) const { call_.free(comm_, memory); }
+
+ private:
+  struct functions {
+    bool in_host_memory;
+    void (*exchange)(void*, post);
+    void (*lend)(void*, post, visit);
+    void (*forward)(void*, post, arrived);
+    void (*agree)(void*, std::uint64_t);
+    void (*sum)(void*, device_sum const&);
+    void (*convert)(void*, device_conversion const&);
+    void (*copy)(void*, std::span<std::byte>, std::span<std::byte const>);
+    std::span<std::byte> (*allocate)(void*, std::size_t);
+    void (*free)(void*, std::span<std::byte>);
+  };
+  template <class Comm>
+  [[nodiscard]] static constexpr functions make_functions() {
+    auto all = functions{};
+    all.in_host_memory = std::same_as<memory_space_of<Comm>, host_memory>;
+    all.exchange = [](void* comm, post name) {
+      static_cast<Comm*>(comm)->exchange(
+          [&](auto& batch) { name(batch_ref::of<batch_use::exchange>(batch)); });
+    };
+    if constexpr (lending_communicator<Comm>)
+      all.lend = [](void* comm, post name, visit look) {
+        static_cast<Comm*>(comm)->lend(
+            [&](auto& batch) { name(batch_ref::of<batch_use::lend>(batch)); },
+            [&](std::span<std::span<std::byte const> const> lent) { look(lent); });
+      };
+    if constexpr (forwarding_communicator<Comm>)
+      all.forward = [](void* comm, post name, arrived tell) {
+        static_cast<Comm*>(comm)->forward(
+            [&](auto& batch) { name(batch_ref::of<batch_use::forward>(batch)); },
+            [&](std::size_t wanted, std::span<std::byte const> bytes, auto& gate) {
+              tell(wanted, bytes, gate_ref{gate});
+            });
+      };
+    all.agree = [](void* comm, std::uint64_t plan) {
+      fssdp::agree(*static_cast<Comm*>(comm), plan);
+    };
+    if constexpr (!std::same_as<memory_space_of<Comm>, host_memory>) {
+      static_assert(device_communicator<Comm>,
+                    "a communicator in other memory says how its bytes are copied, converted and "
+                    "summed");
+      all.sum = [](void* comm, device_sum const& sum) { static_cast<Comm*>(comm)->sum(sum); };
+      all.convert = [](void* comm, device_conversion const& of) {
+        static_cast<Comm*>(comm)->convert(of);
+      };
+      all.copy = [](void* comm, std::span<std::byte> to, std::span<std::byte const> from) {
+        static_cast<Comm*>(comm)->copy(to, from);
+      };
+      all.allocate = [](void* comm, std::size_t bytes) {
+        return static_cast<Comm*>(comm)->allocate(bytes);
+      };
+      all.free = [](void* comm, std::span<std::byte> memory) {
+        static_cast<Comm*>(comm)->free(memory);
+      };
+    }
+    return all;
+  }
+  template <class Comm>
+  static constexpr functions functions_of = make_functions<Comm>();
+
+  void* comm_;
+  functions const& call_;
+  rank_id rank_;
+  int size_;
+};
+
+}  // namespace fssdp::detail

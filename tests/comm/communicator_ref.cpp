@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Any communicator as one type: what it offers is offered, what it does not is said.
+#include "fssdp/comm/communicator_ref.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "catch.hpp"
+#include "fssdp/comm/counting.hpp"
+#include "fssdp/comm/thread.hpp"
+#include "support/communicator_archetype.hpp"
+#include "support/on_all_ranks.hpp"
+
+using fssdp::rank_id;
+using fssdp::thread_communicator;
+using fssdp::detail::batch_ref;
+using fssdp::detail::communicator_ref;
+using fssdp::detail::gate_ref;
+
+namespace {
+
+/// What a communicator says that it can do.
+struct extras {
+  bool lends;
+  bool forwards;
+  bool in_host_memory;
+  friend bool operator==(extras const&, extras const&) = default;
+};
+[[nodiscard]] extras extras_of(communicator_ref const& comm) {
+  return {comm.lends(), comm.forwards(), comm.in_host_memory()};
+}
+
+/// The number that each rank has, summed over a rank and its left neighbour in three ways.
+[[nodiscard]] std::vector<int> sums_around(communicator_ref const& comm) {
+  auto const ranks = comm.size();
+  auto const me = comm.rank().value();
+  auto const right = rank_id{(me + 1) % ranks};
+  auto const left = rank_id{(me + ranks - 1) % ranks};
+  auto const mine = me + 1;
+  auto const out = std::as_bytes(std::span{&mine, 1});
+  auto sums = std::vector<int>{};
+
+  auto copied = 0;
+  comm.exchange([&](batch_ref const& batch) {
+    batch.label({7, 0});
+    batch.send(out, right);
+    batch.recv(std::as_writable_bytes(std::span{&copied, 1}), left);
+  });
+  sums.push_back(mine + copied);
+
+  auto const number_in = [](std::span<std::byte const> bytes) {
+    return *reinterpret_cast<int const*>(bytes.data());
+  };
+  comm.lend(
+      [&](batch_ref const& batch) {
+        batch.send(out, right);
+        batch.borrow(out.size(), left);
+      },
+      [&](std::span<std::span<std::byte const> const> lent) {
+        sums.push_back(mine + number_in(lent.front()));
+      });
+
+  // Each passes on what it gets: after two hops it is that of the rank before the left one.
+  auto passed = 0;
+  auto last = 0;
+  comm.forward(
+      [&](batch_ref const& batch) {
+        batch.send(out, right);
+        batch.recv(std::as_writable_bytes(std::span{&passed, 1}), left);
+        batch.hold(std::as_bytes(std::span{&passed, 1}), right);
+        batch.recv(std::as_writable_bytes(std::span{&last, 1}), left);
+      },
+      [&](std::size_t wanted, std::span<std::byte const>, gate_ref const& gate) {
+        if (wanted == 0) gate.release(1);
+      });
+  sums.push_back(mine + last);
+  return sums;
+}
+
+}  // namespace
+
+TEST_CASE("a communicator_ref does what its communicator does") {
+  constexpr auto ranks = 4;
+  auto const sums = support::on_all_ranks(
+      ranks, [](thread_communicator& comm) { return sums_around(communicator_ref{comm}); });
+  for (int rank = 0; rank < ranks; ++rank) {
+    auto const left = (rank + ranks - 1) % ranks + 1;
+    auto const before = (rank + ranks - 2) % ranks + 1;
+    REQUIRE(sums[static_cast<std::size_t>(rank)] ==
+            std::vector{rank + 1 + left, rank + 1 + left, rank + 1 + before});
+  }
+}
+
+TEST_CASE("a communicator_ref says which extras there are") {
+  auto const found = support::on_all_ranks(1, [](thread_communicator& comm) {
+    auto counted = fssdp::counting{comm};
+    auto lending = support::lending_only{comm};
+    auto bare = support::exchange_only{comm};
+    return std::vector{extras_of(communicator_ref{comm}), extras_of(communicator_ref{counted}),
+                       extras_of(communicator_ref{lending}), extras_of(communicator_ref{bare})};
+  });
+  REQUIRE(found.front() ==
+          std::vector<extras>{
+              {true, true, true}, {true, true, true}, {true, false, true}, {false, false, true}});
+}
+
+TEST_CASE("adaptors see each message that goes through a communicator_ref") {
+  auto const counts = support::on_all_ranks(2, [](thread_communicator& comm) {
+    auto counted = fssdp::counting{comm};
+    (void)sums_around(communicator_ref{counted});
+    return counted.counts();
+  });
+  for (auto const& of_rank : counts) {
+    REQUIRE(of_rank.exchanges == 3);
+    REQUIRE(of_rank.messages_sent == 4);
+    REQUIRE(of_rank.bytes_received == 4 * sizeof(int));
+    REQUIRE(of_rank.bytes_borrowed == sizeof(int));
+  }
+}
