@@ -7,8 +7,8 @@
 #   want  KIND PACKAGE NAME...   the script can do without
 #   get_packages                 installs what is missing, or says what it is and exits 1
 #
-# KIND is program, header or cmake (the program in a version that is new enough); one of the NAMEs
-# is enough. Things are looked for themselves, not by package: how they came here does not matter.
+# KIND is program, header, cmake (the program in a version that is new enough) or sanitizer (a compiler
+# that has them); one of the NAMEs is enough. Things are looked for themselves, not by package: how they came here does not matter.
 
 needed=''
 wanted=''
@@ -23,6 +23,7 @@ is_there() {  # is_there KIND NAME
     header)
       # shellcheck disable=SC2086  # CXX may hold options
       printf '#if !__has_include(<%s>)\n#error\n#endif\n' "$2" | ${CXX:-c++} -E -x c++ - ;;
+    sanitizer) echo 'int main() {}' | "$2" -fsanitize=thread -x c++ - -o /dev/null ;;
     cmake)
       cmake --version |
         awk 'NR == 1 { split($3, v, "."); new = v[1] > 3 || (v[1] == 3 && v[2] >= 25) }

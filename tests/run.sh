@@ -5,8 +5,8 @@
 #   --quick       every kind of test in one build, each law on 300 random instances; this is what
 #                 runs if nothing is asked for. 16 to 20 minutes on two cores.
 #   --sanitizers  the library's tests under the address and undefined behaviour sanitizers, and
-#                 those with several threads under the thread sanitizer, with few element types.
-#                 About 30 minutes on two cores.
+#                 those with several threads under the thread sanitizer, with few element types. By
+#                 clang++, unless CXX says otherwise: TIME minutes on two cores.
 #   --full        all tests in all builds: optimized with 10,000 instances of each law, with clang++
 #                 too where it is installed, under all sanitizers; every header compiled on its own;
 #                 the benchmarks built. Warnings are errors. Takes hours.
@@ -51,6 +51,10 @@ want program openmpi-bin mpirun
 want program iproute2 ip
 want program procps pgrep
 [ $full = no ] || need header libbenchmark-dev benchmark/benchmark.h
+if [ $sanitizers = yes ] && [ -z "${CXX:-}" ]; then
+  want program clang clang++
+  want sanitizer libclang-rt-dev clang++
+fi
 get_packages
 
 jobs=$(getconf _NPROCESSORS_ONLN)
@@ -109,11 +113,11 @@ check() {  # check PRESET: runs the tests of a preset and counts
 }
 
 # Older thread sanitizers do not start where the kernel spreads the addresses of a program wide.
-find_prefix() {
+find_prefix() {  # find_prefix COMPILER
   mkdir -p build
   echo 'int main() {}' >build/trial.cpp
   # shellcheck disable=SC2086  # CXX may hold options
-  ${CXX:-c++} -fsanitize=thread build/trial.cpp -o build/trial || return
+  $1 -fsanitize=thread build/trial.cpp -o build/trial || return
   if ! build/trial 2>/dev/null && setarch "$(uname -m)" -R build/trial 2>/dev/null; then
     prefix="setarch $(uname -m) -R"
   fi
@@ -133,11 +137,15 @@ if [ $full = yes ]; then
     build clang && check clang
   fi
   build bench
-  find_prefix
+  find_prefix "${CXX:-c++}"
   build tsan $strict && check tsan
 elif [ $sanitizers = yes ]; then
+  compiler=${CXX:-c++}
+  # Clang builds these tests in a third of the time that g++ takes.
+  if [ -z "${CXX:-}" ] && is_there sanitizer clang++; then compiler=clang++; fi
+  export CXX="$compiler"
   build quick_asan $strict && check quick_asan
-  find_prefix
+  find_prefix "$compiler"
   build quick_tsan $strict && check quick_tsan
 fi
 

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <new>
+#include <string>
 
 #include "support/memory_source.hpp"
 
@@ -24,6 +25,16 @@ template <class Function>
   auto const before = allocations;
   function();
   return allocations - before;
+}
+
+/// Why tests that count are skipped; empty if they are not.
+[[nodiscard]] inline std::string lacks_allocation_counts() {
+#ifdef __has_feature
+#if __has_feature(thread_sanitizer)
+  return "the thread sanitizer of Clang has an operator new of its own";
+#endif
+#endif
+  return {};
 }
 
 }  // namespace support
