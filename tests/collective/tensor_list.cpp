@@ -13,6 +13,7 @@
 
 using fssdp::expert_tensor;
 using fssdp::detail::overlap;
+using fssdp::detail::overlaps_itself;
 using fssdp::detail::tensor_list;
 using fssdp::detail::tensor_sizes;
 using fssdp::detail::tensor_view;
@@ -87,6 +88,17 @@ TEST_CASE("tensors overlap if any of their slots do") {
   SECTION("interleaved slots share nothing") {
     REQUIRE(!overlap(tensor(0, 4, 2, 4), tensor(2, 4, 2, 4)));
     REQUIRE(overlap(tensor(0, 4, 2, 4), tensor(1, 4, 2, 4)));
+  }
+  SECTION("slots that lie one by one share what they share") {
+    auto const places = std::array<int*, 3>{memory.data() + 12, memory.data(), memory.data() + 4};
+    auto const scattered = view_of({.slots = 3, .elements = 4, .places = places.data()});
+    REQUIRE(overlap(scattered, whole));
+    REQUIRE(overlap(tensor(14, 1, 1, 1), scattered));
+    REQUIRE(!overlap(scattered, tensor(8, 1, 4, 4)));
+    REQUIRE(!overlaps_itself(scattered));
+    REQUIRE(overlaps_itself(view_of({.slots = 3, .elements = 5, .places = places.data()})));
+    REQUIRE(!overlaps_itself(whole));
+    REQUIRE(overlaps_itself(tensor(0, 4, 4, 3)));
   }
   SECTION("what is empty shares nothing") {
     REQUIRE(!overlap(whole, tensor(0, 0, 4, 4)));

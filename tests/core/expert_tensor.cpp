@@ -38,6 +38,16 @@ TEST_CASE("without a stride the slots lie side by side") {
   REQUIRE(tensor[1].data() == memory.data() + 2);
 }
 
+TEST_CASE("slots may lie one by one") {
+  auto first = std::array<int, 2>{1, 2};
+  auto second = std::array<int, 2>{3, 4};
+  auto const places = std::array<int*, 2>{second.data(), first.data()};
+  auto const tensor = expert_tensor<int>{.slots = 2, .elements = 2, .places = places.data()};
+  REQUIRE(tensor[0].data() == second.data());
+  expert_tensor<int const> const reader = tensor;
+  REQUIRE(reader[1][1] == 2);
+}
+
 TEST_CASE("tensors_of sees one tensor or many") {
   auto memory = std::array<int, 6>{};
   auto const one = expert_tensor<int>{memory.data(), 3, 2};

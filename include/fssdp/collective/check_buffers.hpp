@@ -30,15 +30,22 @@ inline void check_memory(char const* collective, named_tensors const& buffer) {
   for (std::size_t k = 0; k < buffer.tensors.size(); ++k) {
     auto const& tensor = buffer.tensors[k];
     auto const empty = tensor.slots == 0 || tensor.elements == 0;
+    auto const most = std::numeric_limits<std::size_t>::max() / 2 / tensor.element_bytes;
+    require(empty || tensor.elements <= most, collective, ": tensor ", k, " of ", buffer.name,
+            " has ", tensor.elements, " elements; expected at most ", most);
+    if (tensor.is_scattered()) {
+      for (std::size_t slot = 0; slot < tensor.slots; ++slot)
+        require(empty || tensor[slot].data != nullptr, collective, ": slot ", slot, " of tensor ",
+                k, " of ", buffer.name, " is null; expected memory for ", tensor.elements,
+                " elements");
+      continue;
+    }
     require(empty || tensor.data != nullptr, collective, ": tensor ", k, " of ", buffer.name,
             " is null; expected memory for ", tensor.slots, " slots of ", tensor.elements,
             " elements");
     require(tensor.slots <= 1 || tensor.stride >= tensor.elements, collective, ": tensor ", k,
             " of ", buffer.name, " has a stride of ", tensor.stride, "; expected at least its ",
             tensor.elements, " elements, so that slots do not overlap");
-    auto const most = std::numeric_limits<std::size_t>::max() / 2 / tensor.element_bytes;
-    require(empty || tensor.elements <= most, collective, ": tensor ", k, " of ", buffer.name,
-            " has ", tensor.elements, " elements; expected at most ", most);
     require(tensor.slots <= 1 || tensor.stride <= (most - tensor.elements) / (tensor.slots - 1),
             collective, ": tensor ", k, " of ", buffer.name, " has ", tensor.slots,
             " slots with a stride of ", tensor.stride, "; expected at most ", most,
@@ -100,10 +107,13 @@ inline void check_sizes(char const* collective, int slices, named_tensors const&
 
 /// @throws argument_error unless the tensors of a buffer have no memory in common
 inline void check_disjoint(char const* collective, named_tensors const& buffer) {
-  for (std::size_t k = 0; k < buffer.tensors.size(); ++k)
+  for (std::size_t k = 0; k < buffer.tensors.size(); ++k) {
+    require(!overlaps_itself(buffer.tensors[k]), collective, ": slots of tensor ", k, " of ",
+            buffer.name, " share memory; expected disjoint slots");
     for (std::size_t j = 0; j < k; ++j)
       require(!overlap(buffer.tensors[k], buffer.tensors[j]), collective, ": tensors ", j, " and ",
               k, " of ", buffer.name, " share memory; expected disjoint tensors");
+  }
 }
 
 /// @throws argument_error unless what is written shares no memory with what is read, nor with

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstring>
 #include <span>
 #include <type_traits>
 #include <vector>
@@ -24,17 +25,27 @@ struct element_range {
   }
 };
 
-/// One tensor of every expert that a buffer holds: [slots, elements], slot s at data + s * stride
-/// elements. Of a buffer that is only read, nothing is written here either.
+/// An expert_tensor of any type. Of a buffer that is only read, nothing is written here either.
 struct tensor_view {
   std::byte* data = nullptr;
   std::size_t slots = 0;
   std::size_t elements = 0;
   std::size_t stride = 0;
   std::size_t element_bytes = 1;
+  void const* places = nullptr;  ///< a pointer for each slot, if they lie one by one
 
+  [[nodiscard]] bool is_scattered() const { return places != nullptr; }
   [[nodiscard]] element_range operator[](std::size_t slot) const {
-    return {data + slot * stride * element_bytes, elements, element_bytes};
+    return {begin(slot), elements, element_bytes};
+  }
+
+ private:
+  [[nodiscard]] std::byte* begin(std::size_t slot) const {
+    if (!is_scattered()) return data + slot * stride * element_bytes;
+    void* place = nullptr;  // all pointers to elements look alike
+    std::memcpy(&place, static_cast<std::byte const*>(places) + slot * sizeof(void*),
+                sizeof(void*));
+    return static_cast<std::byte*>(place);
   }
 };
 
@@ -53,8 +64,12 @@ class tensor_list {
     auto* next = begin();
     for (auto const& tensor : tensors) {
       using T = std::remove_const_t<std::remove_pointer_t<decltype(tensor.data)>>;
-      *next++ = {reinterpret_cast<std::byte*>(const_cast<T*>(tensor.data)), tensor.slots,
-                 tensor.elements, tensor.stride, sizeof(T)};
+      *next++ = {reinterpret_cast<std::byte*>(const_cast<T*>(tensor.data)),
+                 tensor.slots,
+                 tensor.elements,
+                 tensor.stride,
+                 sizeof(T),
+                 tensor.places};
     }
   }
 
@@ -77,10 +92,19 @@ class tensor_list {
         tensor.slots == 0 ? 0 : (tensor.slots - 1) * tensor.stride + tensor.elements;
     return element_range{tensor.data, length, tensor.element_bytes}.bytes();
   };
-  if (!overlap(whole(a), whole(b))) return false;
+  auto const scattered = a.is_scattered() || b.is_scattered();
+  if (!scattered && !overlap(whole(a), whole(b))) return false;
   for (std::size_t i = 0; i < a.slots; ++i)
     for (std::size_t j = 0; j < b.slots; ++j)
       if (overlap(a[i].bytes(), b[j].bytes())) return true;
+  return false;
+}
+/// Whether any slot of a tensor shares memory with another one.
+[[nodiscard]] inline bool overlaps_itself(tensor_view const& tensor) {
+  if (!tensor.is_scattered()) return tensor.slots > 1 && tensor.stride < tensor.elements;
+  for (std::size_t i = 0; i < tensor.slots; ++i)
+    for (std::size_t j = 0; j < i; ++j)
+      if (overlap(tensor[i].bytes(), tensor[j].bytes())) return true;
   return false;
 }
 

@@ -16,7 +16,7 @@ namespace fssdp {
 /// The tensors of all buffers as tensors of bytes, one behind the other:
 /// `bytes_of(weights, first_moments, second_moments)`.
 /// @cost one allocation; the views are valid as long as the buffers
-/// @throws argument_error if the bytes are too many to be counted
+/// @throws argument_error if the bytes are too many to be counted, or slots lie one by one
 template <expert_memory... Buffers>
 [[nodiscard]] std::vector<expert_tensor<std::byte>> bytes_of(Buffers&... buffers) {
   constexpr auto most = std::numeric_limits<std::size_t>::max() / 2;
@@ -26,6 +26,8 @@ template <expert_memory... Buffers>
     using T = std::remove_pointer_t<decltype(tensor.data)>;
     static_assert(!std::is_const_v<T>, "these bytes are to be written");
     static_assert(std::is_trivially_copyable_v<T>);
+    detail::require(tensor.places == nullptr,
+                    "bytes_of: a tensor with a place for each slot; expected data and stride");
     detail::require(std::max(tensor.elements, tensor.stride) <= most / sizeof(T),
                     "bytes_of: ", tensor.elements, " elements with a stride of ", tensor.stride,
                     "; expected at most ", most / sizeof(T));

@@ -13,20 +13,23 @@
 namespace fssdp {
 
 /// One tensor of every expert that a buffer holds: [slots, elements], slot s at data + s * stride.
+/// Where slots are allocated one by one, as the parameters of modules are, slot s is at places[s],
+/// and `data` and `stride` say nothing.
 template <class T>
 struct expert_tensor {
   T* data = nullptr;
   std::size_t slots = 0;
   std::size_t elements = 0;
   std::size_t stride = elements;  ///< distance between slots, in elements
+  T* const* places = nullptr;     ///< [slots]: must live as long as what it points to is used
 
   /// The elements of one slot.
   [[nodiscard]] constexpr std::span<T> operator[](std::size_t slot) const {
-    return {data + slot * stride, elements};
+    return {places != nullptr ? places[slot] : data + slot * stride, elements};
   }
   template <std::same_as<T const> Const>  // a template, as nvcc would warn where T is const
   requires(!std::is_const_v<T>) constexpr operator expert_tensor<Const>() const {
-    return {data, slots, elements, stride};
+    return {data, slots, elements, stride, places};
   }
 };
 

@@ -116,7 +116,10 @@ template <shard_layout Layout, expert_memory Arena>
   for (auto const& tensor : tensors) {
     detail::require(tensor.slots >= stack.slots(rank), "layer_shard: an arena of ", tensor.slots,
                     " slots; expected ", stack.slots(rank), " or more on rank ", rank);
-    views.push_back({tensor.data + first * tensor.stride, count, tensor.elements, tensor.stride});
+    if (tensor.places != nullptr)
+      views.push_back({nullptr, count, tensor.elements, tensor.stride, tensor.places + first});
+    else
+      views.push_back({tensor.data + first * tensor.stride, count, tensor.elements, tensor.stride});
   }
   return views;
 }
