@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What a stream-bound communicator would read after it is gone must not compile: temporary lists of
-/// tensors, their memory, plans. Things that have names are taken, and so are temporaries where the
-/// work is done within the call.
+/// What a stream-bound communicator would read after it is gone must not compile: temporary memory and
+/// plans. Things that have names are taken, so are views of memory, which are copied, and all
+/// temporaries where the work is done within the call.
 #include <array>
+#include <atomic>
 #include <span>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "catch.hpp"
 #include "fssdp/codec/bf16_codec.hpp"
 #include "fssdp/collective/reshard.hpp"
 #include "fssdp/collective/sparse_all_gather.hpp"
@@ -18,7 +20,10 @@
 #include "fssdp/core/expert_buffer.hpp"
 #include "fssdp/layout/block_layout.hpp"
 #include "fssdp/layout/layer_stack.hpp"
+#include "fssdp/plan/make_plan.hpp"
+#include "fssdp/solver/everywhere.hpp"
 #include "fssdp/token/dispatch.hpp"
+#include "support/on_all_ranks.hpp"
 
 namespace {
 
@@ -37,19 +42,24 @@ using rows = fssdp::rows_view<float>;
 
 constexpr auto gather = [](auto&&... arguments) requires requires {
   sparse_all_gather(std::forward<decltype(arguments)>(arguments)...);
-} {};
+}
+{};
 constexpr auto reduce = [](auto&&... arguments) requires requires {
   sparse_reduce_scatter(std::forward<decltype(arguments)>(arguments)...);
-} {};
+}
+{};
 constexpr auto move = [](auto&&... arguments) requires requires {
   reshard(std::forward<decltype(arguments)>(arguments)...);
-} {};
+}
+{};
 constexpr auto send = [](auto&&... arguments) requires requires {
   dispatch(std::forward<decltype(arguments)>(arguments)...);
-} {};
+}
+{};
 constexpr auto bring_back = [](auto&&... arguments) requires requires {
   combine(std::forward<decltype(arguments)>(arguments)...);
-} {};
+}
+{};
 
 /// Whether a collective compiles with arguments of these types: a temporary where it is no reference.
 template <class... Arguments>
@@ -62,7 +72,8 @@ struct with {
 
 // what has a name, and spans of that
 static_assert(with<bound, plan, buffer&, buffer&>::compiles(gather));
-static_assert(with<bound, plan, std::span<tensor const>, std::span<tensor const>>::compiles(gather));
+static_assert(
+    with<bound, plan, std::span<tensor const>, std::span<tensor const>>::compiles(gather));
 static_assert(with<bound, plan, tensor const&, tensor const&, links>::compiles(gather));
 static_assert(with<bound, plan, buffer&, buffer&, uncoded>::compiles(gather));
 static_assert(with<bound, plan, bytes const&, bytes const&>::compiles(gather));
@@ -76,21 +87,23 @@ static_assert(with<bound, fssdp::reshard_plan, bytes>::compiles(move));  // both
 static_assert(with<bound, fssdp::token_plan const&, rows, rows>::compiles(send));
 static_assert(with<bound, fssdp::token_plan const&, rows, rows>::compiles(bring_back));
 
-// temporary lists, views and buffers
-static_assert(!with<bound, plan, bytes, buffer&>::compiles(gather));
-static_assert(!with<bound, plan, buffer&, bytes>::compiles(gather));
-static_assert(!with<bound, plan, tensor, buffer&>::compiles(gather));
-static_assert(!with<bound, plan, buffer&, tensors>::compiles(gather));
+// temporary views and lists of them: they are copied
+static_assert(with<bound, plan, bytes, bytes>::compiles(gather));
+static_assert(with<bound, plan, tensor, buffer&>::compiles(gather));
+static_assert(with<bound, plan, buffer&, tensors>::compiles(gather));
+static_assert(with<bound, plan, shard, buffer&>::compiles(gather));
+static_assert(with<bound, plan, std::array<tensor, 1>, buffer&, links>::compiles(gather));
+static_assert(with<bound, plan, bytes, buffer&, uncoded>::compiles(gather));
+static_assert(with<bound, plan, tensors, tensor>::compiles(reduce));
+static_assert(with<bound, plan, buffer&, tensors, links, tensors>::compiles(reduce));
+static_assert(with<bound, plan, buffer&, tensors, uncoded>::compiles(reduce));
+
+// temporary buffers
 static_assert(!with<bound, plan, buffer&, buffer>::compiles(gather));
-static_assert(!with<bound, plan, shard, buffer&>::compiles(gather));
-static_assert(!with<bound, plan, std::array<tensor, 1>, buffer&, links>::compiles(gather));
-static_assert(!with<bound, plan, buffer&, tensor, links>::compiles(gather));
-static_assert(!with<bound, plan, bytes, buffer&, uncoded>::compiles(gather));
-static_assert(!with<bound, plan, tensors, buffer&>::compiles(reduce));
-static_assert(!with<bound, plan, buffer&, tensor>::compiles(reduce));
+static_assert(!with<bound, plan, buffer const, buffer&, links>::compiles(gather));
 static_assert(!with<bound, plan, buffer, buffer&, links>::compiles(reduce));
 static_assert(!with<bound, plan, buffer&, buffer&, links, buffer>::compiles(reduce));
-static_assert(!with<bound, plan, buffer&, tensors, uncoded>::compiles(reduce));
+static_assert(!with<bound, plan, buffer, buffer&, uncoded>::compiles(reduce));
 static_assert(!with<bound, fssdp::reshard_plan const&, buffer>::compiles(move));
 
 // temporary plans
@@ -100,7 +113,8 @@ static_assert(!with<bound, fssdp::transfer_plan, buffer&, buffer&, links>::compi
 static_assert(!with<bound, fssdp::transfer_plan, buffer&, buffer&, uncoded>::compiles(gather));
 static_assert(!with<bound, fssdp::transfer_plan, buffer&, buffer&>::compiles(reduce));
 static_assert(!with<bound, fssdp::transfer_plan const, buffer&, buffer&, links>::compiles(reduce));
-static_assert(!with<bound, fssdp::transfer_plan, buffer&, buffer&, links, buffer&>::compiles(reduce));
+static_assert(
+    !with<bound, fssdp::transfer_plan, buffer&, buffer&, links, buffer&>::compiles(reduce));
 static_assert(!with<bound, fssdp::transfer_plan, buffer&, buffer&, uncoded>::compiles(reduce));
 static_assert(!with<bound, fssdp::token_plan, rows, rows>::compiles(send));
 static_assert(!with<bound, fssdp::token_plan const, rows, rows>::compiles(send));
@@ -114,4 +128,44 @@ static_assert(with<in_line, fssdp::transfer_plan const, buffer&, buffer&>::compi
 static_assert(with<in_line, fssdp::token_plan, rows, rows>::compiles(send));
 static_assert(with<in_line, fssdp::token_plan const, rows, rows>::compiles(bring_back));
 
+/// Has the collectives run long after their arguments are gone.
+template <class Links>
+[[nodiscard]] std::vector<float> sums_by_temporaries(fssdp::thread_communicator& comm,
+                                                     Links const& coding) {
+  constexpr auto count = std::size_t{8};  // of tensors: more than a list keeps in place
+  auto const layout = fssdp::block_layout{{.experts = 2, .ranks = 2}};
+  auto const moves = fssdp::make_plan(layout, fssdp::everywhere{}(layout));
+  auto const sizes = std::vector<std::size_t>(count, 1);
+  auto weights = buffer{1, sizes};
+  auto replicas = buffer{2, sizes};
+  auto gradients = buffer{1, sizes};
+  for (auto const& each : weights.tensors())
+    each[0][0] = static_cast<float>(comm.rank().value() + 1);
+  auto const copy = [](buffer& of) { return tensors(of.tensors().begin(), of.tensors().end()); };
+  auto stream = fssdp::host_stream{};
+  auto queued = fssdp::on(comm, stream);
+  auto gate = std::atomic{false};
+  stream.enqueue([&gate] { gate.wait(false); });
+  sparse_all_gather(queued, moves, copy(weights), copy(replicas), coding);
+  sparse_reduce_scatter(queued, moves, copy(replicas), copy(gradients), coding);
+  gate = true;
+  gate.notify_all();
+  queued.synchronize();
+  auto sums = std::vector<float>{};
+  for (auto const& each : gradients.tensors()) sums.push_back(each[0][0]);
+  return sums;
+}
+
 }  // namespace
+
+TEST_CASE(
+    "temporary lists of views are gone before a bound communicator works, and nothing is lost") {
+  auto const run = [](auto const& coding) {
+    return support::on_all_ranks(
+        2, [&](fssdp::thread_communicator& comm) { return sums_by_temporaries(comm, coding); });
+  };
+  auto const expected =
+      std::vector{std::vector<float>(8, 2), std::vector<float>(8, 4)};  // of two replicas each
+  REQUIRE(run(fssdp::uncoded{}) == expected);
+  REQUIRE(run(fssdp::coded_links{fssdp::bf16_codec{}, fssdp::link_class::all}) == expected);
+}

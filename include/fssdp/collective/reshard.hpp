@@ -32,15 +32,6 @@ struct reshard_options {
 
 namespace detail {
 
-template <class Shard>
-concept has_tensors = requires(Shard& shard) {
-  shard.tensors();
-};
-/// What has to outlive a call: what is given, as it may own the memory; of a list of tensors
-/// nothing, as it is copied.
-template <class Shard>
-using kept_shard = std::conditional_t<has_tensors<Shard>, Shard, Shard&>;
-
 /// The shard of one rank while chunks come and go. Places are the slots of the shard, and behind
 /// them those of the scratch.
 class moving_shard {
@@ -198,7 +189,7 @@ class reshard_call {
 /// @throws argument_error before anything is sent; transport errors
 /// (Paper: re-sharding)
 template <communicator Comm, expert_memory Shard>
-requires outlives_the_call<detail::kept_shard<Shard>, Comm>
+requires outlives_the_call<Shard, Comm>
 void reshard(Comm& comm, reshard_plan plan, Shard&& shard, reshard_options const& options = {}) {
   static_assert(!is_read_only<Shard>, "the shard is to be written");
   auto call = detail::reshard_call{std::move(plan), detail::tensor_list{shard}, options};

@@ -123,8 +123,9 @@ class gather_call {
 ///             that it holds lies in one piece. If its element type is another, every chunk is
 ///             converted once, at its owner
 /// @pre verify accepts the plan; every rank calls with an equal plan and equal sizes; `from` and
-///      `to` do not overlap; plan, buffers, lists of them and scratch live until the communicator
-///      is synchronized: where it is bound to a stream, temporaries do not compile
+///      `to` do not overlap; plan, memory and scratch live until the communicator is synchronized:
+///      where it is bound to a stream, temporary plans and buffers do not compile. Views, and lists
+///      of them, are copied
 /// @post on every rank, each held expert has the bits of its owners, converted to the type of `to`;
 ///       when the gather has completed on a rank, no peer reads that rank's `from` any more
 /// @cost a message per tensor of each of the rank's transfers in the plan, in the type of `to`; by

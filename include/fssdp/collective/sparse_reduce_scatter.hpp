@@ -150,8 +150,9 @@ void reduce_coded(Comm& comm, reduction_call call, coded_links<Codec> const& lin
 /// @param to   [owned, slice_elements] per tensor: gradients, in the layout's slot order, in any
 ///             element type; padding behind a shorter slice is not written
 /// @pre verify accepts the plan; every rank calls with an equal plan and equal sizes; `from` and
-///      `to` do not overlap; plan, buffers, lists of them and scratch live until the communicator
-///      is synchronized: where it is bound to a stream, temporaries do not compile
+///      `to` do not overlap; plan, memory and scratch live until the communicator is synchronized:
+///      where it is bound to a stream, temporary plans and buffers do not compile. Views, and lists
+///      of them, are copied
 /// @post `to` has scale * (sum over the holders), the own partial counted once; equal plans give
 ///       equal bits, whatever the timing
 /// @cost a message per tensor of each of the rank's transfers in the plan, in the type of `from`,

@@ -5,7 +5,6 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <ranges>
 #include <span>
 #include <type_traits>
 #include <utility>
@@ -46,6 +45,12 @@ struct any_visit {
 struct any_work {
   template <class Comm>
   void operator()(Comm&) const {}
+};
+
+/// What may own the memory of its tensors, unlike views and lists of them.
+template <class Buffer>
+concept has_tensors = requires(Buffer& buffer) {
+  buffer.tensors();
 };
 
 template <class Comm>
@@ -96,13 +101,13 @@ using memory_space_of = typename detail::memory_of<Comm>::type;
 template <class Comm>
 concept stream_bound = !std::same_as<stream_type_of<Comm>, inline_stream>;
 
-/// Whether an argument that is given as `Argument&&` is still there when the work of a communicator
-/// runs. That of a stream-bound one runs after the call has returned, when temporaries are gone:
-/// a collective takes something that has a name, or a span of it, and the caller keeps it until
-/// `synchronize` has returned. One whose work is done in the call takes temporaries as well.
-template <class Argument, class Comm>
-concept outlives_the_call = !stream_bound<Comm> || std::is_lvalue_reference_v<Argument> ||
-                            std::ranges::borrowed_range<Argument>;
+/// Whether the memory of a buffer that is given as `Buffer&&` is still there when the work of a
+/// communicator runs. That of a stream-bound one runs after the call has returned: a temporary
+/// expert_buffer, or whatever else may own the memory, is gone then. Views of memory are copied by
+/// the call, and may be temporaries.
+template <class Buffer, class Comm>
+concept outlives_the_call = !stream_bound<Comm> || std::is_lvalue_reference_v<Buffer> ||
+                            !detail::has_tensors<Buffer>;
 
 namespace detail {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// What a stream-bound communicator would read when it is gone: LACKS names a collective that is given
-/// a temporary list of tensors. What else is refused, and what is taken: tests/collective/lifetimes.cpp.
+/// memory which ends with the call. What else is refused, and what is taken: tests/collective/lifetimes.cpp.
 #include "fssdp/collective/reshard.hpp"
 #include "fssdp/collective/sparse_all_gather.hpp"
 #include "fssdp/collective/sparse_reduce_scatter.hpp"
@@ -19,15 +19,13 @@ using buffer = fssdp::expert_buffer<float>;
 void call(bound& comm, fssdp::transfer_plan const& plan, fssdp::reshard_plan const& moves,
           buffer& from, buffer& to) {
 #if LACKS == 1
-  sparse_all_gather(comm, plan, fssdp::bytes_of(from), to);
+  sparse_all_gather(comm, plan, buffer{}, to);
 #elif LACKS == 2
-  sparse_reduce_scatter(comm, plan, from, fssdp::expert_tensor<float>{});
+  sparse_reduce_scatter(comm, plan, from, buffer{});
 #elif LACKS == 3
   reshard(comm, moves, buffer{});
 #else
-  auto const list = fssdp::bytes_of(from);
-  auto const other_list = fssdp::bytes_of(to);
-  sparse_all_gather(comm, plan, list, other_list);
+  sparse_all_gather(comm, plan, fssdp::bytes_of(from), fssdp::bytes_of(to));
   sparse_reduce_scatter(comm, plan, from, to.tensors()[0]);
   reshard(comm, moves, from);
 #endif
