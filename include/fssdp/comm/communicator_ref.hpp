@@ -147,7 +147,7 @@ class communicator_ref {
     all.in_host_memory = std::same_as<memory_space_of<Comm>, host_memory>;
     all.exchange = [](void* comm, post name) {
       static_cast<Comm*>(comm)->exchange(
-          [&](auto& batch) { name(batch_ref::of<batch_use::exchange>(batch)); });
+          [&](exchange_batch auto& batch) { name(batch_ref::of<batch_use::exchange>(batch)); });
     };
     if constexpr (lending_communicator<Comm>)
       all.lend = [](void* comm, post name, visit look) {
