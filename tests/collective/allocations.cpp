@@ -8,6 +8,11 @@
 #include "fssdp/collective/sparse_reduce_scatter.hpp"
 #include "fssdp/comm/on.hpp"
 #include "fssdp/comm/thread.hpp"
+#include "fssdp/layout/block_layout.hpp"
+#include "fssdp/layout/make_shard.hpp"
+#include "fssdp/plan/held.hpp"
+#include "fssdp/plan/make_plan.hpp"
+#include "fssdp/solver/everywhere.hpp"
 #include "support/allocation_counter.hpp"
 #include "support/coded_instance.hpp"
 #include "support/communicator_archetype.hpp"
@@ -65,6 +70,29 @@ TEST_CASE("a gather allocates once on each rank that relays, and nowhere else") 
             }) == 2 * relaying);
   });
   REQUIRE(relays > 0);
+}
+
+TEST_CASE("a buffer of more than six tensors costs an allocation more, one of six does not") {
+  if (auto const lacks = support::lacks_allocation_counts(); !lacks.empty())
+    return skip_test(lacks);
+  auto const layout = fssdp::block_layout{{.experts = 2, .ranks = 2}};
+  auto const plan = fssdp::make_plan(layout, fssdp::everywhere{}(layout));
+  for (auto const count : {6, 7}) {
+    auto const sizes = std::vector<std::size_t>(static_cast<std::size_t>(count), 3);
+    auto const counts = support::on_all_ranks(2, [&](thread_communicator& comm) {
+      auto scratch = fssdp::scratch_memory{};
+      auto shard = fssdp::make_shard<float>(layout, comm.rank(), sizes);
+      auto replicas = fssdp::make_replicas<float>(plan, comm.rank(), sizes);
+      auto partials = fssdp::make_partials<float>(plan, comm.rank(), sizes);
+      auto const both = [&] {
+        fssdp::sparse_all_gather(comm, plan, shard, replicas, {.scratch = &scratch});
+        fssdp::sparse_reduce_scatter(comm, plan, partials, shard, {.scratch = &scratch});
+      };
+      both();
+      return allocations_in(both);
+    });
+    REQUIRE(counts == std::vector(2, count == 6 ? 0L : 4L));  // of two buffers in each
+  }
 }
 
 TEST_CASE("a gather with scratch does not allocate, once it has been called") {
