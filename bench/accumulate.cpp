@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "beside_bound.hpp"
+#include "fssdp/all.hpp"
 #include "fssdp/core/copy_bytes.hpp"
-#include "fssdp/fssdp.hpp"
 
 namespace {
 

@@ -15,9 +15,9 @@
 #include <vector>
 
 #include "beside_bound.hpp"
+#include "fssdp/all.hpp"
 #include "fssdp/checkpoint/load_checkpoint.hpp"
 #include "fssdp/checkpoint/save_checkpoint.hpp"
-#include "fssdp/fssdp.hpp"
 
 namespace {
 

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "fssdp/fssdp.hpp"
+#include "fssdp/all.hpp"
 #include "zipf_loads.hpp"
 
 /// A layer on a cluster; a node takes in and sends out up to `experts` experts, a rank has two slots.

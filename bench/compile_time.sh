@@ -26,6 +26,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 echo '#include "fssdp/fssdp.hpp"' >"$work/umbrella.cpp"
+echo '#include "fssdp/all.hpp"' >"$work/all.cpp"
 
 compile() {  # compile FILE: "seconds megabytes", once
   if [ -x /usr/bin/time ]; then
@@ -50,6 +51,7 @@ measure() {  # measure NAME FILE: "name seconds megabytes lines kilobytes"
 
 {
   measure umbrella "$work/umbrella.cpp"
+  measure all "$work/all.cpp"
   measure first_program examples/01_first_program.cpp
   measure own_layout examples/03_own_layout.cpp
   measure own_solver examples/04_own_solver.cpp

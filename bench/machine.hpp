@@ -4,7 +4,7 @@
 
 #include <benchmark/benchmark.h>
 
-#include "fssdp/fssdp.hpp"
+#include "fssdp/all.hpp"
 #include "zipf_loads.hpp"
 
 /// Nodes of eight devices, whole experts on them, loads as a gate gives them.

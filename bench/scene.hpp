@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "beside_bound.hpp"
-#include "fssdp/fssdp.hpp"
+#include "fssdp/all.hpp"
 
 /// One case: a layout of eight experts, and who holds them besides their owners.
 struct scene {

@@ -9,9 +9,9 @@
 #include <thread>
 #include <vector>
 
+#include "fssdp/all.hpp"
 #include "fssdp/comm/on.hpp"
 #include "fssdp/comm/thread.hpp"
-#include "fssdp/fssdp.hpp"
 #include "program/standard_output.hpp"
 
 namespace {

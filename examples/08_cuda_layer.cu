@@ -24,7 +24,7 @@
 #include "fssdp/comm/cuda/cuda_kernels.cuh"
 #include "fssdp/comm/cuda/cuda_mirror.hpp"
 #include "fssdp/comm/peer.hpp"
-#include "fssdp/fssdp.hpp"
+#include "fssdp/all.hpp"
 #include "fssdp/token/device_order.hpp"
 #include "fssdp/token/device_permute.hpp"
 #include "program/standard_output.hpp"

@@ -7,7 +7,7 @@
 
 #include "cases/cases.hpp"
 #include "catch.hpp"
-#include "fssdp/fssdp.hpp"
+#include "fssdp/all.hpp"
 
 namespace {
 

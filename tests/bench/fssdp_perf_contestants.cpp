@@ -9,8 +9,8 @@
 
 #include "cases/cases.hpp"
 #include "catch.hpp"
+#include "fssdp/all.hpp"
 #include "fssdp/comm/thread.hpp"
-#include "fssdp/fssdp.hpp"
 #include "fssdp_perf/bounds.hpp"
 #include "fssdp_perf/in_turn.hpp"
 #include "fssdp_perf/rank_memory.hpp"

@@ -4,10 +4,10 @@
 #include <vector>
 
 #include "catch.hpp"
+#include "fssdp/all.hpp"
 #include "fssdp/collective/reshard.hpp"
 #include "fssdp/comm/faulty.hpp"
 #include "fssdp/comm/on.hpp"
-#include "fssdp/fssdp.hpp"
 #include "support/communicator_archetype.hpp"
 #include "support/random_instance.hpp"
 #include "support/rank_buffers.hpp"

@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "catch.hpp"
+#include "fssdp/all.hpp"
 #include "fssdp/comm/on.hpp"
 #include "fssdp/comm/thread.hpp"
-#include "fssdp/fssdp.hpp"
 #include "support/on_all_ranks.hpp"
 #include "support/toy_model.hpp"
 

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "catch.hpp"
+#include "fssdp/all.hpp"
 #include "fssdp/comm/on.hpp"
 #include "fssdp/comm/thread.hpp"
-#include "fssdp/fssdp.hpp"
 #include "support/allocation_counter.hpp"
 #include "support/needs.hpp"
 #include "support/on_all_ranks.hpp"

@@ -60,8 +60,8 @@ awk '
 
   FNR == 1 {
     here = folder_of(FILENAME)
-    if (here == "" && FILENAME != "fssdp.hpp" && FILENAME != "version.hpp")
-      report(1, "only fssdp.hpp and version.hpp stand outside the folders")
+    if (here == "" && FILENAME !~ /^(all|fssdp|version)\.hpp$/)
+      report(1, "only all.hpp, fssdp.hpp and version.hpp stand outside the folders")
     else if (here != "" && !(here in known)) report(1, "the folder " here " has no floor")
   }
   FNR == 401 { report(401, "over 400 lines") }
@@ -79,7 +79,7 @@ awk '
       else if (here == "") {
         if (target ~ back_end || target ~ on_posix)
           report(FNR, "the umbrella includes " target ", which takes more than std")
-      } else if (target == "fssdp.hpp") report(FNR, here " includes the umbrella")
+      } else if (there == "") report(FNR, here " includes the umbrella")
       else if (here in known && !((here, there) in allowed))
         report(FNR, here " must not include " there " (" target ")")
       else if (back_end_of(target) != "" &&

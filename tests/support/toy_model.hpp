@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "fssdp/all.hpp"
 #include "fssdp/comm/on.hpp"
-#include "fssdp/fssdp.hpp"
 #include "support/dice.hpp"
 
 namespace support {

@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "catch.hpp"
+#include "fssdp/all.hpp"
 #include "fssdp/comm/cuda/cuda_pinned_memory.hpp"
 #include "fssdp/comm/cuda/cuda_side_lane.hpp"
 #include "fssdp/comm/thread.hpp"
-#include "fssdp/fssdp.hpp"
 #include "gpu_double/gpu_double.hpp"
 #include "support/on_all_ranks.hpp"
 #include "support/toy_model.hpp"

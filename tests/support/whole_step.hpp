@@ -9,12 +9,12 @@
 #include <utility>
 #include <vector>
 
+#include "fssdp/all.hpp"
 #include "fssdp/codec/int8_codec.hpp"
 #include "fssdp/comm/all_reduce.hpp"
 #include "fssdp/comm/counting.hpp"
 #include "fssdp/comm/faulty.hpp"
 #include "fssdp/comm/on.hpp"
-#include "fssdp/fssdp.hpp"
 #include "support/communicator_archetype.hpp"
 #include "support/toy_model.hpp"
 
