@@ -8,7 +8,8 @@
 #   get_packages                 installs what is missing, or says what it is and exits 1
 #
 # KIND is program, header, cmake (the program in a version that is new enough) or sanitizer (a compiler
-# that has them); one of the NAMEs is enough. Things are looked for themselves, not by package: how they came here does not matter.
+# that has the thread sanitizer); one of the NAMEs is enough. Things are looked for themselves, not by
+# package: how they came here does not matter.
 
 needed=''
 wanted=''

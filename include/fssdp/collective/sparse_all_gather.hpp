@@ -112,6 +112,18 @@ class gather_call {
   gather_options options_;
 };
 
+template <communicator Comm, expert_memory From, expert_memory To>
+[[nodiscard]] gather_call make_gather(Comm const& comm, transfer_plan const& plan, From& from,
+                                      To& to, gather_options const& options) {
+  static_assert(!is_read_only<To>, "to is to be written");
+  return {plan,
+          comm.rank(),
+          tensor_list{from},
+          tensor_list{to},
+          make_conversion<element_of<From>, element_of<To>>(),
+          options};
+}
+
 }  // namespace detail
 
 /// Copies every expert's chunks from their owners to all that hold it. The transpose of
@@ -142,13 +154,7 @@ void sparse_all_gather(Comm& comm, transfer_plan const& plan, From&& from, To&& 
   using Target = element_of<To>;
   static_assert(std::is_same_v<Source, Target> || (element<Source> && element<Target>),
                 "from and to have different element types, and there is no conversion");
-  static_assert(!is_read_only<To>, "to is to be written");
-  auto call = detail::gather_call{plan,
-                                  comm.rank(),
-                                  detail::tensor_list{from},
-                                  detail::tensor_list{to},
-                                  detail::make_conversion<Source, Target>(),
-                                  options};
+  auto call = detail::make_gather(comm, plan, from, to, options);
   call.check(comm.size());
   submit(comm, std::move(call));
 }
@@ -175,14 +181,8 @@ void sparse_all_gather(Comm& comm, transfer_plan const& plan, From&& from, To&& 
   using Target = element_of<To>;
   static_assert(element<Source> && element<Target>,
                 "only floats can be encoded, and types that become floats");
-  static_assert(!is_read_only<To>, "to is to be written");
   static_assert(detail::in_host_memory<Comm>, "codecs run on the host: a device has none yet");
-  auto call = detail::gather_call{plan,
-                                  comm.rank(),
-                                  detail::tensor_list{from},
-                                  detail::tensor_list{to},
-                                  detail::make_conversion<Source, Target>(),
-                                  options};
+  auto call = detail::make_gather(comm, plan, from, to, options);
   call.check_coded(comm.size());
   submit(comm, detail::coded_call{std::move(call), links,
                                   &detail::payload_codec::make<Source, Target, Codec>});
