@@ -10,7 +10,7 @@
 
 #include "beside_bound.hpp"
 #include "fssdp/all.hpp"
-#include "fssdp/core/copy_bytes.hpp"
+#include "fssdp/memory/copy_bytes.hpp"
 
 namespace {
 

@@ -6,7 +6,7 @@
 #include <cstring>
 #include <span>
 
-#include "fssdp/core/copy_bytes.hpp"
+#include "fssdp/memory/copy_bytes.hpp"
 #include "scene.hpp"
 
 namespace {
@@ -26,7 +26,7 @@ void gather(benchmark::State& state) {
     auto const to = replicas[me.index()].tensors().front();
     for (auto const& t : plan.receives(me, 0)) {
       auto const from = weights[t.source.index()].tensors().front()[plan.owner_slot(t.chunk)];
-      auto const slot = fssdp::transfer_plan::slot_in(plan.foreign(me), t.chunk.expert);
+      auto const slot = fssdp::transfer_plan::slot_in(plan.remote(me), t.chunk.expert);
       copy(std::as_writable_bytes(to[slot]), std::as_bytes(from));
     }
     benchmark::ClobberMemory();

@@ -8,7 +8,7 @@
 #include <array>
 #include <span>
 
-#include "fssdp/core/stream_lines.hpp"
+#include "fssdp/memory/stream_lines.hpp"
 #include "scene.hpp"
 
 namespace {

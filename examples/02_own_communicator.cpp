@@ -55,7 +55,7 @@ report one_layer(fssdp::communicator auto& host_comm) {
   auto const loads = fssdp::sum_loads(comm, fssdp::expert_loads{3, 90, 5, 2, 40, 1, 7, 2});
   auto const where = fssdp::sparse_materialization{.overlap = 4, .spare_slots = 2}(loads, layout);
   auto const plan = fssdp::make_plan(layout, where);
-  auto told = report{.held = plan.held(me).size(), .owned = plan.owned_count(me)};
+  auto told = report{.held = plan.materialized(me).size(), .owned = plan.owned_count(me)};
 
   auto weights = fssdp::make_shard<float>(layout, me, elements);
   auto replicas = fssdp::make_replicas<float>(plan, me, elements);
@@ -67,7 +67,7 @@ report one_layer(fssdp::communicator auto& host_comm) {
   fssdp::sparse_all_gather(comm, plan, weights, replicas);
   told.gather = comm.counts();
 
-  auto const computed = fssdp::held(plan, me, weights, replicas);
+  auto const computed = fssdp::view_experts(plan, me, weights, replicas);
   auto partials = fssdp::make_partials<float>(plan, me, elements);
   auto gradients = fssdp::make_shard<float>(layout, me, elements);
   for (std::size_t e = 0; e < computed.size(); ++e)

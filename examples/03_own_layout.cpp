@@ -78,7 +78,7 @@ int main() {
       std::ranges::fill(weights.tensors()[0][plan.owner_slot(expert)],
                         static_cast<float>(expert.value()));
     fssdp::sparse_all_gather(comm, plan, weights, replicas);
-    auto const experts = fssdp::held(plan, me, weights, replicas);
+    auto const experts = fssdp::view_experts(plan, me, weights, replicas);
     for (std::size_t i = 0; i < experts.size(); ++i)
       for (std::size_t j = 0; j < elements; ++j)
         wrong[me.index()] +=

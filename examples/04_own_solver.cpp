@@ -69,7 +69,7 @@ void show(char const* name, Solver const& solve, std::span<std::uint64_t const> 
   fssdp::verify(plan);
   auto most = std::size_t{0};
   for (auto const rank : fssdp::first_n<rank_id>(layout.ranks()))
-    most = std::max(most, plan.foreign(rank).size());
+    most = std::max(most, plan.remote(rank).size());
   std::printf("%-38s  %13.2f  %15zu  %20zu\n", name, fssdp::max_over_mean(rank_loads(where, loads)),
               plan.transfers().size(), most);
 }

@@ -18,12 +18,12 @@ int main() {
     auto const plan = fssdp::make_plan(layout, where);  // pure: equal on every rank
 
     auto weights = fssdp::make_shard<float>(layout, rank, size);    // [owned, size]
-    auto replicas = fssdp::make_replicas<float>(plan, rank, size);  // [foreign, size]
-    auto partials = fssdp::make_partials<float>(plan, rank, size);  // [held, size]
+    auto replicas = fssdp::make_replicas<float>(plan, rank, size);  // [remote, size]
+    auto partials = fssdp::make_partials<float>(plan, rank, size);  // [materialized, size]
     auto gradients = fssdp::make_shard<float>(layout, rank, size);  // [owned, size]
 
     fssdp::sparse_all_gather(comm, plan, weights, replicas);  // owners -> replicas
-    auto const experts = fssdp::held(plan, rank, weights, replicas);
+    auto const experts = fssdp::view_experts(plan, rank, weights, replicas);
     for (std::size_t e = 0; e < experts.size(); ++e)  // your forward and backward
       for (std::size_t i = 0; i < size; ++i)
         partials.tensors()[0][e][i] = experts[e].tensors[0][i] + 1;
@@ -33,7 +33,7 @@ int main() {
         weights.tensors()[0][slot][i] -= 0.1F * gradients.tensors()[0][slot][i];
 
     std::printf("rank %d owns %zu experts, held %zu; its first parameter is now %.1f\n",
-                rank.value(), plan.owned_count(rank), plan.held(rank).size(),
+                rank.value(), plan.owned_count(rank), plan.materialized(rank).size(),
                 static_cast<double>(weights.tensors()[0][0][0]));
   });
 }

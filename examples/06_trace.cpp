@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "fssdp/all.hpp"
-#include "fssdp/comm/on.hpp"
+#include "fssdp/comm/queued_communicator.hpp"
 #include "fssdp/comm/thread.hpp"
 #include "program/standard_output.hpp"
 
@@ -40,8 +40,8 @@ void step(fssdp::thread_communicator& comm, fssdp::trace_recorder& trace) {
   auto traced_gathers = fssdp::tracing{comm, &trace, fssdp::gather_lane};
   auto traced_reductions = fssdp::tracing{second, &trace, fssdp::reduce_lane};
   auto streams = std::array<fssdp::host_stream, 2>{};
-  auto gathers = fssdp::on(traced_gathers, streams[0]);
-  auto reductions = fssdp::on(traced_reductions, streams[1]);
+  auto gathers = fssdp::on_stream(traced_gathers, streams[0]);
+  auto reductions = fssdp::on_stream(traced_reductions, streams[1]);
 
   auto const whole = trace.range(fssdp::compute_lane, "step");
   fssdp::sparse_all_gather(gathers, plan, weights, replicas[0]);

@@ -26,14 +26,15 @@ int main() {
       return fssdp::cuda_mirror{std::move(buffer), comm.stream()};
     };
     auto weights = mirrored(fssdp::make_shard<float>(layout, rank, size));    // [owned, size]
-    auto replicas = mirrored(fssdp::make_replicas<float>(plan, rank, size));  // [foreign, size]
-    auto partials = mirrored(fssdp::make_partials<float>(plan, rank, size));  // [held, size]
+    auto replicas = mirrored(fssdp::make_replicas<float>(plan, rank, size));  // [remote, size]
+    auto partials =
+        mirrored(fssdp::make_partials<float>(plan, rank, size));  // [materialized, size]
     auto gradients = mirrored(fssdp::make_shard<float>(layout, rank, size));  // [owned, size]
 
     fssdp::sparse_all_gather(comm, plan, weights, replicas);  // owners -> replicas
     comm.synchronize();
     replicas.synchronize_to_host();
-    auto const experts = fssdp::held(plan, rank, weights.host(), replicas.host());
+    auto const experts = fssdp::view_experts(plan, rank, weights.host(), replicas.host());
     for (std::size_t e = 0; e < experts.size(); ++e)  // your forward and backward
       for (std::size_t i = 0; i < size; ++i)
         partials.host().tensors()[0][e][i] = experts[e].tensors[0][i] + 1;
@@ -48,7 +49,7 @@ int main() {
     weights.copy_to_device();
 
     std::printf("rank %d owns %zu experts, held %zu; its first parameter is now %.1f\n",
-                rank.value(), plan.owned_count(rank), plan.held(rank).size(),
+                rank.value(), plan.owned_count(rank), plan.materialized(rank).size(),
                 static_cast<double>(weights.host().tensors()[0][0][0]));
   });
 }

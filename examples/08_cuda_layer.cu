@@ -21,10 +21,10 @@
 #include "08_cuda_layer/expert_products.hpp"
 #include "08_cuda_layer/plain_loops.hpp"
 #include "08_cuda_layer/problem.hpp"
+#include "fssdp/all.hpp"
 #include "fssdp/comm/cuda/cuda_kernels.cuh"
 #include "fssdp/comm/cuda/cuda_mirror.hpp"
 #include "fssdp/comm/peer.hpp"
-#include "fssdp/all.hpp"
 #include "fssdp/token/device_order.hpp"
 #include "fssdp/token/device_permute.hpp"
 #include "program/standard_output.hpp"
@@ -97,13 +97,14 @@ struct where_positive {
     ++slot;
   }
   auto const weights = mirrored(std::move(shard));                           // [owned, sizes]
-  auto replicas = mirrored(fssdp::make_replicas<float>(plan, rank, sizes));  // [foreign, sizes]
-  auto partials = mirrored(fssdp::make_partials<float>(plan, rank, sizes));  // [held, sizes]
+  auto replicas = mirrored(fssdp::make_replicas<float>(plan, rank, sizes));  // [remote, sizes]
+  auto partials =
+      mirrored(fssdp::make_partials<float>(plan, rank, sizes));  // [materialized, sizes]
   auto gradients = mirrored(fssdp::make_shard<float>(layout, rank, sizes));  // [owned, sizes]
   fssdp::sparse_all_gather(comm, plan, weights, replicas);
 
   // each expert's matrices: its rows, its parameters, its partial gradients
-  auto const held = fssdp::held(plan, rank, weights, replicas);
+  auto const held = fssdp::view_experts(plan, rank, weights, replicas);
   auto const of_rows = [&](device<float>& all, std::size_t columns) {
     auto list = matrices{};
     for (auto const& group : routes.groups())

@@ -12,7 +12,7 @@
 
 #include "fssdp/collective/memory_required.hpp"
 #include "fssdp/comm/cuda/cuda_call.hpp"
-#include "fssdp/core/expert_tensor.hpp"
+#include "fssdp/memory/expert_tensor.hpp"
 #include "rank_memory.hpp"
 
 namespace perf {

@@ -60,7 +60,7 @@ class gloo_in_turn {
   gloo_in_turn(rank_memory<T>& mine, connector connect) : mine_{&mine} {
     auto known = std::map<members, context>{};
     auto const& plan = mine.plan();
-    for (auto const expert : plan.held(mine.rank())) {
+    for (auto const expert : plan.materialized(mine.rank())) {
       auto who = members{};
       for (auto const rank : plan.where().holders(expert)) who.push_back(rank);
       if (who.size() == 1) continue;

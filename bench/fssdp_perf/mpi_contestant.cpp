@@ -67,10 +67,10 @@ template <class T>
   for (auto const& t : plan.transfers()) {
     if (t.source == me && gathers) out.add(t.destination, plan.owner_slot(t.chunk));
     if (t.destination == me && gathers)
-      in.add(t.source, plan.slot_in(plan.foreign(me), t.chunk.expert));
+      in.add(t.source, plan.slot_in(plan.remote(me), t.chunk.expert));
     if (t.source == me && !gathers) in.add(t.destination, returned++);
     if (t.destination == me && !gathers)
-      out.add(t.source, plan.slot_in(plan.held(me), t.chunk.expert));
+      out.add(t.source, plan.slot_in(plan.materialized(me), t.chunk.expert));
   }
   auto const made = new_handles(mine);
   auto& graph = made->comms.emplace_back(MPI_COMM_NULL);

@@ -16,7 +16,7 @@
 #include <thread>
 #include <vector>
 
-#include "fssdp/core/copy_bytes.hpp"
+#include "fssdp/memory/copy_bytes.hpp"
 #include "process_team.hpp"
 
 namespace perf {

@@ -78,7 +78,7 @@ using holder_sets = std::map<std::vector<fssdp::rank_id>, ncclUniqueId>;
     mine.groups.emplace_back(comm);
     joined[holders] = comm;
   }
-  for (auto const expert : plan.held(me)) {
+  for (auto const expert : plan.materialized(me)) {
     auto const holders = holders_of(plan, expert);
     if (holders.size() > 1)
       mine.calls.push_back({expert, joined.at(holders), place(holders, plan.owner(expert))});

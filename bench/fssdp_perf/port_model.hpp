@@ -13,11 +13,11 @@
 #include "cases/cases.hpp"
 #include "cases/direct_plan.hpp"
 #include "contestant.hpp"
-#include "fssdp/cluster/topology.hpp"
 #include "fssdp/comm/thread.hpp"
 #include "fssdp/plan/make_plan.hpp"
 #include "fssdp/plan/schedule.hpp"
 #include "fssdp/plan/simulate.hpp"
+#include "fssdp/topology/topology.hpp"
 #include "options.hpp"
 
 namespace perf {

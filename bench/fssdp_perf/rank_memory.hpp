@@ -10,12 +10,12 @@
 #include <span>
 #include <vector>
 
-#include "fssdp/core/aligned_memory.hpp"
-#include "fssdp/core/expert_buffer.hpp"
-#include "fssdp/core/scratch_memory.hpp"
+#include "fssdp/collective/materialized_experts.hpp"
 #include "fssdp/element/dtype.hpp"
 #include "fssdp/layout/make_shard.hpp"
-#include "fssdp/plan/held.hpp"
+#include "fssdp/memory/aligned_memory.hpp"
+#include "fssdp/memory/expert_buffer.hpp"
+#include "fssdp/memory/scratch_memory.hpp"
 #include "fssdp/plan/transfer_plan.hpp"
 #include "names.hpp"
 #include "small_integers.hpp"
@@ -24,8 +24,8 @@ namespace perf {
 
 /// The buffers of one rank for one placement, filled with small integers.
 ///
-/// ag: `from` [owned, elements], the shard; `to` [foreign, elements], the replicas.
-/// rs: `from` [held, elements], the partial gradients; `to` [owned, elements], the gradients.
+/// ag: `from` [owned, elements], the shard; `to` [remote, elements], the replicas.
+/// rs: `from` [materialized, elements], the partial gradients; `to` [owned, elements], the gradients.
 template <class T>
 class rank_memory {
  public:
@@ -67,20 +67,20 @@ class rank_memory {
   /// An expert in `from` or in `to`.
   /// @pre it is there
   [[nodiscard]] std::span<T const> given(fssdp::expert_id expert) const {
-    return from_.tensors().front()[which_ == collective::ag ? plan_->owner_slot(expert)
-                                                            : slot(plan_->held(rank_), expert)];
+    return from_.tensors()
+        .front()[which_ == collective::ag ? plan_->owner_slot(expert)
+                                          : slot(plan_->materialized(rank_), expert)];
   }
   [[nodiscard]] std::span<T> taken(fssdp::expert_id expert) {
-    return to_.tensors().front()[which_ == collective::ag ? slot(plan_->foreign(rank_), expert)
+    return to_.tensors().front()[which_ == collective::ag ? slot(plan_->remote(rank_), expert)
                                                           : plan_->owner_slot(expert)];
   }
 
   /// The experts that have a place in `to`.
   [[nodiscard]] std::vector<fssdp::expert_id> wanted() const {
-    if (which_ == collective::ag)
-      return {plan_->foreign(rank_).begin(), plan_->foreign(rank_).end()};
+    if (which_ == collective::ag) return {plan_->remote(rank_).begin(), plan_->remote(rank_).end()};
     auto owned = std::vector<fssdp::expert_id>{};
-    for (auto const expert : plan_->held(rank_))
+    for (auto const expert : plan_->materialized(rank_))
       if (plan_->owner(expert) == rank_) owned.push_back(expert);
     return owned;
   }
@@ -120,10 +120,10 @@ class rank_memory {
   }
   void fill() {
     auto const data = from_.tensors().front();
-    for (auto const expert : plan_->held(rank_)) {
+    for (auto const expert : plan_->materialized(rank_)) {
       if (which_ == collective::ag && plan_->owner(expert) != rank_) continue;
       auto const values = data[which_ == collective::ag ? plan_->owner_slot(expert)
-                                                        : slot(plan_->held(rank_), expert)];
+                                                        : slot(plan_->materialized(rank_), expert)];
       for (std::size_t i = 0; i < values.size(); ++i)
         values[i] = static_cast<T>(static_cast<float>(number_(row(rank_, expert), i)));
     }

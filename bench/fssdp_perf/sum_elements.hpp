@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <span>
 
-#include "fssdp/collective/lane_work.hpp"
+#include "fssdp/collective/communicator_work.hpp"
 #include "fssdp/comm/communicator_ref.hpp"
 #include "fssdp/element/accumulate.hpp"
 #include "fssdp/element/element_work.hpp"

@@ -6,10 +6,10 @@
 #include <cstddef>
 #include <vector>
 
-#include "fssdp/cluster/topology.hpp"
+#include "fssdp/cost/layer_cost.hpp"
 #include "fssdp/placement/placement.hpp"
 #include "fssdp/placement/port_loads.hpp"
-#include "fssdp/routing/layer_cost.hpp"
+#include "fssdp/topology/topology.hpp"
 #include "policy.hpp"
 
 namespace sim {

@@ -7,8 +7,8 @@
 #include <span>
 #include <vector>
 
-#include "fssdp/cluster/topology.hpp"
 #include "fssdp/placement/placement.hpp"
+#include "fssdp/topology/topology.hpp"
 
 namespace sim {
 

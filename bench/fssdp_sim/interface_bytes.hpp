@@ -5,9 +5,9 @@
 #include <algorithm>
 
 #include "expert_traffic.hpp"
-#include "fssdp/cluster/topology.hpp"
-#include "fssdp/routing/layer_cost.hpp"
+#include "fssdp/cost/layer_cost.hpp"
 #include "fssdp/routing/token_traffic.hpp"
+#include "fssdp/topology/topology.hpp"
 
 namespace sim {
 

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "expert_traffic.hpp"
+#include "fssdp/cost/layer_cost.hpp"
 #include "fssdp/placement/port_loads.hpp"
 #include "fssdp/routing/balanced_routing.hpp"
-#include "fssdp/routing/layer_cost.hpp"
 #include "fssdp/routing/token_traffic.hpp"
 #include "interface_bytes.hpp"
 #include "listed_even_routing.hpp"

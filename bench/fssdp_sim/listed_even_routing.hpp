@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "fssdp/cluster/topology.hpp"
 #include "fssdp/routing/even_routing.hpp"
 #include "fssdp/routing/token_routing.hpp"
+#include "fssdp/topology/topology.hpp"
 #include "holder_lists.hpp"
 
 namespace sim {

@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "fssdp/cluster/topology.hpp"
+#include "fssdp/topology/topology.hpp"
 
 namespace sim {
 

@@ -6,13 +6,13 @@
 #include <string_view>
 #include <vector>
 
-#include "fssdp/cluster/topology.hpp"
+#include "fssdp/cost/layer_cost.hpp"
 #include "fssdp/layout/table_layout.hpp"
 #include "fssdp/placement/loads.hpp"
 #include "fssdp/placement/physical_experts.hpp"
 #include "fssdp/placement/placement.hpp"
-#include "fssdp/routing/layer_cost.hpp"
 #include "fssdp/routing/token_counts.hpp"
+#include "fssdp/topology/topology.hpp"
 
 namespace sim {
 

@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <limits>
 
-#include "fssdp/cluster/topology.hpp"
+#include "fssdp/cost/layer_cost.hpp"
 #include "fssdp/placement/port_loads.hpp"
-#include "fssdp/routing/layer_cost.hpp"
 #include "fssdp/solver/materialization_budget.hpp"
+#include "fssdp/topology/topology.hpp"
 #include "machine.hpp"
 #include "model.hpp"
 

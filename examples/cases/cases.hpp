@@ -11,11 +11,11 @@
 #include <vector>
 
 #include "cases/case_kind.hpp"
-#include "fssdp/cluster/topology.hpp"
 #include "fssdp/layout/block_layout.hpp"
 #include "fssdp/placement/placement.hpp"
 #include "fssdp/solver/everywhere.hpp"
 #include "fssdp/solver/sparse_materialization.hpp"
+#include "fssdp/topology/topology.hpp"
 
 namespace cases {
 

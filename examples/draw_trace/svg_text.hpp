@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "fssdp/core/json_text.hpp"
+#include "fssdp/trace/json_text.hpp"
 
 namespace draw {
 

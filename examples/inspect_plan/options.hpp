@@ -12,8 +12,8 @@
 #include <string_view>
 
 #include "cases/case_kind.hpp"
-#include "fssdp/cluster/topology.hpp"
 #include "fssdp/plan/schedule.hpp"
+#include "fssdp/topology/topology.hpp"
 
 namespace inspect {
 

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <vector>
 
-#include "fssdp/cluster/topology.hpp"
+#include "fssdp/topology/topology.hpp"
 #include "inspection.hpp"
 
 namespace inspect {

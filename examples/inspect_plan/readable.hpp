@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <string>
 
-#include "fssdp/cluster/topology.hpp"
+#include "fssdp/topology/topology.hpp"
 #include "inspection.hpp"
 
 namespace inspect {

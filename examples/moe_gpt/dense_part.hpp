@@ -10,9 +10,9 @@
 #include <utility>
 
 #include "dense_parameters.hpp"
+#include "fssdp/collective/materialized_experts.hpp"
 #include "fssdp/collective/sparse_all_gather.hpp"
 #include "fssdp/collective/sparse_reduce_scatter.hpp"
-#include "fssdp/plan/held.hpp"
 #include "fssdp/plan/make_plan.hpp"
 #include "fssdp/solver/everywhere.hpp"
 #include "model_shape.hpp"

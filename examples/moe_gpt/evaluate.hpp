@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "batch.hpp"
-#include "fssdp/comm/all_reduce.hpp"
+#include "fssdp/collective/all_reduce.hpp"
 #include "gpt.hpp"
 #include "head.hpp"
 #include "report.hpp"

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "fssdp/comm/communicator.hpp"
-#include "fssdp/comm/on.hpp"
-#include "fssdp/core/host_stream.hpp"
+#include "fssdp/comm/queued_communicator.hpp"
+#include "fssdp/stream/host_stream.hpp"
 
 namespace moe_gpt {
 
@@ -33,14 +33,14 @@ class expert_lane {
   template <class Post>
   void exchange(Post&& post) {
     if (stream_.has_value())
-      fssdp::on(*comm_, *stream_).exchange(std::forward<Post>(post));
+      fssdp::on_stream(*comm_, *stream_).exchange(std::forward<Post>(post));
     else
       comm_->exchange(std::forward<Post>(post));
   }
   template <class Work>
   void submit(Work work) {
     if (stream_.has_value())
-      fssdp::on(*comm_, *stream_).submit(std::move(work));
+      fssdp::on_stream(*comm_, *stream_).submit(std::move(work));
     else
       work(*comm_);
   }

@@ -206,7 +206,7 @@ class gpt {
       auto& block = blocks_[layer.index()];
       auto const& w = weights.layers[layer.index()];
       auto const& g = gradients.layers[layer.index()];
-      auto const& experts = experts_.acquire(layer, user, fssdp::pass::backward);
+      auto const& experts = experts_.acquire(layer, user, fssdp::training_pass::backward);
       if (layer == last_layer()) experts_.release(layer, forward_user);
       block.moe.backward(comm, experts, experts_.partials(layer), w.gate, block.normal2, dx_,
                          scale.balance, scale.global_tokens, d_branch_, g.gate);

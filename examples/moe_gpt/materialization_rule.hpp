@@ -7,9 +7,9 @@
 
 #include "expert.hpp"
 #include "expert_arena.hpp"
-#include "fssdp/cluster/topology.hpp"
 #include "fssdp/runtime/materializer_options.hpp"
 #include "fssdp/solver/fit_slots.hpp"
+#include "fssdp/topology/topology.hpp"
 #include "model_shape.hpp"
 #include "options.hpp"
 
@@ -44,9 +44,9 @@ namespace moe_gpt {
   // owners that change may own all experts of a layer
   auto const held = chosen.reshard_every > 0
                         ? experts
-                        : std::min(experts, slots_at_home(slot_use::held) + replicas);
+                        : std::min(experts, slots_at_home(slot_use::materialized) + replicas);
   auto const per_layer = chosen.wire == wire::fp32
-                             ? std::min(experts, slots_at_home(slot_use::foreign) + replicas)
+                             ? std::min(experts, slots_at_home(slot_use::remote) + replicas)
                              : held;
 
   auto const layers = static_cast<std::size_t>(chosen.layers);

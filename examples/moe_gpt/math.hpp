@@ -115,7 +115,7 @@ void softmax(std::span<Real> row) {
   for (std::size_t i = 0; i < row.size(); ++i) p[i] *= scale;
 }
 
-/// Turns the gradient of softmax's output into scale times that of its input, in place.
+/// Turns the gradient of softmax's write_mode into scale times that of its input, in place.
 template <class Real>
 void softmax_backward(std::span<Real const> probabilities, std::span<Real> gradient,
                       std::type_identity_t<Real> scale = 1) {

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "expert.hpp"
+#include "fssdp/collective/materialized_experts.hpp"
 #include "fssdp/placement/placement.hpp"
-#include "fssdp/plan/held.hpp"
 #include "fssdp/routing/routing_rule.hpp"
 #include "fssdp/token/dispatch.hpp"
 #include "fssdp/token/gather_counts.hpp"
@@ -36,7 +36,7 @@ template <class Real>
 template <class Real>
 class moe_layer {
  public:
-  using held_type = fssdp::held_experts<Real const>;
+  using held_type = fssdp::materialized_experts<Real const>;
 
   moe_layer(model_shape const& shape, fssdp::topology const& machine, fssdp::layer_id layer = {},
             fssdp::trace_output const& trace = {},

@@ -6,7 +6,7 @@
 #include <memory>
 #include <memory_resource>
 
-#include "fssdp/core/file_memory.hpp"
+#include "fssdp/file/file_memory.hpp"
 #include "optimizer_shard.hpp"
 #include "options.hpp"
 

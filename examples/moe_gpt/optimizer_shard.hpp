@@ -11,10 +11,10 @@
 
 #include "adamw.hpp"
 #include "dense_parameters.hpp"
-#include "fssdp/core/bytes_of.hpp"
-#include "fssdp/core/expert_buffer.hpp"
 #include "fssdp/layout/block_layout.hpp"
 #include "fssdp/layout/make_shard.hpp"
+#include "fssdp/memory/bytes_of.hpp"
+#include "fssdp/memory/expert_buffer.hpp"
 
 namespace moe_gpt {
 

@@ -9,11 +9,11 @@
 
 #include "expert.hpp"
 #include "expert_arena.hpp"
-#include "fssdp/cluster/topology.hpp"
 #include "fssdp/layout/block_layout.hpp"
 #include "fssdp/layout/cyclic_layout.hpp"
 #include "fssdp/solver/heterogeneous_sharding.hpp"
 #include "fssdp/solver/resharding.hpp"
+#include "fssdp/topology/topology.hpp"
 #include "options.hpp"
 #include "placement_rule.hpp"
 

@@ -18,7 +18,7 @@
 #include "blas.hpp"
 #include "checkpoint.hpp"
 #include "evaluate.hpp"
-#include "fssdp/comm/all_reduce.hpp"
+#include "fssdp/collective/all_reduce.hpp"
 #include "gpt.hpp"
 #include "load_rule.hpp"
 #include "materialization_rule.hpp"

@@ -16,7 +16,7 @@
 #include "catch.hpp"
 #include "fssdp/checkpoint/load_checkpoint.hpp"
 #include "fssdp/checkpoint/save_checkpoint.hpp"
-#include "fssdp/comm/all_reduce.hpp"
+#include "fssdp/collective/all_reduce.hpp"
 #include "fssdp/comm/faulty.hpp"
 #include "support/dice.hpp"
 #include "support/differences.hpp"

@@ -10,7 +10,7 @@
 #include "catch.hpp"
 #include "fssdp/checkpoint/load_checkpoint.hpp"
 #include "fssdp/checkpoint/save_checkpoint.hpp"
-#include "fssdp/comm/on.hpp"
+#include "fssdp/comm/queued_communicator.hpp"
 #include "fssdp/layout/layer_stack.hpp"
 #include "support/communicator_archetype.hpp"
 #include "support/differences.hpp"

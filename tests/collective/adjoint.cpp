@@ -7,7 +7,7 @@
 #include "catch.hpp"
 #include "fssdp/collective/sparse_all_gather.hpp"
 #include "fssdp/collective/sparse_reduce_scatter.hpp"
-#include "fssdp/comm/on.hpp"
+#include "fssdp/comm/queued_communicator.hpp"
 #include "fssdp/comm/thread.hpp"
 #include "support/communicator_archetype.hpp"
 #include "support/differences.hpp"
@@ -56,13 +56,13 @@ template <class T, class Master>
   check(comm, mine, found);
   {
     auto stream = fssdp::host_stream{};
-    auto queued = fssdp::on(bare, stream);
+    auto queued = fssdp::on_stream(bare, stream);
     check(queued, mine, found);
   }
   if constexpr (std::same_as<T, float>) {
     check(bare, mine, found);
     auto stream = fssdp::host_stream{};
-    auto queued = fssdp::on(comm, stream);
+    auto queued = fssdp::on_stream(comm, stream);
     check(queued, mine, found);
   }
   return found;

@@ -4,13 +4,13 @@
 
 #include "catch.hpp"
 #include "fssdp/codec/int8_codec.hpp"
+#include "fssdp/collective/materialized_experts.hpp"
 #include "fssdp/collective/sparse_all_gather.hpp"
 #include "fssdp/collective/sparse_reduce_scatter.hpp"
-#include "fssdp/comm/on.hpp"
+#include "fssdp/comm/queued_communicator.hpp"
 #include "fssdp/comm/thread.hpp"
 #include "fssdp/layout/block_layout.hpp"
 #include "fssdp/layout/make_shard.hpp"
-#include "fssdp/plan/held.hpp"
 #include "fssdp/plan/make_plan.hpp"
 #include "fssdp/solver/everywhere.hpp"
 #include "support/allocation_counter.hpp"
@@ -153,7 +153,7 @@ TEST_CASE("the caller of a bound communicator does not allocate") {
     auto const counts = support::on_all_ranks(of.layout.ranks(), [&](thread_communicator& comm) {
       auto mine = rank_buffers<float>{of, comm.rank()};
       auto stream = fssdp::host_stream{};
-      auto queued = fssdp::on(comm, stream);
+      auto queued = fssdp::on_stream(comm, stream);
       auto const call = [&] {
         fssdp::sparse_all_gather(queued, of.plan, mine.shard, mine.replicas);
         fssdp::sparse_reduce_scatter(queued, of.plan, mine.partials, mine.gradients);

@@ -7,7 +7,7 @@
 #include "fssdp/all.hpp"
 #include "fssdp/collective/reshard.hpp"
 #include "fssdp/comm/faulty.hpp"
-#include "fssdp/comm/on.hpp"
+#include "fssdp/comm/queued_communicator.hpp"
 #include "support/communicator_archetype.hpp"
 #include "support/random_instance.hpp"
 #include "support/rank_buffers.hpp"
@@ -55,7 +55,7 @@ TEST_CASE("adaptors take the archetype, and each other") {
   auto sound = fssdp::faulty{comm, {}};
   auto counted = fssdp::counting{sound};
   auto stream = fssdp::host_stream{};
-  auto queued = fssdp::on(counted, stream);
+  auto queued = fssdp::on_stream(counted, stream);
   REQUIRE(fssdp::all_reduce(queued, std::vector{7}) == std::vector{7});
   REQUIRE(counted.counts().exchanges == 1);
 }

@@ -8,13 +8,13 @@
 #include <vector>
 
 #include "catch.hpp"
+#include "fssdp/collective/materialized_experts.hpp"
 #include "fssdp/collective/sparse_all_gather.hpp"
 #include "fssdp/collective/sparse_reduce_scatter.hpp"
-#include "fssdp/comm/on.hpp"
+#include "fssdp/comm/queued_communicator.hpp"
 #include "fssdp/comm/thread.hpp"
 #include "fssdp/layout/block_layout.hpp"
 #include "fssdp/layout/make_shard.hpp"
-#include "fssdp/plan/held.hpp"
 #include "fssdp/plan/make_plan.hpp"
 #include "support/on_all_ranks.hpp"
 #include "support/refusal.hpp"
@@ -123,7 +123,7 @@ TEST_CASE("on a stream, too, bad buffers are refused by the call itself and pois
   auto const of = five_experts{};
   auto const sound = support::on_all_ranks(2, [&](thread_communicator& comm) {
     auto stream = fssdp::host_stream{};
-    auto queued = fssdp::on(comm, stream);
+    auto queued = fssdp::on_stream(comm, stream);
     auto from = fssdp::make_shard<float>(of.layout, comm.rank(), 4);
     auto wrong = buffer(9);
     auto refused = 0;
@@ -144,10 +144,10 @@ TEST_CASE("buffers side by side in one block, and interleaved ones, are welcome"
   auto const of = five_experts{};
   auto const copied = support::on_all_ranks(2, [&](thread_communicator& comm) {
     auto const own = of.layout.owned(comm.rank()).size();
-    auto const foreign = of.plan.foreign(comm.rank()).size();
+    auto const remote = of.plan.remote(comm.rank()).size();
     auto memory = std::vector<float>(64, static_cast<float>(comm.rank().value() + 1));
     auto const from = expert_tensor<float>{memory.data(), own, 2, 4};
-    auto const to = expert_tensor<float>{memory.data() + 2, foreign, 2, 4};
+    auto const to = expert_tensor<float>{memory.data() + 2, remote, 2, 4};
     fssdp::sparse_all_gather(comm, of.plan, from, to);
     return memory[2];
   });

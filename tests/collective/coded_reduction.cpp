@@ -10,10 +10,10 @@
 #include "fssdp/codec/fp8_e4m3_codec.hpp"
 #include "fssdp/codec/fp8_e5m2_codec.hpp"
 #include "fssdp/codec/int8_codec.hpp"
+#include "fssdp/collective/materialized_experts.hpp"
 #include "fssdp/collective/sparse_reduce_scatter.hpp"
 #include "fssdp/comm/thread.hpp"
 #include "fssdp/layout/make_shard.hpp"
-#include "fssdp/plan/held.hpp"
 #include "support/coded_instance.hpp"
 #include "support/cut_chunks.hpp"
 #include "support/hundreds_codec.hpp"
@@ -181,7 +181,7 @@ TEST_CASE("coded sums are scaled once, and written or added") {
     auto const links = coded_links{fssdp::bf16_codec{}};
     fssdp::sparse_reduce_scatter(comm, plan, partials, gradients, links, {.scale = 2});
     fssdp::sparse_reduce_scatter(comm, plan, partials, gradients, links,
-                                 {.scale = -4, .into = fssdp::output::accumulate});
+                                 {.scale = -4, .into = fssdp::write_mode::accumulate});
     return comm.rank() == rank_id{0} ? gradients.tensors()[0][0][0] : 0.0F;
   });
   auto const sum = 1.001F + 4.0F;  // the owner's own part is not coded

@@ -8,11 +8,11 @@
 #include "fssdp/codec/fp8_e4m3_codec.hpp"
 #include "fssdp/codec/fp8_e5m2_codec.hpp"
 #include "fssdp/codec/int8_codec.hpp"
+#include "fssdp/collective/materialized_experts.hpp"
 #include "fssdp/collective/sparse_all_gather.hpp"
 #include "fssdp/collective/sparse_reduce_scatter.hpp"
 #include "fssdp/comm/thread.hpp"
 #include "fssdp/layout/make_shard.hpp"
-#include "fssdp/plan/held.hpp"
 #include "fssdp/plan/make_plan.hpp"
 #include "fssdp/solver/everywhere.hpp"
 #include "support/on_all_ranks.hpp"
@@ -70,12 +70,12 @@ template <class... Links>
 TEST_CASE("a coded gather wants slots for all that a rank holds, and says why") {
   auto const of = two_nodes{};
   auto const links = coded_links{fssdp::int8_codec{}};
-  auto const foreign = [&](auto& comm) {
+  auto const remote = [&](auto& comm) {
     auto shard = fssdp::make_shard<float>(of.layout, comm.rank(), 4);
     auto to = fssdp::make_replicas<float>(of.plan, comm.rank(), 4);
     fssdp::sparse_all_gather(comm, of.plan, shard, to, links);
   };
-  refuses(foreign, "sparse_all_gather: to has 1 slots; expected 2", "its own are decoded");
+  refuses(remote, "sparse_all_gather: to has 1 slots; expected 2", "its own are decoded");
   auto memory = std::vector<float>(16);
   auto const aliased = [&](auto& comm) {
     auto const to = expert_tensor<float>{memory.data() + 2, 2, 4};

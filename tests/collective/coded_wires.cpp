@@ -7,12 +7,12 @@
 #include "catch.hpp"
 #include "fssdp/codec/fp8_e5m2_codec.hpp"
 #include "fssdp/codec/int8_codec.hpp"
+#include "fssdp/collective/materialized_experts.hpp"
 #include "fssdp/collective/sparse_all_gather.hpp"
 #include "fssdp/collective/sparse_reduce_scatter.hpp"
-#include "fssdp/comm/on.hpp"
+#include "fssdp/comm/queued_communicator.hpp"
 #include "fssdp/comm/thread.hpp"
 #include "fssdp/layout/make_shard.hpp"
-#include "fssdp/plan/held.hpp"
 #include "support/coded_bits.hpp"
 #include "support/coded_instance.hpp"
 #include "support/communicator_archetype.hpp"
@@ -37,7 +37,7 @@ TEST_CASE(
         support::same_over_wires(world, [&](auto& comm) { return support::coded_bits(comm, of); });
     auto const queued = support::on_all_ranks(world, [&](thread_communicator& comm) {
       auto stream = fssdp::host_stream{};
-      auto bound = fssdp::on(comm, stream);
+      auto bound = fssdp::on_stream(comm, stream);
       return support::coded_bits(bound, of);
     });
     REQUIRE(forwarded == queued);

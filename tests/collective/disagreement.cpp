@@ -3,12 +3,12 @@
 #include <vector>
 
 #include "catch.hpp"
+#include "fssdp/collective/all_reduce.hpp"
+#include "fssdp/collective/materialized_experts.hpp"
 #include "fssdp/collective/sparse_all_gather.hpp"
 #include "fssdp/collective/sparse_reduce_scatter.hpp"
-#include "fssdp/comm/all_reduce.hpp"
 #include "fssdp/comm/thread.hpp"
 #include "fssdp/layout/make_shard.hpp"
-#include "fssdp/plan/held.hpp"
 #include "support/on_all_ranks.hpp"
 #include "support/random_instance.hpp"
 

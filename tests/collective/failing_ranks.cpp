@@ -13,12 +13,12 @@
 
 #include "catch.hpp"
 #include "fssdp/codec/int8_codec.hpp"
+#include "fssdp/collective/all_reduce.hpp"
 #include "fssdp/collective/sparse_all_gather.hpp"
 #include "fssdp/collective/sparse_reduce_scatter.hpp"
-#include "fssdp/comm/all_reduce.hpp"
 #include "fssdp/comm/counting.hpp"
 #include "fssdp/comm/faulty.hpp"
-#include "fssdp/comm/on.hpp"
+#include "fssdp/comm/queued_communicator.hpp"
 #include "fssdp/comm/thread.hpp"
 #include "fssdp/token/dispatch.hpp"
 #include "support/communicator_archetype.hpp"
@@ -127,7 +127,7 @@ std::uint64_t train_with(fault const& given, wire over, thread_communicator& com
     }
     if (over == wire::queued) {
       auto stream = fssdp::host_stream{};
-      auto queued = fssdp::on(counted, stream);
+      auto queued = fssdp::on_stream(counted, stream);
       try {
         train(queued, mine);
       } catch (fssdp::poisoned_stream const&) {  // it failed while there was work to enqueue

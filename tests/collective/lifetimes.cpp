@@ -14,12 +14,12 @@
 #include "fssdp/collective/reshard.hpp"
 #include "fssdp/collective/sparse_all_gather.hpp"
 #include "fssdp/collective/sparse_reduce_scatter.hpp"
-#include "fssdp/comm/on.hpp"
+#include "fssdp/comm/queued_communicator.hpp"
 #include "fssdp/comm/thread.hpp"
-#include "fssdp/core/bytes_of.hpp"
-#include "fssdp/core/expert_buffer.hpp"
 #include "fssdp/layout/block_layout.hpp"
 #include "fssdp/layout/layer_stack.hpp"
+#include "fssdp/memory/bytes_of.hpp"
+#include "fssdp/memory/expert_buffer.hpp"
 #include "fssdp/plan/make_plan.hpp"
 #include "fssdp/solver/everywhere.hpp"
 #include "fssdp/token/dispatch.hpp"
@@ -143,7 +143,7 @@ template <class Links>
     each[0][0] = static_cast<float>(comm.rank().value() + 1);
   auto const copy = [](buffer& of) { return tensors(of.tensors().begin(), of.tensors().end()); };
   auto stream = fssdp::host_stream{};
-  auto queued = fssdp::on(comm, stream);
+  auto queued = fssdp::on_stream(comm, stream);
   auto gate = std::atomic{false};
   stream.enqueue([&gate] { gate.wait(false); });
   sparse_all_gather(queued, moves, copy(weights), copy(replicas), coding);

@@ -8,11 +8,11 @@
 
 #include "catch.hpp"
 #include "fssdp/codec/int8_codec.hpp"
+#include "fssdp/collective/materialized_experts.hpp"
 #include "fssdp/collective/sparse_all_gather.hpp"
 #include "fssdp/collective/sparse_reduce_scatter.hpp"
 #include "fssdp/comm/thread.hpp"
 #include "fssdp/layout/make_shard.hpp"
-#include "fssdp/plan/held.hpp"
 #include "support/coded_instance.hpp"
 #include "support/communicator_archetype.hpp"
 #include "support/hundreds_codec.hpp"

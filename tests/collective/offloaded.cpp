@@ -4,7 +4,7 @@
 
 #include "catch.hpp"
 #include "fssdp/comm/thread.hpp"
-#include "fssdp/core/file_memory.hpp"
+#include "fssdp/file/file_memory.hpp"
 #include "support/coded_bits.hpp"
 #include "support/coded_instance.hpp"
 #include "support/collective_bits.hpp"

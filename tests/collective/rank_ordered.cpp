@@ -7,12 +7,12 @@
 #include <vector>
 
 #include "catch.hpp"
+#include "fssdp/collective/materialized_experts.hpp"
 #include "fssdp/collective/memory_required.hpp"
 #include "fssdp/collective/sparse_reduce_scatter.hpp"
 #include "fssdp/collective/wire_bytes.hpp"
 #include "fssdp/comm/thread.hpp"
 #include "fssdp/layout/make_shard.hpp"
-#include "fssdp/plan/held.hpp"
 #include "fssdp/plan/schedule.hpp"
 #include "fssdp/plan/verify.hpp"
 #include "fssdp/solver/everywhere.hpp"
@@ -35,7 +35,7 @@ float uneven(std::size_t seed) { return 1.0F / static_cast<float>(seed % 1013 + 
     auto const rank = comm.rank();
     auto partials = fssdp::make_partials<float>(plan, rank, elements);
     auto gradients = fssdp::make_shard<float>(of.layout, rank, elements);
-    auto const held = plan.held(rank);
+    auto const held = plan.materialized(rank);
     for (std::size_t slot = 0; slot < held.size(); ++slot)
       for (std::size_t i = 0; i < elements; ++i)
         partials.tensors().front()[slot][i] =

@@ -6,15 +6,15 @@
 #include <vector>
 
 #include "catch.hpp"
-#include "fssdp/comm/all_reduce.hpp"
+#include "fssdp/collective/all_reduce.hpp"
 #include "fssdp/comm/counting.hpp"
 #include "fssdp/comm/faulty.hpp"
-#include "fssdp/comm/on.hpp"
+#include "fssdp/comm/queued_communicator.hpp"
 #include "fssdp/comm/thread.hpp"
-#include "fssdp/core/bytes_of.hpp"
-#include "fssdp/core/expert_buffer.hpp"
-#include "fssdp/core/file_memory.hpp"
+#include "fssdp/file/file_memory.hpp"
 #include "fssdp/layout/make_shard.hpp"
+#include "fssdp/memory/bytes_of.hpp"
+#include "fssdp/memory/expert_buffer.hpp"
 #include "support/communicator_archetype.hpp"
 #include "support/differences.hpp"
 #include "support/laws.hpp"
@@ -43,7 +43,7 @@ TEST_CASE("every chunk arrives in its new slot with all its buffers, and comes b
       auto count = wrong_after_reshard(comm, of);
       auto stream = fssdp::host_stream{};
       auto bare = support::exchange_only{comm};
-      auto queued = fssdp::on(bare, stream);
+      auto queued = fssdp::on_stream(bare, stream);
       return count + wrong_after_reshard(queued, of);
     });
     REQUIRE(support::total(wrong) == 0);
@@ -158,7 +158,8 @@ TEST_CASE("a reshard refuses memory that is not there, and sizes that cannot be 
   };
   auto const huge = (std::size_t{1} << 62U) + 1;
   refuses({nullptr, 2, 4}, "tensor 1 of shard is null", "expected memory");
-  refuses({memory.data(), 2, 4, 1}, "tensor 1 of shard has a stride of 1", "at least its 4 elements");
+  refuses({memory.data(), 2, 4, 1}, "tensor 1 of shard has a stride of 1",
+          "at least its 4 elements");
   refuses({memory.data(), 2, huge}, "4611686018427387905 elements", "expected at most");
   refuses({memory.data(), 2, 4, huge}, "stride of 4611686018427387905", "expected at most");
 }

@@ -62,7 +62,7 @@ TEST_CASE("buffers may have gaps, and nothing is written into them") {
   auto const wrong = support::on_all_ranks(3, [&](thread_communicator& comm) {
     auto const me = comm.rank();
     auto shard = gapped{layout.owned(me).size(), 2};
-    auto replicas = gapped{plan.foreign(me).size(), 2};
+    auto replicas = gapped{plan.remote(me).size(), 2};
     for (auto const chunk : layout.owned(me))
       for (auto& value : shard.tensor[plan.owner_slot(chunk)])
         value = static_cast<float>(chunk.expert.value());
@@ -70,7 +70,7 @@ TEST_CASE("buffers may have gaps, and nothing is written into them") {
     auto count = replicas.overwritten_gaps() + shard.overwritten_gaps();
     for (std::size_t slot = 0; slot < replicas.tensor.slots; ++slot)
       for (auto const value : replicas.tensor[slot])
-        count += value != static_cast<float>(plan.foreign(me)[slot].value()) ? 1 : 0;
+        count += value != static_cast<float>(plan.remote(me)[slot].value()) ? 1 : 0;
     return count;
   });
   REQUIRE(wrong == std::vector(3, 0));

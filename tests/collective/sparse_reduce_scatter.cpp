@@ -61,7 +61,7 @@ template <class T>
           auto sum = fssdp::accumulator_t<T>{0};
           auto first = true;
           for (auto const rank : of.where.holders(expert)) {
-            auto const slot = fssdp::transfer_plan::slot_in(of.plan.held(rank), expert);
+            auto const slot = fssdp::transfer_plan::slot_in(of.plan.materialized(rank), expert);
             auto const part =
                 static_cast<fssdp::accumulator_t<T>>(partials[rank.index()].tensors()[k][slot][i]);
             sum = first ? part : sum + part;
@@ -108,13 +108,13 @@ TEST_CASE("the sum is scaled once, and written or added") {
       count += mine.wrong_gradients(0.25);
       mine.clear_results();
       fssdp::sparse_reduce_scatter(comm, of.plan, mine.partials, mine.gradients,
-                                   {.scale = 0.5, .into = fssdp::output::accumulate});
+                                   {.scale = 0.5, .into = fssdp::write_mode::accumulate});
       count += mine.wrong_gradients(0.5, before);
       auto bare = support::exchange_only{comm};
       mine.clear_results();
       fssdp::sparse_reduce_scatter(
           bare, of.plan, mine.partials, mine.gradients,
-          {.scale = -2, .into = fssdp::output::accumulate, .scratch = &scratch});
+          {.scale = -2, .into = fssdp::write_mode::accumulate, .scratch = &scratch});
       count += mine.wrong_gradients(-2, before);
       return count + mine.wrong_inputs();
     });

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "catch.hpp"
-#include "fssdp/comm/all_gather.hpp"
+#include "fssdp/collective/all_gather.hpp"
 #include "fssdp/comm/counting.hpp"
-#include "fssdp/comm/on.hpp"
+#include "fssdp/comm/queued_communicator.hpp"
 #include "fssdp/comm/thread.hpp"
 #include "support/communicator_archetype.hpp"
 
@@ -96,7 +96,7 @@ TEST_CASE("rank, size and exchange are all that a communicator needs") {
   auto comm = twin{};
   auto adapted = fssdp::counting{comm};
   auto stream = fssdp::host_stream{};
-  auto bound = fssdp::on(adapted, stream);
+  auto bound = fssdp::on_stream(adapted, stream);
   auto all = std::vector<int>(1);
   fssdp::all_gather(bound, std::vector{7}, all);
   REQUIRE(all.front() == 7);

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "catch.hpp"
-#include "fssdp/comm/all_gather.hpp"
-#include "fssdp/comm/on.hpp"
+#include "fssdp/collective/all_gather.hpp"
+#include "fssdp/comm/queued_communicator.hpp"
 #include "fssdp/comm/thread.hpp"
 #include "support/communicator_archetype.hpp"
 #include "support/on_all_ranks.hpp"
@@ -97,7 +97,7 @@ TEST_CASE("a counted communicator can be bound to a stream") {
   auto const counts = support::on_all_ranks(2, [](thread_communicator& comm) {
     auto counted = counting{comm};
     auto stream = fssdp::host_stream{};
-    auto queued = fssdp::on(counted, stream);
+    auto queued = fssdp::on_stream(counted, stream);
     auto all = std::vector<int>(2);
     fssdp::all_gather(queued, std::vector{comm.rank().value()}, all);
     return counted.counts().bytes_received;

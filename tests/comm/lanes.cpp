@@ -3,9 +3,9 @@
 #include <vector>
 
 #include "catch.hpp"
-#include "fssdp/comm/all_gather.hpp"
+#include "fssdp/collective/all_gather.hpp"
 #include "fssdp/comm/faulty.hpp"
-#include "fssdp/comm/on.hpp"
+#include "fssdp/comm/queued_communicator.hpp"
 #include "fssdp/comm/thread.hpp"
 #include "support/laws.hpp"
 #include "support/on_all_ranks.hpp"
@@ -47,8 +47,8 @@ TEST_CASE("two lanes run at once, whichever a rank begins with") {
     auto results_of_second = results_of_first;
     auto first_stream = fssdp::host_stream{};
     auto second_stream = fssdp::host_stream{};
-    auto first = fssdp::on(first_lane, first_stream);
-    auto second = fssdp::on(second_lane, second_stream);
+    auto first = fssdp::on_stream(first_lane, first_stream);
+    auto second = fssdp::on_stream(second_lane, second_stream);
     for (std::size_t turn = 0; turn < turns; ++turn) {
       if (comm.rank().value() % 2 == 0) enqueue_exchange(first, numbers[0], results_of_first[turn]);
       enqueue_exchange(second, numbers[1], results_of_second[turn]);
@@ -67,7 +67,7 @@ TEST_CASE("a lane that waits does not hold up another") {
   auto const seen = support::on_all_ranks(2, [](thread_communicator& comm) {
     auto other = comm.duplicate();
     auto stream = fssdp::host_stream{};
-    auto queued = fssdp::on(other, stream);
+    auto queued = fssdp::on_stream(other, stream);
     auto const mine = comm.rank().value() + 1;
     auto behind = std::vector<int>(2);
     auto here = std::vector<int>(2);

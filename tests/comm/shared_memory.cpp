@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "catch.hpp"
-#include "fssdp/core/expert_buffer.hpp"
+#include "fssdp/memory/expert_buffer.hpp"
 #include "support/dice.hpp"
 #include "support/needs.hpp"
 

@@ -8,12 +8,12 @@
 #include <vector>
 
 #include "catch.hpp"
+#include "fssdp/collective/all_gather.hpp"
 #include "fssdp/collective/sparse_all_gather.hpp"
 #include "fssdp/collective/sparse_reduce_scatter.hpp"
-#include "fssdp/comm/all_gather.hpp"
 #include "fssdp/comm/counting.hpp"
 #include "fssdp/comm/faulty.hpp"
-#include "fssdp/comm/on.hpp"
+#include "fssdp/comm/queued_communicator.hpp"
 #include "fssdp/comm/thread.hpp"
 #include "fssdp/trace/trace_recorder.hpp"
 #include "support/communicator_archetype.hpp"
@@ -201,8 +201,8 @@ TEST_CASE("several streams of a rank record into one trace") {
     {
       auto one = fssdp::host_stream{};
       auto two = fssdp::host_stream{};
-      auto first = fssdp::on(gathers, one);
-      auto second = fssdp::on(reduces, two);
+      auto first = fssdp::on_stream(gathers, one);
+      auto second = fssdp::on_stream(reduces, two);
       auto const mine = std::vector{comm.rank().value()};
       auto all = std::vector<std::vector<int>>(20, std::vector<int>(2));
       for (std::size_t i = 0; i < 20; i += 2) {

@@ -12,9 +12,9 @@
 
 #include "catch.hpp"
 #include "contract/message_pattern.hpp"
+#include "fssdp/collective/all_reduce.hpp"
 #include "fssdp/collective/sparse_all_gather.hpp"
 #include "fssdp/collective/sparse_reduce_scatter.hpp"
-#include "fssdp/comm/all_reduce.hpp"
 #include "fssdp/comm/communicator.hpp"
 #include "support/differences.hpp"
 #include "support/rank_buffers.hpp"

@@ -87,7 +87,7 @@ template <class T, class Out>
   };
   if (draw.chance(50)) anything(of.partials);
   if (draw.chance(50)) anything(of.sums);
-  auto const how = draw.chance(70) ? fssdp::output::write : fssdp::output::accumulate;
+  auto const how = draw.chance(70) ? fssdp::write_mode::overwrite : fssdp::write_mode::accumulate;
   auto const scale = draw.chance(50) ? sum_type{1} : static_cast<sum_type>(any_number(draw));
   auto out = std::vector<Out>(size + 2 * guards);
   for (auto& value : out) value = support::to<Out>(any_number(draw));
@@ -96,7 +96,7 @@ template <class T, class Out>
   for (std::size_t i = 0; i < size; ++i) {
     auto& value = expected[first + i];
     auto const sum = scale * of.sum(i);
-    value = static_cast<Out>(how == fssdp::output::write
+    value = static_cast<Out>(how == fssdp::write_mode::overwrite
                                  ? static_cast<wide>(sum)
                                  : static_cast<wide>(value) + static_cast<wide>(sum));
   }
@@ -129,7 +129,7 @@ void agrees_with_a_loop() {
   auto draw = support::dice{5};
   for (std::size_t size : {0U, 1U, 7U, 1023U, 1024U, 1025U, 3000U})
     for (int count = 1; count <= 5; ++count)
-      for (auto const how : {fssdp::output::write, fssdp::output::accumulate}) {
+      for (auto const how : {fssdp::write_mode::overwrite, fssdp::write_mode::accumulate}) {
         CAPTURE(size, count, static_cast<int>(how));
         auto const of = operands<T>{draw, count, size};
         auto const scale = static_cast<sum_type>(draw.between(1, 9)) / sum_type{8};
@@ -137,7 +137,7 @@ void agrees_with_a_loop() {
         fssdp::accumulate<T, Out>(of.list, out, scale, how);
         auto wrong = 0;
         for (std::size_t i = 0; i < size; ++i) {
-          auto const before = how == fssdp::output::write ? sum_type{0} : sum_type{3};
+          auto const before = how == fssdp::write_mode::overwrite ? sum_type{0} : sum_type{3};
           auto const expected = static_cast<Out>(before + scale * of.sum(i));
           wrong += support::from(out[i]) != support::from(expected) ? 1 : 0;
         }
@@ -198,9 +198,10 @@ TEST_CASE("what is there may be wider than the sum, and keeps its bits") {
   auto const half = std::vector{fssdp::bf16{1.0F}};
   auto out = std::vector{there};
   auto const floats = std::vector{fssdp::summand{.partial = part.data()}};
-  fssdp::accumulate<float>(std::span{floats}, std::span{out}, 1, fssdp::output::accumulate);
+  fssdp::accumulate<float>(std::span{floats}, std::span{out}, 1, fssdp::write_mode::accumulate);
   REQUIRE(out[0] == there + 1);
   auto const halves = std::vector{fssdp::summand{.partial = half.data()}};
-  fssdp::accumulate<fssdp::bf16>(std::span{halves}, std::span{out}, 1, fssdp::output::accumulate);
+  fssdp::accumulate<fssdp::bf16>(std::span{halves}, std::span{out}, 1,
+                                 fssdp::write_mode::accumulate);
   REQUIRE(out[0] == there + 2);
 }

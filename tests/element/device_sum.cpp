@@ -91,7 +91,7 @@ template <class T, class Out>
   auto out = placed_elements<Out>{size, behind()};
   std::ranges::copy(expected.all(), out.data());
 
-  auto const how = draw.chance(50) ? fssdp::output::write : fssdp::output::accumulate;
+  auto const how = draw.chance(50) ? fssdp::write_mode::overwrite : fssdp::write_mode::accumulate;
   auto const scale = static_cast<sum_type>(draw.chance(30) ? 1.0 : 1.0 / draw.between(1, 7));
   fssdp::accumulate<T>(list, expected.all(), scale, how);
   task.partials = fssdp::kind_of<T>;

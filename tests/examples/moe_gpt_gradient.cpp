@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "catch.hpp"
-#include "fssdp/comm/all_reduce.hpp"
+#include "fssdp/collective/all_reduce.hpp"
 #include "fssdp/comm/thread.hpp"
 #include "fssdp/layout/cyclic_layout.hpp"
 #include "fssdp/solver/sparse_materialization.hpp"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "catch.hpp"
-#include "fssdp/comm/on.hpp"
+#include "fssdp/comm/queued_communicator.hpp"
 #include "fssdp/comm/thread.hpp"
 #include "moe_gpt/trainer.hpp"
 #include "moe_gpt/wire.hpp"
@@ -62,7 +62,7 @@ moe_gpt::run_record train_exactly(
   world.run([&](fssdp::thread_communicator& comm) {
     auto experts = comm.duplicate();
     auto stream = fssdp::host_stream{};
-    auto lane = fssdp::on(experts, stream);
+    auto lane = fssdp::on_stream(experts, stream);
     auto record = moe_gpt::train_rank<double>(comm, lane, moe_gpt::plain_coding{}, chosen, text, {},
                                               [&](moe_gpt::step_record const& at) {
                                                 if (observe) observe(at);

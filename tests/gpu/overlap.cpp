@@ -9,7 +9,7 @@
 #include <sstream>
 #include <vector>
 
-#include "fssdp/comm/all_gather.hpp"
+#include "fssdp/collective/all_gather.hpp"
 #include "fssdp/plan/make_plan.hpp"
 #include "fssdp/solver/everywhere.hpp"
 #include "fssdp/trace/chrome_trace.hpp"

@@ -2,7 +2,7 @@
 /// The contract of a communicator, for processes over MPI.
 #include "contract/communicator_contract.hpp"
 #include "fssdp/comm/mpi.hpp"
-#include "fssdp/comm/on.hpp"
+#include "fssdp/comm/queued_communicator.hpp"
 #include "mpi/processes.hpp"
 #include "support/laws.hpp"
 
@@ -56,7 +56,7 @@ struct queued : mpi_processes {
   static void run(contract::world const& of, contract::work_of<communicator> const& work) {
     (void)mpi_tests::sum_over(of.ranks, {.deadline = of.deadline}, [&](mpi_communicator& comm) {
       auto stream = fssdp::host_stream{};
-      auto bound = fssdp::on(comm, stream);
+      auto bound = fssdp::on_stream(comm, stream);
       work(bound);
       return 0;
     });

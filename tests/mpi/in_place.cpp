@@ -14,13 +14,13 @@
 #include <vector>
 
 #include "catch.hpp"
+#include "fssdp/collective/materialized_experts.hpp"
 #include "fssdp/collective/sparse_reduce_scatter.hpp"
 #include "fssdp/comm/communicator.hpp"
 #include "fssdp/comm/mpi.hpp"
-#include "fssdp/core/scratch_memory.hpp"
 #include "fssdp/layout/block_layout.hpp"
 #include "fssdp/layout/make_shard.hpp"
-#include "fssdp/plan/held.hpp"
+#include "fssdp/memory/scratch_memory.hpp"
 #include "fssdp/plan/make_plan.hpp"
 #include "fssdp/solver/everywhere.hpp"
 #include "mpi/processes.hpp"

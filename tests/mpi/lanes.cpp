@@ -13,7 +13,7 @@
 #include "catch.hpp"
 #include "contract/message_pattern.hpp"
 #include "fssdp/comm/mpi.hpp"
-#include "fssdp/comm/on.hpp"
+#include "fssdp/comm/queued_communicator.hpp"
 #include "mpi/processes.hpp"
 #include "support/allocation_counter.hpp"
 

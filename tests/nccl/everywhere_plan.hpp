@@ -4,12 +4,12 @@
 
 #include <cstddef>
 
+#include "fssdp/collective/materialized_experts.hpp"
 #include "fssdp/collective/sparse_all_gather.hpp"
 #include "fssdp/collective/sparse_reduce_scatter.hpp"
 #include "fssdp/comm/cuda/cuda_mirror.hpp"
 #include "fssdp/layout/block_layout.hpp"
 #include "fssdp/layout/make_shard.hpp"
-#include "fssdp/plan/held.hpp"
 #include "fssdp/plan/make_plan.hpp"
 #include "fssdp/solver/everywhere.hpp"
 #include "nccl/devices.hpp"

@@ -49,7 +49,7 @@ struct device_buffers {
                                      elements};
     };
     shard = tensor(std::type_identity<float>{}, plan.owned_count(rank));
-    replicas = tensor(std::type_identity<bf16>{}, plan.held(rank).size());
+    replicas = tensor(std::type_identity<bf16>{}, plan.materialized(rank).size());
     gradients = tensor(std::type_identity<float>{}, plan.owned_count(rank));
     scratch = {cut(use.gather_scratch + use.reduce_scratch),
                use.gather_scratch + use.reduce_scratch};

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "catch.hpp"
-#include "fssdp/comm/all_gather.hpp"
+#include "fssdp/collective/all_gather.hpp"
 #include "fssdp/comm/thread.hpp"
 #include "fssdp/comm/tracing.hpp"
 #include "nvtx/profiler.hpp"

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "fssdp/cluster/topology.hpp"
 #include "fssdp/placement/placement.hpp"
+#include "fssdp/topology/topology.hpp"
 #include "optimum/materialization_problem.hpp"
 #include "optimum/mixed_integer_program.hpp"
 

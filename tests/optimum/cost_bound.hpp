@@ -30,8 +30,8 @@ namespace optimum {
   };
   auto port = 0.0;
   for (auto const node : fssdp::first_n<fssdp::node_id>(machine.nodes())) {
-    auto foreign = std::vector<double>{};  // tokens here of experts at home elsewhere
-    auto own = std::vector<double>{};      // tokens elsewhere of experts at home here
+    auto remote = std::vector<double>{};  // tokens here of experts at home elsewhere
+    auto own = std::vector<double>{};     // tokens elsewhere of experts at home here
     for (std::size_t e = 0; e < experts; ++e) {
       auto here = 0.0;
       auto there = 0.0;
@@ -41,21 +41,21 @@ namespace optimum {
       if (machine.node(of.owners[e]) == node)
         own.push_back(there);
       else
-        foreign.push_back(here);
+        remote.push_back(here);
     }
     auto const slots = static_cast<int>(machine.ranks_on(node).size()) * of.budget.spare_slots;
     auto const taken = std::min(of.budget.experts_in, slots);
-    port = std::max(port, std::max(all_but_largest(foreign, taken),
+    port = std::max(port, std::max(all_but_largest(remote, taken),
                                    all_but_largest(own, of.budget.experts_out)) /
                               fssdp::node_bandwidth(machine, node));
   }
   if (machine.nodes() == 1)
     for (auto const rank : fssdp::first_n<fssdp::rank_id>(machine.ranks())) {
-      auto foreign = std::vector<double>{};
+      auto remote = std::vector<double>{};
       for (std::size_t e = 0; e < experts; ++e)
         if (of.owners[e] != rank)
-          foreign.push_back(static_cast<double>(of.counts(rank, fssdp::expert_id{e})));
-      port = std::max(port, all_but_largest(foreign, of.budget.spare_slots) /
+          remote.push_back(static_cast<double>(of.counts(rank, fssdp::expert_id{e})));
+      port = std::max(port, all_but_largest(remote, of.budget.spare_slots) /
                                 machine.port(rank).inside_bytes_per_second);
     }
   return 3 * of.rates.seconds_per_token * total / machine.ranks() +

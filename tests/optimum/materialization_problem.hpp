@@ -8,13 +8,13 @@
 #include <utility>
 #include <vector>
 
-#include "fssdp/cluster/topology.hpp"
+#include "fssdp/cost/layer_cost.hpp"
 #include "fssdp/layout/block_layout.hpp"
 #include "fssdp/routing/balanced_routing.hpp"
 #include "fssdp/routing/even_routing.hpp"
-#include "fssdp/routing/layer_cost.hpp"
 #include "fssdp/routing/token_counts.hpp"
 #include "fssdp/solver/materialization_budget.hpp"
+#include "fssdp/topology/topology.hpp"
 #include "support/dice.hpp"
 
 namespace optimum {

@@ -4,7 +4,7 @@
 
 #include "catch.hpp"
 #include "fssdp/collective/memory_required.hpp"
-#include "fssdp/core/scratch_memory.hpp"
+#include "fssdp/memory/scratch_memory.hpp"
 #include "fssdp/plan/schedule.hpp"
 #include "peer/devices.hpp"
 #include "peer/everywhere_buffers.hpp"

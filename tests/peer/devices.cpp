@@ -7,11 +7,11 @@
 #include <cstddef>
 
 #include "catch.hpp"
+#include "fssdp/collective/all_gather.hpp"
 #include "fssdp/collective/sparse_all_gather.hpp"
 #include "fssdp/collective/sparse_reduce_scatter.hpp"
-#include "fssdp/comm/all_gather.hpp"
 #include "fssdp/comm/cuda/cuda_pinned_memory.hpp"
-#include "fssdp/core/expert_buffer.hpp"
+#include "fssdp/memory/expert_buffer.hpp"
 #include "fssdp/plan/schedule.hpp"
 
 using fssdp::peer_communicator;

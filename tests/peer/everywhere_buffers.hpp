@@ -2,10 +2,10 @@
 /// The buffers of a plan in which all ranks meet, in memory that host and devices read and write.
 #pragma once
 
+#include "fssdp/collective/materialized_experts.hpp"
 #include "fssdp/collective/sparse_all_gather.hpp"
 #include "fssdp/collective/sparse_reduce_scatter.hpp"
 #include "fssdp/layout/make_shard.hpp"
-#include "fssdp/plan/held.hpp"
 #include "support/everywhere_plan.hpp"
 
 namespace peer_tests {

@@ -98,7 +98,8 @@ TEST_CASE("sums on a device have the bits of sums in a loop") {
     using sum_type = fssdp::accumulator_t<From>;
     for (std::size_t count = 1; count <= 9; ++count)
       for (auto const shift : {0, 1}) {
-        auto const how = draw.chance(50) ? fssdp::output::write : fssdp::output::accumulate;
+        auto const how =
+            draw.chance(50) ? fssdp::write_mode::overwrite : fssdp::write_mode::accumulate;
         auto const sums = draw.between(0, 2) * 50;  // of 100 operands
         auto is_sum = std::array<bool, 9>{};
         for (auto& each : is_sum) each = draw.chance(sums);

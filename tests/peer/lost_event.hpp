@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "fssdp/comm/all_gather.hpp"
+#include "fssdp/collective/all_gather.hpp"
 #include "peer/devices.hpp"
 
 namespace peer_tests {

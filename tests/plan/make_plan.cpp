@@ -69,7 +69,7 @@ TEST_CASE("a direct plan sends from owners only") {
   });
 }
 
-TEST_CASE("node-aware: a chunk enters each foreign node that holds its expert once, and no other") {
+TEST_CASE("node-aware: a chunk enters each remote node that holds its expert once, and no other") {
   support::for_random_instances([](random_instance const& of) {
     auto const plan = fssdp::detail::node_aware_plan(of.layout, of.where, of.machine);
     auto entered = std::set<crossing>{};

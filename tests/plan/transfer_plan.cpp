@@ -36,23 +36,25 @@ TEST_CASE("transfers lie in canonical order, in whichever they were given") {
   });
 }
 
-TEST_CASE("held, foreign and owned are what placement and layout say") {
+TEST_CASE("held, remote and owned are what placement and layout say") {
   support::for_random_instances([](random_instance const& of) {
     auto wrong = 0;
     for (auto const rank : fssdp::first_n<rank_id>(of.layout.ranks())) {
       auto held = std::vector<int>{};
-      auto foreign = std::vector<int>{};
+      auto remote = std::vector<int>{};
       for (auto const expert : fssdp::first_n<expert_id>(of.layout.experts())) {
         if (!of.where.holds(rank, expert)) continue;
         held.push_back(expert.value());
         auto const in_place = of.layout.slices() == 1 && of.layout.owner(expert) == rank;
-        if (!in_place) foreign.push_back(expert.value());
+        if (!in_place) remote.push_back(expert.value());
       }
-      wrong += support::values(of.plan.held(rank)) != held ? 1 : 0;
-      wrong += support::values(of.plan.foreign(rank)) != foreign ? 1 : 0;
+      wrong += support::values(of.plan.materialized(rank)) != held ? 1 : 0;
+      wrong += support::values(of.plan.remote(rank)) != remote ? 1 : 0;
       wrong += of.plan.owned_count(rank) != of.layout.owned(rank).size() ? 1 : 0;
       for (std::size_t slot = 0; slot < held.size(); ++slot)
-        wrong += transfer_plan::slot_in(of.plan.held(rank), expert_id{held[slot]}) != slot ? 1 : 0;
+        wrong += transfer_plan::slot_in(of.plan.materialized(rank), expert_id{held[slot]}) != slot
+                     ? 1
+                     : 0;
     }
     for (auto const chunk : fssdp::all_chunks(of.layout)) {
       wrong += of.plan.owner(chunk) != of.layout.owner(chunk) ? 1 : 0;

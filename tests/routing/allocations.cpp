@@ -3,8 +3,8 @@
 #include <vector>
 
 #include "catch.hpp"
+#include "fssdp/cost/estimated_cost.hpp"
 #include "fssdp/routing/balanced_shares.hpp"
-#include "fssdp/routing/estimated_cost.hpp"
 #include "support/allocation_counter.hpp"
 #include "support/laws.hpp"
 #include "support/random_counts.hpp"

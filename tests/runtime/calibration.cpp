@@ -53,7 +53,7 @@ TEST_CASE("calibration takes nothing away and no more slots than are left") {
         auto const counts = support::random_counts(of, of.loads.size());
         auto const wanted = of.solve(counts.loads(), of.layout);
         for (std::size_t slots : {0U, 1U, 2U, 100U})
-          for (auto const use : {fssdp::slot_use::foreign, fssdp::slot_use::held}) {
+          for (auto const use : {fssdp::slot_use::remote, fssdp::slot_use::materialized}) {
             auto const found = fssdp::calibrate(of.where, wanted, of.layout, counts,
                                                 {.slots = slots,
                                                  .use = use,
@@ -90,7 +90,7 @@ TEST_CASE("where all are to get an expert anew, everybody who holds it is in the
         for (std::size_t slots : {1U, 3U, 100U}) {
           auto const found = fssdp::calibrate(of.where, wanted, of.layout, counts,
                                               {.slots = slots,
-                                               .use = fssdp::slot_use::held,
+                                               .use = fssdp::slot_use::materialized,
                                                .to = fssdp::receivers::all_holders,
                                                .chunk_bytes = 1000,
                                                .seconds_per_row = 1,
@@ -108,8 +108,8 @@ TEST_CASE("where all are to get an expert anew, everybody who holds it is in the
           }
           REQUIRE(wrong == 0);
           REQUIRE(found->slots <= slots);
-          REQUIRE(found->slots ==
-                  fssdp::most_slots_used(found->plan.where(), of.layout, fssdp::slot_use::held));
+          REQUIRE(found->slots == fssdp::most_slots_used(found->plan.where(), of.layout,
+                                                         fssdp::slot_use::materialized));
         }
       });
 }

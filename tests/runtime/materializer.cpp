@@ -15,7 +15,7 @@
 
 #include "catch.hpp"
 #include "fssdp/all.hpp"
-#include "fssdp/comm/on.hpp"
+#include "fssdp/comm/queued_communicator.hpp"
 #include "fssdp/comm/thread.hpp"
 #include "support/on_all_ranks.hpp"
 #include "support/toy_model.hpp"
@@ -23,10 +23,10 @@
 using fssdp::layer_id;
 using fssdp::materializer;
 using fssdp::materializer_options;
-using fssdp::pass;
 using fssdp::rank_id;
 using fssdp::retention;
 using fssdp::thread_communicator;
+using fssdp::training_pass;
 using support::go_through;
 using support::make_layers;
 using support::overlap;
@@ -79,7 +79,7 @@ struct outcome {
         auto replicas = fssdp::make_replicas<float>(plan, rank, shape.elements);
         auto partials = fssdp::make_partials<float>(plan, rank, shape.elements);
         fssdp::sparse_all_gather(comm, plan, weights, replicas);
-        model.backward(fssdp::held(plan, rank, weights, replicas), partials.tensors(), 0);
+        model.backward(fssdp::view_experts(plan, rank, weights, replicas), partials.tensors(), 0);
         fssdp::sparse_reduce_scatter(comm, plan, partials, gradients);
         windows[l.index()].push(model.loads(l, i));
       }
@@ -223,11 +223,11 @@ TEST_CASE("micro-batches add up, and those of two layers may interleave") {
   auto const interleaved = support::on_all_ranks(shape.ranks, [&](thread_communicator& comm) {
     auto model = toy_model{shape, comm.rank()};
     auto stream = fssdp::host_stream{};
-    auto lane = fssdp::on(comm, stream);
+    auto lane = fssdp::on_stream(comm, stream);
     auto layers = make_layers(lane, model, options);
     auto const forward = [&](int l, int m) { return layers.acquire(layer_id{l}, m); };
     auto const backward = [&](int l, int m) {
-      auto const& experts = layers.acquire(layer_id{l}, 10 + m, pass::backward);
+      auto const& experts = layers.acquire(layer_id{l}, 10 + m, training_pass::backward);
       model.backward(experts, layers.partials(layer_id{l}), m);
       layers.release(layer_id{l}, 10 + m);
     };
@@ -321,7 +321,7 @@ TEST_CASE("calibration gathers what pays, and the layer goes on with it") {
             std::get<1>(result).push_back(experts[i].tensors[0][1]);
           }
           layers.release(all);
-          auto const& again = layers.acquire(all, 0, pass::backward);
+          auto const& again = layers.acquire(all, 0, training_pass::backward);
           for (std::size_t i = 0; i < again.size(); ++i)
             std::get<1>(result).push_back(again[i].tensors[0][1]);
           (void)layers.partials(all);
@@ -407,7 +407,7 @@ TEST_CASE("with coded parameters all have the same bits after calibration, too")
             look_at(layers.acquire(all));
             look_at(layers.calibrate(all, counts));
             layers.release(all);
-            look_at(layers.acquire(all, 0, pass::backward));
+            look_at(layers.acquire(all, 0, training_pass::backward));
             layers.release(all);
             layers.step();
           });
@@ -570,7 +570,7 @@ TEST_CASE("partial gradients of the caller's own are reduced to the same bits") 
   auto const shape = toy_shape{.layers = 2};
   auto const equal = support::on_all_ranks(shape.ranks, [&](thread_communicator& comm) {
     auto stream = fssdp::host_stream{};
-    auto lane = fssdp::on(comm, stream);
+    auto lane = fssdp::on_stream(comm, stream);
     auto pooled = toy_model{shape, comm.rank()};
     auto own = toy_model{shape, comm.rank()};
     {
@@ -580,7 +580,7 @@ TEST_CASE("partial gradients of the caller's own are reduced to the same bits") 
     auto layers = make_layers(lane, own, {.replica_slots = 12});
     auto buffers = std::vector<fssdp::expert_buffer<float>>{};
     for (auto const l : {layer_id{1}, layer_id{0}}) {
-      auto const& experts = layers.acquire(l, 0, pass::backward);
+      auto const& experts = layers.acquire(l, 0, training_pass::backward);
       buffers.emplace_back(experts.size(), shape.elements);
       own.backward(experts, buffers.back().tensors(), 0);
       layers.release(l);
@@ -598,7 +598,7 @@ TEST_CASE("placements are planned on the lane, once as long as they stay") {
   (void)support::on_all_ranks(4, [&](thread_communicator& comm) {
     auto model = toy_model{{}, comm.rank()};
     auto stream = fssdp::host_stream{};
-    auto lane = fssdp::on(comm, stream);
+    auto lane = fssdp::on_stream(comm, stream);
     auto layers = make_layers(lane, model,
                               {.replica_slots = 18,
                                .partial_slots = 10,

@@ -8,16 +8,16 @@
 
 #include "catch.hpp"
 #include "fssdp/all.hpp"
-#include "fssdp/comm/on.hpp"
+#include "fssdp/comm/queued_communicator.hpp"
 #include "fssdp/comm/thread.hpp"
 #include "support/on_all_ranks.hpp"
 #include "support/toy_model.hpp"
 
 using fssdp::layer_id;
 using fssdp::materializer_options;
-using fssdp::pass;
 using fssdp::rank_id;
 using fssdp::thread_communicator;
+using fssdp::training_pass;
 using support::make_layers;
 using support::toy_model;
 
@@ -238,7 +238,7 @@ TEST_CASE("a rank that fails anywhere in an iteration lets all others go, with i
       auto model = toy_model{{.experts = 9, .ranks = ranks}, comm.rank()};
       auto lane_comm = comm.duplicate();
       auto stream = fssdp::host_stream{};
-      auto lane = fssdp::on(lane_comm, stream);
+      auto lane = fssdp::on_stream(lane_comm, stream);
       auto layers = make_layers(
           lane, model,
           {.replicas = fssdp::retention::rematerialize, .replica_slots = 20, .partial_slots = 20});

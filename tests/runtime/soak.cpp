@@ -9,7 +9,7 @@
 
 #include "catch.hpp"
 #include "fssdp/all.hpp"
-#include "fssdp/comm/on.hpp"
+#include "fssdp/comm/queued_communicator.hpp"
 #include "fssdp/comm/thread.hpp"
 #include "support/allocation_counter.hpp"
 #include "support/needs.hpp"
@@ -39,7 +39,7 @@ TEST_CASE("gathers and reductions of a materializer allocate nothing once they h
   auto const counts = support::on_all_ranks(4, [](thread_communicator& comm) {
     auto model = toy_model{{}, comm.rank()};
     auto stream = fssdp::host_stream{};
-    auto lane = fssdp::on(comm, stream);
+    auto lane = fssdp::on_stream(comm, stream);
     auto layers =
         make_layers(lane, model,
                     {.replicas = retention::rematerialize, .replica_slots = 6, .partial_slots = 12},
@@ -66,7 +66,7 @@ TEST_CASE("many iterations of drifting loads leave memory and pools as they were
   auto const results = support::on_all_ranks(shape.ranks, [&](thread_communicator& comm) {
     auto model = toy_model{shape, comm.rank()};
     auto stream = fssdp::host_stream{};
-    auto lane = fssdp::on(comm, stream);
+    auto lane = fssdp::on_stream(comm, stream);
     auto token_comm = comm.duplicate();
     auto layers = make_layers(lane, model,
                               {.replicas = retention::rematerialize,
@@ -102,7 +102,7 @@ TEST_CASE("many iterations of drifting loads leave memory and pools as they were
         layers.release(l);
       }
       for (int l = shape.layers; l-- != 0;) {
-        auto const& experts = layers.acquire(layer_id{l}, 0, fssdp::pass::backward);
+        auto const& experts = layers.acquire(layer_id{l}, 0, fssdp::training_pass::backward);
         model.backward(experts, layers.partials(layer_id{l}), 0);
         layers.release(layer_id{l});
         layers.reduce(layer_id{l});
@@ -140,7 +140,7 @@ TEST_CASE("the process takes what the pools say, and no more for more layers") {
       auto const before = support::resident_pages();
       all_have_come();
       auto stream = fssdp::host_stream{};
-      auto lane = fssdp::on(comm, stream);
+      auto lane = fssdp::on_stream(comm, stream);
       auto layers_of_model = make_layers(
           lane, model,
           {.replicas = retention::rematerialize, .replica_slots = 4, .partial_slots = 8},

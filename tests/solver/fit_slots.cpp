@@ -22,13 +22,13 @@ TEST_CASE("every rank keeps its most loaded replicas") {
   auto const none = fssdp::fit_slots(where, layout, fssdp::expert_loads{5, 9, 7, 7}, 0);
   REQUIRE(none == fssdp::placement{layout});
   auto const held =
-      fssdp::fit_slots(where, layout, fssdp::expert_loads{5, 9, 7, 7}, 3, slot_use::held);
+      fssdp::fit_slots(where, layout, fssdp::expert_loads{5, 9, 7, 7}, 3, slot_use::materialized);
   REQUIRE(held == expected);
 }
 
 TEST_CASE("a placement that has to fit is the same but for the least loaded replicas") {
   support::for_random_instances([](support::random_instance const& of) {
-    for (auto const use : {slot_use::foreign, slot_use::held}) {
+    for (auto const use : {slot_use::remote, slot_use::materialized}) {
       auto const homes = fssdp::placement{of.layout};
       auto const least = static_cast<int>(fssdp::most_slots_used(homes, of.layout, use));
       for (auto const slots : {least, least + 1, least + 3}) {

@@ -15,9 +15,9 @@ plant() {  # plant FILE 'INCLUDE LINE': the line becomes line 3 of a new header
   printf '// a planted fault\n#pragma once\n%s\n' "$2" >"$headers/$1"
   expected=$((expected + 1))
 }
-plant core/planted.hpp '#include "fssdp/cluster/topology.hpp"'
-plant codec/planted.hpp '#include "fssdp/cluster/topology.hpp"'
-plant cluster/planted.hpp '  #  include <fssdp/layout/block_layout.hpp>  // upward'
+plant core/planted.hpp '#include "fssdp/topology/topology.hpp"'
+plant codec/planted.hpp '#include "fssdp/topology/topology.hpp"'
+plant topology/planted.hpp '  #  include <fssdp/layout/block_layout.hpp>  // upward'
 plant layout/planted.hpp '#include "fssdp/placement/placement.hpp"'
 plant placement/planted.hpp '#include "fssdp/solver/everywhere.hpp"'
 plant solver/planted.hpp '#include "fssdp/plan/make_plan.hpp"'
@@ -40,7 +40,7 @@ plant core/planted_json.hpp '#include <nlohmann/json.hpp>'
 plant plan/planted_hash.hpp '#include <xxhash.h>'
 plant fssdp.hpp '#include "fssdp/comm/thread.hpp"
 #include "fssdp/checkpoint/save_checkpoint.hpp"
-#include "fssdp/core/file_memory.hpp"
+#include "fssdp/file/file_memory.hpp"
 #include "fssdp/comm/shared_memory.hpp"'
 expected=$((expected + 3))
 plant unknown/planted.hpp '#include "fssdp/core/index.hpp"'

@@ -14,27 +14,31 @@ awk '
   BEGIN {
     # the floors: what a folder may include besides itself, each with all that it may include
     may("core", "")
-    may("element", "core")
+    may("memory", "core")
+    may("file", "memory")
+    may("stream", "core")
+    may("element", "memory")
     may("trace", "core")
     may("codec", "element")
-    may("cluster", "core")
-    may("layout", "cluster")
+    may("topology", "core")
+    may("layout", "topology memory")
     may("placement", "layout")
     may("routing", "placement")
-    may("solver", "routing")
+    may("cost", "routing")
+    may("solver", "cost")
     may("plan", "placement")
-    may("comm", "cluster element trace")
+    may("comm", "topology element stream trace")
     may("collective", "codec comm plan")
-    may("token", "comm routing")
-    may("runtime", "collective solver token")
-    may("checkpoint", "collective")
+    may("token", "collective routing")
+    may("runtime", "solver token")
+    may("checkpoint", "collective file")
     # the back ends: which others a back end stands on
     stands_on["mpi", "mpi"] = stands_on["thread", "thread"] = stands_on["cuda", "cuda"] = 1
     stands_on["nccl", "nccl"] = stands_on["nccl", "cuda"] = 1
     stands_on["peer", "peer"] = stands_on["peer", "cuda"] = stands_on["peer", "thread"] = 1
     vendor_back_end = "^(comm/(mpi|nccl|cuda|peer)[./]|trace/nvtx_|token/device_)"
     back_end = vendor_back_end "|^comm/thread[./]"
-    on_posix = "^(core/file_memory|comm/shared_memory|checkpoint/)"
+    on_posix = "^(file/|comm/shared_memory|checkpoint/)"
     posix_header = "^(fcntl|unistd|pthread|dlfcn)\\.h$|^sys/"
     stored_header = "^(xxhash\\.h$|nlohmann/)"  # what only checkpoints need
     vendor_header = "^(mpi|nccl|cuda|cuda_runtime|cuda_runtime_api|hip)\\.h|^(cuda|nvtx3|hip|gloo|torch|thrust|cub)/"
@@ -90,7 +94,7 @@ awk '
     } else if (target ~ vendor_header && FILENAME !~ vendor_back_end) {
       report(FNR, "<" target "> belongs into a back end of its own")
     } else if (target ~ posix_header && FILENAME !~ on_posix) {
-      report(FNR, "<" target "> belongs into core/file_memory, comm/shared_memory or checkpoint")
+      report(FNR, "<" target "> belongs into file/, comm/shared_memory or checkpoint")
     } else if (target ~ stored_header && here != "checkpoint") {
       report(FNR, "<" target "> belongs into checkpoint")
     }

@@ -4,10 +4,10 @@
 
 #include <vector>
 
-#include "fssdp/core/expert_buffer.hpp"
+#include "fssdp/collective/materialized_experts.hpp"
 #include "fssdp/element/dtype.hpp"
 #include "fssdp/layout/make_shard.hpp"
-#include "fssdp/plan/held.hpp"
+#include "fssdp/memory/expert_buffer.hpp"
 #include "support/random_instance.hpp"
 
 namespace support {

@@ -10,11 +10,11 @@
 #include "fssdp/codec/coded_links.hpp"
 #include "fssdp/codec/fp8_e5m2_codec.hpp"
 #include "fssdp/codec/int8_codec.hpp"
+#include "fssdp/collective/materialized_experts.hpp"
 #include "fssdp/collective/sparse_all_gather.hpp"
 #include "fssdp/collective/sparse_reduce_scatter.hpp"
-#include "fssdp/core/scratch_memory.hpp"
 #include "fssdp/layout/make_shard.hpp"
-#include "fssdp/plan/held.hpp"
+#include "fssdp/memory/scratch_memory.hpp"
 #include "support/coded_instance.hpp"
 #include "support/float_data.hpp"
 

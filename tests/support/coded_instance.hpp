@@ -10,8 +10,8 @@
 
 #include "catch.hpp"
 #include "fssdp/codec/coded_links.hpp"
-#include "fssdp/core/expert_buffer.hpp"
 #include "fssdp/element/dtype.hpp"
+#include "fssdp/memory/expert_buffer.hpp"
 #include "fssdp/plan/rank_ordered.hpp"
 #include "support/buffers_on_ranks.hpp"
 #include "support/codec_data.hpp"

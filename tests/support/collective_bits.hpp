@@ -7,10 +7,10 @@
 #include <memory_resource>
 #include <vector>
 
+#include "fssdp/collective/materialized_experts.hpp"
 #include "fssdp/collective/sparse_all_gather.hpp"
 #include "fssdp/collective/sparse_reduce_scatter.hpp"
 #include "fssdp/layout/make_shard.hpp"
-#include "fssdp/plan/held.hpp"
 #include "support/float_data.hpp"
 #include "support/random_instance.hpp"
 

@@ -4,7 +4,7 @@
 
 #include <cstddef>
 
-#include "fssdp/core/expert_buffer.hpp"
+#include "fssdp/memory/expert_buffer.hpp"
 #include "support/buffers_on_ranks.hpp"
 #include "support/float_data.hpp"
 #include "support/naive_collectives.hpp"
@@ -17,7 +17,7 @@ template <class T>
 void cut(random_instance const& of, fssdp::rank_id rank, fssdp::expert_buffer<T> const& whole,
          std::size_t k, chunks_on_ranks<T>& into) {
   auto slot = std::size_t{0};
-  for (auto const expert : of.plan.held(rank)) {
+  for (auto const expert : of.plan.materialized(rank)) {
     auto const elements = whole.tensors()[k][slot++];
     for (auto const slice : fssdp::first_n<fssdp::slice_id>(of.layout.slices())) {
       auto const part = fssdp::slice_extent{elements.size(), slice, of.layout.slices()};

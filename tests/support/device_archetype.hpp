@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "fssdp/comm/communicator.hpp"
-#include "fssdp/core/aligned_memory.hpp"
+#include "fssdp/memory/aligned_memory.hpp"
 
 namespace support {
 

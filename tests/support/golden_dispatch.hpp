@@ -2,9 +2,9 @@
 /// The dispatch of golden case G5: three experts on two nodes of two ranks.
 #pragma once
 
-#include "fssdp/cluster/topology.hpp"
 #include "fssdp/placement/placement.hpp"
 #include "fssdp/routing/token_counts.hpp"
+#include "fssdp/topology/topology.hpp"
 #include "support/reversed_layout.hpp"
 
 namespace support {

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "fssdp/comm/communicator.hpp"
-#include "fssdp/core/copy_bytes.hpp"
 #include "fssdp/core/error.hpp"
+#include "fssdp/memory/copy_bytes.hpp"
 #include "support/dice.hpp"
 
 namespace support {

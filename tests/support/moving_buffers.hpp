@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "fssdp/collective/reshard.hpp"
-#include "fssdp/core/bytes_of.hpp"
-#include "fssdp/core/expert_buffer.hpp"
+#include "fssdp/memory/bytes_of.hpp"
+#include "fssdp/memory/expert_buffer.hpp"
 #include "support/differences.hpp"
 #include "support/random_layouts.hpp"
 

@@ -6,9 +6,9 @@
 #include <tuple>
 #include <vector>
 
-#include "fssdp/cluster/topology.hpp"
 #include "fssdp/placement/loads.hpp"
 #include "fssdp/placement/placement.hpp"
+#include "fssdp/topology/topology.hpp"
 
 namespace support {
 

@@ -9,8 +9,8 @@
 #include <tuple>
 #include <vector>
 
-#include "fssdp/cluster/topology.hpp"
 #include "fssdp/placement/loads.hpp"
+#include "fssdp/topology/topology.hpp"
 
 namespace support {
 

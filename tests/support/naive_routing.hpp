@@ -5,8 +5,8 @@
 #include <cstddef>
 #include <vector>
 
-#include "fssdp/cluster/topology.hpp"
 #include "fssdp/placement/placement.hpp"
+#include "fssdp/topology/topology.hpp"
 
 namespace support {
 

@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "fssdp/cluster/topology.hpp"
 #include "fssdp/layout/block_layout.hpp"
 #include "fssdp/layout/cyclic_layout.hpp"
 #include "fssdp/placement/loads.hpp"
@@ -17,6 +16,7 @@
 #include "fssdp/solver/everywhere.hpp"
 #include "fssdp/solver/owners_only.hpp"
 #include "fssdp/solver/sparse_materialization.hpp"
+#include "fssdp/topology/topology.hpp"
 #include "support/dice.hpp"
 #include "support/reversed_layout.hpp"
 

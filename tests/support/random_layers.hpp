@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "catch.hpp"
-#include "fssdp/cluster/topology.hpp"
 #include "fssdp/placement/loads.hpp"
+#include "fssdp/topology/topology.hpp"
 #include "support/dice.hpp"
 #include "support/laws.hpp"
 

@@ -10,8 +10,8 @@
 #include <span>
 #include <vector>
 
+#include "fssdp/collective/materialized_experts.hpp"
 #include "fssdp/layout/make_shard.hpp"
-#include "fssdp/plan/held.hpp"
 #include "support/differences.hpp"
 #include "support/random_instance.hpp"
 #include "support/small_integers.hpp"
@@ -87,19 +87,19 @@ struct rank_buffers {
     auto const clear = [](auto, std::size_t, std::size_t, auto& value) {
       value = to<std::remove_cvref_t<decltype(value)>>(untouched);
     };
-    for_each_element(replicas, foreign(), clear);
+    for_each_element(replicas, remote(), clear);
     for_each_element(in_one_piece, held(), clear);
     for (auto const& tensor : gradients.tensors())  // padding, too
       std::fill_n(tensor.data, tensor.slots * tensor.stride, to<Master>(untouched));
   }
 
   [[nodiscard]] auto owned() const { return of.layout.owned(me); }
-  [[nodiscard]] auto held() const { return of.plan.held(me); }
-  [[nodiscard]] auto foreign() const { return of.plan.foreign(me); }
+  [[nodiscard]] auto held() const { return of.plan.materialized(me); }
+  [[nodiscard]] auto remote() const { return of.plan.remote(me); }
 
   /// The elements that are not what a loop over the placement gives.
   [[nodiscard]] differences wrong_replicas() {
-    return wrong_parameters(replicas, foreign(), "replica");
+    return wrong_parameters(replicas, remote(), "replica");
   }
   [[nodiscard]] differences wrong_in_one_piece() {
     return wrong_parameters(in_one_piece, held(), "copy");
@@ -134,7 +134,7 @@ struct rank_buffers {
             product += from(parameters(slot, k)[i]) * from(partials.tensors()[k][slot][i]);
     };
     if constexpr (std::same_as<T, Master>) {
-      auto const all = fssdp::held(of.plan, me, shard, replicas);
+      auto const all = fssdp::view_experts(of.plan, me, shard, replicas);
       add([&](std::size_t slot, std::size_t k) { return all[slot].tensors[k]; });
     } else {
       add([&](std::size_t slot, std::size_t k) { return in_one_piece.tensors()[k][slot]; });

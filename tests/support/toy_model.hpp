@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "fssdp/all.hpp"
-#include "fssdp/comm/on.hpp"
+#include "fssdp/comm/queued_communicator.hpp"
 #include "support/dice.hpp"
 
 namespace support {
@@ -134,7 +134,7 @@ void run_on_lane(Comm& comm, overlap how, Run run) {
     run(comm);
   } else {
     auto stream = fssdp::host_stream{};
-    auto lane = fssdp::on(comm, stream);
+    auto lane = fssdp::on_stream(comm, stream);
     run(lane);
   }
 }
@@ -152,7 +152,7 @@ void go_through(toy_model& model, Materializer& layers, int iteration, int micro
     }
     for (int l = count; l-- != 0;) {
       auto const layer = fssdp::layer_id{l};
-      auto const& experts = layers.acquire(layer, m, fssdp::pass::backward);
+      auto const& experts = layers.acquire(layer, m, fssdp::training_pass::backward);
       model.backward(experts, layers.partials(layer), m);
       layers.release(layer, m);
       if (m + 1 == micro_batches) layers.reduce(layer);

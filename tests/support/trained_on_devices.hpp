@@ -54,7 +54,7 @@ void train_behind(toy_model& model, Materializer& layers, Enqueue enqueue) {
       }
       for (int l = count; l-- != 0;) {
         auto const layer = fssdp::layer_id{l};
-        auto const& experts = layers.acquire(layer, m, fssdp::pass::backward);
+        auto const& experts = layers.acquire(layer, m, fssdp::training_pass::backward);
         auto ids = std::vector<fssdp::expert_id>{};
         auto tensors = std::vector<std::span<float const>>{};
         for (std::size_t e = 0; e < experts.size(); ++e) {
@@ -63,7 +63,8 @@ void train_behind(toy_model& model, Materializer& layers, Enqueue enqueue) {
         }
         auto const views = layers.partials(layer);
         enqueue([&model, m, ids, tensors, partials = std::vector(views.begin(), views.end())] {
-          model.backward(fssdp::held_experts<float const>{ids, tensors}, std::span{partials}, m);
+          model.backward(fssdp::materialized_experts<float const>{ids, tensors},
+                         std::span{partials}, m);
         });
         layers.release(layer, m);
         if (m + 1 == micro_batches) layers.reduce(layer);

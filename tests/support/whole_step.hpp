@@ -11,10 +11,10 @@
 
 #include "fssdp/all.hpp"
 #include "fssdp/codec/int8_codec.hpp"
-#include "fssdp/comm/all_reduce.hpp"
+#include "fssdp/collective/all_reduce.hpp"
 #include "fssdp/comm/counting.hpp"
 #include "fssdp/comm/faulty.hpp"
-#include "fssdp/comm/on.hpp"
+#include "fssdp/comm/queued_communicator.hpp"
 #include "support/communicator_archetype.hpp"
 #include "support/toy_model.hpp"
 
@@ -189,7 +189,7 @@ void train(Tokens& tokens, Lane& lane, toy_model& model, step_kind const& kind,
   }
   for (int back = layers.layers(); back-- != 0;) {
     auto const l = fssdp::layer_id{back};
-    auto const& experts = layers.acquire(l, 0, fssdp::pass::backward);
+    auto const& experts = layers.acquire(l, 0, fssdp::training_pass::backward);
     there_and_back(routes[l.index()], [&] {
       callback.pass();
       model.backward(experts, layers.partials(l), 0);

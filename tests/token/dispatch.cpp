@@ -8,7 +8,7 @@
 
 #include "catch.hpp"
 #include "fssdp/comm/counting.hpp"
-#include "fssdp/comm/on.hpp"
+#include "fssdp/comm/queued_communicator.hpp"
 #include "fssdp/comm/thread.hpp"
 #include "support/allocation_counter.hpp"
 #include "support/communicator_archetype.hpp"
@@ -112,7 +112,7 @@ TEST_CASE("rows arrive by expert and source, and combine brings each back to its
       auto const expected = arriving_at(of, counts, comm.rank(), width);
       auto bare = support::exchange_only{comm};
       auto stream = fssdp::host_stream{};
-      auto queued = fssdp::on(bare, stream);
+      auto queued = fssdp::on_stream(bare, stream);
       return goes_wrong(comm, plan, sent, expected, width) +
              goes_wrong(bare, plan, sent, expected, width) +
              goes_wrong(queued, plan, sent, expected, width);

@@ -159,7 +159,7 @@ TEST_CASE(
     for (auto const& plan : plans_of(of, counts)) {
       auto expected = std::vector<fssdp::expert_rows>{};
       auto next = std::size_t{0};
-      for (auto const expert : of.plan.held(plan.rank())) {
+      for (auto const expert : of.plan.materialized(plan.rank())) {
         auto rows = std::size_t{0};
         for (auto const& s : plan.receives()) rows += s.expert == expert ? s.rows : 0;
         expected.push_back({expert, next, rows});

@@ -31,7 +31,7 @@ namespace detail {
   auto answers = answers_of_hecate(question);
   auto const before = answers.front();
   auto const& owners = before.owners;
-  auto const used = fssdp::most_slots_used(before.where, owners, fssdp::slot_use::foreign);
+  auto const used = fssdp::most_slots_used(before.where, owners, fssdp::slot_use::remote);
   auto const left = static_cast<std::size_t>(question.slots) - used;
   auto solve = detail::algorithm_1(question);
   solve.overlap = owners.experts();  // nothing hides what comes now: it has to pay

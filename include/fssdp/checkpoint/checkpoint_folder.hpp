@@ -13,8 +13,8 @@
 #include <system_error>
 #include <vector>
 
-#include "fssdp/checkpoint/posix_folder.hpp"
-#include "fssdp/core/require_file.hpp"
+#include "fssdp/file/posix_folder.hpp"
+#include "fssdp/file/require_file.hpp"
 
 namespace fssdp {
 

@@ -19,7 +19,7 @@
 #include "fssdp/checkpoint/checkpoint_part.hpp"
 #include "fssdp/checkpoint/checksum.hpp"
 #include "fssdp/checkpoint/parse_json.hpp"
-#include "fssdp/checkpoint/posix_file.hpp"
+#include "fssdp/file/posix_file.hpp"
 #include "fssdp/layout/table_layout.hpp"
 
 namespace fssdp {

@@ -15,8 +15,8 @@
 #include "fssdp/checkpoint/file_dtype.hpp"
 #include "fssdp/checkpoint/safetensors_header.hpp"
 #include "fssdp/checkpoint/tensor_pattern.hpp"
-#include "fssdp/core/expert_tensor.hpp"
 #include "fssdp/layout/shard_layout.hpp"
+#include "fssdp/memory/expert_tensor.hpp"
 
 namespace fssdp {
 

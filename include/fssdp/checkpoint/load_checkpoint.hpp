@@ -21,7 +21,7 @@
 #include "fssdp/checkpoint/together.hpp"
 #include "fssdp/comm/communicator.hpp"
 #include "fssdp/core/error.hpp"
-#include "fssdp/core/scratch_memory.hpp"
+#include "fssdp/memory/scratch_memory.hpp"
 
 namespace fssdp {
 

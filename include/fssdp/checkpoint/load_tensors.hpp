@@ -22,7 +22,7 @@
 #include "fssdp/checkpoint/tensor_pattern.hpp"
 #include "fssdp/checkpoint/together.hpp"
 #include "fssdp/comm/communicator.hpp"
-#include "fssdp/core/scratch_memory.hpp"
+#include "fssdp/memory/scratch_memory.hpp"
 
 namespace fssdp {
 

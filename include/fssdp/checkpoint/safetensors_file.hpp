@@ -17,8 +17,8 @@
 
 #include "fssdp/checkpoint/checksum.hpp"
 #include "fssdp/checkpoint/parse_safetensors.hpp"
-#include "fssdp/checkpoint/posix_file.hpp"
-#include "fssdp/core/scratch_memory.hpp"
+#include "fssdp/file/posix_file.hpp"
+#include "fssdp/memory/scratch_memory.hpp"
 
 namespace fssdp {
 

@@ -16,7 +16,7 @@
 
 #include "fssdp/checkpoint/file_dtype.hpp"
 #include "fssdp/core/error.hpp"
-#include "fssdp/core/json_text.hpp"
+#include "fssdp/trace/json_text.hpp"
 
 namespace fssdp {
 

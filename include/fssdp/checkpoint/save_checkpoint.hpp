@@ -21,16 +21,16 @@
 #include "fssdp/checkpoint/checkpoint_index.hpp"
 #include "fssdp/checkpoint/checkpoint_part.hpp"
 #include "fssdp/checkpoint/checksum.hpp"
-#include "fssdp/checkpoint/new_file.hpp"
-#include "fssdp/checkpoint/posix_file.hpp"
-#include "fssdp/checkpoint/posix_folder.hpp"
 #include "fssdp/checkpoint/safetensors_header.hpp"
 #include "fssdp/checkpoint/save_lock.hpp"
 #include "fssdp/checkpoint/together.hpp"
 #include "fssdp/checkpoint/write_rank_file.hpp"
 #include "fssdp/comm/communicator.hpp"
 #include "fssdp/core/error.hpp"
-#include "fssdp/core/require_file.hpp"
+#include "fssdp/file/new_file.hpp"
+#include "fssdp/file/posix_file.hpp"
+#include "fssdp/file/posix_folder.hpp"
+#include "fssdp/file/require_file.hpp"
 
 namespace fssdp {
 

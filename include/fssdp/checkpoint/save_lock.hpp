@@ -5,8 +5,8 @@
 #include <filesystem>
 #include <string_view>
 
-#include "fssdp/checkpoint/posix_file.hpp"
-#include "fssdp/core/require_file.hpp"
+#include "fssdp/file/posix_file.hpp"
+#include "fssdp/file/require_file.hpp"
 
 namespace fssdp::detail {
 

@@ -10,7 +10,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "fssdp/comm/all_gather.hpp"
+#include "fssdp/collective/all_gather.hpp"
 #include "fssdp/comm/communicator.hpp"
 #include "fssdp/core/error.hpp"
 

@@ -14,9 +14,9 @@
 #include "fssdp/checkpoint/checkpoint_index.hpp"
 #include "fssdp/checkpoint/checkpoint_part.hpp"
 #include "fssdp/checkpoint/checksum.hpp"
-#include "fssdp/checkpoint/new_file.hpp"
 #include "fssdp/checkpoint/safetensors_file.hpp"
 #include "fssdp/checkpoint/safetensors_header.hpp"
+#include "fssdp/file/new_file.hpp"
 
 namespace fssdp::detail {
 

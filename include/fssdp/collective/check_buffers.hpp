@@ -6,9 +6,9 @@
 #include <limits>
 #include <span>
 
-#include "fssdp/collective/tensor_list.hpp"
 #include "fssdp/core/chunk.hpp"
 #include "fssdp/core/error.hpp"
+#include "fssdp/memory/tensor_list.hpp"
 #include "fssdp/plan/transfer_plan.hpp"
 
 namespace fssdp::detail {

@@ -7,15 +7,15 @@
 #include <span>
 
 #include "fssdp/collective/coded_traffic.hpp"
-#include "fssdp/collective/gather_buffers.hpp"
-#include "fssdp/collective/lane_work.hpp"
+#include "fssdp/collective/communicator_work.hpp"
+#include "fssdp/collective/gather_pass.hpp"
 #include "fssdp/collective/memory_cutter.hpp"
 #include "fssdp/collective/pass_scratch.hpp"
 #include "fssdp/collective/piece_extents.hpp"
 #include "fssdp/collective/piece_list.hpp"
 #include "fssdp/comm/communicator_ref.hpp"
-#include "fssdp/core/byte_count.hpp"
 #include "fssdp/core/chunk.hpp"
+#include "fssdp/memory/byte_count.hpp"
 #include "fssdp/plan/transfer_plan.hpp"
 
 namespace fssdp::detail {

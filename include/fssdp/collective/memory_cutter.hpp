@@ -8,7 +8,7 @@
 #include <type_traits>
 #include <utility>
 
-#include "fssdp/core/aligned_memory.hpp"
+#include "fssdp/memory/aligned_memory.hpp"
 
 namespace fssdp::detail {
 

@@ -11,15 +11,15 @@
 #include "fssdp/collective/coded_gather_memory.hpp"
 #include "fssdp/collective/coded_reduction_memory.hpp"
 #include "fssdp/collective/coded_traffic.hpp"
-#include "fssdp/collective/gather_memory.hpp"
+#include "fssdp/collective/gather_pass.hpp"
 #include "fssdp/collective/piece_extents.hpp"
 #include "fssdp/collective/reduction_memory.hpp"
 #include "fssdp/collective/reduction_pass.hpp"
-#include "fssdp/collective/tensor_list.hpp"
-#include "fssdp/core/byte_count.hpp"
-#include "fssdp/core/expert_buffer.hpp"
-#include "fssdp/core/expert_tensor.hpp"
 #include "fssdp/element/dtype.hpp"
+#include "fssdp/memory/byte_count.hpp"
+#include "fssdp/memory/expert_buffer.hpp"
+#include "fssdp/memory/expert_tensor.hpp"
+#include "fssdp/memory/tensor_list.hpp"
 #include "fssdp/plan/transfer_plan.hpp"
 
 namespace fssdp {
@@ -47,7 +47,7 @@ template <element Replica, element Partial, class Gather, class Reduction>
                                 Gather const& gather, Reduction const& reduction) {
   auto use = memory_use{};
   use.replicas = expert_buffer<Replica>::bytes_for(slots, elements);
-  use.partials = expert_buffer<Partial>::bytes_for(plan.held(rank).size(), elements);
+  use.partials = expert_buffer<Partial>::bytes_for(plan.materialized(rank).size(), elements);
   use.gather_scratch = gather.bytes();
   use.reduce_scratch =
       add_bytes(reduction_lists(plan.reduction(), rank, elements.size()), reduction.bytes(false));
@@ -60,7 +60,7 @@ template <element Replica, element Partial, class Gather, class Reduction>
 
 /// The memory of a rank for parameters that are Weight at their owners and Replica where they are
 /// used, and for partial gradients in Partial. Where the types differ, the rank's own experts get
-/// converted copies, too: [held] instead of [foreign].
+/// converted copies, too: [materialized] instead of [remote].
 /// @param elements the size of each tensor of one whole expert
 /// @cost no allocation of what it measures
 /// @throws argument_error if the bytes are too many to be counted
@@ -68,7 +68,7 @@ template <element Weight, element Replica = Weight, element Partial = Replica>
 [[nodiscard]] memory_use memory_required(transfer_plan const& plan, rank_id rank,
                                          std::span<std::size_t const> elements) {
   constexpr auto same_type = std::is_same_v<Weight, Replica>;
-  auto const slots = same_type ? plan.foreign(rank) : plan.held(rank);
+  auto const slots = same_type ? plan.remote(rank) : plan.materialized(rank);
   auto const sizes = detail::tensor_sizes{elements};
   auto const extents = detail::piece_extents{plan, sizes};
   auto const back = detail::piece_extents{plan.reduction(), sizes};
@@ -84,7 +84,7 @@ template <element Weight, element Replica = Weight, element Partial = Replica>
   return memory_required<Weight, Replica, Partial>(plan, rank, std::span{&elements, 1});
 }
 
-/// The same if both are coded: replicas are [held] then, whatever the types. Residuals, if there
+/// The same if both are coded: replicas are [materialized] then, whatever the types. Residuals, if there
 /// are any, take what partials in float do.
 template <element Weight, element Replica = Weight, element Partial = Replica, codec Codec>
 [[nodiscard]] memory_use memory_required(transfer_plan const& plan, rank_id rank,
@@ -96,7 +96,7 @@ template <element Weight, element Replica = Weight, element Partial = Replica, c
   auto const back = detail::piece_extents{plan.reduction(), sizes};
   auto const traffic_back = detail::coded_traffic{plan.reduction(), links};
   return detail::add_up<Replica, Partial>(
-      plan, rank, elements, plan.held(rank).size(),
+      plan, rank, elements, plan.materialized(rank).size(),
       detail::coded_gather_scratch{plan, rank, traffic, !std::is_same_v<Weight, Replica>, extents,
                                    sizeof(Replica)},
       detail::coded_reduction_scratch{plan.reduction(), rank, traffic_back, back,

@@ -6,10 +6,10 @@
 #include <span>
 
 #include "fssdp/comm/communicator_ref.hpp"
-#include "fssdp/core/byte_count.hpp"
-#include "fssdp/core/copy_bytes.hpp"
 #include "fssdp/core/error.hpp"
-#include "fssdp/core/scratch_memory.hpp"
+#include "fssdp/memory/byte_count.hpp"
+#include "fssdp/memory/copy_bytes.hpp"
+#include "fssdp/memory/scratch_memory.hpp"
 
 namespace fssdp::detail {
 

@@ -5,10 +5,10 @@
 #include <cstddef>
 
 #include "fssdp/codec/payload_codec.hpp"
-#include "fssdp/collective/tensor_list.hpp"
-#include "fssdp/core/byte_count.hpp"
 #include "fssdp/core/chunk.hpp"
-#include "fssdp/core/slot_array.hpp"
+#include "fssdp/memory/byte_count.hpp"
+#include "fssdp/memory/slot_array.hpp"
+#include "fssdp/memory/tensor_list.hpp"
 #include "fssdp/plan/transfer_plan.hpp"
 
 namespace fssdp::detail {

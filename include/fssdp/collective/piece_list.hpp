@@ -7,8 +7,8 @@
 #include <span>
 
 #include "fssdp/collective/memory_cutter.hpp"
-#include "fssdp/core/byte_count.hpp"
 #include "fssdp/core/chunk.hpp"
+#include "fssdp/memory/byte_count.hpp"
 
 namespace fssdp::detail {
 

@@ -11,14 +11,14 @@
 #include <vector>
 
 #include "fssdp/collective/check_buffers.hpp"
-#include "fssdp/collective/lane_work.hpp"
+#include "fssdp/collective/communicator_work.hpp"
 #include "fssdp/collective/pass_scratch.hpp"
-#include "fssdp/collective/tensor_list.hpp"
 #include "fssdp/comm/communicator.hpp"
 #include "fssdp/comm/communicator_ref.hpp"
 #include "fssdp/core/error.hpp"
-#include "fssdp/core/scratch_memory.hpp"
-#include "fssdp/core/slot_array.hpp"
+#include "fssdp/memory/scratch_memory.hpp"
+#include "fssdp/memory/slot_array.hpp"
+#include "fssdp/memory/tensor_list.hpp"
 #include "fssdp/plan/reshard_plan.hpp"
 
 namespace fssdp {

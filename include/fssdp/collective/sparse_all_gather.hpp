@@ -14,18 +14,16 @@
 #include "fssdp/collective/coded_call.hpp"
 #include "fssdp/collective/coded_gather_memory.hpp"
 #include "fssdp/collective/coded_traffic.hpp"
-#include "fssdp/collective/gather_buffers.hpp"
-#include "fssdp/collective/gather_memory.hpp"
+#include "fssdp/collective/communicator_work.hpp"
 #include "fssdp/collective/gather_pass.hpp"
-#include "fssdp/collective/lane_work.hpp"
 #include "fssdp/collective/pass_scratch.hpp"
-#include "fssdp/collective/tensor_list.hpp"
 #include "fssdp/comm/communicator.hpp"
 #include "fssdp/comm/communicator_ref.hpp"
-#include "fssdp/core/expert_tensor.hpp"
-#include "fssdp/core/scratch_memory.hpp"
 #include "fssdp/element/dtype.hpp"
 #include "fssdp/element/element_work.hpp"
+#include "fssdp/memory/expert_tensor.hpp"
+#include "fssdp/memory/scratch_memory.hpp"
+#include "fssdp/memory/tensor_list.hpp"
 #include "fssdp/plan/transfer_plan.hpp"
 
 namespace fssdp {
@@ -64,7 +62,7 @@ class gather_call {
   /// The same where all experts that the rank holds must have slots.
   void check_coded(int ranks) const {
     check_ranks(name, ranks, plan_);
-    check_buffers(plan_.held(rank_),
+    check_buffers(plan_.materialized(rank_),
                   "all experts that the rank holds, as its own are decoded, too");
   }
 
@@ -74,7 +72,7 @@ class gather_call {
   }
   void run_coded(communicator_ref const& comm, payload_codec const& coder, link_class on) const {
     auto const traffic = coded_traffic{plan_, coder, on};
-    run(comm, coded_gather_memory{buffers(plan_.held(rank_)), traffic});
+    run(comm, coded_gather_memory{buffers(plan_.materialized(rank_)), traffic});
   }
 
  private:
@@ -82,10 +80,10 @@ class gather_call {
 
   /// The experts that `to` has slots for.
   [[nodiscard]] std::span<expert_id const> slots() const {
-    auto const held = plan_.held(rank_);
+    auto const held = plan_.materialized(rank_);
     auto const replicas = to_.all();
     auto const in_one_piece = !replicas.empty() && replicas.front().slots == held.size();
-    return in_one_piece ? held : plan_.foreign(rank_);
+    return in_one_piece ? held : plan_.remote(rank_);
   }
   void check_buffers(std::span<expert_id const> slots, char const* shape) const {
     auto const source = named_tensors{"from", from_.all()};
@@ -130,8 +128,8 @@ template <communicator Comm, expert_memory From, expert_memory To>
 /// sparse_reduce_scatter.
 ///
 /// @param from [owned, slice_elements] per tensor: the shard, in the layout's slot order
-/// @param to   [foreign, elements] per tensor: the replicas, ascending experts; or
-///             [held, elements]: then the rank's own experts are copied in as well, so that all
+/// @param to   [remote, elements] per tensor: the replicas, ascending experts; or
+///             [materialized, elements]: then the rank's own experts are copied in as well, so that all
 ///             that it holds lies in one piece. If its element type is another, every chunk is
 ///             converted once, at its owner
 /// @pre verify accepts the plan; every rank calls with an equal plan and equal sizes; `from` and
@@ -162,7 +160,7 @@ void sparse_all_gather(Comm& comm, transfer_plan const& plan, From&& from, To&& 
 /// The same, and what goes over some links is coded: a chunk of which any transfer in the plan does
 /// travels as its payload all the way, encoded once, at its owner, piece by piece.
 ///
-/// @param to    [held, elements] per tensor: what the rank owns is decoded as well, so that all
+/// @param to    [materialized, elements] per tensor: what the rank owns is decoded as well, so that all
 ///              that hold an expert compute with the same numbers. The shard keeps its own
 /// @param links the codec, with equal options on every rank, and the links that it is for
 /// @post every held expert has the same bits on all ranks: of a coded chunk those that are decoded,

@@ -14,25 +14,24 @@
 #include "fssdp/collective/coded_call.hpp"
 #include "fssdp/collective/coded_reduction_memory.hpp"
 #include "fssdp/collective/coded_traffic.hpp"
-#include "fssdp/collective/lane_work.hpp"
+#include "fssdp/collective/communicator_work.hpp"
 #include "fssdp/collective/pass_scratch.hpp"
-#include "fssdp/collective/reduction_buffers.hpp"
 #include "fssdp/collective/reduction_memory.hpp"
 #include "fssdp/collective/reduction_pass.hpp"
-#include "fssdp/collective/tensor_list.hpp"
 #include "fssdp/comm/communicator.hpp"
 #include "fssdp/comm/communicator_ref.hpp"
-#include "fssdp/core/expert_tensor.hpp"
-#include "fssdp/core/scratch_memory.hpp"
 #include "fssdp/element/dtype.hpp"
+#include "fssdp/memory/expert_tensor.hpp"
+#include "fssdp/memory/scratch_memory.hpp"
+#include "fssdp/memory/tensor_list.hpp"
 #include "fssdp/plan/transfer_plan.hpp"
 
 namespace fssdp {
 
 /// How gradients arrive.
 struct reduce_options {
-  double scale = 1.0;           ///< multiplies the sum, once
-  output into = output::write;  ///< or add to what is there
+  double scale = 1.0;                       ///< multiplies the sum, once
+  write_mode into = write_mode::overwrite;  ///< or add to what is there
   /// Kept between calls, so that they do not allocate; one for each lane.
   scratch_memory* scratch = nullptr;
   /// Where the communicator's memory is a device's: memory of it for what is not a list, at a cache
@@ -63,12 +62,12 @@ class reduction_call {
     auto const target = named_tensors{"to", to_.all()};
     check_ranks(name, ranks, plan_);
     check_sizes(name, plan_.slices(), target, source);
-    check_slots(name, source, plan_.held(rank_).size(), "experts that the rank holds");
+    check_slots(name, source, plan_.materialized(rank_).size(), "experts that the rank holds");
     check_slots(name, target, plan_.owned_count(rank_), "chunks that the rank owns");
     check_aliases(name, source, target);
     if (residuals == nullptr) return;
     auto const left = named_tensors{"residuals", residuals->all()};
-    auto const held = plan_.reduction().held(rank_).size();
+    auto const held = plan_.reduction().materialized(rank_).size();
     check_sizes(name, 1, left, source);
     check_slots(name, left, held, "experts that the rank holds");
     check_aliases(name, source, left);
@@ -146,7 +145,7 @@ void reduce_coded(Comm& comm, reduction_call call, coded_links<Codec> const& lin
 /// once, at the owner. A direct plan thus sums all holders in rank order. It goes by `plan.reduction()`,
 /// which is meant where this says plan.
 ///
-/// @param from [held, elements] per tensor: partial gradients, ascending experts
+/// @param from [materialized, elements] per tensor: partial gradients, ascending experts
 /// @param to   [owned, slice_elements] per tensor: gradients, in the layout's slot order, in any
 ///             element type; padding behind a shorter slice is not written
 /// @pre verify accepts the plan; every rank calls with an equal plan and equal sizes; `from` and
@@ -189,7 +188,7 @@ void sparse_reduce_scatter(Comm& comm, transfer_plan const& plan, From&& from, T
 /// The same with error feedback: what a payload lacks is added to what the rank sends in the next
 /// step. What is lost over any number of steps is then what is left in the residuals.
 ///
-/// @param residuals float [held, elements] per tensor: zero at first, kept between steps. They
+/// @param residuals float [materialized, elements] per tensor: zero at first, kept between steps. They
 ///                  belong to the plan: when the placement changes, whoever holds other experts
 ///                  moves them or sets them to zero
 /// @pre residuals overlap neither `from` nor `to` and live as long

@@ -4,7 +4,7 @@
 
 #include <cstddef>
 
-#include "fssdp/comm/all_gather.hpp"
+#include "fssdp/collective/all_gather.hpp"
 #include "fssdp/placement/loads.hpp"
 
 namespace fssdp {

@@ -10,9 +10,9 @@
 #include <utility>
 
 #include "fssdp/core/index.hpp"
-#include "fssdp/core/stream.hpp"
 #include "fssdp/element/device_conversion.hpp"
 #include "fssdp/element/device_sum.hpp"
+#include "fssdp/stream/stream.hpp"
 
 namespace fssdp {
 
@@ -106,8 +106,8 @@ concept stream_bound = !std::same_as<stream_type_of<Comm>, inline_stream>;
 /// expert_buffer, or whatever else may own the memory, is gone then. Views of memory are copied by
 /// the call, and may be temporaries.
 template <class Buffer, class Comm>
-concept outlives_the_call = !stream_bound<Comm> || std::is_lvalue_reference_v<Buffer> ||
-                            !detail::has_tensors<Buffer>;
+concept outlives_the_call =
+    !stream_bound<Comm> || std::is_lvalue_reference_v<Buffer> || !detail::has_tensors<Buffer>;
 
 namespace detail {
 

@@ -25,7 +25,7 @@ struct exchange_counts {
 };
 
 /// A communicator that counts and passes everything on. It lends and forwards if the inner one
-/// does. To count what goes through a stream, bind the counting one: on(counting, stream).
+/// does. To count what goes through a stream, bind the counting one: on_stream(counting, stream).
 template <communicator Comm>
 requires(!stream_bound<Comm>) class counting {
  public:

@@ -70,7 +70,7 @@ struct fault {
 };
 
 /// A communicator that breaks down once and passes everything on, before and behind. It lends and
-/// forwards if the inner one does. A fault on a stream: bind the faulty one, on(faulty, stream).
+/// forwards if the inner one does. A fault on a stream: bind the faulty one, on_stream(faulty, stream).
 /// @cost none but the inner one's
 template <communicator Comm>
 requires(!stream_bound<Comm>) class faulty {

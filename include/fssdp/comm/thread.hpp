@@ -13,9 +13,9 @@
 #include <thread>
 #include <vector>
 
-#include "fssdp/cluster/topology.hpp"
 #include "fssdp/comm/thread/thread_communicator.hpp"
 #include "fssdp/core/function_ref.hpp"
+#include "fssdp/topology/topology.hpp"
 
 namespace fssdp {
 

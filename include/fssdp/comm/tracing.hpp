@@ -20,7 +20,7 @@ namespace fssdp {
 ///     auto traced = tracing{comm, &trace, gather_lane};
 ///
 /// A sink that is null gets nothing. To trace what goes through a stream, bind the traced one:
-/// on(traced, stream).
+/// on_stream(traced, stream).
 /// @cost the sink's: of a trace_recorder no allocation and no lock
 template <communicator Comm, trace_sink Sink>
 requires(!stream_bound<Comm>) class tracing {

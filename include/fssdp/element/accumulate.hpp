@@ -9,11 +9,11 @@
 #include <type_traits>
 #include <utility>
 
-#include "fssdp/core/copy_bytes.hpp"
-#include "fssdp/core/output.hpp"
-#include "fssdp/core/stream_lines.hpp"
 #include "fssdp/element/dtype.hpp"
 #include "fssdp/element/sum_loops.hpp"
+#include "fssdp/element/write_mode.hpp"
+#include "fssdp/memory/copy_bytes.hpp"
+#include "fssdp/memory/stream_lines.hpp"
 
 namespace fssdp {
 
@@ -53,7 +53,7 @@ class block_sum {
   }
 
   /// The same for n elements, fewer than a block: one loop for each operand.
-  void form_few(std::size_t first, std::size_t n, output how, Out* out) {
+  void form_few(std::size_t first, std::size_t n, write_mode how, Out* out) {
     using wide = std::common_type_t<sum_type, accumulator_t<Out>>;  // what is there may be wider
     auto const load = [&](summand const& s, auto combine) {
       if (auto const* const sums = static_cast<sum_type const*>(s.summed))
@@ -65,7 +65,7 @@ class block_sum {
     load(summands_.front(), [](sum_type& sum, sum_type value) { sum = value; });
     for (auto const& s : summands_.subspan(1))
       load(s, [](sum_type& sum, sum_type value) { sum += value; });
-    if (how == output::write)
+    if (how == write_mode::overwrite)
       for (std::size_t i = 0; i < n; ++i) out[i] = static_cast<Out>(scale_ * sums_[i]);
     else
       for (std::size_t i = 0; i < n; ++i)
@@ -143,13 +143,13 @@ class block_sum {
 /// @cost reads every summand once, writes `out` once, past the caches if it is large; no allocation
 template <element T, element Out>
 void accumulate(std::span<summand const> summands, std::span<Out> out, accumulator_t<T> scale = 1,
-                output how = output::write) {
+                write_mode how = write_mode::overwrite) {
   using sum_type = detail::block_sum<T, Out>;
   using target = typename sum_type::target;
   auto sum = sum_type{summands, scale};
-  auto to = how == output::write ? target::write : target::accumulate;
+  auto to = how == write_mode::overwrite ? target::write : target::accumulate;
   auto first = std::size_t{0};
-  if (how == output::write && out.size_bytes() >= detail::large_sum) {
+  if (how == write_mode::overwrite && out.size_bytes() >= detail::large_sum) {
     to = target::stream;
     first = detail::bytes_to_line(out.data()) / sizeof(Out);
     sum.form_few(0, first, how, out.data());

@@ -6,9 +6,9 @@
 #include <span>
 #include <type_traits>
 
-#include "fssdp/core/copy_bytes.hpp"
 #include "fssdp/element/converted.hpp"
 #include "fssdp/element/dtype.hpp"
+#include "fssdp/memory/copy_bytes.hpp"
 
 namespace fssdp {
 

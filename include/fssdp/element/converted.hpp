@@ -4,8 +4,8 @@
 
 #include <type_traits>
 
-#include "fssdp/core/host_device.hpp"
 #include "fssdp/element/dtype.hpp"
+#include "fssdp/element/host_device.hpp"
 
 namespace fssdp::detail {
 

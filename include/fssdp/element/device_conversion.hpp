@@ -5,11 +5,11 @@
 #include <cstddef>
 #include <type_traits>
 
-#include "fssdp/core/host_device.hpp"
 #include "fssdp/element/converted.hpp"
 #include "fssdp/element/dtype.hpp"
 #include "fssdp/element/element_kind.hpp"
 #include "fssdp/element/element_lanes.hpp"
+#include "fssdp/element/host_device.hpp"
 
 namespace fssdp {
 

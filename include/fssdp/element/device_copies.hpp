@@ -6,8 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "fssdp/core/host_device.hpp"
 #include "fssdp/element/element_lanes.hpp"
+#include "fssdp/element/host_device.hpp"
 
 namespace fssdp {
 

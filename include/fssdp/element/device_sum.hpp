@@ -7,11 +7,11 @@
 #include <type_traits>
 #include <utility>
 
-#include "fssdp/core/host_device.hpp"
-#include "fssdp/core/output.hpp"
 #include "fssdp/element/dtype.hpp"
 #include "fssdp/element/element_kind.hpp"
 #include "fssdp/element/element_lanes.hpp"
+#include "fssdp/element/host_device.hpp"
+#include "fssdp/element/write_mode.hpp"
 
 namespace fssdp {
 
@@ -28,7 +28,7 @@ struct device_sum {
 
   element_kind partials = element_kind::fp32;
   element_kind results = element_kind::fp32;
-  output how = output::write;
+  write_mode how = write_mode::overwrite;
   double scale = 1;
   std::size_t elements = 0;
   void* out = nullptr;
@@ -95,7 +95,7 @@ struct sum_kernel {
                                   : add_some<T, at_once<T>>(s, first, sums);
     auto* const out = static_cast<Out*>(sum.out) + first;
     auto results = element_lanes<Out, lanes>{};
-    if (sum.how == output::accumulate) results.load(out);
+    if (sum.how == write_mode::accumulate) results.load(out);
     for (std::size_t i = 0; i < lanes; ++i) results.at[i] = result(sums.at[i], results.at[i]);
     results.store(out);
   }
@@ -139,7 +139,7 @@ struct sum_kernel {
     auto total = value(sum.operands[0], i);
     for (std::size_t s = 1; s < sum.count; ++s) total += value(sum.operands[s], i);
     auto& out = static_cast<Out*>(sum.out)[i];
-    out = result(total, sum.how == output::accumulate ? out : Out{});
+    out = result(total, sum.how == write_mode::accumulate ? out : Out{});
   }
   FSSDP_HOST_DEVICE static sum_type value(device_sum::operand const& of, std::size_t i) {
     return of.is_sum ? static_cast<sum_type const*>(of.data)[i]
@@ -149,7 +149,7 @@ struct sum_kernel {
   FSSDP_HOST_DEVICE Out result(sum_type total, Out before) const {
     using wider = std::common_type_t<sum_type, accumulator_t<Out>>;  // what is there may be wider
     auto const scaled = product(static_cast<sum_type>(sum.scale), total);
-    if (sum.how == output::write) return static_cast<Out>(scaled);
+    if (sum.how == write_mode::overwrite) return static_cast<Out>(scaled);
     return static_cast<Out>(static_cast<wider>(before) + static_cast<wider>(scaled));
   }
 };

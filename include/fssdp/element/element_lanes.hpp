@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "fssdp/core/host_device.hpp"
+#include "fssdp/element/host_device.hpp"
 
 namespace fssdp::detail {
 

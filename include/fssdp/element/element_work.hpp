@@ -7,11 +7,11 @@
 #include <span>
 #include <type_traits>
 
-#include "fssdp/core/output.hpp"
 #include "fssdp/element/accumulate.hpp"
 #include "fssdp/element/convert.hpp"
 #include "fssdp/element/dtype.hpp"
 #include "fssdp/element/element_kind.hpp"
+#include "fssdp/element/write_mode.hpp"
 
 namespace fssdp::detail {
 
@@ -47,7 +47,7 @@ struct element_sum {
   std::size_t result_bytes = 1;  ///< of an element
   /// As `accumulate`.
   void (*on_host)(std::span<summand const>, void* out, std::size_t elements, double scale,
-                  output how) = nullptr;
+                  write_mode how) = nullptr;
   element_kind partials = element_kind::fp32;
   element_kind results = element_kind::fp32;
 };
@@ -57,7 +57,7 @@ template <element T, element Out>
   return {.result_bytes = sizeof(Out),
           .on_host =
               [](std::span<summand const> summands, void* out, std::size_t elements, double scale,
-                 output how) {
+                 write_mode how) {
                 accumulate<T>(summands, std::span{static_cast<Out*>(out), elements},
                               static_cast<accumulator_t<T>>(scale), how);
               },

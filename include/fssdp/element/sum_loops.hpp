@@ -6,9 +6,9 @@
 #include <cstddef>
 #include <type_traits>
 
-#include "fssdp/core/aligned_memory.hpp"
-#include "fssdp/core/stream_lines.hpp"
 #include "fssdp/element/dtype.hpp"
+#include "fssdp/memory/aligned_memory.hpp"
+#include "fssdp/memory/stream_lines.hpp"
 
 namespace fssdp::detail {
 

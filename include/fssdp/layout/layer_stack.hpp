@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "fssdp/core/expert_tensor.hpp"
 #include "fssdp/layout/shard_layout.hpp"
 #include "fssdp/layout/table_layout.hpp"
+#include "fssdp/memory/expert_tensor.hpp"
 
 namespace fssdp {
 

@@ -7,8 +7,8 @@
 #include <span>
 #include <vector>
 
-#include "fssdp/core/expert_buffer.hpp"
 #include "fssdp/layout/shard_layout.hpp"
+#include "fssdp/memory/expert_buffer.hpp"
 
 namespace fssdp {
 

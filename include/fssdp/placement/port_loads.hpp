@@ -6,12 +6,12 @@
 #include <cstddef>
 #include <vector>
 
-#include "fssdp/cluster/topology.hpp"
 #include "fssdp/placement/placement.hpp"
+#include "fssdp/topology/topology.hpp"
 
 namespace fssdp {
 
-/// Experts through ports: an expert enters each foreign node that holds it once, leaves its own
+/// Experts through ports: an expert enters each remote node that holds it once, leaves its own
 /// node at least once (others pass it on), and enters every rank that holds it and is not its home.
 /// What must be, not what a plan makes of it: a plan that enters nodes once takes in just as many.
 /// Sliced experts count as whole ones that come from the home.

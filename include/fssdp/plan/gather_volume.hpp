@@ -7,9 +7,9 @@
 #include <limits>
 #include <vector>
 
-#include "fssdp/cluster/topology.hpp"
 #include "fssdp/core/chunk.hpp"
 #include "fssdp/plan/transfer_plan.hpp"
+#include "fssdp/topology/topology.hpp"
 
 namespace fssdp::detail {
 
@@ -27,8 +27,8 @@ struct gather_volume {
     int fewest_there = nothing;  ///< ranks that get one of those on another node
   };
 
-  std::vector<int> into_rank;          ///< [ranks]: it is to get
-  std::vector<int> into_rank_foreign;  ///< [ranks]: of those, owned on other nodes
+  std::vector<int> into_rank;         ///< [ranks]: it is to get
+  std::vector<int> into_rank_remote;  ///< [ranks]: of those, owned on other nodes
   std::vector<owned_chunks> out_of_rank;
   std::vector<int> into_node;    ///< [nodes]
   std::vector<int> out_of_node;  ///< [nodes]: owned there, and other nodes get
@@ -37,7 +37,7 @@ struct gather_volume {
 
   explicit gather_volume(transfer_plan const& plan)
       : into_rank(static_cast<std::size_t>(plan.ranks())),
-        into_rank_foreign(into_rank.size()),
+        into_rank_remote(into_rank.size()),
         out_of_rank(into_rank.size()),
         into_node(static_cast<std::size_t>(plan.cluster().nodes())),
         out_of_node(into_node.size()),
@@ -61,7 +61,7 @@ struct gather_volume {
       ++ranks;
       ++ranks_on[machine.node(rank).index()];
       ++into_rank[rank.index()];
-      if (machine.node(rank) != home) ++into_rank_foreign[rank.index()];
+      if (machine.node(rank) != home) ++into_rank_remote[rank.index()];
     }
     if (ranks == 0) return;
     auto& owned = out_of_rank[owner.index()];

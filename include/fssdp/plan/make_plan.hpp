@@ -6,11 +6,11 @@
 #include <utility>
 #include <vector>
 
-#include "fssdp/cluster/topology.hpp"
 #include "fssdp/plan/direct_transfers.hpp"
 #include "fssdp/plan/node_chain.hpp"
 #include "fssdp/plan/simulate.hpp"
 #include "fssdp/plan/transfer_plan.hpp"
+#include "fssdp/topology/topology.hpp"
 
 namespace fssdp {
 

@@ -9,9 +9,9 @@
 #include <span>
 #include <vector>
 
-#include "fssdp/cluster/topology.hpp"
 #include "fssdp/plan/port_group.hpp"
 #include "fssdp/plan/transfer_plan.hpp"
+#include "fssdp/topology/topology.hpp"
 
 namespace fssdp::detail {
 

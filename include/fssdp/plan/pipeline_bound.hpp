@@ -11,8 +11,8 @@
 #include <span>
 #include <vector>
 
-#include "fssdp/cluster/topology.hpp"
 #include "fssdp/plan/gather_volume.hpp"
+#include "fssdp/topology/topology.hpp"
 
 namespace fssdp::detail {
 
@@ -212,16 +212,16 @@ class pipeline_bound {
 
   /// How long until an interface can begin to receive what ranks behind it are to get: from the
   /// start, unless all that is owned on its own node, which it has to leave first.
-  [[nodiscard]] double first_use(int foreign) const { return foreign != 0 ? 0 : between_.hop(); }
+  [[nodiscard]] double first_use(int remote) const { return remote != 0 ? 0 : between_.hop(); }
 
   /// What a rank is to get comes through its port inside the node or through the interface.
   [[nodiscard]] double into_rank(rank_id rank) const {
     auto const all = volume_.into_rank[rank.index()];
-    auto const foreign = volume_.into_rank_foreign[rank.index()];
+    auto const remote = volume_.into_rank_remote[rank.index()];
     if (all == 0) return 0;
-    auto ports = std::vector<opening>{
-        {all == foreign ? between_.hop() : 0.0, inside_.busy, inside_.latency}};
-    if (several_nodes()) ports.push_back({first_use(foreign), between_.busy, between_.latency});
+    auto ports =
+        std::vector<opening>{{all == remote ? between_.hop() : 0.0, inside_.busy, inside_.latency}};
+    if (several_nodes()) ports.push_back({first_use(remote), between_.busy, between_.latency});
     return time_for(count(all), ports);
   }
 

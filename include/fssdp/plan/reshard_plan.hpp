@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "fssdp/core/hasher.hpp"
 #include "fssdp/layout/shard_layout.hpp"
 #include "fssdp/plan/edge_coloring.hpp"
+#include "fssdp/plan/hasher.hpp"
 #include "fssdp/plan/transfer_table.hpp"
 
 namespace fssdp {

@@ -11,9 +11,9 @@
 #include <utility>
 #include <vector>
 
-#include "fssdp/core/aligned_memory.hpp"
 #include "fssdp/core/chunk.hpp"
 #include "fssdp/core/error.hpp"
+#include "fssdp/memory/aligned_memory.hpp"
 #include "fssdp/plan/direct_transfers.hpp"
 #include "fssdp/plan/late_binding.hpp"
 #include "fssdp/plan/piece_demand.hpp"

@@ -8,10 +8,10 @@
 #include <mutex>
 #include <utility>
 
-#include "fssdp/cluster/topology.hpp"
 #include "fssdp/core/error.hpp"
 #include "fssdp/plan/schedule.hpp"
 #include "fssdp/plan/transfer_plan.hpp"
+#include "fssdp/topology/topology.hpp"
 
 namespace fssdp {
 

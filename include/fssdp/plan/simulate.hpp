@@ -6,9 +6,9 @@
 #include <cstddef>
 #include <vector>
 
-#include "fssdp/cluster/topology.hpp"
 #include "fssdp/core/chunk.hpp"
 #include "fssdp/plan/transfer_plan.hpp"
+#include "fssdp/topology/topology.hpp"
 
 namespace fssdp {
 

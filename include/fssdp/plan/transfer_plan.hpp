@@ -12,12 +12,12 @@
 #include <utility>
 #include <vector>
 
-#include "fssdp/cluster/topology.hpp"
 #include "fssdp/core/chunk.hpp"
-#include "fssdp/core/hasher.hpp"
 #include "fssdp/layout/shard_layout.hpp"
 #include "fssdp/placement/placement.hpp"
+#include "fssdp/plan/hasher.hpp"
 #include "fssdp/plan/transfer_table.hpp"
+#include "fssdp/topology/topology.hpp"
 
 namespace fssdp {
 
@@ -107,10 +107,12 @@ class transfer_plan {
   [[nodiscard]] std::uint64_t hash_value() const { return hash_; }
 
   /// What a rank computes with: all the experts it holds, ascending.
-  [[nodiscard]] std::span<expert_id const> held(rank_id rank) const { return held_.of(rank); }
+  [[nodiscard]] std::span<expert_id const> materialized(rank_id rank) const {
+    return materialized_.of(rank);
+  }
   /// The experts that take a slot among the replicas of a rank, ascending: those it holds and does
   /// not own; where experts are sliced, all it holds, as they must be put together.
-  [[nodiscard]] std::span<expert_id const> foreign(rank_id rank) const { return foreign_.of(rank); }
+  [[nodiscard]] std::span<expert_id const> remote(rank_id rank) const { return remote_.of(rank); }
   /// How many chunks a rank owns.
   [[nodiscard]] std::size_t owned_count(rank_id rank) const { return owned_[rank.index()]; }
   /// The chunks that a rank owns and others get, ascending.
@@ -200,12 +202,12 @@ class transfer_plan {
     for (auto const rank : first_n<rank_id>(ranks())) {
       for (auto const expert : first_n<expert_id>(experts())) {
         if (!where_.holds(rank, expert)) continue;
-        held_.items.push_back(expert);
+        materialized_.items.push_back(expert);
         auto const in_place = slices_ == 1 && owner(expert) == rank;
-        if (!in_place) foreign_.items.push_back(expert);
+        if (!in_place) remote_.items.push_back(expert);
       }
-      held_.close();
-      foreign_.close();
+      materialized_.close();
+      remote_.close();
     }
   }
 
@@ -262,8 +264,8 @@ class transfer_plan {
     for (std::size_t e = 0; e < owner_.size(); ++e) {
       hash.mix(owner_[e].value(), slot_[e]);
     }
-    for (auto const first : held_.begin) hash.mix(first);
-    for (auto const expert : held_.items) hash.mix(expert.value());
+    for (auto const first : materialized_.begin) hash.mix(first);
+    for (auto const expert : materialized_.items) hash.mix(expert.value());
     transfers_.mix_into(hash);
     if (reduction_ != nullptr) hash.mix(reduction_->hash_);
     return hash.value();
@@ -280,8 +282,8 @@ class transfer_plan {
   std::vector<std::size_t> owned_;  // [ranks]: how many chunks
   std::uint64_t hash_ = 0;
   std::shared_ptr<transfer_plan const> reduction_;  // null: this one
-  detail::per_rank<expert_id> held_;
-  detail::per_rank<expert_id> foreign_;
+  detail::per_rank<expert_id> materialized_;
+  detail::per_rank<expert_id> remote_;
   detail::per_rank<chunk_id> shared_;
   detail::per_rank<piece_id> forwarded_;
   detail::per_rank<piece_id> relayed_;

@@ -8,12 +8,12 @@
 #include <span>
 #include <vector>
 
-#include "fssdp/cluster/topology.hpp"
 #include "fssdp/placement/placement.hpp"
 #include "fssdp/routing/balanced_shares.hpp"
 #include "fssdp/routing/token_counts.hpp"
 #include "fssdp/routing/token_demand.hpp"
 #include "fssdp/routing/token_routing.hpp"
+#include "fssdp/topology/topology.hpp"
 
 namespace fssdp {
 

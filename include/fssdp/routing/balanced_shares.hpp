@@ -9,11 +9,11 @@
 #include <span>
 #include <vector>
 
-#include "fssdp/cluster/topology.hpp"
 #include "fssdp/placement/placement.hpp"
 #include "fssdp/routing/node_shares.hpp"
 #include "fssdp/routing/token_demand.hpp"
 #include "fssdp/routing/water_fill.hpp"
+#include "fssdp/topology/topology.hpp"
 
 namespace fssdp {
 

@@ -4,9 +4,9 @@
 
 #include <cstdint>
 
-#include "fssdp/cluster/topology.hpp"
 #include "fssdp/placement/placement.hpp"
 #include "fssdp/routing/token_routing.hpp"
+#include "fssdp/topology/topology.hpp"
 
 namespace fssdp {
 

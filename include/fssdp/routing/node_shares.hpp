@@ -9,9 +9,9 @@
 #include <span>
 #include <vector>
 
-#include "fssdp/cluster/topology.hpp"
 #include "fssdp/routing/token_demand.hpp"
 #include "fssdp/routing/water_fill.hpp"
+#include "fssdp/topology/topology.hpp"
 
 namespace fssdp::detail {
 

@@ -2,11 +2,11 @@
 /// Routings that are chosen when a program runs.
 #pragma once
 
-#include "fssdp/cluster/topology.hpp"
 #include "fssdp/placement/placement.hpp"
 #include "fssdp/routing/balanced_routing.hpp"
 #include "fssdp/routing/even_routing.hpp"
 #include "fssdp/routing/token_counts.hpp"
+#include "fssdp/topology/topology.hpp"
 
 namespace fssdp {
 

@@ -7,9 +7,9 @@
 #include <span>
 #include <vector>
 
-#include "fssdp/cluster/topology.hpp"
 #include "fssdp/core/error.hpp"
 #include "fssdp/routing/token_counts.hpp"
+#include "fssdp/topology/topology.hpp"
 
 namespace fssdp {
 

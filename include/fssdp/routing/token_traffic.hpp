@@ -5,10 +5,10 @@
 #include <cstdint>
 #include <vector>
 
-#include "fssdp/cluster/topology.hpp"
 #include "fssdp/core/error.hpp"
 #include "fssdp/routing/token_counts.hpp"
 #include "fssdp/routing/token_routing.hpp"
+#include "fssdp/topology/topology.hpp"
 
 namespace fssdp {
 

@@ -9,7 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include "fssdp/cluster/topology.hpp"
 #include "fssdp/placement/loads.hpp"
 #include "fssdp/placement/placement.hpp"
 #include "fssdp/plan/make_plan.hpp"
@@ -18,6 +17,7 @@
 #include "fssdp/routing/token_counts.hpp"
 #include "fssdp/routing/token_traffic.hpp"
 #include "fssdp/solver/fit_slots.hpp"
+#include "fssdp/topology/topology.hpp"
 
 namespace fssdp {
 
@@ -37,7 +37,7 @@ enum class receivers { newcomers, all_holders };
 /// What calibration weighs.
 struct calibration_options {
   std::size_t slots = 0;  ///< that are left on every rank
-  slot_use use = slot_use::foreign;
+  slot_use use = slot_use::remote;
   receivers to = receivers::newcomers;
   std::size_t chunk_bytes = 0;
   double seconds_per_row = 0;  ///< of an expert, forward and backward

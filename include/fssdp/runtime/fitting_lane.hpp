@@ -6,11 +6,11 @@
 #include <span>
 
 #include "fssdp/collective/check_buffers.hpp"
-#include "fssdp/collective/tensor_list.hpp"
 #include "fssdp/comm/communicator.hpp"
 #include "fssdp/core/error.hpp"
-#include "fssdp/core/expert_tensor.hpp"
 #include "fssdp/layout/layer_stack.hpp"
+#include "fssdp/memory/expert_tensor.hpp"
+#include "fssdp/memory/tensor_list.hpp"
 #include "fssdp/runtime/materializer_options.hpp"
 
 namespace fssdp::detail {

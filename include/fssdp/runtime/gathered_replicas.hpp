@@ -7,7 +7,7 @@
 #include <span>
 #include <utility>
 
-#include "fssdp/collective/lane_work.hpp"
+#include "fssdp/collective/communicator_work.hpp"
 #include "fssdp/comm/communicator.hpp"
 #include "fssdp/layout/shard_layout.hpp"
 #include "fssdp/plan/transfer_plan.hpp"
@@ -61,7 +61,7 @@ class gathered_replicas {
     auto const rank = lane_.rank();
     layer.added_plan = std::move(plan);
     auto const list =
-        Layer::in_place ? layer.added_plan->foreign(rank) : layer.added_plan->held(rank);
+        Layer::in_place ? layer.added_plan->remote(rank) : layer.added_plan->materialized(rank);
     auto const range = *pool_.take(slots);
     meter_.expose(lane_, [&] {
       layer.gather(lane_, layer.added_plan, layer.added, {list.begin(), list.end()}, range, pool_,

@@ -14,10 +14,10 @@
 #include "fssdp/collective/wire_bytes.hpp"
 #include "fssdp/comm/communicator.hpp"
 #include "fssdp/core/error.hpp"
-#include "fssdp/core/stream_event.hpp"
 #include "fssdp/placement/loads.hpp"
 #include "fssdp/runtime/iteration_metrics.hpp"
 #include "fssdp/runtime/timed_work.hpp"
+#include "fssdp/stream/stream_event.hpp"
 #include "fssdp/trace/trace.hpp"
 #include "fssdp/trace/trace_output.hpp"
 

@@ -10,23 +10,23 @@
 #include <utility>
 #include <vector>
 
+#include "fssdp/collective/materialized_experts.hpp"
 #include "fssdp/collective/sparse_all_gather.hpp"
 #include "fssdp/collective/sparse_reduce_scatter.hpp"
 #include "fssdp/collective/warm_up.hpp"
 #include "fssdp/collective/wire_bytes.hpp"
 #include "fssdp/comm/communicator.hpp"
 #include "fssdp/core/error.hpp"
-#include "fssdp/core/expert_tensor.hpp"
-#include "fssdp/core/scratch_memory.hpp"
-#include "fssdp/core/stream_event.hpp"
 #include "fssdp/layout/layer_stack.hpp"
+#include "fssdp/memory/expert_tensor.hpp"
+#include "fssdp/memory/scratch_memory.hpp"
 #include "fssdp/placement/load_predictor.hpp"
 #include "fssdp/placement/placement.hpp"
-#include "fssdp/plan/held.hpp"
 #include "fssdp/plan/transfer_plan.hpp"
 #include "fssdp/runtime/calibration.hpp"
 #include "fssdp/runtime/slot_pool.hpp"
 #include "fssdp/runtime/timed_work.hpp"
+#include "fssdp/stream/stream_event.hpp"
 #include "fssdp/trace/trace_output.hpp"
 
 namespace fssdp::detail {
@@ -121,10 +121,10 @@ struct materialized_layer {
         });
   }
 
-  /// Begins to reduce partial gradients: [held, elements] per tensor.
+  /// Begins to reduce partial gradients: [materialized, elements] per tensor.
   template <communicator Comm, class Partials>
   void reduce(Comm& lane, Partials from, work_setting const& with) {
-    auto const into = has_gradients ? output::accumulate : output::write;
+    auto const into = has_gradients ? write_mode::accumulate : write_mode::overwrite;
     reduced.submit(
         lane, trace, described(reduce_lane, "reduce", plan), [this, from, into, with](auto& inner) {
           auto const& links = with.coding->reduce;
@@ -228,7 +228,7 @@ struct materialized_layer {
   bool is_gathering = false;
   std::optional<transfer_plan> added_plan;  // by calibration, to what was there
   replica_set<Replica> added;
-  std::optional<held_experts<Replica const>> experts;
+  std::optional<materialized_experts<Replica const>> experts;
   std::vector<int> users;     // micro-batches
   bool was_released = false;  // by all of them, in this iteration
 

@@ -11,14 +11,14 @@
 #include <vector>
 
 #include "fssdp/collective/check_buffers.hpp"
+#include "fssdp/collective/materialized_experts.hpp"
 #include "fssdp/collective/reshard.hpp"
-#include "fssdp/collective/tensor_list.hpp"
 #include "fssdp/comm/communicator.hpp"
 #include "fssdp/core/error.hpp"
 #include "fssdp/layout/layer_stack.hpp"
+#include "fssdp/memory/tensor_list.hpp"
 #include "fssdp/placement/load_predictor.hpp"
 #include "fssdp/placement/load_window.hpp"
-#include "fssdp/plan/held.hpp"
 #include "fssdp/plan/make_plan.hpp"
 #include "fssdp/plan/reshard_plan.hpp"
 #include "fssdp/plan/schedule.hpp"
@@ -43,7 +43,7 @@ namespace fssdp {
 /// gradients from `partials` to `reduce`.
 ///
 ///     for each layer:              layers.acquire(l)   forward    layers.release(l)
-///     for each layer, backwards:   layers.acquire(l, 0, pass::backward)
+///     for each layer, backwards:   layers.acquire(l, 0, training_pass::backward)
 ///                                  backward into layers.partials(l)
 ///                                  layers.release(l)   layers.reduce(l)
 ///     layers.step();               the optimizer, on what this rank owns
@@ -62,7 +62,7 @@ template <communicator Comm, class Solver, class Weight, class Gradient = Weight
 requires placement_solver<Solver, Layout>
 class materializer {
  public:
-  using held_type = held_experts<Replica const>;
+  using held_type = materialized_experts<Replica const>;
 
   /// @param lane carries gathers and reductions, nothing else
   /// @param elements the size of each tensor of one whole expert
@@ -143,12 +143,13 @@ class materializer {
   /// @return what this rank holds, ascending
   /// @throws argument_error if this micro-batch has it already, or the pool has no room for a
   ///         placement that this iteration has begun with; transport errors
-  held_type const& acquire(layer_id which, int micro_batch = 0, pass way = pass::forward) {
+  held_type const& acquire(layer_id which, int micro_batch = 0,
+                           training_pass way = training_pass::forward) {
     auto& layer = at(which);
     detail::require(!std::ranges::count(layer.users, micro_batch), "materializer: micro-batch ",
                     micro_batch, " acquires layer ", which, " again; expected release before");
     if (!layer.replicas.range.has_value()) (void)gather(which, shortage::ends);
-    auto const is_forward = way == pass::forward;
+    auto const is_forward = way == training_pass::forward;
     auto const behind = is_forward ? layers() - 1 - which.value() : which.value();
     for (int step = 1; step <= std::min(options_.ahead, behind); ++step)
       prefetch(layer_id{which.value() + (is_forward ? step : -step)});
@@ -206,14 +207,14 @@ class materializer {
     return *layer.experts;
   }
 
-  /// Where the partial gradients of a layer are summed up: [held, elements] per tensor, zero at
+  /// Where the partial gradients of a layer are summed up: [materialized, elements] per tensor, zero at
   /// first. Waits for older reductions if there is no room.
   /// @throws argument_error if there will be none; transport errors
   [[nodiscard]] std::span<expert_tensor<Replica> const> partials(layer_id which) {
     auto& layer = at(which);
     layer.require_placement();
-    return partials_.of(layer,
-                        most_slots_used(*layer.where, layouts_.layer(which), slot_use::held));
+    return partials_.of(
+        layer, most_slots_used(*layer.where, layouts_.layer(which), slot_use::materialized));
   }
 
   /// Begins to sum the partial gradients of a layer at their owners: after its last micro-batch. A
@@ -222,7 +223,7 @@ class materializer {
   void reduce(layer_id which) {
     begin_reduction(which, partials(which));  // of a rank that had no token, too
   }
-  /// The same for partial gradients of the caller's own, [held, elements] per tensor.
+  /// The same for partial gradients of the caller's own, [materialized, elements] per tensor.
   /// @pre their memory, not the views of it, lives and stays as it is until `step`
   /// @throws argument_error if they have another shape; transport errors of earlier work
   template <expert_memory Partials>
@@ -273,8 +274,7 @@ class materializer {
 
   /// The same around the optimizer: closes the iteration, calls update(metrics), and deals the
   /// experts out anew if that is due and the solver does not say that all is to stay.
-  /// @param sharding a sharding_solver or resharding_solver, for the expected loads of all layers;
-  ///        its layouts are of this type
+  /// @param sharding a sharding_solver or resharding_solver, for the expected loads of all layers
   /// @param moved as `reshard` takes it
   template <class Update, class Sharding, class Moved>
   iteration_metrics step(Update update, Sharding const& sharding, Moved const& moved) {
@@ -316,7 +316,7 @@ class materializer {
       detail::materialized_layer<Weight, Gradient, Replica, Layout, Coding, Predictor>;
   /// What a gather does that finds no room: it hopes for later, or takes what there is.
   enum class shortage { waits, ends };
-  static constexpr auto use = layer_type::in_place ? slot_use::foreign : slot_use::held;
+  static constexpr auto use = layer_type::in_place ? slot_use::remote : slot_use::materialized;
 
   [[nodiscard]] index_range<layer_id> all_layers() const { return first_n<layer_id>(layers()); }
   [[nodiscard]] layer_type const& at(layer_id which) const {

@@ -7,12 +7,12 @@
 #include <optional>
 #include <span>
 
-#include "fssdp/cluster/topology.hpp"
-#include "fssdp/collective/lane_work.hpp"
+#include "fssdp/collective/communicator_work.hpp"
 #include "fssdp/comm/communicator.hpp"
 #include "fssdp/core/error.hpp"
 #include "fssdp/plan/schedule.hpp"
 #include "fssdp/routing/routing_rule.hpp"
+#include "fssdp/topology/topology.hpp"
 #include "fssdp/trace/trace_output.hpp"
 
 namespace fssdp {
@@ -24,7 +24,7 @@ enum class retention {
 };
 
 /// Which way the layers are gone through: what is gathered ahead.
-enum class pass { forward, backward };
+enum class training_pass { forward, backward };
 
 struct materializer_options {
   retention replicas = retention::keep;

@@ -6,11 +6,11 @@
 #include <span>
 #include <vector>
 
-#include "fssdp/cluster/topology.hpp"
 #include "fssdp/layout/layer_stack.hpp"
 #include "fssdp/placement/loads.hpp"
 #include "fssdp/solver/resharding_solver.hpp"
 #include "fssdp/solver/sharding_solver.hpp"
+#include "fssdp/topology/topology.hpp"
 
 namespace fssdp::detail {
 

@@ -9,10 +9,10 @@
 #include <utility>
 #include <vector>
 
-#include "fssdp/collective/lane_work.hpp"
+#include "fssdp/collective/communicator_work.hpp"
 #include "fssdp/comm/communicator.hpp"
 #include "fssdp/core/error.hpp"
-#include "fssdp/core/expert_tensor.hpp"
+#include "fssdp/memory/expert_tensor.hpp"
 #include "fssdp/runtime/iteration_meter.hpp"
 #include "fssdp/runtime/slot_pool.hpp"
 
@@ -33,7 +33,7 @@ class partial_sums {
 
   [[nodiscard]] slot_pool<Replica>& pool() { return pool_; }
 
-  /// Where the gradients of a layer add up: [held, elements] per tensor, zero at first. Waits for
+  /// Where the gradients of a layer add up: [materialized, elements] per tensor, zero at first. Waits for
   /// older reductions if there is no room.
   /// @param slots how many the rank takes that holds most experts
   /// @throws argument_error if there will be none

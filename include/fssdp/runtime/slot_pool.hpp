@@ -9,11 +9,11 @@
 #include <span>
 #include <vector>
 
-#include "fssdp/core/aligned_memory.hpp"
-#include "fssdp/core/byte_count.hpp"
 #include "fssdp/core/error.hpp"
-#include "fssdp/core/expert_buffer.hpp"
-#include "fssdp/core/expert_tensor.hpp"
+#include "fssdp/memory/aligned_memory.hpp"
+#include "fssdp/memory/byte_count.hpp"
+#include "fssdp/memory/expert_buffer.hpp"
+#include "fssdp/memory/expert_tensor.hpp"
 
 namespace fssdp {
 

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "fssdp/comm/communicator.hpp"
-#include "fssdp/core/stream_event.hpp"
+#include "fssdp/stream/stream_event.hpp"
 #include "fssdp/trace/trace.hpp"
 #include "fssdp/trace/trace_output.hpp"
 

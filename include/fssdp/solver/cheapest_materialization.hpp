@@ -9,10 +9,9 @@
 #include <span>
 #include <utility>
 
-#include "fssdp/cluster/topology.hpp"
+#include "fssdp/cost/estimated_cost.hpp"
+#include "fssdp/cost/layer_cost.hpp"
 #include "fssdp/placement/port_loads.hpp"
-#include "fssdp/routing/estimated_cost.hpp"
-#include "fssdp/routing/layer_cost.hpp"
 #include "fssdp/routing/token_demand.hpp"
 #include "fssdp/solver/expected_demand.hpp"
 #include "fssdp/solver/largest_overlap.hpp"
@@ -20,6 +19,7 @@
 #include "fssdp/solver/needs_based_materialization.hpp"
 #include "fssdp/solver/placement_solver.hpp"
 #include "fssdp/solver/refinement.hpp"
+#include "fssdp/topology/topology.hpp"
 
 namespace fssdp {
 

@@ -9,11 +9,11 @@
 #include <span>
 #include <vector>
 
-#include "fssdp/cluster/topology.hpp"
 #include "fssdp/placement/load_share.hpp"
 #include "fssdp/placement/loads.hpp"
 #include "fssdp/solver/extra_replicas.hpp"
 #include "fssdp/solver/placement_solver.hpp"
+#include "fssdp/topology/topology.hpp"
 
 namespace fssdp {
 

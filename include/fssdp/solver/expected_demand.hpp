@@ -8,8 +8,8 @@
 #include <numeric>
 #include <span>
 
-#include "fssdp/cluster/topology.hpp"
 #include "fssdp/routing/token_demand.hpp"
+#include "fssdp/topology/topology.hpp"
 
 namespace fssdp::detail {
 

@@ -10,12 +10,12 @@
 #include <utility>
 #include <vector>
 
-#include "fssdp/cluster/topology.hpp"
 #include "fssdp/core/error.hpp"
 #include "fssdp/placement/load_share.hpp"
 #include "fssdp/placement/loads.hpp"
 #include "fssdp/placement/physical_experts.hpp"
 #include "fssdp/solver/extra_replicas.hpp"
+#include "fssdp/topology/topology.hpp"
 
 namespace fssdp {
 

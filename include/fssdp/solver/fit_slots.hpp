@@ -16,7 +16,7 @@ namespace fssdp {
 
 /// Which experts take a slot beside the shard: those that a rank does not own whole, or all that it
 /// holds (where the copies that are computed with have another type).
-enum class slot_use { foreign, held };
+enum class slot_use { remote, materialized };
 
 /// How many slots a placement takes on a rank.
 template <shard_layout Layout>
@@ -25,7 +25,7 @@ template <shard_layout Layout>
   auto count = 0;
   for (auto const expert : first_n<expert_id>(where.experts()))
     if (where.holds(rank, expert) &&
-        (use == slot_use::held || layout.slices() > 1 || layout.owner(expert) != rank))
+        (use == slot_use::materialized || layout.slices() > 1 || layout.owner(expert) != rank))
       ++count;
   return count;
 }
@@ -49,7 +49,7 @@ template <shard_layout Layout>
 template <shard_layout Layout>
 [[nodiscard]] placement fit_slots(placement const& where, Layout const& layout,
                                   std::span<std::uint64_t const> loads, int slots,
-                                  slot_use use = slot_use::foreign) {
+                                  slot_use use = slot_use::remote) {
   detail::require_loads("fit_slots", loads, layout);
   auto fitting = placement{layout};
   auto const order = by_load(loads);

@@ -11,10 +11,10 @@
 #include <utility>
 #include <vector>
 
-#include "fssdp/cluster/topology.hpp"
 #include "fssdp/layout/table_layout.hpp"
 #include "fssdp/placement/loads.hpp"
 #include "fssdp/solver/sharding_solver.hpp"
+#include "fssdp/topology/topology.hpp"
 
 namespace fssdp {
 

@@ -233,7 +233,7 @@ class host_choice {
   std::size_t nodes_ = 0;
   std::vector<std::vector<std::uint32_t>> hosts_;   // [experts]
   std::vector<std::vector<std::uint64_t>> poured_;  // [experts]: tokens that come in, per host
-  std::vector<std::vector<std::uint32_t>> taken_;   // [nodes]: foreign experts
+  std::vector<std::vector<std::uint32_t>> taken_;   // [nodes]: remote experts
   std::span<std::size_t const> most_;               // [nodes]: of them
   std::vector<std::uint64_t> stray_;                // [experts]: tokens that leave their nodes
   std::vector<std::uint64_t> into_, out_;           // [nodes]

@@ -6,11 +6,11 @@
 #include <span>
 #include <utility>
 
-#include "fssdp/cluster/topology.hpp"
 #include "fssdp/placement/port_loads.hpp"
 #include "fssdp/solver/materialization_budget.hpp"
 #include "fssdp/solver/placement_solver.hpp"
 #include "fssdp/solver/sparse_materialization.hpp"
+#include "fssdp/topology/topology.hpp"
 
 namespace fssdp {
 

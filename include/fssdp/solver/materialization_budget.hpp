@@ -8,10 +8,10 @@
 #include <span>
 #include <vector>
 
-#include "fssdp/cluster/topology.hpp"
 #include "fssdp/core/error.hpp"
+#include "fssdp/cost/layer_cost.hpp"
 #include "fssdp/placement/port_loads.hpp"
-#include "fssdp/routing/layer_cost.hpp"
+#include "fssdp/topology/topology.hpp"
 
 namespace fssdp {
 

@@ -9,7 +9,6 @@
 #include <span>
 #include <vector>
 
-#include "fssdp/cluster/topology.hpp"
 #include "fssdp/routing/node_shares.hpp"
 #include "fssdp/routing/token_demand.hpp"
 #include "fssdp/solver/expected_demand.hpp"
@@ -17,6 +16,7 @@
 #include "fssdp/solver/materialization_budget.hpp"
 #include "fssdp/solver/placement_solver.hpp"
 #include "fssdp/solver/replica_packing.hpp"
+#include "fssdp/topology/topology.hpp"
 
 namespace fssdp {
 

@@ -10,12 +10,12 @@
 #include <utility>
 #include <vector>
 
-#include "fssdp/cluster/topology.hpp"
+#include "fssdp/cost/estimated_cost.hpp"
+#include "fssdp/cost/layer_cost.hpp"
 #include "fssdp/placement/placement.hpp"
-#include "fssdp/routing/estimated_cost.hpp"
-#include "fssdp/routing/layer_cost.hpp"
 #include "fssdp/routing/token_demand.hpp"
 #include "fssdp/solver/materialization_budget.hpp"
+#include "fssdp/topology/topology.hpp"
 
 namespace fssdp::detail {
 
@@ -231,7 +231,7 @@ class refinement {
   std::vector<std::vector<expert_id>> replicas_;  // [ranks]
   std::vector<int> hosted_;                       // [nodes, experts]: replicas
   std::vector<int> into_, out_;                   // [nodes]: experts
-  std::vector<int> spread_;                       // [experts]: foreign nodes that host it
+  std::vector<int> spread_;                       // [experts]: remote nodes that host it
   std::vector<std::size_t> held_;                 // [nodes, experts]: replicas, homes included
   std::vector<std::uint64_t> weight_;             // [experts], or [nodes, experts]
   std::vector<expert_id> candidates_, victims_;

@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "fssdp/cluster/topology.hpp"
 #include "fssdp/core/index.hpp"
+#include "fssdp/topology/topology.hpp"
 
 namespace fssdp::detail {
 

@@ -11,7 +11,6 @@
 #include <utility>
 #include <vector>
 
-#include "fssdp/cluster/topology.hpp"
 #include "fssdp/core/error.hpp"
 #include "fssdp/placement/loads.hpp"
 #include "fssdp/solver/heterogeneous_sharding.hpp"
@@ -19,6 +18,7 @@
 #include "fssdp/solver/placement_solver.hpp"
 #include "fssdp/solver/resharding_solver.hpp"
 #include "fssdp/solver/sharding_solver.hpp"
+#include "fssdp/topology/topology.hpp"
 
 namespace fssdp {
 

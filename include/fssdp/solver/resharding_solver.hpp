@@ -6,9 +6,9 @@
 #include <ranges>
 #include <span>
 
-#include "fssdp/cluster/topology.hpp"
 #include "fssdp/layout/shard_layout.hpp"
 #include "fssdp/placement/loads.hpp"
+#include "fssdp/topology/topology.hpp"
 
 namespace fssdp {
 

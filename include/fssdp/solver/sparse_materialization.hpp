@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include "fssdp/cluster/topology.hpp"
 #include "fssdp/placement/loads.hpp"
 #include "fssdp/solver/placement_solver.hpp"
+#include "fssdp/topology/topology.hpp"
 
 namespace fssdp {
 

@@ -16,8 +16,8 @@
 #include <span>
 
 #include "fssdp/core/error.hpp"
-#include "fssdp/core/host_device.hpp"
 #include "fssdp/core/index.hpp"
+#include "fssdp/element/host_device.hpp"
 
 namespace fssdp {
 

@@ -12,10 +12,10 @@
 #include <type_traits>
 
 #include "fssdp/core/error.hpp"
-#include "fssdp/core/host_device.hpp"
 #include "fssdp/element/device_sum.hpp"
 #include "fssdp/element/dtype.hpp"
 #include "fssdp/element/element_lanes.hpp"
+#include "fssdp/element/host_device.hpp"
 #include "fssdp/token/device_order.hpp"
 #include "fssdp/token/rows_view.hpp"
 

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "fssdp/comm/all_gather.hpp"
+#include "fssdp/collective/all_gather.hpp"
 #include "fssdp/routing/token_counts.hpp"
 
 namespace fssdp {

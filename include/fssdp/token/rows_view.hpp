@@ -8,7 +8,7 @@
 #include <type_traits>
 
 #include "fssdp/core/error.hpp"
-#include "fssdp/core/expert_tensor.hpp"
+#include "fssdp/memory/expert_tensor.hpp"
 
 namespace fssdp {
 

@@ -7,13 +7,13 @@
 #include <span>
 #include <vector>
 
-#include "fssdp/cluster/topology.hpp"
 #include "fssdp/core/error.hpp"
-#include "fssdp/core/hasher.hpp"
 #include "fssdp/placement/placement.hpp"
+#include "fssdp/plan/hasher.hpp"
 #include "fssdp/routing/even_routing.hpp"
 #include "fssdp/routing/token_counts.hpp"
 #include "fssdp/routing/token_routing.hpp"
+#include "fssdp/topology/topology.hpp"
 
 namespace fssdp {
 

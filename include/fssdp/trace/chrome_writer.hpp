@@ -16,7 +16,7 @@
 #include <utility>
 
 #include "fssdp/core/index.hpp"
-#include "fssdp/core/json_text.hpp"
+#include "fssdp/trace/json_text.hpp"
 #include "fssdp/trace/trace.hpp"
 
 namespace fssdp::detail {

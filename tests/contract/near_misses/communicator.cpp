@@ -2,8 +2,8 @@
 /// Models exactly the concept of a communicator, less the one thing that LACKS names.
 #include <vector>
 
-#include "fssdp/comm/all_gather.hpp"
-#include "fssdp/core/host_stream.hpp"
+#include "fssdp/collective/all_gather.hpp"
+#include "fssdp/stream/host_stream.hpp"
 
 #ifndef LACKS
 #define LACKS 0

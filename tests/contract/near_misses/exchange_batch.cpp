@@ -3,7 +3,7 @@
 /// cannot see what exchange(post) calls post with, the first collective does.
 #include <vector>
 
-#include "fssdp/comm/all_gather.hpp"
+#include "fssdp/collective/all_gather.hpp"
 #include "fssdp/comm/counting.hpp"
 
 #ifndef LACKS

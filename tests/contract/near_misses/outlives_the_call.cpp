@@ -4,10 +4,10 @@
 #include "fssdp/collective/reshard.hpp"
 #include "fssdp/collective/sparse_all_gather.hpp"
 #include "fssdp/collective/sparse_reduce_scatter.hpp"
-#include "fssdp/comm/on.hpp"
+#include "fssdp/comm/queued_communicator.hpp"
 #include "fssdp/comm/thread.hpp"
-#include "fssdp/core/bytes_of.hpp"
-#include "fssdp/core/expert_buffer.hpp"
+#include "fssdp/memory/bytes_of.hpp"
+#include "fssdp/memory/expert_buffer.hpp"
 
 #ifndef LACKS
 #define LACKS 0

@@ -2,9 +2,9 @@
 /// Plans that a stream-bound communicator would read when they are gone: LACKS names a collective that
 /// is given a temporary one. All of them: tests/collective/lifetimes.cpp.
 #include "fssdp/collective/sparse_all_gather.hpp"
-#include "fssdp/comm/on.hpp"
+#include "fssdp/comm/queued_communicator.hpp"
 #include "fssdp/comm/thread.hpp"
-#include "fssdp/core/expert_buffer.hpp"
+#include "fssdp/memory/expert_buffer.hpp"
 #include "fssdp/token/dispatch.hpp"
 
 #ifndef LACKS

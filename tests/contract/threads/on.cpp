@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// The contract of a communicator, for what is bound to a stream.
-#include "fssdp/comm/on.hpp"
+#include "fssdp/comm/queued_communicator.hpp"
 
 #include "contract/communicator_contract.hpp"
 #include "fssdp/comm/thread.hpp"
@@ -14,7 +14,7 @@ struct queued_threads {
     auto world = fssdp::thread_world{{.ranks = of.ranks, .deadline = of.deadline}};
     world.run([&](fssdp::thread_communicator& comm) {
       auto stream = fssdp::host_stream{};
-      auto adapted = fssdp::on(comm, stream);
+      auto adapted = fssdp::on_stream(comm, stream);
       work(adapted);
     });
   }

@@ -8,13 +8,13 @@
 #include <utility>
 #include <vector>
 
+#include "fssdp/collective/materialized_experts.hpp"
 #include "fssdp/collective/sparse_all_gather.hpp"
 #include "fssdp/comm/cuda/cuda_mirror.hpp"
 #include "fssdp/comm/peer.hpp"
-#include "fssdp/core/scratch_memory.hpp"
 #include "fssdp/layout/block_layout.hpp"
 #include "fssdp/layout/make_shard.hpp"
-#include "fssdp/plan/held.hpp"
+#include "fssdp/memory/scratch_memory.hpp"
 #include "fssdp/plan/transfer_plan.hpp"
 #include "gpu/overlap/options.hpp"
 #include "gpu/overlap/products.hpp"

@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <vector>
 
-#include "fssdp/comm/all_reduce.hpp"
+#include "fssdp/collective/all_reduce.hpp"
 #include "fssdp/comm/mpi.hpp"
 
 int main() {

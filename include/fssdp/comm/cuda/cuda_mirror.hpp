@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "fssdp/comm/cuda/cuda_call.hpp"
-#include "fssdp/core/aligned_memory.hpp"
-#include "fssdp/core/expert_buffer.hpp"
-#include "fssdp/core/expert_tensor.hpp"
+#include "fssdp/memory/aligned_memory.hpp"
+#include "fssdp/memory/expert_buffer.hpp"
+#include "fssdp/memory/expert_tensor.hpp"
 
 namespace fssdp {
 

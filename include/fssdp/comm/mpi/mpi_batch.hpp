@@ -16,10 +16,10 @@
 #include "fssdp/comm/mpi/mpi_lending.hpp"
 #include "fssdp/comm/mpi/mpi_monitor.hpp"
 #include "fssdp/comm/mpi/mpi_requests.hpp"
-#include "fssdp/core/aligned_memory.hpp"
 #include "fssdp/core/error.hpp"
 #include "fssdp/core/index.hpp"
-#include "fssdp/core/scratch_memory.hpp"
+#include "fssdp/memory/aligned_memory.hpp"
+#include "fssdp/memory/scratch_memory.hpp"
 
 namespace fssdp::detail {
 

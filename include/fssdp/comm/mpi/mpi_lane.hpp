@@ -21,9 +21,9 @@
 #include "fssdp/comm/mpi/mpi_requests.hpp"
 #include "fssdp/comm/mpi/mpi_wait.hpp"
 #include "fssdp/comm/wait_pace.hpp"
-#include "fssdp/core/copy_bytes.hpp"
 #include "fssdp/core/error.hpp"
 #include "fssdp/core/index.hpp"
+#include "fssdp/memory/copy_bytes.hpp"
 
 namespace fssdp::detail {
 

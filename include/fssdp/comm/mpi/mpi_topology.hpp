@@ -8,9 +8,9 @@
 #include <cstddef>
 #include <vector>
 
-#include "fssdp/cluster/topology.hpp"
 #include "fssdp/comm/mpi/mpi_call.hpp"
 #include "fssdp/core/index.hpp"
+#include "fssdp/topology/topology.hpp"
 
 namespace fssdp {
 namespace detail {

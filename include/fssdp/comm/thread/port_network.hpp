@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include "fssdp/cluster/topology.hpp"
 #include "fssdp/comm/wait_pace.hpp"
 #include "fssdp/core/index.hpp"
+#include "fssdp/topology/topology.hpp"
 
 namespace fssdp::detail {
 

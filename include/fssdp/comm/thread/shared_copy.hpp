@@ -9,8 +9,8 @@
 #include <span>
 #include <vector>
 
-#include "fssdp/core/copy_bytes.hpp"
 #include "fssdp/core/index.hpp"
+#include "fssdp/memory/copy_bytes.hpp"
 
 namespace fssdp::detail {
 

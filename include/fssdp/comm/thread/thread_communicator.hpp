@@ -14,8 +14,8 @@
 
 #include "fssdp/comm/communicator.hpp"
 #include "fssdp/comm/thread/thread_lane.hpp"
-#include "fssdp/core/copy_bytes.hpp"
 #include "fssdp/core/error.hpp"
+#include "fssdp/memory/copy_bytes.hpp"
 
 namespace fssdp {
 

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Small dense collectives over nothing but `exchange`: for counts and norms, not for parameters.
+#pragma once
+
+#include <algorithm>
+#include <concepts>
+#include <cstddef>
+#include <ranges>
+#include <span>
+#include <type_traits>
+
+#include "fssdp/comm/communicator.hpp"
+#include "fssdp/comm/communicator_ref.hpp"
+#include "fssdp/core/error.hpp"
+#include "fssdp/memory/expert_tensor.hpp"
+
+namespace fssdp {
+
+namespace detail {
+
+/// An all-gather on one rank, ready to run.
+struct all_gather_call {
+  std::span<std::byte const> from;
+  std::span<std::byte> to;
+
+  template <communicator Comm>
+  void operator()(Comm& comm) const {
+    run(communicator_ref{comm});
+  }
+
+ private:
+  void run(communicator_ref const& comm) const {
+    auto const row = [&](rank_id rank) {
+      return to.subspan(rank.index() * from.size(), from.size());
+    };
+    comm.exchange([&](batch_ref const& batch) {
+      for (auto const peer : first_n<rank_id>(comm.size())) {
+        if (peer == comm.rank()) continue;
+        batch.send(from, peer);
+        batch.recv(row(peer), peer);
+      }
+    });
+    std::ranges::copy(from, row(comm.rank()).begin());
+  }
+};
+
+}  // namespace detail
+
+/// Every rank gets everybody's values: mine [n] -> all [ranks, n], row r from rank r.
+/// Returns when the rows are there (it synchronizes the communicator).
+/// @pre the same n on all ranks; `mine` and `all` do not overlap
+/// @cost size - 1 messages of n elements out and in, one exchange; where the communicator's memory is
+///       a device's, its own way for values of the host (`gather_values`)
+/// @throws argument_error if `all` is not [ranks, n] or overlaps `mine`; transport errors
+template <communicator Comm, std::ranges::contiguous_range Mine, std::ranges::contiguous_range All>
+void all_gather(Comm& comm, Mine const& mine, All&& all) {
+  using T = std::ranges::range_value_t<Mine>;
+  static_assert(std::same_as<T, std::ranges::range_value_t<All>>);
+  static_assert(std::is_trivially_copyable_v<T>);
+  auto const from = std::span<T const>{mine};
+  auto const to = std::span<T>{all};
+  auto const n = from.size();
+  auto const ranks = static_cast<std::size_t>(comm.size());
+  detail::require(to.size() == ranks * n, "all_gather: room for ", to.size(),
+                  " elements; expected ", ranks, " ranks times ", n);
+  detail::require(!detail::overlap(std::as_bytes(from), std::as_bytes(to)),
+                  "all_gather: mine and all share memory; expected disjoint memory");
+  if constexpr (requires { comm.gather_values(std::as_bytes(from), std::as_writable_bytes(to)); }) {
+    comm.gather_values(std::as_bytes(from), std::as_writable_bytes(to));
+    return;
+  }
+  submit(comm, detail::all_gather_call{std::as_bytes(from), std::as_writable_bytes(to)});
+  synchronize(comm);
+}
+
+}  // namespace fssdp

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Memory for replicas and partial gradients, and one view over all that a rank holds.
+#pragma once
+
+#include <cstddef>
+#include <memory_resource>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "fssdp/memory/expert_buffer.hpp"
+#include "fssdp/plan/transfer_plan.hpp"
+
+namespace fssdp {
+
+/// A zeroed buffer [remote, elements] per tensor, for the replicas of a plan.
+/// @param resource where the memory comes from, as of make_shard
+template <class T>
+[[nodiscard]] expert_buffer<T> make_replicas(
+    transfer_plan const& plan, rank_id rank, std::span<std::size_t const> elements,
+    std::pmr::memory_resource* resource = std::pmr::new_delete_resource()) {
+  return {plan.remote(rank).size(), elements, resource};
+}
+template <class T>
+[[nodiscard]] expert_buffer<T> make_replicas(
+    transfer_plan const& plan, rank_id rank, std::size_t elements,
+    std::pmr::memory_resource* resource = std::pmr::new_delete_resource()) {
+  return make_replicas<T>(plan, rank, std::span{&elements, 1}, resource);
+}
+
+/// A zeroed buffer [materialized, elements] per tensor, ascending experts: for partial gradients, or for
+/// parameters that are wanted in one piece.
+template <class T>
+[[nodiscard]] expert_buffer<T> make_partials(
+    transfer_plan const& plan, rank_id rank, std::span<std::size_t const> elements,
+    std::pmr::memory_resource* resource = std::pmr::new_delete_resource()) {
+  return {plan.materialized(rank).size(), elements, resource};
+}
+template <class T>
+[[nodiscard]] expert_buffer<T> make_partials(
+    transfer_plan const& plan, rank_id rank, std::size_t elements,
+    std::pmr::memory_resource* resource = std::pmr::new_delete_resource()) {
+  return make_partials<T>(plan, rank, std::span{&elements, 1}, resource);
+}
+
+/// What a rank computes with: its own whole experts in place, all others in its replicas.
+template <class T>
+class materialized_experts {
+ public:
+  struct materialized_expert {
+    expert_id id;
+    std::span<std::span<T> const> tensors;  ///< the elements of w1, b1, w2, ...
+  };
+
+  materialized_experts(std::span<expert_id const> ids, std::vector<std::span<T>> tensors)
+      : ids_{ids}, tensors_{std::move(tensors)} {}
+
+  /// How many experts the rank holds.
+  [[nodiscard]] std::size_t size() const { return ids_.size(); }
+  /// Expert i in ascending order: the same i as in the rank's partial gradients.
+  [[nodiscard]] materialized_expert operator[](std::size_t i) const {
+    auto const per_expert = tensors_.size() / ids_.size();
+    return {ids_[i], std::span{tensors_}.subspan(i * per_expert, per_expert)};
+  }
+
+ private:
+  std::span<expert_id const> ids_;  // of the plan, or of a layer
+  std::vector<std::span<T>> tensors_;
+};
+
+/// One view over the shard and the replicas of a rank, ascending by expert.
+/// @pre weights [owned, slice_elements], replicas [remote, elements]; plan and buffers outlive the
+///      view
+/// @cost no copy of parameters; one allocation
+/// @throws argument_error if the shapes are others
+template <expert_memory Weights, expert_memory Replicas>
+[[nodiscard]] auto view_experts(transfer_plan const& plan, rank_id rank, Weights const& weights,
+                                Replicas const& replicas) {
+  using T = element_of<Weights const>;
+  auto const own = tensors_of(weights);
+  auto const other = tensors_of(replicas);
+  auto const remote = plan.remote(rank);
+  detail::require(own.size() == other.size(), "view_experts: weights have ", own.size(),
+                  " tensors per expert, replicas ", other.size(), "; expected equal numbers");
+  for (std::size_t k = 0; k < own.size(); ++k) {
+    detail::require(own[k].slots == plan.owned_count(rank), "view_experts: weights have ",
+                    own[k].slots, " slots; rank ", rank, " owns ", plan.owned_count(rank),
+                    " chunks");
+    detail::require(other[k].slots == remote.size(), "view_experts: replicas have ", other[k].slots,
+                    " slots; rank ", rank, " needs ", remote.size());
+    detail::require(own[k].elements == slice_elements(other[k].elements, plan.slices()),
+                    "view_experts: tensor ", k, " has ", own[k].elements, " elements in weights, ",
+                    other[k].elements, " in replicas, for ", plan.slices(), " slices");
+  }
+  auto tensors = std::vector<std::span<T const>>{};
+  tensors.reserve(plan.materialized(rank).size() * own.size());
+  for (auto const expert : plan.materialized(rank))
+    for (std::size_t k = 0; k < own.size(); ++k)
+      tensors.push_back(plan.slices() == 1 && plan.owner(expert) == rank
+                            ? own[k][plan.owner_slot(expert)]
+                            : other[k][transfer_plan::slot_in(remote, expert)]);
+  return materialized_experts<T const>{plan.materialized(rank), std::move(tensors)};
+}
+
+/// The same over a buffer that has all of it in one piece, [materialized, elements].
+template <expert_memory Experts>
+[[nodiscard]] auto view_experts(transfer_plan const& plan, rank_id rank, Experts const& experts) {
+  using T = element_of<Experts const>;
+  auto const all = tensors_of(experts);
+  auto tensors = std::vector<std::span<T const>>{};
+  tensors.reserve(plan.materialized(rank).size() * all.size());
+  for (auto const& tensor : all)
+    detail::require(tensor.slots == plan.materialized(rank).size(), "view_experts: experts have ",
+                    tensor.slots, " slots; rank ", rank, " holds ", plan.materialized(rank).size());
+  for (std::size_t slot = 0; slot < plan.materialized(rank).size(); ++slot)
+    for (auto const& tensor : all) tensors.push_back(tensor[slot]);
+  return materialized_experts<T const>{plan.materialized(rank), std::move(tensors)};
+}
+
+}  // namespace fssdp

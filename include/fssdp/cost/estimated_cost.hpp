@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+/// What a placement would cost an iteration of one layer if its tokens were routed balanced.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "fssdp/cost/layer_cost.hpp"
+#include "fssdp/placement/placement.hpp"
+#include "fssdp/routing/balanced_shares.hpp"
+#include "fssdp/routing/token_demand.hpp"
+#include "fssdp/topology/topology.hpp"
+
+namespace fssdp {
+
+/// Judges placements in turn, by layer_cost of balanced_shares. The ranks of a node are taken to have
+/// equally many tokens of each expert; gathers to be hidden.
+///
+/// Where that is so, it is exactly layer_cost of balanced_routing. Elsewhere compute and ports between
+/// nodes still are, tokens inside nodes are not: whatever differs between ranks goes through NVLink.
+/// @cost that of balanced_shares, and O(replicas), and O(ranks of a node) for each expert that has
+///       tokens to leave a node which hosts it; no allocation once it has seen the largest input
+class estimated_cost {
+ public:
+  /// Seconds of computing and of tokens on their way.
+  /// @throws argument_error if placement, machine and demand differ in sizes
+  [[nodiscard]] double seconds(placement const& where, topology const& machine,
+                               token_demand const& demand, layer_rates const& rates) {
+    shares_.assign(where, machine, demand);
+    spared_.assign(static_cast<std::size_t>(machine.ranks()), 0);
+    into_rank_.assign(spared_.size(), 0);
+    inside_.assign(static_cast<std::size_t>(machine.nodes()), 0);
+    for (auto const expert : first_n<expert_id>(where.experts()))
+      for (auto const& host : shares_.hosts(expert))
+        add(host, demand(host.node, expert), machine.ranks_on(host.node));
+    auto const compute = 3 * static_cast<double>(std::ranges::max(shares_.loads()));
+    return compute * rates.seconds_per_token +
+           4 * busiest_port(machine) * static_cast<double>(rates.token_bytes);
+  }
+  /// Of the placement that was judged last.
+  [[nodiscard]] balanced_shares const& shares() const { return shares_; }
+
+ private:
+  /// Tokens that a node has of an expert which it hosts stay on their rank as far as its share goes;
+  /// then they fill the shares of other ranks of the node, from and to ranks ascending.
+  void add(detail::expert_host const& host, std::uint64_t tokens, std::span<rank_id const> ranks) {
+    auto const own = tokens / ranks.size();
+    auto const shares = shares_.replicas(host);
+    inside_[host.node.index()] += own;
+    auto moving = std::min(tokens, host.tokens);  // inside the node
+    for (auto const& [rank, share] : shares) {
+      spared_[rank.index()] += std::min(own, share);
+      moving -= std::min(own, share);
+    }
+    if (tokens > host.tokens) add_leaving(ranks, shares, own, moving);
+    for (auto const& [rank, share] : shares) {
+      auto const arriving = std::min(moving, share - std::min(own, share));
+      into_rank_[rank.index()] += arriving;
+      moving -= arriving;
+    }
+  }
+  /// What is left to ranks of a node when `moving` tokens have filled the shares there.
+  void add_leaving(std::span<rank_id const> ranks, std::span<replica_share const> shares,
+                   std::uint64_t own, std::uint64_t moving) {
+    auto share = shares.begin();
+    for (auto const rank : ranks) {
+      auto left = own;
+      if (share != shares.end() && share->rank == rank) left -= std::min(own, (share++)->tokens);
+      auto const moved = std::min(left, moving);
+      moving -= moved;
+      spared_[rank.index()] += left - moved;
+    }
+  }
+  [[nodiscard]] double busiest_port(topology const& machine) const {
+    auto busiest = 0.0;
+    for (auto const node : first_n<node_id>(machine.nodes())) {
+      auto const most =
+          std::max(shares_.into_node()[node.index()], shares_.out_of_node()[node.index()]);
+      busiest = std::max(busiest, static_cast<double>(most) / node_bandwidth(machine, node));
+      for (auto const rank : machine.ranks_on(node)) {
+        auto const out_of_rank = inside_[node.index()] - spared_[rank.index()];
+        auto const through = std::max(into_rank_[rank.index()], out_of_rank);
+        busiest = std::max(
+            busiest, static_cast<double>(through) / machine.port(rank).inside_bytes_per_second);
+      }
+    }
+    return busiest;
+  }
+
+  balanced_shares shares_;
+  std::vector<std::uint64_t> inside_;     // [nodes]: of a rank, of experts that the node hosts
+  std::vector<std::uint64_t> spared_;     // [ranks]: of those, that stay or leave the node
+  std::vector<std::uint64_t> into_rank_;  // [ranks]: from other ranks of its node
+};
+
+}  // namespace fssdp

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+/// What a placement and a routing cost an iteration of one layer, by a model of the machine.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+
+#include "fssdp/core/error.hpp"
+#include "fssdp/placement/port_loads.hpp"
+#include "fssdp/routing/token_traffic.hpp"
+#include "fssdp/topology/topology.hpp"
+
+namespace fssdp {
+
+/// What the model needs to know of a layer.
+struct layer_rates {
+  double seconds_per_token = 0;  ///< of an expert, forward; backward takes twice as long
+  std::size_t token_bytes = 0;   ///< one token on its way to an expert, or back
+  std::size_t expert_bytes = 0;  ///< the parameters of an expert; as many of gradients
+  double window_seconds = 0;     ///< computation that hides a gather; backward there is twice that
+};
+
+/// How often experts are gathered in an iteration: once, or for the backward pass again.
+enum class gathers { once, twice };
+
+/// How long the busiest port takes for what a placement moves, with the filling of its pipeline: a
+/// piece of `piece_bytes` through the port of rank 0, and the latency, for each doubling of the nodes
+/// that have it. Without the filling it is never above lower_bound, which looks at more resources.
+/// @throws argument_error if ports and cluster differ in nodes or ranks
+[[nodiscard]] inline double gather_seconds(port_loads const& ports, topology const& cluster,
+                                           std::size_t expert_bytes,
+                                           std::size_t piece_bytes = 256U << 10) {
+  detail::require(ports.into_node.size() == static_cast<std::size_t>(cluster.nodes()) &&
+                      ports.into_rank.size() == static_cast<std::size_t>(cluster.ranks()),
+                  "gather_seconds: ports of ", ports.into_node.size(), " nodes and ",
+                  ports.into_rank.size(), " ranks; the cluster has ", cluster.nodes(), " and ",
+                  cluster.ranks());
+  auto const bytes = static_cast<double>(expert_bytes);
+  auto seconds = 0.0;
+  for (auto const node : first_n<node_id>(cluster.nodes())) {
+    auto const most = std::max(ports.into_node[node.index()], ports.out_of_node[node.index()]);
+    seconds = std::max(seconds, most * bytes / node_bandwidth(cluster, node));
+  }
+  for (auto const rank : first_n<rank_id>(cluster.ranks())) {
+    auto const& interface = cluster.port(cluster.interface_of(rank));
+    auto const both = cluster.port(rank).inside_bytes_per_second +
+                      (cluster.nodes() > 1 ? interface.between_bytes_per_second : 0.0);
+    seconds = std::max(seconds, ports.into_rank[rank.index()] * bytes / both);
+  }
+  if (seconds == 0) return 0;
+  auto const crossing = ports.between_nodes > 0;
+  auto const hops = crossing ? std::bit_width(static_cast<unsigned>(cluster.nodes() - 1)) : 1;
+  auto const piece = static_cast<double>(std::min(piece_bytes, expert_bytes));
+  auto const& port = cluster.port(rank_id{0});
+  auto const hop =
+      crossing ? cluster.cost().between_latency_seconds + piece / port.between_bytes_per_second
+               : cluster.cost().inside_latency_seconds + piece / port.inside_bytes_per_second;
+  return seconds + hops * hop;
+}
+
+/// What the windows do not hide, if a gather takes so long and a reduction as well.
+[[nodiscard]] inline double exposed_seconds(double gather, layer_rates const& rates,
+                                            gathers often = gathers::once) {
+  auto const backward = often == gathers::once ? gather : 2 * gather;
+  return std::max(0.0, gather - rates.window_seconds) +
+         std::max(0.0, backward - 2 * rates.window_seconds);
+}
+
+/// An iteration of one layer. Ports are full duplex; nothing but gathers and reductions overlaps.
+///   compute   3 x the fullest device: forward, and twice that backward
+///   tokens    4 x the busiest port: there and back, forward and backward
+///   exposed   what the windows do not hide of gathers and of the reduction
+struct layer_cost {
+  double compute_seconds = 0;
+  double token_seconds = 0;
+  double gather_seconds = 0;  ///< of one gather; a reduction takes as long
+  double exposed_seconds = 0;
+
+  layer_cost() = default;
+  /// @param cluster with ranks
+  /// @throws argument_error if tokens, ports and cluster differ in nodes or ranks
+  layer_cost(token_traffic const& tokens, port_loads const& ports, layer_rates const& rates,
+             topology const& cluster, gathers often = gathers::once)
+      : compute_seconds{3 * static_cast<double>(std::ranges::max(tokens.on_rank)) *
+                        rates.seconds_per_token},
+        token_seconds{4 * busiest_port(tokens, cluster) * static_cast<double>(rates.token_bytes)},
+        gather_seconds{fssdp::gather_seconds(ports, cluster, rates.expert_bytes)},
+        exposed_seconds{fssdp::exposed_seconds(gather_seconds, rates, often)} {}
+
+  [[nodiscard]] double seconds() const { return compute_seconds + token_seconds + exposed_seconds; }
+
+ private:
+  /// In seconds for every byte of a token.
+  static double busiest_port(token_traffic const& tokens, topology const& cluster) {
+    detail::require(tokens.into_node.size() == static_cast<std::size_t>(cluster.nodes()) &&
+                        tokens.into_rank.size() == static_cast<std::size_t>(cluster.ranks()),
+                    "layer_cost: traffic of ", tokens.into_node.size(), " nodes and ",
+                    tokens.into_rank.size(), " ranks; the cluster has ", cluster.nodes(), " and ",
+                    cluster.ranks());
+    auto busiest = 0.0;
+    for (auto const node : first_n<node_id>(cluster.nodes())) {
+      auto const most = std::max(tokens.into_node[node.index()], tokens.out_of_node[node.index()]);
+      busiest = std::max(busiest, static_cast<double>(most) / node_bandwidth(cluster, node));
+    }
+    for (auto const rank : first_n<rank_id>(cluster.ranks())) {
+      auto const most = std::max(tokens.into_rank[rank.index()], tokens.out_of_rank[rank.index()]);
+      busiest =
+          std::max(busiest, static_cast<double>(most) / cluster.port(rank).inside_bytes_per_second);
+    }
+    return busiest;
+  }
+};
+
+}  // namespace fssdp

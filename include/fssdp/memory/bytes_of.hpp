@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Per-expert buffers of any types as bytes, to be moved together.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <limits>
+#include <type_traits>
+#include <vector>
+
+#include "fssdp/core/error.hpp"
+#include "fssdp/memory/expert_tensor.hpp"
+
+namespace fssdp {
+
+/// The tensors of all buffers as tensors of bytes, one behind the other:
+/// `bytes_of(weights, first_moments, second_moments)`.
+/// @cost one allocation; the views are valid as long as the buffers
+/// @throws argument_error if the bytes are too many to be counted, or slots lie one by one
+template <expert_memory... Buffers>
+[[nodiscard]] std::vector<expert_tensor<std::byte>> bytes_of(Buffers&... buffers) {
+  constexpr auto most = std::numeric_limits<std::size_t>::max() / 2;
+  auto all = std::vector<expert_tensor<std::byte>>{};
+  all.reserve((tensors_of(buffers).size() + ...));
+  auto const append = [&](auto const& tensor) {
+    using T = std::remove_pointer_t<decltype(tensor.data)>;
+    static_assert(!std::is_const_v<T>, "these bytes are to be written");
+    static_assert(std::is_trivially_copyable_v<T>);
+    detail::require(tensor.places == nullptr,
+                    "bytes_of: a tensor with a place for each slot; expected data and stride");
+    detail::require(std::max(tensor.elements, tensor.stride) <= most / sizeof(T),
+                    "bytes_of: ", tensor.elements, " elements with a stride of ", tensor.stride,
+                    "; expected at most ", most / sizeof(T));
+    all.push_back({reinterpret_cast<std::byte*>(tensor.data), tensor.slots,
+                   tensor.elements * sizeof(T), tensor.stride * sizeof(T)});
+  };
+  auto const append_all = [&](auto const& tensors) {
+    for (auto const& tensor : tensors) append(tensor);
+  };
+  (append_all(tensors_of(buffers)), ...);
+  return all;
+}
+
+}  // namespace fssdp

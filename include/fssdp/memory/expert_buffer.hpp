@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Owning per-expert memory that the host can read and write.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <memory_resource>
+#include <span>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "fssdp/memory/aligned_memory.hpp"
+#include "fssdp/memory/byte_count.hpp"
+#include "fssdp/memory/expert_tensor.hpp"
+
+namespace fssdp {
+
+/// Memory for the tensors of a number of experts or slices: per tensor [slots, elements],
+/// contiguous, zero at first. Where it lies is a property of the buffer: it takes memory from any
+/// resource that the host can read and write, ordinary memory by default; collectives and
+/// optimizers cannot tell. Moves, does not copy. Any trivially copyable T will do.
+template <class T>
+class expert_buffer {
+  static_assert(std::is_trivially_copyable_v<T>);
+
+ public:
+  expert_buffer() = default;
+
+  /// @param elements the size of each tensor of one slot
+  /// @param resource where the memory comes from, and goes back to; it outlives the buffer
+  /// @cost one allocation of bytes_for(slots, elements), at a cache line, all of it written
+  /// @throws argument_error if the bytes are too many to be counted, or there is no resource; what
+  ///         it throws
+  expert_buffer(std::size_t slots, std::span<std::size_t const> elements,
+                std::pmr::memory_resource* resource = std::pmr::new_delete_resource())
+      : memory_{nullptr, {.from = resource}} {
+    detail::require(resource != nullptr, "expert_buffer: no resource; expected one for its memory");
+    for (auto const size : elements) tensors_.push_back({.elements = size});
+    resize(slots);
+  }
+
+  /// Changes the number of slots. Allocates only to grow beyond the largest size so far, and then
+  /// gives the old memory back; what the slots hold afterwards is unspecified.
+  /// @throws as the constructor; then nothing has changed
+  void resize(std::size_t slots) {
+    auto needed = std::size_t{0};
+    for (auto const& tensor : tensors_)
+      needed = detail::add_bytes(needed, tensor_bytes(slots, tensor.elements));
+    if (needed > bytes()) {
+      memory_ = detail::allocate_aligned(needed, resource());
+      std::uninitialized_value_construct_n(reinterpret_cast<T*>(memory_.get()), needed / sizeof(T));
+    }
+    auto* data = memory_.get();
+    for (auto& tensor : tensors_) {
+      tensor = {reinterpret_cast<T*>(data), slots, tensor.elements, tensor.elements};
+      data += tensor_bytes(slots, tensor.elements);
+    }
+    views_.assign(tensors_.begin(), tensors_.end());
+  }
+
+  [[nodiscard]] std::span<expert_tensor<T> const> tensors() { return tensors_; }
+  [[nodiscard]] std::span<expert_tensor<T const> const> tensors() const { return views_; }
+
+  /// The bytes that a buffer of this shape takes.
+  /// @throws argument_error as the constructor
+  [[nodiscard]] static std::size_t bytes_for(std::size_t slots,
+                                             std::span<std::size_t const> elements) {
+    auto bytes = std::size_t{0};
+    for (auto const size : elements) bytes = detail::add_bytes(bytes, tensor_bytes(slots, size));
+    return bytes;
+  }
+
+  [[nodiscard]] std::size_t slots() const { return tensors_.empty() ? 0 : tensors_.front().slots; }
+  /// Bytes of memory taken, including room kept from an earlier, larger size.
+  [[nodiscard]] std::size_t bytes() const { return detail::allocated_bytes(memory_); }
+  /// Where the memory comes from.
+  [[nodiscard]] std::pmr::memory_resource* resource() const { return memory_.get_deleter().from; }
+
+ private:
+  static std::size_t tensor_bytes(std::size_t slots, std::size_t elements) {
+    return detail::byte_count(slots, elements, sizeof(T));
+  }
+
+  detail::aligned_memory memory_;
+  std::vector<expert_tensor<T>> tensors_;
+  std::vector<expert_tensor<T const>> views_;  // the same, for readers
+};
+
+}  // namespace fssdp

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Per-expert memory without its types: what the collectives work on inside.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstring>
+#include <span>
+#include <type_traits>
+#include <vector>
+
+#include "fssdp/memory/expert_tensor.hpp"
+
+namespace fssdp::detail {
+
+/// Elements that lie one behind the other.
+struct element_range {
+  std::byte* data = nullptr;
+  std::size_t count = 0;
+  std::size_t element_bytes = 1;
+
+  [[nodiscard]] std::span<std::byte> bytes() const { return {data, count * element_bytes}; }
+  [[nodiscard]] element_range part(std::size_t first, std::size_t elements) const {
+    return {data + first * element_bytes, elements, element_bytes};
+  }
+};
+
+/// An expert_tensor of any type. Of a buffer that is only read, nothing is written here either.
+struct tensor_view {
+  std::byte* data = nullptr;
+  std::size_t slots = 0;
+  std::size_t elements = 0;
+  std::size_t stride = 0;
+  std::size_t element_bytes = 1;
+  void const* places = nullptr;  ///< a pointer for each slot, if they lie one by one
+
+  [[nodiscard]] bool is_scattered() const { return places != nullptr; }
+  [[nodiscard]] element_range operator[](std::size_t slot) const {
+    return {begin(slot), elements, element_bytes};
+  }
+
+ private:
+  [[nodiscard]] std::byte* begin(std::size_t slot) const {
+    if (!is_scattered()) return data + slot * stride * element_bytes;
+    void* place = nullptr;  // all pointers to elements look alike
+    std::memcpy(&place, static_cast<std::byte const*>(places) + slot * sizeof(void*),
+                sizeof(void*));
+    return static_cast<std::byte*>(place);
+  }
+};
+
+/// The tensors of a buffer, as a value: the views that they were made from may be gone.
+/// @cost no allocation for up to `in_place` tensors
+class tensor_list {
+ public:
+  static constexpr std::size_t in_place = 6;
+
+  tensor_list() = default;
+  template <expert_memory Buffer>
+  explicit tensor_list(Buffer& buffer) {
+    auto const tensors = tensors_of(buffer);
+    count_ = tensors.size();
+    if (count_ > in_place) many_.resize(count_);
+    auto* next = begin();
+    for (auto const& tensor : tensors) {
+      using T = std::remove_const_t<std::remove_pointer_t<decltype(tensor.data)>>;
+      *next++ = {reinterpret_cast<std::byte*>(const_cast<T*>(tensor.data)),
+                 tensor.slots,
+                 tensor.elements,
+                 tensor.stride,
+                 sizeof(T),
+                 tensor.places};
+    }
+  }
+
+  [[nodiscard]] std::span<tensor_view const> all() const {
+    return {count_ > in_place ? many_.data() : few_.data(), count_};
+  }
+
+ private:
+  [[nodiscard]] tensor_view* begin() { return count_ > in_place ? many_.data() : few_.data(); }
+
+  std::size_t count_ = 0;
+  std::array<tensor_view, in_place> few_;
+  std::vector<tensor_view> many_;
+};
+
+/// Whether any slot of one tensor shares memory with any slot of the other.
+[[nodiscard]] inline bool overlap(tensor_view const& a, tensor_view const& b) {
+  auto const whole = [](tensor_view const& tensor) {
+    auto const length =
+        tensor.slots == 0 ? 0 : (tensor.slots - 1) * tensor.stride + tensor.elements;
+    return element_range{tensor.data, length, tensor.element_bytes}.bytes();
+  };
+  auto const scattered = a.is_scattered() || b.is_scattered();
+  if (!scattered && !overlap(whole(a), whole(b))) return false;
+  for (std::size_t i = 0; i < a.slots; ++i)
+    for (std::size_t j = 0; j < b.slots; ++j)
+      if (overlap(a[i].bytes(), b[j].bytes())) return true;
+  return false;
+}
+/// Whether any slot of a tensor shares memory with another one.
+[[nodiscard]] inline bool overlaps_itself(tensor_view const& tensor) {
+  if (!tensor.is_scattered()) return tensor.slots > 1 && tensor.stride < tensor.elements;
+  for (std::size_t i = 0; i < tensor.slots; ++i)
+    for (std::size_t j = 0; j < i; ++j)
+      if (overlap(tensor[i].bytes(), tensor[j].bytes())) return true;
+  return false;
+}
+
+/// The sizes of the tensors of one expert, wherever they are listed.
+class tensor_sizes {
+ public:
+  explicit tensor_sizes(std::span<std::size_t const> sizes)
+      : first_{reinterpret_cast<std::byte const*>(sizes.data())},
+        step_{sizeof(std::size_t)},
+        count_{sizes.size()} {}
+  explicit tensor_sizes(std::span<tensor_view const> tensors)
+      : first_{tensors.empty() ? nullptr
+                               : reinterpret_cast<std::byte const*>(&tensors.front().elements)},
+        step_{sizeof(tensor_view)},
+        count_{tensors.size()} {}
+
+  [[nodiscard]] std::size_t size() const { return count_; }
+  [[nodiscard]] std::size_t operator[](std::size_t k) const {
+    return *reinterpret_cast<std::size_t const*>(first_ + k * step_);
+  }
+
+ private:
+  std::byte const* first_;
+  std::size_t step_;
+  std::size_t count_;
+};
+
+}  // namespace fssdp::detail
