@@ -53,7 +53,7 @@ struct extras {
   auto const number_in = [](std::span<std::byte const> bytes) {
     return *reinterpret_cast<int const*>(bytes.data());
   };
-  comm.lend(
+  comm.exchange_lending(
       [&](batch_ref const& batch) {
         batch.send(out, right);
         batch.borrow(out.size(), left);
@@ -65,7 +65,7 @@ struct extras {
   // Each passes on what it gets: after two hops it is that of the rank before the left one.
   auto passed = 0;
   auto last = 0;
-  comm.forward(
+  comm.exchange_forwarding(
       [&](batch_ref const& batch) {
         batch.send(out, right);
         batch.recv(std::as_writable_bytes(std::span{&passed, 1}), left);

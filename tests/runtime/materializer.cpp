@@ -124,18 +124,16 @@ TEST_CASE("as many layers ahead as a number can say are all that there are") {
 TEST_CASE("another type of replicas takes slots for all that is held, and the same for everybody") {
   auto const wrong = support::on_all_ranks(4, [](thread_communicator& comm) {
     auto model = toy_model{{}, comm.rank()};
-    auto layers =
-        materializer<thread_communicator, fssdp::sparse_materialization, float, float, fssdp::bf16>{
-            comm,
-            model.layouts(),
-            model.shape().elements,
-            model.weights().tensors(),
-            model.gradients().tensors(),
-            three_replicas(),
-            {.replica_slots = 15, .partial_slots = 10}};
+    auto layers = materializer{
+        comm,
+        fssdp::expert_shards{model.layouts(), model.shape().elements, model.weights(),
+                             model.gradients()},
+        {.placement = three_replicas()},
+        {.replica_slots = 15, .replica_type = fssdp::element_kind::bf16, .partial_slots = 10}};
     auto errors = 0;
     for (auto const l : fssdp::first_n<layer_id>(3)) {
-      auto const& experts = layers.acquire(l);
+      layers.acquire(l);
+      auto const experts = layers.experts<fssdp::bf16>(l);
       for (std::size_t i = 0; i < experts.size(); ++i) {
         auto const expert = experts[i].id;
         auto const& plan = layers.plan(l);
@@ -225,27 +223,28 @@ TEST_CASE("micro-batches add up, and those of two layers may interleave") {
     auto stream = fssdp::host_stream{};
     auto lane = fssdp::on_stream(comm, stream);
     auto layers = make_layers(lane, model, options);
-    auto const forward = [&](int l, int m) { return layers.acquire(layer_id{l}, m); };
+    auto const forward = [&](int l, int m) { layers.acquire(layer_id{l}, m); };
     auto const backward = [&](int l, int m) {
-      auto const& experts = layers.acquire(layer_id{l}, 10 + m, training_pass::backward);
-      model.backward(experts, layers.partials(layer_id{l}), m);
+      layers.acquire(layer_id{l}, 10 + m, training_pass::backward);
+      auto const experts = layers.experts<float>(layer_id{l});
+      model.backward(experts, layers.partials<float>(layer_id{l}), m);
       layers.release(layer_id{l}, 10 + m);
     };
     for (int i = 0; i < 3; ++i) {
       for (auto const l : fssdp::first_n<layer_id>(2))
         for (int m = 0; m < 3; ++m) layers.record(l, model.loads(l, i));
-      (void)forward(0, 0);
-      (void)forward(1, 0);
-      (void)forward(0, 1);
+      forward(0, 0);
+      forward(1, 0);
+      forward(0, 1);
       layers.release(layer_id{1}, 0);
       backward(1, 0);
-      (void)forward(1, 1);
+      forward(1, 1);
       layers.release(layer_id{0}, 0);
       backward(0, 0);
-      (void)forward(0, 2);
+      forward(0, 2);
       layers.release(layer_id{1}, 1);
       backward(1, 1);
-      (void)forward(1, 2);
+      forward(1, 2);
       layers.release(layer_id{0}, 1);
       backward(0, 1);
       layers.release(layer_id{1}, 2);
@@ -270,8 +269,9 @@ TEST_CASE("a layer that is reduced twice in an iteration adds up, too") {
       auto layers = make_layers(comm, model, {.replica_slots = 10, .partial_slots = 10});
       auto const all = layer_id{0};
       for (int turn = 0; turn < reductions; ++turn) {
-        auto const& experts = layers.acquire(all);
-        model.backward(experts, layers.partials(all), 0);
+        layers.acquire(all);
+        auto const experts = layers.experts<float>(all);
+        model.backward(experts, layers.partials<float>(all), 0);
         layers.release(all);
         layers.reduce(all);
       }
@@ -302,17 +302,19 @@ TEST_CASE("calibration gathers what pays, and the layer goes on with it") {
         auto result = std::tuple{std::vector<int>{}, std::vector<float>{}, 0, 0};
         auto refused_again = false;
         support::run_on_lane(comm, how, [&](auto& lane) {
-          auto layers = make_layers(lane, model,
-                                    {.replicas = retention::rematerialize,
-                                     .replica_slots = 2,
-                                     .partial_slots = 8,
-                                     .seconds_per_row = seconds_per_row},
-                                    fssdp::sparse_materialization{.overlap = 1, .spare_slots = 1});
+          materializer layers =
+              make_layers(lane, model,
+                          {.replicas = retention::rematerialize,
+                           .replica_slots = 2,
+                           .partial_slots = 8,
+                           .seconds_per_row = seconds_per_row},
+                          fssdp::sparse_materialization{.overlap = 1, .spare_slots = 1});
           auto const all = layer_id{0};
-          (void)layers.acquire(all);
-          auto const& experts = layers.calibrate(all, counts);
+          layers.acquire(all);
+          (void)layers.calibrate(all, counts);
+          auto const experts = layers.experts<float>(all);
           try {
-            if (pays) layers.calibrate(all, counts);  // once is all there is room to remember
+            if (pays) (void)layers.calibrate(all, counts);  // once is all there is room to remember
           } catch (fssdp::argument_error const&) {
             refused_again = true;
           }
@@ -321,10 +323,11 @@ TEST_CASE("calibration gathers what pays, and the layer goes on with it") {
             std::get<1>(result).push_back(experts[i].tensors[0][1]);
           }
           layers.release(all);
-          auto const& again = layers.acquire(all, 0, training_pass::backward);
+          layers.acquire(all, 0, training_pass::backward);
+          auto const again = layers.experts<float>(all);
           for (std::size_t i = 0; i < again.size(); ++i)
             std::get<1>(result).push_back(again[i].tensors[0][1]);
-          (void)layers.partials(all);
+          (void)layers.partials<float>(all);
           layers.release(all);
           layers.reduce(all);
           auto const metrics = layers.step();
@@ -377,7 +380,6 @@ TEST_CASE("with coded parameters all have the same bits after calibration, too")
   for (auto const how : {overlap::off, overlap::on})
     for (auto const on : {fssdp::link_class::between_nodes, fssdp::link_class::all})
       for (bool scheduled : {false, true}) {
-        using coding = fssdp::wire_coding<fssdp::coded_links<fssdp::int8_codec>>;
         auto const seen = support::on_all_ranks(4, [&](thread_communicator& comm) {
           auto model = toy_model{{.layers = 1}, comm.rank()};
           auto values = std::vector<std::vector<float>>{};  // before, then, and gathered again
@@ -389,14 +391,13 @@ TEST_CASE("with coded parameters all have the same bits after calibration, too")
                                      .seconds_per_row = 1,
                                      .cluster = fssdp::topology{{.nodes = 2, .ranks = 4}}};
             if (scheduled) options.schedule = fssdp::schedule_options{.piece_bytes = 512};
-            auto layers = materializer{lane,
-                                       model.layouts(),
-                                       std::span<std::size_t const>{model.shape().elements},
-                                       model.weights().tensors(),
-                                       model.gradients().tensors(),
-                                       other_node_later{},
-                                       options,
-                                       coding{.gather = {{}, on}}};
+            auto layers =
+                materializer{lane,
+                             fssdp::expert_shards{model.layouts(), model.shape().elements,
+                                                  model.weights(), model.gradients()},
+                             {.placement = other_node_later{},
+                              .gather_coding = fssdp::coded_links{fssdp::int8_codec{}, on}},
+                             options};
             auto const look_at = [&](auto const& experts) {
               values.emplace_back();
               for (std::size_t i = 0; i < experts.size(); ++i)
@@ -404,10 +405,13 @@ TEST_CASE("with coded parameters all have the same bits after calibration, too")
                   values.back().assign(experts[i].tensors[0].begin(), experts[i].tensors[0].end());
             };
             auto const all = layer_id{0};
-            look_at(layers.acquire(all));
-            look_at(layers.calibrate(all, counts));
+            layers.acquire(all);
+            look_at(layers.experts<float>(all));
+            (void)layers.calibrate(all, counts);
+            look_at(layers.experts<float>(all));
             layers.release(all);
-            look_at(layers.acquire(all, 0, training_pass::backward));
+            layers.acquire(all, 0, training_pass::backward);
+            look_at(layers.experts<float>(all));
             layers.release(all);
             layers.step();
           });
@@ -444,7 +448,8 @@ TEST_CASE("owners that are chosen anew go on with what the old ones had") {
       if (layers.is_reshard_due())
         layers.reshard(i == 2 ? reversed : model.layouts(), fssdp::bytes_of(model.weights()));
       for (auto const layer : fssdp::first_n<layer_id>(3)) {
-        auto const& experts = layers.acquire(layer);
+        layers.acquire(layer);
+        auto const experts = layers.experts<float>(layer);
         errors += layers.plan(layer).owner(fssdp::expert_id{0}) == rank_id{i == 2 || i == 3 ? 3 : 0}
                       ? 0
                       : 1;
@@ -469,7 +474,8 @@ TEST_CASE("an iteration around the optimizer deals the experts out anew when tha
       auto model = toy_model{shape, comm.rank()};
       auto const sharding = fssdp::heterogeneous_sharding{.overlap = 1};
       auto layers =
-          make_layers(comm, model, {.replica_slots = 18, .partial_slots = 8, .reshard_every = 2});
+          make_layers(comm, model, {.replica_slots = 18, .partial_slots = 8, .reshard_every = 2},
+                      three_replicas(), sharding);
       auto owners = std::vector<int>{};
       for (int i = 0; i < 5; ++i) {
         go_through(model, layers, i);
@@ -483,7 +489,7 @@ TEST_CASE("an iteration around the optimizer deals the experts out anew when tha
           auto const next = toy_model::layouts_type{sharding(loads, machine)};
           if (i % 2 == 1) layers.reshard(next, fssdp::bytes_of(model.weights()));
         } else {
-          layers.step([&](fssdp::iteration_metrics const&) { model.update(); }, sharding,
+          layers.step([&](fssdp::iteration_metrics const&) { model.update(); },
                       fssdp::bytes_of(model.weights()));
         }
         for (auto const l : fssdp::first_n<layer_id>(3))
@@ -514,12 +520,13 @@ TEST_CASE("owners change only if that pays, where the solver weighs it") {
                                              .chunk_bytes = 307 * sizeof(float),
                                              .iterations = 2};
       auto layers =
-          make_layers(comm, model, {.replica_slots = 18, .partial_slots = 8, .reshard_every = 2});
+          make_layers(comm, model, {.replica_slots = 18, .partial_slots = 8, .reshard_every = 2},
+                      three_replicas(), weigh);
       auto counts = std::array{0, 0};
       for (int i = 0; i < 4; ++i) {
         go_through(model, layers, i);
         auto const metrics = layers.step([&](fssdp::iteration_metrics const&) { model.update(); },
-                                         weigh, fssdp::bytes_of(model.weights()));
+                                         fssdp::bytes_of(model.weights()));
         counts[0] += metrics.reshardings_accepted;
         counts[1] += metrics.reshardings_rejected;
       }
@@ -542,15 +549,12 @@ TEST_CASE("loads are expected by the predictor that a materializer is given") {
   auto const wrong = support::on_all_ranks(shape.ranks, [&](thread_communicator& comm) {
     auto model = toy_model{shape, comm.rank()};
     auto const newest = fssdp::load_average::weight{.part = 1, .of = 2};
-    auto layers = materializer{comm,
-                               model.layouts(),
-                               std::span<std::size_t const>{model.shape().elements},
-                               model.weights().tensors(),
-                               model.gradients().tensors(),
-                               three_replicas(),
-                               {.replica_slots = 18, .partial_slots = 8},
-                               fssdp::wire_coding<>{},
-                               fssdp::load_average{1, newest}};
+    auto layers =
+        materializer{comm,
+                     fssdp::expert_shards{model.layouts(), model.shape().elements, model.weights(),
+                                          model.gradients()},
+                     {.placement = three_replicas(), .predictor = fssdp::load_average{1, newest}},
+                     {.replica_slots = 18, .partial_slots = 8}};
     auto expected = fssdp::load_average{shape.experts, newest};
     auto errors = 0;
     for (int i = 0; i < 6; ++i) {
@@ -580,7 +584,8 @@ TEST_CASE("partial gradients of the caller's own are reduced to the same bits") 
     auto layers = make_layers(lane, own, {.replica_slots = 12});
     auto buffers = std::vector<fssdp::expert_buffer<float>>{};
     for (auto const l : {layer_id{1}, layer_id{0}}) {
-      auto const& experts = layers.acquire(l, 0, training_pass::backward);
+      layers.acquire(l, 0, training_pass::backward);
+      auto const experts = layers.experts<float>(l);
       buffers.emplace_back(experts.size(), shape.elements);
       own.backward(experts, buffers.back().tensors(), 0);
       layers.release(l);

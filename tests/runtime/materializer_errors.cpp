@@ -44,48 +44,49 @@ template <class Use>
 
 TEST_CASE("calls in the wrong order are refused by name") {
   auto const first = layer_id{0};
-  REQUIRE_THAT(complaint([&](auto& layers) { layers.acquire(layer_id{3}); }),
+  REQUIRE_THAT(complaint([&](fssdp::materializer& layers) { layers.acquire(layer_id{3}); }),
                mentions("layer 3") && mentions("0 to 2"));
-  REQUIRE_THAT(complaint([&](auto& layers) { layers.prefetch(layer_id{-1}); }),
+  REQUIRE_THAT(complaint([&](fssdp::materializer& layers) { layers.prefetch(layer_id{-1}); }),
                mentions("layer -1"));
-  REQUIRE_THAT(complaint([&](auto& layers) {
+  REQUIRE_THAT(complaint([&](fssdp::materializer& layers) {
                  layers.acquire(first, 4);
                  layers.acquire(first, 4);
                }),
                mentions("micro-batch 4") && mentions("layer 0 again"));
-  REQUIRE_THAT(complaint([&](auto& layers) { layers.release(first, 2); }),
+  REQUIRE_THAT(complaint([&](fssdp::materializer& layers) { layers.release(first, 2); }),
                mentions("micro-batch 2") && mentions("has acquired"));
-  REQUIRE_THAT(complaint([&](auto& layers) { (void)layers.partials(first); }),
+  REQUIRE_THAT(complaint([&](fssdp::materializer& layers) { (void)layers.partials<float>(first); }),
                mentions("layer 0 has no placement yet") && mentions("acquire before"));
-  REQUIRE_THAT(complaint([&](auto& layers) { layers.reduce(first); }),
+  REQUIRE_THAT(complaint([&](fssdp::materializer& layers) { layers.reduce(first); }),
                mentions("layer 0 has no placement yet"));
-  REQUIRE_THAT(complaint([&](auto& layers) { (void)layers.where(first); }),
+  REQUIRE_THAT(complaint([&](fssdp::materializer& layers) { (void)layers.where(first); }),
                mentions("no placement yet"));
-  REQUIRE_THAT(complaint([&](auto& layers) { (void)layers.plan(first); }),
+  REQUIRE_THAT(complaint([&](fssdp::materializer& layers) { (void)layers.plan(first); }),
                mentions("no placement yet"));
-  REQUIRE_THAT(complaint([&](auto& layers) {
+  REQUIRE_THAT(complaint([&](fssdp::materializer& layers) {
                  layers.acquire(first);
                  layers.step();
                }),
                mentions("step while 1") && mentions("layer 0"));
-  REQUIRE_THAT(complaint([&](auto& layers) {
+  REQUIRE_THAT(complaint([&](fssdp::materializer& layers) {
                  layers.acquire(first);
-                 (void)layers.partials(first);
+                 (void)layers.partials<float>(first);
                  layers.release(first);
                  layers.step();
                }),
                mentions("layer 0 has partial gradients") && mentions("expected reduce"));
   REQUIRE_THAT(
-      complaint([&](auto& layers) {
+      complaint([&](fssdp::materializer& layers) {
         layers.acquire(first);
-        (void)layers.partials(first);
+        (void)layers.partials<float>(first);
         layers.release(first);
         layers.reduce(first, fssdp::expert_buffer<float>{8, std::vector<std::size_t>{300, 7}});
       }),
       mentions("layer 0 has partial gradients") && mentions("expected reduce"));
-  REQUIRE_THAT(complaint([&](auto& layers) { layers.record(first, fssdp::expert_loads(3)); }),
-               mentions("3 experts") && mentions("expected 8"));
-  REQUIRE_THAT(complaint([&](auto& layers) {
+  REQUIRE_THAT(
+      complaint([&](fssdp::materializer& layers) { layers.record(first, fssdp::expert_loads(3)); }),
+      mentions("3 experts") && mentions("expected 8"));
+  REQUIRE_THAT(complaint([&](fssdp::materializer& layers) {
                  layers.acquire(first);
                  layers.release(first);
                  layers.acquire(first, 1);
@@ -95,15 +96,15 @@ TEST_CASE("calls in the wrong order are refused by name") {
 }
 
 TEST_CASE("options and memory that do not fit are refused by name") {
-  auto const nothing = [](auto&) {};
+  auto const nothing = [](fssdp::materializer&) {};
   REQUIRE_THAT(complaint(nothing, {.ahead = -1}), mentions("-1 layers ahead"));
   REQUIRE_THAT(complaint(nothing, {.reshard_every = -2}), mentions("-2"));
   REQUIRE_THAT(complaint(nothing, {.cluster = fssdp::topology{{.nodes = 2, .ranks = 2}}}),
                mentions("2 ranks"));
   REQUIRE_THAT(complaint(
-                   [](auto& layers) {
+                   [](fssdp::materializer& layers) {
                      layers.acquire(layer_id{1});
-                     (void)layers.partials(layer_id{1});
+                     (void)layers.partials<float>(layer_id{1});
                    },
                    {.replica_slots = 9, .partial_slots = 7}),
                mentions("7 slots are left") && mentions("layer 1 needs 8"));
@@ -124,14 +125,11 @@ TEST_CASE("arenas that do not fit are refused by name, before pools are allocate
       auto weights = fssdp::expert_buffer<float>{w.slots, w.elements};
       auto gradients = fssdp::expert_buffer<float>{g.slots, g.elements};
       try {
-        auto const layers =
-            fssdp::materializer{comm,
-                                model.layouts(),
-                                std::span<std::size_t const>{model.shape().elements},
-                                weights.tensors(),
-                                gradients.tensors(),
-                                fssdp::owners_only{},
-                                options};
+        auto const layers = fssdp::materializer{
+            comm,
+            fssdp::expert_shards{model.layouts(), model.shape().elements, weights, gradients},
+            {},
+            options};
       } catch (fssdp::argument_error const& error) {
         text = error.what();
       }
@@ -163,7 +161,7 @@ TEST_CASE("partial gradients of the caller's own that do not fit are refused by 
   auto const first = layer_id{0};
   using sizes = std::vector<std::size_t>;
   auto const reduces = [&](std::size_t slots, sizes const& elements) {
-    return complaint([&](auto& layers) {
+    return complaint([&](fssdp::materializer& layers) {
       auto const own = fssdp::expert_buffer<float>{slots, elements};
       layers.acquire(first);
       layers.release(first);
@@ -173,7 +171,7 @@ TEST_CASE("partial gradients of the caller's own that do not fit are refused by 
   REQUIRE_THAT(reduces(8, {300}), mentions("1 tensors") && mentions("expected 2"));
   REQUIRE_THAT(reduces(8, {300, 8}), mentions("tensor 1") && mentions("8 elements; expected 7"));
   REQUIRE_THAT(reduces(7, {300, 7}), mentions("7 slots; expected 8"));
-  REQUIRE_THAT(complaint([&](auto& layers) {
+  REQUIRE_THAT(complaint([&](fssdp::materializer& layers) {
                  layers.reduce(first, fssdp::expert_buffer<float>{8, sizes{300, 7}});
                }),
                mentions("layer 0 has no placement yet") && mentions("acquire before"));
@@ -187,13 +185,9 @@ TEST_CASE("owners that have no room for gradients are refused before anything mo
     auto weights = fssdp::expert_buffer<float>{24, model.shape().elements};
     auto& first = weights.tensors()[0][0][0];
     first = static_cast<float>(comm.rank().value());
-    auto layers = fssdp::materializer{comm,
-                                      model.layouts(),
-                                      std::span<std::size_t const>{model.shape().elements},
-                                      weights.tensors(),
-                                      model.gradients().tensors(),
-                                      fssdp::owners_only{},
-                                      materializer_options{}};
+    auto layers = fssdp::materializer{
+        comm,
+        fssdp::expert_shards{model.layouts(), model.shape().elements, weights, model.gradients()}};
     auto const all_at_0 = fssdp::table_layout{{.ranks = 4}, std::vector(8, rank_id{0})};
     try {
       layers.reshard(toy_model::layouts_type{std::vector(3, all_at_0)}, fssdp::bytes_of(weights));
@@ -217,7 +211,7 @@ TEST_CASE("a layer whose gather has failed is not handed out, however often it i
         auto model = toy_model{{.ranks = 2}, comm.rank()};
         auto layers = make_layers(lane, model, {.replica_slots = 20}, fssdp::everywhere{});
         for (int turn = 0; turn < 3; ++turn) try {
-            (void)layers.acquire(layer_id{0});
+            layers.acquire(layer_id{0});
           } catch (fssdp::error const&) {
             ++refused;
           }
@@ -250,7 +244,7 @@ TEST_CASE("a rank that fails anywhere in an iteration lets all others go, with i
         train_once(model, layers, i);
         fail_at(i == 1 ? 1 : -1);
         for (auto const l : fssdp::first_n<layer_id>(3)) {
-          (void)layers.acquire(l);
+          layers.acquire(l);
           fail_at(i == 1 ? 2 + l.value() : -1);
           layers.release(l);
         }

@@ -89,9 +89,10 @@ TEST_CASE("many iterations of drifting loads leave memory and pools as they were
         layers.reshard(layers.layouts() == other ? model.layouts() : other,
                        fssdp::bytes_of(model.weights()));
       for (auto const l : fssdp::first_n<layer_id>(shape.layers)) {
-        (void)layers.acquire(l);
+        layers.acquire(l);
         auto const mine = model.loads(l, i + 3);  // not quite what was predicted
-        auto const& experts = layers.calibrate(l, fssdp::gather_counts(token_comm, mine));
+        (void)layers.calibrate(l, fssdp::gather_counts(token_comm, mine));
+        auto const experts = layers.experts<float>(l);
         for (std::size_t e = 0; e < experts.size(); ++e) {
           auto const expert = experts[e].id.value();
           auto const first = toy_model{shape, rank_id{expert / 2}}.parameters();
@@ -102,8 +103,9 @@ TEST_CASE("many iterations of drifting loads leave memory and pools as they were
         layers.release(l);
       }
       for (int l = shape.layers; l-- != 0;) {
-        auto const& experts = layers.acquire(layer_id{l}, 0, fssdp::training_pass::backward);
-        model.backward(experts, layers.partials(layer_id{l}), 0);
+        layers.acquire(layer_id{l}, 0, fssdp::training_pass::backward);
+        auto const experts = layers.experts<float>(layer_id{l});
+        model.backward(experts, layers.partials<float>(layer_id{l}), 0);
         layers.release(layer_id{l});
         layers.reduce(layer_id{l});
       }

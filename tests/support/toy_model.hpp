@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -97,30 +98,35 @@ class toy_model {
   return {.overlap = 5, .spare_slots = 3};
 }
 
-/// All owners one rank on.
-[[nodiscard]] inline std::vector<fssdp::table_layout> next_owners(
-    toy_model::layouts_type const& now) {
-  auto next = std::vector<fssdp::table_layout>{};
-  for (auto const& layout : now.by_layer()) {
-    auto owners = std::vector<fssdp::rank_id>{};
-    for (auto const chunk : fssdp::all_chunks(layout))
-      owners.emplace_back((layout.owner(chunk).value() + 1) % layout.ranks());
-    next.push_back({{.ranks = layout.ranks(), .slices = layout.slices()}, std::move(owners)});
+/// A resharding solver: all owners one rank on.
+struct one_rank_on {
+  struct other_owners {
+    std::optional<std::vector<fssdp::table_layout>> layouts;
+  };
+  [[nodiscard]] other_owners operator()(std::span<fssdp::table_layout const> now,
+                                        std::span<fssdp::expert_loads const>,
+                                        fssdp::topology const&) const {
+    auto next = std::vector<fssdp::table_layout>{};
+    for (auto const& layout : now) {
+      auto owners = std::vector<fssdp::rank_id>{};
+      for (auto const chunk : fssdp::all_chunks(layout))
+        owners.emplace_back((layout.owner(chunk).value() + 1) % layout.ranks());
+      next.push_back({{.ranks = layout.ranks(), .slices = layout.slices()}, std::move(owners)});
+    }
+    return {std::move(next)};
   }
-  return next;
-}
+};
 
 /// A materializer over all that a rank of a toy model owns.
-template <class Comm, class Solver = fssdp::sparse_materialization>
-[[nodiscard]] auto make_layers(Comm& lane, toy_model& model,
-                               fssdp::materializer_options const& options,
-                               Solver const& solver = three_replicas()) {
+template <class Comm>
+[[nodiscard]] fssdp::materializer make_layers(
+    Comm& lane, toy_model& model, fssdp::materializer_options const& options,
+    fssdp::any_placement_solver const& solver = three_replicas(),
+    fssdp::any_sharding_solver const& sharding = {}) {
   return fssdp::materializer{lane,
-                             model.layouts(),
-                             std::span<std::size_t const>{model.shape().elements},
-                             model.weights().tensors(),
-                             model.gradients().tensors(),
-                             solver,
+                             fssdp::expert_shards{model.layouts(), model.shape().elements,
+                                                  model.weights(), model.gradients()},
+                             {.placement = solver, .sharding = sharding},
                              options};
 }
 
@@ -141,19 +147,20 @@ void run_on_lane(Comm& comm, overlap how, Run run) {
 
 /// Forward and backward pass of a toy model, in the order in which a trainer goes through its
 /// layers.
-template <class Materializer>
-void go_through(toy_model& model, Materializer& layers, int iteration, int micro_batches = 1) {
+inline void go_through(toy_model& model, fssdp::materializer& layers, int iteration,
+                       int micro_batches = 1) {
   auto const count = model.shape().layers;
   for (int m = 0; m < micro_batches; ++m) {
     for (auto const layer : fssdp::first_n<fssdp::layer_id>(count)) {
-      (void)layers.acquire(layer, m);
+      layers.acquire(layer, m);
       layers.record(layer, model.loads(layer, iteration));
       layers.release(layer, m);
     }
     for (int l = count; l-- != 0;) {
       auto const layer = fssdp::layer_id{l};
-      auto const& experts = layers.acquire(layer, m, fssdp::training_pass::backward);
-      model.backward(experts, layers.partials(layer), m);
+      layers.acquire(layer, m, fssdp::training_pass::backward);
+      auto const experts = layers.experts<float>(layer);
+      model.backward(experts, layers.partials<float>(layer), m);
       layers.release(layer, m);
       if (m + 1 == micro_batches) layers.reduce(layer);
     }
@@ -161,9 +168,8 @@ void go_through(toy_model& model, Materializer& layers, int iteration, int micro
 }
 
 /// One iteration.
-template <class Materializer>
-fssdp::iteration_metrics train_once(toy_model& model, Materializer& layers, int iteration,
-                                    int micro_batches = 1) {
+inline fssdp::iteration_metrics train_once(toy_model& model, fssdp::materializer& layers,
+                                           int iteration, int micro_batches = 1) {
   go_through(model, layers, iteration, micro_batches);
   auto const metrics = layers.step();
   model.update();

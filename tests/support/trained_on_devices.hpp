@@ -41,28 +41,29 @@ class computing_stream {
 
 /// Iterations of which the host waits for none; in the middle owners change.
 /// @param enqueue(work) has work() done where the model computes
-template <class Materializer, class Enqueue>
-void train_behind(toy_model& model, Materializer& layers, Enqueue enqueue) {
+template <class Enqueue>
+void train_behind(toy_model& model, fssdp::materializer& layers, Enqueue enqueue) {
   constexpr auto micro_batches = 2;
   auto const count = model.shape().layers;
   for (int i = 0; i < 5; ++i) {
     for (int m = 0; m < micro_batches; ++m) {
       for (auto const layer : fssdp::first_n<fssdp::layer_id>(count)) {
-        (void)layers.acquire(layer, m);
+        layers.acquire(layer, m);
         layers.record(layer, model.loads(layer, i));
         layers.release(layer, m);
       }
       for (int l = count; l-- != 0;) {
         auto const layer = fssdp::layer_id{l};
-        auto const& experts = layers.acquire(layer, m, fssdp::training_pass::backward);
+        layers.acquire(layer, m, fssdp::training_pass::backward);
+        auto const experts = layers.experts<float>(layer);
         auto ids = std::vector<fssdp::expert_id>{};
         auto tensors = std::vector<std::span<float const>>{};
         for (std::size_t e = 0; e < experts.size(); ++e) {
           ids.push_back(experts[e].id);
           for (auto const& tensor : experts[e].tensors) tensors.push_back(tensor);
         }
-        auto const views = layers.partials(layer);
-        enqueue([&model, m, ids, tensors, partials = std::vector(views.begin(), views.end())] {
+        auto const views = layers.partials<float>(layer);
+        enqueue([&model, m, ids, tensors, partials = views] {
           model.backward(fssdp::materialized_experts<float const>{ids, tensors},
                          std::span{partials}, m);
         });
@@ -70,10 +71,7 @@ void train_behind(toy_model& model, Materializer& layers, Enqueue enqueue) {
         if (m + 1 == micro_batches) layers.reduce(layer);
       }
     }
-    auto const owners = [&](std::span<fssdp::expert_loads const>, fssdp::topology const&) {
-      return next_owners(layers.layouts());
-    };
-    layers.step([&](auto const&) { enqueue([&model] { model.update(); }); }, owners,
+    layers.step([&](auto const&) { enqueue([&model] { model.update(); }); },
                 fssdp::bytes_of(model.weights()));
   }
 }
@@ -82,7 +80,7 @@ void train_behind(toy_model& model, Materializer& layers, Enqueue enqueue) {
     toy_shape const& shape, fssdp::materializer_options const& options) {
   return on_all_ranks(shape.ranks, [&](fssdp::thread_communicator& comm) {
     auto model = toy_model{shape, comm.rank()};
-    auto layers = make_layers(comm, model, options);
+    auto layers = make_layers(comm, model, options, three_replicas(), one_rank_on{});
     train_behind(model, layers, [](auto work) { work(); });
     return model.parameters();
   });
@@ -98,7 +96,7 @@ template <class Comm>
   auto compute = computing_stream{};
   auto lane = fssdp::beside(comm, compute.get());
   {
-    auto layers = make_layers(lane, model, options);
+    auto layers = make_layers(lane, model, options, three_replicas(), one_rank_on{});
     train_behind(model, layers, [&](auto work) { compute.enqueue(std::move(work)); });
   }
   compute.synchronize();

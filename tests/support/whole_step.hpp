@@ -149,21 +149,25 @@ namespace step {
 }
 
 /// Forward, backward, optimizer, and experts that go to other owners.
-template <class Tokens, class Lane, class Coding>
+template <class Tokens, class Lane>
 void train(Tokens& tokens, Lane& lane, toy_model& model, step_kind const& kind,
-           Coding const& coding, breaking_place& callback) {
-  auto const solve = [&](std::span<std::uint64_t const> loads, auto const& layout) {
+           fssdp::link_coding const& coding, breaking_place& callback) {
+  auto const solve = [&](std::span<std::uint64_t const> loads, fssdp::table_layout const& layout) {
     callback.pass();
     return three_replicas()(loads, layout);
   };
-  auto layers = fssdp::materializer{lane,
-                                    model.layouts(),
-                                    std::span<std::size_t const>{model.shape().elements},
-                                    model.weights().tensors(),
-                                    model.gradients().tensors(),
-                                    solve,
-                                    kind.options(),
-                                    coding};
+  auto const owners = [&](std::span<fssdp::table_layout const> now,
+                          std::span<fssdp::expert_loads const> loads,
+                          fssdp::topology const& machine) {
+    callback.pass();
+    return one_rank_on{}(now, loads, machine);
+  };
+  auto layers = fssdp::materializer{
+      lane,
+      fssdp::expert_shards{model.layouts(), model.shape().elements, model.weights(),
+                           model.gradients()},
+      {.placement = solve, .sharding = owners, .gather_coding = coding, .reduce_coding = coding},
+      kind.options()};
   auto const all = fssdp::first_n<fssdp::layer_id>(layers.layers());
   for (auto const l : all) layers.predictor(l).push(model.loads(l, 0));
 
@@ -179,7 +183,7 @@ void train(Tokens& tokens, Lane& lane, toy_model& model, step_kind const& kind,
     fssdp::combine(tokens, route, rows(there), rows(here));
   };
   for (auto const l : all) {
-    (void)layers.acquire(l);
+    layers.acquire(l);
     auto const counts = fssdp::gather_counts(tokens, tokens_of(model, l, lane.rank()));
     (void)layers.calibrate(l, counts);
     auto const& route = routes.emplace_back(counts, layers.where(l), lane.rank());
@@ -189,20 +193,17 @@ void train(Tokens& tokens, Lane& lane, toy_model& model, step_kind const& kind,
   }
   for (int back = layers.layers(); back-- != 0;) {
     auto const l = fssdp::layer_id{back};
-    auto const& experts = layers.acquire(l, 0, fssdp::training_pass::backward);
+    layers.acquire(l, 0, fssdp::training_pass::backward);
+    auto const experts = layers.experts<float>(l);
     there_and_back(routes[l.index()], [&] {
       callback.pass();
-      model.backward(experts, layers.partials(l), 0);
+      model.backward(experts, layers.partials<float>(l), 0);
     });
     layers.release(l);
     layers.reduce(l);
   }
   auto const update = [&](auto const&) { callback.pass([&] { model.update(); }); };
-  auto const owners = [&](std::span<fssdp::expert_loads const>, fssdp::topology const&) {
-    callback.pass();
-    return next_owners(layers.layouts());
-  };
-  layers.step(update, owners, fssdp::bytes_of(model.weights()));
+  layers.step(update, fssdp::bytes_of(model.weights()));
 }
 
 }  // namespace step
@@ -223,7 +224,7 @@ place_visits take_whole_step(Comm& comm, step_kind const& kind, placed_fault con
   auto callback = breaking_place{me, given.at(fault_place::callback)};
 
   auto model = toy_model{kind.shape(), me};
-  auto const step_over = [&](auto& moved_over, overlap how, auto const& coding) {
+  auto const step_over = [&](auto& moved_over, overlap how, fssdp::link_coding const& coding) {
     run_on_lane(moved_over, how, [&](auto& lane) {
       auto breaks = breaking_lane{lane, hand_over, task};
       step::train(tokens, breaks, model, kind, coding, callback);
@@ -231,20 +232,20 @@ place_visits take_whole_step(Comm& comm, step_kind const& kind, placed_fault con
   };
   switch (kind.over) {
     case step_kind::wire::lends:
-      step_over(experts, overlap::on, fssdp::wire_coding<>{});
+      step_over(experts, overlap::on, fssdp::uncoded{});
       break;
     case step_kind::wire::copies: {
       auto bare = exchange_only{experts};
-      step_over(bare, overlap::on, fssdp::wire_coding<>{});
+      step_over(bare, overlap::on, fssdp::uncoded{});
       break;
     }
     case step_kind::wire::codes: {
-      auto const links = fssdp::coded_links{fssdp::int8_codec{}, fssdp::link_class::all};
-      step_over(experts, overlap::on, fssdp::wire_coding{links, links});
+      step_over(experts, overlap::on,
+                fssdp::coded_links{fssdp::int8_codec{}, fssdp::link_class::all});
       break;
     }
     case step_kind::wire::at_once:
-      step_over(experts, overlap::off, fssdp::wire_coding<>{});
+      step_over(experts, overlap::off, fssdp::uncoded{});
   }
   (void)fssdp::all_reduce(together, std::vector{1});
   auto const visits = [](auto const& of) { return static_cast<int>(of.counts().exchanges); };

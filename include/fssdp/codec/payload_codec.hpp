@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <span>
 #include <string_view>
+#include <type_traits>
 #include <typeinfo>
 
 #include "fssdp/codec/codec.hpp"
@@ -12,6 +13,7 @@
 #include "fssdp/codec/encode_elements.hpp"
 #include "fssdp/codec/encode_with_feedback.hpp"
 #include "fssdp/element/dtype.hpp"
+#include "fssdp/element/element_kind.hpp"
 
 namespace fssdp::detail {
 
@@ -42,6 +44,18 @@ template <codec Codec, element T>
               }};
 }
 
+/// Decodes to elements of one type, as `decode_elements`.
+using payload_decoder = void (*)(void const* codec, std::span<std::byte const> payload, void* to,
+                                 std::size_t elements);
+
+template <codec Codec, element T>
+[[nodiscard]] constexpr payload_decoder make_decoder() {
+  return [](void const* coder, std::span<std::byte const> payload, void* to, std::size_t elements) {
+    decode_elements(*static_cast<Codec const*>(coder), payload,
+                    std::span{static_cast<T*>(to), elements});
+  };
+}
+
 /// A codec that somebody else keeps, for what a rank gives (Source), for sums of it, and for what it
 /// gets (Target).
 class payload_codec {
@@ -55,11 +69,20 @@ class payload_codec {
     auto of = sizes_of(coder);
     of.of_source = make_encoder<Codec, Source>();
     of.of_sums = make_encoder<Codec, accumulator_t<Source>>();
-    of.decode_ = [](void const* codec, std::span<std::byte const> payload, void* to,
-                    std::size_t elements) {
-      decode_elements(*static_cast<Codec const*>(codec), payload,
-                      std::span{static_cast<Target*>(to), elements});
-    };
+    of.decode_ = make_decoder<Codec, Target>();
+    return of;
+  }
+  /// The same for types that are known at run time.
+  template <codec Codec>
+  [[nodiscard]] static payload_codec make(Codec const& coder, element_kind source,
+                                          element_kind target) {
+    auto of = sizes_of(coder);
+    with_element(source, [&]<class T>(std::type_identity<T>) {
+      of.of_source = make_encoder<Codec, T>();
+      of.of_sums = make_encoder<Codec, accumulator_t<T>>();
+    });
+    of.decode_ = with_element(
+        target, []<class T>(std::type_identity<T>) { return make_decoder<Codec, T>(); });
     return of;
   }
   /// One that says how large payloads are, and codes nothing.
@@ -97,7 +120,7 @@ class payload_codec {
   void const* codec_ = nullptr;
   char const* name_ = "";
   std::size_t (*encoded_bytes_)(void const*, std::size_t) = nullptr;
-  void (*decode_)(void const*, std::span<std::byte const>, void*, std::size_t) = nullptr;
+  payload_decoder decode_ = nullptr;
 };
 
 }  // namespace fssdp::detail

@@ -220,7 +220,7 @@ class gather_pass {
   void forward(communicator_ref const& comm) {
     auto const tensors = memory_.tensors();
     auto const in = plan_.receives(me_);
-    comm.forward(
+    comm.exchange_forwarding(
         [&](batch_ref const& batch) {
           batch.label({memory_.label(), 2 * plan_.rounds()});
           for (auto const& t : plan_.sends(me_))

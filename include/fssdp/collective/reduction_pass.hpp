@@ -206,7 +206,7 @@ class reduction_pass {
 
   /// One round, in which what comes back is read where it is.
   void lend(communicator_ref const& comm, int round, round_operands& operands) const {
-    comm.lend([&](batch_ref const& batch) { send(batch, round), borrow(batch, round); },
+    comm.exchange_lending([&](batch_ref const& batch) { send(batch, round), borrow(batch, round); },
               [&](std::span<std::span<std::byte const> const> lent) {
                 locate(round, lent, operands);
                 sum(comm, round, operands);
@@ -228,7 +228,7 @@ class reduction_pass {
     auto const out = plan_.sends(me_);
     auto const in = plan_.receives(me_);
     auto order = state.sending();
-    comm.forward(
+    comm.exchange_forwarding(
         [&](batch_ref const& batch) {
           batch.label({memory_.label(), 2 * plan_.rounds() + 1});
           auto at_once = std::size_t{0};  // messages before the first sum

@@ -28,26 +28,44 @@ struct wire_bytes {
 namespace detail {
 
 /// Adds up all messages.
-/// @param codes(traffic, transfer) whether it is coded, if anything is
-/// @param element_bytes(transfer) the size of an element that is not
-template <class Links, class Codes, class ElementBytes>
+/// @param message(elements, transfer) the bytes of so many elements
+template <class Message>
 [[nodiscard]] wire_bytes sum_of_messages(transfer_plan const& plan,
-                                         std::span<std::size_t const> elements, Links const& links,
-                                         Codes codes, ElementBytes element_bytes) {
+                                         std::span<std::size_t const> elements, Message message) {
   auto const extents = piece_extents{plan, tensor_sizes{elements}};
-  auto const message = [&](std::size_t k, transfer const& t) {
-    auto const count = extents.elements(k, t.what());
-    if constexpr (!std::same_as<Links, uncoded>)
-      if (codes(coded_traffic{plan, links}, t)) return links.codec.encoded_bytes(count);
-    return count * element_bytes(t);
-  };
   auto sum = wire_bytes{};
   for (auto const& t : plan.transfers()) {
     auto const inside = plan.cluster().same_node(t.source, t.destination);
     for (std::size_t k = 0; k < elements.size(); ++k)
-      (inside ? sum.inside_nodes : sum.between_nodes) += message(k, t);
+      (inside ? sum.inside_nodes : sum.between_nodes) += message(extents.elements(k, t.what()), t);
   }
   return sum;
+}
+
+/// What a gather sends.
+/// @param coded what is coded; null: nothing
+[[nodiscard]] inline wire_bytes gather_bytes(transfer_plan const& plan,
+                                             std::span<std::size_t const> elements,
+                                             std::size_t element_bytes,
+                                             coded_traffic const* coded = nullptr) {
+  return sum_of_messages(plan, elements, [&](std::size_t count, transfer const& t) {
+    return coded != nullptr && coded->codes_any_of(t.chunk) ? coded->coder().encoded_bytes(count)
+                                                            : count * element_bytes;
+  });
+}
+
+/// What a reduction sends: partials, or sums where a rank has passed the piece on.
+/// @param coded likewise, for plan.reduction()
+[[nodiscard]] inline wire_bytes reduction_bytes(transfer_plan const& plan,
+                                                std::span<std::size_t const> elements,
+                                                std::size_t partial_bytes, std::size_t sum_bytes,
+                                                coded_traffic const* coded = nullptr) {
+  auto const& back = plan.reduction();
+  return sum_of_messages(back, elements, [&](std::size_t count, transfer const& t) {
+    if (coded != nullptr && coded->codes(t)) return coded->coder().encoded_bytes(count);
+    auto const is_sum = std::ranges::binary_search(back.forwarded(t.destination), t.what());
+    return count * (is_sum ? sum_bytes : partial_bytes);
+  });
 }
 
 }  // namespace detail
@@ -56,29 +74,32 @@ template <class Links, class Codes, class ElementBytes>
 /// @param elements the size of each tensor of one whole expert
 /// @param links uncoded, or coded_links
 /// @cost O(transfers * tensors)
-template <element Replica, class Links = uncoded>
+template <element Replica>
+[[nodiscard]] wire_bytes gathered_bytes(transfer_plan const& plan,
+                                        std::span<std::size_t const> elements, uncoded = {}) {
+  return detail::gather_bytes(plan, elements, sizeof(Replica));
+}
+template <element Replica, codec Codec>
 [[nodiscard]] wire_bytes gathered_bytes(transfer_plan const& plan,
                                         std::span<std::size_t const> elements,
-                                        Links const& links = {}) {
-  return detail::sum_of_messages(
-      plan, elements, links,
-      [](auto const& traffic, transfer const& t) { return traffic.codes_any_of(t.chunk); },
-      [](transfer const&) { return sizeof(Replica); });
+                                        coded_links<Codec> const& links) {
+  auto const coded = detail::coded_traffic{plan, links};
+  return detail::gather_bytes(plan, elements, sizeof(Replica), &coded);
 }
 
 /// What sparse_reduce_scatter sends: partials, or sums where a rank has passed the piece on.
-template <element Partial, class Links = uncoded>
+template <element Partial>
+[[nodiscard]] wire_bytes reduced_bytes(transfer_plan const& plan,
+                                       std::span<std::size_t const> elements, uncoded = {}) {
+  return detail::reduction_bytes(plan, elements, sizeof(Partial), sizeof(accumulator_t<Partial>));
+}
+template <element Partial, codec Codec>
 [[nodiscard]] wire_bytes reduced_bytes(transfer_plan const& plan,
                                        std::span<std::size_t const> elements,
-                                       Links const& links = {}) {
-  auto const& back = plan.reduction();
-  return detail::sum_of_messages(
-      back, elements, links,
-      [](auto const& traffic, transfer const& t) { return traffic.codes(t); },
-      [&](transfer const& t) {
-        auto const is_sum = std::ranges::binary_search(back.forwarded(t.destination), t.what());
-        return is_sum ? sizeof(accumulator_t<Partial>) : sizeof(Partial);
-      });
+                                       coded_links<Codec> const& links) {
+  auto const coded = detail::coded_traffic{plan.reduction(), links};
+  return detail::reduction_bytes(plan, elements, sizeof(Partial), sizeof(accumulator_t<Partial>),
+                                 &coded);
 }
 
 }  // namespace fssdp

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <type_traits>
 
 #include "fssdp/comm/communicator.hpp"
 #include "fssdp/core/function_ref.hpp"
@@ -88,8 +89,8 @@ class gate_ref {
   void (*release_)(void*, std::size_t);
 };
 
-/// A communicator that somebody else owns. All of its calls are those of the concept of the same
-/// name, and of the extras that it says it has.
+/// A communicator that somebody else owns, itself a communicator of host memory. What else the other
+/// one offers is called by a name of its own: whether it is there is known at run time.
 /// @cost a call through a pointer for each message, and for each call
 class communicator_ref {
  public:
@@ -98,7 +99,8 @@ class communicator_ref {
   using arrived = function_ref<void(std::size_t, std::span<std::byte const>, gate_ref const&)>;
 
   template <communicator Comm>
-  explicit communicator_ref(Comm& comm)
+  requires(!std::same_as<std::remove_const_t<Comm>, communicator_ref>) explicit communicator_ref(
+      Comm& comm)
       : comm_{&comm}, call_{functions_of<Comm>}, rank_{comm.rank()}, size_{comm.size()} {}
 
   [[nodiscard]] rank_id rank() const { return rank_; }
@@ -110,9 +112,9 @@ class communicator_ref {
 
   void exchange(post name) const { call_.exchange(comm_, name); }
   /// @pre lends()
-  void lend(post name, visit look) const { call_.lend(comm_, name, look); }
+  void exchange_lending(post name, visit look) const { call_.lend(comm_, name, look); }
   /// @pre forwards()
-  void forward(post name, arrived tell) const { call_.forward(comm_, name, tell); }
+  void exchange_forwarding(post name, arrived tell) const { call_.forward(comm_, name, tell); }
   /// As `agree`: nothing if the communicator has no such thing.
   void agree(std::uint64_t plan) const { call_.agree(comm_, plan); }
 
@@ -194,5 +196,7 @@ class communicator_ref {
   rank_id rank_;
   int size_;
 };
+
+static_assert(communicator<communicator_ref>);
 
 }  // namespace fssdp::detail

@@ -2,6 +2,7 @@
 /// Per-expert memory without its types: what the collectives work on inside.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstring>
@@ -38,6 +39,22 @@ struct tensor_view {
   [[nodiscard]] element_range operator[](std::size_t slot) const {
     return {begin(slot), elements, element_bytes};
   }
+  /// Some of its slots.
+  [[nodiscard]] tensor_view part(std::size_t first, std::size_t count) const {
+    auto of = *this;
+    of.slots = count;
+    if (is_scattered())
+      of.places = static_cast<std::byte const*>(places) + first * sizeof(void*);
+    else if (count != 0)
+      of.data += first * stride * element_bytes;
+    return of;
+  }
+  /// As a view of its type.
+  /// @pre T has that size, and is the type
+  template <class T>
+  [[nodiscard]] expert_tensor<T> as() const {
+    return {reinterpret_cast<T*>(data), slots, elements, stride, static_cast<T* const*>(places)};
+  }
 
  private:
   [[nodiscard]] std::byte* begin(std::size_t slot) const {
@@ -56,6 +73,10 @@ class tensor_list {
   static constexpr std::size_t in_place = 6;
 
   tensor_list() = default;
+  explicit tensor_list(std::span<tensor_view const> tensors) : count_{tensors.size()} {
+    if (count_ > in_place) many_.resize(count_);
+    std::copy(tensors.begin(), tensors.end(), begin());
+  }
   template <expert_memory Buffer>
   explicit tensor_list(Buffer& buffer) {
     auto const tensors = tensors_of(buffer);

@@ -6,82 +6,71 @@
 #include <memory_resource>
 #include <span>
 #include <utility>
+#include <vector>
 
-#include "fssdp/collective/communicator_work.hpp"
-#include "fssdp/comm/communicator.hpp"
-#include "fssdp/layout/shard_layout.hpp"
 #include "fssdp/plan/transfer_plan.hpp"
 #include "fssdp/runtime/iteration_meter.hpp"
+#include "fssdp/runtime/materialized_layer.hpp"
 #include "fssdp/runtime/slot_pool.hpp"
+#include "fssdp/runtime/work_queue.hpp"
 
 namespace fssdp::detail {
 
 /// Layers take room in a pool when they are gathered, and give it back when they are dropped.
-/// @tparam Layer a materialized_layer
-template <communicator Comm, class Layer, class Replica>
 class gathered_replicas {
  public:
-  /// @pre lane and meter outlive it
-  gathered_replicas(Comm& lane, iteration_meter& meter, std::size_t slots,
-                    std::span<std::size_t const> elements, std::pmr::memory_resource* memory)
-      : lane_{lane}, meter_{meter}, pool_{slots, elements, memory} {
-    if constexpr (in_host_memory<Comm>) pool_.clear();
+  /// @pre queue and meter outlive it
+  gathered_replicas(work_queue const& queue, iteration_meter& meter, slot_pool pool)
+      : queue_{queue}, meter_{meter}, pool_{std::move(pool)} {
+    if (queue.in_host_memory()) pool_.clear();
   }
 
-  [[nodiscard]] slot_pool<Replica>& pool() { return pool_; }
-  [[nodiscard]] slot_pool<Replica> const& pool() const { return pool_; }
+  [[nodiscard]] slot_pool& pool() { return pool_; }
+  [[nodiscard]] slot_pool const& pool() const { return pool_; }
 
   /// Begins to gather a layer by its plan.
   /// @param slots how many the rank takes that needs most: all pools stay alike, and all ranks
   ///        decide alike
   /// @return false if there is no room
-  template <shard_layout Layout, class Setting>
-  [[nodiscard]] bool gather(Layer& layer, Layout const& layout, std::size_t slots,
-                            Setting const& with) {
+  [[nodiscard]] bool gather(materialized_layer& layer, std::size_t slots) {
     auto const range = pool_.take(slots);
     if (!range.has_value()) return false;
-    layer.is_gathering = true;  // until it is known to have come: not if this throws
-    meter_.expose(lane_, [&] {
-      layer.gather(lane_, layer.plan, layer.replicas, layer.in_slots(layout, lane_.rank()), *range,
-                   pool_, with);
-    });
+    layer.state.begin_gather();  // it is not materialized if this throws
+    meter_.expose([&] { layer.gather(queue_, layer.replicas, layer.in_slots(), *range, pool_); });
     return true;
   }
   /// Waits until a layer is not being gathered.
-  void finish(Layer& layer) {
-    if (!layer.is_gathering) return;
-    meter_.wait(lane_, layer.replicas.gathered, meter_.metrics.gather_seconds);
-    layer.is_gathering = false;
+  void finish(materialized_layer& layer) {
+    if (layer.state.replicas() != replica_state::gathering) return;
+    meter_.wait(layer.replicas.gathered, meter_.metrics.gather_seconds);
+    layer.state.end_gather();
     meter_.count_gather(layer.replicas.moved);
   }
   /// Gathers what calibration adds to a layer that is there, and waits for it.
+  /// @param all whether it takes slots for all that the plan names, or for what is remote
   /// @pre the pool has so many slots in a row
-  template <class Setting>
-  void add(Layer& layer, transfer_plan plan, std::size_t slots, Setting const& with) {
-    auto const rank = lane_.rank();
-    layer.added_plan = std::move(plan);
-    auto const list =
-        Layer::in_place ? layer.added_plan->remote(rank) : layer.added_plan->materialized(rank);
+  void add(materialized_layer& layer, transfer_plan plan, std::size_t slots, slot_use use) {
+    auto& added = layer.added;
+    added.plan = std::move(plan);
+    auto const list = use == slot_use::remote ? added.plan->remote(queue_.rank())
+                                              : added.plan->materialized(queue_.rank());
     auto const range = *pool_.take(slots);
-    meter_.expose(lane_, [&] {
-      layer.gather(lane_, layer.added_plan, layer.added, {list.begin(), list.end()}, range, pool_,
-                   with);
-    });
-    meter_.wait(lane_, layer.added.gathered, meter_.metrics.gather_seconds);
-    meter_.count_gather(layer.added.moved);
+    meter_.expose([&] { layer.gather(queue_, added, {list.begin(), list.end()}, range, pool_); });
+    meter_.wait(added.gathered, meter_.metrics.gather_seconds);
+    meter_.count_gather(added.moved);
   }
   /// Gives the replicas of a layer back to the pool.
-  void drop(Layer& layer) {
+  void drop(materialized_layer& layer) {
     finish(layer);  // if nobody has acquired it
-    layer.experts.reset();
+    layer.state.drop_replicas();
     for (auto* set : {&layer.replicas, &layer.added})
       if (auto const range = std::exchange(set->range, {})) pool_.give_back(*range);
   }
 
  private:
-  Comm& lane_;
+  work_queue const& queue_;
   iteration_meter& meter_;
-  slot_pool<Replica> pool_;
+  slot_pool pool_;
 };
 
 }  // namespace fssdp::detail

@@ -12,66 +12,56 @@
 #include <vector>
 
 #include "fssdp/collective/wire_bytes.hpp"
-#include "fssdp/comm/communicator.hpp"
 #include "fssdp/core/error.hpp"
 #include "fssdp/placement/loads.hpp"
 #include "fssdp/runtime/iteration_metrics.hpp"
+#include "fssdp/runtime/slot_pool.hpp"
 #include "fssdp/runtime/timed_work.hpp"
+#include "fssdp/runtime/work_queue.hpp"
 #include "fssdp/stream/stream_event.hpp"
 #include "fssdp/trace/trace.hpp"
 #include "fssdp/trace/trace_output.hpp"
 
 namespace fssdp::detail {
 
-/// Calls work(), which submits to a lane or waits for it.
-/// @throws what has gone wrong there, if its stream has failed
-template <communicator Comm, class Work>
-void on_sound_lane(Comm& lane, Work work) {
-  try {
-    work();
-  } catch (poisoned_stream const&) {
-    synchronize(lane);  // throws the cause
-    throw;
-  }
-}
-
 class iteration_meter {
  public:
-  explicit iteration_meter(trace_output const& trace) : trace_{trace} {}
+  /// @pre the queue outlives it
+  iteration_meter(work_queue const& queue, trace_output const& trace)
+      : queue_{queue}, trace_{trace} {}
 
   iteration_metrics metrics;
 
-  /// Calls work(), which submits to a lane or waits for it, and counts the time as exposed: the
+  /// Calls work(), which submits to the queue or waits for it, and counts the time as exposed: the
   /// caller does nothing else meanwhile.
-  /// @throws what has gone wrong on the lane, if its stream has failed
-  template <communicator Comm, class Work>
-  void expose(Comm& lane, Work work) {
+  /// @throws what has gone wrong on the stream, if it has failed
+  template <class Work>
+  void expose(Work work) {
     auto const begin = trace_clock::now();
-    on_sound_lane(lane, [&] {
+    on_sound_stream(queue_, [&] {
       auto const range = trace_range{&trace_, compute_lane, "wait"};
       work();
     });
     metrics.exposed_seconds += std::chrono::duration<double>{trace_clock::now() - begin}.count();
   }
-  /// Waits for something on a lane.
-  template <communicator Comm>
-  void wait(Comm& lane, stream_event& event) {
-    wait_for(lane, [&] { return event.wait(); });
+  /// Waits for something on the stream.
+  void wait(stream_event& event) {
+    wait_for([&] { return event.wait(); });
   }
   /// Counts the time that work took there, too.
-  template <communicator Comm>
-  void wait(Comm& lane, timed_work& work, double& seconds) {
-    wait_for(lane, [&] { return work.wait(lane); });
+  void wait(timed_work& work, double& seconds) {
+    wait_for([&] { return work.wait(queue_); });
     seconds += work.seconds();
   }
-  /// Waits for what a caller beside the lane has enqueued, and for what is on the lane.
-  template <communicator Comm>
-  void settle(Comm& lane) const noexcept {
-    if constexpr (side_lane<Comm>) try {
-        submit(lane, [](auto&) {});
-        synchronize(lane);
-      } catch (std::exception const&) {  // the lane has told, or will
-      }
+  /// Waits for what a caller on another stream has enqueued, and for what is on this one.
+  void settle() const noexcept {
+    if (queue_.in_host_memory()) return;
+    try {
+      auto over = stream_event{};
+      queue_.submit([](void*, communicator_ref const&) {}, nullptr, over.next());
+      queue_.synchronize();
+    } catch (std::exception const&) {  // the stream has told, or will
+    }
   }
   void count_gather(wire_bytes const& moved) {
     ++metrics.gathers;
@@ -86,8 +76,14 @@ class iteration_meter {
   void balance(std::span<std::uint64_t const> device_loads) {
     balances_.push_back(max_over_mean(device_loads));
   }
-  /// What has come together; from here on everything counts anew.
-  [[nodiscard]] iteration_metrics close() {
+  /// What has come together, and what pools have taken; from here on everything counts from zero.
+  [[nodiscard]] iteration_metrics close(slot_pool& replicas, slot_pool& partials) {
+    metrics.replica_slots_peak = replicas.peak();
+    metrics.partial_slots_peak = partials.peak();
+    metrics.replica_slots_now = replicas.used();
+    metrics.partial_slots_now = partials.used();
+    replicas.forget_peak();
+    partials.forget_peak();
     if (!balances_.empty()) {
       auto sum = 0.0;
       for (auto const balance : balances_) sum += balance;
@@ -100,10 +96,10 @@ class iteration_meter {
   }
 
  private:
-  template <communicator Comm, class Wait>
-  void wait_for(Comm& lane, Wait wait) {
-    expose(lane, [&] {
-      if (!wait()) throw poisoned_stream{"materializer: the stream of its lane has failed"};
+  template <class Wait>
+  void wait_for(Wait wait) {
+    expose([&] {
+      if (!wait()) throw poisoned_stream{"materializer: the stream of its communicator has failed"};
     });
   }
   void count(wire_bytes const& moved) {
@@ -111,6 +107,7 @@ class iteration_meter {
     metrics.bytes_between_nodes += moved.between_nodes;
   }
 
+  work_queue const& queue_;
   trace_output trace_;
   std::vector<double> balances_;  // of the layers
 };

@@ -4,258 +4,324 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
-#include "fssdp/collective/materialized_experts.hpp"
+#include "fssdp/codec/link_coding.hpp"
 #include "fssdp/collective/sparse_all_gather.hpp"
 #include "fssdp/collective/sparse_reduce_scatter.hpp"
 #include "fssdp/collective/warm_up.hpp"
 #include "fssdp/collective/wire_bytes.hpp"
-#include "fssdp/comm/communicator.hpp"
 #include "fssdp/core/error.hpp"
 #include "fssdp/layout/layer_stack.hpp"
-#include "fssdp/memory/expert_tensor.hpp"
 #include "fssdp/memory/scratch_memory.hpp"
-#include "fssdp/placement/load_predictor.hpp"
+#include "fssdp/memory/tensor_list.hpp"
+#include "fssdp/placement/any_load_predictor.hpp"
 #include "fssdp/placement/placement.hpp"
+#include "fssdp/plan/make_plan.hpp"
+#include "fssdp/plan/schedule.hpp"
 #include "fssdp/plan/transfer_plan.hpp"
 #include "fssdp/runtime/calibration.hpp"
+#include "fssdp/runtime/expert_shards.hpp"
+#include "fssdp/runtime/layer_state.hpp"
 #include "fssdp/runtime/slot_pool.hpp"
 #include "fssdp/runtime/timed_work.hpp"
-#include "fssdp/stream/stream_event.hpp"
+#include "fssdp/runtime/work_queue.hpp"
 #include "fssdp/trace/trace_output.hpp"
+#include "fssdp/trace/trace_rows.hpp"
 
 namespace fssdp::detail {
 
+/// What all layers of a materializer have in common.
+struct layer_setting {
+  rank_id rank;
+  std::vector<std::size_t> elements;  // of each tensor of a whole expert
+  expert_types types;
+  link_coding gather_coding;
+  link_coding reduce_coding;
+  bool in_place;  // owners compute with their shards, not with copies
+  topology cluster;
+  std::optional<schedule_options> schedule;
+  std::size_t chunk_bytes;
+  std::span<std::byte> device_scratch;
+  trace_output trace;
+
+  [[nodiscard]] slot_use use() const {
+    return in_place ? slot_use::remote : slot_use::materialized;
+  }
+  /// Whom calibration gathers an expert for.
+  [[nodiscard]] receivers added_to() const {
+    return gather_coding.codes() ? receivers::all_holders : receivers::newcomers;
+  }
+};
+
+class materialized_layer;
+
 /// Replicas in a range of a pool.
-template <class Replica>
 struct replica_set {
-  std::optional<slot_range> range;              // taken of the pool
-  std::vector<expert_id> experts;               // in its first slots, ascending
-  std::vector<expert_tensor<Replica>> tensors;  // those slots
-  timed_work gathered;
-  wire_bytes moved;  // by that
+  explicit replica_set(materialized_layer& layer) : of{layer} {}
 
   [[nodiscard]] bool holds(expert_id expert) const {
     return range.has_value() && std::ranges::binary_search(experts, expert);
   }
+
+  materialized_layer& of;
+  std::optional<transfer_plan> plan;  // of the stream, until it is planned
+  std::optional<slot_range> range;    // taken of the pool
+  std::vector<expert_id> experts;     // in its first slots, ascending
+  std::vector<tensor_view> tensors;   // those slots
+  timed_work gathered;
+  wire_bytes moved;  // by that
 };
 
-template <class Weight, class Gradient, class Replica, shard_layout Layout, class Coding,
-          load_predictor Predictor>
-struct materialized_layer {
-  /// What gathers and reductions need besides: all of it outlives them.
-  struct work_setting {
-    std::span<std::size_t const> elements;  // of each tensor of a whole expert
-    Coding const* coding;
-    scratch_memory* scratch;
-    std::span<std::byte> device_scratch;
-  };
-
-  materialized_layer(layer_id which, Predictor const& predictor, trace_output const& to)
-      : id{which}, expected{predictor}, trace{to} {}
+/// Its members change on the caller's thread; what runs on the stream reads what stays as it is
+/// meanwhile, and writes plans and byte counts, which the caller reads when the work is over.
+class materialized_layer {
+ public:
+  /// @pre setting and scratch outlive it
+  materialized_layer(layer_id which, layer_setting const& setting, scratch_memory& scratch,
+                     any_load_predictor predictor)
+      : id{which},
+        state{which},
+        expected{std::move(predictor)},
+        setting_{setting},
+        scratch_{scratch} {}
+  materialized_layer(materialized_layer const&) = delete;
+  materialized_layer& operator=(materialized_layer const&) = delete;
 
   /// Finds its part of the arenas. What is known about placements is forgotten.
   /// @pre nothing goes by an old plan any more
-  void look_at(layer_stack<Layout> const& stack, rank_id rank,
-               std::vector<expert_tensor<Weight>> const& all_weights,
-               std::vector<expert_tensor<Gradient>> const& all_gradients) {
-    weights = layer_shard(stack, id, rank, all_weights);
-    gradients = layer_shard(stack, id, rank, all_gradients);
-    where.reset();
-    plan.reset();
-    is_planned = false;
-  }
-
-  /// Takes a placement. The plan of another one is forgotten.
-  /// @pre nothing is gathered or reduced by that any more
-  void place(placement next, rank_id rank) {
-    is_placed = true;
-    if (where == next) return;
-    (void)planned.wait();
-    where = std::move(next);
-    plan.reset();
-    is_planned = false;
-    held.clear();
-    for (auto const expert : first_n<expert_id>(where->experts()))
-      if (where->holds(rank, expert)) held.push_back(expert);
-  }
-  /// Begins to make the plan, on the lane, unless there is one.
-  /// @param make() returns it
-  template <communicator Comm, class Make>
-  void begin_plan(Comm& lane, Make make) {
-    if (is_planned) return;
-    auto work = [this, make, last = planned.next()](auto& comm) mutable {
-      auto range = trace_range{&trace, gather_lane, "plan", {.layer = id.value()}};
-      plan = make();
-      if constexpr (side_lane<Comm>) agree_on(comm, *plan);
-      range.end();
-      last.reach();
+  void look_at(layer_stack<table_layout> const& stack, expert_shards const& shards) {
+    layout_ = &stack.layer(id);
+    auto const first = static_cast<std::size_t>(stack.first_slot(id, setting_.rank));
+    auto const count = layout_->owned(setting_.rank).size();
+    auto const part = [&](std::span<tensor_view const> arena) {
+      auto views = std::vector<tensor_view>{};
+      for (auto const& tensor : arena) views.push_back(tensor.part(first, count));
+      return views;
     };
-    if constexpr (side_lane<Comm>)
-      lane.prepare(std::move(work));
-    else
-      submit(lane, std::move(work));
-    is_planned = true;
+    weights_ = part(shards.weights());
+    gradients_ = part(shards.gradients());
+    where.reset();
+    replicas.plan.reset();
+    is_planned_ = false;
   }
 
-  /// Begins to gather into a range, by a plan that may still have to be made on the lane.
+  [[nodiscard]] table_layout const& layout() const { return *layout_; }
+  /// The experts that the rank holds, ascending.
+  [[nodiscard]] std::span<expert_id const> held() const { return held_; }
+
+  /// Takes the placement of this iteration. The plan of another one is forgotten.
+  /// @pre nothing is gathered or reduced by that any more
+  void place(placement next) {
+    state.place();
+    take(std::move(next));
+  }
+  /// Takes one with more replicas.
+  void extend(placement next) {
+    state.calibrate();
+    take(std::move(next));
+  }
+  /// Begins to make the plan, on the stream, unless there is one.
+  void begin_plan(work_queue const& queue) {
+    if (is_planned_) return;
+    queue.prepare(
+        [](void* self, communicator_ref const& comm) {
+          static_cast<materialized_layer*>(self)->make_plan_now(comm);
+        },
+        this, planned.next());
+    is_planned_ = true;
+  }
+
+  /// Begins to gather into a range, by a plan that may still have to be made on the stream.
   /// @param slots the experts that take one, ascending
-  template <communicator Comm>
-  void gather(Comm& lane, std::optional<transfer_plan> const& by, replica_set<Replica>& into,
-              std::vector<expert_id> slots, slot_range range, slot_pool<Replica>& pool,
-              work_setting const& with) {
+  void gather(work_queue const& queue, replica_set& into, std::vector<expert_id> slots,
+              slot_range range, slot_pool const& pool) {
     into.range = range;
     into.experts = std::move(slots);
     into.tensors = pool.tensors({range.first, into.experts.size()});
     into.gathered.submit(
-        lane, trace, described(gather_lane, "gather", by), [this, &by, &into, with](auto& inner) {
-          auto const& links = with.coding->gather;
-          sparse_all_gather(inner, *by, weights, into.tensors, links,
-                            {.scratch = with.scratch, .device_scratch = with.device_scratch});
-          into.moved = gathered_bytes<Replica>(*by, with.elements, links);
-        });
+        queue,
+        [](void* set, communicator_ref const& comm) {
+          auto& to = *static_cast<replica_set*>(set);
+          to.of.gather_now(comm, to);
+        },
+        &into);
   }
-
   /// Begins to reduce partial gradients: [materialized, elements] per tensor.
-  template <communicator Comm, class Partials>
-  void reduce(Comm& lane, Partials from, work_setting const& with) {
-    auto const into = has_gradients ? write_mode::accumulate : write_mode::overwrite;
+  void reduce(work_queue const& queue, tensor_list from) {
+    partials_ = std::move(from);
+    into_ = state.has_gradients() ? write_mode::accumulate : write_mode::overwrite;
     reduced.submit(
-        lane, trace, described(reduce_lane, "reduce", plan), [this, from, into, with](auto& inner) {
-          auto const& links = with.coding->reduce;
-          using T = element_of<Partials>;
-          sparse_reduce_scatter(
-              inner, std::as_const(*plan), from, gradients, links,
-              {.into = into, .scratch = with.scratch, .device_scratch = with.device_scratch});
-          moved_back = reduced_bytes<T>(*plan, with.elements, links);
-        });
-    has_gradients = true;
-    is_reducing = true;
+        queue,
+        [](void* self, communicator_ref const& comm) {
+          static_cast<materialized_layer*>(self)->reduce_now(comm);
+        },
+        this);
+    state.begin_reduction();
   }
 
-  /// Takes in the loads of a micro-batch: of the experts and, if they are known, of the ranks.
-  void record(std::span<std::uint64_t const> loads, std::span<std::uint64_t const> device_loads) {
-    auto const add = [](expert_loads& to, std::span<std::uint64_t const> from) {
-      to.resize(std::max(to.size(), from.size()));
-      for (std::size_t i = 0; i < from.size(); ++i) to[i] += from[i];
+  /// Takes in loads of one micro-batch.
+  void record(std::span<std::uint64_t const> loads, std::span<std::uint64_t const> devices) {
+    auto const add = [](expert_loads& sum, std::span<std::uint64_t const> more) {
+      if (more.empty()) return;
+      sum.resize(more.size());
+      std::ranges::transform(sum, more, sum.begin(), std::plus{});
     };
     add(recorded, loads);
-    add(recorded_devices, device_loads);
+    add(recorded_devices, devices);
   }
-  /// Nothing of this iteration is left but what is predicted from its loads.
+  /// @pre state.require_closed accepts it, and its replicas have been dropped
   void end_iteration() {
     if (!recorded.empty()) expected.push(recorded);
     recorded.clear();
     recorded_devices.clear();
-    is_placed = false;
-    was_released = false;
-    has_gradients = false;
-  }
-  /// @throws argument_error unless an iteration can be closed, ...
-  void require_closed() const {
-    require(users.empty(), "materializer: step while ", users.size(), " micro-batches have layer ",
-            id, "; expected release before");
-    if (!is_reducing) require_no_partials();
-  }
-  /// ... nothing has been added up that waits for its reduction, ...
-  void require_no_partials() const {
-    require(!partial_range.has_value(), "materializer: layer ", id,
-            " has partial gradients in the pool; expected reduce for them before");
-  }
-  /// ... and it is known who holds what.
-  void require_placement() const {
-    require(is_placed, "materializer: layer ", id,
-            " has no placement yet; expected prefetch or acquire before");
+    state.end_iteration();
   }
   /// Waits for all work that uses its memory.
   void settle() {
     (void)planned.wait();
-    for (auto* work : {&replicas.gathered, &added.gathered, &reduced}) (void)work->wait();
+    for (auto* work : {&replicas.gathered, &added.gathered, &reduced}) work->settle();
   }
 
-  /// The experts that a rank needs slots for, ascending.
-  [[nodiscard]] std::vector<expert_id> in_slots(Layout const& layout, rank_id rank) const {
+  /// The experts that the rank needs slots for, ascending.
+  [[nodiscard]] std::vector<expert_id> in_slots() const {
     auto list = std::vector<expert_id>{};
-    for (auto const expert : held)
-      if (!is_in_place(layout, rank, expert)) list.push_back(expert);
+    for (auto const expert : held_)
+      if (!is_in_place(expert)) list.push_back(expert);
     return list;
   }
-  /// One view of all that the rank holds: its own experts in place, the others in their slots.
-  void show(Layout const& layout, rank_id rank) {
-    auto tensors = std::vector<std::span<Replica const>>{};
-    auto const add = [&](auto const& from, std::size_t slot) {
-      for (auto const& tensor : from) tensors.push_back(tensor[slot]);
+  /// All that the rank holds, [materialized] of [tensors]: its own experts in place, the others in
+  /// their slots.
+  template <class T>
+  [[nodiscard]] std::vector<std::span<T>> views() const {
+    auto tensors = std::vector<std::span<T>>{};
+    auto const add = [&](std::vector<tensor_view> const& from, std::size_t slot) {
+      for (auto const& tensor : from)
+        tensors.emplace_back(reinterpret_cast<T*>(tensor[slot].data), tensor.elements);
     };
-    for (auto const expert : held) {
-      if constexpr (in_place) {
-        if (is_in_place(layout, rank, expert)) {
-          add(weights, static_cast<std::size_t>(layout.slot(expert)));
-          continue;
-        }
+    for (auto const expert : held_)
+      if (is_in_place(expert)) {
+        add(weights_, static_cast<std::size_t>(layout_->slot(expert)));
+      } else {
+        auto const& set = replicas.holds(expert) && !is_renewed(expert) ? replicas : added;
+        add(set.tensors, transfer_plan::slot_in(std::span{set.experts}, expert));
       }
-      auto const& set = replicas.holds(expert) && !is_renewed(expert) ? replicas : added;
-      add(set.tensors, transfer_plan::slot_in(std::span{set.experts}, expert));
-    }
-    experts.emplace(held, std::move(tensors));
+    return tensors;
   }
 
-  /// Whether experts travel as payloads.
-  static constexpr auto is_coded = !std::is_same_v<decltype(Coding::gather), uncoded>;
-  /// Whom calibration gathers an expert for.
-  static constexpr auto added_to = is_coded ? receivers::all_holders : receivers::newcomers;
-  /// Whether owners compute with their shards: else with copies that are what the others get.
-  static constexpr auto in_place = std::is_same_v<Weight, Replica> && !is_coded;
-
   layer_id id;
-  Predictor expected;             // loads
+  layer_state state;
+  any_load_predictor expected;    // loads
   expert_loads recorded;          // of all micro-batches so far
   expert_loads recorded_devices;  // likewise, [ranks]
-  std::vector<expert_tensor<Weight>> weights;
-  std::vector<expert_tensor<Gradient>> gradients;
 
   std::optional<placement> where;  // of this iteration, or of an earlier one
-  bool is_placed = false;          // it is that of this iteration
-  std::vector<expert_id> held;     // by this rank, ascending
-  bool is_planned = false;         // or is being planned
   stream_event planned;
-  std::optional<transfer_plan> plan;  // of the lane, until it is planned
-  replica_set<Replica> replicas;
-  bool is_gathering = false;
-  std::optional<transfer_plan> added_plan;  // by calibration, to what was there
-  replica_set<Replica> added;
-  std::optional<materialized_experts<Replica const>> experts;
-  std::vector<int> users;     // micro-batches
-  bool was_released = false;  // by all of them, in this iteration
+  replica_set replicas{*this};
+  replica_set added{*this};  // by calibration
 
   std::optional<slot_range> partial_range;
-  std::vector<expert_tensor<Replica>> partials;
+  std::vector<tensor_view> partials;  // in that
   timed_work reduced;
   wire_bytes moved_back;  // by that
-  bool is_reducing = false;
-  bool has_gradients = false;
-
-  trace_output trace;
 
  private:
-  [[nodiscard]] static bool is_in_place(Layout const& layout, rank_id rank, expert_id expert) {
-    return in_place && layout.slices() == 1 && layout.owner(expert) == rank;
+  void take(placement next) {
+    if (where == next) return;
+    (void)planned.wait();
+    where = std::move(next);
+    replicas.plan.reset();
+    is_planned_ = false;
+    held_.clear();
+    for (auto const expert : first_n<expert_id>(where->experts()))
+      if (where->holds(setting_.rank, expert)) held_.push_back(expert);
+  }
+
+  void make_plan_now(communicator_ref const& comm) {
+    auto const range = trace_range{&setting_.trace, gather_lane, "plan", {.layer = id.value()}};
+    auto plan = make_plan(*layout_, *where, setting_.cluster);
+    if (setting_.schedule.has_value())
+      plan = schedule(plan, setting_.chunk_bytes, *setting_.schedule);
+    replicas.plan = std::move(plan);
+    if (!comm.in_host_memory()) agree_on(comm, *replicas.plan);
+  }
+  void gather_now(communicator_ref const& comm, replica_set& to) const {
+    auto const range = traced(gather_lane, "gather", *to.plan);
+    auto const& types = setting_.types;
+    auto const call =
+        gather_call{*to.plan,
+                    setting_.rank,
+                    tensor_list{std::span{weights_}},
+                    tensor_list{std::span{std::as_const(to.tensors)}},
+                    types.to_replicas,
+                    {.scratch = &scratch_, .device_scratch = setting_.device_scratch}};
+    auto const& coding = setting_.gather_coding;
+    auto const element_bytes = types.to_replicas.to_bytes;
+    if (coding.codes()) {
+      auto const coder = coding.coder(types.weight, types.replica);
+      auto const traffic = coded_traffic{*to.plan, coder, coding.on()};
+      call.check_coded(comm.size());
+      call.run_coded(comm, coder, coding.on());
+      to.moved = gather_bytes(*to.plan, setting_.elements, element_bytes, &traffic);
+    } else {
+      call.check(comm.size());
+      call(comm);
+      to.moved = gather_bytes(*to.plan, setting_.elements, element_bytes);
+    }
+  }
+  void reduce_now(communicator_ref const& comm) {
+    auto const& plan = *replicas.plan;
+    auto const range = traced(reduce_lane, "reduce", plan);
+    auto const& types = setting_.types;
+    auto const call = reduction_call{
+        plan,
+        setting_.rank,
+        partials_,
+        tensor_list{std::span{std::as_const(gradients_)}},
+        types.to_gradients,
+        {.into = into_, .scratch = &scratch_, .device_scratch = setting_.device_scratch}};
+    auto const& coding = setting_.reduce_coding;
+    auto const partial_bytes = types.to_gradients.partial_bytes;
+    auto const sum_bytes = types.to_gradients.to_sums.result_bytes;
+    call.check(comm.size());
+    if (coding.codes()) {
+      auto const coder = coding.coder(types.partial, accumulator_kind(types.partial));
+      auto const traffic = coded_traffic{plan.reduction(), coder, coding.on()};
+      call.run_coded(comm, coder, coding.on());
+      moved_back = reduction_bytes(plan, setting_.elements, partial_bytes, sum_bytes, &traffic);
+    } else {
+      call(comm);
+      moved_back = reduction_bytes(plan, setting_.elements, partial_bytes, sum_bytes);
+    }
+  }
+
+  [[nodiscard]] bool is_in_place(expert_id expert) const {
+    return setting_.in_place && layout_->slices() == 1 && layout_->owner(expert) == setting_.rank;
   }
   /// Whether calibration has had an expert gathered for all that hold it.
   [[nodiscard]] bool is_renewed(expert_id expert) const {
-    return is_coded && added.holds(expert) && added_plan->where().holders(expert).size() > 1;
+    return setting_.gather_coding.codes() && added.holds(expert) &&
+           added.plan->where().holders(expert).size() > 1;
   }
-  /// What work by a plan is in a trace.
-  [[nodiscard]] auto described(trace_lane row, static_text name,
-                               std::optional<transfer_plan> const& by) const {
-    return [this, row, name, &by] {
-      return traced_work{row, name, {.layer = id.value(), .plan = by->hash_value()}};
-    };
+  [[nodiscard]] trace_range<trace_output const> traced(trace_lane row, static_text name,
+                                                       transfer_plan const& by) const {
+    return {&setting_.trace, row, name, {.layer = id.value(), .plan = by.hash_value()}};
   }
+
+  layer_setting const& setting_;
+  scratch_memory& scratch_;
+  table_layout const* layout_ = nullptr;
+  std::vector<tensor_view> weights_;
+  std::vector<tensor_view> gradients_;
+  std::vector<expert_id> held_;
+  bool is_planned_ = false;                  // or is being planned
+  tensor_list partials_;                     // that are being reduced, ...
+  write_mode into_ = write_mode::overwrite;  // ... into what
 };
 
 }  // namespace fssdp::detail

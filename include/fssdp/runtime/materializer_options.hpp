@@ -7,9 +7,8 @@
 #include <optional>
 #include <span>
 
-#include "fssdp/collective/communicator_work.hpp"
-#include "fssdp/comm/communicator.hpp"
 #include "fssdp/core/error.hpp"
+#include "fssdp/element/element_kind.hpp"
 #include "fssdp/plan/schedule.hpp"
 #include "fssdp/routing/routing_rule.hpp"
 #include "fssdp/topology/topology.hpp"
@@ -32,6 +31,16 @@ struct materializer_options {
   int ahead = 1;
   /// The pool of replicas, for all layers together: never exceeded.
   std::size_t replica_slots = 0;
+  /// The type that experts are computed with; by default that of the weights. Another one is converted
+  /// at the owner, once, and travels as it is.
+  std::optional<element_kind> replica_type = {};
+  /// The type that partial gradients are added up in, and travel in; by default fp32, of fp64 fp64.
+  /// Fewer bits on the wire only: materializer_policy::reduce_coding.
+  std::optional<element_kind> partial_type = {};
+  /// All experts that a rank computes with lie one behind the other, its own among them, as products
+  /// of many matrices at once want them (experts_in_one_piece). They then take slots of the pool for
+  /// all of them, and a copy of its own ones; `calibrate` adds nothing.
+  bool in_one_piece = false;
   /// The pool of partial gradients, likewise. Two layers' worth let a reduction hide behind the
   /// backward pass of the next layer.
   std::size_t partial_slots = 0;
@@ -59,17 +68,11 @@ struct materializer_options {
 
 namespace detail {
 
-/// @throws argument_error if pools would be where a lane between devices cannot reach them
-template <side_lane Lane>
-void check_pools(materializer_options const& of) {
-  require(of.memory != std::pmr::new_delete_resource(),
-          "materializer: pools in memory of the host, and a lane between devices; expected a "
-          "resource of memory that devices can use");
-}
-/// @throws argument_error that names what is negative, or as check_pools
-template <communicator Lane>
-void check_options(materializer_options const& of) {
-  if constexpr (!in_host_memory<Lane>) check_pools<Lane>(of);
+/// @throws argument_error that names what is negative, or pools that a device cannot reach
+inline void check_options(materializer_options const& of, bool in_host_memory) {
+  require(in_host_memory || of.memory != std::pmr::new_delete_resource(),
+          "materializer: pools in memory of the host, and a communicator between devices; expected "
+          "a resource of memory that devices can use");
   require(of.ahead >= 0, "materializer: ", of.ahead, " layers ahead; expected 0 or more");
   require(of.reshard_every >= 0, "materializer: reshard_every ", of.reshard_every,
           "; expected 0 or more");

@@ -12,8 +12,7 @@
 #include "fssdp/core/error.hpp"
 #include "fssdp/memory/aligned_memory.hpp"
 #include "fssdp/memory/byte_count.hpp"
-#include "fssdp/memory/expert_buffer.hpp"
-#include "fssdp/memory/expert_tensor.hpp"
+#include "fssdp/memory/tensor_list.hpp"
 
 namespace fssdp {
 
@@ -24,25 +23,28 @@ struct slot_range {
   friend bool operator==(slot_range const&, slot_range const&) = default;
 };
 
+namespace detail {
+
 /// Memory for a fixed number of experts, allocated once, laid out as in an expert_buffer but not
 /// written: a device's will do. Ranges are taken where they fit first: equal calls give equal
 /// ranges, so ranks that take and give back alike agree without talking.
-template <class T>
 class slot_pool {
  public:
   /// @param elements the size of each tensor of one slot
   /// @param resource where the memory comes from; it outlives the pool
   /// @throws as expert_buffer
-  slot_pool(std::size_t slots, std::span<std::size_t const> elements,
+  slot_pool(std::size_t slots, std::span<std::size_t const> elements, std::size_t element_bytes,
             std::pmr::memory_resource* resource = std::pmr::new_delete_resource())
       : slots_{slots} {
-    detail::require(resource != nullptr, "slot_pool: no resource; expected one for its memory");
-    auto const bytes = expert_buffer<T>::bytes_for(slots, elements);
-    if (bytes != 0) memory_ = detail::allocate_aligned(bytes, resource);
+    require(resource != nullptr, "slot_pool: no resource; expected one for its memory");
+    auto bytes = std::size_t{0};
+    for (auto const size : elements)
+      bytes = add_bytes(bytes, byte_count(slots, size, element_bytes));
+    if (bytes != 0) memory_ = allocate_aligned(bytes, resource);
     auto* data = memory_.get();
     for (auto const size : elements) {
-      tensors_.push_back({reinterpret_cast<T*>(data), slots, size, size});
-      data += detail::byte_count(slots, size, sizeof(T));
+      tensors_.push_back({data, slots, size, size, element_bytes});
+      data += byte_count(slots, size, element_bytes);
     }
   }
 
@@ -54,7 +56,7 @@ class slot_pool {
   /// The most that was used at once since the last `forget_peak`.
   [[nodiscard]] std::size_t peak() const { return peak_; }
   void forget_peak() { peak_ = used_; }
-  [[nodiscard]] std::size_t bytes() const { return detail::allocated_bytes(memory_); }
+  [[nodiscard]] std::size_t bytes() const { return allocated_bytes(memory_); }
 
   /// The longest range that could be taken now.
   [[nodiscard]] std::size_t longest() const {
@@ -79,18 +81,15 @@ class slot_pool {
   /// @throws argument_error unless exactly this range has been taken
   void give_back(slot_range range) {
     if (range.count == 0) return;
-    detail::require(std::erase(taken_, range) == 1, "slot_pool: slots ", range.first, " to ",
-                    range.first + range.count - 1,
-                    " are given back; expected a range that is taken");
+    require(std::erase(taken_, range) == 1, "slot_pool: slots ", range.first, " to ",
+            range.first + range.count - 1, " are given back; expected a range that is taken");
     used_ -= range.count;
   }
 
   /// The memory of a range, [count, elements] per tensor.
-  [[nodiscard]] std::vector<expert_tensor<T>> tensors(slot_range range) {
-    auto views = std::vector<expert_tensor<T>>{};
-    for (auto const& tensor : tensors_)
-      views.push_back(
-          {tensor.data + range.first * tensor.stride, range.count, tensor.elements, tensor.stride});
+  [[nodiscard]] std::vector<tensor_view> tensors(slot_range range) const {
+    auto views = std::vector<tensor_view>{};
+    for (auto const& tensor : tensors_) views.push_back(tensor.part(range.first, range.count));
     return views;
   }
 
@@ -105,12 +104,13 @@ class slot_pool {
     if (slots_ > begin) visit(slot_range{begin, slots_ - begin});
   }
 
-  detail::aligned_memory memory_;
-  std::vector<expert_tensor<T>> tensors_;
+  aligned_memory memory_;
+  std::vector<tensor_view> tensors_;
   std::size_t slots_;
   std::vector<slot_range> taken_;  // ascending
   std::size_t used_ = 0;
   std::size_t peak_ = 0;
 };
 
+}  // namespace detail
 }  // namespace fssdp

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// Models exactly the concept of a lane beside its caller's stream, less the one thing that LACKS
 /// names: a materializer between devices asks for it.
-#include "fssdp/runtime/materializer_options.hpp"
+#include "fssdp/runtime/materializer.hpp"
 
 #ifndef LACKS
 #define LACKS 0
@@ -50,6 +50,6 @@ struct near_miss {
 #endif
 };
 
-void call(fssdp::materializer_options const& options) {
-  fssdp::detail::check_options<near_miss>(options);
+void call(near_miss& comm, fssdp::expert_shards const& shards) {
+  auto const layers = fssdp::materializer{comm, shards};
 }
