@@ -72,9 +72,8 @@ template <class Part, class Model>
 }
 
 /// Writes a checkpoint, behind the optimizer's step; what --keep has no room for goes.
-template <class Real, class Coding, fssdp::communicator Lane, fssdp::communicator Comm>
-void save(Comm& comm, gpt<Real, Coding, Lane>& model, options const& chosen, corpus const& text,
-          int steps) {
+template <class Real, fssdp::communicator Comm>
+void save(Comm& comm, gpt<Real>& model, options const& chosen, corpus const& text, int steps) {
   auto expected = nlohmann::ordered_json::array();
   for (auto const layer : fssdp::first_n<fssdp::layer_id>(model.experts().layers()))
     expected.push_back(model.experts().predictor(layer).memory());
@@ -149,9 +148,8 @@ struct resumed_run {
 
 /// Brings a model to where the checkpoint was.
 /// @return the steps that it has had; 0 without one
-template <class Real, class Coding, fssdp::communicator Lane, fssdp::communicator Comm>
-[[nodiscard]] int resume(Comm& comm, std::optional<resumed_run>& run,
-                         gpt<Real, Coding, Lane>& model) {
+template <class Real, fssdp::communicator Comm>
+[[nodiscard]] int resume(Comm& comm, std::optional<resumed_run>& run, gpt<Real>& model) {
   if (!run.has_value()) return 0;
   auto const parts = detail::parts_of<fssdp::loaded_part>(model);
   fssdp::load_checkpoint(comm, run->from, parts);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// Attention, gates, norms and embeddings: one flat array, cut into a chunk per rank. It goes
-/// through the same two verbs as the experts, under the placement `everywhere`.
+/// through the same two collectives as the experts, under the placement `everywhere`.
 #pragma once
 
 #include <array>
@@ -17,15 +17,16 @@
 #include "fssdp/solver/everywhere.hpp"
 #include "model_shape.hpp"
 #include "optimizer_shard.hpp"
+#include "wire.hpp"
 
 namespace moe_gpt {
 
-template <class Real, class Coding>
+template <class Real>
 class dense_part {
  public:
   dense_part(model_shape const& shape, std::uint64_t seed, fssdp::rank_id rank,
              fssdp::topology const& machine, shard_memory const& memory = {},
-             Coding const& coding = {})
+             wire_coding const& coding = {})
       : layout_{shape},
         chunk_{(layout_.elements() + static_cast<std::size_t>(machine.ranks()) - 1) /
                static_cast<std::size_t>(machine.ranks())},
@@ -83,7 +84,7 @@ class dense_part {
   fssdp::transfer_plan plan_;
   fssdp::expert_buffer<Real> whole_;     // [ranks, chunk]
   fssdp::expert_buffer<Real> partials_;  // [ranks, chunk]
-  Coding coding_;
+  wire_coding coding_;
   fssdp::scratch_memory scratch_;
 };
 

@@ -21,8 +21,8 @@ namespace moe_gpt {
 
 /// The mean loss per byte on the held-out tenth, in nats; on 256 sequences of it if it has more.
 /// `sequences` go through the model at a time. @pre the dense parameters are gathered
-template <class Real, class Coding, fssdp::communicator Lane, fssdp::communicator Comm>
-[[nodiscard]] double heldout_loss(Comm& comm, gpt<Real, Coding, Lane>& model, corpus const& text,
+template <class Real, fssdp::communicator Comm>
+[[nodiscard]] double heldout_loss(Comm& comm, gpt<Real>& model, corpus const& text,
                                   std::size_t sequences) {
   auto const available = text.held_out_sequences();
   auto const used = std::min<std::size_t>(available, 256);
@@ -40,10 +40,9 @@ template <class Real, class Coding, fssdp::communicator Lane, fssdp::communicato
 
 /// Lets rank 0 write `length` bytes; the other ranks lend it their experts. The text is empty on them.
 /// @pre the dense parameters are gathered
-template <class Real, class Coding, fssdp::communicator Lane, fssdp::communicator Comm>
-[[nodiscard]] written_text write_text(Comm& comm, gpt<Real, Coding, Lane>& model,
-                                      corpus const& text, std::size_t seq, std::uint64_t seed,
-                                      std::size_t length) {
+template <class Real, fssdp::communicator Comm>
+[[nodiscard]] written_text write_text(Comm& comm, gpt<Real>& model, corpus const& text,
+                                      std::size_t seq, std::uint64_t seed, std::size_t length) {
   constexpr auto temperature = 0.7;
   auto const writes = comm.rank() == fssdp::rank_id{0};
   auto random = std::mt19937_64{seed};

@@ -20,7 +20,7 @@ template <fssdp::communicator Comm>
 class expert_lane {
  public:
   using stream_type = fssdp::host_stream;
-  using memory_space = typename Comm::memory_space;
+  using memory_space = fssdp::memory_space_of<Comm>;
 
   /// `comm` must outlive it.
   expert_lane(Comm& comm, overlap_rule overlaps) : comm_{&comm} {

@@ -16,11 +16,9 @@
 #include "fssdp/trace/trace_output.hpp"
 #include "head.hpp"
 #include "layer_norm.hpp"
-#include "load_rule.hpp"
 #include "math.hpp"
 #include "model_shape.hpp"
 #include "moe_layer.hpp"
-#include "placement_rule.hpp"
 
 namespace moe_gpt {
 
@@ -53,34 +51,24 @@ struct micro_batch {
   int count = 1;
 };
 
-/// The experts of all layers: sharded between steps, materialized during one, over a lane of their
-/// own.
-template <class Real, class Coding, fssdp::communicator Lane>
-using expert_layers = fssdp::materializer<Lane, placement_rule, Real, Real, Real,
-                                          fssdp::table_layout, Coding, load_rule>;
-
 /// Every function that takes a communicator is called by all ranks, also without a sequence.
-template <class Real, class Coding, fssdp::communicator Lane>
+template <class Real>
 class gpt {
  public:
   /// @param lane what the experts' parameters and gradients go through; the tokens have another
   /// @param memory where what this rank owns lies
-  gpt(model_shape const& shape, std::uint64_t seed, Lane& lane, placement_rule const& solve,
-      expert_layouts const& layouts, fssdp::materializer_options const& options,
-      load_rule const& expects = load_rule{1}, shard_memory const& memory = {},
-      Coding const& coding = {})
+  template <fssdp::communicator Lane>
+  gpt(model_shape const& shape, std::uint64_t seed, Lane& lane, expert_layouts const& layouts,
+      fssdp::materializer_policy const& policy, fssdp::materializer_options const& options,
+      shard_memory const& memory = {})
       : shape_{shape},
-        dense_{shape, seed, lane.rank(), options.cluster, memory, coding},
+        dense_{shape,           seed,   lane.rank(),
+               options.cluster, memory, {policy.gather_coding, policy.reduce_coding}},
         arena_{shape, seed, lane.rank(), layouts, memory},
         experts_{lane,
-                 layouts,
-                 expert_elements(shape.d_model, shape.d_ff()),
-                 arena_.shard().weights().tensors(),
-                 arena_.shard().gradients().tensors(),
-                 solve,
-                 options,
-                 coding,
-                 expects},
+                 fssdp::expert_shards{layouts, expert_elements(shape.d_model, shape.d_ff()),
+                                      arena_.shard().weights(), arena_.shard().gradients()},
+                 policy, options},
         trace_{options.trace} {
     for (int layer = 0; layer < layouts.layers(); ++layer)
       blocks_.push_back({moe_layer<Real>{shape, options.cluster, fssdp::layer_id{layer},
@@ -88,9 +76,9 @@ class gpt {
   }
 
   [[nodiscard]] model_shape const& shape() const { return shape_; }
-  [[nodiscard]] dense_part<Real, Coding>& dense() { return dense_; }
+  [[nodiscard]] dense_part<Real>& dense() { return dense_; }
   [[nodiscard]] expert_arena<Real>& arena() { return arena_; }
-  [[nodiscard]] expert_layers<Real, Coding, Lane>& experts() { return experts_; }
+  [[nodiscard]] fssdp::materializer& experts() { return experts_; }
   [[nodiscard]] std::vector<gpt_block<Real>>& blocks() { return blocks_; }
 
   [[nodiscard]] std::size_t parameters() const {
@@ -177,9 +165,10 @@ class gpt {
       layer_norm_forward<Real>(w.norm2, block.middle, block.normal2, block.norm2);
       attending.end();
       auto const counts = block.moe.choose(comm, w.gate, block.normal2);
-      auto const* experts = &experts_.acquire(layer, user);
-      if (calibrates == calibration_rule::on) experts = &experts_.calibrate(layer, counts);
-      block.moe.forward(comm, counts, experts_.where(layer), *experts, block.normal2, x_);
+      experts_.acquire(layer, user);
+      if (calibrates == calibration_rule::on) (void)experts_.calibrate(layer, counts);
+      block.moe.forward(comm, counts, experts_.where(layer), experts_.experts<Real>(layer),
+                        block.normal2, x_);
       if (layer != last_layer()) experts_.release(layer, user);
       add<Real>(block.middle, x_);
     }
@@ -206,10 +195,11 @@ class gpt {
       auto& block = blocks_[layer.index()];
       auto const& w = weights.layers[layer.index()];
       auto const& g = gradients.layers[layer.index()];
-      auto const& experts = experts_.acquire(layer, user, fssdp::training_pass::backward);
+      experts_.acquire(layer, user, fssdp::training_pass::backward);
       if (layer == last_layer()) experts_.release(layer, forward_user);
-      block.moe.backward(comm, experts, experts_.partials(layer), w.gate, block.normal2, dx_,
-                         scale.balance, scale.global_tokens, d_branch_, g.gate);
+      block.moe.backward(comm, experts_.experts<Real>(layer), experts_.partials<Real>(layer),
+                         w.gate, block.normal2, dx_, scale.balance, scale.global_tokens, d_branch_,
+                         g.gate);
       experts_.release(layer, user);
       if (which.index + 1 == which.count) experts_.reduce(layer);
       auto const attending = computing("attention backward", layer);
@@ -222,9 +212,9 @@ class gpt {
   }
 
   model_shape shape_;
-  dense_part<Real, Coding> dense_;
+  dense_part<Real> dense_;
   expert_arena<Real> arena_;
-  expert_layers<Real, Coding, Lane> experts_;
+  fssdp::materializer experts_;
   std::vector<gpt_block<Real>> blocks_;
   std::vector<Real> x_, normal_, dx_, d_branch_, d_normal_;  // [rows, d_model]
   std::vector<Real> logits_;                                 // [rows, 256]

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "fssdp/comm/mpi.hpp"
+#include "materialization_rule.hpp"
 #include "rank_world.hpp"
 #include "train_on.hpp"
 
@@ -53,12 +54,14 @@ class mpi_ranks : public rank_world {
                    std::function<void(step_record const&)> const& observe) override {
     auto result = run_record{};
     world_.run([&](fssdp::mpi_communicator& comm) {
-      if (chosen_.trace.empty()) {
-        result = train_on(comm, chosen_, text, {}, observe, &memory_);
-        return;
-      }
+      auto experts = comm.duplicate();
+      auto const train = [&](fssdp::trace_output const& trace) {
+        result = train_on(fssdp::communicator_ref{comm}, fssdp::communicator_ref{experts},
+                          {chosen_, text, trace, observe, &memory_});
+      };
+      if (chosen_.trace.empty()) return train({});
       auto trace = fssdp::trace_recorder{{.rank = comm.rank()}};
-      result = train_on(comm, chosen_, text, &trace, observe, &memory_);
+      train(&trace);
       write_trace(file_of(comm.rank(), chosen_.trace), std::span{&trace, 1});
     });
     return result;

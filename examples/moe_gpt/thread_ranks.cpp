@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "fssdp/comm/thread.hpp"
+#include "materialization_rule.hpp"
 #include "rank_world.hpp"
 #include "train_on.hpp"
 
@@ -32,7 +33,9 @@ class thread_ranks : public rank_world {
                              .ports = chosen_.rate > 0 ? machine_of(chosen_) : fssdp::topology{}}};
     world.run([&](fssdp::thread_communicator& comm) {
       auto* const trace = traces.empty() ? nullptr : &traces[comm.rank().index()];
-      auto record = train_on(comm, chosen_, text, trace, observe);
+      auto experts = comm.duplicate();
+      auto record = train_on(fssdp::communicator_ref{comm}, fssdp::communicator_ref{experts},
+                             {chosen_, text, trace, observe});
       if (comm.rank() == fssdp::rank_id{0}) result = std::move(record);
     });
     if (!traces.empty()) write_trace(chosen_.trace, traces);

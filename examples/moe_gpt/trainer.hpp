@@ -8,7 +8,6 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <memory_resource>
 #include <span>
 #include <utility>
 #include <vector>
@@ -28,6 +27,8 @@
 #include "report.hpp"
 #include "sharding_rule.hpp"
 #include "text.hpp"
+#include "train_on.hpp"
+#include "wire.hpp"
 
 namespace moe_gpt {
 
@@ -35,8 +36,8 @@ inline constexpr auto max_gradient_norm = 1.0;
 
 /// The fullest rank over the average if every token had gone to the owner of its expert; mean over
 /// the layers.
-template <class Real, class Coding, fssdp::communicator Lane>
-[[nodiscard]] double load_at_owners(gpt<Real, Coding, Lane>& model) {
+template <class Real>
+[[nodiscard]] double load_at_owners(gpt<Real>& model) {
   auto mean = 0.0;
   auto const& layouts = model.experts().layouts();
   for (auto const l : fssdp::first_n<fssdp::layer_id>(layouts.layers())) {
@@ -51,8 +52,8 @@ template <class Real, class Coding, fssdp::communicator Lane>
 
 /// Deals the experts out anew, if that pays for the loads that are expected.
 /// @return the bytes that have got another owner, over all ranks
-template <class Real, class Coding, fssdp::communicator Lane>
-std::uint64_t reshard(gpt<Real, Coding, Lane>& model, sharding_rule const& sharding) {
+template <class Real>
+std::uint64_t reshard(gpt<Real>& model, sharding_rule const& sharding) {
   auto const& layouts = model.experts().layouts();
   auto loads = std::vector<fssdp::expert_loads>{};
   for (auto const layer : fssdp::first_n<fssdp::layer_id>(layouts.layers()))
@@ -68,20 +69,15 @@ std::uint64_t reshard(gpt<Real, Coding, Lane>& model, sharding_rule const& shard
   return moving * bytes;
 }
 
-/// Trains on one rank. `observe(step_record)` is called on rank 0 after every step.
+/// Trains on one rank.
 /// @param comm what tokens, dense parameters and sums go through
 /// @param lane another communicator of the same ranks, for the experts' parameters and gradients;
 ///        bound to a stream, they move while the ranks compute
-/// @param coding how parameters and gradients travel
-/// @param trace where what the rank does is traced
-/// @param memory where parameters, gradients and replicas lie
 /// @return what there is to report; on rank 0 with the text that the model has written
-template <class Real, class Coding, fssdp::communicator Comm, fssdp::communicator Lane,
-          class Observe>
-[[nodiscard]] run_record train_rank(
-    Comm& comm, Lane& lane, Coding const& coding, options const& chosen, corpus const& text,
-    fssdp::trace_output const& trace, Observe observe,
-    std::pmr::memory_resource* memory = std::pmr::new_delete_resource()) {
+template <class Real, fssdp::communicator Comm, fssdp::communicator Lane>
+[[nodiscard]] run_record train_rank(Comm& comm, Lane& lane, rank_job const& job) {
+  auto const& chosen = job.chosen;
+  auto const& text = job.text;
   single_threaded_blas();
   auto const shape = shape_of(chosen);
   auto const machine = machine_of(chosen);
@@ -93,17 +89,19 @@ template <class Real, class Coding, fssdp::communicator Comm, fssdp::communicato
   auto const layouts = sharding.at_first();
   auto saved = open_checkpoint(chosen, text);
   auto const files = files_for(chosen);
-  auto materialization = materialization_for(chosen, layouts, trace);
-  materialization.memory = memory;
-  auto model = gpt<Real, Coding, Lane>{shape,
-                                       chosen.seed,
-                                       lane,
-                                       solve,
-                                       owners_at(saved, layouts),
-                                       materialization,
-                                       load_rule{chosen.experts, chosen.predict},
-                                       owned_memory(chosen, files.get(), memory),
-                                       coding};
+  auto materialization = materialization_for(chosen, layouts, job.trace);
+  materialization.memory = job.memory;
+  auto const coding = coded_as(chosen.wire);
+  auto model = gpt<Real>{shape,
+                         chosen.seed,
+                         lane,
+                         owners_at(saved, layouts),
+                         {.placement = solve,
+                          .predictor = predictor_for(chosen),
+                          .gather_coding = coding.gather,
+                          .reduce_coding = coding.reduce},
+                         materialization,
+                         owned_memory(chosen, files.get(), job.memory)};
   auto record = run_record{};
 
   for (int step = resume(comm, saved, model); step < chosen.steps; ++step) {
@@ -151,7 +149,7 @@ template <class Real, class Coding, fssdp::communicator Comm, fssdp::communicato
     record.peak_replica_bytes =
         std::max(record.peak_replica_bytes,
                  metrics.replica_slots_peak * parameters_of_expert(shape) * sizeof(Real));
-    if (comm.rank() == fssdp::rank_id{0}) observe(record.steps.back());
+    if (comm.rank() == fssdp::rank_id{0}) job.observe(record.steps.back());
     if (is_save_due(chosen, step + 1)) save(comm, model, chosen, text, step + 1);
   }
 

@@ -10,15 +10,14 @@
 #include "fssdp/codec/bf16_codec.hpp"
 #include "fssdp/codec/codec.hpp"
 #include "fssdp/codec/coded_links.hpp"
+#include "fssdp/codec/link_coding.hpp"
 #include "fssdp/element/fp16.hpp"
-#include "fssdp/runtime/wire_coding.hpp"
 #include "options.hpp"
 
 namespace moe_gpt {
 
 /// A codec of our own: every float as the nearest bf16, or as the nearest fp16 of `scale` times it.
-/// fp16 has no room for the smallest gradients, a power of two makes it. It is one codec, because all
-/// that moves experts is compiled once more for each.
+/// fp16 has no room for the smallest gradients, a power of two makes it.
 struct half_codec {
   static constexpr std::size_t block_elements = 1;
   wire type = wire::bf16;
@@ -54,18 +53,18 @@ struct half_codec {
 
 static_assert(fssdp::codec<half_codec>);
 
-/// Parameters and gradients travel as they are.
-using plain_coding = fssdp::wire_coding<>;
+/// What is coded: parameters one way, gradients the other; by default nothing.
+struct wire_coding {
+  fssdp::link_coding gather = {};
+  fssdp::link_coding reduce = {};
+};
 
-/// Everything that moves is coded.
-using half_coding =
-    fssdp::wire_coding<fssdp::coded_links<half_codec>, fssdp::coded_links<half_codec>>;
-
-/// @pre type is not fp32
-[[nodiscard]] constexpr half_coding coded_as(wire type) {
+/// What a run sends in this type.
+[[nodiscard]] inline wire_coding coded_as(wire type) {
+  if (type == wire::fp32) return {};
   constexpr auto all = fssdp::link_class::all;
-  return {.gather = {half_codec{.type = type}, all},
-          .reduce = {half_codec{.type = type, .scale = 4096}, all}};
+  return {.gather = fssdp::coded_links{half_codec{.type = type}, all},
+          .reduce = fssdp::coded_links{half_codec{.type = type, .scale = 4096}, all}};
 }
 
 }  // namespace moe_gpt

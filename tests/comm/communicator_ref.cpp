@@ -16,7 +16,7 @@
 using fssdp::rank_id;
 using fssdp::thread_communicator;
 using fssdp::detail::batch_ref;
-using fssdp::detail::communicator_ref;
+using fssdp::communicator_ref;
 using fssdp::detail::gate_ref;
 
 namespace {

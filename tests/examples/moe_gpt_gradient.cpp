@@ -18,7 +18,7 @@
 
 namespace {
 
-using model_type = moe_gpt::gpt<double, moe_gpt::plain_coding, fssdp::thread_communicator>;
+using model_type = moe_gpt::gpt<double>;
 
 constexpr auto shape =
     moe_gpt::model_shape{.layers = 2, .d_model = 8, .heads = 2, .seq = 6, .experts = 5, .top_k = 2};
@@ -79,10 +79,12 @@ std::vector<slope> slopes_of(int ranks, int nodes, int slices) {
     auto const layouts = moe_gpt::expert_layouts{std::vector(shape.layers, as_table(layout))};
     auto const chosen = moe_gpt::options{.spare_slots = 2, .overlap = 3};
     auto experts_lane = comm.duplicate();
-    auto model =
-        model_type{shape,        5,
-                   experts_lane, moe_gpt::placement_rule{chosen, machine},
-                   layouts,      {.replica_slots = 20, .partial_slots = 20, .cluster = machine}};
+    auto model = model_type{shape,
+                            5,
+                            experts_lane,
+                            layouts,
+                            {.placement = moe_gpt::placement_rule{chosen, machine}},
+                            {.replica_slots = 20, .partial_slots = 20, .cluster = machine}};
     auto const batch = share(comm.rank(), ranks);
     auto const loss = [&] {
       model.dense().gather(comm);

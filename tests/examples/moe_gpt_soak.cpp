@@ -63,10 +63,11 @@ moe_gpt::run_record train_exactly(
     auto experts = comm.duplicate();
     auto stream = fssdp::host_stream{};
     auto lane = fssdp::on_stream(experts, stream);
-    auto record = moe_gpt::train_rank<double>(comm, lane, moe_gpt::plain_coding{}, chosen, text, {},
-                                              [&](moe_gpt::step_record const& at) {
-                                                if (observe) observe(at);
-                                              });
+    auto record = moe_gpt::train_rank<double>(
+        comm, lane,
+        {.chosen = chosen, .text = text, .observe = [&](moe_gpt::step_record const& at) {
+           if (observe) observe(at);
+         }});
     if (comm.rank() == fssdp::rank_id{0}) result = std::move(record);
   });
   return result;

@@ -135,7 +135,8 @@ TEST_CASE("corpus: errors name the file", "[moe_gpt]") {
   CHECK_THROWS_WITH(read_files(directory), mentions("is a directory"));
   auto const endless = std::vector<std::filesystem::path>{"/dev/zero"};
   CHECK_THROWS_WITH(read_files(endless, 1000), mentions("/dev/zero is a device"));
-  auto const two = std::vector{folder.write("half.txt", "123456"), folder.write("more.txt", "7890")};
+  auto const two =
+      std::vector{folder.write("half.txt", "123456"), folder.write("more.txt", "7890")};
   CHECK(read_files(two, 10).size() == 10);
   CHECK_THROWS_WITH(read_files(two, 9), mentions("more.txt ends behind byte 9 of the text"));
   CHECK_THROWS_WITH(load_corpus(brief, {}, 64, 1), mentions("brief.txt") && mentions("650"));

@@ -9,6 +9,7 @@
 
 #include "fssdp/codec/codec.hpp"
 #include "fssdp/codec/coded_links.hpp"
+#include "fssdp/codec/link_coding.hpp"
 #include "fssdp/codec/payload_codec.hpp"
 #include "fssdp/collective/check_buffers.hpp"
 #include "fssdp/collective/coded_call.hpp"
@@ -20,6 +21,7 @@
 #include "fssdp/comm/communicator.hpp"
 #include "fssdp/comm/communicator_ref.hpp"
 #include "fssdp/element/dtype.hpp"
+#include "fssdp/element/element_kind.hpp"
 #include "fssdp/element/element_work.hpp"
 #include "fssdp/memory/expert_tensor.hpp"
 #include "fssdp/memory/scratch_memory.hpp"
@@ -186,12 +188,20 @@ void sparse_all_gather(Comm& comm, transfer_plan const& plan, From&& from, To&& 
                                   &detail::payload_codec::make<Source, Target, Codec>});
 }
 
-/// The same without a codec.
+/// The same with a codec that is chosen at run time, or with none.
 template <communicator Comm, expert_memory From, expert_memory To>
 requires outlives_the_call<From, Comm> && outlives_the_call<To, Comm>
-void sparse_all_gather(Comm& comm, transfer_plan const& plan, From&& from, To&& to, uncoded,
-                       gather_options const& options = {}) {
-  sparse_all_gather(comm, plan, from, to, options);
+void sparse_all_gather(Comm& comm, transfer_plan const& plan, From&& from, To&& to,
+                       link_coding const& coding, gather_options const& options = {}) {
+  if (!coding.codes()) return sparse_all_gather(comm, plan, from, to, options);
+  static_assert(element<element_of<From>> && element<element_of<To>>,
+                "only floats can be encoded, and types that become floats");
+  auto call = detail::make_gather(comm, plan, from, to, options);
+  call.check_coded(comm.size());
+  submit(comm, [call = std::move(call), coding](auto& inner) {
+    auto const coder = coding.coder(kind_of<element_of<From>>, kind_of<element_of<To>>);
+    call.run_coded(communicator_ref{inner}, coder, coding.on());
+  });
 }
 
 /// A stream would read the plan when it is gone.

@@ -9,6 +9,7 @@
 
 #include "fssdp/codec/codec.hpp"
 #include "fssdp/codec/coded_links.hpp"
+#include "fssdp/codec/link_coding.hpp"
 #include "fssdp/codec/payload_codec.hpp"
 #include "fssdp/collective/check_buffers.hpp"
 #include "fssdp/collective/coded_call.hpp"
@@ -21,6 +22,7 @@
 #include "fssdp/comm/communicator.hpp"
 #include "fssdp/comm/communicator_ref.hpp"
 #include "fssdp/element/dtype.hpp"
+#include "fssdp/element/element_kind.hpp"
 #include "fssdp/memory/expert_tensor.hpp"
 #include "fssdp/memory/scratch_memory.hpp"
 #include "fssdp/memory/tensor_list.hpp"
@@ -209,12 +211,18 @@ void sparse_reduce_scatter(Comm& comm, transfer_plan const& plan, From&& from, T
       comm, detail::make_reduction(comm, plan, from, to, options, &left), links);
 }
 
-/// The same without a codec.
+/// The same with a codec that is chosen at run time, or with none.
 template <communicator Comm, expert_memory From, expert_memory To>
 requires outlives_the_call<From, Comm> && outlives_the_call<To, Comm>
-void sparse_reduce_scatter(Comm& comm, transfer_plan const& plan, From&& from, To&& to, uncoded,
-                           reduce_options const& options = {}) {
-  sparse_reduce_scatter(comm, plan, from, to, options);
+void sparse_reduce_scatter(Comm& comm, transfer_plan const& plan, From&& from, To&& to,
+                           link_coding const& coding, reduce_options const& options = {}) {
+  if (!coding.codes()) return sparse_reduce_scatter(comm, plan, from, to, options);
+  auto call = detail::make_reduction(comm, plan, from, to, options);
+  submit(comm, [call = std::move(call), coding](auto& inner) {
+    constexpr auto partial = kind_of<element_of<From>>;
+    call.run_coded(communicator_ref{inner}, coding.coder(partial, accumulator_kind(partial)),
+                   coding.on());
+  });
 }
 
 /// A stream would read the plan when it is gone.

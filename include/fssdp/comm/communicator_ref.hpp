@@ -14,7 +14,9 @@
 #include "fssdp/element/device_conversion.hpp"
 #include "fssdp/element/device_sum.hpp"
 
-namespace fssdp::detail {
+namespace fssdp {
+
+namespace detail {
 
 /// What a batch is used for: it says which of its functions there are.
 enum class batch_use { exchange, lend, forward };
@@ -89,14 +91,17 @@ class gate_ref {
   void (*release_)(void*, std::size_t);
 };
 
+}  // namespace detail
+
 /// A communicator that somebody else owns, itself a communicator of host memory. What else the other
 /// one offers is called by a name of its own: whether it is there is known at run time.
 /// @cost a call through a pointer for each message, and for each call
 class communicator_ref {
  public:
-  using post = function_ref<void(batch_ref const&)>;
-  using visit = function_ref<void(std::span<std::span<std::byte const> const>)>;
-  using arrived = function_ref<void(std::size_t, std::span<std::byte const>, gate_ref const&)>;
+  using post = detail::function_ref<void(detail::batch_ref const&)>;
+  using visit = detail::function_ref<void(std::span<std::span<std::byte const> const>)>;
+  using arrived =
+      detail::function_ref<void(std::size_t, std::span<std::byte const>, detail::gate_ref const&)>;
 
   template <communicator Comm>
   requires(!std::same_as<std::remove_const_t<Comm>, communicator_ref>) explicit communicator_ref(
@@ -146,23 +151,26 @@ class communicator_ref {
   template <class Comm>
   [[nodiscard]] static constexpr functions make_functions() {
     auto all = functions{};
+    static_assert(!stream_bound<Comm> || !std::same_as<memory_space_of<Comm>, host_memory>,
+                  "what is enqueued on a stream of the host: take the communicator without it");
     all.in_host_memory = std::same_as<memory_space_of<Comm>, host_memory>;
     all.exchange = [](void* comm, post name) {
-      static_cast<Comm*>(comm)->exchange(
-          [&](exchange_batch auto& batch) { name(batch_ref::of<batch_use::exchange>(batch)); });
+      static_cast<Comm*>(comm)->exchange([&](exchange_batch auto& batch) {
+        name(detail::batch_ref::of<detail::batch_use::exchange>(batch));
+      });
     };
     if constexpr (lending_communicator<Comm>)
       all.lend = [](void* comm, post name, visit look) {
         static_cast<Comm*>(comm)->lend(
-            [&](auto& batch) { name(batch_ref::of<batch_use::lend>(batch)); },
+            [&](auto& batch) { name(detail::batch_ref::of<detail::batch_use::lend>(batch)); },
             [&](std::span<std::span<std::byte const> const> lent) { look(lent); });
       };
     if constexpr (forwarding_communicator<Comm>)
       all.forward = [](void* comm, post name, arrived tell) {
         static_cast<Comm*>(comm)->forward(
-            [&](auto& batch) { name(batch_ref::of<batch_use::forward>(batch)); },
+            [&](auto& batch) { name(detail::batch_ref::of<detail::batch_use::forward>(batch)); },
             [&](std::size_t wanted, std::span<std::byte const> bytes, auto& gate) {
-              tell(wanted, bytes, gate_ref{gate});
+              tell(wanted, bytes, detail::gate_ref{gate});
             });
       };
     all.agree = [](void* comm, std::uint64_t plan) {
@@ -199,4 +207,4 @@ class communicator_ref {
 
 static_assert(communicator<communicator_ref>);
 
-}  // namespace fssdp::detail
+}  // namespace fssdp

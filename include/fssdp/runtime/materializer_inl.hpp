@@ -128,7 +128,7 @@ inline void materializer::move_experts(layer_stack<table_layout> const& next,
   auto over = stream_event{};
   detail::on_sound_stream(queue_, [&] {
     queue_.submit(
-        [](void* of, detail::communicator_ref const& comm) {
+        [](void* of, communicator_ref const& comm) {
           (*static_cast<detail::reshard_call const*>(of))(comm);
         },
         const_cast<detail::reshard_call*>(&call), over.next());

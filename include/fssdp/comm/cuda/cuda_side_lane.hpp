@@ -94,7 +94,7 @@ class cuda_side_lane {
 ///     auto pools = std::pmr::monotonic_buffer_resource{
 ///         arena.bytes().data(), bytes, std::pmr::null_memory_resource()};
 ///     auto layers = fssdp::materializer{
-///         lane, layouts, sizes, weights, gradients, solve,
+///         lane, {layouts, sizes, weights, gradients}, {.placement = solve},
 ///         {.replica_slots = 6, .partial_slots = 9, .memory = &pools}};
 ///     layers.acquire(l);  // what is enqueued on `compute` from here on finds the experts there
 ///
