@@ -14,6 +14,7 @@
 #include "fssdp/solver/sparse_materialization.hpp"
 #include "moe_gpt/batch.hpp"
 #include "moe_gpt/gpt.hpp"
+#include "moe_gpt/placement_rule.hpp"
 #include "moe_gpt/wire.hpp"
 
 namespace {
