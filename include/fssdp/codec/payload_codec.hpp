@@ -15,26 +15,26 @@
 
 namespace fssdp::detail {
 
-/// Encodes elements of one type.
+/// Encodes elements whose type it knows, or is told.
 struct payload_encoder {
   /// As `encode_elements`.
-  void (*plain)(void const* codec, void const* from, std::size_t elements,
+  void (*plain)(void const* codec, dtype type, void const* from, std::size_t elements,
                 std::span<std::byte> payload) = nullptr;
   /// As `encode_with_feedback`.
-  void (*with_feedback)(void const* codec, void const* from, std::span<float> residual,
+  void (*with_feedback)(void const* codec, dtype type, void const* from, std::span<float> residual,
                         std::span<std::byte> payload) = nullptr;
 };
 
 template <codec Codec, element T>
 [[nodiscard]] constexpr payload_encoder make_encoder() {
   return {.plain =
-              [](void const* coder, void const* from, std::size_t elements,
+              [](void const* coder, dtype, void const* from, std::size_t elements,
                  std::span<std::byte> payload) {
                 encode_elements(*static_cast<Codec const*>(coder),
                                 std::span{static_cast<T const*>(from), elements}, payload);
               },
           .with_feedback =
-              [](void const* coder, void const* from, std::span<float> residual,
+              [](void const* coder, dtype, void const* from, std::span<float> residual,
                  std::span<std::byte> payload) {
                 encode_with_feedback(*static_cast<Codec const*>(coder),
                                      std::span{static_cast<T const*>(from), residual.size()},
@@ -55,7 +55,7 @@ class payload_codec {
     auto of = sizes_of(coder);
     of.of_source = make_encoder<Codec, Source>();
     of.of_sums = make_encoder<Codec, accumulator_t<Source>>();
-    of.decode_ = [](void const* codec, std::span<std::byte const> payload, void* to,
+    of.decode_ = [](void const* codec, std::span<std::byte const> payload, dtype, void* to,
                     std::size_t elements) {
       decode_elements(*static_cast<Codec const*>(codec), payload,
                       std::span{static_cast<Target*>(to), elements});
@@ -79,16 +79,17 @@ class payload_codec {
   [[nodiscard]] std::size_t encoded_bytes(std::size_t elements) const {
     return encoded_bytes_(codec_, elements);
   }
-  void encode(payload_encoder const& with, void const* from, std::size_t elements,
+  void encode(payload_encoder const& with, dtype type, void const* from, std::size_t elements,
               std::span<std::byte> payload) const {
-    with.plain(codec_, from, elements, payload);
+    with.plain(codec_, type, from, elements, payload);
   }
-  void encode(payload_encoder const& with, void const* from, std::span<float> residual,
+  void encode(payload_encoder const& with, dtype type, void const* from, std::span<float> residual,
               std::span<std::byte> payload) const {
-    with.with_feedback(codec_, from, residual, payload);
+    with.with_feedback(codec_, type, from, residual, payload);
   }
-  void decode(std::span<std::byte const> payload, void* to, std::size_t elements) const {
-    decode_(codec_, payload, to, elements);
+  void decode(std::span<std::byte const> payload, dtype type, void* to,
+              std::size_t elements) const {
+    decode_(codec_, payload, type, to, elements);
   }
 
  private:
@@ -97,7 +98,7 @@ class payload_codec {
   void const* codec_ = nullptr;
   char const* name_ = "";
   std::size_t (*encoded_bytes_)(void const*, std::size_t) = nullptr;
-  void (*decode_)(void const*, std::span<std::byte const>, void*, std::size_t) = nullptr;
+  void (*decode_)(void const*, std::span<std::byte const>, dtype, void*, std::size_t) = nullptr;
 };
 
 }  // namespace fssdp::detail

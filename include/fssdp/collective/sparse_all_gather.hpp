@@ -44,14 +44,14 @@ namespace detail {
 /// the scratch is in it.
 class gather_call {
  public:
-  /// @param conversion from the type of `from` to that of `to`
+  /// @param find from types of `from` to those of `to`
   gather_call(transfer_plan const& plan, rank_id rank, tensor_list from, tensor_list to,
-              element_conversion const& conversion, gather_options const& options)
+              find_conversion find, gather_options const& options)
       : plan_{plan},
         rank_{rank},
         from_{std::move(from)},
         to_{std::move(to)},
-        conversion_{conversion},
+        find_{find},
         options_{options} {}
 
   /// @throws argument_error unless the buffers fit the plan
@@ -94,7 +94,7 @@ class gather_call {
     check_aliases(name, source, target);
   }
   [[nodiscard]] gather_buffers buffers(std::span<expert_id const> slots) const {
-    return {plan_, rank_, from_.all(), to_.all(), slots, conversion_};
+    return {plan_, rank_, from_.all(), to_.all(), slots, find_};
   }
   template <class Memory>
   void run(communicator_ref const& comm, Memory const& memory) const {
@@ -106,7 +106,7 @@ class gather_call {
   rank_id rank_;
   tensor_list from_;
   tensor_list to_;
-  element_conversion conversion_;
+  find_conversion find_;
   gather_options options_;
 };
 
@@ -118,7 +118,7 @@ template <communicator Comm, expert_memory From, expert_memory To>
           comm.rank(),
           tensor_list{from},
           tensor_list{to},
-          make_conversion<element_of<From>, element_of<To>>(),
+          &known_conversion<element_of<From>, element_of<To>>,
           options};
 }
 

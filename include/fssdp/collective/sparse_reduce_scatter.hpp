@@ -21,6 +21,7 @@
 #include "fssdp/comm/communicator.hpp"
 #include "fssdp/comm/communicator_ref.hpp"
 #include "fssdp/element/dtype.hpp"
+#include "fssdp/element/element_work.hpp"
 #include "fssdp/memory/expert_tensor.hpp"
 #include "fssdp/memory/scratch_memory.hpp"
 #include "fssdp/memory/tensor_list.hpp"
@@ -46,13 +47,14 @@ namespace detail {
 /// and the scratch is in it.
 class reduction_call {
  public:
+  /// @param find from types of `from` to those of `to`, or to accumulator_of them
   reduction_call(transfer_plan const& plan, rank_id rank, tensor_list from, tensor_list to,
-                 reduction_types const& types, reduce_options const& options)
+                 find_sum find, reduce_options const& options)
       : plan_{plan},
         rank_{rank},
         from_{std::move(from)},
         to_{std::move(to)},
-        types_{types},
+        find_{find},
         options_{options} {}
 
   /// @param residuals one for every partial, of floats, or none
@@ -89,8 +91,7 @@ class reduction_call {
   static constexpr auto name = "sparse_reduce_scatter";
 
   [[nodiscard]] reduction_buffers buffers() const {
-    return {plan_.reduction(), rank_,        from_.all(), to_.all(), types_,
-            options_.scale,    options_.into};
+    return {plan_.reduction(), rank_, from_.all(), to_.all(), find_, options_.scale, options_.into};
   }
   template <class Memory>
   void run(communicator_ref const& comm, Memory const& memory) const {
@@ -103,7 +104,7 @@ class reduction_call {
   tensor_list from_;
   tensor_list to_;
   tensor_list residuals_;
-  reduction_types types_;
+  find_sum find_;
   reduce_options options_;
 };
 
@@ -115,12 +116,9 @@ template <communicator Comm, expert_memory From, expert_memory To>
   using Partial = element_of<From const>;
   using Gradient = element_of<To>;
   static_assert(element<Gradient> && !is_read_only<To>, "to is to be written");
-  auto call = reduction_call{plan,
-                             comm.rank(),
-                             tensor_list{from},
-                             tensor_list{to},
-                             make_reduction_types<Partial, Gradient>(),
-                             options};
+  auto call = reduction_call{
+      plan,   comm.rank(), tensor_list{from}, tensor_list{to}, &known_sum<Partial, Gradient>,
+      options};
   call.check(comm.size(), residuals);
   if (residuals != nullptr) call.keep_residuals(*residuals);
   return call;

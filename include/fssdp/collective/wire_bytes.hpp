@@ -12,6 +12,8 @@
 #include "fssdp/collective/coded_traffic.hpp"
 #include "fssdp/collective/piece_extents.hpp"
 #include "fssdp/element/dtype.hpp"
+#include "fssdp/memory/tensor_list.hpp"
+#include "fssdp/memory/tensor_types.hpp"
 #include "fssdp/plan/transfer_plan.hpp"
 
 namespace fssdp {
@@ -29,17 +31,17 @@ namespace detail {
 
 /// Adds up all messages.
 /// @param codes(traffic, transfer) whether it is coded, if anything is
-/// @param element_bytes(transfer) the size of an element that is not
+/// @param element_bytes(k, transfer) the size of an element that is not
 template <class Links, class Codes, class ElementBytes>
-[[nodiscard]] wire_bytes sum_of_messages(transfer_plan const& plan,
-                                         std::span<std::size_t const> elements, Links const& links,
-                                         Codes codes, ElementBytes element_bytes) {
-  auto const extents = piece_extents{plan, tensor_sizes{elements}};
+[[nodiscard]] wire_bytes sum_of_messages(transfer_plan const& plan, tensor_sizes elements,
+                                         Links const& links, Codes codes,
+                                         ElementBytes element_bytes) {
+  auto const extents = piece_extents{plan, elements};
   auto const message = [&](std::size_t k, transfer const& t) {
     auto const count = extents.elements(k, t.what());
     if constexpr (!std::same_as<Links, uncoded>)
       if (codes(coded_traffic{plan, links}, t)) return links.codec.encoded_bytes(count);
-    return count * element_bytes(t);
+    return count * element_bytes(k, t);
   };
   auto sum = wire_bytes{};
   for (auto const& t : plan.transfers()) {
@@ -48,6 +50,31 @@ template <class Links, class Codes, class ElementBytes>
       (inside ? sum.inside_nodes : sum.between_nodes) += message(k, t);
   }
   return sum;
+}
+
+/// @param replicas tensors of whole experts
+template <class Links>
+[[nodiscard]] wire_bytes gathered_bytes(transfer_plan const& plan, tensor_list const& replicas,
+                                        Links const& links) {
+  auto const sizes = element_sizes::of(replicas.all());
+  return sum_of_messages(
+      plan, tensor_sizes{replicas.all()}, links,
+      [](auto const& traffic, transfer const& t) { return traffic.codes_any_of(t.chunk); },
+      [&](std::size_t k, transfer const&) { return sizes[k]; });
+}
+template <class Links>
+[[nodiscard]] wire_bytes reduced_bytes(transfer_plan const& plan, tensor_list const& partials,
+                                       Links const& links) {
+  auto const& back = plan.reduction();
+  auto const sizes = element_sizes::of(partials.all());
+  auto const sum_sizes = element_sizes::of_sums(partials.all());
+  return sum_of_messages(
+      back, tensor_sizes{partials.all()}, links,
+      [](auto const& traffic, transfer const& t) { return traffic.codes(t); },
+      [&](std::size_t k, transfer const& t) {
+        auto const is_sum = std::ranges::binary_search(back.forwarded(t.destination), t.what());
+        return is_sum ? sum_sizes[k] : sizes[k];
+      });
 }
 
 }  // namespace detail
@@ -60,10 +87,15 @@ template <element Replica, class Links = uncoded>
 [[nodiscard]] wire_bytes gathered_bytes(transfer_plan const& plan,
                                         std::span<std::size_t const> elements,
                                         Links const& links = {}) {
-  return detail::sum_of_messages(
-      plan, elements, links,
-      [](auto const& traffic, transfer const& t) { return traffic.codes_any_of(t.chunk); },
-      [](transfer const&) { return sizeof(Replica); });
+  return detail::gathered_bytes(plan, {elements, dtype_of<Replica>}, links);
+}
+/// The same of replicas whose types are known at run time.
+/// @throws argument_error if a dtype is none
+template <class Links = uncoded>
+[[nodiscard]] wire_bytes gathered_bytes(transfer_plan const& plan,
+                                        std::span<tensor_types const> tensors,
+                                        Links const& links = {}) {
+  return detail::gathered_bytes(plan, {tensors, &tensor_types::replica}, links);
 }
 
 /// What sparse_reduce_scatter sends: partials, or sums where a rank has passed the piece on.
@@ -71,14 +103,13 @@ template <element Partial, class Links = uncoded>
 [[nodiscard]] wire_bytes reduced_bytes(transfer_plan const& plan,
                                        std::span<std::size_t const> elements,
                                        Links const& links = {}) {
-  auto const& back = plan.reduction();
-  return detail::sum_of_messages(
-      back, elements, links,
-      [](auto const& traffic, transfer const& t) { return traffic.codes(t); },
-      [&](transfer const& t) {
-        auto const is_sum = std::ranges::binary_search(back.forwarded(t.destination), t.what());
-        return is_sum ? sizeof(accumulator_t<Partial>) : sizeof(Partial);
-      });
+  return detail::reduced_bytes(plan, {elements, dtype_of<Partial>}, links);
+}
+template <class Links = uncoded>
+[[nodiscard]] wire_bytes reduced_bytes(transfer_plan const& plan,
+                                       std::span<tensor_types const> tensors,
+                                       Links const& links = {}) {
+  return detail::reduced_bytes(plan, {tensors, &tensor_types::partial}, links);
 }
 
 }  // namespace fssdp

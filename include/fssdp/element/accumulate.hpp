@@ -160,4 +160,13 @@ void accumulate(std::span<summand const> summands, std::span<Out> out, accumulat
   sum.form_few(first, out.size() - first, how, out.data() + first);
 }
 
+/// The same of types of other libraries.
+template <element T, element Out>
+requires(detail::is_foreign<T> ||
+         detail::is_foreign<Out>) void accumulate(std::span<summand const> summands,
+                                                  std::span<Out> out, accumulator_t<T> scale = 1,
+                                                  write_mode how = write_mode::overwrite) {
+  accumulate<detail::native_element_t<T>>(summands, detail::as_native(out), scale, how);
+}
+
 }  // namespace fssdp
