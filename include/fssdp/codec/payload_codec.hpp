@@ -42,12 +42,17 @@ template <codec Codec, element T>
               }};
 }
 
+/// As `decode_elements`.
+using payload_decoder = void (*)(void const* codec, std::span<std::byte const> payload, dtype type,
+                                 void* to, std::size_t elements);
+
 /// A codec that somebody else keeps, for what a rank gives (Source), for sums of it, and for what it
 /// gets (Target).
 class payload_codec {
  public:
   payload_encoder of_source;
   payload_encoder of_sums;
+  payload_decoder to_target = nullptr;
   std::size_t stretch = 1;  ///< so many elements are coded at once, a number of whole blocks
 
   template <element Source, element Target, codec Codec>
@@ -55,8 +60,8 @@ class payload_codec {
     auto of = sizes_of(coder);
     of.of_source = make_encoder<Codec, Source>();
     of.of_sums = make_encoder<Codec, accumulator_t<Source>>();
-    of.decode_ = [](void const* codec, std::span<std::byte const> payload, dtype, void* to,
-                    std::size_t elements) {
+    of.to_target = [](void const* codec, std::span<std::byte const> payload, dtype, void* to,
+                      std::size_t elements) {
       decode_elements(*static_cast<Codec const*>(codec), payload,
                       std::span{static_cast<Target*>(to), elements});
     };
@@ -89,7 +94,7 @@ class payload_codec {
   }
   void decode(std::span<std::byte const> payload, dtype type, void* to,
               std::size_t elements) const {
-    decode_(codec_, payload, type, to, elements);
+    to_target(codec_, payload, type, to, elements);
   }
 
  private:
@@ -98,7 +103,6 @@ class payload_codec {
   void const* codec_ = nullptr;
   char const* name_ = "";
   std::size_t (*encoded_bytes_)(void const*, std::size_t) = nullptr;
-  void (*decode_)(void const*, std::span<std::byte const>, dtype, void*, std::size_t) = nullptr;
 };
 
 }  // namespace fssdp::detail
