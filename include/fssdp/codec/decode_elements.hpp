@@ -22,7 +22,7 @@ void decode_elements(Codec const& coder, std::span<std::byte const> payload,
                      std::span<T> to) noexcept {
   if constexpr (std::same_as<T, float>) {
     coder.decode(payload, to);
-  } else if constexpr (detail::is_foreign<T>) {
+  } else if constexpr (detail::any_foreign<T>) {
     decode_elements(coder, payload, detail::as_native(to));
   } else {
     constexpr auto stretch = detail::stretch_elements<Codec>;

@@ -141,7 +141,7 @@ class block_sum {
 /// @tparam T what the summands are made of, which they do not say themselves
 /// @pre at least one summand, of out.size() elements as all of them; `out` overlaps none
 /// @cost reads every summand once, writes `out` once, past the caches if it is large; no allocation
-template <element T, element Out>
+template <detail::native T, detail::native Out>
 void accumulate(std::span<summand const> summands, std::span<Out> out, accumulator_t<T> scale = 1,
                 write_mode how = write_mode::overwrite) {
   using sum_type = detail::block_sum<T, Out>;
@@ -162,10 +162,9 @@ void accumulate(std::span<summand const> summands, std::span<Out> out, accumulat
 
 /// The same of types of other libraries.
 template <element T, element Out>
-requires(detail::is_foreign<T> ||
-         detail::is_foreign<Out>) void accumulate(std::span<summand const> summands,
-                                                  std::span<Out> out, accumulator_t<T> scale = 1,
-                                                  write_mode how = write_mode::overwrite) {
+requires detail::any_foreign<T, Out>
+void accumulate(std::span<summand const> summands, std::span<Out> out, accumulator_t<T> scale = 1,
+                write_mode how = write_mode::overwrite) {
   accumulate<detail::native_element_t<T>>(summands, detail::as_native(out), scale, how);
 }
 

@@ -102,9 +102,12 @@ struct native_element {
 /// The library's own type with the bits of T, in which everything is calculated.
 template <element T>
 using native_element_t = typename native_element<T>::type;
-/// Whether T is a type of another library.
-template <element T>
-inline constexpr bool is_foreign = !std::is_same_v<T, native_element_t<T>>;
+/// Whether any of the types is another library's.
+template <element... T>
+inline constexpr bool any_foreign = !(std::is_same_v<T, native_element_t<T>> && ...);
+/// A type of this library, or float or double.
+template <class T>
+concept native = element<T> && !any_foreign<T>;
 
 /// Elements as those of the library's own type.
 template <class T>

@@ -32,7 +32,7 @@ struct element_conversion {
   dtype from_type = dtype::fp32;
   dtype to_type = dtype::fp32;
 
-  [[nodiscard]] bool changes_type() const { return on_host != nullptr; }
+  [[nodiscard]] constexpr bool changes_type() const { return on_host != nullptr; }
 };
 
 template <class From, class To>
@@ -40,15 +40,14 @@ template <class From, class To>
   static_assert(std::is_trivially_copyable_v<From>);
   if constexpr (std::same_as<From, To>) {
     return {};
+  } else if constexpr (any_foreign<From, To>) {
+    return make_conversion<native_element_t<From>, native_element_t<To>>();
   } else {
-    using source = native_element_t<From>;
-    using target = native_element_t<To>;
-    if constexpr (std::same_as<source, target>) return {};
     return {.on_host =
                 [](element_conversion const&, void const* from, void* to, std::size_t elements) {
                   auto const access = any_type_access{};
-                  convert(std::span{static_cast<source const*>(from), elements},
-                          std::span{static_cast<target*>(to), elements});
+                  convert(std::span{static_cast<From const*>(from), elements},
+                          std::span{static_cast<To*>(to), elements});
                 },
             .from_type = dtype_of<From>,
             .to_type = dtype_of<To>};
@@ -70,24 +69,22 @@ struct element_sum {
                   std::size_t elements, double scale, write_mode how) = nullptr;
   dtype partials = dtype::fp32;
   dtype results = dtype::fp32;
-
-  /// The size of an element of the result.
-  [[nodiscard]] constexpr std::size_t result_bytes() const { return bytes_of(results); }
 };
 
 template <element T, element Out>
 [[nodiscard]] constexpr element_sum make_sum() {
-  using partial = native_element_t<T>;
-  using result = native_element_t<Out>;
-  return {.on_host =
-              [](element_sum const&, std::span<summand const> summands, void* out,
-                 std::size_t elements, double scale, write_mode how) {
-                auto const access = any_type_access{};
-                accumulate<partial>(summands, std::span{static_cast<result*>(out), elements},
-                                    static_cast<accumulator_t<T>>(scale), how);
-              },
-          .partials = dtype_of<T>,
-          .results = dtype_of<Out>};
+  if constexpr (any_foreign<T, Out>)
+    return make_sum<native_element_t<T>, native_element_t<Out>>();
+  else
+    return {.on_host =
+                [](element_sum const&, std::span<summand const> summands, void* out,
+                   std::size_t elements, double scale, write_mode how) {
+                  auto const access = any_type_access{};
+                  accumulate<T>(summands, std::span{static_cast<Out*>(out), elements},
+                                static_cast<accumulator_t<T>>(scale), how);
+                },
+            .partials = dtype_of<T>,
+            .results = dtype_of<Out>};
 }
 
 /// Finds the sum of partials of one dtype that becomes another.
