@@ -5,7 +5,7 @@
 
 #include <type_traits>
 
-#include "fssdp/element/element_kind.hpp"
+#include "fssdp/element/dtype.hpp"
 #include "rank_memory.hpp"
 #include "world_memory.hpp"
 
@@ -16,7 +16,7 @@ template <template <class> class Of>
 class any_element {
  public:
   template <fssdp::element T>
-  any_element(Of<T>& of) : kind_{fssdp::kind_of<T>}, of_{&of} {}
+  any_element(Of<T>& of) : kind_{fssdp::dtype_of<T>}, of_{&of} {}
 
   /// Calls use(of) with the Of<T>, and returns what it does.
   template <class Use>
@@ -27,7 +27,7 @@ class any_element {
   }
 
  private:
-  fssdp::element_kind kind_;
+  fssdp::dtype kind_;
   void* of_;
 };
 

@@ -74,7 +74,7 @@ void declare_measured(CLI::App& app, options& chosen, raw_options& raw) {
            "Who holds what: " + list_of_names<case_kind>() + ",\nor all of them");
   add(app, what, "N", "--experts", chosen.experts, "Experts; 0: two for each rank");
   add_list(app, what, "SIZE", "--bytes", raw.bytes, "Bytes of one expert: 4096, 256K, 16M");
-  add(app, what, "TYPE", "--dtype", raw.dtype, "Element type: " + list_of_names<element_kind>());
+  add(app, what, "TYPE", "--dtype", raw.dtype, "Element type: " + list_of_names<fssdp::dtype>());
   add(app, what, "NAME", "--baseline", raw.baseline,
       "What to measure besides: none, direct, broadcast, dense,\nneighbor, mpi-broadcast, gloo, "
       "gloo-broadcast");
@@ -110,7 +110,7 @@ void declare_model(CLI::App& app, options& chosen, raw_options& raw) {
 
 void take_over(raw_options const& raw, options& chosen) {
   chosen.backend = chosen_from<backend>("--backend", raw.backend);
-  chosen.dtype = chosen_from<element_kind>("--dtype", raw.dtype);
+  chosen.dtype = chosen_from<fssdp::dtype>("--dtype", raw.dtype);
   chosen.baseline = chosen_from<baseline>("--baseline", raw.baseline);
   chosen.memory = chosen_from<memory>("--buffers", raw.memory);
   chosen.nic_per = chosen_from<nic_per>("--nic-per", raw.nic_per);

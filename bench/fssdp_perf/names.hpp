@@ -10,14 +10,13 @@
 #include <string_view>
 
 #include "cases/case_kind.hpp"
-#include "fssdp/element/element_kind.hpp"
+#include "fssdp/element/dtype.hpp"
 
 namespace perf {
 
 enum class backend { thread, mpi, nccl, cuda };
 enum class collective { ag, rs };
 using cases::case_kind;
-using fssdp::element_kind;
 enum class baseline {
   none,
   direct,
@@ -44,9 +43,9 @@ inline constexpr auto names<collective> = std::array<std::string_view, 2>{"ag", 
 template <>
 inline constexpr auto names<case_kind> = cases::case_names;
 template <>
-inline constexpr auto names<element_kind> =
+inline constexpr auto names<fssdp::dtype> =
     std::array<std::string_view, 6>{"fp32", "fp64", "bf16", "fp16", "fp8_e4m3", "fp8_e5m2"};
-static_assert(names<element_kind>.size() == fssdp::all_element_kinds.size());
+static_assert(names<fssdp::dtype>.size() == fssdp::all_dtypes.size());
 template <>
 inline constexpr auto names<baseline> = std::array<std::string_view, 10>{
     "none", "direct",   "broadcast",     "dense", "chain",

@@ -25,7 +25,7 @@ struct options {
   std::vector<case_kind> cases = {case_kind::pairs};
   int experts = 0;                                           ///< 0: two for each rank
   std::vector<std::size_t> bytes = {std::size_t{1} << 20U};  ///< per expert
-  element_kind dtype = element_kind::fp32;
+  fssdp::dtype dtype = fssdp::dtype::fp32;
   int iterations = 20;
   int warmup = 5;
   std::uint64_t seed = 1;
@@ -45,8 +45,8 @@ struct options {
   double nic_latency = 15e-6;  ///< seconds
 };
 
-[[nodiscard]] inline std::size_t size_of(element_kind which) {
-  return fssdp::with_element(which, []<class T>(std::type_identity<T>) { return sizeof(T); });
+[[nodiscard]] inline std::size_t size_of(fssdp::dtype which) {
+  return fssdp::bytes_of(which);
 }
 [[nodiscard]] constexpr int expert_count(options const& of) {
   return of.experts == 0 ? 2 * of.ranks : of.experts;
@@ -82,17 +82,17 @@ inline void validate_between_devices(options const& of) {
          "--baseline " + std::string{name_of(of.baseline)}, "none, direct, broadcast or dense");
 }
 
-inline constexpr auto summed_by_mpi_and_gloo = std::array{element_kind::fp32, element_kind::fp64};
+inline constexpr auto summed_by_mpi_and_gloo = std::array{fssdp::dtype::fp32, fssdp::dtype::fp64};
 inline constexpr auto summed_by_nccl =  // on every device
-    std::array{element_kind::fp32, element_kind::fp64, element_kind::bf16, element_kind::fp16};
+    std::array{fssdp::dtype::fp32, fssdp::dtype::fp64, fssdp::dtype::bf16, fssdp::dtype::fp16};
 
 /// The element types that the library behind a baseline can sum; all, if it has to sum none.
-[[nodiscard]] inline std::span<element_kind const> summed_by_library(options const& of) {
+[[nodiscard]] inline std::span<fssdp::dtype const> summed_by_library(options const& of) {
   if (of.baseline == baseline::mpi_broadcast || of.baseline == baseline::gloo_broadcast ||
       (of.backend == backend::mpi && of.baseline == baseline::broadcast))
     return summed_by_mpi_and_gloo;
   if (of.backend == backend::nccl && of.baseline == baseline::broadcast) return summed_by_nccl;
-  return fssdp::all_element_kinds;
+  return fssdp::all_dtypes;
 }
 
 /// @throws std::invalid_argument that names the type, the baseline and what it can sum

@@ -21,7 +21,7 @@ struct result {
   std::size_t bytes = 0;  ///< of one expert
   int chunks = 0;
   int replicas = 0;  ///< all together
-  element_kind dtype = element_kind::fp32;
+  fssdp::dtype dtype = fssdp::dtype::fp32;
   double seconds = 0;
   double bound_seconds = 0;
   double tight_bound_seconds = 0;

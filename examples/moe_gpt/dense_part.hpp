@@ -11,8 +11,7 @@
 
 #include "dense_parameters.hpp"
 #include "fssdp/collective/materialized_experts.hpp"
-#include "fssdp/collective/sparse_all_gather.hpp"
-#include "fssdp/collective/sparse_reduce_scatter.hpp"
+#include "fssdp/collective/any_tensors.hpp"
 #include "fssdp/plan/make_plan.hpp"
 #include "fssdp/solver/everywhere.hpp"
 #include "model_shape.hpp"

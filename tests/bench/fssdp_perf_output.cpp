@@ -22,7 +22,7 @@ perf::result some_result() {
           .bytes = 1'000'000'000,
           .chunks = 8,
           .replicas = 6,
-          .dtype = perf::element_kind::bf16,
+          .dtype = fssdp::dtype::bf16,
           .seconds = 2,
           .bound_seconds = 1,
           .tight_bound_seconds = 1,
@@ -99,7 +99,7 @@ TEST_CASE("head and lines of the table have the same columns") {
     CHECK(bars_of(line) == bars_of(head.back()));
     one.wrong.reset();
     CHECK(lines_of(perf::table_line(one)).front().size() == line.size());
-    for (auto const kind : fssdp::all_element_kinds) {
+    for (auto const kind : fssdp::all_dtypes) {
       one.dtype = kind;
       CHECK(bars_of(lines_of(perf::table_line(one)).front()) == bars_of(line));
     }

@@ -90,7 +90,7 @@ TEST_CASE("a sum of more operands than a device takes is refused before anything
         fssdp::rank_id{0},
         fssdp::detail::tensor_list{partials},
         fssdp::detail::tensor_list{gradients},
-        fssdp::detail::make_reduction_types<float, float>(),
+        &fssdp::detail::known_sum<float, float>,
         {.scratch = &scratch}};
     try {
       call(device);

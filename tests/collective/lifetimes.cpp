@@ -11,6 +11,7 @@
 
 #include "catch.hpp"
 #include "fssdp/codec/bf16_codec.hpp"
+#include "fssdp/collective/any_tensors.hpp"
 #include "fssdp/collective/reshard.hpp"
 #include "fssdp/collective/sparse_all_gather.hpp"
 #include "fssdp/collective/sparse_reduce_scatter.hpp"
@@ -33,6 +34,7 @@ using plan = fssdp::transfer_plan const&;
 using buffer = fssdp::expert_buffer<float>;
 using tensor = fssdp::expert_tensor<float>;
 using tensors = std::vector<tensor>;
+using any = std::vector<fssdp::any_tensor>;
 using bytes = decltype(fssdp::bytes_of(std::declval<buffer&>()));
 using shard = decltype(layer_shard(std::declval<fssdp::layer_stack<fssdp::block_layout> const&>(),
                                    fssdp::layer_id{0}, fssdp::rank_id{0}, std::declval<buffer&>()));
@@ -97,6 +99,9 @@ static_assert(with<bound, plan, bytes, buffer&, uncoded>::compiles(gather));
 static_assert(with<bound, plan, tensors, tensor>::compiles(reduce));
 static_assert(with<bound, plan, buffer&, tensors, links, tensors>::compiles(reduce));
 static_assert(with<bound, plan, buffer&, tensors, uncoded>::compiles(reduce));
+static_assert(with<bound, plan, any, any>::compiles(gather));
+static_assert(with<bound, plan, any, any, links, tensors>::compiles(reduce));
+static_assert(with<bound, fssdp::reshard_plan const&, any>::compiles(move));
 
 // temporary buffers
 static_assert(!with<bound, plan, buffer&, buffer>::compiles(gather));
@@ -104,6 +109,8 @@ static_assert(!with<bound, plan, buffer const, buffer&, links>::compiles(gather)
 static_assert(!with<bound, plan, buffer, buffer&, links>::compiles(reduce));
 static_assert(!with<bound, plan, buffer&, buffer&, links, buffer>::compiles(reduce));
 static_assert(!with<bound, plan, buffer, buffer&, uncoded>::compiles(reduce));
+static_assert(!with<bound, plan, any, buffer>::compiles(gather));
+static_assert(!with<bound, plan, buffer, any, uncoded>::compiles(reduce));
 static_assert(!with<bound, fssdp::reshard_plan const&, buffer>::compiles(move));
 
 // temporary plans
@@ -116,6 +123,13 @@ static_assert(!with<bound, fssdp::transfer_plan const, buffer&, buffer&, links>:
 static_assert(
     !with<bound, fssdp::transfer_plan, buffer&, buffer&, links, buffer&>::compiles(reduce));
 static_assert(!with<bound, fssdp::transfer_plan, buffer&, buffer&, uncoded>::compiles(reduce));
+static_assert(!with<bound, fssdp::transfer_plan, any, any>::compiles(gather));
+static_assert(!with<bound, fssdp::transfer_plan, any, any, links>::compiles(gather));
+static_assert(!with<bound, fssdp::transfer_plan, any, any, uncoded>::compiles(gather));
+static_assert(!with<bound, fssdp::transfer_plan, any, any>::compiles(reduce));
+static_assert(!with<bound, fssdp::transfer_plan, any, any, links>::compiles(reduce));
+static_assert(!with<bound, fssdp::transfer_plan, any, any, links, buffer&>::compiles(reduce));
+static_assert(!with<bound, fssdp::transfer_plan, any, any, uncoded>::compiles(reduce));
 static_assert(!with<bound, fssdp::token_plan, rows, rows>::compiles(send));
 static_assert(!with<bound, fssdp::token_plan const, rows, rows>::compiles(send));
 static_assert(!with<bound, fssdp::token_plan, rows, rows>::compiles(bring_back));

@@ -94,8 +94,8 @@ template <class T, class Out>
   auto const how = draw.chance(50) ? fssdp::write_mode::overwrite : fssdp::write_mode::accumulate;
   auto const scale = static_cast<sum_type>(draw.chance(30) ? 1.0 : 1.0 / draw.between(1, 7));
   fssdp::accumulate<T>(list, expected.all(), scale, how);
-  task.partials = fssdp::kind_of<T>;
-  task.results = fssdp::kind_of<Out>;
+  task.partials = fssdp::dtype_of<T>;
+  task.results = fssdp::dtype_of<Out>;
   task.how = how;
   task.scale = scale;
   task.elements = size;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Which types are elements, and in which their sums are formed.
+/// Which types are elements, what they are as values, and in which their sums are formed.
 #include "fssdp/element/dtype.hpp"
 
 #include <type_traits>
@@ -32,4 +32,19 @@ TEST_CASE("sums of double are formed in double, of all others in float") {
   STATIC_REQUIRE(std::is_same_v<fssdp::accumulator_t<bf16>, float>);
   STATIC_REQUIRE(std::is_same_v<fssdp::accumulator_t<float>, float>);
   STATIC_REQUIRE(std::is_same_v<fssdp::accumulator_t<double>, double>);
+}
+
+TEST_CASE("a dtype and its type know each other") {
+  for (auto const type : fssdp::all_dtypes) {
+    CAPTURE(fssdp::name_of(type));
+    REQUIRE(fssdp::is_valid(type));
+    fssdp::with_element(type, [&]<class T>(std::type_identity<T>) {
+      REQUIRE(fssdp::dtype_of<T> == type);
+      REQUIRE(fssdp::bytes_of(type) == sizeof(T));
+      REQUIRE(fssdp::accumulator_of(type) == fssdp::dtype_of<fssdp::accumulator_t<T>>);
+      REQUIRE(std::is_same_v<fssdp::detail::native_element_t<T>, T>);
+    });
+  }
+  REQUIRE(!fssdp::is_valid(fssdp::dtype{6}));
+  REQUIRE(fssdp::name_of(fssdp::dtype::e5m2) == "fp8_e5m2");
 }

@@ -72,8 +72,8 @@ template <class Work, class Run>
 /// Calls visit(From{}, To{}) for all pairs of element types.
 template <class Visit>
 void for_all_pairs(Visit visit) {
-  for (auto const from : fssdp::all_element_kinds)
-    for (auto const to : fssdp::all_element_kinds)
+  for (auto const from : fssdp::all_dtypes)
+    for (auto const to : fssdp::all_dtypes)
       fssdp::with_element(from, [&]<class From>(std::type_identity<From>) {
         fssdp::with_element(to, [&]<class To>(std::type_identity<To>) { visit(From{}, To{}); });
       });
@@ -111,8 +111,8 @@ TEST_CASE("sums on a device have the bits of sums in a loop") {
         fill<To>(std::span{before}.last(row), draw);
         auto const work = [&](std::byte* begin) {
           auto sum = fssdp::device_sum{};
-          sum.partials = fssdp::kind_of<From>;
-          sum.results = fssdp::kind_of<To>;
+          sum.partials = fssdp::dtype_of<From>;
+          sum.results = fssdp::dtype_of<To>;
           sum.how = how;
           sum.scale = 0.3;
           sum.elements = row / 8 - static_cast<std::size_t>(shift) * 3;
@@ -138,8 +138,8 @@ TEST_CASE("conversions on a device have the bits of conversions in a loop") {
     auto before = std::vector<std::byte>(2 * row);
     fill<From>(std::span{before}.first(row), draw);
     auto const work = [&](std::byte* begin) {
-      return fssdp::device_conversion{.from_kind = fssdp::kind_of<From>,
-                                      .to_kind = fssdp::kind_of<To>,
+      return fssdp::device_conversion{.from_type = fssdp::dtype_of<From>,
+                                      .to_type = fssdp::dtype_of<To>,
                                       .elements = row / 8 - 1,
                                       .from = begin,
                                       .to = begin + row};

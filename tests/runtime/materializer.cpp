@@ -129,7 +129,7 @@ TEST_CASE("another type of replicas takes slots for all that is held, and the sa
         fssdp::expert_shards{model.layouts(), model.shape().elements, model.weights(),
                              model.gradients()},
         {.placement = three_replicas()},
-        {.replica_slots = 15, .replica_type = fssdp::element_kind::bf16, .partial_slots = 10}};
+        {.replica_slots = 15, .replica_type = fssdp::dtype::bf16, .partial_slots = 10}};
     auto errors = 0;
     for (auto const l : fssdp::first_n<layer_id>(3)) {
       layers.acquire(l);

@@ -14,7 +14,7 @@
 #include "support/on_all_ranks.hpp"
 #include "support/toy_model.hpp"
 
-using fssdp::element_kind;
+using fssdp::dtype;
 using fssdp::layer_id;
 using fssdp::materializer_options;
 using fssdp::thread_communicator;
@@ -66,13 +66,13 @@ template <class Use>
 
 TEST_CASE("partial gradients of 16-bit replicas are fp32, unless an option says otherwise") {
   auto const third = 1.0F / 3;
-  auto options = materializer_options{
-      .replica_slots = 8, .replica_type = element_kind::bf16, .partial_slots = 8};
+  auto options =
+      materializer_options{.replica_slots = 8, .replica_type = dtype::bf16, .partial_slots = 8};
   auto const in_fp32 = reduced(options, third);
   auto const exact = third + third + third + third;
   for (auto const& of_rank : in_fp32)
     REQUIRE(std::ranges::all_of(of_rank, [&](float value) { return value == exact; }));
-  options.partial_type = element_kind::bf16;
+  options.partial_type = dtype::bf16;
   auto const rounded = static_cast<float>(fssdp::bf16{third});
   auto const in_bf16 = reduced(options, fssdp::bf16{third});
   for (auto const& of_rank : in_bf16)
@@ -83,13 +83,13 @@ TEST_CASE("partial gradients of fp32 replicas travel as fp32, those of fp64 as f
   auto const options = materializer_options{.replica_slots = 8, .partial_slots = 8};
   REQUIRE(reduced(options, 0.5F)[0][0] == 2);
   auto wide = options;
-  wide.replica_type = element_kind::fp64;
+  wide.replica_type = dtype::fp64;
   REQUIRE(reduced(wide, 0.5)[0][0] == 2);
 }
 
 TEST_CASE("views of another type than that of the replicas are refused by name") {
-  auto const options = materializer_options{
-      .replica_slots = 24, .replica_type = element_kind::bf16, .partial_slots = 8};
+  auto const options =
+      materializer_options{.replica_slots = 24, .replica_type = dtype::bf16, .partial_slots = 8};
   auto const first = layer_id{0};
   REQUIRE_THAT(complaint(options,
                          [&](fssdp::materializer& layers) {

@@ -9,21 +9,26 @@
 #include <vector>
 
 #include "catch.hpp"
-#include "fssdp/element/bf16.hpp"
+#include "fssdp/element/dtype.hpp"
 #include "fssdp/memory/expert_buffer.hpp"
 #include "support/dice.hpp"
 
 using fssdp::slot_range;
 using fssdp::detail::slot_pool;
+using fssdp::detail::tensor_list;
 
 namespace {
 
-constexpr auto elements = std::array<std::size_t, 2>{5, 3};
+/// Two tensors.
+[[nodiscard]] tensor_list shapes(fssdp::dtype type = fssdp::dtype::fp32) {
+  constexpr auto elements = std::array<std::size_t, 2>{5, 3};
+  return {elements, type};
+}
 
 }  // namespace
 
 TEST_CASE("ranges are taken where they fit first") {
-  auto pool = slot_pool{10, elements, sizeof(float)};
+  auto pool = slot_pool{10, shapes()};
   auto const a = pool.take(4);
   auto const b = pool.take(3);
   auto const c = pool.take(2);
@@ -45,7 +50,7 @@ TEST_CASE("ranges are taken where they fit first") {
 }
 
 TEST_CASE("an empty range takes nothing, wherever it is taken") {
-  auto pool = slot_pool{0, elements, sizeof(float)};
+  auto pool = slot_pool{0, shapes()};
   auto const nothing = pool.take(0);
   REQUIRE(nothing == slot_range{});
   REQUIRE(pool.longest() == 0);
@@ -54,7 +59,7 @@ TEST_CASE("an empty range takes nothing, wherever it is taken") {
 }
 
 TEST_CASE("what has not been taken cannot be given back") {
-  auto pool = slot_pool{6, elements, sizeof(float)};
+  auto pool = slot_pool{6, shapes()};
   auto const range = *pool.take(3);
   REQUIRE_THROWS_AS(pool.give_back({0, 2}), fssdp::argument_error);
   REQUIRE_THROWS_WITH(pool.give_back({3, 2}), mentions("slots 3 to 4") && mentions("taken"));
@@ -63,7 +68,7 @@ TEST_CASE("what has not been taken cannot be given back") {
 }
 
 TEST_CASE("ranges that are taken share no memory, and all of it can be used") {
-  auto pool = slot_pool{12, elements, sizeof(int)};
+  auto pool = slot_pool{12, shapes()};
   auto draw = support::dice{7};
   auto taken = std::vector<slot_range>{};
   auto owner = std::vector<int>(12, -1);  // of each slot, by the number of the range
@@ -74,8 +79,8 @@ TEST_CASE("ranges that are taken share no memory, and all of it can be used") {
       auto const range = taken[static_cast<std::size_t>(at)];
       for (auto const& tensor : pool.tensors(range))  // still what was written
         for (std::size_t slot = 0; slot < range.count; ++slot)
-          for (auto const value : tensor.as<int>()[slot])
-            wrong += value == owner[range.first + slot] ? 0 : 1;
+          for (auto const value : tensor.as<float>()[slot])
+            wrong += value == static_cast<float>(owner[range.first + slot]) ? 0 : 1;
       std::fill_n(owner.begin() + static_cast<std::ptrdiff_t>(range.first), range.count, -1);
       pool.give_back(range);
       taken[static_cast<std::size_t>(at)] = taken.back();
@@ -98,7 +103,7 @@ TEST_CASE("ranges that are taken share no memory, and all of it can be used") {
     }
     for (auto const& tensor : pool.tensors(*range))
       for (std::size_t slot = 0; slot < count; ++slot)
-        std::ranges::fill(tensor.as<int>()[slot], turn);
+        std::ranges::fill(tensor.as<float>()[slot], static_cast<float>(turn));
     taken.push_back(*range);
   }
   REQUIRE(wrong == 0);
@@ -108,7 +113,7 @@ TEST_CASE("every tensor of a pool begins at a cache line, whatever the sizes") {
   auto const check = [](auto element, std::size_t slots) {
     using T = decltype(element);
     auto const sizes = std::array<std::size_t, 4>{5, 0, 3, 7};
-    auto pool = slot_pool{slots, sizes, sizeof(T)};
+    auto pool = slot_pool{slots, {sizes, fssdp::dtype_of<T>}};
     auto const buffer = fssdp::expert_buffer<T>{slots, sizes};
     REQUIRE(pool.bytes() == buffer.bytes());
     auto const tensors = pool.tensors(*pool.take(slots));
@@ -121,7 +126,7 @@ TEST_CASE("every tensor of a pool begins at a cache line, whatever the sizes") {
     }
   };
   for (auto const slots : {std::size_t{1}, std::size_t{3}, std::size_t{11}}) {
-    check(char{}, slots);
+    check(fssdp::fp8_e4m3{}, slots);
     check(fssdp::bf16{}, slots);
     check(float{}, slots);
     check(double{}, slots);

@@ -4,12 +4,10 @@
 
 #include <array>
 #include <bit>
-#include <concepts>
 #include <cstddef>
 #include <optional>
 #include <span>
 #include <string_view>
-#include <type_traits>
 
 #include "fssdp/core/error.hpp"
 #include "fssdp/element/convert.hpp"
@@ -65,26 +63,18 @@ inline constexpr auto file_dtypes = std::array<file_dtype_entry, 17>{{
     {file_dtype::boolean, "BOOL", 1},
 }};
 
-template <element T>
-struct file_dtype_constant;
-template <>
-struct file_dtype_constant<double> : std::integral_constant<file_dtype, file_dtype::f64> {};
-template <>
-struct file_dtype_constant<float> : std::integral_constant<file_dtype, file_dtype::f32> {};
-template <>
-struct file_dtype_constant<fp16> : std::integral_constant<file_dtype, file_dtype::f16> {};
-template <>
-struct file_dtype_constant<bf16> : std::integral_constant<file_dtype, file_dtype::bf16> {};
-template <>
-struct file_dtype_constant<fp8_e5m2> : std::integral_constant<file_dtype, file_dtype::f8_e5m2> {};
-template <>
-struct file_dtype_constant<fp8_e4m3> : std::integral_constant<file_dtype, file_dtype::f8_e4m3> {};
+/// What a file calls a dtype.
+[[nodiscard]] constexpr file_dtype in_a_file(dtype type) {
+  constexpr auto names = std::array{file_dtype::f32, file_dtype::f64,     file_dtype::bf16,
+                                    file_dtype::f16, file_dtype::f8_e4m3, file_dtype::f8_e5m2};
+  return names[static_cast<std::size_t>(type)];
+}
 
 }  // namespace detail
 
-/// What a file calls a type of the library.
+/// What a file calls an element type.
 template <element T>
-inline constexpr file_dtype file_dtype_of = detail::file_dtype_constant<T>::value;
+inline constexpr file_dtype file_dtype_of = detail::in_a_file(dtype_of<T>);
 
 [[nodiscard]] constexpr std::string_view name_of(file_dtype dtype) {
   return detail::file_dtypes[static_cast<std::size_t>(dtype)].name;

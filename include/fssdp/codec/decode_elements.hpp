@@ -22,6 +22,8 @@ void decode_elements(Codec const& coder, std::span<std::byte const> payload,
                      std::span<T> to) noexcept {
   if constexpr (std::same_as<T, float>) {
     coder.decode(payload, to);
+  } else if constexpr (detail::any_foreign<T>) {
+    decode_elements(coder, payload, detail::as_native(to));
   } else {
     constexpr auto stretch = detail::stretch_elements<Codec>;
     auto floats = std::array<float, stretch>{};

@@ -31,6 +31,8 @@ void encode_elements(Codec const& coder, std::span<T const> from,
                      std::span<std::byte> payload) noexcept {
   if constexpr (std::same_as<T, float>) {
     coder.encode(from, payload);
+  } else if constexpr (detail::any_foreign<T>) {
+    encode_elements(coder, detail::as_native(from), payload);
   } else {
     constexpr auto stretch = detail::stretch_elements<Codec>;
     auto floats = std::array<float, stretch>{};

@@ -49,4 +49,12 @@ void encode_with_feedback(Codec const& coder, std::span<T const> from, std::span
   }
 }
 
+/// The same of a type of another library.
+template <codec Codec, element T>
+requires detail::any_foreign<T>
+void encode_with_feedback(Codec const& coder, std::span<T const> from, std::span<float> residual,
+                          std::span<std::byte> payload) noexcept {
+  encode_with_feedback(coder, detail::as_native(from), residual, payload);
+}
+
 }  // namespace fssdp

@@ -2,14 +2,12 @@
 /// What is coded on the wire, as a value.
 #pragma once
 
-#include <concepts>
 #include <memory>
-#include <type_traits>
 
 #include "fssdp/codec/codec.hpp"
 #include "fssdp/codec/coded_links.hpp"
 #include "fssdp/codec/payload_codec.hpp"
-#include "fssdp/element/element_kind.hpp"
+#include "fssdp/codec/runtime_payload.hpp"
 
 namespace fssdp {
 
@@ -22,7 +20,7 @@ class link_coding {
  public:
   /// Nothing is coded.
   link_coding() = default;
-  link_coding(uncoded) {}  // NOLINT: that is what it means
+  link_coding(uncoded) {}
   template <codec Codec>
   link_coding(coded_links<Codec> const& links)
       : codec_{std::make_shared<Codec const>(links.codec)}, make_{&make<Codec>}, on_{links.on} {}
@@ -30,22 +28,18 @@ class link_coding {
   /// Whether anything is.
   [[nodiscard]] bool codes() const { return codec_ != nullptr; }
   [[nodiscard]] link_class on() const { return on_; }
-
-  /// The codec, for elements of these types.
+  /// The codec, for elements of any dtype: good as long as this or a copy.
   /// @pre codes()
-  [[nodiscard]] detail::payload_codec coder(element_kind source, element_kind target) const {
-    return make_(codec_.get(), source, target);
-  }
+  [[nodiscard]] detail::payload_codec coder() const { return make_(codec_.get()); }
 
  private:
   template <codec Codec>
-  [[nodiscard]] static detail::payload_codec make(void const* coder, element_kind source,
-                                                  element_kind target) {
-    return detail::payload_codec::make(*static_cast<Codec const*>(coder), source, target);
+  [[nodiscard]] static detail::payload_codec make(void const* coder) {
+    return detail::make_runtime_payload(*static_cast<Codec const*>(coder));
   }
 
   std::shared_ptr<void const> codec_;
-  detail::payload_codec (*make_)(void const*, element_kind, element_kind) = nullptr;
+  detail::payload_codec (*make_)(void const*) = nullptr;
   link_class on_ = link_class::between_nodes;
 };
 

@@ -24,15 +24,13 @@ namespace fssdp::detail {
 /// that travel as they are and belong into no slot of this rank: relayed ones, and converted ones.
 class coded_gather_scratch {
  public:
-  /// @param converts whether elements change their type at their owner
-  coded_gather_scratch(transfer_plan const& plan, rank_id rank, coded_traffic const& traffic,
-                       bool converts, piece_extents const& extents, std::size_t element_bytes)
-      : plan_{plan},
-        rank_{rank},
+  coded_gather_scratch(gather_buffers const& of, coded_traffic const& traffic)
+      : plan_{of.plan},
+        rank_{of.me},
         traffic_{traffic},
-        converts_{converts},
-        extents_{extents},
-        element_bytes_{element_bytes} {
+        converts_{of.changes_types()},
+        extents_{of.extents},
+        sizes_{element_sizes::of(of.to)} {
     for_each_coded([this](piece_id) { ++coded_; });
     for_each_loose([this](piece_id) { ++loose_; });
   }
@@ -40,7 +38,7 @@ class coded_gather_scratch {
   [[nodiscard]] std::size_t coded() const { return coded_; }
   [[nodiscard]] std::size_t loose() const { return loose_; }
   [[nodiscard]] auto payloads() const { return payload_slots(coded_, extents_, traffic_.coder()); }
-  [[nodiscard]] auto pieces() const { return element_slots(loose_, extents_, element_bytes_); }
+  [[nodiscard]] auto pieces() const { return element_slots(loose_, extents_, sizes_); }
   [[nodiscard]] std::size_t bytes() const {
     return add_bytes(add_bytes(piece_list::bytes(coded_), piece_list::bytes(loose_)),
                      add_bytes(payloads().bytes(), pieces().bytes()));
@@ -70,9 +68,9 @@ class coded_gather_scratch {
   transfer_plan const& plan_;
   rank_id rank_;
   coded_traffic traffic_;
-  bool converts_;
+  bool converts_;  // whether any elements change their type at their owner
   piece_extents extents_;
-  std::size_t element_bytes_;
+  element_sizes sizes_;
   std::size_t coded_ = 0;  // pieces
   std::size_t loose_ = 0;
 };
@@ -83,9 +81,7 @@ class coded_gather_memory {
  public:
   /// @pre `of` has a slot for every expert that the rank holds
   coded_gather_memory(gather_buffers const& of, coded_traffic const& traffic)
-      : of_{of}, traffic_{traffic}, parts_{of.plan,    of.me,
-                                           traffic_,   of.conversion.changes_type(),
-                                           of.extents, of.conversion.to_bytes} {}
+      : of_{of}, traffic_{traffic}, parts_{of, traffic_} {}
 
   [[nodiscard]] std::size_t tensors() const { return of_.to.size(); }
   [[nodiscard]] bool fills_slots(chunk_id chunk) const { return of_.extents.fills_slots(chunk); }
@@ -107,7 +103,7 @@ class coded_gather_memory {
     return landing(k, piece).bytes();
   }
   [[nodiscard]] std::span<std::byte const> outgoing(std::size_t k, piece_id piece) const {
-    auto const as_it_is = !of_.conversion.changes_type() && !traffic_.codes_any_of(piece.chunk);
+    auto const as_it_is = !of_.changes_type(k) && !traffic_.codes_any_of(piece.chunk);
     if (as_it_is && of_.owns(piece.chunk)) return of_.own_piece(k, piece).bytes();
     return incoming(k, piece);
   }
@@ -134,7 +130,7 @@ class coded_gather_memory {
   [[nodiscard]] element_range landing(std::size_t k, piece_id piece) const {
     if (of_.holds(piece.chunk)) return of_.replica_piece(k, piece);
     return {pieces_ + parts_.pieces().offset(k, loose_.slot(piece)), of_.extents.elements(k, piece),
-            of_.conversion.to_bytes};
+            of_.to[k].element_bytes};
   }
 
   /// Encodes a piece that this rank owns, or converts it where no slot has it.
@@ -142,17 +138,17 @@ class coded_gather_memory {
     if (traffic_.codes_any_of(piece.chunk)) {
       auto const own = of_.own_piece(k, piece);
       auto const& coder = traffic_.coder();
-      coder.encode(coder.of_source, own.data, own.count, payload(k, piece));
+      coder.encode(coder.of_source, of_.from[k].type, own.data, own.count, payload(k, piece));
       decode(k, piece);
-    } else if (of_.conversion.changes_type() && !of_.holds(piece.chunk)) {
-      convert_on(comm, of_.conversion, of_.own_piece(k, piece), landing(k, piece));
+    } else if (of_.changes_type(k) && !of_.holds(piece.chunk)) {
+      convert_on(comm, of_.conversion(k), of_.own_piece(k, piece), landing(k, piece));
     }
   }
   /// Decodes a piece into its slot, if it has one.
   void decode(std::size_t k, piece_id piece) const {
     if (!of_.holds(piece.chunk)) return;
     auto const to = of_.replica_piece(k, piece);
-    traffic_.coder().decode(payload(k, piece), to.data, to.count);
+    traffic_.coder().decode(payload(k, piece), of_.to[k].type, to.data, to.count);
   }
 
   gather_buffers of_;

@@ -17,6 +17,7 @@
 #include "fssdp/collective/reduction_memory.hpp"
 #include "fssdp/comm/communicator_ref.hpp"
 #include "fssdp/core/chunk.hpp"
+#include "fssdp/core/dtype.hpp"
 #include "fssdp/core/function_ref.hpp"
 #include "fssdp/element/accumulate.hpp"
 #include "fssdp/memory/byte_count.hpp"
@@ -29,14 +30,13 @@ namespace fssdp::detail {
 /// then slots.
 class coded_reduction_scratch {
  public:
-  /// @param sum_bytes the size of an element of a sum
   coded_reduction_scratch(transfer_plan const& plan, rank_id rank, coded_traffic const& traffic,
-                          piece_extents const& extents, std::size_t sum_bytes)
+                          piece_extents const& extents, element_sizes sum_sizes)
       : plan_{plan},
         rank_{rank},
         traffic_{traffic},
         extents_{extents},
-        sum_bytes_{sum_bytes},
+        sum_sizes_{sum_sizes},
         received_{most_operands(plan, rank)} {
     for_each_payload([this](transfer const&) { ++sent_payloads_; });
     for_each_sum([this](piece_id) { ++sent_sums_; });
@@ -55,7 +55,7 @@ class coded_reduction_scratch {
   [[nodiscard]] std::size_t summands() const { return received_ + 1; }
   /// For the parts that are decoded at once: of the payloads of one sum, and of a sum to encode.
   [[nodiscard]] std::size_t stretch_bytes() const {
-    return byte_count(stretches_, traffic_.coder().stretch, sum_bytes_);
+    return byte_count(stretches_, traffic_.coder().stretch, sum_sizes_.most());
   }
   [[nodiscard]] std::size_t sent_payloads() const { return sent_payloads_; }
   /// Sums that are passed on as they are.
@@ -63,14 +63,14 @@ class coded_reduction_scratch {
   [[nodiscard]] auto payloads() const {
     return payload_slots(sent_payloads_, extents_, traffic_.coder());
   }
-  [[nodiscard]] auto sums() const { return element_slots(sent_sums_, extents_, sum_bytes_); }
+  [[nodiscard]] auto sums() const { return element_slots(sent_sums_, extents_, sum_sizes_); }
   /// For what arrives in one round, unless it is borrowed.
   [[nodiscard]] auto received() const {
     return slot_array{
         received_, extents_.tensors(), [this](std::size_t k) {
           auto const room = extents_.piece_room(k);
           auto const payload = receives_payloads_ ? traffic_.coder().encoded_bytes(room) : 0;
-          auto const sum = receives_elements_ ? unpadded_bytes(1, room, sum_bytes_) : 0;
+          auto const sum = receives_elements_ ? unpadded_bytes(1, room, sum_sizes_[k]) : 0;
           return padded(std::max(payload, sum));  // of either
         }};
   }
@@ -101,7 +101,7 @@ class coded_reduction_scratch {
   rank_id rank_;
   coded_traffic traffic_;
   piece_extents extents_;
-  std::size_t sum_bytes_;
+  element_sizes sum_sizes_;
   std::size_t received_;
   std::size_t sent_payloads_ = 0;
   std::size_t sent_sums_ = 0;
@@ -121,7 +121,7 @@ class coded_reduction_memory {
       : of_{of},
         traffic_{traffic},
         residuals_{residuals},
-        parts_{of.plan, of.me, traffic_, of.extents, of.types.to_sums.result_bytes} {}
+        parts_{of.plan, of.me, traffic_, of.extents, of.sum_sizes()} {}
 
   [[nodiscard]] std::size_t tensors() const { return of_.partials.size(); }
   [[nodiscard]] bool fills_slots(chunk_id chunk) const { return of_.extents.fills_slots(chunk); }
@@ -145,7 +145,8 @@ class coded_reduction_memory {
     parts_.for_each_payload([this](transfer const& t) {
       if (!is_sum(t))
         for (std::size_t k = 0; k < tensors(); ++k)
-          encode(k, t.what(), 0, of_.partial(k, t.what()), traffic_.coder().of_source);
+          encode(k, t.what(), 0, of_.partial(k, t.what()), traffic_.coder().of_source,
+                 of_.partials[k].type);
     });
   }
 
@@ -189,42 +190,44 @@ class coded_reduction_memory {
   /// Sums them over those who send them back and this rank.
   void sum_stretch(communicator_ref const& comm, std::size_t k, std::span<transfer const> senders,
                    part const& at, function_ref<std::byte const*(std::size_t)> bytes) const {
-    auto const& to_sums = of_.types.to_sums;
-    auto const room_bytes = traffic_.coder().stretch * to_sums.result_bytes;
+    auto const sum_type = accumulator_of(of_.partials[k].type);
+    auto const sum_bytes = of_.sum_sizes()[k];
+    auto const room_bytes = traffic_.coder().stretch * sum_bytes;
     auto* room = stretches_;
     auto const summands = of_.in_rank_order(k, senders, at.first, summands_, [&](std::size_t i) {
-      if (!traffic_.codes(senders[i])) return of_.received(senders[i], bytes(i), at.first);
+      if (!traffic_.codes(senders[i])) return of_.received(k, senders[i], bytes(i), at.first);
       auto* const decoded = std::exchange(room, room + room_bytes);
       auto const payload = std::span{bytes(i), encoded_bytes(at.first + at.elements)};
-      traffic_.coder().decode(payload.subspan(encoded_bytes(at.first)), decoded, at.elements);
+      traffic_.coder().decode(payload.subspan(encoded_bytes(at.first)), sum_type, decoded,
+                              at.elements);
       return summand{.summed = decoded};
     });
     auto const piece = senders.front().what();
     if (of_.owns(piece.chunk)) {
-      sum_on(comm, of_.types.to_gradients, summands, at.of(of_.gradient(k, piece)), of_.scale,
+      sum_on(comm, of_.to_gradients(k), summands, at.of(of_.gradient(k, piece)), of_.scale,
              of_.into);
     } else if (sent_payloads_.contains(piece)) {
-      auto const sums = element_range{room, at.elements, to_sums.result_bytes};
-      sum_on(comm, to_sums, summands, sums);
-      encode(k, piece, at.first, sums, traffic_.coder().of_sums);
+      auto const sums = element_range{room, at.elements, sum_bytes};
+      sum_on(comm, of_.to_sums(k), summands, sums);
+      encode(k, piece, at.first, sums, traffic_.coder().of_sums, sum_type);
     } else {
-      sum_on(comm, to_sums, summands, at.of(sum_of(k, piece)));
+      sum_on(comm, of_.to_sums(k), summands, at.of(sum_of(k, piece)));
     }
   }
 
   /// Encodes what this rank sends back for a piece, from its element `first` on.
   void encode(std::size_t k, piece_id piece, std::size_t first, element_range const& from,
-              payload_encoder const& with) const {
+              payload_encoder const& with, dtype type) const {
     auto const begin = encoded_bytes(first);
     auto const to = payload(k, piece).subspan(begin, encoded_bytes(first + from.count) - begin);
     if (residuals_.empty() || !of_.holds(piece.chunk)) {
-      traffic_.coder().encode(with, from.data, from.count, to);
+      traffic_.coder().encode(with, type, from.data, from.count, to);
     } else {
       auto const slot = transfer_plan::slot_in(of_.plan.materialized(of_.me), piece.chunk.expert);
       auto const residual =
           of_.extents.cut_expert(residuals_[k][slot], k, piece).part(first, from.count);
       auto const floats = std::span{reinterpret_cast<float*>(residual.data), residual.count};
-      traffic_.coder().encode(with, from.data, floats, to);
+      traffic_.coder().encode(with, type, from.data, floats, to);
     }
   }
 
@@ -237,7 +240,7 @@ class coded_reduction_memory {
   }
   [[nodiscard]] element_range sum_of(std::size_t k, piece_id piece) const {
     return {sums_ + parts_.sums().offset(k, sent_sums_.slot(piece)), of_.extents.elements(k, piece),
-            of_.types.to_sums.result_bytes};
+            of_.sum_sizes()[k]};
   }
 
   reduction_buffers of_;

@@ -28,7 +28,7 @@ inline void sum_on(communicator_ref const& comm, element_sum const& with,
                    std::span<summand const> summands, element_range const& out, double scale = 1,
                    write_mode how = write_mode::overwrite) {
   if (comm.in_host_memory()) {
-    with.on_host(summands, out.data, out.count, scale, how);
+    with.on_host(with, summands, out.data, out.count, scale, how);
     return;
   }
   if (out.count == 0) return;
@@ -62,10 +62,10 @@ inline void convert_on(communicator_ref const& comm, element_conversion const& w
   if (!with.changes_type()) {
     if (from.count != 0) copy_on(comm, from.bytes(), to.bytes());
   } else if (comm.in_host_memory()) {
-    with.on_host(from.data, to.data, from.count);
+    with.on_host(with, from.data, to.data, from.count);
   } else if (from.count != 0) {
-    comm.convert(device_conversion{.from_kind = with.from_kind,
-                                   .to_kind = with.to_kind,
+    comm.convert(device_conversion{.from_type = with.from_type,
+                                   .to_type = with.to_type,
                                    .elements = from.count,
                                    .from = from.data,
                                    .to = to.data});

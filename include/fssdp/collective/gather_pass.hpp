@@ -27,13 +27,25 @@ struct gather_buffers {
   std::span<tensor_view const> from;
   std::span<tensor_view const> to;
   std::span<expert_id const> slots;  ///< the experts in `to`, ascending
-  element_conversion conversion;     ///< from the type of `from` to that of `to`
+  find_conversion find;              ///< from types of `from` to those of `to`
   piece_extents extents{plan, tensor_sizes{to}};
 
   [[nodiscard]] bool owns(chunk_id chunk) const { return plan.owner(chunk) == me; }
   [[nodiscard]] bool holds(chunk_id chunk) const { return plan.where().holds(me, chunk.expert); }
   [[nodiscard]] bool has_slot(chunk_id chunk) const {
     return std::ranges::binary_search(slots, chunk.expert);
+  }
+
+  /// From the type of tensor k of `from` to that of `to`.
+  [[nodiscard]] element_conversion conversion(std::size_t k) const {
+    return find(from[k].type, to[k].type);
+  }
+  [[nodiscard]] bool changes_type(std::size_t k) const { return from[k].type != to[k].type; }
+  /// Whether any tensor does.
+  [[nodiscard]] bool changes_types() const {
+    for (std::size_t k = 0; k < to.size(); ++k)
+      if (changes_type(k)) return true;
+    return false;
   }
 
   /// A chunk in this rank's shard, without padding.
@@ -62,12 +74,12 @@ struct gather_buffers {
   /// Copies a chunk of this rank's shard into its slot.
   void place(communicator_ref const& comm, chunk_id chunk) const {
     for (std::size_t k = 0; k < to.size(); ++k)
-      convert_on(comm, conversion, own(k, chunk), replica(k, chunk));
+      convert_on(comm, conversion(k), own(k, chunk), replica(k, chunk));
   }
 };
 
-/// Of how many chunks a rank needs room for converted copies, beside the given slots: of all that
-/// others get, unless all of them have slots.
+/// Of how many chunks a rank needs room for converted copies, beside the given slots, if any change
+/// their type: of all that others get, unless all of them have slots.
 [[nodiscard]] inline std::size_t converted_chunks(transfer_plan const& plan, rank_id rank,
                                                   std::span<expert_id const> slots) {
   auto const has_slot = [&](chunk_id chunk) {
@@ -77,23 +89,23 @@ struct gather_buffers {
   return std::ranges::all_of(shared, has_slot) ? 0 : shared.size();
 }
 
-/// The memory of a rank's part in a gather, cut into its parts: chunks that it converts, and pieces
-/// that it only relays, each with room for all tensors.
+/// The memory of a rank's part in a gather, cut into its parts: chunks that it converts, with room for
+/// the tensors that change their type, and pieces that it only relays, with room for all of them.
 class gather_scratch {
  public:
-  gather_scratch(transfer_plan const& plan, rank_id rank, std::size_t converted_chunks,
-                 piece_extents const& extents, std::size_t element_bytes)
-      : converted_{converted_chunks},
-        relayed_{plan.relayed(rank).size()},
-        extents_{extents},
-        element_bytes_{element_bytes} {}
+  explicit gather_scratch(gather_buffers const& of)
+      : converted_{of.changes_types() ? converted_chunks(of.plan, of.me, of.slots) : 0},
+        relayed_{of.plan.relayed(of.me).size()},
+        of_{of},
+        sizes_{element_sizes::of(of.to)} {}
 
   [[nodiscard]] auto converted() const {
-    return slot_array{converted_, extents_.tensors(), [this](std::size_t k) {
-                        return unpadded_bytes(1, extents_.slice_room(k), element_bytes_);
+    return slot_array{converted_, of_.extents.tensors(), [this](std::size_t k) {
+                        if (!of_.changes_type(k)) return std::size_t{0};
+                        return unpadded_bytes(1, of_.extents.slice_room(k), sizes_[k]);
                       }};
   }
-  [[nodiscard]] auto relayed() const { return element_slots(relayed_, extents_, element_bytes_); }
+  [[nodiscard]] auto relayed() const { return element_slots(relayed_, of_.extents, sizes_); }
   [[nodiscard]] std::size_t bytes() const {
     return add_bytes(converted().bytes(), relayed().bytes());
   }
@@ -101,18 +113,14 @@ class gather_scratch {
  private:
   std::size_t converted_;  // chunks
   std::size_t relayed_;    // pieces
-  piece_extents extents_;
-  std::size_t element_bytes_;
+  gather_buffers of_;
+  element_sizes sizes_;
 };
 
 /// Elements travel from shard to slot, in the type of the slot.
 class gather_memory {
  public:
-  explicit gather_memory(gather_buffers const& of)
-      : of_{of},
-        parts_{of.plan, of.me,
-               of.conversion.changes_type() ? converted_chunks(of.plan, of.me, of.slots) : 0,
-               of.extents, of.conversion.to_bytes} {}
+  explicit gather_memory(gather_buffers const& of) : of_{of}, parts_{of} {}
 
   [[nodiscard]] std::size_t tensors() const { return of_.to.size(); }
   [[nodiscard]] bool fills_slots(chunk_id chunk) const { return of_.extents.fills_slots(chunk); }
@@ -122,7 +130,7 @@ class gather_memory {
   void begin(communicator_ref const& comm, pass_scratch& scratch) {
     if (parts_.bytes() != 0) divide(scratch.cut(0, parts_.bytes()).data);
     of_.for_each_own_chunk([&](chunk_id chunk) { of_.place(comm, chunk); });
-    if (of_.conversion.changes_type()) convert_for_others(comm);
+    if (of_.changes_types()) convert_for_others(comm);
   }
 
   [[nodiscard]] std::span<std::byte> incoming(std::size_t k, piece_id piece) const {
@@ -130,7 +138,7 @@ class gather_memory {
   }
   [[nodiscard]] std::span<std::byte const> outgoing(std::size_t k, piece_id piece) const {
     if (of_.owns(piece.chunk)) {
-      if (!of_.conversion.changes_type()) return of_.own_piece(k, piece).bytes();
+      if (!of_.changes_type(k)) return of_.own_piece(k, piece).bytes();
       if (!of_.has_slot(piece.chunk))
         return of_.extents.cut_slice(converted(k, piece.chunk), k, piece).bytes();
     }
@@ -152,20 +160,21 @@ class gather_memory {
     if (of_.holds(piece.chunk)) return of_.replica_piece(k, piece);
     auto const slot = transfer_plan::slot_in(of_.plan.relayed(of_.me), piece);
     return {relayed_ + parts_.relayed().offset(k, slot), of_.extents.elements(k, piece),
-            of_.conversion.to_bytes};
+            of_.to[k].element_bytes};
   }
   /// A chunk of this rank's shard in the scratch.
   [[nodiscard]] element_range converted(std::size_t k, chunk_id chunk) const {
     auto const slot = transfer_plan::slot_in(of_.plan.shared(of_.me), chunk);
     return {converted_ + parts_.converted().offset(k, slot), of_.extents.slice(k, chunk).elements,
-            of_.conversion.to_bytes};
+            of_.to[k].element_bytes};
   }
   /// What others get of this rank's shard, in their type, where no slot of its own has it.
   void convert_for_others(communicator_ref const& comm) const {
     for (auto const chunk : of_.plan.shared(of_.me))
       if (!of_.has_slot(chunk))
         for (std::size_t k = 0; k < tensors(); ++k)
-          convert_on(comm, of_.conversion, of_.own(k, chunk), converted(k, chunk));
+          if (of_.changes_type(k))
+            convert_on(comm, of_.conversion(k), of_.own(k, chunk), converted(k, chunk));
   }
 
   gather_buffers of_;

@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <span>
-#include <type_traits>
 
 #include "fssdp/codec/codec.hpp"
 #include "fssdp/codec/coded_links.hpp"
@@ -17,9 +16,8 @@
 #include "fssdp/collective/reduction_pass.hpp"
 #include "fssdp/element/dtype.hpp"
 #include "fssdp/memory/byte_count.hpp"
-#include "fssdp/memory/expert_buffer.hpp"
-#include "fssdp/memory/expert_tensor.hpp"
 #include "fssdp/memory/tensor_list.hpp"
+#include "fssdp/memory/tensor_types.hpp"
 #include "fssdp/plan/transfer_plan.hpp"
 
 namespace fssdp {
@@ -39,21 +37,77 @@ struct memory_use {
 
 namespace detail {
 
+/// The tensors of an expert where they are owned, used and summed, without memory for them.
+struct expert_shape {
+  tensor_list weights;
+  tensor_list replicas;
+  tensor_list partials;
+
+  template <element Weight, element Replica, element Partial>
+  [[nodiscard]] static expert_shape of(std::span<std::size_t const> elements) {
+    return {
+        {elements, dtype_of<Weight>}, {elements, dtype_of<Replica>}, {elements, dtype_of<Partial>}};
+  }
+  [[nodiscard]] static expert_shape of(std::span<tensor_types const> tensors) {
+    return {{tensors, &tensor_types::weight},
+            {tensors, &tensor_types::replica},
+            {tensors, &tensor_types::partial}};
+  }
+
+  /// What a gather would work with on a rank.
+  [[nodiscard]] gather_buffers gathered(transfer_plan const& plan, rank_id rank,
+                                        std::span<expert_id const> slots) const {
+    return {plan, rank, weights.all(), replicas.all(), slots, nullptr};
+  }
+};
+
+/// What a buffer of these tensors takes.
+[[nodiscard]] inline std::size_t bytes_of_slots(std::size_t slots, tensor_list const& tensors) {
+  auto sum = std::size_t{0};
+  for (auto const& tensor : tensors.all())
+    sum = add_bytes(sum, byte_count(slots, tensor.elements, tensor.element_bytes));
+  return sum;
+}
+
 /// The memory of a rank whose replicas have these slots.
 /// @param gather, reduce what their scratch is made of
-template <element Replica, element Partial, class Gather, class Reduction>
-[[nodiscard]] memory_use add_up(transfer_plan const& plan, rank_id rank,
-                                std::span<std::size_t const> elements, std::size_t slots,
-                                Gather const& gather, Reduction const& reduction) {
+template <class Gather, class Reduction>
+[[nodiscard]] memory_use add_up(transfer_plan const& plan, rank_id rank, expert_shape const& shape,
+                                std::size_t slots, Gather const& gather,
+                                Reduction const& reduction) {
   auto use = memory_use{};
-  use.replicas = expert_buffer<Replica>::bytes_for(slots, elements);
-  use.partials = expert_buffer<Partial>::bytes_for(plan.materialized(rank).size(), elements);
+  use.replicas = bytes_of_slots(slots, shape.replicas);
+  use.partials = bytes_of_slots(plan.materialized(rank).size(), shape.partials);
   use.gather_scratch = gather.bytes();
-  use.reduce_scratch =
-      add_bytes(reduction_lists(plan.reduction(), rank, elements.size()), reduction.bytes(false));
+  use.reduce_scratch = add_bytes(
+      reduction_lists(plan.reduction(), rank, shape.partials.all().size()), reduction.bytes(false));
   (void)add_bytes(add_bytes(use.replicas, use.partials),
                   add_bytes(use.gather_scratch, use.reduce_scratch));
   return use;
+}
+
+[[nodiscard]] inline memory_use measure_memory(transfer_plan const& plan, rank_id rank,
+                                               expert_shape const& shape) {
+  auto const changes = shape.gathered(plan, rank, {}).changes_types();
+  auto const slots = changes ? plan.materialized(rank) : plan.remote(rank);
+  auto const partials = shape.partials.all();
+  auto const back = piece_extents{plan.reduction(), tensor_sizes{partials}};
+  return add_up(plan, rank, shape, slots.size(), gather_scratch{shape.gathered(plan, rank, slots)},
+                reduction_scratch{plan.reduction(), rank, back, element_sizes::of_sums(partials)});
+}
+template <codec Codec>
+[[nodiscard]] memory_use measure_memory(transfer_plan const& plan, rank_id rank,
+                                        expert_shape const& shape,
+                                        coded_links<Codec> const& links) {
+  auto const slots = plan.materialized(rank);
+  auto const traffic = coded_traffic{plan, links};
+  auto const partials = shape.partials.all();
+  auto const back = piece_extents{plan.reduction(), tensor_sizes{partials}};
+  auto const traffic_back = coded_traffic{plan.reduction(), links};
+  return add_up(plan, rank, shape, slots.size(),
+                coded_gather_scratch{shape.gathered(plan, rank, slots), traffic},
+                coded_reduction_scratch{plan.reduction(), rank, traffic_back, back,
+                                        element_sizes::of_sums(partials)});
 }
 
 }  // namespace detail
@@ -67,21 +121,20 @@ template <element Replica, element Partial, class Gather, class Reduction>
 template <element Weight, element Replica = Weight, element Partial = Replica>
 [[nodiscard]] memory_use memory_required(transfer_plan const& plan, rank_id rank,
                                          std::span<std::size_t const> elements) {
-  constexpr auto same_type = std::is_same_v<Weight, Replica>;
-  auto const slots = same_type ? plan.remote(rank) : plan.materialized(rank);
-  auto const sizes = detail::tensor_sizes{elements};
-  auto const extents = detail::piece_extents{plan, sizes};
-  auto const back = detail::piece_extents{plan.reduction(), sizes};
-  auto const converted = same_type ? 0 : detail::converted_chunks(plan, rank, slots);
-  return detail::add_up<Replica, Partial>(
-      plan, rank, elements, slots.size(),
-      detail::gather_scratch{plan, rank, converted, extents, sizeof(Replica)},
-      detail::reduction_scratch{plan.reduction(), rank, back, sizeof(accumulator_t<Partial>)});
+  return detail::measure_memory(plan, rank,
+                                detail::expert_shape::of<Weight, Replica, Partial>(elements));
 }
 template <element Weight, element Replica = Weight, element Partial = Replica>
 [[nodiscard]] memory_use memory_required(transfer_plan const& plan, rank_id rank,
                                          std::size_t elements) {
   return memory_required<Weight, Replica, Partial>(plan, rank, std::span{&elements, 1});
+}
+/// The same where types are known at run time, and each tensor may have its own: replicas are
+/// [materialized] if any tensor changes its type.
+/// @throws argument_error also if a dtype is none
+[[nodiscard]] inline memory_use memory_required(transfer_plan const& plan, rank_id rank,
+                                                std::span<tensor_types const> tensors) {
+  return detail::measure_memory(plan, rank, detail::expert_shape::of(tensors));
 }
 
 /// The same if both are coded: replicas are [materialized] then, whatever the types. Residuals, if there
@@ -90,22 +143,19 @@ template <element Weight, element Replica = Weight, element Partial = Replica, c
 [[nodiscard]] memory_use memory_required(transfer_plan const& plan, rank_id rank,
                                          std::span<std::size_t const> elements,
                                          coded_links<Codec> const& links) {
-  auto const sizes = detail::tensor_sizes{elements};
-  auto const extents = detail::piece_extents{plan, sizes};
-  auto const traffic = detail::coded_traffic{plan, links};
-  auto const back = detail::piece_extents{plan.reduction(), sizes};
-  auto const traffic_back = detail::coded_traffic{plan.reduction(), links};
-  return detail::add_up<Replica, Partial>(
-      plan, rank, elements, plan.materialized(rank).size(),
-      detail::coded_gather_scratch{plan, rank, traffic, !std::is_same_v<Weight, Replica>, extents,
-                                   sizeof(Replica)},
-      detail::coded_reduction_scratch{plan.reduction(), rank, traffic_back, back,
-                                      sizeof(accumulator_t<Partial>)});
+  return detail::measure_memory(
+      plan, rank, detail::expert_shape::of<Weight, Replica, Partial>(elements), links);
 }
 template <element Weight, element Replica = Weight, element Partial = Replica, codec Codec>
 [[nodiscard]] memory_use memory_required(transfer_plan const& plan, rank_id rank,
                                          std::size_t elements, coded_links<Codec> const& links) {
   return memory_required<Weight, Replica, Partial>(plan, rank, std::span{&elements, 1}, links);
+}
+template <codec Codec>
+[[nodiscard]] memory_use memory_required(transfer_plan const& plan, rank_id rank,
+                                         std::span<tensor_types const> tensors,
+                                         coded_links<Codec> const& links) {
+  return detail::measure_memory(plan, rank, detail::expert_shape::of(tensors), links);
 }
 
 }  // namespace fssdp

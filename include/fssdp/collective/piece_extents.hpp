@@ -2,10 +2,13 @@
 /// Where the pieces of a plan lie in the tensors of an expert.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
+#include <span>
 
 #include "fssdp/codec/payload_codec.hpp"
 #include "fssdp/core/chunk.hpp"
+#include "fssdp/core/dtype.hpp"
 #include "fssdp/memory/byte_count.hpp"
 #include "fssdp/memory/slot_array.hpp"
 #include "fssdp/memory/tensor_list.hpp"
@@ -67,11 +70,40 @@ class piece_extents {
   tensor_sizes whole_;
 };
 
-/// Slots for pieces whose elements take `element_bytes` each.
+/// The sizes of the elements of tensors, or of sums of such.
+class element_sizes {
+ public:
+  [[nodiscard]] static element_sizes of(std::span<tensor_view const> tensors) {
+    return {tensors, false};
+  }
+  [[nodiscard]] static element_sizes of_sums(std::span<tensor_view const> partials) {
+    return {partials, true};
+  }
+
+  [[nodiscard]] std::size_t operator[](std::size_t k) const {
+    auto const& tensor = tensors_[k];
+    return of_sums_ ? bytes_of(accumulator_of(tensor.type)) : tensor.element_bytes;
+  }
+  /// The largest of them; 1 if there are no tensors.
+  [[nodiscard]] std::size_t most() const {
+    auto most = std::size_t{1};
+    for (std::size_t k = 0; k < tensors_.size(); ++k) most = std::max(most, (*this)[k]);
+    return most;
+  }
+
+ private:
+  element_sizes(std::span<tensor_view const> tensors, bool of_sums)
+      : tensors_{tensors}, of_sums_{of_sums} {}
+
+  std::span<tensor_view const> tensors_;
+  bool of_sums_;
+};
+
+/// Slots for pieces of such elements.
 [[nodiscard]] inline auto element_slots(std::size_t slots, piece_extents const& extents,
-                                        std::size_t element_bytes) {
-  return slot_array{slots, extents.tensors(), [extents, element_bytes](std::size_t k) {
-                      return unpadded_bytes(1, extents.piece_room(k), element_bytes);
+                                        element_sizes sizes) {
+  return slot_array{slots, extents.tensors(), [extents, sizes](std::size_t k) {
+                      return unpadded_bytes(1, extents.piece_room(k), sizes[k]);
                     }};
 }
 

@@ -13,9 +13,9 @@
 #include "fssdp/collective/piece_extents.hpp"
 #include "fssdp/comm/communicator_ref.hpp"
 #include "fssdp/core/chunk.hpp"
+#include "fssdp/core/dtype.hpp"
 #include "fssdp/core/function_ref.hpp"
 #include "fssdp/element/accumulate.hpp"
-#include "fssdp/element/dtype.hpp"
 #include "fssdp/element/element_work.hpp"
 #include "fssdp/memory/byte_count.hpp"
 #include "fssdp/memory/tensor_list.hpp"
@@ -31,27 +31,13 @@ namespace fssdp::detail {
   return most;
 }
 
-/// The types of a reduction.
-struct reduction_types {
-  std::size_t partial_bytes = 1;  ///< of an element
-  element_sum to_gradients;       ///< what becomes of a sum at its owner
-  element_sum to_sums;            ///< and where it is passed on
-};
-
-template <element Partial, element Gradient>
-[[nodiscard]] constexpr reduction_types make_reduction_types() {
-  return {.partial_bytes = sizeof(Partial),
-          .to_gradients = make_sum<Partial, Gradient>(),
-          .to_sums = make_sum<Partial, accumulator_t<Partial>>()};
-}
-
 /// What a reduction reads and writes on one rank, piece by piece.
 struct reduction_buffers {
   transfer_plan const& plan;
   rank_id me;
   std::span<tensor_view const> partials;
   std::span<tensor_view const> gradients;
-  reduction_types types;
+  find_sum find;  ///< from types of `partials` to those of `gradients`, or to accumulator_of them
   double scale;
   write_mode into;
   piece_extents extents{plan, tensor_sizes{partials}};
@@ -62,6 +48,15 @@ struct reduction_buffers {
   [[nodiscard]] bool forwards(rank_id rank, piece_id piece) const {
     return std::ranges::binary_search(plan.forwarded(rank), piece);
   }
+
+  /// What becomes of a sum of tensor k at its owner, and where it is passed on.
+  [[nodiscard]] element_sum to_gradients(std::size_t k) const {
+    return find(partials[k].type, gradients[k].type);
+  }
+  [[nodiscard]] element_sum to_sums(std::size_t k) const {
+    return find(partials[k].type, accumulator_of(partials[k].type));
+  }
+  [[nodiscard]] element_sizes sum_sizes() const { return element_sizes::of_sums(partials); }
 
   [[nodiscard]] element_range partial(std::size_t k, piece_id piece) const {
     auto const slot = transfer_plan::slot_in(plan.materialized(me), piece.chunk.expert);
@@ -75,15 +70,13 @@ struct reduction_buffers {
   /// piece on.
   [[nodiscard]] std::size_t operand_bytes(std::size_t k, transfer const& t) const {
     auto const is_sum = forwards(t.destination, t.what());
-    return extents.elements(k, t.what()) *
-           (is_sum ? types.to_sums.result_bytes : types.partial_bytes);
+    return extents.elements(k, t.what()) * (is_sum ? sum_sizes()[k] : partials[k].element_bytes);
   }
   /// Such an operand from its element `first` on.
-  [[nodiscard]] summand received(transfer const& t, std::byte const* data,
+  [[nodiscard]] summand received(std::size_t k, transfer const& t, std::byte const* data,
                                  std::size_t first) const {
-    if (forwards(t.destination, t.what()))
-      return {.summed = data + first * types.to_sums.result_bytes};
-    return {.partial = data + first * types.partial_bytes};
+    if (forwards(t.destination, t.what())) return {.summed = data + first * sum_sizes()[k]};
+    return {.partial = data + first * partials[k].element_bytes};
   }
 
   /// Lists what is summed for a piece, from its element `first` on, in rank order: what those send
@@ -96,7 +89,7 @@ struct reduction_buffers {
                                                        OperandOf operand_of) const {
     auto const piece = senders.front().what();
     auto own = summand{};
-    if (holds(piece.chunk)) own.partial = partial(k, piece).data + first * types.partial_bytes;
+    if (holds(piece.chunk)) own.partial = partial(k, piece).part(first, 0).data;
     auto count = std::size_t{0};
     for (std::size_t i = 0; i < senders.size(); ++i) {
       if (own.partial != nullptr && me < senders[i].destination)
@@ -116,7 +109,7 @@ struct reduction_buffers {
         for (std::size_t k = 0; k < partials.size(); ++k)
           for (int piece = 0; piece < plan.pieces(); ++piece) {
             auto const own = summand{.partial = partial(k, {chunk, piece}).data};
-            sum_on(comm, types.to_gradients, {&own, 1}, gradient(k, {chunk, piece}), scale, into);
+            sum_on(comm, to_gradients(k), {&own, 1}, gradient(k, {chunk, piece}), scale, into);
           }
       }
   }
@@ -125,20 +118,19 @@ struct reduction_buffers {
 /// What the scratch of a reduction is made of.
 class reduction_scratch {
  public:
-  /// @param sum_bytes the size of an element of a sum
   reduction_scratch(transfer_plan const& plan, rank_id rank, piece_extents const& extents,
-                    std::size_t sum_bytes)
+                    element_sizes sum_sizes)
       : received_{most_operands(plan, rank)},
         sums_{plan.forwarded(rank).size()},
         extents_{extents},
-        sum_bytes_{sum_bytes} {}
+        sum_sizes_{sum_sizes} {}
 
   /// The most operands that a sum has.
   [[nodiscard]] std::size_t summands() const { return received_ + 1; }
   /// For what the rank passes on.
-  [[nodiscard]] auto sums() const { return element_slots(sums_, extents_, sum_bytes_); }
+  [[nodiscard]] auto sums() const { return element_slots(sums_, extents_, sum_sizes_); }
   /// For what arrives in one round, unless it is borrowed.
-  [[nodiscard]] auto received() const { return element_slots(received_, extents_, sum_bytes_); }
+  [[nodiscard]] auto received() const { return element_slots(received_, extents_, sum_sizes_); }
   /// Of the list of what is summed.
   [[nodiscard]] std::size_t list_bytes() const {
     return byte_count(summands(), sizeof(summand), 1);
@@ -154,14 +146,14 @@ class reduction_scratch {
   std::size_t received_;
   std::size_t sums_;
   piece_extents extents_;
-  std::size_t sum_bytes_;
+  element_sizes sum_sizes_;
 };
 
 /// Partials are sent and read in place; sums that are passed on stand in the scratch.
 class reduction_memory {
  public:
   explicit reduction_memory(reduction_buffers const& of)
-      : of_{of}, parts_{of.plan, of.me, of.extents, of.types.to_sums.result_bytes} {}
+      : of_{of}, parts_{of.plan, of.me, of.extents, of.sum_sizes()} {}
 
   [[nodiscard]] std::size_t tensors() const { return of_.partials.size(); }
   [[nodiscard]] bool fills_slots(chunk_id chunk) const { return of_.extents.fills_slots(chunk); }
@@ -195,12 +187,12 @@ class reduction_memory {
                  function_ref<std::byte const*(std::size_t)> bytes) const {
     auto const piece = senders.front().what();
     auto const summands = of_.in_rank_order(k, senders, 0, summands_, [&](std::size_t i) {
-      return of_.received(senders[i], bytes(i), 0);
+      return of_.received(k, senders[i], bytes(i), 0);
     });
     if (of_.owns(piece.chunk))
-      sum_on(comm, of_.types.to_gradients, summands, of_.gradient(k, piece), of_.scale, of_.into);
+      sum_on(comm, of_.to_gradients(k), summands, of_.gradient(k, piece), of_.scale, of_.into);
     else
-      sum_on(comm, of_.types.to_sums, summands, sum_of(k, piece));
+      sum_on(comm, of_.to_sums(k), summands, sum_of(k, piece));
   }
   void sum_unshared(communicator_ref const& comm) const { of_.sum_unshared(comm); }
 
@@ -208,7 +200,7 @@ class reduction_memory {
   [[nodiscard]] element_range sum_of(std::size_t k, piece_id piece) const {
     auto const slot = transfer_plan::slot_in(of_.plan.forwarded(of_.me), piece);
     return {sums_ + parts_.sums().offset(k, slot), of_.extents.elements(k, piece),
-            of_.types.to_sums.result_bytes};
+            of_.sum_sizes()[k]};
   }
 
   reduction_buffers of_;

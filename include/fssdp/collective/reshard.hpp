@@ -188,7 +188,7 @@ class reshard_call {
 ///       and then, not for every iteration
 /// @throws argument_error before anything is sent; transport errors
 /// (Paper: re-sharding)
-template <communicator Comm, expert_memory Shard>
+template <communicator Comm, tensor_memory Shard>
 requires outlives_the_call<Shard, Comm>
 void reshard(Comm& comm, reshard_plan plan, Shard&& shard, reshard_options const& options = {}) {
   static_assert(!is_read_only<Shard>, "the shard is to be written");

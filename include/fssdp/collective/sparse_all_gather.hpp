@@ -9,7 +9,6 @@
 
 #include "fssdp/codec/codec.hpp"
 #include "fssdp/codec/coded_links.hpp"
-#include "fssdp/codec/link_coding.hpp"
 #include "fssdp/codec/payload_codec.hpp"
 #include "fssdp/collective/check_buffers.hpp"
 #include "fssdp/collective/coded_call.hpp"
@@ -21,7 +20,6 @@
 #include "fssdp/comm/communicator.hpp"
 #include "fssdp/comm/communicator_ref.hpp"
 #include "fssdp/element/dtype.hpp"
-#include "fssdp/element/element_kind.hpp"
 #include "fssdp/element/element_work.hpp"
 #include "fssdp/memory/expert_tensor.hpp"
 #include "fssdp/memory/scratch_memory.hpp"
@@ -46,14 +44,14 @@ namespace detail {
 /// the scratch is in it.
 class gather_call {
  public:
-  /// @param conversion from the type of `from` to that of `to`
+  /// @param find from types of `from` to those of `to`
   gather_call(transfer_plan const& plan, rank_id rank, tensor_list from, tensor_list to,
-              element_conversion const& conversion, gather_options const& options)
+              find_conversion find, gather_options const& options)
       : plan_{plan},
         rank_{rank},
         from_{std::move(from)},
         to_{std::move(to)},
-        conversion_{conversion},
+        find_{find},
         options_{options} {}
 
   /// @throws argument_error unless the buffers fit the plan
@@ -96,7 +94,7 @@ class gather_call {
     check_aliases(name, source, target);
   }
   [[nodiscard]] gather_buffers buffers(std::span<expert_id const> slots) const {
-    return {plan_, rank_, from_.all(), to_.all(), slots, conversion_};
+    return {plan_, rank_, from_.all(), to_.all(), slots, find_};
   }
   template <class Memory>
   void run(communicator_ref const& comm, Memory const& memory) const {
@@ -108,7 +106,7 @@ class gather_call {
   rank_id rank_;
   tensor_list from_;
   tensor_list to_;
-  element_conversion conversion_;
+  find_conversion find_;
   gather_options options_;
 };
 
@@ -120,7 +118,7 @@ template <communicator Comm, expert_memory From, expert_memory To>
           comm.rank(),
           tensor_list{from},
           tensor_list{to},
-          make_conversion<element_of<From>, element_of<To>>(),
+          &known_conversion<element_of<From>, element_of<To>>,
           options};
 }
 
@@ -188,20 +186,12 @@ void sparse_all_gather(Comm& comm, transfer_plan const& plan, From&& from, To&& 
                                   &detail::payload_codec::make<Source, Target, Codec>});
 }
 
-/// The same with a codec that is chosen at run time, or with none.
+/// The same without a codec.
 template <communicator Comm, expert_memory From, expert_memory To>
 requires outlives_the_call<From, Comm> && outlives_the_call<To, Comm>
-void sparse_all_gather(Comm& comm, transfer_plan const& plan, From&& from, To&& to,
-                       link_coding const& coding, gather_options const& options = {}) {
-  if (!coding.codes()) return sparse_all_gather(comm, plan, from, to, options);
-  static_assert(element<element_of<From>> && element<element_of<To>>,
-                "only floats can be encoded, and types that become floats");
-  auto call = detail::make_gather(comm, plan, from, to, options);
-  call.check_coded(comm.size());
-  submit(comm, [call = std::move(call), coding](auto& inner) {
-    auto const coder = coding.coder(kind_of<element_of<From>>, kind_of<element_of<To>>);
-    call.run_coded(communicator_ref{inner}, coder, coding.on());
-  });
+void sparse_all_gather(Comm& comm, transfer_plan const& plan, From&& from, To&& to, uncoded,
+                       gather_options const& options = {}) {
+  sparse_all_gather(comm, plan, from, to, options);
 }
 
 /// A stream would read the plan when it is gone.

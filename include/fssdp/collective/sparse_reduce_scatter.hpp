@@ -9,7 +9,6 @@
 
 #include "fssdp/codec/codec.hpp"
 #include "fssdp/codec/coded_links.hpp"
-#include "fssdp/codec/link_coding.hpp"
 #include "fssdp/codec/payload_codec.hpp"
 #include "fssdp/collective/check_buffers.hpp"
 #include "fssdp/collective/coded_call.hpp"
@@ -22,7 +21,7 @@
 #include "fssdp/comm/communicator.hpp"
 #include "fssdp/comm/communicator_ref.hpp"
 #include "fssdp/element/dtype.hpp"
-#include "fssdp/element/element_kind.hpp"
+#include "fssdp/element/element_work.hpp"
 #include "fssdp/memory/expert_tensor.hpp"
 #include "fssdp/memory/scratch_memory.hpp"
 #include "fssdp/memory/tensor_list.hpp"
@@ -48,13 +47,14 @@ namespace detail {
 /// and the scratch is in it.
 class reduction_call {
  public:
+  /// @param find from types of `from` to those of `to`, or to accumulator_of them
   reduction_call(transfer_plan const& plan, rank_id rank, tensor_list from, tensor_list to,
-                 reduction_types const& types, reduce_options const& options)
+                 find_sum find, reduce_options const& options)
       : plan_{plan},
         rank_{rank},
         from_{std::move(from)},
         to_{std::move(to)},
-        types_{types},
+        find_{find},
         options_{options} {}
 
   /// @param residuals one for every partial, of floats, or none
@@ -91,8 +91,7 @@ class reduction_call {
   static constexpr auto name = "sparse_reduce_scatter";
 
   [[nodiscard]] reduction_buffers buffers() const {
-    return {plan_.reduction(), rank_,        from_.all(), to_.all(), types_,
-            options_.scale,    options_.into};
+    return {plan_.reduction(), rank_, from_.all(), to_.all(), find_, options_.scale, options_.into};
   }
   template <class Memory>
   void run(communicator_ref const& comm, Memory const& memory) const {
@@ -105,7 +104,7 @@ class reduction_call {
   tensor_list from_;
   tensor_list to_;
   tensor_list residuals_;
-  reduction_types types_;
+  find_sum find_;
   reduce_options options_;
 };
 
@@ -117,12 +116,9 @@ template <communicator Comm, expert_memory From, expert_memory To>
   using Partial = element_of<From const>;
   using Gradient = element_of<To>;
   static_assert(element<Gradient> && !is_read_only<To>, "to is to be written");
-  auto call = reduction_call{plan,
-                             comm.rank(),
-                             tensor_list{from},
-                             tensor_list{to},
-                             make_reduction_types<Partial, Gradient>(),
-                             options};
+  auto call = reduction_call{
+      plan,   comm.rank(), tensor_list{from}, tensor_list{to}, &known_sum<Partial, Gradient>,
+      options};
   call.check(comm.size(), residuals);
   if (residuals != nullptr) call.keep_residuals(*residuals);
   return call;
@@ -211,18 +207,12 @@ void sparse_reduce_scatter(Comm& comm, transfer_plan const& plan, From&& from, T
       comm, detail::make_reduction(comm, plan, from, to, options, &left), links);
 }
 
-/// The same with a codec that is chosen at run time, or with none.
+/// The same without a codec.
 template <communicator Comm, expert_memory From, expert_memory To>
 requires outlives_the_call<From, Comm> && outlives_the_call<To, Comm>
-void sparse_reduce_scatter(Comm& comm, transfer_plan const& plan, From&& from, To&& to,
-                           link_coding const& coding, reduce_options const& options = {}) {
-  if (!coding.codes()) return sparse_reduce_scatter(comm, plan, from, to, options);
-  auto call = detail::make_reduction(comm, plan, from, to, options);
-  submit(comm, [call = std::move(call), coding](auto& inner) {
-    constexpr auto partial = kind_of<element_of<From>>;
-    call.run_coded(communicator_ref{inner}, coding.coder(partial, accumulator_kind(partial)),
-                   coding.on());
-  });
+void sparse_reduce_scatter(Comm& comm, transfer_plan const& plan, From&& from, To&& to, uncoded,
+                           reduce_options const& options = {}) {
+  sparse_reduce_scatter(comm, plan, from, to, options);
 }
 
 /// A stream would read the plan when it is gone.

@@ -12,6 +12,8 @@
 #include "fssdp/collective/coded_traffic.hpp"
 #include "fssdp/collective/piece_extents.hpp"
 #include "fssdp/element/dtype.hpp"
+#include "fssdp/memory/tensor_list.hpp"
+#include "fssdp/memory/tensor_types.hpp"
 #include "fssdp/plan/transfer_plan.hpp"
 
 namespace fssdp {
@@ -28,44 +30,72 @@ struct wire_bytes {
 namespace detail {
 
 /// Adds up all messages.
-/// @param message(elements, transfer) the bytes of so many elements
+/// @param message(k, elements, transfer) the bytes of so many elements of tensor k
 template <class Message>
-[[nodiscard]] wire_bytes sum_of_messages(transfer_plan const& plan,
-                                         std::span<std::size_t const> elements, Message message) {
-  auto const extents = piece_extents{plan, tensor_sizes{elements}};
+[[nodiscard]] wire_bytes sum_of_messages(transfer_plan const& plan, tensor_list const& tensors,
+                                         Message message) {
+  auto const extents = piece_extents{plan, tensor_sizes{tensors.all()}};
   auto sum = wire_bytes{};
   for (auto const& t : plan.transfers()) {
     auto const inside = plan.cluster().same_node(t.source, t.destination);
-    for (std::size_t k = 0; k < elements.size(); ++k)
-      (inside ? sum.inside_nodes : sum.between_nodes) += message(extents.elements(k, t.what()), t);
+    for (std::size_t k = 0; k < tensors.all().size(); ++k)
+      (inside ? sum.inside_nodes : sum.between_nodes) +=
+          message(k, extents.elements(k, t.what()), t);
   }
   return sum;
 }
 
 /// What a gather sends.
+/// @param replicas tensors of whole experts
 /// @param coded what is coded; null: nothing
-[[nodiscard]] inline wire_bytes gather_bytes(transfer_plan const& plan,
-                                             std::span<std::size_t const> elements,
-                                             std::size_t element_bytes,
-                                             coded_traffic const* coded = nullptr) {
-  return sum_of_messages(plan, elements, [&](std::size_t count, transfer const& t) {
-    return coded != nullptr && coded->codes_any_of(t.chunk) ? coded->coder().encoded_bytes(count)
-                                                            : count * element_bytes;
-  });
+[[nodiscard]] inline wire_bytes gathered_bytes(transfer_plan const& plan,
+                                               tensor_list const& replicas,
+                                               coded_traffic const* coded = nullptr) {
+  auto const sizes = element_sizes::of(replicas.all());
+  return sum_of_messages(plan, replicas,
+                         [&](std::size_t k, std::size_t elements, transfer const& t) {
+                           return coded != nullptr && coded->codes_any_of(t.chunk)
+                                      ? coded->coder().encoded_bytes(elements)
+                                      : elements * sizes[k];
+                         });
 }
 
 /// What a reduction sends: partials, or sums where a rank has passed the piece on.
 /// @param coded likewise, for plan.reduction()
-[[nodiscard]] inline wire_bytes reduction_bytes(transfer_plan const& plan,
-                                                std::span<std::size_t const> elements,
-                                                std::size_t partial_bytes, std::size_t sum_bytes,
-                                                coded_traffic const* coded = nullptr) {
+[[nodiscard]] inline wire_bytes reduced_bytes(transfer_plan const& plan,
+                                              tensor_list const& partials,
+                                              coded_traffic const* coded = nullptr) {
   auto const& back = plan.reduction();
-  return sum_of_messages(back, elements, [&](std::size_t count, transfer const& t) {
-    if (coded != nullptr && coded->codes(t)) return coded->coder().encoded_bytes(count);
-    auto const is_sum = std::ranges::binary_search(back.forwarded(t.destination), t.what());
-    return count * (is_sum ? sum_bytes : partial_bytes);
-  });
+  auto const sizes = element_sizes::of(partials.all());
+  auto const sum_sizes = element_sizes::of_sums(partials.all());
+  return sum_of_messages(
+      back, partials, [&](std::size_t k, std::size_t elements, transfer const& t) {
+        if (coded != nullptr && coded->codes(t)) return coded->coder().encoded_bytes(elements);
+        auto const is_sum = std::ranges::binary_search(back.forwarded(t.destination), t.what());
+        return elements * (is_sum ? sum_sizes[k] : sizes[k]);
+      });
+}
+
+/// Links as those two take them.
+[[nodiscard]] inline wire_bytes gathered_bytes(transfer_plan const& plan,
+                                               tensor_list const& replicas, uncoded) {
+  return gathered_bytes(plan, replicas);
+}
+template <codec Codec>
+[[nodiscard]] wire_bytes gathered_bytes(transfer_plan const& plan, tensor_list const& replicas,
+                                        coded_links<Codec> const& links) {
+  auto const coded = coded_traffic{plan, links};
+  return gathered_bytes(plan, replicas, &coded);
+}
+[[nodiscard]] inline wire_bytes reduced_bytes(transfer_plan const& plan,
+                                              tensor_list const& partials, uncoded) {
+  return reduced_bytes(plan, partials);
+}
+template <codec Codec>
+[[nodiscard]] wire_bytes reduced_bytes(transfer_plan const& plan, tensor_list const& partials,
+                                       coded_links<Codec> const& links) {
+  auto const coded = coded_traffic{plan.reduction(), links};
+  return reduced_bytes(plan, partials, &coded);
 }
 
 }  // namespace detail
@@ -74,32 +104,33 @@ template <class Message>
 /// @param elements the size of each tensor of one whole expert
 /// @param links uncoded, or coded_links
 /// @cost O(transfers * tensors)
-template <element Replica>
-[[nodiscard]] wire_bytes gathered_bytes(transfer_plan const& plan,
-                                        std::span<std::size_t const> elements, uncoded = {}) {
-  return detail::gather_bytes(plan, elements, sizeof(Replica));
-}
-template <element Replica, codec Codec>
+template <element Replica, class Links = uncoded>
 [[nodiscard]] wire_bytes gathered_bytes(transfer_plan const& plan,
                                         std::span<std::size_t const> elements,
-                                        coded_links<Codec> const& links) {
-  auto const coded = detail::coded_traffic{plan, links};
-  return detail::gather_bytes(plan, elements, sizeof(Replica), &coded);
+                                        Links const& links = {}) {
+  return detail::gathered_bytes(plan, {elements, dtype_of<Replica>}, links);
+}
+/// The same of replicas whose types are known at run time.
+/// @throws argument_error if a dtype is none
+template <class Links = uncoded>
+[[nodiscard]] wire_bytes gathered_bytes(transfer_plan const& plan,
+                                        std::span<tensor_types const> tensors,
+                                        Links const& links = {}) {
+  return detail::gathered_bytes(plan, {tensors, &tensor_types::replica}, links);
 }
 
 /// What sparse_reduce_scatter sends: partials, or sums where a rank has passed the piece on.
-template <element Partial>
-[[nodiscard]] wire_bytes reduced_bytes(transfer_plan const& plan,
-                                       std::span<std::size_t const> elements, uncoded = {}) {
-  return detail::reduction_bytes(plan, elements, sizeof(Partial), sizeof(accumulator_t<Partial>));
-}
-template <element Partial, codec Codec>
+template <element Partial, class Links = uncoded>
 [[nodiscard]] wire_bytes reduced_bytes(transfer_plan const& plan,
                                        std::span<std::size_t const> elements,
-                                       coded_links<Codec> const& links) {
-  auto const coded = detail::coded_traffic{plan.reduction(), links};
-  return detail::reduction_bytes(plan, elements, sizeof(Partial), sizeof(accumulator_t<Partial>),
-                                 &coded);
+                                       Links const& links = {}) {
+  return detail::reduced_bytes(plan, {elements, dtype_of<Partial>}, links);
+}
+template <class Links = uncoded>
+[[nodiscard]] wire_bytes reduced_bytes(transfer_plan const& plan,
+                                       std::span<tensor_types const> tensors,
+                                       Links const& links = {}) {
+  return detail::reduced_bytes(plan, {tensors, &tensor_types::partial}, links);
 }
 
 }  // namespace fssdp

@@ -141,7 +141,7 @@ class block_sum {
 /// @tparam T what the summands are made of, which they do not say themselves
 /// @pre at least one summand, of out.size() elements as all of them; `out` overlaps none
 /// @cost reads every summand once, writes `out` once, past the caches if it is large; no allocation
-template <element T, element Out>
+template <detail::native T, detail::native Out>
 void accumulate(std::span<summand const> summands, std::span<Out> out, accumulator_t<T> scale = 1,
                 write_mode how = write_mode::overwrite) {
   using sum_type = detail::block_sum<T, Out>;
@@ -158,6 +158,14 @@ void accumulate(std::span<summand const> summands, std::span<Out> out, accumulat
     sum.form(first, to, out.data() + first);
   if (to == target::stream) detail::finish_stream();
   sum.form_few(first, out.size() - first, how, out.data() + first);
+}
+
+/// The same of types of other libraries.
+template <element T, element Out>
+requires detail::any_foreign<T, Out>
+void accumulate(std::span<summand const> summands, std::span<Out> out, accumulator_t<T> scale = 1,
+                write_mode how = write_mode::overwrite) {
+  accumulate<detail::native_element_t<T>>(summands, detail::as_native(out), scale, how);
 }
 
 }  // namespace fssdp

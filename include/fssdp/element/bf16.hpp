@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "fssdp/core/dtype.hpp"
 #include "fssdp/element/round_to_odd.hpp"
 
 namespace fssdp {
@@ -39,6 +40,9 @@ class bf16 {
 
   std::uint16_t bits_ = 0;
 };
+
+template <>
+inline constexpr dtype dtype_of<bf16> = dtype::bf16;
 
 static_assert(sizeof(bf16) == 2 && std::is_trivially_copyable_v<bf16>);
 

@@ -23,6 +23,8 @@ requires std::is_same_v<From, To> ||
   if constexpr (std::is_same_v<From, To>) {
     static_assert(std::is_trivially_copyable_v<From>);
     copy_bytes(std::as_writable_bytes(to), std::as_bytes(from));
+  } else if constexpr (detail::any_foreign<From, To>) {
+    convert(detail::as_native(from), detail::as_native(to));
   } else {
     for (std::size_t i = 0; i < from.size(); ++i) to[i] = detail::converted<To>(from[i]);
   }

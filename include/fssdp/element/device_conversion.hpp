@@ -7,7 +7,6 @@
 
 #include "fssdp/element/converted.hpp"
 #include "fssdp/element/dtype.hpp"
-#include "fssdp/element/element_kind.hpp"
 #include "fssdp/element/element_lanes.hpp"
 #include "fssdp/element/host_device.hpp"
 
@@ -15,8 +14,8 @@ namespace fssdp {
 
 /// to[i] = from[i], rounded once: what `convert` does.
 struct device_conversion {
-  element_kind from_kind = element_kind::fp32;
-  element_kind to_kind = element_kind::fp32;
+  dtype from_type = dtype::fp32;
+  dtype to_type = dtype::fp32;
   std::size_t elements = 0;
   void const* from = nullptr;
   void* to = nullptr;
@@ -59,8 +58,8 @@ struct conversion_kernel {
 /// Calls launch(kernel) with the kernel for the types of a conversion.
 template <class Launch>
 void with_kernel(device_conversion const& of, Launch launch) {
-  with_element(of.from_kind, [&]<class From>(std::type_identity<From>) {
-    with_element(of.to_kind, [&]<class To>(std::type_identity<To>) {
+  with_element(of.from_type, [&]<class From>(std::type_identity<From>) {
+    with_element(of.to_type, [&]<class To>(std::type_identity<To>) {
       launch(conversion_kernel<From, To>{of});
     });
   });

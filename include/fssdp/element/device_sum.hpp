@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "fssdp/element/dtype.hpp"
-#include "fssdp/element/element_kind.hpp"
 #include "fssdp/element/element_lanes.hpp"
 #include "fssdp/element/host_device.hpp"
 #include "fssdp/element/write_mode.hpp"
@@ -26,8 +25,8 @@ struct device_sum {
     bool is_sum;
   };
 
-  element_kind partials = element_kind::fp32;
-  element_kind results = element_kind::fp32;
+  dtype partials = dtype::fp32;
+  dtype results = dtype::fp32;
   write_mode how = write_mode::overwrite;
   double scale = 1;
   std::size_t elements = 0;

@@ -2,6 +2,7 @@
 /// Conversions and sums as values: what the collectives do to elements whose type they do not know.
 #pragma once
 
+#include <atomic>
 #include <concepts>
 #include <cstddef>
 #include <span>
@@ -10,59 +11,89 @@
 #include "fssdp/element/accumulate.hpp"
 #include "fssdp/element/convert.hpp"
 #include "fssdp/element/dtype.hpp"
-#include "fssdp/element/element_kind.hpp"
 #include "fssdp/element/write_mode.hpp"
 
 namespace fssdp::detail {
 
+/// While it lives, elements are read and written in the library's own types. Callers may have types
+/// of theirs for the same bits: compilers must not conclude from that which accesses are independent.
+/// It takes no instruction.
+struct any_type_access {
+  any_type_access() { std::atomic_signal_fence(std::memory_order_seq_cst); }
+  any_type_access(any_type_access const&) = delete;
+  ~any_type_access() { std::atomic_signal_fence(std::memory_order_seq_cst); }
+};
+
 /// How elements of one type become those of another.
 struct element_conversion {
-  std::size_t from_bytes = 1;  ///< of an element
-  std::size_t to_bytes = 1;
-  /// Null if the types are equal: then bytes are copied, and the kinds say nothing.
-  void (*on_host)(void const* from, void* to, std::size_t elements) = nullptr;
-  element_kind from_kind = element_kind::fp32;
-  element_kind to_kind = element_kind::fp32;
+  /// Null if the types are equal: then bytes are copied, and the dtypes say nothing.
+  void (*on_host)(element_conversion const& self, void const* from, void* to,
+                  std::size_t elements) = nullptr;
+  dtype from_type = dtype::fp32;
+  dtype to_type = dtype::fp32;
 
-  [[nodiscard]] bool changes_type() const { return on_host != nullptr; }
+  [[nodiscard]] constexpr bool changes_type() const { return on_host != nullptr; }
 };
 
 template <class From, class To>
 [[nodiscard]] constexpr element_conversion make_conversion() {
   static_assert(std::is_trivially_copyable_v<From>);
-  auto of = element_conversion{.from_bytes = sizeof(From), .to_bytes = sizeof(To)};
-  if constexpr (!std::same_as<From, To>) {
-    of.from_kind = kind_of<From>;
-    of.to_kind = kind_of<To>;
-    of.on_host = [](void const* from, void* to, std::size_t elements) {
-      convert(std::span{static_cast<From const*>(from), elements},
-              std::span{static_cast<To*>(to), elements});
-    };
+  if constexpr (std::same_as<From, To>) {
+    return {};
+  } else if constexpr (any_foreign<From, To>) {
+    return make_conversion<native_element_t<From>, native_element_t<To>>();
+  } else {
+    return {.on_host =
+                [](element_conversion const&, void const* from, void* to, std::size_t elements) {
+                  auto const access = any_type_access{};
+                  convert(std::span{static_cast<From const*>(from), elements},
+                          std::span{static_cast<To*>(to), elements});
+                },
+            .from_type = dtype_of<From>,
+            .to_type = dtype_of<To>};
   }
-  return of;
+}
+
+/// Finds the conversion from one dtype to another.
+using find_conversion = element_conversion (*)(dtype from, dtype to);
+/// Where all elements have the same two types, which are known.
+template <class From, class To>
+[[nodiscard]] constexpr element_conversion known_conversion(dtype, dtype) {
+  return make_conversion<From, To>();
 }
 
 /// How sums of one type are formed and what they become.
 struct element_sum {
-  std::size_t result_bytes = 1;  ///< of an element
   /// As `accumulate`.
-  void (*on_host)(std::span<summand const>, void* out, std::size_t elements, double scale,
-                  write_mode how) = nullptr;
-  element_kind partials = element_kind::fp32;
-  element_kind results = element_kind::fp32;
+  void (*on_host)(element_sum const& self, std::span<summand const>, void* out,
+                  std::size_t elements, double scale, write_mode how) = nullptr;
+  dtype partials = dtype::fp32;
+  dtype results = dtype::fp32;
 };
 
 template <element T, element Out>
 [[nodiscard]] constexpr element_sum make_sum() {
-  return {.result_bytes = sizeof(Out),
-          .on_host =
-              [](std::span<summand const> summands, void* out, std::size_t elements, double scale,
-                 write_mode how) {
-                accumulate<T>(summands, std::span{static_cast<Out*>(out), elements},
-                              static_cast<accumulator_t<T>>(scale), how);
-              },
-          .partials = kind_of<T>,
-          .results = kind_of<Out>};
+  if constexpr (any_foreign<T, Out>)
+    return make_sum<native_element_t<T>, native_element_t<Out>>();
+  else
+    return {.on_host =
+                [](element_sum const&, std::span<summand const> summands, void* out,
+                   std::size_t elements, double scale, write_mode how) {
+                  auto const access = any_type_access{};
+                  accumulate<T>(summands, std::span{static_cast<Out*>(out), elements},
+                                static_cast<accumulator_t<T>>(scale), how);
+                },
+            .partials = dtype_of<T>,
+            .results = dtype_of<Out>};
+}
+
+/// Finds the sum of partials of one dtype that becomes another.
+using find_sum = element_sum (*)(dtype partials, dtype results);
+/// Where all partials are Partial, and what is not passed on becomes Gradient.
+template <element Partial, element Gradient>
+[[nodiscard]] constexpr element_sum known_sum(dtype, dtype results) {
+  return results == dtype_of<Gradient> ? make_sum<Partial, Gradient>()
+                                       : make_sum<Partial, accumulator_t<Partial>>();
 }
 
 }  // namespace fssdp::detail

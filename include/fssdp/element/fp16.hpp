@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "fssdp/core/dtype.hpp"
 #include "fssdp/element/round_to_odd.hpp"
 
 namespace fssdp {
@@ -59,6 +60,9 @@ class fp16 {
 
   std::uint16_t bits_ = 0;
 };
+
+template <>
+inline constexpr dtype dtype_of<fp16> = dtype::fp16;
 
 static_assert(sizeof(fp16) == 2 && std::is_trivially_copyable_v<fp16>);
 

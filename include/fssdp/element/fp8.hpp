@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "fssdp/core/dtype.hpp"
 #include "fssdp/element/choose.hpp"
 #include "fssdp/element/round_to_odd.hpp"
 
@@ -106,6 +107,11 @@ class fp8 {
 
 using fp8_e4m3 = fp8<detail::e4m3_format>;
 using fp8_e5m2 = fp8<detail::e5m2_format>;
+
+template <>
+inline constexpr dtype dtype_of<fp8_e4m3> = dtype::e4m3;
+template <>
+inline constexpr dtype dtype_of<fp8_e5m2> = dtype::e5m2;
 
 static_assert(sizeof(fp8_e4m3) == 1 && std::is_trivially_copyable_v<fp8_e4m3>);
 static_assert(sizeof(fp8_e5m2) == 1 && std::is_trivially_copyable_v<fp8_e5m2>);

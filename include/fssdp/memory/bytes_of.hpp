@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "fssdp/core/error.hpp"
+#include "fssdp/memory/any_tensor.hpp"
 #include "fssdp/memory/expert_tensor.hpp"
 
 namespace fssdp {
@@ -16,8 +17,9 @@ namespace fssdp {
 /// The tensors of all buffers as tensors of bytes, one behind the other:
 /// `bytes_of(weights, first_moments, second_moments)`.
 /// @cost one allocation; the views are valid as long as the buffers
-/// @throws argument_error if the bytes are too many to be counted, or slots lie one by one
-template <expert_memory... Buffers>
+/// @throws argument_error if the bytes are too many to be counted, slots lie one by one, or the dtype
+///         of an any_tensor is none
+template <tensor_memory... Buffers>
 [[nodiscard]] std::vector<expert_tensor<std::byte>> bytes_of(Buffers&... buffers) {
   constexpr auto most = std::numeric_limits<std::size_t>::max() / 2;
   auto all = std::vector<expert_tensor<std::byte>>{};
@@ -25,14 +27,14 @@ template <expert_memory... Buffers>
   auto const append = [&](auto const& tensor) {
     using T = std::remove_pointer_t<decltype(tensor.data)>;
     static_assert(!std::is_const_v<T>, "these bytes are to be written");
-    static_assert(std::is_trivially_copyable_v<T>);
+    auto const size = detail::element_size(tensor);
     detail::require(tensor.places == nullptr,
                     "bytes_of: a tensor with a place for each slot; expected data and stride");
-    detail::require(std::max(tensor.elements, tensor.stride) <= most / sizeof(T),
+    detail::require(std::max(tensor.elements, tensor.stride) <= most / size,
                     "bytes_of: ", tensor.elements, " elements with a stride of ", tensor.stride,
-                    "; expected at most ", most / sizeof(T));
-    all.push_back({reinterpret_cast<std::byte*>(tensor.data), tensor.slots,
-                   tensor.elements * sizeof(T), tensor.stride * sizeof(T)});
+                    "; expected at most ", most / size);
+    all.push_back({static_cast<std::byte*>(static_cast<void*>(tensor.data)), tensor.slots,
+                   tensor.elements * size, tensor.stride * size});
   };
   auto const append_all = [&](auto const& tensors) {
     for (auto const& tensor : tensors) append(tensor);

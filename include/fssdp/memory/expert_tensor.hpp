@@ -51,21 +51,32 @@ requires(!requires(Range & range) { range.tensors(); }) && requires(Range& range
   return std::span{std::as_const(range).data(), range.size()};
 }
 
-/// Something that per-expert memory of one element type can be read from.
+/// Something that per-expert memory can be read from.
 template <class Buffer>
-concept expert_memory = requires(Buffer& buffer) {
+concept tensor_memory = requires(Buffer& buffer) {
   tensors_of(buffer)[0].data;
   tensors_of(buffer)[0].stride;
 };
 
+namespace detail {
+
+/// What the tensors of a buffer point to.
+template <tensor_memory Buffer>
+using pointee_of = std::remove_pointer_t<decltype(tensors_of(std::declval<Buffer&>())[0].data)>;
+
+}  // namespace detail
+
+/// Memory of one element type.
+template <class Buffer>
+concept expert_memory = tensor_memory<Buffer> && !std::is_void_v<detail::pointee_of<Buffer>>;
+
 /// The element type of a buffer, without const.
 template <expert_memory Buffer>
-using element_of = std::remove_cvref_t<decltype(*tensors_of(std::declval<Buffer&>())[0].data)>;
+using element_of = std::remove_cv_t<detail::pointee_of<Buffer>>;
 
 /// Whether the elements of a buffer cannot be written.
-template <expert_memory Buffer>
-inline constexpr bool is_read_only =
-    std::is_const_v<std::remove_pointer_t<decltype(tensors_of(std::declval<Buffer&>())[0].data)>>;
+template <tensor_memory Buffer>
+inline constexpr bool is_read_only = std::is_const_v<detail::pointee_of<Buffer>>;
 
 namespace detail {
 

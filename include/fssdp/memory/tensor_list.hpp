@@ -10,7 +10,10 @@
 #include <type_traits>
 #include <vector>
 
+#include "fssdp/core/dtype.hpp"
+#include "fssdp/memory/any_tensor.hpp"
 #include "fssdp/memory/expert_tensor.hpp"
+#include "fssdp/memory/tensor_types.hpp"
 
 namespace fssdp::detail {
 
@@ -34,6 +37,7 @@ struct tensor_view {
   std::size_t stride = 0;
   std::size_t element_bytes = 1;
   void const* places = nullptr;  ///< a pointer for each slot, if they lie one by one
+  dtype type = dtype::fp32;
 
   [[nodiscard]] bool is_scattered() const { return places != nullptr; }
   [[nodiscard]] element_range operator[](std::size_t slot) const {
@@ -48,6 +52,9 @@ struct tensor_view {
     else if (count != 0)
       of.data += first * stride * element_bytes;
     return of;
+  }
+  [[nodiscard]] any_tensor any() const {
+    return {type, data, slots, elements, stride, static_cast<void* const*>(places)};
   }
   /// As a view of its type.
   /// @pre T has that size, and is the type
@@ -73,25 +80,36 @@ class tensor_list {
   static constexpr std::size_t in_place = 6;
 
   tensor_list() = default;
-  explicit tensor_list(std::span<tensor_view const> tensors) : count_{tensors.size()} {
-    if (count_ > in_place) many_.resize(count_);
-    std::copy(tensors.begin(), tensors.end(), begin());
+  explicit tensor_list(std::span<tensor_view const> tensors) {
+    std::copy(tensors.begin(), tensors.end(), resize(tensors.size()));
   }
-  template <expert_memory Buffer>
+  /// @throws argument_error if the dtype of an any_tensor is none
+  template <tensor_memory Buffer>
   explicit tensor_list(Buffer& buffer) {
     auto const tensors = tensors_of(buffer);
-    count_ = tensors.size();
-    if (count_ > in_place) many_.resize(count_);
-    auto* next = begin();
+    auto* next = resize(tensors.size());
     for (auto const& tensor : tensors) {
       using T = std::remove_const_t<std::remove_pointer_t<decltype(tensor.data)>>;
-      *next++ = {reinterpret_cast<std::byte*>(const_cast<T*>(tensor.data)),
+      *next++ = {static_cast<std::byte*>(static_cast<void*>(const_cast<T*>(tensor.data))),
                  tensor.slots,
                  tensor.elements,
                  tensor.stride,
-                 sizeof(T),
-                 tensor.places};
+                 element_size(tensor),
+                 tensor.places,
+                 type_of(tensor)};
     }
+  }
+  /// Tensors without memory, all of one type.
+  tensor_list(std::span<std::size_t const> elements, dtype type) {
+    auto* next = resize(elements.size());
+    for (auto const count : elements) *next++ = shape(count, type);
+  }
+  /// The same, each of its own.
+  /// @param which one of its dtypes
+  /// @throws argument_error if that is none
+  tensor_list(std::span<tensor_types const> tensors, dtype tensor_types::*which) {
+    auto* next = resize(tensors.size());
+    for (auto const& tensor : tensors) *next++ = shape(tensor.elements, tensor.*which);
   }
 
   [[nodiscard]] std::span<tensor_view const> all() const {
@@ -99,7 +117,15 @@ class tensor_list {
   }
 
  private:
-  [[nodiscard]] tensor_view* begin() { return count_ > in_place ? many_.data() : few_.data(); }
+  /// Makes room and returns where it begins.
+  [[nodiscard]] tensor_view* resize(std::size_t count) {
+    count_ = count;
+    if (count > in_place) many_.resize(count);
+    return count > in_place ? many_.data() : few_.data();
+  }
+  [[nodiscard]] static tensor_view shape(std::size_t elements, dtype type) {
+    return {.elements = elements, .element_bytes = element_size(type), .type = type};
+  }
 
   std::size_t count_ = 0;
   std::array<tensor_view, in_place> few_;

@@ -11,47 +11,32 @@
 #include <vector>
 
 #include "fssdp/collective/check_buffers.hpp"
-#include "fssdp/collective/reduction_memory.hpp"
 #include "fssdp/comm/communicator.hpp"
+#include "fssdp/core/dtype.hpp"
 #include "fssdp/core/error.hpp"
 #include "fssdp/element/dtype.hpp"
-#include "fssdp/element/element_kind.hpp"
-#include "fssdp/element/element_work.hpp"
 #include "fssdp/layout/layer_stack.hpp"
 #include "fssdp/layout/table_layout.hpp"
+#include "fssdp/memory/any_tensor.hpp"
 #include "fssdp/memory/expert_tensor.hpp"
 #include "fssdp/memory/tensor_list.hpp"
+#include "fssdp/memory/tensor_types.hpp"
 
 namespace fssdp {
 
 namespace detail {
 
-/// The types of what moves, as values.
-struct expert_types {
-  element_kind weight = element_kind::fp32;
-  element_kind replica = element_kind::fp32;
-  element_kind partial = element_kind::fp32;
-  element_conversion to_replicas = {};
-  reduction_types to_gradients = {};
-};
-
-/// @param partial that of partial gradients; by default fp32 where replicas have fewer bits
 /// Whether the memory of a buffer that is given as `Buffer&&` is there when the call has returned.
 template <class Buffer>
 inline constexpr bool is_kept = std::is_lvalue_reference_v<Buffer> || !has_tensors<Buffer>;
 
-template <element Weight, element Gradient>
-[[nodiscard]] expert_types make_expert_types(std::optional<element_kind> replica,
-                                             std::optional<element_kind> partial) {
-  auto types = expert_types{.weight = kind_of<Weight>};
-  types.replica = replica.value_or(kind_of<Weight>);
-  types.partial = partial.value_or(accumulator_kind(types.replica));
-  types.to_replicas = with_element(
-      types.replica, []<class T>(std::type_identity<T>) { return make_conversion<Weight, T>(); });
-  types.to_gradients = with_element(types.partial, []<class T>(std::type_identity<T>) {
-    return make_reduction_types<T, Gradient>();
-  });
-  return types;
+/// Refuses buffers whose elements have no dtype, or cannot be written.
+template <tensor_memory Buffer>
+[[nodiscard]] tensor_list list_arena(Buffer& buffer) {
+  static_assert(!is_read_only<Buffer>, "arenas are to be written");
+  if constexpr (!any_memory<Buffer>)
+    static_assert(element<element_of<Buffer>>, "arenas have elements of a dtype");
+  return tensor_list{buffer};
 }
 
 }  // namespace detail
@@ -63,17 +48,15 @@ class expert_shards {
   /// @param layouts who owns what: of any layouts whose slots ascend with the experts
   /// @param elements the size of each tensor of one whole expert
   /// @param weights, gradients [slots, slice_elements] per tensor, with at least the slots that the
-  ///        layouts need; layer_shard says where a layer begins
+  ///        layouts need, of any types (any_tensor, too); layer_shard says where a layer begins
   /// @throws argument_error if slots of a layout do not ascend
-  template <shard_layout Layout, expert_memory Weights, expert_memory Gradients>
+  template <shard_layout Layout, tensor_memory Weights, tensor_memory Gradients>
   expert_shards(layer_stack<Layout> const& layouts, std::span<std::size_t const> elements,
                 Weights&& weights, Gradients&& gradients)
       : layouts_{as_tables(layouts)},
         elements_(elements.begin(), elements.end()),
-        weights_{weights},
-        gradients_{gradients},
-        make_types_{&detail::make_expert_types<element_of<Weights>, element_of<Gradients>>} {
-    static_assert(!is_read_only<Weights> && !is_read_only<Gradients>, "both are to be written");
+        weights_{detail::list_arena(weights)},
+        gradients_{detail::list_arena(gradients)} {
     static_assert(detail::is_kept<Weights> && detail::is_kept<Gradients>,
                   "both must outlive the shards: expected no temporary that owns its memory");
   }
@@ -82,9 +65,17 @@ class expert_shards {
   [[nodiscard]] std::span<std::size_t const> elements() const { return elements_; }
   [[nodiscard]] std::span<detail::tensor_view const> weights() const { return weights_.all(); }
   [[nodiscard]] std::span<detail::tensor_view const> gradients() const { return gradients_.all(); }
-  [[nodiscard]] detail::expert_types types(std::optional<element_kind> replica,
-                                           std::optional<element_kind> partial) const {
-    return make_types_(replica, partial);
+  /// The tensors of a whole expert.
+  /// @param replica, partial their types; without, as the options say
+  [[nodiscard]] std::vector<tensor_types> types(std::optional<dtype> replica,
+                                                std::optional<dtype> partial) const {
+    auto list = std::vector<tensor_types>{};
+    for (std::size_t k = 0; k < elements_.size(); ++k) {
+      auto const weight = weights()[k].type;
+      auto const computed = replica.value_or(weight);
+      list.push_back({elements_[k], weight, computed, partial.value_or(accumulator_of(computed))});
+    }
+    return list;
   }
 
   /// @throws argument_error unless both arenas have room for what the rank owns
@@ -119,7 +110,6 @@ class expert_shards {
   std::vector<std::size_t> elements_;
   detail::tensor_list weights_;
   detail::tensor_list gradients_;
-  detail::expert_types (*make_types_)(std::optional<element_kind>, std::optional<element_kind>);
 };
 
 }  // namespace fssdp

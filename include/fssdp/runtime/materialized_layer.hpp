@@ -17,9 +17,12 @@
 #include "fssdp/collective/warm_up.hpp"
 #include "fssdp/collective/wire_bytes.hpp"
 #include "fssdp/core/error.hpp"
+#include "fssdp/element/runtime_work.hpp"
 #include "fssdp/layout/layer_stack.hpp"
+#include "fssdp/memory/any_tensor.hpp"
 #include "fssdp/memory/scratch_memory.hpp"
 #include "fssdp/memory/tensor_list.hpp"
+#include "fssdp/memory/tensor_types.hpp"
 #include "fssdp/placement/any_load_predictor.hpp"
 #include "fssdp/placement/placement.hpp"
 #include "fssdp/plan/make_plan.hpp"
@@ -34,13 +37,20 @@
 #include "fssdp/trace/trace_output.hpp"
 #include "fssdp/trace/trace_rows.hpp"
 
-namespace fssdp::detail {
+namespace fssdp {
+
+/// An expert that a rank computes with, its types known at run time: each tensor has one slot.
+struct any_expert {
+  expert_id id;
+  std::vector<any_const_tensor> tensors;
+};
+
+namespace detail {
 
 /// What all layers of a materializer have in common.
 struct layer_setting {
   rank_id rank;
-  std::vector<std::size_t> elements;  // of each tensor of a whole expert
-  expert_types types;
+  std::vector<tensor_types> tensors;  // of a whole expert
   link_coding gather_coding;
   link_coding reduce_coding;
   bool in_place;  // owners compute with their shards, not with copies
@@ -200,18 +210,21 @@ class materialized_layer {
   template <class T>
   [[nodiscard]] std::vector<std::span<T>> views() const {
     auto tensors = std::vector<std::span<T>>{};
-    auto const add = [&](std::vector<tensor_view> const& from, std::size_t slot) {
-      for (auto const& tensor : from)
+    for (auto const expert : held_) {
+      auto const [from, slot] = find(expert);
+      for (auto const& tensor : *from)
         tensors.emplace_back(reinterpret_cast<T*>(tensor[slot].data), tensor.elements);
-    };
-    for (auto const expert : held_)
-      if (is_in_place(expert)) {
-        add(weights_, static_cast<std::size_t>(layout_->slot(expert)));
-      } else {
-        auto const& set = replicas.holds(expert) && !is_renewed(expert) ? replicas : added;
-        add(set.tensors, transfer_plan::slot_in(std::span{set.experts}, expert));
-      }
+    }
     return tensors;
+  }
+  [[nodiscard]] std::vector<any_expert> any_views() const {
+    auto experts = std::vector<any_expert>{};
+    for (auto const expert : held_) {
+      auto const [from, slot] = find(expert);
+      experts.push_back({expert, {}});
+      for (auto const& tensor : *from) experts.back().tensors.push_back(tensor.part(slot, 1).any());
+    }
+    return experts;
   }
 
   layer_id id;
@@ -252,54 +265,58 @@ class materialized_layer {
   }
   void gather_now(communicator_ref const& comm, replica_set& to) const {
     auto const range = traced(gather_lane, "gather", *to.plan);
-    auto const& types = setting_.types;
     auto const call =
         gather_call{*to.plan,
                     setting_.rank,
                     tensor_list{std::span{weights_}},
                     tensor_list{std::span{std::as_const(to.tensors)}},
-                    types.to_replicas,
+                    &runtime_conversion,
                     {.scratch = &scratch_, .device_scratch = setting_.device_scratch}};
     auto const& coding = setting_.gather_coding;
-    auto const element_bytes = types.to_replicas.to_bytes;
+    auto const shapes = tensor_list{setting_.tensors, &tensor_types::replica};
     if (coding.codes()) {
-      auto const coder = coding.coder(types.weight, types.replica);
+      auto const coder = coding.coder();
       auto const traffic = coded_traffic{*to.plan, coder, coding.on()};
       call.check_coded(comm.size());
       call.run_coded(comm, coder, coding.on());
-      to.moved = gather_bytes(*to.plan, setting_.elements, element_bytes, &traffic);
+      to.moved = gathered_bytes(*to.plan, shapes, &traffic);
     } else {
       call.check(comm.size());
       call(comm);
-      to.moved = gather_bytes(*to.plan, setting_.elements, element_bytes);
+      to.moved = gathered_bytes(*to.plan, shapes);
     }
   }
   void reduce_now(communicator_ref const& comm) {
     auto const& plan = *replicas.plan;
     auto const range = traced(reduce_lane, "reduce", plan);
-    auto const& types = setting_.types;
     auto const call = reduction_call{
         plan,
         setting_.rank,
         partials_,
         tensor_list{std::span{std::as_const(gradients_)}},
-        types.to_gradients,
+        &runtime_sum_of,
         {.into = into_, .scratch = &scratch_, .device_scratch = setting_.device_scratch}};
     auto const& coding = setting_.reduce_coding;
-    auto const partial_bytes = types.to_gradients.partial_bytes;
-    auto const sum_bytes = types.to_gradients.to_sums.result_bytes;
+    auto const shapes = tensor_list{setting_.tensors, &tensor_types::partial};
     call.check(comm.size());
     if (coding.codes()) {
-      auto const coder = coding.coder(types.partial, accumulator_kind(types.partial));
+      auto const coder = coding.coder();
       auto const traffic = coded_traffic{plan.reduction(), coder, coding.on()};
       call.run_coded(comm, coder, coding.on());
-      moved_back = reduction_bytes(plan, setting_.elements, partial_bytes, sum_bytes, &traffic);
+      moved_back = reduced_bytes(plan, shapes, &traffic);
     } else {
       call(comm);
-      moved_back = reduction_bytes(plan, setting_.elements, partial_bytes, sum_bytes);
+      moved_back = reduced_bytes(plan, shapes);
     }
   }
 
+  /// Where an expert is that the rank holds.
+  [[nodiscard]] std::pair<std::vector<tensor_view> const*, std::size_t> find(
+      expert_id expert) const {
+    if (is_in_place(expert)) return {&weights_, static_cast<std::size_t>(layout_->slot(expert))};
+    auto const& set = replicas.holds(expert) && !is_renewed(expert) ? replicas : added;
+    return {&set.tensors, transfer_plan::slot_in(std::span{set.experts}, expert)};
+  }
   [[nodiscard]] bool is_in_place(expert_id expert) const {
     return setting_.in_place && layout_->slices() == 1 && layout_->owner(expert) == setting_.rank;
   }
@@ -324,4 +341,5 @@ class materialized_layer {
   write_mode into_ = write_mode::overwrite;  // ... into what
 };
 
-}  // namespace fssdp::detail
+}  // namespace detail
+}  // namespace fssdp

@@ -99,7 +99,7 @@ class materializer {
   [[nodiscard]] materialized_experts<T const> experts(layer_id which) const {
     auto const& layer = core_->at(which);
     layer.state.require_acquired();
-    require_type<T>("experts", core_->types().replica);
+    require_type<T>("experts", &tensor_types::replica);
     return {layer.held(), layer.views<T const>()};
   }
   /// The same as tensors [materialized, elements], for products of many matrices at once.
@@ -108,12 +108,19 @@ class materializer {
   [[nodiscard]] std::vector<expert_tensor<T const>> experts_in_one_piece(layer_id which) const {
     auto const& layer = core_->at(which);
     layer.state.require_acquired();
-    require_type<T>("experts_in_one_piece", core_->types().replica);
+    require_type<T>("experts_in_one_piece", &tensor_types::replica);
     detail::require(core_->options().in_one_piece,
                     "materializer: experts_in_one_piece; expected the option in_one_piece");
     auto tensors = std::vector<expert_tensor<T const>>{};
     for (auto const& tensor : layer.replicas.tensors) tensors.push_back(tensor.as<T const>());
     return tensors;
+  }
+
+  /// The same for types that are known at run time, or differ between the tensors of an expert.
+  [[nodiscard]] std::vector<any_expert> any_experts(layer_id which) const {
+    auto const& layer = core_->at(which);
+    layer.state.require_acquired();
+    return layer.any_views();
   }
 
   /// Ends what `acquire` began.
@@ -137,9 +144,16 @@ class materializer {
   /// @throws argument_error if there will be none, or they are of another type; transport errors
   template <element T>
   [[nodiscard]] std::vector<expert_tensor<T>> partials(layer_id which) {
-    require_type<T>("partials", core_->types().partial);
+    require_type<T>("partials", &tensor_types::partial);
     auto views = std::vector<expert_tensor<T>>{};
     for (auto const& tensor : core_->room_for_partials(which)) views.push_back(tensor.as<T>());
+    return views;
+  }
+
+  /// The same for types that are known at run time.
+  [[nodiscard]] std::vector<any_tensor> any_partials(layer_id which) {
+    auto views = std::vector<any_tensor>{};
+    for (auto const& tensor : core_->room_for_partials(which)) views.push_back(tensor.any());
     return views;
   }
 
@@ -151,10 +165,8 @@ class materializer {
   /// the type of partial gradients.
   /// @pre their memory, not the views of it, lives and stays as it is until `step`
   /// @throws argument_error if they have another shape or type; transport errors of earlier work
-  template <expert_memory Partials>
+  template <tensor_memory Partials>
   void reduce(layer_id which, Partials const& own) {
-    core_->at(which).state.require_placement();
-    require_type<element_of<Partials const>>("reduce", core_->types().partial);
     core_->reduce_own(which, detail::tensor_list{own});
   }
 
@@ -175,7 +187,7 @@ class materializer {
   /// The same around the optimizer: closes the iteration, calls update(metrics), and moves experts
   /// to other owners if that is due and the sharding solver of the policy wants it.
   /// @param moved as `reshard` takes it
-  template <expert_memory Moved>
+  template <tensor_memory Moved>
   iteration_metrics step(detail::function_ref<void(iteration_metrics const&)> update,
                          Moved&& moved) {
     static_assert(!is_read_only<Moved>, "what is moved is to be written");
@@ -189,17 +201,19 @@ class materializer {
   /// @param moved what an owner has of its experts: bytes_of(weights, moments...)
   /// @pre the iteration is closed, and the optimizer has finished with it
   /// @throws argument_error as reshard, and if an arena is too small; transport errors
-  template <expert_memory Moved>
+  template <tensor_memory Moved>
   void reshard(layer_stack<table_layout> const& next, Moved&& moved) {
     static_assert(!is_read_only<Moved>, "what is moved is to be written");
     core_->reshard(next, detail::tensor_list{moved});
   }
 
  private:
+  /// @throws argument_error unless that type of all tensors is T
   template <element T>
-  static void require_type(char const* call, element_kind expected) {
-    detail::require(kind_of<T> == expected, "materializer: ", call, " of type ",
-                    name_of(kind_of<T>), "; expected ", name_of(expected));
+  void require_type(char const* call, dtype tensor_types::*which) const {
+    for (auto const& tensor : core_->tensors())
+      detail::require(tensor.*which == dtype_of<T>, "materializer: ", call, " of type ",
+                      name_of(dtype_of<T>), "; expected ", name_of(tensor.*which));
   }
 
   std::unique_ptr<detail::materializer_core> core_;

@@ -47,21 +47,23 @@ namespace fssdp::detail {
 [[nodiscard]] inline layer_setting setting_for(work_queue const& queue, expert_shards const& shards,
                                                materializer_policy const& policy,
                                                materializer_options const& options) {
-  auto const types = shards.types(options.replica_type, options.partial_type);
-  auto const& sizes = shards.elements();
-  return {
-      .rank = queue.rank(),
-      .elements = {sizes.begin(), sizes.end()},
-      .types = types,
-      .gather_coding = policy.gather_coding,
-      .reduce_coding = policy.reduce_coding,
-      .in_place = !types.to_replicas.changes_type() && !policy.gather_coding.codes() &&
-                  !options.in_one_piece,
-      .cluster = topology_or_one_node(options.cluster, shards.layouts().ranks()),
-      .schedule = options.schedule,
-      .chunk_bytes = chunk_elements(sizes, shards.layouts().slices()) * types.to_replicas.to_bytes,
-      .device_scratch = options.device_scratch,
-      .trace = options.trace};
+  auto tensors = shards.types(options.replica_type, options.partial_type);
+  auto const same_type = std::ranges::all_of(
+      tensors, [](tensor_types const& tensor) { return tensor.weight == tensor.replica; });
+  auto const slices = shards.layouts().slices();
+  auto chunk_bytes = std::size_t{0};
+  for (auto const& tensor : tensors)
+    chunk_bytes += slice_elements(tensor.elements, slices) * bytes_of(tensor.replica);
+  return {.rank = queue.rank(),
+          .tensors = std::move(tensors),
+          .gather_coding = policy.gather_coding,
+          .reduce_coding = policy.reduce_coding,
+          .in_place = same_type && !policy.gather_coding.codes() && !options.in_one_piece,
+          .cluster = topology_or_one_node(options.cluster, shards.layouts().ranks()),
+          .schedule = options.schedule,
+          .chunk_bytes = chunk_bytes,
+          .device_scratch = options.device_scratch,
+          .trace = options.trace};
 }
 
 /// Its calls are those of `materializer`, which says what they do.
@@ -76,14 +78,14 @@ class materializer_core {
         options_{options},
         setting_{setting_for(queue_, shards_, policy_, options_)},
         meter_{queue_, options.trace},
-        replicas_{queue_,
-                  meter_,
-                  {options.replica_slots, setting_.elements, setting_.types.to_replicas.to_bytes,
-                   options.memory}},
-        partials_{queue_,
-                  meter_,
-                  {options.partial_slots, setting_.elements,
-                   setting_.types.to_gradients.partial_bytes, options.memory}} {
+        replicas_{
+            queue_,
+            meter_,
+            {options.replica_slots, {setting_.tensors, &tensor_types::replica}, options.memory}},
+        partials_{
+            queue_,
+            meter_,
+            {options.partial_slots, {setting_.tensors, &tensor_types::partial}, options.memory}} {
     auto predictor = policy_.predictor;
     predictor.resize(layouts_.experts_per_layer());
     for (auto const layer : first_n<layer_id>(layouts_.layers()))
@@ -97,7 +99,7 @@ class materializer_core {
   }
 
   [[nodiscard]] layer_stack<table_layout> const& layouts() const { return layouts_; }
-  [[nodiscard]] expert_types const& types() const { return setting_.types; }
+  [[nodiscard]] std::span<tensor_types const> tensors() const { return setting_.tensors; }
   [[nodiscard]] materializer_options const& options() const { return options_; }
   /// @throws argument_error if there is no such layer
   [[nodiscard]] materialized_layer const& at(layer_id which) const {
@@ -179,7 +181,8 @@ class materializer_core {
   void reduce_own(layer_id which, tensor_list own) {
     auto& layer = at(which);
     layer.state.require_placement();
-    check_partials("materializer", {"partials", own.all()}, setting_.elements, layer.held().size());
+    check_partials("materializer", {"partials", own.all()}, shards_.elements(),
+                   layer.held().size());
     partials_.finish(layer);
     layer.state.require_no_partials();
     begin_reduction(layer, std::move(own));

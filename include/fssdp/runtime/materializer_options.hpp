@@ -7,8 +7,8 @@
 #include <optional>
 #include <span>
 
+#include "fssdp/core/dtype.hpp"
 #include "fssdp/core/error.hpp"
-#include "fssdp/element/element_kind.hpp"
 #include "fssdp/plan/schedule.hpp"
 #include "fssdp/routing/routing_rule.hpp"
 #include "fssdp/topology/topology.hpp"
@@ -33,10 +33,11 @@ struct materializer_options {
   std::size_t replica_slots = 0;
   /// The type that experts are computed with; by default that of the weights. Another one is converted
   /// at the owner, once, and travels as it is.
-  std::optional<element_kind> replica_type = {};
-  /// The type that partial gradients are added up in, and travel in; by default fp32, of fp64 fp64.
+  std::optional<dtype> replica_type = {};
+  /// The type that partial gradients are added up in, and travel in; by default fp32,
+  /// of fp64 fp64.
   /// Fewer bits on the wire only: materializer_policy::reduce_coding.
-  std::optional<element_kind> partial_type = {};
+  std::optional<dtype> partial_type = {};
   /// All experts that a rank computes with lie one behind the other, its own among them, as products
   /// of many matrices at once want them (experts_in_one_piece). They then take slots of the pool for
   /// all of them, and a copy of its own ones; `calibrate` adds nothing.

@@ -30,21 +30,24 @@ namespace detail {
 /// ranges, so ranks that take and give back alike agree without talking.
 class slot_pool {
  public:
-  /// @param elements the size of each tensor of one slot
+  /// @param shapes the elements and the type of each tensor of one slot
   /// @param resource where the memory comes from; it outlives the pool
   /// @throws as expert_buffer
-  slot_pool(std::size_t slots, std::span<std::size_t const> elements, std::size_t element_bytes,
+  slot_pool(std::size_t slots, tensor_list const& shapes,
             std::pmr::memory_resource* resource = std::pmr::new_delete_resource())
       : slots_{slots} {
     require(resource != nullptr, "slot_pool: no resource; expected one for its memory");
     auto bytes = std::size_t{0};
-    for (auto const size : elements)
-      bytes = add_bytes(bytes, byte_count(slots, size, element_bytes));
+    for (auto const& shape : shapes.all())
+      bytes = add_bytes(bytes, byte_count(slots, shape.elements, shape.element_bytes));
     if (bytes != 0) memory_ = allocate_aligned(bytes, resource);
     auto* data = memory_.get();
-    for (auto const size : elements) {
-      tensors_.push_back({data, slots, size, size, element_bytes});
-      data += byte_count(slots, size, element_bytes);
+    for (auto shape : shapes.all()) {
+      shape.data = data;
+      shape.slots = slots;
+      shape.stride = shape.elements;
+      tensors_.push_back(shape);
+      data += byte_count(slots, shape.elements, shape.element_bytes);
     }
   }
 

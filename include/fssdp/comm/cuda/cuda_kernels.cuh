@@ -83,10 +83,10 @@ template <class... Parameters>
   auto const load_steps = [&]<class Kernel>(Kernel const&) {
     if (code == cudaSuccess) code = load(run_steps<Kernel>);
   };
-  for (auto const from : all_element_kinds)
-    for (auto const to : all_element_kinds) {
+  for (auto const from : all_dtypes)
+    for (auto const to : all_dtypes) {
       with_kernel(device_sum{.partials = from, .results = to}, load_steps);
-      with_kernel(device_conversion{.from_kind = from, .to_kind = to}, load_steps);
+      with_kernel(device_conversion{.from_type = from, .to_type = to}, load_steps);
     }
   return code;
 }

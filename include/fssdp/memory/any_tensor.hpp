@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Views of per-expert memory whose element type is known at run time only.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <span>
+#include <type_traits>
+
+#include "fssdp/core/dtype.hpp"
+#include "fssdp/core/error.hpp"
+#include "fssdp/memory/expert_tensor.hpp"
+
+namespace fssdp {
+
+/// An expert_tensor with its type as a value: [slots, elements] of `type`, slot s `s * stride`
+/// elements behind `data`, or at places[s].
+/// @tparam Void void, or void const for what is only read
+template <class Void>
+struct basic_any_tensor {
+  dtype type = dtype::fp32;
+  Void* data = nullptr;
+  std::size_t slots = 0;
+  std::size_t elements = 0;
+  std::size_t stride = elements;  ///< distance between slots, in elements
+  Void* const* places = nullptr;  ///< [slots]: must live as long as what it points to is used
+
+  template <std::same_as<void const> Const>
+  requires(!std::is_const_v<Void>) constexpr operator basic_any_tensor<Const>() const {
+    return {type, data, slots, elements, stride, places};
+  }
+};
+using any_tensor = basic_any_tensor<void>;
+using any_const_tensor = basic_any_tensor<void const>;
+
+template <class Void>
+[[nodiscard]] constexpr std::span<basic_any_tensor<Void> const> tensors_of(
+    basic_any_tensor<Void> const& one) {
+  return {&one, 1};
+}
+
+/// The tensors of an expert, each of a type of its own: an any_tensor, or a span, array or vector of
+/// them.
+template <class Buffer>
+concept any_memory = tensor_memory<Buffer> && requires(Buffer& buffer) {
+  { tensors_of(buffer)[0].type } -> std::convertible_to<dtype>;
+  requires std::is_void_v<detail::pointee_of<Buffer>>;
+};
+
+/// The same memory, its type as a value.
+template <class T>
+requires std::same_as<decltype(dtype_of<std::remove_const_t<T>>), dtype const>
+[[nodiscard]] auto any_tensor_of(expert_tensor<T> const& tensor) {
+  using any = std::conditional_t<std::is_const_v<T>, void const, void>;
+  return basic_any_tensor<any>{dtype_of<std::remove_const_t<T>>,
+                               tensor.data,
+                               tensor.slots,
+                               tensor.elements,
+                               tensor.stride,
+                               reinterpret_cast<any* const*>(tensor.places)};
+}
+
+namespace detail {
+
+/// The size of the elements of a tensor.
+/// @throws argument_error if its dtype is none
+template <class T>
+[[nodiscard]] constexpr std::size_t element_size(expert_tensor<T> const&) {
+  static_assert(std::is_trivially_copyable_v<T>);
+  return sizeof(T);
+}
+[[nodiscard]] inline std::size_t element_size(dtype type) {
+  require(is_valid(type), "dtype ", static_cast<int>(type), " of a tensor; expected 0 (",
+          name_of(all_dtypes.front()), ") to ", all_dtypes.size() - 1, " (",
+          name_of(all_dtypes.back()), ")");
+  return bytes_of(type);
+}
+template <class Void>
+[[nodiscard]] std::size_t element_size(basic_any_tensor<Void> const& tensor) {
+  return element_size(tensor.type);
+}
+
+/// The dtype of its elements; fp32 where T is no element, of which nobody asks for it.
+template <class T>
+[[nodiscard]] constexpr dtype type_of(expert_tensor<T> const&) {
+  using value = std::remove_const_t<T>;
+  if constexpr (std::same_as<decltype(dtype_of<value>), dtype const>)
+    return dtype_of<value>;
+  else
+    return dtype::fp32;
+}
+template <class Void>
+[[nodiscard]] constexpr dtype type_of(basic_any_tensor<Void> const& tensor) {
+  return tensor.type;
+}
+
+}  // namespace detail
+}  // namespace fssdp
