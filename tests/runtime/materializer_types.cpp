@@ -227,3 +227,50 @@ TEST_CASE("layouts of any type become tables") {
   for (auto const chunk : fssdp::all_chunks(stack))
     REQUIRE(shards.layouts().owner(chunk) == stack.owner(chunk));
 }
+
+TEST_CASE("tensors of an expert may have types of their own, known at run time") {
+  // fp32 beside bf16: gathered as they are; partial gradients of both are fp32
+  auto const wrong = support::on_all_ranks(2, [](thread_communicator& comm) {
+    auto const layouts = fssdp::layer_stack{
+        std::vector{fssdp::as_table(fssdp::block_layout{{.experts = 4, .ranks = 2}})}};
+    auto const elements = std::array<std::size_t, 2>{5, 3};
+    auto wide = std::vector<float>(2 * 5, static_cast<float>(comm.rank().value() + 1));
+    auto narrow = std::vector<fssdp::bf16>(2 * 3, fssdp::bf16{0.5F});
+    auto wide_gradients = std::vector<float>(2 * 5);
+    auto narrow_gradients = std::vector<fssdp::bf16>(2 * 3);
+    auto const arena = [](auto& first, auto& second) {
+      return std::array{fssdp::any_tensor{fssdp::dtype::fp32, first.data(), 2, 5},
+                        fssdp::any_tensor{fssdp::dtype::bf16, second.data(), 2, 3}};
+    };
+    auto layers = fssdp::materializer{comm,
+                                      fssdp::expert_shards{layouts, elements, arena(wide, narrow),
+                                                           arena(wide_gradients, narrow_gradients)},
+                                      {.placement = fssdp::everywhere{}},
+                                      {.replica_slots = 2, .partial_slots = 4}};
+    auto const all = layer_id{0};
+    auto errors = 0;
+    layers.acquire(all);
+    for (auto const& expert : layers.any_experts(all)) {
+      auto const owner = expert.id.value() / 2;
+      errors += expert.tensors.size() == 2 ? 0 : 1;
+      errors += expert.tensors[0].type == fssdp::dtype::fp32 ? 0 : 1;
+      errors += expert.tensors[1].type == fssdp::dtype::bf16 ? 0 : 1;
+      auto const* const first = static_cast<float const*>(expert.tensors[0].data);
+      auto const* const second = static_cast<fssdp::bf16 const*>(expert.tensors[1].data);
+      errors += first[4] == static_cast<float>(owner + 1) ? 0 : 1;
+      errors += static_cast<float>(second[2]) == 0.5F ? 0 : 1;
+    }
+    for (auto const& tensor : layers.any_partials(all)) {
+      errors += tensor.type == fssdp::dtype::fp32 ? 0 : 1;
+      for (std::size_t slot = 0; slot < tensor.slots; ++slot)
+        std::fill_n(static_cast<float*>(tensor.data) + slot * tensor.stride, tensor.elements, 1.5F);
+    }
+    layers.release(all);
+    layers.reduce(all);
+    layers.step();
+    errors += wide_gradients == std::vector<float>(10, 3) ? 0 : 1;
+    for (auto const value : narrow_gradients) errors += static_cast<float>(value) == 3 ? 0 : 1;
+    return errors;
+  });
+  REQUIRE(wrong == std::vector(2, 0));
+}

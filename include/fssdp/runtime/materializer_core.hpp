@@ -183,6 +183,9 @@ class materializer_core {
     layer.state.require_placement();
     check_partials("materializer", {"partials", own.all()}, shards_.elements(),
                    layer.held().size());
+    for (std::size_t k = 0; k < own.all().size(); ++k)
+      require(own.all()[k].type == setting_.tensors[k].partial, "materializer: reduce of type ",
+              name_of(own.all()[k].type), "; expected ", name_of(setting_.tensors[k].partial));
     partials_.finish(layer);
     layer.state.require_no_partials();
     begin_reduction(layer, std::move(own));
