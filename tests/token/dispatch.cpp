@@ -15,6 +15,7 @@
 #include "fssdp/comm/thread.hpp"
 #include "support/allocation_counter.hpp"
 #include "support/communicator_archetype.hpp"
+#include "support/device_archetype.hpp"
 #include "support/differences.hpp"
 #include "support/laws.hpp"
 #include "support/naive_routing.hpp"
@@ -306,6 +307,55 @@ TEST_CASE("by default short segments are one message, and long ones one each") {
   constexpr auto limit = token_options::packs_below / sizeof(int);
   REQUIRE(messages(limit - 1) == std::vector<std::uint64_t>{1, 1});
   REQUIRE(messages(limit) == std::vector<std::uint64_t>{2, 2});
+}
+
+TEST_CASE(
+    "on a device nothing is packed unless asked for, then into memory that is given or freed") {
+  auto seed = std::uint64_t{0};
+  auto allocated = 0;
+  support::for_random_instances(support::law_instances / 100 + 3, [&](random_instance const& of) {
+    auto const counts = support::random_counts(of, ++seed);
+    auto const orders = all_orders[seed % all_orders.size()];
+    auto const in_place =
+        orders.sent == row_order::by_rank && orders.received == row_order::by_rank;
+    struct found_on_device {
+      int wrong = 0;
+      int allocations = 0;
+    };
+    auto const found = support::on_all_ranks(of.layout.ranks(), [&](thread_communicator& comm) {
+      auto const plan = token_plan{counts, of.where, comm.rank(), of.machine, orders};
+      auto counted = fssdp::counting{comm};
+      auto device = support::on_a_device{counted};
+      auto rows = rank_rows{plan, rows_of(of, counts, comm.rank(), 2, orders.sent), 2};
+      auto const expected = arriving_at(of, counts, comm.rank(), 2, orders.received);
+      auto data = fssdp::scratch_memory{};
+      auto const needed = (plan.sent_rows() + plan.received_rows()) * 2 * sizeof(int);
+      auto result = found_on_device{};
+      auto const move = [&](token_options const& how, std::size_t pack_below) {
+        counted.reset();
+        rows.received.assign(rows.received.size(), -1);
+        rows.returned.assign(rows.returned.size(), -1);
+        fssdp::dispatch(device, plan, rows.view(rows.tokens), rows.view(rows.received), how);
+        auto const messages = counted.counts();
+        fssdp::combine(device, plan, rows.view(rows.received), rows.view(rows.returned), how);
+        result.wrong += messages != expected_counts(plan, in_place ? always : pack_below) ? 1 : 0;
+        result.wrong += rows.received != expected || rows.returned != rows.tokens ? 1 : 0;
+      };
+      move({}, 0);
+      move({.pack_below = always, .device_scratch = data.reserve(needed + 64)}, always);
+      result.wrong += device.allocations();
+      move({.pack_below = always}, always);
+      result.wrong += device.live();
+      result.allocations = device.allocations();
+      return result;
+    });
+    for (auto const& of_rank : found) {
+      REQUIRE(of_rank.wrong == 0);
+      REQUIRE(of_rank.allocations <= (in_place ? 0 : 2));  // there and back
+      allocated += of_rank.allocations;
+    }
+  });
+  REQUIRE(allocated > 0);
 }
 
 TEST_CASE("rows or worlds that do not fit are refused by name, before anything is sent") {

@@ -24,11 +24,11 @@ namespace fssdp {
 
 /// How rows travel.
 struct token_options {
-  /// In bytes. The segments of two ranks, one for each expert, travel as one message if they have
-  /// fewer on average; where they do not lie one behind the other, they are packed or unpacked. Else
-  /// each of them is a message, and nothing is packed. 0: never pack; -1: always one message. Equal
-  /// on all ranks. By default `packs_below` in host memory. On devices, where packing is a copy for
-  /// each segment, 0. Where both row orders are by rank, nothing needs packing, and all is one message.
+  /// The segments of two ranks, one for each expert, travel as one message if they have fewer bytes
+  /// than this on average; what of them does not lie one behind the other is packed, or unpacked.
+  /// Else each is a message, and nothing is packed. 0: never pack; -1: always one message. Equal on
+  /// all ranks. By default `packs_below` in host memory; 0 on devices, where each segment that is
+  /// packed is a copy of its own. Where both row orders are by rank, all is one message, unpacked.
   std::optional<std::size_t> pack_below = {};
   /// Kept between calls, so that they do not allocate; one for each lane.
   scratch_memory* scratch = nullptr;
@@ -37,6 +37,8 @@ struct token_options {
   /// stream.
   std::span<std::byte> device_scratch = {};
 
+  /// From here on packing gains nothing between hosts (TCP, 1 Gbit/s); of 512 to 4096 bytes, it
+  /// makes eight segments up to five times as fast there.
   static constexpr std::size_t packs_below = 16 * 1024;
 };
 
