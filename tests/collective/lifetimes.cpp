@@ -161,19 +161,19 @@ template <class Links>
   auto const before = fssdp::block_layout{{.experts = 4, .ranks = 2}};
   auto const after = fssdp::cyclic_layout{{.experts = 4, .ranks = 2}};
   auto const sizes = std::vector<std::size_t>(8, 1);
-  auto shard = buffer{2, sizes};
-  for (auto const& each : shard.tensors())
+  auto moved = buffer{2, sizes};
+  for (auto const& each : moved.tensors())
     for (std::size_t slot = 0; slot < 2; ++slot)
       each[slot][0] = static_cast<float>(2 * comm.rank().value()) + static_cast<float>(slot);
   auto stream = fssdp::host_stream{};
   auto queued = fssdp::on_stream(comm, stream);
   auto gate = stream_gate{stream};
   reshard(queued, fssdp::reshard_plan{before, after},
-          tensors(shard.tensors().begin(), shard.tensors().end()));
+          tensors(moved.tensors().begin(), moved.tensors().end()));
   gate.open();
   queued.synchronize();
   auto found = std::vector<float>{};
-  for (auto const& each : shard.tensors())
+  for (auto const& each : moved.tensors())
     for (std::size_t slot = 0; slot < 2; ++slot) found.push_back(each[slot][0]);
   return found;
 }
