@@ -128,15 +128,17 @@ void exchange_rows(char const* name, Comm& comm, token_plan const& plan, bool ba
 
 /// Sends permuted rows to the ranks that compute them. The transpose of combine, and so the
 /// backward of combine.
-/// @param from [sent, width], as plan.sends() says: by expert, as permute leaves them
-/// @param to   [received, width], as plan.receives() says: by expert, then by source
+/// @param from [sent, width], as plan.sends() says: by expert, as permute leaves them, unless the
+///             plan was made for another order
+/// @param to   [received, width], as plan.receives() says: by expert, then by source, unless the
+///             plan was made for another order
 /// @pre every rank calls with its plan of the same counts and the same width; `from` and `to` do
 ///      not overlap, and live until the communicator is synchronized. The plan may be a temporary
-/// @cost one exchange; a message for each rank that gets rows of short segments (see
-///       token_options::pack_below), else for each segment that leaves. Rows of a message that do not
-///       lie one behind the other are copied once more, at either end: by expert, mostly at both;
-///       by rank, never. Scratch for what is copied: one allocation if none is given. On a device
-///       a copy for each segment that is packed, unpacked, or stays
+/// @cost one exchange; a message to each rank if its segments are short (token_options::pack_below),
+///       else one for each segment that leaves. A message whose rows do not lie one behind the other
+///       is copied once more, by its sender, its receiver or both; one allocation for that if no
+///       scratch is given. Rows that stay are copied once. On devices, such copies are one for each
+///       segment
 /// @throws argument_error before anything is sent; transport errors
 template <communicator Comm, class T, class U>
 requires std::is_same_v<std::remove_const_t<T>, U>
