@@ -12,6 +12,7 @@
 
 #include "expert.hpp"
 #include "fssdp/collective/materialized_experts.hpp"
+#include "fssdp/memory/scratch_memory.hpp"
 #include "fssdp/placement/placement.hpp"
 #include "fssdp/routing/routing_rule.hpp"
 #include "fssdp/token/dispatch.hpp"
@@ -66,16 +67,19 @@ class moe_layer {
   template <fssdp::communicator Comm>
   void forward(Comm& comm, fssdp::token_counts const& counts, fssdp::placement const& where,
                held_type const& experts, input<Real> x, output<Real> y) {
-    fssdp::with_routing(routing_, counts, where, machine_,
-                        [&](auto const& routing) { plan_.emplace(counts, routing, comm.rank()); });
+    fssdp::with_routing(routing_, counts, where, machine_, [&](auto const& routing) {
+      plan_.emplace(counts, routing, comm.rank(),
+                    fssdp::row_orders{.sent = fssdp::row_order::by_rank});
+    });
+    sent_order_.emplace(*order_, *plan_);
 
     sent_.resize(plan_->sent_rows() * shape_.d_model);
     received_.resize(plan_->received_rows() * shape_.d_model);
     computed_.resize(received_.size());
     returned_.resize(sent_.size());
-    fssdp::permute(*order_, rows(x), rows(sent_));
+    fssdp::permute(*sent_order_, rows(x), rows(sent_));
     auto sending = range(fssdp::dispatch_lane, "dispatch");
-    fssdp::dispatch(comm, *plan_, rows(sent_), rows(received_));
+    fssdp::dispatch(comm, *plan_, rows(sent_), rows(received_), moving());
     sending.end();
     auto computing = range(fssdp::compute_lane, "experts");
     activations_.resize(std::max(activations_.size(), plan_->groups().size()));
@@ -84,9 +88,9 @@ class moe_layer {
                      activations_[i]);
     computing.end();
     auto returning = range(fssdp::dispatch_lane, "combine");
-    fssdp::combine(comm, *plan_, rows(computed_), rows(returned_));
+    fssdp::combine(comm, *plan_, rows(computed_), rows(returned_), moving());
     returning.end();
-    fssdp::unpermute(*order_, std::span<Real const>{gate_.weights}, rows(returned_), rows(y));
+    fssdp::unpermute(*sent_order_, std::span<Real const>{gate_.weights}, rows(returned_), rows(y));
   }
 
   /// dx [tokens, d_model] is written; gradients are added to the gate's and the experts'.
@@ -98,10 +102,10 @@ class moe_layer {
     d_weights_.resize(gate_.weights.size());
     d_returned_.resize(returned_.size());
     d_computed_.resize(computed_.size());
-    fssdp::unpermute_backward(*order_, std::span<Real const>{gate_.weights}, rows(returned_),
+    fssdp::unpermute_backward(*sent_order_, std::span<Real const>{gate_.weights}, rows(returned_),
                               rows(dy), rows(d_returned_), std::span<Real>{d_weights_});
     auto sending = range(fssdp::dispatch_lane, "combine backward");
-    fssdp::dispatch(comm, *plan_, rows(d_returned_), rows(d_computed_));
+    fssdp::dispatch(comm, *plan_, rows(d_returned_), rows(d_computed_), moving());
     sending.end();
     auto computing = range(fssdp::compute_lane, "experts backward");
     auto& d_received = computed_;  // no longer needed
@@ -112,9 +116,9 @@ class moe_layer {
     auto& d_sent = d_returned_;
     computing.end();
     auto returning = range(fssdp::dispatch_lane, "dispatch backward");
-    fssdp::combine(comm, *plan_, rows(d_received), rows(d_sent));
+    fssdp::combine(comm, *plan_, rows(d_received), rows(d_sent), moving());
     returning.end();
-    fssdp::permute_backward(*order_, rows(d_sent), rows(dx));
+    fssdp::permute_backward(*sent_order_, rows(d_sent), rows(dx));
 
     fractions_.assign(loads_.begin(), loads_.end());
     for (auto& fraction : fractions_)
@@ -129,6 +133,7 @@ class moe_layer {
   [[nodiscard]] auto range(fssdp::trace_lane lane, fssdp::static_text what) {
     return fssdp::trace_range{&trace_, lane, what, {.layer = layer_.value()}};
   }
+  [[nodiscard]] fssdp::token_options moving() { return {.scratch = &token_scratch_}; }
   [[nodiscard]] gate_shape gate_of(std::size_t tokens) const {
     return {.tokens = tokens,
             .d_model = shape_.d_model,
@@ -162,6 +167,7 @@ class moe_layer {
   fssdp::routing_rule routing_;
   gate_activations<Real> gate_;
   std::optional<fssdp::expert_order> order_;
+  std::optional<fssdp::expert_order> sent_order_;  // the same as rows are sent
   std::optional<fssdp::token_plan> plan_;
   fssdp::expert_loads loads_;
   std::vector<double> fractions_;
@@ -170,6 +176,7 @@ class moe_layer {
   std::vector<Real> d_weights_;                         // [tokens, top_k]
   std::vector<expert_activations<Real>> activations_;   // per held expert
   expert_scratch<Real> scratch_;
+  fssdp::scratch_memory token_scratch_;
 };
 
 }  // namespace moe_gpt

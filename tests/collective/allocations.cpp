@@ -12,6 +12,7 @@
 #include "fssdp/layout/block_layout.hpp"
 #include "fssdp/layout/make_shard.hpp"
 #include "fssdp/plan/make_plan.hpp"
+#include "fssdp/plan/reshard_plan.hpp"
 #include "fssdp/solver/everywhere.hpp"
 #include "support/allocation_counter.hpp"
 #include "support/coded_instance.hpp"
@@ -182,5 +183,15 @@ TEST_CASE("coded collectives with scratch do not allocate, once they have been c
               auto bare = support::exchange_only{comm};
               both(bare, mine, scratch);
             }) == 0);
+  });
+}
+
+TEST_CASE("plans are copied without an allocation") {
+  if (auto const lacks = support::lacks_allocation_counts(); !lacks.empty())
+    return skip_test(lacks);
+  support::for_random_instances(support::some_instances, [](random_instance const& of) {
+    auto const moves = fssdp::reshard_plan{of.layout, of.layout};
+    REQUIRE(allocations_in([&] { (void)fssdp::transfer_plan{of.plan}; }) == 0);
+    REQUIRE(allocations_in([&] { (void)fssdp::reshard_plan{moves}; }) == 0);
   });
 }

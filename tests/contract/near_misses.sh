@@ -1,10 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # near_misses.sh FILE CONCEPT COUNT FOLDER COMPILER ARGUMENT...: FILE compiles as it is, and for each
-# LACKS from 1 to COUNT it does not, as something does not satisfy the concept, or, where the name is
-# "deleted", as the function that would be called is. All of it is compiled at once, each in a
-# namespace of its own, as reading the headers takes longest; where an error belongs is told by that
-# name, or by the number of its line, which begins anew with every LACKS.
+# LACKS from 1 to COUNT it does not, as something does not satisfy the concept. All of it is compiled
+# at once, each in a namespace of its own, as reading the headers takes longest; where an error
+# belongs is told by that name, or by the number of its line, which begins anew with every LACKS.
 set -u
 file=$1 concept=$2 count=$3 folder=$4
 shift 4
@@ -31,14 +30,10 @@ all=$folder/${file##*/}
 "$@" "$all" >"$all.log" 2>&1
 
 # g++: required for the satisfaction of 'name<T>'; clang++: 'type' does not satisfy 'name', or, of
-# a concept of several types, 'name<type, other>' evaluated to false. g++: use of deleted function;
-# clang++: call to deleted function.
+# a concept of several types, 'name<type, other>' evaluated to false.
 awk -v concept="$concept" -v count="$count" '
   BEGIN {
-    if (concept == "deleted")
-      named = "(use of|call to) deleted function"
-    else
-      named = "(the satisfaction of|does not satisfy|because) \x27(fssdp::)?" concept "[<\x27]"
+    named = "(the satisfaction of|does not satisfy|because) \x27(fssdp::)?" concept "[<\x27]"
   }
   {
     if (match($0, /lacks_[0-9]+/)) lacks = substr($0, RSTART + 6, RLENGTH - 6) + 0

@@ -14,6 +14,7 @@
 
 #include "catch.hpp"
 #include "fssdp/element/dtype.hpp"
+#include "fssdp/layout/cyclic_layout.hpp"
 #include "fssdp/token/device_permute.hpp"
 #include "fssdp/token/permute.hpp"
 #include "support/dice.hpp"
@@ -102,6 +103,32 @@ void check_order_on(Policy const& on) {
       wrong += of.row_of[c] == expected.row(c) ? 0 : 1;
       wrong += of.choice_of[expected.row(c)] == c ? 0 : 1;
       wrong += of.sorted[expected.row(c)] == of.choices[c].value() ? 0 : 1;
+    }
+    REQUIRE(wrong == 0);
+  });
+}
+
+/// On one rank of three that all get something.
+template <class Policy>
+void check_order_for_plan_on(Policy const& on) {
+  for_random_choices([&](support::dice draw) {
+    auto of = chosen_tokens{draw};
+    fssdp::order_by_expert(on, std::span<expert_id const>{of.choices}, of.order());
+    auto counted = of.counts;
+    counted.resize(3 * counted.size());
+    auto const plan = fssdp::token_plan{
+        fssdp::token_counts{3, of.experts, counted},
+        fssdp::placement{fssdp::cyclic_layout{{.experts = of.experts, .ranks = 3}}},
+        fssdp::rank_id{0},
+        {},
+        {.sent = fssdp::row_order::by_rank}};
+    auto const rows = plan.rows_by_expert();
+    fssdp::order_for_plan(on, std::span<std::uint32_t const>{rows}, of.order());
+    auto const expected = fssdp::expert_order{of.on_host(), plan};
+    auto wrong = 0;
+    for (std::size_t c = 0; c < of.choices.size(); ++c) {
+      wrong += of.row_of[c] == expected.row(c) ? 0 : 1;
+      wrong += of.choice_of[expected.row(c)] == c ? 0 : 1;
     }
     REQUIRE(wrong == 0);
   });
@@ -209,6 +236,11 @@ TEST_CASE("tokens on a device are ordered by expert as on the host") {
   check_order_on(thrust::omp::par);
 }
 
+TEST_CASE("rows on a device are put where a plan sends them as on the host") {
+  check_order_for_plan_on(thrust::cpp::par);
+  check_order_for_plan_on(thrust::omp::par);
+}
+
 TEMPLATE_TEST_CASE("tokens on a device are permuted, weighed and brought back as on the host", "",
                    TYPES_OF_A_TEST(float, fssdp::bf16, double, fssdp::fp16, fssdp::fp8_e4m3,
                                    fssdp::fp8_e5m2)) {
@@ -240,6 +272,10 @@ TEST_CASE("tokens on a device: what does not fit together is refused by its numb
   auto short_of = of.order();
   short_of.choice_of = short_of.choice_of.first(1);
   REQUIRE_THROWS_WITH(fssdp::order_by_expert(on, all, short_of), mentions("choices of 1 rows"));
+  auto const rows_of_plan = std::vector<std::uint32_t>(all.size() - 1);
+  REQUIRE_THROWS_WITH(
+      fssdp::order_for_plan(on, std::span<std::uint32_t const>{rows_of_plan}, of.order()),
+      mentions("order_for_plan") && mentions("rows; expected"));
   auto uneven = of.order();
   uneven.per_token = all.size() + 1;
   REQUIRE_THROWS_WITH(fssdp::order_by_expert(on, all, uneven), mentions("expected a multiple of"));

@@ -3,7 +3,9 @@
 #include "fssdp/plan/transfer_plan.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <set>
+#include <utility>
 
 #include "catch.hpp"
 #include "support/laws.hpp"
@@ -181,5 +183,19 @@ TEST_CASE("the links of a chunk are those of its transfers") {
       wrong += of.plan.links(chunk) != used ? 1 : 0;
     }
     REQUIRE(wrong == 0);
+  });
+}
+
+TEST_CASE(
+    "a copy of a plan has the same lists, is as good when the first is gone, and none is ever "
+    "empty") {
+  support::for_random_instances([](random_instance const& of) {
+    auto first = std::optional{of.plan};
+    auto const copy = *first;
+    REQUIRE(copy.transfers().data() == first->transfers().data());
+    auto const moved = std::move(*first);
+    REQUIRE(first->hash_value() == moved.hash_value());
+    first.reset();
+    REQUIRE(copy == of.plan.realised_by(as_list(of.plan.transfers()), of.plan.pieces()));
   });
 }

@@ -25,13 +25,14 @@ struct moved_rows {
 
 template <class Comm>
 [[nodiscard]] moved_rows move_rows(Comm& comm, fssdp::token_counts const& counts,
-                                   random_instance const& of) {
+                                   random_instance const& of, fssdp::row_orders const& orders = {},
+                                   fssdp::token_options const& how = {}) {
   constexpr auto width = std::size_t{3};
   auto mine = std::vector<std::uint64_t>{};
   for (auto const expert : fssdp::first_n<fssdp::expert_id>(counts.experts()))
     mine.push_back(counts(comm.rank(), expert));
   auto const known = fssdp::gather_counts(comm, mine);
-  auto const plan = fssdp::token_plan{known, of.where, comm.rank(), of.machine};
+  auto const plan = fssdp::token_plan{known, of.where, comm.rank(), of.machine, orders};
   auto sent = std::vector<int>{};
   for (std::size_t i = 0; i < plan.sent_rows() * width; ++i)
     sent.push_back(comm.rank().value() * 1'000'000 + static_cast<int>(i));
@@ -42,8 +43,8 @@ template <class Comm>
     using T = std::remove_reference_t<decltype(rows[0])>;
     return fssdp::rows_view<T>{rows.data(), rows.size() / width, width};
   };
-  fssdp::dispatch(comm, plan, view(std::as_const(sent)), view(result.received));
-  fssdp::combine(comm, plan, view(std::as_const(result.received)), view(result.returned));
+  fssdp::dispatch(comm, plan, view(std::as_const(sent)), view(result.received), how);
+  fssdp::combine(comm, plan, view(std::as_const(result.received)), view(result.returned), how);
   fssdp::synchronize(comm);
   return result;
 }

@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "catch.hpp"
+#include "fssdp/layout/block_layout.hpp"
+#include "fssdp/layout/cyclic_layout.hpp"
 #include "support/dice.hpp"
 #include "support/laws.hpp"
 
@@ -282,6 +284,39 @@ TEST_CASE("rows of another shape are refused by name") {
   refuses(backward(2, 1, 1, 2, 2), "unpermute_backward: rows", "[2, 3]");
   refuses(backward(2, 2, 2, 2, 2), "unpermute_backward: d_tokens", "[1, 3]");
   refuses(backward(2, 2, 1, 1, 2), "unpermute_backward: d_rows", "[2, 3]");
+}
+
+TEST_CASE("an order for a plan has each choice in a row that goes to a holder of its expert") {
+  for (int seed = 1; seed <= support::some_instances; ++seed) {
+    CAPTURE(seed);
+    auto const of = gate_case{support::dice{static_cast<std::uint64_t>(seed)}};
+    auto const layout = fssdp::cyclic_layout{{.experts = of.experts, .ranks = 3}};
+    auto const by_expert = of.order();
+    auto counted = std::vector(by_expert.counts().begin(), by_expert.counts().end());
+    counted.resize(3 * counted.size());  // other ranks have no tokens
+    auto const plan = fssdp::token_plan{fssdp::token_counts{3, of.experts, counted},
+                                        fssdp::placement{layout},
+                                        fssdp::rank_id{0},
+                                        {},
+                                        {.sent = fssdp::row_order::by_rank}};
+    auto const order = expert_order{by_expert, plan};
+    auto choice_in = std::vector(of.choices.size(), of.choices.size());
+    for (std::size_t c = 0; c < of.choices.size(); ++c) choice_in[order.row(c)] = c;
+    auto wrong = 0;
+    for (auto const& s : plan.sends())
+      for (auto row = s.first; row < s.first + s.rows; ++row) {
+        auto const choice = choice_in[row];
+        wrong += choice >= of.choices.size() || of.choices[choice] != s.expert ? 1 : 0;
+        wrong += row > s.first && choice_in[row - 1] > choice ? 1 : 0;  // as the tokens lie
+      }
+    REQUIRE(wrong == 0);
+  }
+  auto const choices = std::vector{expert_id{0}, expert_id{1}};
+  auto const plan = fssdp::token_plan{
+      fssdp::token_counts{1, 2, {1, 2}},
+      fssdp::placement{fssdp::block_layout{{.experts = 2, .ranks = 1}}}, fssdp::rank_id{0}};
+  REQUIRE_THROWS_WITH((expert_order{expert_order{choices, 2, 1}, plan}),
+                      mentions("2 choices") && mentions("sends 3"));
 }
 
 TEST_CASE("rows without memory, of a width that cannot be or written over others are refused") {

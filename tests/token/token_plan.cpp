@@ -2,6 +2,7 @@
 /// Where tokens go: a case worked by hand, and laws against a naive rule.
 #include "fssdp/token/token_plan.hpp"
 
+#include <algorithm>
 #include <map>
 #include <numeric>
 #include <tuple>
@@ -167,6 +168,73 @@ TEST_CASE(
       }
       auto const groups = plan.groups();
       wrong += std::vector(groups.begin(), groups.end()) != expected ? 1 : 0;
+    }
+    REQUIRE(wrong == 0);
+  });
+}
+
+TEST_CASE(
+    "by rank, the same segments lie by peer and expert, and the list of each peer is theirs") {
+  support::for_random_instances([seed = std::uint64_t{0}](random_instance const& of) mutable {
+    auto const counts = support::random_counts(of, ++seed);
+    auto wrong = 0;
+    for (auto const& by_expert : plans_of(of, counts)) {
+      auto const by_rank = token_plan{counts,
+                                      of.where,
+                                      by_expert.rank(),
+                                      of.machine,
+                                      {fssdp::row_order::by_rank, fssdp::row_order::by_rank}};
+      wrong += by_rank.hash_value() == by_expert.hash_value() ? 1 : 0;
+      auto const check = [&](auto sorted, auto const& found, auto of_peer) {
+        auto next = std::size_t{0};
+        std::ranges::stable_sort(sorted, {}, &fssdp::token_segment::peer);
+        auto of_peers = std::vector<fssdp::token_segment>{};
+        for (auto const rank : fssdp::first_n<rank_id>(of.layout.ranks()))
+          for (auto const& s : of_peer(by_expert, rank)) of_peers.push_back(s);
+        wrong += of_peers != sorted ? 1 : 0;
+        for (auto& s : sorted) {
+          s.first = next;
+          next += s.rows;
+        }
+        wrong += !std::ranges::equal(found, sorted) ? 1 : 0;
+        of_peers.clear();
+        for (auto const rank : fssdp::first_n<rank_id>(of.layout.ranks()))
+          for (auto const& s : of_peer(by_rank, rank)) of_peers.push_back(s);
+        wrong += of_peers != sorted ? 1 : 0;
+      };
+      auto const list = [](auto const& span) { return std::vector(span.begin(), span.end()); };
+      check(list(by_expert.sends()), by_rank.sends(),
+            [](token_plan const& plan, rank_id peer) { return plan.sent_to(peer); });
+      check(list(by_expert.receives()), by_rank.receives(),
+            [](token_plan const& plan, rank_id peer) { return plan.received_from(peer); });
+      auto const groups = by_rank.groups();
+      wrong += groups.size() != by_rank.receives().size() ? 1 : 0;
+      for (std::size_t i = 0; i < groups.size(); ++i) {
+        auto const& s = by_rank.receives()[i];
+        wrong += groups[i] != fssdp::expert_rows{s.expert, s.first, s.rows} ? 1 : 0;
+      }
+    }
+    REQUIRE(wrong == 0);
+  });
+}
+
+TEST_CASE("rows by expert are found again where they are sent from") {
+  support::for_random_instances([seed = std::uint64_t{0}](random_instance const& of) mutable {
+    auto const counts = support::random_counts(of, ++seed);
+    auto wrong = 0;
+    for (auto const& plan : plans_of(of, counts)) {
+      auto const in_place = plan.rows_by_expert();
+      for (std::size_t i = 0; i < in_place.size(); ++i) wrong += in_place[i] != i ? 1 : 0;
+      auto const by_rank = token_plan{
+          counts, of.where, plan.rank(), of.machine, {.sent = fssdp::row_order::by_rank}};
+      auto const rows = by_rank.rows_by_expert();
+      wrong += rows.size() != plan.sent_rows() ? 1 : 0;
+      for (auto const& s : plan.sends()) {
+        auto const sent = by_rank.sent_to(s.peer);
+        auto const there = std::ranges::find(sent, s.expert, &fssdp::token_segment::expert);
+        for (std::size_t i = 0; i < s.rows; ++i)
+          wrong += rows[s.first + i] != there->first + i ? 1 : 0;
+      }
     }
     REQUIRE(wrong == 0);
   });

@@ -165,38 +165,4 @@ void sparse_reduce_scatter(Comm& comm, transfer_plan const& plan, From&& from, T
   });
 }
 
-/// A stream would read the plan when it is gone.
-template <communicator Comm, tensor_memory From, tensor_memory To>
-requires stream_bound<Comm> && detail::any_pair<From, To>
-void sparse_all_gather(Comm& comm, transfer_plan const&& plan, From&& from, To&& to,
-                       gather_options const& options = {}) = delete;
-template <communicator Comm, tensor_memory From, tensor_memory To, codec Codec>
-requires stream_bound<Comm> && detail::any_pair<From, To>
-void sparse_all_gather(Comm& comm, transfer_plan const&& plan, From&& from, To&& to,
-                       coded_links<Codec> const& links,
-                       gather_options const& options = {}) = delete;
-template <communicator Comm, tensor_memory From, tensor_memory To>
-requires stream_bound<Comm> && detail::any_pair<From, To>
-void sparse_all_gather(Comm& comm, transfer_plan const&& plan, From&& from, To&& to, uncoded,
-                       gather_options const& options = {}) = delete;
-template <communicator Comm, tensor_memory From, tensor_memory To>
-requires stream_bound<Comm> && detail::any_pair<From, To>
-void sparse_reduce_scatter(Comm& comm, transfer_plan const&& plan, From&& from, To&& to,
-                           reduce_options const& options = {}) = delete;
-template <communicator Comm, tensor_memory From, tensor_memory To, codec Codec>
-requires stream_bound<Comm> && detail::any_pair<From, To>
-void sparse_reduce_scatter(Comm& comm, transfer_plan const&& plan, From&& from, To&& to,
-                           coded_links<Codec> const& links,
-                           reduce_options const& options = {}) = delete;
-template <communicator Comm, tensor_memory From, tensor_memory To, codec Codec,
-          expert_memory Residuals>
-requires stream_bound<Comm> && detail::any_pair<From, To>
-void sparse_reduce_scatter(Comm& comm, transfer_plan const&& plan, From&& from, To&& to,
-                           coded_links<Codec> const& links, Residuals&& residuals,
-                           reduce_options const& options = {}) = delete;
-template <communicator Comm, tensor_memory From, tensor_memory To>
-requires stream_bound<Comm> && detail::any_pair<From, To>
-void sparse_reduce_scatter(Comm& comm, transfer_plan const&& plan, From&& from, To&& to, uncoded,
-                           reduce_options const& options = {}) = delete;
-
 }  // namespace fssdp

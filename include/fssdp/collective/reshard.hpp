@@ -140,8 +140,8 @@ class moving_shard {
 /// scratch is in it.
 class reshard_call {
  public:
-  reshard_call(reshard_plan plan, tensor_list shard, reshard_options const& options)
-      : plan_{std::move(plan)}, shard_{std::move(shard)}, options_{options} {}
+  reshard_call(reshard_plan const& plan, tensor_list shard, reshard_options const& options)
+      : plan_{plan}, shard_{std::move(shard)}, options_{options} {}
 
   /// @throws argument_error unless the shard fits the plan
   void check(rank_id rank, int ranks) const {
@@ -180,7 +180,7 @@ class reshard_call {
 ///              them; in the slot order of the old layout before, of the new one afterwards.
 ///              `slots` is what both layouts need, plan.slots(rank), or more
 /// @pre every rank calls with an equal plan and equal sizes; the memory and the scratch live until
-///      the communicator is synchronized; the plan and lists of tensors are copied
+///      the communicator is synchronized. The plan, views and lists of views may be temporaries
 /// @post every chunk has the bits that it had at its old owner; slots behind are unspecified. After
 ///       a transport error the whole shard is
 /// @cost each chunk that changes its owner travels once: a message per tensor; one exchange per
@@ -190,9 +190,10 @@ class reshard_call {
 /// (Paper: re-sharding)
 template <communicator Comm, tensor_memory Shard>
 requires outlives_the_call<Shard, Comm>
-void reshard(Comm& comm, reshard_plan plan, Shard&& shard, reshard_options const& options = {}) {
+void reshard(Comm& comm, reshard_plan const& plan, Shard&& shard,
+             reshard_options const& options = {}) {
   static_assert(!is_read_only<Shard>, "the shard is to be written");
-  auto call = detail::reshard_call{std::move(plan), detail::tensor_list{shard}, options};
+  auto call = detail::reshard_call{plan, detail::tensor_list{shard}, options};
   call.check(comm.rank(), comm.size());
   submit(comm, std::move(call));
 }

@@ -40,8 +40,8 @@ struct gather_options {
 
 namespace detail {
 
-/// A gather on one rank, ready to run: what it needs besides the memory of parameters, the plan and
-/// the scratch is in it.
+/// A gather on one rank, ready to run: what it needs besides the memory of parameters and the
+/// scratch is in it.
 class gather_call {
  public:
   /// @param find from types of `from` to those of `to`
@@ -102,7 +102,7 @@ class gather_call {
     gather_pass{plan_, rank_, memory}.run(comm, scratch);
   }
 
-  transfer_plan const& plan_;
+  transfer_plan plan_;
   rank_id rank_;
   tensor_list from_;
   tensor_list to_;
@@ -133,9 +133,9 @@ template <communicator Comm, expert_memory From, expert_memory To>
 ///             that it holds lies in one piece. If its element type is another, every chunk is
 ///             converted once, at its owner
 /// @pre verify accepts the plan; every rank calls with an equal plan and equal sizes; `from` and
-///      `to` do not overlap; plan, memory and scratch live until the communicator is synchronized:
-///      where it is bound to a stream, temporary plans and buffers do not compile. Views, and lists
-///      of them, are copied
+///      `to` do not overlap; memory and scratch live until the communicator is synchronized: where
+///      it is bound to a stream, a temporary buffer that owns its memory does not compile. The plan,
+///      views and lists of views may be temporaries: the call keeps its own
 /// @post on every rank, each held expert has the bits of its owners, converted to the type of `to`;
 ///       when the gather has completed on a rank, no peer reads that rank's `from` any more
 /// @cost a message per tensor of each of the rank's transfers in the plan, in the type of `to`; by
@@ -193,20 +193,5 @@ void sparse_all_gather(Comm& comm, transfer_plan const& plan, From&& from, To&& 
                        gather_options const& options = {}) {
   sparse_all_gather(comm, plan, from, to, options);
 }
-
-/// A stream would read the plan when it is gone.
-template <communicator Comm, expert_memory From, expert_memory To>
-requires stream_bound<Comm>
-void sparse_all_gather(Comm& comm, transfer_plan const&& plan, From&& from, To&& to,
-                       gather_options const& options = {}) = delete;
-template <communicator Comm, expert_memory From, expert_memory To, codec Codec>
-requires stream_bound<Comm>
-void sparse_all_gather(Comm& comm, transfer_plan const&& plan, From&& from, To&& to,
-                       coded_links<Codec> const& links,
-                       gather_options const& options = {}) = delete;
-template <communicator Comm, expert_memory From, expert_memory To>
-requires stream_bound<Comm>
-void sparse_all_gather(Comm& comm, transfer_plan const&& plan, From&& from, To&& to, uncoded,
-                       gather_options const& options = {}) = delete;
 
 }  // namespace fssdp

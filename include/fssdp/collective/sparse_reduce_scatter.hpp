@@ -43,8 +43,8 @@ struct reduce_options {
 
 namespace detail {
 
-/// A reduction on one rank, ready to run: what it needs besides the memory of gradients, the plan
-/// and the scratch is in it.
+/// A reduction on one rank, ready to run: what it needs besides the memory of gradients and the
+/// scratch is in it.
 class reduction_call {
  public:
   /// @param find from types of `from` to those of `to`, or to accumulator_of them
@@ -99,7 +99,7 @@ class reduction_call {
     reduction_pass{plan_.reduction(), rank_, memory}.run(comm, scratch);
   }
 
-  transfer_plan const& plan_;
+  transfer_plan plan_;
   rank_id rank_;
   tensor_list from_;
   tensor_list to_;
@@ -147,9 +147,9 @@ void reduce_coded(Comm& comm, reduction_call call, coded_links<Codec> const& lin
 /// @param to   [owned, slice_elements] per tensor: gradients, in the layout's slot order, in any
 ///             element type; padding behind a shorter slice is not written
 /// @pre verify accepts the plan; every rank calls with an equal plan and equal sizes; `from` and
-///      `to` do not overlap; plan, memory and scratch live until the communicator is synchronized:
-///      where it is bound to a stream, temporary plans and buffers do not compile. Views, and lists
-///      of them, are copied
+///      `to` do not overlap; memory and scratch live until the communicator is synchronized: where
+///      it is bound to a stream, a temporary buffer that owns its memory does not compile. The plan,
+///      views and lists of views may be temporaries: the call keeps its own
 /// @post `to` has scale * (sum over the holders), the own partial counted once; equal plans give
 ///       equal bits, whatever the timing
 /// @cost a message per tensor of each of the rank's transfers in the plan, in the type of `from`,
@@ -214,26 +214,5 @@ void sparse_reduce_scatter(Comm& comm, transfer_plan const& plan, From&& from, T
                            reduce_options const& options = {}) {
   sparse_reduce_scatter(comm, plan, from, to, options);
 }
-
-/// A stream would read the plan when it is gone.
-template <communicator Comm, expert_memory From, expert_memory To>
-requires stream_bound<Comm>
-void sparse_reduce_scatter(Comm& comm, transfer_plan const&& plan, From&& from, To&& to,
-                           reduce_options const& options = {}) = delete;
-template <communicator Comm, expert_memory From, expert_memory To, codec Codec>
-requires stream_bound<Comm>
-void sparse_reduce_scatter(Comm& comm, transfer_plan const&& plan, From&& from, To&& to,
-                           coded_links<Codec> const& links,
-                           reduce_options const& options = {}) = delete;
-template <communicator Comm, expert_memory From, expert_memory To, codec Codec,
-          expert_memory Residuals>
-requires stream_bound<Comm>
-void sparse_reduce_scatter(Comm& comm, transfer_plan const&& plan, From&& from, To&& to,
-                           coded_links<Codec> const& links, Residuals&& residuals,
-                           reduce_options const& options = {}) = delete;
-template <communicator Comm, expert_memory From, expert_memory To>
-requires stream_bound<Comm>
-void sparse_reduce_scatter(Comm& comm, transfer_plan const&& plan, From&& from, To&& to, uncoded,
-                           reduce_options const& options = {}) = delete;
 
 }  // namespace fssdp

@@ -15,7 +15,8 @@
 namespace fssdp {
 
 /// A handle on a communicator whose work is enqueued on a host_stream. Communicator and stream must
-/// outlive it, and everything given to a collective must live until `synchronize` has returned.
+/// outlive it, and memory that a collective reads or writes must live until `synchronize` has
+/// returned.
 template <communicator Comm>
 class queued_communicator {
  public:

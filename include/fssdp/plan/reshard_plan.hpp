@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "fssdp/core/shared_value.hpp"
 #include "fssdp/layout/shard_layout.hpp"
 #include "fssdp/plan/edge_coloring.hpp"
 #include "fssdp/plan/hasher.hpp"
@@ -16,8 +17,8 @@
 
 namespace fssdp {
 
-/// Which chunks change their owner, and in which round each of them travels. A value; equal inputs
-/// give equal plans on every rank.
+/// Which chunks change their owner, and in which round each of them travels. A handle on a value
+/// that never changes: a copy counts a reference. Equal inputs give equal plans on every rank.
 ///
 /// Shards are full: what arrives takes the place of what leaves in the same round, or waits beside
 /// it, in scratch, until the round is over. No rank gets more than `scratch_slots` chunks in a
@@ -36,111 +37,124 @@ class reshard_plan {
   ///         or there is no scratch slot
   template <shard_layout From, shard_layout To>
   reshard_plan(From const& from, To const& to, options const& how)
-      : ranks_{from.ranks()}, scratch_slots_{how.scratch_slots} {
-    check_layout(from);
-    check_layout(to);
-    detail::require(from.experts() == to.experts() && from.slices() == to.slices() &&
-                        from.ranks() == to.ranks(),
-                    "reshard: from ", from.experts(), " experts in ", from.slices(), " slices on ",
-                    from.ranks(), " ranks to ", to.experts(), " in ", to.slices(), " on ",
-                    to.ranks(), "; expected equal numbers");
-    detail::require(scratch_slots_ >= 1, "reshard: ", scratch_slots_,
-                    " scratch slots; expected 1 or more");
-    list_owned(from, before_);
-    list_owned(to, after_);
-    auto moves = std::vector<transfer>{};
-    for (auto const chunk : all_chunks(from))
-      if (from.owner(chunk) != to.owner(chunk))
-        moves.push_back({0, chunk, from.owner(chunk), to.owner(chunk)});
-    moves_ = {in_rounds(std::move(moves)), ranks_};
-    hash_ = hash();
-  }
+      : tables_{tables{from, to, how}} {}
   template <shard_layout From, shard_layout To>
   reshard_plan(From const& from, To const& to) : reshard_plan{from, to, options{}} {}
 
-  [[nodiscard]] int ranks() const { return ranks_; }
-  [[nodiscard]] int rounds() const { return moves_.rounds(); }
-  [[nodiscard]] int scratch_slots() const { return scratch_slots_; }
+  [[nodiscard]] int ranks() const { return tables_->ranks; }
+  [[nodiscard]] int rounds() const { return tables_->moves.rounds(); }
+  [[nodiscard]] int scratch_slots() const { return tables_->scratch_slots; }
   /// All moves in canonical order.
-  [[nodiscard]] std::span<transfer const> moves() const { return moves_.all(); }
+  [[nodiscard]] std::span<transfer const> moves() const { return tables_->moves.all(); }
   /// What a rank sends (receives) in one round.
   [[nodiscard]] std::span<transfer const> sends(rank_id rank, int round) const {
-    return moves_.sends(rank, round);
+    return tables_->moves.sends(rank, round);
   }
   [[nodiscard]] std::span<transfer const> receives(rank_id rank, int round) const {
-    return moves_.receives(rank, round);
+    return tables_->moves.receives(rank, round);
   }
   /// The chunks of a rank in slot order, before and after.
-  [[nodiscard]] std::span<chunk_id const> before(rank_id rank) const { return before_.of(rank); }
-  [[nodiscard]] std::span<chunk_id const> after(rank_id rank) const { return after_.of(rank); }
+  [[nodiscard]] std::span<chunk_id const> before(rank_id rank) const {
+    return tables_->before.of(rank);
+  }
+  [[nodiscard]] std::span<chunk_id const> after(rank_id rank) const {
+    return tables_->after.of(rank);
+  }
   /// The slots that a rank's shard needs throughout.
   [[nodiscard]] std::size_t slots(rank_id rank) const {
     return std::max(before(rank).size(), after(rank).size());
   }
   /// 64 bits that differ, almost surely, if two plans do.
-  [[nodiscard]] std::uint64_t hash_value() const { return hash_; }
+  [[nodiscard]] std::uint64_t hash_value() const { return tables_->hash; }
 
  private:
-  template <class Layout>
-  static void list_owned(Layout const& layout, detail::per_rank<chunk_id>& lists) {
-    for (auto const rank : first_n<rank_id>(layout.ranks())) {
-      for (chunk_id const chunk : layout.owned(rank)) lists.items.push_back(chunk);
-      lists.close();
+  /// Filled once, then only read.
+  struct tables {
+    template <class From, class To>
+    tables(From const& from, To const& to, options const& how)
+        : ranks{from.ranks()}, scratch_slots{how.scratch_slots} {
+      check_layout(from);
+      check_layout(to);
+      detail::require(from.experts() == to.experts() && from.slices() == to.slices() &&
+                          from.ranks() == to.ranks(),
+                      "reshard: from ", from.experts(), " experts in ", from.slices(),
+                      " slices on ", from.ranks(), " ranks to ", to.experts(), " in ", to.slices(),
+                      " on ", to.ranks(), "; expected equal numbers");
+      detail::require(scratch_slots >= 1, "reshard: ", scratch_slots,
+                      " scratch slots; expected 1 or more");
+      list_owned(from, before);
+      list_owned(to, after);
+      auto list = std::vector<transfer>{};
+      for (auto const chunk : all_chunks(from))
+        if (from.owner(chunk) != to.owner(chunk))
+          list.push_back({0, chunk, from.owner(chunk), to.owner(chunk)});
+      moves = {in_rounds(std::move(list)), ranks};
+      hash = hashed();
     }
-  }
 
-  /// Gives every move a round. Ranks that send or receive less than the busiest one are filled up
-  /// with moves that are none: to themselves as long as they can, so that a full rank never gets
-  /// something in a round in which it gives nothing.
-  [[nodiscard]] std::vector<transfer> in_rounds(std::vector<transfer> moves) const {
-    auto out = std::vector<int>(static_cast<std::size_t>(ranks_));
-    auto in = out;
-    for (auto const& move : moves) {
-      ++out[move.source.index()];
-      ++in[move.destination.index()];
-    }
-    auto const busiest = std::max(std::ranges::max(out), std::ranges::max(in));
-    auto edges = std::vector<detail::edge_coloring::edge>{};
-    for (auto const& move : moves) edges.push_back({move.source, move.destination});
-    auto const fill = [&](rank_id from, rank_id to, int count) {
-      edges.insert(edges.end(), static_cast<std::size_t>(count), {from, to});
-      out[from.index()] += count;
-      in[to.index()] += count;
-    };
-    for (auto const rank : first_n<rank_id>(ranks_))
-      fill(rank, rank, busiest - std::max(out[rank.index()], in[rank.index()]));
-    auto receiver = rank_id{0};
-    for (auto const rank : first_n<rank_id>(ranks_))
-      while (out[rank.index()] < busiest) {
-        while (in[receiver.index()] == busiest) ++receiver;
-        fill(rank, receiver, 1);
-      }
-    auto const colors = detail::edge_coloring{ranks_, busiest}.color(edges);
-    for (std::size_t i = 0; i < moves.size(); ++i) moves[i].round = colors[i] / scratch_slots_;
-    return moves;
-  }
-
-  [[nodiscard]] std::uint64_t hash() const {
-    auto hash = detail::hasher{};
-    hash.mix(ranks_);
-    hash.mix(scratch_slots_);
-    for (auto const* lists : {&before_, &after_}) {
-      for (auto const first : lists->begin) hash.mix(first);
-      for (auto const& chunk : lists->items) {
-        hash.mix(chunk.expert.value());
-        hash.mix(chunk.slice.value());
+    template <class Layout>
+    static void list_owned(Layout const& layout, detail::per_rank<chunk_id>& lists) {
+      for (auto const rank : first_n<rank_id>(layout.ranks())) {
+        for (chunk_id const chunk : layout.owned(rank)) lists.items.push_back(chunk);
+        lists.close();
       }
     }
-    moves_.mix_into(hash);
-    return hash.value();
-  }
 
-  int ranks_;
-  int scratch_slots_;
-  detail::per_rank<chunk_id> before_;
-  detail::per_rank<chunk_id> after_;
-  detail::transfer_table moves_;
-  std::uint64_t hash_ = 0;
+    /// Gives every move a round. Ranks that send or receive less than the busiest one are filled up
+    /// with moves that are none: to themselves as long as they can, so that a full rank never gets
+    /// something in a round in which it gives nothing.
+    [[nodiscard]] std::vector<transfer> in_rounds(std::vector<transfer> list) const {
+      auto out = std::vector<int>(static_cast<std::size_t>(ranks));
+      auto in = out;
+      for (auto const& move : list) {
+        ++out[move.source.index()];
+        ++in[move.destination.index()];
+      }
+      auto const busiest = std::max(std::ranges::max(out), std::ranges::max(in));
+      auto edges = std::vector<detail::edge_coloring::edge>{};
+      for (auto const& move : list) edges.push_back({move.source, move.destination});
+      auto const fill = [&](rank_id from, rank_id to, int count) {
+        edges.insert(edges.end(), static_cast<std::size_t>(count), {from, to});
+        out[from.index()] += count;
+        in[to.index()] += count;
+      };
+      for (auto const rank : first_n<rank_id>(ranks))
+        fill(rank, rank, busiest - std::max(out[rank.index()], in[rank.index()]));
+      auto receiver = rank_id{0};
+      for (auto const rank : first_n<rank_id>(ranks))
+        while (out[rank.index()] < busiest) {
+          while (in[receiver.index()] == busiest) ++receiver;
+          fill(rank, receiver, 1);
+        }
+      auto const colors = detail::edge_coloring{ranks, busiest}.color(edges);
+      for (std::size_t i = 0; i < list.size(); ++i) list[i].round = colors[i] / scratch_slots;
+      return list;
+    }
+
+    [[nodiscard]] std::uint64_t hashed() const {
+      auto sum = detail::hasher{};
+      sum.mix(ranks);
+      sum.mix(scratch_slots);
+      for (auto const* lists : {&before, &after}) {
+        for (auto const first : lists->begin) sum.mix(first);
+        for (auto const& chunk : lists->items) {
+          sum.mix(chunk.expert.value());
+          sum.mix(chunk.slice.value());
+        }
+      }
+      moves.mix_into(sum);
+      return sum.value();
+    }
+
+    int ranks;
+    int scratch_slots;
+    detail::per_rank<chunk_id> before;
+    detail::per_rank<chunk_id> after;
+    detail::transfer_table moves;
+    std::uint64_t hash = 0;
+  };
+
+  detail::shared_value<tables> tables_;
 };
 
 }  // namespace fssdp

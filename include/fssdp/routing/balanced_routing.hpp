@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "fssdp/placement/placement.hpp"
@@ -22,15 +23,16 @@ namespace fssdp {
 /// goes to other nodes, sources ascending, receivers node by node. Tokens may leave a node that holds
 /// their expert.
 ///
-/// It looks at the counts of all ranks, and routes those and no others.
+/// It looks at the counts of all ranks, and routes those and no others. It keeps the placement.
 /// @cost that of balanced_shares, and O(ranks log ranks) for each expert; then O(receivers) for each
 ///       source and expert
 class balanced_routing {
  public:
   /// @throws argument_error if counts, placement and topology differ in ranks or experts, or there
   ///         are 2^48 tokens or more
-  balanced_routing(token_counts const& counts, placement const& where, topology const& cluster = {})
-      : where_{&where} {
+  balanced_routing(token_counts const& counts, placement held, topology const& cluster = {})
+      : where_{std::move(held)} {
+    auto const& where = where_;
     detail::require(counts.ranks() == where.ranks() && counts.experts() == where.experts(),
                     "balanced_routing: counts of ", counts.ranks(), " ranks and ", counts.experts(),
                     " experts; the placement has ", where.ranks(), " and ", where.experts());
@@ -42,14 +44,13 @@ class balanced_routing {
     for (auto const expert : first_n<expert_id>(where.experts()))
       append(expert_flows.find(expert, shares));
   }
-  balanced_routing(token_counts const&, placement&&, topology const& = {}) = delete;
 
-  [[nodiscard]] placement const& where() const { return *where_; }
+  [[nodiscard]] placement const& where() const { return where_; }
   /// @param tokens that the source has counted
   /// @throws argument_error on another number of tokens, before any is routed
   template <class Emit>
   void operator()(rank_id source, expert_id expert, std::uint64_t tokens, Emit emit) const {
-    auto const row = expert.index() * static_cast<std::size_t>(where_->ranks()) + source.index();
+    auto const row = expert.index() * static_cast<std::size_t>(where_.ranks()) + source.index();
     auto const shares = std::span{flows_}.subspan(first_[row], first_[row + 1] - first_[row]);
     auto counted = std::uint64_t{0};
     for (auto const& share : shares) counted += share.tokens;
@@ -129,7 +130,7 @@ class balanced_routing {
   }
   void append(std::span<flow const> flows) {
     auto next = flows.begin();
-    for (auto const source : first_n<rank_id>(where_->ranks())) {
+    for (auto const source : first_n<rank_id>(where_.ranks())) {
       for (; next != flows.end() && next->from == source; ++next)
         flows_.push_back({next->to, next->tokens});
       first_.push_back(flows_.size());
@@ -138,7 +139,7 @@ class balanced_routing {
 
   static constexpr auto most_tokens = std::uint64_t{1} << 48;
 
-  placement const* where_;
+  placement where_;
   std::vector<std::size_t> first_;    // [experts * ranks + 1]: into flows_
   std::vector<replica_share> flows_;  // by expert, source and receiver
 };

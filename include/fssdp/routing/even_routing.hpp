@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 
 #include "fssdp/placement/placement.hpp"
 #include "fssdp/routing/token_routing.hpp"
@@ -42,23 +43,22 @@ void route_evenly(placement const& where, topology const& machine, rank_id sourc
   }
 }
 
-/// The rule for one placement and machine. It looks at no counts: every rank can route its own
-/// tokens before it knows those of others.
+/// The rule for one placement, of which it keeps a copy, and one machine. It looks at no counts:
+/// every rank can route its own tokens before it knows those of others.
 class even_routing {
  public:
   /// @throws argument_error if the topology has ranks, but not as many as the placement
-  explicit even_routing(placement const& where, topology const& cluster = {})
-      : where_{&where}, machine_{topology_or_one_node(cluster, where.ranks())} {}
-  explicit even_routing(placement&&, topology const& = {}) = delete;  // must outlive the routing
+  explicit even_routing(placement where, topology const& cluster = {})
+      : where_{std::move(where)}, machine_{topology_or_one_node(cluster, where_.ranks())} {}
 
-  [[nodiscard]] placement const& where() const { return *where_; }
+  [[nodiscard]] placement const& where() const { return where_; }
   template <class Emit>
   void operator()(rank_id source, expert_id expert, std::uint64_t tokens, Emit emit) const {
-    route_evenly(*where_, machine_, source, expert, tokens, emit);
+    route_evenly(where_, machine_, source, expert, tokens, emit);
   }
 
  private:
-  placement const* where_;
+  placement where_;
   topology machine_;
 };
 

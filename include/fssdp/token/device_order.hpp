@@ -40,6 +40,13 @@ struct number_of {
   FSSDP_HOST_DEVICE int operator()(expert_id expert) const { return expert.value(); }
 };
 
+struct element_at {
+  std::uint32_t const* list;
+  FSSDP_HOST_DEVICE std::uint32_t operator()(std::uint32_t position) const {
+    return list[position];
+  }
+};
+
 /// @throws argument_error unless all parts of the order fit together
 inline void check_order(char const* verb, device_expert_order const& order) {
   auto const rows = order.row_of.size();
@@ -85,6 +92,27 @@ void order_by_expert(Policy const& on, std::span<expert_id const> choices,
   thrust::upper_bound(on, experts, experts + rows, first,
                       first + static_cast<std::ptrdiff_t>(order.counts.size()), counts);
   thrust::adjacent_difference(on, counts, counts + order.counts.size(), counts);
+}
+
+/// Puts the rows of an order by expert where a plan sends them by rank. `experts` stays as it is.
+///
+/// @param on as order_by_expert
+/// @param rows [choices], a copy of token_plan::rows_by_expert()
+/// @pre as order_by_expert
+/// @throws argument_error if the parts of the order do not fit together, or there are other rows
+template <class Policy>
+void order_for_plan(Policy const& on, std::span<std::uint32_t const> rows,
+                    device_expert_order const& order) {
+  constexpr auto verb = "order_for_plan";
+  detail::check_order(verb, order);
+  detail::require(rows.size() == order.rows(), verb, ": ", rows.size(), " rows; expected ",
+                  order.rows());
+  auto* const row_of = order.row_of.data();
+  auto* const choice_of = order.choice_of.data();
+  auto const count = static_cast<std::ptrdiff_t>(rows.size());
+  thrust::transform(on, row_of, row_of + count, row_of, detail::element_at{rows.data()});
+  auto const numbers = thrust::counting_iterator<std::uint32_t>{0};
+  thrust::scatter(on, numbers, numbers + count, row_of, choice_of);
 }
 
 }  // namespace fssdp

@@ -8,17 +8,19 @@
 #include <cstdint>
 #include <span>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "fssdp/core/error.hpp"
 #include "fssdp/core/index.hpp"
 #include "fssdp/element/dtype.hpp"
 #include "fssdp/token/rows_view.hpp"
+#include "fssdp/token/token_plan.hpp"
 
 namespace fssdp {
 
-/// Where the rows of every token go when they are sorted by expert, stably. Choice c is the
-/// (c % per_token)-th expert of token c / per_token.
+/// Where the rows of every token go when they are sorted by expert, stably, or as a plan sends them.
+/// Choice c is the (c % per_token)-th expert of token c / per_token.
 class expert_order {
  public:
   /// @param choices [tokens * per_token], the experts that the gate has chosen
@@ -40,6 +42,17 @@ class expert_order {
     for (std::size_t e = 1; e < next.size(); ++e)
       next[e] = next[e - 1] + static_cast<std::size_t>(counts_[e - 1]);
     for (std::size_t c = 0; c < choices.size(); ++c) row_[c] = next[choices[c].index()]++;
+  }
+  /// The same choices, their rows in the order in which the plan sends them.
+  /// @param by_expert of the choices that the plan's rank has counted
+  /// @cost O(choices)
+  /// @throws argument_error if the plan sends another number of rows
+  expert_order(expert_order by_expert, token_plan const& plan)
+      : expert_order{std::move(by_expert)} {
+    detail::require(plan.sent_rows() == rows(), "expert_order: ", rows(),
+                    " choices; expected those of the plan, which sends ", plan.sent_rows());
+    auto const moved = plan.rows_by_expert();
+    for (auto& row : row_) row = moved[row];
   }
 
   /// Rows of each expert: [experts].
