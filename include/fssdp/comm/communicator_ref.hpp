@@ -152,14 +152,14 @@ class communicator_ref {
     if constexpr (lending_communicator<Comm>)
       all.lend = [](void* comm, post name, visit look) {
         static_cast<Comm*>(comm)->lend(
-            [&](auto& batch) { name(batch_ref::of<batch_use::lend>(batch)); },
+            [&](lending_batch auto& batch) { name(batch_ref::of<batch_use::lend>(batch)); },
             [&](std::span<std::span<std::byte const> const> lent) { look(lent); });
       };
     if constexpr (forwarding_communicator<Comm>)
       all.forward = [](void* comm, post name, arrived tell) {
         static_cast<Comm*>(comm)->forward(
-            [&](auto& batch) { name(batch_ref::of<batch_use::forward>(batch)); },
-            [&](std::size_t wanted, std::span<std::byte const> bytes, auto& gate) {
+            [&](forwarding_batch auto& batch) { name(batch_ref::of<batch_use::forward>(batch)); },
+            [&](std::size_t wanted, std::span<std::byte const> bytes, release_gate auto& gate) {
               tell(wanted, bytes, gate_ref{gate});
             });
       };
