@@ -19,6 +19,9 @@ struct nccl_options {
   std::chrono::milliseconds deadline = std::chrono::seconds{60};  ///< without any progress
   /// What sums and converts, from cuda_kernels(); what only moves bytes needs none.
   device_kernels kernels = {};
+  /// Whether a nccl_ref may abort the communicator that it was lent when something fails. A
+  /// nccl_communicator aborts its own in any case.
+  bool may_abort = false;
 };
 
 namespace detail {
