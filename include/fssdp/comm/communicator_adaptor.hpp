@@ -26,11 +26,12 @@ namespace fssdp {
 ///       template <class Post>
 ///       void exchange(Post&& post) { ...; this->inner().exchange(post); ...; }
 ///       template <communicator Inner>
-///       mine<Inner> around(Inner& inner) { return ...; }  // the same one, around another
+///       mine<Inner> around(Inner& inner) const { return ...; }  // the same, around another
 ///     };
 ///
-/// Submitted work gets `around(inner)` of the communicator that the inner one runs it with: so
-/// what is enqueued on a stream passes through the adaptor, too. It must outlive that work.
+/// Submitted work keeps a copy of the adaptor, and runs with its `around(inner)` of what the inner
+/// communicator runs it with: so what is enqueued on a stream passes through the adaptor, too. What
+/// an adaptor counts has to be shared between its copies.
 ///
 /// `duplicate` is left out: a duplicate is the caller's to keep and to close, and may be driven by
 /// another thread. Adapt it, too.
@@ -108,11 +109,12 @@ class communicator_adaptor {
  private:
   /// `work`, run with this adaptor around whatever the inner communicator runs it with.
   template <class Work>
-  [[nodiscard]] auto adapted(Work work) {
-    return [self = static_cast<Derived*>(this), work = std::move(work)](auto& inner) mutable {
-      auto comm = self->around(inner);
-      work(comm);
-    };
+  [[nodiscard]] auto adapted(Work work) const {
+    return
+        [self = static_cast<Derived const&>(*this), work = std::move(work)](auto& inner) mutable {
+          auto comm = self.around(inner);
+          work(comm);
+        };
   }
 
   Comm* comm_;
@@ -159,22 +161,6 @@ void observe(Post& post, Batch& batch, Observer observer) {
   auto observed = observed_batch<Batch, Observer>{batch, observer};
   post(observed);
 }
-
-/// State of an adaptor that is its own, or that of the one that it was made from. It may be moved
-/// while nothing shares it.
-template <class State>
-class shared_state {
- public:
-  explicit shared_state(State own) : own_{std::move(own)} {}
-  explicit shared_state(State* of) : other_{of} {}
-
-  [[nodiscard]] State& operator*() { return other_ != nullptr ? *other_ : own_; }
-  [[nodiscard]] State const& operator*() const { return other_ != nullptr ? *other_ : own_; }
-
- private:
-  State own_ = {};
-  State* other_ = nullptr;
-};
 
 }  // namespace detail
 }  // namespace fssdp

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <utility>
 
 #include "fssdp/comm/communicator.hpp"
@@ -24,44 +25,47 @@ struct exchange_counts {
 
 /// A communicator that counts what is exchanged and passes everything on: what the inner one offers,
 /// it offers. Work that is submitted through it is counted, too, when it runs; what NCCL does to
-/// `agree`, `connect` or gather values is not.
+/// `agree`, `connect` or gather values is not. Copies count together.
+/// @cost one allocation when it is made
 template <communicator Comm>
 class counting : public communicator_adaptor<counting<Comm>, Comm> {
  public:
-  explicit counting(Comm& comm)
-      : counting::communicator_adaptor{comm}, counts_{exchange_counts{}} {}
-  /// Counts into `counts`, which outlives it.
-  counting(Comm& comm, exchange_counts& counts)
-      : counting::communicator_adaptor{comm}, counts_{&counts} {}
+  explicit counting(Comm& comm) : counting{comm, std::make_shared<exchange_counts>()} {}
 
   /// @pre work that was submitted has been synchronized
   [[nodiscard]] exchange_counts const& counts() const { return *counts_; }
   void reset() { *counts_ = {}; }
   /// What submitted work runs with.
   template <communicator Inner>
-  [[nodiscard]] counting<Inner> around(Inner& inner) {
-    return {inner, *counts_};
+  [[nodiscard]] counting<Inner> around(Inner& inner) const {
+    return {inner, counts_};
   }
 
   template <class Post>
   void exchange(Post&& post) {
-    ++(*counts_).exchanges;
+    ++counts_->exchanges;
     this->inner().exchange([&](exchange_batch auto& batch) { count(post, batch); });
   }
   template <class Post, class Visit>
   void lend(Post&& post, Visit&& visit) requires lending_communicator<Comm> {
-    ++(*counts_).exchanges;
+    ++counts_->exchanges;
     this->inner().lend([&](lending_batch auto& batch) { count(post, batch); },
                        std::forward<Visit>(visit));
   }
   template <class Post, class Arrived>
   void forward(Post&& post, Arrived&& arrived) requires forwarding_communicator<Comm> {
-    ++(*counts_).exchanges;
+    ++counts_->exchanges;
     this->inner().forward([&](forwarding_batch auto& batch) { count(post, batch); },
                           std::forward<Arrived>(arrived));
   }
 
  private:
+  template <communicator Other>
+  friend class counting;
+
+  counting(Comm& comm, std::shared_ptr<exchange_counts> counts)
+      : counting::communicator_adaptor{comm}, counts_{std::move(counts)} {}
+
   struct counter {
     exchange_counts& counts;
 
@@ -84,7 +88,7 @@ class counting : public communicator_adaptor<counting<Comm>, Comm> {
     detail::observe(post, batch, counter{*counts_});
   }
 
-  detail::shared_state<exchange_counts> counts_;
+  std::shared_ptr<exchange_counts> counts_;
 };
 
 }  // namespace fssdp

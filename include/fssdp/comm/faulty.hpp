@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -72,14 +73,14 @@ struct fault {
 /// A communicator that breaks down once and passes everything on, before and after: what the inner
 /// one offers, it offers. Exchanges of submitted work count with the others; a fault there is one of
 /// the thread that runs it.
-/// @cost none but the inner one's
+/// @cost one allocation when it is made
 template <communicator Comm>
 class faulty : public communicator_adaptor<faulty<Comm>, Comm> {
  public:
   /// @throws argument_error if the exchange is negative, or a rank is to stall without a gate, or
   ///         to do nothing
   faulty(Comm& comm, fault const& given)
-      : faulty::communicator_adaptor{comm}, fault_{given}, exchange_{0} {
+      : faulty::communicator_adaptor{comm}, fault_{given}, exchange_{std::make_shared<int>(0)} {
     detail::require(given.exchange >= 0, "faulty: a fault in exchange ", given.exchange,
                     "; expected 1 or more, or 0 for none");
     detail::require(given.kind != fault_kind::stalls || given.gate != nullptr,
@@ -90,8 +91,8 @@ class faulty : public communicator_adaptor<faulty<Comm>, Comm> {
 
   /// What submitted work runs with.
   template <communicator Inner>
-  [[nodiscard]] faulty<Inner> around(Inner& inner) {
-    return {inner, fault_, *exchange_};
+  [[nodiscard]] faulty<Inner> around(Inner& inner) const {
+    return {inner, fault_, exchange_};
   }
 
   /// @throws injected_fault, rank_left; what the inner one throws
@@ -133,8 +134,8 @@ class faulty : public communicator_adaptor<faulty<Comm>, Comm> {
   template <communicator Other>
   friend class faulty;
 
-  faulty(Comm& comm, fault const& given, int& exchange)
-      : faulty::communicator_adaptor{comm}, fault_{given}, exchange_{&exchange} {}
+  faulty(Comm& comm, fault const& given, std::shared_ptr<int> exchange)
+      : faulty::communicator_adaptor{comm}, fault_{given}, exchange_{std::move(exchange)} {}
 
   template <class Post>
   [[nodiscard]] auto fragile(Post& post) const {
@@ -179,7 +180,7 @@ class faulty : public communicator_adaptor<faulty<Comm>, Comm> {
   }
 
   fault fault_;
-  detail::shared_state<int> exchange_;  // the current one, from 1
+  std::shared_ptr<int> exchange_;  // the current one, from 1
 };
 
 }  // namespace fssdp
