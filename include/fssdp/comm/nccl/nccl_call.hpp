@@ -7,6 +7,7 @@
 
 #include <chrono>
 
+#include "fssdp/comm/back_end.hpp"
 #include "fssdp/comm/cuda/cuda_kernels.hpp"
 #include "fssdp/comm/wait_pace.hpp"
 #include "fssdp/core/error.hpp"
@@ -28,8 +29,7 @@ namespace detail {
 
 /// @throws argument_error if the deadline is not positive
 [[nodiscard]] inline nccl_options const& nccl_checked(nccl_options const& options) {
-  require(options.deadline.count() > 0, "nccl: a deadline of ", options.deadline.count(),
-          " ms; expected more than 0");
+  check_deadline("nccl", options.deadline);
   return options;
 }
 

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "fssdp/comm/back_end.hpp"
 #include "fssdp/comm/communicator.hpp"
 #include "fssdp/comm/cuda/cuda_call.hpp"
 #include "fssdp/comm/cuda/cuda_work.hpp"
@@ -108,9 +109,8 @@ class nccl_ref : public detail::cuda_work<nccl_ref> {
     gather_values(std::as_bytes(std::span{&plan, 1}), std::as_writable_bytes(std::span{all}));
     for (auto const peer : first_n<rank_id>(size_))  // nothing is under way: no need to abort
       if (all[peer.index()] != plan)
-        throw ranks_disagree{
-            peer, detail::text("rank ", rank(), " and rank ", peer, " disagree: plans ", std::hex,
-                               plan, " and ", all[peer.index()])};
+        throw detail::disagreement(rank(), peer, "plans ", std::hex, plan, " and ",
+                                   all[peer.index()]);
     known_[next_known_++ % known_.size()] = plan;
   }
   /// Connects this rank with peers, which all name it, and waits for that.
@@ -273,10 +273,7 @@ class nccl_communicator : public nccl_ref {
                      nccl_options const& options) {
     try {
       auto const ended = detail::nccl_settled(comm, code, me, options.deadline, [&] {
-        throw deadline_exceeded{rank_id{-1}, detail::text(call, ": rank ", me,
-                                                          " waits for all ranks; not all come "
-                                                          "within ",
-                                                          options.deadline.count(), " ms")};
+        throw detail::not_all_come(me, call, options.deadline);
       });
       detail::nccl_require(ended, me, call);
     } catch (...) {

@@ -12,6 +12,7 @@
 #include <thread>
 #include <utility>
 
+#include "fssdp/comm/back_end.hpp"
 #include "fssdp/comm/cuda/cuda_call.hpp"
 #include "fssdp/comm/cuda/cuda_watch.hpp"
 #include "fssdp/comm/nccl/nccl_call.hpp"
@@ -50,13 +51,11 @@ class nccl_lane {
   [[nodiscard]] std::span<std::byte> staging() const {
     return {staging_.memory.get(), staging_.size};
   }
-  [[nodiscard]] bool has_failed() const { return failure_ != nullptr; }
+  [[nodiscard]] bool has_failed() const { return failure_.has_failed(); }
 
   /// @throws poisoned_stream if something has failed before, or the communicator has been closed
   void check() const {
-    if (has_failed())
-      throw poisoned_stream{
-          text("rank ", me_, ": earlier work on this communicator has failed: ", what(failure_))};
+    failure_.check(me_);
     if (comm_ == nullptr)
       throw poisoned_stream{text("rank ", me_, ": this communicator has been closed")};
   }
@@ -84,7 +83,7 @@ class nccl_lane {
   /// @throws transport_error, also again and again: what has failed first; deadline_exceeded if
   ///         nothing has moved for that long
   void synchronize() {
-    if (has_failed()) std::rethrow_exception(failure_);
+    failure_.rethrow();
     if (comm_ == nullptr) return;  // closed: it has waited then
     guarded([&] { watch_.wait_for(stream_, options_.deadline, [&] { check_async(); }); });
   }
@@ -118,7 +117,7 @@ class nccl_lane {
 
   /// Aborts if that is allowed, and waits a little until nothing writes any more.
   void fail(std::exception_ptr failure) noexcept {
-    failure_ = std::move(failure);
+    failure_.set(std::move(failure));
     if (!options_.may_abort) return;
     abort();
     drain(stream_, std::chrono::milliseconds{200});
@@ -133,7 +132,7 @@ class nccl_lane {
     cuda_bytes memory;
     std::size_t size;
   } staging_;
-  std::exception_ptr failure_;
+  failure_state failure_;
 };
 
 }  // namespace fssdp::detail
