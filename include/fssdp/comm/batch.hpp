@@ -63,7 +63,7 @@ concept labelled_batch = requires(Batch& batch, batch_label const& label) {
 namespace detail {
 
 template <class Batch>
-concept its_label_takes_a_batch_label = labelled_batch<Batch> || !offers<Batch, call_label>;
+concept its_label_takes_a_batch_label = labelled_batch<Batch> || !offers_label<Batch>;
 
 }  // namespace detail
 

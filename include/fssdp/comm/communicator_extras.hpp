@@ -172,31 +172,30 @@ concept is_side_lane = requires(Lane& lane, Lane const& view, any_work work,
 /// Offers submit or synchronize, or is bound to a stream: then it has all three.
 template <class Comm>
 concept its_stream_type_submit_and_synchronize_go_together =
-    !(stream_bound<Comm> || offers<Comm, call_submit> || offers<Comm, call_synchronize>) ||
+    !(stream_bound<Comm> || offers_submit<Comm> || offers_synchronize<Comm>) ||
     (names_its_stream<Comm> && takes_work<Comm> && can_be_awaited<Comm>);
 template <class Comm>
-concept its_lend_takes_post_and_visit = lends<Comm> || !offers<Comm, call_lend>;
+concept its_lend_takes_post_and_visit = lends<Comm> || !offers_lend<Comm>;
 template <class Comm>
-concept its_forward_takes_post_and_arrived = forwards<Comm> || !offers<Comm, call_forward>;
+concept its_forward_takes_post_and_arrived = forwards<Comm> || !offers_forward<Comm>;
 template <class Comm>
-concept its_agree_takes_a_plan_hash = agrees<Comm> || !offers<Comm, call_agree>;
+concept its_agree_takes_a_plan_hash = agrees<Comm> || !offers_agree<Comm>;
 template <class Comm>
-concept its_connect_takes_a_span_of_peers = connects<Comm> || !offers<Comm, call_connect>;
+concept its_connect_takes_a_span_of_peers = connects<Comm> || !offers_connect<Comm>;
 template <class Comm>
-concept its_duplicate_returns_a_communicator = duplicates<Comm> || !offers<Comm, call_duplicate>;
+concept its_duplicate_returns_a_communicator = duplicates<Comm> || !offers_duplicate<Comm>;
 template <class Comm>
-concept its_gather_values_takes_mine_and_all =
-    gathers_values<Comm> || !offers<Comm, call_gather_values>;
+concept its_gather_values_takes_mine_and_all = gathers_values<Comm> || !offers_gather_values<Comm>;
 /// Names as common as `copy` mean nothing where memory is the host's.
 template <class Comm>
 concept its_device_work_is_complete =
     works_on_device<Comm> || !std::same_as<memory_space_of<Comm>, device_memory> ||
-    !(offers<Comm, call_sum> || offers<Comm, call_convert> || offers<Comm, call_copy> ||
-      offers<Comm, call_allocate> || offers<Comm, call_free>);
+    !(offers_sum<Comm> || offers_convert<Comm> || offers_copy<Comm> || offers_allocate<Comm> ||
+      offers_free<Comm>);
 template <class Comm>
 concept its_side_lane_is_complete =
     is_side_lane<Comm> || !std::same_as<memory_space_of<Comm>, device_memory> ||
-    !offers<Comm, call_prepare>;
+    !offers_prepare<Comm>;
 
 template <class Comm>
 concept offers_whole_extras = its_stream_type_submit_and_synchronize_go_together<Comm> &&

@@ -45,11 +45,11 @@ struct mpi_header {
     sizes_hash ^= sizes_hash >> 32U;
   }
 
+  [[nodiscard]] exchange_name name() const { return {sequence, {plan, static_cast<int>(round)}}; }
   /// How a header that has come differs from this one, which is wanted; empty if not at all.
   [[nodiscard]] std::string difference(mpi_header const& there) const {
     if (there.sequence != sequence || there.plan != plan || there.round != round)
-      return detail::difference({sequence, {plan, round}},
-                                {there.sequence, {there.plan, there.round}});
+      return detail::difference(name(), there.name());
     if (there.part_bytes != part_bytes)
       return text("messages are cut into ", part_bytes, " bytes here, ", there.part_bytes,
                   " there");
