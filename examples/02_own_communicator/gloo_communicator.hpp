@@ -9,15 +9,19 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
+#include <sstream>
 #include <utility>
 #include <vector>
 
 #include "fssdp/comm/communicator.hpp"
 #include "fssdp/core/error.hpp"
 
-/// A rank of a Gloo context. Gloo compares no sizes: ranks that disagree on one are not told.
+/// A rank of a Gloo context. Messages match by slot, and a slot is made of what both ends must agree
+/// on: so bytes never end up in another collective, or in a message of another size. Ranks that
+/// disagree wait for each other in vain, and the error says for what.
 class gloo_communicator {
  public:
   explicit gloo_communicator(std::shared_ptr<gloo::Context> of) : context_{std::move(of)} {}
@@ -29,37 +33,50 @@ class gloo_communicator {
   void exchange(Post&& post) {
     auto batch = messages{*context_};
     post(batch);  // names the messages; nothing is on its way yet
-    for_each(batch.in, [](auto& memory, int from) { memory.recv(from, slot); });
-    for_each(batch.out, [](auto& memory, int to) { memory.send(to, slot); });
-    for_each(batch.in, [](auto& memory, int) { memory.waitRecv(); });
-    for_each(batch.out, [](auto& memory, int) { memory.waitSend(); });
+    batch.for_each(batch.in, [](auto& of) { of.memory->recv(of.peer.value(), of.slot); });
+    batch.for_each(batch.out, [](auto& of) { of.memory->send(of.peer.value(), of.slot); });
+    batch.for_each(batch.in, [](auto& of) { of.memory->waitRecv(); });
+    batch.for_each(batch.out, [](auto& of) { of.memory->waitSend(); });
   }
 
  private:
-  using message = std::pair<std::unique_ptr<gloo::transport::UnboundBuffer>, fssdp::rank_id>;
+  struct message {
+    std::unique_ptr<gloo::transport::UnboundBuffer> memory;
+    fssdp::rank_id peer;
+    std::uint64_t slot;  // between two ranks, messages in one slot match in order
+  };
   struct messages {
     gloo::Context& context;
+    fssdp::batch_label about = {};
     std::vector<message> out = {}, in = {};
+    void label(fssdp::batch_label const& value) { about = value; }
     void send(std::span<std::byte const> bytes, fssdp::rank_id to) { add(out, bytes, to); }
     void recv(std::span<std::byte> bytes, fssdp::rank_id from) { add(in, bytes, from); }
     void add(std::vector<message>& list, std::span<std::byte const> bytes, fssdp::rank_id peer) {
       auto* const data = const_cast<std::byte*>(bytes.data());  // Gloo has one type for both ways
-      list.emplace_back(context.createUnboundBuffer(data, bytes.size()), peer);
+      auto slot = about.plan;
+      for (auto const part : {static_cast<std::uint64_t>(about.round), bytes.size()})
+        slot = (slot ^ part) * 0x9e37'79b9'7f4a'7c15U;  // a hash of the three
+      list.push_back({context.createUnboundBuffer(data, bytes.size()), peer, slot});
+    }
+
+    /// Gloo throws an IoException when the context's timeout has passed, and when a connection is
+    /// lost. fssdp wants a transport_error that says which rank was waited for.
+    template <class Work>
+    void for_each(std::vector<message> const& list, Work work) const {
+      for (auto const& of : list) try {
+          work(of);
+        } catch (gloo::IoException const& error) {
+          auto text = std::ostringstream{};
+          text << "rank " << context.rank << ": no message of " << of.memory->size
+               << " bytes from or to rank " << of.peer.value() << " in round " << about.round
+               << " of plan " << std::hex << about.plan
+               << "; expected both ranks there: " << error.what();
+          throw fssdp::transport_error{of.peer, text.str()};
+        }
     }
   };
 
-  /// Gloo throws an IoException when the context's timeout has passed, and when a connection is
-  /// lost. fssdp wants a transport_error that says which rank was waited for.
-  template <class Work>
-  static void for_each(std::vector<message> const& list, Work work) {
-    for (auto const& [memory, peer] : list) try {
-        work(*memory, peer.value());
-      } catch (gloo::IoException const& error) {
-        throw fssdp::transport_error{peer, error.what()};
-      }
-  }
-
-  static constexpr auto slot = 0;  // between two ranks, messages in one slot match in order
   std::shared_ptr<gloo::Context> context_;
 };
 

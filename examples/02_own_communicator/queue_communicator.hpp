@@ -10,6 +10,7 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -19,12 +20,15 @@
 /// A queue of messages from one thread to another.
 class message_queue {
  public:
-  using message = std::vector<std::byte>;
+  struct message {
+    fssdp::batch_label tag;
+    std::vector<std::byte> bytes;
+  };
 
-  void push(message bytes) {
+  void push(message next) {
     {
       auto const lock = std::scoped_lock{mutex_};
-      messages_.push_back(std::move(bytes));
+      messages_.push_back(std::move(next));
     }
     arrived_.notify_one();
   }
@@ -67,6 +71,7 @@ class queue_host {
 };
 
 /// A rank of a queue_host. Sending copies the bytes into a queue, so nobody reads them afterwards.
+/// Messages carry the label of their batch: ranks that are in different collectives are told.
 class queue_communicator {
  public:
   queue_communicator(queue_host& host, fssdp::rank_id rank) : host_{&host}, rank_{rank} {}
@@ -79,23 +84,31 @@ class queue_communicator {
     auto batch = messages{};
     post(batch);  // names the messages; if it throws, nothing has been sent
     for (auto const& [bytes, to] : batch.out)
-      host_->queue(rank_, to).push({bytes.begin(), bytes.end()});
+      host_->queue(rank_, to).push({batch.tag, {bytes.begin(), bytes.end()}});
     for (auto const& [bytes, from] : batch.in) {
       auto const message = host_->queue(from, rank_).pop(host_->deadline());
       if (!message) throw fssdp::deadline_exceeded{from, "no message within the deadline"};
-      if (message->size() != bytes.size())
-        throw fssdp::ranks_disagree{from, "a message has another size than expected"};
-      std::ranges::copy(*message, bytes.begin());
+      if (message->tag != batch.tag || message->bytes.size() != bytes.size())
+        throw fssdp::ranks_disagree{from, name(message->tag, message->bytes.size()) +
+                                              "; expected " + name(batch.tag, bytes.size())};
+      std::ranges::copy(message->bytes, bytes.begin());
     }
   }
 
  private:
   struct messages {
+    fssdp::batch_label tag;
+    void label(fssdp::batch_label const& value) { tag = value; }
     std::vector<std::pair<std::span<std::byte const>, fssdp::rank_id>> out;
     std::vector<std::pair<std::span<std::byte>, fssdp::rank_id>> in;
     void send(std::span<std::byte const> bytes, fssdp::rank_id to) { out.emplace_back(bytes, to); }
     void recv(std::span<std::byte> bytes, fssdp::rank_id from) { in.emplace_back(bytes, from); }
   };
+
+  [[nodiscard]] static std::string name(fssdp::batch_label const& tag, std::size_t bytes) {
+    return std::to_string(bytes) + " bytes in round " + std::to_string(tag.round) + " of plan " +
+           std::to_string(tag.plan);
+  }
 
   queue_host* host_;
   fssdp::rank_id rank_;

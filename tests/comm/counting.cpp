@@ -16,18 +16,6 @@ using fssdp::exchange_counts;
 using fssdp::rank_id;
 using fssdp::thread_communicator;
 
-namespace {
-
-template <class Comm>
-concept can_be_counted = requires {
-  typename counting<Comm>;
-};
-static_assert(can_be_counted<thread_communicator>);
-static_assert(!can_be_counted<fssdp::queued_communicator<thread_communicator>>,
-              "count first, bind to a stream then");
-
-}  // namespace
-
 TEST_CASE("exchanges, messages and bytes are counted on both ends") {
   auto const counts = support::on_all_ranks(3, [](thread_communicator& comm) {
     auto counted = counting{comm};

@@ -43,14 +43,6 @@ static_assert(fssdp::communicator<traced_archetype>);
 static_assert(!fssdp::forwarding_communicator<traced_archetype>);
 static_assert(!fssdp::lending_communicator<traced_archetype>);
 
-template <class Comm>
-concept can_be_traced = requires {
-  typename tracing<Comm, trace_recorder>;
-};
-static_assert(can_be_traced<thread_communicator>);
-static_assert(!can_be_traced<fssdp::queued_communicator<thread_communicator>>,
-              "trace first, bind to a stream then");
-
 /// What one rank has counted and traced.
 struct recorded {
   exchange_counts counts = {};

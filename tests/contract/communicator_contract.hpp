@@ -237,7 +237,8 @@ class communicator_contract {
   static void check_labels() {
     auto compared = std::atomic{false};
     auto const pattern = message_pattern{2, 1, 4};
-    auto const named = sum_of({.ranks = 2}, [&](communicator& comm) {
+    auto const among = world{.ranks = 2, .deadline = std::chrono::seconds{5}};
+    auto const named = sum_of(among, [&](communicator& comm) {
       auto mine = rank_messages{pattern, comm.rank(), 0};
       auto const label = fssdp::batch_label{.plan = 7, .round = comm.rank().value()};
       try {

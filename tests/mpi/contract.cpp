@@ -4,6 +4,7 @@
 #include "fssdp/comm/mpi.hpp"
 #include "fssdp/comm/queued_communicator.hpp"
 #include "mpi/processes.hpp"
+#include "support/communicator_extras.hpp"
 #include "support/laws.hpp"
 
 using fssdp::mpi_communicator;
@@ -76,4 +77,15 @@ TEST_CASE("mpi_ref keeps the contract, in small parts") {
 
 TEST_CASE("mpi_communicator keeps the contract on a stream") {
   contract::communicator_contract<queued>::check({.instances = 5, .refuses_peers = true});
+}
+
+TEST_CASE("the README says which extras communicators have over MPI") {
+  auto of_communicator = std::vector<std::string>{};
+  auto of_ref = std::vector<std::string>{};
+  mpi_processes::run({.ranks = processes().size()}, [&](mpi_communicator& comm) {
+    of_communicator = support::extras_of(comm);
+    of_ref = support::extras_of(static_cast<fssdp::mpi_ref&>(comm));
+  });
+  REQUIRE(support::extras_in_readme("mpi_communicator") == of_communicator);
+  REQUIRE(support::extras_in_readme("mpi_ref") == of_ref);
 }

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <barrier>
 #include <chrono>
+#include <optional>
 #include <sstream>
 #include <thread>
 
@@ -110,7 +111,7 @@ TEST_CASE("graphs that live on keep no rank from ending, and go later") {
   REQUIRE(all_communicators_go());
 }
 
-TEST_CASE("communicators of the caller's that fail are freed when their graphs are") {
+TEST_CASE("communicators of the caller's that may be aborted are freed when their graphs are") {
   gpu_double::reset();
   auto const of = everywhere_plan{2};
   auto id = ncclUniqueId{};
@@ -121,7 +122,8 @@ TEST_CASE("communicators of the caller's that fail are freed when their graphs a
     auto const stream = fssdp::make_cuda_stream();
     auto handle = ncclComm_t{};
     (void)ncclCommInitRankConfig(&handle, 2, id, rank, nullptr);  // one that blocks
-    auto comm = fssdp::nccl_ref{handle, stream.get(), {.deadline = soon.deadline}};
+    auto comm =
+        fssdp::nccl_ref{handle, stream.get(), {.deadline = soon.deadline, .may_abort = true}};
     auto mine = everywhere_buffers{of, comm};
     fssdp::warm_up(comm, of.plan);
     auto const graph = nccl_tests::captured(
@@ -138,6 +140,51 @@ TEST_CASE("communicators of the caller's that fail are freed when their graphs a
   run(0);
   other.join();
   REQUIRE(failed == 2);
+  REQUIRE(all_communicators_go());
+}
+
+TEST_CASE("a communicator of the caller's that fails is left to the caller") {
+  gpu_double::reset();
+  auto const of = everywhere_plan{2};
+  auto id = ncclUniqueId{};
+  REQUIRE(ncclGetUniqueId(&id) == ncclSuccess);
+  auto as_expected = std::atomic{0};
+  auto const run = [&](int rank) {
+    cudaSetDevice(rank);
+    auto const stream = fssdp::make_cuda_stream();
+    auto handle = ncclComm_t{};
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 0;
+    (void)ncclCommInitRankConfig(&handle, 2, id, rank, &config);
+    auto state = ncclInProgress;
+    while (ncclCommGetAsyncError(handle, &state) == ncclSuccess && state == ncclInProgress)
+      std::this_thread::yield();
+    auto mine = std::optional<everywhere_buffers>{};
+    try {  // the nccl_ref goes while a kernel waits for the other rank
+      auto comm = fssdp::nccl_ref{
+          handle, stream.get(), {.deadline = soon.deadline, .kernels = gpu_double::kernels()}};
+      mine.emplace(of, comm);
+      fssdp::warm_up(comm, of.plan);
+      if (rank == 1) return ncclCommAbort(handle);  // says nothing, and goes
+      try {
+        mine->gather_and_reduce(comm, of.plan);
+        comm.synchronize();
+      } catch (fssdp::transport_error const&) {
+        if (comm.has_failed() && comm.handle() == handle) ++as_expected;
+        throw;
+      }
+    } catch (fssdp::transport_error const&) {
+      if (cudaStreamQuery(stream.get()) == cudaErrorNotReady) ++as_expected;
+    }
+    if (gpu_double::live_communicators() >= 1) ++as_expected;  // this one
+    (void)ncclCommAbort(handle);
+    return cudaStreamSynchronize(stream.get()) == cudaSuccess ? ncclSuccess : ncclSystemError;
+  };
+  auto other = std::thread{[&] { (void)run(1); }};
+  auto const ended = run(0);
+  other.join();
+  REQUIRE(ended == ncclSuccess);
+  REQUIRE(as_expected == 3);
   REQUIRE(all_communicators_go());
 }
 

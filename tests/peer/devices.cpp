@@ -13,6 +13,7 @@
 #include "fssdp/comm/cuda/cuda_pinned_memory.hpp"
 #include "fssdp/memory/expert_buffer.hpp"
 #include "fssdp/plan/schedule.hpp"
+#include "support/communicator_extras.hpp"
 
 using fssdp::peer_communicator;
 using fssdp::rank_id;
@@ -214,4 +215,12 @@ TEST_CASE("a plain copy between devices of memory of the host that is not pinned
   };
   REQUIRE(copy(cudaMemcpyHostToDevice) == 0);
   REQUIRE(copy(cudaMemcpyDeviceToDevice) == 1);
+}
+
+TEST_CASE("the README says which extras communicators have between devices of a process") {
+  gpu_double::reset();
+  auto extras = std::vector<std::string>{};
+  peer_tests::on_devices({.ranks = 1},
+                         [&](peer_communicator& comm) { extras = support::extras_of(comm); });
+  REQUIRE(support::extras_in_readme("peer_communicator") == extras);
 }

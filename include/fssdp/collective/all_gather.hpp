@@ -65,7 +65,7 @@ void all_gather(Comm& comm, Mine const& mine, All&& all) {
                   " elements; expected ", ranks, " ranks times ", n);
   detail::require(!detail::overlap(std::as_bytes(from), std::as_bytes(to)),
                   "all_gather: mine and all share memory; expected disjoint memory");
-  if constexpr (requires { comm.gather_values(std::as_bytes(from), std::as_writable_bytes(to)); }) {
+  if constexpr (gathering_communicator<Comm>) {
     comm.gather_values(std::as_bytes(from), std::as_writable_bytes(to));
     return;
   }

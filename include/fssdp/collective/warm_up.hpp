@@ -47,9 +47,9 @@ void agree_on(Lane& lane, transfer_plan const& plan) {
 template <communicator Comm>
 void warm_up(Comm& comm, transfer_plan const& plan) {
   detail::check_ranks("warm_up", comm.size(), plan);
-  submit(comm, [&plan](auto& lane) {
+  submit(comm, [&plan]<class Lane>(Lane& lane) {
     detail::agree_on(lane, plan);
-    if constexpr (requires { lane.connect({}); }) lane.connect(peers_of(plan, lane.rank()));
+    if constexpr (connecting_communicator<Lane>) lane.connect(peers_of(plan, lane.rank()));
   });
   synchronize(comm);
 }

@@ -162,14 +162,18 @@ class communicator_ref {
     if constexpr (lending_communicator<Comm>)
       all.lend = [](void* comm, post name, visit look) {
         static_cast<Comm*>(comm)->lend(
-            [&](auto& batch) { name(detail::batch_ref::of<detail::batch_use::lend>(batch)); },
+            [&](lending_batch auto& batch) {
+              name(detail::batch_ref::of<detail::batch_use::lend>(batch));
+            },
             [&](std::span<std::span<std::byte const> const> lent) { look(lent); });
       };
     if constexpr (forwarding_communicator<Comm>)
       all.forward = [](void* comm, post name, arrived tell) {
         static_cast<Comm*>(comm)->forward(
-            [&](auto& batch) { name(detail::batch_ref::of<detail::batch_use::forward>(batch)); },
-            [&](std::size_t wanted, std::span<std::byte const> bytes, auto& gate) {
+            [&](forwarding_batch auto& batch) {
+              name(detail::batch_ref::of<detail::batch_use::forward>(batch));
+            },
+            [&](std::size_t wanted, std::span<std::byte const> bytes, release_gate auto& gate) {
               tell(wanted, bytes, detail::gate_ref{gate});
             });
       };

@@ -2,14 +2,13 @@
 /// Adaptor: counts what goes through a communicator.
 #pragma once
 
-#include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <span>
-#include <type_traits>
+#include <memory>
 #include <utility>
 
 #include "fssdp/comm/communicator.hpp"
+#include "fssdp/comm/communicator_adaptor.hpp"
 
 namespace fssdp {
 
@@ -24,85 +23,72 @@ struct exchange_counts {
   friend bool operator==(exchange_counts const&, exchange_counts const&) = default;
 };
 
-/// A communicator that counts and passes everything on. It lends and forwards if the inner one
-/// does. To count what goes through a stream, bind the counting one: on_stream(counting, stream).
+/// A communicator that counts what is exchanged and passes everything on: what the inner one offers,
+/// it offers. Work that is submitted through it is counted, too, when it runs; what NCCL does to
+/// `agree`, `connect` or gather values is not. Copies count together.
+/// @cost one allocation when it is made
 template <communicator Comm>
-requires(!stream_bound<Comm>) class counting {
+class counting : public communicator_adaptor<counting<Comm>, Comm> {
  public:
-  using stream_type = stream_type_of<Comm>;
-  using memory_space = memory_space_of<Comm>;
+  explicit counting(Comm& comm) : counting{comm, std::make_shared<exchange_counts>()} {}
 
-  explicit counting(Comm& comm) : comm_{&comm} {}
-
-  [[nodiscard]] rank_id rank() const { return comm_->rank(); }
-  [[nodiscard]] int size() const { return comm_->size(); }
-  [[nodiscard]] exchange_counts const& counts() const { return counts_; }
-  void reset() { counts_ = {}; }
+  /// @pre work that was submitted has been synchronized
+  [[nodiscard]] exchange_counts const& counts() const { return *counts_; }
+  void reset() { *counts_ = {}; }
+  /// What submitted work runs with.
+  template <communicator Inner>
+  [[nodiscard]] counting<Inner> around(Inner& inner) const {
+    return {inner, counts_};
+  }
 
   template <class Post>
   void exchange(Post&& post) {
-    ++counts_.exchanges;
-    comm_->exchange([&](exchange_batch auto& batch) {
-      auto counted = counted_batch<std::remove_reference_t<decltype(batch)>>{batch, counts_};
-      post(counted);
-    });
+    ++counts_->exchanges;
+    this->inner().exchange([&](exchange_batch auto& batch) { count(post, batch); });
   }
   template <class Post, class Visit>
   void lend(Post&& post, Visit&& visit) requires lending_communicator<Comm> {
-    ++counts_.exchanges;
-    comm_->lend(
-        [&](auto& batch) {
-          auto counted = counted_batch<std::remove_reference_t<decltype(batch)>>{batch, counts_};
-          post(counted);
-        },
-        std::forward<Visit>(visit));
+    ++counts_->exchanges;
+    this->inner().lend([&](lending_batch auto& batch) { count(post, batch); },
+                       std::forward<Visit>(visit));
   }
-
   template <class Post, class Arrived>
   void forward(Post&& post, Arrived&& arrived) requires forwarding_communicator<Comm> {
-    ++counts_.exchanges;
-    comm_->forward(
-        [&](auto& batch) {
-          auto counted = counted_batch<std::remove_reference_t<decltype(batch)>>{batch, counts_};
-          post(counted);
-        },
-        std::forward<Arrived>(arrived));
+    ++counts_->exchanges;
+    this->inner().forward([&](forwarding_batch auto& batch) { count(post, batch); },
+                          std::forward<Arrived>(arrived));
   }
 
  private:
-  template <class Batch>
-  struct counted_batch {
-    Batch& batch;
+  template <communicator Other>
+  friend class counting;
+
+  counting(Comm& comm, std::shared_ptr<exchange_counts> counts)
+      : counting::communicator_adaptor{comm}, counts_{std::move(counts)} {}
+
+  struct counter {
     exchange_counts& counts;
 
-    counted_batch(Batch& of, exchange_counts& into) : batch{of}, counts{into} {}
-
-    void send(std::span<std::byte const> bytes, rank_id to) {
+    void sends(std::size_t bytes) {
       ++counts.messages_sent;
-      counts.bytes_sent += bytes.size();
-      batch.send(bytes, to);
+      counts.bytes_sent += bytes;
     }
-    void hold(std::span<std::byte const> bytes, rank_id to) {
-      ++counts.messages_sent;
-      counts.bytes_sent += bytes.size();
-      batch.hold(bytes, to);
-    }
-    void recv(std::span<std::byte> bytes, rank_id from) {
-      ++counts.messages_received;
-      counts.bytes_received += bytes.size();
-      batch.recv(bytes, from);
-    }
-    void borrow(std::size_t bytes, rank_id from) {
+    void receives(std::size_t bytes) {
       ++counts.messages_received;
       counts.bytes_received += bytes;
-      counts.bytes_borrowed += bytes;
-      batch.borrow(bytes, from);
     }
-    void label(batch_label const& value) { set_label(batch, value); }
+    void borrows(std::size_t bytes) {
+      receives(bytes);
+      counts.bytes_borrowed += bytes;
+    }
+    void labels(batch_label const&) {}
   };
+  template <class Post, class Batch>
+  void count(Post& post, Batch& batch) {
+    detail::observe(post, batch, counter{*counts_});
+  }
 
-  Comm* comm_;
-  exchange_counts counts_;
+  std::shared_ptr<exchange_counts> counts_;
 };
 
 }  // namespace fssdp

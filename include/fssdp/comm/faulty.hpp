@@ -3,11 +3,12 @@
 #pragma once
 
 #include <atomic>
-#include <concepts>
+#include <memory>
 #include <string>
 #include <utility>
 
 #include "fssdp/comm/communicator.hpp"
+#include "fssdp/comm/communicator_adaptor.hpp"
 #include "fssdp/core/error.hpp"
 
 namespace fssdp {
@@ -69,18 +70,17 @@ struct fault {
   void (*act)() = nullptr;     ///< what it does
 };
 
-/// A communicator that breaks down once and passes everything on, before and behind. It lends and
-/// forwards if the inner one does. A fault on a stream: bind the faulty one, on_stream(faulty, stream).
-/// @cost none but the inner one's
+/// A communicator that breaks down once and passes everything on, before and after: what the inner
+/// one offers, it offers. Exchanges of submitted work count with the others; a fault there is one of
+/// the thread that runs it.
+/// @cost one allocation when it is made
 template <communicator Comm>
-requires(!stream_bound<Comm>) class faulty {
+class faulty : public communicator_adaptor<faulty<Comm>, Comm> {
  public:
-  using stream_type = stream_type_of<Comm>;
-  using memory_space = memory_space_of<Comm>;
-
   /// @throws argument_error if the exchange is negative, or a rank is to stall without a gate, or
   ///         to do nothing
-  faulty(Comm& comm, fault const& given) : comm_{&comm}, fault_{given} {
+  faulty(Comm& comm, fault const& given)
+      : faulty::communicator_adaptor{comm}, fault_{given}, exchange_{std::make_shared<int>(0)} {
     detail::require(given.exchange >= 0, "faulty: a fault in exchange ", given.exchange,
                     "; expected 1 or more, or 0 for none");
     detail::require(given.kind != fault_kind::stalls || given.gate != nullptr,
@@ -89,24 +89,27 @@ requires(!stream_bound<Comm>) class faulty {
                     "faulty: a rank that acts needs to know what to do");
   }
 
-  [[nodiscard]] rank_id rank() const { return comm_->rank(); }
-  [[nodiscard]] int size() const { return comm_->size(); }
+  /// What submitted work runs with.
+  template <communicator Inner>
+  [[nodiscard]] faulty<Inner> around(Inner& inner) const {
+    return {inner, fault_, exchange_};
+  }
 
   /// @throws injected_fault, rank_left; what the inner one throws
   template <class Post>
   void exchange(Post&& post) {
-    ++exchange_;
+    ++*exchange_;
     break_at(fault_moment::before_exchange);
-    comm_->exchange([&](exchange_batch auto& batch) { fragile(post)(batch); });
+    this->inner().exchange([&](exchange_batch auto& batch) { fragile(post)(batch); });
     break_at(fault_moment::in_visit);
     break_at(fault_moment::behind_exchange);
   }
   /// @throws as exchange
   template <class Post, class Visit>
   void lend(Post&& post, Visit&& visit) requires lending_communicator<Comm> {
-    ++exchange_;
+    ++*exchange_;
     break_at(fault_moment::before_exchange);
-    comm_->lend(fragile(post), [&](auto const& lent) {
+    this->inner().lend(fragile(post), [&](auto const& lent) {
       break_at(fault_moment::in_visit);
       visit(lent);
     });
@@ -116,10 +119,10 @@ requires(!stream_bound<Comm>) class faulty {
   /// @throws as exchange
   template <class Post, class Arrived>
   void forward(Post&& post, Arrived&& arrived) requires forwarding_communicator<Comm> {
-    ++exchange_;
+    ++*exchange_;
     break_at(fault_moment::before_exchange);
     auto first = true;
-    comm_->forward(fragile(post), [&](std::size_t wanted, auto const& bytes, auto& gate) {
+    this->inner().forward(fragile(post), [&](std::size_t wanted, auto const& bytes, auto& gate) {
       if (std::exchange(first, false)) break_at(fault_moment::in_visit);
       arrived(wanted, bytes, gate);
     });
@@ -128,6 +131,12 @@ requires(!stream_bound<Comm>) class faulty {
   }
 
  private:
+  template <communicator Other>
+  friend class faulty;
+
+  faulty(Comm& comm, fault const& given, std::shared_ptr<int> exchange)
+      : faulty::communicator_adaptor{comm}, fault_{given}, exchange_{std::move(exchange)} {}
+
   template <class Post>
   [[nodiscard]] auto fragile(Post& post) const {
     return [&](auto& batch) {
@@ -138,7 +147,7 @@ requires(!stream_bound<Comm>) class faulty {
   }
 
   void break_at(fault_moment now) const {
-    if (exchange_ != fault_.exchange || now != fault_.moment) return;
+    if (*exchange_ != fault_.exchange || now != fault_.moment) return;
     switch (fault_.kind) {
       case fault_kind::throws:
         throw injected_fault{text("fails on purpose ", now)};
@@ -152,7 +161,7 @@ requires(!stream_bound<Comm>) class faulty {
     }
   }
   [[nodiscard]] std::string text(char const* deed, fault_moment now) const {
-    return detail::text("rank ", rank(), " ", deed, place(now), " exchange ", exchange_);
+    return detail::text("rank ", this->rank(), " ", deed, place(now), " exchange ", *exchange_);
   }
   [[nodiscard]] static char const* place(fault_moment moment) {
     switch (moment) {
@@ -170,9 +179,8 @@ requires(!stream_bound<Comm>) class faulty {
     return "behind";
   }
 
-  Comm* comm_;
   fault fault_;
-  int exchange_ = 0;  // the current one, from 1
+  std::shared_ptr<int> exchange_;  // the current one, from 1
 };
 
 }  // namespace fssdp

@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "fssdp/comm/back_end.hpp"
 #include "fssdp/comm/thread/thread_communicator.hpp"
 #include "fssdp/core/function_ref.hpp"
 #include "fssdp/topology/topology.hpp"
@@ -99,8 +100,7 @@ class thread_world {
 
   static options const& checked(options const& of) {
     detail::require(of.ranks >= 1, "thread_world: ", of.ranks, " ranks; expected 1 or more");
-    detail::require(of.deadline.count() > 0, "thread_world: a deadline of ", of.deadline.count(),
-                    " ms; expected more than 0");
+    detail::check_deadline("thread_world", of.deadline);
     return of;
   }
 

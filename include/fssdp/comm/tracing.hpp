@@ -2,82 +2,59 @@
 /// Adaptor: records when a communicator exchanges, and how much.
 #pragma once
 
-#include <concepts>
 #include <cstddef>
-#include <span>
-#include <type_traits>
 #include <utility>
 
 #include "fssdp/comm/communicator.hpp"
+#include "fssdp/comm/communicator_adaptor.hpp"
 #include "fssdp/trace/trace.hpp"
 
 namespace fssdp {
 
 /// A communicator that passes everything on, and to a sink a range for every exchange, lend and
 /// forward, by that name: with the label of its batch, and the messages and bytes of both
-/// directions; those that are borrowed are received. It lends and forwards if the inner one does.
+/// directions; those that are borrowed are received. What the inner one offers, it offers.
 ///
 ///     auto traced = tracing{comm, &trace, gather_lane};
 ///
-/// A sink that is null gets nothing. To trace what goes through a stream, bind the traced one:
-/// on_stream(traced, stream).
+/// A sink that is null gets nothing. Work that is submitted through it is traced when it runs, on
+/// the thread where it runs; where an exchange only enqueues, as NCCL's does, a range is the time to
+/// enqueue it.
 /// @cost the sink's: of a trace_recorder no allocation and no lock
 template <communicator Comm, trace_sink Sink>
-requires(!stream_bound<Comm>) class tracing {
+class tracing : public communicator_adaptor<tracing<Comm, Sink>, Comm> {
  public:
-  using stream_type = stream_type_of<Comm>;
-  using memory_space = memory_space_of<Comm>;
+  tracing(Comm& comm, Sink* sink, trace_lane lane)
+      : tracing::communicator_adaptor{comm}, sink_{sink}, lane_{lane} {}
 
-  tracing(Comm& comm, Sink* sink, trace_lane lane) : comm_{&comm}, sink_{sink}, lane_{lane} {}
-
-  [[nodiscard]] rank_id rank() const { return comm_->rank(); }
-  [[nodiscard]] int size() const { return comm_->size(); }
+  /// What submitted work runs with.
+  template <communicator Inner>
+  [[nodiscard]] tracing<Inner, Sink> around(Inner& inner) const {
+    return {inner, sink_, lane_};
+  }
 
   template <class Post>
   void exchange(Post&& post) {
     auto range = begin("exchange");
-    comm_->exchange([&](exchange_batch auto& batch) { traced(post, range.numbers())(batch); });
+    this->inner().exchange([&](exchange_batch auto& batch) { note(post, batch, range.numbers()); });
   }
   template <class Post, class Visit>
   void lend(Post&& post, Visit&& visit) requires lending_communicator<Comm> {
     auto range = begin("lend");
-    comm_->lend(traced(post, range.numbers()), std::forward<Visit>(visit));
+    this->inner().lend([&](lending_batch auto& batch) { note(post, batch, range.numbers()); },
+                       std::forward<Visit>(visit));
   }
   template <class Post, class Arrived>
   void forward(Post&& post, Arrived&& arrived) requires forwarding_communicator<Comm> {
     auto range = begin("forward");
-    comm_->forward(traced(post, range.numbers()), std::forward<Arrived>(arrived));
+    this->inner().forward([&](forwarding_batch auto& batch) { note(post, batch, range.numbers()); },
+                          std::forward<Arrived>(arrived));
   }
 
  private:
-  template <class Batch>
-  struct traced_batch {
-    Batch& batch;
+  struct notes {
     trace_numbers& numbers;
 
-    void send(std::span<std::byte const> bytes, rank_id to) {
-      sends(bytes.size());
-      batch.send(bytes, to);
-    }
-    void hold(std::span<std::byte const> bytes, rank_id to) {
-      sends(bytes.size());
-      batch.hold(bytes, to);
-    }
-    void recv(std::span<std::byte> bytes, rank_id from) {
-      receives(bytes.size());
-      batch.recv(bytes, from);
-    }
-    void borrow(std::size_t bytes, rank_id from) {
-      receives(bytes);
-      batch.borrow(bytes, from);
-    }
-    void label(batch_label const& value) {
-      numbers.plan = value.plan;
-      numbers.round = value.round;
-      set_label(batch, value);
-    }
-
-   private:
     void sends(std::size_t bytes) {
       numbers.messages_sent += 1;
       numbers.bytes_sent += bytes;
@@ -85,6 +62,11 @@ requires(!stream_bound<Comm>) class tracing {
     void receives(std::size_t bytes) {
       numbers.messages_received += 1;
       numbers.bytes_received += bytes;
+    }
+    void borrows(std::size_t bytes) { receives(bytes); }
+    void labels(batch_label const& value) {
+      numbers.plan = value.plan;
+      numbers.round = value.round;
     }
   };
 
@@ -94,16 +76,12 @@ requires(!stream_bound<Comm>) class tracing {
             name,
             {.messages_sent = 0, .bytes_sent = 0, .messages_received = 0, .bytes_received = 0}};
   }
-  /// `post`, with what it names written down.
-  template <class Post>
-  [[nodiscard]] static auto traced(Post& post, trace_numbers& numbers) {
-    return [&post, &numbers](auto& batch) {
-      auto noted = traced_batch<std::remove_reference_t<decltype(batch)>>{batch, numbers};
-      post(noted);
-    };
+  /// Calls `post`, and writes down what it names.
+  template <class Post, class Batch>
+  static void note(Post& post, Batch& batch, trace_numbers& numbers) {
+    detail::observe(post, batch, notes{numbers});
   }
 
-  Comm* comm_;
   Sink* sink_;
   trace_lane lane_;
 };

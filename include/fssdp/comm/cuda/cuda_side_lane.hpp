@@ -56,6 +56,11 @@ class cuda_side_lane {
     work(*comm_);
   }
   void synchronize() { fssdp::synchronize(*comm_); }
+  /// Of the host, and at once: it is not what `position` counts.
+  void gather_values(std::span<std::byte const> mine,
+                     std::span<std::byte> all) requires gathering_communicator<Comm> {
+    comm_->gather_values(mine, all);
+  }
 
   [[nodiscard]] std::uint64_t position() const { return position_; }
   /// @pre the lane has come to this position

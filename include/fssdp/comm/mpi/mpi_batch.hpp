@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "fssdp/comm/back_end.hpp"
 #include "fssdp/comm/communicator.hpp"
 #include "fssdp/comm/mpi/mpi_call.hpp"
 #include "fssdp/comm/mpi/mpi_lending.hpp"
@@ -44,22 +45,18 @@ struct mpi_header {
     sizes_hash ^= sizes_hash >> 32U;
   }
 
+  [[nodiscard]] exchange_name name() const { return {sequence, {plan, static_cast<int>(round)}}; }
   /// How a header that has come differs from this one, which is wanted; empty if not at all.
   [[nodiscard]] std::string difference(mpi_header const& there) const {
-    if (there.sequence != sequence)
-      return text("exchange ", sequence, " here, ", there.sequence, " there");
-    if (there.plan != plan || there.round != round)
-      return text("round ", round, " of plan ", std::hex, plan, " here, round ", std::dec,
-                  there.round, " of plan ", std::hex, there.plan, " there");
+    if (there.sequence != sequence || there.plan != plan || there.round != round)
+      return detail::difference(name(), there.name());
     if (there.part_bytes != part_bytes)
       return text("messages are cut into ", part_bytes, " bytes here, ", there.part_bytes,
                   " there");
-    if (there.messages != messages)
-      return text(messages, " messages expected, ", there.messages, " sent");
+    if (there.messages != messages) return count_difference(messages, there.messages);
     if (there.sizes_hash == sizes_hash) return {};
     for (std::size_t i = 0; i < sizes.size(); ++i)
-      if (there.sizes[i] != sizes[i])
-        return text("message ", i, " should have ", sizes[i], " bytes, it has ", there.sizes[i]);
+      if (there.sizes[i] != sizes[i]) return size_difference(i, sizes[i], there.sizes[i]);
     return text("all messages together should have ", bytes, " bytes, they have ", there.bytes,
                 "; they differ behind the first ", sizes.size());
   }
@@ -214,11 +211,7 @@ class mpi_batch {
 
  private:
   [[nodiscard]] peer& checked(rank_id rank) {
-    auto const size = static_cast<int>(peers_.size());
-    require(rank.value() >= 0 && rank.value() < size && rank != me_,
-            "exchange: message between rank ", me_, " and rank ", rank,
-            "; expected another rank from 0 to ", size - 1);
-    return peers_[rank.index()];
+    return peers_[peer_index(me_, rank, static_cast<int>(peers_.size()))];
   }
   /// Finds out which messages need not be sent, as their receivers can read them.
   void lend() {

@@ -11,6 +11,7 @@
 #include <string>
 #include <utility>
 
+#include "fssdp/comm/back_end.hpp"
 #include "fssdp/comm/wait_pace.hpp"
 #include "fssdp/core/error.hpp"
 #include "fssdp/core/index.hpp"
@@ -35,8 +36,7 @@ namespace detail {
 
 /// @throws argument_error if the deadline or a size is not positive
 [[nodiscard]] inline mpi_options const& mpi_checked(mpi_options const& options) {
-  require(options.deadline.count() > 0, "mpi: a deadline of ", options.deadline.count(),
-          " ms; expected more than 0");
+  check_deadline("mpi", options.deadline);
   require(options.most_message_bytes > 0 && options.most_message_bytes <= INT_MAX,
           "mpi: messages of at most ", options.most_message_bytes, " bytes; expected 1 to ",
           INT_MAX);
@@ -125,9 +125,7 @@ void mpi_await_all(MPI_Request& request, rank_id me, std::chrono::milliseconds d
     auto done = 0;
     mpi_require(MPI_Test(&request, &done, MPI_STATUS_IGNORE), me, call);
     if (done != 0) return;
-    if (std::chrono::steady_clock::now() > until)
-      throw deadline_exceeded{rank_id{-1}, text("rank ", me, " waits for all ranks in ", call,
-                                                ": not all come within ", deadline.count(), " ms")};
+    if (std::chrono::steady_clock::now() > until) throw not_all_come(me, call, deadline);
     rest(pace);
   }
 }

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "fssdp/comm/back_end.hpp"
 #include "fssdp/comm/communicator.hpp"
 #include "fssdp/comm/mpi/mpi_batch.hpp"
 #include "fssdp/comm/mpi/mpi_call.hpp"
@@ -254,9 +255,7 @@ class mpi_lane {
     monitor_->count_received(from);
     auto& peer = batch_.of(from);
     auto const difference = peer.wants.difference(peer.comes);
-    if (!difference.empty())
-      throw ranks_disagree{
-          from, text("rank ", monitor_->rank(), " and rank ", from, " disagree: ", difference)};
+    if (!difference.empty()) throw disagreement(monitor_->rank(), from, difference);
     peer.accepted = true;
     if (peer.comes.lent == 0)
       start_messages_from(from);

@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "fssdp/core/error.hpp"
+#include "fssdp/comm/back_end.hpp"
 #include "fssdp/core/index.hpp"
 
 namespace fssdp::detail {
@@ -65,12 +65,7 @@ class nccl_batch {
     std::vector<std::span<std::byte const>> out;
     std::vector<std::span<std::byte>> in;
   };
-  [[nodiscard]] messages& of(rank_id peer) {
-    require(peer.value() >= 0 && peer.value() < size_ && peer != me_,
-            "exchange: message between rank ", me_, " and rank ", peer,
-            "; expected another rank from 0 to ", size_ - 1);
-    return peers_[peer.index()];
-  }
+  [[nodiscard]] messages& of(rank_id peer) { return peers_[peer_index(me_, peer, size_)]; }
 
   rank_id me_;
   int size_;

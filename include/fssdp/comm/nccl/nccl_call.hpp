@@ -7,6 +7,7 @@
 
 #include <chrono>
 
+#include "fssdp/comm/back_end.hpp"
 #include "fssdp/comm/cuda/cuda_kernels.hpp"
 #include "fssdp/comm/wait_pace.hpp"
 #include "fssdp/core/error.hpp"
@@ -19,14 +20,16 @@ struct nccl_options {
   std::chrono::milliseconds deadline = std::chrono::seconds{60};  ///< without any progress
   /// What sums and converts, from cuda_kernels(); what only moves bytes needs none.
   device_kernels kernels = {};
+  /// Whether a nccl_ref may abort the communicator that it was lent when something fails. A
+  /// nccl_communicator aborts its own in any case.
+  bool may_abort = false;
 };
 
 namespace detail {
 
 /// @throws argument_error if the deadline is not positive
 [[nodiscard]] inline nccl_options const& nccl_checked(nccl_options const& options) {
-  require(options.deadline.count() > 0, "nccl: a deadline of ", options.deadline.count(),
-          " ms; expected more than 0");
+  check_deadline("nccl", options.deadline);
   return options;
 }
 

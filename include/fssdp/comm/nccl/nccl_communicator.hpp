@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "fssdp/comm/back_end.hpp"
 #include "fssdp/comm/communicator.hpp"
 #include "fssdp/comm/cuda/cuda_call.hpp"
 #include "fssdp/comm/cuda/cuda_work.hpp"
@@ -31,12 +32,14 @@ class nccl_registration;
 /// is enqueued there, in order, by one thread, and the calls return; `synchronize` waits. A thread
 /// that calls it has made the communicator's device the current one.
 ///
-/// What makes trouble aborts the communicator, which is then gone: `has_failed` tells. Only one that
-/// does not block (blocking = 0) can be aborted in time whatever it waits for.
+/// The communicator stays the caller's. When something fails, the call throws and `has_failed` is
+/// true; kernels that wait for a peer stay on the stream until the caller aborts the communicator
+/// (ncclCommAbort), or the nccl_ref does, if nccl_options::may_abort says so: `handle` is null then.
+/// Only one that does not block (blocking = 0) can be aborted in time whatever it waits for.
 ///
 /// Graphs: a plan is warmed up before a capture (warm_up); others may wait for their lanes meanwhile.
 /// NCCL frees a communicator only when the graphs that it is in are destroyed: destroy them before
-/// `close`, and before a communicator of yours. One that is aborted is freed as soon as they are.
+/// `close`, and before a communicator of yours. One that is aborted here is freed as soon as they are.
 ///
 /// @cost per exchange: one group of NCCL's, an event, no allocation once the largest batch has been
 ///       seen, no synchronisation. A peer is connected when it is first met, which takes long:
@@ -58,7 +61,7 @@ class nccl_ref : public detail::cuda_work<nccl_ref> {
   [[nodiscard]] cudaStream_t stream() const { return lane_->stream(); }
   /// NCCL's own; null when it has been aborted or closed.
   [[nodiscard]] ncclComm_t handle() const { return lane_->comm(); }
-  /// Whether something has failed: the communicator of NCCL's does not exist any more.
+  /// Whether something has failed: each later call throws.
   [[nodiscard]] bool has_failed() const { return lane_->has_failed(); }
 
   /// @throws what `post` throws and argument_error, before anything is sent; poisoned_stream if
@@ -106,15 +109,14 @@ class nccl_ref : public detail::cuda_work<nccl_ref> {
     gather_values(std::as_bytes(std::span{&plan, 1}), std::as_writable_bytes(std::span{all}));
     for (auto const peer : first_n<rank_id>(size_))  // nothing is under way: no need to abort
       if (all[peer.index()] != plan)
-        throw ranks_disagree{
-            peer, detail::text("rank ", rank(), " and rank ", peer, " disagree: plans ", std::hex,
-                               plan, " and ", all[peer.index()])};
+        throw detail::disagreement(rank(), peer, "plans ", std::hex, plan, " and ",
+                                   all[peer.index()]);
     known_[next_known_++ % known_.size()] = plan;
   }
   /// Connects this rank with peers, which all name it, and waits for that.
   /// @throws as synchronize; argument_error
   void connect(std::span<rank_id const> peers) {
-    auto const bytes = std::span{staging_.get(), staging_bytes()};
+    auto const bytes = lane_->staging();
     exchange([&](auto& batch) {
       for (auto const peer : peers) {
         batch.send(bytes.first(1), peer);
@@ -142,10 +144,10 @@ class nccl_ref : public detail::cuda_work<nccl_ref> {
 
  protected:
   nccl_ref(ncclComm_t comm, cudaStream_t stream, rank_id me, int size, nccl_options const& options)
-      : lane_{std::make_unique<detail::nccl_lane>(comm, stream, me, detail::nccl_checked(options))},
+      : lane_{std::make_unique<detail::nccl_lane>(comm, stream, me, detail::nccl_checked(options),
+                                                  staging_bytes(size))},
         size_{size},
-        batch_{me, size},
-        staging_{detail::allocate_on_device(me, staging_bytes())} {
+        batch_{me, size} {
     detail::load_kernels(options.kernels, me);
   }
 
@@ -168,8 +170,8 @@ class nccl_ref : public detail::cuda_work<nccl_ref> {
     return size;
   }
   /// A row to send, and one from each rank.
-  [[nodiscard]] std::size_t staging_bytes() const {
-    return (static_cast<std::size_t>(size_) + 1) * staged_row;
+  [[nodiscard]] static std::size_t staging_bytes(int size) {
+    return (static_cast<std::size_t>(size) + 1) * staged_row;
   }
 
   [[nodiscard]] device_kernels const& kernels() const { return lane_->options().kernels; }
@@ -186,20 +188,19 @@ class nccl_ref : public detail::cuda_work<nccl_ref> {
   }
 
   void gather_part(std::span<std::byte const> mine, std::span<std::byte> all, std::size_t pitch) {
-    auto* const rows = staging_.get() + staged_row;
+    auto* const staged = lane_->staging().data();
+    auto* const rows = staged + staged_row;
     auto const call = [&](cudaError_t code, char const* name) {
       detail::cuda_require(code, rank(), name);
     };
-    call(
-        cudaMemcpyAsync(staging_.get(), mine.data(), mine.size(), cudaMemcpyHostToDevice, stream()),
-        "cudaMemcpyAsync");
+    call(cudaMemcpyAsync(staged, mine.data(), mine.size(), cudaMemcpyHostToDevice, stream()),
+         "cudaMemcpyAsync");
     auto& watch = lane_->watch();
     watch.begin_exchange(stream());
     for (auto const peer : first_n<rank_id>(size_))
       if (peer != rank()) watch.add_peer(peer);
-    lane_->settle(
-        ncclAllGather(staging_.get(), rows, mine.size(), ncclUint8, lane_->comm(), stream()),
-        "ncclAllGather");
+    lane_->settle(ncclAllGather(staged, rows, mine.size(), ncclUint8, lane_->comm(), stream()),
+                  "ncclAllGather");
     watch.end_exchange(stream());
     synchronize();  // a copy to memory that is not pinned would wait without a deadline
     call(cudaMemcpy2DAsync(all.data(), pitch, rows, mine.size(), mine.size(),
@@ -211,7 +212,6 @@ class nccl_ref : public detail::cuda_work<nccl_ref> {
   std::unique_ptr<detail::nccl_lane> lane_;
   int size_;
   detail::nccl_batch batch_;
-  detail::cuda_bytes staging_;
   std::array<std::uint64_t, 256> known_ = {};  // plans that all ranks agree on
   std::size_t next_known_ = 0;
 };
@@ -256,7 +256,12 @@ class nccl_communicator : public nccl_ref {
   friend nccl_ref;
   nccl_communicator(ncclComm_t comm, int ranks, rank_id rank, cudaStream_t stream,
                     nccl_options const& options)
-      : nccl_ref{comm, stream, rank, ranks, options} {}
+      : nccl_ref{comm, stream, rank, ranks, allowed_to_abort(options)} {}
+
+  [[nodiscard]] static nccl_options allowed_to_abort(nccl_options options) {
+    options.may_abort = true;
+    return options;
+  }
 
   [[nodiscard]] static ncclConfig_t without_blocking() {
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
@@ -268,10 +273,7 @@ class nccl_communicator : public nccl_ref {
                      nccl_options const& options) {
     try {
       auto const ended = detail::nccl_settled(comm, code, me, options.deadline, [&] {
-        throw deadline_exceeded{rank_id{-1}, detail::text(call, ": rank ", me,
-                                                          " waits for all ranks; not all come "
-                                                          "within ",
-                                                          options.deadline.count(), " ms")};
+        throw detail::not_all_come(me, call, options.deadline);
       });
       detail::nccl_require(ended, me, call);
     } catch (...) {

@@ -5,11 +5,14 @@
 #include <nccl.h>
 
 #include <chrono>
+#include <cstddef>
 #include <exception>
+#include <span>
 #include <system_error>
 #include <thread>
 #include <utility>
 
+#include "fssdp/comm/back_end.hpp"
 #include "fssdp/comm/cuda/cuda_call.hpp"
 #include "fssdp/comm/cuda/cuda_watch.hpp"
 #include "fssdp/comm/nccl/nccl_call.hpp"
@@ -18,30 +21,46 @@
 
 namespace fssdp::detail {
 
-/// Calls NCCL, and waits for the stream with an eye on it. On the first failure the communicator is
-/// aborted, so that the stream ends; from then on nothing is enqueued any more.
+/// Calls NCCL, and waits for the stream with an eye on it. From the first failure on nothing is
+/// enqueued any more; if the communicator may be aborted, it is, so that the stream ends.
 class nccl_lane {
  public:
-  nccl_lane(ncclComm_t comm, cudaStream_t stream, rank_id me, nccl_options const& options)
-      : comm_{comm}, stream_{stream}, me_{me}, options_{options}, watch_{me} {}
+  /// @param staging_bytes  of device memory, freed in the end: that waits for the device
+  nccl_lane(ncclComm_t comm, cudaStream_t stream, rank_id me, nccl_options const& options,
+            std::size_t staging_bytes)
+      : comm_{comm},
+        stream_{stream},
+        me_{me},
+        options_{options},
+        watch_{me},
+        staging_{allocate_on_device(me, staging_bytes), staging_bytes} {}
+  nccl_lane(nccl_lane const&) = delete;
+  nccl_lane& operator=(nccl_lane const&) = delete;
+  /// Where a kernel of a communicator that has not been aborted waits for ever, to free memory would
+  /// wait as well: it is given up.
+  ~nccl_lane() {
+    if (has_failed() && comm_ != nullptr && query(stream_) == cudaErrorNotReady)
+      (void)staging_.memory.release();
+  }
 
   [[nodiscard]] ncclComm_t comm() const { return comm_; }
   [[nodiscard]] cudaStream_t stream() const { return stream_; }
   [[nodiscard]] rank_id me() const { return me_; }
   [[nodiscard]] nccl_options const& options() const { return options_; }
   [[nodiscard]] cuda_watch& watch() { return watch_; }
-  [[nodiscard]] bool has_failed() const { return failure_ != nullptr; }
+  [[nodiscard]] std::span<std::byte> staging() const {
+    return {staging_.memory.get(), staging_.size};
+  }
+  [[nodiscard]] bool has_failed() const { return failure_.has_failed(); }
 
   /// @throws poisoned_stream if something has failed before, or the communicator has been closed
   void check() const {
-    if (has_failed())
-      throw poisoned_stream{
-          text("rank ", me_, ": earlier work on this communicator has failed: ", what(failure_))};
+    failure_.check(me_);
     if (comm_ == nullptr)
       throw poisoned_stream{text("rank ", me_, ": this communicator has been closed")};
   }
 
-  /// Runs `work`, which may throw: then the communicator is aborted.
+  /// Runs `work`, which may throw: then the lane has failed.
   template <class Work>
   void guarded(Work work) {
     check();
@@ -64,7 +83,7 @@ class nccl_lane {
   /// @throws transport_error, also again and again: what has failed first; deadline_exceeded if
   ///         nothing has moved for that long
   void synchronize() {
-    if (has_failed()) std::rethrow_exception(failure_);
+    failure_.rethrow();
     if (comm_ == nullptr) return;  // closed: it has waited then
     guarded([&] { watch_.wait_for(stream_, options_.deadline, [&] { check_async(); }); });
   }
@@ -96,9 +115,10 @@ class nccl_lane {
                                    static_cast<int>(error), "): ", watch_.text())};
   }
 
-  /// Aborts, and waits a little until nothing writes any more.
+  /// Aborts if that is allowed, and waits a little until nothing writes any more.
   void fail(std::exception_ptr failure) noexcept {
-    failure_ = std::move(failure);
+    failure_.set(std::move(failure));
+    if (!options_.may_abort) return;
     abort();
     drain(stream_, std::chrono::milliseconds{200});
   }
@@ -108,7 +128,11 @@ class nccl_lane {
   rank_id me_;
   nccl_options options_;
   cuda_watch watch_;
-  std::exception_ptr failure_;
+  struct {
+    cuda_bytes memory;
+    std::size_t size;
+  } staging_;
+  failure_state failure_;
 };
 
 }  // namespace fssdp::detail

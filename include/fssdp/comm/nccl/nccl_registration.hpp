@@ -42,6 +42,7 @@ class nccl_registration {
   nccl_registration& operator=(nccl_registration&&) = delete;
   ~nccl_registration() {
     if (comm_->handle() != registered_with_) return;  // aborted or closed, and this with it
+    if (comm_->has_failed()) return;  // for its owner to abort, who may have done so
     if (handle_ != nullptr) ncclCommDeregister(registered_with_, handle_);
     close_window();
   }

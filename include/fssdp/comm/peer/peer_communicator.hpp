@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "fssdp/comm/back_end.hpp"
 #include "fssdp/comm/communicator.hpp"
 #include "fssdp/comm/cuda/cuda_call.hpp"
 #include "fssdp/comm/cuda/cuda_watch.hpp"
@@ -47,7 +48,7 @@ class peer_communicator : public detail::cuda_work<peer_communicator> {
   [[nodiscard]] rank_id rank() const { return meeting_.rank(); }
   [[nodiscard]] int size() const { return meeting_.size(); }
   [[nodiscard]] cudaStream_t stream() const { return stream_; }
-  [[nodiscard]] bool has_failed() const { return failure_ != nullptr; }
+  [[nodiscard]] bool has_failed() const { return failure_.has_failed(); }
 
   /// @pre the stream is not captured
   /// @throws what `post` throws and argument_error, before anything is sent; ranks_disagree,
@@ -90,7 +91,7 @@ class peer_communicator : public detail::cuda_work<peer_communicator> {
   /// @throws what has failed before, again and again; deadline_exceeded if nothing moves: it says
   ///         what is awaited
   void synchronize() {
-    if (has_failed()) std::rethrow_exception(failure_);
+    failure_.rethrow();
     guarded([&] { watch_.wait_for(stream_, options_->deadline, [] {}); });
   }
 
@@ -242,12 +243,7 @@ class peer_communicator : public detail::cuda_work<peer_communicator> {
   void await(cudaEvent_t event) const {
     detail::cuda_require(cudaStreamWaitEvent(stream_, event, 0), rank(), "cudaStreamWaitEvent");
   }
-  void check() const {
-    if (has_failed())
-      throw poisoned_stream{
-          detail::text("rank ", rank(),
-                       ": earlier work on this communicator has failed: ", detail::what(failure_))};
-  }
+  void check() const { failure_.check(rank()); }
   [[nodiscard]] device_kernels const& kernels() const { return options_->kernels; }
   /// Peers can read it, too.
   [[nodiscard]] std::byte* memory_from(std::size_t bytes) {
@@ -269,7 +265,7 @@ class peer_communicator : public detail::cuda_work<peer_communicator> {
   }
   /// From now on nothing is enqueued; what peers have begun to read stays until they are through.
   void fail(std::exception_ptr failure) noexcept {
-    failure_ = std::move(failure);
+    failure_.set(std::move(failure));
     for_each(is_read_by_, [&](rank_id to) {
       (void)cudaStreamWaitEvent(stream_, lane_->done(to, exchange_), 0);
     });
@@ -290,7 +286,7 @@ class peer_communicator : public detail::cuda_work<peer_communicator> {
   detail::peer_copies copies_;
   std::uint64_t exchange_ = 0;
   std::uint64_t plan_ = 0;
-  std::exception_ptr failure_;
+  detail::failure_state failure_;
 };
 
 static_assert(device_communicator<peer_communicator>);

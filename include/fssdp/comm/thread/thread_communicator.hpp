@@ -6,12 +6,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
-#include <ios>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "fssdp/comm/back_end.hpp"
 #include "fssdp/comm/communicator.hpp"
 #include "fssdp/comm/thread/thread_lane.hpp"
 #include "fssdp/core/error.hpp"
@@ -160,21 +160,15 @@ class thread_communicator {
         wanted_(static_cast<std::size_t>(size)),
         missing_(static_cast<std::size_t>(size)) {}
 
-  [[nodiscard]] std::size_t checked(rank_id peer) const {
-    detail::require(peer.value() >= 0 && peer.value() < size_ && peer != rank_,
-                    "exchange: message between rank ", rank_, " and rank ", peer,
-                    "; expected another rank from 0 to ", size_ - 1);
-    return peer.index();
-  }
   void want(rank_id from, std::size_t bytes, std::byte* into) {
-    auto& wanted = wanted_[checked(from)];
+    auto& wanted = wanted_[detail::peer_index(rank_, from, size_)];
     wanted.push_back({from, wanted.size(), order_.size(), bytes, into});
     order_.push_back(wanted.back());
     wanted_bytes_ += bytes;
     ++missing_[from.index()];
   }
   void stage(std::span<std::byte const> bytes, rank_id to, bool held) {
-    auto& staged = staged_[checked(to)];
+    auto& staged = staged_[detail::peer_index(rank_, to, size_)];
     outgoing_.emplace_back(to, staged.size());
     staged.push_back({bytes, held});
     held_ += held ? 1 : 0;
@@ -266,7 +260,7 @@ class thread_communicator {
   }
   void check(detail::thread_mailbox const& box, rank_id from) const {
     auto const complaint = mismatch(box, from);
-    if (!complaint.empty()) throw ranks_disagree{from, complaint};
+    if (!complaint.empty()) throw detail::disagreement(rank_, from, complaint);
   }
 
   /// Waits for any message that is wanted and has not been taken, in the order in which they were
@@ -314,21 +308,14 @@ class thread_communicator {
 
   /// What is wrong with a peer's messages; empty if nothing is.
   [[nodiscard]] std::string mismatch(detail::thread_mailbox const& box, rank_id from) const {
-    auto const complain = [&](auto const&... parts) {
-      return detail::text("rank ", rank_, " and rank ", from, " disagree: ", parts...);
-    };
     auto const& wanted = wanted_[from.index()];
-    if (box.sequence != sequence_)
-      return complain("exchange ", sequence_, " here, ", box.sequence, " there");
-    if (box.label != label_)
-      return complain("round ", label_.round, " of plan ", std::hex, label_.plan, " here, round ",
-                      std::dec, box.label.round, " of plan ", std::hex, box.label.plan, " there");
+    if (box.sequence != sequence_ || box.label != label_)
+      return detail::difference({sequence_, label_}, {box.sequence, box.label});
     if (box.messages.size() != wanted.size())
-      return complain(wanted.size(), " messages expected, ", box.messages.size(), " sent");
+      return detail::count_difference(wanted.size(), box.messages.size());
     for (std::size_t i = 0; i < wanted.size(); ++i)
       if (box.messages[i].bytes.size() != wanted[i].bytes)
-        return complain("message ", i, " should have ", wanted[i].bytes, " bytes, it has ",
-                        box.messages[i].bytes.size());
+        return detail::size_difference(i, wanted[i].bytes, box.messages[i].bytes.size());
     return {};
   }
 

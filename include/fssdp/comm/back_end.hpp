@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+/// What back ends have in common: what they check, what they say, and how they stay failed.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <ios>
+#include <string>
+#include <utility>
+
+#include "fssdp/comm/batch.hpp"
+#include "fssdp/core/error.hpp"
+#include "fssdp/core/index.hpp"
+
+namespace fssdp::detail {
+
+/// The index of a rank that messages go to or come from.
+/// @throws argument_error unless it is another rank of `size`
+[[nodiscard]] inline std::size_t peer_index(rank_id me, rank_id peer, int size) {
+  require(peer.value() >= 0 && peer.value() < size && peer != me, "exchange: message between rank ",
+          me, " and rank ", peer, "; expected another rank from 0 to ", size - 1);
+  return peer.index();
+}
+
+/// @throws argument_error if the deadline is not positive
+inline void check_deadline(char const* who, std::chrono::milliseconds deadline) {
+  require(deadline.count() > 0, who, ": a deadline of ", deadline.count(),
+          " ms; expected more than 0");
+}
+
+/// What is thrown where a call that all ranks take part in does not end in time. It names no rank.
+[[nodiscard]] inline deadline_exceeded not_all_come(rank_id me, char const* call,
+                                                    std::chrono::milliseconds deadline) {
+  return {rank_id{-1}, text("rank ", me, " waits for all ranks in ", call, ": not all come within ",
+                            deadline.count(), " ms")};
+}
+
+/// What is thrown where two ranks are not in the same collective.
+template <class... Parts>
+[[nodiscard]] ranks_disagree disagreement(rank_id me, rank_id peer, Parts const&... parts) {
+  return {peer, text("rank ", me, " and rank ", peer, " disagree: ", parts...)};
+}
+
+/// An exchange as two ranks compare it: how many there have been, and which collective it is of.
+struct exchange_name {
+  std::uint64_t sequence = 0;
+  batch_label label;
+};
+/// How two ranks' exchanges differ; empty if they do not.
+[[nodiscard]] inline std::string difference(exchange_name const& here, exchange_name const& there) {
+  if (here.sequence != there.sequence)
+    return text("exchange ", here.sequence, " here, ", there.sequence, " there");
+  if (here.label != there.label)
+    return text("round ", here.label.round, " of plan ", std::hex, here.label.plan, " here, round ",
+                std::dec, there.label.round, " of plan ", std::hex, there.label.plan, " there");
+  return {};
+}
+/// How many messages are expected from a peer, and how many it sends.
+[[nodiscard]] inline std::string count_difference(std::size_t expected, std::size_t sent) {
+  return text(expected, " messages expected, ", sent, " sent");
+}
+[[nodiscard]] inline std::string size_difference(std::size_t message, std::size_t expected,
+                                                 std::size_t bytes) {
+  return text("message ", message, " should have ", expected, " bytes, it has ", bytes);
+}
+
+/// What a communicator has failed by, if it has: from then on it takes no calls.
+class failure_state {
+ public:
+  [[nodiscard]] bool has_failed() const { return failure_ != nullptr; }
+  /// @throws poisoned_stream if something has failed
+  void check(rank_id me) const {
+    if (has_failed())
+      throw poisoned_stream{
+          text("rank ", me, ": earlier work on this communicator has failed: ", what(failure_))};
+  }
+  /// @throws what has failed, if something has
+  void rethrow() const {
+    if (has_failed()) std::rethrow_exception(failure_);
+  }
+  void set(std::exception_ptr failure) noexcept { failure_ = std::move(failure); }
+
+ private:
+  std::exception_ptr failure_;
+};
+
+}  // namespace fssdp::detail

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+/// The signatures of what a communicator may offer besides `exchange`: those that it has, and those
+/// that it seems to have and does not.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <type_traits>
+
+#include "fssdp/comm/batch.hpp"
+#include "fssdp/comm/offered_calls.hpp"
+#include "fssdp/core/index.hpp"
+#include "fssdp/element/device_conversion.hpp"
+#include "fssdp/element/device_sum.hpp"
+#include "fssdp/stream/stream.hpp"
+
+namespace fssdp {
+
+namespace detail {
+
+/// Stand for any `post`: a function that names the messages of a batch.
+struct any_post {
+  template <exchange_batch Batch>
+  void operator()(Batch&) const {}
+};
+struct any_lending_post {
+  template <lending_batch Batch>
+  void operator()(Batch&) const {}
+};
+struct any_forwarding_post {
+  template <forwarding_batch Batch>
+  void operator()(Batch&) const {}
+};
+/// Stands for any `visit`: a function that looks at borrowed memory.
+struct any_visit {
+  void operator()(std::span<std::span<std::byte const> const>) const {}
+};
+/// Stands for any `arrived`: a function that is told of messages as they come in.
+struct any_arrived {
+  template <release_gate Gate>
+  void operator()(std::size_t, std::span<std::byte const>, Gate&) const {}
+};
+/// Stands for any work of a communicator.
+struct any_work {
+  template <class Comm>
+  void operator()(Comm&) const {}
+};
+/// Stands for any hash of a plan: 64 bits, which must not be cut.
+struct any_plan_hash {
+  template <std::unsigned_integral T>
+  requires(sizeof(T) >= sizeof(std::uint64_t)) operator T()
+      const;  // NOLINT(google-explicit-constructor)
+};
+
+/// What may own the memory of its tensors, unlike views and lists of them.
+template <class Buffer>
+concept has_tensors = requires(Buffer& buffer) {
+  buffer.tensors();
+};
+
+template <class Comm>
+concept names_its_stream = requires {
+  typename Comm::stream_type;
+};
+template <class Comm>
+concept names_its_memory = requires {
+  typename Comm::memory_space;
+};
+
+template <class Comm>
+struct stream_of {
+  using type = inline_stream;
+};
+template <names_its_stream Comm>
+struct stream_of<Comm> {
+  using type = typename Comm::stream_type;
+};
+template <class Comm>
+struct memory_of {
+  using type = host_memory;
+};
+template <names_its_memory Comm>
+struct memory_of<Comm> {
+  using type = typename Comm::memory_space;
+};
+
+}  // namespace detail
+
+/// What a communicator's work is enqueued on: its stream_type, or inline_stream if it has none.
+template <class Comm>
+using stream_type_of = typename detail::stream_of<Comm>::type;
+
+/// Where the memory is that a communicator moves: its memory_space, or host_memory if it has none.
+template <class Comm>
+using memory_space_of = typename detail::memory_of<Comm>::type;
+
+/// Whether a communicator's calls return before their work is done.
+template <class Comm>
+concept stream_bound = !std::same_as<stream_type_of<Comm>, inline_stream>;
+
+/// Whether the memory of a buffer that is given as `Buffer&&` is still there when the work of a
+/// communicator runs. That of a stream-bound one runs after the call has returned: a temporary
+/// expert_buffer, or whatever else may own the memory, is gone then. Views of memory are copied by
+/// the call, and may be temporaries.
+template <class Buffer, class Comm>
+concept outlives_the_call =
+    !stream_bound<Comm> || std::is_lvalue_reference_v<Buffer> || !detail::has_tensors<Buffer>;
+
+namespace detail {
+
+// What each extra looks like.
+
+template <class Comm>
+concept takes_work = requires(Comm& comm, any_work work) {
+  comm.submit(work);
+};
+template <class Comm>
+concept can_be_awaited = requires(Comm& comm) {
+  comm.synchronize();
+};
+template <class Comm>
+concept lends = requires(Comm& comm, any_lending_post post, any_visit visit) {
+  comm.lend(post, visit);
+};
+template <class Comm>
+concept forwards = requires(Comm& comm, any_forwarding_post post, any_arrived arrived) {
+  comm.forward(post, arrived);
+};
+template <class Comm>
+concept agrees = requires(Comm& comm, any_plan_hash plan) {
+  comm.agree(plan);
+};
+template <class Comm>
+concept connects = requires(Comm& comm, std::span<rank_id const> peers) {
+  comm.connect(peers);
+};
+template <class Comm>
+concept duplicates = requires(Comm& comm, any_post post) {
+  { comm.duplicate().rank() } -> std::same_as<rank_id>;
+  { comm.duplicate().size() } -> std::same_as<int>;
+  comm.duplicate().exchange(post);
+};
+template <class Comm>
+concept gathers_values = requires(Comm& comm, std::span<std::byte const> mine,
+                                  std::span<std::byte> all) {
+  comm.gather_values(mine, all);
+};
+template <class Comm>
+concept works_on_device = requires(Comm& comm, device_sum const& sum,
+                                   device_conversion const& conversion, std::span<std::byte> to,
+                                   std::span<std::byte const> from) {
+  comm.sum(sum);
+  comm.convert(conversion);
+  comm.copy(to, from);
+  { comm.allocate(std::size_t{}) } -> std::same_as<std::span<std::byte>>;
+  comm.free(to);
+};
+template <class Lane>
+concept is_side_lane = requires(Lane& lane, Lane const& view, any_work work,
+                                std::span<std::byte> memory) {
+  lane.prepare(work);
+  { view.position() } -> std::same_as<std::uint64_t>;
+  lane.await(std::uint64_t{});
+  lane.clear(memory);
+};
+
+// Whoever offers the name of an extra offers the extra. The names say what is expected: they stand
+// in the errors of the compiler.
+
+/// Offers submit or synchronize, or is bound to a stream: then it has all three.
+template <class Comm>
+concept its_stream_type_submit_and_synchronize_go_together =
+    !(stream_bound<Comm> || offers_submit<Comm> || offers_synchronize<Comm>) ||
+    (names_its_stream<Comm> && takes_work<Comm> && can_be_awaited<Comm>);
+template <class Comm>
+concept its_lend_takes_post_and_visit = lends<Comm> || !offers_lend<Comm>;
+template <class Comm>
+concept its_forward_takes_post_and_arrived = forwards<Comm> || !offers_forward<Comm>;
+template <class Comm>
+concept its_agree_takes_a_plan_hash = agrees<Comm> || !offers_agree<Comm>;
+template <class Comm>
+concept its_connect_takes_a_span_of_peers = connects<Comm> || !offers_connect<Comm>;
+template <class Comm>
+concept its_duplicate_returns_a_communicator = duplicates<Comm> || !offers_duplicate<Comm>;
+template <class Comm>
+concept its_gather_values_takes_mine_and_all = gathers_values<Comm> || !offers_gather_values<Comm>;
+/// Names as common as `copy` mean nothing where memory is the host's.
+template <class Comm>
+concept its_device_work_is_complete =
+    works_on_device<Comm> || !std::same_as<memory_space_of<Comm>, device_memory> ||
+    !(offers_sum<Comm> || offers_convert<Comm> || offers_copy<Comm> || offers_allocate<Comm> ||
+      offers_free<Comm>);
+template <class Comm>
+concept its_side_lane_is_complete =
+    is_side_lane<Comm> || !std::same_as<memory_space_of<Comm>, device_memory> ||
+    !offers_prepare<Comm>;
+
+template <class Comm>
+concept offers_whole_extras = its_stream_type_submit_and_synchronize_go_together<Comm> &&
+    its_lend_takes_post_and_visit<Comm> && its_forward_takes_post_and_arrived<Comm> &&
+    its_agree_takes_a_plan_hash<Comm> && its_connect_takes_a_span_of_peers<Comm> &&
+    its_duplicate_returns_a_communicator<Comm> && its_gather_values_takes_mine_and_all<Comm> &&
+    its_device_work_is_complete<Comm> && its_side_lane_is_complete<Comm>;
+
+}  // namespace detail
+}  // namespace fssdp

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Tells whether a class has a function of some name, whatever its signature.
+#pragma once
+
+namespace fssdp::detail {
+
+/// Stand in for any argument, taken by value or by reference to const, or by reference.
+struct any_value {
+  template <class T>
+  operator T() const;  // NOLINT(google-explicit-constructor)
+};
+struct any_reference {
+  template <class T>
+  operator T&() const;  // NOLINT(google-explicit-constructor)
+};
+
+// offers_lend<T> and its like: whether T has a public function of that name, with four arguments at
+// most. Functions whose constraints are not met do not count, nor do private ones: an adaptor may
+// have `lend` only where its communicator has it.
+#define FSSDP_OFFERS(name)                                     \
+  template <class T>                                           \
+  concept offers_##name = requires(T & of) {                   \
+    of.name();                                                 \
+  }                                                            \
+  || requires(T & of, any_value & a) { of.name(a); }           \
+  || requires(T & of, any_value & a) { of.name(a, a); }        \
+  || requires(T & of, any_value & a) { of.name(a, a, a); }     \
+  || requires(T & of, any_value & a) { of.name(a, a, a, a); }  \
+  || requires(T & of, any_reference & a) { of.name(a); }       \
+  || requires(T & of, any_reference & a) { of.name(a, a); }    \
+  || requires(T & of, any_reference & a) { of.name(a, a, a); } \
+  || requires(T & of, any_reference & a) { of.name(a, a, a, a); }
+FSSDP_OFFERS(label);
+FSSDP_OFFERS(lend);
+FSSDP_OFFERS(forward);
+FSSDP_OFFERS(agree);
+FSSDP_OFFERS(connect);
+FSSDP_OFFERS(duplicate);
+FSSDP_OFFERS(gather_values);
+FSSDP_OFFERS(submit);
+FSSDP_OFFERS(synchronize);
+FSSDP_OFFERS(prepare);
+FSSDP_OFFERS(sum);
+FSSDP_OFFERS(convert);
+FSSDP_OFFERS(copy);
+FSSDP_OFFERS(allocate);
+FSSDP_OFFERS(free);
+#undef FSSDP_OFFERS
+
+}  // namespace fssdp::detail
