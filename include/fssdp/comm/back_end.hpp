@@ -53,8 +53,9 @@ struct exchange_name {
   if (here.sequence != there.sequence)
     return text("exchange ", here.sequence, " here, ", there.sequence, " there");
   if (here.label != there.label)
-    return text("round ", here.label.round, " of plan ", std::hex, here.label.plan, " here, round ",
-                std::dec, there.label.round, " of plan ", std::hex, there.label.plan, " there");
+    return text("round ", here.label.round, " of plan ", hexadecimal{here.label.plan},
+                " here, round ", there.label.round, " of plan ", hexadecimal{there.label.plan},
+                " there");
   return {};
 }
 /// How many messages are expected from a peer, and how many it sends.

@@ -6,11 +6,16 @@
 /// `file_error` and names the file.
 #pragma once
 
+#include <array>
+#include <charconv>
+#include <concepts>
+#include <cstdint>
 #include <exception>
-#include <locale>
-#include <sstream>
+#include <initializer_list>
 #include <stdexcept>
 #include <string>
+#include <string_view>
+#include <type_traits>
 
 #include "fssdp/core/index.hpp"
 
@@ -68,28 +73,89 @@ class poisoned_stream : public error {
 
 namespace detail {
 
-template <class Part>
-void print(std::ostringstream& out, Part const& part) {
-  out << part;
+/// A number that is to be written in hexadecimal digits.
+struct hexadecimal {
+  std::uint64_t value = 0;
+};
+
+/// Something that a message is made of, of few types: whatever prints messages is compiled once.
+class text_part {
+ public:
+  text_part(std::string_view words) : kind_{kind::words}, words_{words} {}
+  text_part(std::string const& words) : text_part{std::string_view{words}} {}
+  text_part(char const* words) : text_part{std::string_view{words}} {}
+  text_part(hexadecimal number)
+      : kind_{kind::hexadecimal}, integer_{static_cast<std::int64_t>(number.value)} {}
+  text_part(void const* address)
+      : kind_{kind::address}, integer_{reinterpret_cast<std::intptr_t>(address)} {}
+  text_part(char letter) : kind_{kind::letter}, integer_{letter} {}
+  template <std::integral Number>
+  text_part(Number number)
+      : kind_{std::is_signed_v<Number> ? kind::integer : kind::natural},
+        integer_{static_cast<std::int64_t>(number)} {}
+  template <std::floating_point Number>
+  text_part(Number number) : kind_{kind::real}, real_{static_cast<double>(number)} {}
+  template <class Tag>
+  text_part(strong_index<Tag> index) : text_part{index.value()} {}
+
+  /// Numbers as in C++ whatever the user's locale is, of 6 digits at most if they are not whole.
+  void append_to(std::string& text) const {
+    auto digits = std::array<char, 32>{};
+    auto* const begin = digits.data();
+    auto* const end = begin + digits.size();
+    switch (kind_) {
+      case kind::words:
+        text += words_;
+        return;
+      case kind::letter:
+        text += static_cast<char>(integer_);
+        return;
+      case kind::integer:
+        text.append(begin, std::to_chars(begin, end, integer_).ptr);
+        return;
+      case kind::natural:
+        text.append(begin, std::to_chars(begin, end, static_cast<std::uint64_t>(integer_)).ptr);
+        return;
+      case kind::address:
+        text += "0x";
+        [[fallthrough]];
+      case kind::hexadecimal:
+        text.append(begin, std::to_chars(begin, end, static_cast<std::uint64_t>(integer_), 16).ptr);
+        return;
+      case kind::real:
+        text.append(begin, std::to_chars(begin, end, real_, std::chars_format::general, 6).ptr);
+    }
+  }
+
+ private:
+  enum class kind { words, letter, integer, natural, hexadecimal, address, real };
+
+  kind kind_;
+  std::string_view words_;
+  std::int64_t integer_ = 0;
+  double real_ = 0;
+};
+
+[[nodiscard]] inline std::string joined(std::initializer_list<text_part> parts) {
+  auto text = std::string{};
+  for (auto const& part : parts) part.append_to(text);
+  return text;
 }
-template <class Tag>
-void print(std::ostringstream& out, strong_index<Tag> part) {
-  out << part.value();
+[[noreturn, gnu::cold, gnu::noinline]] inline void refuse(std::initializer_list<text_part> parts) {
+  throw argument_error{joined(parts)};
 }
 
-/// The parts written one after the other, numbers as in C++ whatever the user's locale is.
+/// The parts written one after the other.
 template <class... Parts>
 [[nodiscard]] std::string text(Parts const&... parts) {
-  auto out = std::ostringstream{};
-  out.imbue(std::locale::classic());
-  (print(out, parts), ...);
-  return out.str();
+  return joined({text_part{parts}...});
 }
 
 /// Throws an argument_error made of the parts unless the condition holds.
 template <class... Parts>
 void require(bool condition, Parts const&... parts) {
-  if (!condition) throw argument_error{text(parts...)};
+  if (!condition) [[unlikely]]
+    refuse({text_part{parts}...});
 }
 
 /// The text of any exception.

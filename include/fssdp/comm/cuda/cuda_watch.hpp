@@ -113,8 +113,8 @@ class cuda_watch {
     for (auto const peer : first().peers)
       ranks += (ranks.empty() ? "" : ", ") + std::to_string(peer.value());
     return detail::text("rank ", me_, " awaits rank ", ranks.empty() ? "-" : ranks, " in exchange ",
-                        first().sequence, ", step ", first().step, " of plan ", std::hex,
-                        first().plan);
+                        first().sequence, ", step ", first().step, " of plan ",
+                        hexadecimal{first().plan});
   }
 
  private:

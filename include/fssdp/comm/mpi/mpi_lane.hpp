@@ -312,8 +312,8 @@ class mpi_lane {
     auto const peer = batch_.awaited();
     auto const awaits = [&](rank_id whom) {
       return text("rank ", monitor_->rank(), " awaits rank ", whom, " in exchange ",
-                  batch_.sequence(), ", round ", batch_.label().round, " of plan ", std::hex,
-                  batch_.label().plan);
+                  batch_.sequence(), ", round ", batch_.label().round, " of plan ",
+                  hexadecimal{batch_.label().plan});
     };
     if (monitor_->any_has_left()) {
       for (auto const other : first_n<rank_id>(monitor_->size())) {

@@ -109,8 +109,8 @@ class nccl_ref : public detail::cuda_work<nccl_ref> {
     gather_values(std::as_bytes(std::span{&plan, 1}), std::as_writable_bytes(std::span{all}));
     for (auto const peer : first_n<rank_id>(size_))  // nothing is under way: no need to abort
       if (all[peer.index()] != plan)
-        throw detail::disagreement(rank(), peer, "plans ", std::hex, plan, " and ",
-                                   all[peer.index()]);
+        throw detail::disagreement(rank(), peer, "plans ", detail::hexadecimal{plan}, " and ",
+                                   detail::hexadecimal{all[peer.index()]});
     known_[next_known_++ % known_.size()] = plan;
   }
   /// Connects this rank with peers, which all name it, and waits for that.

@@ -222,7 +222,7 @@ class thread_lane {
     if (done()) return;
     check(me);
     auto const awaits = text("rank ", me, " awaits rank ", peer, " in exchange ", sequence,
-                             ", round ", label.round, " of plan ", std::hex, label.plan);
+                             ", round ", label.round, " of plan ", hexadecimal{label.plan});
     auto const dump = in_time ? text("rank ", peer, " has left the world: ", awaits)
                               : text("no sign of rank ", missing, " within ",
                                      monitor_.deadline.count(), " ms: ", awaits);
