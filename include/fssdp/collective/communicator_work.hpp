@@ -18,10 +18,6 @@
 
 namespace fssdp::detail {
 
-/// Whether what a communicator moves can be read and written by the host.
-template <class Comm>
-inline constexpr bool in_host_memory = std::same_as<memory_space_of<Comm>, host_memory>;
-
 /// Forms a sum.
 /// @pre a device can sum so many at once (most_operands)
 inline void sum_on(communicator_ref const& comm, element_sum const& with,

@@ -7,15 +7,8 @@
 
 #include "fssdp/codec/codec.hpp"
 #include "fssdp/codec/coded_links.hpp"
-#include "fssdp/collective/coded_gather_memory.hpp"
-#include "fssdp/collective/coded_reduction_memory.hpp"
-#include "fssdp/collective/coded_traffic.hpp"
-#include "fssdp/collective/gather_pass.hpp"
-#include "fssdp/collective/piece_extents.hpp"
-#include "fssdp/collective/reduction_memory.hpp"
-#include "fssdp/collective/reduction_pass.hpp"
+#include "fssdp/codec/payload_codec.hpp"
 #include "fssdp/element/dtype.hpp"
-#include "fssdp/memory/byte_count.hpp"
 #include "fssdp/memory/tensor_list.hpp"
 #include "fssdp/memory/tensor_types.hpp"
 #include "fssdp/plan/transfer_plan.hpp"
@@ -53,61 +46,19 @@ struct expert_shape {
             {tensors, &tensor_types::replica},
             {tensors, &tensor_types::partial}};
   }
-
-  /// What a gather would work with on a rank.
-  [[nodiscard]] gather_buffers gathered(transfer_plan const& plan, rank_id rank,
-                                        std::span<expert_id const> slots) const {
-    return {plan, rank, weights.all(), replicas.all(), slots, nullptr};
-  }
 };
 
-/// What a buffer of these tensors takes.
-[[nodiscard]] inline std::size_t bytes_of_slots(std::size_t slots, tensor_list const& tensors) {
-  auto sum = std::size_t{0};
-  for (auto const& tensor : tensors.all())
-    sum = add_bytes(sum, byte_count(slots, tensor.elements, tensor.element_bytes));
-  return sum;
-}
-
-/// The memory of a rank whose replicas have these slots.
-/// @param gather, reduce what their scratch is made of
-template <class Gather, class Reduction>
-[[nodiscard]] memory_use add_up(transfer_plan const& plan, rank_id rank, expert_shape const& shape,
-                                std::size_t slots, Gather const& gather,
-                                Reduction const& reduction) {
-  auto use = memory_use{};
-  use.replicas = bytes_of_slots(slots, shape.replicas);
-  use.partials = bytes_of_slots(plan.materialized(rank).size(), shape.partials);
-  use.gather_scratch = gather.bytes();
-  use.reduce_scratch = add_bytes(
-      reduction_lists(plan.reduction(), rank, shape.partials.all().size()), reduction.bytes(false));
-  (void)add_bytes(add_bytes(use.replicas, use.partials),
-                  add_bytes(use.gather_scratch, use.reduce_scratch));
-  return use;
-}
-
-[[nodiscard]] inline memory_use measure_memory(transfer_plan const& plan, rank_id rank,
-                                               expert_shape const& shape) {
-  auto const changes = shape.gathered(plan, rank, {}).changes_types();
-  auto const slots = changes ? plan.materialized(rank) : plan.remote(rank);
-  auto const partials = shape.partials.all();
-  auto const back = piece_extents{plan.reduction(), tensor_sizes{partials}};
-  return add_up(plan, rank, shape, slots.size(), gather_scratch{shape.gathered(plan, rank, slots)},
-                reduction_scratch{plan.reduction(), rank, back, element_sizes::of_sums(partials)});
-}
+/// @param coder the codec of what is coded; null: nothing is
+[[nodiscard]] memory_use measure_memory(transfer_plan const& plan, rank_id rank,
+                                        expert_shape const& shape,
+                                        payload_codec const* coder = nullptr,
+                                        link_class on = link_class::all);
 template <codec Codec>
 [[nodiscard]] memory_use measure_memory(transfer_plan const& plan, rank_id rank,
                                         expert_shape const& shape,
                                         coded_links<Codec> const& links) {
-  auto const slots = plan.materialized(rank);
-  auto const traffic = coded_traffic{plan, links};
-  auto const partials = shape.partials.all();
-  auto const back = piece_extents{plan.reduction(), tensor_sizes{partials}};
-  auto const traffic_back = coded_traffic{plan.reduction(), links};
-  return add_up(plan, rank, shape, slots.size(),
-                coded_gather_scratch{shape.gathered(plan, rank, slots), traffic},
-                coded_reduction_scratch{plan.reduction(), rank, traffic_back, back,
-                                        element_sizes::of_sums(partials)});
+  auto const coder = payload_codec::sizes_of(links.codec);
+  return measure_memory(plan, rank, shape, &coder, links.on);
 }
 
 }  // namespace detail
@@ -159,3 +110,7 @@ template <codec Codec>
 }
 
 }  // namespace fssdp
+
+#ifndef FSSDP_COMPILED
+#include "fssdp/collective/memory_required_inl.hpp"
+#endif

@@ -206,13 +206,14 @@ class reduction_pass {
 
   /// One round, in which what comes back is read where it is.
   void lend(communicator_ref const& comm, int round, round_operands& operands) const {
-    comm.exchange_lending([&](batch_ref const& batch) { send(batch, round), borrow(batch, round); },
-              [&](std::span<std::span<std::byte const> const> lent) {
-                locate(round, lent, operands);
-                sum(comm, round, operands);
-                if (round == 0)
-                  memory_.sum_unshared(comm);  // while others still read what this rank lends
-              });
+    comm.exchange_lending(
+        [&](batch_ref const& batch) { send(batch, round), borrow(batch, round); },
+        [&](std::span<std::span<std::byte const> const> lent) {
+          locate(round, lent, operands);
+          sum(comm, round, operands);
+          if (round == 0)
+            memory_.sum_unshared(comm);  // while others still read what this rank lends
+        });
   }
   /// One round, in which it is copied into the scratch.
   void exchange(communicator_ref const& comm, int round, round_operands& operands) const {

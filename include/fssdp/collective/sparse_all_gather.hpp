@@ -10,13 +10,7 @@
 #include "fssdp/codec/codec.hpp"
 #include "fssdp/codec/coded_links.hpp"
 #include "fssdp/codec/payload_codec.hpp"
-#include "fssdp/collective/check_buffers.hpp"
 #include "fssdp/collective/coded_call.hpp"
-#include "fssdp/collective/coded_gather_memory.hpp"
-#include "fssdp/collective/coded_traffic.hpp"
-#include "fssdp/collective/communicator_work.hpp"
-#include "fssdp/collective/gather_pass.hpp"
-#include "fssdp/collective/pass_scratch.hpp"
 #include "fssdp/comm/communicator.hpp"
 #include "fssdp/comm/communicator_ref.hpp"
 #include "fssdp/element/dtype.hpp"
@@ -40,6 +34,8 @@ struct gather_options {
 
 namespace detail {
 
+struct gather_buffers;
+
 /// A gather on one rank, ready to run: what it needs besides the memory of parameters and the
 /// scratch is in it.
 class gather_call {
@@ -55,52 +51,24 @@ class gather_call {
         options_{options} {}
 
   /// @throws argument_error unless the buffers fit the plan
-  void check(int ranks) const {
-    check_ranks(name, ranks, plan_);
-    check_buffers(slots(), "experts that the rank holds and does not own; or all it holds");
-  }
+  void check(int ranks) const;
   /// The same where all experts that the rank holds must have slots.
-  void check_coded(int ranks) const {
-    check_ranks(name, ranks, plan_);
-    check_buffers(plan_.materialized(rank_),
-                  "all experts that the rank holds, as its own are decoded, too");
-  }
+  void check_coded(int ranks) const;
 
   template <communicator Comm>
   void operator()(Comm& comm) const {
-    run(communicator_ref{comm}, gather_memory{buffers(slots())});
+    run(communicator_ref{comm});
   }
-  void run_coded(communicator_ref const& comm, payload_codec const& coder, link_class on) const {
-    auto const traffic = coded_traffic{plan_, coder, on};
-    run(comm, coded_gather_memory{buffers(plan_.materialized(rank_)), traffic});
-  }
+  void run(communicator_ref const& comm) const;
+  void run_coded(communicator_ref const& comm, payload_codec const& coder, link_class on) const;
 
  private:
   static constexpr auto name = "sparse_all_gather";
 
   /// The experts that `to` has slots for.
-  [[nodiscard]] std::span<expert_id const> slots() const {
-    auto const held = plan_.materialized(rank_);
-    auto const replicas = to_.all();
-    auto const in_one_piece = !replicas.empty() && replicas.front().slots == held.size();
-    return in_one_piece ? held : plan_.remote(rank_);
-  }
-  void check_buffers(std::span<expert_id const> slots, char const* shape) const {
-    auto const source = named_tensors{"from", from_.all()};
-    auto const target = named_tensors{"to", to_.all()};
-    check_sizes(name, plan_.slices(), source, target);
-    check_slots(name, source, plan_.owned_count(rank_), "chunks that the rank owns");
-    check_slots(name, target, slots.size(), shape);
-    check_aliases(name, source, target);
-  }
-  [[nodiscard]] gather_buffers buffers(std::span<expert_id const> slots) const {
-    return {plan_, rank_, from_.all(), to_.all(), slots, find_};
-  }
-  template <class Memory>
-  void run(communicator_ref const& comm, Memory const& memory) const {
-    auto scratch = pass_scratch{comm, options_.scratch, options_.device_scratch};
-    gather_pass{plan_, rank_, memory}.run(comm, scratch);
-  }
+  [[nodiscard]] std::span<expert_id const> slots() const;
+  void check_buffers(std::span<expert_id const> slots, char const* shape) const;
+  [[nodiscard]] gather_buffers buffers(std::span<expert_id const> slots) const;
 
   transfer_plan plan_;
   rank_id rank_;
@@ -195,3 +163,7 @@ void sparse_all_gather(Comm& comm, transfer_plan const& plan, From&& from, To&& 
 }
 
 }  // namespace fssdp
+
+#ifndef FSSDP_COMPILED
+#include "fssdp/collective/sparse_all_gather_inl.hpp"
+#endif

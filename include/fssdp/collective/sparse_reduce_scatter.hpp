@@ -10,14 +10,7 @@
 #include "fssdp/codec/codec.hpp"
 #include "fssdp/codec/coded_links.hpp"
 #include "fssdp/codec/payload_codec.hpp"
-#include "fssdp/collective/check_buffers.hpp"
 #include "fssdp/collective/coded_call.hpp"
-#include "fssdp/collective/coded_reduction_memory.hpp"
-#include "fssdp/collective/coded_traffic.hpp"
-#include "fssdp/collective/communicator_work.hpp"
-#include "fssdp/collective/pass_scratch.hpp"
-#include "fssdp/collective/reduction_memory.hpp"
-#include "fssdp/collective/reduction_pass.hpp"
 #include "fssdp/comm/communicator.hpp"
 #include "fssdp/comm/communicator_ref.hpp"
 #include "fssdp/element/dtype.hpp"
@@ -43,6 +36,8 @@ struct reduce_options {
 
 namespace detail {
 
+struct reduction_buffers;
+
 /// A reduction on one rank, ready to run: what it needs besides the memory of gradients and the
 /// scratch is in it.
 class reduction_call {
@@ -59,45 +54,21 @@ class reduction_call {
 
   /// @param residuals one for every partial, of floats, or none
   /// @throws argument_error unless the buffers fit the plan
-  void check(int ranks, tensor_list const* residuals = nullptr) const {
-    auto const source = named_tensors{"from", from_.all()};
-    auto const target = named_tensors{"to", to_.all()};
-    check_ranks(name, ranks, plan_);
-    check_sizes(name, plan_.slices(), target, source);
-    check_slots(name, source, plan_.materialized(rank_).size(), "experts that the rank holds");
-    check_slots(name, target, plan_.owned_count(rank_), "chunks that the rank owns");
-    check_aliases(name, source, target);
-    if (residuals == nullptr) return;
-    auto const left = named_tensors{"residuals", residuals->all()};
-    auto const held = plan_.reduction().materialized(rank_).size();
-    check_sizes(name, 1, left, source);
-    check_slots(name, left, held, "experts that the rank holds");
-    check_aliases(name, source, left);
-    check_aliases(name, target, left);
-  }
+  void check(int ranks, tensor_list const* residuals = nullptr) const;
   /// Error feedback goes there from now on.
   void keep_residuals(tensor_list residuals) { residuals_ = std::move(residuals); }
 
   template <communicator Comm>
   void operator()(Comm& comm) const {
-    run(communicator_ref{comm}, reduction_memory{buffers()});
+    run(communicator_ref{comm});
   }
-  void run_coded(communicator_ref const& comm, payload_codec const& coder, link_class on) const {
-    auto const traffic = coded_traffic{plan_.reduction(), coder, on};
-    run(comm, coded_reduction_memory{buffers(), traffic, residuals_.all()});
-  }
+  void run(communicator_ref const& comm) const;
+  void run_coded(communicator_ref const& comm, payload_codec const& coder, link_class on) const;
 
  private:
   static constexpr auto name = "sparse_reduce_scatter";
 
-  [[nodiscard]] reduction_buffers buffers() const {
-    return {plan_.reduction(), rank_, from_.all(), to_.all(), find_, options_.scale, options_.into};
-  }
-  template <class Memory>
-  void run(communicator_ref const& comm, Memory const& memory) const {
-    auto scratch = pass_scratch{comm, options_.scratch, options_.device_scratch};
-    reduction_pass{plan_.reduction(), rank_, memory}.run(comm, scratch);
-  }
+  [[nodiscard]] reduction_buffers buffers() const;
 
   transfer_plan plan_;
   rank_id rank_;
@@ -216,3 +187,7 @@ void sparse_reduce_scatter(Comm& comm, transfer_plan const& plan, From&& from, T
 }
 
 }  // namespace fssdp
+
+#ifndef FSSDP_COMPILED
+#include "fssdp/collective/sparse_reduce_scatter_inl.hpp"
+#endif

@@ -18,6 +18,10 @@ namespace fssdp {
 
 namespace detail {
 
+/// Whether what a communicator moves can be read and written by the host.
+template <class Comm>
+inline constexpr bool in_host_memory = std::same_as<memory_space_of<Comm>, host_memory>;
+
 /// What a batch is used for: it says which of its functions there are.
 enum class batch_use { exchange, lend, forward };
 

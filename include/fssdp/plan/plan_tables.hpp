@@ -53,37 +53,13 @@ struct plan_tables {
 
   /// Replaces the transfers. Reductions go by them, too.
   /// @throws argument_error if a number of pieces, or what a transfer names, cannot be
-  void take(std::vector<transfer> list, int into_pieces) {
-    pieces = into_pieces;
-    reduction.reset();
-    require(pieces >= 1 && pieces <= most_pieces, "plan: ", pieces, " pieces; expected 1 to ",
-            most_pieces);
-    for (auto const& t : list) check(t, list.size());
-    transfers = {std::move(list), where.ranks()};
-    transfers.link(owner.size() * static_cast<std::size_t>(pieces), [this](piece_id piece) {
-      return position(piece.chunk) * static_cast<std::size_t>(pieces) +
-             static_cast<std::size_t>(piece.index);
-    });
-    index_sent();
-    index_links();
-    hash = hashed().value();
-  }
+  void take(std::vector<transfer> list, int into_pieces);
 
   [[nodiscard]] std::size_t position(chunk_id chunk) const {
     return chunk.expert.index() * static_cast<std::size_t>(slices) + chunk.slice.index();
   }
   /// All that tells this gather from others.
-  [[nodiscard]] hasher hashed() const {
-    auto sum = hasher{};
-    sum.mix(where.experts());
-    sum.mix(slices, pieces);
-    sum.mix(where.ranks());
-    for (std::size_t e = 0; e < owner.size(); ++e) sum.mix(owner[e].value(), slot[e]);
-    for (auto const first : materialized.begin) sum.mix(first);
-    for (auto const expert : materialized.items) sum.mix(expert.value());
-    transfers.mix_into(sum);
-    return sum;
-  }
+  [[nodiscard]] hasher hashed() const;
 
   placement where;
   topology cluster;
@@ -103,71 +79,14 @@ struct plan_tables {
   per_rank<piece_id> relayed;
 
  private:
-  void check(transfer const& t, std::size_t count) const {
-    auto const [expert, slice] = t.chunk;
-    auto const ranks = where.ranks();
-    auto const rank_ok = [&](rank_id r) { return r.value() >= 0 && r.value() < ranks; };
-    require(expert.value() >= 0 && expert.value() < where.experts(), "plan: expert ", expert,
-            "; expected 0 to ", where.experts() - 1);
-    require(slice.value() >= 0 && slice.value() < slices, "plan: slice ", slice, "; expected 0 to ",
-            slices - 1);
-    require(rank_ok(t.source) && rank_ok(t.destination) && t.source != t.destination,
-            "plan: transfer of slice ", slice, " of expert ", expert, " from rank ", t.source,
-            " to rank ", t.destination, "; expected two different ranks from 0 to ", ranks - 1);
-    require(t.piece >= 0 && t.piece < pieces, "plan: piece ", t.piece, "; expected 0 to ",
-            pieces - 1);
-    require(owner[position(t.chunk)] != t.destination, "plan: rank ", t.destination, " gets slice ",
-            slice, " of expert ", expert, "; expected a rank that does not own it");
-    require(t.round >= 0 && t.round < static_cast<int>(count), "plan: round ", t.round,
-            "; expected 0 or more, and fewer rounds than transfers");
-  }
+  void check(transfer const& t, std::size_t count) const;
 
-  void index_experts() {
-    for (auto const rank : first_n<rank_id>(where.ranks())) {
-      for (auto const expert : first_n<expert_id>(where.experts())) {
-        if (!where.holds(rank, expert)) continue;
-        materialized.items.push_back(expert);
-        auto const in_place = slices == 1 && owner[position(expert)] == rank;
-        if (!in_place) remote.items.push_back(expert);
-      }
-      materialized.close();
-      remote.close();
-    }
-  }
+  void index_experts();
 
   /// What each rank sends, once each, by whether it owns it.
-  void index_sent() {
-    shared = {};
-    forwarded = {};
-    relayed = {};
-    auto sent = std::vector<piece_id>{};
-    for (auto const rank : first_n<rank_id>(where.ranks())) {
-      sent.clear();
-      for (auto const& t : transfers.sends(rank)) sent.push_back(t.what());
-      std::ranges::sort(sent);
-      sent.erase(std::unique(sent.begin(), sent.end()), sent.end());
-      for (auto const& piece : sent) {
-        if (owner[position(piece.chunk)] == rank) {
-          if (shared.items.size() == shared.begin.back() || shared.items.back() != piece.chunk)
-            shared.items.push_back(piece.chunk);
-        } else {
-          forwarded.items.push_back(piece);
-          if (!where.holds(rank, piece.chunk.expert)) relayed.items.push_back(piece);
-        }
-      }
-      shared.close();
-      forwarded.close();
-      relayed.close();
-    }
-  }
+  void index_sent();
 
-  void index_links() {
-    links.assign(owner.size(), {});
-    for (auto const& t : transfers.all()) {
-      auto& used = links[position(t.chunk)];
-      (cluster.same_node(t.source, t.destination) ? used.inside_nodes : used.between_nodes) = true;
-    }
-  }
+  void index_links();
 };
 
 }  // namespace detail

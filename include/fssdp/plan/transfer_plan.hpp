@@ -40,30 +40,20 @@ class transfer_plan {
   template <shard_layout Layout>
   transfer_plan(Layout const& layout, placement where, std::vector<transfer> transfers,
                 topology const& cluster = {}, int pieces = 1)
-      : tables_{tables_of({layout, std::move(where), cluster}, std::move(transfers), pieces)} {}
+      : transfer_plan{{layout, std::move(where), cluster}, std::move(transfers), pieces} {}
+  /// The same from what is known without the transfers.
+  transfer_plan(detail::plan_tables tables, std::vector<transfer> transfers, int pieces = 1)
+      : tables_{tables_of(std::move(tables), std::move(transfers), pieces)} {}
 
   /// The same placement, realised by other transfers, in gathers and in reductions.
   /// @throws argument_error as the constructor
   [[nodiscard]] transfer_plan realised_by(std::vector<transfer> transfers, int pieces) const {
-    return transfer_plan{tables_of(*tables_, std::move(transfers), pieces)};
+    return {*tables_, std::move(transfers), pieces};
   }
 
   /// The same in gathers; reductions go by another plan of the same layout, placement and machine.
   /// @throws argument_error if it is of others
-  [[nodiscard]] transfer_plan reduced_by(transfer_plan const& other) const {
-    auto const same_scene = [](detail::plan_tables const& of) {
-      return std::tie(of.slices, of.owner, of.slot, of.where, of.cluster);
-    };
-    detail::require(
-        same_scene(*other.tables_) == same_scene(*tables_),
-        "plan: reductions by a plan of another layout, placement or machine; expected the same");
-    auto both = *tables_;
-    both.reduction = std::make_shared<transfer_plan const>(other.reduction());
-    auto hash = both.hashed();
-    hash.mix(both.reduction->hash_value());
-    both.hash = hash.value();
-    return transfer_plan{std::move(both)};
-  }
+  [[nodiscard]] transfer_plan reduced_by(transfer_plan const& other) const;
   /// The plan that reductions read backwards: this one, unless another has been named.
   [[nodiscard]] transfer_plan const& reduction() const {
     return tables_->reduction == nullptr ? *this : *tables_->reduction;
@@ -152,27 +142,19 @@ class transfer_plan {
     return tables_->transfers.receives(rank, round);
   }
 
-  friend bool operator==(transfer_plan const& a, transfer_plan const& b) {
-    if (a.tables_.shares_with(b.tables_)) return true;
-    auto const gather = [](detail::plan_tables const& of) {
-      return std::tie(of.slices, of.pieces, of.owner, of.slot, of.where, of.transfers.all());
-    };
-    auto const& [mine, other] = std::tie(*a.tables_, *b.tables_);
-    if (gather(mine) != gather(other)) return false;
-    if (mine.reduction == nullptr || other.reduction == nullptr)
-      return mine.reduction == other.reduction;
-    return *mine.reduction == *other.reduction;
-  }
+  friend bool operator==(transfer_plan const& a, transfer_plan const& b) { return a.equals(b); }
 
  private:
+  [[nodiscard]] bool equals(transfer_plan const& other) const;
   explicit transfer_plan(detail::plan_tables tables) : tables_{std::move(tables)} {}
   [[nodiscard]] static detail::plan_tables tables_of(detail::plan_tables tables,
-                                                     std::vector<transfer> transfers, int pieces) {
-    tables.take(std::move(transfers), pieces);
-    return tables;
-  }
+                                                     std::vector<transfer> transfers, int pieces);
 
   detail::shared_value<detail::plan_tables> tables_;
 };
 
 }  // namespace fssdp
+
+#ifndef FSSDP_COMPILED
+#include "fssdp/plan/transfer_plan_inl.hpp"
+#endif

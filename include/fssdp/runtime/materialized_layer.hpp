@@ -19,7 +19,6 @@
 #include "fssdp/core/error.hpp"
 #include "fssdp/element/runtime_work.hpp"
 #include "fssdp/layout/layer_stack.hpp"
-#include "fssdp/memory/any_tensor.hpp"
 #include "fssdp/memory/scratch_memory.hpp"
 #include "fssdp/memory/tensor_list.hpp"
 #include "fssdp/memory/tensor_types.hpp"
@@ -37,15 +36,7 @@
 #include "fssdp/trace/trace_output.hpp"
 #include "fssdp/trace/trace_rows.hpp"
 
-namespace fssdp {
-
-/// An expert that a rank computes with, its types known at run time: each tensor has one slot.
-struct any_expert {
-  expert_id id;
-  std::vector<any_const_tensor> tensors;
-};
-
-namespace detail {
+namespace fssdp::detail {
 
 /// What all layers of a materializer have in common.
 struct layer_setting {
@@ -205,26 +196,15 @@ class materialized_layer {
       if (!is_in_place(expert)) list.push_back(expert);
     return list;
   }
-  /// All that the rank holds, [materialized] of [tensors]: its own experts in place, the others in
-  /// their slots.
-  template <class T>
-  [[nodiscard]] std::vector<std::span<T>> views() const {
-    auto tensors = std::vector<std::span<T>>{};
+  /// All that the rank holds, [materialized * tensors], each of one slot: its own experts in place,
+  /// the others in their slots.
+  [[nodiscard]] std::vector<tensor_view> views() const {
+    auto tensors = std::vector<tensor_view>{};
     for (auto const expert : held_) {
       auto const [from, slot] = find(expert);
-      for (auto const& tensor : *from)
-        tensors.emplace_back(reinterpret_cast<T*>(tensor[slot].data), tensor.elements);
+      for (auto const& tensor : *from) tensors.push_back(tensor.part(slot, 1));
     }
     return tensors;
-  }
-  [[nodiscard]] std::vector<any_expert> any_views() const {
-    auto experts = std::vector<any_expert>{};
-    for (auto const expert : held_) {
-      auto const [from, slot] = find(expert);
-      experts.push_back({expert, {}});
-      for (auto const& tensor : *from) experts.back().tensors.push_back(tensor.part(slot, 1).any());
-    }
-    return experts;
   }
 
   layer_id id;
@@ -341,5 +321,4 @@ class materialized_layer {
   write_mode into_ = write_mode::overwrite;  // ... into what
 };
 
-}  // namespace detail
-}  // namespace fssdp
+}  // namespace fssdp::detail

@@ -13,16 +13,29 @@
 #include "fssdp/core/error.hpp"
 #include "fssdp/core/function_ref.hpp"
 #include "fssdp/layout/layer_stack.hpp"
+#include "fssdp/memory/any_tensor.hpp"
 #include "fssdp/memory/tensor_list.hpp"
+#include "fssdp/memory/tensor_types.hpp"
 #include "fssdp/placement/any_load_predictor.hpp"
+#include "fssdp/plan/transfer_plan.hpp"
+#include "fssdp/routing/token_counts.hpp"
 #include "fssdp/runtime/expert_shards.hpp"
 #include "fssdp/runtime/iteration_metrics.hpp"
-#include "fssdp/runtime/materializer_core.hpp"
 #include "fssdp/runtime/materializer_options.hpp"
 #include "fssdp/runtime/materializer_policy.hpp"
 #include "fssdp/runtime/work_queue.hpp"
 
 namespace fssdp {
+
+namespace detail {
+class materializer_core;
+}
+
+/// An expert that a rank computes with, its types known at run time: each tensor has one slot.
+struct any_expert {
+  expert_id id;
+  std::vector<any_const_tensor> tensors;
+};
 
 /// The experts of all MoE layers of a model during training. Between steps they are sharded; during
 /// one, a layer's replicas are there from `prefetch` or `acquire` to `release`, its partial
@@ -56,40 +69,35 @@ class materializer {
   template <communicator Comm>
   materializer(Comm& comm, expert_shards shards, materializer_policy policy = {},
                materializer_options const& options = {})
-      : core_{std::make_unique<detail::materializer_core>(
-            detail::work_queue{comm}, std::move(shards), std::move(policy), options)} {}
+      : materializer{detail::work_queue{comm}, std::move(shards), std::move(policy), options} {}
+  materializer(materializer&&) noexcept;
+  materializer& operator=(materializer&&) noexcept;
+  ~materializer();
 
-  [[nodiscard]] int layers() const { return layouts().layers(); }
-  [[nodiscard]] layer_stack<table_layout> const& layouts() const { return core_->layouts(); }
+  [[nodiscard]] int layers() const;
+  [[nodiscard]] layer_stack<table_layout> const& layouts() const;
   /// The loads that the next iteration is planned with.
-  [[nodiscard]] expert_loads expected_loads(layer_id which) const {
-    return core_->at(which).expected.predict();
-  }
+  [[nodiscard]] expert_loads expected_loads(layer_id which) const;
   /// What expects the loads of a layer: between iterations its memory can be kept, and recalled.
-  [[nodiscard]] any_load_predictor& predictor(layer_id which) { return core_->at(which).expected; }
+  [[nodiscard]] any_load_predictor& predictor(layer_id which);
   /// Who holds the experts of a layer in this iteration.
   /// @pre the layer has been prefetched or acquired in it
-  [[nodiscard]] placement const& where(layer_id which) const {
-    core_->at(which).state.require_placement();
-    return *core_->at(which).where;
-  }
+  [[nodiscard]] placement const& where(layer_id which) const;
   /// How they get it. Waits until it is planned.
   /// @pre likewise
-  [[nodiscard]] transfer_plan const& plan(layer_id which) { return core_->plan(which); }
+  [[nodiscard]] transfer_plan const& plan(layer_id which);
 
   /// Begins to gather a layer: chooses its placement, and has it planned and gathered on the stream.
   /// Nothing happens if it is there; or if there is no room now and will be: then it is gathered
   /// when it is acquired.
   /// @throws argument_error if there is no such layer; transport errors of earlier work
-  void prefetch(layer_id which) { core_->prefetch(which); }
+  void prefetch(layer_id which);
 
   /// Waits until a layer is there, and has the next ones gathered. The experts keep their addresses
   /// until all micro-batches that have acquired the layer have released it, or until `calibrate`.
   /// @throws argument_error if this micro-batch has it already, or the pool has no room for a
   ///         placement that this iteration has begun with; transport errors
-  void acquire(layer_id which, int micro_batch = 0, training_pass way = training_pass::forward) {
-    core_->acquire(which, micro_batch, way);
-  }
+  void acquire(layer_id which, int micro_batch = 0, training_pass way = training_pass::forward);
 
   /// What this rank computes with, ascending experts: a view.
   /// @tparam T the type of replicas
@@ -97,35 +105,27 @@ class materializer {
   /// @throws argument_error if it is not acquired, or replicas are of another type
   template <element T>
   [[nodiscard]] materialized_experts<T const> experts(layer_id which) const {
-    auto const& layer = core_->at(which);
-    layer.state.require_acquired();
     require_type<T>("experts", &tensor_types::replica);
-    return {layer.held(), layer.views<T const>()};
+    auto tensors = std::vector<std::span<T const>>{};
+    for (auto const& tensor : acquired(which)) tensors.emplace_back(tensor.as<T const>()[0]);
+    return {held(which), std::move(tensors)};
   }
   /// The same as tensors [materialized, elements], for products of many matrices at once.
   /// @throws argument_error likewise, and without materializer_options::in_one_piece
   template <element T>
   [[nodiscard]] std::vector<expert_tensor<T const>> experts_in_one_piece(layer_id which) const {
-    auto const& layer = core_->at(which);
-    layer.state.require_acquired();
     require_type<T>("experts_in_one_piece", &tensor_types::replica);
-    detail::require(core_->options().in_one_piece,
-                    "materializer: experts_in_one_piece; expected the option in_one_piece");
     auto tensors = std::vector<expert_tensor<T const>>{};
-    for (auto const& tensor : layer.replicas.tensors) tensors.push_back(tensor.as<T const>());
+    for (auto const& tensor : in_one_piece(which)) tensors.push_back(tensor.as<T const>());
     return tensors;
   }
 
   /// The same for types that are known at run time, or differ between the tensors of an expert.
-  [[nodiscard]] std::vector<any_expert> any_experts(layer_id which) const {
-    auto const& layer = core_->at(which);
-    layer.state.require_acquired();
-    return layer.any_views();
-  }
+  [[nodiscard]] std::vector<any_expert> any_experts(layer_id which) const;
 
   /// Ends what `acquire` began.
   /// @throws argument_error if this micro-batch has not acquired the layer
-  void release(layer_id which, int micro_batch = 0) { core_->release(which, micro_batch); }
+  void release(layer_id which, int micro_batch = 0);
 
   /// After the gate: plans with the real loads and gathers what is missing, if that takes less time
   /// than it saves. Replicas that are there stay; coded ones that more ranks get come again to all.
@@ -134,9 +134,7 @@ class materializer {
   /// @pre one micro-batch has acquired the layer, the first of this iteration
   /// @throws argument_error if not; transport errors
   /// (Paper, calibration)
-  bool calibrate(layer_id which, token_counts const& counts) {
-    return core_->calibrate(which, counts);
-  }
+  bool calibrate(layer_id which, token_counts const& counts);
 
   /// Where the partial gradients of a layer are added up: [materialized, elements] per tensor, zero
   /// at first. Waits for older reductions if there is no room.
@@ -146,43 +144,37 @@ class materializer {
   [[nodiscard]] std::vector<expert_tensor<T>> partials(layer_id which) {
     require_type<T>("partials", &tensor_types::partial);
     auto views = std::vector<expert_tensor<T>>{};
-    for (auto const& tensor : core_->room_for_partials(which)) views.push_back(tensor.as<T>());
+    for (auto const& tensor : room_for_partials(which)) views.push_back(tensor.as<T>());
     return views;
   }
 
   /// The same for types that are known at run time.
-  [[nodiscard]] std::vector<any_tensor> any_partials(layer_id which) {
-    auto views = std::vector<any_tensor>{};
-    for (auto const& tensor : core_->room_for_partials(which)) views.push_back(tensor.any());
-    return views;
-  }
+  [[nodiscard]] std::vector<any_tensor> any_partials(layer_id which);
 
   /// Begins to sum the partial gradients of a layer at their owners: after its last micro-batch. A
   /// second reduction in one iteration adds to the first. Replicas that nobody uses are dropped.
   /// @throws argument_error as partials; transport errors of earlier work
-  void reduce(layer_id which) { core_->reduce(which); }
+  void reduce(layer_id which);
   /// The same for partial gradients of the caller's own, [materialized, elements] per tensor, of
   /// the type of partial gradients.
   /// @pre their memory, not the views of it, lives and stays as it is until `step`
   /// @throws argument_error if they have another shape or type; transport errors of earlier work
   template <tensor_memory Partials>
   void reduce(layer_id which, Partials const& own) {
-    core_->reduce_own(which, detail::tensor_list{own});
+    reduce_own(which, detail::tensor_list{own});
   }
 
   /// Takes in the real loads of a layer and micro-batch, for the next placements.
   /// @param device_loads rows of every rank, if the metrics are to tell how full they were
   /// @throws argument_error on another number of experts
   void record(layer_id which, std::span<std::uint64_t const> loads,
-              std::span<std::uint64_t const> device_loads = {}) {
-    core_->record(which, loads, device_loads);
-  }
+              std::span<std::uint64_t const> device_loads = {});
 
   /// Closes the iteration: all gradients are there, and no peer reads this rank's weights any more,
   /// so the optimizer may write them.
   /// @throws argument_error if a layer is still acquired or has partials that are not reduced;
   ///         transport errors
-  iteration_metrics step() { return core_->step(); }
+  iteration_metrics step();
 
   /// The same around the optimizer: closes the iteration, calls update(metrics), and moves experts
   /// to other owners if that is due and the sharding solver of the policy wants it.
@@ -191,11 +183,11 @@ class materializer {
   iteration_metrics step(detail::function_ref<void(iteration_metrics const&)> update,
                          Moved&& moved) {
     static_assert(!is_read_only<Moved>, "what is moved is to be written");
-    return core_->step(update, detail::tensor_list{moved});
+    return step_and_move(update, detail::tensor_list{moved});
   }
 
   /// Whether it is time to choose other owners: between `step` and the next iteration.
-  [[nodiscard]] bool is_reshard_due() const { return core_->is_reshard_due(); }
+  [[nodiscard]] bool is_reshard_due() const;
   /// Experts go to other owners, with all that belongs to them.
   /// @param next the layouts of all layers: of a sharding solver, from the expected loads
   /// @param moved what an owner has of its experts: bytes_of(weights, moments...)
@@ -204,14 +196,28 @@ class materializer {
   template <tensor_memory Moved>
   void reshard(layer_stack<table_layout> const& next, Moved&& moved) {
     static_assert(!is_read_only<Moved>, "what is moved is to be written");
-    core_->reshard(next, detail::tensor_list{moved});
+    move_experts(next, detail::tensor_list{moved});
   }
 
  private:
+  materializer(detail::work_queue const& queue, expert_shards shards, materializer_policy policy,
+               materializer_options const& options);
+
+  [[nodiscard]] std::span<tensor_types const> tensors() const;
+  [[nodiscard]] std::span<expert_id const> held(layer_id which) const;
+  /// All tensors of all experts that the rank holds, each of one slot.
+  [[nodiscard]] std::vector<detail::tensor_view> acquired(layer_id which) const;
+  [[nodiscard]] std::span<detail::tensor_view const> in_one_piece(layer_id which) const;
+  [[nodiscard]] std::span<detail::tensor_view const> room_for_partials(layer_id which);
+  void reduce_own(layer_id which, detail::tensor_list own);
+  iteration_metrics step_and_move(detail::function_ref<void(iteration_metrics const&)> update,
+                                  detail::tensor_list moved);
+  void move_experts(layer_stack<table_layout> const& next, detail::tensor_list moved);
+
   /// @throws argument_error unless that type of all tensors is T
   template <element T>
   void require_type(char const* call, dtype tensor_types::*which) const {
-    for (auto const& tensor : core_->tensors())
+    for (auto const& tensor : tensors())
       detail::require(tensor.*which == dtype_of<T>, "materializer: ", call, " of type ",
                       name_of(dtype_of<T>), "; expected ", name_of(tensor.*which));
   }
@@ -220,3 +226,7 @@ class materializer {
 };
 
 }  // namespace fssdp
+
+#ifndef FSSDP_COMPILED
+#include "fssdp/runtime/materializer_inl.hpp"
+#endif

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+/// What a plan finds out about its transfers.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <memory>
+#include <numeric>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "fssdp/core/chunk.hpp"
+#include "fssdp/core/error.hpp"
+#include "fssdp/core/inline.hpp"
+#include "fssdp/plan/hasher.hpp"
+#include "fssdp/plan/plan_tables.hpp"
+#include "fssdp/plan/transfer_plan.hpp"
+#include "fssdp/plan/transfer_table.hpp"
+
+namespace fssdp {
+
+namespace detail {
+
+FSSDP_INLINE transfer_table::transfer_table(std::vector<transfer> transfers, int ranks)
+    : all_{std::move(transfers)} {
+  if (!std::ranges::is_sorted(all_)) std::ranges::sort(all_);
+  for (auto const& t : all_) rounds_ = std::max(rounds_, t.round + 1);
+  sends_ = dealt_out(&transfer::source, ranks);
+  receives_ = dealt_out(&transfer::destination, ranks);
+  batched_sends_ = by_round(sends_, ranks);
+  batched_receives_ = by_round(receives_, ranks);
+}
+
+template <class Position>
+void transfer_table::link(std::size_t positions, Position position) {
+  struct note {
+    int rank = -1;
+    int received = -1;  // where among what the rank receives
+  };
+  auto const ranks = static_cast<int>(sends_.begin.size()) - 1;
+  auto brought = std::vector<note>(positions);
+  auto fed_by = std::vector<int>(all_.size(), -1);  // [sends of all ranks]
+  followers_.begin.assign(all_.size() + 1, 0);
+  feeders_.assign(all_.size(), -1);
+  auto const sent = numbers(&transfer::source, sends_.begin);
+  auto const received = numbers(&transfer::destination, receives_.begin);
+  for (auto const rank : first_n<rank_id>(ranks)) {
+    auto const arriving = receives_.of(rank);
+    for (std::size_t i = 0; i < arriving.size(); ++i)
+      brought[position(arriving[i].what())] = {rank.value(), static_cast<int>(i)};
+    for (auto i = sends_.begin[rank.index()]; i < sends_.begin[rank.index() + 1]; ++i) {
+      auto const& found = brought[position(sends_.items[i].what())];
+      if (found.rank != rank.value()) continue;
+      auto const at = receives_.begin[rank.index()] + static_cast<std::size_t>(found.received);
+      fed_by[i] = static_cast<int>(at);
+      feeders_[static_cast<std::size_t>(sent[i])] = received[at];
+      ++followers_.begin[at + 1];
+    }
+  }
+  std::partial_sum(followers_.begin.begin(), followers_.begin.end(), followers_.begin.begin());
+  followers_.items.resize(followers_.begin.back());
+  auto next = followers_.begin;
+  for (auto const rank : first_n<rank_id>(ranks))
+    for (auto i = sends_.begin[rank.index()]; i < sends_.begin[rank.index() + 1]; ++i)
+      if (fed_by[i] >= 0)
+        followers_.items[next[static_cast<std::size_t>(fed_by[i])]++] =
+            static_cast<int>(i - sends_.begin[rank.index()]);
+}
+
+FSSDP_INLINE void transfer_table::mix_into(hasher& hash) const {
+  for (auto const& t : all_) {
+    hash.mix(t.order, t.round);
+    hash.mix(t.chunk.expert.value(), t.chunk.slice.value());
+    hash.mix(t.source.value(), t.destination.value());
+    hash.mix(t.piece);
+  }
+}
+
+FSSDP_INLINE per_rank<transfer> transfer_table::dealt_out(rank_id transfer::*end, int ranks) const {
+  auto table = per_rank<transfer>{std::vector<transfer>(all_.size()), {}};
+  table.begin.assign(static_cast<std::size_t>(ranks) + 1, 0);
+  for (auto const& t : all_) ++table.begin[(t.*end).index() + 1];
+  std::partial_sum(table.begin.begin(), table.begin.end(), table.begin.begin());
+  auto next = table.begin;
+  for (auto const& t : all_) table.items[next[(t.*end).index()]++] = t;
+  return table;
+}
+
+FSSDP_INLINE std::vector<int> transfer_table::numbers(rank_id transfer::*end,
+                                                      std::vector<std::size_t> next) const {
+  auto list = std::vector<int>(all_.size());
+  for (std::size_t i = 0; i < all_.size(); ++i)
+    list[next[(all_[i].*end).index()]++] = static_cast<int>(i);
+  return list;
+}
+
+FSSDP_INLINE per_rank<transfer> transfer_table::by_round(per_rank<transfer> table, int ranks) {
+  auto const key = [](transfer const& t) {
+    return std::tuple{t.round, t.what(), t.source, t.destination};
+  };
+  for (auto const rank : first_n<rank_id>(ranks)) {
+    auto const first = table.items.begin() + static_cast<std::ptrdiff_t>(table.begin[rank.index()]);
+    auto const last =
+        table.items.begin() + static_cast<std::ptrdiff_t>(table.begin[rank.index() + 1]);
+    if (!std::ranges::is_sorted(first, last, {}, key)) std::ranges::sort(first, last, {}, key);
+  }
+  return table;
+}
+
+FSSDP_INLINE void plan_tables::take(std::vector<transfer> list, int into_pieces) {
+  pieces = into_pieces;
+  reduction.reset();
+  require(pieces >= 1 && pieces <= most_pieces, "plan: ", pieces, " pieces; expected 1 to ",
+          most_pieces);
+  for (auto const& t : list) check(t, list.size());
+  transfers = {std::move(list), where.ranks()};
+  transfers.link(owner.size() * static_cast<std::size_t>(pieces), [this](piece_id piece) {
+    return position(piece.chunk) * static_cast<std::size_t>(pieces) +
+           static_cast<std::size_t>(piece.index);
+  });
+  index_sent();
+  index_links();
+  hash = hashed().value();
+}
+
+FSSDP_INLINE hasher plan_tables::hashed() const {
+  auto sum = hasher{};
+  sum.mix(where.experts());
+  sum.mix(slices, pieces);
+  sum.mix(where.ranks());
+  for (std::size_t e = 0; e < owner.size(); ++e) sum.mix(owner[e].value(), slot[e]);
+  for (auto const first : materialized.begin) sum.mix(first);
+  for (auto const expert : materialized.items) sum.mix(expert.value());
+  transfers.mix_into(sum);
+  return sum;
+}
+
+FSSDP_INLINE void plan_tables::check(transfer const& t, std::size_t count) const {
+  auto const [expert, slice] = t.chunk;
+  auto const ranks = where.ranks();
+  auto const rank_ok = [&](rank_id r) { return r.value() >= 0 && r.value() < ranks; };
+  require(expert.value() >= 0 && expert.value() < where.experts(), "plan: expert ", expert,
+          "; expected 0 to ", where.experts() - 1);
+  require(slice.value() >= 0 && slice.value() < slices, "plan: slice ", slice, "; expected 0 to ",
+          slices - 1);
+  require(rank_ok(t.source) && rank_ok(t.destination) && t.source != t.destination,
+          "plan: transfer of slice ", slice, " of expert ", expert, " from rank ", t.source,
+          " to rank ", t.destination, "; expected two different ranks from 0 to ", ranks - 1);
+  require(t.piece >= 0 && t.piece < pieces, "plan: piece ", t.piece, "; expected 0 to ",
+          pieces - 1);
+  require(owner[position(t.chunk)] != t.destination, "plan: rank ", t.destination, " gets slice ",
+          slice, " of expert ", expert, "; expected a rank that does not own it");
+  require(t.round >= 0 && t.round < static_cast<int>(count), "plan: round ", t.round,
+          "; expected 0 or more, and fewer rounds than transfers");
+}
+
+FSSDP_INLINE void plan_tables::index_experts() {
+  for (auto const rank : first_n<rank_id>(where.ranks())) {
+    for (auto const expert : first_n<expert_id>(where.experts())) {
+      if (!where.holds(rank, expert)) continue;
+      materialized.items.push_back(expert);
+      auto const in_place = slices == 1 && owner[position(expert)] == rank;
+      if (!in_place) remote.items.push_back(expert);
+    }
+    materialized.close();
+    remote.close();
+  }
+}
+
+FSSDP_INLINE void plan_tables::index_sent() {
+  shared = {};
+  forwarded = {};
+  relayed = {};
+  auto sent = std::vector<piece_id>{};
+  for (auto const rank : first_n<rank_id>(where.ranks())) {
+    sent.clear();
+    for (auto const& t : transfers.sends(rank)) sent.push_back(t.what());
+    std::ranges::sort(sent);
+    sent.erase(std::unique(sent.begin(), sent.end()), sent.end());
+    for (auto const& piece : sent) {
+      if (owner[position(piece.chunk)] == rank) {
+        if (shared.items.size() == shared.begin.back() || shared.items.back() != piece.chunk)
+          shared.items.push_back(piece.chunk);
+      } else {
+        forwarded.items.push_back(piece);
+        if (!where.holds(rank, piece.chunk.expert)) relayed.items.push_back(piece);
+      }
+    }
+    shared.close();
+    forwarded.close();
+    relayed.close();
+  }
+}
+
+FSSDP_INLINE void plan_tables::index_links() {
+  links.assign(owner.size(), {});
+  for (auto const& t : transfers.all()) {
+    auto& used = links[position(t.chunk)];
+    (cluster.same_node(t.source, t.destination) ? used.inside_nodes : used.between_nodes) = true;
+  }
+}
+
+}  // namespace detail
+
+FSSDP_INLINE transfer_plan transfer_plan::reduced_by(transfer_plan const& other) const {
+  auto const same_scene = [](detail::plan_tables const& of) {
+    return std::tie(of.slices, of.owner, of.slot, of.where, of.cluster);
+  };
+  detail::require(
+      same_scene(*other.tables_) == same_scene(*tables_),
+      "plan: reductions by a plan of another layout, placement or machine; expected the same");
+  auto both = *tables_;
+  both.reduction = std::make_shared<transfer_plan const>(other.reduction());
+  auto hash = both.hashed();
+  hash.mix(both.reduction->hash_value());
+  both.hash = hash.value();
+  return transfer_plan{std::move(both)};
+}
+
+FSSDP_INLINE detail::plan_tables transfer_plan::tables_of(detail::plan_tables tables,
+                                                          std::vector<transfer> transfers,
+                                                          int pieces) {
+  tables.take(std::move(transfers), pieces);
+  return tables;
+}
+
+FSSDP_INLINE bool transfer_plan::equals(transfer_plan const& other) const {
+  if (tables_.shares_with(other.tables_)) return true;
+  auto const gather = [](detail::plan_tables const& of) {
+    return std::tie(of.slices, of.pieces, of.owner, of.slot, of.where, of.transfers.all());
+  };
+  auto const& [mine, theirs] = std::tie(*tables_, *other.tables_);
+  if (gather(mine) != gather(theirs)) return false;
+  if (mine.reduction == nullptr || theirs.reduction == nullptr)
+    return mine.reduction == theirs.reduction;
+  return *mine.reduction == *theirs.reduction;
+}
+
+}  // namespace fssdp
