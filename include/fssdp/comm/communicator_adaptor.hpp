@@ -2,11 +2,9 @@
 /// What adaptors have in common: they pass everything on.
 #pragma once
 
-#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <type_traits>
 #include <utility>
 
 #include "fssdp/comm/communicator.hpp"
