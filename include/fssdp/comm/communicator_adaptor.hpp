@@ -14,8 +14,8 @@
 
 namespace fssdp {
 
-/// Passes all that a communicator offers on to it; an adaptor derives from it and has exchange, lend
-/// and forward of its own where it looks at them:
+/// Passes all that a communicator offers on to it; an adaptor derives from it and has exchange,
+/// lend and forward of its own where it looks at them:
 ///
 ///     template <communicator Comm>
 ///     class mine : public communicator_adaptor<mine<Comm>, Comm> {
