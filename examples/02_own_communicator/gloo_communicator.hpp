@@ -19,9 +19,9 @@
 #include "fssdp/comm/communicator.hpp"
 #include "fssdp/core/error.hpp"
 
-/// A rank of a Gloo context. Messages match by slot, and a slot is made of what both ends must agree
-/// on: so bytes never end up in another collective, or in a message of another size. Ranks that
-/// disagree wait for each other in vain, and the error says for what.
+/// A rank of a Gloo context. Messages match by slot, and a slot is made of what both ends must
+/// agree on: so bytes never end up in another collective, or in a message of another size. Ranks
+/// that disagree wait for each other in vain, and the error says for what.
 class gloo_communicator {
  public:
   explicit gloo_communicator(std::shared_ptr<gloo::Context> of) : context_{std::move(of)} {}

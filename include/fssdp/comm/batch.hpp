@@ -12,7 +12,8 @@
 namespace fssdp {
 
 /// What `exchange(post)` calls post with. Messages between the same two ranks match in the order in
-/// which both ends name them; sizes must agree. The memory stays as it is until the exchange is over.
+/// which both ends name them; sizes must agree. The memory stays as it is until the exchange is
+/// over.
 template <class Batch>
 concept exchange_batch = requires(Batch& batch, std::span<std::byte const> out,
                                   std::span<std::byte> in, rank_id peer) {
@@ -20,8 +21,8 @@ concept exchange_batch = requires(Batch& batch, std::span<std::byte const> out,
   batch.recv(in, peer);
 };
 
-/// What `lend(post, visit)` calls post with: `borrow(bytes, from)` wants a message of that many bytes
-/// that is read where it is.
+/// What `lend(post, visit)` calls post with: `borrow(bytes, from)` wants a message of that many
+/// bytes that is read where it is.
 template <class Batch>
 concept lending_batch = requires(Batch& batch, std::span<std::byte const> out, std::size_t bytes,
                                  rank_id peer) {
@@ -29,8 +30,8 @@ concept lending_batch = requires(Batch& batch, std::span<std::byte const> out, s
   batch.borrow(bytes, peer);
 };
 
-/// What `forward(post, arrived)` calls post with: `hold(bytes, to)` names a message whose content is
-/// not there yet.
+/// What `forward(post, arrived)` calls post with: `hold(bytes, to)` names a message whose content
+/// is not there yet.
 template <class Batch>
 concept forwarding_batch = exchange_batch<Batch> && lending_batch<Batch> &&
     requires(Batch& batch, std::span<std::byte const> out, rank_id peer) {

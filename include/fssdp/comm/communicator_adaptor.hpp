@@ -2,11 +2,9 @@
 /// What adaptors have in common: they pass everything on.
 #pragma once
 
-#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <type_traits>
 #include <utility>
 
 #include "fssdp/comm/communicator.hpp"
@@ -16,8 +14,8 @@
 
 namespace fssdp {
 
-/// Passes all that a communicator offers on to it; an adaptor derives from it and has exchange, lend
-/// and forward of its own where it looks at them:
+/// Passes all that a communicator offers on to it; an adaptor derives from it and has exchange,
+/// lend and forward of its own where it looks at them:
 ///
 ///     template <communicator Comm>
 ///     class mine : public communicator_adaptor<mine<Comm>, Comm> {

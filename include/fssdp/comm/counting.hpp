@@ -23,9 +23,9 @@ struct exchange_counts {
   friend bool operator==(exchange_counts const&, exchange_counts const&) = default;
 };
 
-/// A communicator that counts what is exchanged and passes everything on: what the inner one offers,
-/// it offers. Work that is submitted through it is counted, too, when it runs; what NCCL does to
-/// `agree`, `connect` or gather values is not. Copies count together.
+/// A communicator that counts what is exchanged and passes everything on: what the inner one
+/// offers, it offers. Work that is submitted through it is counted when it runs; what a back end
+/// sends for agree, connect and gather_values is not. Copies count together.
 /// @cost one allocation when it is made
 template <communicator Comm>
 class counting : public communicator_adaptor<counting<Comm>, Comm> {

@@ -71,8 +71,8 @@ struct fault {
 };
 
 /// A communicator that breaks down once and passes everything on, before and after: what the inner
-/// one offers, it offers. Exchanges of submitted work count with the others; a fault there is one of
-/// the thread that runs it.
+/// one offers, it offers. Exchanges of submitted work count with the others; a fault there is one
+/// of the thread that runs it.
 /// @cost one allocation when it is made
 template <communicator Comm>
 class faulty : public communicator_adaptor<faulty<Comm>, Comm> {

@@ -18,8 +18,8 @@ namespace fssdp {
 ///     auto traced = tracing{comm, &trace, gather_lane};
 ///
 /// A sink that is null gets nothing. Work that is submitted through it is traced when it runs, on
-/// the thread where it runs; where an exchange only enqueues, as NCCL's does, a range is the time to
-/// enqueue it.
+/// the thread where it runs; where an exchange only enqueues, as NCCL's does, a range is the time
+/// to enqueue it.
 /// @cost the sink's: of a trace_recorder no allocation and no lock
 template <communicator Comm, trace_sink Sink>
 class tracing : public communicator_adaptor<tracing<Comm, Sink>, Comm> {

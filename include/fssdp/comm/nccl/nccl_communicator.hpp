@@ -34,12 +34,13 @@ class nccl_registration;
 ///
 /// The communicator stays the caller's. When something fails, the call throws and `has_failed` is
 /// true; kernels that wait for a peer stay on the stream until the caller aborts the communicator
-/// (ncclCommAbort), or the nccl_ref does, if nccl_options::may_abort says so: `handle` is null then.
-/// Only one that does not block (blocking = 0) can be aborted in time whatever it waits for.
+/// (ncclCommAbort), or the nccl_ref does, if nccl_options::may_abort says so: `handle` is null
+/// then. Only one that does not block (blocking = 0) can be aborted in time whatever it waits for.
 ///
-/// Graphs: a plan is warmed up before a capture (warm_up); others may wait for their lanes meanwhile.
-/// NCCL frees a communicator only when the graphs that it is in are destroyed: destroy them before
-/// `close`, and before a communicator of yours. One that is aborted here is freed as soon as they are.
+/// Graphs: a plan is warmed up before a capture (warm_up); others may wait for their lanes
+/// meanwhile. NCCL frees a communicator only when the graphs that it is in are destroyed: destroy
+/// them before `close`, and before a communicator of yours. One that is aborted here is freed as
+/// soon as they are.
 ///
 /// @cost per exchange: one group of NCCL's, an event, no allocation once the largest batch has been
 ///       seen, no synchronisation. A peer is connected when it is first met, which takes long:

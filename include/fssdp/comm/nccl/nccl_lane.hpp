@@ -36,8 +36,8 @@ class nccl_lane {
         staging_{allocate_on_device(me, staging_bytes), staging_bytes} {}
   nccl_lane(nccl_lane const&) = delete;
   nccl_lane& operator=(nccl_lane const&) = delete;
-  /// Where a kernel of a communicator that has not been aborted waits for ever, to free memory would
-  /// wait as well: it is given up.
+  /// Where a kernel of a communicator that has not been aborted waits for ever, to free memory
+  /// would wait as well: it is given up.
   ~nccl_lane() {
     if (has_failed() && comm_ != nullptr && query(stream_) == cudaErrorNotReady)
       (void)staging_.memory.release();
