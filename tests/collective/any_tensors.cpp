@@ -99,7 +99,7 @@ struct any_buffers {
       in_one_piece.emplace_back(types[k].replica, held, of.elements[k], seed);
       partials.emplace_back(types[k].partial, held, of.elements[k], seed);
       gradients.emplace_back(gradient_types[k], owned, slice, seed);
-      residuals.emplace_back(dtype::fp32, held, of.elements[k], seed);
+      residuals.emplace_back(dtype::fp32, held, of.elements[k], dice{1000 * me.index() + k + 500});
     }
   }
   /// How many tensors have other bits.
