@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Buffers whose dtypes are known at run time get the bits of buffers whose types the compiler knows,
-/// whatever dtypes the tensors of one expert have.
+/// Buffers whose dtypes are known at run time get the bits of buffers whose types the compiler
+/// knows, whatever dtypes the tensors of one expert have.
 #include "fssdp/collective/any_tensors.hpp"
 
 #include <algorithm>
