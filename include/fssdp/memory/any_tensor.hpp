@@ -40,7 +40,7 @@ template <class Void>
   return {&one, 1};
 }
 
-/// The tensors of an expert, each of its own type: an any_tensor, or a span, array or vector of them.
+/// The tensors of an expert, each of its own type: any_tensor, or a span, array or vector of it.
 template <class Buffer>
 concept any_memory = tensor_memory<Buffer> && requires(Buffer& buffer) {
   { tensors_of(buffer)[0].type } -> std::convertible_to<dtype>;
