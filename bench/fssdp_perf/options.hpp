@@ -45,9 +45,7 @@ struct options {
   double nic_latency = 15e-6;  ///< seconds
 };
 
-[[nodiscard]] inline std::size_t size_of(fssdp::dtype which) {
-  return fssdp::bytes_of(which);
-}
+[[nodiscard]] inline std::size_t size_of(fssdp::dtype which) { return fssdp::bytes_of(which); }
 [[nodiscard]] constexpr int expert_count(options const& of) {
   return of.experts == 0 ? 2 * of.ranks : of.experts;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Buffers whose dtypes are known at run time get the bits of buffers whose types the compiler knows,
-/// whatever dtypes the tensors of one expert have.
+/// Buffers whose dtypes are known at run time get the bits of buffers whose types the compiler
+/// knows, whatever dtypes the tensors of one expert have.
 #include "fssdp/collective/any_tensors.hpp"
 
 #include <algorithm>
@@ -99,7 +99,7 @@ struct any_buffers {
       in_one_piece.emplace_back(types[k].replica, held, of.elements[k], seed);
       partials.emplace_back(types[k].partial, held, of.elements[k], seed);
       gradients.emplace_back(gradient_types[k], owned, slice, seed);
-      residuals.emplace_back(dtype::fp32, held, of.elements[k], seed);
+      residuals.emplace_back(dtype::fp32, held, of.elements[k], dice{1000 * me.index() + k + 500});
     }
   }
   /// How many tensors have other bits.

@@ -85,13 +85,12 @@ TEST_CASE("a sum of more operands than a device takes is refused before anything
     auto scratch = fssdp::scratch_memory{};
     auto partials = fssdp::make_partials<float>(plan, fssdp::rank_id{0}, 1);
     auto gradients = fssdp::make_shard<float>(many, fssdp::rank_id{0}, 1);
-    auto const call = fssdp::detail::reduction_call{
-        plan,
-        fssdp::rank_id{0},
-        fssdp::detail::tensor_list{partials},
-        fssdp::detail::tensor_list{gradients},
-        &fssdp::detail::known_sum<float, float>,
-        {.scratch = &scratch}};
+    auto const call = fssdp::detail::reduction_call{plan,
+                                                    fssdp::rank_id{0},
+                                                    fssdp::detail::tensor_list{partials},
+                                                    fssdp::detail::tensor_list{gradients},
+                                                    &fssdp::detail::known_sum<float, float>,
+                                                    {.scratch = &scratch}};
     try {
       call(device);
     } catch (fssdp::argument_error const& error) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Element types of other libraries: one line, and everything is calculated in ours of the same bits.
+/// Element types of other libraries: one line, and ours of the same bits do the work.
 #include <array>
 #include <cstdint>
 #include <span>

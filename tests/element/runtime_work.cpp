@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Conversions and sums between dtypes that are known at run time: the bits of convert and accumulate.
+/// Conversions and sums between dtypes known at run time: the bits of convert and accumulate.
 #include "fssdp/element/runtime_work.hpp"
 
 #include <cmath>

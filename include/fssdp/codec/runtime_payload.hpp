@@ -16,8 +16,8 @@
 
 namespace fssdp::detail {
 
-/// What a codec does to elements of any dtype: they pass through floats, a stretch at a time. The bits
-/// are those of encode_elements, encode_with_feedback and decode_elements.
+/// What a codec does to elements of any dtype: they pass through floats, a stretch at a time. The
+/// bits are those of encode_elements, encode_with_feedback and decode_elements.
 template <codec Codec>
 class runtime_payload {
   static constexpr std::size_t stretch = stretch_elements<Codec>;
@@ -65,7 +65,7 @@ class runtime_payload {
   }
 
  private:
-  /// Calls use(floats, first) for all elements: at once if they are floats, else stretch by stretch.
+  /// Calls use(floats, first) for all elements: at once if they are floats, else by stretches.
   template <class Use>
   static void as_floats(dtype type, void const* from, std::size_t elements, Use use) {
     if (type == dtype::fp32) {

@@ -89,8 +89,8 @@ struct gather_buffers {
   return std::ranges::all_of(shared, has_slot) ? 0 : shared.size();
 }
 
-/// The memory of a rank's part in a gather, cut into its parts: chunks that it converts, with room for
-/// the tensors that change their type, and pieces that it only relays, with room for all of them.
+/// The memory of a rank's part in a gather, cut into its parts: chunks that it converts, with room
+/// for the tensors that change their type, and pieces that it only relays, with room for all.
 class gather_scratch {
  public:
   explicit gather_scratch(gather_buffers const& of)

@@ -51,9 +51,9 @@ struct no_dtype {};
 ///     template <>
 ///     inline constexpr fssdp::dtype fssdp::dtype_of<c10::BFloat16> = fssdp::dtype::bf16;
 ///
-/// Such a type has the size and the alignment of its dtype, which is checked where it is used, and
-/// is trivially copyable. It needs no arithmetic: everything is calculated in the library's own type
-/// of these bits.
+/// Such a type is trivially copyable and has the size and the alignment of its dtype, which is
+/// checked where it is used. It needs no arithmetic: everything is calculated in the library's own
+/// type of these bits.
 template <class T>
 inline constexpr auto dtype_of = detail::no_dtype{};
 template <>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Element types that travel and are summed: float, double, bf16, fp16, fp8 in two formats, and types
-/// of other libraries with the same bits.
+/// Element types that travel and are summed: float, double, bf16, fp16, fp8 in two formats, and
+/// types of other libraries with the same bits.
 #pragma once
 
 #include <concepts>
@@ -43,7 +43,7 @@ inline constexpr dtype dtype_of<std::float64_t> = dtype::fp64;
 template <class T>
 concept element = std::same_as<decltype(dtype_of<T>), dtype const>;
 
-/// Calls visit(std::type_identity<T>{}) for the library's type T of a dtype, and returns what it does.
+/// Calls visit(std::type_identity<T>{}) for the library's type T of a dtype; returns what it does.
 template <class Visit>
 decltype(auto) with_element(dtype type, Visit visit) {
   switch (type) {

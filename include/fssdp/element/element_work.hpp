@@ -15,9 +15,9 @@
 
 namespace fssdp::detail {
 
-/// While it lives, elements are read and written in the library's own types. Callers may have types
-/// of theirs for the same bits: compilers must not conclude from that which accesses are independent.
-/// It takes no instruction.
+/// While it lives, elements are read and written in the library's own types. Callers may have their
+/// own types for the same bits, and no compiler may move an access past this one because types
+/// differ. It takes no instruction.
 struct any_type_access {
   any_type_access() { std::atomic_signal_fence(std::memory_order_seq_cst); }
   any_type_access(any_type_access const&) = delete;

@@ -14,7 +14,8 @@
 namespace fssdp {
 
 /// An expert_tensor with its type as a value: [slots, elements] of `type`, slot s `s * stride`
-/// elements behind `data`, or at places[s].
+/// elements behind `data`, or at places[s]. The collectives that take it are in
+/// fssdp/collective/any_tensors.hpp and reshard.hpp.
 /// @tparam Void void, or void const for what is only read
 template <class Void>
 struct basic_any_tensor {
@@ -39,8 +40,7 @@ template <class Void>
   return {&one, 1};
 }
 
-/// The tensors of an expert, each of a type of its own: an any_tensor, or a span, array or vector of
-/// them.
+/// The tensors of an expert, each of its own type: any_tensor, or a span, array or vector of it.
 template <class Buffer>
 concept any_memory = tensor_memory<Buffer> && requires(Buffer& buffer) {
   { tensors_of(buffer)[0].type } -> std::convertible_to<dtype>;

@@ -17,8 +17,8 @@ namespace fssdp {
 /// The tensors of all buffers as tensors of bytes, one behind the other:
 /// `bytes_of(weights, first_moments, second_moments)`.
 /// @cost one allocation; the views are valid as long as the buffers
-/// @throws argument_error if the bytes are too many to be counted, slots lie one by one, or the dtype
-///         of an any_tensor is none
+/// @throws argument_error if the bytes are too many to be counted, slots lie one by one, or a dtype
+///         is none
 template <tensor_memory... Buffers>
 [[nodiscard]] std::vector<expert_tensor<std::byte>> bytes_of(Buffers&... buffers) {
   constexpr auto most = std::numeric_limits<std::size_t>::max() / 2;

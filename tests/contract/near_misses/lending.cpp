@@ -43,6 +43,6 @@ struct near_miss {
 #endif
 };
 
-fssdp::detail::communicator_ref call(near_miss& comm) {
-  return fssdp::detail::communicator_ref{comm};
+fssdp::communicator_ref call(near_miss& comm) {
+  return fssdp::communicator_ref{comm};
 }
