@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -114,9 +115,15 @@ class checkpoint_part {
       detail::require(tensor.elements == expected && tensor.slots >= owned_.size(), "part '",
                       about_.name, "': tensor ", k, " of ", name, " is [", tensor.slots, ", ",
                       tensor.elements, "]; expected [", owned_.size(), ", ", expected, "]");
-      auto* const data = reinterpret_cast<Byte*>(tensor.data);
       constexpr auto size = sizeof(tensor.data[0]);
-      views.push_back({data, owned_.size(), tensor.elements * size, tensor.stride * size});
+      views.push_back({reinterpret_cast<Byte*>(tensor.data), owned_.size(), tensor.elements * size,
+                       tensor.stride * size});
+      if (tensor.places == nullptr) continue;
+      auto places = std::make_shared<std::vector<Byte*>>();
+      for (std::size_t slot = 0; slot < owned_.size(); ++slot)
+        places->push_back(reinterpret_cast<Byte*>(tensor.places[slot]));
+      views.back().places = places->data();
+      places_.push_back(std::move(places));
     }
     about_.groups.push_back({std::move(name), file_dtype_of<element_of<Buffer>>});
     groups_.push_back(std::move(views));
@@ -151,6 +158,7 @@ class checkpoint_part {
   int ranks_;
   std::vector<chunk_id> owned_;
   std::vector<std::vector<expert_tensor<Byte>>> groups_;  // [groups] of [tensors]
+  std::vector<std::shared_ptr<std::vector<Byte*> const>> places_;  // of slots that lie one by one
 };
 
 /// What a rank writes, and what it reads.
