@@ -48,7 +48,7 @@ TEST_CASE("experts whose slots lie one by one are saved and loaded") {
     (void)fssdp::save_checkpoint(comm, parts, {.folder = folder.path(), .step = 1});
     auto const copies = parts_of<fssdp::loaded_part>(loaded);  // parts that are copied keep places
     auto const into = copies;
-    auto const from = fssdp::checkpoint_reader{folder.path()};
+    auto from = fssdp::checkpoint_reader{folder.path()};
     fssdp::load_checkpoint(comm, from, into);
   });
   REQUIRE(loaded.first == saved.first);
