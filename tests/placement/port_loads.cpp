@@ -9,6 +9,7 @@
 #include "catch.hpp"
 #include "fssdp/layout/block_layout.hpp"
 #include "fssdp/plan/make_plan.hpp"
+#include "fssdp/plan/node_aware_plan.hpp"
 #include "fssdp/plan/traffic.hpp"
 #include "support/laws.hpp"
 #include "support/reversed_layout.hpp"
@@ -87,7 +88,7 @@ TEST_CASE("a plan that enters nodes once takes in as many, and sends out no fewe
       support::law_instances,
       [](support::random_instance const& of) {
         auto const ports = port_loads{of.where, of.layout, of.machine};
-        auto const plan = fssdp::detail::node_aware_plan(of.layout, of.where, of.machine);
+        auto const plan = fssdp::detail::node_aware_plan({of.layout, of.where, of.machine});
         auto const moved = traffic(plan, of.machine);
         REQUIRE(moved.into_node == ports.into_node);
         REQUIRE(moved.into_rank == ports.into_rank);  // without pieces no rank relays

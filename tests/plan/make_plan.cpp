@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// What every plan obeys, on random instances.
 #include "fssdp/plan/make_plan.hpp"
+#include "fssdp/plan/node_aware_plan.hpp"
 
 #include <cstdint>
 #include <map>
@@ -71,7 +72,7 @@ TEST_CASE("a direct plan sends from owners only") {
 
 TEST_CASE("node-aware: a chunk enters each remote node that holds its expert once, and no other") {
   support::for_random_instances([](random_instance const& of) {
-    auto const plan = fssdp::detail::node_aware_plan(of.layout, of.where, of.machine);
+    auto const plan = fssdp::detail::node_aware_plan({of.layout, of.where, of.machine});
     auto entered = std::set<crossing>{};
     auto sent_by = std::map<crossing, int>{};  // times it leaves
     auto crossings = std::size_t{0};
@@ -98,7 +99,7 @@ TEST_CASE("a plan is node-aware unless direct transfers are faster: seldom where
   auto aware = 0;
   support::for_random_instances([&](random_instance const& of) {
     auto const plan = make_plan(of.layout, of.where, of.machine);
-    auto const chains = fssdp::detail::node_aware_plan(of.layout, of.where, of.machine);
+    auto const chains = fssdp::detail::node_aware_plan({of.layout, of.where, of.machine});
     auto const straight = rank_ordered(plan);
     REQUIRE((plan == chains || plan == straight));
     if (chains == straight) return;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// Schedules deliver, cross between nodes as seldom as they can, and keep to the room for relays.
 #include "fssdp/plan/schedule.hpp"
+#include "fssdp/plan/schedule_search.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -12,6 +13,7 @@
 #include "catch.hpp"
 #include "fssdp/collective/memory_required.hpp"
 #include "fssdp/element/fp8.hpp"
+#include "fssdp/plan/node_aware_plan.hpp"
 #include "fssdp/plan/rank_ordered.hpp"
 #include "fssdp/plan/simulate.hpp"
 #include "fssdp/plan/traffic.hpp"
@@ -99,8 +101,8 @@ TEST_CASE("a piece crosses between nodes as often as a chunk of the node-aware p
   auto instances = 0;
   for_schedules(support::law_instances / 4, [&](scheduled_instance const& of) {
     auto const pieces = traffic(of.plan, of.machine);
-    auto const chunks =
-        traffic(fssdp::detail::node_aware_plan(of.of.layout, of.of.where, of.machine), of.machine);
+    auto const chunks = traffic(
+        fssdp::detail::node_aware_plan({of.of.layout, of.of.where, of.machine}), of.machine);
     ++instances;
     if (straight_from_owners(of.plan) && pieces.between_nodes != chunks.between_nodes) {
       ++direct;

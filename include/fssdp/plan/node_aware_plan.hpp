@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Plans in which every chunk enters a node once.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+#include "fssdp/core/chunk.hpp"
+#include "fssdp/placement/placement.hpp"
+#include "fssdp/plan/direct_transfers.hpp"
+#include "fssdp/plan/node_chain.hpp"
+#include "fssdp/plan/plan_tables.hpp"
+#include "fssdp/plan/simulate.hpp"
+#include "fssdp/plan/transfer_plan.hpp"
+#include "fssdp/topology/topology.hpp"
+
+namespace fssdp::detail {
+
+/// The owners in some tables, as a layout has them.
+class table_owners {
+ public:
+  explicit table_owners(plan_tables const& of) : of_{of} {}
+  [[nodiscard]] int experts() const { return of_.where.experts(); }
+  [[nodiscard]] int slices() const { return of_.slices; }
+  [[nodiscard]] rank_id owner(chunk_id chunk) const { return of_.owner[of_.position(chunk)]; }
+  [[nodiscard]] chunk_range chunks() const { return {0, experts() * slices(), slices()}; }
+
+ private:
+  plan_tables const& of_;
+};
+
+/// Builds the transfers of a node-aware plan, chunk by chunk.
+class node_aware_transfers {
+ public:
+  node_aware_transfers(placement const& where, topology const& machine)
+      : where_{where}, machine_{machine}, entries_(static_cast<std::size_t>(machine.ranks())) {}
+
+  /// The other nodes that have a holder, ascending.
+  [[nodiscard]] node_demand demand(expert_id expert, rank_id owner) const {
+    auto result = node_demand{machine_.node(owner), {}};
+    for (auto const node : first_n<node_id>(machine_.nodes()))
+      if (node != result.home && !holders_on(node, expert).empty()) result.wanted.push_back(node);
+    return result;
+  }
+
+  /// From the owner along the chain; on each node from the first holder to the others.
+  void follow(chunk_id chunk, rank_id owner, std::vector<node_id> const& chain) {
+    auto from = owner;
+    auto round = 0;
+    for (auto const node : chain) {
+      spread(chunk, from, round);
+      auto const next = entry(holders_on(node, chunk.expert));
+      transfers_.push_back({round, chunk, from, next});
+      from = next;
+      ++round;
+    }
+    spread(chunk, from, round);
+  }
+
+  [[nodiscard]] std::vector<transfer> take() { return std::move(transfers_); }
+
+ private:
+  [[nodiscard]] std::vector<rank_id> holders_on(node_id node, expert_id expert) const {
+    auto holders = std::vector<rank_id>{};
+    for (auto const rank : machine_.ranks_on(node))
+      if (where_.holds(rank, expert)) holders.push_back(rank);
+    return holders;
+  }
+
+  /// The holder through which the fewest chunks enter its node so far; the lowest of equals.
+  [[nodiscard]] rank_id entry(std::vector<rank_id> const& holders) {
+    auto const least = *std::ranges::min_element(
+        holders, {}, [&](rank_id rank) { return entries_[rank.index()]; });
+    ++entries_[least.index()];
+    return least;
+  }
+
+  void spread(chunk_id chunk, rank_id from, int round) {
+    for (auto const rank : holders_on(machine_.node(from), chunk.expert))
+      if (rank != from) transfers_.push_back({round, chunk, from, rank});
+  }
+
+  placement const& where_;
+  topology const& machine_;
+  std::vector<int> entries_;  // chunks that enter a node through each rank
+  std::vector<transfer> transfers_;
+};
+
+/// Every chunk enters a node once and spreads from there; between nodes it travels along a chain, so
+/// that no node sends it twice. The chains' ends are chosen to even out what the nodes send
+/// (node_chains).
+[[nodiscard]] inline transfer_plan node_aware_plan(plan_tables tables) {
+  auto const owners = table_owners{tables};
+  auto build = node_aware_transfers{tables.where, tables.cluster};
+  auto demands = std::vector<node_demand>{};
+  for (auto const chunk : owners.chunks())
+    demands.push_back(build.demand(chunk.expert, owners.owner(chunk)));
+  auto const chains = node_chains(demands, tables.cluster.nodes());
+  auto chain = chains.begin();
+  for (auto const chunk : owners.chunks()) build.follow(chunk, owners.owner(chunk), *chain++);
+  auto transfers = build.take();
+  return {std::move(tables), std::move(transfers)};
+}
+
+/// Whether direct transfers may be the faster ones for chunks of some size from `least` bytes on.
+///
+/// The time of a plan (simulate) is that of the longest chain of transfers, so a convex function of
+/// the bytes of a chunk: from `least` on it rises at most as steeply as without what messages cost,
+/// and at least as steeply as on average up to there. If such a plan is not behind at `least`, and
+/// never rises more steeply than direct transfers do on average, it stays ahead.
+[[nodiscard]] inline bool direct_may_win(transfer_plan const& plan, std::size_t least) {
+  auto const free_of_charge = message_cost{0, 0, 0};
+  auto const rounding = 1 + 1e-12;
+  auto const direct = direct_seconds(plan, least);
+  return simulate(plan, least).seconds > direct * rounding ||
+         simulate_with(plan, least, free_of_charge).seconds >
+             (direct - direct_seconds(plan, 0)) * rounding;
+}
+
+}  // namespace fssdp::detail

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+/// The search for a schedule: how chunks are cut, and when each piece goes where.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <limits>
+#include <numeric>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "fssdp/core/chunk.hpp"
+#include "fssdp/core/error.hpp"
+#include "fssdp/memory/aligned_memory.hpp"
+#include "fssdp/plan/direct_transfers.hpp"
+#include "fssdp/plan/late_binding.hpp"
+#include "fssdp/plan/piece_demand.hpp"
+#include "fssdp/plan/rank_ordered.hpp"
+#include "fssdp/plan/schedule.hpp"
+#include "fssdp/plan/simulate.hpp"
+#include "fssdp/plan/transfer_plan.hpp"
+
+namespace fssdp::detail {
+
+/// How many pieces a rank can keep in so many bytes, whatever their type: a piece may be longer than
+/// others by what it takes to begin at a multiple of piece_granularity, and memory ends at a cache
+/// line.
+[[nodiscard]] inline std::size_t most_pieces_within(std::size_t bytes, std::size_t chunk_bytes,
+                                                    int pieces) {
+  constexpr auto longer = piece_granularity * sizeof(double);
+  auto const piece = pieces == 1
+                         ? chunk_bytes
+                         : std::min(chunk_bytes, slice_elements(chunk_bytes, pieces) + longer);
+  return (bytes - std::min(bytes, cache_line - 1)) / piece;
+}
+
+/// How long pieces take on the slowest ports of a machine.
+struct piece_times {
+  tick_length tick;
+  piece_time inside;
+  piece_time between;
+
+  piece_times(piece_demand const& demand, double chunk_bytes)
+      : tick{most_seconds(demand, chunk_bytes)} {
+    auto const& machine = demand.machine();
+    auto const& cost = machine.cost();
+    auto const bytes = chunk_bytes / demand.pieces();
+    auto const time = [&](double port_bandwidth::*rate, double latency) {
+      return piece_time{tick.of(bytes / slowest(machine, rate) + cost.port_seconds),
+                        tick.of(latency)};
+    };
+    inside = time(&port_bandwidth::inside_bytes_per_second, cost.inside_latency_seconds);
+    between = time(&port_bandwidth::between_bytes_per_second, cost.between_latency_seconds);
+  }
+
+ private:
+  /// Of all pieces one after the other, to every rank.
+  [[nodiscard]] static double most_seconds(piece_demand const& demand, double chunk_bytes) {
+    auto const& machine = demand.machine();
+    auto const& cost = machine.cost();
+    auto const rate = std::min(slowest(machine, &port_bandwidth::inside_bytes_per_second),
+                               slowest(machine, &port_bandwidth::between_bytes_per_second));
+    auto const each = chunk_bytes / demand.pieces() / rate + cost.port_seconds +
+                      std::max(cost.inside_latency_seconds, cost.between_latency_seconds);
+    return static_cast<double>(demand.items()) * machine.ranks() * each;
+  }
+  [[nodiscard]] static double slowest(topology const& machine, double port_bandwidth::*rate) {
+    auto least = std::numeric_limits<double>::infinity();
+    for (auto const rank : first_n<rank_id>(machine.ranks()))
+      least = std::min(least, machine.port(rank).*rate);
+    return least;
+  }
+};
+
+/// For each of some numbers that are not negative how many smaller ones there are, of equal ones one.
+[[nodiscard]] inline std::vector<int> without_gaps(std::vector<ticks> const& numbers) {
+  auto ranks = std::vector<int>(numbers.size());
+  if (numbers.empty()) return ranks;
+  auto const most = std::ranges::max(numbers);
+  if (most < static_cast<ticks>(4 * numbers.size())) {
+    auto smaller = std::vector<int>(static_cast<std::size_t>(most) + 2);
+    for (auto const n : numbers) smaller[static_cast<std::size_t>(n) + 1] = 1;
+    std::partial_sum(smaller.begin(), smaller.end(), smaller.begin());
+    for (std::size_t i = 0; i < numbers.size(); ++i)
+      ranks[i] = smaller[static_cast<std::size_t>(numbers[i])];
+    return ranks;
+  }
+  auto sorted = numbers;  // few numbers, far apart
+  std::ranges::sort(sorted);
+  sorted.erase(std::unique(sorted.begin(), sorted.end()), sorted.end());
+  for (std::size_t i = 0; i < numbers.size(); ++i)
+    ranks[i] = static_cast<int>(std::ranges::lower_bound(sorted, numbers[i]) - sorted.begin());
+  return ranks;
+}
+
+/// Flows as transfers: in order of their start, and in rounds of about the time of a piece on the
+/// slowest link. A rank passes a piece on in one round, behind the one in which it gets it.
+[[nodiscard]] inline std::vector<transfer> as_transfers(piece_demand const& demand,
+                                                        std::vector<flow> const& flows,
+                                                        ticks round_time) {
+  auto const at = [](auto& list, int index) -> auto& {
+    return list[static_cast<std::size_t>(index)];
+  };
+  constexpr auto unknown = ticks{-1};
+  auto round = std::vector<ticks>(flows.size());
+  auto passed_on = std::vector<ticks>(flows.size(), unknown);  // in which round, by its receiver
+  auto first_sent = std::vector<ticks>(static_cast<std::size_t>(demand.items()), unknown);
+  for (std::size_t i = 0; i < flows.size(); ++i) {
+    auto const& f = flows[i];
+    auto& when = f.feeder < 0 ? at(first_sent, f.item) : at(passed_on, f.feeder);
+    if (when < 0) when = f.start / std::max<ticks>(round_time, 1);
+    if (f.feeder >= 0) when = std::max(when, at(round, f.feeder) + 1);
+    round[i] = when;
+  }
+  auto const number = without_gaps(round);
+  auto transfers = std::vector<transfer>(flows.size());
+  for (std::size_t i = 0; i < flows.size(); ++i) {
+    auto const piece = demand.piece(flows[i].item);
+    transfers[i] = {number[i],   piece.chunk,        flows[i].source, flows[i].destination,
+                    piece.index, static_cast<int>(i)};
+  }
+  return transfers;
+}
+
+/// Tries one cut after the other and keeps the one that takes the least time.
+class schedule_search {
+ public:
+  schedule_search(transfer_plan const& plan, std::size_t chunk_bytes, relaying how)
+      : plan_{plan}, bytes_{static_cast<double>(chunk_bytes)}, how_{how} {}
+
+  [[nodiscard]] std::size_t tried() const { return tried_; }
+  [[nodiscard]] int pieces() const { return pieces_; }
+
+  void consider(int pieces) {
+    auto demand = piece_demand{plan_, pieces, how_};
+    auto const times = piece_times{demand, bytes_};
+    auto const played = late_binding{demand, times.inside, times.between};
+    tried_ += played.flows().size();
+    auto const seconds = times.tick.seconds(played.end());
+    if (transfers_.has_value() && seconds >= least_) return;
+    least_ = seconds;
+    pieces_ = pieces;
+    auto const several_nodes = plan_.cluster().nodes() > 1;
+    transfers_ =
+        as_transfers(demand, played.flows(),
+                     std::max(times.inside.busy, several_nodes ? times.between.busy : ticks{0}));
+  }
+  [[nodiscard]] transfer_plan take() { return plan_.realised_by(std::move(*transfers_), pieces_); }
+
+ private:
+  transfer_plan const& plan_;
+  double bytes_;
+  relaying how_;
+  std::size_t tried_ = 0;
+  int pieces_ = 1;
+  double least_ = 0;  // seconds
+  std::optional<std::vector<transfer>> transfers_;
+};
+
+/// How many pieces of a size a chunk has; the last may be shorter.
+[[nodiscard]] constexpr std::size_t pieces_of(std::size_t chunk_bytes, std::size_t piece_bytes) {
+  return chunk_bytes / piece_bytes + (chunk_bytes % piece_bytes == 0 ? 0 : 1);
+}
+
+/// How many transfers a schedule has at most: to those that hold an expert, and to a relay on every
+/// node.
+[[nodiscard]] inline double most_transfers(transfer_plan const& plan, std::size_t pieces) {
+  auto chunks = 0.0;
+  auto deliveries = 0.0;
+  auto last = chunk_id{expert_id{-1}};
+  for_each_delivery(plan, plan.where(), [&](chunk_id chunk, rank_id, rank_id) {
+    if (chunk != last) ++chunks;
+    last = chunk;
+    ++deliveries;
+  });
+  return (deliveries + chunks * plan.cluster().nodes()) * static_cast<double>(pieces);
+}
+
+/// Numbers of pieces to try, the most promising first.
+/// @pre the pieces that the options ask for can be counted
+[[nodiscard]] inline std::vector<int> promising_cuts(topology const& machine,
+                                                     std::size_t chunk_bytes,
+                                                     schedule_options const& options) {
+  if (options.piece_bytes != 0)
+    return {static_cast<int>(pieces_of(chunk_bytes, options.piece_bytes))};
+  auto const least_bytes = std::max<std::size_t>(1, options.least_bytes);
+  auto const most =
+      static_cast<int>(std::clamp<std::size_t>(chunk_bytes / least_bytes, 1, most_pieces));
+  auto rails = 1;
+  if (machine.nodes() > 1 && machine.network() == network_interface::per_rank)
+    rails = static_cast<int>(machine.ranks_on(node_id{0}).size());
+  auto cuts = std::vector<int>{};
+  if (options.effort == 0) return {std::min(std::max(rails, 4), most)};
+  for (auto const cut :
+       {3 * rails, 2 * rails, rails, 4 * rails, 24, 12, 6, 2, 1, 5 * rails, 6 * rails, 16, 8, 32})
+    if (cut <= most && std::ranges::find(cuts, cut) == cuts.end()) cuts.push_back(cut);
+  return cuts;
+}
+
+}  // namespace fssdp::detail
