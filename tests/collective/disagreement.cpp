@@ -85,7 +85,7 @@ TEST_CASE("a gather that misses a rank names it, with the plan and the round") {
     auto other = fssdp::make_replicas<float>(plan, comm.rank(), 4);
     fssdp::sparse_all_gather(comm, plan, mine, other);
   });
-  auto const hash = fssdp::detail::text(std::hex, plan.hash_value());
+  auto const hash = fssdp::detail::text(fssdp::detail::hexadecimal{plan.hash_value()});
   REQUIRE(support::is<fssdp::peer_failed>(result.of_rank[0]));
   REQUIRE(support::culprit(result.of_rank[0]) == 1);
   REQUIRE_THAT(support::text(result.of_rank[0]),

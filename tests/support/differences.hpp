@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <ostream>
 #include <ranges>
+#include <sstream>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -41,7 +42,10 @@ class differences {
   /// Something else that is wrong.
   template <class... What>
   void note(What const&... what) {
-    if (count_++ == 0) first_ = fssdp::detail::text(what...);
+    if (count_++ != 0) return;
+    auto text = std::ostringstream{};
+    ((text << printable(what)), ...);
+    first_ = text.str();
   }
 
   differences& operator+=(differences const& other) {
@@ -61,6 +65,15 @@ class differences {
   }
 
  private:
+  template <class Tag>
+  [[nodiscard]] static int printable(fssdp::strong_index<Tag> index) {
+    return index.value();
+  }
+  template <class Part>
+  [[nodiscard]] static Part const& printable(Part const& part) {
+    return part;
+  }
+
   template <class T>
   static auto printable(T const& value) {
     if constexpr (std::is_same_v<T, std::byte>)
