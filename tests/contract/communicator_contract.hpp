@@ -222,7 +222,7 @@ class communicator_contract {
   }
 
   /// The rank that errors name: of a group that of the world.
-  [[nodiscard]] static fssdp::rank_id named(communicator& comm, int rank) {
+  [[nodiscard]] static fssdp::rank_id in_errors(communicator& comm, int rank) {
     if constexpr (requires { comm.world_rank(fssdp::rank_id{rank}); })
       return comm.world_rank(fssdp::rank_id{rank});
     else
@@ -238,7 +238,7 @@ class communicator_contract {
         comm.exchange([&](auto& batch) { batch.recv({&byte, 1}, fssdp::rank_id{1}); });
         fssdp::synchronize(comm);
       } catch (fssdp::transport_error const& error) {
-        return error.culprit() == named(comm, 1) ? 1 : 0;
+        return error.culprit() == in_errors(comm, 1) ? 1 : 0;
       }
       return 0;
     });
@@ -260,7 +260,7 @@ class communicator_contract {
         });
         fssdp::synchronize(comm);
       } catch (fssdp::transport_error const& error) {
-        return error.culprit() != named(comm, comm.rank().value()) ? 1 : 0;
+        return error.culprit() != in_errors(comm, comm.rank().value()) ? 1 : 0;
       }
       return 0;
     });
@@ -373,7 +373,7 @@ class communicator_contract {
         } catch (fssdp::argument_error const&) {
           return comm.rank() == zero ? 10 : 1000;
         } catch (fssdp::transport_error const& error) {
-          return comm.rank() != zero && error.culprit() == named(comm, 0) ? 1 : 1000;
+          return comm.rank() != zero && error.culprit() == in_errors(comm, 0) ? 1 : 1000;
         }
         return 0;
       });
