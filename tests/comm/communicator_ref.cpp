@@ -2,21 +2,23 @@
 /// Any communicator as one type: what it offers is offered, what it does not is said.
 #include "fssdp/comm/communicator_ref.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
 
 #include "catch.hpp"
+#include "fssdp/collective/all_gather.hpp"
 #include "fssdp/comm/counting.hpp"
 #include "fssdp/comm/thread.hpp"
 #include "support/communicator_archetype.hpp"
 #include "support/on_all_ranks.hpp"
 
+using fssdp::communicator_ref;
 using fssdp::rank_id;
 using fssdp::thread_communicator;
 using fssdp::detail::batch_ref;
-using fssdp::communicator_ref;
 using fssdp::detail::gate_ref;
 
 namespace {
@@ -104,6 +106,69 @@ TEST_CASE("a communicator_ref says which extras there are") {
   REQUIRE(found.front() ==
           std::vector<extras>{
               {true, true, true}, {true, true, true}, {true, false, true}, {false, false, true}});
+}
+
+namespace {
+
+/// The only rank of a world of device memory: values of the host go their own way.
+class device_alone {
+ public:
+  using memory_space = fssdp::device_memory;
+
+  [[nodiscard]] rank_id rank() const { return {}; }
+  [[nodiscard]] int size() const { return 1; }
+  template <class Post>
+  void exchange(Post&& post) {
+    ++exchanges;
+    auto bare = batch{};
+    post(bare);
+  }
+  void gather_values(std::span<std::byte const> mine, std::span<std::byte> all) {
+    ++gathers;
+    std::ranges::copy(mine, all.begin());
+  }
+  void sum(fssdp::device_sum const&) {}
+  void convert(fssdp::device_conversion const&) {}
+  void copy(std::span<std::byte>, std::span<std::byte const>) {}
+  std::span<std::byte> allocate(std::size_t) { return {}; }
+  void free(std::span<std::byte>) {}
+
+  int exchanges = 0;
+  int gathers = 0;
+
+ private:
+  struct batch {
+    void send(std::span<std::byte const>, rank_id) {}
+    void recv(std::span<std::byte>, rank_id) {}
+  };
+};
+static_assert(fssdp::device_communicator<device_alone>);
+static_assert(fssdp::gathering_communicator<device_alone>);
+
+}  // namespace
+
+TEST_CASE("values of the host are gathered through a communicator_ref") {
+  constexpr auto ranks = 3;
+  auto const rows = support::on_all_ranks(ranks, [](thread_communicator& comm) {
+    auto counted = fssdp::counting{comm};
+    auto ref = communicator_ref{counted};
+    auto const me = comm.rank().value();
+    auto all = std::vector<int>(2 * ranks);
+    fssdp::all_gather(ref, std::vector{me, me + 10}, all);
+    all.push_back(static_cast<int>(counted.counts().exchanges));
+    return all;
+  });
+  for (auto const& of_rank : rows) REQUIRE(of_rank == std::vector{0, 10, 1, 11, 2, 12, 1});
+}
+
+TEST_CASE("those of a device go the communicator's own way through a communicator_ref") {
+  auto comm = device_alone{};
+  auto ref = communicator_ref{comm};
+  auto all = std::vector<int>(2);
+  fssdp::all_gather(ref, std::vector{4, 5}, all);
+  REQUIRE(all == std::vector{4, 5});
+  REQUIRE(comm.gathers == 1);
+  REQUIRE(comm.exchanges == 0);
 }
 
 TEST_CASE("adaptors see each message that goes through a communicator_ref") {

@@ -84,6 +84,9 @@ class communicator_contract {
     if constexpr (requires(communicator & comm) { comm.duplicate(); }) {
       SECTION("a duplicate is a lane of its own") { check_duplicate(); }
     }
+    if constexpr (fssdp::splittable_communicator<communicator>) {
+      SECTION("a group has the ranks of a color, in the order of their keys") { check_split(); }
+    }
   }
   static void check_four() {
     if constexpr (fssdp::lending_communicator<communicator>) {
@@ -218,6 +221,14 @@ class communicator_contract {
     }
   }
 
+  /// The rank that errors name: of a group that of the world.
+  [[nodiscard]] static fssdp::rank_id in_errors(communicator& comm, int rank) {
+    if constexpr (requires { comm.world_rank(fssdp::rank_id{rank}); })
+      return comm.world_rank(fssdp::rank_id{rank});
+    else
+      return fssdp::rank_id{rank};
+  }
+
   static void check_silent_rank() {
     auto const soon = std::chrono::seconds{1};
     auto const named = sum_of({.ranks = 3, .deadline = soon}, [](communicator& comm) {
@@ -227,7 +238,7 @@ class communicator_contract {
         comm.exchange([&](auto& batch) { batch.recv({&byte, 1}, fssdp::rank_id{1}); });
         fssdp::synchronize(comm);
       } catch (fssdp::transport_error const& error) {
-        return error.culprit() == fssdp::rank_id{1} ? 1 : 0;
+        return error.culprit() == in_errors(comm, 1) ? 1 : 0;
       }
       return 0;
     });
@@ -249,7 +260,7 @@ class communicator_contract {
         });
         fssdp::synchronize(comm);
       } catch (fssdp::transport_error const& error) {
-        return error.culprit() != comm.rank() ? 1 : 0;
+        return error.culprit() != in_errors(comm, comm.rank().value()) ? 1 : 0;
       }
       return 0;
     });
@@ -362,7 +373,7 @@ class communicator_contract {
         } catch (fssdp::argument_error const&) {
           return comm.rank() == zero ? 10 : 1000;
         } catch (fssdp::transport_error const& error) {
-          return comm.rank() != zero && error.culprit() == zero ? 1 : 1000;
+          return comm.rank() != zero && error.culprit() == in_errors(comm, 0) ? 1 : 1000;
         }
         return 0;
       });
@@ -378,6 +389,28 @@ class communicator_contract {
       for (auto const turn : {0, 2, 4})
         count += exchange(comm, pattern, turn) + exchange(lane, pattern, turn + 1);
       return count;
+    });
+    REQUIRE(wrong == 0);
+  }
+
+  /// Ranks 2 and 0, in this order, and none of the others; then both, the other way round.
+  static void check_split() {
+    auto const pair = message_pattern{2, 2, 9};
+    auto const all = message_pattern{3, 2, 9};
+    auto const wrong = sum_of({.ranks = 3}, [&](communicator& comm) {
+      auto const me = comm.rank().value();
+      auto group = comm.split(me == 1 ? fssdp::no_color : 7, -me);
+      auto count = differences{group.has_value() == (me != 1) ? 0 : 1};
+      for (auto const turn : {0, 2, 4}) {
+        if (group.has_value()) count += exchange(*group, pair, turn);
+        count += exchange(comm, all, turn + 1);
+      }
+      if (!group.has_value()) return count;
+      count +=
+          differences{group->size() == 2 && group->rank().value() == (me == 2 ? 0 : 1) ? 0 : 1};
+      auto again = group->split(0, me);
+      return count + differences{again->rank().value() == me / 2 ? 0 : 1} +
+             exchange(*again, pair, 5);
     });
     REQUIRE(wrong == 0);
   }

@@ -26,6 +26,7 @@ template <fssdp::communicator Comm, class Batch>
   add(fssdp::agreeing_communicator<Comm>, "agree");
   add(fssdp::connecting_communicator<Comm>, "connect");
   add(fssdp::duplicable_communicator<Comm>, "duplicate");
+  add(fssdp::splittable_communicator<Comm>, "split");
   add(fssdp::gathering_communicator<Comm>, "gather_values");
   add(fssdp::submitting_communicator<Comm>, "submit");
   add(fssdp::device_communicator<Comm>, "device work");

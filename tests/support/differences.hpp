@@ -65,15 +65,6 @@ class differences {
   }
 
  private:
-  template <class Tag>
-  [[nodiscard]] static int printable(fssdp::strong_index<Tag> index) {
-    return index.value();
-  }
-  template <class Part>
-  [[nodiscard]] static Part const& printable(Part const& part) {
-    return part;
-  }
-
   template <class T>
   static auto printable(T const& value) {
     if constexpr (std::is_same_v<T, std::byte>)
@@ -82,6 +73,8 @@ class differences {
       return value.value();  // an index
     else if constexpr (std::is_arithmetic_v<T> || std::is_convertible_v<T, std::string>)
       return value;
+    else if constexpr (requires(std::ostream & out) { out << value; })
+      return value;  // a place
     else
       return static_cast<double>(value);  // an element
   }

@@ -2,7 +2,6 @@
 /// Small dense collectives over nothing but `exchange`: for counts and norms, not for parameters.
 #pragma once
 
-#include <algorithm>
 #include <concepts>
 #include <cstddef>
 #include <ranges>
@@ -25,22 +24,7 @@ struct all_gather_call {
 
   template <communicator Comm>
   void operator()(Comm& comm) const {
-    run(communicator_ref{comm});
-  }
-
- private:
-  void run(communicator_ref const& comm) const {
-    auto const row = [&](rank_id rank) {
-      return to.subspan(rank.index() * from.size(), from.size());
-    };
-    comm.exchange([&](batch_ref const& batch) {
-      for (auto const peer : first_n<rank_id>(comm.size())) {
-        if (peer == comm.rank()) continue;
-        batch.send(from, peer);
-        batch.recv(row(peer), peer);
-      }
-    });
-    std::ranges::copy(from, row(comm.rank()).begin());
+    communicator_ref{comm}.gather_values(from, to);
   }
 };
 

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "fssdp/comm/batch.hpp"
+#include "fssdp/comm/group.hpp"
 #include "fssdp/core/error.hpp"
 #include "fssdp/core/index.hpp"
 
@@ -41,6 +42,13 @@ inline void check_deadline(char const* who, std::chrono::milliseconds deadline) 
 template <class... Parts>
 [[nodiscard]] ranks_disagree disagreement(rank_id me, rank_id peer, Parts const&... parts) {
   return {peer, text("rank ", me, " and rank ", peer, " disagree: ", parts...)};
+}
+
+/// The same between two ranks of a group.
+[[nodiscard]] inline ranks_disagree disagreement(group_ranks const& ranks, rank_id me, rank_id peer,
+                                                 std::string const& complaint) {
+  return {ranks.world_rank(peer),
+          text(ranks.name(me), " and ", ranks.name(peer), " disagree: ", complaint)};
 }
 
 /// An exchange as two ranks compare it: how many there have been, and which collective it is of.

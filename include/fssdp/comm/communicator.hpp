@@ -11,6 +11,7 @@
 
 #include "fssdp/comm/batch.hpp"
 #include "fssdp/comm/communicator_extras.hpp"
+#include "fssdp/comm/group.hpp"
 #include "fssdp/core/index.hpp"
 #include "fssdp/stream/stream.hpp"
 
@@ -70,6 +71,13 @@ concept connecting_communicator = communicator<Comm> && detail::connects<Comm>;
 /// thread or stream. Every rank makes the same duplicates in the same order.
 template <class Comm>
 concept duplicable_communicator = communicator<Comm> && detail::duplicates<Comm>;
+
+/// Optional extra: `split(color, key)` makes groups, as MPI_Comm_split does. Every rank calls it, in
+/// the same order; those that pass the same color, 0 or more, get a communicator between them, in
+/// the order of their keys (of equal keys, of their ranks), as a std::optional. A rank that belongs
+/// to no group passes `no_color` and gets none.
+template <class Comm>
+concept splittable_communicator = communicator<Comm> && detail::splits<Comm>;
 
 /// Optional extra, where memory is a device's: `gather_values(mine, all)` is an all-gather of bytes
 /// of the host, mine [n] -> all [size, n], which are there when it returns.

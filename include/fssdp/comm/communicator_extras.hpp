@@ -54,6 +54,12 @@ struct any_plan_hash {
       const;  // NOLINT(google-explicit-constructor)
 };
 
+/// Stands for any color or key: an int with its sign, which must not be cut.
+struct any_color {
+  template <std::signed_integral T>
+  requires(sizeof(T) >= sizeof(int)) operator T() const;  // NOLINT(google-explicit-constructor)
+};
+
 /// What may own the memory of its tensors, unlike views and lists of them.
 template <class Buffer>
 concept has_tensors = requires(Buffer& buffer) {
@@ -143,6 +149,13 @@ concept duplicates = requires(Comm& comm, any_post post) {
   comm.duplicate().exchange(post);
 };
 template <class Comm>
+concept splits = requires(Comm& comm, any_color color, any_post post) {
+  { comm.split(color, color).has_value() } -> std::same_as<bool>;
+  { comm.split(color, color)->rank() } -> std::same_as<rank_id>;
+  { comm.split(color, color)->size() } -> std::same_as<int>;
+  comm.split(color, color)->exchange(post);
+};
+template <class Comm>
 concept gathers_values = requires(Comm& comm, std::span<std::byte const> mine,
                                   std::span<std::byte> all) {
   comm.gather_values(mine, all);
@@ -185,6 +198,9 @@ concept its_connect_takes_a_span_of_peers = connects<Comm> || !offers_connect<Co
 template <class Comm>
 concept its_duplicate_returns_a_communicator = duplicates<Comm> || !offers_duplicate<Comm>;
 template <class Comm>
+concept its_split_takes_color_and_key_and_may_return_a_communicator =
+    splits<Comm> || !offers_split<Comm>;
+template <class Comm>
 concept its_gather_values_takes_mine_and_all = gathers_values<Comm> || !offers_gather_values<Comm>;
 /// Names as common as `copy` mean nothing where memory is the host's.
 template <class Comm>
@@ -201,8 +217,10 @@ template <class Comm>
 concept offers_whole_extras = its_stream_type_submit_and_synchronize_go_together<Comm> &&
     its_lend_takes_post_and_visit<Comm> && its_forward_takes_post_and_arrived<Comm> &&
     its_agree_takes_a_plan_hash<Comm> && its_connect_takes_a_span_of_peers<Comm> &&
-    its_duplicate_returns_a_communicator<Comm> && its_gather_values_takes_mine_and_all<Comm> &&
-    its_device_work_is_complete<Comm> && its_side_lane_is_complete<Comm>;
+    its_duplicate_returns_a_communicator<Comm> &&
+    its_split_takes_color_and_key_and_may_return_a_communicator<Comm> &&
+    its_gather_values_takes_mine_and_all<Comm> && its_device_work_is_complete<Comm> &&
+    its_side_lane_is_complete<Comm>;
 
 }  // namespace detail
 }  // namespace fssdp

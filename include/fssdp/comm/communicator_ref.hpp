@@ -2,6 +2,7 @@
 /// Any communicator as one type: what the collectives run on inside, compiled once for all of them.
 #pragma once
 
+#include <algorithm>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -9,6 +10,7 @@
 #include <type_traits>
 
 #include "fssdp/comm/communicator.hpp"
+#include "fssdp/comm/group.hpp"
 #include "fssdp/core/function_ref.hpp"
 #include "fssdp/core/index.hpp"
 #include "fssdp/element/device_conversion.hpp"
@@ -127,6 +129,12 @@ class communicator_ref {
   /// As `agree`: nothing if the communicator has no such thing.
   void agree(std::uint64_t plan) const { call_.agree(comm_, plan); }
 
+  /// Values of the host from all ranks: mine [n] -> all [size, n] bytes, which are there when it
+  /// returns. The communicator's own gather_values; one exchange if it has none.
+  void gather_values(std::span<std::byte const> mine, std::span<std::byte> all) const {
+    call_.gather_values(comm_, mine, all);
+  }
+
   /// Those of a device_communicator.
   /// @pre !in_host_memory()
   void sum(device_sum const& sum) const { call_.sum(comm_, sum); }
@@ -146,6 +154,7 @@ class communicator_ref {
     void (*lend)(void*, post, visit);
     void (*forward)(void*, post, arrived);
     void (*agree)(void*, std::uint64_t);
+    void (*gather_values)(void*, std::span<std::byte const>, std::span<std::byte>);
     void (*sum)(void*, device_sum const&);
     void (*convert)(void*, device_conversion const&);
     void (*copy)(void*, std::span<std::byte>, std::span<std::byte const>);
@@ -184,6 +193,15 @@ class communicator_ref {
     all.agree = [](void* comm, std::uint64_t plan) {
       fssdp::agree(*static_cast<Comm*>(comm), plan);
     };
+    all.gather_values = [](void* of, std::span<std::byte const> mine, std::span<std::byte> into) {
+      auto& comm = *static_cast<Comm*>(of);
+      if constexpr (gathering_communicator<Comm>) {
+        comm.gather_values(mine, into);
+      } else {
+        communicator_ref{comm}.exchange_values(mine, into);
+        fssdp::synchronize(comm);
+      }
+    };
     if constexpr (!std::same_as<memory_space_of<Comm>, host_memory>) {
       static_assert(device_communicator<Comm>,
                     "a communicator in other memory says how its bytes are copied, converted and "
@@ -206,6 +224,13 @@ class communicator_ref {
   }
   template <class Comm>
   static constexpr functions functions_of = make_functions<Comm>();
+
+  void exchange_values(std::span<std::byte const> mine, std::span<std::byte> all) const {
+    exchange([&](detail::batch_ref const& batch) {
+      detail::name_values(batch, rank_, size_, mine, all);
+    });
+    std::ranges::copy(mine, all.begin() + static_cast<std::ptrdiff_t>(rank_.index() * mine.size()));
+  }
 
   void* comm_;
   functions const& call_;

@@ -36,6 +36,7 @@ FSSDP_OFFERS(forward);
 FSSDP_OFFERS(agree);
 FSSDP_OFFERS(connect);
 FSSDP_OFFERS(duplicate);
+FSSDP_OFFERS(split);
 FSSDP_OFFERS(gather_values);
 FSSDP_OFFERS(submit);
 FSSDP_OFFERS(synchronize);

@@ -5,7 +5,6 @@
 #include <atomic>
 #include <chrono>
 #include <cstddef>
-#include <deque>
 #include <exception>
 #include <mutex>
 #include <optional>
@@ -71,16 +70,14 @@ class thread_world {
   ///         in another thread, or as a rank of it calls
   void run(detail::function_ref<void(thread_communicator&)> rank_main) {
     auto const alone = detail::only_run{"thread_world", is_running_};
-    lanes_.clear();
-    auto& lane = lanes_.emplace_back(monitor_, ranks_);
+    auto& lane = lane_.emplace(monitor_, detail::group_ranks{ranks_});
     monitor_.restart();
-    duplicates_.assign(static_cast<std::size_t>(ranks_), 0);
     auto errors = std::vector<std::exception_ptr>(static_cast<std::size_t>(ranks_));
     auto threads = std::vector<std::jthread>{};  // join whatever happens
     for (auto const rank : first_n<rank_id>(ranks_))
       threads.emplace_back([&, rank] {
         try {
-          auto comm = thread_communicator{*this, lane, rank, ranks_};
+          auto comm = thread_communicator{lane, rank};
           rank_main(comm);
           auto const lock = lane.lock();
           monitor_.leave(rank);
@@ -96,8 +93,6 @@ class thread_world {
   }
 
  private:
-  friend thread_communicator;
-
   static options const& checked(options const& of) {
     detail::require(of.ranks >= 1, "thread_world: ", of.ranks, " ranks; expected 1 or more");
     detail::check_deadline("thread_world", of.deadline);
@@ -137,23 +132,10 @@ class thread_world {
       if (error) std::rethrow_exception(error);
   }
 
-  /// The lane behind the n-th duplicate that a rank makes: the same for all ranks.
-  detail::thread_lane& next_lane(rank_id rank) {
-    auto const lock = std::scoped_lock{monitor_.mutex};
-    auto const index = ++duplicates_[rank.index()];
-    while (lanes_.size() <= index) lanes_.emplace_back(monitor_, ranks_);
-    return lanes_[index];
-  }
-
   int ranks_;
   std::atomic<bool> is_running_ = false;
   detail::thread_monitor monitor_;
-  std::deque<detail::thread_lane> lanes_;
-  std::vector<std::size_t> duplicates_;  // [rank]
+  std::optional<detail::thread_lane> lane_;  // of this run, or the last
 };
-
-inline thread_communicator thread_communicator::duplicate() {
-  return {*world_, world_->next_lane(rank_), rank_, size_};
-}
 
 }  // namespace fssdp

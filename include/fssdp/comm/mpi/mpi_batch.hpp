@@ -110,10 +110,12 @@ class mpi_batch {
   };
 
   /// @param part_bytes [rank]: in what parts messages between it and this one go
-  /// @param lending outlives it
-  mpi_batch(rank_id me, std::vector<std::size_t> part_bytes, int most_tag,
+  /// @param ranks which ranks of the world the peers are
+  /// @param lending between ranks of the world; outlives it
+  mpi_batch(rank_id me, group_ranks ranks, std::vector<std::size_t> part_bytes, int most_tag,
             mpi_lending const& lending)
       : me_{me},
+        ranks_{std::move(ranks)},
         part_bytes_{std::move(part_bytes)},
         most_tag_{most_tag},
         lending_{&lending},
@@ -178,7 +180,7 @@ class mpi_batch {
       if (m.peer != from) continue;
       auto const [what, offset] = *place++;
       if (what == mpi_place::kind::sent) continue;
-      m.lent = lending_->at(from, offset, m.bytes);
+      m.lent = lending_->at(ranks_.world_rank(from), offset, m.bytes);
       m.missing = what == mpi_place::kind::held ? 1 : 0;
       m.parts = m.missing;
     }
@@ -227,7 +229,7 @@ class mpi_batch {
     for (auto& m : out_) {
       auto& p = peers_[m.peer.index()];
       auto& place = places_out_[p.next_place++];
-      auto const offset = lending_->place({m.data, m.bytes}, m.peer);
+      auto const offset = lending_->place({m.data, m.bytes}, ranks_.world_rank(m.peer));
       if (!offset.has_value()) continue;
       place = {m.held ? mpi_place::kind::held : mpi_place::kind::readable, *offset};
       m.lent = m.data;
@@ -251,7 +253,7 @@ class mpi_batch {
   void add_places_in() {
     for (std::size_t rank = 0; rank < peers_.size(); ++rank) {
       auto& p = peers_[rank];
-      if (p.wants.messages == 0 || !lending_->reads(rank_id{rank})) continue;
+      if (p.wants.messages == 0 || !lending_->reads(ranks_.world_rank(rank_id{rank}))) continue;
       p.places_in = parts_.size();
       add(mpi_part_kind::places_in, rank_id{rank}, places_in_[p.first_in], p.wants.messages);
       p.done_out = parts_.size();
@@ -323,6 +325,7 @@ class mpi_batch {
   }
 
   rank_id me_;
+  group_ranks ranks_;
   std::vector<std::size_t> part_bytes_;  // [rank]
   int most_tag_;
   mpi_lending const* lending_;

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "fssdp/comm/back_end.hpp"
+#include "fssdp/comm/group.hpp"
 #include "fssdp/comm/wait_pace.hpp"
 #include "fssdp/core/error.hpp"
 #include "fssdp/core/index.hpp"
@@ -57,6 +58,19 @@ namespace detail {
 inline void mpi_require(int code, rank_id peer, char const* call) {
   if (code != MPI_SUCCESS)
     throw transport_error{peer, text(call, " with rank ", peer, ": ", mpi_text(code))};
+}
+
+/// A communicator of MPI's, this rank there, and which ranks of the world its ranks are.
+struct mpi_group {
+  MPI_Comm comm;
+  rank_id me;
+  group_ranks ranks;
+};
+/// The same where `peer` is a rank of a group.
+inline void mpi_require(int code, mpi_group const& of, rank_id peer, char const* call) {
+  if (code != MPI_SUCCESS)
+    throw transport_error{of.ranks.world_rank(peer),
+                          text(call, " with ", of.ranks.name(peer), ": ", mpi_text(code))};
 }
 
 /// Whether MPI can be called: it has been initialised, and not finalized.
@@ -132,15 +146,20 @@ void mpi_await_all(MPI_Request& request, rank_id me, std::chrono::milliseconds d
 
 /// Waits until all ranks are here, so that the collective calls that follow wait for nobody. Twice:
 /// who comes late does not find those that have given up.
-/// @throws as mpi_await_all; `what` says where they meet
+/// @throws as mpi_await_all, and what `rest` throws; `what` says where they meet
+template <class Rest>
+void mpi_meet(MPI_Comm comm, rank_id me, std::chrono::milliseconds deadline, char const* what,
+              Rest rest) {
+  for (int turn = 0; turn < 2; ++turn) {
+    auto request = MPI_Request{MPI_REQUEST_NULL};
+    mpi_require(MPI_Ibarrier(comm, &request), me, what);
+    mpi_await_all(request, me, deadline, what, rest);
+  }
+}
 inline void mpi_meet(MPI_Comm comm, std::chrono::milliseconds deadline, char const* what) {
   auto rank = 0;
   MPI_Comm_rank(comm, &rank);
-  for (int turn = 0; turn < 2; ++turn) {
-    auto request = MPI_Request{MPI_REQUEST_NULL};
-    mpi_require(MPI_Ibarrier(comm, &request), rank_id{rank}, what);
-    mpi_await_all(request, rank_id{rank}, deadline, what, [](wait_pace& pace) { pace.rest(); });
-  }
+  mpi_meet(comm, rank_id{rank}, deadline, what, [](wait_pace& pace) { pace.rest(); });
 }
 
 }  // namespace detail

@@ -7,12 +7,14 @@
 #include <chrono>
 #include <exception>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "fssdp/comm/communicator.hpp"
 #include "fssdp/comm/mpi/mpi_call.hpp"
 #include "fssdp/comm/mpi/mpi_lane.hpp"
 #include "fssdp/comm/mpi/mpi_monitor.hpp"
+#include "fssdp/comm/mpi/mpi_split.hpp"
 #include "fssdp/comm/mpi/mpi_wait.hpp"
 #include "fssdp/comm/wait_pace.hpp"
 #include "fssdp/core/error.hpp"
@@ -56,12 +58,13 @@ class mpi_ref {
   explicit mpi_ref(MPI_Comm comm, mpi_options const& options = {})
       : mpi_ref{std::make_shared<detail::mpi_monitor>(detail::mpi_handle::borrow(comm),
                                                       detail::mpi_checked(options)),
-                {}} {}
+                {},
+                0} {}
 
-  [[nodiscard]] rank_id rank() const { return monitor().rank(); }
-  [[nodiscard]] int size() const { return monitor().size(); }
+  [[nodiscard]] rank_id rank() const { return lane_->group().me; }
+  [[nodiscard]] int size() const { return lane_->group().ranks.size(); }
   /// The communicator of MPI's behind it.
-  [[nodiscard]] MPI_Comm handle() const { return lane_->comm(); }
+  [[nodiscard]] MPI_Comm handle() const { return lane_->group().comm; }
 
   /// @throws ranks_disagree, peer_failed, deadline_exceeded, transport_error with what MPI says;
   ///         what `post` throws, before anything is sent: the other ranks then get a peer_failed;
@@ -94,7 +97,20 @@ class mpi_ref {
   /// @throws deadline_exceeded, which names rank -1, if not all ranks do; peer_failed
   [[nodiscard]] mpi_communicator duplicate();
 
-  /// Says that this rank takes part in nothing any more, in no lane, and waits until all others do;
+  /// Optional extra: the group of the ranks that pass the same color (splittable_communicator), in
+  /// the order of their keys; nothing for a rank that passes no_color. Collective, as MPI_Comm_split,
+  /// which makes it; one thread of a rank at a time does so. A group and the communicator that it is
+  /// made of share the lock, the deadline and failures: a rank that fails is named to all others,
+  /// in the group or not. Errors name ranks of the world: of the first communicator.
+  /// @throws as duplicate; argument_error if the color is negative and not no_color
+  [[nodiscard]] std::optional<mpi_communicator> split(int color, int key = 0);
+  /// The rank in the world of a rank here, which is another one in a group.
+  /// @throws argument_error unless it is a rank of this communicator
+  [[nodiscard]] rank_id world_rank(rank_id rank) const {
+    return lane_->group().ranks.checked_world_rank(rank);
+  }
+
+  /// Says that this rank takes part in nothing any more, in no lane or group, and waits until all others do;
   /// twice the deadline, so that those who await a rank that is missing find out before. `thrown`
   /// is what the rank leaves by: the others then get a peer_failed.
   /// @pre no other thread exchanges
@@ -113,8 +129,8 @@ class mpi_ref {
       auto const missing = monitor().still_there();
       if (!missing.has_value()) break;
       if (std::chrono::steady_clock::now() > until) {
-        auto const what = detail::text("rank ", rank(), " is through, and rank ", *missing,
-                                       " does not leave within ", limit.count(), " ms");
+        auto const what = detail::text("rank ", monitor().rank(), " is through, and rank ",
+                                       *missing, " does not leave within ", limit.count(), " ms");
         monitor().fail(*missing, what);
         throw deadline_exceeded{*missing, what};
       }
@@ -127,8 +143,15 @@ class mpi_ref {
 
  private:
   friend mpi_communicator;
-  mpi_ref(std::shared_ptr<detail::mpi_monitor> monitor, detail::mpi_handle own)
-      : lane_{std::make_unique<detail::mpi_lane>(std::move(monitor), std::move(own))} {}
+  mpi_ref(std::shared_ptr<detail::mpi_monitor> monitor, detail::mpi_handle own, int number)
+      : lane_{std::make_unique<detail::mpi_lane>(std::move(monitor), std::move(own), number)} {}
+  /// Before all ranks meet to make another communicator.
+  void check() const {
+    monitor().check_thread();
+    auto const lock = monitor().lock();
+    monitor().listen();
+    monitor().check();
+  }
   [[nodiscard]] detail::mpi_monitor& monitor() const { return *lane_->monitor(); }
 
   std::unique_ptr<detail::mpi_lane> lane_;
@@ -144,27 +167,35 @@ class mpi_communicator : public mpi_ref {
   explicit mpi_communicator(MPI_Comm of, mpi_options const& options = {})
       : mpi_ref{std::make_shared<detail::mpi_monitor>(
                     detail::mpi_duplicate(of, detail::mpi_checked(options), nullptr), options),
-                {}} {}
+                {},
+                0} {}
 
  private:
   friend mpi_ref;
-  mpi_communicator(std::shared_ptr<detail::mpi_monitor> monitor, detail::mpi_handle own)
-      : mpi_ref{std::move(monitor), std::move(own)} {}
+  mpi_communicator(std::shared_ptr<detail::mpi_monitor> monitor, detail::mpi_handle own, int number)
+      : mpi_ref{std::move(monitor), std::move(own), number} {}
 };
 
 inline mpi_communicator mpi_ref::duplicate() {
-  monitor().check_thread();
-  {
-    auto const lock = monitor().lock();
-    monitor().listen();
-    monitor().check();
-  }
-  return {lane_->monitor(), detail::mpi_duplicate(handle(), monitor().options(), &monitor())};
+  check();
+  auto made = detail::mpi_duplicate(handle(), monitor().options(), &monitor());
+  return {lane_->monitor(), std::move(made), lane_->next_child(no_color)};
+}
+
+inline std::optional<mpi_communicator> mpi_ref::split(int color, int key) {
+  detail::check_color(color);
+  check();
+  auto made = detail::mpi_split(handle(), color, key, monitor());
+  auto const number = lane_->next_child(color);
+  if (color == no_color) return {};
+  return mpi_communicator{lane_->monitor(), std::move(made), number};
 }
 
 static_assert(lending_communicator<mpi_ref>);
 static_assert(lending_communicator<mpi_communicator>);
 static_assert(forwarding_communicator<mpi_ref>);
 static_assert(forwarding_communicator<mpi_communicator>);
+static_assert(splittable_communicator<mpi_ref>);
+static_assert(splittable_communicator<mpi_communicator>);
 
 }  // namespace fssdp

@@ -28,19 +28,21 @@
 
 namespace fssdp::detail {
 
-/// One lane of a rank. Lanes share a monitor, and its lock.
+/// One lane of a rank, between all ranks of a world or a group of them. Lanes share a monitor, and
+/// its lock; it is told of ranks of the world.
 class mpi_lane {
   using message = mpi_batch::message;
 
  public:
-  /// `own` is the lane's own communicator, none for the first lane, whose is the monitor's.
-  mpi_lane(std::shared_ptr<mpi_monitor> monitor, mpi_handle own)
+  /// @param own the lane's own communicator, none for the first lane, whose is the monitor's
+  /// @param number of the lane: the same on all ranks; 0 of the first one
+  mpi_lane(std::shared_ptr<mpi_monitor> monitor, mpi_handle own, int number)
       : monitor_{std::move(monitor)},
         own_{std::move(own)},
-        comm_{own_.comm() != MPI_COMM_NULL ? own_.comm() : monitor_->home()},
-        number_{monitor_->new_lane()},
-        batch_{monitor_->rank(), monitor_->part_bytes(), monitor_->most_tag(),
-               monitor_->lending()} {}
+        group_{group_of(*monitor_, own_.comm() != MPI_COMM_NULL ? own_.comm() : monitor_->home())},
+        number_{number},
+        batch_{group_.me, group_.ranks, parts_between(*monitor_, group_.ranks),
+               monitor_->most_tag(), monitor_->lending()} {}
   mpi_lane(mpi_lane const&) = delete;
   mpi_lane& operator=(mpi_lane const&) = delete;
   ~mpi_lane() {
@@ -58,7 +60,15 @@ class mpi_lane {
   }
 
   [[nodiscard]] std::shared_ptr<mpi_monitor> const& monitor() const { return monitor_; }
-  [[nodiscard]] MPI_Comm comm() const { return comm_; }
+  [[nodiscard]] mpi_group const& group() const { return group_; }
+  /// The number of the next duplicate or group that is made of this lane: drawn from those of its
+  /// ancestors, so that ranks that are in different groups cannot count differently.
+  [[nodiscard]] int next_child(int color) {
+    auto hash = std::uint64_t{0};
+    for (auto const part : {number_, ++children_, color})
+      hash = (hash ^ static_cast<std::uint32_t>(part)) * 0x9e3779b97f4a7c15U ^ (hash >> 29U);
+    return static_cast<int>(hash >> 33U);
+  }
 
   /// As communicator.hpp has it.
   template <class Post>
@@ -128,6 +138,21 @@ class mpi_lane {
       lane.start(out[number]);
     }
   };
+
+  [[nodiscard]] static mpi_group group_of(mpi_monitor& monitor, MPI_Comm comm) {
+    auto const lock = monitor.lock();
+    auto me = 0;
+    MPI_Comm_rank(comm, &me);
+    return {comm, rank_id{me}, group_ranks{monitor.ranks_of(comm)}};
+  }
+  [[nodiscard]] static std::vector<std::size_t> parts_between(mpi_monitor const& monitor,
+                                                              group_ranks const& ranks) {
+    auto bytes = std::vector<std::size_t>{};
+    for (auto const peer : first_n<rank_id>(ranks.size()))
+      bytes.push_back(monitor.part_bytes(ranks.world_rank(peer)));
+    return bytes;
+  }
+  [[nodiscard]] rank_id in_world(rank_id rank) const { return group_.ranks.world_rank(rank); }
 
   void begin() {
     monitor_->check_thread();
@@ -200,7 +225,7 @@ class mpi_lane {
   /// Begins to receive headers, and to send them and what is not held.
   void start() {
     auto const parts = batch_.parts();
-    requests_ = &repeats_.requests_of(parts, comm_);
+    requests_ = &repeats_.requests_of(parts, group_);
     undelivered_ = batch_.in().size();
     ready_.reserve(undelivered_);
     in_use_ = 0;
@@ -209,7 +234,7 @@ class mpi_lane {
       auto const kind = parts[i].kind;
       if (parts[i].ends_use()) ++in_use_;
       if (parts[i].is_sent()) ++sending_;
-      if (kind == mpi_part_kind::header_out) monitor_->count_sent(parts[i].peer);
+      if (kind == mpi_part_kind::header_out) monitor_->count_sent(in_world(parts[i].peer));
       if (kind == mpi_part_kind::header_in || kind == mpi_part_kind::header_out ||
           kind == mpi_part_kind::places_out || kind == mpi_part_kind::done_in)
         start_part(i);
@@ -222,28 +247,28 @@ class mpi_lane {
   }
   void start_part(std::size_t i) {
     auto const& part = batch_.parts()[i];
-    if (!part.comes_in()) monitor_->look_at(part.peer);
-    requests_->start(i, part, comm_);
+    if (!part.comes_in()) monitor_->look_at(in_world(part.peer));
+    requests_->start(i, part, group_);
   }
 
   /// MPI is through with a part.
   void ended(mpi_part const& part, int code) {
     switch (part.kind) {
       case mpi_part_kind::header_in:
-        mpi_require(code, part.peer, "exchange: receiving a header");
+        mpi_require(code, group_, part.peer, "exchange: receiving a header");
         accept(part.peer);
         break;
       case mpi_part_kind::places_in:
-        mpi_require(code, part.peer, "exchange: receiving places");
+        mpi_require(code, group_, part.peer, "exchange: receiving places");
         batch_.take_places(part.peer);
         start_messages_from(part.peer);
         break;
       case mpi_part_kind::message_in:
-        mpi_require(code, part.peer, "exchange: receiving");
+        mpi_require(code, group_, part.peer, "exchange: receiving");
         if (--batch_.in()[part.message].missing == 0) ready_.push_back(part.message);
         break;
       default:
-        mpi_require(code, part.peer, "exchange: sending");
+        mpi_require(code, group_, part.peer, "exchange: sending");
         if (part.is_sent()) --sending_;
         --batch_.of(part.peer).unsent_parts;
         --in_use_;
@@ -252,10 +277,10 @@ class mpi_lane {
   /// A peer's header has come: its messages are received if they are what is wanted. Not before:
   /// none comes to where it does not fit, which is an error that MPICH does not return.
   void accept(rank_id from) {
-    monitor_->count_received(from);
+    monitor_->count_received(in_world(from));
     auto& peer = batch_.of(from);
     auto const difference = peer.wants.difference(peer.comes);
-    if (!difference.empty()) throw disagreement(monitor_->rank(), from, difference);
+    if (!difference.empty()) throw disagreement(group_.ranks, group_.me, from, difference);
     peer.accepted = true;
     if (peer.comes.lent == 0)
       start_messages_from(from);
@@ -292,7 +317,7 @@ class mpi_lane {
   }
   /// Tells those whose memory this rank has read that it does so no more.
   void return_what_is_lent() {
-    for (auto const rank : first_n<rank_id>(monitor_->size())) {
+    for (auto const rank : first_n<rank_id>(group_.ranks.size())) {
       auto& peer = batch_.of(rank);
       if (peer.comes.lent == 0) continue;
       start_part(peer.done_out);
@@ -311,22 +336,23 @@ class mpi_lane {
     monitor_->check();
     auto const peer = batch_.awaited();
     auto const awaits = [&](rank_id whom) {
-      return text("rank ", monitor_->rank(), " awaits rank ", whom, " in exchange ",
-                  batch_.sequence(), ", round ", batch_.label().round, " of plan ",
+      return text(group_.ranks.name(group_.me), " awaits ", group_.ranks.name(whom),
+                  " in exchange ", batch_.sequence(), ", round ", batch_.label().round, " of plan ",
                   hexadecimal{batch_.label().plan});
     };
     if (monitor_->any_has_left()) {
-      for (auto const other : first_n<rank_id>(monitor_->size())) {
+      for (auto const other : first_n<rank_id>(group_.ranks.size())) {
         auto const& of = batch_.of(other);
-        if ((of.undelivered == 0 || of.accepted || !monitor_->is_silent(other)) &&
-            (of.unsent_parts == 0 || !monitor_->is_deaf(other)))
+        auto const gone = in_world(other);
+        if ((of.undelivered == 0 || of.accepted || !monitor_->is_silent(gone)) &&
+            (of.unsent_parts == 0 || !monitor_->is_deaf(gone)))
           continue;
-        auto const what = text("rank ", other, " has left the world: ", awaits(other));
-        monitor_->fail(other, what);
-        throw peer_failed{other, what};
+        auto const what = text("rank ", gone, " has left the world: ", awaits(other));
+        monitor_->fail(gone, what);
+        throw peer_failed{gone, what};
       }
     }
-    if (auto const missing = wait.missing(peer)) {
+    if (auto const missing = wait.missing(in_world(peer))) {
       auto const what = text("no sign of rank ", *missing, " within ",
                              monitor_->options().deadline.count(), " ms: ", awaits(peer));
       monitor_->fail(*missing, what);
@@ -353,8 +379,9 @@ class mpi_lane {
 
   std::shared_ptr<mpi_monitor> monitor_;
   mpi_handle own_;
-  MPI_Comm comm_;
+  mpi_group group_;
   int number_;
+  int children_ = 0;
   std::uint64_t sequence_ = 0;
   mpi_batch batch_;
   mpi_repeats repeats_;

@@ -28,7 +28,8 @@ class mpi_lending {
   /// @param neighbors [rank there]: the rank in the world
   /// @param ranks of the world
   /// @param own what this rank has others read, null if nothing
-  mpi_lending(MPI_Comm here, std::span<int const> neighbors, int ranks, shared_memory const* own)
+  mpi_lending(MPI_Comm here, std::span<rank_id const> neighbors, int ranks,
+              shared_memory const* own)
       : own_{own}, readers_(static_cast<std::size_t>(ranks)), views_(readers_.size()) {
     auto me = 0;
     MPI_Comm_rank(here, &me);
@@ -36,19 +37,18 @@ class mpi_lending {
     auto names = std::vector<shared_memory_name>(neighbors.size());
     auto const bytes = static_cast<int>(sizeof name);
     mpi_require(MPI_Allgather(&name, bytes, MPI_BYTE, names.data(), bytes, MPI_BYTE, here),
-                rank_id{neighbors[static_cast<std::size_t>(me)]}, "MPI_Allgather");
+                neighbors[static_cast<std::size_t>(me)], "MPI_Allgather");
     auto reads = std::vector<std::uint8_t>(names.size());
     auto is_read = reads;
     for (std::size_t i = 0; i < names.size(); ++i) {
       if (i == static_cast<std::size_t>(me)) continue;
-      auto& view = views_[static_cast<std::size_t>(neighbors[i])];
+      auto& view = views_[neighbors[i].index()];
       view = open_shared_memory(names[i]);
       reads[i] = view.bytes().empty() ? 0 : 1;
     }
     mpi_require(MPI_Alltoall(reads.data(), 1, MPI_BYTE, is_read.data(), 1, MPI_BYTE, here),
-                rank_id{neighbors[static_cast<std::size_t>(me)]}, "MPI_Alltoall");
-    for (std::size_t i = 0; i < names.size(); ++i)
-      readers_[static_cast<std::size_t>(neighbors[i])] = is_read[i];
+                neighbors[static_cast<std::size_t>(me)], "MPI_Alltoall");
+    for (std::size_t i = 0; i < names.size(); ++i) readers_[neighbors[i].index()] = is_read[i];
   }
 
   /// Whether this rank can read memory of that one.

@@ -63,8 +63,8 @@ class mpi_unlocked {
   std::unique_lock<std::mutex>& lock_;
 };
 
-/// What all lanes of a world share: the lock around calls of MPI, the deadline, who has left, who
-/// awaits whom, the first failure. The lock is held in every function but those that say not.
+/// What all lanes of a world share, those between some of its ranks, too: the lock around calls of
+/// MPI, the deadline, who has left, who awaits whom, the first failure. Ranks are those of the world. The lock is held in every function but those that say not.
 class mpi_monitor {
  public:
   using lock_type = std::unique_lock<std::mutex>;
@@ -107,8 +107,8 @@ class mpi_monitor {
     auto const most_bytes = options.most_message_bytes;
     part_bytes_.assign(peers_.size(), std::min(most_bytes, options.most_bytes_between_nodes));
     for (auto const peer : neighbors) {
-      part_bytes_[static_cast<std::size_t>(peer)] = most_bytes;
-      peers_[static_cast<std::size_t>(peer)].is_near = true;
+      part_bytes_[peer.index()] = most_bytes;
+      peers_[peer.index()].is_near = true;
     }
   }
   mpi_monitor(mpi_monitor const&) = delete;
@@ -126,12 +126,26 @@ class mpi_monitor {
   [[nodiscard]] rank_id rank() const { return rank_; }
   [[nodiscard]] int size() const { return size_; }
   [[nodiscard]] int most_tag() const { return most_tag_; }
-  /// [rank]: in what parts messages between it and this one go.
-  [[nodiscard]] std::vector<std::size_t> const& part_bytes() const { return part_bytes_; }
+  /// In what parts messages between a rank and this one go.
+  [[nodiscard]] std::size_t part_bytes(rank_id peer) const { return part_bytes_[peer.index()]; }
   /// Which ranks read each other's memory; without the lock.
   [[nodiscard]] mpi_lending const& lending() const { return lending_; }
-  /// The number of the next lane: the same on all ranks.
-  [[nodiscard]] int new_lane() { return lanes_++; }
+  /// The ranks of the world that are in another communicator, too: [rank there].
+  [[nodiscard]] std::vector<rank_id> ranks_of(MPI_Comm other) const {
+    auto there = MPI_Group{};
+    auto all = MPI_Group{};
+    auto count = 0;
+    MPI_Comm_group(other, &there);
+    MPI_Comm_group(home_.comm(), &all);
+    MPI_Group_size(there, &count);
+    auto numbers = std::vector<int>(static_cast<std::size_t>(count));
+    std::iota(numbers.begin(), numbers.end(), 0);
+    auto ranks = numbers;
+    MPI_Group_translate_ranks(there, count, numbers.data(), all, ranks.data());
+    MPI_Group_free(&there);
+    MPI_Group_free(&all);
+    return {ranks.begin(), ranks.end()};
+  }
 
   /// @throws argument_error if MPI does not take calls from this thread; without the lock
   void check_thread() const {
@@ -266,22 +280,6 @@ class mpi_monitor {
     MPI_Request request = MPI_REQUEST_NULL;
   };
 
-  /// The ranks that are in another communicator, too.
-  [[nodiscard]] std::vector<int> ranks_of(MPI_Comm other) const {
-    auto there = MPI_Group{};
-    auto all = MPI_Group{};
-    auto count = 0;
-    MPI_Comm_group(other, &there);
-    MPI_Comm_group(home_.comm(), &all);
-    MPI_Group_size(there, &count);
-    auto numbers = std::vector<int>(static_cast<std::size_t>(count));
-    std::iota(numbers.begin(), numbers.end(), 0);
-    auto ranks = numbers;
-    MPI_Group_translate_ranks(there, count, numbers.data(), all, ranks.data());
-    MPI_Group_free(&there);
-    MPI_Group_free(&all);
-    return ranks;
-  }
   [[nodiscard]] mpi_notice notice_of_failure(mpi_notice::kind what) const {
     auto notice = mpi_notice{};
     notice.what = what;
@@ -346,7 +344,6 @@ class mpi_monitor {
   int most_tag_ = 0;
   std::vector<std::size_t> part_bytes_;
   mpi_lending lending_;
-  int lanes_ = 0;
   bool has_said_farewell_ = false;
   int left_ = 0;
   std::optional<failure> failed_;

@@ -70,16 +70,16 @@ class mpi_requests {
     active_.assign(parts, 0);
   }
   /// For one that has, and will again.
-  void make_persistent(std::span<mpi_part const> parts, MPI_Comm comm) {
+  void make_persistent(std::span<mpi_part const> parts, mpi_group const& of) {
     make_plain(parts.size());
     persistent_ = true;
     for (std::size_t i = 0; i < parts.size(); ++i) {
       auto const& p = parts[i];
       auto const to = p.peer.value();
       mpi_require(p.comes_in()
-                      ? MPI_Recv_init(p.data, p.bytes, MPI_BYTE, to, p.tag, comm, &all_[i])
-                      : MPI_Send_init(p.data, p.bytes, MPI_BYTE, to, p.tag, comm, &all_[i]),
-                  p.peer, p.comes_in() ? "MPI_Recv_init" : "MPI_Send_init");
+                      ? MPI_Recv_init(p.data, p.bytes, MPI_BYTE, to, p.tag, of.comm, &all_[i])
+                      : MPI_Send_init(p.data, p.bytes, MPI_BYTE, to, p.tag, of.comm, &all_[i]),
+                  of, p.peer, p.comes_in() ? "MPI_Recv_init" : "MPI_Send_init");
     }
   }
   /// Frees what is persistent. None is active.
@@ -90,15 +90,15 @@ class mpi_requests {
     all_.clear();
   }
 
-  void start(std::size_t i, mpi_part const& p, MPI_Comm comm) {
+  void start(std::size_t i, mpi_part const& p, mpi_group const& of) {
     auto const to = p.peer.value();
     if (persistent_)
-      mpi_require(MPI_Start(&all_[i]), p.peer, "MPI_Start");
+      mpi_require(MPI_Start(&all_[i]), of, p.peer, "MPI_Start");
     else if (p.comes_in())
-      mpi_require(MPI_Irecv(p.data, p.bytes, MPI_BYTE, to, p.tag, comm, &all_[i]), p.peer,
+      mpi_require(MPI_Irecv(p.data, p.bytes, MPI_BYTE, to, p.tag, of.comm, &all_[i]), of, p.peer,
                   "MPI_Irecv");
     else
-      mpi_require(MPI_Isend(p.data, p.bytes, MPI_BYTE, to, p.tag, comm, &all_[i]), p.peer,
+      mpi_require(MPI_Isend(p.data, p.bytes, MPI_BYTE, to, p.tag, of.comm, &all_[i]), of, p.peer,
                   "MPI_Isend");
     active_[i] = 1;
   }
@@ -149,7 +149,7 @@ class mpi_requests {
 class mpi_repeats {
  public:
   /// The requests of a batch, none of them active.
-  [[nodiscard]] mpi_requests& requests_of(std::span<mpi_part const> parts, MPI_Comm comm) {
+  [[nodiscard]] mpi_requests& requests_of(std::span<mpi_part const> parts, mpi_group const& of) {
     ++now_;
     auto const hash = hash_of(parts);
     for (auto& kept : kept_)
@@ -159,7 +159,7 @@ class mpi_repeats {
       }
     if (auto* const room = repeats(hash) ? find_room(parts.size()) : nullptr) {
       room->requests.free();
-      room->requests.make_persistent(parts, comm);
+      room->requests.make_persistent(parts, of);
       room->parts.assign(parts.begin(), parts.end());
       room->hash = hash;
       room->used = now_;

@@ -79,30 +79,4 @@ class mpi_wait {
   std::vector<rank_id> suspects_;  // each awaits the next
 };
 
-/// A duplicate of a communicator, once all ranks have asked for it. Collective.
-/// @throws deadline_exceeded, which names no rank (-1), if some have not within the deadline
-[[nodiscard]] inline mpi_handle mpi_duplicate(MPI_Comm of, mpi_options const& options,
-                                              mpi_monitor* monitor) {
-  auto lock = monitor != nullptr ? monitor->lock() : mpi_monitor::lock_type{};
-  auto const borrowed = mpi_handle::borrow(of);  // so that its errors are returned
-  auto made = MPI_Comm{MPI_COMM_NULL};
-  auto request = MPI_Request{MPI_REQUEST_NULL};
-  auto rank = 0;
-  MPI_Comm_rank(of, &rank);
-  mpi_require(MPI_Comm_idup(of, &made, &request), rank_id{rank}, "MPI_Comm_idup");
-  try {
-    mpi_await_all(request, rank_id{rank}, options.deadline, "MPI_Comm_idup", [&](wait_pace& pace) {
-      if (monitor == nullptr) return pace.rest();
-      monitor->listen();
-      monitor->check();
-      auto const open = mpi_unlocked{lock};
-      pace.rest();
-    });
-  } catch (deadline_exceeded const& error) {
-    if (monitor != nullptr) monitor->fail(error.culprit(), error.what());
-    throw;
-  }
-  return mpi_handle::adopt(made);
-}
-
 }  // namespace fssdp::detail

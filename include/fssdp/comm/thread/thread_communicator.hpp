@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -13,6 +14,7 @@
 
 #include "fssdp/comm/back_end.hpp"
 #include "fssdp/comm/communicator.hpp"
+#include "fssdp/comm/group.hpp"
 #include "fssdp/comm/thread/thread_lane.hpp"
 #include "fssdp/core/error.hpp"
 #include "fssdp/memory/copy_bytes.hpp"
@@ -97,7 +99,39 @@ class thread_communicator {
   }
 
   /// Another lane between the same ranks. Every rank makes the same duplicates in the same order.
-  [[nodiscard]] thread_communicator duplicate();
+  [[nodiscard]] thread_communicator duplicate() {
+    return {lane_->child(rank_, no_color, lane_->ranks()), rank_};
+  }
+
+  /// Optional extra: the group of the ranks that pass the same color (splittable_communicator), in
+  /// the order of their keys; nothing for a rank that passes no_color. Every rank calls it, in the
+  /// same order as other calls. When a rank of the world fails, whether it is in the group or not,
+  /// all others get the peer_failed. Errors name ranks of the world.
+  /// @cost an exchange of 8 bytes with each rank; some memory for each pair of ranks of the group,
+  ///       until the world runs again
+  /// @throws as exchange; argument_error if the color is negative and not no_color
+  [[nodiscard]] std::optional<thread_communicator> split(int color, int key = 0) {
+    detail::check_color(color);
+    auto const mine = detail::split_choice{color, key};
+    auto all = std::vector<detail::split_choice>(static_cast<std::size_t>(size_), mine);
+    exchange([&](auto& batch) {
+      batch.label(detail::split_label);
+      detail::name_values(batch, rank_, size_, std::as_bytes(std::span{&mine, 1}),
+                          std::as_writable_bytes(std::span{all}));
+    });
+    if (color == no_color) {
+      lane_->skip_child(rank_);
+      return {};
+    }
+    auto const ranks = detail::ranks_of_color(all, color);
+    auto& lane = lane_->child(rank_, color, lane_->ranks().of(ranks));
+    return thread_communicator{lane, rank_id{std::ranges::find(ranks, rank_) - ranks.begin()}};
+  }
+  /// The rank in the world of a rank here, which is another one in a group.
+  /// @throws argument_error unless it is a rank of this communicator
+  [[nodiscard]] rank_id world_rank(rank_id rank) const {
+    return lane_->ranks().checked_world_rank(rank);
+  }
 
  private:
   friend thread_world;
@@ -151,14 +185,13 @@ class thread_communicator {
     }
   };
 
-  thread_communicator(thread_world& world, detail::thread_lane& lane, rank_id rank, int size)
-      : world_{&world},
-        lane_{&lane},
+  thread_communicator(detail::thread_lane& lane, rank_id rank)
+      : lane_{&lane},
         rank_{rank},
-        size_{size},
-        staged_(static_cast<std::size_t>(size)),
-        wanted_(static_cast<std::size_t>(size)),
-        missing_(static_cast<std::size_t>(size)) {}
+        size_{lane.ranks().size()},
+        staged_(static_cast<std::size_t>(size_)),
+        wanted_(staged_.size()),
+        missing_(staged_.size()) {}
 
   void want(rank_id from, std::size_t bytes, std::byte* into) {
     auto& wanted = wanted_[detail::peer_index(rank_, from, size_)];
@@ -202,7 +235,7 @@ class thread_communicator {
     auto lock = lane_->lock();
     lane_->check(rank_);
     try {
-      if (lane_->monitor().network.has_value()) tell_turns();
+      if (lane_->is_throttled()) tell_turns();
       for_each_peer(staged_, [&](rank_id to, auto const& messages) {
         auto& box = lane_->box(rank_, to);
         box.messages.clear();
@@ -226,7 +259,7 @@ class thread_communicator {
       });
     } catch (...) {
       if (!lock.owns_lock()) lock.lock();
-      lane_->monitor().fail(rank_, std::current_exception());
+      lane_->fail(rank_, std::current_exception());
       lane_->close(lock, rank_);
       throw;
     }
@@ -260,7 +293,7 @@ class thread_communicator {
   }
   void check(detail::thread_mailbox const& box, rank_id from) const {
     auto const complaint = mismatch(box, from);
-    if (!complaint.empty()) throw detail::disagreement(rank_, from, complaint);
+    if (!complaint.empty()) throw lane_->disagreement(rank_, from, complaint);
   }
 
   /// Waits for any message that is wanted and has not been taken, in the order in which they were
@@ -286,16 +319,15 @@ class thread_communicator {
         return box.now == state::posted ||
                (box.now == state::reading && box.messages[message.place].there);
       };
-      auto const gone = std::ranges::find_if(order_, [&](wanted_message const& message) {
-        return lane_->monitor().has_left(message.from);
-      });
+      auto const gone = std::ranges::find_if(
+          order_, [&](wanted_message const& message) { return lane_->has_left(message.from); });
       auto const peer = gone != order_.end() ? gone->from : order_.front().from;
       for (auto const other : first_n<rank_id>(size_))
-        if (missing_[other.index()] != 0) lane_->monitor().remember(rank_, *lane_, other);
+        if (missing_[other.index()] != 0) lane_->remember(rank_, other);
       await(lock, peer, [&] {
         return std::ranges::any_of(order_, news) ||
                (gone == order_.end() && std::ranges::any_of(order_, [&](auto const& message) {
-                  return lane_->monitor().has_left(message.from);
+                  return lane_->has_left(message.from);
                 }));
       });
     }
@@ -319,7 +351,6 @@ class thread_communicator {
     return {};
   }
 
-  thread_world* world_;
   detail::thread_lane* lane_;
   rank_id rank_;
   int size_;
@@ -338,6 +369,7 @@ class thread_communicator {
 };
 
 static_assert(lending_communicator<thread_communicator>);
+static_assert(splittable_communicator<thread_communicator>);
 static_assert(forwarding_communicator<thread_communicator>);
 
 }  // namespace fssdp

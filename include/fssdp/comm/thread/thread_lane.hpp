@@ -8,6 +8,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -16,7 +18,9 @@
 #include <utility>
 #include <vector>
 
+#include "fssdp/comm/back_end.hpp"
 #include "fssdp/comm/communicator.hpp"
+#include "fssdp/comm/group.hpp"
 #include "fssdp/comm/thread/port_network.hpp"
 #include "fssdp/comm/thread/shared_copy.hpp"
 #include "fssdp/comm/wait_pace.hpp"
@@ -139,34 +143,68 @@ struct thread_mailbox {
   std::uint64_t turns_of = 0;      ///< in which exchange
 };
 
-/// One lane: a mailbox for every ordered pair of ranks. The lock is held in every function.
+/// One lane: a mailbox for every ordered pair of its ranks, which are all ranks of a world or a group
+/// of them. Functions take ranks of the lane; the monitor, which all lanes of a world share, is told
+/// of ranks of the world. The lock is held in every function that says not otherwise.
 class thread_lane {
  public:
   using lock_type = std::unique_lock<std::mutex>;
 
-  thread_lane(thread_monitor& monitor, int ranks)
+  thread_lane(thread_monitor& monitor, group_ranks ranks)
       : monitor_{monitor},
-        ranks_{ranks},
-        boxes_(static_cast<std::size_t>(ranks) * static_cast<std::size_t>(ranks)) {}
+        ranks_{std::move(ranks)},
+        boxes_(static_cast<std::size_t>(ranks_.size()) * static_cast<std::size_t>(ranks_.size())),
+        children_made_(static_cast<std::size_t>(ranks_.size())) {}
 
-  [[nodiscard]] thread_monitor& monitor() { return monitor_; }
+  /// Without the lock.
+  [[nodiscard]] group_ranks const& ranks() const { return ranks_; }
+  [[nodiscard]] bool is_throttled() const { return monitor_.network.has_value(); }
   [[nodiscard]] lock_type lock() { return lock_type{monitor_.mutex}; }
   [[nodiscard]] thread_mailbox& box(rank_id from, rank_id to) {
-    return boxes_[from.index() * static_cast<std::size_t>(ranks_) + to.index()];
+    return boxes_[from.index() * static_cast<std::size_t>(ranks_.size()) + to.index()];
   }
-  void notify(rank_id rank) { monitor_.changed(rank).notify_all(); }
+  void notify(rank_id rank) { monitor_.changed(in_world(rank)).notify_all(); }
+
+  /// The lane of the next duplicate or group that a rank makes here: the same for all its ranks, as
+  /// they all make them in the same order. It lives as long as this one. Without the lock.
+  /// @param ranks in the world
+  thread_lane& child(rank_id me, int color, group_ranks const& ranks) {
+    auto const guard = lock();
+    auto& made = children_[{next_child(me), color}];
+    if (made == nullptr) made = std::make_unique<thread_lane>(monitor_, ranks);
+    return *made;
+  }
+  /// A rank makes nothing where others make a group. Without the lock.
+  void skip_child(rank_id me) {
+    auto const guard = lock();
+    (void)next_child(me);
+  }
+
+  [[nodiscard]] bool has_left(rank_id rank) const { return monitor_.has_left(in_world(rank)); }
+  /// Remembers, until the end of `await`, that a rank waits for a peer here.
+  void remember(rank_id me, rank_id peer) {
+    monitor_.remember(in_world(me), *this, in_world(peer));
+  }
+  void fail(rank_id culprit, std::exception_ptr const& thrown) {
+    monitor_.fail(in_world(culprit), thrown);
+  }
+  /// What is thrown where a peer is in another collective.
+  [[nodiscard]] ranks_disagree disagreement(rank_id me, rank_id peer,
+                                            std::string const& complaint) const {
+    return detail::disagreement(ranks_, me, peer, complaint);
+  }
 
   /// A message may go, `number` of all that the rank sends: it is there at once, or when the
   /// network has brought it.
   void let_go(rank_id from, rank_id to, std::size_t index, std::size_t number) {
     auto& sent = box(from, to);
     if (monitor_.network.has_value()) {
-      monitor_.network->offer(from, sent.messages[index].bytes.size(),
-                              {&sent, sent.sequence, index, to, number},
+      monitor_.network->offer(in_world(from), sent.messages[index].bytes.size(),
+                              {&sent, sent.sequence, index, in_world(to), number},
                               port_network::clock::now());
       monitor_.network_changed.notify_all();
     } else {
-      arrive({&sent, sent.sequence, index, to, number}, monitor_);
+      arrive({&sent, sent.sequence, index, in_world(to), number}, monitor_);
     }
   }
   /// A message is there.
@@ -188,9 +226,9 @@ class thread_lane {
   void check(rank_id me) const {
     auto const& failed = monitor_.failed;
     if (!failed.has_value()) return;
-    if (failed->rank == me && failed->thrown) std::rethrow_exception(failed->thrown);
-    throw peer_failed{failed->rank,
-                      text("rank ", me, ": rank ", failed->rank, " has failed: ", failed->what)};
+    if (failed->rank == in_world(me) && failed->thrown) std::rethrow_exception(failed->thrown);
+    throw peer_failed{failed->rank, text(ranks_.name(me), ": rank ", failed->rank,
+                                         " has failed: ", failed->what)};
   }
 
   /// Waits until `done()`, which `peer` is to bring about: helps with copies that others make,
@@ -201,10 +239,8 @@ class thread_lane {
   void await(lock_type& lock, rank_id me, rank_id peer, std::uint64_t sequence,
              batch_label const& label, Done done) {
     auto const until = end_of(monitor_.deadline);
-    monitor_.remember(me, *this, peer);
-    auto const over = [&] {
-      return done() || monitor_.failed.has_value() || monitor_.has_left(peer);
-    };
+    remember(me, peer);
+    auto const over = [&] { return done() || monitor_.failed.has_value() || has_left(peer); };
     auto in_time = true;
     for (auto yields = 0; in_time && !over(); ++yields)
       if (help(lock)) {
@@ -214,20 +250,22 @@ class thread_lane {
         std::this_thread::yield();
         lock.lock();
       } else {
-        in_time = monitor_.changed(me).wait_until(lock, until) == std::cv_status::no_timeout;
+        in_time = changed(me).wait_until(lock, until) == std::cv_status::no_timeout;
       }
     in_time = in_time || over();
-    auto const missing = in_time ? peer : monitor_.end_of_queue(me, *this, peer);
-    monitor_.forget(me, *this);
+    auto const missing =
+        in_time ? in_world(peer) : monitor_.end_of_queue(in_world(me), *this, in_world(peer));
+    monitor_.forget(in_world(me), *this);
     if (done()) return;
     check(me);
-    auto const awaits = text("rank ", me, " awaits rank ", peer, " in exchange ", sequence,
-                             ", round ", label.round, " of plan ", hexadecimal{label.plan});
-    auto const dump = in_time ? text("rank ", peer, " has left the world: ", awaits)
+    auto const awaits =
+        text(ranks_.name(me), " awaits ", ranks_.name(peer), " in exchange ", sequence, ", round ",
+             label.round, " of plan ", hexadecimal{label.plan});
+    auto const dump = in_time ? text("rank ", missing, " has left the world: ", awaits)
                               : text("no sign of rank ", missing, " within ",
                                      monitor_.deadline.count(), " ms: ", awaits);
     monitor_.fail(missing, dump);
-    if (in_time) throw peer_failed{peer, dump};
+    if (in_time) throw peer_failed{missing, dump};
     throw deadline_exceeded{missing, dump};
   }
 
@@ -235,28 +273,28 @@ class thread_lane {
   void copy(rank_id me, std::span<std::byte> to, std::span<std::byte const> from,
             std::size_t together) {
     if (from.size() < 2 * shared_copy::block_bytes) return copy_bytes(to, from, together);
-    auto copy = shared_copy{me, to, from, together};
+    auto copy = shared_copy{in_world(me), to, from, together};
     auto guard = lock();
     monitor_.copies.offer(copy);
-    monitor_.wake_a_waiting_rank(me);
+    monitor_.wake_a_waiting_rank(in_world(me));
     guard.unlock();
     copy.work();
     guard.lock();
     monitor_.copies.withdraw(copy);
-    monitor_.changed(me).wait(guard, [&] { return copy.helpers == 0; });
+    changed(me).wait(guard, [&] { return copy.helpers == 0; });
   }
 
   /// Closes the memory of a rank that leaves by an exception: gives back what it reads, takes back
   /// what it has posted, and waits for peers that are reading it right now.
   void close(lock_type& lock, rank_id me) {
     using enum thread_mailbox::state;
-    for (auto const other : first_n<rank_id>(ranks_)) {
+    for (auto const other : first_n<rank_id>(ranks_.size())) {
       if (box(other, me).now == reading) box(other, me).now = empty;
       if (box(me, other).now == posted) box(me, other).now = empty;
       notify(other);
     }
-    for (auto const other : first_n<rank_id>(ranks_))
-      monitor_.changed(me).wait(lock, [&] { return box(me, other).now == empty; });
+    for (auto const other : first_n<rank_id>(ranks_.size()))
+      changed(me).wait(lock, [&] { return box(me, other).now == empty; });
   }
 
  private:
@@ -264,12 +302,20 @@ class thread_lane {
   static constexpr int most_yields = 20;
 
   bool help(lock_type& lock) {
-    return monitor_.copies.help(lock, [this](rank_id rank) { notify(rank); });
+    return monitor_.copies.help(lock,
+                                [this](rank_id rank) { monitor_.changed(rank).notify_all(); });
   }
+  [[nodiscard]] rank_id in_world(rank_id rank) const { return ranks_.world_rank(rank); }
+  [[nodiscard]] std::condition_variable& changed(rank_id rank) {
+    return monitor_.changed(in_world(rank));
+  }
+  [[nodiscard]] std::size_t next_child(rank_id me) { return children_made_[me.index()]++; }
 
   thread_monitor& monitor_;
-  int ranks_;
-  std::vector<thread_mailbox> boxes_;  // [from, to]
+  group_ranks ranks_;
+  std::vector<thread_mailbox> boxes_;                                             // [from, to]
+  std::map<std::pair<std::size_t, int>, std::unique_ptr<thread_lane>> children_;  // [number, color]
+  std::vector<std::size_t> children_made_;                                        // [rank]
 };
 
 }  // namespace fssdp::detail
