@@ -5,6 +5,8 @@
 #include "fssdp/collective/reshard_inl.hpp"
 #include "fssdp/collective/sparse_all_gather_inl.hpp"
 #include "fssdp/collective/sparse_reduce_scatter_inl.hpp"
+#include "fssdp/comm/thread/thread_communicator_inl.hpp"
+#include "fssdp/comm/thread/thread_inl.hpp"
 #include "fssdp/plan/make_plan_inl.hpp"
 #include "fssdp/plan/schedule_inl.hpp"
 #include "fssdp/plan/transfer_plan_inl.hpp"

@@ -2,6 +2,7 @@
 /// What back ends have in common: what they check, what they say, and how they stay failed.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -93,6 +94,23 @@ class failure_state {
 
  private:
   std::exception_ptr failure_;
+};
+
+/// One run of a world, of which there is one at a time.
+class only_run {
+ public:
+  /// @throws argument_error if there is another
+  only_run(char const* world, std::atomic<bool>& is_running) : is_running_{is_running} {
+    require(!is_running.exchange(true), world,
+            ": run is called while the world runs, by one of its ranks or in another thread; "
+            "expected one run at a time: make another world");
+  }
+  only_run(only_run const&) = delete;
+  only_run& operator=(only_run const&) = delete;
+  ~only_run() { is_running_ = false; }
+
+ private:
+  std::atomic<bool>& is_running_;
 };
 
 }  // namespace fssdp::detail

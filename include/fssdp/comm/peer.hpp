@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "fssdp/comm/back_end.hpp"
 #include "fssdp/comm/cuda/cuda_call.hpp"
 #include "fssdp/comm/peer/peer_communicator.hpp"
 #include "fssdp/comm/peer/peer_devices.hpp"

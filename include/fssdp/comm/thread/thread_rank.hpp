@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: Apache-2.0
+/// What a thread_communicator does: posts memory, reads that of its peers, waits.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "fssdp/comm/back_end.hpp"
+#include "fssdp/comm/batch.hpp"
+#include "fssdp/comm/group.hpp"
+#include "fssdp/comm/thread/thread_lane.hpp"
+#include "fssdp/core/error.hpp"
+#include "fssdp/core/function_ref.hpp"
+
+namespace fssdp::detail {
+
+/// One rank in one lane. Between `begin` and one of the calls below, messages are named.
+class thread_rank {
+  using state = thread_mailbox::state;
+
+  struct wanted_message {
+    rank_id from;
+    std::size_t place;   // among those from the same rank
+    std::size_t number;  // among all messages of this batch that are wanted
+    std::size_t bytes;
+    std::byte* into;  // null if it is borrowed
+  };
+  struct staged_message {
+    std::span<std::byte const> bytes;
+    bool held;
+  };
+  template <class Message>
+  using per_peer = std::vector<std::vector<Message>>;
+
+ public:
+  using visit = function_ref<void(std::span<std::span<std::byte const> const>)>;
+  using arrived = function_ref<void(std::size_t, std::span<std::byte const>)>;
+
+  thread_rank(thread_lane& lane, rank_id rank)
+      : lane_{&lane},
+        rank_{rank},
+        size_{lane.ranks().size()},
+        staged_(static_cast<std::size_t>(size_)),
+        wanted_(staged_.size()),
+        missing_(staged_.size()) {}
+
+  [[nodiscard]] thread_lane& lane() const { return *lane_; }
+  [[nodiscard]] rank_id rank() const { return rank_; }
+  [[nodiscard]] int size() const { return size_; }
+  [[nodiscard]] std::uint64_t copied_bytes() const { return copied_bytes_; }
+
+  void begin() {
+    for (auto& messages : staged_) messages.clear();
+    for (auto& messages : wanted_) messages.clear();
+    missing_.assign(missing_.size(), 0);
+    order_.clear();
+    outgoing_.clear();
+    held_ = 0;
+    wanted_bytes_ = 0;
+    label_ = {};
+    ++sequence_;
+  }
+
+  void want(rank_id from, std::size_t bytes, std::byte* into) {
+    auto& wanted = wanted_[peer_index(rank_, from, size_)];
+    wanted.push_back({from, wanted.size(), order_.size(), bytes, into});
+    order_.push_back(wanted.back());
+    wanted_bytes_ += bytes;
+    ++missing_[from.index()];
+  }
+  void stage(std::span<std::byte const> bytes, rank_id to, bool held) {
+    auto& staged = staged_[peer_index(rank_, to, size_)];
+    outgoing_.emplace_back(to, staged.size());
+    staged.push_back({bytes, held});
+    held_ += held ? 1 : 0;
+  }
+  void label(batch_label const& value) { label_ = value; }
+
+  /// As those of the communicator.
+  void exchange() {
+    transact([&] {
+      for_each_peer(wanted_, [&](rank_id from, auto const& wanted) {
+        auto const messages = open(from);
+        for (auto const& message : wanted) copy(message, messages[message.place].bytes);
+        give_back(from);
+      });
+    });
+  }
+  void lend(visit look) {
+    borrowed_.resize(order_.size());
+    transact([&] {
+      for_each_peer(wanted_, [&](rank_id from, auto const& wanted) {
+        auto const messages = open(from);
+        for (auto const& message : wanted)
+          borrowed_[message.number] = messages[message.place].bytes;
+      });
+      look(std::span<std::span<std::byte const> const>{borrowed_});
+      for_each_peer(wanted_, [&](rank_id from, auto const&) { give_back(from); });
+    });
+  }
+  void forward(arrived tell) {
+    transact([&] {
+      while (auto const* message = next_there()) {
+        auto const bytes = lane_->box(message->from, rank_).messages[message->place].bytes;
+        if (message->into != nullptr) copy(*message, bytes);
+        tell(message->number, bytes);
+      }
+      require(held_ == 0, "forward: ", held_,
+              " messages are held when all has arrived; expected all to be let go");
+      for_each_peer(wanted_, [&](rank_id from, auto const&) { give_back(from); });
+    });
+  }
+  /// Lets a held message go.
+  void release(std::size_t number) {
+    auto const lock = lane_->lock();
+    require(number < outgoing_.size(), "forward: message ", number, " is let go; expected one of ",
+            outgoing_.size());
+    auto const [to, place] = outgoing_[number];
+    auto& message = staged_[to.index()][place];
+    require(message.held, "forward: message ", number, " is let go; expected one that is held");
+    message.held = false;
+    --held_;
+    lane_->let_go(rank_, to, place, number);
+  }
+
+ private:
+  void copy(wanted_message const& message, std::span<std::byte const> bytes) {
+    lane_->copy(rank_, {message.into, message.bytes}, bytes, wanted_bytes_);
+    copied_bytes_ += message.bytes;
+  }
+  template <class Message, class Function>
+  static void for_each_peer(per_peer<Message> const& messages, Function function) {
+    for (std::size_t peer = 0; peer < messages.size(); ++peer)
+      if (!messages[peer].empty()) function(rank_id{peer}, messages[peer]);
+  }
+
+  /// Posts what is staged, lets `read` take what is wanted, waits until all peers have read. If
+  /// anything fails, closes this rank's memory to its peers before the exception goes on.
+  template <class Read>
+  void transact(Read read) {
+    auto lock = lane_->lock();
+    lane_->check(rank_);
+    try {
+      if (lane_->is_throttled()) tell_turns();
+      for_each_peer(staged_, [&](rank_id to, auto const& messages) {
+        auto& box = lane_->box(rank_, to);
+        box.messages.clear();
+        for (auto const& message : messages) box.messages.push_back({message.bytes});
+        box.missing = messages.size();
+        box.sequence = sequence_;
+        box.label = label_;
+        box.now = state::posted;
+        lane_->notify(to);
+      });
+      for (std::size_t number = 0; number < outgoing_.size(); ++number) {
+        auto const [to, place] = outgoing_[number];
+        if (!staged_[to.index()][place].held) lane_->let_go(rank_, to, place, number);
+      }
+      lock.unlock();
+      read();
+      lock.lock();
+      for_each_peer(staged_, [&](rank_id to, auto const&) {
+        auto const& box = lane_->box(rank_, to);
+        await(lock, to, [&] { return box.now == state::empty; });
+      });
+    } catch (...) {
+      if (!lock.owns_lock()) lock.lock();
+      lane_->fail(rank_, std::current_exception());
+      lane_->close(lock, rank_);
+      throw;
+    }
+  }
+
+  /// Tells the network in which order this rank would like to get what it wants.
+  void tell_turns() {
+    for_each_peer(wanted_, [&](rank_id from, auto const& wanted) {
+      auto& box = lane_->box(from, rank_);
+      box.turns.clear();
+      for (auto const& message : wanted) box.turns.push_back(message.number + 1);
+      box.turns_of = sequence_;
+    });
+  }
+
+  template <class Done>
+  void await(thread_lane::lock_type& lock, rank_id peer, Done done) {
+    lane_->await(lock, rank_, peer, sequence_, label_, done);
+  }
+
+  /// Waits for all of a peer's messages, checks them against what is wanted, and begins to read.
+  std::span<thread_mailbox::message const> open(rank_id from) {
+    auto lock = lane_->lock();
+    auto& box = lane_->box(from, rank_);
+    await(lock, from, [&] { return box.now == state::posted; });
+    check(box, from);
+    // posted still: a sender that fails takes its memory back, even when all of it was there
+    await(lock, from, [&] { return box.now == state::posted && box.missing == 0; });
+    box.now = state::reading;
+    return box.messages;
+  }
+  void check(thread_mailbox const& box, rank_id from) const {
+    auto const complaint = mismatch(box, from);
+    if (!complaint.empty()) throw lane_->disagreement(rank_, from, complaint);
+  }
+
+  /// Waits for any message that is wanted and has not been taken, in the order in which they were
+  /// named; null if all have been.
+  [[nodiscard]] wanted_message const* next_there() {
+    auto lock = lane_->lock();
+    for (;;) {
+      if (order_.empty()) return nullptr;
+      for (auto at = order_.begin(); at != order_.end(); ++at) {
+        auto& box = lane_->box(at->from, rank_);
+        if (box.now == state::posted) {
+          check(box, at->from);
+          box.now = state::reading;
+        }
+        if (box.now != state::reading || !box.messages[at->place].there) continue;
+        taken_ = *at;
+        order_.erase(at);
+        --missing_[taken_.from.index()];
+        return &taken_;
+      }
+      auto const news = [&](wanted_message const& message) {
+        auto const& box = lane_->box(message.from, rank_);
+        return box.now == state::posted ||
+               (box.now == state::reading && box.messages[message.place].there);
+      };
+      auto const gone = std::ranges::find_if(
+          order_, [&](wanted_message const& message) { return lane_->has_left(message.from); });
+      auto const peer = gone != order_.end() ? gone->from : order_.front().from;
+      for (auto const other : first_n<rank_id>(size_))
+        if (missing_[other.index()] != 0) lane_->remember(rank_, other);
+      await(lock, peer, [&] {
+        return std::ranges::any_of(order_, news) ||
+               (gone == order_.end() && std::ranges::any_of(order_, [&](auto const& message) {
+                  return lane_->has_left(message.from);
+                }));
+      });
+    }
+  }
+  void give_back(rank_id from) {
+    auto const lock = lane_->lock();
+    lane_->box(from, rank_).now = state::empty;
+    lane_->notify(from);
+  }
+
+  /// What is wrong with a peer's messages; empty if nothing is.
+  [[nodiscard]] std::string mismatch(thread_mailbox const& box, rank_id from) const {
+    auto const& wanted = wanted_[from.index()];
+    if (box.sequence != sequence_ || box.label != label_)
+      return difference({sequence_, label_}, {box.sequence, box.label});
+    if (box.messages.size() != wanted.size())
+      return count_difference(wanted.size(), box.messages.size());
+    for (std::size_t i = 0; i < wanted.size(); ++i)
+      if (box.messages[i].bytes.size() != wanted[i].bytes)
+        return size_difference(i, wanted[i].bytes, box.messages[i].bytes.size());
+    return {};
+  }
+
+  thread_lane* lane_;
+  rank_id rank_;
+  int size_;
+  std::uint64_t sequence_ = 0;
+  std::uint64_t copied_bytes_ = 0;
+  batch_label label_;
+  per_peer<staged_message> staged_;
+  per_peer<wanted_message> wanted_;
+  std::vector<std::pair<rank_id, std::size_t>> outgoing_;  // in the order in which they were named
+  std::vector<wanted_message> order_;                      // likewise, what has not been taken yet
+  wanted_message taken_{};
+  std::vector<std::size_t> missing_;  // [rank]: how many of those are its
+  std::size_t held_ = 0;
+  std::size_t wanted_bytes_ = 0;  // all together
+  std::vector<std::span<std::byte const>> borrowed_;
+};
+
+}  // namespace fssdp::detail
