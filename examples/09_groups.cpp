@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two process groups on overlapping ranks: hybrid sharding. 8 ranks are a 4 x 2 mesh. The experts of
-// a layer are sharded over the 2 ranks of a row, and replicated over the 4 rows. While a rank gathers
-// its next experts in its row, it averages gradients in its column, over the copies.
+// Two process groups on overlapping ranks: hybrid sharding. 8 ranks are a 4 x 2 mesh. Experts are
+// sharded over the 2 ranks of a row, and each of the 4 rows has a copy of them. While a rank
+// gathers experts in its row, it averages gradients in its column, over the copies.
 #include <array>
 #include <cstddef>
 #include <cstdio>

@@ -72,10 +72,10 @@ concept connecting_communicator = communicator<Comm> && detail::connects<Comm>;
 template <class Comm>
 concept duplicable_communicator = communicator<Comm> && detail::duplicates<Comm>;
 
-/// Optional extra: `split(color, key)` makes groups, as MPI_Comm_split does. Every rank calls it, in
-/// the same order; those that pass the same color, 0 or more, get a communicator between them, in
-/// the order of their keys (of equal keys, of their ranks), as a std::optional. A rank that belongs
-/// to no group passes `no_color` and gets none.
+/// Optional extra: `split(color, key)` makes groups, as MPI_Comm_split does, and returns a
+/// std::optional. Every rank calls it, in the same order; those that pass the same color, 0 or
+/// more, get a communicator between them, in the order of their keys (of equal keys, of their
+/// ranks). A rank that belongs to no group passes `no_color` and gets none.
 template <class Comm>
 concept splittable_communicator = communicator<Comm> && detail::splits<Comm>;
 

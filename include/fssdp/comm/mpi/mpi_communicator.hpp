@@ -98,10 +98,10 @@ class mpi_ref {
   [[nodiscard]] mpi_communicator duplicate();
 
   /// Optional extra: the group of the ranks that pass the same color (splittable_communicator), in
-  /// the order of their keys; nothing for a rank that passes no_color. Collective, as MPI_Comm_split,
-  /// which makes it; one thread of a rank at a time does so. A group and the communicator that it is
-  /// made of share the lock, the deadline and failures: a rank that fails is named to all others,
-  /// in the group or not. Errors name ranks of the world: of the first communicator.
+  /// the order of their keys; nothing for a rank that passes no_color. Collective: MPI_Comm_split
+  /// makes it, so one thread of a rank at a time calls it. Groups share the lock, the deadline and
+  /// failures with the communicator that they are made of: a rank that fails is named to all
+  /// others, in the group or not. Errors name ranks of the world, which is the first communicator.
   /// @throws as duplicate; argument_error if the color is negative and not no_color
   [[nodiscard]] std::optional<mpi_communicator> split(int color, int key = 0);
   /// The rank in the world of a rank here, which is another one in a group.
@@ -110,9 +110,10 @@ class mpi_ref {
     return lane_->group().ranks.checked_world_rank(rank);
   }
 
-  /// Says that this rank takes part in nothing any more, in no lane or group, and waits until all others do;
-  /// twice the deadline, so that those who await a rank that is missing find out before. `thrown`
-  /// is what the rank leaves by: the others then get a peer_failed.
+  /// Says that this rank takes part in nothing any more, neither here nor in duplicates and groups
+  /// nor in what they were made of, and waits until all others do; twice the deadline, so that
+  /// those who await a rank that is missing find out before. `thrown` is what the rank leaves by:
+  /// the others then get a peer_failed.
   /// @pre no other thread exchanges
   /// @throws deadline_exceeded that names a rank whose farewell has not come: MPI_Finalize would
   ///         wait for it; peer_failed if all have left, one of them by an exception, and `thrown`

@@ -63,8 +63,9 @@ class mpi_unlocked {
   std::unique_lock<std::mutex>& lock_;
 };
 
-/// What all lanes of a world share, those between some of its ranks, too: the lock around calls of
-/// MPI, the deadline, who has left, who awaits whom, the first failure. Ranks are those of the world. The lock is held in every function but those that say not.
+/// What all lanes of a world share, whether they are between all of its ranks or some: the lock
+/// around calls of MPI, the deadline, who has left, who awaits whom, the first failure. Ranks are
+/// those of the world. The lock is held in every function but those that say not.
 class mpi_monitor {
  public:
   using lock_type = std::unique_lock<std::mutex>;

@@ -13,8 +13,8 @@
 
 namespace fssdp::detail {
 
-/// Calls meet(rest), which waits until all ranks have come and calls `rest(pace)` meanwhile: the lock
-/// is given up then, and notices are heard. Other lanes hear of a rank that does not come.
+/// Calls meet(rest), which waits until all ranks have come and calls `rest(pace)` meanwhile: then
+/// the lock is given up, and notices are heard. Other lanes hear of a rank that does not come.
 template <class Meet>
 void mpi_meet_by_notice(mpi_monitor& monitor, mpi_monitor::lock_type& lock, Meet meet) {
   try {

@@ -143,9 +143,9 @@ struct thread_mailbox {
   std::uint64_t turns_of = 0;      ///< in which exchange
 };
 
-/// One lane: a mailbox for every ordered pair of its ranks, which are all ranks of a world or a group
-/// of them. Functions take ranks of the lane; the monitor, which all lanes of a world share, is told
-/// of ranks of the world. The lock is held in every function that says not otherwise.
+/// One lane between all ranks of a world or some: a mailbox for every ordered pair of them.
+/// Functions take ranks of the lane; the monitor, which all lanes of a world share, is told of
+/// those of the world. The lock is held in every function but those that say not.
 class thread_lane {
  public:
   using lock_type = std::unique_lock<std::mutex>;
