@@ -5,10 +5,12 @@
 #   --json     a JSON array instead of the table
 #   OPTION     for the compiler, instead of -O2
 #
-# CXX says which compiler (c++). Each file is compiled three times: the median counts. The memory is
-# the most that the compiler had at once, by /usr/bin/time; where there is none, the column says 0.
+# CXX says which compiler (c++). Each file is compiled three times: the median counts. Files are
+# compiled as users of the headers compile them, and, behind "compiled:", as users of the target
+# fssdp::compiled; bodies is what that target takes itself, once for a program. The memory is the most
+# that the compiler had at once, by /usr/bin/time; where there is none, the column says 0.
 set -eu
-usage() { sed -n '3,9s/^# \{0,1\}//p' "$0"; }
+usage() { sed -n '3,11s/^# \{0,1\}//p' "$0"; }
 
 json=no
 options=''
@@ -50,12 +52,16 @@ measure() {  # measure NAME FILE: "name seconds megabytes lines kilobytes"
 }
 
 {
-  measure umbrella "$work/umbrella.cpp"
-  measure all "$work/all.cpp"
-  measure first_program examples/01_first_program.cpp
-  measure own_layout examples/03_own_layout.cpp
-  measure own_solver examples/04_own_solver.cpp
-  measure trainer examples/moe_gpt/thread_ranks.cpp
+  for where in '' compiled:; do
+    if [ -n "$where" ]; then options="$options -DFSSDP_COMPILED"; fi
+    measure "${where}umbrella" "$work/umbrella.cpp"
+    measure "${where}all" "$work/all.cpp"
+    measure "${where}first_program" examples/01_first_program.cpp
+    measure "${where}own_layout" examples/03_own_layout.cpp
+    measure "${where}own_solver" examples/04_own_solver.cpp
+    measure "${where}trainer" examples/moe_gpt/train_on.cpp
+  done
+  measure compiled:bodies src/compiled.cpp
 } | awk -v json=$json -v compiler="$compiler$options" '
   json == "yes" {
     printf "%s {\"file\": \"%s\", \"seconds\": %s, \"megabytes\": %s, \"lines\": %s, \"object_kilobytes\": %s}",
@@ -64,9 +70,9 @@ measure() {  # measure NAME FILE: "name seconds megabytes lines kilobytes"
   json == "no" {
     if (NR == 1) {
       print compiler
-      printf "%-16s %8s %8s %10s %10s\n", "file", "seconds", "MB", "lines", "object kB"
+      printf "%-22s %8s %8s %10s %10s\n", "file", "seconds", "MB", "lines", "object kB"
     }
-    printf "%-16s %8s %8s %10s %10s\n", $1, $2, $3, $4, $5
+    printf "%-22s %8s %8s %10s %10s\n", $1, $2, $3, $4, $5
     fflush()
   }
   END { if (json == "yes") print "\n]" }'
