@@ -19,7 +19,7 @@ class timed_work {
   void submit(work_queue const& queue, work_queue::function run, void* of) {
     run_ = run;
     of_ = of;
-    queue.submit(&timed_work::run, this, over_.next());
+    queue.submit(&timed_work::measure, this, over_.next());
     position_ = queue.position();
   }
   /// Waits for it; where the caller computes on a device, it is the caller's stream that waits.
@@ -38,7 +38,7 @@ class timed_work {
   }
 
  private:
-  static void run(void* self, communicator_ref const& comm) {
+  static void measure(void* self, communicator_ref const& comm) {
     auto& work = *static_cast<timed_work*>(self);
     work.begin_ = trace_clock::now();
     work.run_(work.of_, comm);
