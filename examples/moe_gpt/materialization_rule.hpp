@@ -53,7 +53,7 @@ namespace moe_gpt {
   auto const at_once = std::min(layers, static_cast<std::size_t>(chosen.prefetch) + 1);
   auto result = fssdp::materializer_options{
       .replicas = chosen.rematerialize ? fssdp::retention::rematerialize : fssdp::retention::keep,
-      .ahead = chosen.prefetch,
+      .prefetch_distance = chosen.prefetch,
       .replica_slots = per_layer * ((chosen.rematerialize ? at_once : layers) +
                                     (chosen.calibrate ? std::size_t{1} : 0)),
       .partial_slots =

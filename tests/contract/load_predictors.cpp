@@ -13,7 +13,9 @@ struct window_of {
 
 template <int Part, int Of>
 struct average_with {
-  static fssdp::load_average make(int experts) { return {experts, {.part = Part, .of = Of}}; }
+  static fssdp::load_average make(int experts) {
+    return {experts, {.numerator = Part, .denominator = Of}};
+  }
 };
 
 }  // namespace

@@ -23,11 +23,11 @@ TEST_CASE("the newest loads count 0.4, all before them together 0.6") {
 }
 
 TEST_CASE("a weight of all is the last loads, one of half the mean of what was and is") {
-  auto last = load_average{2, {.part = 3, .of = 3}};
+  auto last = load_average{2, {.numerator = 3, .denominator = 3}};
   last.push(expert_loads{9, 1});
   last.push(expert_loads{2, 4});
   REQUIRE(last.predict() == expert_loads{2, 4});
-  auto half = load_average{2, {.part = 1, .of = 2}};
+  auto half = load_average{2, {.numerator = 1, .denominator = 2}};
   half.push(expert_loads{9, 1});
   half.push(expert_loads{2, 5});
   REQUIRE(half.predict() == expert_loads{6, 3});
@@ -47,8 +47,8 @@ TEST_CASE("a constant history predicts itself to the token, at once and for ever
 
 TEST_CASE("the mean of loads at the end of 64 bits does not overflow") {
   constexpr auto end = std::numeric_limits<std::uint64_t>::max();
-  for (auto const& newest : {load_average::weight{}, load_average::weight{65'535, 65'536},
-                             load_average::weight{1, 65'536}}) {
+  for (auto const& newest : {load_average::alpha{}, load_average::alpha{65'535, 65'536},
+                             load_average::alpha{1, 65'536}}) {
     auto average = load_average{3, newest};
     for (int step = 0; step < 100; ++step) {
       average.push(expert_loads{end, end - 1, 0});
@@ -67,13 +67,14 @@ TEST_CASE("the mean of loads at the end of 64 bits does not overflow") {
 
 TEST_CASE("fixed point stays within a token of the real mean") {
   auto draw = support::dice{17};
-  for (auto const& newest : {load_average::weight{}, load_average::weight{1, 100}}) {
+  for (auto const& newest : {load_average::alpha{}, load_average::alpha{1, 100}}) {
     auto average = load_average{1, newest};
     auto real = 0.0;
     for (int step = 0; step < 1000; ++step) {
       auto const now = draw.between(0, 100'000);
       average.push(expert_loads{static_cast<std::uint64_t>(now)});
-      auto const weight = step == 0 ? 1.0 : newest.part / static_cast<double>(newest.of);
+      auto const weight =
+          step == 0 ? 1.0 : newest.numerator / static_cast<double>(newest.denominator);
       real += (now - real) * weight;
       auto const predicted = static_cast<double>(average.predict().front());
       REQUIRE(predicted >= std::floor(real - 1e-6));
@@ -91,8 +92,8 @@ TEST_CASE("loads that end are forgotten in the end") {
 
 TEST_CASE("a weight that cannot be is refused") {
   for (auto const& wrong :
-       {load_average::weight{0, 5}, load_average::weight{-1, 5}, load_average::weight{6, 5},
-        load_average::weight{0, 0}, load_average::weight{1, 65'537}})
+       {load_average::alpha{0, 5}, load_average::alpha{-1, 5}, load_average::alpha{6, 5},
+        load_average::alpha{0, 0}, load_average::alpha{1, 65'537}})
     REQUIRE_THROWS_AS((load_average{4, wrong}), fssdp::argument_error);
   REQUIRE_THROWS_WITH((load_average{4, {6, 5}}), mentions("6 / 5") && mentions("at most 1"));
   REQUIRE_THROWS_WITH((load_average{0}), mentions("0 experts") && mentions("1 or more"));

@@ -99,9 +99,11 @@ TEST_CASE("overlap, re-materialization and prefetching change no bit") {
       for (auto const replicas : {retention::keep, retention::rematerialize})
         for (int ahead = 0; ahead <= 3; ++ahead) {
           CAPTURE(slices, how == overlap::on, replicas == retention::keep, ahead);
-          auto const trained = train(
-              shape, how,
-              {.replicas = replicas, .ahead = ahead, .replica_slots = 40, .partial_slots = 40});
+          auto const trained = train(shape, how,
+                                     {.replicas = replicas,
+                                      .prefetch_distance = ahead,
+                                      .replica_slots = 40,
+                                      .partial_slots = 40});
           REQUIRE(same_parameters(trained, by_verbs));
           REQUIRE(trained[0].metrics[5].placements_shrunk == 0);
           REQUIRE(trained[0].metrics[5].gathers == (replicas == retention::keep ? 3U : 6U));
@@ -113,9 +115,10 @@ TEST_CASE("as many layers ahead as a number can say are all that there are") {
   auto const by_verbs = train_by_verbs({}, 2);
   auto const most = std::numeric_limits<int>::max();
   for (auto const replicas : {retention::keep, retention::rematerialize}) {
-    auto const trained =
-        train({}, overlap::off,
-              {.replicas = replicas, .ahead = most, .replica_slots = 40, .partial_slots = 40}, 2);
+    auto const trained = train(
+        {}, overlap::off,
+        {.replicas = replicas, .prefetch_distance = most, .replica_slots = 40, .partial_slots = 40},
+        2);
     REQUIRE(same_parameters(trained, by_verbs));
     REQUIRE(trained[0].metrics[1].gathers == (replicas == retention::keep ? 3U : 6U));
   }
@@ -156,9 +159,12 @@ TEST_CASE("another type of replicas takes slots for all that is held, and the sa
 
 TEST_CASE("memory is what the policy says: one layer, those ahead, or all") {
   auto const peaks = [](retention replicas, int ahead) {
-    auto const trained =
-        train({.layers = 4}, overlap::on,
-              {.replicas = replicas, .ahead = ahead, .replica_slots = 40, .partial_slots = 12}, 3);
+    auto const trained = train({.layers = 4}, overlap::on,
+                               {.replicas = replicas,
+                                .prefetch_distance = ahead,
+                                .replica_slots = 40,
+                                .partial_slots = 12},
+                               3);
     auto most = std::pair{std::size_t{0}, std::size_t{0}};
     for (auto const& of_rank : trained)
       for (auto const& m : of_rank.metrics) {
@@ -180,9 +186,11 @@ TEST_CASE("a pool that is too small shrinks placements and is never exceeded") {
     for (auto const replicas : {retention::keep, retention::rematerialize})
       for (std::size_t slots = 0; slots <= 9; ++slots) {
         CAPTURE(slots, replicas == retention::keep);
-        auto const trained =
-            train({}, how,
-                  {.replicas = replicas, .ahead = 1, .replica_slots = slots, .partial_slots = 10});
+        auto const trained = train({}, how,
+                                   {.replicas = replicas,
+                                    .prefetch_distance = 1,
+                                    .replica_slots = slots,
+                                    .partial_slots = 10});
         auto shrunk = 0;
         auto put_off = 0;
         for (auto const& m : trained[0].metrics) {
@@ -548,7 +556,7 @@ TEST_CASE("loads are expected by the predictor that a materializer is given") {
   auto const shape = toy_shape{};
   auto const wrong = support::on_all_ranks(shape.ranks, [&](thread_communicator& comm) {
     auto model = toy_model{shape, comm.rank()};
-    auto const newest = fssdp::load_average::weight{.part = 1, .of = 2};
+    auto const newest = fssdp::load_average::alpha{.numerator = 1, .denominator = 2};
     auto layers =
         materializer{comm,
                      fssdp::expert_shards{model.layouts(), model.shape().elements, model.weights(),

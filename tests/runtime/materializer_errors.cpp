@@ -97,7 +97,7 @@ TEST_CASE("calls in the wrong order are refused by name") {
 
 TEST_CASE("options and memory that do not fit are refused by name") {
   auto const nothing = [](fssdp::materializer&) {};
-  REQUIRE_THAT(complaint(nothing, {.ahead = -1}), mentions("-1 layers ahead"));
+  REQUIRE_THAT(complaint(nothing, {.prefetch_distance = -1}), mentions("prefetch distance of -1"));
   REQUIRE_THAT(complaint(nothing, {.reshard_every = -2}), mentions("-2"));
   REQUIRE_THAT(complaint(nothing, {.cluster = fssdp::topology{{.nodes = 2, .ranks = 2}}}),
                mentions("2 ranks"));

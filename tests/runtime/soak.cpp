@@ -70,7 +70,7 @@ TEST_CASE("many iterations of drifting loads leave memory and pools as they were
     auto token_comm = comm.duplicate();
     auto layers = make_layers(lane, model,
                               {.replicas = retention::rematerialize,
-                               .ahead = 1,
+                               .prefetch_distance = 1,
                                .replica_slots = 5,
                                .partial_slots = 12,
                                .seconds_per_row = 1,

@@ -113,7 +113,7 @@ void check_training_on_devices(ResultsOf results_of) {
         CAPTURE(slices, replicas == fssdp::retention::keep, ahead);
         auto const shape = toy_shape{.slices = slices};
         auto const options = fssdp::materializer_options{.replicas = replicas,
-                                                         .ahead = ahead,
+                                                         .prefetch_distance = ahead,
                                                          .replica_slots = 40,
                                                          .partial_slots = 20,
                                                          .reshard_every = 3};

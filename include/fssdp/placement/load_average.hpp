@@ -13,39 +13,43 @@
 
 namespace fssdp {
 
-/// The mean of all loads, where each iteration weighs less than the one behind it: the newest part
-/// / of, all before it together the rest. Follows loads that move fast sooner than a load_window.
+/// An exponential moving average of the loads: alpha times the newest ones plus (1 - alpha) times the
+/// average before. It follows loads that change fast sooner than a load_window does.
 ///
-/// On the scale of one iteration: a constant history predicts itself, from its first loads on.
-/// Integers (32 bits behind the point, each mean rounded down there, predictions rounded up to
-/// whole tokens), so that a prediction is the same everywhere; no loads of 64 bits overflow.
+/// The first loads are taken as they are, so a constant history predicts itself. It is computed in
+/// integers (32 bits after the binary point, each mean rounded down there, predictions rounded up to
+/// whole tokens), so that all ranks get the same numbers; no loads of 64 bits overflow.
 class load_average {
  public:
-  /// How much the newest loads count.
-  struct weight {
-    int part = 2;  ///< from 1 to `of`
-    int of = 5;    ///< at most 65,536
-    friend bool operator==(weight const&, weight const&) = default;
+  /// The weight of the newest loads, as a fraction.
+  struct alpha {
+    int numerator = 2;    ///< from 1 to the denominator
+    int denominator = 5;  ///< at most 65,536
+    friend bool operator==(alpha const&, alpha const&) = default;
   };
 
-  /// @throws argument_error unless there is at least one expert and 1 <= part <= of <= 65,536.
-  load_average(int experts, weight const& newest) : newest_{newest} {
-    detail::require(newest.part >= 1 && newest.part <= newest.of && newest.of <= 65'536,
-                    "load_average: the newest loads weigh ", newest.part, " / ", newest.of,
-                    "; expected more than 0 and at most 1, in parts of 65536 or fewer");
+  /// @throws argument_error unless there is at least one expert, alpha is above 0 and at most 1, and
+  ///         its denominator at most 65,536
+  load_average(int experts, alpha const& newest) : alpha_{newest} {
+    detail::require(newest.numerator >= 1 && newest.numerator <= newest.denominator &&
+                        newest.denominator <= 65'536,
+                    "load_average: alpha is ", newest.numerator, " / ", newest.denominator,
+                    "; expected more than 0 and at most 1, with a denominator of 65536 or less");
     resize(experts);
   }
-  explicit load_average(int experts) : load_average{experts, weight{}} {}
+  explicit load_average(int experts) : load_average{experts, alpha{}} {}
 
   /// Takes the loads of one iteration in.
   /// @throws argument_error on another number of experts.
   void push(std::span<std::uint64_t const> now) {
     detail::require(now.size() == mean_.size(), "load_average: loads of ", now.size(),
                     " experts; expected ", mean_.size());
-    auto const part = is_new_ ? wide{1} : static_cast<wide>(newest_.part);
-    auto const of = is_new_ ? wide{1} : static_cast<wide>(newest_.of);
+    auto const numerator = is_new_ ? wide{1} : static_cast<wide>(alpha_.numerator);
+    auto const denominator = is_new_ ? wide{1} : static_cast<wide>(alpha_.denominator);
     for (std::size_t e = 0; e < mean_.size(); ++e)
-      mean_[e] = (mean_[e] * (of - part) + (static_cast<wide>(now[e]) << point) * part) / of;
+      mean_[e] = (mean_[e] * (denominator - numerator) +
+                  (static_cast<wide>(now[e]) << point) * numerator) /
+                 denominator;
     is_new_ = false;
     round_up();
   }
@@ -97,7 +101,7 @@ class load_average {
       predicted_[e] = static_cast<std::uint64_t>((mean_[e] + ((wide{1} << point) - 1)) >> point);
   }
 
-  weight newest_;
+  alpha alpha_;
   bool is_new_ = true;  // no loads so far
   std::vector<wide> mean_;
   expert_loads predicted_;

@@ -128,7 +128,7 @@ class materializer_core {
     if (layer.state.replicas() == replica_state::sharded) (void)gather(which, shortage::ends);
     auto const is_forward = way == training_pass::forward;
     auto const left = is_forward ? layouts_.layers() - 1 - which.value() : which.value();
-    for (int step = 1; step <= std::min(options_.ahead, left); ++step)
+    for (int step = 1; step <= std::min(options_.prefetch_distance, left); ++step)
       prefetch(layer_id{which.value() + (is_forward ? step : -step)});
     replicas_.finish(layer);
     layer.state.acquire(micro_batch);

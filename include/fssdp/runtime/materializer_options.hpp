@@ -27,16 +27,15 @@ enum class training_pass { forward, backward };
 
 struct materializer_options {
   retention replicas = retention::keep;
-  /// How many layers are gathered ahead of the one that is acquired.
-  int ahead = 1;
+  /// How many layers are gathered before they are acquired, counted from the one that is.
+  int prefetch_distance = 1;
   /// The pool of replicas, for all layers together: never exceeded.
   std::size_t replica_slots = 0;
   /// The type that experts are computed with; by default that of the weights. Another one is converted
   /// at the owner, once, and travels as it is.
   std::optional<dtype> replica_type = {};
-  /// The type that partial gradients are added up in, and travel in; by default fp32,
-  /// of fp64 fp64.
-  /// Fewer bits on the wire only: materializer_policy::reduce_coding.
+  /// The type that partial gradients are added up in, and travel in; by default fp32, and fp64 where
+  /// replicas are fp64. For fewer bits on the wire only, see materializer_policy::reduce_coding.
   std::optional<dtype> partial_type = {};
   /// All experts that a rank computes with lie one behind the other, its own among them, as products
   /// of many matrices at once want them (experts_in_one_piece). They then take slots of the pool for
@@ -53,11 +52,11 @@ struct materializer_options {
   std::span<std::byte> device_scratch = {};
   /// What one row costs an expert, forward and backward: what calibration weighs gathers against.
   double seconds_per_row = 0;
-  /// After so many iterations the owners are chosen anew; 0: never.
+  /// The sharding solver is asked for other owners after this many iterations; 0: never.
   int reshard_every = 0;
-  /// How the caller sends tokens to replicas: what calibration reckons with.
+  /// How the caller sends tokens to replicas: calibration estimates loads by it.
   routing_rule routing = routing_rule::even;
-  /// Where the ranks sit; without ranks: all on one node.
+  /// On which nodes the ranks are, and how fast their links; without ranks: all on one node.
   topology cluster = {};
   /// Plans are scheduled: cut into pieces, balanced over all ports. Else they are direct, or chains
   /// over nodes.
@@ -74,7 +73,8 @@ inline void check_options(materializer_options const& of, bool in_host_memory) {
   require(in_host_memory || of.memory != std::pmr::new_delete_resource(),
           "materializer: pools in memory of the host, and a communicator between devices; expected "
           "a resource of memory that devices can use");
-  require(of.ahead >= 0, "materializer: ", of.ahead, " layers ahead; expected 0 or more");
+  require(of.prefetch_distance >= 0, "materializer: a prefetch distance of ", of.prefetch_distance,
+          "; expected 0 or more");
   require(of.reshard_every >= 0, "materializer: reshard_every ", of.reshard_every,
           "; expected 0 or more");
 }
