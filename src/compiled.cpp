@@ -7,6 +7,7 @@
 #include "fssdp/collective/sparse_reduce_scatter_inl.hpp"
 #include "fssdp/comm/thread/thread_communicator_inl.hpp"
 #include "fssdp/comm/thread/thread_inl.hpp"
+#include "fssdp/element/runtime_work_inl.hpp"
 #include "fssdp/plan/make_plan_inl.hpp"
 #include "fssdp/plan/schedule_inl.hpp"
 #include "fssdp/plan/transfer_plan_inl.hpp"

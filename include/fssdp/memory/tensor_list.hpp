@@ -56,6 +56,14 @@ struct tensor_view {
   [[nodiscard]] any_tensor any() const {
     return {type, data, slots, elements, stride, static_cast<void* const*>(places)};
   }
+  /// One of its slots, wherever it lies.
+  [[nodiscard]] tensor_view one(std::size_t slot) const {
+    auto of = *this;
+    of.data = begin(slot);
+    of.slots = 1;
+    of.places = nullptr;
+    return of;
+  }
   /// As a view of its type.
   /// @pre T has that size, and is the type
   template <class T>

@@ -202,7 +202,7 @@ class materialized_layer {
     auto tensors = std::vector<tensor_view>{};
     for (auto const expert : held_) {
       auto const [from, slot] = find(expert);
-      for (auto const& tensor : *from) tensors.push_back(tensor.part(slot, 1));
+      for (auto const& tensor : *from) tensors.push_back(tensor.one(slot));
     }
     return tensors;
   }
