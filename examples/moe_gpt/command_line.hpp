@@ -156,7 +156,7 @@ inline void declare(CLI::App& app, options& chosen, raw_options& raw) {
       ->group("Parallelism")
       ->capture_default_str();
   count("--reshard-every", chosen.reshard_every, "Parallelism",
-        "Steps after which experts are dealt out anew by their loads, over\nall layers, if that "
+        "Steps after which experts get other owners by their loads, over\nall layers, if that "
         "pays; 0: never");
   app.add_option("--deadline", chosen.deadline,
                  "Seconds after which a rank that is awaited counts as lost")

@@ -47,7 +47,7 @@ class sharding_rule {
   [[nodiscard]] bool is_due(int step) const {
     return chosen_.reshard_every > 0 && step > 0 && step % chosen_.reshard_every == 0;
   }
-  /// Other owners for the loads that are expected, [layers] of [experts], if ranks are through
+  /// Other owners for the loads that are expected, [layers] of [experts], if ranks finish
   /// sooner by more than it takes to move parameters and moments.
   [[nodiscard]] std::optional<expert_layouts> if_it_pays(
       expert_layouts const& now, std::vector<fssdp::expert_loads> const& loads) const {

@@ -50,7 +50,7 @@ template <class Real>
   return mean;
 }
 
-/// Deals the experts out anew, if that pays for the loads that are expected.
+/// Moves experts to other owners, if that pays for the loads that are expected.
 /// @return the bytes that have got another owner, over all ranks
 template <class Real>
 std::uint64_t reshard(gpt<Real>& model, sharding_rule const& sharding) {

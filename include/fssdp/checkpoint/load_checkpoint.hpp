@@ -26,7 +26,7 @@
 namespace fssdp {
 
 /// A complete checkpoint, open for reading. Files are opened when something of them is wanted: if it
-/// is removed or saved again meanwhile, that fails, and it is to be opened anew.
+/// is removed or saved again meanwhile, that fails; open it again then.
 class checkpoint_reader {
  public:
   /// @param folder of a step, or of all: then it is the last one that is complete
@@ -127,17 +127,18 @@ class checkpoint_reader {
 ///         What the memory then holds is unspecified
 template <communicator Comm>
 void load_checkpoint(Comm& comm, checkpoint_reader& from, std::span<loaded_part const> parts) {
-  constexpr auto verb = "load_checkpoint";
-  auto const opened = detail::together(comm, verb, [&] { return checksum(to_text(from.index())); });
+  constexpr auto caller = "load_checkpoint";
+  auto const opened =
+      detail::together(comm, caller, [&] { return checksum(to_text(from.index())); });
   for (auto const rank : first_n<rank_id>(comm.size())) {
     if (opened[rank.index()] == opened.front()) continue;
     detail::part_together(comm);
     throw ranks_disagree{
-        rank, detail::text(verb, ": rank ", rank, " has opened another checkpoint than rank 0")};
+        rank, detail::text(caller, ": rank ", rank, " has opened another checkpoint than rank 0")};
   }
-  (void)detail::together(comm, verb, [&] {
+  (void)detail::together(comm, caller, [&] {
     for (auto const& part : parts) {
-      detail::require(part.rank() == comm.rank() && part.ranks() == comm.size(), verb, ": part '",
+      detail::require(part.rank() == comm.rank() && part.ranks() == comm.size(), caller, ": part '",
                       part.about().name, "' is of rank ", part.rank(), " of ", part.ranks(),
                       "; this is rank ", comm.rank(), " of ", comm.size());
       from.read(part);

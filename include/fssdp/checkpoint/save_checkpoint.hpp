@@ -47,12 +47,12 @@ namespace detail {
 
 /// Refuses names of tensors under which nobody would find them.
 /// @throws argument_error
-inline void require_names(char const* verb, part_description const& about) {
+inline void require_names(char const* caller, part_description const& about) {
   if (about.slices > 1 || about.owners.empty()) return;  // slices add to the name
   for (auto const& group : about.groups)
     for (std::size_t k = 0; k < about.tensors.size();
          ++k)  // with a number it would be another name
-      require(about.tensor_name(expert_id{0}, k, group.name) != safetensors_notes_name, verb,
+      require(about.tensor_name(expert_id{0}, k, group.name) != safetensors_notes_name, caller,
               ": part '", about.name, "' has a tensor of the name '", safetensors_notes_name,
               "', which safetensors files keep for notes; expected another name");
 }
@@ -163,7 +163,7 @@ void clear_away(Comm const& comm, save_options const& options, std::uint64_t fir
 template <communicator Comm>
 std::filesystem::path save_checkpoint(Comm& comm, std::span<saved_part const> parts,
                                       save_options const& options) {
-  constexpr auto verb = "save_checkpoint";
+  constexpr auto caller = "save_checkpoint";
   auto const of_step = step_folder(options.folder, options.step);
   auto index =
       checkpoint_index{.step = options.step, .state = options.state, .files = {}, .parts = {}};
@@ -176,18 +176,18 @@ std::filesystem::path save_checkpoint(Comm& comm, std::span<saved_part const> pa
   };
   auto lock = std::optional<detail::save_lock>{};  // of rank 0, until all files are in place
   auto file = std::optional<detail::new_file>{};
-  auto const begun = detail::together(comm, verb, [&] {
-    detail::require(options.keep >= 0, verb, ": keep ", options.keep, "; expected 0 or more");
-    detail::require(!options.folder.empty(), verb, ": no folder is given; expected one");
+  auto const begun = detail::together(comm, caller, [&] {
+    detail::require(options.keep >= 0, caller, ": keep ", options.keep, "; expected 0 or more");
+    detail::require(!options.folder.empty(), caller, ": no folder is given; expected one");
     for (auto const& part : parts)
       detail::require(
-          std::ranges::count(index.parts, part.about().name, &part_description::name) == 1, verb,
+          std::ranges::count(index.parts, part.about().name, &part_description::name) == 1, caller,
           ": two parts have the name '", part.about().name, "'");
     for (auto const& part : parts)
-      detail::require(part.rank() == comm.rank() && part.ranks() == comm.size(), verb, ": part '",
+      detail::require(part.rank() == comm.rank() && part.ranks() == comm.size(), caller, ": part '",
                       part.about().name, "' is of rank ", part.rank(), " of ", part.ranks(),
                       "; this is rank ", comm.rank(), " of ", comm.size());
-    for (auto const& part : parts) detail::require_names(verb, part.about());
+    for (auto const& part : parts) detail::require_names(caller, part.about());
     auto const described =
         checkpoint_index{.step = index.step, .state = {}, .files = {}, .parts = index.parts};
     auto result = beginning{checksum(to_text(described)), 0, 0};
@@ -207,7 +207,7 @@ std::filesystem::path save_checkpoint(Comm& comm, std::span<saved_part const> pa
   for (auto const rank : first_n<rank_id>(comm.size())) {
     if (begun[rank.index()].description == begun.front().description) continue;
     detail::part_together(comm);
-    throw ranks_disagree{rank, detail::text(verb, ": rank ", rank,
+    throw ranks_disagree{rank, detail::text(caller, ": rank ", rank,
                                             " has other parts, or another step, than rank 0")};
   }
 
@@ -218,7 +218,7 @@ std::filesystem::path save_checkpoint(Comm& comm, std::span<saved_part const> pa
     std::uint64_t bytes;
     std::uint64_t header;
   };
-  auto const files = detail::together(comm, verb, [&] {
+  auto const files = detail::together(comm, caller, [&] {
     if (!file.has_value()) file.emplace(path_of(comm.rank()));
     auto const about = detail::write_rank_file(*file, parts);
     return written{about.bytes, about.header};
@@ -226,7 +226,7 @@ std::filesystem::path save_checkpoint(Comm& comm, std::span<saved_part const> pa
   for (auto const rank : first_n<rank_id>(comm.size()))
     index.files.push_back(
         {path_of(rank).filename().string(), files[rank.index()].bytes, files[rank.index()].header});
-  (void)detail::together(comm, verb, [&] {
+  (void)detail::together(comm, caller, [&] {
     if (comm.rank() != rank_id{0}) return 0;
     auto const text = to_text(index);
     (void)parse_checkpoint_index(text);  // whoever loads it accepts it

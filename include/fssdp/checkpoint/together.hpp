@@ -41,7 +41,7 @@ void part_together(Comm& comm) {
 /// @throws where work() threw, that; on the other ranks a file_error that names the rank and has
 ///         its text; transport errors
 template <communicator Comm, class Work>
-[[nodiscard]] auto together(Comm& comm, char const* verb, Work work) {
+[[nodiscard]] auto together(Comm& comm, char const* caller, Work work) {
   using result = decltype(work());
   static_assert(std::is_trivially_copyable_v<result>);
   auto mine = rank_report<result>{};
@@ -61,7 +61,7 @@ template <communicator Comm, class Work>
   if (failed != all.end()) {
     part_together(comm);
     if (thrown) std::rethrow_exception(thrown);
-    throw file_error{text(verb, ": rank ", failed - all.begin(), ": ", failed->failure.data())};
+    throw file_error{text(caller, ": rank ", failed - all.begin(), ": ", failed->failure.data())};
   }
   auto results = std::vector<result>{};
   for (auto const& report : all) results.push_back(report.result);

@@ -21,10 +21,10 @@ namespace detail {
 
 /// The sum of two loads of an expert.
 /// @throws argument_error if it cannot be counted
-[[nodiscard]] inline std::uint64_t add_loads(char const* verb, std::size_t expert, std::uint64_t a,
-                                             std::uint64_t b) {
+[[nodiscard]] inline std::uint64_t add_loads(char const* caller, std::size_t expert,
+                                             std::uint64_t a, std::uint64_t b) {
   constexpr auto most = std::numeric_limits<std::uint64_t>::max();
-  require(b <= most - a, verb, ": expert ", expert, " has ", a, " tokens and ", b,
+  require(b <= most - a, caller, ": expert ", expert, " has ", a, " tokens and ", b,
           " more; expected at most ", most, " in all");
   return a + b;
 }

@@ -23,8 +23,8 @@ namespace fssdp {
 
 /// Replicas to add to a placement that is there already.
 struct calibration {
-  placement where;            ///< with them
-  transfer_plan plan;         ///< moves them, and what is there only if all holders get it anew
+  placement where;     ///< with them
+  transfer_plan plan;  ///< moves them, and what is there already only if all holders get it again
   std::size_t slots = 0;      ///< they take so many on the rank where they take most
   double saved_seconds = 0;   ///< the fullest rank has fewer rows
   double gather_seconds = 0;  ///< on idle ports

@@ -48,12 +48,12 @@ struct element_at {
 };
 
 /// @throws argument_error unless all parts of the order fit together
-inline void check_order(char const* verb, device_expert_order const& order) {
+inline void check_order(char const* caller, device_expert_order const& order) {
   auto const rows = order.row_of.size();
-  require(order.choice_of.size() == rows && order.experts.size() == rows, verb,
+  require(order.choice_of.size() == rows && order.experts.size() == rows, caller,
           ": memory for the rows of ", rows, " choices, the choices of ", order.choice_of.size(),
           " rows and the experts of ", order.experts.size(), "; expected as many of each");
-  require(order.per_token >= 1 && rows % order.per_token == 0, verb, ": ", rows,
+  require(order.per_token >= 1 && rows % order.per_token == 0, caller, ": ", rows,
           " choices; expected a multiple of ", order.per_token, " per token");
 }
 
@@ -72,11 +72,11 @@ inline void check_order(char const* verb, device_expert_order const& order) {
 template <class Policy>
 void order_by_expert(Policy const& on, std::span<expert_id const> choices,
                      device_expert_order const& order) {
-  constexpr auto verb = "order_by_expert";
-  detail::check_order(verb, order);
-  detail::require(choices.size() == order.rows(), verb, ": ", choices.size(),
+  constexpr auto caller = "order_by_expert";
+  detail::check_order(caller, order);
+  detail::require(choices.size() == order.rows(), caller, ": ", choices.size(),
                   " choices; memory for ", order.rows());
-  detail::require(choices.size() <= std::numeric_limits<std::uint32_t>::max(), verb, ": ",
+  detail::require(choices.size() <= std::numeric_limits<std::uint32_t>::max(), caller, ": ",
                   choices.size(), " choices; expected less than 2^32");
   auto const rows = order.rows();
   auto* const experts = order.experts.data();
@@ -103,9 +103,9 @@ void order_by_expert(Policy const& on, std::span<expert_id const> choices,
 template <class Policy>
 void order_for_plan(Policy const& on, std::span<std::uint32_t const> rows,
                     device_expert_order const& order) {
-  constexpr auto verb = "order_for_plan";
-  detail::check_order(verb, order);
-  detail::require(rows.size() == order.rows(), verb, ": ", rows.size(), " rows; expected ",
+  constexpr auto caller = "order_for_plan";
+  detail::check_order(caller, order);
+  detail::require(rows.size() == order.rows(), caller, ": ", rows.size(), " rows; expected ",
                   order.rows());
   auto* const row_of = order.row_of.data();
   auto* const choice_of = order.choice_of.data();

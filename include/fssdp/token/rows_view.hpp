@@ -32,15 +32,15 @@ namespace detail {
 
 /// @throws argument_error unless the rows have this shape, and memory behind them that can be counted
 template <class T>
-void check_rows(char const* verb, char const* name, rows_view<T> const& rows, std::size_t count,
+void check_rows(char const* caller, char const* name, rows_view<T> const& rows, std::size_t count,
                 std::size_t width) {
-  require(rows.count == count && rows.width == width, verb, ": ", name, " is [", rows.count, ", ",
+  require(rows.count == count && rows.width == width, caller, ": ", name, " is [", rows.count, ", ",
           rows.width, "]; expected [", count, ", ", width, "]");
   if (count == 0 || width == 0) return;
   constexpr auto most = std::numeric_limits<std::size_t>::max() / 2 / sizeof(T);
-  require(width <= most / count, verb, ": ", name, " is [", count, ", ", width,
+  require(width <= most / count, caller, ": ", name, " is [", count, ", ", width,
           "]; expected at most ", most, " elements in all");
-  require(rows.data != nullptr, verb, ": ", name, " is null; expected memory for [", count, ", ",
+  require(rows.data != nullptr, caller, ": ", name, " is null; expected memory for [", count, ", ",
           width, "]");
 }
 
@@ -51,16 +51,16 @@ template <class T>
 
 /// @throws argument_error if what is written shares memory with what is read
 template <class T, class U>
-void check_apart(char const* verb, char const* name, rows_view<T> const& read,
+void check_apart(char const* caller, char const* name, rows_view<T> const& read,
                  char const* other_name, rows_view<U> const& written) {
-  require(!overlap(bytes_of_rows(read), bytes_of_rows(written)), verb, ": ", name, " and ",
+  require(!overlap(bytes_of_rows(read), bytes_of_rows(written)), caller, ": ", name, " and ",
           other_name, " share memory; expected disjoint rows");
 }
 /// The same for weights: one for each row.
 template <class T, class U>
-void check_apart(char const* verb, char const* name, std::span<T> read, char const* other_name,
+void check_apart(char const* caller, char const* name, std::span<T> read, char const* other_name,
                  rows_view<U> const& written) {
-  check_apart(verb, name, rows_view<T>{read.data(), read.size(), 1}, other_name, written);
+  check_apart(caller, name, rows_view<T>{read.data(), read.size(), 1}, other_name, written);
 }
 
 /// @throws argument_error unless everything fits that the backward of unpermute reads and writes
@@ -68,21 +68,21 @@ template <class W, class T, class D, class U, class S>
 void check_backward(std::size_t rows_count, std::size_t tokens, std::span<W> weights,
                     rows_view<T> const& rows, rows_view<D> const& d_tokens,
                     rows_view<U> const& d_rows, std::span<S> d_weights) {
-  constexpr auto verb = "unpermute_backward";
-  require(weights.size() == rows_count && d_weights.size() == rows_count, verb, ": ",
+  constexpr auto caller = "unpermute_backward";
+  require(weights.size() == rows_count && d_weights.size() == rows_count, caller, ": ",
           weights.size(), " weights and ", d_weights.size(), " of their gradients; expected ",
           rows_count, " of each");
-  check_rows(verb, "rows", rows, rows_count, rows.width);
-  check_rows(verb, "d_tokens", d_tokens, tokens, rows.width);
-  check_rows(verb, "d_rows", d_rows, rows_count, rows.width);
+  check_rows(caller, "rows", rows, rows_count, rows.width);
+  check_rows(caller, "d_tokens", d_tokens, tokens, rows.width);
+  check_rows(caller, "d_rows", d_rows, rows_count, rows.width);
   auto const written = rows_view<S>{d_weights.data(), d_weights.size(), 1};
-  check_apart(verb, "rows", rows, "d_rows", d_rows);
-  check_apart(verb, "d_tokens", d_tokens, "d_rows", d_rows);
-  check_apart(verb, "weights", weights, "d_rows", d_rows);
-  check_apart(verb, "rows", rows, "d_weights", written);
-  check_apart(verb, "d_tokens", d_tokens, "d_weights", written);
-  check_apart(verb, "weights", weights, "d_weights", written);
-  check_apart(verb, "d_rows", d_rows, "d_weights", written);
+  check_apart(caller, "rows", rows, "d_rows", d_rows);
+  check_apart(caller, "d_tokens", d_tokens, "d_rows", d_rows);
+  check_apart(caller, "weights", weights, "d_rows", d_rows);
+  check_apart(caller, "rows", rows, "d_weights", written);
+  check_apart(caller, "d_tokens", d_tokens, "d_weights", written);
+  check_apart(caller, "weights", weights, "d_weights", written);
+  check_apart(caller, "d_rows", d_rows, "d_weights", written);
 }
 
 }  // namespace detail

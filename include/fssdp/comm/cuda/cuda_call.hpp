@@ -43,7 +43,7 @@ using cuda_bytes = std::unique_ptr<std::byte, cuda_close>;
   if (bytes != 0) cuda_require(cudaMalloc(&memory, bytes), me, "cudaMalloc");
   return cuda_bytes{static_cast<std::byte*>(memory)};
 }
-/// As long as it lives, its thread may ask whether something is through while another captures a
+/// As long as it lives, its thread may ask whether something has finished while another captures a
 /// graph, which CUDA would give up else. Of what is captured itself nobody may ask.
 class beside_captures {
  public:

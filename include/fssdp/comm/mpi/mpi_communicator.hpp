@@ -40,8 +40,8 @@ class mpi_communicator;
 /// among them; an mpi_world that initialises MPI has them returned.
 ///
 /// Different lanes may be driven by different threads if MPI has been initialised for it
-/// (MPI_THREAD_SERIALIZED): a lock that a communicator shares with its duplicates sees to that one
-/// thread at a time calls MPI. Other calls of MPI need another thread level or another time.
+/// (MPI_THREAD_SERIALIZED): a communicator shares a lock with its duplicates, so that one thread at
+/// a time calls MPI. Other calls of MPI need another thread level or another time.
 /// @cost per exchange: for each rank that something is sent to, a header of 128 bytes besides the
 ///       messages; if it reads some of them in place, 16 bytes for each message, and an empty one
 ///       back; no allocation but MPI's own once the largest batch has been seen; messages that
@@ -130,7 +130,7 @@ class mpi_ref {
       auto const missing = monitor().still_there();
       if (!missing.has_value()) break;
       if (std::chrono::steady_clock::now() > until) {
-        auto const what = detail::text("rank ", monitor().rank(), " is through, and rank ",
+        auto const what = detail::text("rank ", monitor().rank(), " has finished, and rank ",
                                        *missing, " does not leave within ", limit.count(), " ms");
         monitor().fail(*missing, what);
         throw deadline_exceeded{*missing, what};

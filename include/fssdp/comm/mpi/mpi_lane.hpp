@@ -251,7 +251,7 @@ class mpi_lane {
     requests_->start(i, part, group_);
   }
 
-  /// MPI is through with a part.
+  /// MPI has finished with a part.
   void ended(mpi_part const& part, int code) {
     switch (part.kind) {
       case mpi_part_kind::header_in:

@@ -243,7 +243,7 @@ class mpi_monitor {
   }
 
   /// Says farewell: this rank takes part in nothing any more; `thrown` is what it leaves by, null
-  /// if it is through.
+  /// if it has finished.
   void leave(std::exception_ptr const& thrown) {
     if (has_said_farewell_) return;
     has_said_farewell_ = true;

@@ -263,7 +263,7 @@ class peer_communicator : public detail::cuda_work<peer_communicator> {
       throw;
     }
   }
-  /// From now on nothing is enqueued; what peers have begun to read stays until they are through.
+  /// From now on nothing is enqueued; what peers have begun to read stays until they have finished.
   void fail(std::exception_ptr failure) noexcept {
     failure_.set(std::move(failure));
     for_each(is_read_by_, [&](rank_id to) {

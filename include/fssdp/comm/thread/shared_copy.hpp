@@ -59,7 +59,7 @@ class shared_copies {
   void withdraw(shared_copy& copy) { std::erase(copies_, &copy); }
 
   /// Helps with a copy that has blocks left, without the lock.
-  /// @param done(rank) is told when the last helper of that rank's copy is through
+  /// @param done(rank) is told when the last helper of that rank's copy has finished
   /// @return false if there is none
   template <class Done>
   bool help(std::unique_lock<std::mutex>& lock, Done done) {

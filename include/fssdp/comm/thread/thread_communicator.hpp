@@ -51,7 +51,7 @@ class thread_communicator {
   }
 
   /// Optional extra: reads peers' memory in place (lending_communicator).
-  /// A rank whose memory is being read does not leave before its reader is through, or has left:
+  /// A rank whose memory is being read does not leave before its reader has finished, or has left:
   /// that wait alone has no deadline.
   /// @throws as exchange, and what `visit` throws
   template <class Post, class Visit>
