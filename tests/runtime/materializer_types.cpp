@@ -274,3 +274,39 @@ TEST_CASE("tensors of an expert may have types of their own, known at run time")
   });
   REQUIRE(wrong == std::vector(2, 0));
 }
+
+TEST_CASE("experts of two sizes in a layer have a materializer and a communicator for each size") {
+  auto const wrong = support::on_all_ranks(4, [](thread_communicator& comm) {
+    auto small = toy_model{{.layers = 2, .elements = {20, 3}}, comm.rank()};
+    auto large = toy_model{{.layers = 2, .experts = 4, .elements = {500, 9}}, comm.rank()};
+    auto other = comm.duplicate();
+    auto const options = materializer_options{.replica_slots = 12, .partial_slots = 12};
+    auto first = make_layers(comm, small, options, fssdp::everywhere{});
+    auto second = make_layers(other, large, options, fssdp::everywhere{});
+    auto errors = 0;
+    for (auto const l : fssdp::first_n<layer_id>(2)) {
+      first.prefetch(l);  // both are under way before either is used
+      second.prefetch(l);
+      first.acquire(l);
+      second.acquire(l);
+      errors += first.experts<float>(l)[7].tensors[0].size() == 20 ? 0 : 1;
+      errors += second.experts<float>(l)[3].tensors[0].size() == 500 ? 0 : 1;
+      small.backward(first.experts<float>(l), first.partials<float>(l), 0);
+      large.backward(second.experts<float>(l), second.partials<float>(l), 0);
+      first.release(l);
+      second.release(l);
+      first.reduce(l);
+      second.reduce(l);
+    }
+    first.step();
+    second.step();
+    for (auto* model : {&small, &large}) {  // every rank has added (rank + 1) times its expert
+      auto const& weight = model->weights().tensors()[0];
+      auto const& gradient = model->gradients().tensors()[0];
+      for (std::size_t slot = 0; slot < weight.slots; ++slot)
+        errors += gradient[slot][1] == 10 * weight[slot][1] ? 0 : 1;
+    }
+    return errors;
+  });
+  REQUIRE(wrong == std::vector(4, 0));
+}
