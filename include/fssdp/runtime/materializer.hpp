@@ -66,7 +66,7 @@ class materializer {
   /// @pre the communicator, the arenas and the sink of a trace outlive it; its destructor waits for
   ///      the work that uses its memory
   /// @throws argument_error if shards, options or pools do not fit: before anything is allocated
-  template <communicator Comm>
+  template <materializing_communicator Comm>
   materializer(Comm& comm, expert_shards shards, materializer_policy policy = {},
                materializer_options const& options = {})
       : materializer{detail::work_queue{comm}, std::move(shards), std::move(policy), options} {}

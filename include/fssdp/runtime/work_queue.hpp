@@ -2,6 +2,8 @@
 /// A communicator and the stream that its work is enqueued on, as one type.
 #pragma once
 
+#include <algorithm>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -13,6 +15,16 @@
 #include "fssdp/core/error.hpp"
 #include "fssdp/stream/stream_event.hpp"
 
+namespace fssdp {
+
+/// What a materializer works over: any communicator of host memory; between devices one that works
+/// beside the stream that computes, beside(comm, stream).
+template <class Comm>
+concept materializing_communicator = communicator<Comm> &&
+    (std::same_as<memory_space_of<Comm>, host_memory> || side_lane<Comm>);
+
+}  // namespace fssdp
+
 namespace fssdp::detail {
 
 /// Somebody else's communicator, to which work is submitted in order. Where its memory is a
@@ -22,7 +34,7 @@ class work_queue {
   /// What is enqueued: run(of, comm) gets the communicator without its stream.
   using function = void (*)(void* of, communicator_ref const& comm);
 
-  template <communicator Comm>
+  template <materializing_communicator Comm>
   explicit work_queue(Comm& comm)
       : comm_{&comm}, call_{functions_of<Comm>}, rank_{comm.rank()}, size_{comm.size()} {}
 
@@ -85,9 +97,6 @@ class work_queue {
     all.prepare = all.submit;
     all.synchronize = [](void* comm) { fssdp::synchronize(*static_cast<Comm*>(comm)); };
     if constexpr (!in_host_memory_of<Comm>) {
-      static_assert(side_lane<Comm>,
-                    "between devices a materializer works beside the stream that computes: give "
-                    "it beside(comm, stream)");
       all.prepare = [](void* comm, function run, void* of, stream_event::mark done) {
         static_cast<Comm*>(comm)->prepare(task(run, of, std::move(done)));
       };
