@@ -13,6 +13,8 @@
 
 namespace {
 
+constexpr auto numbers = std::array{1.5F, -3.0F, 0.15625F, 256.0F};
+
 template <class T>
 using native = fssdp::detail::native_element_t<T>;
 static_assert(std::is_same_v<native<__half>, fssdp::fp16>);
@@ -23,7 +25,6 @@ static_assert(std::is_same_v<native<__nv_fp8_e5m2>, fssdp::fp8_e5m2>);
 /// Floats in a type of CUDA's, by CUDA and by the library, and back as floats.
 template <class T>
 [[nodiscard]] bool has_our_bits() {
-  constexpr auto numbers = std::array{1.5F, -3.0F, 0.15625F, 256.0F};
   auto ours = std::array<T, numbers.size()>{};
   auto back = std::array<float, numbers.size()>{};
   fssdp::convert(std::span<float const>{numbers}, std::span<T>{ours});
