@@ -88,6 +88,20 @@ std::size_t live_allocations() {
   return allocations.size();
 }
 int async_allocations() { return allocated_on_streams; }
+int free_what_is_left() {
+  auto const lock = std::scoped_lock{memory_mutex};
+  auto freed = 0;
+  for (auto at = allocations.begin(); at != allocations.end();) {
+    if (at->second.device == the_host) {
+      ++at;
+      continue;
+    }
+    std::free(at->first);
+    at = allocations.erase(at);
+    ++freed;
+  }
+  return freed;
+}
 bool is_device_memory(void const* begin, std::size_t bytes) {
   auto const lock = std::scoped_lock{memory_mutex};
   return find_allocation(static_cast<std::byte const*>(begin), bytes) != nullptr;

@@ -61,6 +61,9 @@ void inject_error(int rank, int error);
 [[nodiscard]] std::size_t live_allocations();
 /// How often cudaMallocAsync has been called.
 [[nodiscard]] int async_allocations();
+/// Frees the memory of devices that nobody has freed, where a test has it given up.
+/// @return how many allocations that were
+[[nodiscard]] int free_what_is_left();
 /// Communicators of NCCL's that have not been freed.
 [[nodiscard]] int live_communicators();
 void close_peers();
