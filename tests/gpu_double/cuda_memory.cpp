@@ -96,7 +96,7 @@ int free_what_is_left() {
       ++at;
       continue;
     }
-    std::free(at->first);
+    std::free(const_cast<std::byte*>(at->first));
     at = allocations.erase(at);
     ++freed;
   }
