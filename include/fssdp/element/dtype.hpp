@@ -6,6 +6,7 @@
 #include <concepts>
 #include <cstddef>
 #include <span>
+#include <tuple>
 #include <type_traits>
 
 #include "fssdp/core/dtype.hpp"
@@ -65,29 +66,12 @@ decltype(auto) with_element(dtype type, Visit visit) {
 
 namespace detail {
 
+/// The library's type of a dtype.
 template <dtype Type>
 struct type_of_dtype {
-  using type = fp8_e5m2;
-};
-template <>
-struct type_of_dtype<dtype::fp32> {
-  using type = float;
-};
-template <>
-struct type_of_dtype<dtype::fp64> {
-  using type = double;
-};
-template <>
-struct type_of_dtype<dtype::bf16> {
-  using type = bf16;
-};
-template <>
-struct type_of_dtype<dtype::fp16> {
-  using type = fp16;
-};
-template <>
-struct type_of_dtype<dtype::e4m3> {
-  using type = fp8_e4m3;
+  using types = std::tuple<float, double, bf16, fp16, fp8_e4m3, fp8_e5m2>;  // in the order of dtype
+  using type = std::tuple_element_t<static_cast<std::size_t>(Type), types>;
+  static_assert(dtype_of<type> == Type);
 };
 
 /// Refuses a type that cannot have the bits that its dtype_of promises.
