@@ -64,6 +64,8 @@ void inject_error(int rank, int error);
 /// Frees the memory of devices that nobody has freed, where a test has it given up.
 /// @return how many allocations that were
 [[nodiscard]] int free_what_is_left();
+/// How often ncclAllGather has been called, by all ranks together.
+[[nodiscard]] int all_gathers();
 /// Communicators of NCCL's that have not been freed.
 [[nodiscard]] int live_communicators();
 void close_peers();

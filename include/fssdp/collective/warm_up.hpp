@@ -3,6 +3,8 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
+#include <cstdint>
 #include <vector>
 
 #include "fssdp/collective/check_buffers.hpp"
@@ -27,12 +29,9 @@ namespace fssdp {
 
 namespace detail {
 
-/// Makes sure that all ranks have come with the same plan, for gathers and reductions by it.
-/// @throws ranks_disagree
-template <communicator Lane>
-void agree_on(Lane& lane, transfer_plan const& plan) {
-  agree(lane, plan.hash_value());
-  agree(lane, plan.reduction().hash_value());
+/// What gathers and reductions by a plan are checked by.
+[[nodiscard]] inline std::array<std::uint64_t, 2> hashes_of(transfer_plan const& plan) {
+  return {plan.hash_value(), plan.reduction().hash_value()};
 }
 
 }  // namespace detail
@@ -48,7 +47,9 @@ template <communicator Comm>
 void warm_up(Comm& comm, transfer_plan const& plan) {
   detail::check_ranks("warm_up", comm.size(), plan);
   submit(comm, [&plan]<class Lane>(Lane& lane) {
-    detail::agree_on(lane, plan);
+    auto const hashes = detail::hashes_of(plan);
+    announce(lane, hashes);
+    for (auto const hash : hashes) agree(lane, hash);
     if constexpr (connecting_communicator<Lane>) lane.connect(peers_of(plan, lane.rank()));
   });
   synchronize(comm);

@@ -241,7 +241,7 @@ class materialized_layer {
     if (setting_.schedule.has_value())
       plan = schedule(plan, setting_.chunk_bytes, *setting_.schedule);
     replicas.plan = std::move(plan);
-    if (!comm.in_host_memory()) agree_on(comm, *replicas.plan);
+    comm.announce(hashes_of(*replicas.plan));
   }
   void gather_now(communicator_ref const& comm, replica_set& to) const {
     auto const range = traced(gather_lane, "gather", *to.plan);

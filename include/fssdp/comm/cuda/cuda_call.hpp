@@ -4,6 +4,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <memory>
 #include <span>
@@ -28,9 +29,13 @@ struct cuda_close {
   void operator()(cudaEvent_t event) const { cudaEventDestroy(event); }
   void operator()(std::byte* memory) const { cudaFree(memory); }
 };
+struct cuda_free_pinned {
+  void operator()(std::byte* memory) const { cudaFreeHost(memory); }
+};
 /// An event without a time.
 using cuda_event = std::unique_ptr<std::remove_pointer_t<cudaEvent_t>, cuda_close>;
 using cuda_bytes = std::unique_ptr<std::byte, cuda_close>;
+using pinned_bytes = std::unique_ptr<std::byte, cuda_free_pinned>;
 
 [[nodiscard]] inline cuda_event make_cuda_event(rank_id me) {
   auto event = cudaEvent_t{};
@@ -42,6 +47,14 @@ using cuda_bytes = std::unique_ptr<std::byte, cuda_close>;
   void* memory = nullptr;
   if (bytes != 0) cuda_require(cudaMalloc(&memory, bytes), me, "cudaMalloc");
   return cuda_bytes{static_cast<std::byte*>(memory)};
+}
+/// Memory of the host that all devices read and write in place.
+[[nodiscard]] inline pinned_bytes allocate_pinned(rank_id me, std::size_t bytes) {
+  void* memory = nullptr;
+  cuda_require(cudaHostAlloc(&memory, std::max<std::size_t>(bytes, 1),
+                             cudaHostAllocPortable | cudaHostAllocMapped),
+               me, text("cudaHostAlloc of ", bytes, " bytes").c_str());
+  return pinned_bytes{static_cast<std::byte*>(memory)};
 }
 /// As long as it lives, its thread may ask whether something has finished while another captures a
 /// graph, which CUDA would give up else. Of what is captured itself nobody may ask.

@@ -4,7 +4,6 @@
 
 #include <cuda_runtime_api.h>
 
-#include <algorithm>
 #include <cstddef>
 #include <memory_resource>
 
@@ -38,11 +37,7 @@ class cuda_pinned_memory : public std::pmr::memory_resource {
   void* do_allocate(std::size_t bytes, std::size_t alignment) override {
     detail::require(alignment <= most_alignment, "cuda_pinned_memory: an alignment of ", alignment,
                     " bytes; expected at most ", most_alignment);
-    void* memory = nullptr;
-    auto const code = cudaHostAlloc(&memory, std::max<std::size_t>(bytes, 1),
-                                    cudaHostAllocPortable | cudaHostAllocMapped);
-    detail::cuda_require(code, me_, detail::text("cudaHostAlloc of ", bytes, " bytes").c_str());
-    return memory;
+    return detail::allocate_pinned(me_, bytes).release();
   }
   void do_deallocate(void* memory, std::size_t, std::size_t) override { cudaFreeHost(memory); }
   [[nodiscard]] bool do_is_equal(std::pmr::memory_resource const& other) const noexcept override {
