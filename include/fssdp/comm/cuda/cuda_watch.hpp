@@ -79,8 +79,7 @@ class cuda_watch {
   /// @throws what look throws; deadline_exceeded if nothing moves for that long; transport_error
   template <class Look>
   void wait_for(cudaStream_t stream, std::chrono::milliseconds deadline, Look look) {
-    wait("synchronize", deadline, look,
-         [&] { return is_over(query(stream), "cudaStreamQuery"); });
+    wait("synchronize", deadline, look, [&] { return is_over(query(stream), "cudaStreamQuery"); });
     count_ = 0;
   }
   /// Waits for an event on it, which `call` is about.

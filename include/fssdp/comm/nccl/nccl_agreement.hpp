@@ -28,9 +28,9 @@ namespace fssdp::detail {
 struct plans_summary {
   static constexpr std::size_t most_listed = 61;
 
-  std::uint64_t comparison = 0;  // how many there have been, with this one
-  std::uint64_t count = 0;       // of plans
-  std::uint64_t hash = 0;        // of all of them
+  std::uint64_t comparison = 0;                       // how many there have been, with this one
+  std::uint64_t count = 0;                            // of plans
+  std::uint64_t hash = 0;                             // of all of them
   std::array<std::uint64_t, most_listed> plans = {};  // the first ones
 
   friend bool operator==(plans_summary const&, plans_summary const&) = default;

@@ -132,9 +132,9 @@ class nccl_lane {
   /// The same from pinned memory of the host to pinned memory of the host.
   void gather_pinned() {
     auto const all = size_ * pinned_row;
-    cuda_require(cudaMemcpyAsync(staging_.get(), pinned_.get(), pinned_row, cudaMemcpyHostToDevice,
-                                 stream_),
-                 me_, "cudaMemcpyAsync");
+    cuda_require(
+        cudaMemcpyAsync(staging_.get(), pinned_.get(), pinned_row, cudaMemcpyHostToDevice, stream_),
+        me_, "cudaMemcpyAsync");
     gather_staged(pinned_row);
     cuda_require(cudaMemcpyAsync(pinned_.get() + pinned_row, staging_.get() + staged_row, all,
                                  cudaMemcpyDeviceToHost, stream_),
