@@ -33,6 +33,8 @@ enum class mutation {
 struct settings {
   int devices = 8;
   std::chrono::milliseconds report_after = std::chrono::seconds{5};  ///< unmatched messages
+  std::size_t memory = std::size_t{1}
+                       << 40U;      ///< bytes of each device, and pinned ones of the host
   int polls = 2;                    ///< how often what does not block says that it is in progress
   bool only_device_memory = false;  ///< messages, copies and sums of memory of CUDA's alone
   mutation back_end = mutation::none;

@@ -51,7 +51,7 @@ class nccl_ref : public detail::cuda_work<nccl_ref> {
 
   /// Loads the kernels, so make it while the device waits for no other rank.
   /// @pre communicator and stream outlive it, and are used by nobody else meanwhile
-  /// @throws transport_error; argument_error if the deadline is not positive
+  /// @throws transport_error, out_of_memory; argument_error if the deadline is not positive
   nccl_ref(ncclComm_t comm, cudaStream_t stream, nccl_options const& options = {})
       : nccl_ref{comm, stream, rank_of(comm), size_of(comm), options} {}
 
@@ -197,10 +197,8 @@ class nccl_ref : public detail::cuda_work<nccl_ref> {
   }
   /// From CUDA's pool, which is not open to other devices of this process: where NCCL reads and
   /// writes peers' memory directly, give collectives scratch of your own (device_scratch).
-  [[nodiscard]] std::byte* memory_from(std::size_t bytes) {
-    void* memory = nullptr;
-    detail::cuda_require(cudaMallocAsync(&memory, bytes, stream()), rank(), "cudaMallocAsync");
-    return static_cast<std::byte*>(memory);
+  [[nodiscard]] cudaError_t request(void** memory, std::size_t bytes) const {
+    return cudaMallocAsync(memory, bytes, stream());
   }
 
   void gather_part(std::span<std::byte const> mine, std::span<std::byte> all, std::size_t pitch) {
@@ -232,7 +230,7 @@ class nccl_communicator : public nccl_ref {
   /// Collective.
   /// @param id  from ncclGetUniqueId on one rank; how it comes to the others is the caller's choice
   /// @pre the device of this rank is the current one
-  /// @throws transport_error; deadline_exceeded if not all ranks come; argument_error
+  /// @throws transport_error, out_of_memory; deadline_exceeded if not all ranks come; argument_error
   nccl_communicator(ncclUniqueId const& id, int ranks, rank_id rank, cudaStream_t stream,
                     nccl_options const& options = {})
       : nccl_communicator{made(id, ranks, rank, detail::nccl_checked(options)), ranks, rank, stream,
@@ -263,9 +261,13 @@ class nccl_communicator : public nccl_ref {
 
  private:
   friend nccl_ref;
+  /// Takes the communicator, also where it throws.
   nccl_communicator(ncclComm_t comm, int ranks, rank_id rank, cudaStream_t stream,
-                    nccl_options const& options)
-      : nccl_ref{comm, stream, rank, ranks, allowed_to_abort(options)} {}
+                    nccl_options const& options) try
+      : nccl_ref{comm, stream, rank, ranks, allowed_to_abort(options)} {
+  } catch (...) {
+    ncclCommAbort(comm);
+  }
 
   [[nodiscard]] static nccl_options allowed_to_abort(nccl_options options) {
     options.may_abort = true;

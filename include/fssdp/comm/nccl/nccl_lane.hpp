@@ -37,8 +37,8 @@ class nccl_lane {
         size_{static_cast<std::size_t>(size)},
         options_{options},
         watch_{me},
-        staging_{allocate_on_device(me, (size_ + 1) * staged_row)},
-        pinned_{allocate_pinned(me, (size_ + 1) * pinned_row)} {}
+        staging_{allocate_on_device(me, (size_ + 1) * staged_row, "the rows of a nccl_ref")},
+        pinned_{allocate_pinned(me, (size_ + 1) * pinned_row, "the rows of a nccl_ref")} {}
   nccl_lane(nccl_lane const&) = delete;
   nccl_lane& operator=(nccl_lane const&) = delete;
   /// Where a kernel of a communicator that has not been aborted waits for ever, to free memory
