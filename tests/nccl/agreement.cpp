@@ -129,9 +129,9 @@ TEST_CASE("lists of plans that differ are refused on every rank") {
       comm.agree(mine.empty() ? 100 : mine.front());
     });
     for (auto const& of_rank : thrown) REQUIRE(support::is<fssdp::ranks_disagree>(of_rank));
-    REQUIRE(support::culprit(thrown[0]) == 1);
-    REQUIRE(support::culprit(thrown[1]) == 0);
-    REQUIRE(support::culprit(thrown[2]) == 1);
+    REQUIRE(support::failed_rank(thrown[0]) == 1);
+    REQUIRE(support::failed_rank(thrown[1]) == 0);
+    REQUIRE(support::failed_rank(thrown[2]) == 1);
     REQUIRE_THAT(support::text(thrown[0]), mentions(complaint));
     REQUIRE(gpu_double::violations() == std::vector<std::string>{});
   }

@@ -38,10 +38,10 @@ template <class Plans, class Iteration>
   auto pinned = fssdp::cuda_pinned_memory{comm.rank()};
   auto model = support::toy_model{{}, comm.rank()};
   auto const compute = fssdp::make_cuda_stream();
-  auto lane = fssdp::beside(comm, compute.get());
+  auto beside = fssdp::on_side_stream(comm, compute.get());
   auto result = trained{};
   {
-    auto layers = support::make_layers(lane, model, options_with(replicas, &pinned));
+    auto layers = support::make_layers(beside, model, options_with(replicas, &pinned));
     before_plans(comm);
     for (auto i = 0; i < iterations; ++i) {
       before_iteration(comm, layers);
@@ -137,8 +137,8 @@ TEST_CASE("ranks whose loads differ get ranks_disagree, and none waits for ever"
       auto pinned = fssdp::cuda_pinned_memory{comm.rank()};
       auto model = support::toy_model{{}, comm.rank()};
       auto const compute = fssdp::make_cuda_stream();
-      auto lane = fssdp::beside(comm, compute.get());
-      auto layers = support::make_layers(lane, model, options_with(retention::keep, &pinned));
+      auto beside = fssdp::on_side_stream(comm, compute.get());
+      auto layers = support::make_layers(beside, model, options_with(retention::keep, &pinned));
       for (auto i = 0; i < 4; ++i) {
         for (auto const layer : fssdp::first_n<layer_id>(layers.layers())) {
           layers.acquire(layer);
@@ -155,7 +155,7 @@ TEST_CASE("ranks whose loads differ get ranks_disagree, and none waits for ever"
       CAPTURE(support::text(of_rank));
       REQUIRE(support::is<fssdp::ranks_disagree>(of_rank));
     }
-    REQUIRE(support::culprit(thrown[0]) == 1);
+    REQUIRE(support::failed_rank(thrown[0]) == 1);
     REQUIRE(std::chrono::steady_clock::now() - begin < std::chrono::seconds{15});  // no deadline
   }
 }
@@ -167,10 +167,10 @@ TEST_CASE("what calibration adds is compared in one exchange more") {
     auto pinned = fssdp::cuda_pinned_memory{comm.rank()};
     auto model = support::toy_model{{}, comm.rank()};
     auto const compute = fssdp::make_cuda_stream();
-    auto lane = fssdp::beside(comm, compute.get());
+    auto beside = fssdp::on_side_stream(comm, compute.get());
     auto options = options_with(retention::keep, &pinned);
     options.seconds_per_row = 1;
-    auto layers = support::make_layers(lane, model, options);
+    auto layers = support::make_layers(beside, model, options);
     layers.acquire(layer_id{0});
     auto counts = std::vector<std::uint64_t>(4 * 8, 1);
     for (std::size_t rank = 0; rank < 4; ++rank) counts[rank * 8] = 1000;  // all want expert 0

@@ -57,7 +57,7 @@ TEST_CASE("a rank that leaves as its device is full is named to the others") {
       REQUIRE(support::is<fssdp::out_of_memory>(thrown[rank]));
     } else {
       REQUIRE(support::is<fssdp::peer_failed>(thrown[rank]));
-      REQUIRE(support::culprit(thrown[rank]) == 1);
+      REQUIRE(support::failed_rank(thrown[rank]) == 1);
       REQUIRE_THAT(support::text(thrown[rank]), mentions("rank 1 wants"));
     }
   }

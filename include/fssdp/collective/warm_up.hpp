@@ -46,11 +46,11 @@ namespace detail {
 template <communicator Comm>
 void warm_up(Comm& comm, transfer_plan const& plan) {
   detail::check_ranks("warm_up", comm.size(), plan);
-  submit(comm, [&plan]<class Lane>(Lane& lane) {
+  submit(comm, [&plan]<class Inner>(Inner& inner) {
     auto const hashes = detail::hashes_of(plan);
-    announce(lane, hashes);
-    for (auto const hash : hashes) agree(lane, hash);
-    if constexpr (connecting_communicator<Lane>) lane.connect(peers_of(plan, lane.rank()));
+    announce(inner, hashes);
+    for (auto const hash : hashes) agree(inner, hash);
+    if constexpr (connecting_communicator<Inner>) inner.connect(peers_of(plan, inner.rank()));
   });
   synchronize(comm);
 }

@@ -16,7 +16,7 @@
 
 #include "fssdp/comm/back_end.hpp"
 #include "fssdp/comm/cuda/cuda_call.hpp"
-#include "fssdp/comm/nccl/nccl_lane.hpp"
+#include "fssdp/comm/nccl/nccl_context.hpp"
 #include "fssdp/core/error.hpp"
 #include "fssdp/core/hasher.hpp"
 #include "fssdp/core/index.hpp"
@@ -35,7 +35,7 @@ struct plans_summary {
 
   friend bool operator==(plans_summary const&, plans_summary const&) = default;
 };
-static_assert(sizeof(plans_summary) == nccl_lane::pinned_row);
+static_assert(sizeof(plans_summary) == nccl_context::pinned_row);
 
 [[nodiscard]] inline plans_summary summary_of(std::span<std::uint64_t const> plans,
                                               std::uint64_t comparison) {
@@ -98,43 +98,43 @@ class nccl_agreement {
 
   /// Enqueues a comparison. Waits for the one before, which is over as a rule.
   /// @throws as wait
-  void begin(nccl_lane& lane, std::span<std::uint64_t const> plans) {
-    wait(lane);
+  void begin(nccl_context& context, std::span<std::uint64_t const> plans) {
+    wait(context);
     plans_.assign(plans.begin(), plans.end());
     mine_ = summary_of(plans, ++comparisons_);
-    lane.guarded([&] {
-      auto const pinned = lane.pinned();
+    context.guarded([&] {
+      auto const pinned = context.pinned();
       std::memcpy(pinned.data(), &mine_, sizeof mine_);
-      lane.gather_pinned();
-      cuda_require(cudaEventRecord(is_over_.get(), lane.stream()), me_, "cudaEventRecord");
+      context.gather_pinned();
+      cuda_require(cudaEventRecord(is_over_.get(), context.stream()), me_, "cudaEventRecord");
     });
     is_under_way_ = true;
   }
   /// Takes in how the comparison has ended, if it is over.
   /// @throws ranks_disagree
-  void look(nccl_lane& lane) {
-    if (is_under_way_ && query(is_over_.get()) == cudaSuccess) take_in(lane);
+  void look(nccl_context& context) {
+    if (is_under_way_ && query(is_over_.get()) == cudaSuccess) take_in(context);
   }
   /// Waits for the comparison that is under way.
   /// @throws ranks_disagree; deadline_exceeded; transport_error
-  void wait(nccl_lane& lane) {
-    look(lane);
+  void wait(nccl_context& context) {
+    look(context);
     if (!is_under_way_) return;
     ++waits_;
-    lane.wait_for(is_over_.get(), "agree");
-    take_in(lane);
+    context.wait_for(is_over_.get(), "agree");
+    take_in(context);
   }
 
  private:
-  void take_in(nccl_lane& lane) {
+  void take_in(nccl_context& context) {
     is_under_way_ = false;
-    auto const rows = lane.pinned().subspan(sizeof mine_);
+    auto const rows = context.pinned().subspan(sizeof mine_);
     for (std::size_t peer = 0; peer * sizeof mine_ < rows.size(); ++peer) {
       auto theirs = plans_summary{};
       std::memcpy(&theirs, rows.data() + peer * sizeof mine_, sizeof theirs);
       if (theirs == mine_) continue;
       auto const error = disagreement(me_, rank_id{peer}, difference(mine_, theirs));
-      lane.give_up(std::make_exception_ptr(error));
+      context.give_up(std::make_exception_ptr(error));
       throw error;
     }
     known_.add(plans_);

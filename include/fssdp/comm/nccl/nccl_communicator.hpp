@@ -18,7 +18,7 @@
 #include "fssdp/comm/nccl/nccl_agreement.hpp"
 #include "fssdp/comm/nccl/nccl_batch.hpp"
 #include "fssdp/comm/nccl/nccl_call.hpp"
-#include "fssdp/comm/nccl/nccl_lane.hpp"
+#include "fssdp/comm/nccl/nccl_context.hpp"
 #include "fssdp/core/error.hpp"
 
 namespace fssdp {
@@ -35,7 +35,7 @@ class nccl_registration;
 /// (ncclCommAbort), or the nccl_ref does, if nccl_options::may_abort says so: `handle` is null
 /// then. Only one that does not block (blocking = 0) can be aborted in time whatever it waits for.
 ///
-/// Graphs: a plan is warmed up before a capture (warm_up); others may wait for their lanes
+/// Graphs: a plan is warmed up before a capture (warm_up); others may wait for their communicators
 /// meanwhile. NCCL frees a communicator only when the graphs that it is in are destroyed: destroy
 /// them before `close`, and before a communicator of yours. One that is aborted here is freed as
 /// soon as they are.
@@ -55,30 +55,30 @@ class nccl_ref : public detail::cuda_work<nccl_ref> {
   nccl_ref(ncclComm_t comm, cudaStream_t stream, nccl_options const& options = {})
       : nccl_ref{comm, stream, rank_of(comm), size_of(comm), options} {}
 
-  [[nodiscard]] rank_id rank() const { return lane_->me(); }
+  [[nodiscard]] rank_id rank() const { return context_->me(); }
   [[nodiscard]] int size() const { return size_; }
-  [[nodiscard]] cudaStream_t stream() const { return lane_->stream(); }
+  [[nodiscard]] cudaStream_t stream() const { return context_->stream(); }
   /// NCCL's own; null when it has been aborted or closed.
-  [[nodiscard]] ncclComm_t handle() const { return lane_->comm(); }
+  [[nodiscard]] ncclComm_t handle() const { return context_->comm(); }
   /// Whether something has failed: each later call throws.
-  [[nodiscard]] bool has_failed() const { return lane_->has_failed(); }
+  [[nodiscard]] bool has_failed() const { return context_->has_failed(); }
 
   /// @throws what `post` throws and argument_error, before anything is sent; poisoned_stream if
   ///         something has failed before; transport_error
   template <class Post>
   void exchange(Post&& post) {
-    lane_->check();
+    context_->check();
     batch_.clear();
     post(batch_);
-    lane_->guarded([&] {
-      auto& watch = lane_->watch();
+    context_->guarded([&] {
+      auto& watch = context_->watch();
       watch.begin_exchange(stream());
       batch_.for_each_peer([&](rank_id peer) { watch.add_peer(peer); });
       detail::nccl_require(ncclGroupStart(), rank(), "ncclGroupStart");
-      auto const named = batch_.name(lane_->comm(), stream());
+      auto const named = batch_.name(context_->comm(), stream());
       auto const ended = ncclGroupEnd();  // whatever was refused: it must not stay open
       detail::nccl_require(named, rank(), "ncclSend or ncclRecv");
-      lane_->settle(ended, "ncclGroupEnd");
+      context_->settle(ended, "ncclGroupEnd");
       watch.end_exchange(stream());
     });
   }
@@ -91,7 +91,7 @@ class nccl_ref : public detail::cuda_work<nccl_ref> {
   /// @throws transport_error, also for what other calls have thrown, again and again;
   ///         deadline_exceeded if nothing moves: it says what is awaited; ranks_disagree as agree
   void synchronize() {
-    lane_->synchronize([this] { agreement_.look(*lane_); });
+    context_->synchronize([this] { agreement_.look(*context_); });
   }
 
   /// Begins to find out whether all ranks have come with the same plans, in the same order. Plans
@@ -101,17 +101,17 @@ class nccl_ref : public detail::cuda_work<nccl_ref> {
   ///       last one is over waits for that
   /// @throws argument_error if a graph is captured; as agree
   void announce(std::span<std::uint64_t const> plans) {
-    lane_->check();
+    context_->check();
     detail::require(!detail::is_captured(stream(), rank()),
                     "plans are announced while a graph is captured; expected that before");
-    if (!plans.empty()) lane_->watch().begin_plan(plans.front());
-    agreement_.begin(*lane_, plans);
+    if (!plans.empty()) context_->watch().begin_plan(plans.front());
+    agreement_.begin(*context_, plans);
   }
   /// Whether all ranks are known to have a plan: then agree does not wait.
   /// @throws ranks_disagree, poisoned_stream
   [[nodiscard]] bool has_agreed(std::uint64_t plan) {
-    lane_->check();
-    agreement_.look(*lane_);
+    context_->check();
+    agreement_.look(*context_);
     return agreement_.knows(plan);
   }
   /// Makes sure that all ranks have come with the same plan. Those that they have, of the last 256
@@ -121,14 +121,14 @@ class nccl_ref : public detail::cuda_work<nccl_ref> {
   ///         poisoned_stream; deadline_exceeded, transport_error; argument_error if the plan is new
   ///         while a graph is captured
   void agree(std::uint64_t plan) {
-    lane_->check();
-    lane_->watch().begin_plan(plan);
-    agreement_.look(*lane_);
+    context_->check();
+    context_->watch().begin_plan(plan);
+    agreement_.look(*context_);
     if (agreement_.knows(plan)) return;
     detail::require(!detail::is_captured(stream(), rank()),
                     "a new plan while a graph is captured; expected warm_up before");
     if (!agreement_.compares(plan)) announce({&plan, 1});
-    agreement_.wait(*lane_);
+    agreement_.wait(*context_);
   }
   /// How often agree and announce have had to wait for other ranks.
   [[nodiscard]] std::uint64_t agreement_waits() const { return agreement_.waits(); }
@@ -136,7 +136,7 @@ class nccl_ref : public detail::cuda_work<nccl_ref> {
   /// Connects this rank with peers, which all name it, and waits for that.
   /// @throws as synchronize; argument_error
   void connect(std::span<rank_id const> peers) {
-    auto const bytes = lane_->staging();
+    auto const bytes = context_->staging();
     exchange([&](auto& batch) {
       for (auto const peer : peers) {
         batch.send(bytes.first(1), peer);
@@ -152,20 +152,21 @@ class nccl_ref : public detail::cuda_work<nccl_ref> {
     for (std::size_t first = 0; first < mine.size(); first += staged_row) {
       synchronize();
       auto const part = mine.subspan(first, std::min(staged_row, mine.size() - first));
-      lane_->guarded([&] { gather_part(part, all.subspan(first), mine.size()); });
+      context_->guarded([&] { gather_part(part, all.subspan(first), mine.size()); });
     }
   }
 
-  /// Another lane between the same ranks, on the same stream or on another. Every rank makes the
-  /// same duplicates in the same order. Waits for the stream: NCCL wants nothing under way then.
+  /// Another communicator between the same ranks, on the same stream or on another. Every rank
+  /// makes the same duplicates in the same order. Waits for the stream: NCCL wants nothing under
+  /// way then.
   /// @throws as synchronize; deadline_exceeded
   [[nodiscard]] nccl_communicator duplicate();
   [[nodiscard]] nccl_communicator duplicate(cudaStream_t stream);
 
  protected:
   nccl_ref(ncclComm_t comm, cudaStream_t stream, rank_id me, int size, nccl_options const& options)
-      : lane_{std::make_unique<detail::nccl_lane>(comm, stream, me, size,
-                                                  detail::nccl_checked(options))},
+      : context_{std::make_unique<detail::nccl_context>(comm, stream, me, size,
+                                                        detail::nccl_checked(options))},
         size_{size},
         batch_{me, size},
         agreement_{me} {
@@ -173,12 +174,12 @@ class nccl_ref : public detail::cuda_work<nccl_ref> {
   }
 
   /// Null if it has been moved from.
-  [[nodiscard]] detail::nccl_lane* lane() { return lane_.get(); }
+  [[nodiscard]] detail::nccl_context* context() { return context_.get(); }
 
  private:
   friend nccl_registration;
   friend detail::cuda_work<nccl_ref>;
-  static constexpr auto staged_row = detail::nccl_lane::staged_row;
+  static constexpr auto staged_row = detail::nccl_context::staged_row;
 
   [[nodiscard]] static rank_id rank_of(ncclComm_t comm) {
     auto rank = 0;
@@ -190,10 +191,10 @@ class nccl_ref : public detail::cuda_work<nccl_ref> {
     detail::nccl_require(ncclCommCount(comm, &size), {}, "ncclCommCount");
     return size;
   }
-  [[nodiscard]] device_kernels const& kernels() const { return lane_->options().kernels; }
+  [[nodiscard]] device_kernels const& kernels() const { return context_->options().kernels; }
   template <class Call>
   void guarded(Call call) {
-    lane_->guarded(call);
+    context_->guarded(call);
   }
   /// From CUDA's pool, which is not open to other devices of this process: where NCCL reads and
   /// writes peers' memory directly, give collectives scratch of your own (device_scratch).
@@ -202,14 +203,14 @@ class nccl_ref : public detail::cuda_work<nccl_ref> {
   }
 
   void gather_part(std::span<std::byte const> mine, std::span<std::byte> all, std::size_t pitch) {
-    auto* const staged = lane_->staging().data();
+    auto* const staged = context_->staging().data();
     auto* const rows = staged + staged_row;
     auto const call = [&](cudaError_t code, char const* name) {
       detail::cuda_require(code, rank(), name);
     };
     call(cudaMemcpyAsync(staged, mine.data(), mine.size(), cudaMemcpyHostToDevice, stream()),
          "cudaMemcpyAsync");
-    lane_->gather_staged(mine.size());
+    context_->gather_staged(mine.size());
     synchronize();  // a copy to memory that is not pinned would wait without a deadline
     call(cudaMemcpy2DAsync(all.data(), pitch, rows, mine.size(), mine.size(),
                            static_cast<std::size_t>(size_), cudaMemcpyDeviceToHost, stream()),
@@ -217,7 +218,7 @@ class nccl_ref : public detail::cuda_work<nccl_ref> {
     synchronize();
   }
 
-  std::unique_ptr<detail::nccl_lane> lane_;
+  std::unique_ptr<detail::nccl_context> context_;
   int size_;
   detail::nccl_batch batch_;
   detail::nccl_agreement agreement_;
@@ -238,7 +239,7 @@ class nccl_communicator : public nccl_ref {
   nccl_communicator(nccl_communicator&&) = default;
   nccl_communicator& operator=(nccl_communicator&&) = delete;
   ~nccl_communicator() {
-    if (lane() != nullptr) lane()->abort();
+    if (context() != nullptr) context()->abort();
   }
 
   /// Waits for the stream, and until all ranks have closed theirs; frees the communicator. Does
@@ -248,13 +249,13 @@ class nccl_communicator : public nccl_ref {
   void close() {
     if (handle() == nullptr || has_failed()) return;
     synchronize();
-    lane()->guarded([&] {
-      lane()->settle(
-          ncclCommFinalize(lane()->comm()),
-          lane()->watch().has_captured()
+    context()->guarded([&] {
+      context()->settle(
+          ncclCommFinalize(context()->comm()),
+          context()->watch().has_captured()
               ? "ncclCommFinalize (graphs that were captured have to be destroyed before)"
               : "ncclCommFinalize");
-      auto const code = ncclCommDestroy(lane()->release());
+      auto const code = ncclCommDestroy(context()->release());
       if (code != ncclInProgress) detail::nccl_require(code, rank(), "ncclCommDestroy");
     });
   }
@@ -309,16 +310,17 @@ inline nccl_communicator nccl_ref::duplicate(cudaStream_t stream) {
   synchronize();
   auto child = ncclComm_t{};
   try {
-    lane_->guarded([&] {
+    context_->guarded([&] {
       auto config = nccl_communicator::without_blocking();
-      lane_->settle(ncclCommSplit(handle(), 0, rank().value(), &child, &config), "ncclCommSplit");
+      context_->settle(ncclCommSplit(handle(), 0, rank().value(), &child, &config),
+                       "ncclCommSplit");
     });
   } catch (...) {
     if (child != nullptr) ncclCommAbort(child);
     throw;
   }
-  nccl_communicator::settle(child, ncclInProgress, rank(), "ncclCommSplit", lane_->options());
-  return {child, size_, rank(), stream, lane_->options()};
+  nccl_communicator::settle(child, ncclInProgress, rank(), "ncclCommSplit", context_->options());
+  return {child, size_, rank(), stream, context_->options()};
 }
 
 static_assert(device_communicator<nccl_ref>);

@@ -23,14 +23,15 @@ namespace fssdp::detail {
 
 /// Calls NCCL, and waits for the stream with an eye on it. From the first failure on nothing is
 /// enqueued any more; if the communicator may be aborted, it is, so that the stream ends.
-class nccl_lane {
+class nccl_context {
  public:
   static constexpr std::size_t staged_row = 4096;  // bytes
   static constexpr std::size_t pinned_row = 512;
   static constexpr auto drain_time = std::chrono::milliseconds{200};
 
   /// Allocates its staging, which is freed in the end: that waits for the device.
-  nccl_lane(ncclComm_t comm, cudaStream_t stream, rank_id me, int size, nccl_options const& options)
+  nccl_context(ncclComm_t comm, cudaStream_t stream, rank_id me, int size,
+               nccl_options const& options)
       : comm_{comm},
         stream_{stream},
         me_{me},
@@ -39,11 +40,11 @@ class nccl_lane {
         watch_{me},
         staging_{allocate_on_device(me, (size_ + 1) * staged_row, "the rows of a nccl_ref")},
         pinned_{allocate_pinned(me, (size_ + 1) * pinned_row, "the rows of a nccl_ref")} {}
-  nccl_lane(nccl_lane const&) = delete;
-  nccl_lane& operator=(nccl_lane const&) = delete;
+  nccl_context(nccl_context const&) = delete;
+  nccl_context& operator=(nccl_context const&) = delete;
   /// Where a kernel of a communicator that has not been aborted waits for ever, to free memory
   /// would wait as well: it is given up.
-  ~nccl_lane() {
+  ~nccl_context() {
     if (!has_failed() || comm_ == nullptr || query(stream_) != cudaErrorNotReady) return;
     (void)staging_.release();
     (void)pinned_.release();
@@ -71,7 +72,7 @@ class nccl_lane {
       throw poisoned_stream{text("rank ", me_, ": this communicator has been closed")};
   }
 
-  /// Runs `work`, which may throw: then the lane has failed.
+  /// Runs `work`, which may throw: then the communicator has failed.
   template <class Work>
   void guarded(Work work) {
     check();
@@ -82,7 +83,7 @@ class nccl_lane {
       throw;
     }
   }
-  /// The lane has failed by what peers find out as well: they may still need what is under way, so
+  /// The communicator has failed by what peers find out as well: they may still need what is under way, so
   /// only what does not end soon is aborted.
   void give_up(std::exception_ptr failure) noexcept {
     failure_.set(std::move(failure));
@@ -153,7 +154,7 @@ class nccl_lane {
     }
     ncclCommAbort(comm);
   }
-  /// Takes the communicator from the lane.
+  /// Takes NCCL's communicator from this one.
   [[nodiscard]] ncclComm_t release() { return std::exchange(comm_, nullptr); }
 
  private:
@@ -164,8 +165,8 @@ class nccl_lane {
     throw reported("synchronize", state);
   }
   [[nodiscard]] transport_error reported(char const* call, ncclResult_t error) const {
-    return {watch_.culprit(), text(call, ": NCCL reports ", ncclGetErrorString(error), " (",
-                                   static_cast<int>(error), "): ", watch_.text())};
+    return {watch_.failed_rank(), text(call, ": NCCL reports ", ncclGetErrorString(error), " (",
+                                       static_cast<int>(error), "): ", watch_.text())};
   }
 
   /// Aborts if that is allowed, and waits a little until nothing writes any more.
