@@ -120,11 +120,11 @@ TEST_CASE("lists of plans that differ are refused on every rank") {
       {{1, 2}, {2, 1}, "disagree: plans 1 and 2"},
       {many_plans(90), changed(many_plans(90), 89),
        "disagree: of 90 plans, one behind the first 61"}};
-  for (auto const& [here, there, complaint] : cases) {
-    CAPTURE(complaint);
+  for (auto const& of : cases) {
+    CAPTURE(of.complaint);
     gpu_double::reset();
     auto const thrown = nccl_tests::thrown_by({.ranks = rank_count}, [&](nccl_communicator& comm) {
-      auto const& mine = comm.rank() == rank_id{1} ? there : here;
+      auto const& mine = comm.rank() == rank_id{1} ? of.there : of.here;
       comm.announce(mine);
       comm.agree(mine.empty() ? 100 : mine.front());
     });
@@ -132,7 +132,7 @@ TEST_CASE("lists of plans that differ are refused on every rank") {
     REQUIRE(support::failed_rank(thrown[0]) == 1);
     REQUIRE(support::failed_rank(thrown[1]) == 0);
     REQUIRE(support::failed_rank(thrown[2]) == 1);
-    REQUIRE_THAT(support::text(thrown[0]), mentions(complaint));
+    REQUIRE_THAT(support::text(thrown[0]), mentions(of.complaint));
     REQUIRE(gpu_double::violations() == std::vector<std::string>{});
   }
 }
