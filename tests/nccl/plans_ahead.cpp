@@ -186,3 +186,44 @@ TEST_CASE("what calibration adds is compared in one exchange more") {
   REQUIRE(gpu_double::all_gathers() - before == 4 * 3);  // of two iterations, and that
   REQUIRE(gpu_double::violations() == std::vector<std::string>{});
 }
+
+TEST_CASE("a layer is planned when it is reduced, again by step if loads are recorded after that") {
+  gpu_double::reset();
+  struct counting_solver {
+    int* calls;
+    [[nodiscard]] fssdp::placement operator()(std::span<std::uint64_t const> loads,
+                                              fssdp::table_layout const& layout) const {
+      ++*calls;
+      return support::three_replicas()(loads, layout);
+    }
+  };
+  using counts = std::vector<int>;
+  auto const found = nccl_tests::results_of({.ranks = 2}, [&](nccl_communicator& comm) {
+    auto pinned = fssdp::cuda_pinned_memory{comm.rank()};
+    auto model = support::toy_model{{.layers = 1, .ranks = 2}, comm.rank()};
+    auto const compute = fssdp::make_cuda_stream();
+    auto beside = fssdp::on_side_stream(comm, compute.get());
+    auto calls = 0;
+    auto layers = support::make_layers(beside, model, options_with(retention::keep, &pinned),
+                                       counting_solver{&calls});
+    auto const all = layer_id{0};
+    auto seen = counts{};  // calls of the solver by acquire, reduce and step
+    auto const count = [&](auto call) {
+      auto const before = calls;
+      call();
+      seen.push_back(calls - before);
+    };
+    for (auto i = 0; i < 3; ++i) {
+      count([&] { layers.acquire(all); });
+      layers.record(all, model.loads(all, 4 * i));
+      (void)layers.partials<float>(all);
+      layers.release(all);
+      count([&] { layers.reduce(all); });
+      if (i == 2) layers.record(all, model.loads(all, 1000));
+      count([&] { layers.step(); });
+    }
+    cudaStreamSynchronize(compute.get());
+    return seen;
+  });
+  for (auto const& seen : found) REQUIRE(seen == counts{1, 1, 0, 0, 1, 0, 0, 1, 1});
+}
