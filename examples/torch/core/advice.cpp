@@ -14,9 +14,9 @@
 namespace python {
 namespace {
 
-constexpr auto objectives = std::array{
-    std::pair{std::string_view{"time"}, sim::objective::time},
-    std::pair{std::string_view{"balance"}, sim::objective::balance}};
+constexpr auto objectives =
+    std::array{std::pair{std::string_view{"time"}, sim::objective::time},
+               std::pair{std::string_view{"balance"}, sim::objective::balance}};
 
 /// [iterations, layers, experts] as a trace of iterations 0, 1, ...
 sim::load_trace read_trace(array_like const& from) {
@@ -29,7 +29,8 @@ sim::load_trace read_trace(array_like const& from) {
   for (std::size_t iteration = 0; iteration < shape[0]; ++iteration) {
     auto& sample = trace.emplace_back();
     sample.iter = static_cast<std::int64_t>(iteration);
-    for (std::size_t layer = 0; layer < shape[1]; ++layer, at += static_cast<std::ptrdiff_t>(shape[2]))
+    for (std::size_t layer = 0; layer < shape[1];
+         ++layer, at += static_cast<std::ptrdiff_t>(shape[2]))
       sample.layers.emplace_back(at, at + static_cast<std::ptrdiff_t>(shape[2]));
   }
   return trace;
@@ -68,8 +69,7 @@ nb::tuple advised(array_like const& loads, fssdp::topology const& topology, nb::
                                 .predicts = {.stale = stale}};
   std::iota(scenario.layer_ids.begin(), scenario.layer_ids.end(), std::size_t{0});
   std::iota(scenario.samples.begin(), scenario.samples.end(), std::size_t{0});
-  scenario.overlap =
-      scenario.goal == sim::objective::time ? sim::hidden_experts(where) : experts;
+  scenario.overlap = scenario.goal == sim::objective::time ? sim::hidden_experts(where) : experts;
   auto const found = [&] {
     auto const released = nb::gil_scoped_release{};
     return sim::advise(scenario, [](sim::policy const& which, sim::scenario const& of) {

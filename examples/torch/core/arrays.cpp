@@ -48,8 +48,7 @@ std::vector<std::size_t> shape_of(nb::handle array) {
 
 }  // namespace
 
-whole_numbers read_whole_numbers(array_like const& from, char const* name,
-                                 std::size_t dimensions) {
+whole_numbers read_whole_numbers(array_like const& from, char const* name, std::size_t dimensions) {
   auto const array = as_numpy(from);
   auto result = whole_numbers{{}, shape_of(array)};
   require(result.shape.size() == dimensions, name, " has ", result.shape.size(),
@@ -68,9 +67,8 @@ whole_numbers read_whole_numbers(array_like const& from, char const* name,
   else if (kind == "i")
     take(elements<std::int64_t>(array, "int64"), [](std::int64_t value) { return value >= 0; });
   else if (kind == "f")
-    take(elements<double>(array, "float64"), [](double value) {
-      return value >= 0 && value < 0x1p63 && value == std::floor(value);
-    });
+    take(elements<double>(array, "float64"),
+         [](double value) { return value >= 0 && value < 0x1p63 && value == std::floor(value); });
   else
     require(false, name, " is of dtype ", nb::cast<std::string>(array.attr("dtype").attr("name")),
             "; expected whole numbers");
@@ -131,15 +129,15 @@ integers<1> token_array(std::span<std::uint64_t const> counts) {
   return as_array(std::move(values));
 }
 
-numpy_array<bool, 2> boolean_array(std::vector<bool> const& values, std::size_t rows, std::size_t columns) {
+numpy_array<bool, 2> boolean_array(std::vector<bool> const& values, std::size_t rows,
+                                   std::size_t columns) {
   auto owned = std::make_unique<bool[]>(values.size() + 1);
   for (std::size_t i = 0; i < values.size(); ++i) owned[i] = values[i];
   auto* const data = owned.get();
   auto owner = nb::capsule{owned.release(),
                            [](void* pointer) noexcept { delete[] static_cast<bool*>(pointer); }};
   auto const shape = std::array{rows, columns};
-  return nb::ndarray<nb::numpy, bool, nb::ndim<2>>{data, shape.size(), shape.data(), owner}
-      .cast();
+  return nb::ndarray<nb::numpy, bool, nb::ndim<2>>{data, shape.size(), shape.data(), owner}.cast();
 }
 
 record_array as_records(std::vector<std::int64_t> values,

@@ -17,7 +17,8 @@ namespace {
 using fssdp::port_loads;
 using fssdp::table_layout;
 
-constexpr auto ports_text = R"(How many experts a placement moves through the ports of a topology, whatever the plan.
+constexpr auto ports_text =
+    R"(How many experts a placement moves through the ports of a topology, whatever the plan.
 
 An expert enters each remote node that holds it once, leaves its own node at least once, and enters
 every rank that holds it and does not own it.
@@ -91,8 +92,7 @@ void add_costs(nb::module_& to) {
       .def(
           "__init__",
           [](fssdp::layer_cost* self, fssdp::token_traffic const& tokens, port_loads const& ports,
-             nb::object const& rates, fssdp::topology const& topology,
-             std::string const& gathers) {
+             nb::object const& rates, fssdp::topology const& topology, std::string const& gathers) {
             new (self) fssdp::layer_cost{tokens, ports, rates_of(rates), topology,
                                          named("gathers", gathers, frequencies)};
           },
@@ -113,8 +113,7 @@ void add_costs(nb::module_& to) {
   });
   to.def("hidden_budget", [](nb::object const& rates, fssdp::topology const& topology, int experts,
                              int spare_slots) {
-    return budget_tuple(
-        fssdp::hidden_budget(rates_of(rates), topology, experts, spare_slots));
+    return budget_tuple(fssdp::hidden_budget(rates_of(rates), topology, experts, spare_slots));
   });
   to.def("paying_budget", [](array_like const& loads, nb::object const& rates,
                              fssdp::topology const& topology, int spare_slots) {

@@ -25,8 +25,7 @@ of it, is a chunk. The owner of slice 0 is the owner of the expert. A value: equ
 equal and have equal hashes, however they were made.)";
 
 fssdp::chunk_id chunk_of(table_layout const& in, int expert, int slice) {
-  return {expert_of(expert, in.experts()),
-          checked<fssdp::slice_id>("slice", slice, in.slices())};
+  return {expert_of(expert, in.experts()), checked<fssdp::slice_id>("slice", slice, in.slices())};
 }
 
 template <class Value>
@@ -111,8 +110,8 @@ void add_layout(nb::module_& to) {
       .def(nb::self == nb::self)
       .def("__hash__",
            [](table_layout const& self) {
-             return nb::hash(nb::make_tuple(
-                 self.ranks(), self.slices(), owner_table(self).attr("tobytes")()));
+             return nb::hash(
+                 nb::make_tuple(self.ranks(), self.slices(), owner_table(self).attr("tobytes")()));
            })
       .def("__repr__", layout_repr)
       .def("__getstate__",
@@ -121,16 +120,14 @@ void add_layout(nb::module_& to) {
            })
       .def("__setstate__", [](table_layout& self, nb::tuple const& state) {
         auto const owners = read_ints({state[0].attr("reshape")(-1)}, "owners");
-        new (&self) table_layout{
-            layout_from(owners, nb::cast<int>(state[1]), nb::cast<int>(state[2]))};
+        new (&self)
+            table_layout{layout_from(owners, nb::cast<int>(state[1]), nb::cast<int>(state[2]))};
       });
   to.def("block_layout", [](int experts, int ranks, int slices) {
-    return as_table(
-        fssdp::block_layout{{.experts = experts, .ranks = ranks, .slices = slices}});
+    return as_table(fssdp::block_layout{{.experts = experts, .ranks = ranks, .slices = slices}});
   });
   to.def("cyclic_layout", [](int experts, int ranks, int slices) {
-    return as_table(
-        fssdp::cyclic_layout{{.experts = experts, .ranks = ranks, .slices = slices}});
+    return as_table(fssdp::cyclic_layout{{.experts = experts, .ranks = ranks, .slices = slices}});
   });
   to.def("table_layout", [](array_like const& owners, int ranks, int slices) {
     return layout_from(read_ints(owners, "owners"), ranks, slices);

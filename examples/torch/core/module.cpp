@@ -11,9 +11,7 @@ namespace {
 
 namespace nb = nanobind;
 
-nb::object error_class(char const* name) {
-  return nb::module_::import_("fssdp.errors").attr(name);
-}
+nb::object error_class(char const* name) { return nb::module_::import_("fssdp.errors").attr(name); }
 void raise(char const* name, fssdp::error const& failure) {
   PyErr_SetString(error_class(name).ptr(), failure.what());
 }
@@ -54,7 +52,7 @@ void translate_errors() {
 
 NB_MODULE(_core, to) {
   nanobind::set_leak_warnings(false);  // a program may end while values are alive
-  to.attr("__version__") = fssdp::version_string.data();
+  to.attr("version") = fssdp::version_string.data();
   python::translate_errors();
   python::add_topology(to);
   python::add_layout(to);

@@ -33,7 +33,8 @@ Args:
 Raises:
     ArgumentError: if ``held`` has another shape, or an expert's owner does not hold it.)";
 
-constexpr auto physical_text = R"(The expert of each slot of each rank: the form in which inference engines keep placements.
+constexpr auto physical_text =
+    R"(The expert of each slot of each rank: the form in which inference engines keep placements.
 
 Every rank has as many slots, an expert may have several on one, every expert has at least one.
 This is physical_to_logical (phy2log) of EPLB, vLLM and SGLang.
@@ -47,9 +48,9 @@ Raises:
     ArgumentError: if the slots do not divide by the ranks, or an expert has no slot, or a slot no
         expert.)";
 
-constexpr auto uses = std::array{
-    std::pair{std::string_view{"remote"}, fssdp::slot_use::remote},
-    std::pair{std::string_view{"materialized"}, fssdp::slot_use::materialized}};
+constexpr auto uses =
+    std::array{std::pair{std::string_view{"remote"}, fssdp::slot_use::remote},
+               std::pair{std::string_view{"materialized"}, fssdp::slot_use::materialized}};
 
 std::vector<bool> held_table(placement const& of) {
   auto held = std::vector<bool>{};
@@ -60,7 +61,7 @@ std::vector<bool> held_table(placement const& of) {
 }
 numpy_array<bool, 2> held_array(placement const& of) {
   return boolean_array(held_table(of), static_cast<std::size_t>(of.experts()),
-                  static_cast<std::size_t>(of.ranks()));
+                       static_cast<std::size_t>(of.ranks()));
 }
 
 /// @param first an expert's first holder; the others are added
@@ -109,8 +110,8 @@ void add_placement(nb::module_& to) {
       .def(
           "__init__",
           [](placement* self, table_layout const& layout, std::optional<array_like> const& held) {
-            new (self) placement{held.has_value() ? placement_from(layout, *held)
-                                                  : placement{layout}};
+            new (self)
+                placement{held.has_value() ? placement_from(layout, *held) : placement{layout}};
           },
           "layout"_a, "held"_a = nb::none())
       .def_prop_ro("experts", &placement::experts)
@@ -153,24 +154,23 @@ void add_placement(nb::module_& to) {
           "copy", [](placement const& self) { return self; }, "Another one, equal so far.")
       .def(nb::self == nb::self)
       .def("__repr__", placement_repr)
-      .def("__getstate__",
-           [](placement const& self) { return nb::make_tuple(held_array(self)); })
-      .def("__setstate__",
-           [](placement& self, nb::tuple const& state) {
-             auto const held = nb::object{state[0]};
-             auto const experts = nb::cast<std::size_t>(held.attr("shape")[0]);
-             auto const ranks = nb::cast<std::size_t>(held.attr("shape")[1]);
-             auto const table = read_booleans({held}, "held", experts, ranks);
-             auto owners = std::vector<fssdp::rank_id>{};  // some holder of each
-             for (std::size_t e = 0; e < experts; ++e) {
-               auto rank = std::size_t{0};
-               while (rank + 1 < ranks && !table[e * ranks + rank]) ++rank;
-               owners.emplace_back(rank);
-             }
-             auto const layout =
-                 table_layout{{.ranks = static_cast<int>(ranks)}, std::move(owners)};
-             new (&self) placement{placement_from(layout, {held})};
-           })
+      .def("__getstate__", [](placement const& self) { return nb::make_tuple(held_array(self)); })
+      .def(
+          "__setstate__",
+          [](placement& self, nb::tuple const& state) {
+            auto const held = nb::object{state[0]};
+            auto const experts = nb::cast<std::size_t>(held.attr("shape")[0]);
+            auto const ranks = nb::cast<std::size_t>(held.attr("shape")[1]);
+            auto const table = read_booleans({held}, "held", experts, ranks);
+            auto owners = std::vector<fssdp::rank_id>{};  // some holder of each
+            for (std::size_t e = 0; e < experts; ++e) {
+              auto rank = std::size_t{0};
+              while (rank + 1 < ranks && !table[e * ranks + rank]) ++rank;
+              owners.emplace_back(rank);
+            }
+            auto const layout = table_layout{{.ranks = static_cast<int>(ranks)}, std::move(owners)};
+            new (&self) placement{placement_from(layout, {held})};
+          })
       .attr("__hash__") = nb::none();
   to.def("fit_slots", [](placement const& where, table_layout const& layout,
                          array_like const& loads, int slots, std::string const& use) {
@@ -228,11 +228,11 @@ void add_physical_experts(nb::module_& to) {
   to.def("placement_of", [](physical_experts const& slots, table_layout const& layout) {
     return placement_of(slots, layout);
   });
-  to.def("physical_of", [](placement const& where, table_layout const& layout,
-                           std::optional<int> slots_per_rank) {
-    return slots_per_rank.has_value() ? physical_of(where, layout, *slots_per_rank)
-                                      : physical_of(where, layout);
-  });
+  to.def("physical_of",
+         [](placement const& where, table_layout const& layout, std::optional<int> slots_per_rank) {
+           return slots_per_rank.has_value() ? physical_of(where, layout, *slots_per_rank)
+                                             : physical_of(where, layout);
+         });
 }
 
 }  // namespace python

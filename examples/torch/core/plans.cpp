@@ -27,7 +27,8 @@ using fssdp::table_layout;
 using fssdp::transfer;
 using fssdp::transfer_plan;
 
-constexpr auto plan_text = R"(The transfers that realise a placement: read forwards a gather, backwards the reduction.
+constexpr auto plan_text =
+    R"(The transfers that realise a placement: read forwards a gather, backwards the reduction.
 
 Made by ``make_plan`` and ``schedule``, or of transfers of yours, which are taken as they are:
 ``verify`` tells whether they do what the placement says. A value that knows layout, placement and
@@ -43,7 +44,8 @@ Args:
 Raises:
     ArgumentError: if these do not fit together, or a transfer names what cannot be.)";
 
-constexpr auto reshard_text = R"(The moves that turn one layout into another, in rounds that need little memory.)";
+constexpr auto reshard_text =
+    R"(The moves that turn one layout into another, in rounds that need little memory.)";
 
 constexpr auto transfer_names = {"round",       "expert", "slice", "source",
                                  "destination", "piece",  "order"};
@@ -91,8 +93,7 @@ fssdp::chunk_id chunk_in(transfer_plan const& plan, int expert, int slice) {
 
 table_layout layout_in(transfer_plan const& plan) {
   auto owners = std::vector<fssdp::rank_id>{};
-  for (auto const chunk :
-       fssdp::chunk_range{0, plan.experts() * plan.slices(), plan.slices()})
+  for (auto const chunk : fssdp::chunk_range{0, plan.experts() * plan.slices(), plan.slices()})
     owners.push_back(plan.owner(chunk));
   return {{.ranks = plan.ranks(), .slices = plan.slices()}, std::move(owners)};
 }
@@ -104,14 +105,13 @@ std::string plan_repr(transfer_plan const& of) {
   return fssdp::detail::text("TransferPlan(experts=", of.experts(), ", slices=", of.slices(),
                              ", ranks=", of.ranks(), ", nodes=", of.topology().nodes(), "; ",
                              of.transfers().size(), " transfers of ", pieces, " in ", of.rounds(),
-                             " rounds, hash 0x", fssdp::detail::hexadecimal{of.hash_value()},
-                             ")");
+                             " rounds, hash 0x", fssdp::detail::hexadecimal{of.hash_value()}, ")");
 }
 
 std::string reshard_repr(fssdp::reshard_plan const& of) {
-  return fssdp::detail::text("ReshardPlan(ranks=", of.ranks(), ", scratch_slots=",
-                             of.scratch_slots(), "; ", of.moves().size(), " moves in ",
-                             of.rounds(), " rounds)");
+  return fssdp::detail::text("ReshardPlan(ranks=", of.ranks(),
+                             ", scratch_slots=", of.scratch_slots(), "; ", of.moves().size(),
+                             " moves in ", of.rounds(), " rounds)");
 }
 
 nb::tuple simulated(transfer_plan const& plan, std::size_t chunk_bytes) {
@@ -157,13 +157,15 @@ void add_transfer_plan(nb::module_& to) {
           "topology", [](transfer_plan const& self) { return self.topology(); },
           "Where the ranks sit.")
       .def_prop_ro("layout", layout_in, "Who owns what.")
-      .def_prop_ro("where", [](transfer_plan const& self) { return self.where(); },
-                   "Who holds what: a copy.")
+      .def_prop_ro(
+          "where", [](transfer_plan const& self) { return self.where(); },
+          "Who holds what: a copy.")
       .def_prop_ro("hash_value", &transfer_plan::hash_value,
                    "64 bits that differ, almost surely, if two plans do.")
-      .def_prop_ro("reduction", [](transfer_plan const& self) { return self.reduction(); },
-                   "The plan that reductions read backwards: this one, unless ``reduced_by`` has "
-                   "named another.")
+      .def_prop_ro(
+          "reduction", [](transfer_plan const& self) { return self.reduction(); },
+          "The plan that reductions read backwards: this one, unless ``reduced_by`` has "
+          "named another.")
       .def_prop_ro(
           "transfers", [](transfer_plan const& self) { return transfer_records(self.transfers()); },
           "All transfers in canonical order: a structured array with the fields round, expert, "
@@ -319,10 +321,9 @@ void add_plans(nb::module_& to) {
          });
   to.def("traffic", counted, nb::arg(), nb::arg().none());
   to.def("rank_ordered", [](transfer_plan const& plan) { return fssdp::rank_ordered(plan); });
-  to.def("reshard_plan",
-         [](table_layout const& from, table_layout const& into, int scratch_slots) {
-           return fssdp::reshard_plan{from, into, {.scratch_slots = scratch_slots}};
-         });
+  to.def("reshard_plan", [](table_layout const& from, table_layout const& into, int scratch_slots) {
+    return fssdp::reshard_plan{from, into, {.scratch_slots = scratch_slots}};
+  });
 }
 
 }  // namespace python

@@ -14,7 +14,8 @@
 namespace python {
 namespace {
 
-constexpr auto window_text = R"(Predicts loads by the mean of the last ones, rounded up to whole tokens.
+constexpr auto window_text =
+    R"(Predicts loads by the mean of the last ones, rounded up to whole tokens.
 
 Integers throughout, so that all ranks get the same numbers.
 
@@ -44,9 +45,8 @@ template <class Predictor>
 void add_prediction(nb::class_<Predictor>& to, char const* name) {
   using namespace nb::literals;
   to.def(
-        "push",
-        [](Predictor& self, array_like const& loads) { self.push(read_loads(loads)); }, "loads"_a,
-        "Takes in the loads of one iteration: [experts], tokens over all ranks.")
+        "push", [](Predictor& self, array_like const& loads) { self.push(read_loads(loads)); },
+        "loads"_a, "Takes in the loads of one iteration: [experts], tokens over all ranks.")
       .def(
           "predict", [](Predictor const& self) { return token_array(self.predict()); },
           "The loads to plan with, in tokens of one iteration: [experts]; zero before the first "
@@ -58,8 +58,7 @@ void add_prediction(nb::class_<Predictor>& to, char const* name) {
           [](Predictor const& self) {
             auto numbers = self.memory();
             auto const shape = std::array{numbers.size()};
-            return as_array(
-                std::move(numbers), shape);
+            return as_array(std::move(numbers), shape);
           },
           "All that predictions depend on, as numbers, for a checkpoint.")
       .def(
@@ -91,8 +90,7 @@ void add_predictors(nb::module_& to) {
                          "__init__",
                          [](load_average* self, int experts, std::pair<int, int> weight) {
                            new (self) load_average{
-                               experts,
-                               {.numerator = weight.first, .denominator = weight.second}};
+                               experts, {.numerator = weight.first, .denominator = weight.second}};
                          },
                          "experts"_a, nb::kw_only(),
                          "alpha"_a = std::pair{alpha.numerator, alpha.denominator});

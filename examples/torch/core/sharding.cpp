@@ -19,8 +19,7 @@ using fssdp::table_layout;
 
 integers<2> layer_array(std::span<fssdp::expert_loads const> layers) {
   auto values = std::vector<std::int64_t>{};
-  for (auto const& layer : layers)
-    values.insert(values.end(), layer.begin(), layer.end());
+  for (auto const& layer : layers) values.insert(values.end(), layer.begin(), layer.end());
   auto const shape = std::array{layers.size(), layers.front().size()};
   return as_array(std::move(values), shape);
 }
@@ -111,25 +110,25 @@ void add_sharding(nb::module_& to) {
          [](array_like const& loads, fssdp::topology const& topo, int overlap) {
            return fssdp::heterogeneous_sharding{.overlap = overlap}(read_layer_loads(loads), topo);
          });
-  to.def("resharding", [](std::vector<table_layout> const& current, array_like const& loads,
-                          fssdp::topology const& topo, nb::object sharding,
-                          nb::object materialization, double seconds_per_token,
-                          std::size_t chunk_bytes, int iterations) {
-    auto const solve = fssdp::resharding<called_sharding, called_placement>{
-        .sharding = {std::move(sharding)},
-        .materialization = {std::move(materialization)},
-        .seconds_per_token = seconds_per_token,
-        .chunk_bytes = chunk_bytes,
-        .iterations = iterations};
-    auto const verdict = solve(current, read_layer_loads(loads), topo);
-    return nb::make_tuple(verdict.layouts.has_value() ? nb::cast(*verdict.layouts) : nb::none(),
-                          verdict.gained_seconds, verdict.moved_seconds, verdict.moved_bytes);
-  });
-  to.def("expert_load_balancer", [](array_like const& loads, int replicas, int groups,
-                                    fssdp::topology const& topo) {
-    return fssdp::expert_load_balancer{
-        .replicas = replicas, .groups = groups, .topology = topo}(read_loads(loads));
-  });
+  to.def(
+      "resharding", [](std::vector<table_layout> const& current, array_like const& loads,
+                       fssdp::topology const& topo, nb::object sharding, nb::object materialization,
+                       double seconds_per_token, std::size_t chunk_bytes, int iterations) {
+        auto const solve = fssdp::resharding<called_sharding, called_placement>{
+            .sharding = {std::move(sharding)},
+            .materialization = {std::move(materialization)},
+            .seconds_per_token = seconds_per_token,
+            .chunk_bytes = chunk_bytes,
+            .iterations = iterations};
+        auto const verdict = solve(current, read_layer_loads(loads), topo);
+        return nb::make_tuple(verdict.layouts.has_value() ? nb::cast(*verdict.layouts) : nb::none(),
+                              verdict.gained_seconds, verdict.moved_seconds, verdict.moved_bytes);
+      });
+  to.def("expert_load_balancer",
+         [](array_like const& loads, int replicas, int groups, fssdp::topology const& topo) {
+           return fssdp::expert_load_balancer{
+               .replicas = replicas, .groups = groups, .topology = topo}(read_loads(loads));
+         });
   to.def("rebalance_experts", rebalance_experts);
 }
 

@@ -32,7 +32,8 @@ Args:
     where: who holds what.
     topology: where the ranks sit; by default all on one node.)";
 
-constexpr auto balanced_text = R"(Which replica gets which tokens: so that the fullest rank has as few as possible.
+constexpr auto balanced_text =
+    R"(Which replica gets which tokens: so that the fullest rank has as few as possible.
 
 Args:
     counts: [ranks, experts], tokens of every rank for every expert; less than 2^48 in all. It
@@ -40,14 +41,16 @@ Args:
     where: who holds what.
     topology: where the ranks sit; by default all on one node.)";
 
-constexpr auto traffic_text = R"(Tokens on devices and through ports, under a routing: one way of a dispatch.
+constexpr auto traffic_text =
+    R"(Tokens on devices and through ports, under a routing: one way of a dispatch.
 
 Args:
     counts: [ranks, experts], tokens of every rank for every expert.
     routing: an EvenRouting or a BalancedRouting.
     topology: where the ranks sit; by default all on one node.)";
 
-constexpr auto plan_text = R"(Which rows of tokens go where: one rank's part in a dispatch and in the combine behind it.
+constexpr auto token_plan_text =
+    R"(Which rows of tokens go where: one rank's part in a dispatch and in the combine behind it.
 
 All ranks compute theirs from the same counts, so nothing else is exchanged. The rows sent for an
 expert are in the order of the tokens: the first go to its first receiver, and so on.
@@ -61,7 +64,8 @@ Args:
         expert.
     received: how those lie that it receives.)";
 
-constexpr auto order_text = R"(Where the rows of every token go when they are sorted by expert, stably, or as a plan sends them.
+constexpr auto order_text =
+    R"(Where the rows of every token go when they are sorted by expert, stably, or as a plan sends them.
 
 ``tokens[order.token_of_row]`` are the rows; ``rows[order.rows]``, [tokens, per_token, width], brings
 them back.
@@ -70,9 +74,9 @@ Args:
     choices: [tokens, per_token], the experts that the gate has chosen.
     experts: how many there are.)";
 
-constexpr auto row_orders = std::array{
-    std::pair{std::string_view{"by_expert"}, fssdp::row_order::by_expert},
-    std::pair{std::string_view{"by_rank"}, fssdp::row_order::by_rank}};
+constexpr auto row_orders =
+    std::array{std::pair{std::string_view{"by_expert"}, fssdp::row_order::by_expert},
+               std::pair{std::string_view{"by_rank"}, fssdp::row_order::by_rank}};
 
 fssdp::token_counts read_counts(array_like const& from) {
   auto numbers = read_whole_numbers(from, "counts", 2);
@@ -140,10 +144,9 @@ void add_routings(nb::module_& to) {
             new (self) even_routing{where, topology_of(topology)};
           },
           "where"_a, "topology"_a = nb::none())
-      .def_prop_ro("where", [](even_routing const& self) { return self.where(); },
-                   "Who holds what: a copy.")
-      .def("__repr__",
-           [](even_routing const& self) { return routing_repr("EvenRouting", self); });
+      .def_prop_ro(
+          "where", [](even_routing const& self) { return self.where(); }, "Who holds what: a copy.")
+      .def("__repr__", [](even_routing const& self) { return routing_repr("EvenRouting", self); });
   nb::class_<balanced_routing>(to, "BalancedRouting", balanced_text)
       .def(
           "__init__",
@@ -152,8 +155,9 @@ void add_routings(nb::module_& to) {
             new (self) balanced_routing{read_counts(counts), where, topology_of(topology)};
           },
           "counts"_a, "where"_a, "topology"_a = nb::none())
-      .def_prop_ro("where", [](balanced_routing const& self) { return self.where(); },
-                   "Who holds what: a copy.")
+      .def_prop_ro(
+          "where", [](balanced_routing const& self) { return self.where(); },
+          "Who holds what: a copy.")
       .def("__repr__",
            [](balanced_routing const& self) { return routing_repr("BalancedRouting", self); });
   nb::class_<token_traffic>(to, "TokenTraffic", traffic_text)
@@ -194,7 +198,7 @@ void add_routings(nb::module_& to) {
 
 void add_token_plan(nb::module_& to) {
   using namespace nb::literals;
-  nb::class_<token_plan>(to, "TokenPlan", plan_text)
+  nb::class_<token_plan>(to, "TokenPlan", token_plan_text)
       .def(
           "__init__",
           [](token_plan* self, array_like const& counts, nb::object const& routing, int rank,
@@ -222,8 +226,7 @@ void add_token_plan(nb::module_& to) {
       .def_prop_ro("sent_rows", &token_plan::sent_rows, "How many rows the rank sends.")
       .def_prop_ro("received_rows", &token_plan::received_rows, "How many it receives.")
       .def_prop_ro(
-          "send_counts",
-          [](token_plan const& self) { return rows_by_peer(self, self.sends()); },
+          "send_counts", [](token_plan const& self) { return rows_by_peer(self, self.sends()); },
           "Rows that go to each rank, itself included: [ranks]. With sent='by_rank' these are the "
           "input splits of an all-to-all.")
       .def_prop_ro(
@@ -241,8 +244,7 @@ void add_token_plan(nb::module_& to) {
                    "The received rows of every expert that the rank holds: a structured array with "
                    "the fields expert, first, rows. If they lie by rank, a group for each source.")
       .def_prop_ro(
-          "rows_by_expert",
-          [](token_plan const& self) { return row_array(self.rows_by_expert()); },
+          "rows_by_expert", [](token_plan const& self) { return row_array(self.rows_by_expert()); },
           "Where rows that are sorted by expert lie when they are sent: [sent_rows]; row r is row "
           "rows_by_expert[r].")
       .def_prop_ro(
@@ -259,8 +261,8 @@ void add_token_plan(nb::module_& to) {
             auto const numbers = read_whole_numbers(choices, "choices", 2);
             auto chosen = std::vector<fssdp::expert_id>{};
             for (auto const expert : numbers.values)
-              chosen.emplace_back(static_cast<int>(std::min<std::uint64_t>(
-                  expert, std::numeric_limits<int>::max())));
+              chosen.emplace_back(static_cast<int>(
+                  std::min<std::uint64_t>(expert, std::numeric_limits<int>::max())));
             new (self) expert_order{chosen, experts, static_cast<int>(numbers.shape[1])};
           },
           "choices"_a, "experts"_a)

@@ -36,9 +36,9 @@ Raises:
     ArgumentError: on a gap in the nodes, a bandwidth that is not from 1e-3 to 1e18 bytes per
         second, or a cost that is not from 0 to 1e6 seconds.)";
 
-constexpr auto networks = std::array{
-    std::pair{std::string_view{"per_rank"}, fssdp::network_interface::per_rank},
-    std::pair{std::string_view{"per_node"}, fssdp::network_interface::per_node}};
+constexpr auto networks =
+    std::array{std::pair{std::string_view{"per_rank"}, fssdp::network_interface::per_rank},
+               std::pair{std::string_view{"per_node"}, fssdp::network_interface::per_node}};
 
 std::string network_name(fssdp::topology const& of) {
   return of.network() == fssdp::network_interface::per_rank ? "per_rank" : "per_node";
@@ -76,8 +76,7 @@ std::vector<fssdp::node_id> nodes_of(std::optional<int> ranks, std::optional<int
   return result;
 }
 
-std::vector<double> bandwidths(fssdp::topology const& of,
-                               double fssdp::port_bandwidth::*kind) {
+std::vector<double> bandwidths(fssdp::topology const& of, double fssdp::port_bandwidth::*kind) {
   auto values = std::vector<double>{};
   for (auto const rank : fssdp::first_n<fssdp::rank_id>(of.ranks()))
     values.push_back(of.port(rank).*kind);
@@ -154,8 +153,7 @@ void add_topology(nb::module_& to) {
       .def(
           "ranks_on",
           [](topology const& self, int node) {
-            return index_array(
-                self.ranks_on(checked<fssdp::node_id>("node", node, self.nodes())));
+            return index_array(self.ranks_on(checked<fssdp::node_id>("node", node, self.nodes())));
           },
           "node"_a, "The ranks of a node, ascending.")
       .def(
@@ -173,8 +171,7 @@ void add_topology(nb::module_& to) {
       .def(
           "node_bandwidth",
           [](topology const& self, int node) {
-            return fssdp::node_bandwidth(self,
-                                         checked<fssdp::node_id>("node", node, self.nodes()));
+            return fssdp::node_bandwidth(self, checked<fssdp::node_id>("node", node, self.nodes()));
           },
           "node"_a, "Bytes per second through all interfaces of a node, each way.")
       .def(nb::self == nb::self)
@@ -191,18 +188,19 @@ void add_topology(nb::module_& to) {
                  network_name(self), message.inside_latency_seconds,
                  message.between_latency_seconds, message.port_seconds);
            })
-      .def("__setstate__", [](topology& self, nb::tuple const& state) {
-        auto const array = [&](int at) { return array_like{nb::object{state[at]}}; };
-        auto nodes = std::vector<fssdp::node_id>{};
-        for (auto const node : read_ints(array(0), "node_of")) nodes.emplace_back(node);
-        new (&self) topology{std::move(nodes),
-                             ports_of(read_reals(array(1), "inside_bytes_per_second"),
-                                      read_reals(array(2), "between_bytes_per_second")),
-                             named("network", nb::cast<std::string>(state[3]), networks),
-                             {.inside_latency_seconds = nb::cast<double>(state[4]),
-                              .between_latency_seconds = nb::cast<double>(state[5]),
-                              .port_seconds = nb::cast<double>(state[6])}};
-      })
+      .def("__setstate__",
+           [](topology& self, nb::tuple const& state) {
+             auto const array = [&](int at) { return array_like{nb::object{state[at]}}; };
+             auto nodes = std::vector<fssdp::node_id>{};
+             for (auto const node : read_ints(array(0), "node_of")) nodes.emplace_back(node);
+             new (&self) topology{std::move(nodes),
+                                  ports_of(read_reals(array(1), "inside_bytes_per_second"),
+                                           read_reals(array(2), "between_bytes_per_second")),
+                                  named("network", nb::cast<std::string>(state[3]), networks),
+                                  {.inside_latency_seconds = nb::cast<double>(state[4]),
+                                   .between_latency_seconds = nb::cast<double>(state[5]),
+                                   .port_seconds = nb::cast<double>(state[6])}};
+           })
       .attr("__hash__") = nb::none();
 }
 

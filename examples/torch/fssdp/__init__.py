@@ -22,7 +22,7 @@ import importlib
 from typing import Any
 
 from . import checkpoint, errors
-from ._core import Topology, __version__
+from ._core import Topology, version as __version__
 from .advice import *
 from .costs import *
 from .errors import *

@@ -25,7 +25,8 @@ def test_replicas_pay_where_loads_are_skewed():
 
 
 def test_replicas_do_not_pay_where_loads_are_even():
-    found = fssdp.advise(numpy.full((2, 16), 1000), fssdp.Topology(ranks=8), RATES)
+    dear = fssdp.LayerRates(seconds_per_token=2e-7, token_bytes=2048, expert_bytes=400_000_000)
+    found = fssdp.advise(numpy.full((2, 16), 1000), fssdp.Topology(ranks=8), dear)
     assert not found.pays and found.slots == 0 and found.experts.max == 1
     assert str(found).startswith("Replication does not pay here")
 
