@@ -8,10 +8,10 @@ namespace {
 
 void assign(benchmark::State& state) {
   auto const on = cluster_scene{state};
-  auto const where = fssdp::needs_based_materialization{on.budget, on.machine}(on.loads, on.layout);
+  auto const where = fssdp::needs_based_materialization{on.budget, on.topo}(on.loads, on.layout);
   auto shares = fssdp::balanced_shares{};
   for (auto _ : state) {
-    shares.assign(where, on.machine, on.demand);
+    shares.assign(where, on.topo, on.demand);
     benchmark::DoNotOptimize(shares);
   }
   state.counters["max/mean"] = fssdp::max_over_mean(shares.loads());

@@ -10,7 +10,7 @@ void solve(benchmark::State& state) {
   auto const on = cluster_scene{state};
   auto const solver = fssdp::cheapest_materialization{.budget = on.budget,
                                                       .rates = on.rates(),
-                                                      .cluster = on.machine,
+                                                      .topology = on.topo,
                                                       .trials = static_cast<int>(state.range(3))};
   for (auto _ : state) benchmark::DoNotOptimize(solver(on.loads, on.layout));
 }

@@ -9,22 +9,23 @@
 #include "fssdp/all.hpp"
 #include "zipf_loads.hpp"
 
-/// A layer on a cluster; a node takes in and sends out up to `experts` experts, a rank has two slots.
+/// A layer on a cluster; a node takes in and sends out up to `experts` experts, a rank has two
+/// slots.
 struct cluster_scene {
-  fssdp::topology machine;
+  fssdp::topology topo;
   fssdp::block_layout layout;
   fssdp::expert_loads loads;
   fssdp::materialization_budget budget;
   fssdp::token_demand demand;  ///< as expected from the loads
 
   explicit cluster_scene(benchmark::State const& state)
-      : machine{{.nodes = static_cast<int>(state.range(1)) / 8,
-                 .ranks = static_cast<int>(state.range(1))}},
+      : topo{{.nodes = static_cast<int>(state.range(1)) / 8,
+              .ranks = static_cast<int>(state.range(1))}},
         layout{{.experts = static_cast<int>(state.range(0)),
                 .ranks = static_cast<int>(state.range(1))}},
         loads{zipf_loads(static_cast<std::size_t>(state.range(0)))},
         budget{static_cast<int>(state.range(2)), static_cast<int>(state.range(2)), 2} {
-    fssdp::detail::expect_demand(loads, machine, demand);
+    fssdp::detail::expect_demand(loads, topo, demand);
   }
   [[nodiscard]] fssdp::layer_rates rates() const {
     return {.seconds_per_token = 4e-8, .token_bytes = 1536, .expert_bytes = 4718592};

@@ -8,10 +8,10 @@ namespace {
 
 void solve(benchmark::State& state) {
   auto const on = cluster_scene{state};
-  auto const ranks = on.machine.ranks();
+  auto const ranks = on.topo.ranks();
   auto const least = (on.layout.experts() + ranks - 1) / ranks;
   auto const solver =
-      fssdp::expert_load_balancer{.replicas = ranks * (least + 2), .cluster = on.machine};
+      fssdp::expert_load_balancer{.replicas = ranks * (least + 2), .topology = on.topo};
   for (auto _ : state) benchmark::DoNotOptimize(solver(on.loads));
 }
 

@@ -4,17 +4,17 @@
 
 #include <vector>
 
-#include "machine.hpp"
+#include "topo.hpp"
 
 namespace {
 
 void solve(benchmark::State& state) {
-  auto const on = machine{state};
+  auto const on = topo{state};
   auto loads = std::vector<fssdp::expert_loads>{};
   for (std::size_t layer = 0; layer < static_cast<std::size_t>(state.range(2)); ++layer)
     loads.push_back(zipf_loads(on.loads.size(), layer));
   auto const solver = fssdp::heterogeneous_sharding{.overlap = on.layout.experts() / 4};
-  for (auto _ : state) benchmark::DoNotOptimize(solver(loads, on.cluster));
+  for (auto _ : state) benchmark::DoNotOptimize(solver(loads, on.topology));
 }
 
 BENCHMARK(solve)

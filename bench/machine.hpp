@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// The machines and placements for which plans are made.
+/// The topologies and placements for which plans are made.
 #pragma once
 
 #include <benchmark/benchmark.h>
@@ -8,21 +8,21 @@
 #include "zipf_loads.hpp"
 
 /// Nodes of eight devices, whole experts on them, loads as a gate gives them.
-struct machine {
-  fssdp::topology cluster;
+struct topo {
+  fssdp::topology topology;
   fssdp::block_layout layout;
   fssdp::expert_loads loads;
 
   /// The arguments are nodes and experts.
-  explicit machine(benchmark::State const& state)
-      : cluster{{.nodes = static_cast<int>(state.range(0)),
-                 .ranks = 8 * static_cast<int>(state.range(0))}},
-        layout{{.experts = static_cast<int>(state.range(1)), .ranks = cluster.ranks()}},
+  explicit topo(benchmark::State const& state)
+      : topo{{.nodes = static_cast<int>(state.range(0)),
+              .ranks = 8 * static_cast<int>(state.range(0))}},
+        layout{{.experts = static_cast<int>(state.range(1)), .ranks = topo.ranks()}},
         loads{zipf_loads(static_cast<std::size_t>(state.range(1)))} {}
 
   /// A quarter of the experts get replicas, two on every device.
   [[nodiscard]] fssdp::sparse_materialization solver() const {
-    return {.overlap = layout.experts() / 4, .spare_slots = 2, .cluster = cluster};
+    return {.overlap = layout.experts() / 4, .spare_slots = 2, .topology = topo};
   }
   [[nodiscard]] fssdp::placement sparse() const { return solver()(loads, layout); }
   [[nodiscard]] fssdp::placement dense() const { return fssdp::everywhere{}(loads, layout); }

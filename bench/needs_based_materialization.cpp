@@ -8,7 +8,7 @@ namespace {
 
 void solve_into(benchmark::State& state) {
   auto const on = cluster_scene{state};
-  auto const solver = fssdp::needs_based_materialization{on.budget, on.machine};
+  auto const solver = fssdp::needs_based_materialization{on.budget, on.topo};
   auto where = fssdp::placement{};
   auto memory = fssdp::needs_based_materialization::workspace{};
   for (auto _ : state) {

@@ -3,8 +3,8 @@
 // what memory: of the schedule that comes out, and the most on the way.
 #include "fssdp/plan/schedule.hpp"
 
-#include "machine.hpp"
 #include "memory_in_use.hpp"
+#include "topo.hpp"
 
 namespace {
 
@@ -14,8 +14,8 @@ constexpr auto mebibyte = 1024.0 * 1024;
 /// @param options(fssdp::schedule_options)
 template <std::size_t Effort>
 void scheduled(benchmark::State& state) {
-  auto const on = machine{state};
-  auto const plan = fssdp::make_plan(on.layout, on.sparse(), on.cluster);
+  auto const on = topo{state};
+  auto const plan = fssdp::make_plan(on.layout, on.sparse(), on.topology);
   auto const options = fssdp::schedule_options{.effort = Effort};
   for (auto _ : state) benchmark::DoNotOptimize(fssdp::schedule(plan, chunk_bytes, options));
 

@@ -2,12 +2,12 @@
 // How long a placement takes to be found, before every iteration.
 #include "fssdp/solver/sparse_materialization.hpp"
 
-#include "machine.hpp"
+#include "topo.hpp"
 
 namespace {
 
 void solve(benchmark::State& state) {
-  auto const on = machine{state};
+  auto const on = topo{state};
   auto const solver = on.solver();
   for (auto _ : state) benchmark::DoNotOptimize(solver(on.loads, on.layout));
 }

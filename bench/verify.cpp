@@ -2,19 +2,19 @@
 // How long a plan takes to be replayed.
 #include "fssdp/plan/verify.hpp"
 
-#include "machine.hpp"
+#include "topo.hpp"
 
 namespace {
 
 template <auto Place>
 void verify(benchmark::State& state) {
-  auto const on = machine{state};
-  auto const plan = fssdp::make_plan(on.layout, (on.*Place)(), on.cluster);
+  auto const on = topo{state};
+  auto const plan = fssdp::make_plan(on.layout, (on.*Place)(), on.topology);
   for (auto _ : state) fssdp::verify(plan);
   state.counters["transfers"] = static_cast<double>(plan.transfers().size());
 }
 
-BENCHMARK(verify<&machine::sparse>)->Apply(machines);
-BENCHMARK(verify<&machine::dense>)->Apply(machines);
+BENCHMARK(verify<&topo::sparse>)->Apply(machines);
+BENCHMARK(verify<&topo::dense>)->Apply(machines);
 
 }  // namespace

@@ -19,7 +19,7 @@ namespace {
 constexpr auto layers = 6;
 constexpr auto size = std::size_t{100'000};  // parameters of one expert
 
-constexpr auto waiting = fssdp::trace_lane{"wait"};  // a lane of one's own: what is not hidden
+constexpr auto waiting = fssdp::trace_track{"wait"};  // a track of one's own: what is not hidden
 
 /// Stands for the computation of a layer.
 void compute() { std::this_thread::sleep_for(std::chrono::milliseconds{3}); }
@@ -37,13 +37,13 @@ void step(fssdp::thread_communicator& comm, fssdp::trace_recorder& trace) {
                              fssdp::make_replicas<float>(plan, rank, size)};  // and of the next one
 
   auto second = comm.duplicate();  // gathers and reductions do not wait for each other
-  auto traced_gathers = fssdp::tracing{comm, &trace, fssdp::gather_lane};
-  auto traced_reductions = fssdp::tracing{second, &trace, fssdp::reduce_lane};
+  auto traced_gathers = fssdp::tracing{comm, &trace, fssdp::gather_track};
+  auto traced_reductions = fssdp::tracing{second, &trace, fssdp::reduce_track};
   auto streams = std::array<fssdp::host_stream, 2>{};
   auto gathers = fssdp::on_stream(traced_gathers, streams[0]);
   auto reductions = fssdp::on_stream(traced_reductions, streams[1]);
 
-  auto const whole = trace.range(fssdp::compute_lane, "step");
+  auto const whole = trace.range(fssdp::compute_track, "step");
   fssdp::sparse_all_gather(gathers, plan, weights, replicas[0]);
   for (int layer = 0; layer < layers; ++layer) {
     {
@@ -53,11 +53,11 @@ void step(fssdp::thread_communicator& comm, fssdp::trace_recorder& trace) {
     if (layer + 1 < layers)
       fssdp::sparse_all_gather(gathers, plan, weights,
                                replicas[static_cast<std::size_t>((layer + 1) % 2)]);
-    auto const range = trace.range(fssdp::compute_lane, "forward", {.layer = layer});
+    auto const range = trace.range(fssdp::compute_track, "forward", {.layer = layer});
     compute();
   }
   for (int layer = layers; layer-- > 0;) {
-    auto range = trace.range(fssdp::compute_lane, "backward", {.layer = layer});
+    auto range = trace.range(fssdp::compute_track, "backward", {.layer = layer});
     compute();
     range.end();
     fssdp::sparse_reduce_scatter(reductions, plan, partials, gradients);

@@ -109,8 +109,8 @@ class turns {
     auto const at_owner = mine_->plan().owner(expert) == me_;
     auto const to =
         last && at_owner ? mine_->taken(expert) : buffer(sum_.data() == buffer(0).data() ? 1 : 0);
-    auto const both = std::array{fssdp::summand{.partial = sum_.data()},
-                                 fssdp::summand{.partial = other.data()}};
+    auto const both =
+        std::array{fssdp::summand{.partial = sum_.data()}, fssdp::summand{.partial = other.data()}};
     sum_elements(comm, std::span{both}.first(other.empty() ? 1 : 2), to);
     sum_ = to;
   }

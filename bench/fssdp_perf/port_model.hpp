@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Where the program meets the port model: the machine, the plan for it, the world of ranks.
+/// Where the program meets the port model: the topology, the plan for it, the world of ranks.
 #pragma once
 
 #include <chrono>
@@ -22,7 +22,7 @@
 
 namespace perf {
 
-/// The machine that is simulated; with --rate, the one that threads are slowed down to: both kinds
+/// The topology that is simulated; with --rate, the one that threads are slowed down to: both kinds
 /// of ports by the same factor.
 [[nodiscard]] inline fssdp::topology cluster_of(options const& of) {
   auto const factor = of.rate > 0 ? of.rate / of.link_bandwidth : 1.0;
@@ -47,7 +47,7 @@ namespace perf {
 /// share devices. Where ports count, pieces: over NCCL a rank has those of a device to itself.
 [[nodiscard]] inline fssdp::transfer_plan plan_of(options const& how, cases::scene const& of,
                                                   std::size_t chunk_bytes) {
-  auto plan = fssdp::make_plan(of.layout, of.where, of.cluster);
+  auto plan = fssdp::make_plan(of.layout, of.where, of.topology);
   if (how.simulate || how.rate > 0 || how.backend == backend::nccl)
     return fssdp::schedule(plan, chunk_bytes);
   if (how.backend == backend::mpi && how.nodes > 1)
@@ -73,18 +73,18 @@ namespace perf {
   auto transfers = std::vector<fssdp::transfer>{};
   for (auto const chunk : fssdp::all_chunks(of.layout)) {
     auto const owner = of.layout.owner(chunk);
-    auto leader = std::vector<fssdp::rank_id>(static_cast<std::size_t>(of.cluster.nodes()),
+    auto leader = std::vector<fssdp::rank_id>(static_cast<std::size_t>(of.topology.nodes()),
                                               fssdp::rank_id{-1});
-    leader[of.cluster.node(owner).index()] = owner;
+    leader[of.topology.node(owner).index()] = owner;
     for (auto const rank : of.where.holders(chunk.expert)) {
       if (rank == owner) continue;
-      auto& first = leader[of.cluster.node(rank).index()];
+      auto& first = leader[of.topology.node(rank).index()];
       auto const leads = first.value() < 0;
       if (leads) first = rank;
       transfers.push_back({first == owner || leads ? 0 : 1, chunk, leads ? owner : first, rank});
     }
   }
-  return {of.layout, of.where, std::move(transfers), of.cluster};
+  return {of.layout, of.where, std::move(transfers), of.topology};
 }
 
 /// One expert after the other, each by its own best schedule.
@@ -93,7 +93,7 @@ namespace perf {
   for (auto const expert : fssdp::first_n<fssdp::expert_id>(of.layout.experts())) {
     auto alone = fssdp::placement{of.layout};
     for (auto const rank : of.where.holders(expert)) alone.add(expert, rank);
-    auto const plan = fssdp::make_plan(of.layout, alone, of.cluster);
+    auto const plan = fssdp::make_plan(of.layout, alone, of.topology);
     if (!plan.transfers().empty())
       seconds += fssdp::simulate(fssdp::schedule(plan, chunk_bytes), chunk_bytes).seconds;
   }
@@ -114,7 +114,7 @@ namespace perf {
     case baseline::direct:
       return time(direct_plan(of));
     case baseline::chain:
-      return time(fssdp::make_plan(of.layout, of.where, of.cluster));
+      return time(fssdp::make_plan(of.layout, of.where, of.topology));
     case baseline::star:
       return time(star_plan(of));
     case baseline::broadcast:

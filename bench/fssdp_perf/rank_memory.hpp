@@ -24,8 +24,8 @@ namespace perf {
 
 /// The buffers of one rank for one placement, filled with small integers.
 ///
-/// ag: `from` [owned, elements], the shard; `to` [remote, elements], the replicas.
-/// rs: `from` [materialized, elements], the partial gradients; `to` [owned, elements], the gradients.
+/// ag: `from` [owned, elements], the shard; `to` [remote, elements], the replicas. rs: `from`
+/// [materialized, elements], the partial gradients; `to` [owned, elements], the gradients.
 template <class T>
 class rank_memory {
  public:

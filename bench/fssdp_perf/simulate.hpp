@@ -33,7 +33,7 @@ namespace perf {
 
 /// Bytes that ranks send, all together and the busiest of them, in or out.
 inline void count_bytes(fssdp::transfer_plan const& plan, std::size_t chunk_bytes, result& found) {
-  auto const moved = fssdp::traffic(plan, plan.cluster());
+  auto const moved = fssdp::traffic(plan, plan.topology());
   auto const busiest =
       std::max(std::ranges::max(moved.out_of_rank), std::ranges::max(moved.into_rank));
   auto const pieces = static_cast<std::uint64_t>(plan.pieces());

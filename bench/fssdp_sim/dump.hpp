@@ -35,7 +35,7 @@ namespace sim {
   return {{"policy", which.name},
           {"model", of.where->model->name},
           {"cluster", of.where->kind->name},
-          {"devices", of.where->cluster.ranks()},
+          {"devices", of.where->topology.ranks()},
           {"iter", at.iter},
           {"layer", at.layer},
           {"max_over_mean", at.figures.max_over_mean},

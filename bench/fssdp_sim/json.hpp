@@ -10,7 +10,8 @@
 
 namespace sim {
 
-/// Times in microseconds, of an iteration of all layers; of solving and planning the medians of one.
+/// Times in microseconds, of an iteration of all layers; of solving and planning the medians of
+/// one.
 [[nodiscard]] inline nlohmann::ordered_json to_json(comparison const& one) {
   auto const& of = one.of;
   auto written = nlohmann::ordered_json{

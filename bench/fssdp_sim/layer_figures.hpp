@@ -38,11 +38,11 @@ decltype(auto) with_routing(layer_answer const& answer, layer_question const& qu
     case routing_rule::slots:
       return use(slot_routing{answer.slots, answer.where});
     case routing_rule::balanced:
-      return use(fssdp::balanced_routing{*question.counts, answer.where, *question.cluster});
+      return use(fssdp::balanced_routing{*question.counts, answer.where, *question.topology});
     case routing_rule::even:
       break;
   }
-  return use(listed_even_routing{answer.where, *question.cluster});
+  return use(listed_even_routing{answer.where, *question.topology});
 }
 
 namespace detail {
@@ -92,13 +92,13 @@ inline fssdp::placement early_replicas(layer_answer const& answer) {
 /// balance alone is judged, links are free.
 [[nodiscard]] inline layer_figures figures_of(layer_question const& question,
                                               layer_answer const& answer, traits const& of) {
-  auto const& cluster = *question.cluster;
+  auto const& topo = *question.topology;
   auto const& rates = question.rates;
   auto const tokens = with_routing(answer, question, [&](auto const& routing) {
-    return fssdp::token_traffic{*question.counts, routing, cluster};
+    return fssdp::token_traffic{*question.counts, routing, topo};
   });
   auto const experts = traffic_of(answer.where, answer, question, of.moves);
-  auto figures = layer_figures{.cost = {tokens, fssdp::port_loads{cluster}, rates, cluster},
+  auto figures = layer_figures{.cost = {tokens, fssdp::port_loads{topo}, rates, topo},
                                .max_over_mean = fssdp::max_over_mean(tokens.on_rank)};
   auto& cost = figures.cost;
   auto const seconds = [&](fssdp::placement const& where) {
@@ -121,7 +121,7 @@ inline fssdp::placement early_replicas(layer_answer const& answer) {
   figures.bytes =
       4 * (sum(tokens.into_rank) + sum(tokens.into_node)) * static_cast<double>(rates.token_bytes) +
       passes * detail::deliveries(answer, of.moves) * static_cast<double>(rates.expert_bytes);
-  figures.interface_bytes = interface_bytes(tokens, experts, cluster, rates, of.often);
+  figures.interface_bytes = interface_bytes(tokens, experts, topo, rates, of.often);
   return figures;
 }
 

@@ -15,8 +15,8 @@ namespace sim {
 /// The same rule, for clusters where the ranks of a node are consecutive.
 class listed_even_routing {
  public:
-  listed_even_routing(fssdp::placement const& where, fssdp::topology const& cluster)
-      : holders_{where}, cluster_{&cluster} {}
+  listed_even_routing(fssdp::placement const& where, fssdp::topology const& topo)
+      : holders_{where}, topo_{&topo} {}
 
   [[nodiscard]] fssdp::placement const& where() const { return holders_.where(); }
   template <class Emit>
@@ -27,7 +27,7 @@ class listed_even_routing {
       emit(source, tokens);
       return;
     }
-    auto const node = cluster_->ranks_on(cluster_->node(source));
+    auto const node = topo_->ranks_on(topo_->node(source));
     auto receivers = holders_.of(expert, node.front(), node.back());
     if (receivers.empty()) receivers = holders_.of(expert);
     auto index = std::uint64_t{0};
@@ -39,7 +39,7 @@ class listed_even_routing {
 
  private:
   holder_lists holders_;
-  fssdp::topology const* cluster_;
+  fssdp::topology const* topo_;
 };
 
 static_assert(fssdp::token_routing<listed_even_routing>);

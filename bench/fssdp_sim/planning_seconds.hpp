@@ -14,7 +14,7 @@ namespace sim {
                                              layer_answer const& answer) {
   auto seconds = 0.0;
   auto const plan = timed(seconds, [&] {
-    auto const transfers = fssdp::make_plan(answer.owners, answer.where, *question.cluster);
+    auto const transfers = fssdp::make_plan(answer.owners, answer.where, *question.topology);
     return fssdp::schedule(transfers, question.rates.expert_bytes, {.effort = 0});
   });
   return seconds;

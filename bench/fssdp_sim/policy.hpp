@@ -22,7 +22,7 @@ enum class objective { time, balance };
 
 /// All that a policy may look at.
 struct layer_question {
-  fssdp::topology const* cluster;
+  fssdp::topology const* topo;
   fssdp::layer_rates rates;
   fssdp::table_layout const* owners;     ///< as the policy's sharding has it
   fssdp::expert_loads const* predicted;  ///< [experts], any scale
@@ -41,7 +41,8 @@ struct layer_answer {
   fssdp::placement where;      ///< contains the owners
   routing_rule routing = routing_rule::even;
   fssdp::physical_experts slots = {};  ///< where the routing goes by them
-  /// Those replicas of `where` that come only when the gate has counted: nothing hides their gather.
+  /// Those replicas of `where` that come only when the gate has counted: nothing hides their
+  /// gather.
   std::optional<fssdp::placement> late = {};
 };
 using layer_answers = std::vector<layer_answer>;

@@ -36,7 +36,8 @@ struct policy_result {
   double bytes = 0;                          ///< sent by all devices
   double interface_bytes = 0;                ///< into the busiest network interface
   double memory_bytes = 0;                   ///< of the device that has most, for experts
-  /// What solving and planning took here, of every layer and iteration; empty if it is not measured.
+  /// What solving and planning took here, of every layer and iteration; empty if it is not
+  /// measured.
   std::vector<double> solving_seconds = {};
   std::vector<double> planning_seconds = {};
 

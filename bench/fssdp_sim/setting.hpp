@@ -9,15 +9,15 @@
 #include "fssdp/placement/port_loads.hpp"
 #include "fssdp/solver/materialization_budget.hpp"
 #include "fssdp/topology/topology.hpp"
-#include "machine.hpp"
 #include "model.hpp"
+#include "topo.hpp"
 
 namespace sim {
 
 struct setting {
   cluster_kind const* kind = nullptr;
   model_shape const* model = nullptr;
-  fssdp::topology cluster = {};
+  fssdp::topology topology = {};
   int layers = 0;   ///< of the model; not all of them need be simulated
   int experts = 0;  ///< of a layer
   double tokens_per_device = 0;
@@ -34,7 +34,7 @@ struct setting {
   auto const dense = tokens * (attention_flops(model) + 2 * model.dense_parameters) / kind.flops;
   return {.kind = &kind,
           .model = &model,
-          .cluster = make_cluster(kind, devices),
+          .topology = make_cluster(kind, devices),
           .layers = layers,
           .experts = experts,
           .tokens_per_device = tokens,
@@ -48,16 +48,16 @@ struct setting {
 /// How many experts a window hides (the paper's t), the filling of the pipeline included: into a
 /// node, or into a device if there is only one node.
 [[nodiscard]] inline int hidden_experts(setting const& of) {
-  return fssdp::hidden_budget(of.rates, of.cluster, of.experts, of.experts).experts_in;
+  return fssdp::hidden_budget(of.rates, of.topology, of.experts, of.experts).experts_in;
 }
 
 /// Lets the window hide the gathers of so many experts, the filling of the pipeline included.
 inline void hide(setting& of, int experts) {
-  auto ports = fssdp::port_loads{of.cluster};
-  auto const many = of.cluster.nodes() > 1;
+  auto ports = fssdp::port_loads{of.topology};
+  auto const many = of.topology.nodes() > 1;
   std::ranges::fill(many ? ports.into_node : ports.into_rank, experts);
   ports.between_nodes = many ? experts : 0;
-  of.rates.window_seconds = fssdp::gather_seconds(ports, of.cluster, of.rates.expert_bytes);
+  of.rates.window_seconds = fssdp::gather_seconds(ports, of.topology, of.rates.expert_bytes);
 }
 
 }  // namespace sim

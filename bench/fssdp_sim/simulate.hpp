@@ -56,7 +56,7 @@ namespace detail {
 class shards {
  public:
   shards(scenario const& of, sharding how) : of_{of}, how_{how} {
-    auto const ranks = of.where->cluster.ranks();
+    auto const ranks = of.where->topology.ranks();
     auto const blocks =
         fssdp::as_table(fssdp::block_layout{{.experts = of.where->experts, .ranks = ranks}});
     layouts_.assign(layer_count(*of.loads), blocks);
@@ -72,7 +72,7 @@ class shards {
       loads.push_back(of_.predicts(*of_.loads, sample, layer));
     auto const overlap =
         how_ == sharding::by_load && of_.goal == objective::time && of_.slots > 0 ? of_.overlap : 0;
-    layouts_ = fssdp::heterogeneous_sharding{.overlap = overlap}(loads, of_.where->cluster);
+    layouts_ = fssdp::heterogeneous_sharding{.overlap = overlap}(loads, of_.where->topology);
     made_ = iter;
     return layouts_;
   }
@@ -93,8 +93,8 @@ class shards {
   auto const layers = layer_count(*of.loads);
   auto result = policy_result{.policy = std::string{which.name},
                               .model = std::string{where.model->name},
-                              .cluster = std::string{where.kind->name},
-                              .devices = where.cluster.ranks(),
+                              .topology = std::string{where.kind->name},
+                              .devices = where.topology.ranks(),
                               .slots = of.slots,
                               .overlap = of.overlap,
                               .iterations = of.samples.size(),
@@ -106,11 +106,11 @@ class shards {
   auto owners = detail::shards{of, which.shards};
   for (auto const sample : of.samples) {
     auto const& layouts = owners.at(sample);
-    auto memory = device_memory{where.cluster.ranks()};
+    auto memory = device_memory{where.topology.ranks()};
     for (std::size_t layer = 0; layer < layers; ++layer) {
       auto const predicted = of.predicts(*of.loads, sample, layer);
-      auto const counts = split_loads((*of.loads)[sample].layers[layer], where.cluster.ranks());
-      auto const question = layer_question{.cluster = &where.cluster,
+      auto const counts = split_loads((*of.loads)[sample].layers[layer], where.topology.ranks());
+      auto const question = layer_question{.topology = &where.topology,
                                            .rates = where.rates,
                                            .owners = &layouts[layer],
                                            .predicted = &predicted,
@@ -140,7 +140,7 @@ class shards {
     }
     auto owned = std::optional<double>{};  // some layers alone cannot be shared out so evenly
     if (which.shards != sharding::blocks && result.scale() > 1)
-      owned = std::ceil(static_cast<double>(where.layers) * where.experts / where.cluster.ranks());
+      owned = std::ceil(static_cast<double>(where.layers) * where.experts / where.topology.ranks());
     auto const experts = memory.most(which.costs.replicas, result.scale(), owned);
     result.memory_bytes =
         std::max(result.memory_bytes, experts * static_cast<double>(where.rates.expert_bytes));

@@ -23,18 +23,18 @@ inline constexpr auto time_columns = " | {:>9} {:>9}";
 /// The model, the cluster and the loads.
 [[nodiscard]] inline std::string table_title(scenario const& of) {
   auto const& where = *of.where;
-  auto const nodes = where.cluster.nodes();
+  auto const nodes = where.topology.nodes();
   auto text = fmt::format(
       "# {} on cluster {}: {} devices ({}), {} node{}; {} layers of {} experts, {:.0f} tokens per "
       "device\n",
-      where.model->name, where.kind->name, where.cluster.ranks(), where.kind->device, nodes,
+      where.model->name, where.kind->name, where.topology.ranks(), where.kind->device, nodes,
       nodes == 1 ? "" : "s", where.layers, where.experts, where.tokens_per_device);
   if (of.layer_ids.size() < static_cast<std::size_t>(where.layers))
     text += fmt::format("# {} of {} layers are simulated, and scaled\n", of.layer_ids.size(),
                         where.layers);
-  if (where.experts < where.cluster.ranks())
+  if (where.experts < where.topology.ranks())
     text += fmt::format("# more devices than experts: ep, smartmoe and shards leave {} idle\n",
-                        where.cluster.ranks() - where.experts);
+                        where.topology.ranks() - where.experts);
   return text;
 }
 

@@ -19,9 +19,9 @@
 
 namespace cases {
 
-/// A layout and a placement on a machine.
+/// A layout and a placement on a topology.
 struct scene {
-  fssdp::topology cluster;
+  fssdp::topology topology;
   fssdp::block_layout layout;
   fssdp::placement where;
 };
@@ -88,9 +88,9 @@ inline void spread(fssdp::placement& where, std::span<fssdp::expert_id const> ex
 
 /// Places the experts of one case. A pure function.
 /// @throws fssdp::argument_error if there is no expert
-[[nodiscard]] inline scene make_scene(case_kind which, fssdp::topology const& cluster, int experts,
+[[nodiscard]] inline scene make_scene(case_kind which, fssdp::topology const& topo, int experts,
                                       std::uint64_t seed) {
-  auto const ranks = cluster.ranks();
+  auto const ranks = topo.ranks();
   auto const layout = fssdp::block_layout{{.experts = experts, .ranks = ranks}};
   auto where = fssdp::placement{layout};
   auto draw = detail::draws{seed};
@@ -105,20 +105,20 @@ inline void spread(fssdp::placement& where, std::span<fssdp::expert_id const> ex
       break;
     case case_kind::hot_node:
       std::erase_if(candidates, [&](fssdp::expert_id expert) {
-        return cluster.node(layout.owner(expert)) != fssdp::node_id{0};
+        return topo.node(layout.owner(expert)) != fssdp::node_id{0};
       });
       [[fallthrough]];
     case case_kind::hot:
       detail::spread(where, draw.some(candidates, hot));
       break;
     case case_kind::zipf: {
-      auto const solve = fssdp::sparse_materialization{
-          .overlap = experts / 4, .spare_slots = 4, .cluster = cluster};
+      auto const solve =
+          fssdp::sparse_materialization{.overlap = experts / 4, .spare_slots = 4, .topology = topo};
       where = solve(detail::zipf_loads(experts, draw), layout);
       break;
     }
   }
-  return {cluster, layout, std::move(where)};
+  return {topo, layout, std::move(where)};
 }
 
 /// How often an expert is held by a rank that does not own it.
@@ -131,7 +131,7 @@ inline void spread(fssdp::placement& where, std::span<fssdp::expert_id const> ex
 
 /// The same experts, every one of them everywhere.
 [[nodiscard]] inline scene everywhere(scene const& of) {
-  return {of.cluster, of.layout, fssdp::everywhere{}(of.layout)};
+  return {of.topology, of.layout, fssdp::everywhere{}(of.layout)};
 }
 
 }  // namespace cases

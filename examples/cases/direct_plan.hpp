@@ -11,7 +11,7 @@ namespace cases {
 /// The owners of all chunks send them to all that hold them.
 [[nodiscard]] inline fssdp::transfer_plan direct_plan(scene const& of) {
   auto const whole = fssdp::make_plan(of.layout, of.where);
-  return {of.layout, of.where, {whole.transfers().begin(), whole.transfers().end()}, of.cluster};
+  return {of.layout, of.where, {whole.transfers().begin(), whole.transfers().end()}, of.topology};
 }
 
 }  // namespace cases

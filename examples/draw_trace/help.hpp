@@ -11,10 +11,13 @@ inline constexpr auto about =
     "browser shows and any page can include.";
 
 inline constexpr auto footer =
-    "The picture has a row for every lane of every rank (compute, gather, reduce, ...), and time\n"
-    "from left to right. Lanes have their colours; neighbouring layers differ in brightness. "
+    "The picture has a row for every track of every rank (compute, gather, reduce, ...), "
+    "and time\n"
+    "from left to right. Tracks have their colours; neighbouring layers differ in "
+    "brightness. "
     "Ranges\n"
-    "inside others stand below them. What stands in two lanes of a rank at one time overlapped: a\n"
+    "inside others stand below them. What stands in two tracks of a rank at one time "
+    "overlapped: a\n"
     "gather during a forward pass was hidden by it; one while compute was empty was waited for.\n"
     "Pointing at a range tells its name, its times and what it moved.\n"
     "\n"
@@ -24,8 +27,8 @@ inline constexpr auto footer =
     "\n"
     "To get a trace, give each rank a recorder, and write them all at the end\n"
     "  auto trace = fssdp::trace_recorder{{.rank = comm.rank()}};\n"
-    "  auto const range = trace.range(fssdp::compute_lane, \"forward\", {.layer = 3});\n"
-    "  auto traced = fssdp::tracing{comm, &trace, fssdp::gather_lane};\n"
+    "  auto const range = trace.range(fssdp::compute_track, \"forward\", {.layer = 3});\n"
+    "  auto traced = fssdp::tracing{comm, &trace, fssdp::gather_track};\n"
     "  fssdp::write_chrome_trace(file, traces);\n"
     "\n"
     "Examples\n"

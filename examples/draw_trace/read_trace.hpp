@@ -66,7 +66,7 @@ inline void add_range(trace& to, raw_event const& event) {
   auto one = bar{.begin = event.time("ts"), .name = event.text("name", "(no name)")};
   one.end = one.begin + event.time("dur");
   if (!(one.end >= one.begin) || !std::isfinite(one.end)) event.fail("an impossible", "dur");
-  one.lane = event.text("cat");
+  one.comm = event.text("cat");
   one.details = details(arguments);
   if (auto const layer = arguments.find("layer");
       layer != arguments.end() && layer->is_number_integer())
@@ -92,7 +92,7 @@ inline void complete(trace& of) {
     for (auto& [thread, row] : process.rows) {
       if (row.name.empty()) row.name = fmt::format("thread {}", thread);
       for (auto& bar : row.bars)
-        if (bar.lane.empty()) bar.lane = row.name;
+        if (bar.comm.empty()) bar.comm = row.name;
       std::ranges::stable_sort(row.bars, {}, [](bar const& one) {
         return std::tuple{one.begin, -one.end};
       });

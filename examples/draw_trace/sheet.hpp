@@ -18,7 +18,7 @@ struct sheet {
   static constexpr double legend_entry = 130;
 };
 
-/// Of lanes, in the order of their names; of medium brightness, so that they stand out from white
+/// Of tracks, in the order of their names; of medium brightness, so that they stand out from white
 /// and from black.
 inline constexpr auto colours = std::array{"#5b9bd5", "#c678dd", "#6fae46", "#ed7d31",
                                            "#2bb5a8", "#c99700", "#e06c75", "#9aa5b1"};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// A trace as a picture: a row for every lane of every rank, time from left to right.
+/// A trace as a picture: a row for every track of every rank, time from left to right.
 #pragma once
 
 #include <fmt/format.h>
@@ -28,7 +28,7 @@ class drawing {
       : of_{of}, seen_{of.from, of.to, (of.to - of.from) / sheet::width / 2} {
     for (auto const& [rank, process] : of.ranks)
       for (auto const& [thread, row] : process.rows)
-        for (auto const& bar : row.bars) lanes_.insert(bar.lane);
+        for (auto const& bar : row.bars) comms_.insert(bar.comm);
   }
 
   [[nodiscard]] std::string take() {
@@ -56,8 +56,8 @@ class drawing {
     auto const share = (milliseconds - of_.from) / (of_.to - of_.from);
     return sheet::left + std::clamp(share, 0.0, 1.0) * sheet::width;
   }
-  [[nodiscard]] char const* colour(std::string const& lane) const {
-    auto const place = std::distance(lanes_.begin(), lanes_.find(lane));
+  [[nodiscard]] char const* colour(std::string const& comm) const {
+    auto const place = std::distance(comms_.begin(), comms_.find(comm));
     return colours[static_cast<std::size_t>(place) % colours.size()];
   }
 
@@ -105,7 +105,7 @@ class drawing {
     auto const width = std::max(x(of.end) - x(of.begin), 0.5);
     add("<rect x=\"{:.2f}\" y=\"{:.1f}\" width=\"{:.2f}\" height=\"{:.1f}\" fill=\"{}\"{}>"
         "<title>{}</title></rect>\n",
-        x(of.begin), y + 0.5, width, sheet::level - 1, colour(of.lane),
+        x(of.begin), y + 0.5, width, sheet::level - 1, colour(of.comm),
         of.layer.value_or(0) % 2 == 0 ? "" : " fill-opacity=\".7\"", tooltip(of));
     auto const layer = of.layer ? std::to_string(*of.layer) : std::string{};
     for (auto const& label : {of.name + (layer.empty() ? "" : " ") + layer, layer}) {
@@ -137,13 +137,13 @@ class drawing {
     }
   }
 
-  /// The lanes, as many to a row as fit, in six rows at most.
+  /// The tracks, as many to a row as fit, in six rows at most.
   void draw_legend() {
     constexpr auto in_row = static_cast<int>(sheet::width / sheet::legend_entry);
     bottom_ += 10;
     auto column = 0;
     auto left = 6 * in_row;
-    for (auto const& lane : lanes_) {
+    for (auto const& comm : comms_) {
       if (left-- == 0) break;
       if (column == in_row) {
         column = 0;
@@ -152,7 +152,7 @@ class drawing {
       auto const at = sheet::left + sheet::legend_entry * column++;
       add("<rect x=\"{0:.1f}\" y=\"{1:.1f}\" width=\"12\" height=\"12\" fill=\"{2}\"/>\n"
           "<text x=\"{3:.1f}\" y=\"{4:.1f}\">{5}</text>\n",
-          at, bottom_ - 10, colour(lane), at + 17, bottom_, svg_text(lane, 16));
+          at, bottom_ - 10, colour(comm), at + 17, bottom_, svg_text(comm, 16));
     }
     bottom_ += 18;
     add("<text x=\"{:.0f}\" y=\"{:.1f}\">Number in a bar: the layer. What is inside another range "
@@ -162,7 +162,7 @@ class drawing {
 
   view const& of_;
   window seen_;
-  std::set<std::string> lanes_;
+  std::set<std::string> comms_;
   double bottom_ = sheet::top;
   std::string body_;
 };

@@ -18,13 +18,13 @@ struct bar {
   double begin = 0;
   double end = 0;
   std::string name = {};
-  std::string lane = {};  ///< which gives the colour
+  std::string comm = {};  ///< which gives the colour
   std::string details = {};
   std::optional<std::int64_t> layer = {};
   std::size_t ranges = 1;  ///< how many are drawn as one
 };
 
-/// The ranges of one lane of a rank, in the order of their begin, outer ones first.
+/// The ranges of one track of a rank, in the order of their begin, outer ones first.
 struct row {
   std::string name = {};
   std::vector<bar> bars = {};

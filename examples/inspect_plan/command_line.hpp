@@ -39,18 +39,17 @@ void add_choice(CLI::App& app, char const* group, char const* name, std::string&
       ->check(CLI::IsMember(std::vector<std::string>(names.begin(), names.end())).description(""));
 }
 
-inline void declare_machine(CLI::App& app, options& chosen, raw_options& raw) {
-  constexpr auto machine = "The machine";
-  add(app, machine, "N", "--ranks", chosen.ranks, "Ranks, each with a device of its own");
-  add(app, machine, "N", "--nodes", chosen.nodes, "Nodes that the ranks sit on");
-  add(app, machine, "B/S", "--link-bandwidth", chosen.link_bandwidth,
+inline void declare_topology(CLI::App& app, options& chosen, raw_options& raw) {
+  constexpr auto topo = "The topology";
+  add(app, topo, "N", "--ranks", chosen.ranks, "Ranks, each with a device of its own");
+  add(app, topo, "N", "--nodes", chosen.nodes, "Nodes that the ranks sit on");
+  add(app, topo, "B/S", "--link-bandwidth", chosen.link_bandwidth,
       "Bytes per second that a rank sends, and\nreceives at once, inside its node");
-  add(app, machine, "B/S", "--nic-bandwidth", chosen.nic_bandwidth,
+  add(app, topo, "B/S", "--nic-bandwidth", chosen.nic_bandwidth,
       "The same for an interface to other nodes");
-  add_choice(app, machine, "--nic-per", raw.nic_per,
-             std::array<std::string_view, 2>{"node", "rank"},
+  add_choice(app, topo, "--nic-per", raw.nic_per, std::array<std::string_view, 2>{"node", "rank"},
              "Who has such an interface: every node or\nevery rank");
-  add(app, machine, "S,S", "--latency", raw.latency, "Seconds inside a node and between nodes")
+  add(app, topo, "S,S", "--latency", raw.latency, "Seconds inside a node and between nodes")
       ->delimiter(',')
       ->expected(2);
 }
@@ -119,7 +118,7 @@ inline void take_over(raw_options const& raw, options& chosen) {
   auto app = CLI::App{detail::about, "inspect_plan"};
   app.get_formatter()->column_width(30);
   app.footer(detail::footer);
-  detail::declare_machine(app, chosen, raw);
+  detail::declare_topology(app, chosen, raw);
   detail::declare_case(app, chosen, raw);
   detail::declare_plan(app, chosen, raw);
   detail::declare_output(app, chosen, raw);

@@ -55,7 +55,7 @@ struct inspection {
       cases::make_scene(asked.of_case, cluster_of(asked), expert_count(asked), asked.seed);
   auto plan = asked.plan == plan_kind::direct
                   ? cases::direct_plan(placed)
-                  : fssdp::make_plan(placed.layout, placed.where, placed.cluster);
+                  : fssdp::make_plan(placed.layout, placed.where, placed.topology);
   auto const how = schedule_options_of(asked);
   if (asked.plan == plan_kind::scheduled) plan = fssdp::schedule(plan, asked.bytes, how);
   fssdp::verify(plan);

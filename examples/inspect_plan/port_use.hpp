@@ -21,27 +21,27 @@ struct port {
   port_kind kind = port_kind::link_out;
 };
 
-[[nodiscard]] inline port sending_port(fssdp::topology const& machine, fssdp::transfer const& t) {
-  if (machine.same_node(t.source, t.destination)) return {t.source, port_kind::link_out};
-  return {machine.interface_of(t.source), port_kind::nic_out};
+[[nodiscard]] inline port sending_port(fssdp::topology const& topo, fssdp::transfer const& t) {
+  if (topo.same_node(t.source, t.destination)) return {t.source, port_kind::link_out};
+  return {topo.interface_of(t.source), port_kind::nic_out};
 }
-[[nodiscard]] inline port receiving_port(fssdp::topology const& machine, fssdp::transfer const& t) {
-  if (machine.same_node(t.source, t.destination)) return {t.destination, port_kind::link_in};
-  return {machine.interface_of(t.destination), port_kind::nic_in};
+[[nodiscard]] inline port receiving_port(fssdp::topology const& topo, fssdp::transfer const& t) {
+  if (topo.same_node(t.source, t.destination)) return {t.destination, port_kind::link_in};
+  return {topo.interface_of(t.destination), port_kind::nic_in};
 }
 
-/// Whether a machine has this port: without other nodes nobody needs an interface.
-[[nodiscard]] inline bool exists(fssdp::topology const& machine, port const& which) {
+/// Whether a topology has this port: without other nodes nobody needs an interface.
+[[nodiscard]] inline bool exists(fssdp::topology const& topo, port const& which) {
   auto const link = which.kind == port_kind::link_out || which.kind == port_kind::link_in;
-  return link || (machine.nodes() > 1 && machine.interface_of(which.rank) == which.rank);
+  return link || (topo.nodes() > 1 && topo.interface_of(which.rank) == which.rank);
 }
 
-/// One value for every port of a machine.
+/// One value for every port of a topology.
 template <class Value>
 class per_port {
  public:
-  explicit per_port(fssdp::topology const& machine, Value const& initial = {})
-      : values_(static_cast<std::size_t>(machine.ranks()) * port_kinds.size(), initial) {}
+  explicit per_port(fssdp::topology const& topo, Value const& initial = {})
+      : values_(static_cast<std::size_t>(topo.ranks()) * port_kinds.size(), initial) {}
   [[nodiscard]] Value& at(port const& which) {
     return values_[which.rank.index() * port_kinds.size() + static_cast<std::size_t>(which.kind)];
   }
@@ -52,13 +52,13 @@ class per_port {
 
 /// For how many seconds each port is busy.
 [[nodiscard]] inline per_port<double> busy_seconds(inspection const& of) {
-  auto const& machine = of.plan.cluster();
-  auto result = per_port<double>{machine};
+  auto const& topo = of.plan.topology();
+  auto result = per_port<double>{topo};
   for (std::size_t i = 0; i < of.plan.transfers().size(); ++i) {
     auto const& t = of.plan.transfers()[i];
     auto const seconds = of.played.transfers[i].released - of.played.transfers[i].start;
-    result.at(sending_port(machine, t)) += seconds;
-    result.at(receiving_port(machine, t)) += seconds;
+    result.at(sending_port(topo, t)) += seconds;
+    result.at(receiving_port(topo, t)) += seconds;
   }
   return result;
 }

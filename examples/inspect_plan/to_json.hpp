@@ -13,7 +13,7 @@ namespace inspect {
 
 namespace detail {
 
-[[nodiscard]] inline nlohmann::ordered_json machine_to_json(options const& of) {
+[[nodiscard]] inline nlohmann::ordered_json topology_to_json(options const& of) {
   return {{"ranks", of.ranks},
           {"nodes", of.nodes},
           {"link_bytes_per_second", of.link_bandwidth},
@@ -50,7 +50,7 @@ namespace detail {
           {"seed", of.asked.seed},
           {"experts", of.plan.experts()},
           {"bytes", of.asked.bytes},
-          {"machine", detail::machine_to_json(of.asked)},
+          {"topology", detail::topology_to_json(of.asked)},
           {"plan", std::string{name_of(of.asked.plan)}},
           {"rounds", of.plan.rounds()},
           {"pieces", of.plan.pieces()},

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// A plan as a picture: a lane for every port, time from left to right.
+/// A plan as a picture: a row for every port, time from left to right.
 #pragma once
 
 #include <fmt/format.h>
@@ -24,14 +24,14 @@ namespace detail {
 class drawing {
  public:
   explicit drawing(inspection const& of)
-      : of_{of}, end_{std::max(of.played.seconds, 1e-9)}, lanes_{of.plan.cluster()} {
+      : of_{of}, end_{std::max(of.played.seconds, 1e-9)}, comms_{of.plan.topology()} {
     for (auto const& t : of.plan.transfers()) moved_.push_back(t.chunk);
     std::ranges::sort(moved_);
     moved_.erase(std::unique(moved_.begin(), moved_.end()), moved_.end());
   }
 
   [[nodiscard]] std::string take() {
-    draw_lanes();
+    draw_tracks();
     draw_time();
     for (std::size_t i = 0; i < of_.plan.transfers().size(); ++i) draw_transfer(i);
     draw_bounds();
@@ -70,26 +70,26 @@ class drawing {
         case_line(of_), machine_line(of_), plan_line(of_), time_line(of_), bound_line(of_));
   }
 
-  void draw_lanes() {
+  void draw_tracks() {
     constexpr auto names = std::array{"link out", "link in", "nic out", "nic in"};
-    auto const& machine = of_.plan.cluster();
+    auto const& topo = of_.plan.topology();
     auto y = sheet::top;
-    for (auto const node : fssdp::first_n<fssdp::node_id>(machine.nodes())) {
+    for (auto const node : fssdp::first_n<fssdp::node_id>(topo.nodes())) {
       add("<text x=\"12\" y=\"{:.1f}\" font-weight=\"bold\">node {}</text>\n", y + 12,
           node.value());
       auto const shared = of_.asked.nic_per == fssdp::network_interface::per_node;
-      for (auto const rank : machine.ranks_on(node))
+      for (auto const rank : topo.ranks_on(node))
         for (auto const kind : port_kinds) {
-          if (!exists(machine, {rank, kind})) continue;
+          if (!exists(topo, {rank, kind})) continue;
           auto const nic = kind == port_kind::nic_out || kind == port_kind::nic_in;
           auto const owner = nic && shared ? std::string{} : fmt::format("{} ", rank.value());
-          lanes_.at({rank, kind}) = y;
+          comms_.at({rank, kind}) = y;
           add("<rect x=\"{:.0f}\" y=\"{:.1f}\" width=\"{:.0f}\" height=\"{:.1f}\" fill=\"{}\"/>\n"
               "<text x=\"{:.0f}\" y=\"{:.1f}\" text-anchor=\"end\">{}{}</text>\n",
-              sheet::left, y, sheet::width, sheet::lane - 1,
+              sheet::left, y, sheet::width, sheet::comm - 1,
               rank.value() % 2 == 0 ? "#eeeeee" : "#f6f6f6", sheet::left - 6, y + 12, owner,
               names[static_cast<std::size_t>(kind)]);
-          y += sheet::lane;
+          y += sheet::comm;
         }
       y += sheet::between_nodes;
     }
@@ -109,9 +109,9 @@ class drawing {
 
   void draw_transfer(std::size_t index) {
     auto const& t = of_.plan.transfers()[index];
-    auto const& machine = of_.plan.cluster();
-    draw_bar(index, lanes_.at(sending_port(machine, t)), t.destination);
-    draw_bar(index, lanes_.at(receiving_port(machine, t)), t.source);
+    auto const& topo = of_.plan.topology();
+    draw_bar(index, comms_.at(sending_port(topo, t)), t.destination);
+    draw_bar(index, comms_.at(receiving_port(topo, t)), t.source);
   }
 
   void draw_bar(std::size_t index, double y, fssdp::rank_id other) {
@@ -121,7 +121,7 @@ class drawing {
     auto const edge = of_.relays(t) ? "#222222" : "white";
     add("<rect x=\"{:.2f}\" y=\"{:.1f}\" width=\"{:.2f}\" height=\"{:.1f}\" fill=\"{}\" "
         "stroke=\"{}\" stroke-width=\"0.6\"><title>{}</title></rect>\n",
-        x(when.start), y + 1, width, sheet::lane - 3, colour(t.chunk), edge, tooltip(index));
+        x(when.start), y + 1, width, sheet::comm - 3, colour(t.chunk), edge, tooltip(index));
     if (width >= 7.0 * static_cast<double>(std::to_string(other.value()).size()) + 3)
       add("<text x=\"{:.2f}\" y=\"{:.1f}\" text-anchor=\"middle\" font-size=\"10\" "
           "pointer-events=\"none\">{}</text>\n",
@@ -176,7 +176,7 @@ class drawing {
 
   inspection const& of_;
   double end_;              // seconds
-  per_port<double> lanes_;  // their upper ends
+  per_port<double> comms_;  // their upper ends
   double bottom_ = 0;
   std::vector<fssdp::chunk_id> moved_;  // ascending
   std::string body_;

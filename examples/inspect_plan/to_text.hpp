@@ -17,7 +17,7 @@ namespace inspect {
 namespace detail {
 
 [[nodiscard]] inline std::string table_of_transfers(inspection const& of) {
-  auto const& machine = of.plan.cluster();
+  auto const& topo = of.plan.topology();
   auto const total = of.plan.transfers().size();
   auto const shown =
       of.asked.all ? total : std::min(total, static_cast<std::size_t>(of.asked.lines));
@@ -36,7 +36,7 @@ namespace detail {
     auto const when = of.played.transfers[i];
     auto const feeder = of.feeder(i);
     line(i, t.round, t.chunk.expert.value(), t.piece, t.source.value(), t.destination.value(),
-         machine.same_node(t.source, t.destination) ? "link" : "nic", of.bytes(t.piece),
+         topo.same_node(t.source, t.destination) ? "link" : "nic", of.bytes(t.piece),
          us(when.start), us(when.arrival), feeder ? std::to_string(*feeder) : "-");
   }
   if (shown < total)
@@ -45,7 +45,7 @@ namespace detail {
 }
 
 [[nodiscard]] inline std::string table_of_ranks(inspection const& of) {
-  auto const& machine = of.plan.cluster();
+  auto const& topo = of.plan.topology();
   auto busy = busy_seconds(of);
   auto text = fmt::format("{:>6} {:>6} {:>13} {:>13} {:>13}   busy %: {:>8} {:>8} {:>8} {:>8}\n",
                           "rank", "node", "bytes in", "bytes out", "relayed", "link in", "link out",
@@ -56,14 +56,14 @@ namespace detail {
     return bytes;
   };
   auto const share = [&](port const& which) {
-    if (!exists(machine, which)) return std::string{"-"};
+    if (!exists(topo, which)) return std::string{"-"};
     return fmt::format("{:.1f}",
                        of.played.seconds > 0 ? busy.at(which) / of.played.seconds * 100 : 0.0);
   };
   for (auto const rank : fssdp::first_n<fssdp::rank_id>(of.plan.ranks()))
     text +=
         fmt::format("{:>6} {:>6} {:>13} {:>13} {:>13}           {:>8} {:>8} {:>8} {:>8}\n",
-                    rank.value(), machine.node(rank).value(),
+                    rank.value(), topo.node(rank).value(),
                     sum(of.plan.receives(rank), [](fssdp::transfer const& t) { return t.piece; }),
                     sum(of.plan.sends(rank), [](fssdp::transfer const& t) { return t.piece; }),
                     sum(of.plan.relayed(rank), [](fssdp::piece_id const& p) { return p.index; }),
@@ -77,7 +77,7 @@ namespace detail {
 /// What it is, its transfers, and what each rank does.
 [[nodiscard]] inline std::string to_text(inspection const& of) {
   auto text =
-      fmt::format("# {}\n# machine  {}\n# plan     {}\n# time     {}\n# bound    {}\n\n",
+      fmt::format("# {}\n# topology  {}\n# plan     {}\n# time     {}\n# bound    {}\n\n",
                   case_line(of), machine_line(of), plan_line(of), time_line(of), bound_line(of));
   auto const transfers = detail::table_of_transfers(of);
   if (!transfers.empty()) text += transfers + "\n";

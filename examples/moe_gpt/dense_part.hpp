@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "dense_parameters.hpp"
-#include "fssdp/collective/materialized_experts.hpp"
 #include "fssdp/collective/any_tensors.hpp"
+#include "fssdp/collective/materialized_experts.hpp"
 #include "fssdp/plan/make_plan.hpp"
 #include "fssdp/solver/everywhere.hpp"
 #include "model_shape.hpp"
@@ -24,14 +24,14 @@ template <class Real>
 class dense_part {
  public:
   dense_part(model_shape const& shape, std::uint64_t seed, fssdp::rank_id rank,
-             fssdp::topology const& machine, shard_memory const& memory = {},
+             fssdp::topology const& topo, shard_memory const& memory = {},
              wire_coding const& coding = {})
       : layout_{shape},
-        chunk_{(layout_.elements() + static_cast<std::size_t>(machine.ranks()) - 1) /
-               static_cast<std::size_t>(machine.ranks())},
-        shard_{fssdp::block_layout{{.experts = machine.ranks(), .ranks = machine.ranks()}}, rank,
-               chunk_, memory},
-        plan_{fssdp::make_plan(shard_.layout(), fssdp::everywhere{}(shard_.layout()), machine)},
+        chunk_{(layout_.elements() + static_cast<std::size_t>(topo.ranks()) - 1) /
+               static_cast<std::size_t>(topo.ranks())},
+        shard_{fssdp::block_layout{{.experts = topo.ranks(), .ranks = topo.ranks()}}, rank, chunk_,
+               memory},
+        plan_{fssdp::make_plan(shard_.layout(), fssdp::everywhere{}(shard_.layout()), topo)},
         whole_{fssdp::make_partials<Real>(plan_, rank, chunk_)},
         partials_{fssdp::make_partials<Real>(plan_, rank, chunk_)},
         coding_{coding} {

@@ -38,7 +38,8 @@ template <class Real, fssdp::communicator Comm>
   return sums[0] / sums[1];
 }
 
-/// Lets rank 0 write `length` bytes; the other ranks lend it their experts. The text is empty on them.
+/// Lets rank 0 write `length` bytes; the other ranks lend it their experts. The text is empty on
+/// them.
 /// @pre the dense parameters are gathered
 template <class Real, fssdp::communicator Comm>
 [[nodiscard]] written_text write_text(Comm& comm, gpt<Real>& model, corpus const& text,

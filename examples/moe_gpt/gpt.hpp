@@ -55,23 +55,24 @@ struct micro_batch {
 template <class Real>
 class gpt {
  public:
-  /// @param lane what the experts' parameters and gradients go through; the tokens have another
+  /// @param streamed what the experts' parameters and gradients go through; tokens have another
   /// @param memory where what this rank owns lies
-  template <fssdp::communicator Lane>
-  gpt(model_shape const& shape, std::uint64_t seed, Lane& lane, expert_layouts const& layouts,
-      fssdp::materializer_policy const& policy, fssdp::materializer_options const& options,
-      shard_memory const& memory = {})
+  template <fssdp::communicator Streamed>
+  gpt(model_shape const& shape, std::uint64_t seed, Streamed& streamed,
+      expert_layouts const& layouts, fssdp::materializer_policy const& policy,
+      fssdp::materializer_options const& options, shard_memory const& memory = {})
       : shape_{shape},
-        dense_{shape,           seed,   lane.rank(),
-               options.cluster, memory, {policy.gather_coding, policy.reduce_coding}},
-        arena_{shape, seed, lane.rank(), layouts, memory},
-        experts_{lane,
+        dense_{shape,           seed,
+               streamed.rank(), options.topology,
+               memory,          {policy.gather_coding, policy.reduce_coding}},
+        arena_{shape, seed, streamed.rank(), layouts, memory},
+        experts_{streamed,
                  fssdp::expert_shards{layouts, expert_elements(shape.d_model, shape.d_ff()),
                                       arena_.shard().weights(), arena_.shard().gradients()},
                  policy, options},
         trace_{options.trace} {
     for (int layer = 0; layer < layouts.layers(); ++layer)
-      blocks_.push_back({moe_layer<Real>{shape, options.cluster, fssdp::layer_id{layer},
+      blocks_.push_back({moe_layer<Real>{shape, options.topology, fssdp::layer_id{layer},
                                          options.trace, options.routing}});
   }
 
@@ -140,7 +141,7 @@ class gpt {
   }
 
   [[nodiscard]] auto computing(fssdp::static_text what, fssdp::layer_id layer) {
-    return fssdp::trace_range{&trace_, fssdp::compute_lane, what, {.layer = layer.value()}};
+    return fssdp::trace_range{&trace_, fssdp::compute_track, what, {.layer = layer.value()}};
   }
 
   /// Leaves the last layer acquired: its backward pass comes next.

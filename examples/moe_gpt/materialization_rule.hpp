@@ -16,7 +16,7 @@
 namespace moe_gpt {
 
 /// The ranks on their nodes; with --rate, on links that are as slow.
-[[nodiscard]] inline fssdp::topology machine_of(options const& chosen) {
+[[nodiscard]] inline fssdp::topology topology_of(options const& chosen) {
   auto ports = fssdp::port_bandwidth{};
   if (chosen.rate > 0)
     ports = {.inside_bytes_per_second = 8 * chosen.rate, .between_bytes_per_second = chosen.rate};
@@ -28,7 +28,7 @@ namespace moe_gpt {
 [[nodiscard]] inline fssdp::materializer_options materialization_for(
     options const& chosen, expert_layouts const& layouts, fssdp::trace_output const& trace) {
   using fssdp::slot_use;
-  auto const slots_at_home = [&](slot_use use) {
+  auto const slots_of_owners = [&](slot_use use) {
     auto most = std::size_t{0};
     for (auto const l : fssdp::first_n<fssdp::layer_id>(layouts.layers()))
       most = std::max(
@@ -44,9 +44,9 @@ namespace moe_gpt {
   // owners that change may own all experts of a layer
   auto const held = chosen.reshard_every > 0
                         ? experts
-                        : std::min(experts, slots_at_home(slot_use::materialized) + replicas);
+                        : std::min(experts, slots_of_owners(slot_use::materialized) + replicas);
   auto const per_layer = chosen.wire == wire::fp32
-                             ? std::min(experts, slots_at_home(slot_use::remote) + replicas)
+                             ? std::min(experts, slots_of_owners(slot_use::remote) + replicas)
                              : held;
 
   auto const layers = static_cast<std::size_t>(chosen.layers);
@@ -60,7 +60,7 @@ namespace moe_gpt {
           held * (chosen.micro_batches > 1 ? layers : std::min<std::size_t>(2, layers)),
       .seconds_per_row = chosen.calibrate ? chosen.seconds_per_row : 0,
       .routing = chosen.routing,
-      .cluster = machine_of(chosen),
+      .topology = topology_of(chosen),
       .trace = trace};
   if (chosen.replica_slots >= 0)  // calibration may hold what it adds besides
     result.replica_slots =

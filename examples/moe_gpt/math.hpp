@@ -26,12 +26,12 @@ namespace detail {
 /// a compiler may not reorder a single one.
 template <class Real, class Term>
 [[nodiscard]] Real sum_terms(std::size_t count, Term const& term) {
-  constexpr std::size_t lanes = 16;
-  Real partial[lanes] = {};
-  auto const even = count - count % lanes;
-  for (std::size_t i = 0; i < even; i += lanes)
-    for (std::size_t lane = 0; lane < lanes; ++lane) partial[lane] += term(i + lane);
-  for (std::size_t lane = 0; lane < count % lanes; ++lane) partial[lane] += term(even + lane);
+  constexpr std::size_t comms = 16;
+  Real partial[comms] = {};
+  auto const even = count - count % comms;
+  for (std::size_t i = 0; i < even; i += comms)
+    for (std::size_t comm = 0; comm < comms; ++comm) partial[comm] += term(i + comm);
+  for (std::size_t comm = 0; comm < count % comms; ++comm) partial[comm] += term(even + comm);
   auto total = Real{0};
   for (auto const part : partial) total += part;
   return total;

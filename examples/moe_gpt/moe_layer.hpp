@@ -39,10 +39,10 @@ class moe_layer {
  public:
   using held_type = fssdp::materialized_experts<Real const>;
 
-  moe_layer(model_shape const& shape, fssdp::topology const& machine, fssdp::layer_id layer = {},
+  moe_layer(model_shape const& shape, fssdp::topology const& topo, fssdp::layer_id layer = {},
             fssdp::trace_output const& trace = {},
             fssdp::routing_rule routing = fssdp::routing_rule::even)
-      : shape_{shape}, machine_{machine}, layer_{layer}, trace_{trace}, routing_{routing} {}
+      : shape_{shape}, topo_{topo}, layer_{layer}, trace_{trace}, routing_{routing} {}
 
   /// Tokens of each expert in the last forward pass, over all ranks.
   [[nodiscard]] fssdp::expert_loads const& loads() const { return loads_; }
@@ -67,7 +67,7 @@ class moe_layer {
   template <fssdp::communicator Comm>
   void forward(Comm& comm, fssdp::token_counts const& counts, fssdp::placement const& where,
                held_type const& experts, input<Real> x, output<Real> y) {
-    fssdp::with_routing(routing_, counts, where, machine_, [&](auto const& routing) {
+    fssdp::with_routing(routing_, counts, where, topo_, [&](auto const& routing) {
       plan_.emplace(counts, routing, comm.rank(),
                     fssdp::row_orders{.sent = fssdp::row_order::by_rank});
     });
@@ -78,16 +78,16 @@ class moe_layer {
     computed_.resize(received_.size());
     returned_.resize(sent_.size());
     fssdp::permute(*sent_order_, rows(x), rows(sent_));
-    auto sending = range(fssdp::dispatch_lane, "dispatch");
+    auto sending = range(fssdp::dispatch_track, "dispatch");
     fssdp::dispatch(comm, *plan_, rows(sent_), rows(received_), moving());
     sending.end();
-    auto computing = range(fssdp::compute_lane, "experts");
+    auto computing = range(fssdp::compute_track, "experts");
     activations_.resize(std::max(activations_.size(), plan_->groups().size()));
     for (std::size_t i = 0; i < plan_->groups().size(); ++i)
       expert_forward(expert_of(i), weights_of(experts, i), group(received_, i), group(computed_, i),
                      activations_[i]);
     computing.end();
-    auto returning = range(fssdp::dispatch_lane, "combine");
+    auto returning = range(fssdp::dispatch_track, "combine");
     fssdp::combine(comm, *plan_, rows(computed_), rows(returned_), moving());
     returning.end();
     fssdp::unpermute(*sent_order_, std::span<Real const>{gate_.weights}, rows(returned_), rows(y));
@@ -104,10 +104,10 @@ class moe_layer {
     d_computed_.resize(computed_.size());
     fssdp::unpermute_backward(*sent_order_, std::span<Real const>{gate_.weights}, rows(returned_),
                               rows(dy), rows(d_returned_), std::span<Real>{d_weights_});
-    auto sending = range(fssdp::dispatch_lane, "combine backward");
+    auto sending = range(fssdp::dispatch_track, "combine backward");
     fssdp::dispatch(comm, *plan_, rows(d_returned_), rows(d_computed_), moving());
     sending.end();
-    auto computing = range(fssdp::compute_lane, "experts backward");
+    auto computing = range(fssdp::compute_track, "experts backward");
     auto& d_received = computed_;  // no longer needed
     for (std::size_t i = 0; i < plan_->groups().size(); ++i)
       expert_backward(expert_of(i), weights_of(experts, i), group(received_, i),
@@ -115,7 +115,7 @@ class moe_layer {
                       expert_at(partials, i), scratch_);
     auto& d_sent = d_returned_;
     computing.end();
-    auto returning = range(fssdp::dispatch_lane, "dispatch backward");
+    auto returning = range(fssdp::dispatch_track, "dispatch backward");
     fssdp::combine(comm, *plan_, rows(d_received), rows(d_sent), moving());
     returning.end();
     fssdp::permute_backward(*sent_order_, rows(d_sent), rows(dx));
@@ -130,8 +130,8 @@ class moe_layer {
   }
 
  private:
-  [[nodiscard]] auto range(fssdp::trace_lane lane, fssdp::static_text what) {
-    return fssdp::trace_range{&trace_, lane, what, {.layer = layer_.value()}};
+  [[nodiscard]] auto range(fssdp::trace_track track, fssdp::static_text what) {
+    return fssdp::trace_range{&trace_, track, what, {.layer = layer_.value()}};
   }
   [[nodiscard]] fssdp::token_options moving() { return {.scratch = &token_scratch_}; }
   [[nodiscard]] gate_shape gate_of(std::size_t tokens) const {
@@ -161,7 +161,7 @@ class moe_layer {
   }
 
   model_shape shape_;
-  fssdp::topology machine_;
+  fssdp::topology topo_;
   fssdp::layer_id layer_;
   fssdp::trace_output trace_;
   fssdp::routing_rule routing_;

@@ -25,24 +25,24 @@ class mpi_ranks : public rank_world {
  public:
   explicit mpi_ranks(options const& asked)
       : world_{{.deadline = deadline_of(asked), .shared = &memory_}}, chosen_{asked} {
-    auto const machine = world_.machine();
-    if (asked.ranks != any_number && asked.ranks != machine.ranks())
+    auto const topo = world_.topo();
+    if (asked.ranks != any_number && asked.ranks != topo.ranks())
       throw std::invalid_argument{"--ranks " + std::to_string(asked.ranks) + ": there are " +
-                                  std::to_string(machine.ranks()) +
+                                  std::to_string(topo.ranks()) +
                                   " processes; expected mpirun -np " + std::to_string(asked.ranks)};
-    if (asked.nodes != any_number && asked.nodes != machine.nodes())
+    if (asked.nodes != any_number && asked.nodes != topo.nodes())
       throw std::invalid_argument{"--nodes " + std::to_string(asked.nodes) +
-                                  ": the processes run on " + std::to_string(machine.nodes()) +
+                                  ": the processes run on " + std::to_string(topo.nodes()) +
                                   "; expected that, or none with --backend mpi"};
-    chosen_.ranks = machine.ranks();
-    chosen_.nodes = machine.nodes();
+    chosen_.ranks = topo.ranks();
+    chosen_.nodes = topo.nodes();
     MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
-    auto const expected = machine_of(chosen_);
-    for (auto const rank : fssdp::first_n<fssdp::rank_id>(machine.ranks()))
-      if (machine.node(rank) != expected.node(rank))
+    auto const expected = topology_of(chosen_);
+    for (auto const rank : fssdp::first_n<fssdp::rank_id>(topo.ranks()))
+      if (topo.node(rank) != expected.node(rank))
         throw std::invalid_argument{
             "rank " + std::to_string(rank.value()) + " is on host " +
-            std::to_string(machine.node(rank).value()) + ", expected " +
+            std::to_string(topo.node(rank).value()) + ", expected " +
             std::to_string(expected.node(rank).value()) +
             ": as many processes on each host, in a row (mpirun --map-by ppr:N:node)"};
   }

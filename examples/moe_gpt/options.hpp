@@ -26,8 +26,8 @@ enum class wire { fp32, bf16, fp16 };
 /// What chooses replicas: the paper's Algorithm 1, or what the library has found to cost least.
 enum class solver { paper, cheapest };
 
-/// What loads are expected from: the mean of the last five steps, or one that newer steps weigh more
-/// in.
+/// What loads are expected from: the mean of the last five steps, or one that newer steps weigh
+/// more in.
 enum class prediction { mean, average };
 
 /// What a rank keeps in files: nothing, the moments of AdamW, or all that it owns.

@@ -42,12 +42,12 @@ template <std::size_t Rows, std::size_t Bytes, class Real>
 [[gnu::always_inline]] inline void multiply_tile(factor<Real> a, Real const* packed,
                                                  std::size_t deep, Real* c, std::size_t stride,
                                                  std::size_t columns) {
-  constexpr std::size_t lanes = Bytes / sizeof(Real);
+  constexpr std::size_t comms = Bytes / sizeof(Real);
   typedef Real lane_vector __attribute__((vector_size(Bytes)));
   lane_vector sums[Rows][2] = {};
   for (std::size_t p = 0; p < deep; ++p) {
     lane_vector row[2];
-    std::memcpy(row, packed + p * 2 * lanes, sizeof(row));
+    std::memcpy(row, packed + p * 2 * comms, sizeof(row));
 #pragma GCC unroll 6
     for (std::size_t i = 0; i < Rows; ++i) {
       auto const scale = a.data[i * a.row_step + p * a.column_step];
@@ -57,7 +57,7 @@ template <std::size_t Rows, std::size_t Bytes, class Real>
   }
 #pragma GCC unroll 6
   for (std::size_t i = 0; i < Rows; ++i)
-    for (std::size_t j = 0; j < columns; ++j) c[i * stride + j] += sums[i][j / lanes][j % lanes];
+    for (std::size_t j = 0; j < columns; ++j) c[i * stride + j] += sums[i][j / comms][j % comms];
 }
 
 /// c += a * b, with b in panels of two vectors that are packed on the stack.

@@ -18,15 +18,15 @@ namespace moe_gpt {
 /// A placement solver, as chosen on the command line.
 class placement_rule {
  public:
-  placement_rule(options const& chosen, fssdp::topology const& machine)
+  placement_rule(options const& chosen, fssdp::topology const& topo)
       : mode_{chosen.mode},
         solver_{chosen.solver},
-        sparse_{.overlap = chosen.overlap, .spare_slots = chosen.spare_slots, .cluster = machine},
+        sparse_{.overlap = chosen.overlap, .spare_slots = chosen.spare_slots, .topology = topo},
         cheapest_{.budget = {.experts_in = chosen.overlap,
                              .experts_out = chosen.overlap,
                              .spare_slots = chosen.spare_slots},
                   .rates = rates_of(chosen),
-                  .cluster = machine} {}
+                  .topology = topo} {}
 
   template <fssdp::shard_layout Layout>
   [[nodiscard]] fssdp::placement operator()(std::span<std::uint64_t const> loads,

@@ -22,8 +22,8 @@ namespace moe_gpt {
 /// Layouts for every layer, as chosen on the command line.
 class sharding_rule {
  public:
-  sharding_rule(options const& chosen, fssdp::topology const& machine, placement_rule const& solve)
-      : chosen_{chosen}, machine_{machine}, solve_{solve} {}
+  sharding_rule(options const& chosen, fssdp::topology const& topo, placement_rule const& solve)
+      : chosen_{chosen}, topo_{topo}, solve_{solve} {}
 
   /// Before anything is known about loads: blocks of whole experts, or slices of every expert on
   /// every rank. Who is to re-shard begins with equally many experts on every rank, over all
@@ -31,11 +31,10 @@ class sharding_rule {
   [[nodiscard]] expert_layouts at_first() const {
     auto const layers = static_cast<std::size_t>(chosen_.layers);
     auto const experts = chosen_.experts;
-    auto const ranks = machine_.ranks();
+    auto const ranks = topo_.ranks();
     if (chosen_.reshard_every > 0)
-      return expert_layouts{
-          by_load()(std::vector(layers, fssdp::expert_loads(static_cast<std::size_t>(experts), 1)),
-                    machine_)};
+      return expert_layouts{by_load()(
+          std::vector(layers, fssdp::expert_loads(static_cast<std::size_t>(experts), 1)), topo_)};
     auto const all = [&](auto const& layout) {
       return expert_layouts{std::vector(layers, as_table(layout))};
     };
@@ -57,7 +56,7 @@ class sharding_rule {
         .seconds_per_token = chosen_.seconds_per_row,
         .chunk_bytes = 3 * sizeof(float) * parameters_of_expert(shape_of(chosen_)),
         .iterations = chosen_.reshard_every};
-    auto verdict = weigh(now.by_layer(), loads, machine_);
+    auto verdict = weigh(now.by_layer(), loads, topo_);
     if (!verdict.layouts.has_value()) return std::nullopt;
     return expert_layouts{*std::move(verdict.layouts)};
   }
@@ -70,7 +69,7 @@ class sharding_rule {
   }
 
   options const& chosen_;
-  fssdp::topology machine_;
+  fssdp::topology topo_;
   placement_rule solve_;
 };
 

@@ -30,7 +30,7 @@ class thread_ranks : public rank_world {
     auto world =
         fssdp::thread_world{{.ranks = chosen_.ranks,
                              .deadline = deadline_of(chosen_),
-                             .ports = chosen_.rate > 0 ? machine_of(chosen_) : fssdp::topology{}}};
+                             .ports = chosen_.rate > 0 ? topology_of(chosen_) : fssdp::topology{}}};
     world.run([&](fssdp::thread_communicator& comm) {
       auto* const trace = traces.empty() ? nullptr : &traces[comm.rank().index()];
       auto experts = comm.duplicate();

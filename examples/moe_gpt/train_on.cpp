@@ -5,7 +5,7 @@
 #include <fstream>
 #include <stdexcept>
 
-#include "expert_lane.hpp"
+#include "expert_stream.hpp"
 #include "fssdp/trace/chrome_trace.hpp"
 #include "trainer.hpp"
 
@@ -14,8 +14,8 @@ namespace moe_gpt {
 run_record train_on(fssdp::communicator_ref tokens, fssdp::communicator_ref experts,
                     rank_job const& job) {
   auto const overlaps = job.chosen.no_overlap ? overlap_rule::off : overlap_rule::on;
-  auto lane = expert_lane{experts, overlaps};
-  return train_rank<float>(tokens, lane, job);
+  auto comm = expert_stream{experts, overlaps};
+  return train_rank<float>(tokens, comm, job);
 }
 
 void write_trace(std::filesystem::path const& file, std::span<fssdp::trace_recorder const> traces) {

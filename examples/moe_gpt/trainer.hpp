@@ -71,18 +71,18 @@ std::uint64_t reshard(gpt<Real>& model, sharding_rule const& sharding) {
 
 /// Trains on one rank.
 /// @param comm what tokens, dense parameters and sums go through
-/// @param lane another communicator of the same ranks, for the experts' parameters and gradients;
+/// @param streamed another communicator of the same ranks, for experts' parameters and gradients;
 ///        bound to a stream, they move while the ranks compute
 /// @return what there is to report; on rank 0 with the text that the model has written
-template <class Real, fssdp::communicator Comm, fssdp::communicator Lane>
-[[nodiscard]] run_record train_rank(Comm& comm, Lane& lane, rank_job const& job) {
+template <class Real, fssdp::communicator Comm, fssdp::communicator Streamed>
+[[nodiscard]] run_record train_rank(Comm& comm, Streamed& streamed, rank_job const& job) {
   auto const& chosen = job.chosen;
   auto const& text = job.text;
   single_threaded_blas();
   auto const shape = shape_of(chosen);
-  auto const machine = machine_of(chosen);
-  auto const solve = placement_rule{chosen, machine};
-  auto const sharding = sharding_rule{chosen, machine, solve};
+  auto const topo = topology_of(chosen);
+  auto const solve = placement_rule{chosen, topo};
+  auto const sharding = sharding_rule{chosen, topo, solve};
   auto const sequences = static_cast<std::size_t>(chosen.batch);
   auto const scale =
       batch_scale{.global_tokens = sequences * shape.seq, .balance = chosen.aux_loss};
@@ -94,7 +94,7 @@ template <class Real, fssdp::communicator Comm, fssdp::communicator Lane>
   auto const coding = coded_as(chosen.wire);
   auto model = gpt<Real>{shape,
                          chosen.seed,
-                         lane,
+                         streamed,
                          owners_at(saved, layouts),
                          {.placement = solve,
                           .predictor = predictor_for(chosen),

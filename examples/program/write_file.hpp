@@ -34,8 +34,8 @@ inline void require_written(int failed, std::filesystem::path const& path) {
 
 }  // namespace detail
 
-/// Writes into what has this name: a file, which loses what it held, a device, a pipe; where it is a
-/// link, into what it leads to.
+/// Writes into what has this name: a file, which loses what it held, a device, a pipe; where it is
+/// a link, into what it leads to.
 /// @throws std::runtime_error that names the file if it cannot be written
 inline void write_file(std::filesystem::path const& path, std::string_view text) {
   detail::require_written(detail::written_as(path, "wb", text), path);

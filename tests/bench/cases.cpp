@@ -35,7 +35,7 @@ TEST_CASE("pairs: every expert has two replicas, or as many as there are other r
   CHECK(copies(scene_of(case_kind::pairs, 2, 1, 1, 3)) == std::vector<int>(2, 0));
 }
 
-TEST_CASE("hot: one expert in sixteen is everywhere, the others are at home") {
+TEST_CASE("hot: one expert in sixteen is everywhere, the others stay with their owners") {
   auto counts = copies(scene_of(case_kind::hot, 64, 8, 2, 3));
   CHECK(std::ranges::count(counts, 7) == 4);
   CHECK(std::ranges::count(counts, 0) == 60);
@@ -53,7 +53,7 @@ TEST_CASE("hot-node: the hot experts are owned by node 0") {
     CHECK(std::ranges::count(counts, 0) == 60);
     for (auto const expert : fssdp::first_n<expert_id>(64))
       if (counts[expert.index()] != 0)
-        CHECK(placed.cluster.node(placed.layout.owner(expert)) == fssdp::node_id{0});
+        CHECK(placed.topology.node(placed.layout.owner(expert)) == fssdp::node_id{0});
   }
 }
 

@@ -17,15 +17,15 @@ namespace {
 
 /// 2 nodes of 2 devices; 4 experts at one device each; 1 byte per second between nodes, 10 inside.
 struct worked_case {
-  fssdp::topology cluster{{.nodes = 2,
-                           .ranks = 4,
-                           .ports = {10, 1},
-                           .network = fssdp::network_interface::per_node,
-                           .cost = {0, 0, 0}}};
+  fssdp::topology topo{{.nodes = 2,
+                        .ranks = 4,
+                        .ports = {10, 1},
+                        .network = fssdp::network_interface::per_node,
+                        .cost = {0, 0, 0}}};
   fssdp::expert_loads loads = {40, 0, 0, 8};
   fssdp::table_layout owners = fssdp::as_table(fssdp::block_layout{{.experts = 4, .ranks = 4}});
   fssdp::token_counts counts = sim::split_loads(loads, 4);
-  sim::layer_question question = {.cluster = &cluster,
+  sim::layer_question question = {.topology = &topo,
                                   .rates = {.seconds_per_token = 2,
                                             .token_bytes = 3,
                                             .expert_bytes = 100,
@@ -87,9 +87,9 @@ TEST_CASE("the interfaces of a node share what it takes in") {
     return sim::figures_of(of.question, {of.owners, where}, {}).interface_bytes;
   };
   CHECK(bytes() == Approx((2 + 2) * 100));  // of 2 experts parameters, of 2 others gradients
-  of.cluster = fssdp::topology{{.nodes = 2, .ranks = 4, .ports = {10, 1}}};
+  of.topology = fssdp::topology{{.nodes = 2, .ranks = 4, .ports = {10, 1}}};
   CHECK(bytes() == Approx((2 + 2) * 100 / 2));
-  of.cluster = fssdp::topology{{.nodes = 1, .ranks = 4, .ports = {10, 1}}};
+  of.topology = fssdp::topology{{.nodes = 1, .ranks = 4, .ports = {10, 1}}};
   CHECK(bytes() == 0);
 }
 
@@ -114,7 +114,7 @@ TEST_CASE("slices of all experts come from everywhere, in equal parts") {
   auto const of = worked_case{};
   auto const where = fssdp::everywhere{}(of.owners);
   // into a node: half of 4 experts; 3/4 of 4 experts into a device at 11 bytes per second
-  CHECK(sim::sliced_traffic(where, of.cluster, 100).seconds == Approx(200));
+  CHECK(sim::sliced_traffic(where, of.topology, 100).seconds == Approx(200));
   CHECK(sim::detail::deliveries({of.owners, where}, sim::movement::sliced) == Approx(4 * 3));
 }
 
@@ -167,7 +167,7 @@ TEST_CASE("a layer of GPT-MoE-S costs what its shape says") {
 TEST_CASE("an iteration is the sum of its layers and the rest, and scales") {
   auto of = sim::setting{.kind = sim::cluster_named("flat"),
                          .model = &sim::models.front(),
-                         .cluster = fssdp::topology{{.nodes = 1, .ranks = 2, .ports = {1e9, 1e9}}},
+                         .topology = fssdp::topology{{.nodes = 1, .ranks = 2, .ports = {1e9, 1e9}}},
                          .layers = 6,
                          .experts = 2,
                          .rates = {.seconds_per_token = 1},
@@ -192,7 +192,7 @@ TEST_CASE("percentiles lie between values") {
 }
 
 TEST_CASE("advice takes the fewest slots that are about as fast as any") {
-  auto of = sim::setting{.cluster = fssdp::topology{{.nodes = 1, .ranks = 2}}, .experts = 5};
+  auto of = sim::setting{.topology = fssdp::topology{{.nodes = 1, .ranks = 2}}, .experts = 5};
   auto const loads = sim::load_trace{{1, {{4, 2, 0, 0, 0}}}};
   auto const asked = sim::scenario{.where = &of, .loads = &loads, .layer_ids = {0}, .samples = {0}};
   auto const play = [](double second, double third) {

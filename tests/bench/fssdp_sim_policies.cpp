@@ -19,7 +19,7 @@ namespace {
 /// A question and what it points to.
 struct asked_layer {
   asked_layer(int nodes, int ranks, int experts, std::uint64_t seed)
-      : cluster{{.nodes = nodes, .ranks = ranks}},
+      : topo{{.nodes = nodes, .ranks = ranks}},
         loads{sim::synthetic_loads({.layers = 1,
                                     .experts = experts,
                                     .tokens = 100'003,
@@ -32,7 +32,7 @@ struct asked_layer {
         counts{sim::split_loads(loads, ranks)} {}
 
   sim::layer_question question(int slots, sim::objective goal = sim::objective::time) const {
-    return {.cluster = &cluster,
+    return {.topology = &topo,
             .rates = {.seconds_per_token = 1e-7,
                       .token_bytes = 2048,
                       .expert_bytes = 1 << 20U,
@@ -45,7 +45,7 @@ struct asked_layer {
             .goal = goal};
   }
 
-  fssdp::topology cluster;
+  fssdp::topology topology;
   fssdp::expert_loads loads;
   fssdp::table_layout owners;
   fssdp::token_counts counts;
@@ -86,7 +86,7 @@ TEST_CASE("no policy takes more memory than it has, moves owners or loses tokens
               if (which.name == "smartmoe") CHECK(mine <= owned);
             }
             auto const tokens = sim::with_routing(answer, asked, [&](auto const& routing) {
-              return fssdp::token_traffic{layer.counts, routing, layer.cluster};
+              return fssdp::token_traffic{layer.counts, routing, layer.topology};
             });
             CHECK(std::accumulate(tokens.on_rank.begin(), tokens.on_rank.end(), std::uint64_t{0}) ==
                   100'003);
@@ -128,8 +128,8 @@ TEST_CASE("even routing by lists is even routing") {
                   });
       return all;
     };
-    CHECK(flows(sim::listed_even_routing{where, layer.cluster}) ==
-          flows(fssdp::even_routing{where, layer.cluster}));
+    CHECK(flows(sim::listed_even_routing{where, layer.topology}) ==
+          flows(fssdp::even_routing{where, layer.topology}));
   }
 }
 
@@ -142,8 +142,8 @@ TEST_CASE("replicas go to the expert with most load for each") {
 }
 
 TEST_CASE("relocated owners even out nodes, then devices") {
-  auto const cluster = fssdp::topology{{.nodes = 2, .ranks = 4}};
-  auto const owners = sim::relocated(cluster, {8, 7, 6, 5, 4, 3, 2, 1});
+  auto const topo = fssdp::topology{{.nodes = 2, .ranks = 4}};
+  auto const owners = sim::relocated(topo, {8, 7, 6, 5, 4, 3, 2, 1});
   auto of = std::vector<int>{};
   for (auto const expert : fssdp::first_n<fssdp::expert_id>(8))
     of.push_back(owners.owner(expert).value());

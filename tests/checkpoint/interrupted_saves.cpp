@@ -247,7 +247,7 @@ TEST_CASE("a rank that fails in a save's exchanges is named, and the checkpoint 
       });
       CAPTURE(exchange, moment == fssdp::fault_moment::before_exchange);
       REQUIRE(support::is<fssdp::injected_fault>(result.of_run));
-      for (auto const rank : {0U, 1U}) REQUIRE(support::culprit(result.of_rank[rank]) == 2);
+      for (auto const rank : {0U, 1U}) REQUIRE(support::failed_rank(result.of_rank[rank]) == 2);
       auto const steps = fssdp::complete_steps(folder.path());
       REQUIRE(steps.front() == 1);
       REQUIRE(wrong_in(fssdp::step_folder(folder.path(), 1), 1) == 0);

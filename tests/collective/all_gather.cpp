@@ -86,6 +86,6 @@ TEST_CASE("ranks that give different numbers of values find out") {
     fssdp::all_gather(comm, std::vector<int>(n), all);
   });
   REQUIRE(support::is<fssdp::ranks_disagree>(result.of_run));
-  REQUIRE(support::culprit(result.of_rank[0]) == 1);
-  REQUIRE(support::culprit(result.of_rank[1]) == 0);
+  REQUIRE(support::failed_rank(result.of_rank[0]) == 1);
+  REQUIRE(support::failed_rank(result.of_rank[1]) == 0);
 }

@@ -172,8 +172,8 @@ TEMPLATE_TEST_CASE("whatever the plan, sums are off by no more than the bounds o
 
 TEST_CASE("coded sums are scaled once, and written or added") {
   auto const layout = fssdp::block_layout{{.experts = 1, .ranks = 3}};
-  auto const machine = fssdp::topology{{.nodes = 3, .ranks = 3}};
-  auto const plan = fssdp::make_plan(layout, fssdp::everywhere{}(layout), machine);
+  auto const topo = fssdp::topology{{.nodes = 3, .ranks = 3}};
+  auto const plan = fssdp::make_plan(layout, fssdp::everywhere{}(layout), topo);
   auto const got = support::on_all_ranks(3, [&](thread_communicator& comm) {
     auto partials = fssdp::make_partials<float>(plan, comm.rank(), 1);
     partials.tensors()[0][0][0] = comm.rank() == rank_id{0} ? 1.001F : 2.0F;

@@ -48,8 +48,8 @@ void disagree(Zero zero, One one) {
       one(comm, of.plan, shard, all);
   });
   REQUIRE(support::is<fssdp::ranks_disagree>(result.of_run));
-  REQUIRE(support::culprit(result.of_rank[0]) == 1);
-  REQUIRE(support::culprit(result.of_rank[1]) == 0);
+  REQUIRE(support::failed_rank(result.of_rank[0]) == 1);
+  REQUIRE(support::failed_rank(result.of_rank[1]) == 0);
 }
 
 template <class... Links>

@@ -27,8 +27,8 @@ TEST_CASE("ranks with different plans find out") {
     fssdp::sparse_all_gather(comm, plan, shard, replicas);
   });
   REQUIRE(support::is<fssdp::ranks_disagree>(result.of_run));
-  REQUIRE(support::culprit(result.of_rank[0]) == 1);
-  REQUIRE(support::culprit(result.of_rank[1]) == 0);
+  REQUIRE(support::failed_rank(result.of_rank[0]) == 1);
+  REQUIRE(support::failed_rank(result.of_rank[1]) == 0);
   REQUIRE_THAT(support::text(result.of_run), mentions("disagree") && mentions("plan"));
 }
 
@@ -46,8 +46,8 @@ TEST_CASE("a gather here and a reduction there, by the same plan, find out") {
       fssdp::sparse_reduce_scatter(comm, plan, partials, shard);
   });
   REQUIRE(support::is<fssdp::ranks_disagree>(result.of_run));
-  REQUIRE(support::culprit(result.of_rank[0]) == 1);
-  REQUIRE(support::culprit(result.of_rank[1]) == 0);
+  REQUIRE(support::failed_rank(result.of_rank[0]) == 1);
+  REQUIRE(support::failed_rank(result.of_rank[1]) == 0);
 }
 
 TEST_CASE("ranks that call in different order, or with different sizes, find out") {
@@ -71,8 +71,8 @@ TEST_CASE("ranks that call in different order, or with different sizes, find out
     }
   });
   REQUIRE(support::is<fssdp::ranks_disagree>(result.of_run));
-  REQUIRE(support::culprit(result.of_rank[0]) == 1);
-  REQUIRE(support::culprit(result.of_rank[1]) == 0);
+  REQUIRE(support::failed_rank(result.of_rank[0]) == 1);
+  REQUIRE(support::failed_rank(result.of_rank[1]) == 0);
 }
 
 TEST_CASE("a gather that misses a rank names it, with the plan and the round") {
@@ -87,7 +87,7 @@ TEST_CASE("a gather that misses a rank names it, with the plan and the round") {
   });
   auto const hash = fssdp::detail::text(fssdp::detail::hexadecimal{plan.hash_value()});
   REQUIRE(support::is<fssdp::peer_failed>(result.of_rank[0]));
-  REQUIRE(support::culprit(result.of_rank[0]) == 1);
+  REQUIRE(support::failed_rank(result.of_rank[0]) == 1);
   REQUIRE_THAT(support::text(result.of_rank[0]),
                mentions("rank 1 has left") && mentions("plan " + hash) && mentions("round 0"));
 }

@@ -35,8 +35,8 @@ struct many_steps {
 };
 [[nodiscard]] many_steps summed_up(bool feeds_back) {
   auto const layout = fssdp::block_layout{{.experts = 1, .ranks = 3}};
-  auto const machine = fssdp::topology{{.nodes = 3, .ranks = 3}};
-  auto const plan = fssdp::make_plan(layout, fssdp::everywhere{}(layout), machine);
+  auto const topo = fssdp::topology{{.nodes = 3, .ranks = 3}};
+  auto const plan = fssdp::make_plan(layout, fssdp::everywhere{}(layout), topo);
   auto const all = support::on_all_ranks(3, [&](thread_communicator& comm) {
     auto partials = fssdp::make_partials<float>(plan, comm.rank(), 300);
     for (auto& value : partials.tensors()[0][0]) value = many_steps::small;

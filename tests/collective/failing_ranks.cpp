@@ -141,23 +141,23 @@ std::uint64_t train_with(fault const& given, wire over, thread_communicator& com
 
 /// What is wrong with the end of a run in which one rank had a fault; empty if nothing is.
 /// In the last exchange, a rank may be through before another breaks down.
-[[nodiscard]] std::string complaint(support::fallout const& result, int culprit, fault const& given,
-                                    int exchanges) {
+[[nodiscard]] std::string complaint(support::fallout const& result, int failed_rank,
+                                    fault const& given, int exchanges) {
   auto const late = given.exchange == exchanges && (given.moment == fault_moment::in_visit ||
                                                     given.moment == fault_moment::behind_exchange);
   auto const throws = given.kind == fault_kind::throws;
   for (std::size_t rank = 0; rank < result.of_rank.size(); ++rank) {
     auto const& error = result.of_rank[rank];
-    auto const is_culprit = static_cast<int>(rank) == culprit;
-    auto const names_it = support::culprit(error) == culprit;
-    auto const right = is_culprit && throws ? support::is<fssdp::injected_fault>(error)
-                       : is_culprit         ? error == nullptr || names_it
-                                            : names_it || (late && error == nullptr);
+    auto const is_failed_rank = static_cast<int>(rank) == failed_rank;
+    auto const names_it = support::failed_rank(error) == failed_rank;
+    auto const right = is_failed_rank && throws ? support::is<fssdp::injected_fault>(error)
+                       : is_failed_rank         ? error == nullptr || names_it
+                                                : names_it || (late && error == nullptr);
     if (!right) return "rank " + std::to_string(rank) + ": '" + support::text(error) + "'";
   }
   auto const alone = result.of_rank.size() == 1;
   auto const right = throws ? support::is<fssdp::injected_fault>(result.of_run)
-                            : support::culprit(result.of_run) == culprit ||
+                            : support::failed_rank(result.of_run) == failed_rank ||
                                   ((late || alone) && result.of_run == nullptr);
   return right ? "" : "run: '" + support::text(result.of_run) + "'";
 }
@@ -175,7 +175,7 @@ std::uint64_t train_with(fault const& given, wire over, thread_communicator& com
   auto const all = program{seed};
   auto draw = support::dice{seed};
   auto const ranks = all.of.plan.ranks();
-  auto const culprit = draw.between(0, ranks - 1);
+  auto const failed_rank = draw.between(0, ranks - 1);
   auto gate = fssdp::stall_gate{};
   auto const moment = draw.one_of(std::vector(moments.begin(), moments.end()));
   // A rank does not end while another reads its memory: so nobody must stall over lent memory.
@@ -189,7 +189,7 @@ std::uint64_t train_with(fault const& given, wire over, thread_communicator& com
   if (others == 0) gate.release();
   auto world = fssdp::thread_world{{.ranks = ranks, .deadline = deadline}};
   auto const result = support::fallout_of(world, [&](thread_communicator& comm) {
-    if (comm.rank() == rank_id{culprit}) {
+    if (comm.rank() == rank_id{failed_rank}) {
       train_with(given, over, comm, all);
       return;
     }
@@ -202,7 +202,7 @@ std::uint64_t train_with(fault const& given, wire over, thread_communicator& com
     if (--others == 0) gate.release();
     if (failure) std::rethrow_exception(failure);
   });
-  auto const found = complaint(result, culprit, given, exchanges);
+  auto const found = complaint(result, failed_rank, given, exchanges);
   if (found.empty()) return {};
   return "seed " + std::to_string(seed) + ", exchange " + std::to_string(given.exchange) +
          ", moment " + std::to_string(static_cast<int>(given.moment)) + ", " + found;
@@ -226,12 +226,12 @@ TEST_CASE("wherever a rank throws or leaves, every other rank names it") {
       for (auto const moment : moments)
         for (auto const kind : {fault_kind::throws, fault_kind::leaves}) {
           auto const given = fault{.kind = kind, .exchange = at, .moment = moment};
-          auto const culprit = draw.between(0, world.size() - 1);
+          auto const failed_rank = draw.between(0, world.size() - 1);
           auto const result = support::fallout_of(world, [&](thread_communicator& comm) {
-            train_with(comm.rank() == rank_id{culprit} ? given : fault{}, over, comm, all);
+            train_with(comm.rank() == rank_id{failed_rank} ? given : fault{}, over, comm, all);
           });
-          CAPTURE(seed, culprit, kind, at, moment, over);
-          REQUIRE(complaint(result, culprit, given, exchanges) == "");
+          CAPTURE(seed, failed_rank, kind, at, moment, over);
+          REQUIRE(complaint(result, failed_rank, given, exchanges) == "");
         }
   }
   REQUIRE(support::settled_process_threads(threads_before) == threads_before);

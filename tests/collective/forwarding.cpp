@@ -49,7 +49,7 @@ TEST_CASE(
     CAPTURE(seed);
     auto const of = support::relayed_instance(seed, up_to_eight_ranks);
     auto world = fssdp::thread_world{
-        {.ranks = of.plan.ranks(), .ports = seed % 2 == 0 ? of.machine : fssdp::topology{}}};
+        {.ranks = of.plan.ranks(), .ports = seed % 2 == 0 ? of.topo : fssdp::topology{}}};
     auto const wrong = support::on_all_ranks(world, [&](thread_communicator& comm) {
       auto mine = support::rank_buffers<float>{of, comm.rank()};
       fssdp::sparse_all_gather(comm, of.plan, mine.shard, mine.replicas);

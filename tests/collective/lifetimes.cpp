@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What a call needs besides memory is copied or shared into it: plans, views and lists of views may
-/// be temporaries, also where a stream runs the call later. A temporary that owns memory is refused
-/// there; where the work is done within the call, it is taken, too.
+/// What a call needs besides memory is copied or shared into it: plans, views and lists of views
+/// may be temporaries, also where a stream runs the call later. A temporary that owns memory is
+/// refused there; where the work is done within the call, it is taken, too.
 #include <array>
 #include <span>
 #include <type_traits>
@@ -65,7 +65,8 @@ constexpr auto bring_back = [](auto&&... arguments) requires requires {
 }
 {};
 
-/// Whether a collective compiles with arguments of these types: a temporary where it is no reference.
+/// Whether a collective compiles with arguments of these types: a temporary where it is no
+/// reference.
 template <class... Arguments>
 struct with {
   template <class Collective>

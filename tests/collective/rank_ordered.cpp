@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Reducing by the rank-ordered plan gives the same bits whatever the schedule and the machine.
+/// Reducing by the rank-ordered plan gives the same bits whatever the schedule and the topology.
 #include "fssdp/plan/rank_ordered.hpp"
 
 #include <algorithm>
@@ -59,7 +59,7 @@ TEST_CASE("rank_ordered plans of one placement reduce to the same bits") {
     REQUIRE(ordered.rounds() <= 1);
     auto const bits = reduced(of, ordered);
     REQUIRE(bits == reduced(of, make_plan(of.layout, of.where)));
-    REQUIRE(bits == reduced(of, rank_ordered(make_plan(of.layout, of.where, of.machine))));
+    REQUIRE(bits == reduced(of, rank_ordered(make_plan(of.layout, of.where, of.topo))));
   });
 }
 
@@ -98,7 +98,7 @@ TEST_CASE("a plan that reduces by another says what that one moves and takes") {
 }
 
 TEST_CASE(
-    "reductions by a plan of another placement or machine are refused, and verify looks at them") {
+    "reductions by a plan of another placement or topology are refused, and verify looks at them") {
   auto const layout = fssdp::block_layout{{.experts = 2, .ranks = 2}};
   auto const plan = make_plan(layout, fssdp::everywhere{}(layout));
   auto const other = make_plan(layout, fssdp::placement{layout});

@@ -142,7 +142,7 @@ TEST_CASE("a rank that throws in a reshard is named by all others") {
     });
     CAPTURE(exchange);
     REQUIRE(support::is<fssdp::injected_fault>(result.of_run));
-    for (std::size_t rank : {0U, 1U, 3U}) REQUIRE(support::culprit(result.of_rank[rank]) == 2);
+    for (std::size_t rank : {0U, 1U, 3U}) REQUIRE(support::failed_rank(result.of_rank[rank]) == 2);
   }
 }
 

@@ -140,8 +140,8 @@ TEST_CASE("slices of different length, in pieces: every element arrives, plain a
     auto const pieces = draw.between(2, 4);
     CAPTURE(turn, ranks, nodes, slices, elements, pieces);
     auto const layout = fssdp::cyclic_layout{{.experts = 3, .ranks = ranks, .slices = slices}};
-    auto const machine = fssdp::topology{{.nodes = nodes, .ranks = ranks}};
-    auto const whole = fssdp::make_plan(layout, fssdp::everywhere{}(layout), machine);
+    auto const topo = fssdp::topology{{.nodes = nodes, .ranks = ranks}};
+    auto const whole = fssdp::make_plan(layout, fssdp::everywhere{}(layout), topo);
     auto transfers = std::vector<transfer>{};  // all pieces of a chunk in one round
     for (auto t : whole.transfers())
       for (t.piece = 0; t.piece < pieces; ++t.piece) transfers.push_back(t);
@@ -155,14 +155,14 @@ TEST_CASE("slices of different length, in pieces: every element arrives, plain a
       for (auto const& tensor : partials.tensors())
         std::fill_n(tensor.data, tensor.slots * tensor.stride, 1.0F);
       auto errors = 0;
-      auto const check = [&](auto& lane, auto const& links) {
+      auto const check = [&](auto& streamed, auto const& links) {
         auto replicas = fssdp::make_partials<float>(plan, me, elements);
-        fssdp::sparse_all_gather(lane, plan, shard, replicas, links);
+        fssdp::sparse_all_gather(streamed, plan, shard, replicas, links);
         for (auto const& tensor : replicas.tensors())
           for (std::size_t i = 0; i < tensor.slots * tensor.stride; ++i)
             errors += tensor.data[i] == 1.0F ? 0 : 1;
         auto gradients = fssdp::make_shard<float>(layout, me, elements);
-        fssdp::sparse_reduce_scatter(lane, plan, partials, gradients, links);
+        fssdp::sparse_reduce_scatter(streamed, plan, partials, gradients, links);
         auto slot = std::size_t{0};
         for (auto const chunk : layout.owned(me)) {
           for (std::size_t k = 0; k < elements.size(); ++k)

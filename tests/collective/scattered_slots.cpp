@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Slots that are allocated one by one, as the parameters of modules are: both collectives give them
-/// the bits that they give to slots side by side, and see what they share.
+/// Slots that are allocated one by one, as the parameters of modules are: both collectives give
+/// them the bits that they give to slots side by side, and see what they share.
 #include <cstddef>
 #include <cstdint>
 #include <span>

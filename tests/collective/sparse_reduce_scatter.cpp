@@ -89,7 +89,7 @@ TEMPLATE_TEST_CASE("with a direct plan the bits are those of a sum in rank order
 TEMPLATE_TEST_CASE("equal plans give equal bits, every time and over every wire", "", float, double,
                    bf16) {
   support::for_random_instances(support::some_instances, [](random_instance of) {
-    of.plan = make_plan(of.layout, of.where, of.machine);
+    of.plan = make_plan(of.layout, of.where, of.topo);
     auto const once = reduced_bits<TestType>(of, true);
     REQUIRE(reduced_bits<TestType>(of, true) == once);
     REQUIRE(reduced_bits<TestType>(of, false) == once);

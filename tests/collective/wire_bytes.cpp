@@ -51,7 +51,7 @@ TEST_CASE("bytes that a plan moves, with and without a codec, are those that ran
       REQUIRE(reduced.total() == sent(of, [&](auto& comm, auto& mine) {
                 fssdp::sparse_reduce_scatter(comm, of.plan, mine.partials, mine.gradients, reduce);
               }));
-      if (of.machine.nodes() == 1) REQUIRE(gathered.between_nodes + reduced.between_nodes == 0);
+      if (of.topo.nodes() == 1) REQUIRE(gathered.between_nodes + reduced.between_nodes == 0);
     };
     law(uncoded{}, uncoded{});
     law(coded_links{fssdp::int8_codec{}, of.on}, coded_links{fssdp::fp8_e5m2_codec{}, of.on});
@@ -60,11 +60,11 @@ TEST_CASE("bytes that a plan moves, with and without a codec, are those that ran
 
 TEST_CASE("what passes between nodes is told apart from what stays inside") {
   auto const layout = fssdp::block_layout{{.experts = 3, .ranks = 3}};
-  auto const machine = fssdp::topology{{.nodes = 2, .ranks = 3}};  // ranks 0 and 1, rank 2
+  auto const topo = fssdp::topology{{.nodes = 2, .ranks = 3}};  // ranks 0 and 1, rank 2
   auto where = fssdp::placement{layout};
   where.add(fssdp::expert_id{0}, fssdp::rank_id{1});
   where.add(fssdp::expert_id{1}, fssdp::rank_id{2});
-  auto const plan = make_plan(layout, where, machine);
+  auto const plan = make_plan(layout, where, topo);
   auto const elements = std::array<std::size_t, 2>{100, 3};
   REQUIRE(fssdp::gathered_bytes<float>(plan, elements) == wire_bytes{412, 412});
   REQUIRE(fssdp::reduced_bytes<fssdp::bf16>(plan, elements) == wire_bytes{206, 206});

@@ -114,8 +114,8 @@ std::vector<std::string> calls_through(has_it_all& inner, Adaptor& comm) {
   comm.convert(fssdp::device_conversion{});
   comm.copy(bytes, bytes);
   comm.free(comm.allocate(9));
-  comm.prepare([](auto& lane) { lane.agree(4); });
-  comm.submit([&](auto& lane) { lane.exchange(ignore); });
+  comm.prepare([](auto& streamed) { streamed.agree(4); });
+  comm.submit([&](auto& streamed) { streamed.exchange(ignore); });
   comm.await(comm.position());
   comm.clear(bytes);
   comm.synchronize();
@@ -151,7 +151,7 @@ TEST_CASE("an adaptor passes on every extra") {
     REQUIRE(comm.counts().exchanges == 4);
   }
   SECTION("tracing") {
-    auto comm = traced<has_it_all>{inner, nullptr, fssdp::gather_lane};
+    auto comm = traced<has_it_all>{inner, nullptr, fssdp::gather_track};
     REQUIRE(calls_through(inner, comm) == everything);
   }
   SECTION("faulty") {
@@ -221,9 +221,9 @@ TEST_CASE("submitted work may outlive the adaptor that it went through") {
     auto counted = std::optional{counting{queued}};
     auto const copy = *counted;  // counts together with it
     auto is_gone = std::atomic{0};
-    counted->submit([&](auto& lane) {
+    counted->submit([&](auto& streamed) {
       is_gone.wait(0);
-      lane.exchange([](auto&) {});
+      streamed.exchange([](auto&) {});
     });
     counted.reset();
     is_gone = 1;
@@ -240,7 +240,7 @@ TEST_CASE("a fault in submitted work comes from synchronize, at the exchange tha
     auto queued = fssdp::on_stream(comm, stream);
     auto frail = fssdp::faulty{queued, {.exchange = 2}};
     for (auto turn = 0; turn < 2; ++turn)
-      frail.submit([](auto& lane) { lane.exchange([](auto&) {}); });
+      frail.submit([](auto& streamed) { streamed.exchange([](auto&) {}); });
     try {
       frail.synchronize();
     } catch (fssdp::injected_fault const& fault) {
@@ -257,7 +257,7 @@ TEST_CASE("what runs on a stream is traced there") {
     auto trace = fssdp::trace_recorder{{.rank = comm.rank()}};
     auto stream = fssdp::host_stream{};
     auto queued = fssdp::on_stream(comm, stream);
-    auto noted = fssdp::tracing{queued, &trace, fssdp::gather_lane};
+    auto noted = fssdp::tracing{queued, &trace, fssdp::gather_track};
     auto all = std::vector<int>(2);
     fssdp::all_gather(noted, std::vector{comm.rank().value()}, all);
     return trace.events();

@@ -114,7 +114,7 @@ TEST_CASE("a label reaches a batch that takes labels, and no other") {
 TEST_CASE("work submitted to an inline communicator runs at once, with its errors") {
   auto comm = support::communicator_archetype{rank_id{0}};
   auto const* seen = static_cast<support::communicator_archetype*>(nullptr);
-  fssdp::submit(comm, [&](support::communicator_archetype& lane) { seen = &lane; });
+  fssdp::submit(comm, [&](support::communicator_archetype& streamed) { seen = &streamed; });
   REQUIRE(seen == &comm);
   REQUIRE_NOTHROW(fssdp::synchronize(comm));
   REQUIRE_THROWS_AS(fssdp::submit(comm, [](auto&) { throw fssdp::error{"mine"}; }), fssdp::error);

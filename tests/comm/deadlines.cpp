@@ -59,7 +59,7 @@ TEST_CASE("whoever waits for a rank that does not come is told its name and wher
         continue;
       }
       REQUIRE(support::is<fssdp::transport_error>(error));
-      REQUIRE(support::culprit(error) == missing);
+      REQUIRE(support::failed_rank(error) == missing);
       auto const name = "rank " + std::to_string(missing);
       // the first to lose patience says all; the others get it from that one
       REQUIRE_THAT(support::text(error), mentions("no sign of " + name) &&
@@ -70,7 +70,7 @@ TEST_CASE("whoever waits for a rank that does not come is told its name and wher
     }
     REQUIRE(late >= 1);
     REQUIRE(support::is<fssdp::transport_error>(result.of_run));
-    REQUIRE(support::culprit(result.of_run) == missing);
+    REQUIRE(support::failed_rank(result.of_run) == missing);
   }
 }
 
@@ -82,7 +82,7 @@ TEST_CASE("a rank is missed through others: 0 waits for 1, 1 waits for 2, 2 does
   auto world = impatient_world(3, 2 * soon);
   auto const result = support::fallout_of(world, [&](thread_communicator& comm) {
     auto other = comm.duplicate();
-    auto& lane = in_another_lane == 1 ? other : comm;
+    auto& streamed = in_another_lane == 1 ? other : comm;
     if (comm.rank() == rank_id{0}) {
       then_open(others_gone, [&] { receive_from(comm, rank_id{1}, &zero_has_posted); });
       return;
@@ -91,15 +91,15 @@ TEST_CASE("a rank is missed through others: 0 waits for 1, 1 waits for 2, 2 does
     if (comm.rank() == rank_id{1}) {
       // while rank 0 waits already: so it is the first to lose patience
       for (int turn = 0; turn < 3; ++turn) receive_from(other, rank_id{2});
-      then_open(others_gone, [&] { receive_from(lane, rank_id{2}); });
+      then_open(others_gone, [&] { receive_from(streamed, rank_id{2}); });
     } else {
       for (int turn = 0; turn < 3; ++turn) send_to(other, rank_id{1});
       others_gone.wait();
     }
   });
-  REQUIRE(support::culprit(result.of_rank[0]) == 2);
-  REQUIRE(support::culprit(result.of_rank[1]) == 2);
-  REQUIRE(support::culprit(result.of_run) == 2);
+  REQUIRE(support::failed_rank(result.of_rank[0]) == 2);
+  REQUIRE(support::failed_rank(result.of_rank[1]) == 2);
+  REQUIRE(support::failed_rank(result.of_run) == 2);
   REQUIRE((support::is<fssdp::deadline_exceeded>(result.of_rank[0]) ||
            support::is<fssdp::deadline_exceeded>(result.of_rank[1])));
 }
@@ -112,7 +112,7 @@ TEST_CASE("a sender misses a receiver as well") {
     if (comm.rank() == rank_id{0}) then_open(other_gone, [&] { send_to(comm, rank_id{1}); });
   });
   REQUIRE(support::is<fssdp::deadline_exceeded>(result.of_rank[0]));
-  REQUIRE(support::culprit(result.of_rank[0]) == 1);
+  REQUIRE(support::failed_rank(result.of_rank[0]) == 1);
 }
 
 TEST_CASE("who has lent memory to a rank that stalls waits until it has read") {
@@ -145,9 +145,9 @@ TEST_CASE("who has lent memory to a rank that stalls waits until it has read") {
   });
   REQUIRE(is_open);
   REQUIRE(sum == 5);
-  REQUIRE(support::culprit(result.of_rank[2]) == 1);
+  REQUIRE(support::failed_rank(result.of_rank[2]) == 1);
   // rank 0 may find that all has been read, just when it is told to give up
-  REQUIRE((result.of_rank[0] == nullptr || support::culprit(result.of_rank[0]) == 1));
+  REQUIRE((result.of_rank[0] == nullptr || support::failed_rank(result.of_rank[0]) == 1));
   REQUIRE(result.of_rank[1] == nullptr);
 }
 
@@ -164,7 +164,7 @@ TEST_CASE("ranks that wait for each other name each other") {
     REQUIRE(support::is<fssdp::transport_error>(error));
     if (!support::is<fssdp::deadline_exceeded>(error)) continue;
     ++late;
-    REQUIRE(support::culprit(error) != rank);  // it is there, after all
+    REQUIRE(support::failed_rank(error) != rank);  // it is there, after all
   }
   REQUIRE(late >= 1);
 }
@@ -194,7 +194,7 @@ TEST_CASE("who comes too late is told so, and the world works again") {
   });
   REQUIRE(support::is<fssdp::deadline_exceeded>(result.of_rank[0]));
   REQUIRE(support::is<fssdp::peer_failed>(result.of_rank[1]));
-  REQUIRE(support::culprit(result.of_rank[1]) == 1);
+  REQUIRE(support::failed_rank(result.of_rank[1]) == 1);
   REQUIRE_THAT(support::text(result.of_rank[1]), mentions("no sign of rank 1"));
   REQUIRE_NOTHROW(world.run([](thread_communicator& comm) { comm.exchange([](auto&) {}); }));
 }

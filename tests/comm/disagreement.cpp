@@ -61,12 +61,13 @@ template <bool Lends>
 template <bool Lends>
 void find_out(view const& of_0, view const& of_1, char const* a, char const* b) {
   auto const result = meet<Lends>(of_0, of_1);
-  REQUIRE(support::culprit(result.of_rank[0]) == 1);
-  REQUIRE(support::culprit(result.of_rank[1]) == 0);
+  REQUIRE(support::failed_rank(result.of_rank[0]) == 1);
+  REQUIRE(support::failed_rank(result.of_rank[1]) == 0);
   REQUIRE((support::is<fssdp::ranks_disagree>(result.of_rank[0]) ||
            support::is<fssdp::ranks_disagree>(result.of_rank[1])));
   REQUIRE(support::is<fssdp::peer_failed>(result.of_rank[2]));
-  REQUIRE((support::culprit(result.of_rank[2]) == 0 || support::culprit(result.of_rank[2]) == 1));
+  REQUIRE((support::failed_rank(result.of_rank[2]) == 0 ||
+           support::failed_rank(result.of_rank[2]) == 1));
   REQUIRE(support::is<fssdp::ranks_disagree>(result.of_run));
   for (auto const& error : result.of_rank)
     REQUIRE_THAT(support::text(error), mentions("disagree") && mentions(a) && mentions(b));

@@ -61,27 +61,28 @@ void all_to_all_lent(Comm& comm, std::size_t size) {
       });
 }
 
-/// Five exchanges, of which the culprit breaks one; not the last, as some may be through with it.
+/// Five exchanges, of which the failed rank breaks one; not the last, as some may be through with
+/// it.
 template <class Exchange>
-[[nodiscard]] support::fallout break_down(fssdp::thread_world& world, int culprit,
+[[nodiscard]] support::fallout break_down(fssdp::thread_world& world, int failed_rank,
                                           fault_moment when, int at, Exchange exchange) {
   return support::fallout_of(world, [&](thread_communicator& comm) {
-    auto const mine = comm.rank() == rank_id{culprit};
+    auto const mine = comm.rank() == rank_id{failed_rank};
     auto breaks = fssdp::faulty{comm, {.exchange = mine ? at : 0, .moment = when}};
     for (int turn = 0; turn < 5; ++turn) exchange(breaks);
   });
 }
 
-/// What is wrong with the fallout; empty if every other rank names the culprit, and run() throws
-/// what the culprit threw.
-[[nodiscard]] std::string complaint(support::fallout const& result, int culprit) {
+/// What is wrong with the fallout; empty if every other rank names the failed rank, and run()
+/// throws what the failed rank threw.
+[[nodiscard]] std::string complaint(support::fallout const& result, int failed_rank) {
   if (!support::is<injected_fault>(result.of_run)) return "run: " + support::text(result.of_run);
   for (std::size_t rank = 0; rank < result.of_rank.size(); ++rank) {
     auto const& error = result.of_rank[rank];
     auto const expected =
-        static_cast<int>(rank) == culprit
+        static_cast<int>(rank) == failed_rank
             ? support::is<injected_fault>(error)
-            : support::is<fssdp::peer_failed>(error) && support::culprit(error) == culprit;
+            : support::is<fssdp::peer_failed>(error) && support::failed_rank(error) == failed_rank;
     if (!expected) return "rank " + std::to_string(rank) + ": " + support::text(error);
   }
   return {};
@@ -91,19 +92,19 @@ template <class Exchange>
 
 TEST_CASE("whenever a rank throws, every other rank gets an error that names it") {
   for (auto const ranks : {2, 3, 5})
-    for (int culprit = 0; culprit < ranks; ++culprit)
+    for (int failed_rank = 0; failed_rank < ranks; ++failed_rank)
       for (auto const when :
            {fault_moment::before_exchange, fault_moment::in_post, fault_moment::behind_post,
             fault_moment::in_visit, fault_moment::behind_exchange})
         for (auto const at : {1, 3}) {
-          CAPTURE(ranks, culprit, static_cast<int>(when), at);
+          CAPTURE(ranks, failed_rank, static_cast<int>(when), at);
           auto world = fssdp::thread_world{ranks};
           auto const copied =
-              break_down(world, culprit, when, at, [](auto& comm) { all_to_all(comm, 100); });
-          REQUIRE(complaint(copied, culprit) == "");
-          auto const lent =
-              break_down(world, culprit, when, at, [](auto& comm) { all_to_all_lent(comm, 100); });
-          REQUIRE(complaint(lent, culprit) == "");
+              break_down(world, failed_rank, when, at, [](auto& comm) { all_to_all(comm, 100); });
+          REQUIRE(complaint(copied, failed_rank) == "");
+          auto const lent = break_down(world, failed_rank, when, at,
+                                       [](auto& comm) { all_to_all_lent(comm, 100); });
+          REQUIRE(complaint(lent, failed_rank) == "");
         }
 }
 
@@ -113,14 +114,14 @@ TEST_CASE("nobody reads what a failing rank frees, however the threads interleav
   for (int seed = 1; seed <= support::law_instances / 100 + 1; ++seed) {
     CAPTURE(seed);
     auto draw = support::dice{static_cast<std::uint64_t>(seed)};
-    auto const culprit = draw.between(0, ranks - 1);
+    auto const failed_rank = draw.between(0, ranks - 1);
     auto const at = draw.between(1, 4);
-    auto const lent = break_down(world, culprit, fault_moment::in_visit, at,
+    auto const lent = break_down(world, failed_rank, fault_moment::in_visit, at,
                                  [](auto& comm) { all_to_all_lent(comm, 5000); });
-    REQUIRE(complaint(lent, culprit) == "");
-    auto const copied = break_down(world, culprit, fault_moment::behind_post, at,
+    REQUIRE(complaint(lent, failed_rank) == "");
+    auto const copied = break_down(world, failed_rank, fault_moment::behind_post, at,
                                    [](auto& comm) { all_to_all(comm, 5000); });
-    REQUIRE(complaint(copied, culprit) == "");
+    REQUIRE(complaint(copied, failed_rank) == "");
   }
 }
 
@@ -148,7 +149,7 @@ TEST_CASE("an exception of any type goes through") {
     all_to_all(comm, 1);
   });
   REQUIRE(support::is<int>(result.of_run));
-  REQUIRE(support::culprit(result.of_rank[1]) == 0);
+  REQUIRE(support::failed_rank(result.of_rank[1]) == 0);
 }
 
 TEST_CASE("a world works again after a failure") {

@@ -69,7 +69,7 @@ void check_thrown(fault_kind kind, char const* verb) {
           call(breaks, lends, records[i]);
         } catch (...) {
           errors[i] = std::current_exception();
-          break;  // a lane that has failed is of no more use
+          break;  // a communicator that has failed is of no more use
         }
     });
     auto const whole = std::string{lends == 1 ? "pv" : "p"};
@@ -110,7 +110,7 @@ TEST_CASE("a rank that leaves ends without an error, and is missed by those that
     REQUIRE(result.of_rank[2] == nullptr);
     for (std::size_t rank : {0U, 1U}) {
       REQUIRE(support::is<fssdp::peer_failed>(result.of_rank[rank]));
-      REQUIRE(support::culprit(result.of_rank[rank]) == 2);
+      REQUIRE(support::failed_rank(result.of_rank[rank]) == 2);
     }
   }
 }
@@ -152,13 +152,13 @@ TEST_CASE("without a fault nothing changes") {
     auto never = faulty{comm, {.exchange = 0, .moment = fault_moment::in_post}};
     auto plain = fssdp::counting{comm};
     auto through = fssdp::counting{never};
-    auto const talk = [](auto& lane) {
+    auto const talk = [](auto& streamed) {
       auto all = std::vector<int>(3);
-      fssdp::all_gather(lane, std::vector{7}, all);
+      fssdp::all_gather(streamed, std::vector{7}, all);
       auto const mine = all.front();
-      auto const peer = rank_id{(lane.rank().value() + 1) % 3};
-      auto const other = rank_id{(lane.rank().value() + 2) % 3};
-      lane.lend(
+      auto const peer = rank_id{(streamed.rank().value() + 1) % 3};
+      auto const other = rank_id{(streamed.rank().value() + 2) % 3};
+      streamed.lend(
           [&](auto& batch) {
             set_label(batch, {.plan = 5, .round = 1});
             batch.send(std::as_bytes(std::span{&mine, 1}), peer);

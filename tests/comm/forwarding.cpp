@@ -82,12 +82,15 @@ int down_the_tree(Comm& comm, int arity, int value, reading how = reading::copie
 /// What is wrong with the end of a run that one rank spoiled: it has an Error, unless it noticed
 /// nothing; all others name it.
 template <class Error>
-[[nodiscard]] int wrong_ends(support::fallout const& result, int culprit) {
+[[nodiscard]] int wrong_ends(support::fallout const& result, int failed_rank) {
   auto wrong = 0;
   for (std::size_t rank = 0; rank < result.of_rank.size(); ++rank) {
     auto const& error = result.of_rank[rank];
-    auto const is_culprit = static_cast<int>(rank) == culprit;
-    wrong += (is_culprit ? support::is<Error>(error) : support::culprit(error) == culprit) ? 0 : 1;
+    auto const is_failed_rank = static_cast<int>(rank) == failed_rank;
+    wrong +=
+        (is_failed_rank ? support::is<Error>(error) : support::failed_rank(error) == failed_rank)
+            ? 0
+            : 1;
   }
   return wrong;
 }
@@ -257,8 +260,8 @@ TEST_CASE("a rank that leaves is named down the tree, and a world works again") 
     for (int rank = 0; rank < 6; ++rank) {  // at least its children
       auto const& error = result.of_rank[static_cast<std::size_t>(rank)];
       auto const child = rank != gone && rank != 0 && (rank - 1) / 2 == gone;
-      REQUIRE((child ? support::is<fssdp::peer_failed>(error) && support::culprit(error) == gone
-                     : error == nullptr || support::culprit(error) == gone));
+      REQUIRE((child ? support::is<fssdp::peer_failed>(error) && support::failed_rank(error) == gone
+                     : error == nullptr || support::failed_rank(error) == gone));
     }
     auto const again = support::on_all_ranks(
         world, [](thread_communicator& comm) { return down_the_tree(comm, 2, 1); });
@@ -295,7 +298,8 @@ TEST_CASE("a rank that stalls is named even where all others wait for each other
     }
     others_gone.count_down();
   });
-  for (std::size_t rank = 0; rank < 3; ++rank) REQUIRE(support::culprit(result.of_rank[rank]) == 3);
+  for (std::size_t rank = 0; rank < 3; ++rank)
+    REQUIRE(support::failed_rank(result.of_rank[rank]) == 3);
   REQUIRE(result.of_rank[3] == nullptr);
 }
 

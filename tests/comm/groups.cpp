@@ -152,13 +152,13 @@ TEST_CASE("a plan for the ranks of a group runs in each group, and the world wor
 TEST_CASE("a rank that throws in one group takes all others of the world with it, by its name") {
   auto const moment = GENERATE(fssdp::fault_moment::before_exchange, fssdp::fault_moment::in_post,
                                fssdp::fault_moment::behind_exchange);
-  constexpr auto culprit = rank_id{4};
+  constexpr auto failed_rank = rank_id{4};
   auto world = fssdp::thread_world{mesh_ranks};
   auto const begin = std::chrono::steady_clock::now();
   auto const result = support::fallout_of(world, [&](thread_communicator& comm) {
     auto groups = mesh{comm};
     auto const me = comm.rank();
-    auto row = fssdp::faulty{groups.row, {.exchange = me == culprit ? 1 : 0, .moment = moment}};
+    auto row = fssdp::faulty{groups.row, {.exchange = me == failed_rank ? 1 : 0, .moment = moment}};
     for (auto turn = 0; turn < 5; ++turn) {  // some are in rows, some in columns, one in the world
       if (me != rank_id{0}) (void)members(row, me.value());
       if (me == rank_id{0}) (void)members(comm, me.value());
@@ -169,11 +169,11 @@ TEST_CASE("a rank that throws in one group takes all others of the world with it
   REQUIRE(support::is<fssdp::injected_fault>(result.of_run));
   for (std::size_t rank = 0; rank < result.of_rank.size(); ++rank) {
     CAPTURE(rank, support::text(result.of_rank[rank]));
-    if (rank == culprit.index()) {
+    if (rank == failed_rank.index()) {
       REQUIRE(support::is<fssdp::injected_fault>(result.of_rank[rank]));
     } else {
       REQUIRE(support::is<fssdp::peer_failed>(result.of_rank[rank]));
-      REQUIRE(support::culprit(result.of_rank[rank]) == culprit.value());
+      REQUIRE(support::failed_rank(result.of_rank[rank]) == failed_rank.value());
       REQUIRE_THAT(support::text(result.of_rank[rank]), mentions("rank 4 has failed"));
     }
   }
@@ -187,7 +187,7 @@ TEST_CASE("errors in a group name ranks of the world, and of the group") {
       if (comm.rank() == rank_id{2}) (void)members(*group, 2);
       if (comm.rank() == rank_id{3}) std::this_thread::sleep_for(std::chrono::milliseconds{600});
     });
-    REQUIRE(support::culprit(result.of_rank[2]) == 3);
+    REQUIRE(support::failed_rank(result.of_rank[2]) == 3);
     REQUIRE_THAT(support::text(result.of_rank[2]),
                  mentions("rank 2 (0 of its group) awaits rank 3 (1 of its group)"));
   }
@@ -198,7 +198,7 @@ TEST_CASE("errors in a group name ranks of the world, and of the group") {
       if (comm.rank() == rank_id{2}) (void)members(*group, 2);
     });
     REQUIRE(support::is<fssdp::peer_failed>(result.of_rank[2]));
-    REQUIRE(support::culprit(result.of_rank[2]) == 3);
+    REQUIRE(support::failed_rank(result.of_rank[2]) == 3);
     REQUIRE_THAT(support::text(result.of_rank[2]), mentions("rank 3 has left the world"));
   }
   SECTION("one in another collective") {
@@ -223,7 +223,7 @@ TEST_CASE("a rank that does not come to a split is named") {
     if (comm.rank() == rank_id{1})
       comm.exchange([&](auto& batch) { batch.recv({&byte, 1}, rank_id{0}); });
   });
-  for (std::size_t rank : {0U, 2U}) REQUIRE(support::culprit(result.of_rank[rank]) == 1);
+  for (std::size_t rank : {0U, 2U}) REQUIRE(support::failed_rank(result.of_rank[rank]) == 1);
 }
 
 TEST_CASE("a color that is negative is refused, with what was expected") {
@@ -234,7 +234,7 @@ TEST_CASE("a color that is negative is refused, with what was expected") {
   REQUIRE(support::is<fssdp::argument_error>(result.of_rank[1]));
   REQUIRE_THAT(support::text(result.of_rank[1]),
                mentions("a color of -2") && mentions("expected 0 or more"));
-  REQUIRE(support::culprit(result.of_rank[0]) == 1);
+  REQUIRE(support::failed_rank(result.of_rank[0]) == 1);
 }
 
 TEST_CASE("only ranks of a communicator have a rank in the world") {

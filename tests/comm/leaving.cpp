@@ -19,7 +19,7 @@ namespace {
 
 /// Whether this error tells that rank 1 has left.
 [[nodiscard]] bool names_rank_1(std::exception_ptr const& error) {
-  return support::is<fssdp::peer_failed>(error) && support::culprit(error) == 1;
+  return support::is<fssdp::peer_failed>(error) && support::failed_rank(error) == 1;
 }
 
 }  // namespace
@@ -42,13 +42,13 @@ TEST_CASE("whoever awaits a rank that has left is told at once, with where it wa
                    mentions("exchange 2") && mentions("round 3") && mentions("plan abcdef"));
 }
 
-TEST_CASE("the others hear of it through those that await it, in every lane") {
+TEST_CASE("the others hear of it through those that await it, in every communicator") {
   auto const in_another_lane = GENERATE(0, 1);
   auto world = fssdp::thread_world{4};
   auto const result = support::fallout_of(world, [&](thread_communicator& comm) {
     auto other = comm.duplicate();
-    auto& lane = in_another_lane == 1 ? other : comm;
-    if (comm.rank() == rank_id{0}) receive_from(lane, rank_id{1});
+    auto& streamed = in_another_lane == 1 ? other : comm;
+    if (comm.rank() == rank_id{0}) receive_from(streamed, rank_id{1});
     if (comm.rank() == rank_id{2}) receive_from(comm, rank_id{0});
     if (comm.rank() == rank_id{3}) send_to(other, rank_id{2});
   });

@@ -23,7 +23,7 @@ namespace {
 using seconds = std::chrono::duration<double>;
 
 /// Four ranks on two nodes. Bytes and seconds are powers of two: nothing is rounded.
-[[nodiscard]] topology slow_machine(
+[[nodiscard]] topology slow_topology(
     int nodes = 2, fssdp::network_interface network = fssdp::network_interface::per_rank) {
   return topology{
       {.nodes = nodes,
@@ -37,7 +37,7 @@ using seconds = std::chrono::duration<double>;
 /// A network and a time that somebody tells.
 class told_network {
  public:
-  explicit told_network(topology machine) : network_{std::move(machine)} {}
+  explicit told_network(topology topo) : network_{std::move(topo)} {}
 
   void offer(int from, int to, std::size_t bytes, double when) {
     network_.offer(rank_id{from}, bytes, {nullptr, 0, offered_, rank_id{to}, offered_}, at(when));
@@ -94,7 +94,7 @@ using arrivals = told_network::arrivals;
 }  // namespace
 
 TEST_CASE("a message arrives when its bytes have passed and the latency is over") {
-  auto network = told_network{slow_machine()};
+  auto network = told_network{slow_topology()};
   network.offer(0, 1, 512, 0);
   network.offer(1, 2, 512, 8);
   REQUIRE(network.all() == arrivals{{0, 1.25}, {1, 10.5}});
@@ -112,14 +112,14 @@ TEST_CASE("a message keeps its ports busy for what it costs, and the slower port
 
 TEST_CASE("one port serves one message at a time, in the order of the offers") {
   auto const into_one = GENERATE(0, 1);
-  auto network = told_network{slow_machine(1)};
+  auto network = told_network{slow_topology(1)};
   for (int peer = 1; peer < 4; ++peer)
     into_one == 1 ? network.offer(peer, 0, 512, 0) : network.offer(0, peer, 512, 0);
   REQUIRE(network.all() == arrivals{{0, 1.25}, {1, 2.25}, {2, 3.25}});
 }
 
 TEST_CASE("both directions, and the ports inside and between nodes, are apart") {
-  auto network = told_network{slow_machine()};
+  auto network = told_network{slow_topology()};
   network.offer(0, 1, 512, 0);
   network.offer(1, 0, 512, 0);
   network.offer(0, 2, 512, 0);
@@ -127,14 +127,14 @@ TEST_CASE("both directions, and the ports inside and between nodes, are apart") 
 }
 
 TEST_CASE("ranks of a node that share an interface wait for each other") {
-  auto network = told_network{slow_machine(2, fssdp::network_interface::per_node)};
+  auto network = told_network{slow_topology(2, fssdp::network_interface::per_node)};
   network.offer(0, 2, 512, 0);
   network.offer(1, 3, 512, 0);
   REQUIRE(network.all() == arrivals{{0, 2.5}, {1, 4.5}});
 }
 
 TEST_CASE("what can go overtakes what has to wait, and ports idle at once are idle together") {
-  auto network = told_network{slow_machine(1)};
+  auto network = told_network{slow_topology(1)};
   network.offer(0, 1, 512, 0);
   network.offer(2, 3, 512, 0);
   network.offer(0, 3, 512, 0);  // waits for both
@@ -144,12 +144,12 @@ TEST_CASE("what can go overtakes what has to wait, and ports idle at once are id
 }
 
 TEST_CASE("a port takes in what its receiver has named first, and sends what its sender has") {
-  auto network = told_network{slow_machine(1)};
+  auto network = told_network{slow_topology(1)};
   network.offer_in_turn(1, 0, 3, 0);
   network.offer_in_turn(2, 0, 2, 0);
   network.offer_in_turn(3, 0, 1, 0);
   REQUIRE(network.all() == arrivals{{2, 1.25}, {1, 2.25}, {0, 3.25}});
-  auto other = told_network{slow_machine(1)};
+  auto other = told_network{slow_topology(1)};
   other.offer_in_turn(0, 1, 1, 2);
   other.offer_in_turn(0, 2, 1, 1);
   other.offer_in_turn(0, 3, 1, 0);
@@ -157,7 +157,7 @@ TEST_CASE("a port takes in what its receiver has named first, and sends what its
 }
 
 TEST_CASE("no port stays idle for a message that has to wait elsewhere") {
-  auto network = told_network{slow_machine(1)};
+  auto network = told_network{slow_topology(1)};
   network.offer_in_turn(0, 1, 1, 0);
   network.offer_in_turn(0, 2, 1, 1);  // first for rank 2, but rank 0 sends the other one first
   network.offer_in_turn(3, 2, 2, 0);
@@ -165,14 +165,14 @@ TEST_CASE("no port stays idle for a message that has to wait elsewhere") {
 }
 
 TEST_CASE("a message without bytes is there at once, on busy ports, too") {
-  auto network = told_network{slow_machine(1)};
+  auto network = told_network{slow_topology(1)};
   network.offer(0, 1, 512, 0);
   network.offer(0, 1, 0, 0.5);
   REQUIRE(network.all() == arrivals{{1, 0.5}, {0, 1.25}});
 }
 
 TEST_CASE("a network that is told late still takes its time") {
-  auto network = told_network{slow_machine(1)};
+  auto network = told_network{slow_topology(1)};
   network.offer(0, 1, 512, 0);
   network.offer(0, 1, 512, 2);  // the ports are idle since 1, which nobody has noticed
   network.offer(2, 3, 512, 2);
@@ -184,7 +184,7 @@ TEST_CASE("a network that is told late still takes its time") {
 }
 
 TEST_CASE("what is forgotten does not arrive, and keeps no port busy") {
-  auto network = told_network{slow_machine(1)};
+  auto network = told_network{slow_topology(1)};
   network.offer(0, 1, 512, 0);
   network.offer(0, 1, 512, 0);
   REQUIRE(network.tell(0.5) == 0);
@@ -195,7 +195,7 @@ TEST_CASE("what is forgotten does not arrive, and keeps no port busy") {
 
 TEST_CASE("ports for another number of ranks are refused") {
   auto const make = [](int ranks) {
-    return fssdp::thread_world{{.ranks = ranks, .ports = slow_machine()}};
+    return fssdp::thread_world{{.ranks = ranks, .ports = slow_topology()}};
   };
   REQUIRE_THROWS_AS(make(3), fssdp::argument_error);
   REQUIRE_THROWS_AS(make(5), fssdp::argument_error);
@@ -203,9 +203,10 @@ TEST_CASE("ports for another number of ranks are refused") {
 }
 
 TEST_CASE("what would travel for ages is on its way, and not there at once") {
-  auto network = port_network{topology{{.ranks = 2,
-                                        .ports = {.inside_bytes_per_second = 1e-3},  // the slowest of all
-                                        .cost = {.inside_latency_seconds = 1e6}}}};
+  auto network =
+      port_network{topology{{.ranks = 2,
+                             .ports = {.inside_bytes_per_second = 1e-3},  // the slowest of all
+                             .cost = {.inside_latency_seconds = 1e6}}}};
   auto const now = port_network::clock::now();
   network.offer(rank_id{0}, std::size_t{1} << 40U, {nullptr, 1, 0, rank_id{1}, 0}, now);
   auto arrived = 0;
@@ -267,8 +268,8 @@ TEST_CASE("messages that are passed on take their time at every port") {
 
 TEST_CASE("a failure ends at once what is under way, and the ports are idle again") {
   using namespace std::chrono_literals;
-  auto machine = topology{{.ranks = 3, .ports = {.inside_bytes_per_second = 1e-3}}};
-  auto world = fssdp::thread_world{{.ranks = 3, .deadline = 1h, .ports = machine}};
+  auto topo = topology{{.ranks = 3, .ports = {.inside_bytes_per_second = 1e-3}}};
+  auto world = fssdp::thread_world{{.ranks = 3, .deadline = 1h, .ports = topo}};
   auto const send_one = [](thread_communicator& comm, std::size_t bytes) {
     auto content = std::vector<std::byte>(bytes);
     comm.exchange([&](auto& batch) {
@@ -283,7 +284,7 @@ TEST_CASE("a failure ends at once what is under way, and the ports are idle agai
       send_one(comm, 10'000'000);  // takes longer than a clock counts
     });
     REQUIRE(support::is<fssdp::injected_fault>(result.of_run));
-    REQUIRE(support::culprit(result.of_rank[0]) == 2);
-    REQUIRE(support::culprit(result.of_rank[1]) == 2);
+    REQUIRE(support::failed_rank(result.of_rank[0]) == 2);
+    REQUIRE(support::failed_rank(result.of_rank[1]) == 2);
   }
 }

@@ -133,7 +133,7 @@ TEST_CASE("what fails on a stream is thrown by synchronize, and poisons it") {
   REQUIRE(refused[1] == 3);  // an exchange, a gather, and a reduction that tells why
   REQUIRE(support::is<fssdp::injected_fault>(result.of_run));
   REQUIRE(support::is<fssdp::peer_failed>(result.of_rank[1]));
-  REQUIRE(support::culprit(result.of_rank[1]) == 0);
+  REQUIRE(support::failed_rank(result.of_rank[1]) == 0);
 }
 
 TEST_CASE("a stream whose rank fails in its queue takes its peers with it") {
@@ -150,7 +150,7 @@ TEST_CASE("a stream whose rank fails in its queue takes its peers with it") {
   REQUIRE(support::is<fssdp::injected_fault>(result.of_run));
   for (std::size_t rank : {0U, 2U}) {
     REQUIRE(support::is<fssdp::peer_failed>(result.of_rank[rank]));
-    REQUIRE(support::culprit(result.of_rank[rank]) == 1);
+    REQUIRE(support::failed_rank(result.of_rank[rank]) == 1);
   }
 }
 

@@ -23,9 +23,9 @@
 #include "support/scheduled_plan.hpp"
 
 using fssdp::exchange_counts;
-using fssdp::gather_lane;
+using fssdp::gather_track;
 using fssdp::rank_id;
-using fssdp::reduce_lane;
+using fssdp::reduce_track;
 using fssdp::thread_communicator;
 using fssdp::trace_event;
 using fssdp::trace_recorder;
@@ -57,8 +57,8 @@ template <class Hide>
     auto trace = trace_recorder{{.rank = comm.rank(), .capacity = 1000}};
     auto counted = fssdp::counting{comm};
     auto&& less = hide(counted);
-    auto gathers = tracing{less, &trace, gather_lane};
-    auto reduces = tracing{less, &trace, reduce_lane};
+    auto gathers = tracing{less, &trace, gather_track};
+    auto reduces = tracing{less, &trace, reduce_track};
     fssdp::sparse_all_gather(gathers, of.plan, mine.shard, mine.replicas);
     fssdp::sparse_reduce_scatter(reduces, of.plan, mine.partials, mine.gradients);
     return recorded{counted.counts(), trace.events()};
@@ -88,7 +88,7 @@ template <class Hide>
   for (std::size_t i = 0; i < rank.events.size(); ++i) {
     auto const& event = rank.events[i];
     if (i > 0 && event.begin < rank.events[i - 1].end) ++faults;  // one after the other
-    if (i > 0 && event.work.lane == gather_lane && rank.events[i - 1].work.lane == reduce_lane)
+    if (i > 0 && event.work.track == gather_track && rank.events[i - 1].work.track == reduce_track)
       ++faults;
     if (event.work.numbers.plan != plan.hash_value()) ++faults;
     if (!rounds.insert(event.work.numbers.round.value()).second) ++faults;
@@ -135,7 +135,7 @@ TEST_CASE("a bare communicator can be traced as well") {
 
 TEST_CASE("without a sink nothing is recorded, and everything goes through") {
   auto const arrived = support::on_all_ranks(3, [](thread_communicator& comm) {
-    auto silent = tracing{comm, static_cast<trace_recorder*>(nullptr), gather_lane};
+    auto silent = tracing{comm, static_cast<trace_recorder*>(nullptr), gather_track};
     auto all = std::vector<int>(3);
     fssdp::all_gather(silent, std::vector{comm.rank().value()}, all);
     return all;
@@ -150,7 +150,7 @@ TEST_CASE("an exchange that fails is recorded with what it had named") {
     auto trace = trace_recorder{{.rank = comm.rank(), .capacity = 10}};
     auto breaks = fssdp::faulty{
         comm, {.exchange = comm.rank().value(), .moment = fssdp::fault_moment::behind_post}};
-    auto traced = tracing{breaks, &trace, gather_lane};
+    auto traced = tracing{breaks, &trace, gather_track};
     try {
       auto all = std::vector<int>(2);
       fssdp::all_gather(traced, std::vector{1}, all);
@@ -171,7 +171,7 @@ TEST_CASE("labels go through a traced communicator, so that ranks find out that 
   auto world = fssdp::thread_world{2};
   auto const result = support::fallout_of(world, [](thread_communicator& comm) {
     auto trace = trace_recorder{{.rank = comm.rank(), .capacity = 10}};
-    auto traced = tracing{comm, &trace, gather_lane};
+    auto traced = tracing{comm, &trace, gather_track};
     auto const peer = rank_id{1 - comm.rank().value()};
     auto const mine = comm.rank().value();
     auto theirs = 0;
@@ -188,8 +188,8 @@ TEST_CASE("several streams of a rank record into one trace") {
   auto const counts = support::on_all_ranks(2, [](thread_communicator& comm) {
     auto trace = trace_recorder{{.rank = comm.rank(), .capacity = 100}};
     auto other = comm.duplicate();
-    auto gathers = tracing{comm, &trace, gather_lane};
-    auto reduces = tracing{other, &trace, reduce_lane};
+    auto gathers = tracing{comm, &trace, gather_track};
+    auto reduces = tracing{other, &trace, reduce_track};
     {
       auto one = fssdp::host_stream{};
       auto two = fssdp::host_stream{};
@@ -204,9 +204,9 @@ TEST_CASE("several streams of a rank record into one trace") {
       first.synchronize();
       second.synchronize();
     }
-    auto lanes = std::vector<int>(2);
-    for (auto const& event : trace.events()) ++lanes[event.work.lane == gather_lane ? 0 : 1];
-    return lanes;
+    auto tracks = std::vector<int>(2);
+    for (auto const& event : trace.events()) ++tracks[event.work.track == gather_track ? 0 : 1];
+    return tracks;
   });
   REQUIRE(counts == std::vector(2, std::vector{10, 10}));
 }

@@ -82,7 +82,7 @@ class communicator_contract {
     SECTION("post is called once, with messages to name or without") { check_post(); }
     SECTION("a rank that does not answer is named") { check_silent_rank(); }
     if constexpr (requires(communicator & comm) { comm.duplicate(); }) {
-      SECTION("a duplicate is a lane of its own") { check_duplicate(); }
+      SECTION("a duplicate is a communicator of its own") { check_duplicate(); }
     }
     if constexpr (fssdp::splittable_communicator<communicator>) {
       SECTION("a group has the ranks of a color, in the order of their keys") { check_split(); }
@@ -238,7 +238,7 @@ class communicator_contract {
         comm.exchange([&](auto& batch) { batch.recv({&byte, 1}, fssdp::rank_id{1}); });
         fssdp::synchronize(comm);
       } catch (fssdp::transport_error const& error) {
-        return error.culprit() == in_errors(comm, 1) ? 1 : 0;
+        return error.failed_rank() == in_errors(comm, 1) ? 1 : 0;
       }
       return 0;
     });
@@ -260,7 +260,7 @@ class communicator_contract {
         });
         fssdp::synchronize(comm);
       } catch (fssdp::transport_error const& error) {
-        return error.culprit() != in_errors(comm, comm.rank().value()) ? 1 : 0;
+        return error.failed_rank() != in_errors(comm, comm.rank().value()) ? 1 : 0;
       }
       return 0;
     });
@@ -373,7 +373,7 @@ class communicator_contract {
         } catch (fssdp::argument_error const&) {
           return comm.rank() == zero ? 10 : 1000;
         } catch (fssdp::transport_error const& error) {
-          return comm.rank() != zero && error.culprit() == in_errors(comm, 0) ? 1 : 1000;
+          return comm.rank() != zero && error.failed_rank() == in_errors(comm, 0) ? 1 : 1000;
         }
         return 0;
       });
@@ -384,10 +384,11 @@ class communicator_contract {
   static void check_duplicate() {
     auto const pattern = message_pattern{3, 2, 9};
     auto const wrong = sum_of({.ranks = 3}, [&](communicator& comm) {
-      auto lane = comm.duplicate();
-      auto count = differences{lane.rank() == comm.rank() && lane.size() == comm.size() ? 0 : 1};
+      auto streamed = comm.duplicate();
+      auto count =
+          differences{streamed.rank() == comm.rank() && streamed.size() == comm.size() ? 0 : 1};
       for (auto const turn : {0, 2, 4})
-        count += exchange(comm, pattern, turn) + exchange(lane, pattern, turn + 1);
+        count += exchange(comm, pattern, turn) + exchange(streamed, pattern, turn + 1);
       return count;
     });
     REQUIRE(wrong == 0);

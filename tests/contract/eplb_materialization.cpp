@@ -8,8 +8,8 @@ namespace {
 
 template <int SpareSlots>
 struct eplb_in_nodes {
-  static fssdp::eplb_materialization make(fssdp::topology const& cluster) {
-    return {.spare_slots = SpareSlots, .cluster = cluster};
+  static fssdp::eplb_materialization make(fssdp::topology const& topo) {
+    return {.spare_slots = SpareSlots, .topology = topo};
   }
 };
 

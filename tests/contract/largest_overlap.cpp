@@ -9,8 +9,8 @@ namespace {
 template <int Experts, int SpareSlots>
 struct overlap_within {
   static constexpr int instances = support::law_instances / 10;
-  static fssdp::largest_overlap make(fssdp::topology const& cluster) {
-    return {.budget = {Experts, Experts, SpareSlots}, .cluster = cluster};
+  static fssdp::largest_overlap make(fssdp::topology const& topo) {
+    return {.budget = {Experts, Experts, SpareSlots}, .topology = topo};
   }
 };
 

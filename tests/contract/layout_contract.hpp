@@ -57,7 +57,7 @@ class layout_contract {
     SECTION("a shard has a slot for every chunk of its rank, as long as the longest slice") {
       for_many_sizes(check_shards);
     }
-    SECTION("the experts' homes hold them, and plans bring them to all others") {
+    SECTION("the experts' owners hold them, and plans bring them to all others") {
       for_many_sizes(check_plans);
     }
   }
@@ -167,15 +167,15 @@ class layout_contract {
 
   static void check_plans(layout const& of, layout_size const& size) {
     auto const loads = fssdp::expert_loads(static_cast<std::size_t>(size.experts));
-    auto const cluster = fssdp::topology{{.nodes = (size.ranks + 2) / 3, .ranks = size.ranks}};
-    auto away = std::size_t{0};  // chunks that do not lie at the home of their expert
+    auto const topo = fssdp::topology{{.nodes = (size.ranks + 2) / 3, .ranks = size.ranks}};
+    auto away = std::size_t{0};  // chunks that do not lie with the owner of their expert
     for (auto const chunk : fssdp::all_chunks(of))
       away += of.owner(chunk) != of.owner(chunk.expert) ? 1 : 0;
     auto const to_all_others = static_cast<std::size_t>(size.chunks() * (size.ranks - 1));
 
     auto const check = [&](fssdp::placement const& where, std::size_t transfers) {
       fssdp::check_contains(where, of);
-      for (auto const& plan : {make_plan(of, where), make_plan(of, where, cluster)}) {
+      for (auto const& plan : {make_plan(of, where), make_plan(of, where, topo)}) {
         fssdp::verify(plan);
         REQUIRE(plan.transfers().size() == transfers);
       }

@@ -9,8 +9,8 @@ namespace {
 template <int Experts, int SpareSlots>
 struct needs_within {
   static constexpr int instances = support::law_instances / 5;
-  static fssdp::needs_based_materialization make(fssdp::topology const& cluster) {
-    return {.budget = {Experts, Experts, SpareSlots}, .cluster = cluster};
+  static fssdp::needs_based_materialization make(fssdp::topology const& topo) {
+    return {.budget = {Experts, Experts, SpareSlots}, .topology = topo};
   }
 };
 

@@ -14,8 +14,8 @@
 
 namespace contract {
 
-/// Model::make(cluster) gives a solver for the ranks of that topology, always the same one. Of a solver
-/// that takes long, Model::instances says on how many instances the laws are tried.
+/// Model::make(topology) gives a solver for the ranks of that topology, always the same one. Of a
+/// solver that takes long, Model::instances says on how many instances the laws are tried.
 template <class Model>
 class placement_solver_contract {
   using solver = decltype(Model::make(fssdp::topology{}));
@@ -27,7 +27,7 @@ class placement_solver_contract {
  public:
   /// All laws; a section each.
   static void check() {
-    SECTION("the home of an expert always holds it") {
+    SECTION("the owner of an expert always holds it") {
       for_many_inputs([](solver const& solve, loads const& of, auto const& layout) {
         REQUIRE_NOTHROW(fssdp::check_contains(solve(of, layout), layout));
       });
@@ -67,7 +67,7 @@ class placement_solver_contract {
   template <class Law>
   static void for_many_inputs(Law law) {
     support::for_random_instances(instances(), [&](support::random_instance const& of) {
-      auto const solve = Model::make(of.machine);
+      auto const solve = Model::make(of.topo);
       auto const experts = of.layout.experts();
       auto const ranks = of.layout.ranks();
       auto const slices = of.layout.slices();

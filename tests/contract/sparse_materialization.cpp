@@ -8,8 +8,8 @@ namespace {
 
 template <int Overlap, int SpareSlots>
 struct algorithm_1 {
-  static fssdp::sparse_materialization make(fssdp::topology const& cluster) {
-    return {.overlap = Overlap, .spare_slots = SpareSlots, .cluster = cluster};
+  static fssdp::sparse_materialization make(fssdp::topology const& topo) {
+    return {.overlap = Overlap, .spare_slots = SpareSlots, .topology = topo};
   }
 };
 

@@ -19,7 +19,7 @@ static_assert(std::is_base_of_v<fssdp::transport_error, fssdp::ranks_disagree>);
 
 TEST_CASE("a transport error names the rank that caused it") {
   auto const error = fssdp::peer_failed{fssdp::rank_id{3}, "gone"};
-  REQUIRE(error.culprit() == fssdp::rank_id{3});
+  REQUIRE(error.failed_rank() == fssdp::rank_id{3});
   REQUIRE(std::string{error.what()} == "gone");
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// The model of an iteration: a machine whose seconds can be counted, and what no plan can beat.
+/// The model of an iteration: a network whose seconds can be counted, and what no plan can beat.
 #include "fssdp/cost/layer_cost.hpp"
 
 #include <vector>
@@ -24,8 +24,8 @@ constexpr auto slow_rates = fssdp::layer_rates{
     .seconds_per_token = 2, .token_bytes = 5, .expert_bytes = 40, .window_seconds = 3};
 
 /// Ports of 100 and 10 bytes per second, no latency.
-[[nodiscard]] topology slow_machine(int nodes, int ranks, fssdp::network_interface network = {},
-                                    fssdp::port_bandwidth ports = {100, 10}) {
+[[nodiscard]] topology slow_topology(int nodes, int ranks, fssdp::network_interface network = {},
+                                     fssdp::port_bandwidth ports = {100, 10}) {
   return topology{{.nodes = nodes,
                    .ranks = ranks,
                    .ports = ports,
@@ -33,35 +33,35 @@ constexpr auto slow_rates = fssdp::layer_rates{
                    .cost = {.inside_latency_seconds = 0, .between_latency_seconds = 0}}};
 }
 
-[[nodiscard]] layer_cost golden_cost(topology const& machine, gathers often = gathers::once) {
+[[nodiscard]] layer_cost golden_cost(topology const& topo, gathers often = gathers::once) {
   auto const of = support::golden_dispatch{};
-  return {fssdp::token_traffic{of.counts, fssdp::even_routing{of.where, machine}, machine},
-          port_loads{of.where, of.layout, machine}, slow_rates, machine, often};
+  return {fssdp::token_traffic{of.counts, fssdp::even_routing{of.where, topo}, topo},
+          port_loads{of.where, of.layout, topo}, slow_rates, topo, often};
 }
 
 /// The ports of `nodes` nodes of one rank each, one of which takes in an expert.
 [[nodiscard]] port_loads one_crossing(int nodes) {
-  auto ports = port_loads{slow_machine(nodes, nodes)};
+  auto ports = port_loads{slow_topology(nodes, nodes)};
   ports.into_node[0] = ports.out_of_node[1] = ports.into_rank[0] = ports.between_nodes = 1;
   return ports;
 }
 
 /// The same ranks on the same nodes, with other ports and without latency.
-[[nodiscard]] topology with_ports(topology const& machine, std::uint64_t seed) {
+[[nodiscard]] topology with_ports(topology const& topo, std::uint64_t seed) {
   auto draw = support::dice{seed};
   auto nodes = std::vector<node_id>{};
   auto ports = std::vector<fssdp::port_bandwidth>{};
-  for (auto const rank : fssdp::first_n<fssdp::rank_id>(machine.ranks())) {
-    nodes.push_back(machine.node(rank));
+  for (auto const rank : fssdp::first_n<fssdp::rank_id>(topo.ranks())) {
+    nodes.push_back(topo.node(rank));
     ports.push_back({1e9 * draw.between(1, 8), 1e9 * draw.between(1, 8)});
   }
-  return topology{nodes, ports, machine.network(), {0, 0, 0}};
+  return topology{nodes, ports, topo.network(), {0, 0, 0}};
 }
 
 }  // namespace
 
 TEST_CASE("G5 costs what its fullest device and its busiest ports do") {
-  auto const cost = golden_cost(slow_machine(2, 4));
+  auto const cost = golden_cost(slow_topology(2, 4));
   REQUIRE(cost.compute_seconds == Approx(3 * 21 * 2));
   REQUIRE(cost.token_seconds == Approx(4 * 4 * 5 / 20.0));            // 4 between nodes
   REQUIRE(cost.gather_seconds == Approx(2 * 40 / 20.0 + 40 / 10.0));  // 2 into node 1, and one hop
@@ -70,7 +70,7 @@ TEST_CASE("G5 costs what its fullest device and its busiest ports do") {
 }
 
 TEST_CASE("experts that are gathered again for the backward pass share its window") {
-  auto const cost = golden_cost(slow_machine(2, 4), gathers::twice);
+  auto const cost = golden_cost(slow_topology(2, 4), gathers::twice);
   REQUIRE(cost.gather_seconds == Approx(8));
   REQUIRE(cost.exposed_seconds == Approx((8 - 3) + (16 - 6)));
   REQUIRE(fssdp::exposed_seconds(3, slow_rates) == 0);
@@ -80,36 +80,36 @@ TEST_CASE("experts that are gathered again for the backward pass share its windo
 }
 
 TEST_CASE("nodes with one interface have half the network") {
-  auto const cost = golden_cost(slow_machine(2, 4, fssdp::network_interface::per_node));
+  auto const cost = golden_cost(slow_topology(2, 4, fssdp::network_interface::per_node));
   REQUIRE(cost.token_seconds == Approx(4 * 4 * 5 / 10.0));
   REQUIRE(cost.gather_seconds == Approx(2 * 40 / 10.0 + 40 / 10.0));
 }
 
 TEST_CASE("where NVLink is slow, it is the busiest port") {
   auto const cost = golden_cost(
-      slow_machine(2, 4, {}, {.inside_bytes_per_second = 10, .between_bytes_per_second = 1000}));
+      slow_topology(2, 4, {}, {.inside_bytes_per_second = 10, .between_bytes_per_second = 1000}));
   REQUIRE(cost.token_seconds == Approx(4 * 11 * 5 / 10.0));  // into device 2
 }
 
 TEST_CASE("on one node a rank takes in what it gathers through its own port") {
-  auto const machine = slow_machine(1, 4);
-  auto ports = port_loads{machine};
-  REQUIRE(gather_seconds(ports, machine, 40) == 0);
+  auto const topo = slow_topology(1, 4);
+  auto ports = port_loads{topo};
+  REQUIRE(gather_seconds(ports, topo, 40) == 0);
   ports.into_rank[2] = 3;
-  REQUIRE(gather_seconds(ports, machine, 40) == Approx(3 * 40 / 100.0 + 40 / 100.0));
-  REQUIRE(gather_seconds(ports, machine, 40, 10) == Approx(3 * 40 / 100.0 + 10 / 100.0));
+  REQUIRE(gather_seconds(ports, topo, 40) == Approx(3 * 40 / 100.0 + 40 / 100.0));
+  REQUIRE(gather_seconds(ports, topo, 40, 10) == Approx(3 * 40 / 100.0 + 10 / 100.0));
 }
 
 TEST_CASE("between nodes a rank takes in experts through its own interface too") {
-  auto const machine = slow_machine(2, 4);
-  auto ports = port_loads{machine};
+  auto const topo = slow_topology(2, 4);
+  auto ports = port_loads{topo};
   ports.into_rank[2] = 11;
-  REQUIRE(gather_seconds(ports, machine, 40, 0) == Approx(11 * 40 / 110.0));
+  REQUIRE(gather_seconds(ports, topo, 40, 0) == Approx(11 * 40 / 110.0));
 }
 
 TEST_CASE("a pipeline fills in a hop for every doubling of the nodes") {
   auto const hops = [](int nodes) {
-    auto const seconds = gather_seconds(one_crossing(nodes), slow_machine(nodes, nodes), 40, 10);
+    auto const seconds = gather_seconds(one_crossing(nodes), slow_topology(nodes, nodes), 40, 10);
     return seconds - 40 / 10.0;  // a hop takes 10 bytes / 10 bytes per second
   };
   REQUIRE(hops(2) == Approx(1));
@@ -127,13 +127,13 @@ TEST_CASE("without filling, a gather is what binds among the ports that no plan 
   support::for_random_instances(
       support::law_instances,
       [&, seed = std::uint64_t{0}](support::random_instance const& of) mutable {
-        auto const machine = with_ports(of.machine, ++seed);
-        auto const plan = make_plan(of.layout, of.where, machine);
+        auto const topo = with_ports(of.topo, ++seed);
+        auto const plan = make_plan(of.layout, of.where, topo);
         auto const bound = fssdp::lower_bound(plan, 1000);
-        auto const ports = port_loads{of.where, of.layout, machine};
-        auto const seconds = gather_seconds(ports, machine, 1000, 0);
+        auto const ports = port_loads{of.where, of.layout, topo};
+        auto const seconds = gather_seconds(ports, topo, 1000, 0);
         REQUIRE(seconds <= bound.seconds * (1 + 1e-12));
-        REQUIRE(seconds <= gather_seconds(ports, machine, 1000));
+        REQUIRE(seconds <= gather_seconds(ports, topo, 1000));
         for (auto const* same : {"node in", "node out", "device in"})
           if (bound.resource.starts_with(same)) {
             REQUIRE(seconds == Approx(bound.seconds));
@@ -144,20 +144,20 @@ TEST_CASE("without filling, a gather is what binds among the ports that no plan 
   REQUIRE(equal > support::law_instances / 10);
 }
 
-TEST_CASE("ports and traffic of another machine are refused") {
+TEST_CASE("ports and traffic of another topology are refused") {
   auto const of = support::golden_dispatch{};
-  auto const machine = slow_machine(2, 4);
-  auto const traffic = fssdp::token_traffic{of.counts, fssdp::even_routing{of.where}, machine};
-  auto const ports = port_loads{machine};
-  auto const cost = [&](topology const& cluster) {
-    return layer_cost{traffic, port_loads{cluster}, slow_rates, cluster};
+  auto const topo = slow_topology(2, 4);
+  auto const traffic = fssdp::token_traffic{of.counts, fssdp::even_routing{of.where}, topo};
+  auto const ports = port_loads{topo};
+  auto const cost = [&](topology const& topo) {
+    return layer_cost{traffic, port_loads{topo}, slow_rates, topo};
   };
-  REQUIRE_NOTHROW(cost(machine));
-  REQUIRE_THROWS_AS(cost(slow_machine(3, 4)), fssdp::argument_error);
-  REQUIRE_THROWS_WITH(cost(slow_machine(3, 4)), mentions("layer_cost: traffic of 2 nodes and 4") &&
-                                                    mentions("the cluster has 3 and 4"));
-  REQUIRE_THROWS_AS(cost(slow_machine(2, 5)), fssdp::argument_error);
+  REQUIRE_NOTHROW(cost(topo));
+  REQUIRE_THROWS_AS(cost(slow_topology(3, 4)), fssdp::argument_error);
+  REQUIRE_THROWS_WITH(cost(slow_topology(3, 4)), mentions("layer_cost: traffic of 2 nodes and 4") &&
+                                                     mentions("the topology has 3 and 4"));
+  REQUIRE_THROWS_AS(cost(slow_topology(2, 5)), fssdp::argument_error);
   REQUIRE_THROWS_WITH(
-      gather_seconds(ports, slow_machine(2, 5), 40),
+      gather_seconds(ports, slow_topology(2, 5), 40),
       mentions("gather_seconds: ports of 2 nodes and 4") && mentions("has 2 and 5"));
 }

@@ -27,7 +27,7 @@ namespace {
 template <class To>
 [[nodiscard]] To rounded(double value) {
   if constexpr (std::is_floating_point_v<To>)
-    return static_cast<To>(value);  // by the machine
+    return static_cast<To>(value);  // by the processor
   else
     return To::from_bits(support::nearest_bits<To>(value));
 }

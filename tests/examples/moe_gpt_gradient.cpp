@@ -74,7 +74,7 @@ void probe(Comm& comm, moe_gpt::optimizer_shard<Real, Layout>& shard, fssdp::ran
 std::vector<slope> slopes_of(int ranks, int nodes, int slices) {
   auto result = std::vector<slope>{};
   fssdp::thread_world{ranks}.run([&](fssdp::thread_communicator& comm) {
-    auto const machine = fssdp::topology{{.nodes = nodes, .ranks = ranks}};
+    auto const topo = fssdp::topology{{.nodes = nodes, .ranks = ranks}};
     auto const layout = fssdp::cyclic_layout{
         {.experts = static_cast<int>(shape.experts), .ranks = ranks, .slices = slices}};
     auto const layouts = moe_gpt::expert_layouts{std::vector(shape.layers, as_table(layout))};
@@ -84,8 +84,8 @@ std::vector<slope> slopes_of(int ranks, int nodes, int slices) {
                             5,
                             experts_lane,
                             layouts,
-                            {.placement = moe_gpt::placement_rule{chosen, machine}},
-                            {.replica_slots = 20, .partial_slots = 20, .cluster = machine}};
+                            {.placement = moe_gpt::placement_rule{chosen, topo}},
+                            {.replica_slots = 20, .partial_slots = 20, .topology = topo}};
     auto const batch = share(comm.rank(), ranks);
     auto const loss = [&] {
       model.dense().gather(comm);

@@ -62,9 +62,9 @@ moe_gpt::run_record train_exactly(
   world.run([&](fssdp::thread_communicator& comm) {
     auto experts = comm.duplicate();
     auto stream = fssdp::host_stream{};
-    auto lane = fssdp::on_stream(experts, stream);
+    auto streamed = fssdp::on_stream(experts, stream);
     auto record = moe_gpt::train_rank<double>(
-        comm, lane,
+        comm, streamed,
         {.chosen = chosen, .text = text, .observe = [&](moe_gpt::step_record const& at) {
            if (observe) observe(at);
          }});

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/// One rank over NCCL that is a process, among others that may share its device (nccl_processes.sh).
-/// Gathers and reductions, by many placements and cuts, leave the bits that they leave on threads;
-/// so do those of a duplicate. A rank that stalls ends all of them in time, a new communicator works.
-/// usage: gpu_nccl_process RANK RANKS FILE   rank 0 writes into FILE where the others find it
+/// One rank over NCCL that is a process, among others that may share its device
+/// (nccl_processes.sh). Gathers and reductions, by many placements and cuts, leave the bits that
+/// they leave on threads; so do those of a duplicate. A rank that stalls ends all of them in time,
+/// a new communicator works. usage: gpu_nccl_process RANK RANKS FILE   rank 0 writes into FILE
+/// where the others find it
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -146,10 +147,10 @@ void run(rank_id me, int ranks, std::filesystem::path const& file) {
                                        : "not registered: NCCL does not take it");
   }
   auto const other_stream = fssdp::make_cuda_stream(me);
-  auto lane = comm.duplicate(other_stream.get());
+  auto streamed = comm.duplicate(other_stream.get());
   auto beside = variety{};
-  compare(lane, instances / 10, beside);
-  lane.close();
+  compare(streamed, instances / 10, beside);
+  streamed.close();
   comm.close();
   {
     auto fails = communicator(".stalls", patience);

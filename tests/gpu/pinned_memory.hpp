@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Lets tests that were written for any memory run on a device: operator new gives what it can read.
+/// Lets tests that were written for any memory run on a device: operator new gives what it can
+/// read.
 #pragma once
 
 #include <cstddef>

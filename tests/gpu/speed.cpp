@@ -132,8 +132,8 @@ struct leaves_barrier {
   return copies == fssdp::copied_by::engines ? "engines" : "kernels";
 }
 
-/// A gather is set beside a copy of all that it writes, and beside the least that memory has to do: a
-/// shard of a few MiB is read once, and by others from a cache.
+/// A gather is set beside a copy of all that it writes, and beside the least that memory has to do:
+/// a shard of a few MiB is read once, and by others from a cache.
 void print_verbs(int ranks, std::size_t bytes) {
   auto const n = static_cast<double>(ranks);
   auto const moved = bytes * static_cast<std::size_t>(ranks * ranks);  // own slots are written too

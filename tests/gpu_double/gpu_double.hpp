@@ -4,9 +4,10 @@
 /// Streams are in-order worker threads. NCCL's rules are enforced, and who breaks them is told by
 /// `violations`: messages between two ranks match in order, in equal sizes, in the same group at
 /// both ends; a group sends nothing that it receives; nothing is called while a communicator that
-/// does not block is still in progress; windows are memory of NCCL's, all ranks open them in the same
-/// order, in equal sizes, and close them before it goes; what is never matched is told after a while.
-/// A communicator is freed only when no graph needs it: so long ncclCommAbort does not come back.
+/// does not block is still in progress; windows are memory of NCCL's, all ranks open them in the
+/// same order, in equal sizes, and close them before it goes; what is never matched is told after a
+/// while. A communicator is freed only when no graph needs it: so long ncclCommAbort does not come
+/// back.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -30,16 +30,16 @@ TEST_CASE("blocks are consecutive, ascending, and differ by at most one, the lon
 }
 
 TEST_CASE("five experts on three ranks, whole and in two slices") {
-  auto const homes = [](block_layout const& layout) {
+  auto const owners = [](block_layout const& layout) {
     auto ranks = std::vector<int>{};
     for (auto const expert : fssdp::first_n<expert_id>(layout.experts()))
       ranks.push_back(layout.owner(expert).value());
     return ranks;
   };
-  REQUIRE(homes(block_layout{{.experts = 5, .ranks = 3}}) == std::vector{0, 0, 1, 1, 2});
+  REQUIRE(owners(block_layout{{.experts = 5, .ranks = 3}}) == std::vector{0, 0, 1, 1, 2});
   // blocks of 4, 3 and 3 slices: e0 e0 e1 e1 | e2 e2 e3 | e3 e4 e4
   auto const sliced = block_layout{{.experts = 5, .ranks = 3, .slices = 2}};
-  REQUIRE(homes(sliced) == std::vector{0, 0, 1, 1, 2});
+  REQUIRE(owners(sliced) == std::vector{0, 0, 1, 1, 2});
   auto const second = fssdp::chunk_id{expert_id{3}, fssdp::slice_id{1}};
   REQUIRE(sliced.owner(second) == rank_id{2});
   REQUIRE(sliced.slot(second) == 0);

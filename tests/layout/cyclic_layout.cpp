@@ -25,7 +25,7 @@ using pairs = std::vector<std::pair<int, int>>;
   return list;
 }
 
-[[nodiscard]] std::vector<int> homes(cyclic_layout const& layout) {
+[[nodiscard]] std::vector<int> owners(cyclic_layout const& layout) {
   auto ranks = std::vector<int>{};
   for (auto const expert : fssdp::first_n<expert_id>(layout.experts()))
     ranks.push_back(layout.owner(expert).value());
@@ -36,7 +36,7 @@ using pairs = std::vector<std::pair<int, int>>;
 
 TEST_CASE("whole experts go round the ranks") {
   auto const layout = cyclic_layout{{.experts = 5, .ranks = 3}};
-  REQUIRE(homes(layout) == std::vector{0, 1, 2, 0, 1});
+  REQUIRE(owners(layout) == std::vector{0, 1, 2, 0, 1});
   REQUIRE(owned(layout, 0) == pairs{{0, 0}, {3, 0}});
   REQUIRE(owned(layout, 1) == pairs{{1, 0}, {4, 0}});
   REQUIRE(owned(layout, 2) == pairs{{2, 0}});
@@ -45,7 +45,7 @@ TEST_CASE("whole experts go round the ranks") {
 TEST_CASE("with as many slices as ranks everybody owns a slice of every expert") {
   // owner of slice s of expert e:   e0: 0 1 2   e1: 1 2 0   e2: 2 0 1   e3: 0 1 2
   auto const layout = cyclic_layout{{.experts = 4, .ranks = 3, .slices = 3}};
-  REQUIRE(homes(layout) == std::vector{0, 1, 2, 0});
+  REQUIRE(owners(layout) == std::vector{0, 1, 2, 0});
   REQUIRE(owned(layout, 0) == pairs{{0, 0}, {1, 2}, {2, 1}, {3, 0}});
   REQUIRE(owned(layout, 1) == pairs{{0, 1}, {1, 0}, {2, 2}, {3, 1}});
   REQUIRE(owned(layout, 2) == pairs{{0, 2}, {1, 1}, {2, 0}, {3, 2}});
@@ -70,7 +70,7 @@ TEST_CASE("with fewer slices than ranks the experts' slices go round, too") {
   REQUIRE(owned(layout, 3) == pairs{{2, 1}, {3, 0}});
 }
 
-TEST_CASE("as many slices as ranks: one of every expert on each rank, in slot e, homes go round") {
+TEST_CASE("as many slices as ranks: one of every expert on each rank, in slot e, owners go round") {
   for (int experts = 1; experts <= 12; ++experts)
     for (int ranks = 1; ranks <= 9; ++ranks) {
       CAPTURE(experts, ranks);
@@ -85,7 +85,7 @@ TEST_CASE("as many slices as ranks: one of every expert on each rank, in slot e,
         wrong += next != experts ? 1 : 0;
       }
       for (int expert = 0; expert < experts; ++expert)
-        wrong += homes(layout)[static_cast<std::size_t>(expert)] != expert % ranks ? 1 : 0;
+        wrong += owners(layout)[static_cast<std::size_t>(expert)] != expert % ranks ? 1 : 0;
       REQUIRE(wrong == 0);
     }
 }

@@ -54,7 +54,7 @@ TEST_CASE("the table of sliced experts has the slices of an expert one behind th
   REQUIRE(owned(layout, 2) == list{{0, 1}, {1, 0}, {1, 1}});
   REQUIRE(layout.owner({expert_id{2}, slice_id{1}}) == rank_id{0});
   REQUIRE(layout.slot({expert_id{1}, slice_id{1}}) == 2);
-  REQUIRE(layout.owner(expert_id{2}) == rank_id{1});  // the home: that of slice 0
+  REQUIRE(layout.owner(expert_id{2}) == rank_id{1});  // the owner: that of slice 0
 }
 
 TEST_CASE("tables are equal if they say the same") {

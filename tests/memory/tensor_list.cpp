@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Per-expert memory without its types: slots, lists that outlive the views they were made from, and
-/// what overlaps.
+/// Per-expert memory without its types: slots, lists that outlive the views they were made from,
+/// and what overlaps.
 #include "fssdp/memory/tensor_list.hpp"
 
 #include <array>

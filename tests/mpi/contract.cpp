@@ -34,9 +34,9 @@ struct borrowed : mpi_processes {
                                             .most_message_bytes = std::size_t{1} << 16U,
                                             .shared = processes().lent()};
     (void)mpi_tests::sum_over(of.ranks, {}, [&](mpi_communicator& outer) {
-      auto lane = MPI_Comm{};  // not freed: ranks fail in it
-      MPI_Comm_dup(outer.handle(), &lane);
-      auto comm = fssdp::mpi_ref{lane, options};
+      auto streamed = MPI_Comm{};  // not freed: ranks fail in it
+      MPI_Comm_dup(outer.handle(), &streamed);
+      auto comm = fssdp::mpi_ref{streamed, options};
       auto thrown = std::exception_ptr{};
       try {
         work(comm);

@@ -61,7 +61,7 @@ void all_name_rank_1(std::vector<ending> const& all) {
     CAPTURE(rank, all[rank].what());
     REQUIRE(all[rank].is(rank == 1 ? "exception" : "peer_failed"));
     REQUIRE_THAT(all[rank].what(), mentions("out of memory, say"));
-    REQUIRE(all[rank].culprit == (rank == 1 ? -1 : 1));
+    REQUIRE(all[rank].failed_rank == (rank == 1 ? -1 : 1));
     REQUIRE(all[rank].seconds < 20);
   }
 }
@@ -133,7 +133,7 @@ TEST_CASE("a process that returns while it is awaited is noticed at once, with w
   });
   for (auto const& it : all) {
     REQUIRE(it.is("peer_failed"));
-    REQUIRE(it.culprit == 1);
+    REQUIRE(it.failed_rank == 1);
     REQUIRE(it.seconds < 20);
     REQUIRE_THAT(it.what(), mentions("rank 1 has left the world: rank 0 awaits rank 1") &&
                                 mentions("exchange 1, round 3 of plan abcdef"));
@@ -167,7 +167,7 @@ TEST_CASE("a process that stalls is named, also by those who wait for one that w
   auto found_out = 0;
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     CAPTURE(rank, all[rank].what());
-    REQUIRE(all[rank].culprit == 1);
+    REQUIRE(all[rank].failed_rank == 1);
     REQUIRE((all[rank].is("peer_failed") || all[rank].is("deadline_exceeded")));
     REQUIRE_THAT(all[rank].what(), mentions("no sign of rank 1 within 2000 ms: rank") &&
                                        mentions("exchange 1, round 3 of plan abcdef"));
@@ -188,7 +188,7 @@ TEST_CASE("a process that stalls while it looks at what is lent is named, and to
   });
   for (auto const& it : all) {
     CAPTURE(it.what());
-    REQUIRE(it.culprit == 1);
+    REQUIRE(it.failed_rank == 1);
     REQUIRE_THAT(it.what(), mentions("no sign of rank 1 within 1000 ms: rank"));
   }
   REQUIRE(all[0].is("deadline_exceeded"));
@@ -213,7 +213,7 @@ TEST_CASE("a process that leaves though others lend to it and borrow is named by
   for (auto const& it : all) {
     CAPTURE(it.what());
     REQUIRE(it.is("peer_failed"));
-    REQUIRE(it.culprit == 1);
+    REQUIRE(it.failed_rank == 1);
     REQUIRE(it.seconds < 20);
   }
 }
@@ -245,7 +245,7 @@ TEST_CASE("who meets nobody gives up in time, wherever all ranks are to meet", "
         meet();
         ++met;
       } catch (fssdp::deadline_exceeded const& error) {
-        if (error.culprit() != rank_id{-1}) ++met;
+        if (error.failed_rank() != rank_id{-1}) ++met;
       }
     }
     if (met != 0) throw std::logic_error{"ranks have met that were not there"};
@@ -272,7 +272,7 @@ TEST_CASE("who comes late, when the others have given up, gives up as well", "[a
   for (auto const& it : all) REQUIRE(it.is("exception"));
 }
 
-TEST_CASE("a function that throws when something has come in closes the other lanes, too",
+TEST_CASE("a function that throws when something has come in closes the other communicators, too",
           "[at_least_2]") {
   if (mpi_tests::lacks_processes(2)) return;
   auto const all = endings(2, far, [](mpi_communicator& comm) {
@@ -309,7 +309,7 @@ TEST_CASE("a function that throws when something has come in closes the other la
   all_name_rank_1(all);
 }
 
-TEST_CASE("a lane that has failed stays so, and so do its duplicates", "[at_least_2]") {
+TEST_CASE("a communicator that has failed stays so, and so do its duplicates", "[at_least_2]") {
   if (mpi_tests::lacks_processes(2)) return;
   auto const all = endings(2, far, [](mpi_communicator& comm) {
     auto other = comm.duplicate();
@@ -330,7 +330,7 @@ TEST_CASE("a lane that has failed stays so, and so do its duplicates", "[at_leas
       try {
         call();
       } catch (fssdp::peer_failed const& error) {
-        refused += comm.rank() == rank_id{0} && error.culprit() == rank_id{1} ? 1 : 0;
+        refused += comm.rank() == rank_id{0} && error.failed_rank() == rank_id{1} ? 1 : 0;
       } catch (std::runtime_error const& error) {  // whose fault it is gets that again
         refused += comm.rank() == rank_id{1} && error.what() == std::string{"out of memory, say"};
       }
@@ -338,7 +338,7 @@ TEST_CASE("a lane that has failed stays so, and so do its duplicates", "[at_leas
     try_to([&] { comm.exchange([](auto&) {}); });
     try_to([&] { other.exchange([](auto&) {}); });
     try_to([&] { (void)other.duplicate(); });
-    if (refused != 3) throw std::logic_error{"a lane goes on"};
+    if (refused != 3) throw std::logic_error{"a communicator goes on"};
   });
   for (auto const& it : all) REQUIRE(it.what() == ": ");
 }
@@ -350,7 +350,7 @@ TEST_CASE("after a failure the next run begins anew", "[at_least_2]") {
     auto const all = endings(2, far, [](mpi_communicator& comm) {
       if (comm.rank() == rank_id{0}) receive(comm, 1);
     });
-    REQUIRE(all[0].culprit == 1);
+    REQUIRE(all[0].failed_rank == 1);
     for (auto const& it : endings(2, far, [](mpi_communicator& comm) {
            if (comm.rank() == rank_id{0}) receive(comm, 1);
            if (comm.rank() == rank_id{1}) send(comm, 0);
@@ -370,8 +370,8 @@ struct view {
 };
 
 /// Two ranks exchange under their views, a third looks on, if there is one. Both blame each other;
-/// rank 1 sees it with its own eyes, so it is the one that the third awaits: rank 0 may have all that
-/// it wants, and leave.
+/// rank 1 sees it with its own eyes, so it is the one that the third awaits: rank 0 may have all
+/// that it wants, and leave.
 void find_out(view const& of_0, view const& of_1, char const* a, char const* b) {
   auto const ranks = std::min(processes().size(), 3);
   auto const all = endings(ranks, far, [&](mpi_communicator& comm) {
@@ -387,10 +387,10 @@ void find_out(view const& of_0, view const& of_1, char const* a, char const* b) 
       for (auto const size : mine.receives) batch.recv(std::span{in}.first(size), peer);
     });
   });
-  REQUIRE(all[0].culprit == 1);
-  REQUIRE(all[1].culprit == 0);
+  REQUIRE(all[0].failed_rank == 1);
+  REQUIRE(all[1].failed_rank == 0);
   REQUIRE((all[0].is("ranks_disagree") || all[1].is("ranks_disagree")));
-  if (ranks > 2) REQUIRE((all[2].culprit == 0 || all[2].culprit == 1));
+  if (ranks > 2) REQUIRE((all[2].failed_rank == 0 || all[2].failed_rank == 1));
   for (auto const& it : all) REQUIRE(it.seconds < 20);
   for (std::size_t rank = 0; rank < 2; ++rank)  // the third may see no more than one who has left
     REQUIRE_THAT(all[rank].what(), mentions("disagree") && mentions(a) && mentions(b));

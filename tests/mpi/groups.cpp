@@ -107,7 +107,7 @@ TEST_CASE("a process that throws in one group takes those of all groups with it"
     CAPTURE(rank, all[rank].what());
     REQUIRE(all[rank].is(rank == 1 ? "exception" : "peer_failed"));
     REQUIRE_THAT(all[rank].what(), mentions("out of memory, say"));
-    REQUIRE(all[rank].culprit == (rank == 1 ? -1 : 1));
+    REQUIRE(all[rank].failed_rank == (rank == 1 ? -1 : 1));
     REQUIRE(all[rank].seconds < 20);
   }
 }
@@ -123,7 +123,7 @@ TEST_CASE("a process that does not answer in a group is named as in the world", 
   });
   CAPTURE(all[1].what());
   REQUIRE(all[1].is("deadline_exceeded"));
-  REQUIRE(all[1].culprit == 2);
+  REQUIRE(all[1].failed_rank == 2);
   REQUIRE_THAT(all[1].what(), mentions("awaits rank 2 (1 of its group)"));
 }
 

@@ -110,7 +110,7 @@ class process_group {
 struct ending {
   std::array<char, 32> kind = {};  ///< of the exception, empty if there is none
   std::array<char, 640> text = {};
-  int culprit = -1;
+  int failed_rank = -1;
   double seconds = 0;
 
   [[nodiscard]] std::string what() const { return std::string{kind.data()} + ": " + text.data(); }
@@ -122,21 +122,21 @@ struct ending {
 [[nodiscard]] inline ending ending_of(std::exception_ptr const& thrown) {
   auto result = ending{};
   if (!thrown) return result;
-  auto const say = [&](std::string const& kind, std::string const& text, int culprit) {
+  auto const say = [&](std::string const& kind, std::string const& text, int failed_rank) {
     kind.copy(result.kind.data(), result.kind.size() - 1);
     text.copy(result.text.data(), result.text.size() - 1);
-    result.culprit = culprit;
+    result.failed_rank = failed_rank;
   };
   try {
     std::rethrow_exception(thrown);
   } catch (fssdp::peer_failed const& error) {
-    say("peer_failed", error.what(), error.culprit().value());
+    say("peer_failed", error.what(), error.failed_rank().value());
   } catch (fssdp::deadline_exceeded const& error) {
-    say("deadline_exceeded", error.what(), error.culprit().value());
+    say("deadline_exceeded", error.what(), error.failed_rank().value());
   } catch (fssdp::ranks_disagree const& error) {
-    say("ranks_disagree", error.what(), error.culprit().value());
+    say("ranks_disagree", error.what(), error.failed_rank().value());
   } catch (fssdp::transport_error const& error) {
-    say("transport_error", error.what(), error.culprit().value());
+    say("transport_error", error.what(), error.failed_rank().value());
   } catch (fssdp::argument_error const& error) {
     say("argument_error", error.what(), -1);
   } catch (std::exception const& error) {

@@ -8,7 +8,7 @@
 #include "fssdp/collective/all_gather.hpp"
 #include "fssdp/collective/warm_up.hpp"
 #include "fssdp/comm/counting.hpp"
-#include "fssdp/comm/cuda/cuda_side_lane.hpp"
+#include "fssdp/comm/cuda/cuda_side_stream.hpp"
 #include "fssdp/comm/faulty.hpp"
 #include "nccl/everywhere_plan.hpp"
 #include "support/communicator_extras.hpp"
@@ -67,15 +67,16 @@ TEST_CASE("what goes over NCCL can be counted") {
   require_all_counted(of, reports);
 }
 
-TEST_CASE("a lane beside a stream can be counted, and what is counted can be a lane") {
+TEST_CASE(
+    "a communicator on a side stream can be counted, and a counted one put on a side stream") {
   gpu_double::reset();
   auto const of = nccl_tests::everywhere_plan{ranks};
   auto const reports = nccl_tests::results_of({.ranks = ranks}, [&](nccl_communicator& comm) {
     auto const compute = fssdp::make_cuda_stream(comm.rank());
     auto below = fssdp::counting{comm};
-    auto lane = fssdp::beside(below, compute.get());
-    auto counted = fssdp::counting{lane};
-    static_assert(fssdp::side_lane<decltype(counted)>);
+    auto streamed = fssdp::on_side_stream(below, compute.get());
+    auto counted = fssdp::counting{streamed};
+    static_assert(fssdp::side_stream_communicator<decltype(counted)>);
     auto mine = nccl_tests::everywhere_buffers{of, counted};
     mine.gather_and_reduce(counted, of.plan);
     auto all = std::vector<int>(ranks);
@@ -93,7 +94,7 @@ TEST_CASE("a fault around NCCL leaves the call, not the stream") {
   auto const thrown = nccl_tests::thrown_by({.ranks = 2}, [](nccl_communicator& comm) {
     auto frail = fssdp::faulty{comm, {.exchange = 2}};
     for (auto turn = 0; turn < 2; ++turn)
-      fssdp::submit(frail, [](auto& lane) { lane.exchange([](auto&) {}); });
+      fssdp::submit(frail, [](auto& streamed) { streamed.exchange([](auto&) {}); });
   });
   for (auto const& of_rank : thrown) REQUIRE(support::is<fssdp::injected_fault>(of_rank));
 }
@@ -105,12 +106,12 @@ TEST_CASE("the README says which extras communicators have over NCCL") {
   auto of_lane = std::vector<std::string>{};
   nccl_tests::on_devices({.ranks = 1}, [&](nccl_communicator& comm) {
     auto& ref = static_cast<fssdp::nccl_ref&>(comm);
-    auto lane = fssdp::beside(comm, comm.stream());
+    auto streamed = fssdp::on_side_stream(comm, comm.stream());
     of_communicator = support::extras_of(comm);
     of_ref = support::extras_of(ref);
-    of_lane = support::extras_of(lane);
+    of_lane = support::extras_of(streamed);
   });
   REQUIRE(support::extras_in_readme("nccl_communicator") == of_communicator);
   REQUIRE(support::extras_in_readme("nccl_ref") == of_ref);
-  REQUIRE(support::extras_in_readme("cuda_side_lane of NCCL") == of_lane);
+  REQUIRE(support::extras_in_readme("cuda_side_stream of NCCL") == of_lane);
 }

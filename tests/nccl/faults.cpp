@@ -220,7 +220,7 @@ TEST_CASE("what is awaited is the first exchange that has not run, however many 
         comm.synchronize();
       });
   REQUIRE_THAT(support::text(thrown[0]), mentions("awaits rank 1 in exchange 6,"));
-  REQUIRE(support::culprit(thrown[0]) == 1);
+  REQUIRE(support::failed_rank(thrown[0]) == 1);
   REQUIRE(thrown[1] == nullptr);
 }
 
@@ -232,9 +232,9 @@ TEST_CASE("ranks with different plans find out before anything is sent") {
     fssdp::warm_up(comm, of.plan);
   });
   for (auto const& of_rank : thrown) REQUIRE(support::is<fssdp::ranks_disagree>(of_rank));
-  REQUIRE(support::culprit(thrown[0]) == 1);
-  REQUIRE(support::culprit(thrown[1]) == 0);
-  REQUIRE(support::culprit(thrown[2]) == 1);
+  REQUIRE(support::failed_rank(thrown[0]) == 1);
+  REQUIRE(support::failed_rank(thrown[1]) == 0);
+  REQUIRE(support::failed_rank(thrown[2]) == 1);
   REQUIRE(gpu_double::violations() == std::vector<std::string>{});
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Gathers and reductions by a plan that is known become a graph, which is launched again and again.
+/// Gathers and reductions by a plan that is known become a graph, which is launched again and
+/// again.
 #include <barrier>
 #include <thread>
 
@@ -41,10 +42,11 @@ TEST_CASE("a graph of a gather and a reduction moves what is there when it is la
   REQUIRE(gpu_double::violations() == std::vector<std::string>{});
 }
 
-TEST_CASE("who waits for a lane breaks no graph that another thread captures") {
+TEST_CASE("who waits for a communicator breaks no graph that another thread captures") {
   gpu_double::reset();
   auto const of = everywhere_plan{2};
-  auto steps = std::barrier{3};  // all is enqueued, the capture has begun, lanes are idle, it ends
+  auto steps =
+      std::barrier{3};  // all is enqueued, the capture has begun, communicators are idle, it ends
   auto code = cudaErrorUnknown;
   auto captures = std::jthread{[&] {
     auto const stream = fssdp::make_cuda_stream();

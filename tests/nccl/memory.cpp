@@ -23,8 +23,8 @@ constexpr auto elements = std::size_t{1500};
 /// ones go straight to everybody.
 [[nodiscard]] fssdp::transfer_plan relayed_plan() {
   auto const layout = fssdp::block_layout{{.experts = 6, .ranks = 6}};
-  auto const machine = fssdp::topology{{.nodes = 3, .ranks = 6}};
-  return schedule(make_plan(layout, fssdp::everywhere{}(layout), machine), 48'000'000,
+  auto const topo = fssdp::topology{{.nodes = 3, .ranks = 6}};
+  return schedule(make_plan(layout, fssdp::everywhere{}(layout), topo), 48'000'000,
                   {.piece_bytes = 16'000'000});
 }
 

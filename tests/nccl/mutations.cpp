@@ -27,8 +27,8 @@ constexpr auto of_three = nccl_tests::world{.ranks = 3, .deadline = std::chrono:
   return all;
 }
 
-/// Two ranks that call NCCL themselves, in threads: calls(rank, comm, stream), which the double is to
-/// find wrong.
+/// Two ranks that call NCCL themselves, in threads: calls(rank, comm, stream), which the double is
+/// to find wrong.
 template <class Calls>
 void on_two_ranks(Calls calls) {
   auto id = ncclUniqueId{};

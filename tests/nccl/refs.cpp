@@ -65,14 +65,14 @@ TEST_CASE("duplicates work on streams of their own, side by side") {
   auto const of = nccl_tests::everywhere_plan{3};
   auto const right = nccl_tests::results_of({.ranks = 3}, [&](nccl_communicator& comm) {
     auto const stream = fssdp::make_cuda_stream(comm.rank());
-    auto lane = comm.duplicate(stream.get());
+    auto streamed = comm.duplicate(stream.get());
     auto mine = nccl_tests::everywhere_buffers{of, comm};
     auto others = nccl_tests::everywhere_buffers{of, comm};
     mine.gather_and_reduce(comm, of.plan);
-    others.gather_and_reduce(lane, of.plan);
-    lane.synchronize();
+    others.gather_and_reduce(streamed, of.plan);
+    streamed.synchronize();
     comm.synchronize();
-    lane.close();
+    streamed.close();
     auto const sum = static_cast<float>(3 * (comm.rank().value() + 1));
     return mine.gradients_are(sum) && others.gradients_are(sum) ? 1 : 0;
   });

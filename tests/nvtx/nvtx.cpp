@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// A profiler is told of every range, by its rank, lane, name and layer.
+/// A profiler is told of every range, by its rank, track, name and layer.
 #include "fssdp/trace/nvtx_sink.hpp"
 
 #include <cstdint>
@@ -28,13 +28,13 @@ namespace {
 
 }  // namespace
 
-TEST_CASE("a profiler sees ranges with their rank, lane, name and layer") {
+TEST_CASE("a profiler sees ranges with their rank, track, name and layer") {
   told.ranges.clear();
   auto const destroyed = told.destroyed;
   {
     auto sink = nvtx_sink{rank_id{3}};
     sink.name({"optimizer"});
-    auto outer = fssdp::trace_range{&sink, fssdp::compute_lane, "forward", {.layer = 7}};
+    auto outer = fssdp::trace_range{&sink, fssdp::compute_track, "forward", {.layer = 7}};
     {
       auto const inner = fssdp::trace_range{&sink, {"optimizer"}, "adam"};
       REQUIRE(told.ranges.size() == 2);
@@ -61,7 +61,7 @@ TEST_CASE("the exchanges of all ranks come to the profiler") {
   told.ranges.clear();
   auto const arrived = support::on_all_ranks(4, [](fssdp::thread_communicator& comm) {
     auto sink = nvtx_sink{comm.rank()};
-    auto traced = fssdp::tracing{comm, &sink, fssdp::gather_lane};
+    auto traced = fssdp::tracing{comm, &sink, fssdp::gather_track};
     auto all = std::vector<int>(4);
     for (int i = 0; i < 50; ++i) fssdp::all_gather(traced, std::vector{comm.rank().value()}, all);
     return all;

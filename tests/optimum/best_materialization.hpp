@@ -59,16 +59,16 @@ class best_materialization {
     return fssdp::first_n<fssdp::expert_id>(static_cast<int>(of_.owners.size()));
   }
   [[nodiscard]] fssdp::index_range<fssdp::rank_id> ranks() const {
-    return fssdp::first_n<fssdp::rank_id>(of_.machine.ranks());
+    return fssdp::first_n<fssdp::rank_id>(of_.topo.ranks());
   }
   [[nodiscard]] fssdp::index_range<fssdp::node_id> nodes() const {
-    return fssdp::first_n<fssdp::node_id>(of_.machine.nodes());
+    return fssdp::first_n<fssdp::node_id>(of_.topo.nodes());
   }
   /// Tokens are counted in the average load of a rank.
   [[nodiscard]] double unit() const {
     auto sum = 0.0;
     for (auto const tokens : of_.counts.values()) sum += static_cast<double>(tokens);
-    return sum / of_.machine.ranks();
+    return sum / of_.topo.ranks();
   }
   [[nodiscard]] double counted(fssdp::rank_id rank, fssdp::expert_id expert) const {
     return static_cast<double>(of_.counts(rank, expert)) / unit();
@@ -79,7 +79,7 @@ class best_materialization {
     auto e = of_expert{};
     auto total = 0.0;
     for (auto const rank : ranks()) total += counted(rank, expert);
-    for (auto n = 0; n < of_.machine.nodes(); ++n) e.hosted.push_back(program_.add_choice());
+    for (auto n = 0; n < of_.topo.nodes(); ++n) e.hosted.push_back(program_.add_choice());
     e.leaves = program_.add_choice();
     auto all = terms{};
     for (auto const rank : ranks()) {
@@ -90,7 +90,7 @@ class best_materialization {
       e.to_far.push_back(program_.add_real());
       auto const own = counted(rank, expert);
       if (rank == owner) program_.fix(e.held.back(), 1);
-      if (of_.machine.nodes() == 1) {  // there is no other node to go through
+      if (of_.topo.nodes() == 1) {  // there is no other node to go through
         program_.fix(e.from_far.back(), 0);
         program_.fix(e.to_far.back(), 0);
       }
@@ -98,12 +98,12 @@ class best_materialization {
       program_.at_most({{e.local.back(), 1}, {e.held.back(), -own}}, 0);
       program_.at_most({{e.local.back(), 1}, {e.from_far.back(), 1}, {e.tokens.back(), -1}}, 0);
       program_.at_most({{e.local.back(), 1}, {e.to_far.back(), 1}}, own);
-      program_.at_most({{e.held.back(), 1}, {e.hosted[of_.machine.node(rank).index()], -1}}, 0);
+      program_.at_most({{e.held.back(), 1}, {e.hosted[of_.topo.node(rank).index()], -1}}, 0);
       all.push_back({e.tokens.back(), 1});
     }
     program_.equal(all, total);
     for (auto const node : nodes())
-      if (node != of_.machine.node(owner))
+      if (node != of_.topo.node(owner))
         program_.at_most({{e.hosted[node.index()], 1}, {e.leaves, -1}}, 0);
     for (auto const node : nodes()) balance_node(e, expert, node);
     experts_.push_back(std::move(e));
@@ -113,7 +113,7 @@ class best_materialization {
   void balance_node(of_expert const& e, fssdp::expert_id expert, fssdp::node_id node) {
     auto sum = terms{};
     auto own = 0.0;
-    for (auto const rank : of_.machine.ranks_on(node)) {
+    for (auto const rank : of_.topo.ranks_on(node)) {
       sum.push_back({e.tokens[rank.index()], 1});
       sum.push_back({e.from_far[rank.index()], -1});
       sum.push_back({e.to_far[rank.index()], 1});
@@ -137,9 +137,9 @@ class best_materialization {
       auto in = terms{};
       auto out = terms{};
       for (auto const expert : experts()) {
-        auto const at_home = of_.machine.node(of_.owners[expert.index()]) == node;
+        auto const owned = of_.topo.node(of_.owners[expert.index()]) == node;
         auto const& e = experts_[expert.index()];
-        (at_home ? out : in).push_back({at_home ? e.leaves : e.hosted[node.index()], 1});
+        (owned ? out : in).push_back({owned ? e.leaves : e.hosted[node.index()], 1});
       }
       program_.at_most(in, of_.budget.experts_in);
       program_.at_most(out, of_.budget.experts_out);
@@ -156,11 +156,11 @@ class best_materialization {
 
   void bound_traffic() {
     for (auto const node : nodes()) {
-      auto const bandwidth = fssdp::node_bandwidth(of_.machine, node);
+      auto const bandwidth = fssdp::node_bandwidth(of_.topo, node);
       auto in = terms{{busiest_, -bandwidth}};
       auto out = in;
       for (auto const& e : experts_)
-        for (auto const rank : of_.machine.ranks_on(node)) {
+        for (auto const rank : of_.topo.ranks_on(node)) {
           in.push_back({e.from_far[rank.index()], 1});
           out.push_back({e.to_far[rank.index()], 1});
         }
@@ -168,7 +168,7 @@ class best_materialization {
       program_.at_most(out, 0);
     }
     for (auto const rank : ranks()) {
-      auto in = terms{{busiest_, -of_.machine.port(rank).inside_bytes_per_second}};
+      auto in = terms{{busiest_, -of_.topo.port(rank).inside_bytes_per_second}};
       auto out = in;
       auto own = 0.0;
       for (auto const expert : experts()) {

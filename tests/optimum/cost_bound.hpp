@@ -12,14 +12,14 @@
 namespace optimum {
 
 /// The sum of two bounds, in seconds: some rank has the average load; and
-///   node out  a node keeps the tokens of experts at home there and of those it takes in, the most
+///   node out  a node keeps the tokens of experts owned there and of those it takes in, the most
 ///             wanted at best
-///   node in   of the experts at home on a node only so many leave, the most wanted at best: the
+///   node in   of the experts owned on a node only so many leave, the most wanted at best: the
 ///             others' tokens come
 ///   rank out  the same of a rank, with its own experts and its slots, on one node
 [[nodiscard]] inline double cost_bound(materialization_problem const& of) {
   auto const experts = of.owners.size();
-  auto const& machine = of.machine;
+  auto const& topo = of.topo;
   auto total = 0.0;
   for (auto const tokens : of.counts.values()) total += static_cast<double>(tokens);
   auto const all_but_largest = [](std::vector<double> values, int many) {
@@ -29,36 +29,36 @@ namespace optimum {
     return sum;
   };
   auto port = 0.0;
-  for (auto const node : fssdp::first_n<fssdp::node_id>(machine.nodes())) {
-    auto remote = std::vector<double>{};  // tokens here of experts at home elsewhere
-    auto own = std::vector<double>{};     // tokens elsewhere of experts at home here
+  for (auto const node : fssdp::first_n<fssdp::node_id>(topo.nodes())) {
+    auto remote = std::vector<double>{};  // tokens here of experts owned elsewhere
+    auto own = std::vector<double>{};     // tokens elsewhere of experts owned here
     for (std::size_t e = 0; e < experts; ++e) {
       auto here = 0.0;
       auto there = 0.0;
-      for (auto const rank : fssdp::first_n<fssdp::rank_id>(machine.ranks()))
-        (machine.node(rank) == node ? here : there) +=
+      for (auto const rank : fssdp::first_n<fssdp::rank_id>(topo.ranks()))
+        (topo.node(rank) == node ? here : there) +=
             static_cast<double>(of.counts(rank, fssdp::expert_id{e}));
-      if (machine.node(of.owners[e]) == node)
+      if (topo.node(of.owners[e]) == node)
         own.push_back(there);
       else
         remote.push_back(here);
     }
-    auto const slots = static_cast<int>(machine.ranks_on(node).size()) * of.budget.spare_slots;
+    auto const slots = static_cast<int>(topo.ranks_on(node).size()) * of.budget.spare_slots;
     auto const taken = std::min(of.budget.experts_in, slots);
     port = std::max(port, std::max(all_but_largest(remote, taken),
                                    all_but_largest(own, of.budget.experts_out)) /
-                              fssdp::node_bandwidth(machine, node));
+                              fssdp::node_bandwidth(topo, node));
   }
-  if (machine.nodes() == 1)
-    for (auto const rank : fssdp::first_n<fssdp::rank_id>(machine.ranks())) {
+  if (topo.nodes() == 1)
+    for (auto const rank : fssdp::first_n<fssdp::rank_id>(topo.ranks())) {
       auto remote = std::vector<double>{};
       for (std::size_t e = 0; e < experts; ++e)
         if (of.owners[e] != rank)
           remote.push_back(static_cast<double>(of.counts(rank, fssdp::expert_id{e})));
       port = std::max(port, all_but_largest(remote, of.budget.spare_slots) /
-                                machine.port(rank).inside_bytes_per_second);
+                                topo.port(rank).inside_bytes_per_second);
     }
-  return 3 * of.rates.seconds_per_token * total / machine.ranks() +
+  return 3 * of.rates.seconds_per_token * total / topo.ranks() +
          4 * static_cast<double>(of.rates.token_bytes) * port;
 }
 

@@ -38,10 +38,10 @@ struct contest {
   void add(materialization_problem const& of, double bound, int trials) {
     auto const loads = of.counts.loads();
     auto const best = fssdp::cheapest_materialization{
-        .budget = of.budget, .rates = of.rates, .cluster = of.machine, .trials = trials};
-    auto const fast = fssdp::needs_based_materialization{of.budget, of.machine};
+        .budget = of.budget, .rates = of.rates, .topology = of.topo, .trials = trials};
+    auto const fast = fssdp::needs_based_materialization{of.budget, of.topo};
     auto const paper =
-        fssdp::sparse_materialization{of.budget.experts_in, of.budget.spare_slots, of.machine};
+        fssdp::sparse_materialization{of.budget.experts_in, of.budget.spare_slots, of.topo};
     cheapest.ratios.push_back(of.balanced_seconds(best(loads, of.layout)) / bound);
     needs_based.ratios.push_back(of.balanced_seconds(fast(loads, of.layout)) / bound);
     algorithm_1.ratios.push_back(of.even_seconds(paper(loads, of.layout)) / bound);
@@ -127,7 +127,7 @@ TEST_CASE("balanced routing is within 1 % of the best routing of placements, on 
     auto draw = support::dice{seed};
     auto const of = optimum::make_problem(draw, small_shape(draw));
     auto const where =
-        fssdp::needs_based_materialization{of.budget, of.machine}(of.counts.loads(), of.layout);
+        fssdp::needs_based_materialization{of.budget, of.topo}(of.counts.loads(), of.layout);
     auto best = optimum::best_materialization{of};
     best.fix(where);
     auto const ratio = of.balanced_seconds(where) / best.solve(1e-4, 5).best;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// A layer on a machine, and what a solver may do about it.
+/// A layer on a topology, and what a solver may do about it.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,7 @@
 namespace optimum {
 
 struct materialization_problem {
-  fssdp::topology machine;
+  fssdp::topology topo;
   fssdp::block_layout layout;
   std::vector<fssdp::rank_id> owners;  ///< [experts]
   fssdp::token_counts counts;          ///< the same of all ranks
@@ -30,15 +30,15 @@ struct materialization_problem {
   /// What a placement costs when its tokens are routed. Gathers are hidden.
   template <class Routing>
   [[nodiscard]] double seconds(fssdp::placement const& where, Routing const& routing) const {
-    auto const cost = fssdp::layer_cost{fssdp::token_traffic{counts, routing, machine},
-                                        fssdp::port_loads{where, layout, machine}, rates, machine};
+    auto const cost = fssdp::layer_cost{fssdp::token_traffic{counts, routing, topo},
+                                        fssdp::port_loads{where, layout, topo}, rates, topo};
     return cost.compute_seconds + cost.token_seconds;
   }
   [[nodiscard]] double balanced_seconds(fssdp::placement const& where) const {
-    return seconds(where, fssdp::balanced_routing{counts, where, machine});
+    return seconds(where, fssdp::balanced_routing{counts, where, topo});
   }
   [[nodiscard]] double even_seconds(fssdp::placement const& where) const {
-    return seconds(where, fssdp::even_routing{where, machine});
+    return seconds(where, fssdp::even_routing{where, topo});
   }
 };
 
@@ -51,8 +51,8 @@ struct problem_shape {
   int slots = 1;
 };
 
-/// Zipf loads; networks and devices as those of the paper's clusters: a token is as expensive on its
-/// way between nodes as on a device, or four times cheaper or dearer.
+/// Zipf loads; networks and devices as those of the paper's clusters: a token is as expensive on
+/// its way between nodes as on a device, or four times cheaper or dearer.
 [[nodiscard]] inline materialization_problem make_problem(support::dice& draw,
                                                           problem_shape const& of) {
   auto const ranks = of.nodes * of.ranks_on_node;
@@ -71,10 +71,10 @@ struct problem_shape {
   auto owners = std::vector<fssdp::rank_id>{};
   for (auto const expert : fssdp::first_n<fssdp::expert_id>(of.experts))
     owners.push_back(layout.owner(expert));
-  return {.machine = fssdp::topology{{.nodes = of.nodes,
-                                      .ranks = ranks,
-                                      .ports = ports,
-                                      .network = fssdp::network_interface::per_node}},
+  return {.topo = fssdp::topology{{.nodes = of.nodes,
+                                   .ranks = ranks,
+                                   .ports = ports,
+                                   .network = fssdp::network_interface::per_node}},
           .layout = layout,
           .owners = std::move(owners),
           .counts = {ranks, of.experts, std::move(counts)},

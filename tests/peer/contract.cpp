@@ -46,10 +46,10 @@ TEST_CASE("devices work on CUDA's default streams, too") {
   auto const of = support::everywhere_plan{2};
   for (auto* const stream : {cudaStream_t{}, cudaStreamLegacy, cudaStreamPerThread}) {
     auto const right = peer_tests::results_of({.ranks = of.ranks}, [&](auto& comm) {
-      auto lane = comm.duplicate(stream);
+      auto streamed = comm.duplicate(stream);
       auto mine = peer_tests::everywhere_buffers{of, comm.rank()};
-      mine.gather_and_reduce(lane, of.plan);
-      lane.synchronize();
+      mine.gather_and_reduce(streamed, of.plan);
+      streamed.synchronize();
       return mine.gradients_are(static_cast<float>(2 * (comm.rank().value() + 1))) ? 1 : 0;
     });
     REQUIRE(right == std::vector{1, 1});

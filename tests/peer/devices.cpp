@@ -52,7 +52,7 @@ TEST_CASE("a world of devices refuses by name what it cannot do") {
   REQUIRE((fssdp::peer_world{{.ranks = 4, .devices = 1}}).size() == 4);  // nothing to read
 }
 
-TEST_CASE("memory of cudaMalloc and of the lane is open to all devices") {
+TEST_CASE("memory of cudaMalloc and of the communicator is open to all devices") {
   gpu_double::reset({.devices = 4});
   for (auto const copies : {fssdp::copied_by::engines, fssdp::copied_by::kernels}) {
     auto const right =
@@ -137,12 +137,12 @@ TEST_CASE("duplicates between devices of one process work on streams of their ow
   auto const of = support::everywhere_plan{3};
   auto const right = peer_tests::results_of({.ranks = 3}, [&](peer_communicator& comm) {
     auto const stream = fssdp::make_cuda_stream(comm.rank());
-    auto lane = comm.duplicate(stream.get());
+    auto streamed = comm.duplicate(stream.get());
     auto mine = peer_tests::everywhere_buffers{of, comm.rank()};
     auto others = peer_tests::everywhere_buffers{of, comm.rank()};
     mine.gather_and_reduce(comm, of.plan);
-    others.gather_and_reduce(lane, of.plan);
-    lane.synchronize();
+    others.gather_and_reduce(streamed, of.plan);
+    streamed.synchronize();
     comm.synchronize();
     auto const sum = static_cast<float>(3 * (comm.rank().value() + 1));
     return mine.gradients_are(sum) && others.gradients_are(sum) ? 1 : 0;

@@ -21,14 +21,14 @@ using support::everywhere_plan;
 namespace {
 
 constexpr auto impatient = peer_tests::world{.ranks = 4, .deadline = milliseconds{400}};
-constexpr auto culprit_of_all = rank_id{2};
+constexpr auto failed_rank_of_all = rank_id{2};
 
 struct end_of_ranks {
   std::vector<std::exception_ptr> thrown;
   milliseconds took{};
 };
 
-/// Some gathers and reductions, of which the culprit breaks one by what misbehave(comm) does.
+/// Some gathers and reductions, of which the failed rank breaks one by what misbehave(comm) does.
 template <class Misbehave>
 [[nodiscard]] end_of_ranks ends_of(fssdp::copied_by copies, Misbehave misbehave) {
   gpu_double::reset();
@@ -39,7 +39,7 @@ template <class Misbehave>
   auto thrown = peer_tests::thrown_by(world, [&](peer_communicator& comm) {
     auto const mine = std::make_unique<everywhere_buffers>(of, comm.rank());  // dies with the rank
     for (int turn = 0; turn < 4; ++turn) {
-      if (turn == 2 && comm.rank() == culprit_of_all && misbehave(comm)) return;
+      if (turn == 2 && comm.rank() == failed_rank_of_all && misbehave(comm)) return;
       mine->gather_and_reduce(comm, of.plan);
     }
     comm.synchronize();
@@ -48,13 +48,13 @@ template <class Misbehave>
   return {std::move(thrown), std::chrono::duration_cast<milliseconds>(end - start)};
 }
 
-/// All but the culprit have ended with a transport_error that names it.
+/// All but the failed rank have ended with a transport_error that names it.
 void require_named(end_of_ranks const& ended) {
   for (std::size_t rank = 0; rank < ended.thrown.size(); ++rank) {
-    if (rank == culprit_of_all.index()) continue;
+    if (rank == failed_rank_of_all.index()) continue;
     CAPTURE(rank, support::text(ended.thrown[rank]));
     REQUIRE(support::is<fssdp::transport_error>(ended.thrown[rank]));
-    REQUIRE(support::culprit(ended.thrown[rank]) == culprit_of_all.value());
+    REQUIRE(support::failed_rank(ended.thrown[rank]) == failed_rank_of_all.value());
   }
   REQUIRE(ended.took < milliseconds{3000});
 }
@@ -89,12 +89,13 @@ TEST_CASE("a rank that throws while it looks at what devices lend is named by al
             }
           },
           [&](auto const&) {
-            if (turn == 1 && comm.rank() == culprit_of_all) throw std::runtime_error{"seen enough"};
+            if (turn == 1 && comm.rank() == failed_rank_of_all)
+              throw std::runtime_error{"seen enough"};
           });
     comm.synchronize();
   });
   require_named(ended);
-  REQUIRE_THAT(support::text(ended.thrown[culprit_of_all.index()]), mentions("seen enough"));
+  REQUIRE_THAT(support::text(ended.thrown[failed_rank_of_all.index()]), mentions("seen enough"));
 }
 
 TEST_CASE("a rank that leaves while devices await it is named by all others") {
@@ -110,7 +111,7 @@ TEST_CASE("a rank that stalls is named by all others when the deadline is over")
     return false;
   });
   require_named(ended);
-  REQUIRE(support::is<fssdp::transport_error>(ended.thrown[culprit_of_all.index()]));
+  REQUIRE(support::is<fssdp::transport_error>(ended.thrown[failed_rank_of_all.index()]));
 }
 
 TEST_CASE("devices in different rounds of a plan find out") {
@@ -155,7 +156,7 @@ TEST_CASE("a stream that stands still is told from one that works, by synchroniz
       }
     });
     REQUIRE(support::is<fssdp::deadline_exceeded>(thrown[0]) == (factor != 0));
-    if (factor != 0) REQUIRE(support::culprit(thrown[0]) == 1);
+    if (factor != 0) REQUIRE(support::failed_rank(thrown[0]) == 1);
     if (factor != 0) REQUIRE_THAT(support::text(thrown[0]), mentions("awaits rank 1 in exchange"));
   }
 }

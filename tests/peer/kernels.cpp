@@ -42,7 +42,8 @@ void fill(std::span<std::byte> bytes, support::dice& draw) {
   }
 }
 
-/// Runs the same work on the device and in a loop here, on equal memory. Whether the bits are equal.
+/// Runs the same work on the device and in a loop here, on equal memory. Whether the bits are
+/// equal.
 /// @param work_in(bytes) the work on memory that begins there
 template <class Work, class Run>
 [[nodiscard]] bool gives_equal_bits(std::span<std::byte const> before, Work work_in, Run run) {

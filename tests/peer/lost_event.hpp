@@ -17,7 +17,8 @@ namespace peer_tests {
 
 enum class loser { none, sender, receiver };
 
-/// What is sent: the sanitizer keeps four accesses of each eight bytes, and of less each byte counts.
+/// What is sent: the sanitizer keeps four accesses of each eight bytes, and of less each byte
+/// counts.
 using word = std::int64_t;
 
 /// Who has come how far. Nobody is ordered by it: a lock of the hosts would hide what races.

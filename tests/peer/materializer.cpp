@@ -18,8 +18,8 @@ TEST_CASE("a materializer on devices refuses pools in memory that they cannot re
   auto const refused = peer_tests::thrown_by({.ranks = 1}, [](peer_communicator& comm) {
     auto model = support::toy_model{{.ranks = 1}, comm.rank()};
     auto const compute = fssdp::make_cuda_stream();
-    auto lane = fssdp::beside(comm, compute.get());
-    (void)support::make_layers(lane, model, {.replica_slots = 1, .partial_slots = 1});
+    auto streamed = fssdp::on_side_stream(comm, compute.get());
+    (void)support::make_layers(streamed, model, {.replica_slots = 1, .partial_slots = 1});
   });
   REQUIRE_THROWS_WITH(std::rethrow_exception(refused[0]), mentions("pools in memory of the host"));
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What owners have may lie in pinned memory of the host: devices of one process leave the same bits.
+/// What owners have may lie in pinned memory of the host: devices of one process leave the same
+/// bits.
 #include "catch.hpp"
 #include "peer/devices.hpp"
 #include "support/pinned_owners.hpp"

@@ -13,7 +13,7 @@
 #include "fssdp/plan/simulate.hpp"
 #include "fssdp/plan/traffic.hpp"
 #include "fssdp/plan/verify.hpp"
-#include "support/any_machine.hpp"
+#include "support/any_topology.hpp"
 #include "support/laws.hpp"
 
 using fssdp::expert_id;
@@ -40,8 +40,8 @@ using crossing = std::pair<fssdp::chunk_id, node_id>;
   auto pairs = std::set<crossing>{};
   for (auto const chunk : fssdp::all_chunks(of.layout))
     for (auto const rank : of.where.holders(chunk.expert))
-      if (!of.machine.same_node(rank, of.layout.owner(chunk)))
-        pairs.emplace(chunk, of.machine.node(rank));
+      if (!of.topo.same_node(rank, of.layout.owner(chunk)))
+        pairs.emplace(chunk, of.topo.node(rank));
   return pairs;
 }
 
@@ -50,13 +50,13 @@ using crossing = std::pair<fssdp::chunk_id, node_id>;
 TEST_CASE("every plan delivers what its placement promises, one transfer per chunk and holder") {
   support::for_random_instances([](random_instance const& of) {
     auto const direct = make_plan(of.layout, of.where);
-    auto const aware = make_plan(of.layout, of.where, of.machine);
+    auto const aware = make_plan(of.layout, of.where, of.topo);
     REQUIRE_NOTHROW(verify(direct));
     REQUIRE_NOTHROW(verify(aware));
     REQUIRE(direct.transfers().size() == deliveries(of));
     REQUIRE(aware.transfers().size() == deliveries(of));
     REQUIRE(direct.rounds() == (deliveries(of) == 0 ? 0 : 1));
-    REQUIRE(aware.rounds() <= of.machine.nodes());
+    REQUIRE(aware.rounds() <= of.topo.nodes());
     REQUIRE(direct.where() == of.where);
   });
 }
@@ -72,15 +72,15 @@ TEST_CASE("a direct plan sends from owners only") {
 
 TEST_CASE("node-aware: a chunk enters each remote node that holds its expert once, and no other") {
   support::for_random_instances([](random_instance const& of) {
-    auto const plan = fssdp::detail::node_aware_plan({of.layout, of.where, of.machine});
+    auto const plan = fssdp::detail::node_aware_plan({of.layout, of.where, of.topo});
     auto entered = std::set<crossing>{};
     auto sent_by = std::map<crossing, int>{};  // times it leaves
     auto crossings = std::size_t{0};
     for (auto const& t : plan.transfers()) {
-      if (of.machine.same_node(t.source, t.destination)) continue;
+      if (of.topo.same_node(t.source, t.destination)) continue;
       ++crossings;
-      entered.emplace(t.chunk, of.machine.node(t.destination));
-      ++sent_by[{t.chunk, of.machine.node(t.source)}];
+      entered.emplace(t.chunk, of.topo.node(t.destination));
+      ++sent_by[{t.chunk, of.topo.node(t.source)}];
     }
     auto const wanted = foreign_nodes(of);
     REQUIRE(entered == wanted);
@@ -88,9 +88,9 @@ TEST_CASE("node-aware: a chunk enters each remote node that holds its expert onc
     auto sent_twice = 0;
     for (auto const& [place, times] : sent_by) sent_twice += times > 1 ? 1 : 0;
     REQUIRE(sent_twice == 0);
-    REQUIRE(traffic(plan, of.machine).between_nodes == static_cast<int>(wanted.size()));
+    REQUIRE(traffic(plan, of.topo).between_nodes == static_cast<int>(wanted.size()));
     REQUIRE(crossings <= static_cast<std::size_t>(
-                             traffic(make_plan(of.layout, of.where), of.machine).between_nodes));
+                             traffic(make_plan(of.layout, of.where), of.topo).between_nodes));
   });
 }
 
@@ -98,8 +98,8 @@ TEST_CASE("a plan is node-aware unless direct transfers are faster: seldom where
   auto direct = 0;
   auto aware = 0;
   support::for_random_instances([&](random_instance const& of) {
-    auto const plan = make_plan(of.layout, of.where, of.machine);
-    auto const chains = fssdp::detail::node_aware_plan({of.layout, of.where, of.machine});
+    auto const plan = make_plan(of.layout, of.where, of.topo);
+    auto const chains = fssdp::detail::node_aware_plan({of.layout, of.where, of.topo});
     auto const straight = rank_ordered(plan);
     REQUIRE((plan == chains || plan == straight));
     if (chains == straight) return;
@@ -112,7 +112,7 @@ TEST_CASE("no plan of chunks of 4 MB or more takes longer than the direct plan")
   auto gained = 0;
   for (std::uint64_t seed = 1; seed <= support::law_instances; ++seed) {
     CAPTURE(seed);
-    auto const of = support::any_machine{seed};
+    auto const of = support::any_topology{seed};
     REQUIRE_NOTHROW(verify(of.base));
     auto const direct = rank_ordered(of.base);
     for (auto const times : {1, 3, 12, 1'000'000}) {
@@ -136,8 +136,8 @@ TEST_CASE("on one node the node-aware plan is the direct plan") {
 
 TEST_CASE("equal inputs give equal plans and equal hashes") {
   support::for_random_instances([](random_instance const& of) {
-    auto const a = make_plan(of.layout, of.where, of.machine);
-    auto const b = make_plan(of.layout, of.where, of.machine);
+    auto const a = make_plan(of.layout, of.where, of.topo);
+    auto const b = make_plan(of.layout, of.where, of.topo);
     REQUIRE(a == b);
     REQUIRE(a.hash_value() == b.hash_value());
     auto const direct = make_plan(of.layout, of.where);
@@ -163,14 +163,14 @@ struct broken_layout : fssdp::block_layout {
 TEST_CASE("a layout that breaks its law is refused before it is used") {
   auto layout = broken_layout{};
   auto const where = fssdp::placement{layout};
-  auto const machine = fssdp::topology{{.nodes = 2, .ranks = 2}};
+  auto const topo = fssdp::topology{{.nodes = 2, .ranks = 2}};
   for (auto const rank : {-1, 0, 2, 1000}) {
     layout.wrong = rank_id{rank};
     CAPTURE(rank);
     REQUIRE_THROWS_AS(make_plan(layout, where), fssdp::argument_error);
-    REQUIRE_THROWS_AS(make_plan(layout, where, machine), fssdp::argument_error);
+    REQUIRE_THROWS_AS(make_plan(layout, where, topo), fssdp::argument_error);
     REQUIRE_THROWS_WITH(
-        make_plan(layout, where, machine),
+        make_plan(layout, where, topo),
         mentions("slice 1 of expert 1") && mentions("of rank " + std::to_string(rank)));
   }
 }
@@ -179,11 +179,11 @@ TEST_CASE("a placement or a topology of another world is refused") {
   auto const layout = fssdp::block_layout{{.experts = 4, .ranks = 2}};
   auto const where = fssdp::placement{layout};
   auto const other = fssdp::placement{fssdp::block_layout{{.experts = 4, .ranks = 4}}};
-  auto const machine = fssdp::topology{{.nodes = 2, .ranks = 4}};
+  auto const topo = fssdp::topology{{.nodes = 2, .ranks = 4}};
   REQUIRE_THROWS_AS(make_plan(layout, other), fssdp::argument_error);
   REQUIRE_THROWS_WITH(make_plan(layout, other), mentions("4 ranks") && mentions("2"));
-  REQUIRE_THROWS_AS(make_plan(layout, other, machine), fssdp::argument_error);
-  REQUIRE_THROWS_AS(make_plan(layout, where, machine), fssdp::argument_error);
-  REQUIRE_THROWS_WITH(make_plan(layout, where, machine),
+  REQUIRE_THROWS_AS(make_plan(layout, other, topo), fssdp::argument_error);
+  REQUIRE_THROWS_AS(make_plan(layout, where, topo), fssdp::argument_error);
+  REQUIRE_THROWS_WITH(make_plan(layout, where, topo),
                       mentions("topology has 4 ranks") && mentions("expected 2"));
 }

@@ -19,7 +19,7 @@ namespace {
   for (int e = 0; e < experts; ++e) {
     auto demand = node_demand{node_id{draw.between(0, nodes - 1)}, {}};
     for (auto const node : fssdp::first_n<node_id>(nodes))
-      if (node != demand.home && draw.chance(60)) demand.wanted.push_back(node);
+      if (node != demand.owner_node && draw.chance(60)) demand.wanted.push_back(node);
     demands.push_back(demand);
   }
   return demands;
@@ -31,7 +31,7 @@ namespace {
   auto out = std::vector<int>(static_cast<std::size_t>(nodes));
   for (std::size_t e = 0; e < demands.size(); ++e) {
     if (demands[e].wanted.empty()) continue;
-    ++out[demands[e].home.index()];
+    ++out[demands[e].owner_node.index()];
     for (auto const node : demands[e].wanted) ++out[node.index()];
     --out[leaf[e].index()];
   }
@@ -63,10 +63,10 @@ TEST_CASE("a chain visits the wanted nodes, in ring order behind its leaf") {
     REQUIRE(chains.size() == demands.size());
     auto wrong = 0;
     for (std::size_t e = 0; e < demands.size(); ++e) {
-      auto const home = demands[e].home;
-      auto ring = demands[e].wanted;  // nearest behind home first
+      auto const owner_node = demands[e].owner_node;
+      auto ring = demands[e].wanted;  // nearest behind the owner's node first
       auto const distance = [&](node_id node) {
-        return (node.value() - home.value() + nodes) % nodes;
+        return (node.value() - owner_node.value() + nodes) % nodes;
       };
       std::ranges::sort(ring, {}, distance);
       auto is_rotation = ring.empty() && chains[e].empty();

@@ -18,7 +18,7 @@
 #include "fssdp/plan/simulate.hpp"
 #include "fssdp/plan/traffic.hpp"
 #include "fssdp/plan/verify.hpp"
-#include "support/any_machine.hpp"
+#include "support/any_topology.hpp"
 #include "support/laws.hpp"
 #include "support/scheduled_instance.hpp"
 
@@ -64,13 +64,13 @@ namespace {
   return times.tick.seconds(end);
 }
 
-/// A plan on a machine with no latency, in which one expert of rank 0 goes to some ranks.
-[[nodiscard]] fssdp::transfer_plan one_expert(topology const& machine,
+/// A plan on a topology with no latency, in which one expert of rank 0 goes to some ranks.
+[[nodiscard]] fssdp::transfer_plan one_expert(topology const& topo,
                                               std::vector<int> const& holders) {
-  auto const layout = support::reversed_layout{machine.ranks(), {rank_id{0}}};
+  auto const layout = support::reversed_layout{topo.ranks(), {rank_id{0}}};
   auto where = fssdp::placement{layout};
   for (auto const rank : holders) where.add(expert_id{0}, rank_id{rank});
-  return make_plan(layout, where, machine);
+  return make_plan(layout, where, topo);
 }
 
 constexpr auto megabyte = std::size_t{1'000'000};
@@ -78,7 +78,7 @@ constexpr auto most_bytes = std::numeric_limits<std::size_t>::max();
 
 }  // namespace
 
-TEST_CASE("a schedule delivers each piece to all holders, whatever the machine and the options") {
+TEST_CASE("a schedule delivers each piece to all holders, whatever the topology and the options") {
   auto relaying = 0;
   auto cut = 0;
   for_schedules(support::law_instances, [&](scheduled_instance const& of) {
@@ -100,9 +100,9 @@ TEST_CASE("a piece crosses between nodes as often as a chunk of the node-aware p
   auto direct = 0;
   auto instances = 0;
   for_schedules(support::law_instances / 4, [&](scheduled_instance const& of) {
-    auto const pieces = traffic(of.plan, of.machine);
-    auto const chunks = traffic(
-        fssdp::detail::node_aware_plan({of.of.layout, of.of.where, of.machine}), of.machine);
+    auto const pieces = traffic(of.plan, of.topo);
+    auto const chunks =
+        traffic(fssdp::detail::node_aware_plan({of.of.layout, of.of.where, of.topo}), of.topo);
     ++instances;
     if (straight_from_owners(of.plan) && pieces.between_nodes != chunks.between_nodes) {
       ++direct;
@@ -116,11 +116,12 @@ TEST_CASE("a piece crosses between nodes as often as a chunk of the node-aware p
   REQUIRE(direct < instances / 4);
 }
 
-TEST_CASE("no schedule takes longer than chunks straight from their owners, whatever the machine") {
+TEST_CASE(
+    "no schedule takes longer than chunks straight from their owners, whatever the topology") {
   auto taken = 0;
   for (std::uint64_t seed = 1; seed <= support::law_instances; ++seed) {
     CAPTURE(seed);
-    auto const of = support::any_machine{seed};
+    auto const of = support::any_topology{seed};
     auto const direct = simulate(rank_ordered(of.base), of.chunk_bytes).seconds;
     for (auto const& options :
          {schedule_options{.least_bytes = 20'000, .effort = 2000},
@@ -129,7 +130,7 @@ TEST_CASE("no schedule takes longer than chunks straight from their owners, what
       auto const plan = schedule(of.base, of.chunk_bytes, options);
       REQUIRE_NOTHROW(verify(plan));
       REQUIRE(simulate(plan, of.chunk_bytes).seconds <= direct);
-      taken += plan == rank_ordered(of.base) && plan.cluster().nodes() > 1 ? 1 : 0;
+      taken += plan == rank_ordered(of.base) && plan.topology().nodes() > 1 ? 1 : 0;
     }
     auto const asked = of.chunk_bytes / static_cast<std::size_t>(of.pieces) + 1;
     auto const cut = schedule(of.base, of.chunk_bytes, {.piece_bytes = asked});
@@ -148,12 +149,12 @@ TEST_CASE("where interfaces are faster than ports inside a node, chunks go strai
   auto const layout = fssdp::block_layout{{.experts = 8, .ranks = 8}};
   auto const where = fssdp::everywhere{}(layout);
   for (auto const& shared : {false, true}) {
-    auto const machine = topology{{.nodes = 2,
-                                   .ranks = 8,
-                                   .ports = {12e9, shared ? 50e9 : 25e9},
-                                   .network = shared ? fssdp::network_interface::per_node
-                                                     : fssdp::network_interface::per_rank}};
-    auto const base = make_plan(layout, where, machine);
+    auto const topo = topology{{.nodes = 2,
+                                .ranks = 8,
+                                .ports = {12e9, shared ? 50e9 : 25e9},
+                                .network = shared ? fssdp::network_interface::per_node
+                                                  : fssdp::network_interface::per_rank}};
+    auto const base = make_plan(layout, where, topo);
     auto const direct = simulate(rank_ordered(base), 48 * megabyte).seconds;
     REQUIRE(simulate(base, 48 * megabyte).seconds <= direct);
     REQUIRE(simulate(schedule(base, 48 * megabyte), 48 * megabyte).seconds <= direct);
@@ -171,8 +172,8 @@ TEST_CASE("times are counted on the slowest ports, the fastest and the longest l
           fssdp::message_cost{0, longest, 0}, fssdp::message_cost{longest, longest, longest}})
       for (auto const bytes : {std::size_t{1}, megabyte, most_bytes}) {
         CAPTURE(ports.inside_bytes_per_second, ports.between_bytes_per_second, bytes);
-        auto const machine = topology{{.nodes = 2, .ranks = 4, .ports = ports, .cost = cost}};
-        auto const plan = schedule(one_expert(machine, {1, 2, 3}), bytes);
+        auto const topo = topology{{.nodes = 2, .ranks = 4, .ports = ports, .cost = cost}};
+        auto const plan = schedule(one_expert(topo, {1, 2, 3}), bytes);
         REQUIRE_NOTHROW(verify(plan));
         REQUIRE(std::isfinite(simulate(plan, bytes).seconds));
         REQUIRE(plan.rounds() <= static_cast<int>(plan.transfers().size()));
@@ -187,7 +188,7 @@ TEST_CASE("no rank keeps more of what it relays than it may") {
     auto const kept = [&](fssdp::transfer_plan const& plan) {
       auto const slices = static_cast<std::size_t>(plan.slices());
       auto most = std::size_t{0};
-      for (auto const rank : fssdp::first_n<rank_id>(of.machine.ranks())) {
+      for (auto const rank : fssdp::first_n<rank_id>(of.topo.ranks())) {
         auto const narrow =
             fssdp::memory_required<fssdp::fp8_e4m3>(plan, rank, of.chunk_bytes * slices);
         auto const wide = fssdp::memory_required<double>(plan, rank, of.chunk_bytes / 8 * slices);
@@ -201,7 +202,7 @@ TEST_CASE("no rank keeps more of what it relays than it may") {
     auto const freely = schedule(of.base, of.chunk_bytes, options);
     limited += of.plan != freely ? 1 : 0;
     auto pieces = std::size_t{0};
-    for (auto const rank : fssdp::first_n<rank_id>(of.machine.ranks()))
+    for (auto const rank : fssdp::first_n<rank_id>(of.topo.ranks()))
       pieces = std::max(pieces, freely.relayed(rank).size());
     if (pieces == 0) return;
     ++relayed;
@@ -271,7 +272,7 @@ TEST_CASE("of all cuts that effort allows the best is taken, without effort a co
     CAPTURE(seed);
     auto const of = scheduled_instance{seed};
     auto options = schedule_options{.least_bytes = of.chunk_bytes / 12 + 1, .effort = 1'000'000};
-    auto const cuts = fssdp::detail::promising_cuts(of.machine, of.chunk_bytes, options);
+    auto const cuts = fssdp::detail::promising_cuts(of.topo, of.chunk_bytes, options);
     auto least = std::numeric_limits<double>::infinity();
     for (auto const cut : cuts)
       least = std::min(least, planned_seconds(of, cut, fssdp::detail::relaying::allowed));
@@ -280,7 +281,7 @@ TEST_CASE("of all cuts that effort allows the best is taken, without effort a co
     if (!direct)
       REQUIRE(planned_seconds(of, best.pieces(), fssdp::detail::relaying::allowed) == least);
     options.effort = 0;
-    auto const coarse = fssdp::detail::promising_cuts(of.machine, of.chunk_bytes, options);
+    auto const coarse = fssdp::detail::promising_cuts(of.topo, of.chunk_bytes, options);
     auto const first = schedule(of.base, of.chunk_bytes, options);
     REQUIRE(coarse.size() == 1);
     if (!straight_from_owners(first)) REQUIRE(first.pieces() == coarse.front());
@@ -296,7 +297,7 @@ TEST_CASE("pieces and chunks may be as large as can be said") {
   for (auto const piece_bytes : {megabyte, megabyte + 1, most_bytes - 1, most_bytes})
     REQUIRE(schedule(plan, megabyte, {.piece_bytes = piece_bytes}).pieces() == 1);
   auto const cuts = [&](std::size_t chunk_bytes, schedule_options const& options) {
-    return fssdp::detail::promising_cuts(plan.cluster(), chunk_bytes, options);
+    return fssdp::detail::promising_cuts(plan.topology(), chunk_bytes, options);
   };
   REQUIRE(cuts(most_bytes, {.piece_bytes = most_bytes}) == std::vector{1});
   REQUIRE(cuts(most_bytes, {.piece_bytes = most_bytes - 1}) == std::vector{2});
@@ -384,13 +385,13 @@ TEST_CASE("an owner sends every piece once before it sends one again") {
 }
 
 TEST_CASE("between two nodes pieces take all rails, each once") {
-  auto const machine = topology{{.nodes = 2, .ranks = 8}};
-  auto const plan = one_expert(machine, {4, 5, 6, 7});
+  auto const topo = topology{{.nodes = 2, .ranks = 8}};
+  auto const plan = one_expert(topo, {4, 5, 6, 7});
   auto const scheduled = schedule(plan, 24 * megabyte, {.piece_bytes = 2 * megabyte});
   auto per_rail = std::vector<int>(4);
   auto crossed = std::set<piece_id>{};
   for (auto const& t : scheduled.transfers())
-    if (!machine.same_node(t.source, t.destination)) {
+    if (!topo.same_node(t.source, t.destination)) {
       REQUIRE(t.destination.value() == t.source.value() + 4);
       ++per_rail[t.source.index()];
       REQUIRE(crossed.insert(t.what()).second);

@@ -29,11 +29,10 @@ struct over_bound {
   auto cases = 0;
   for (auto const network : {network_interface::per_rank, network_interface::per_node})
     for (auto const nodes : {1, 2, 4, 8}) {
-      auto const machine =
-          fssdp::topology{{.nodes = nodes, .ranks = 8 * nodes, .network = network}};
+      auto const topo = fssdp::topology{{.nodes = nodes, .ranks = 8 * nodes, .network = network}};
       for (auto const how : {replicated::pairs, replicated::random, replicated::zipf,
                              replicated::hot, replicated::hot_node}) {
-        auto const plan = support::perf_case(how, machine, 1);
+        auto const plan = support::perf_case(how, topo, 1);
         auto const seconds = simulate(schedule(plan, chunk_bytes), chunk_bytes).seconds;
         auto const bound = lower_bound(plan, chunk_bytes);
         log_plain += std::log(seconds / bound.seconds);

@@ -22,8 +22,8 @@ namespace {
 
 /// 1000 bytes take 1 us inside a node and 10 us between nodes, 3 us more until they have arrived,
 /// 20 us between nodes, and a message costs its ports 0.5 us.
-[[nodiscard]] topology machine_of(int nodes, int ranks,
-                                  network_interface network = network_interface::per_rank) {
+[[nodiscard]] topology topology_of(int nodes, int ranks,
+                                   network_interface network = network_interface::per_rank) {
   return topology{{.nodes = nodes,
                    .ranks = ranks,
                    .ports = {1e9, 1e8},
@@ -32,14 +32,14 @@ namespace {
 }
 
 /// Expert e is owned by rank e; whoever gets something holds it.
-[[nodiscard]] fssdp::transfer_plan plan_of(topology const& machine,
+[[nodiscard]] fssdp::transfer_plan plan_of(topology const& topo,
                                            std::vector<transfer> const& transfers, int pieces = 1) {
   auto owners = std::vector<rank_id>{};
-  for (auto const rank : fssdp::first_n<rank_id>(machine.ranks())) owners.push_back(rank);
-  auto const layout = support::reversed_layout{machine.ranks(), owners};
+  for (auto const rank : fssdp::first_n<rank_id>(topo.ranks())) owners.push_back(rank);
+  auto const layout = support::reversed_layout{topo.ranks(), owners};
   auto where = fssdp::placement{layout};
   for (auto const& t : transfers) where.add(t.chunk.expert, t.destination);
-  return {layout, where, transfers, machine, pieces};
+  return {layout, where, transfers, topo, pieces};
 }
 [[nodiscard]] transfer send(int order, int round, int expert, int source, int destination,
                             int piece = 0) {
@@ -68,38 +68,37 @@ namespace {
 }  // namespace
 
 TEST_CASE("one transfer takes what the message costs, its bytes and the latency") {
-  auto const inside = plan_of(machine_of(1, 2), {send(0, 0, 0, 0, 1)});
+  auto const inside = plan_of(topology_of(1, 2), {send(0, 0, 0, 0, 1)});
   auto const played = simulate(inside, 1000);
   REQUIRE(same({played.transfers[0].start * 1e6, played.transfers[0].released * 1e6,
                 played.transfers[0].arrival * 1e6, played.seconds * 1e6},
                {0, 1.5, 4.5, 4.5}));
-  REQUIRE(same(arrivals(plan_of(machine_of(2, 2), {send(0, 0, 0, 0, 1)})), {30.5}));
-  REQUIRE(simulate(plan_of(machine_of(1, 2), {}), 1000).seconds == 0);
+  REQUIRE(same(arrivals(plan_of(topology_of(2, 2), {send(0, 0, 0, 0, 1)})), {30.5}));
+  REQUIRE(simulate(plan_of(topology_of(1, 2), {}), 1000).seconds == 0);
 }
 
 TEST_CASE("two from one port, and two to one port, wait for each other, their latencies do not") {
-  auto const machine = machine_of(1, 4);
-  REQUIRE(same(arrivals(plan_of(machine, {send(0, 0, 0, 0, 1), send(1, 0, 0, 0, 2)})), {4.5, 6}));
-  REQUIRE(same(arrivals(plan_of(machine, {send(0, 0, 0, 0, 2), send(1, 0, 1, 1, 2)})), {4.5, 6}));
+  auto const topo = topology_of(1, 4);
+  REQUIRE(same(arrivals(plan_of(topo, {send(0, 0, 0, 0, 1), send(1, 0, 0, 0, 2)})), {4.5, 6}));
+  REQUIRE(same(arrivals(plan_of(topo, {send(0, 0, 0, 0, 2), send(1, 0, 1, 1, 2)})), {4.5, 6}));
   // a port sends and receives at once, and other ports do not mind
-  REQUIRE(same(
-      arrivals(plan_of(machine, {send(0, 0, 0, 0, 1), send(1, 0, 1, 1, 0), send(2, 0, 2, 2, 3)})),
-      {4.5, 4.5, 4.5}));
+  REQUIRE(
+      same(arrivals(plan_of(topo, {send(0, 0, 0, 0, 1), send(1, 0, 1, 1, 0), send(2, 0, 2, 2, 3)})),
+           {4.5, 4.5, 4.5}));
 }
 
 TEST_CASE("ports serve transfers in their order, even if another one could go") {
-  auto const machine = machine_of(1, 4);
+  auto const topo = topology_of(1, 4);
   // 1 passes expert 0 on first, and its own expert waits for that
-  auto const plan =
-      plan_of(machine, {send(0, 0, 0, 0, 1), send(1, 1, 0, 1, 2), send(2, 0, 1, 1, 3)});
+  auto const plan = plan_of(topo, {send(0, 0, 0, 0, 1), send(1, 1, 0, 1, 2), send(2, 0, 1, 1, 3)});
   REQUIRE(same(arrivals(plan), {4.5, 9, 10.5}));
 }
 
 TEST_CASE("a piece is passed on when it has arrived, and pieces follow each other") {
-  auto const machine = machine_of(1, 3);
-  REQUIRE(same(arrivals(plan_of(machine, {send(0, 0, 0, 0, 1), send(1, 1, 0, 1, 2)})), {4.5, 9}));
+  auto const topo = topology_of(1, 3);
+  REQUIRE(same(arrivals(plan_of(topo, {send(0, 0, 0, 0, 1), send(1, 1, 0, 1, 2)})), {4.5, 9}));
   // two pieces of 500 bytes: 1 us each
-  auto const halves = plan_of(machine,
+  auto const halves = plan_of(topo,
                               {send(0, 0, 0, 0, 1, 0), send(1, 1, 0, 0, 1, 1),
                                send(2, 1, 0, 1, 2, 0), send(3, 2, 0, 1, 2, 1)},
                               2);
@@ -108,8 +107,8 @@ TEST_CASE("a piece is passed on when it has arrived, and pieces follow each othe
 
 TEST_CASE("interfaces of their own work side by side, a shared one does not") {
   auto const transfers = std::vector{send(0, 0, 0, 0, 2), send(1, 0, 1, 1, 3)};
-  REQUIRE(same(arrivals(plan_of(machine_of(2, 4), transfers)), {30.5, 30.5}));
-  auto const shared = machine_of(2, 4, network_interface::per_node);
+  REQUIRE(same(arrivals(plan_of(topology_of(2, 4), transfers)), {30.5, 30.5}));
+  auto const shared = topology_of(2, 4, network_interface::per_node);
   REQUIRE(same(arrivals(plan_of(shared, transfers)), {30.5, 41}));
   // both ways at once, and beside what moves inside the node
   auto const both = std::vector{send(0, 0, 0, 0, 2), send(1, 0, 3, 3, 1), send(2, 0, 0, 0, 1)};

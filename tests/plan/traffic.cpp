@@ -11,7 +11,7 @@ using support::random_instance;
 
 TEST_CASE("what leaves arrives, and every transfer is inside a node or between two") {
   support::for_random_instances([](random_instance const& of) {
-    auto const count = fssdp::traffic(of.plan, of.machine);
+    auto const count = fssdp::traffic(of.plan, of.topo);
     auto const sum = [](std::vector<int> const& list) {
       return std::accumulate(list.begin(), list.end(), 0);
     };
@@ -47,7 +47,7 @@ TEST_CASE("without a topology all is inside one node") {
 TEST_CASE("a topology of another world is refused") {
   auto const layout = fssdp::block_layout{{.experts = 2, .ranks = 2}};
   auto const plan = fssdp::make_plan(layout, fssdp::placement{layout});
-  auto const machine = fssdp::topology{{.nodes = 1, .ranks = 3}};
-  REQUIRE_THROWS_AS(fssdp::traffic(plan, machine), fssdp::argument_error);
-  REQUIRE_THROWS_WITH(fssdp::traffic(plan, machine), mentions("3 ranks") && mentions("expected 2"));
+  auto const topo = fssdp::topology{{.nodes = 1, .ranks = 3}};
+  REQUIRE_THROWS_AS(fssdp::traffic(plan, topo), fssdp::argument_error);
+  REQUIRE_THROWS_WITH(fssdp::traffic(plan, topo), mentions("3 ranks") && mentions("expected 2"));
 }

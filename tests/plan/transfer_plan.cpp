@@ -176,7 +176,7 @@ TEST_CASE("the links of a chunk are those of its transfers") {
       for (auto const& t : of.plan.transfers()) {
         if (t.chunk != chunk) continue;
         auto const inside =
-            of.plan.cluster().node(t.source) == of.plan.cluster().node(t.destination);
+            of.plan.topology().node(t.source) == of.plan.topology().node(t.destination);
         used.inside_nodes = used.inside_nodes || inside;
         used.between_nodes = used.between_nodes || !inside;
       }

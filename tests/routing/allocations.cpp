@@ -14,19 +14,19 @@ using support::random_instance;
 
 namespace {
 
-/// How often judge(where, machine, demand) allocates on many instances that it has judged before.
+/// How often judge(where, topology, demand) allocates on many instances that it has judged before.
 template <class Judge>
 [[nodiscard]] long allocations_of_warm(Judge judge) {
   auto instances = std::vector<random_instance>{};
   auto demands = std::vector<fssdp::token_demand>{};
   support::for_random_instances(support::law_instances / 50, [&](random_instance const& of) {
     auto const counts = support::few_or_many_counts(of, instances.size());
-    demands.emplace_back(counts, of.machine);
+    demands.emplace_back(counts, of.topo);
     instances.push_back(of);
   });
   auto const judge_all = [&] {
     for (std::size_t i = 0; i < instances.size(); ++i)
-      judge(instances[i].where, instances[i].machine, demands[i]);
+      judge(instances[i].where, instances[i].topo, demands[i]);
   };
   REQUIRE(allocations_in(judge_all) > 0);
   return allocations_in(judge_all);
@@ -36,14 +36,14 @@ template <class Judge>
 
 TEST_CASE("shares are found without an allocation") {
   auto shares = fssdp::balanced_shares{};
-  REQUIRE(allocations_of_warm([&](auto const& where, auto const& machine, auto const& demand) {
-            shares.assign(where, machine, demand);
+  REQUIRE(allocations_of_warm([&](auto const& where, auto const& topo, auto const& demand) {
+            shares.assign(where, topo, demand);
           }) == 0);
 }
 
 TEST_CASE("costs are estimated without an allocation") {
   auto cost = fssdp::estimated_cost{};
-  REQUIRE(allocations_of_warm([&](auto const& where, auto const& machine, auto const& demand) {
-            (void)cost.seconds(where, machine, demand, {.seconds_per_token = 1, .token_bytes = 1});
+  REQUIRE(allocations_of_warm([&](auto const& where, auto const& topo, auto const& demand) {
+            (void)cost.seconds(where, topo, demand, {.seconds_per_token = 1, .token_bytes = 1});
           }) == 0);
 }

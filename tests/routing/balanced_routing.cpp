@@ -27,8 +27,7 @@ namespace {
 /// Tokens that each rank works on, of each expert: [expert][rank].
 [[nodiscard]] std::vector<std::vector<std::uint64_t>> shares_of(random_instance const& of,
                                                                 token_counts const& counts) {
-  auto const shares =
-      balanced_shares{of.where, of.machine, fssdp::token_demand{counts, of.machine}};
+  auto const shares = balanced_shares{of.where, of.topo, fssdp::token_demand{counts, of.topo}};
   auto result = std::vector(static_cast<std::size_t>(counts.experts()),
                             std::vector<std::uint64_t>(static_cast<std::size_t>(counts.ranks())));
   for (auto const expert : fssdp::first_n<expert_id>(counts.experts()))
@@ -56,8 +55,7 @@ TEST_CASE("no token is lost, all go to holders, and receivers get their shares")
     auto sent = std::vector(shares.size(), std::vector<std::uint64_t>(shares.front().size()));
     auto received = sent;
     auto wrong = 0;
-    for (auto const& [way, tokens] :
-         routed(counts, balanced_routing{counts, of.where, of.machine})) {
+    for (auto const& [way, tokens] : routed(counts, balanced_routing{counts, of.where, of.topo})) {
       auto const& [expert, from, to] = way;
       wrong += tokens == 0 || !of.where.holds(to, expert) ? 1 : 0;
       sent[expert.index()][from.index()] += tokens;
@@ -75,19 +73,19 @@ TEST_CASE("tokens stay on their rank, then on their node, as far as shares go") 
   support::for_random_instances([seed = std::uint64_t{0}](random_instance const& of) mutable {
     auto const counts = support::few_or_many_counts(of, ++seed);
     auto const shares = shares_of(of, counts);
-    auto flows = routed(counts, balanced_routing{counts, of.where, of.machine});
+    auto flows = routed(counts, balanced_routing{counts, of.where, of.topo});
     auto wrong = 0;
     for (auto const expert : fssdp::first_n<expert_id>(counts.experts()))
-      for (auto const node : fssdp::first_n<node_id>(of.machine.nodes())) {
+      for (auto const node : fssdp::first_n<node_id>(of.topo.nodes())) {
         auto counted = std::uint64_t{0};
         auto share = counted;
         auto inside = counted;
-        for (auto const rank : of.machine.ranks_on(node)) {
+        for (auto const rank : of.topo.ranks_on(node)) {
           auto const own = shares[expert.index()][rank.index()];
           counted += counts(rank, expert);
           share += own;
           wrong += flows[{expert, rank, rank}] != std::min(own, counts(rank, expert)) ? 1 : 0;
-          for (auto const to : of.machine.ranks_on(node)) inside += flows[{expert, rank, to}];
+          for (auto const to : of.topo.ranks_on(node)) inside += flows[{expert, rank, to}];
         }
         wrong += inside != std::min(share, counted) ? 1 : 0;
       }
@@ -98,10 +96,10 @@ TEST_CASE("tokens stay on their rank, then on their node, as far as shares go") 
 TEST_CASE("routing balanced again is the same, receivers are emitted ascending and once") {
   support::for_random_instances([seed = std::uint64_t{0}](random_instance const& of) mutable {
     auto const counts = support::few_or_many_counts(of, ++seed);
-    auto const routing = balanced_routing{counts, of.where, of.machine};
+    auto const routing = balanced_routing{counts, of.where, of.topo};
     auto const flows = routed(counts, routing);
     REQUIRE(flows == routed(counts, routing));
-    REQUIRE(flows == routed(counts, balanced_routing{counts, of.where, of.machine}));
+    REQUIRE(flows == routed(counts, balanced_routing{counts, of.where, of.topo}));
     REQUIRE(routing.where() == of.where);
     auto wrong = 0;
     for (auto const expert : fssdp::first_n<expert_id>(counts.experts()))
@@ -119,10 +117,9 @@ TEST_CASE("routing balanced again is the same, receivers are emitted ascending a
 TEST_CASE("ranks work on, and ports carry, what the shares say") {
   support::for_random_instances([seed = std::uint64_t{0}](random_instance const& of) mutable {
     auto const counts = support::few_or_many_counts(of, ++seed);
-    auto const shares =
-        balanced_shares{of.where, of.machine, fssdp::token_demand{counts, of.machine}};
+    auto const shares = balanced_shares{of.where, of.topo, fssdp::token_demand{counts, of.topo}};
     auto const found =
-        fssdp::token_traffic{counts, balanced_routing{counts, of.where, of.machine}, of.machine};
+        fssdp::token_traffic{counts, balanced_routing{counts, of.where, of.topo}, of.topo};
     REQUIRE(std::ranges::equal(found.on_rank, shares.loads()));
     REQUIRE(std::ranges::equal(found.into_node, shares.into_node()));
     REQUIRE(std::ranges::equal(found.out_of_node, shares.out_of_node()));
@@ -143,7 +140,7 @@ TEST_CASE("on one node the fullest rank has no more than under the paper's rule"
 
 TEST_CASE("a balanced routing refuses other counts than it was made for") {
   auto const of = support::golden_dispatch{};
-  auto const routing = balanced_routing{of.counts, of.where, of.machine};
+  auto const routing = balanced_routing{of.counts, of.where, of.topo};
   auto emitted = 0;
   auto const count = [&](rank_id, std::uint64_t) { ++emitted; };
   REQUIRE_THROWS_AS(routing(rank_id{1}, expert_id{2}, 4, count), fssdp::argument_error);
@@ -154,8 +151,8 @@ TEST_CASE("a balanced routing refuses other counts than it was made for") {
 
 TEST_CASE("what cannot be balanced is refused by name") {
   auto const of = support::golden_dispatch{};
-  auto const make = [&](token_counts const& counts, fssdp::topology const& machine = {}) {
-    return balanced_routing{counts, of.where, machine};
+  auto const make = [&](token_counts const& counts, fssdp::topology const& topo = {}) {
+    return balanced_routing{counts, of.where, topo};
   };
   constexpr auto half = std::uint64_t{1} << 47;
   auto values = std::vector<std::uint64_t>(12);

@@ -47,20 +47,20 @@ struct all_shares {
 /// The busiest port between nodes if all tokens stay whose node hosts their expert, and all others
 /// are poured over its hosts: experts with fewest hosts first, then those with most tokens to pour.
 [[nodiscard]] std::uint64_t busiest_if_all_stay(fssdp::placement const& where,
-                                                fssdp::topology const& machine,
+                                                fssdp::topology const& topo,
                                                 token_demand const& demand) {
   struct leaving {
     std::vector<node_id> hosts;
     std::uint64_t tokens = 0;
   };
   auto experts = std::vector<leaving>{};
-  auto into = tokens_of_each(static_cast<std::size_t>(machine.nodes()));
+  auto into = tokens_of_each(static_cast<std::size_t>(topo.nodes()));
   auto out = into;
   for (auto const expert : fssdp::first_n<expert_id>(where.experts())) {
     auto& of = experts.emplace_back();
-    for (auto const node : fssdp::first_n<node_id>(machine.nodes())) {
+    for (auto const node : fssdp::first_n<node_id>(topo.nodes())) {
       auto const holds = [&](rank_id rank) { return where.holds(rank, expert); };
-      if (std::ranges::any_of(machine.ranks_on(node), holds)) {
+      if (std::ranges::any_of(topo.ranks_on(node), holds)) {
         of.hosts.push_back(node);
       } else {
         of.tokens += demand(node, expert);
@@ -85,10 +85,10 @@ struct all_shares {
 TEST_CASE("two ranks share what both hold, beside what each holds alone") {
   auto where = fssdp::placement{support::reversed_layout{2, {rank_id{0}, rank_id{0}, rank_id{1}}}};
   where.add(expert_id{1}, rank_id{1});
-  auto const machine = fssdp::topology{{.nodes = 1, .ranks = 2}};
+  auto const topo = fssdp::topology{{.nodes = 1, .ranks = 2}};
   auto demand = token_demand{1, 3};
   std::ranges::copy(tokens_of_each{10, 21, 4}, demand.of(node_id{0}).begin());
-  auto const shares = balanced_shares{where, machine, demand};
+  auto const shares = balanced_shares{where, topo, demand};
   REQUIRE(copy_of(shares.loads()) == tokens_of_each{17, 18});
   auto const& host = shares.hosts(expert_id{1}).front();
   REQUIRE(shares.replicas(host)[0].tokens == 7);
@@ -99,18 +99,18 @@ TEST_CASE("tokens pass through ranks that share experts pairwise, to the one at 
   auto const owners = std::vector{rank_id{0}, rank_id{0}, rank_id{1}, rank_id{2}};
   auto where = fssdp::placement{support::reversed_layout{4, owners}};
   for (int expert = 1; expert < 4; ++expert) where.add(expert_id{expert}, rank_id{expert});
-  auto const machine = fssdp::topology{{.nodes = 1, .ranks = 4}};
+  auto const topo = fssdp::topology{{.nodes = 1, .ranks = 4}};
   auto demand = token_demand{1, 4};
   std::ranges::copy(tokens_of_each{1000, 1000, 1000, 1000}, demand.of(node_id{0}).begin());
-  auto const shares = balanced_shares{where, machine, demand};
+  auto const shares = balanced_shares{where, topo, demand};
   REQUIRE(std::ranges::max(shares.loads()) <= 1010);
 }
 
 TEST_CASE("shares add up: on ranks, for every expert, and through ports") {
   support::for_random_instances([seed = std::uint64_t{0}](random_instance const& of) mutable {
     auto const counts = support::few_or_many_counts(of, ++seed);
-    auto const demand = token_demand{counts, of.machine};
-    auto const shares = balanced_shares{of.where, of.machine, demand};
+    auto const demand = token_demand{counts, of.topo};
+    auto const shares = balanced_shares{of.where, of.topo, demand};
     auto loads = tokens_of_each(shares.loads().size());
     auto into = tokens_of_each(shares.into_node().size());
     auto out = into;
@@ -124,7 +124,7 @@ TEST_CASE("shares add up: on ranks, for every expert, and through ports") {
       for (auto const& host : shares.hosts(expert)) {
         wrong += host.expert != expert ? 1 : 0;
         for (auto const& [rank, tokens] : shares.replicas(host)) {
-          wrong += of.machine.node(rank) != host.node ? 1 : 0;
+          wrong += of.topo.node(rank) != host.node ? 1 : 0;
           holders.push_back(rank.value());
           loads[rank.index()] += tokens;
           works[host.node.index()] += tokens;
@@ -132,7 +132,7 @@ TEST_CASE("shares add up: on ranks, for every expert, and through ports") {
         }
         wrong += works[host.node.index()] != host.tokens ? 1 : 0;
       }
-      for (auto const node : fssdp::first_n<node_id>(of.machine.nodes())) {
+      for (auto const node : fssdp::first_n<node_id>(of.topo.nodes())) {
         auto const own = demand(node, expert);
         into[node.index()] += works[node.index()] - std::min(works[node.index()], own);
         out[node.index()] += own - std::min(works[node.index()], own);
@@ -168,11 +168,11 @@ TEST_CASE("evening out devices never makes the busiest port busier") {
   auto evener = 0;
   support::for_random_instances([&, seed = std::uint64_t{0}](random_instance const& of) mutable {
     auto const counts = support::random_counts(of, ++seed);
-    auto const demand = token_demand{counts, of.machine};
-    auto const shares = balanced_shares{of.where, of.machine, demand};
+    auto const demand = token_demand{counts, of.topo};
+    auto const shares = balanced_shares{of.where, of.topo, demand};
     auto const busiest =
         std::max(std::ranges::max(shares.into_node()), std::ranges::max(shares.out_of_node()));
-    REQUIRE(busiest <= busiest_if_all_stay(of.where, of.machine, demand));
+    REQUIRE(busiest <= busiest_if_all_stay(of.where, of.topo, demand));
     for (auto const expert : fssdp::first_n<expert_id>(counts.experts()))
       for (auto const& host : shares.hosts(expert))
         evener += host.tokens < demand(host.node, expert) ? 1 : 0;  // some have left a host
@@ -184,33 +184,33 @@ TEST_CASE("shares that were made before, of other sizes, leave no trace") {
   auto reused = balanced_shares{};
   auto seed = std::uint64_t{0};
   support::for_random_instances([&](random_instance const& of) {
-    auto const demand = token_demand{support::few_or_many_counts(of, ++seed), of.machine};
-    auto const fresh = all_shares{{of.where, of.machine, demand}, of.where.experts()};
-    reused.assign(of.where, of.machine, demand);
+    auto const demand = token_demand{support::few_or_many_counts(of, ++seed), of.topo};
+    auto const fresh = all_shares{{of.where, of.topo, demand}, of.where.experts()};
+    reused.assign(of.where, of.topo, demand);
     REQUIRE(all_shares{reused, of.where.experts()} == fresh);
-    reused.assign(of.where, of.machine, demand);
+    reused.assign(of.where, of.topo, demand);
     REQUIRE(all_shares{reused, of.where.experts()} == fresh);
   });
 }
 
 TEST_CASE("nobody has anything to do: all shares are empty") {
   auto const where = fssdp::placement{fssdp::block_layout{{.experts = 3, .ranks = 4}}};
-  auto const machine = fssdp::topology{{.nodes = 2, .ranks = 4}};
-  auto const shares = balanced_shares{where, machine, token_demand{2, 3}};
+  auto const topo = fssdp::topology{{.nodes = 2, .ranks = 4}};
+  auto const shares = balanced_shares{where, topo, token_demand{2, 3}};
   REQUIRE(copy_of(shares.loads()) == tokens_of_each{0, 0, 0, 0});
   REQUIRE(copy_of(shares.into_node()) == tokens_of_each{0, 0});
   REQUIRE(shares.hosts(expert_id{2}).size() == 1);
 }
 
-TEST_CASE("placement, machine and demand of other sizes are refused by name") {
+TEST_CASE("placement, topology and demand of other sizes are refused by name") {
   auto const where = fssdp::placement{fssdp::block_layout{{.experts = 3, .ranks = 4}}};
-  auto const machine = fssdp::topology{{.nodes = 2, .ranks = 4}};
+  auto const topo = fssdp::topology{{.nodes = 2, .ranks = 4}};
   auto const of_five = fssdp::topology{{.nodes = 2, .ranks = 5}};
-  REQUIRE_NOTHROW(balanced_shares{where, machine, token_demand{2, 3}});
-  REQUIRE_THROWS_AS((balanced_shares{where, machine, token_demand{1, 3}}), fssdp::argument_error);
-  REQUIRE_THROWS_WITH((balanced_shares{where, machine, token_demand{1, 3}}),
+  REQUIRE_NOTHROW(balanced_shares{where, topo, token_demand{2, 3}});
+  REQUIRE_THROWS_AS((balanced_shares{where, topo, token_demand{1, 3}}), fssdp::argument_error);
+  REQUIRE_THROWS_WITH((balanced_shares{where, topo, token_demand{1, 3}}),
                       mentions("demand of 1 nodes") && mentions("the topology has 2 nodes"));
-  REQUIRE_THROWS_WITH((balanced_shares{where, machine, token_demand{2, 2}}),
+  REQUIRE_THROWS_WITH((balanced_shares{where, topo, token_demand{2, 2}}),
                       mentions("3 experts on 4 ranks") && mentions("for 2 experts"));
   REQUIRE_THROWS_WITH((balanced_shares{where, of_five, token_demand{2, 3}}),
                       mentions("on 4 ranks") && mentions("5 ranks"));

@@ -40,7 +40,7 @@ TEST_CASE("a table has what the token plans of all ranks send") {
       support::law_instances / 20,
       [seed = std::uint64_t{0}](support::random_instance const& of) mutable {
         auto const counts = support::random_counts(of, ++seed);
-        auto const routing = fssdp::balanced_routing{counts, of.where, of.machine};
+        auto const routing = fssdp::balanced_routing{counts, of.where, of.topo};
         auto sent = std::vector<token_flow>{};
         for (auto const rank : fssdp::first_n<rank_id>(counts.ranks())) {
           auto const plan = fssdp::token_plan{counts, routing, rank};

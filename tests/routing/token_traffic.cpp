@@ -32,7 +32,7 @@ using tokens_of = std::vector<std::uint64_t>;
 
 TEST_CASE("G5: loads, and tokens inside and between nodes") {
   auto const of = support::golden_dispatch{};
-  auto const count = token_traffic{of.counts, even_routing{of.where, of.machine}, of.machine};
+  auto const count = token_traffic{of.counts, even_routing{of.where, of.topo}, of.topo};
   REQUIRE(count.on_rank == tokens_of{11, 3, 21, 5});
   REQUIRE(count.into_rank == tokens_of{5, 0, 11, 3});
   REQUIRE(count.out_of_rank == tokens_of{0, 5, 3, 11});
@@ -52,21 +52,21 @@ TEST_CASE("without a topology all ranks sit on one node") {
 TEST_CASE("traffic is that of every token by itself") {
   support::for_random_instances([seed = std::uint64_t{0}](random_instance const& of) mutable {
     auto const counts = support::random_counts(of, ++seed);
-    auto const found = token_traffic{counts, even_routing{of.where, of.machine}, of.machine};
+    auto const found = token_traffic{counts, even_routing{of.where, of.topo}, of.topo};
     auto expected = found;
     for (auto* list : {&expected.on_rank, &expected.into_rank, &expected.out_of_rank,
                        &expected.into_node, &expected.out_of_node})
       std::ranges::fill(*list, 0);
     for (auto const source : fssdp::first_n<rank_id>(counts.ranks()))
       for (auto const expert : fssdp::first_n<expert_id>(counts.experts()))
-        for (auto const to : support::naive_receivers(of.where, of.machine, source, expert,
+        for (auto const to : support::naive_receivers(of.where, of.topo, source, expert,
                                                       static_cast<int>(counts(source, expert)))) {
-          auto const inside = of.machine.node(source) == of.machine.node(to);
+          auto const inside = of.topo.node(source) == of.topo.node(to);
           ++expected.on_rank[to.index()];
           expected.into_rank[to.index()] += inside && source != to ? 1 : 0;
           expected.out_of_rank[source.index()] += inside && source != to ? 1 : 0;
-          expected.into_node[of.machine.node(to).index()] += inside ? 0 : 1;
-          expected.out_of_node[of.machine.node(source).index()] += inside ? 0 : 1;
+          expected.into_node[of.topo.node(to).index()] += inside ? 0 : 1;
+          expected.out_of_node[of.topo.node(source).index()] += inside ? 0 : 1;
         }
     REQUIRE(found.on_rank == expected.on_rank);
     REQUIRE(found.into_rank == expected.into_rank);
@@ -79,23 +79,23 @@ TEST_CASE("traffic is that of every token by itself") {
 TEST_CASE("the demand of a node is what its ranks have counted") {
   support::for_random_instances([seed = std::uint64_t{0}](random_instance const& of) mutable {
     auto const counts = support::random_counts(of, ++seed);
-    auto const demand = fssdp::token_demand{counts, of.machine};
-    auto expected = fssdp::token_demand{of.machine.nodes(), counts.experts()};
+    auto const demand = fssdp::token_demand{counts, of.topo};
+    auto expected = fssdp::token_demand{of.topo.nodes(), counts.experts()};
     auto wrong = 0;
     for (auto const rank : fssdp::first_n<rank_id>(counts.ranks()))
       for (auto const expert : fssdp::first_n<expert_id>(counts.experts()))
-        expected.of(of.machine.node(rank))[expert.index()] += counts(rank, expert);
-    for (auto const node : fssdp::first_n<fssdp::node_id>(of.machine.nodes()))
+        expected.of(of.topo.node(rank))[expert.index()] += counts(rank, expert);
+    for (auto const node : fssdp::first_n<fssdp::node_id>(of.topo.nodes()))
       for (auto const expert : fssdp::first_n<expert_id>(counts.experts()))
         wrong += demand(node, expert) != expected(node, expert) ? 1 : 0;
     REQUIRE(wrong == 0);
   });
 }
 
-TEST_CASE("traffic of counts, placements and machines that do not fit together is refused") {
+TEST_CASE("traffic of counts, placements and topologies that do not fit together is refused") {
   auto const of = support::golden_dispatch{};
-  auto const count = [&](token_counts const& counts, fssdp::topology const& machine) {
-    return token_traffic{counts, even_routing{of.where}, machine};
+  auto const count = [&](token_counts const& counts, fssdp::topology const& topo) {
+    return token_traffic{counts, even_routing{of.where}, topo};
   };
   auto const five_ranks = token_counts{5, 3, tokens_of(15)};
   auto const two_experts = token_counts{4, 2, tokens_of(8)};

@@ -59,7 +59,7 @@ TEST_CASE("calibration takes nothing away and no more slots than are left") {
                                                  .use = use,
                                                  .chunk_bytes = 1000,
                                                  .seconds_per_row = 1,
-                                                 .cluster = of.machine});
+                                                 .topology = of.topo});
             if (!found.has_value()) continue;
             auto wrong = 0;
             auto added = 0;
@@ -94,7 +94,7 @@ TEST_CASE("where all are to get an expert anew, everybody who holds it is in the
                                                .to = fssdp::receivers::all_holders,
                                                .chunk_bytes = 1000,
                                                .seconds_per_row = 1,
-                                               .cluster = of.machine});
+                                               .topology = of.topo});
           if (!found.has_value()) continue;
           auto wrong = 0;
           for (auto const expert : fssdp::first_n<expert_id>(of.layout.experts())) {
@@ -103,7 +103,7 @@ TEST_CASE("where all are to get an expert anew, everybody who holds it is in the
             auto const moved = found->plan.where().holders(expert);
             if (after.size() > before.size())  // all that hold it now
               wrong += std::ranges::equal(after, moved) ? 0 : 1;
-            else  // nobody but its home
+            else  // nobody but its owner
               wrong += moved.size() == 1 ? 0 : 1;
           }
           REQUIRE(wrong == 0);

@@ -119,10 +119,10 @@ struct aftermath {
   auto world = fssdp::thread_world{{.ranks = kind.ranks, .deadline = deadline}};
   auto const begin = std::chrono::steady_clock::now();
   result.who = support::fallout_of(world, [&](thread_communicator& comm) {
-    auto const is_culprit = comm.rank() == rank_id{of.rank};
+    auto const is_failed_rank = comm.rank() == rank_id{of.rank};
     auto probe = comm.duplicate();
     auto releasing = std::jthread{};
-    if (is_culprit && keeps_waiting(of))
+    if (is_failed_rank && keeps_waiting(of))
       releasing = std::jthread{[&](std::stop_token const& stop) {
         try {
           for (; !stop.stop_requested(); std::this_thread::sleep_for(1ms))
@@ -133,27 +133,27 @@ struct aftermath {
       }};
     auto thrown = std::exception_ptr{};
     try {
-      (void)take_whole_step(comm, kind, is_culprit ? fault : placed_fault{});
+      (void)take_whole_step(comm, kind, is_failed_rank ? fault : placed_fault{});
     } catch (fssdp::rank_left const&) {
     } catch (...) {
       thrown = std::current_exception();
     }
     result.after[comm.rank().index()] = std::chrono::steady_clock::now() - begin;
-    if (!is_culprit && --others == 0) gate.release();
+    if (!is_failed_rank && --others == 0) gate.release();
     if (thrown) std::rethrow_exception(thrown);
   });
   return result;
 }
 
-/// What is wrong with it; empty if nothing is. Whoever stalls may have others miss an early deadline
-/// of each other's, too.
+/// What is wrong with it; empty if nothing is. Whoever stalls may have others miss an early
+/// deadline of each other's, too.
 [[nodiscard]] std::string what_is_wrong(accident const& of, aftermath const& result) {
   auto const how = of.fault.what.kind;
   for (std::size_t rank = 0; rank < result.after.size(); ++rank) {
     auto const& error = result.who.of_rank[rank];
-    auto const is_culprit = static_cast<int>(rank) == of.rank;
+    auto const is_failed_rank = static_cast<int>(rank) == of.rank;
     auto const right = how == fault_kind::stalls   ? support::is<fssdp::transport_error>(error)
-                       : !is_culprit               ? support::culprit(error) == of.rank
+                       : !is_failed_rank           ? support::failed_rank(error) == of.rank
                        : how == fault_kind::throws ? support::is<fssdp::injected_fault>(error)
                                                    : error == nullptr;
     auto const in_time = result.after[rank] < long_ago;
@@ -165,7 +165,8 @@ struct aftermath {
   return {};
 }
 
-/// Runs steps with accidents, several at once. What is wrong where anything is: of the first of them.
+/// Runs steps with accidents, several at once. What is wrong where anything is: of the first of
+/// them.
 [[nodiscard]] std::string first_complaint(std::vector<accident> const& accidents,
                                           std::chrono::milliseconds deadline, int at_once) {
   auto all = std::vector<std::string>(accidents.size());

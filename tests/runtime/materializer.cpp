@@ -48,8 +48,8 @@ struct outcome {
   return support::on_all_ranks(shape.ranks, [&](thread_communicator& comm) {
     auto model = toy_model{shape, comm.rank()};
     auto result = outcome{};
-    support::run_on_lane(comm, how, [&](auto& lane) {
-      auto layers = make_layers(lane, model, options);
+    support::run_on_stream(comm, how, [&](auto& streamed) {
+      auto layers = make_layers(streamed, model, options);
       for (int i = 0; i < iterations; ++i)
         result.metrics.push_back(train_once(model, layers, i, micro_batches));
     });
@@ -229,8 +229,8 @@ TEST_CASE("micro-batches add up, and those of two layers may interleave") {
   auto const interleaved = support::on_all_ranks(shape.ranks, [&](thread_communicator& comm) {
     auto model = toy_model{shape, comm.rank()};
     auto stream = fssdp::host_stream{};
-    auto lane = fssdp::on_stream(comm, stream);
-    auto layers = make_layers(lane, model, options);
+    auto streamed = fssdp::on_stream(comm, stream);
+    auto layers = make_layers(streamed, model, options);
     auto const forward = [&](int l, int m) { layers.acquire(layer_id{l}, m); };
     auto const backward = [&](int l, int m) {
       layers.acquire(layer_id{l}, 10 + m, training_pass::backward);
@@ -309,9 +309,9 @@ TEST_CASE("calibration gathers what pays, and the layer goes on with it") {
         auto model = toy_model{{.layers = 1}, comm.rank()};
         auto result = std::tuple{std::vector<int>{}, std::vector<float>{}, 0, 0};
         auto refused_again = false;
-        support::run_on_lane(comm, how, [&](auto& lane) {
+        support::run_on_stream(comm, how, [&](auto& streamed) {
           materializer layers =
-              make_layers(lane, model,
+              make_layers(streamed, model,
                           {.replicas = retention::rematerialize,
                            .replica_slots = 2,
                            .partial_slots = 8,
@@ -391,16 +391,16 @@ TEST_CASE("with coded parameters all have the same bits after calibration, too")
         auto const seen = support::on_all_ranks(4, [&](thread_communicator& comm) {
           auto model = toy_model{{.layers = 1}, comm.rank()};
           auto values = std::vector<std::vector<float>>{};  // before, then, and gathered again
-          support::run_on_lane(comm, how, [&](auto& lane) {
+          support::run_on_stream(comm, how, [&](auto& streamed) {
             auto options =
                 materializer_options{.replicas = retention::rematerialize,
                                      .replica_slots = 6,
                                      .partial_slots = 6,
                                      .seconds_per_row = 1,
-                                     .cluster = fssdp::topology{{.nodes = 2, .ranks = 4}}};
+                                     .topology = fssdp::topology{{.nodes = 2, .ranks = 4}}};
             if (scheduled) options.schedule = fssdp::schedule_options{.piece_bytes = 512};
             auto layers =
-                materializer{lane,
+                materializer{streamed,
                              fssdp::expert_shards{model.layouts(), model.shape().elements,
                                                   model.weights(), model.gradients()},
                              {.placement = other_node_later{},
@@ -493,8 +493,8 @@ TEST_CASE("an iteration around the optimizer deals the experts out anew when tha
           auto loads = std::vector<fssdp::expert_loads>{};
           for (auto const l : fssdp::first_n<layer_id>(3))
             loads.push_back(layers.expected_loads(l));
-          auto const machine = fssdp::topology{{.nodes = 1, .ranks = shape.ranks}};
-          auto const next = toy_model::layouts_type{sharding(loads, machine)};
+          auto const topo = fssdp::topology{{.nodes = 1, .ranks = shape.ranks}};
+          auto const next = toy_model::layouts_type{sharding(loads, topo)};
           if (i % 2 == 1) layers.reshard(next, fssdp::bytes_of(model.weights()));
         } else {
           layers.step([&](fssdp::iteration_metrics const&) { model.update(); },
@@ -582,14 +582,14 @@ TEST_CASE("partial gradients of the caller's own are reduced to the same bits") 
   auto const shape = toy_shape{.layers = 2};
   auto const equal = support::on_all_ranks(shape.ranks, [&](thread_communicator& comm) {
     auto stream = fssdp::host_stream{};
-    auto lane = fssdp::on_stream(comm, stream);
+    auto streamed = fssdp::on_stream(comm, stream);
     auto pooled = toy_model{shape, comm.rank()};
     auto own = toy_model{shape, comm.rank()};
     {
-      auto layers = make_layers(lane, pooled, {.replica_slots = 12, .partial_slots = 10});
+      auto layers = make_layers(streamed, pooled, {.replica_slots = 12, .partial_slots = 10});
       train_once(pooled, layers, 0);
     }
-    auto layers = make_layers(lane, own, {.replica_slots = 12});
+    auto layers = make_layers(streamed, own, {.replica_slots = 12});
     auto buffers = std::vector<fssdp::expert_buffer<float>>{};
     for (auto const l : {layer_id{1}, layer_id{0}}) {
       layers.acquire(l, 0, training_pass::backward);
@@ -606,13 +606,13 @@ TEST_CASE("partial gradients of the caller's own are reduced to the same bits") 
   REQUIRE(equal == std::vector(4, std::pair{true, std::size_t{0}}));
 }
 
-TEST_CASE("placements are planned on the lane, once as long as they stay") {
+TEST_CASE("placements are planned on the communicator, once as long as they stay") {
   auto recorder = fssdp::trace_recorder{{.rank = rank_id{0}}};
   (void)support::on_all_ranks(4, [&](thread_communicator& comm) {
     auto model = toy_model{{}, comm.rank()};
     auto stream = fssdp::host_stream{};
-    auto lane = fssdp::on_stream(comm, stream);
-    auto layers = make_layers(lane, model,
+    auto streamed = fssdp::on_stream(comm, stream);
+    auto layers = make_layers(streamed, model,
                               {.replica_slots = 18,
                                .partial_slots = 10,
                                .trace = comm.rank() == rank_id{0} ? &recorder : nullptr});
@@ -621,6 +621,6 @@ TEST_CASE("placements are planned on the lane, once as long as they stay") {
   });
   auto plans = 0;
   for (auto const& event : recorder.events())
-    plans += event.work.lane == fssdp::gather_lane && event.work.name.view() == "plan" ? 1 : 0;
+    plans += event.work.streamed == fssdp::gather_track && event.work.name.view() == "plan" ? 1 : 0;
   REQUIRE(plans == 2 * 3);  // of the loads that nobody knew, then of those that stay
 }

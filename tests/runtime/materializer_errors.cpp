@@ -99,7 +99,7 @@ TEST_CASE("options and memory that do not fit are refused by name") {
   auto const nothing = [](fssdp::materializer&) {};
   REQUIRE_THAT(complaint(nothing, {.prefetch_distance = -1}), mentions("prefetch distance of -1"));
   REQUIRE_THAT(complaint(nothing, {.reshard_every = -2}), mentions("-2"));
-  REQUIRE_THAT(complaint(nothing, {.cluster = fssdp::topology{{.nodes = 2, .ranks = 2}}}),
+  REQUIRE_THAT(complaint(nothing, {.topology = fssdp::topology{{.nodes = 2, .ranks = 2}}}),
                mentions("2 ranks"));
   REQUIRE_THAT(complaint(
                    [](fssdp::materializer& layers) {
@@ -197,7 +197,8 @@ TEST_CASE("owners that have no room for gradients are refused before anything mo
     }
   });
   REQUIRE_THAT(support::text(result.of_rank[0]), mentions("arena of 6 slots; expected 24"));
-  for (std::size_t rank = 1; rank < 4; ++rank) REQUIRE(support::culprit(result.of_rank[rank]) == 0);
+  for (std::size_t rank = 1; rank < 4; ++rank)
+    REQUIRE(support::failed_rank(result.of_rank[rank]) == 0);
   REQUIRE(owned == std::vector{0.F, 1.F, 2.F, 3.F});
 }
 
@@ -207,9 +208,9 @@ TEST_CASE("a layer whose gather has failed is not handed out, however often it i
     auto world = fssdp::thread_world{2};
     auto const result = support::fallout_of(world, [&](thread_communicator& comm) {
       if (comm.rank() == rank_id{1}) throw std::runtime_error{"rank 1 is tired"};
-      support::run_on_lane(comm, how, [&](auto& lane) {
+      support::run_on_stream(comm, how, [&](auto& streamed) {
         auto model = toy_model{{.ranks = 2}, comm.rank()};
-        auto layers = make_layers(lane, model, {.replica_slots = 20}, fssdp::everywhere{});
+        auto layers = make_layers(streamed, model, {.replica_slots = 20}, fssdp::everywhere{});
         for (int turn = 0; turn < 3; ++turn) try {
             layers.acquire(layer_id{0});
           } catch (fssdp::error const&) {
@@ -230,11 +231,11 @@ TEST_CASE("a rank that fails anywhere in an iteration lets all others go, with i
     auto world = fssdp::thread_world{ranks};
     auto const result = support::fallout_of(world, [&](thread_communicator& comm) {
       auto model = toy_model{{.experts = 9, .ranks = ranks}, comm.rank()};
-      auto lane_comm = comm.duplicate();
+      auto duplicate = comm.duplicate();
       auto stream = fssdp::host_stream{};
-      auto lane = fssdp::on_stream(lane_comm, stream);
+      auto streamed = fssdp::on_stream(duplicate, stream);
       auto layers = make_layers(
-          lane, model,
+          streamed, model,
           {.replicas = fssdp::retention::rematerialize, .replica_slots = 20, .partial_slots = 20});
       auto const fail_at = [&](int here) {
         if (here == where && comm.rank() == rank_id{1}) throw std::runtime_error{"rank 1 is tired"};
@@ -257,7 +258,7 @@ TEST_CASE("a rank that fails anywhere in an iteration lets all others go, with i
       if (rank == 1)
         REQUIRE(support::is<std::runtime_error>(result.of_rank[rank]));
       else
-        REQUIRE(support::culprit(result.of_rank[rank]) == 1);
+        REQUIRE(support::failed_rank(result.of_rank[rank]) == 1);
     }
   }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What experts are computed with: other types than those of the arenas, all of them contiguous, none
-/// of them trained.
+/// What experts are computed with: other types than those of the arenas, all of them contiguous,
+/// none of them trained.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -132,8 +132,8 @@ TEST_CASE("experts in one piece lie one behind the other and train to the same b
         return support::on_all_ranks(4, [&](thread_communicator& comm) {
           auto model = toy_model{{.slices = slices}, comm.rank()};
           auto wrong = 0;
-          support::run_on_lane(comm, how, [&](auto& lane) {
-            fssdp::materializer layers = make_layers(lane, model,
+          support::run_on_stream(comm, how, [&](auto& streamed) {
+            fssdp::materializer layers = make_layers(streamed, model,
                                                      {.replicas = fssdp::retention::rematerialize,
                                                       .replica_slots = 24,
                                                       .in_one_piece = in_one_piece,

@@ -39,9 +39,9 @@ TEST_CASE("gathers and reductions of a materializer allocate nothing once they h
   auto const counts = support::on_all_ranks(4, [](thread_communicator& comm) {
     auto model = toy_model{{}, comm.rank()};
     auto stream = fssdp::host_stream{};
-    auto lane = fssdp::on_stream(comm, stream);
+    auto streamed = fssdp::on_stream(comm, stream);
     auto layers =
-        make_layers(lane, model,
+        make_layers(streamed, model,
                     {.replicas = retention::rematerialize, .replica_slots = 6, .partial_slots = 12},
                     two_replicas());
     auto on_stream = std::array<long, 2>{};
@@ -66,9 +66,9 @@ TEST_CASE("many iterations of drifting loads leave memory and pools as they were
   auto const results = support::on_all_ranks(shape.ranks, [&](thread_communicator& comm) {
     auto model = toy_model{shape, comm.rank()};
     auto stream = fssdp::host_stream{};
-    auto lane = fssdp::on_stream(comm, stream);
+    auto streamed = fssdp::on_stream(comm, stream);
     auto token_comm = comm.duplicate();
-    auto layers = make_layers(lane, model,
+    auto layers = make_layers(streamed, model,
                               {.replicas = retention::rematerialize,
                                .prefetch_distance = 1,
                                .replica_slots = 5,
@@ -142,9 +142,9 @@ TEST_CASE("the process takes what the pools say, and no more for more layers") {
       auto const before = support::resident_pages();
       all_have_come();
       auto stream = fssdp::host_stream{};
-      auto lane = fssdp::on_stream(comm, stream);
+      auto streamed = fssdp::on_stream(comm, stream);
       auto layers_of_model = make_layers(
-          lane, model,
+          streamed, model,
           {.replicas = retention::rematerialize, .replica_slots = 4, .partial_slots = 8},
           two_replicas());
       for (int i = 0; i < 3; ++i) train_once(model, layers_of_model, i);

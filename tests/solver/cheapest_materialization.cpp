@@ -28,10 +28,10 @@ struct priced_instance {
               .token_bytes = static_cast<std::size_t>(draw.between(1, 4000)),
               .expert_bytes = 1U << 20U,
               .window_seconds = 1e-4} {
-    fssdp::detail::expect_demand(of.loads, of.machine, demand);
+    fssdp::detail::expect_demand(of.loads, of.topo, demand);
   }
   [[nodiscard]] double seconds(random_instance const& of, placement const& where) const {
-    return estimated_cost{}.seconds(where, of.machine, demand, rates);
+    return estimated_cost{}.seconds(where, of.topo, demand, rates);
   }
 };
 
@@ -43,13 +43,13 @@ TEST_CASE("the cheapest is no dearer than its candidates, and keeps their budget
       [seed = std::uint64_t{0}](random_instance const& of) mutable {
         auto const priced = priced_instance{of, support::dice{++seed}};
         auto const best = cheapest_materialization{
-            .budget = priced.budget, .rates = priced.rates, .cluster = of.machine, .trials = 20};
+            .budget = priced.budget, .rates = priced.rates, .topology = of.topo, .trials = 20};
         auto const where = best(of.loads, of.layout);
-        REQUIRE(priced.budget.allows(port_loads{where, of.layout, of.machine}));
+        REQUIRE(priced.budget.allows(port_loads{where, of.layout, of.topo}));
         fssdp::check_contains(where, of.layout);
         auto const seconds = priced.seconds(of, where) * (1 - 1e-12);
-        auto const fast = fssdp::needs_based_materialization{priced.budget, of.machine};
-        auto const overlap = largest_overlap{priced.budget, of.machine};
+        auto const fast = fssdp::needs_based_materialization{priced.budget, of.topo};
+        auto const overlap = largest_overlap{priced.budget, of.topo};
         REQUIRE(seconds <= priced.seconds(of, placement{of.layout}));
         REQUIRE(seconds <= priced.seconds(of, fast(of.loads, of.layout)));
         REQUIRE(seconds <= priced.seconds(of, overlap(of.loads, of.layout)));
@@ -62,11 +62,11 @@ TEST_CASE("refining never makes a placement dearer, and stays within the budget"
       [seed = std::uint64_t{0}](random_instance const& of) mutable {
         auto const priced = priced_instance{of, support::dice{++seed}};
         auto const start =
-            fssdp::needs_based_materialization{priced.budget, of.machine}(of.loads, of.layout);
+            fssdp::needs_based_materialization{priced.budget, of.topo}(of.loads, of.layout);
         auto where = start;
         auto const seconds = fssdp::detail::refinement{}.improve(
-            where, of.layout, of.machine, priced.demand, priced.rates, priced.budget, 30);
-        REQUIRE(priced.budget.allows(port_loads{where, of.layout, of.machine}));
+            where, of.layout, of.topo, priced.demand, priced.rates, priced.budget, 30);
+        REQUIRE(priced.budget.allows(port_loads{where, of.layout, of.topo}));
         REQUIRE(seconds == priced.seconds(of, where));
         REQUIRE(seconds <= priced.seconds(of, start));
       });
@@ -80,17 +80,17 @@ TEST_CASE("the largest overlap fits the budget, and the next one does not") {
         auto draw = support::dice{++seed};
         auto const budget = fssdp::materialization_budget{draw.between(0, 5), draw.between(0, 5),
                                                           draw.between(0, 4)};
-        auto const where = largest_overlap{budget, of.machine}(of.loads, of.layout);
-        REQUIRE(budget.allows(port_loads{where, of.layout, of.machine}));
+        auto const where = largest_overlap{budget, of.topo}(of.loads, of.layout);
+        REQUIRE(budget.allows(port_loads{where, of.layout, of.topo}));
         for (auto k = 0; k <= of.layout.experts(); ++k) {
           auto const at = [&](int overlap) {
-            return fssdp::sparse_materialization{overlap, budget.spare_slots, of.machine}(
-                of.loads, of.layout);
+            return fssdp::sparse_materialization{overlap, budget.spare_slots, of.topo}(of.loads,
+                                                                                       of.layout);
           };
           if (at(k) != where) continue;
           ++tried;
           if (k < of.layout.experts() && at(k + 1) != where &&
-              budget.allows(port_loads{at(k + 1), of.layout, of.machine}))
+              budget.allows(port_loads{at(k + 1), of.layout, of.topo}))
             ++larger_fit;
           break;
         }
@@ -100,25 +100,26 @@ TEST_CASE("the largest overlap fits the budget, and the next one does not") {
 }
 
 TEST_CASE("what pays beyond the window is taken in, what does not is not") {
-  // Two nodes. Nothing is hidden; an expert is worth 2 * 1 MiB / (4 * 1 KiB) = 512 tokens of a node.
-  auto const machine = fssdp::topology{{.nodes = 2, .ranks = 2}};
+  // Two nodes. Nothing is hidden; an expert is worth 2 * 1 MiB / (4 * 1 KiB) = 512 tokens of a
+  // node.
+  auto const topo = fssdp::topology{{.nodes = 2, .ranks = 2}};
   auto const layout = fssdp::block_layout{{.experts = 4, .ranks = 2}};
   auto const rates = layer_rates{.seconds_per_token = 1e-12,
                                  .token_bytes = 1024,
                                  .expert_bytes = 1U << 20U,
                                  .window_seconds = 0};
   REQUIRE(fssdp::break_even_tokens(rates) == 512);
-  auto const hidden = fssdp::hidden_budget(rates, machine, 4, 2);
+  auto const hidden = fssdp::hidden_budget(rates, topo, 4, 2);
   REQUIRE(hidden == fssdp::materialization_budget{0, 0, 2});
   auto const solve = [&](fssdp::expert_loads const& loads) {
     auto tokens = 0.0;
     for (auto const load : loads) tokens += static_cast<double>(load);
-    return cheapest_materialization{.budget = fssdp::paying_budget(loads, rates, machine, 2),
+    return cheapest_materialization{.budget = fssdp::paying_budget(loads, rates, topo, 2),
                                     .rates = rates,
                                     .tokens = tokens,
-                                    .cluster = machine}(loads, layout);
+                                    .topology = topo}(loads, layout);
   };
-  REQUIRE(fssdp::paying_budget(fssdp::expert_loads{20000, 1000, 1000, 1000}, rates, machine, 2)
+  REQUIRE(fssdp::paying_budget(fssdp::expert_loads{20000, 1000, 1000, 1000}, rates, topo, 2)
               .experts_in == 1);
   auto const where = solve(fssdp::expert_loads{20000, 100, 100, 100});
   REQUIRE(where.holds(fssdp::rank_id{1}, fssdp::expert_id{0}));
@@ -127,11 +128,11 @@ TEST_CASE("what pays beyond the window is taken in, what does not is not") {
 
 TEST_CASE("a placement beyond a budget is refused with the budget, the place and both numbers") {
   auto const layout = fssdp::block_layout{{.experts = 4, .ranks = 4}};
-  auto const machine = fssdp::topology{{.nodes = 2, .ranks = 4}};
+  auto const topo = fssdp::topology{{.nodes = 2, .ranks = 4}};
   auto where = placement{layout};
   where.add(fssdp::expert_id{0}, fssdp::rank_id{3});
   where.add(fssdp::expert_id{1}, fssdp::rank_id{3});
-  auto const ports = port_loads{where, layout, machine};
+  auto const ports = port_loads{where, layout, topo};
   auto const refuses = [&](fssdp::materialization_budget const& budget, char const* what) {
     REQUIRE_FALSE(budget.allows(ports));
     REQUIRE_THROWS_AS(fssdp::check_within(ports, budget), fssdp::argument_error);
@@ -147,14 +148,14 @@ TEST_CASE("a placement beyond a budget is refused with the budget, the place and
 TEST_CASE("a window hides as many experts as go through a port, less the filling") {
   auto const ports =
       fssdp::port_bandwidth{.inside_bytes_per_second = 1e12, .between_bytes_per_second = 1e9};
-  auto const machine = fssdp::topology{{.nodes = 2,
-                                        .ranks = 4,
-                                        .ports = ports,
-                                        .network = fssdp::network_interface::per_node,
-                                        .cost = {.between_latency_seconds = 0}}};
+  auto const topo = fssdp::topology{{.nodes = 2,
+                                     .ranks = 4,
+                                     .ports = ports,
+                                     .network = fssdp::network_interface::per_node,
+                                     .cost = {.between_latency_seconds = 0}}};
   auto const hidden = [&](double window) {
     auto const rates = layer_rates{.expert_bytes = 1U << 20U, .window_seconds = window};
-    return fssdp::hidden_budget(rates, machine, 10, 3).experts_in;
+    return fssdp::hidden_budget(rates, topo, 10, 3).experts_in;
   };
   auto const expert = 1048576e-9;  // seconds; the pipeline fills with a quarter of that
   REQUIRE(hidden(0) == 0);
@@ -165,7 +166,7 @@ TEST_CASE("a window hides as many experts as go through a port, less the filling
 }
 
 TEST_CASE("more slots than pay are left alone, on one node, too") {
-  auto const machine = fssdp::topology{{.nodes = 1, .ranks = 8}};
+  auto const topo = fssdp::topology{{.nodes = 1, .ranks = 8}};
   auto const layout = fssdp::block_layout{{.experts = 16, .ranks = 8}};
   auto loads = fssdp::expert_loads{};
   for (std::uint64_t n = 1; n <= 16; ++n) loads.push_back(100'000 / n);
@@ -177,14 +178,14 @@ TEST_CASE("more slots than pay are left alone, on one node, too") {
     auto const where = cheapest_materialization{.budget = {16, 16, slots},
                                                 .rates = rates,
                                                 .tokens = 338'000,
-                                                .cluster = machine}(loads, layout);
+                                                .topology = topo}(loads, layout);
     auto demand = token_demand{};
-    fssdp::detail::expect_demand(loads, machine, demand);
+    fssdp::detail::expect_demand(loads, topo, demand);
     auto units = 0.0;
     for (auto const part : demand.of(fssdp::node_id{0})) units += static_cast<double>(part);
     auto const gather =
-        fssdp::gather_seconds(port_loads{where, layout, machine}, machine, rates.expert_bytes);
-    return estimated_cost{}.seconds(where, machine, demand, rates) * 338'000 / units +
+        fssdp::gather_seconds(port_loads{where, layout, topo}, topo, rates.expert_bytes);
+    return estimated_cost{}.seconds(where, topo, demand, rates) * 338'000 / units +
            fssdp::exposed_seconds(gather, rates);
   };
   auto const with_one = seconds(1);

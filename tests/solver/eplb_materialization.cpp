@@ -44,30 +44,30 @@ TEST_CASE("EPLB beside owners: replicas stay in the node of the owner") {
   // n0: e1 (60, 30): all of n0; then e0. n1: e2, then e3.
   auto const layout = block_layout{{.experts = 4, .ranks = 4}};
   auto const solve =
-      eplb_materialization{.spare_slots = 1, .cluster = topology{{.nodes = 2, .ranks = 4}}};
+      eplb_materialization{.spare_slots = 1, .topology = topology{{.nodes = 2, .ranks = 4}}};
   REQUIRE(support::holders(solve(expert_loads{10, 60, 30, 20}, layout)) ==
           replica_lists{{0, 1}, {0, 1}, {2, 3}, {2, 3}});
   support::for_random_instances([](random_instance const& of) {
     auto const most = of.layout.experts() % 5;
-    auto const where = eplb_materialization{most, of.machine}(of.loads, of.layout);
+    auto const where = eplb_materialization{most, of.topo}(of.loads, of.layout);
     auto crossing = 0;
     for (auto const expert : fssdp::first_n<expert_id>(of.layout.experts()))
       for (auto const rank : where.holders(expert))
-        crossing += of.machine.same_node(rank, of.layout.owner(expert)) ? 0 : 1;
+        crossing += of.topo.same_node(rank, of.layout.owner(expert)) ? 0 : 1;
     REQUIRE(crossing == 0);
   });
 }
 
 TEST_CASE("EPLB beside owners: no rank gets more replicas than it has slots for") {
   support::for_random_instances([](random_instance const& of) {
-    auto const homes = fssdp::placement{of.layout};
+    auto const owners = fssdp::placement{of.layout};
     for (auto const slots : {0, 1, 3}) {
-      auto const where = eplb_materialization{slots, of.machine}(of.loads, of.layout);
+      auto const where = eplb_materialization{slots, of.topo}(of.loads, of.layout);
       auto too_many = 0;
       for (auto const rank : fssdp::first_n<rank_id>(of.layout.ranks()))
-        too_many += where.held_count(rank) - homes.held_count(rank) > slots ? 1 : 0;
+        too_many += where.held_count(rank) - owners.held_count(rank) > slots ? 1 : 0;
       REQUIRE(too_many == 0);
-      if (slots == 0) REQUIRE(where == homes);
+      if (slots == 0) REQUIRE(where == owners);
     }
   });
 }
@@ -106,7 +106,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("EPLB beside owners refuses slots below zero and a cluster of other ranks") {
+TEST_CASE("EPLB beside owners refuses slots below zero and a topology of other ranks") {
   auto const layout = block_layout{{.experts = 4, .ranks = 4}};
   auto const loads = expert_loads(4);
   REQUIRE_THROWS_AS(eplb_materialization{.spare_slots = -1}(loads, layout), fssdp::argument_error);

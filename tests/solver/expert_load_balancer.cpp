@@ -31,7 +31,7 @@ struct random_eplb {
     auto const nodes = draw.between(1, 3);
     auto const ranks = nodes * draw.between(1, 3);
     solve.groups = draw.between(1, 4);
-    solve.cluster = topology{{.nodes = nodes, .ranks = ranks}};
+    solve.topology = topology{{.nodes = nodes, .ranks = ranks}};
     auto const experts = solve.groups * draw.between(1, 5);
     auto const slots = (experts + ranks - 1) / ranks + draw.between(0, 15 / ranks);
     solve.replicas = slots * ranks;
@@ -78,7 +78,7 @@ void for_random_eplb(Law law) {
 // replicas on 2 nodes of 4.
 TEST_CASE("EPLB: the two layers of the published example come out to the slot") {
   auto const solve = expert_load_balancer{
-      .replicas = 16, .groups = 4, .cluster = topology{{.nodes = 2, .ranks = 8}}};
+      .replicas = 16, .groups = 4, .topology = topology{{.nodes = 2, .ranks = 8}}};
   auto const first = expert_loads{90, 132, 40, 61, 104, 165, 39, 4, 73, 56, 183, 86};
   REQUIRE(eplb(solve, first) == std::vector{5, 6, 5, 7, 8, 4, 3, 4, 10, 9, 10, 2, 0, 1, 11, 1});
   REQUIRE(eplb_counts(solve(first)) == std::vector{1, 2, 1, 1, 2, 2, 1, 1, 1, 1, 2, 1});
@@ -92,33 +92,33 @@ TEST_CASE("EPLB: the two layers of the published example come out to the slot") 
 }
 
 TEST_CASE("EPLB: where groups do not divide by nodes the policy is global") {
-  // Three groups on two nodes. 6 slots for 3 experts: e1 (12, then 6), e1 (6 is as much as e0's, but
-  // e0 is lower): e0 (6, then 3), e1 (12 / 3 = 4). Replicas e0 e1 e2 e1 e0 e1 of 3 4 1 4 3 4; by
-  // share: 1 3 5 0 4 2. Ranks of three: e1 to d0, e1 to d1, e1 to d0 (8), e0 to d1 (7), e0 to d1
+  // Three groups on two nodes. 6 slots for 3 experts: e1 (12, then 6), e1 (6 is as much as e0's,
+  // but e0 is lower): e0 (6, then 3), e1 (12 / 3 = 4). Replicas e0 e1 e2 e1 e0 e1 of 3 4 1 4 3 4;
+  // by share: 1 3 5 0 4 2. Ranks of three: e1 to d0, e1 to d1, e1 to d0 (8), e0 to d1 (7), e0 to d1
   // (10, full), e2 to d0.
   auto const solve = expert_load_balancer{
-      .replicas = 6, .groups = 3, .cluster = topology{{.nodes = 2, .ranks = 2}}};
+      .replicas = 6, .groups = 3, .topology = topology{{.nodes = 2, .ranks = 2}}};
   REQUIRE(eplb(solve, {6, 12, 1}) == std::vector{1, 1, 2, 1, 0, 0});
   // One slot each: replicas stay in the order in which they came.
   auto const single = expert_load_balancer{
-      .replicas = 5, .groups = 2, .cluster = topology{{.nodes = 5, .ranks = 5}}};
+      .replicas = 5, .groups = 2, .topology = topology{{.nodes = 5, .ranks = 5}}};
   REQUIRE(eplb(single, {1, 9, 4, 2}) == std::vector{0, 1, 2, 3, 1});
 }
 
 TEST_CASE("EPLB: nodes get the slots of their own ranks, in whatever order these are") {
-  // Groups {e0, e1} of 3 and {e2, e3} of 30, one per node: in order. Each node has two slots a rank.
-  // n0: e1 (2, then 1), e0 (1 is as much, and lower): e0 e1 e1 e0, shares 1/2 1 1 1/2: d0 e1, d3 e1,
-  // d0 e0, d3 e0.   n1: e3 (20, 10), e2 (10, 5): e2 e3 e3 e2 the same way to d1 and d2.
+  // Groups {e0, e1} of 3 and {e2, e3} of 30, one per node: in order. Each node has two slots a
+  // rank. n0: e1 (2, then 1), e0 (1 is as much, and lower): e0 e1 e1 e0, shares 1/2 1 1 1/2: d0 e1,
+  // d3 e1, d0 e0, d3 e0.   n1: e3 (20, 10), e2 (10, 5): e2 e3 e3 e2 the same way to d1 and d2.
   auto const mixed = topology{{node_id{0}, node_id{1}, node_id{1}, node_id{0}}};
-  auto const solve = expert_load_balancer{.replicas = 8, .groups = 2, .cluster = mixed};
+  auto const solve = expert_load_balancer{.replicas = 8, .groups = 2, .topology = mixed};
   REQUIRE(eplb(solve, {1, 2, 10, 20}) == std::vector{1, 0, 3, 2, 3, 2, 1, 0});
 }
 
 TEST_CASE("EPLB agrees with its naive reference") {
   for_random_eplb([](random_eplb const& of) {
     auto const& solve = of.solve;
-    auto const naive = support::naive_eplb{solve.replicas, solve.groups, solve.cluster.nodes(),
-                                           solve.cluster.ranks()};
+    auto const naive = support::naive_eplb{solve.replicas, solve.groups, solve.topology.nodes(),
+                                           solve.topology.ranks()};
     REQUIRE(eplb(solve, of.loads) == naive(of.loads));
   });
 }
@@ -133,17 +133,17 @@ TEST_CASE("EPLB: the scale of the loads changes nothing, up to the end of 64 bit
 
 TEST_CASE("EPLB: where groups divide by nodes, each is on one node, and nodes have as many") {
   for_random_eplb([](random_eplb const& of) {
-    auto const& cluster = of.solve.cluster;
-    if (of.solve.groups % cluster.nodes() != 0) return;
+    auto const& topo = of.solve.topology;
+    if (of.solve.groups % topo.nodes() != 0) return;
     auto const slots = of.solve(of.loads);
     auto const size = slots.experts() / of.solve.groups;
-    auto groups = std::vector<std::set<int>>(static_cast<std::size_t>(cluster.nodes()));
+    auto groups = std::vector<std::set<int>>(static_cast<std::size_t>(topo.nodes()));
     for (auto const rank : fssdp::first_n<rank_id>(slots.ranks()))
       for (auto const expert : slots.on(rank))
-        groups[cluster.node(rank).index()].insert(expert.value() / size);
+        groups[topo.node(rank).index()].insert(expert.value() / size);
     auto all = std::set<int>{};
     for (auto const& of_node : groups) {
-      REQUIRE(static_cast<int>(of_node.size()) == of.solve.groups / cluster.nodes());
+      REQUIRE(static_cast<int>(of_node.size()) == of.solve.groups / topo.nodes());
       all.insert(of_node.begin(), of_node.end());
     }
     REQUIRE(static_cast<int>(all.size()) == of.solve.groups);
@@ -153,7 +153,7 @@ TEST_CASE("EPLB: where groups divide by nodes, each is on one node, and nodes ha
 TEST_CASE("EPLB: one replica more never makes the largest load per replica larger") {
   for_random_eplb([](random_eplb const& of) {
     auto solve = of.solve;
-    solve.cluster = topology{{.nodes = 1, .ranks = solve.cluster.ranks()}};
+    solve.topology = topology{{.nodes = 1, .ranks = solve.topology.ranks()}};
     auto const largest = [&] {
       auto const counts = eplb_counts(solve(of.loads));
       auto most = fssdp::load_share{};
@@ -162,7 +162,7 @@ TEST_CASE("EPLB: one replica more never makes the largest load per replica large
       return most;
     };
     auto const before = largest();
-    solve.replicas += solve.cluster.ranks();
+    solve.replicas += solve.topology.ranks();
     REQUIRE(largest() <= before);
   });
 }
@@ -170,30 +170,30 @@ TEST_CASE("EPLB: one replica more never makes the largest load per replica large
 TEST_CASE("EPLB: without loads the first expert of a node takes all that is left") {
   // Replicas e0 e1 e0 e0; no rank ever bears more than another, so the first is filled up first.
   auto const solve = expert_load_balancer{
-      .replicas = 8, .groups = 2, .cluster = topology{{.nodes = 2, .ranks = 4}}};
+      .replicas = 8, .groups = 2, .topology = topology{{.nodes = 2, .ranks = 4}}};
   REQUIRE(eplb(solve, expert_loads(4)) == std::vector{0, 1, 0, 0, 2, 3, 2, 2});
 }
 
 TEST_CASE("EPLB refuses what does not divide, and names it") {
-  auto const cluster = topology{{.nodes = 2, .ranks = 4}};
+  auto const topo = topology{{.nodes = 2, .ranks = 4}};
   auto const refuses = [](expert_load_balancer const& solve, std::size_t experts,
                           auto const& named) {
     auto const loads = expert_loads(experts, 1);
     REQUIRE_THROWS_AS(solve(loads), fssdp::argument_error);
     REQUIRE_THROWS_WITH(solve(loads), named);
   };
-  refuses({.replicas = 8, .groups = 2, .cluster = cluster}, 0, mentions("0 experts"));
+  refuses({.replicas = 8, .groups = 2, .topology = topo}, 0, mentions("0 experts"));
   refuses({.replicas = 8, .groups = 2}, 4, mentions("0 ranks"));
-  refuses({.replicas = 4, .groups = 2, .cluster = cluster}, 6,
+  refuses({.replicas = 4, .groups = 2, .topology = topo}, 6,
           mentions("4 replicas") && mentions("6"));
-  refuses({.replicas = -4, .groups = 2, .cluster = cluster}, 6, mentions("-4 replicas"));
-  refuses({.replicas = 9, .groups = 2, .cluster = cluster}, 6,
+  refuses({.replicas = -4, .groups = 2, .topology = topo}, 6, mentions("-4 replicas"));
+  refuses({.replicas = 9, .groups = 2, .topology = topo}, 6,
           mentions("9 replicas") && mentions("4 ranks"));
-  refuses({.replicas = 8, .groups = 0, .cluster = cluster}, 6, mentions("0 groups"));
-  refuses({.replicas = 8, .groups = 2, .cluster = cluster}, 7,
+  refuses({.replicas = 8, .groups = 0, .topology = topo}, 6, mentions("0 groups"));
+  refuses({.replicas = 8, .groups = 2, .topology = topo}, 7,
           mentions("7 experts") && mentions("2 groups"));
   auto const uneven = topology{{node_id{0}, node_id{1}, node_id{1}}};
-  refuses({.replicas = 6, .groups = 2, .cluster = uneven}, 4, mentions("2 ranks on node 1"));
+  refuses({.replicas = 6, .groups = 2, .topology = uneven}, 4, mentions("2 ranks on node 1"));
   REQUIRE_NOTHROW(
-      expert_load_balancer{.replicas = 6, .groups = 1, .cluster = uneven}(expert_loads(4)));
+      expert_load_balancer{.replicas = 6, .groups = 1, .topology = uneven}(expert_loads(4)));
 }

@@ -29,8 +29,8 @@ TEST_CASE("every rank keeps its most loaded replicas") {
 TEST_CASE("a placement that has to fit is the same but for the least loaded replicas") {
   support::for_random_instances([](support::random_instance const& of) {
     for (auto const use : {slot_use::remote, slot_use::materialized}) {
-      auto const homes = fssdp::placement{of.layout};
-      auto const least = static_cast<int>(fssdp::most_slots_used(homes, of.layout, use));
+      auto const owners = fssdp::placement{of.layout};
+      auto const least = static_cast<int>(fssdp::most_slots_used(owners, of.layout, use));
       for (auto const slots : {least, least + 1, least + 3}) {
         auto const fitting = fssdp::fit_slots(of.where, of.layout, of.loads, slots, use);
         auto wrong = 0;
@@ -40,7 +40,7 @@ TEST_CASE("a placement that has to fit is the same but for the least loaded repl
           wrong += used == std::min(wanted, slots) ? 0 : 1;
           for (auto const kept : fssdp::first_n<expert_id>(of.layout.experts()))
             for (auto const lost : fssdp::first_n<expert_id>(of.layout.experts())) {
-              if (!fitting.holds(rank, kept) || homes.holds(rank, kept)) continue;
+              if (!fitting.holds(rank, kept) || owners.holds(rank, kept)) continue;
               wrong += of.where.holds(rank, kept) ? 0 : 1;
               if (of.where.holds(rank, lost) && !fitting.holds(rank, lost))
                 wrong += of.loads[lost.index()] <= of.loads[kept.index()] ? 0 : 1;
@@ -56,7 +56,7 @@ TEST_CASE("a placement that has to fit is the same but for the least loaded repl
   });
 }
 
-TEST_CASE("slots that do not suffice for experts at home are refused by number") {
+TEST_CASE("slots that do not suffice for owned experts are refused by number") {
   auto const layout = fssdp::block_layout{{.experts = 4, .ranks = 2, .slices = 2}};
   auto const where = fssdp::placement{layout};
   REQUIRE_THROWS_WITH(fssdp::fit_slots(where, layout, fssdp::expert_loads(4), 1),

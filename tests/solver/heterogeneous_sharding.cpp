@@ -32,8 +32,8 @@ using owner_lists = std::vector<std::vector<int>>;
 }
 
 [[nodiscard]] owner_lists solved(int overlap, std::vector<expert_loads> const& loads,
-                                 topology const& cluster) {
-  return owners(heterogeneous_sharding{.overlap = overlap}(loads, cluster));
+                                 topology const& topo) {
+  return owners(heterogeneous_sharding{.overlap = overlap}(loads, topo));
 }
 
 /// The numbers 0, 1, ... in any order.
@@ -69,8 +69,8 @@ TEST_CASE("G4: two nodes of two, two layers of four") {
   //   layer 0   e0 (8): n1 has 4, n0 has 6; only d3 is free: d3.
   //   layer 1   e0 (5): only n0 is free, and d1 in it: d1.
   auto const loads = std::vector<expert_loads>{{8, 6, 3, 1}, {5, 5, 4, 2}};
-  auto const cluster = topology{{.nodes = 2, .ranks = 4}};
-  REQUIRE(solved(1, loads, cluster) == owner_lists{{3, 0, 2, 3}, {1, 2, 0, 1}});
+  auto const topo = topology{{.nodes = 2, .ranks = 4}};
+  REQUIRE(solved(1, loads, topo) == owner_lists{{3, 0, 2, 3}, {1, 2, 0, 1}});
 }
 
 TEST_CASE("one node: what is not replicated goes to the least loaded rank that is free") {
@@ -84,31 +84,31 @@ TEST_CASE("one node: what is not replicated goes to the least loaded rank that i
 
 TEST_CASE("the layer with the largest load that is not replicated goes first") {
   // A slot each. J is the 9 and the 8; 1 is left of layer 0, 3 of layer 1: that one first, to d0.
-  auto const cluster = topology{{.nodes = 1, .ranks = 4}};
-  REQUIRE(solved(1, {{9, 1}, {8, 3}}, cluster) == owner_lists{{3, 1}, {2, 0}});
+  auto const topo = topology{{.nodes = 1, .ranks = 4}};
+  REQUIRE(solved(1, {{9, 1}, {8, 3}}, topo) == owner_lists{{3, 1}, {2, 0}});
   // Equal ones: layer 0 first, both times. J: 8 to d2, as d0 is taken by 3 and d1 is full.
-  REQUIRE(solved(1, {{8, 3}, {9, 3}}, cluster) == owner_lists{{2, 0}, {3, 1}});
+  REQUIRE(solved(1, {{8, 3}, {9, 3}}, topo) == owner_lists{{2, 0}, {3, 1}});
 }
 
 TEST_CASE("nodes of different sizes: the load of the whole node counts") {
   // n0 = {d0, d2, d3}, n1 = {d1}; slots 2, 1, 1, 1. 6 to n1, with fewer free slots; its slot is
   // gone. 4 to n0: d2 (fewer free than d0). 3: d3. 2: d0. 1: d0, alone free.
-  auto const cluster = topology{{node_id{0}, node_id{1}, node_id{0}, node_id{0}}};
-  REQUIRE(solved(0, {{1, 2, 3, 4, 6}}, cluster) == owner_lists{{0, 0, 3, 2, 1}});
+  auto const topo = topology{{node_id{0}, node_id{1}, node_id{0}, node_id{0}}};
+  REQUIRE(solved(0, {{1, 2, 3, 4, 6}}, topo) == owner_lists{{0, 0, 3, 2, 1}});
 }
 
 TEST_CASE("sums of loads do not wrap around at the end of 64 bits") {
   // Three slots on each of two ranks. Large ones to d0, d1, and d0 again, which then has 2^64: the
   // next two go to d1, and the last to d0, alone free.
   constexpr auto half = std::uint64_t{1} << 63;
-  auto const cluster = topology{{.nodes = 1, .ranks = 2}};
-  REQUIRE(solved(0, {{half, half, half, 5, 4, 3}}, cluster) == owner_lists{{0, 1, 0, 1, 1, 0}});
+  auto const topo = topology{{.nodes = 1, .ranks = 2}};
+  REQUIRE(solved(0, {{half, half, half, 5, 4, 3}}, topo) == owner_lists{{0, 1, 0, 1, 1, 0}});
 }
 
 TEST_CASE("Algorithm 2 agrees with its naive reference") {
   support::for_random_layers([](random_layers const& of) {
-    REQUIRE(solved(of.overlap, of.loads, of.machine) ==
-            support::naive_algorithm_2(of.overlap, of.loads, of.machine));
+    REQUIRE(solved(of.overlap, of.loads, of.topo) ==
+            support::naive_algorithm_2(of.overlap, of.loads, of.topo));
   });
 }
 
@@ -116,10 +116,10 @@ TEST_CASE("a rank owns L E / D experts, the first (L E) mod D ranks one more") {
   support::for_random_layers([](random_layers const& of) {
     auto const all = static_cast<int>(of.loads.size() * of.loads.front().size());
     auto expected = std::vector<int>{};
-    for (int rank = 0; rank < of.machine.ranks(); ++rank)
-      expected.push_back(all / of.machine.ranks() + (rank < all % of.machine.ranks() ? 1 : 0));
-    auto owned = std::vector<int>(static_cast<std::size_t>(of.machine.ranks()));
-    for (auto const& list : solved(of.overlap, of.loads, of.machine))
+    for (int rank = 0; rank < of.topo.ranks(); ++rank)
+      expected.push_back(all / of.topo.ranks() + (rank < all % of.topo.ranks() ? 1 : 0));
+    auto owned = std::vector<int>(static_cast<std::size_t>(of.topo.ranks()));
+    for (auto const& list : solved(of.overlap, of.loads, of.topo))
       for (auto const rank : list) ++owned[static_cast<std::size_t>(rank)];
     REQUIRE(owned == expected);
   });
@@ -130,14 +130,14 @@ TEST_CASE("relabelled layers get relabelled owners, if no two loads are equal") 
     auto draw = support::dice{of.loads.size()};
     auto const loads = without_ties(of.loads);
     auto const overlap = std::min(of.overlap, static_cast<int>(loads.front().size()) - 1);
-    auto const before = solved(overlap, loads, of.machine);
+    auto const before = solved(overlap, loads, of.topo);
     auto relabelled = std::vector<expert_loads>{};
     auto expected = owner_lists{};
     for (auto const old : shuffled(loads.size(), draw)) {
       relabelled.push_back(loads[old]);
       expected.push_back(before[old]);
     }
-    REQUIRE(solved(overlap, relabelled, of.machine) == expected);
+    REQUIRE(solved(overlap, relabelled, of.topo) == expected);
   });
 }
 
@@ -145,7 +145,7 @@ TEST_CASE("relabelled experts of a layer get relabelled owners, if no two loads 
   support::for_random_layers([](random_layers const& of) {
     auto draw = support::dice{of.loads.size()};
     auto loads = without_ties(of.loads);
-    auto expected = solved(of.overlap, loads, of.machine);
+    auto expected = solved(of.overlap, loads, of.topo);
     for (std::size_t layer = 0; layer < loads.size(); ++layer) {
       auto const before = loads[layer];
       auto const owner = expected[layer];
@@ -155,15 +155,15 @@ TEST_CASE("relabelled experts of a layer get relabelled owners, if no two loads 
         expected[layer][e] = owner[label[e]];
       }
     }
-    REQUIRE(solved(of.overlap, loads, of.machine) == expected);
+    REQUIRE(solved(of.overlap, loads, of.topo) == expected);
   });
 }
 
 TEST_CASE("an overlap beyond all experts is one of all experts, a negative one is refused") {
   auto const loads = std::vector<expert_loads>{{8, 6, 3, 1}, {5, 5, 4, 2}};
-  auto const cluster = topology{{.nodes = 2, .ranks = 4}};
-  REQUIRE(solved(99, loads, cluster) == solved(4, loads, cluster));
+  auto const topo = topology{{.nodes = 2, .ranks = 4}};
+  REQUIRE(solved(99, loads, topo) == solved(4, loads, topo));
   auto const solve = heterogeneous_sharding{.overlap = -1};
-  REQUIRE_THROWS_AS(solve(loads, cluster), fssdp::argument_error);
-  REQUIRE_THROWS_WITH(solve(loads, cluster), mentions("overlap -1") && mentions("0 or more"));
+  REQUIRE_THROWS_AS(solve(loads, topo), fssdp::argument_error);
+  REQUIRE_THROWS_WITH(solve(loads, topo), mentions("overlap -1") && mentions("0 or more"));
 }

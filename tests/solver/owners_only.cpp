@@ -6,11 +6,11 @@
 #include "support/laws.hpp"
 #include "support/lists.hpp"
 
-TEST_CASE("owners_only leaves every expert at its home alone") {
+TEST_CASE("owners_only leaves every expert with its owner alone") {
   support::for_random_instances([](support::random_instance const& of) {
-    auto homes = std::vector<std::vector<int>>{};
+    auto owners = std::vector<std::vector<int>>{};
     for (auto const expert : fssdp::first_n<fssdp::expert_id>(of.layout.experts()))
-      homes.push_back({of.layout.owner(expert).value()});
-    REQUIRE(support::holders(fssdp::owners_only{}(of.loads, of.layout)) == homes);
+      owners.push_back({of.layout.owner(expert).value()});
+    REQUIRE(support::holders(fssdp::owners_only{}(of.loads, of.layout)) == owners);
   });
 }

@@ -38,7 +38,7 @@ using layer_layouts = std::vector<table_layout>;
 /// Layouts for random layers: as many experts on each rank, or any number.
 [[nodiscard]] layer_layouts layouts_for(support::random_layers const& of, std::uint64_t seed) {
   auto draw = support::dice{seed};
-  auto const ranks = of.machine.ranks();
+  auto const ranks = of.topo.ranks();
   auto layouts = layer_layouts{};
   for (auto const& loads : of.loads) {
     auto owners = std::vector<int>{};
@@ -51,8 +51,8 @@ using layer_layouts = std::vector<table_layout>;
 
 /// Has one layout, however many layers there are.
 struct one_layout_sharding {
-  layer_layouts operator()(std::span<expert_loads const> loads, topology const& cluster) const {
-    return heterogeneous_sharding{}(loads.first(1), cluster);
+  layer_layouts operator()(std::span<expert_loads const> loads, topology const& topo) const {
+    return heterogeneous_sharding{}(loads.first(1), topo);
   }
 };
 
@@ -72,15 +72,15 @@ struct one_layout_sharding {
 
 /// The busiest port of the moves of a plan. [port: rank or interface, between nodes, into it]
 [[nodiscard]] double seconds_of_moves(layer_layouts const& from, layer_layouts const& to,
-                                      topology const& machine, double chunk_bytes) {
+                                      topology const& topo, double chunk_bytes) {
   auto use = std::map<std::vector<int>, double>{};
   auto const plan = fssdp::reshard_plan{fssdp::layer_stack{from}, fssdp::layer_stack{to}};
   for (auto const& move : plan.moves()) {
-    auto const between = !machine.same_node(move.source, move.destination);
-    auto const out = between ? machine.interface_of(move.source) : move.source;
-    auto const in = between ? machine.interface_of(move.destination) : move.destination;
+    auto const between = !topo.same_node(move.source, move.destination);
+    auto const out = between ? topo.interface_of(move.source) : move.source;
+    auto const in = between ? topo.interface_of(move.destination) : move.destination;
     auto const speed = [&](rank_id rank) {
-      auto const& port = machine.port(rank);
+      auto const& port = topo.port(rank);
       return between ? port.between_bytes_per_second : port.inside_bytes_per_second;
     };
     use[{out.value(), between ? 1 : 0, 0}] += chunk_bytes / speed(out);
@@ -96,31 +96,31 @@ struct one_layout_sharding {
 TEST_CASE("re-sharding: the move of two experts pays from the third iteration on") {
   // d0 has 50 + 30, d1 10 + 10. Algorithm 2: 50 to d0, 30 to d1, 10 to d1, 10 to d0: the fullest
   // has 60. 20 tokens less, 1/4 s each: 5 s an iteration. One expert each way, 1000 bytes: 10 s.
-  auto const machine =
+  auto const topo =
       topology{{.nodes = 1,
                 .ranks = 2,
                 .ports = {.inside_bytes_per_second = 100, .between_bytes_per_second = 10}}};
   auto const current = std::vector{block_layout{{.experts = 4, .ranks = 2}}};
   auto const loads = std::vector<expert_loads>{{50, 30, 10, 10}};
   auto solve = resharding<>{.seconds_per_token = 0.25, .chunk_bytes = 1000, .iterations = 2};
-  auto const even = solve(current, loads, machine);
+  auto const even = solve(current, loads, topo);
   REQUIRE(!even.layouts.has_value());
   REQUIRE(even.gained_seconds == 10.0);
   REQUIRE(even.moved_seconds == 10.0);
   REQUIRE(even.moved_bytes == 1000);
   solve.iterations = 3;
-  auto const pays = solve(current, loads, machine);
+  auto const pays = solve(current, loads, topo);
   REQUIRE(pays.layouts == layer_layouts{owned_by(2, {0, 1, 1, 0})});
   REQUIRE(pays.gained_seconds == 15.0);
   REQUIRE(pays.moved_seconds == 10.0);
   REQUIRE(pays.moved_bytes == 1000);
-  auto const apart = topology{{node_id{0}, node_id{1}}, {machine.port(rank_id{0})}};
+  auto const apart = topology{{node_id{0}, node_id{1}}, {topo.port(rank_id{0})}};
   REQUIRE(solve(current, loads, apart).moved_seconds == 100.0);
 }
 
 TEST_CASE("re-sharding: ranks that share an interface share its time") {
-  // Two nodes of two, a slot each. New owners: e0 to d0, e1 to d2; e2 and e3, idle: both nodes are as
-  // loaded and as free: d1, then d3.
+  // Two nodes of two, a slot each. New owners: e0 to d0, e1 to d2; e2 and e3, idle: both nodes are
+  // as loaded and as free: d1, then d3.
   auto const ports =
       fssdp::port_bandwidth{.inside_bytes_per_second = 1000, .between_bytes_per_second = 10};
   auto const loads = std::vector<expert_loads>{{9, 9, 0, 0}};
@@ -129,8 +129,8 @@ TEST_CASE("re-sharding: ranks that share an interface share its time") {
   auto const solve = resharding<>{.seconds_per_token = 1, .chunk_bytes = 100};
   for (auto const network :
        {fssdp::network_interface::per_rank, fssdp::network_interface::per_node}) {
-    auto const machine = topology{{.nodes = 2, .ranks = 4, .ports = ports, .network = network}};
-    auto const verdict = solve(current, loads, machine);
+    auto const topo = topology{{.nodes = 2, .ranks = 4, .ports = ports, .network = network}};
+    auto const verdict = solve(current, loads, topo);
     REQUIRE(verdict.moved_seconds == 10.0);
     REQUIRE(verdict.gained_seconds == 0.0);
     REQUIRE(!verdict.layouts.has_value());
@@ -146,21 +146,21 @@ TEST_CASE("re-sharding: ranks that share an interface share its time") {
 }
 
 TEST_CASE("re-sharding: an expert that has replicas anyway does not count at its owner alone") {
-  // e0 is on both ranks: 50 each. d0 has e3, 60 together, d1 e1 and e2, 100 together. New: e1 to d0,
-  // e2 and e3 to d1, e0 to d0: 80 and 80. By owners alone it is 110 before and 130 then.
-  auto const machine = topology{{.nodes = 1, .ranks = 2}};
+  // e0 is on both ranks: 50 each. d0 has e3, 60 together, d1 e1 and e2, 100 together. New: e1 to
+  // d0, e2 and e3 to d1, e0 to d0: 80 and 80. By owners alone it is 110 before and 130 then.
+  auto const topo = topology{{.nodes = 1, .ranks = 2}};
   auto const current = layer_layouts{owned_by(2, {0, 1, 1, 0})};
   auto const loads = std::vector<expert_loads>{{100, 30, 20, 10}};
   auto const sharding = heterogeneous_sharding{.overlap = 1};
   auto const blind = resharding<>{.sharding = sharding, .seconds_per_token = 1};
-  REQUIRE(blind(current, loads, machine).gained_seconds == -20.0);
-  REQUIRE(!blind(current, loads, machine).layouts.has_value());
+  REQUIRE(blind(current, loads, topo).gained_seconds == -20.0);
+  REQUIRE(!blind(current, loads, topo).layouts.has_value());
   auto const solve = resharding<heterogeneous_sharding, fssdp::sparse_materialization>{
       .sharding = sharding,
       .materialization = {.overlap = 1, .spare_slots = 1},
       .seconds_per_token = 1};
-  REQUIRE(solve(current, loads, machine).gained_seconds == 20.0);
-  REQUIRE(solve(current, loads, machine).layouts == layer_layouts{owned_by(2, {0, 0, 1, 1})});
+  REQUIRE(solve(current, loads, topo).gained_seconds == 20.0);
+  REQUIRE(solve(current, loads, topo).layouts == layer_layouts{owned_by(2, {0, 0, 1, 1})});
 }
 
 TEST_CASE("re-sharding is never more expensive than staying") {
@@ -174,15 +174,15 @@ TEST_CASE("re-sharding is never more expensive than staying") {
                                     .chunk_bytes = static_cast<std::size_t>(
                                         draw.between(0, draw.chance(50) ? 10 : 1'000'000'000)),
                                     .iterations = draw.between(0, 100)};
-    auto const verdict = solve(current, of.loads, of.machine);
-    auto const next = solve.sharding(of.loads, of.machine);
+    auto const verdict = solve(current, of.loads, of.topo);
+    auto const next = solve.sharding(of.loads, of.topo);
     auto const stay = fullest_ranks(current, of.loads);
     auto const gain = stay - fullest_ranks(next, of.loads);
     REQUIRE(verdict.gained_seconds / (solve.seconds_per_token * solve.iterations + 1e-300) ==
             Approx(solve.seconds_per_token * solve.iterations > 0 ? gain : 0.0)
                 .margin(1e-9 * stay + 1e-9));
     auto const moved =
-        seconds_of_moves(current, next, of.machine, static_cast<double>(solve.chunk_bytes));
+        seconds_of_moves(current, next, of.topo, static_cast<double>(solve.chunk_bytes));
     REQUIRE(verdict.moved_seconds == Approx(moved).margin(1e-15));
     REQUIRE(verdict.layouts.has_value() == (verdict.gained_seconds > verdict.moved_seconds));
     if (!verdict.layouts.has_value()) return;
@@ -196,52 +196,52 @@ TEST_CASE("re-sharding keeps layouts that are the solver's own, and such as no l
   support::for_random_layers([](support::random_layers const& of) {
     auto const solve =
         resharding<>{.sharding = {.overlap = of.overlap}, .seconds_per_token = 1, .iterations = 9};
-    auto const own = solve.sharding(of.loads, of.machine);
-    auto const verdict = solve(own, of.loads, of.machine);
+    auto const own = solve.sharding(of.loads, of.topo);
+    auto const verdict = solve(own, of.loads, of.topo);
     REQUIRE(!verdict.layouts.has_value());
     REQUIRE(verdict.gained_seconds == 0);
     REQUIRE(verdict.moved_seconds == 0);
     REQUIRE(verdict.moved_bytes == 0);
     auto const experts = static_cast<int>(of.loads.front().size());
     auto const dealt = layer_layouts(
-        of.loads.size(), as_table(block_layout{{.experts = experts, .ranks = of.machine.ranks()}}));
+        of.loads.size(), as_table(block_layout{{.experts = experts, .ranks = of.topo.ranks()}}));
     for (auto const load : {std::uint64_t{0}, std::uint64_t{7}}) {
       auto const equal =
           std::vector<expert_loads>(of.loads.size(), expert_loads(of.loads.front().size(), load));
-      REQUIRE(!solve(dealt, equal, of.machine).layouts.has_value());
+      REQUIRE(!solve(dealt, equal, of.topo).layouts.has_value());
     }
   });
 }
 
 TEST_CASE("re-sharding: loads at the end of 64 bits do not overflow") {
   constexpr auto end = std::numeric_limits<std::uint64_t>::max();
-  auto const machine = topology{{.nodes = 1, .ranks = 2}};
+  auto const topo = topology{{.nodes = 1, .ranks = 2}};
   auto const loads = std::vector<expert_loads>{{end, end, end, end}};
   auto const solve = resharding<>{.seconds_per_token = 1};
-  REQUIRE(solve(layer_layouts{owned_by(2, {0, 0, 0, 1})}, loads, machine).gained_seconds ==
+  REQUIRE(solve(layer_layouts{owned_by(2, {0, 0, 0, 1})}, loads, topo).gained_seconds ==
           Approx(static_cast<double>(end)));
 }
 
 TEST_CASE("re-sharding refuses what does not fit together, and names it") {
-  auto const machine = topology{{.nodes = 1, .ranks = 2}};
+  auto const topo = topology{{.nodes = 1, .ranks = 2}};
   auto const current = std::vector{block_layout{{.experts = 4, .ranks = 2}}};
   auto const loads = std::vector<expert_loads>{{1, 2, 3, 4}};
   auto const solve = resharding<>{};
-  REQUIRE_NOTHROW(solve(current, loads, machine));
+  REQUIRE_NOTHROW(solve(current, loads, topo));
   auto const two = std::vector<expert_loads>{{1, 2, 3, 4}, {1, 2, 3, 4}};
-  REQUIRE_THROWS_AS(solve(current, two, machine), fssdp::argument_error);
-  REQUIRE_THROWS_WITH(solve(current, two, machine), mentions("1 layers") && mentions("expected 2"));
-  REQUIRE_THROWS_WITH(solve(current, std::vector<expert_loads>{{1, 2}}, machine),
+  REQUIRE_THROWS_AS(solve(current, two, topo), fssdp::argument_error);
+  REQUIRE_THROWS_WITH(solve(current, two, topo), mentions("1 layers") && mentions("expected 2"));
+  REQUIRE_THROWS_WITH(solve(current, std::vector<expert_loads>{{1, 2}}, topo),
                       mentions("layer 0 has 4 experts") && mentions("expected 2"));
   auto const wide = topology{{.nodes = 1, .ranks = 4}};
   REQUIRE_THROWS_WITH(solve(current, loads, wide), mentions("2 ranks") && mentions("on 4"));
   auto const sliced = std::vector{block_layout{{.experts = 4, .ranks = 2, .slices = 3}}};
-  REQUIRE_THROWS_WITH(solve(sliced, loads, machine), mentions("3 slices"));
+  REQUIRE_THROWS_WITH(solve(sliced, loads, topo), mentions("3 slices"));
   auto const layers = layer_layouts(2, owned_by(2, {0, 1, 1, 0}));
-  REQUIRE_THROWS_WITH(resharding<one_layout_sharding>{}(layers, two, machine),
+  REQUIRE_THROWS_WITH(resharding<one_layout_sharding>{}(layers, two, topo),
                       mentions("1 layouts") && mentions("expected 2"));
-  REQUIRE_THROWS_WITH((resharding<>{.seconds_per_token = -1}(current, loads, machine)),
+  REQUIRE_THROWS_WITH((resharding<>{.seconds_per_token = -1}(current, loads, topo)),
                       mentions("-1 seconds per token"));
-  REQUIRE_THROWS_WITH((resharding<>{.iterations = -2}(current, loads, machine)),
+  REQUIRE_THROWS_WITH((resharding<>{.iterations = -2}(current, loads, topo)),
                       mentions("-2 iterations"));
 }

@@ -24,7 +24,7 @@ namespace {
 
 using holder_lists = std::vector<std::vector<int>>;
 
-/// The experts that a rank holds and is not the home of.
+/// The experts that a rank holds and does not own.
 [[nodiscard]] int extras(placement const& where, support::reversed_layout const& layout,
                          rank_id rank) {
   auto count = 0;
@@ -37,14 +37,14 @@ using holder_lists = std::vector<std::vector<int>>;
 
 TEST_CASE("G1: two nodes of two, two experts for everybody") {
   auto const solve = sparse_materialization{
-      .overlap = 2, .spare_slots = 2, .cluster = topology{{.nodes = 2, .ranks = 4}}};
+      .overlap = 2, .spare_slots = 2, .topology = topology{{.nodes = 2, .ranks = 4}}};
   auto const where = solve(expert_loads{10, 40, 30, 20}, block_layout{{.experts = 4, .ranks = 4}});
   REQUIRE(support::holders(where) == holder_lists{{0}, {0, 1, 2, 3}, {0, 1, 2, 3}, {3}});
 }
 
 TEST_CASE("G2: three experts share four slots") {
   auto const solve = sparse_materialization{
-      .overlap = 3, .spare_slots = 1, .cluster = topology{{.nodes = 2, .ranks = 4}}};
+      .overlap = 3, .spare_slots = 1, .topology = topology{{.nodes = 2, .ranks = 4}}};
   auto const where = solve(expert_loads{10, 40, 30, 20}, block_layout{{.experts = 4, .ranks = 4}});
   REQUIRE(support::holders(where) == holder_lists{{0}, {1, 2}, {0, 2}, {1, 3}});
   REQUIRE(where.held_count(rank_id{3}) == 1);  // its slot stays free
@@ -62,15 +62,15 @@ TEST_CASE("of equal nodes the lower one wins, even if a device of the other is f
   auto const r = [](int rank) { return rank_id{rank}; };
   auto const layout = support::reversed_layout{4, {r(0), r(0), r(3), r(3)}};
   auto const solve = sparse_materialization{
-      .overlap = 4, .spare_slots = 3, .cluster = topology{{.nodes = 2, .ranks = 4}}};
+      .overlap = 4, .spare_slots = 3, .topology = topology{{.nodes = 2, .ranks = 4}}};
   REQUIRE(support::holders(solve(expert_loads{4, 3, 9, 1}, layout)) ==
           holder_lists{{0, 1, 3}, {0, 1, 2}, {0, 1, 2, 3}, {0, 3}});
 }
 
 TEST_CASE("Algorithm 1 agrees with its naive reference") {
   support::for_random_instances([](random_instance const& of) {
-    auto const naive = support::naive_algorithm_1(of.solve.overlap, of.solve.spare_slots,
-                                                  of.machine, of.loads, of.layout);
+    auto const naive = support::naive_algorithm_1(of.solve.overlap, of.solve.spare_slots, of.topo,
+                                                  of.loads, of.layout);
     REQUIRE(support::holders(of.solve(of.loads, of.layout)) == support::holders(naive));
   });
 }
@@ -149,6 +149,6 @@ TEST_CASE("options that cannot be are refused by name") {
   };
   refuses({.overlap = -1}, "overlap -1", "0 or more");
   refuses({.overlap = 1, .spare_slots = -2}, "spare_slots -2", "0 or more");
-  refuses({.overlap = 1, .spare_slots = 1, .cluster = topology{{.nodes = 1, .ranks = 3}}},
+  refuses({.overlap = 1, .spare_slots = 1, .topology = topology{{.nodes = 1, .ranks = 3}}},
           "topology has 3 ranks", "expected 2");
 }

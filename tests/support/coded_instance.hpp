@@ -21,17 +21,17 @@
 
 namespace support {
 
-/// The plans that one placement on one machine may have.
+/// The plans that one placement on one topology may have.
 enum class plan_kind { direct, chain, scheduled };
 
 [[nodiscard]] inline fssdp::transfer_plan plan_of(random_instance const& of, plan_kind kind,
                                                   dice& draw) {
-  auto const chain = make_plan(of.layout, of.where, of.machine);
+  auto const chain = make_plan(of.layout, of.where, of.topo);
   if (kind == plan_kind::direct) return rank_ordered(chain);
   return kind == plan_kind::chain ? chain : scheduled_plan(of, draw);
 }
 
-/// An instance with a plan of any kind that knows the machine, and links of any class.
+/// An instance with a plan of any kind that knows the topology, and links of any class.
 struct coded_instance : random_instance {
   fssdp::link_class on;
 
@@ -59,7 +59,7 @@ void for_coded_instances(int count, Law law) {
 /// Whether a transfer goes over a link of the class.
 [[nodiscard]] inline bool goes_over(random_instance const& of, fssdp::link_class on,
                                     fssdp::transfer const& t) {
-  auto const inside = of.machine.node(t.source) == of.machine.node(t.destination);
+  auto const inside = of.topo.node(t.source) == of.topo.node(t.destination);
   return on == fssdp::link_class::all || inside == (on == fssdp::link_class::inside_nodes);
 }
 /// Whether any transfer of the chunk does.

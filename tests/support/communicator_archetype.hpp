@@ -44,8 +44,8 @@ class communicator_archetype : immovable {
 static_assert(fssdp::communicator<communicator_archetype>);
 static_assert(!fssdp::lending_communicator<communicator_archetype>);
 
-/// Hides everything of a communicator but the concept: no lending, no labels, no lanes. It says what
-/// the archetype leaves to the defaults.
+/// Hides everything of a communicator but the concept: no lending, no labels, no communicators. It
+/// says what the archetype leaves to the defaults.
 template <fssdp::communicator Comm>
 class exchange_only : immovable {
  public:

@@ -30,7 +30,7 @@ template <fssdp::communicator Comm, class Batch>
   add(fssdp::gathering_communicator<Comm>, "gather_values");
   add(fssdp::submitting_communicator<Comm>, "submit");
   add(fssdp::device_communicator<Comm>, "device work");
-  add(fssdp::side_lane<Comm>, "side lane");
+  add(fssdp::side_stream_communicator<Comm>, "side stream");
   return names;
 }
 /// The same of a communicator that can exchange now: it says itself what its batch is. Collective.

@@ -19,7 +19,7 @@ namespace support {
 class fluid_egress {
  public:
   fluid_egress(fssdp::transfer_plan const& plan, double chunk_bytes)
-      : machine_{plan.cluster()}, bytes_{chunk_bytes} {
+      : topo_{plan.topology()}, bytes_{chunk_bytes} {
     for (auto const chunk : fssdp::chunk_range{0, plan.experts() * plan.slices(), plan.slices()}) {
       auto members = std::vector{plan.owner(chunk)};
       for (auto const rank : plan.where().holders(chunk.expert))
@@ -45,7 +45,7 @@ class fluid_egress {
   /// The same on one node, by its definition: the set of ranks that needs the longest.
   [[nodiscard]] double seconds_of_all_sets() const {
     auto most = 0.0;
-    for (unsigned set = 1; set < 1U << static_cast<unsigned>(machine_.ranks()); ++set) {
+    for (unsigned set = 1; set < 1U << static_cast<unsigned>(topo_.ranks()); ++set) {
       auto const inside = [&](fssdp::rank_id rank) { return ((set >> rank.index()) & 1U) != 0; };
       auto copies = 0.0;
       for (auto const& members : chunks_)
@@ -54,8 +54,8 @@ class fluid_egress {
         else if (inside(members.front()))
           copies += 1;
       auto speed = 0.0;
-      for (auto const rank : fssdp::first_n<fssdp::rank_id>(machine_.ranks()))
-        if (inside(rank)) speed += machine_.port(rank).inside_bytes_per_second;
+      for (auto const rank : fssdp::first_n<fssdp::rank_id>(topo_.ranks()))
+        if (inside(rank)) speed += topo_.port(rank).inside_bytes_per_second;
       most = std::max(most, copies * bytes_ / speed);
     }
     return most;
@@ -63,16 +63,16 @@ class fluid_egress {
 
  private:
   [[nodiscard]] double slowest() const {
-    auto least = machine_.port(fssdp::rank_id{0}).inside_bytes_per_second;
-    for (auto const rank : fssdp::first_n<fssdp::rank_id>(machine_.ranks()))
-      least = std::min(least, machine_.port(rank).inside_bytes_per_second);
+    auto least = topo_.port(fssdp::rank_id{0}).inside_bytes_per_second;
+    for (auto const rank : fssdp::first_n<fssdp::rank_id>(topo_.ranks()))
+      least = std::min(least, topo_.port(rank).inside_bytes_per_second);
     return least;
   }
 
   /// How many copies ports can send. First ones flow to their owner, others to any member, from
   /// ranks to the ports for their node, and to their interfaces where there are other nodes.
   [[nodiscard]] double sent_in(double seconds) const {
-    auto const ranks = machine_.ranks();
+    auto const ranks = topo_.ranks();
     auto const chunks = static_cast<int>(chunks_.size());
     auto const source = 0;
     auto const sink = 1;
@@ -88,17 +88,17 @@ class fluid_egress {
       for (auto const rank : members) network.add(node_of_chunk(c), node_of(rank), any);
     }
     for (auto const rank : fssdp::first_n<fssdp::rank_id>(ranks)) {
-      auto const& port = machine_.port(rank);
+      auto const& port = topo_.port(rank);
       network.add(node_of(rank), sink, seconds * port.inside_bytes_per_second / bytes_);
-      if (machine_.nodes() == 1) continue;
-      network.add(node_of(rank), interface(machine_.interface_of(rank)), any);
-      if (machine_.interface_of(rank) == rank)
+      if (topo_.nodes() == 1) continue;
+      network.add(node_of(rank), interface(topo_.interface_of(rank)), any);
+      if (topo_.interface_of(rank) == rank)
         network.add(interface(rank), sink, seconds * port.between_bytes_per_second / bytes_);
     }
     return network.run(source, sink);
   }
 
-  fssdp::topology const& machine_;
+  fssdp::topology const& topo_;
   double bytes_;
   std::vector<std::vector<fssdp::rank_id>> chunks_;  // owner first, then those that get it
 };

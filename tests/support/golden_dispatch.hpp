@@ -11,7 +11,7 @@ namespace support {
 
 /// Held A{0,3} B{2} C{0,1,2}, owned by the first of them.
 struct golden_dispatch {
-  fssdp::topology machine{{.nodes = 2, .ranks = 4}};
+  fssdp::topology topo{{.nodes = 2, .ranks = 4}};
   reversed_layout layout{4, {fssdp::rank_id{0}, fssdp::rank_id{2}, fssdp::rank_id{0}}};
   fssdp::placement where{layout};
   fssdp::token_counts counts{4, 3, {4, 3, 2, 5, 1, 3, 3, 2, 4, 2, 6, 5}};

@@ -32,7 +32,7 @@ template <class Comm>
   for (auto const expert : fssdp::first_n<fssdp::expert_id>(counts.experts()))
     mine.push_back(counts(comm.rank(), expert));
   auto const known = fssdp::gather_counts(comm, mine);
-  auto const plan = fssdp::token_plan{known, of.where, comm.rank(), of.machine, orders};
+  auto const plan = fssdp::token_plan{known, of.where, comm.rank(), of.topo, orders};
   auto sent = std::vector<int>{};
   for (std::size_t i = 0; i < plan.sent_rows() * width; ++i)
     sent.push_back(comm.rank().value() * 1'000'000 + static_cast<int>(i));

@@ -14,8 +14,8 @@ namespace support {
 /// Numbers and brackets, and what is none of that.
 inline constexpr auto bytes_of_json = std::string_view{"0123456789-.{}[],:\"\\eu \0\xff", 25};
 
-/// Changes some bytes, cuts some out, doubles some, or puts others in their place: favourites, which
-/// keep a file readable more often.
+/// Changes some bytes, cuts some out, doubles some, or puts others in their place: favourites,
+/// which keep a file readable more often.
 [[nodiscard]] inline std::string mutated_bytes(std::string bytes, dice& draw,
                                                std::string_view favourites = bytes_of_json,
                                                std::size_t from = 0) {

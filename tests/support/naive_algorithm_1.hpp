@@ -16,12 +16,12 @@ __extension__ using wide = unsigned __int128;
 
 /// The free slots of each rank.
 struct naive_slots {
-  fssdp::topology const& machine;
+  fssdp::topology const& topo;
   std::vector<int> free;  // [rank]
 
   [[nodiscard]] int on_node(fssdp::node_id node) const {
     auto sum = 0;
-    for (auto const rank : machine.ranks_on(node)) sum += free[rank.index()];
+    for (auto const rank : topo.ranks_on(node)) sum += free[rank.index()];
     return sum;
   }
 
@@ -32,8 +32,8 @@ struct naive_slots {
       return free[rank.index()] > 0 && !where.holds(rank, expert);
     };
     auto nodes = std::vector<std::tuple<bool, int, int>>{};
-    for (auto const node : fssdp::first_n<fssdp::node_id>(machine.nodes())) {
-      auto const ranks = machine.ranks_on(node);
+    for (auto const node : fssdp::first_n<fssdp::node_id>(topo.nodes())) {
+      auto const ranks = topo.ranks_on(node);
       if (std::ranges::none_of(ranks, can)) continue;
       auto const has = std::ranges::any_of(
           ranks, [&](fssdp::rank_id rank) { return where.holds(rank, expert); });
@@ -42,7 +42,7 @@ struct naive_slots {
     if (nodes.empty()) return false;
     auto const node = fssdp::node_id{std::get<2>(*std::ranges::min_element(nodes))};
     auto devices = std::vector<std::tuple<int, int>>{};
-    for (auto const rank : machine.ranks_on(node))
+    for (auto const rank : topo.ranks_on(node))
       if (can(rank)) devices.emplace_back(-free[rank.index()], rank.value());
     auto const device = fssdp::rank_id{std::get<1>(*std::ranges::min_element(devices))};
     where.add(expert, device);
@@ -52,7 +52,7 @@ struct naive_slots {
 };
 
 template <fssdp::shard_layout Layout>
-[[nodiscard]] fssdp::placement naive_algorithm_1(int t, int m, fssdp::topology const& machine,
+[[nodiscard]] fssdp::placement naive_algorithm_1(int t, int m, fssdp::topology const& topo,
                                                  fssdp::expert_loads const& loads,
                                                  Layout const& layout) {
   auto where = fssdp::placement{layout};
@@ -68,7 +68,7 @@ template <fssdp::shard_layout Layout>
   auto const all_slots = static_cast<wide>(layout.ranks()) * static_cast<wide>(m);
   auto sum = wide{0};
   for (auto const expert : top) sum += loads[expert.index()];
-  auto slots = naive_slots{machine, std::vector(static_cast<std::size_t>(layout.ranks()), m)};
+  auto slots = naive_slots{topo, std::vector(static_cast<std::size_t>(layout.ranks()), m)};
   for (auto const expert : top) {
     auto const share = sum == 0 ? all_slots / top.size() : all_slots * loads[expert.index()] / sum;
     auto const most = static_cast<wide>(layout.ranks() - 1);

@@ -21,10 +21,10 @@ class naive_sharding {
   /// What decides between places of equal load before the lower id.
   enum class tie { fewer_free_slots, nothing };
 
-  naive_sharding(std::span<fssdp::expert_loads const> loads, fssdp::topology const& machine)
-      : loads_{loads}, machine_{machine} {
+  naive_sharding(std::span<fssdp::expert_loads const> loads, fssdp::topology const& topo)
+      : loads_{loads}, topo_{topo} {
     auto const all = loads.size() * loads.front().size();
-    auto const devices = static_cast<std::size_t>(machine.ranks());
+    auto const devices = static_cast<std::size_t>(topo.ranks());
     for (std::size_t device = 0; device < devices; ++device)
       free_.push_back(all / devices + (device < all % devices ? 1 : 0));
     owner_.assign(loads.size(), std::vector<int>(loads.front().size(), nobody));
@@ -34,10 +34,10 @@ class naive_sharding {
   /// rule, then the lower id; only where a slot is free.
   void place(std::size_t layer, std::size_t expert, tie rule) {
     auto nodes = std::vector<std::tuple<wide, std::size_t, int>>{};
-    for (int node = 0; node < machine_.nodes(); ++node) {
+    for (int node = 0; node < topo_.nodes(); ++node) {
       auto load = wide{0};
       auto free = std::size_t{0};
-      for (auto const device : machine_.ranks_on(fssdp::node_id{node})) {
+      for (auto const device : topo_.ranks_on(fssdp::node_id{node})) {
         load += load_of(layer, device);
         free += free_[device.index()];
       }
@@ -45,7 +45,7 @@ class naive_sharding {
     }
     auto const node = fssdp::node_id{std::get<2>(*std::ranges::min_element(nodes))};
     auto devices = std::vector<std::tuple<wide, std::size_t, int>>{};
-    for (auto const device : machine_.ranks_on(node)) {
+    for (auto const device : topo_.ranks_on(node)) {
       auto const free = free_[device.index()];
       if (free > 0)
         devices.emplace_back(load_of(layer, device), rule == tie::nothing ? 0 : free,
@@ -70,14 +70,14 @@ class naive_sharding {
   }
 
   std::span<fssdp::expert_loads const> loads_;
-  fssdp::topology const& machine_;
+  fssdp::topology const& topo_;
   std::vector<std::size_t> free_;        // [device], over all layers
   std::vector<std::vector<int>> owner_;  // [layer][expert]
 };
 
 /// The owner of every expert of every layer.
 [[nodiscard]] inline std::vector<std::vector<int>> naive_algorithm_2(
-    int t, std::span<fssdp::expert_loads const> loads, fssdp::topology const& machine) {
+    int t, std::span<fssdp::expert_loads const> loads, fssdp::topology const& topo) {
   // J of a layer: its t most loaded experts, of equals those of lower id. J': all others.
   auto const ranked = [&](std::size_t layer) {
     auto experts = std::vector<std::size_t>{};
@@ -101,7 +101,7 @@ class naive_sharding {
     return of_a != of_b ? of_a > of_b : a < b;
   });
 
-  auto shards = naive_sharding{loads, machine};
+  auto shards = naive_sharding{loads, topo};
   for (auto const layer : layers) {
     auto const experts = ranked(layer);
     for (auto i = j_size; i < experts.size(); ++i)

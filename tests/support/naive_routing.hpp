@@ -12,7 +12,7 @@ namespace support {
 
 /// The receiver of every one of `tokens` tokens that a rank has for an expert.
 [[nodiscard]] inline std::vector<fssdp::rank_id> naive_receivers(fssdp::placement const& where,
-                                                                 fssdp::topology const& machine,
+                                                                 fssdp::topology const& topo,
                                                                  fssdp::rank_id source,
                                                                  fssdp::expert_id expert,
                                                                  int tokens) {
@@ -22,7 +22,7 @@ namespace support {
   for (auto const rank : fssdp::first_n<fssdp::rank_id>(where.ranks())) {
     if (!where.holds(rank, expert)) continue;
     all.push_back(rank);
-    if (machine.node(rank) == machine.node(source)) near.push_back(rank);
+    if (topo.node(rank) == topo.node(source)) near.push_back(rank);
     if (rank == source) here.push_back(rank);
   }
   auto const& receivers = !here.empty() ? here : !near.empty() ? near : all;

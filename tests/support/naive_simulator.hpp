@@ -30,15 +30,15 @@ struct journey {
 
 /// Every port has a queue of journeys. Whichever is first in both its queues, and has all that it
 /// waits for, goes; that until all have gone.
-[[nodiscard]] inline played_plan play(fssdp::topology const& machine, double piece_bytes,
+[[nodiscard]] inline played_plan play(fssdp::topology const& topo, double piece_bytes,
                                       std::vector<journey> const& journeys) {
   using port = std::pair<std::string, fssdp::rank_id>;
   auto const ports_of = [&](journey const& j) {
-    if (machine.same_node(j.from, j.to)) return std::pair{port{"out", j.from}, port{"in", j.to}};
-    if (machine.network() == fssdp::network_interface::per_rank)
+    if (topo.same_node(j.from, j.to)) return std::pair{port{"out", j.from}, port{"in", j.to}};
+    if (topo.network() == fssdp::network_interface::per_rank)
       return std::pair{port{"interface out", j.from}, port{"interface in", j.to}};
-    return std::pair{port{"node out", machine.ranks_on(machine.node(j.from))[0]},
-                     port{"node in", machine.ranks_on(machine.node(j.to))[0]}};
+    return std::pair{port{"node out", topo.ranks_on(topo.node(j.from))[0]},
+                     port{"node in", topo.ranks_on(topo.node(j.to))[0]}};
   };
   auto queues = std::map<port, std::deque<std::size_t>>{};
   for (std::size_t i = 0; i < journeys.size(); ++i) {
@@ -57,20 +57,20 @@ struct journey {
   auto const go = [&](std::size_t i) {
     auto const& j = journeys[i];
     auto const [out, in] = ports_of(j);
-    auto const inside = machine.same_node(j.from, j.to);
+    auto const inside = topo.same_node(j.from, j.to);
     auto const speed = [&](port const& of) {
-      auto const& speeds = machine.port(of.second);
+      auto const& speeds = topo.port(of.second);
       return inside ? speeds.inside_bytes_per_second : speeds.between_bytes_per_second;
     };
     auto start = std::max(idle_since[out], idle_since[in]);
     for (auto const before : j.behind) start = std::max(start, result.arrivals[before]);
     auto const end =
-        start + machine.cost().port_seconds + piece_bytes / std::min(speed(out), speed(in));
+        start + topo.cost().port_seconds + piece_bytes / std::min(speed(out), speed(in));
     idle_since[out] = idle_since[in] = end;
     queues[out].pop_front();
     queues[in].pop_front();
-    result.arrivals[i] = end + (inside ? machine.cost().inside_latency_seconds
-                                       : machine.cost().between_latency_seconds);
+    result.arrivals[i] =
+        end + (inside ? topo.cost().inside_latency_seconds : topo.cost().between_latency_seconds);
     result.seconds = std::max(result.seconds, result.arrivals[i]);
   };
   for (auto moved = true; moved;) {
@@ -95,7 +95,7 @@ struct journey {
     brought[{t.what(), t.destination}] = journeys.size();
     journeys.push_back(std::move(next));
   }
-  return play(plan.cluster(), static_cast<double>(chunk_bytes) / plan.pieces(), journeys);
+  return play(plan.topology(), static_cast<double>(chunk_bytes) / plan.pieces(), journeys);
 }
 
 /// The time of a reduction: every transfer goes back, in the opposite order, and a sum waits for
@@ -109,7 +109,7 @@ struct journey {
     summands[{t->what(), t->source}].push_back(journeys.size());
     journeys.push_back({t->destination, t->source, own});
   }
-  return play(plan.cluster(), static_cast<double>(chunk_bytes) / plan.pieces(), journeys).seconds;
+  return play(plan.topology(), static_cast<double>(chunk_bytes) / plan.pieces(), journeys).seconds;
 }
 
 }  // namespace support

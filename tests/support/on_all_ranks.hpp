@@ -68,12 +68,12 @@ template <class Error>
 }
 
 /// The rank that a transport error names; -1 if it is none.
-[[nodiscard]] inline int culprit(std::exception_ptr const& thrown) {
+[[nodiscard]] inline int failed_rank(std::exception_ptr const& thrown) {
   if (!thrown) return -1;
   try {
     std::rethrow_exception(thrown);
   } catch (fssdp::transport_error const& error) {
-    return error.culprit().value();
+    return error.failed_rank().value();
   } catch (...) {
     return -1;
   }

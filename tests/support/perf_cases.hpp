@@ -19,16 +19,16 @@ namespace support {
 enum class replicated { pairs, random, zipf, hot, hot_node };
 
 /// Two experts on every rank, and their node-aware plan.
-[[nodiscard]] inline fssdp::transfer_plan perf_case(replicated how, fssdp::topology const& machine,
+[[nodiscard]] inline fssdp::transfer_plan perf_case(replicated how, fssdp::topology const& topo,
                                                     std::uint64_t seed) {
   auto draw = dice{seed};
-  auto const ranks = machine.ranks();
+  auto const ranks = topo.ranks();
   auto const experts = 2 * ranks;
   auto const layout = fssdp::block_layout{{.experts = experts, .ranks = ranks}};
   auto where = fssdp::placement{layout};
   auto shuffled = std::vector<fssdp::expert_id>{};
   for (auto const expert : fssdp::first_n<fssdp::expert_id>(experts))
-    if (how != replicated::hot_node || machine.node(layout.owner(expert)) == fssdp::node_id{0})
+    if (how != replicated::hot_node || topo.node(layout.owner(expert)) == fssdp::node_id{0})
       shuffled.push_back(expert);
   draw.shuffle(shuffled);
   if (how == replicated::zipf) {
@@ -36,8 +36,8 @@ enum class replicated { pairs, random, zipf, hot, hot_node };
     for (std::size_t i = 0; i < shuffled.size(); ++i)
       loads[shuffled[i].index()] = 1'000'000 / (i + 1);
     auto const solve =
-        fssdp::sparse_materialization{.overlap = experts / 4, .spare_slots = 4, .cluster = machine};
-    return make_plan(layout, solve(loads, layout), machine);
+        fssdp::sparse_materialization{.overlap = experts / 4, .spare_slots = 4, .topology = topo};
+    return make_plan(layout, solve(loads, layout), topo);
   }
   auto const everywhere = how == replicated::hot || how == replicated::hot_node;
   if (everywhere) shuffled.resize(static_cast<std::size_t>(std::max(1, experts / 16)));
@@ -52,7 +52,7 @@ enum class replicated { pairs, random, zipf, hot, hot_node };
     others.resize(static_cast<std::size_t>(count));
     for (auto const rank : others) where.add(expert, rank);
   }
-  return make_plan(layout, where, machine);
+  return make_plan(layout, where, topo);
 }
 
 }  // namespace support

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// A random machine, layout, loads, placement and plan, all from one seed.
+/// A random topology, layout, loads, placement and plan, all from one seed.
 #pragma once
 
 #include <algorithm>
@@ -36,7 +36,7 @@ inline constexpr auto large_chunk_bytes = std::size_t{48'000'000};
 /// Everything a law is about. Edges are frequent: one rank, one node, one expert, no load, idle
 /// ranks, ranks that own nothing.
 struct random_instance {
-  fssdp::topology machine;
+  fssdp::topology topo;
   reversed_layout layout;
   fssdp::expert_loads loads;
   fssdp::sparse_materialization solve;
@@ -49,16 +49,16 @@ struct random_instance {
 
  private:
   random_instance(dice draw, size_limits const& limits)
-      : machine{random_machine(draw, limits)},
-        layout{random_layout(draw, machine.ranks(), limits)},
+      : topo{random_topology(draw, limits)},
+        layout{random_layout(draw, topo.ranks(), limits)},
         loads{random_loads(draw, layout.experts())},
-        solve{random_solver(draw, machine, layout)},
+        solve{random_solver(draw, topo, layout)},
         where{random_placement(draw)},
         elements{random_elements(draw)},
         plan{random_plan(draw)} {}
 
   /// Nodes in any order, of any size.
-  static fssdp::topology random_machine(dice& draw, size_limits const& limits) {
+  static fssdp::topology random_topology(dice& draw, size_limits const& limits) {
     auto const ranks = draw.between(1, limits.ranks);
     auto const nodes = draw.between(1, std::min(limits.nodes, ranks));
     auto const network =
@@ -106,11 +106,11 @@ struct random_instance {
     return loads;
   }
 
-  static fssdp::sparse_materialization random_solver(dice& draw, fssdp::topology const& machine,
+  static fssdp::sparse_materialization random_solver(dice& draw, fssdp::topology const& topo,
                                                      reversed_layout const& layout) {
     auto const most = draw.chance(50) ? 4 : layout.experts() + 1;
     return {
-        .overlap = draw.between(0, most), .spare_slots = draw.between(0, most), .cluster = machine};
+        .overlap = draw.between(0, most), .spare_slots = draw.between(0, most), .topology = topo};
   }
 
   [[nodiscard]] fssdp::placement random_placement(dice& draw) const {
@@ -144,7 +144,7 @@ struct random_instance {
   /// Scheduled seldom, as such plans have many rounds; more often where pieces have elements.
   [[nodiscard]] fssdp::transfer_plan random_plan(dice& draw) const {
     if (draw.chance(25)) return make_plan(layout, where);
-    auto const whole = make_plan(layout, where, machine);
+    auto const whole = make_plan(layout, where, topo);
     if (!draw.chance(elements.front() > fssdp::piece_granularity ? 70 : 15)) return whole;
     auto const bytes = large_chunk_bytes;
     auto const pieces = static_cast<std::size_t>(draw.between(1, 3));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// A random machine and loads of several layers, from one seed.
+/// A random topology and loads of several layers, from one seed.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@ namespace support {
 /// What a sharding solver is asked. Edges are frequent: one layer, one expert, one rank, nodes of
 /// different sizes, fewer experts than ranks, idle layers, loads near the end of 64 bits.
 struct random_layers {
-  fssdp::topology machine;
+  fssdp::topology topo;
   std::vector<fssdp::expert_loads> loads;  ///< [layers] of [experts]
   int overlap;                             ///< from 0 to one more than there are experts
 
@@ -27,11 +27,11 @@ struct random_layers {
 
  private:
   explicit random_layers(dice draw)
-      : machine{random_machine(draw)},
+      : topo{random_topology(draw)},
         loads{random_loads(draw)},
         overlap{draw.between(0, static_cast<int>(loads.front().size()) + 1)} {}
 
-  static fssdp::topology random_machine(dice& draw) {
+  static fssdp::topology random_topology(dice& draw) {
     auto const ranks = draw.between(1, 12);
     auto const nodes = draw.between(1, std::min(4, ranks));
     if (draw.chance(40)) return fssdp::topology{{.nodes = nodes, .ranks = ranks}};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// A random machine with prices, a placement on it and its schedule, all from one seed.
+/// A random topology with prices, a placement on it and its schedule, all from one seed.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@ namespace support {
 struct scheduled_instance {
   random_instance of;
   bool same_ports;  ///< of all ranks
-  fssdp::topology machine;
+  fssdp::topology topo;
   fssdp::transfer_plan base;  ///< node-aware, of whole chunks
   std::size_t chunk_bytes;
   fssdp::schedule_options options;
@@ -30,8 +30,8 @@ struct scheduled_instance {
   scheduled_instance(std::uint64_t seed, size_limits const& limits, dice draw)
       : of{seed, limits},
         same_ports{draw.chance(75)},
-        machine{priced(draw)},
-        base{make_plan(of.layout, of.where, machine)},
+        topo{priced(draw)},
+        base{make_plan(of.layout, of.where, topo)},
         chunk_bytes{static_cast<std::size_t>(draw.between(1, draw.chance(20) ? 10 : 3'000'000))},
         options{random_options(draw)},
         plan{schedule(base, chunk_bytes, options)} {}
@@ -39,15 +39,15 @@ struct scheduled_instance {
   [[nodiscard]] fssdp::topology priced(dice& draw) const {
     auto node_of = std::vector<fssdp::node_id>{};
     auto ports = std::vector<fssdp::port_bandwidth>{};
-    for (auto const rank : fssdp::first_n<fssdp::rank_id>(of.machine.ranks())) {
-      node_of.push_back(of.machine.node(rank));
+    for (auto const rank : fssdp::first_n<fssdp::rank_id>(of.topo.ranks())) {
+      node_of.push_back(of.topo.node(rank));
       if (ports.empty() || !same_ports)
         ports.push_back({draw.between(1, 4) * 100e9, draw.between(1, 4) * 25e9});
     }
     return fssdp::topology{
         node_of,
         ports,
-        of.machine.network(),
+        of.topo.network(),
         {draw.between(0, 20) * 1e-6, draw.between(0, 40) * 1e-6, draw.between(0, 4) * 0.25e-6}};
   }
 

@@ -16,7 +16,7 @@ namespace support {
 [[nodiscard]] inline fssdp::transfer_plan scheduled_plan(random_instance const& of, dice& draw) {
   auto const bytes = large_chunk_bytes;
   auto const pieces = static_cast<std::size_t>(draw.between(1, 3));
-  return schedule(make_plan(of.layout, of.where, of.machine), bytes,
+  return schedule(make_plan(of.layout, of.where, of.topo), bytes,
                   {.piece_bytes = (bytes + pieces - 1) / pieces,
                    .relay_bytes = draw.chance(70) ? bytes * 1000 : 0});
 }

@@ -120,10 +120,10 @@ struct one_rank_on {
 /// A materializer over all that a rank of a toy model owns.
 template <class Comm>
 [[nodiscard]] fssdp::materializer make_layers(
-    Comm& lane, toy_model& model, fssdp::materializer_options const& options,
+    Comm& streamed, toy_model& model, fssdp::materializer_options const& options,
     fssdp::any_placement_solver const& solver = three_replicas(),
     fssdp::any_sharding_solver const& sharding = {}) {
-  return fssdp::materializer{lane,
+  return fssdp::materializer{streamed,
                              fssdp::expert_shards{model.layouts(), model.shape().elements,
                                                   model.weights(), model.gradients()},
                              {.placement = solver, .sharding = sharding},
@@ -133,15 +133,15 @@ template <class Comm>
 /// Whether what moves waits in a stream while a rank computes.
 enum class overlap { off, on };
 
-/// Calls run(lane): over the communicator itself, or with a stream of its own.
+/// Calls run(communicator): over the communicator itself, or with a stream of its own.
 template <class Comm, class Run>
-void run_on_lane(Comm& comm, overlap how, Run run) {
+void run_on_stream(Comm& comm, overlap how, Run run) {
   if (how == overlap::off) {
     run(comm);
   } else {
     auto stream = fssdp::host_stream{};
-    auto lane = fssdp::on_stream(comm, stream);
-    run(lane);
+    auto streamed = fssdp::on_stream(comm, stream);
+    run(streamed);
   }
 }
 

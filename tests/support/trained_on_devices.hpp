@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// The law that a materializer on devices, beside a stream that computes, leaves the bits of threads.
+/// The law that a materializer on devices, beside a stream that computes, leaves the bits of
+/// threads.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -15,7 +16,7 @@
 #include "catch.hpp"
 #include "fssdp/all.hpp"
 #include "fssdp/comm/cuda/cuda_pinned_memory.hpp"
-#include "fssdp/comm/cuda/cuda_side_lane.hpp"
+#include "fssdp/comm/cuda/cuda_side_stream.hpp"
 #include "fssdp/comm/thread.hpp"
 #include "gpu_double/gpu_double.hpp"
 #include "support/on_all_ranks.hpp"
@@ -94,9 +95,9 @@ template <class Comm>
   options.memory = &pinned;
   auto model = toy_model{shape, comm.rank()};
   auto compute = computing_stream{};
-  auto lane = fssdp::beside(comm, compute.get());
+  auto streamed = fssdp::on_side_stream(comm, compute.get());
   {
-    auto layers = make_layers(lane, model, options, three_replicas(), one_rank_on{});
+    auto layers = make_layers(streamed, model, options, three_replicas(), one_rank_on{});
     train_behind(model, layers, [&](auto work) { compute.enqueue(std::move(work)); });
   }
   compute.synchronize();

@@ -23,8 +23,8 @@ namespace support {
 /// Where a rank can break down. It comes to each place again and again, which counts from 1.
 enum class fault_place {
   tokens,     ///< an exchange of counts or tokens
-  experts,    ///< an exchange of parameters or gradients, on the lane
-  hand_over,  ///< work is given to the lane
+  experts,    ///< an exchange of parameters or gradients, on the communicator
+  hand_over,  ///< work is given to the communicator
   task,       ///< it runs there
   callback,   ///< the caller's own: solvers, forward, backward, optimizer
 };
@@ -55,7 +55,7 @@ struct placed_fault {
 /// How a step is done: these differ in what is enqueued.
 struct step_kind {
   enum class wire {
-    lends,    ///< in a stream of the lane's, peers' memory is read in place
+    lends,    ///< in a stream of the communicator's, peers' memory is read in place
     copies,   ///< likewise, by exchanges alone
     codes,    ///< likewise, coded
     at_once,  ///< in the caller
@@ -77,7 +77,7 @@ struct step_kind {
                                     .partial_slots = 16,
                                     .seconds_per_row = 1,
                                     .reshard_every = 1,
-                                    .cluster = fssdp::topology{{.nodes = nodes, .ranks = ranks}}};
+                                    .topology = fssdp::topology{{.nodes = nodes, .ranks = ranks}}};
     if (in_pieces)
       options.schedule = fssdp::schedule_options{.piece_bytes = 128, .least_bytes = 64};
     return options;
@@ -106,34 +106,34 @@ class breaking_place {
   fssdp::counting<fssdp::faulty<communicator_archetype>> counted_{breaks_};
 };
 
-/// A lane that breaks down where work is given to it and where that runs.
-template <fssdp::communicator Lane>
-class breaking_lane {
+/// A communicator that breaks down where work is given to it and where that runs.
+template <fssdp::communicator Streamed>
+class breaking_communicator {
  public:
-  using stream_type = fssdp::stream_type_of<Lane>;
-  using memory_space = fssdp::memory_space_of<Lane>;
+  using stream_type = fssdp::stream_type_of<Streamed>;
+  using memory_space = fssdp::memory_space_of<Streamed>;
 
-  breaking_lane(Lane& lane, breaking_place& hand_over, breaking_place& task)
-      : lane_{lane}, hand_over_{hand_over}, task_{task} {}
+  breaking_communicator(Streamed& streamed, breaking_place& hand_over, breaking_place& task)
+      : comm_{streamed}, hand_over_{hand_over}, task_{task} {}
 
-  [[nodiscard]] fssdp::rank_id rank() const { return lane_.rank(); }
-  [[nodiscard]] int size() const { return lane_.size(); }
+  [[nodiscard]] fssdp::rank_id rank() const { return comm_.rank(); }
+  [[nodiscard]] int size() const { return comm_.size(); }
 
   template <class Post>
   void exchange(Post&& post) {
-    lane_.exchange(post);
+    comm_.exchange(post);
   }
   template <class Work>
   void submit(Work work) {
     hand_over_.pass();
-    fssdp::submit(lane_, [task = &task_, work = std::move(work)](auto& comm) mutable {
+    fssdp::submit(comm_, [task = &task_, work = std::move(work)](auto& comm) mutable {
       task->pass([&] { work(comm); });
     });
   }
-  void synchronize() { fssdp::synchronize(lane_); }
+  void synchronize() { fssdp::synchronize(comm_); }
 
  private:
-  Lane& lane_;
+  Streamed& comm_;
   breaking_place& hand_over_;
   breaking_place& task_;
 };
@@ -149,21 +149,20 @@ namespace step {
 }
 
 /// Forward, backward, optimizer, and experts that go to other owners.
-template <class Tokens, class Lane>
-void train(Tokens& tokens, Lane& lane, toy_model& model, step_kind const& kind,
+template <class Tokens, class Streamed>
+void train(Tokens& tokens, Streamed& streamed, toy_model& model, step_kind const& kind,
            fssdp::link_coding const& coding, breaking_place& callback) {
   auto const solve = [&](std::span<std::uint64_t const> loads, fssdp::table_layout const& layout) {
     callback.pass();
     return three_replicas()(loads, layout);
   };
   auto const owners = [&](std::span<fssdp::table_layout const> now,
-                          std::span<fssdp::expert_loads const> loads,
-                          fssdp::topology const& machine) {
+                          std::span<fssdp::expert_loads const> loads, fssdp::topology const& topo) {
     callback.pass();
-    return one_rank_on{}(now, loads, machine);
+    return one_rank_on{}(now, loads, topo);
   };
   auto layers = fssdp::materializer{
-      lane,
+      streamed,
       fssdp::expert_shards{model.layouts(), model.shape().elements, model.weights(),
                            model.gradients()},
       {.placement = solve, .sharding = owners, .gather_coding = coding, .reduce_coding = coding},
@@ -184,9 +183,9 @@ void train(Tokens& tokens, Lane& lane, toy_model& model, step_kind const& kind,
   };
   for (auto const l : all) {
     layers.acquire(l);
-    auto const counts = fssdp::gather_counts(tokens, tokens_of(model, l, lane.rank()));
+    auto const counts = fssdp::gather_counts(tokens, tokens_of(model, l, streamed.rank()));
     (void)layers.calibrate(l, counts);
-    auto const& route = routes.emplace_back(counts, layers.where(l), lane.rank());
+    auto const& route = routes.emplace_back(counts, layers.where(l), streamed.rank());
     there_and_back(route, [&] { callback.pass(); });
     layers.record(l, counts.loads(), route.device_loads());
     layers.release(l);
@@ -213,11 +212,11 @@ void train(Tokens& tokens, Lane& lane, toy_model& model, step_kind const& kind,
 template <class Comm>
 place_visits take_whole_step(Comm& comm, step_kind const& kind, placed_fault const& given) {
   auto const me = comm.rank();
-  auto lane_comm = comm.duplicate();
+  auto duplicate = comm.duplicate();
   auto together = comm.duplicate();
   auto breaks_in_tokens = fssdp::faulty{comm, given.at(fault_place::tokens)};
   auto tokens = fssdp::counting{breaks_in_tokens};
-  auto breaks_in_experts = fssdp::faulty{lane_comm, given.at(fault_place::experts)};
+  auto breaks_in_experts = fssdp::faulty{duplicate, given.at(fault_place::experts)};
   auto experts = fssdp::counting{breaks_in_experts};
   auto hand_over = breaking_place{me, given.at(fault_place::hand_over)};
   auto task = breaking_place{me, given.at(fault_place::task)};
@@ -225,8 +224,8 @@ place_visits take_whole_step(Comm& comm, step_kind const& kind, placed_fault con
 
   auto model = toy_model{kind.shape(), me};
   auto const step_over = [&](auto& moved_over, overlap how, fssdp::link_coding const& coding) {
-    run_on_lane(moved_over, how, [&](auto& lane) {
-      auto breaks = breaking_lane{lane, hand_over, task};
+    run_on_stream(moved_over, how, [&](auto& streamed) {
+      auto breaks = breaking_communicator{streamed, hand_over, task};
       step::train(tokens, breaks, model, kind, coding, callback);
     });
   };

@@ -46,12 +46,12 @@ namespace {
 TEST_CASE("a plan that is routed balanced is the same from both ends, and on all ranks") {
   support::for_random_instances([seed = std::uint64_t{0}](random_instance const& of) mutable {
     auto const counts = support::random_counts(of, ++seed);
-    auto const routing = balanced_routing{counts, of.where, of.machine};
+    auto const routing = balanced_routing{counts, of.where, of.topo};
     auto sent = support::routed_tokens{};
     auto received = support::routed_tokens{};
     auto hashes = std::vector<std::uint64_t>{};
     for (auto const rank : fssdp::first_n<rank_id>(of.layout.ranks())) {
-      auto const own = balanced_routing{counts, of.where, of.machine};  // each rank has its own
+      auto const own = balanced_routing{counts, of.where, of.topo};  // each rank has its own
       auto const plan = token_plan{counts, own, rank};
       for (auto const& s : plan.sends()) sent[{s.expert, rank, s.peer}] += s.rows;
       for (auto const& s : plan.receives()) received[{s.expert, s.peer, rank}] += s.rows;
@@ -70,7 +70,7 @@ TEST_CASE("rows that are routed balanced arrive where they belong and come back"
     auto const counts = support::random_counts(of, ++seed);
     auto const wrong = support::on_all_ranks(of.layout.ranks(), [&](auto& comm) {
       auto const plan =
-          token_plan{counts, balanced_routing{counts, of.where, of.machine}, comm.rank()};
+          token_plan{counts, balanced_routing{counts, of.where, of.topo}, comm.rank()};
       auto const sent = named_rows(counts, comm.rank());
       auto received = std::vector<int>(plan.received_rows() * 2, -1);
       auto returned = std::vector<int>(sent.size(), -1);

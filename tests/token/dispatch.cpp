@@ -64,7 +64,7 @@ struct moved_row {
   auto sent = std::vector<moved_row>{};
   for (auto const expert : fssdp::first_n<expert_id>(counts.experts()))
     for (int n = 0; auto const to : support::naive_receivers(
-                        of.where, of.machine, rank, expert, static_cast<int>(counts(rank, expert))))
+                        of.where, of.topo, rank, expert, static_cast<int>(counts(rank, expert))))
       sent.push_back({to, expert, n++});
   auto rows = matrix{};
   for (auto const& row : sorted(std::move(sent), order))
@@ -79,7 +79,7 @@ struct moved_row {
   for (auto const expert : fssdp::first_n<expert_id>(counts.experts()))
     for (auto const source : fssdp::first_n<rank_id>(counts.ranks()))
       for (int n = 0;
-           auto const to : support::naive_receivers(of.where, of.machine, source, expert,
+           auto const to : support::naive_receivers(of.where, of.topo, source, expert,
                                                     static_cast<int>(counts(source, expert)))) {
         if (to == rank) received.push_back({source, expert, n});
         ++n;
@@ -186,7 +186,7 @@ TEST_CASE("rows arrive in their order, and combine brings each back to its place
     auto const orders = all_orders[seed % all_orders.size()];
     auto const pack_below = std::array{std::size_t{0}, std::size_t{24}, always}[seed / 4 % 3];
     auto const wrong = support::on_all_ranks(of.layout.ranks(), [&](thread_communicator& comm) {
-      auto const plan = token_plan{counts, of.where, comm.rank(), of.machine, orders};
+      auto const plan = token_plan{counts, of.where, comm.rank(), of.topo, orders};
       auto const sent = rows_of(of, counts, comm.rank(), width, orders.sent);
       auto const expected = arriving_at(of, counts, comm.rank(), width, orders.received);
       auto bare = support::exchange_only{comm};
@@ -205,7 +205,7 @@ TEST_CASE("combine is the transpose of dispatch: <D x, y> = <x, C y>") {
   support::for_random_instances(support::law_instances / 20 + 1, [&](random_instance const& of) {
     auto const counts = support::random_counts(of, ++seed);
     auto const products = support::on_all_ranks(of.layout.ranks(), [&](thread_communicator& comm) {
-      auto const plan = token_plan{counts, of.where, comm.rank(), of.machine};
+      auto const plan = token_plan{counts, of.where, comm.rank(), of.topo};
       auto const me = comm.rank().index();
       auto x = matrix(plan.sent_rows());
       auto y = matrix(plan.received_rows());
@@ -256,7 +256,7 @@ TEST_CASE("the documented cost: a message per rank or per segment, one exchange,
     for (auto const& orders : all_orders)
       for (auto const pack_below : {std::size_t{0}, std::size_t{24}, always}) {
         auto const found = support::on_all_ranks(of.layout.ranks(), [&](thread_communicator& comm) {
-          auto const plan = token_plan{counts, of.where, comm.rank(), of.machine, orders};
+          auto const plan = token_plan{counts, of.where, comm.rank(), of.topo, orders};
           auto rows = rank_rows{plan, matrix(plan.sent_rows() * 2), 2};
           auto scratch = fssdp::scratch_memory{};
           auto const how = token_options{.pack_below = pack_below, .scratch = &scratch};
@@ -323,7 +323,7 @@ TEST_CASE(
       int allocations = 0;
     };
     auto const found = support::on_all_ranks(of.layout.ranks(), [&](thread_communicator& comm) {
-      auto const plan = token_plan{counts, of.where, comm.rank(), of.machine, orders};
+      auto const plan = token_plan{counts, of.where, comm.rank(), of.topo, orders};
       auto counted = fssdp::counting{comm};
       auto device = support::on_a_device{counted};
       auto rows = rank_rows{plan, rows_of(of, counts, comm.rank(), 2, orders.sent), 2};
@@ -397,7 +397,7 @@ TEST_CASE("ranks whose counts differ find out") {
   auto const where = fssdp::placement{layout};
   auto world = fssdp::thread_world{2};
   auto const result = support::fallout_of(world, [&](thread_communicator& comm) {
-    // the same rows between the two, but rank 1 counts one more at home
+    // the same rows between the two, but rank 1 counts one more of its own
     auto const more = static_cast<std::uint64_t>(comm.rank().value());
     auto const counts = token_counts{2, 2, {1, 2, 2, 1 + more}};
     auto const plan = token_plan{counts, where, comm.rank()};
@@ -405,6 +405,6 @@ TEST_CASE("ranks whose counts differ find out") {
     fssdp::dispatch(comm, plan, rows.view(rows.tokens), rows.view(rows.received));
   });
   REQUIRE(support::is<fssdp::ranks_disagree>(result.of_run));
-  REQUIRE(support::culprit(result.of_rank[0]) == 1);
-  REQUIRE(support::culprit(result.of_rank[1]) == 0);
+  REQUIRE(support::failed_rank(result.of_rank[0]) == 1);
+  REQUIRE(support::failed_rank(result.of_rank[1]) == 0);
 }

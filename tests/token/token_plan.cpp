@@ -27,7 +27,7 @@ namespace {
                                                token_counts const& counts) {
   auto plans = std::vector<token_plan>{};
   for (auto const rank : fssdp::first_n<rank_id>(of.layout.ranks()))
-    plans.emplace_back(counts, of.where, rank, of.machine);
+    plans.emplace_back(counts, of.where, rank, of.topo);
   return plans;
 }
 
@@ -38,7 +38,7 @@ using flow = std::map<std::tuple<expert_id, rank_id, rank_id>, std::size_t>;
   auto result = flow{};
   for (auto const expert : fssdp::first_n<expert_id>(counts.experts()))
     for (auto const source : fssdp::first_n<rank_id>(counts.ranks()))
-      for (auto const to : support::naive_receivers(of.where, of.machine, source, expert,
+      for (auto const to : support::naive_receivers(of.where, of.topo, source, expert,
                                                     static_cast<int>(counts(source, expert))))
         ++result[{expert, source, to}];
   return result;
@@ -50,7 +50,7 @@ TEST_CASE("G5: local first, then the node, then everywhere") {
   constexpr auto a = expert_id{0};
   constexpr auto b = expert_id{1};
   constexpr auto c = expert_id{2};
-  auto const machine = fssdp::topology{{.nodes = 2, .ranks = 4}};
+  auto const topo = fssdp::topology{{.nodes = 2, .ranks = 4}};
   auto where = placement{support::reversed_layout{4, {rank_id{0}, rank_id{2}, rank_id{0}}}};
   where.add(a, rank_id{3});
   where.add(c, rank_id{1});
@@ -61,16 +61,16 @@ TEST_CASE("G5: local first, then the node, then everywhere") {
   auto inside_in = std::vector<std::size_t>(4);
   auto inside_out = inside_in;
   for (auto const rank : fssdp::first_n<rank_id>(4)) {
-    auto const plan = token_plan{counts, where, rank, machine};
+    auto const plan = token_plan{counts, where, rank, topo};
     auto const loads = plan.device_loads();
     REQUIRE(std::vector(loads.begin(), loads.end()) == std::vector<std::uint64_t>{11, 3, 21, 5});
     for (auto const& s : plan.sends()) {
       if (s.peer == rank) continue;
-      if (machine.same_node(s.peer, rank)) {
+      if (topo.same_node(s.peer, rank)) {
         inside_out[rank.index()] += s.rows;
         inside_in[s.peer.index()] += s.rows;
       } else {
-        between[machine.node(rank).index()] += s.rows;
+        between[topo.node(rank).index()] += s.rows;
       }
     }
   }
@@ -117,10 +117,10 @@ TEST_CASE("no token is lost, and all go to holders, none leaves a rank or a node
         per_expert[s.expert.index()] += s.rows;
         auto on_node = false;
         for (auto const rank : of.where.holders(s.expert))
-          on_node = on_node || of.machine.same_node(rank, me);
+          on_node = on_node || of.topo.same_node(rank, me);
         wrong += !of.where.holds(s.peer, s.expert) ? 1 : 0;
         wrong += of.where.holds(me, s.expert) && s.peer != me ? 1 : 0;
-        wrong += on_node && !of.machine.same_node(s.peer, me) ? 1 : 0;
+        wrong += on_node && !of.topo.same_node(s.peer, me) ? 1 : 0;
       }
       for (auto const expert : fssdp::first_n<expert_id>(counts.experts()))
         wrong += per_expert[expert.index()] != counts(me, expert) ? 1 : 0;
@@ -182,7 +182,7 @@ TEST_CASE(
       auto const by_rank = token_plan{counts,
                                       of.where,
                                       by_expert.rank(),
-                                      of.machine,
+                                      of.topo,
                                       {fssdp::row_order::by_rank, fssdp::row_order::by_rank}};
       wrong += by_rank.hash_value() == by_expert.hash_value() ? 1 : 0;
       auto const check = [&](auto sorted, auto const& found, auto of_peer) {
@@ -225,8 +225,8 @@ TEST_CASE("rows by expert are found again where they are sent from") {
     for (auto const& plan : plans_of(of, counts)) {
       auto const in_place = plan.rows_by_expert();
       for (std::size_t i = 0; i < in_place.size(); ++i) wrong += in_place[i] != i ? 1 : 0;
-      auto const by_rank = token_plan{
-          counts, of.where, plan.rank(), of.machine, {.sent = fssdp::row_order::by_rank}};
+      auto const by_rank =
+          token_plan{counts, of.where, plan.rank(), of.topo, {.sent = fssdp::row_order::by_rank}};
       auto const rows = by_rank.rows_by_expert();
       wrong += rows.size() != plan.sent_rows() ? 1 : 0;
       for (auto const& s : plan.sends()) {
@@ -274,9 +274,9 @@ TEST_CASE("an even split differs by at most one, and the surplus begins at the s
 TEST_CASE("counts, placements and ranks that do not fit together are refused by name") {
   auto const where = placement{fssdp::block_layout{{.experts = 3, .ranks = 2}}};
   auto const counts = token_counts{2, 3, std::vector<std::uint64_t>(6)};
-  auto const refuses = [&](token_counts const& tokens, int rank, fssdp::topology const& machine,
+  auto const refuses = [&](token_counts const& tokens, int rank, fssdp::topology const& topo,
                            char const* a, char const* b) {
-    auto const make = [&] { return token_plan{tokens, where, rank_id{rank}, machine}; };
+    auto const make = [&] { return token_plan{tokens, where, rank_id{rank}, topo}; };
     REQUIRE_THROWS_AS(make(), fssdp::argument_error);
     REQUIRE_THROWS_WITH(make(), mentions(a) && mentions(b));
   };

@@ -22,10 +22,10 @@ namespace {
   return topology{node_of};
 }
 
-[[nodiscard]] std::vector<int> node_sizes(topology const& machine) {
+[[nodiscard]] std::vector<int> node_sizes(topology const& topo) {
   auto sizes = std::vector<int>{};
-  for (auto const node : fssdp::first_n<node_id>(machine.nodes()))
-    sizes.push_back(static_cast<int>(machine.ranks_on(node).size()));
+  for (auto const node : fssdp::first_n<node_id>(topo.nodes()))
+    sizes.push_back(static_cast<int>(topo.ranks_on(node).size()));
   return sizes;
 }
 
@@ -35,36 +35,36 @@ TEST_CASE("consecutive ranks share a node, as evenly as it goes, for every shape
   for (int ranks = 1; ranks <= 33; ++ranks)
     for (int nodes = 1; nodes <= ranks; ++nodes) {
       CAPTURE(ranks, nodes);
-      auto const machine = topology{{.nodes = nodes, .ranks = ranks}};
-      REQUIRE(machine.ranks() == ranks);
-      REQUIRE(machine.nodes() == nodes);
+      auto const topo = topology{{.nodes = nodes, .ranks = ranks}};
+      REQUIRE(topo.ranks() == ranks);
+      REQUIRE(topo.nodes() == nodes);
       auto expected = std::vector<int>(static_cast<std::size_t>(nodes), ranks / nodes);
       for (int node = 0; node < ranks % nodes; ++node) ++expected[static_cast<std::size_t>(node)];
-      REQUIRE(node_sizes(machine) == expected);
+      REQUIRE(node_sizes(topo) == expected);
       auto in_order = std::vector<int>{};
       for (auto const node : fssdp::first_n<node_id>(nodes))
-        for (auto const rank : machine.ranks_on(node)) {
+        for (auto const rank : topo.ranks_on(node)) {
           in_order.push_back(rank.value());
-          REQUIRE(machine.node(rank) == node);
+          REQUIRE(topo.node(rank) == node);
         }
       REQUIRE(in_order == support::values(fssdp::first_n<rank_id>(ranks)));
     }
 }
 
 TEST_CASE("when nodes divide ranks, rank d sits on node floor(d / G)") {
-  auto const machine = topology{{.nodes = 4, .ranks = 12}};
+  auto const topo = topology{{.nodes = 4, .ranks = 12}};
   for (auto const rank : fssdp::first_n<rank_id>(12))
-    REQUIRE(machine.node(rank).value() == rank.value() / 3);
+    REQUIRE(topo.node(rank).value() == rank.value() / 3);
 }
 
 TEST_CASE("ranks may sit anywhere") {
-  auto const machine = on_nodes({1, 0, 1, 2, 0});
-  REQUIRE(machine.nodes() == 3);
-  REQUIRE(support::values(machine.ranks_on(node_id{0})) == std::vector{1, 4});
-  REQUIRE(support::values(machine.ranks_on(node_id{1})) == std::vector{0, 2});
-  REQUIRE(support::values(machine.ranks_on(node_id{2})) == std::vector{3});
-  REQUIRE(machine.same_node(rank_id{1}, rank_id{4}));
-  REQUIRE(!machine.same_node(rank_id{0}, rank_id{4}));
+  auto const topo = on_nodes({1, 0, 1, 2, 0});
+  REQUIRE(topo.nodes() == 3);
+  REQUIRE(support::values(topo.ranks_on(node_id{0})) == std::vector{1, 4});
+  REQUIRE(support::values(topo.ranks_on(node_id{1})) == std::vector{0, 2});
+  REQUIRE(support::values(topo.ranks_on(node_id{2})) == std::vector{3});
+  REQUIRE(topo.same_node(rank_id{1}, rank_id{4}));
+  REQUIRE(!topo.same_node(rank_id{0}, rank_id{4}));
 }
 
 TEST_CASE("a topology is a value") {
@@ -95,7 +95,7 @@ TEST_CASE("one port for all, or one per rank") {
                       mentions("2 ports") && mentions("3 ranks"));
 }
 
-TEST_CASE("a machine that cannot be is refused") {
+TEST_CASE("a topology that cannot be is refused") {
   using shape = topology::shape;
   for (auto const& of : {shape{.nodes = 0, .ranks = 2}, shape{.nodes = 3, .ranks = 2},
                          shape{.nodes = -1, .ranks = 2}, shape{.nodes = 1, .ranks = 0}})
@@ -117,11 +117,11 @@ TEST_CASE("a machine that cannot be is refused") {
 TEST_CASE("a rank reaches other nodes through its own interface, or through that of its node") {
   auto const nodes = std::vector{node_id{1}, node_id{0}, node_id{1}, node_id{0}};
   auto const interfaces = [&](fssdp::network_interface network) {
-    auto const machine = topology{nodes, {{}}, network};
-    REQUIRE(machine.network() == network);
+    auto const topo = topology{nodes, {{}}, network};
+    REQUIRE(topo.network() == network);
     auto list = std::vector<int>{};
     for (auto const rank : fssdp::first_n<rank_id>(4))
-      list.push_back(machine.interface_of(rank).value());
+      list.push_back(topo.interface_of(rank).value());
     return list;
   };
   REQUIRE(interfaces(fssdp::network_interface::per_rank) == std::vector{0, 1, 2, 3});
@@ -175,8 +175,8 @@ TEST_CASE("bandwidths that are not positive and costs that are negative are refu
 }
 
 TEST_CASE("no topology means one node") {
-  auto const machine = fssdp::topology_or_one_node({}, 3);
-  REQUIRE(machine == topology{{.nodes = 1, .ranks = 3}});
+  auto const topo = fssdp::topology_or_one_node({}, 3);
+  REQUIRE(topo == topology{{.nodes = 1, .ranks = 3}});
   auto const given = topology{{.nodes = 2, .ranks = 3}};
   REQUIRE(fssdp::topology_or_one_node(given, 3) == given);
   REQUIRE_THROWS_AS(fssdp::topology_or_one_node(given, 4), fssdp::argument_error);

@@ -58,7 +58,7 @@ struct grouping : std::numpunct<char> {
 
 }  // namespace
 
-TEST_CASE("an event is written with its rank, lane, times and numbers") {
+TEST_CASE("an event is written with its rank, track, times and numbers") {
   auto traces = std::vector<trace_recorder>{};
   traces.emplace_back(fssdp::trace_options{.rank = rank_id{3}, .capacity = 10});
   traces.emplace_back(fssdp::trace_options{.rank = rank_id{1}, .capacity = 10});
@@ -69,10 +69,10 @@ TEST_CASE("an event is written with its rank, lane, times and numbers") {
                                             .bytes_sent = 5'000'000'000,
                                             .messages_received = 0,
                                             .bytes_received = 7};
-  traces[0].record({.work = {fssdp::gather_lane, "gather", numbers},
+  traces[0].record({.work = {fssdp::gather_track, "gather", numbers},
                     .begin = at(1'000'000'123),
                     .end = at(2'234'567'890)});
-  traces[1].record({.work = {fssdp::compute_lane, "forward"},
+  traces[1].record({.work = {fssdp::compute_track, "forward"},
                     .begin = at(1'000'000'000),
                     .end = at(1'000'000'000)});
   auto const file = json::parse(written(traces));
@@ -90,18 +90,18 @@ TEST_CASE("an event is written with its rank, lane, times and numbers") {
   REQUIRE(name_of(file, "thread_name", 3, 1) == "gather");
 }
 
-TEST_CASE("ranges that overlap in a lane come into threads that are named for it") {
+TEST_CASE("ranges that overlap in a track come into threads that are named for it") {
   auto traces = std::vector<trace_recorder>{};
   for (int rank = 0; rank < 2; ++rank)
     traces.emplace_back(fssdp::trace_options{.rank = rank_id{rank}, .capacity = 10});
-  auto const add = [&](std::size_t rank, fssdp::trace_lane lane, int begin, int end) {
-    traces[rank].record({.work = {lane, "work"}, .begin = at(begin), .end = at(end)});
+  auto const add = [&](std::size_t rank, fssdp::trace_track track, int begin, int end) {
+    traces[rank].record({.work = {track, "work"}, .begin = at(begin), .end = at(end)});
   };
-  add(0, fssdp::gather_lane, 0, 10);
-  add(0, fssdp::gather_lane, 5, 15);
-  add(0, fssdp::reduce_lane, 0, 10);
-  add(1, fssdp::gather_lane, 0, 10);
-  add(1, fssdp::reduce_lane, 5, 15);
+  add(0, fssdp::gather_track, 0, 10);
+  add(0, fssdp::gather_track, 5, 15);
+  add(0, fssdp::reduce_track, 0, 10);
+  add(1, fssdp::gather_track, 0, 10);
+  add(1, fssdp::reduce_track, 5, 15);
   auto const file = json::parse(written(traces));
   for (int rank = 0; rank < 2; ++rank) {
     REQUIRE(name_of(file, "thread_name", rank, 0) == "gather");
@@ -117,10 +117,10 @@ TEST_CASE("ranges that overlap in a lane come into threads that are named for it
 TEST_CASE("names that JSON cannot hold as they are come back, or readably") {
   auto traces = std::vector<trace_recorder>{};
   traces.emplace_back(fssdp::trace_options{.capacity = 10});
-  traces[0].range({"a \"lane\"\\\n"}, "tab\t, \x01, gr\u00fc\u00df, \U0001F642").end();
+  traces[0].range({"a \"track\"\\\n"}, "tab\t, \x01, gr\u00fc\u00df, \U0001F642").end();
   traces[0].range({"b"}, "\xC3(").end();
   auto const file = json::parse(written(traces));
-  REQUIRE(name_of(file, "thread_name", 0, 0) == "a \"lane\"\\\n");
+  REQUIRE(name_of(file, "thread_name", 0, 0) == "a \"track\"\\\n");
   auto const ranges = events_of(file, "X");
   REQUIRE(ranges.at(0).at("name") == "tab\t, \x01, gr\u00fc\u00df, \U0001F642");
   REQUIRE(ranges.at(1).at("name") == "\uFFFD(");
@@ -159,7 +159,7 @@ TEST_CASE("any bytes become a string of JSON, and UTF-8 comes back as it was") {
 TEST_CASE("dropped events are shown beside their rank") {
   auto traces = std::vector<trace_recorder>{};
   traces.emplace_back(fssdp::trace_options{.rank = rank_id{2}, .capacity = 1});
-  for (int i = 0; i < 6; ++i) traces[0].range(fssdp::compute_lane, "work").end();
+  for (int i = 0; i < 6; ++i) traces[0].range(fssdp::compute_track, "work").end();
   auto const labels = [](json const& file) {
     return std::ranges::count_if(events_of(file, "M"), [](json const& event) {
       return event.at("name") == "process_labels" && event.at("pid") == 2 &&
@@ -183,7 +183,7 @@ TEST_CASE("nothing recorded is a valid file as well") {
 TEST_CASE("the locale of the stream changes nothing") {
   auto traces = std::vector<trace_recorder>{};
   traces.emplace_back(fssdp::trace_options{.rank = rank_id{1'234'567}, .capacity = 2});
-  traces[0].record({.work = {fssdp::compute_lane, "work", {.layer = 12'345}},
+  traces[0].record({.work = {fssdp::compute_track, "work", {.layer = 12'345}},
                     .begin = at(0),
                     .end = at(9'876'543'210)});
   auto out = std::ostringstream{};

@@ -38,13 +38,13 @@ namespace sim {
   auto const ranks = question.owners->ranks();
   auto const experts = question.owners->experts();
   auto const places = (experts + ranks - 1) / ranks + question.slots;
-  auto const nodes = question.cluster->nodes();
+  auto const nodes = question.topology->nodes();
   auto answers = layer_answers{};
   auto const solve = [&](int groups) {
     auto const slots =
         fssdp::expert_load_balancer{.replicas = places * ranks,
                                     .groups = groups,
-                                    .cluster = *question.cluster}(*question.predicted);
+                                    .topology = *question.topology}(*question.predicted);
     auto owners = even_owners(slots);
     auto where = fssdp::placement_of(slots, owners);
     answers.push_back({std::move(owners), std::move(where), routing_rule::slots, std::move(slots)});

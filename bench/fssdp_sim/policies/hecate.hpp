@@ -16,7 +16,8 @@ namespace sim {
 namespace detail {
 
 [[nodiscard]] inline fssdp::sparse_materialization algorithm_1(layer_question const& question) {
-  return {.overlap = question.overlap, .spare_slots = question.slots, .cluster = *question.cluster};
+  return {
+      .overlap = question.overlap, .spare_slots = question.slots, .topology = *question.topology};
 }
 
 }  // namespace detail
@@ -40,7 +41,7 @@ namespace detail {
                                 {.slots = left,
                                  .chunk_bytes = question.rates.expert_bytes,
                                  .seconds_per_row = 3 * question.rates.seconds_per_token,
-                                 .cluster = *question.cluster});
+                                 .topology = *question.topology});
   if (!found.has_value()) return answers;
   auto late = fssdp::placement{owners};
   for (auto const expert : fssdp::first_n<fssdp::expert_id>(owners.experts()))

@@ -22,14 +22,14 @@ namespace sim {
   auto tokens = 0.0;
   for (auto const count : question.counts->values()) tokens += static_cast<double>(count);
   auto solve =
-      fssdp::cheapest_materialization{.rates = question.rates, .cluster = *question.cluster};
+      fssdp::cheapest_materialization{.rates = question.rates, .topology = *question.topology};
   if (question.goal == objective::balance) {
     auto const experts = question.owners->experts();
     solve.budget = {.experts_in = experts, .experts_out = experts, .spare_slots = question.slots};
     solve.rates.token_bytes = 0;
   } else {
     solve.budget = fssdp::paying_budget(as_tokens(*question.predicted, tokens), question.rates,
-                                        *question.cluster, question.slots);
+                                        *question.topology, question.slots);
     solve.tokens = tokens;
   }
   auto answers = layer_answers{};

@@ -12,14 +12,14 @@ namespace sim {
 
 /// The hottest first, to the least loaded device of the least loaded node, of those that own fewer
 /// experts than their share.
-[[nodiscard]] inline fssdp::table_layout relocated(fssdp::topology const& cluster,
+[[nodiscard]] inline fssdp::table_layout relocated(fssdp::topology const& topo,
                                                    fssdp::expert_loads const& loads) {
-  auto const ranks = static_cast<std::size_t>(cluster.ranks());
+  auto const ranks = static_cast<std::size_t>(topo.ranks());
   auto free = std::vector<std::size_t>{};
-  auto free_on = std::vector<std::size_t>(static_cast<std::size_t>(cluster.nodes()));
-  for (auto const rank : fssdp::first_n<fssdp::rank_id>(cluster.ranks())) {
+  auto free_on = std::vector<std::size_t>(static_cast<std::size_t>(topo.nodes()));
+  for (auto const rank : fssdp::first_n<fssdp::rank_id>(topo.ranks())) {
     free.push_back(loads.size() / ranks + (rank.index() < loads.size() % ranks ? 1 : 0));
-    free_on[cluster.node(rank).index()] += free.back();
+    free_on[topo.node(rank).index()] += free.back();
   }
   auto load = std::vector<std::uint64_t>(ranks);
   auto load_on = std::vector<std::uint64_t>(free_on.size());
@@ -34,19 +34,19 @@ namespace sim {
   };
   auto owners = std::vector<fssdp::rank_id>(loads.size());
   for (auto const expert : fssdp::by_load(loads)) {
-    auto const node = least(fssdp::first_n<fssdp::node_id>(cluster.nodes()), load_on, free_on);
-    auto const rank = least(cluster.ranks_on(node), load, free);
+    auto const node = least(fssdp::first_n<fssdp::node_id>(topo.nodes()), load_on, free_on);
+    auto const rank = least(topo.ranks_on(node), load, free);
     --free[rank.index()];
     --free_on[node.index()];
     load[rank.index()] += loads[expert.index()];
     load_on[node.index()] += loads[expert.index()];
     owners[expert.index()] = rank;
   }
-  return {{.ranks = cluster.ranks()}, std::move(owners)};
+  return {{.ranks = topo.ranks()}, std::move(owners)};
 }
 
 [[nodiscard]] inline layer_answers answers_of_smartmoe(layer_question const& question) {
-  auto owners = relocated(*question.cluster, question.counts->loads());
+  auto owners = relocated(*question.topology, question.counts->loads());
   auto where = fssdp::placement{owners};
   auto answers = layer_answers{};
   answers.push_back({std::move(owners), std::move(where)});

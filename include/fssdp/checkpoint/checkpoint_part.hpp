@@ -157,7 +157,7 @@ class checkpoint_part {
   rank_id rank_;
   int ranks_;
   std::vector<chunk_id> owned_;
-  std::vector<std::vector<expert_tensor<Byte>>> groups_;  // [groups] of [tensors]
+  std::vector<std::vector<expert_tensor<Byte>>> groups_;           // [groups] of [tensors]
   std::vector<std::shared_ptr<std::vector<Byte*> const>> places_;  // of slots that lie one by one
 };
 

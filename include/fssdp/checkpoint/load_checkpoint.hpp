@@ -25,8 +25,8 @@
 
 namespace fssdp {
 
-/// A complete checkpoint, open for reading. Files are opened when something of them is wanted: if it
-/// is removed or saved again meanwhile, that fails; open it again then.
+/// A complete checkpoint, open for reading. Files are opened when something of them is wanted: if
+/// it is removed or saved again meanwhile, that fails; open it again then.
 class checkpoint_reader {
  public:
   /// @param folder of a step, or of all: then it is the last one that is complete

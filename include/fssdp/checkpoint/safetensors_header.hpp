@@ -133,8 +133,8 @@ namespace detail {
 }  // namespace detail
 
 /// The bytes with which a file begins: the length of what follows, and that, padded with spaces so
-/// that the tensors begin at a multiple of 64. Its length depends on the lengths of names and notes,
-/// not on what the notes say.
+/// that the tensors begin at a multiple of 64. Its length depends on the lengths of names and
+/// notes, not on what the notes say.
 /// @throws file_error if it is longer than readers take
 [[nodiscard]] inline std::string to_text(safetensors_header const& header) {
   constexpr auto alignment = std::size_t{64};

@@ -49,7 +49,7 @@ concept has_codec_functions = requires(Codec const& coder, std::span<float const
 ///
 /// `encode(from, payload)`, `decode(payload, to)`: pure; they write every byte and every element
 /// and allocate nothing. A payload needs no alignment; its numbers have the byte order of the
-/// machine.
+/// topology.
 /// @pre payload.size() == encoded_bytes(from.size()), or of to.size(); memory that does not overlap
 /// @post what has been decoded survives encoding and decoding without a change; zero stays zero;
 ///       what is not finite does not become finite, and changes no other element

@@ -46,8 +46,8 @@ template <codec Codec, element T>
 using payload_decoder = void (*)(void const* codec, std::span<std::byte const> payload, dtype type,
                                  void* to, std::size_t elements);
 
-/// A codec that somebody else keeps, for what a rank gives (Source), for sums of it, and for what it
-/// gets (Target).
+/// A codec that somebody else keeps, for what a rank gives (Source), for sums of it, and for what
+/// it gets (Target).
 class payload_codec {
  public:
   payload_encoder of_source;

@@ -30,7 +30,7 @@ class coded_traffic {
   /// Whether the link that a transfer goes over is coded.
   [[nodiscard]] bool codes(transfer const& t) const {
     if (on_ == link_class::all) return true;
-    auto const between = !plan_.cluster().same_node(t.source, t.destination);
+    auto const between = !plan_.topology().same_node(t.source, t.destination);
     return between == (on_ == link_class::between_nodes);
   }
   /// Whether any transfer of a chunk goes over a coded link.
@@ -48,7 +48,7 @@ class coded_traffic {
     hash.mix(static_cast<int>(on_));
     for (auto const letter : coder_.name()) hash.mix(letter);
     for (auto const rank : first_n<rank_id>(plan_.ranks()))
-      hash.mix(plan_.cluster().node(rank).value());
+      hash.mix(plan_.topology().node(rank).value());
     return hash.value();
   }
 

@@ -183,10 +183,10 @@ class gather_memory {
   std::byte* relayed_ = nullptr;
 };
 
-/// Moves what the plan says. The memory knows where the bytes of a piece are: `begin(comm, scratch)`
-/// makes ready what this rank owns, `outgoing(k, piece)` and `incoming(k, piece)` name tensor k of a
-/// piece, `arrived(k, piece)` is told when it is there. Consecutive pieces of a chunk that
-/// `fills_slots` lie one behind the other.
+/// Moves what the plan says. The memory knows where the bytes of a piece are: `begin(comm,
+/// scratch)` makes ready what this rank owns, `outgoing(k, piece)` and `incoming(k, piece)` name
+/// tensor k of a piece, `arrived(k, piece)` is told when it is there. Consecutive pieces of a chunk
+/// that `fills_slots` lie one behind the other.
 template <class Memory>
 class gather_pass {
  public:

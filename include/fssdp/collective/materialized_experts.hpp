@@ -28,8 +28,8 @@ template <class T>
   return make_replicas<T>(plan, rank, std::span{&elements, 1}, resource);
 }
 
-/// A zeroed buffer [materialized, elements] per tensor, ascending experts: for partial gradients, or for
-/// parameters that are wanted in one piece.
+/// A zeroed buffer [materialized, elements] per tensor, ascending experts: for partial gradients,
+/// or for parameters that are wanted in one piece.
 template <class T>
 [[nodiscard]] expert_buffer<T> make_partials(
     transfer_plan const& plan, rank_id rank, std::span<std::size_t const> elements,

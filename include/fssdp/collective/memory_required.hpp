@@ -88,8 +88,8 @@ template <element Weight, element Replica = Weight, element Partial = Replica>
   return detail::measure_memory(plan, rank, detail::expert_shape::of(tensors));
 }
 
-/// The same if both are coded: replicas are [materialized] then, whatever the types. Residuals, if there
-/// are any, take what partials in float do.
+/// The same if both are coded: replicas are [materialized] then, whatever the types. Residuals, if
+/// there are any, take what partials in float do.
 template <element Weight, element Replica = Weight, element Partial = Replica, codec Codec>
 [[nodiscard]] memory_use memory_required(transfer_plan const& plan, rank_id rank,
                                          std::span<std::size_t const> elements,

@@ -153,9 +153,10 @@ class reduction_arrivals {
 
 /// Moves what the plan says, backwards. The memory knows where operands are: `outgoing(k, t)` is
 /// what this rank sends back for a transfer, `operand_bytes(k, t)` the size of what comes back for
-/// one, `is_sum(t)` whether that is a sum, `received(k, slot)` where it is received; `sum_piece(comm,
-/// k, senders, bytes)` sums a piece that is complete, `sum_unshared(comm)` what nobody sends back.
-/// Consecutive pieces of a chunk that `fills_slots` lie one behind the other, sums by themselves.
+/// one, `is_sum(t)` whether that is a sum, `received(k, slot)` where it is received;
+/// `sum_piece(comm, k, senders, bytes)` sums a piece that is complete, `sum_unshared(comm)` what
+/// nobody sends back. Consecutive pieces of a chunk that `fills_slots` lie one behind the other,
+/// sums by themselves.
 template <class Memory>
 class reduction_pass {
  public:

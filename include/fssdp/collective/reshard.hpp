@@ -18,7 +18,7 @@ namespace fssdp {
 
 /// What a caller can keep between reshards.
 struct reshard_options {
-  scratch_memory* scratch = nullptr;  ///< one for each lane
+  scratch_memory* scratch = nullptr;  ///< one for each communicator
   /// Between devices, as gather_options take it: plan.scratch_slots() slots of all tensors.
   std::span<std::byte> device_scratch = {};
 };

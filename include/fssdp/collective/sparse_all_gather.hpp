@@ -24,7 +24,7 @@ namespace fssdp {
 
 /// How parameters travel.
 struct gather_options {
-  /// Kept between calls, so that they do not allocate; one for each lane.
+  /// Kept between calls, so that they do not allocate; one for each communicator.
   scratch_memory* scratch = nullptr;
   /// Where the communicator's memory is a device's: memory of it for what is not a list, at a cache
   /// line; memory_required says how much is always enough. Without, it is allocated in the order of

@@ -26,7 +26,7 @@ namespace fssdp {
 struct reduce_options {
   double scale = 1.0;                       ///< multiplies the sum, once
   write_mode into = write_mode::overwrite;  ///< or add to what is there
-  /// Kept between calls, so that they do not allocate; one for each lane.
+  /// Kept between calls, so that they do not allocate; one for each communicator.
   scratch_memory* scratch = nullptr;
   /// Where the communicator's memory is a device's: memory of it for what is not a list, at a cache
   /// line; memory_required says how much is always enough. Without, it is allocated in the order of
@@ -110,9 +110,9 @@ void reduce_coded(Comm& comm, reduction_call call, coded_links<Codec> const& lin
 ///
 /// A rank that passes a chunk on in a gather sums here what comes back before it sends the sum on.
 /// Sums are formed in accumulator_t (of doubles double, else float), in ascending rank order of
-/// those that contribute, the summing rank's own partial at its place among them; scaled and rounded
-/// once, at the owner. A direct plan thus sums all holders in rank order. It goes by `plan.reduction()`,
-/// which is meant where this says plan.
+/// those that contribute, the summing rank's own partial at its place among them; scaled and
+/// rounded once, at the owner. A direct plan thus sums all holders in rank order. It goes by
+/// `plan.reduction()`, which is meant where this says plan.
 ///
 /// @param from [materialized, elements] per tensor: partial gradients, ascending experts
 /// @param to   [owned, slice_elements] per tensor: gradients, in the layout's slot order, in any

@@ -29,10 +29,10 @@ namespace detail {
 
 /// Makes sure that all ranks have come with the same plan, for gathers and reductions by it.
 /// @throws ranks_disagree
-template <communicator Lane>
-void agree_on(Lane& lane, transfer_plan const& plan) {
-  agree(lane, plan.hash_value());
-  agree(lane, plan.reduction().hash_value());
+template <communicator Comm>
+void agree_on(Comm& comm, transfer_plan const& plan) {
+  agree(comm, plan.hash_value());
+  agree(comm, plan.reduction().hash_value());
 }
 
 }  // namespace detail
@@ -47,9 +47,9 @@ void agree_on(Lane& lane, transfer_plan const& plan) {
 template <communicator Comm>
 void warm_up(Comm& comm, transfer_plan const& plan) {
   detail::check_ranks("warm_up", comm.size(), plan);
-  submit(comm, [&plan]<class Lane>(Lane& lane) {
-    detail::agree_on(lane, plan);
-    if constexpr (connecting_communicator<Lane>) lane.connect(peers_of(plan, lane.rank()));
+  submit(comm, [&plan]<class Inner>(Inner& inner) {
+    detail::agree_on(inner, plan);
+    if constexpr (connecting_communicator<Inner>) inner.connect(peers_of(plan, inner.rank()));
   });
   synchronize(comm);
 }

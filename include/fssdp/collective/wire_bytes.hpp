@@ -37,7 +37,7 @@ template <class Message>
   auto const extents = piece_extents{plan, tensor_sizes{tensors.all()}};
   auto sum = wire_bytes{};
   for (auto const& t : plan.transfers()) {
-    auto const inside = plan.cluster().same_node(t.source, t.destination);
+    auto const inside = plan.topology().same_node(t.source, t.destination);
     for (std::size_t k = 0; k < tensors.all().size(); ++k)
       (inside ? sum.inside_nodes : sum.between_nodes) +=
           message(k, extents.elements(k, t.what()), t);

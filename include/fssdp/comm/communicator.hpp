@@ -17,7 +17,7 @@
 
 namespace fssdp {
 
-/// One ordered lane between `size()` ranks: all ranks make the same collective calls in the same
+/// One ordered channel between `size()` ranks: all ranks make the same collective calls in the same
 /// order, at most one at a time.
 ///
 /// `exchange(post)` calls `post(batch)` once, with an exchange_batch, and moves what it names. It
@@ -98,14 +98,14 @@ template <class Comm>
 concept device_communicator = communicator<Comm> &&
     std::same_as<memory_space_of<Comm>, device_memory> && detail::works_on_device<Comm>;
 
-/// What a lane has to offer whose caller computes in a stream of a device beside it (`beside` makes
-/// one). What is submitted runs after all that the caller has enqueued there. `position()` counts
-/// it, from 1; what the caller enqueues after `await(position)` runs when the lane has come as far;
-/// `clear` enqueues zeros there; `prepare(work)` runs work(comm) on the host, at once: it touches
-/// nothing of the caller's.
-template <class Lane>
-concept side_lane = communicator<Lane> && std::same_as<memory_space_of<Lane>, device_memory> &&
-    detail::is_side_lane<Lane>;
+/// What a communicator has to offer whose caller computes in another stream of a device (`on_side_stream`
+/// makes one). What is submitted runs after all that the caller has enqueued there. `position()`
+/// counts it, from 1; what the caller enqueues after `await(position)` runs when the communicator
+/// has come that far; `clear` enqueues zeros there; `prepare(work)` runs work(comm) on the host, at
+/// once: it touches nothing of the caller's.
+template <class Comm>
+concept side_stream_communicator = communicator<Comm> &&
+    std::same_as<memory_space_of<Comm>, device_memory> && detail::is_on_side_stream<Comm>;
 
 /// Checks that all ranks have come with the same plan, where the communicator has a way of its own.
 /// @throws ranks_disagree

@@ -89,14 +89,18 @@ class communicator_adaptor {
   void free(std::span<std::byte> memory) requires device_communicator<Comm> { comm_->free(memory); }
 
   template <class Work>
-  void prepare(Work work) requires side_lane<Comm> {
+  void prepare(Work work) requires side_stream_communicator<Comm> {
     comm_->prepare(adapted(std::move(work)));
   }
-  [[nodiscard]] std::uint64_t position() const requires side_lane<Comm> {
+  [[nodiscard]] std::uint64_t position() const requires side_stream_communicator<Comm> {
     return comm_->position();
   }
-  void await(std::uint64_t position) requires side_lane<Comm> { comm_->await(position); }
-  void clear(std::span<std::byte> memory) requires side_lane<Comm> { comm_->clear(memory); }
+  void await(std::uint64_t position) requires side_stream_communicator<Comm> {
+    comm_->await(position);
+  }
+  void clear(std::span<std::byte> memory) requires side_stream_communicator<Comm> {
+    comm_->clear(memory);
+  }
 
  protected:
   explicit communicator_adaptor(Comm& comm) : comm_{&comm} {}

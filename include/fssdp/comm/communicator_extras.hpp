@@ -170,13 +170,13 @@ concept works_on_device = requires(Comm& comm, device_sum const& sum,
   { comm.allocate(std::size_t{}) } -> std::same_as<std::span<std::byte>>;
   comm.free(to);
 };
-template <class Lane>
-concept is_side_lane = requires(Lane& lane, Lane const& view, any_work work,
-                                std::span<std::byte> memory) {
-  lane.prepare(work);
+template <class Comm>
+concept is_on_side_stream = requires(Comm& comm, Comm const& view, any_work work,
+                                     std::span<std::byte> memory) {
+  comm.prepare(work);
   { view.position() } -> std::same_as<std::uint64_t>;
-  lane.await(std::uint64_t{});
-  lane.clear(memory);
+  comm.await(std::uint64_t{});
+  comm.clear(memory);
 };
 
 // Whoever offers the name of an extra offers the extra. The names say what is expected: they stand
@@ -209,8 +209,8 @@ concept its_device_work_is_complete =
     !(offers_sum<Comm> || offers_convert<Comm> || offers_copy<Comm> || offers_allocate<Comm> ||
       offers_free<Comm>);
 template <class Comm>
-concept its_side_lane_is_complete =
-    is_side_lane<Comm> || !std::same_as<memory_space_of<Comm>, device_memory> ||
+concept its_side_stream_is_complete =
+    is_on_side_stream<Comm> || !std::same_as<memory_space_of<Comm>, device_memory> ||
     !offers_prepare<Comm>;
 
 template <class Comm>
@@ -220,7 +220,7 @@ concept offers_whole_extras = its_stream_type_submit_and_synchronize_go_together
     its_duplicate_returns_a_communicator<Comm> &&
     its_split_takes_color_and_key_and_may_return_a_communicator<Comm> &&
     its_gather_values_takes_mine_and_all<Comm> && its_device_work_is_complete<Comm> &&
-    its_side_lane_is_complete<Comm>;
+    its_side_stream_is_complete<Comm>;
 
 }  // namespace detail
 }  // namespace fssdp

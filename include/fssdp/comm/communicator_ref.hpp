@@ -99,8 +99,8 @@ class gate_ref {
 
 }  // namespace detail
 
-/// A communicator that somebody else owns, itself a communicator of host memory. What else the other
-/// one offers is called by a name of its own: whether it is there is known at run time.
+/// A communicator that somebody else owns, itself a communicator of host memory. What else the
+/// other one offers is called by a name of its own: whether it is there is known at run time.
 /// @cost a call through a pointer for each message, and for each call
 class communicator_ref {
  public:

@@ -48,7 +48,7 @@ class mpi_world {
 
   /// mpi_topology of all ranks. Collective.
   /// @throws as it does
-  [[nodiscard]] topology machine(topology::shape const& like = {}) {
+  [[nodiscard]] topology topo(topology::shape const& like = {}) {
     return unless_ranks_are_missing([&] { return mpi_topology(MPI_COMM_WORLD, like, options_); });
   }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Ranks that are devices of one process, or streams that share some: they read each other's memory.
+/// Ranks that are devices of one process, or streams that share some: they read each other's
+/// memory.
 #pragma once
 
 #include <atomic>
@@ -12,8 +13,8 @@
 #include "fssdp/comm/back_end.hpp"
 #include "fssdp/comm/cuda/cuda_call.hpp"
 #include "fssdp/comm/peer/peer_communicator.hpp"
+#include "fssdp/comm/peer/peer_context.hpp"
 #include "fssdp/comm/peer/peer_devices.hpp"
-#include "fssdp/comm/peer/peer_lane.hpp"
 #include "fssdp/comm/peer/peer_options.hpp"
 #include "fssdp/comm/thread.hpp"
 
@@ -46,15 +47,15 @@ class peer_world {
   template <class Main>
   void run(Main&& rank_main) {
     auto const alone = detail::only_run{"peer_world", is_running_};
-    lanes_.clear();
+    contexts_.clear();
     duplicates_.assign(static_cast<std::size_t>(size()), 0);
-    auto& lane = lanes_.emplace_back(devices_, size());
+    auto& context = contexts_.emplace_back(devices_, size());
     meetings_.run([&](thread_communicator& meeting) {
       auto const rank = meeting.rank();
       devices_.use(rank);
       auto const stream = make_cuda_stream(rank);
       auto comm =
-          peer_communicator{*this, options_, devices_, lane, std::move(meeting), stream.get()};
+          peer_communicator{*this, options_, devices_, context, std::move(meeting), stream.get()};
       try {
         rank_main(comm);
       } catch (...) {
@@ -74,12 +75,12 @@ class peer_world {
                     "peer_world: copies without kernels; expected .kernels = cuda_kernels()");
     return of;
   }
-  /// The lane behind the n-th duplicate that a rank makes: the same for all ranks.
-  detail::peer_lane& next_lane(rank_id rank) {
+  /// The communicator behind the n-th duplicate that a rank makes: the same for all ranks.
+  detail::peer_context& next_context(rank_id rank) {
     auto const lock = std::scoped_lock{mutex_};
     auto const index = ++duplicates_[rank.index()];
-    while (lanes_.size() <= index) lanes_.emplace_back(devices_, size());
-    return lanes_[index];
+    while (contexts_.size() <= index) contexts_.emplace_back(devices_, size());
+    return contexts_[index];
   }
 
   peer_options options_;
@@ -87,13 +88,13 @@ class peer_world {
   thread_world meetings_;
   std::atomic<bool> is_running_ = false;
   std::mutex mutex_;  // guards what follows while ranks run
-  std::deque<detail::peer_lane> lanes_;
+  std::deque<detail::peer_context> contexts_;
   std::vector<std::size_t> duplicates_;  // [rank]
 };
 
 inline peer_communicator peer_communicator::duplicate(cudaStream_t stream) {
-  auto& lane = world_->next_lane(rank());
-  return {*world_, *options_, world_->devices_, lane, meeting_.duplicate(), stream};
+  auto& context = world_->next_context(rank());
+  return {*world_, *options_, world_->devices_, context, meeting_.duplicate(), stream};
 }
 
 }  // namespace fssdp

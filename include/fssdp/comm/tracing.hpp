@@ -15,7 +15,7 @@ namespace fssdp {
 /// forward, by that name: with the label of its batch, and the messages and bytes of both
 /// directions; those that are borrowed are received. What the inner one offers, it offers.
 ///
-///     auto traced = tracing{comm, &trace, gather_lane};
+///     auto traced = tracing{comm, &trace, gather_track};
 ///
 /// A sink that is null gets nothing. Work that is submitted through it is traced when it runs, on
 /// the thread where it runs; where an exchange only enqueues, as NCCL's does, a range is the time
@@ -24,13 +24,13 @@ namespace fssdp {
 template <communicator Comm, trace_sink Sink>
 class tracing : public communicator_adaptor<tracing<Comm, Sink>, Comm> {
  public:
-  tracing(Comm& comm, Sink* sink, trace_lane lane)
-      : tracing::communicator_adaptor{comm}, sink_{sink}, lane_{lane} {}
+  tracing(Comm& comm, Sink* sink, trace_track track)
+      : tracing::communicator_adaptor{comm}, sink_{sink}, track_{track} {}
 
   /// What submitted work runs with.
   template <communicator Inner>
   [[nodiscard]] tracing<Inner, Sink> around(Inner& inner) const {
-    return {inner, sink_, lane_};
+    return {inner, sink_, track_};
   }
 
   template <class Post>
@@ -72,7 +72,7 @@ class tracing : public communicator_adaptor<tracing<Comm, Sink>, Comm> {
 
   [[nodiscard]] trace_range<Sink> begin(static_text name) const {
     return {sink_,
-            lane_,
+            track_,
             name,
             {.messages_sent = 0, .bytes_sent = 0, .messages_received = 0, .bytes_received = 0}};
   }
@@ -83,7 +83,7 @@ class tracing : public communicator_adaptor<tracing<Comm, Sink>, Comm> {
   }
 
   Sink* sink_;
-  trace_lane lane_;
+  trace_track track_;
 };
 
 }  // namespace fssdp

@@ -9,8 +9,8 @@
 
 namespace fssdp::detail {
 
-/// As long as a deadline is waited for: a century. Clocks cannot count much further, and a longer one
-/// means that there is none.
+/// As long as a deadline is waited for: a century. Clocks cannot count much further, and a longer
+/// one means that there is none.
 inline constexpr auto longest_wait = std::chrono::hours{24 * 36'525};
 
 /// A deadline that can be added to the time, and doubled.

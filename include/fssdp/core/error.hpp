@@ -36,14 +36,15 @@ class plan_error : public error {
   using error::error;
 };
 
-/// Communication failed; `culprit()` is the rank that caused it.
+/// Communication failed; `failed_rank()` is the rank that caused it.
 class transport_error : public error {
  public:
-  transport_error(rank_id culprit, std::string const& what) : error{what}, culprit_{culprit} {}
-  [[nodiscard]] rank_id culprit() const { return culprit_; }
+  transport_error(rank_id failed_rank, std::string const& what)
+      : error{what}, failed_rank_{failed_rank} {}
+  [[nodiscard]] rank_id failed_rank() const { return failed_rank_; }
 
  private:
-  rank_id culprit_;
+  rank_id failed_rank_;
 };
 
 /// Another rank has left: a collective by an exception, or for good while it is awaited.

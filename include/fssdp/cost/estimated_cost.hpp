@@ -16,36 +16,37 @@
 
 namespace fssdp {
 
-/// Judges placements in turn, by layer_cost of balanced_shares. The ranks of a node are taken to have
-/// equally many tokens of each expert; gathers to be hidden.
+/// Judges placements in turn, by layer_cost of balanced_shares. The ranks of a node are taken to
+/// have equally many tokens of each expert; gathers to be hidden.
 ///
-/// Where that is so, it is exactly layer_cost of balanced_routing. Elsewhere compute and ports between
-/// nodes still are, tokens inside nodes are not: whatever differs between ranks goes through NVLink.
+/// Where that is so, it is exactly layer_cost of balanced_routing. Elsewhere compute and ports
+/// between nodes still are, tokens inside nodes are not: whatever differs between ranks goes
+/// through NVLink.
 /// @cost that of balanced_shares, and O(replicas), and O(ranks of a node) for each expert that has
 ///       tokens to leave a node which hosts it; no allocation once it has seen the largest input
 class estimated_cost {
  public:
   /// Seconds of computing and of tokens on their way.
-  /// @throws argument_error if placement, machine and demand differ in sizes
-  [[nodiscard]] double seconds(placement const& where, topology const& machine,
+  /// @throws argument_error if placement, topology and demand differ in sizes
+  [[nodiscard]] double seconds(placement const& where, topology const& topo,
                                token_demand const& demand, layer_rates const& rates) {
-    shares_.assign(where, machine, demand);
-    spared_.assign(static_cast<std::size_t>(machine.ranks()), 0);
+    shares_.assign(where, topo, demand);
+    spared_.assign(static_cast<std::size_t>(topo.ranks()), 0);
     into_rank_.assign(spared_.size(), 0);
-    inside_.assign(static_cast<std::size_t>(machine.nodes()), 0);
+    inside_.assign(static_cast<std::size_t>(topo.nodes()), 0);
     for (auto const expert : first_n<expert_id>(where.experts()))
       for (auto const& host : shares_.hosts(expert))
-        add(host, demand(host.node, expert), machine.ranks_on(host.node));
+        add(host, demand(host.node, expert), topo.ranks_on(host.node));
     auto const compute = 3 * static_cast<double>(std::ranges::max(shares_.loads()));
     return compute * rates.seconds_per_token +
-           4 * busiest_port(machine) * static_cast<double>(rates.token_bytes);
+           4 * busiest_port(topo) * static_cast<double>(rates.token_bytes);
   }
   /// Of the placement that was judged last.
   [[nodiscard]] balanced_shares const& shares() const { return shares_; }
 
  private:
-  /// Tokens that a node has of an expert which it hosts stay on their rank as far as its share goes;
-  /// then they fill the shares of other ranks of the node, from and to ranks ascending.
+  /// Tokens that a node has of an expert which it hosts stay on their rank as far as its share
+  /// goes; then they fill the shares of other ranks of the node, from and to ranks ascending.
   void add(detail::expert_host const& host, std::uint64_t tokens, std::span<rank_id const> ranks) {
     auto const own = tokens / ranks.size();
     auto const shares = shares_.replicas(host);
@@ -74,17 +75,17 @@ class estimated_cost {
       spared_[rank.index()] += left - moved;
     }
   }
-  [[nodiscard]] double busiest_port(topology const& machine) const {
+  [[nodiscard]] double busiest_port(topology const& topo) const {
     auto busiest = 0.0;
-    for (auto const node : first_n<node_id>(machine.nodes())) {
+    for (auto const node : first_n<node_id>(topo.nodes())) {
       auto const most =
           std::max(shares_.into_node()[node.index()], shares_.out_of_node()[node.index()]);
-      busiest = std::max(busiest, static_cast<double>(most) / node_bandwidth(machine, node));
-      for (auto const rank : machine.ranks_on(node)) {
+      busiest = std::max(busiest, static_cast<double>(most) / node_bandwidth(topo, node));
+      for (auto const rank : topo.ranks_on(node)) {
         auto const out_of_rank = inside_[node.index()] - spared_[rank.index()];
         auto const through = std::max(into_rank_[rank.index()], out_of_rank);
-        busiest = std::max(
-            busiest, static_cast<double>(through) / machine.port(rank).inside_bytes_per_second);
+        busiest = std::max(busiest,
+                           static_cast<double>(through) / topo.port(rank).inside_bytes_per_second);
       }
     }
     return busiest;

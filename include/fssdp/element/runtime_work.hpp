@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Conversions and sums between any two dtypes, found at run time. The bits are those of `convert` and
-/// `accumulate`.
+/// Conversions and sums between any two dtypes, found at run time. The bits are those of `convert`
+/// and `accumulate`.
 #pragma once
 
 #include "fssdp/core/dtype.hpp"

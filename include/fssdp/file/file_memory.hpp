@@ -69,8 +69,8 @@ class unnamed_file {
 /// Each block is a file, mapped: the system keeps of it what there is memory for, writes out what
 /// is needed least, and reads it back when it is touched. Files have no names: nothing is left of
 /// them when the process ends, however it ends. Room on the disk is reserved at once; a disk that
-/// breaks afterwards is a signal (SIGBUS), as with any mapping. Devices cannot read it, and networks
-/// that pin what they send may refuse it. Threads may share it.
+/// breaks afterwards is a signal (SIGBUS), as with any mapping. Devices cannot read it, and
+/// networks that pin what they send may refuse it. Threads may share it.
 class file_memory : public std::pmr::memory_resource {
  public:
   /// @throws file_error unless it is a folder

@@ -9,7 +9,7 @@
 
 namespace fssdp {
 
-/// Slice s of expert e belongs to rank (e + s) mod ranks, so that the experts' homes, too, go
+/// Slice s of expert e belongs to rank (e + s) mod ranks, so that the owners of experts, too, go
 /// round. With as many slices as ranks everybody owns a slice of every expert: fully sharded
 /// experts (FSEP, arXiv 2602.11686).
 class cyclic_layout {

@@ -34,7 +34,7 @@ concept has_layout_functions = requires(Layout const& layout, chunk_id chunk, ra
 ///
 /// Law: chunk -> (owner, slot) is one to one; the slots of a rank are 0, 1, ...; owned(r) lists the
 /// chunks of rank r in slot order. The owner of an expert's first slice, owner(expert), is the
-/// expert's home: the rank that computes with it when nobody has a replica. Functions take chunks
+/// expert's owner: the rank that computes with it when nobody has a replica. Functions take chunks
 /// and ranks that the layout has.
 template <class Layout>
 concept shard_layout = detail::has_layout_functions<Layout> && std::regular<Layout>;

@@ -13,12 +13,12 @@
 
 namespace fssdp {
 
-/// An exponential moving average of the loads: alpha times the newest ones plus (1 - alpha) times the
-/// average before. It follows loads that change fast sooner than a load_window does.
+/// An exponential moving average of the loads: alpha times the newest ones plus (1 - alpha) times
+/// the average before. It follows loads that change fast sooner than a load_window does.
 ///
 /// The first loads are taken as they are, so a constant history predicts itself. It is computed in
-/// integers (32 bits after the binary point, each mean rounded down there, predictions rounded up to
-/// whole tokens), so that all ranks get the same numbers; no loads of 64 bits overflow.
+/// integers (32 bits after the binary point, each mean rounded down there, predictions rounded up
+/// to whole tokens), so that all ranks get the same numbers; no loads of 64 bits overflow.
 class load_average {
  public:
   /// The weight of the newest loads, as a fraction.
@@ -65,8 +65,8 @@ class load_average {
   /// The loads to plan with, in tokens of one iteration; all zero before the first push.
   [[nodiscard]] expert_loads const& predict() const { return predicted_; }
 
-  /// All that the prediction depends on, for a checkpoint: the upper and the lower half of each mean;
-  /// nothing before the first push.
+  /// All that the prediction depends on, for a checkpoint: the upper and the lower half of each
+  /// mean; nothing before the first push.
   [[nodiscard]] std::vector<std::uint64_t> memory() const {
     auto all = std::vector<std::uint64_t>{};
     if (is_new_) return all;

@@ -29,8 +29,8 @@ concept load_predictor = std::copyable<Predictor> && std::equality_comparable<Pr
 };
 
 /// Optional extra: a predictor that a checkpoint can keep. `memory()` is all that its predictions
-/// depend on, as numbers; one that was made alike and is told to `recall` them predicts the same from
-/// then on.
+/// depend on, as numbers; one that was made alike and is told to `recall` them predicts the same
+/// from then on.
 template <class Predictor>
 concept remembering_load_predictor = load_predictor<Predictor> &&
     requires(Predictor& grows, Predictor const& knows, std::span<std::uint64_t const> memory) {

@@ -14,8 +14,8 @@
 
 namespace fssdp {
 
-/// The mean of the last loads, rounded up to whole tokens: integers, so that a prediction is the same
-/// everywhere. (Paper: of the last 5.)
+/// The mean of the last loads, rounded up to whole tokens: integers, so that a prediction is the
+/// same everywhere. (Paper: of the last 5.)
 /// @pre the sums are below 2^64
 class load_window {
  public:

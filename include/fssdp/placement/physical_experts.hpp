@@ -72,8 +72,8 @@ class physical_experts {
     auto const slots = static_cast<std::size_t>(slots_per_rank());
     return std::span{logical_}.subspan(rank.index() * slots, slots);
   }
-  /// The slots of one expert, ascending: a row of log2phy without what fills it up. (EPLB's own rows
-  /// have the same slots in the order in which the replicas were made.)
+  /// The slots of one expert, ascending: a row of log2phy without what fills it up. (EPLB's own
+  /// rows have the same slots in the order in which the replicas were made.)
   [[nodiscard]] std::span<physical_id const> logical_to_physical(expert_id expert) const {
     auto const first = begin_[expert.index()];
     return std::span{physical_}.subspan(first, begin_[expert.index() + 1] - first);
@@ -128,12 +128,12 @@ template <shard_layout Layout>
   return where;
 }
 
-/// The slots of a placement. On each rank come first the experts at home there, in the order of
+/// The slots of a placement. On each rank come first the experts owned there, in the order of
 /// their slots in the layout, then its replicas, ascending.
 ///
-/// Every slot must hold an expert. Those that are left repeat what the rank has: in turn, ascending,
-/// the experts that nobody else holds, as routers deal an expert's tokens out over its slots, and
-/// these stay on their rank anyway; if there is none, all that the rank holds.
+/// Every slot must hold an expert. Those that are left repeat what the rank has: in turn,
+/// ascending, the experts that nobody else holds, as routers deal an expert's tokens out over its
+/// slots, and these stay on their rank anyway; if there is none, all that the rank holds.
 /// @post placement_of(the slots, layout) == where
 /// @throws argument_error if a rank holds nothing, or more than `slots_per_rank` experts, or the
 ///         placement was not made for this layout

@@ -68,14 +68,14 @@ class holder_range {
 };
 
 /// A subset of experts x ranks: who computes with which experts. It contains a layout: every expert
-/// is held by its home (its owner; that of its first slice if it is sliced), and by whoever else
+/// is held by its owner (that of its first slice if it is sliced), and by whoever else
 /// `add` names. To hold an expert is to hold all of it. A regular value.
 class placement {
  public:
   placement() = default;
 
-  /// Every expert at its home and nowhere else.
-  /// @throws argument_error if there is no expert or no rank, or a home that is no rank
+  /// Every expert with its owner and nowhere else.
+  /// @throws argument_error if there is no expert or no rank, or an owner that is no rank
   template <shard_layout Layout>
   explicit placement(Layout const& layout) {
     reset(layout);
@@ -101,8 +101,8 @@ class placement {
     bits_[expert.index() * words_ + rank.index() / 64] |= std::uint64_t{1} << rank.index() % 64;
   }
 
-  /// Lets `rank` no longer hold `expert`; nothing changes if it does not. A home is to keep its own:
-  /// check_contains tells.
+  /// Lets `rank` no longer hold `expert`; nothing changes if it does not. An owner is to keep its
+  /// own: check_contains tells.
   /// @pre there are such an expert and such a rank
   void remove(expert_id expert, rank_id rank) {
     bits_[expert.index() * words_ + rank.index() / 64] &= ~(std::uint64_t{1} << rank.index() % 64);
@@ -139,7 +139,7 @@ class placement {
 };
 
 /// Refuses a placement that was not made for this layout.
-/// @throws argument_error if the sizes differ or an expert's home does not hold it.
+/// @throws argument_error if the sizes differ or an expert's owner does not hold it.
 template <shard_layout Layout>
 void check_contains(placement const& where, Layout const& layout) {
   detail::require(where.experts() == layout.experts(), "placement has ", where.experts(),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// How many experts a placement moves through the ports of a machine, whatever the plan.
+/// How many experts a placement moves through the ports of a topology, whatever the plan.
 #pragma once
 
 #include <algorithm>
@@ -11,45 +11,45 @@
 
 namespace fssdp {
 
-/// Experts through ports: an expert enters each remote node that holds it once, leaves its own
-/// node at least once (others pass it on), and enters every rank that holds it and is not its home.
+/// Experts through ports: an expert enters each remote node that holds it once, leaves its own node
+/// at least once (others pass it on), and enters every rank that holds it and is not its owner.
 /// What must be, not what a plan makes of it: a plan that enters nodes once takes in just as many.
-/// Sliced experts count as whole ones that come from the home.
+/// Sliced experts count as whole ones that come from the owner.
 struct port_loads {
   std::vector<int> into_node;    ///< [nodes]
-  std::vector<int> out_of_node;  ///< [nodes]: that are at home there, and other nodes hold
+  std::vector<int> out_of_node;  ///< [nodes]: that are owned there, and other nodes hold
   std::vector<int> into_rank;    ///< [ranks]: from wherever
   int between_nodes = 0;         ///< crossings, over all nodes
 
   /// Nothing moves.
-  /// @param machine with ranks
-  explicit port_loads(topology const& machine)
-      : into_node(static_cast<std::size_t>(machine.nodes())),
+  /// @param topology with ranks
+  explicit port_loads(topology const& topo)
+      : into_node(static_cast<std::size_t>(topo.nodes())),
         out_of_node(into_node.size()),
-        into_rank(static_cast<std::size_t>(machine.ranks())) {}
+        into_rank(static_cast<std::size_t>(topo.ranks())) {}
 
   /// @pre check_contains accepts the placement
   /// @cost O(E D / 64 + replicas)
   /// @throws argument_error if the topology has ranks, but not as many as the placement
   template <shard_layout Layout>
-  port_loads(placement const& where, Layout const& layout, topology const& cluster = {})
-      : port_loads{topology_or_one_node(cluster, where.ranks())} {
-    auto const machine = topology_or_one_node(cluster, where.ranks());
+  port_loads(placement const& where, Layout const& layout, topology const& given = {})
+      : port_loads{topology_or_one_node(given, where.ranks())} {
+    auto const topo = topology_or_one_node(given, where.ranks());
     auto seen = std::vector<int>(into_node.size(), -1);  // [nodes]: the last expert that entered
     for (auto const expert : first_n<expert_id>(where.experts())) {
-      auto const home = layout.owner(expert);
+      auto const owner = layout.owner(expert);
       auto leaves = false;
       for (auto const rank : where.holders(expert)) {
-        if (rank == home) continue;
+        if (rank == owner) continue;
         ++into_rank[rank.index()];
-        auto const node = machine.node(rank);
-        if (node == machine.node(home) || seen[node.index()] == expert.value()) continue;
+        auto const node = topo.node(rank);
+        if (node == topo.node(owner) || seen[node.index()] == expert.value()) continue;
         seen[node.index()] = expert.value();
         ++into_node[node.index()];
         ++between_nodes;
         leaves = true;
       }
-      if (leaves) ++out_of_node[machine.node(home).index()];
+      if (leaves) ++out_of_node[topo.node(owner).index()];
     }
   }
 

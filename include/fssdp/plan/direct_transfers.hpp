@@ -24,8 +24,8 @@ void for_each_delivery(Owners const& of, placement const& where, Function functi
   }
 }
 
-/// The owner of every chunk sends it to all other holders of its expert, in one round; all pieces to
-/// one of them before the first to the next.
+/// The owner of every chunk sends it to all other holders of its expert, in one round; all pieces
+/// to one of them before the first to the next.
 template <class Owners>
 [[nodiscard]] std::vector<transfer> direct_transfers(Owners const& of, placement const& where,
                                                      int pieces = 1) {
@@ -41,8 +41,8 @@ template <class Owners>
 /// How long that takes (simulate).
 [[nodiscard]] inline double direct_seconds(transfer_plan const& plan, std::size_t chunk_bytes,
                                            int pieces = 1) {
-  auto const& machine = plan.cluster();
-  auto ports = port_model{machine, machine.cost(), static_cast<double>(chunk_bytes) / pieces};
+  auto const& topo = plan.topology();
+  auto ports = port_model{topo, topo.cost(), static_cast<double>(chunk_bytes) / pieces};
   auto seconds = 0.0;
   for_each_delivery(plan, plan.where(), [&](chunk_id, rank_id owner, rank_id rank) {
     seconds = std::max(seconds, ports.play(owner, rank, 0, pieces).arrival);

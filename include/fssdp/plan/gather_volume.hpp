@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What a placement forces through the ports of a machine, whatever the plan.
+/// What a placement forces through the ports of a topology, whatever the plan.
 #pragma once
 
 #include <algorithm>
@@ -39,7 +39,7 @@ struct gather_volume {
       : into_rank(static_cast<std::size_t>(plan.ranks())),
         into_rank_remote(into_rank.size()),
         out_of_rank(into_rank.size()),
-        into_node(static_cast<std::size_t>(plan.cluster().nodes())),
+        into_node(static_cast<std::size_t>(plan.topology().nodes())),
         out_of_node(into_node.size()),
         fewest_on(into_node.size(), nothing) {
     auto ranks_on = std::vector<int>(into_node.size());
@@ -52,26 +52,26 @@ struct gather_volume {
  private:
   /// @param ranks_on [nodes]: zeros
   void count(transfer_plan const& plan, chunk_id chunk, std::vector<int>& ranks_on) {
-    auto const& machine = plan.cluster();
+    auto const& topo = plan.topology();
     auto const owner = plan.owner(chunk);
-    auto const home = machine.node(owner);
+    auto const owner_node = topo.node(owner);
     auto ranks = 0;
     for (auto const rank : plan.where().holders(chunk.expert)) {
       if (rank == owner) continue;
       ++ranks;
-      ++ranks_on[machine.node(rank).index()];
+      ++ranks_on[topo.node(rank).index()];
       ++into_rank[rank.index()];
-      if (machine.node(rank) != home) ++into_rank_remote[rank.index()];
+      if (topo.node(rank) != owner_node) ++into_rank_remote[rank.index()];
     }
     if (ranks == 0) return;
     auto& owned = out_of_rank[owner.index()];
     ++owned.all;
     owned.fewest_ranks = std::min(owned.fewest_ranks, ranks);
-    if (ranks_on[home.index()] != 0) ++owned.staying;
+    if (ranks_on[owner_node.index()] != 0) ++owned.staying;
     auto nodes = 0;
-    for (auto const node : first_n<node_id>(machine.nodes())) {
+    for (auto const node : first_n<node_id>(topo.nodes())) {
       auto const there = ranks_on[node.index()];
-      if (there == 0 || node == home) continue;
+      if (there == 0 || node == owner_node) continue;
       ++nodes;
       ++into_node[node.index()];
       fewest_on[node.index()] = std::min(fewest_on[node.index()], there);
@@ -81,7 +81,7 @@ struct gather_volume {
     if (nodes == 0) return;
     ++owned.crossing;
     owned.fewest_nodes = std::min(owned.fewest_nodes, nodes);
-    ++out_of_node[home.index()];
+    ++out_of_node[owner_node.index()];
   }
 };
 

@@ -66,7 +66,7 @@ class late_binding {
       : demand_{demand},
         inside_{inside, {}, {}, {}, 0, 0},
         between_{between, {}, {}, {}, 0, 0},
-        backlog_(static_cast<std::size_t>(demand.machine().ranks())) {
+        backlog_(static_cast<std::size_t>(demand.topo().ranks())) {
     prepare();
     do {
       for_each_fresh(inside_, [this](std::size_t group) { start_inside(group); });
@@ -93,21 +93,20 @@ class late_binding {
   static constexpr auto never = std::numeric_limits<ticks>::max();
 
   void prepare() {
-    auto const& machine = demand_.machine();
-    for (auto const node : first_n<node_id>(machine.nodes()))
-      inside_.groups.emplace_back(static_cast<int>(machine.ranks_on(node).size()));
-    if (machine.nodes() > 1)
+    auto const& topo = demand_.topo();
+    for (auto const node : first_n<node_id>(topo.nodes()))
+      inside_.groups.emplace_back(static_cast<int>(topo.ranks_on(node).size()));
+    if (topo.nodes() > 1)
       for (int rail = 0; rail < demand_.rails(); ++rail)
         between_.groups.emplace_back(demand_.gate_ports());
     for (int item = 0; item < demand_.items(); ++item) {
-      for (auto const node : first_n<node_id>(machine.nodes()))
+      for (auto const node : first_n<node_id>(topo.nodes()))
         inside_.groups[node.index()].expect(demand_.wanted_on(item, node));
       if (demand_.crosses(item)) rail(item).expect(demand_.wanted_at_gates(item));
     }
     for (int item = 0; item < demand_.items(); ++item) {
       auto const owner = demand_.owner(item);
-      if (rail_begin(item, machine.node(owner)) == demand_.position(owner))
-        ++backlog_[owner.index()];
+      if (rail_begin(item, topo.node(owner)) == demand_.position(owner)) ++backlog_[owner.index()];
       arrive(item, owner, -1);
     }
   }
@@ -126,12 +125,12 @@ class late_binding {
 
   /// A rank has an item and can pass it on.
   void arrive(int item, rank_id rank, int feeder) {
-    auto const node = demand_.machine().node(rank);
+    auto const node = demand_.topo().node(rank);
     inside_.groups[node.index()].offer(demand_.position(rank), item, feeder,
                                        demand_.wanted_on(item, node),
                                        demand_.holders_on(item, node), rail_begin(item, node));
     inside_.fresh.push_back(node.index());
-    auto const enters = feeder < 0 || !demand_.machine().same_node(flow_at(feeder).source, rank);
+    auto const enters = feeder < 0 || !demand_.topo().same_node(flow_at(feeder).source, rank);
     auto const kind = demand_.kind();
     if (!demand_.crosses(item) || (kind == piece_demand::gates::of_nodes && !enters) ||
         (kind == piece_demand::gates::of_rails && rank != demand_.rail_end(item, node)))
@@ -141,16 +140,16 @@ class late_binding {
     between_.fresh.push_back(static_cast<std::size_t>(demand_.rail(item)));
   }
 
-  /// The port on a node through whose rank an item leaves it, on a rail, if that is its home.
+  /// The port on a node through whose rank an item leaves it, on a rail, if that is its owner's.
   [[nodiscard]] int rail_begin(int item, node_id node) const {
     auto const leaves = demand_.kind() == piece_demand::gates::of_rails && demand_.crosses(item) &&
-                        demand_.home(item) == node;
+                        demand_.owner_node(item) == node;
     return leaves ? demand_.rail(item) : port_group::nobody;
   }
 
   void start_inside(std::size_t group) {
     auto const node = node_id{group};
-    auto const ranks = demand_.machine().ranks_on(node);
+    auto const ranks = demand_.topo().ranks_on(node);
     inside_.groups[group].bring_together(
         [&](int item, int in) { return has_port(demand_.wanted_on(item, node), in); },
         [&](int item) { return demand_.holders_on(item, node); },
@@ -170,7 +169,7 @@ class late_binding {
         [&](port_group::match const& m) {
           auto const from = m.feeder < 0 ? demand_.owner(m.item) : flow_at(m.feeder).destination;
           auto const to = entry(m);
-          auto const node = demand_.machine().node(to);
+          auto const node = demand_.topo().node(to);
           if (demand_.crossed(m.item) == 1) --backlog_[from.index()];
           if (has_port(demand_.wanted_on(m.item, node), demand_.position(to)))
             inside_.groups[node.index()].satisfy(demand_.position(to));
@@ -189,7 +188,7 @@ class late_binding {
     for_each_common(wanted, wanted, [&](int in) {
       if (best < 0 || group.to_come(in) > group.to_come(best)) best = in;
     });
-    return demand_.machine().ranks_on(node)[static_cast<std::size_t>(best)];
+    return demand_.topo().ranks_on(node)[static_cast<std::size_t>(best)];
   }
 
   void start(port_kind& kind, port_group::match const& m, rank_id from, rank_id to) {
@@ -219,7 +218,7 @@ class late_binding {
     for (auto* kind : {&inside_, &between_}) {
       for (; next_release(*kind) == now_; ++kind->released) {
         auto const& f = flow_at(kind->flows[kind->released]);
-        auto const group = kind == &inside_ ? demand_.machine().node(f.source).index()
+        auto const group = kind == &inside_ ? demand_.topo().node(f.source).index()
                                             : static_cast<std::size_t>(demand_.rail(f.item));
         kind->groups[group].release(f.out, f.in);
         kind->fresh.push_back(group);

@@ -31,7 +31,7 @@ struct time_bound {
 };
 
 /// Bounds for whatever realises the placement of a plan; of the plan itself only placement, owners
-/// and machine matter. With B inside a node, b of an interface, C of all interfaces of a node:
+/// and topology matter. With B inside a node, b of an interface, C of all interfaces of a node:
 ///   device in   chunks that a rank is to get / (B + b)
 ///   device out  chunks that it owns and others get / (B + b), as each leaves at least once
 ///   node in     chunks that enter a node / C, as each enters at least once
@@ -48,7 +48,7 @@ struct time_bound {
 ///       256 numbers of pieces and 90 ranges of larger ones
 [[nodiscard]] inline time_bound lower_bound(transfer_plan const& plan, std::size_t chunk_bytes,
                                             std::size_t least_piece_bytes = 256U << 10) {
-  auto const& machine = plan.cluster();
+  auto const& topo = plan.topology();
   auto const volume = detail::gather_volume{plan};
   auto const bytes = static_cast<double>(chunk_bytes);
   auto result = time_bound{};
@@ -58,15 +58,15 @@ struct time_bound {
       result.resource = detail::text(name...);
     }
   };
-  auto const many = machine.nodes() > 1;
+  auto const many = topo.nodes() > 1;
   auto network = 0.0;
-  for (auto const node : first_n<node_id>(machine.nodes())) {
-    auto const interfaces = node_bandwidth(machine, node);
+  for (auto const node : first_n<node_id>(topo.nodes())) {
+    auto const interfaces = node_bandwidth(topo, node);
     auto inside = 0.0;
     auto wanted = 0;
-    for (auto const rank : machine.ranks_on(node)) {
-      auto const between = machine.port(machine.interface_of(rank)).between_bytes_per_second;
-      auto const port = machine.port(rank).inside_bytes_per_second;
+    for (auto const rank : topo.ranks_on(node)) {
+      auto const between = topo.port(topo.interface_of(rank)).between_bytes_per_second;
+      auto const port = topo.port(rank).inside_bytes_per_second;
       auto const both = port + (many ? between : 0.0);
       consider(volume.into_rank[rank.index()] * bytes / both, "device in ", rank);
       consider(volume.out_of_rank[rank.index()].all * bytes / both, "device out ", rank);
@@ -86,7 +86,7 @@ struct time_bound {
   for (int pieces = 1; pieces <= most;) {
     auto const last =
         pieces < detail::pieces_bounded_one_by_one ? pieces : std::min(most, pieces + pieces / 16);
-    auto const of_pieces = detail::pipeline_bound{machine, volume, bytes, {pieces, last}};
+    auto const of_pieces = detail::pipeline_bound{topo, volume, bytes, {pieces, last}};
     result.tight_seconds = std::min(result.tight_seconds, of_pieces.seconds(result.tight_seconds));
     pieces = last + 1;
   }

@@ -15,7 +15,7 @@ namespace fssdp {
 namespace detail {
 
 FSSDP_INLINE transfer_plan make_plan(plan_tables tables) {
-  if (tables.cluster.nodes() == 1) {
+  if (tables.topology.nodes() == 1) {
     auto transfers = direct_transfers(table_owners{tables}, tables.where);
     return {std::move(tables), std::move(transfers)};
   }

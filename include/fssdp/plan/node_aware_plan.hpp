@@ -34,14 +34,15 @@ class table_owners {
 /// Builds the transfers of a node-aware plan, chunk by chunk.
 class node_aware_transfers {
  public:
-  node_aware_transfers(placement const& where, topology const& machine)
-      : where_{where}, machine_{machine}, entries_(static_cast<std::size_t>(machine.ranks())) {}
+  node_aware_transfers(placement const& where, topology const& topo)
+      : where_{where}, topo_{topo}, entries_(static_cast<std::size_t>(topo.ranks())) {}
 
   /// The other nodes that have a holder, ascending.
   [[nodiscard]] node_demand demand(expert_id expert, rank_id owner) const {
-    auto result = node_demand{machine_.node(owner), {}};
-    for (auto const node : first_n<node_id>(machine_.nodes()))
-      if (node != result.home && !holders_on(node, expert).empty()) result.wanted.push_back(node);
+    auto result = node_demand{topo_.node(owner), {}};
+    for (auto const node : first_n<node_id>(topo_.nodes()))
+      if (node != result.owner_node && !holders_on(node, expert).empty())
+        result.wanted.push_back(node);
     return result;
   }
 
@@ -64,7 +65,7 @@ class node_aware_transfers {
  private:
   [[nodiscard]] std::vector<rank_id> holders_on(node_id node, expert_id expert) const {
     auto holders = std::vector<rank_id>{};
-    for (auto const rank : machine_.ranks_on(node))
+    for (auto const rank : topo_.ranks_on(node))
       if (where_.holds(rank, expert)) holders.push_back(rank);
     return holders;
   }
@@ -78,26 +79,26 @@ class node_aware_transfers {
   }
 
   void spread(chunk_id chunk, rank_id from, int round) {
-    for (auto const rank : holders_on(machine_.node(from), chunk.expert))
+    for (auto const rank : holders_on(topo_.node(from), chunk.expert))
       if (rank != from) transfers_.push_back({round, chunk, from, rank});
   }
 
   placement const& where_;
-  topology const& machine_;
+  topology const& topo_;
   std::vector<int> entries_;  // chunks that enter a node through each rank
   std::vector<transfer> transfers_;
 };
 
-/// Every chunk enters a node once and spreads from there; between nodes it travels along a chain, so
-/// that no node sends it twice. The chains' ends are chosen to even out what the nodes send
+/// Every chunk enters a node once and spreads from there; between nodes it travels along a chain,
+/// so that no node sends it twice. The chains' ends are chosen to even out what the nodes send
 /// (node_chains).
 [[nodiscard]] inline transfer_plan node_aware_plan(plan_tables tables) {
   auto const owners = table_owners{tables};
-  auto build = node_aware_transfers{tables.where, tables.cluster};
+  auto build = node_aware_transfers{tables.where, tables.topology};
   auto demands = std::vector<node_demand>{};
   for (auto const chunk : owners.chunks())
     demands.push_back(build.demand(chunk.expert, owners.owner(chunk)));
-  auto const chains = node_chains(demands, tables.cluster.nodes());
+  auto const chains = node_chains(demands, tables.topology.nodes());
   auto chain = chains.begin();
   for (auto const chunk : owners.chunks()) build.follow(chunk, owners.owner(chunk), *chain++);
   auto transfers = build.take();

@@ -12,7 +12,7 @@ namespace fssdp {
 
 /// Where a chunk starts, and which other nodes need it (ascending).
 struct node_demand {
-  node_id home;
+  node_id owner_node;
   std::vector<node_id> wanted;
 };
 
@@ -29,7 +29,7 @@ class leaf_balance {
         leaf_(demands.size(), node_id{-1}) {
     for (auto const& demand : demands_) {
       if (demand.wanted.empty()) continue;
-      ++out_[demand.home.index()];
+      ++out_[demand.owner_node.index()];
       for (auto const node : demand.wanted) ++out_[node.index()];
     }
     choose();
@@ -51,11 +51,12 @@ class leaf_balance {
       if (!demands_[e].wanted.empty()) order.push_back(e);
     std::ranges::stable_sort(order, {}, [&](std::size_t e) { return demands_[e].wanted.size(); });
     for (auto const e : order) {
-      auto const& [home, wanted] = demands_[e];
+      auto const& [owner_node, wanted] = demands_[e];
       auto best = wanted.front();
       for (auto const node : wanted) {
         auto const busier = out_[node.index()] - out_[best.index()];
-        if (busier > 0 || (busier == 0 && distance(home, node) < distance(home, best))) best = node;
+        if (busier > 0 || (busier == 0 && distance(owner_node, node) < distance(owner_node, best)))
+          best = node;
       }
       leaf_[e] = best;
       --out_[best.index()];
@@ -100,7 +101,7 @@ class leaf_balance {
 
 }  // namespace detail
 
-/// For every chunk the nodes behind its home in the order in which it visits them.
+/// For every chunk the nodes that it visits after its owner's, in this order.
 ///
 /// Each node gets a chunk once and passes it on at most once. Which node comes last is chosen so
 /// that the busiest sender sends as little as an exchange of leaves can achieve.
@@ -113,10 +114,10 @@ class leaf_balance {
   for (std::size_t e = 0; e < demands.size(); ++e) {
     auto chain = demands[e].wanted;
     if (!chain.empty()) {
-      auto const home = demands[e].home;
-      auto const last = balance.distance(home, balance.leaf(e));
+      auto const owner_node = demands[e].owner_node;
+      auto const last = balance.distance(owner_node, balance.leaf(e));
       std::ranges::sort(chain, {}, [&](node_id node) {  // ring order behind the leaf, leaf last
-        auto const steps = balance.distance(home, node);
+        auto const steps = balance.distance(owner_node, node);
         return steps > last ? steps - nodes : steps;
       });
     }

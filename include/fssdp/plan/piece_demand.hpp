@@ -30,20 +30,20 @@ class piece_demand {
   enum class gates { of_nodes, of_rails, of_ranks };
 
   piece_demand(transfer_plan const& plan, int pieces, relaying how)
-      : machine_{plan.cluster()}, pieces_{pieces} {
+      : topo_{plan.topology()}, pieces_{pieces} {
     choose_gates(how);
     collect(plan);
     auto const count = static_cast<std::size_t>(items());
-    auto const nodes = static_cast<std::size_t>(machine_.nodes());
+    auto const nodes = static_cast<std::size_t>(topo_.nodes());
     wanted_.resize(count * nodes * node_words_);
     gate_wanted_.resize(count * gate_words_);
     holders_.resize(count * nodes);
     crossed_.resize(count, 1);
-    entries_.resize(static_cast<std::size_t>(machine_.ranks()));
+    entries_.resize(static_cast<std::size_t>(topo_.ranks()));
     for (int item = 0; item < items(); ++item) note(item);
   }
 
-  [[nodiscard]] topology const& machine() const { return machine_; }
+  [[nodiscard]] topology const& topo() const { return topo_; }
   [[nodiscard]] int pieces() const { return pieces_; }
   [[nodiscard]] int items() const { return static_cast<int>(chunks_.size()) * pieces_; }
   [[nodiscard]] gates kind() const { return gates_; }
@@ -54,7 +54,7 @@ class piece_demand {
     return {of(item).chunk, item / static_cast<int>(chunks_.size())};
   }
   [[nodiscard]] rank_id owner(int item) const { return of(item).owner; }
-  [[nodiscard]] node_id home(int item) const { return machine_.node(owner(item)); }
+  [[nodiscard]] node_id owner_node(int item) const { return topo_.node(owner(item)); }
   /// Whether other nodes want it.
   [[nodiscard]] bool crosses(int item) const { return of(item).crosses; }
   /// The rail of an item: pieces of a chunk take turns, and so do chunks.
@@ -64,7 +64,7 @@ class piece_demand {
   }
   /// Where the rail of an item meets a node.
   [[nodiscard]] rank_id rail_end(int item, node_id node) const {
-    return machine_.ranks_on(node)[static_cast<std::size_t>(rail(item))];
+    return topo_.ranks_on(node)[static_cast<std::size_t>(rail(item))];
   }
   /// The place of a rank within its node.
   [[nodiscard]] int position(rank_id rank) const { return position_[rank.index()]; }
@@ -82,8 +82,8 @@ class piece_demand {
   [[nodiscard]] int crossed(int item) const { return crossed_[static_cast<std::size_t>(item)]; }
 
   void begin_inside(int item, rank_id to) {
-    exclude_port(wanted_on(item, machine_.node(to)), position(to));
-    count(holders_[at(item, machine_.node(to))]);
+    exclude_port(wanted_on(item, topo_.node(to)), position(to));
+    count(holders_[at(item, topo_.node(to))]);
   }
   void begin_crossing(int item, int gate, rank_id to) {
     exclude_port(wanted_at_gates(item), gate);
@@ -101,22 +101,22 @@ class piece_demand {
   };
 
   void choose_gates(relaying how) {
-    position_.resize(static_cast<std::size_t>(machine_.ranks()));
-    auto fewest = machine_.ranks();
+    position_.resize(static_cast<std::size_t>(topo_.ranks()));
+    auto fewest = topo_.ranks();
     auto most = 0;
-    for (auto const node : first_n<node_id>(machine_.nodes())) {
-      auto const here = machine_.ranks_on(node);
+    for (auto const node : first_n<node_id>(topo_.nodes())) {
+      auto const here = topo_.ranks_on(node);
       fewest = std::min(fewest, static_cast<int>(here.size()));
       most = std::max(most, static_cast<int>(here.size()));
       for (std::size_t i = 0; i < here.size(); ++i)
         position_[here[i].index()] = static_cast<int>(i);
     }
-    gates_ = machine_.network() == network_interface::per_node ? gates::of_nodes
-             : how == relaying::allowed                        ? gates::of_rails
-                                                               : gates::of_ranks;
+    gates_ = topo_.network() == network_interface::per_node ? gates::of_nodes
+             : how == relaying::allowed                     ? gates::of_rails
+                                                            : gates::of_ranks;
     rails_ = gates_ == gates::of_rails ? fewest : 1;
     node_words_ = words_for(most);
-    gate_ports_ = gates_ == gates::of_ranks ? machine_.ranks() : machine_.nodes();
+    gate_ports_ = gates_ == gates::of_ranks ? topo_.ranks() : topo_.nodes();
     gate_words_ = words_for(gate_ports_);
   }
 
@@ -130,7 +130,7 @@ class piece_demand {
       for (auto const rank : plan.where().holders(chunk.expert)) {
         if (rank == owner) continue;
         destinations_.push_back(rank);
-        crosses = crosses || !machine_.same_node(rank, owner);
+        crosses = crosses || !topo_.same_node(rank, owner);
       }
       if (destinations_.size() != first)
         chunks_.push_back({chunk, owner, first, destinations_.size(), crosses});
@@ -143,8 +143,7 @@ class piece_demand {
     return chunks_[static_cast<std::size_t>(item) % chunks_.size()];
   }
   [[nodiscard]] std::size_t at(int item, node_id node) const {
-    return static_cast<std::size_t>(item) * static_cast<std::size_t>(machine_.nodes()) +
-           node.index();
+    return static_cast<std::size_t>(item) * static_cast<std::size_t>(topo_.nodes()) + node.index();
   }
   static void count(std::uint8_t& holders) {
     if (holders < std::numeric_limits<std::uint8_t>::max()) ++holders;
@@ -156,20 +155,20 @@ class piece_demand {
     auto const destinations =
         std::span{destinations_}.subspan(chunk.first, chunk.last - chunk.first);
     for (auto const rank : destinations)
-      include_port(wanted_on(item, machine_.node(rank)), position(rank));
-    count(holders_[at(item, home(item))]);
+      include_port(wanted_on(item, topo_.node(rank)), position(rank));
+    count(holders_[at(item, owner_node(item))]);
     if (!chunk.crosses) return;
     for (auto const rank : destinations)
-      if (machine_.node(rank) != home(item))
-        include_port(wanted_at_gates(item), gate_into(item, machine_.node(rank)));
-    if (gates_ == gates::of_rails && rail_end(item, home(item)) != chunk.owner)
-      include_port(wanted_on(item, home(item)), position(rail_end(item, home(item))));
+      if (topo_.node(rank) != owner_node(item))
+        include_port(wanted_at_gates(item), gate_into(item, topo_.node(rank)));
+    if (gates_ == gates::of_rails && rail_end(item, owner_node(item)) != chunk.owner)
+      include_port(wanted_on(item, owner_node(item)), position(rail_end(item, owner_node(item))));
   }
   /// The gate through which an item enters a node; of several ranks, that with the fewest so far.
   [[nodiscard]] int gate_into(int item, node_id node) {
     if (gates_ != gates::of_ranks) return node.value();
     auto best = -1;
-    for (auto const rank : machine_.ranks_on(node)) {
+    for (auto const rank : topo_.ranks_on(node)) {
       if (has_port(wanted_at_gates(item), rank.value())) return rank.value();
       if (has_port(wanted_on(item, node), position(rank)) &&
           (best < 0 || entries_[rank.index()] < entries_[static_cast<std::size_t>(best)]))
@@ -179,7 +178,7 @@ class piece_demand {
     return best;
   }
 
-  topology const& machine_;
+  topology const& topo_;
   int pieces_;
   gates gates_ = gates::of_nodes;
   int rails_ = 1;

@@ -46,19 +46,16 @@ struct piece_counts {
 /// fluid.
 class pipeline_bound {
  public:
-  pipeline_bound(topology const& machine, gather_volume const& volume, double chunk_bytes,
+  pipeline_bound(topology const& topo, gather_volume const& volume, double chunk_bytes,
                  piece_counts const& pieces)
-      : machine_{machine},
-        volume_{volume},
-        pieces_{pieces.most},
-        whole_{pieces.fewest == pieces.most} {
+      : topo_{topo}, volume_{volume}, pieces_{pieces.most}, whole_{pieces.fewest == pieces.most} {
     auto inside_rate = 0.0;
     auto between_rate = 0.0;
-    for (auto const rank : first_n<rank_id>(machine.ranks())) {
-      inside_rate = std::max(inside_rate, machine.port(rank).inside_bytes_per_second);
-      between_rate = std::max(between_rate, machine.port(rank).between_bytes_per_second);
+    for (auto const rank : first_n<rank_id>(topo.ranks())) {
+      inside_rate = std::max(inside_rate, topo.port(rank).inside_bytes_per_second);
+      between_rate = std::max(between_rate, topo.port(rank).between_bytes_per_second);
     }
-    auto const& cost = machine.cost();
+    auto const& cost = topo.cost();
     auto const bytes = chunk_bytes / pieces.most;
     auto const each = cost.port_seconds * pieces.fewest / pieces.most;
     inside_ = {bytes / inside_rate + each, cost.inside_latency_seconds};
@@ -68,11 +65,11 @@ class pipeline_bound {
   /// @param enough a bound of no interest is not looked at further: at least this is returned
   [[nodiscard]] double seconds(double enough = std::numeric_limits<double>::infinity()) const {
     auto most = into_nodes();
-    for (auto const node : first_n<node_id>(machine_.nodes())) {
+    for (auto const node : first_n<node_id>(topo_.nodes())) {
       if (most >= enough) return most;
       most = std::max({most, into_ranks_of(node), out_of_node(node), into_node(node)});
     }
-    for (auto const rank : first_n<rank_id>(machine_.ranks())) {
+    for (auto const rank : first_n<rank_id>(topo_.ranks())) {
       if (most >= enough) return most;
       most = std::max({most, into_rank(rank), out_of_rank(rank)});
     }
@@ -202,11 +199,11 @@ class pipeline_bound {
     return last;
   }
 
-  [[nodiscard]] bool several_nodes() const { return machine_.nodes() > 1; }
+  [[nodiscard]] bool several_nodes() const { return topo_.nodes() > 1; }
   [[nodiscard]] int interfaces(node_id node) const {
-    return machine_.network() == network_interface::per_node
+    return topo_.network() == network_interface::per_node
                ? 1
-               : static_cast<int>(machine_.ranks_on(node).size());
+               : static_cast<int>(topo_.ranks_on(node).size());
   }
   [[nodiscard]] long count(int chunks) const { return static_cast<long>(chunks) * pieces_; }
 
@@ -257,7 +254,7 @@ class pipeline_bound {
 
   /// All ranks of a node together: nobody receives before somebody has something to send.
   [[nodiscard]] double into_ranks_of(node_id node) const {
-    auto const ranks = machine_.ranks_on(node);
+    auto const ranks = topo_.ranks_on(node);
     auto total = 0L;
     auto receivers = std::size_t{0};
     auto senders = std::vector<double>{};
@@ -285,20 +282,21 @@ class pipeline_bound {
 
   /// What leaves a node: ranks that own none of it get something to send from those that do. The
   /// last piece must then reach the other nodes, and in the last of them all ranks.
-  [[nodiscard]] double out_of_node(node_id home) const {
-    auto const leaving = volume_.out_of_node[home.index()];
+  [[nodiscard]] double out_of_node(node_id owner_node) const {
+    auto const leaving = volume_.out_of_node[owner_node.index()];
     if (leaving == 0) return 0;
     auto owners = std::size_t{0};
     auto nodes = gather_volume::nothing;
     auto ranks = gather_volume::nothing;
-    for (auto const rank : machine_.ranks_on(home)) {
+    for (auto const rank : topo_.ranks_on(owner_node)) {
       auto const& owned = volume_.out_of_rank[rank.index()];
       nodes = std::min(nodes, owned.fewest_nodes);
       ranks = std::min(ranks, owned.fewest_there);
       owners += owned.crossing != 0 ? 1 : 0;
     }
-    auto ports = std::vector<opening>(interfaces(home) == 1 ? 1 : owners, {0, between_.busy, 0});
-    if (auto const all = static_cast<std::size_t>(interfaces(home)); ports.size() < all)
+    auto ports =
+        std::vector<opening>(interfaces(owner_node) == 1 ? 1 : owners, {0, between_.busy, 0});
+    if (auto const all = static_cast<std::size_t>(interfaces(owner_node)); ports.size() < all)
       for (auto const begin : begins(std::vector<double>(owners), all - ports.size(), inside_))
         ports.push_back({begin + inside_.hop(), between_.busy, 0});
     auto entries = further_places{
@@ -329,7 +327,7 @@ class pipeline_bound {
     if (volume_.between_nodes == 0) return 0;
     auto senders = std::vector<double>{};
     auto receivers = std::size_t{0};
-    for (auto const node : first_n<node_id>(machine_.nodes())) {
+    for (auto const node : first_n<node_id>(topo_.nodes())) {
       if (volume_.out_of_node[node.index()] != 0)
         for (int i = 0; i < interfaces(node); ++i) senders.push_back(0);
       if (volume_.into_node[node.index()] != 0)
@@ -349,12 +347,11 @@ class pipeline_bound {
   }
   [[nodiscard]] int most_interfaces() const {
     auto most = 1;
-    for (auto const node : first_n<node_id>(machine_.nodes()))
-      most = std::max(most, interfaces(node));
+    for (auto const node : first_n<node_id>(topo_.nodes())) most = std::max(most, interfaces(node));
     return most;
   }
 
-  topology const& machine_;
+  topology const& topo_;
   gather_volume const& volume_;
   int pieces_;
   bool whole_;  // pieces are passed one by one, not like a fluid

@@ -36,9 +36,9 @@ struct plan_tables {
   /// @throws argument_error if the layout breaks its law, the placement does not contain it, or the
   ///         topology has other ranks
   template <shard_layout Layout>
-  plan_tables(Layout const& layout, placement held, topology const& machine)
+  plan_tables(Layout const& layout, placement held, fssdp::topology const& topo)
       : where{std::move(held)},
-        cluster{topology_or_one_node(machine, where.ranks())},
+        topology{topology_or_one_node(topo, where.ranks())},
         slices{layout.slices()} {
     check_layout(layout);
     check_contains(where, layout);
@@ -62,7 +62,7 @@ struct plan_tables {
   [[nodiscard]] hasher hashed() const;
 
   placement where;
-  topology cluster;
+  fssdp::topology topology;
   int slices;
   int pieces = 1;
   transfer_table transfers;

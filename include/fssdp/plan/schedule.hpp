@@ -18,7 +18,7 @@ enum class reduction_order {
 /// How chunks are cut, who may help, in which order sums are formed, and how long to look for the
 /// best.
 struct schedule_options {
-  std::size_t piece_bytes = 0;  ///< about; 0: what suits chunk, placement and machine
+  std::size_t piece_bytes = 0;  ///< about; 0: what suits chunk, placement and topology
   /// Of a piece, unless the chunk is smaller. At 1 Gbit/s 64 KiB are better.
   std::size_t least_bytes = 256U << 10;
   /// What a rank keeps at most of pieces that it only relays, where an expert is one tensor: pieces
@@ -33,11 +33,11 @@ struct schedule_options {
 };
 
 /// The same placement realised piece by piece: trees that emerge from a simulation of the gather on
-/// the plan's machine (late_binding), so that ports have something to send whenever they can.
+/// the plan's topology (late_binding), so that ports have something to send whenever they can.
 ///
 /// Every chunk is cut into the same number of pieces. Each crosses between nodes on one rail and
 /// enters a node once; ranks on its way may relay it. What the trees of the given plan were does
-/// not matter. Where the ports of the machine are such that chunks straight from their owners take
+/// not matter. Where the ports of the topology are such that chunks straight from their owners take
 /// less time (tiny chunks; interfaces as fast as ports inside a node; unequal ports), they go that
 /// way: whole, or cut into pieces one behind the other if `piece_bytes` asks for them.
 /// @param chunk_bytes of the largest chunk, as it travels

@@ -59,7 +59,7 @@ class schedule_cache {
     for (auto at = entries_.begin(); at != entries_.end(); ++at) {
       auto const equal = at->plan.hash_value() == plan.hash_value() &&
                          at->chunk_bytes == chunk_bytes && at->options == options &&
-                         at->plan.cluster() == plan.cluster() && at->plan == plan;
+                         at->plan.topology() == plan.topology() && at->plan == plan;
       if (!equal) continue;
       entries_.splice(entries_.begin(), entries_, at);
       return entries_.front().made;

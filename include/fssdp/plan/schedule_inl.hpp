@@ -32,7 +32,7 @@ FSSDP_INLINE transfer_plan schedule(transfer_plan const& plan, std::size_t chunk
   }
   auto const with = [&](detail::relaying how) {
     auto search = detail::schedule_search{plan, chunk_bytes, how};
-    auto const cuts = detail::promising_cuts(plan.cluster(), chunk_bytes, options);
+    auto const cuts = detail::promising_cuts(plan.topology(), chunk_bytes, options);
     auto last = std::size_t{0};
     for (auto const cut : cuts) {
       if (last != 0 && search.tried() + last > options.effort) break;

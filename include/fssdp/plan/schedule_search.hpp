@@ -24,9 +24,9 @@
 
 namespace fssdp::detail {
 
-/// How many pieces a rank can keep in so many bytes, whatever their type: a piece may be longer than
-/// others by what it takes to begin at a multiple of piece_granularity, and memory ends at a cache
-/// line.
+/// How many pieces a rank can keep in so many bytes, whatever their type: a piece may be longer
+/// than others by what it takes to begin at a multiple of piece_granularity, and memory ends at a
+/// cache line.
 [[nodiscard]] inline std::size_t most_pieces_within(std::size_t bytes, std::size_t chunk_bytes,
                                                     int pieces) {
   constexpr auto longer = piece_granularity * sizeof(double);
@@ -36,7 +36,7 @@ namespace fssdp::detail {
   return (bytes - std::min(bytes, cache_line - 1)) / piece;
 }
 
-/// How long pieces take on the slowest ports of a machine.
+/// How long pieces take on the slowest ports of a topology.
 struct piece_times {
   tick_length tick;
   piece_time inside;
@@ -44,12 +44,11 @@ struct piece_times {
 
   piece_times(piece_demand const& demand, double chunk_bytes)
       : tick{most_seconds(demand, chunk_bytes)} {
-    auto const& machine = demand.machine();
-    auto const& cost = machine.cost();
+    auto const& topo = demand.topo();
+    auto const& cost = topo.cost();
     auto const bytes = chunk_bytes / demand.pieces();
     auto const time = [&](double port_bandwidth::*rate, double latency) {
-      return piece_time{tick.of(bytes / slowest(machine, rate) + cost.port_seconds),
-                        tick.of(latency)};
+      return piece_time{tick.of(bytes / slowest(topo, rate) + cost.port_seconds), tick.of(latency)};
     };
     inside = time(&port_bandwidth::inside_bytes_per_second, cost.inside_latency_seconds);
     between = time(&port_bandwidth::between_bytes_per_second, cost.between_latency_seconds);
@@ -58,23 +57,24 @@ struct piece_times {
  private:
   /// Of all pieces one after the other, to every rank.
   [[nodiscard]] static double most_seconds(piece_demand const& demand, double chunk_bytes) {
-    auto const& machine = demand.machine();
-    auto const& cost = machine.cost();
-    auto const rate = std::min(slowest(machine, &port_bandwidth::inside_bytes_per_second),
-                               slowest(machine, &port_bandwidth::between_bytes_per_second));
+    auto const& topo = demand.topo();
+    auto const& cost = topo.cost();
+    auto const rate = std::min(slowest(topo, &port_bandwidth::inside_bytes_per_second),
+                               slowest(topo, &port_bandwidth::between_bytes_per_second));
     auto const each = chunk_bytes / demand.pieces() / rate + cost.port_seconds +
                       std::max(cost.inside_latency_seconds, cost.between_latency_seconds);
-    return static_cast<double>(demand.items()) * machine.ranks() * each;
+    return static_cast<double>(demand.items()) * topo.ranks() * each;
   }
-  [[nodiscard]] static double slowest(topology const& machine, double port_bandwidth::*rate) {
+  [[nodiscard]] static double slowest(topology const& topo, double port_bandwidth::*rate) {
     auto least = std::numeric_limits<double>::infinity();
-    for (auto const rank : first_n<rank_id>(machine.ranks()))
-      least = std::min(least, machine.port(rank).*rate);
+    for (auto const rank : first_n<rank_id>(topo.ranks()))
+      least = std::min(least, topo.port(rank).*rate);
     return least;
   }
 };
 
-/// For each of some numbers that are not negative how many smaller ones there are, of equal ones one.
+/// For each of some numbers that are not negative how many smaller ones there are, of equal ones
+/// one.
 [[nodiscard]] inline std::vector<int> without_gaps(std::vector<ticks> const& numbers) {
   auto ranks = std::vector<int>(numbers.size());
   if (numbers.empty()) return ranks;
@@ -142,7 +142,7 @@ class schedule_search {
     if (transfers_.has_value() && seconds >= least_) return;
     least_ = seconds;
     pieces_ = pieces;
-    auto const several_nodes = plan_.cluster().nodes() > 1;
+    auto const several_nodes = plan_.topology().nodes() > 1;
     transfers_ =
         as_transfers(demand, played.flows(),
                      std::max(times.inside.busy, several_nodes ? times.between.busy : ticks{0}));
@@ -175,13 +175,12 @@ class schedule_search {
     last = chunk;
     ++deliveries;
   });
-  return (deliveries + chunks * plan.cluster().nodes()) * static_cast<double>(pieces);
+  return (deliveries + chunks * plan.topology().nodes()) * static_cast<double>(pieces);
 }
 
 /// Numbers of pieces to try, the most promising first.
 /// @pre the pieces that the options ask for can be counted
-[[nodiscard]] inline std::vector<int> promising_cuts(topology const& machine,
-                                                     std::size_t chunk_bytes,
+[[nodiscard]] inline std::vector<int> promising_cuts(topology const& topo, std::size_t chunk_bytes,
                                                      schedule_options const& options) {
   if (options.piece_bytes != 0)
     return {static_cast<int>(pieces_of(chunk_bytes, options.piece_bytes))};
@@ -189,8 +188,8 @@ class schedule_search {
   auto const most =
       static_cast<int>(std::clamp<std::size_t>(chunk_bytes / least_bytes, 1, most_pieces));
   auto rails = 1;
-  if (machine.nodes() > 1 && machine.network() == network_interface::per_rank)
-    rails = static_cast<int>(machine.ranks_on(node_id{0}).size());
+  if (topo.nodes() > 1 && topo.network() == network_interface::per_rank)
+    rails = static_cast<int>(topo.ranks_on(node_id{0}).size());
   auto cuts = std::vector<int>{};
   if (options.effort == 0) return {std::min(std::max(rails, 4), most)};
   for (auto const cut :

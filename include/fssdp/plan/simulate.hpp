@@ -25,16 +25,16 @@ struct simulation {
 
 namespace detail {
 
-/// The ports of a machine: every rank has one for its node and, alone or with its node, an
+/// The ports of a topology: every rank has one for its node and, alone or with its node, an
 /// interface to others; each sends and receives at once. They serve transfers one by one, in the
 /// order in which they are played.
 class port_model {
  public:
-  port_model(topology const& machine, message_cost const& cost, double piece_bytes)
-      : machine_{machine},
+  port_model(topology const& topo, message_cost const& cost, double piece_bytes)
+      : topo_{topo},
         cost_{cost},
         bytes_{piece_bytes},
-        out_free_(2 * static_cast<std::size_t>(machine.ranks())),
+        out_free_(2 * static_cast<std::size_t>(topo.ranks())),
         in_free_(out_free_.size()) {}
 
   /// A transfer of what its source has from `ready` on, or of several pieces one behind the other.
@@ -57,32 +57,32 @@ class port_model {
     std::size_t in;
   };
   [[nodiscard]] use of(rank_id source, rank_id destination) const {
-    if (machine_.same_node(source, destination)) {
-      auto const rate = std::min(machine_.port(source).inside_bytes_per_second,
-                                 machine_.port(destination).inside_bytes_per_second);
+    if (topo_.same_node(source, destination)) {
+      auto const rate = std::min(topo_.port(source).inside_bytes_per_second,
+                                 topo_.port(destination).inside_bytes_per_second);
       return {bytes_ / rate + cost_.port_seconds, cost_.inside_latency_seconds, source.index(),
               destination.index()};
     }
-    auto const ranks = static_cast<std::size_t>(machine_.ranks());
-    auto const out = machine_.interface_of(source);
-    auto const in = machine_.interface_of(destination);
-    auto const rate = std::min(machine_.port(out).between_bytes_per_second,
-                               machine_.port(in).between_bytes_per_second);
+    auto const ranks = static_cast<std::size_t>(topo_.ranks());
+    auto const out = topo_.interface_of(source);
+    auto const in = topo_.interface_of(destination);
+    auto const rate =
+        std::min(topo_.port(out).between_bytes_per_second, topo_.port(in).between_bytes_per_second);
     return {bytes_ / rate + cost_.port_seconds, cost_.between_latency_seconds, ranks + out.index(),
             ranks + in.index()};
   }
 
-  topology const& machine_;
+  topology const& topo_;
   message_cost cost_;
   double bytes_;  // of a piece
   std::vector<double> out_free_;
   std::vector<double> in_free_;
 };
 
-/// simulate, with other costs of a message than those of the plan's machine.
+/// simulate, with other costs of a message than those of the plan's topology.
 [[nodiscard]] inline simulation simulate_with(transfer_plan const& plan, std::size_t chunk_bytes,
                                               message_cost const& cost) {
-  auto ports = port_model{plan.cluster(), cost, static_cast<double>(chunk_bytes) / plan.pieces()};
+  auto ports = port_model{plan.topology(), cost, static_cast<double>(chunk_bytes) / plan.pieces()};
   auto result = simulation{};
   result.transfers.reserve(plan.transfers().size());
   for (std::size_t i = 0; i < plan.transfers().size(); ++i) {
@@ -107,7 +107,7 @@ class port_model {
 /// @pre verify accepts the plan
 /// @cost O(transfers)
 [[nodiscard]] inline simulation simulate(transfer_plan const& plan, std::size_t chunk_bytes) {
-  return detail::simulate_with(plan, chunk_bytes, plan.cluster().cost());
+  return detail::simulate_with(plan, chunk_bytes, plan.topology().cost());
 }
 
 }  // namespace fssdp

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Counts what a plan moves through the ports of a machine.
+/// Counts what a plan moves through the ports of a topology.
 #pragma once
 
 #include <algorithm>
@@ -22,22 +22,22 @@ struct port_traffic {
 };
 
 /// @throws argument_error if the topology has another number of ranks
-[[nodiscard]] inline port_traffic traffic(transfer_plan const& plan, topology const& cluster = {}) {
-  auto const machine = topology_or_one_node(cluster, plan.ranks());
+[[nodiscard]] inline port_traffic traffic(transfer_plan const& plan, topology const& given = {}) {
+  auto const topo = topology_or_one_node(given, plan.ranks());
   auto count = port_traffic{};
-  count.out_of_node.resize(static_cast<std::size_t>(machine.nodes()));
+  count.out_of_node.resize(static_cast<std::size_t>(topo.nodes()));
   count.into_node = count.out_of_node;
-  count.out_of_rank.resize(static_cast<std::size_t>(machine.ranks()));
+  count.out_of_rank.resize(static_cast<std::size_t>(topo.ranks()));
   count.into_rank = count.out_of_rank;
   for (auto const& t : plan.transfers()) {
     ++count.out_of_rank[t.source.index()];
     ++count.into_rank[t.destination.index()];
-    if (machine.same_node(t.source, t.destination)) {
+    if (topo.same_node(t.source, t.destination)) {
       ++count.inside_nodes;
     } else {
       ++count.between_nodes;
-      ++count.out_of_node[machine.node(t.source).index()];
-      ++count.into_node[machine.node(t.destination).index()];
+      ++count.out_of_node[topo.node(t.source).index()];
+      ++count.into_node[topo.node(t.destination).index()];
     }
   }
   return count;

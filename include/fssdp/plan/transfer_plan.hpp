@@ -24,8 +24,8 @@ namespace fssdp {
 
 /// A value that says what moves, chunk by chunk or in pieces of chunks: read forwards it is a
 /// gather, backwards the reduction that is its transpose, unless reduced_by has named another plan
-/// for that. It knows layout, placement and machine, but no communicator, no sizes and no types, so
-/// that layers of any size can share it. Equal inputs give equal plans on every rank.
+/// for that. It knows layout, placement and topology, but no communicator, no sizes and no types,
+/// so that layers of any size can share it. Equal inputs give equal plans on every rank.
 ///
 /// A handle on tables that never change. A collective keeps a copy of it until it has run, so that
 /// the plan that it is given may be a temporary.
@@ -39,8 +39,8 @@ class transfer_plan {
   ///         topology has other ranks, or a number of pieces, or what a transfer names, cannot be
   template <shard_layout Layout>
   transfer_plan(Layout const& layout, placement where, std::vector<transfer> transfers,
-                topology const& cluster = {}, int pieces = 1)
-      : transfer_plan{{layout, std::move(where), cluster}, std::move(transfers), pieces} {}
+                fssdp::topology const& topo = {}, int pieces = 1)
+      : transfer_plan{{layout, std::move(where), topo}, std::move(transfers), pieces} {}
   /// The same from what is known without the transfers.
   transfer_plan(detail::plan_tables tables, std::vector<transfer> transfers, int pieces = 1)
       : tables_{tables_of(std::move(tables), std::move(transfers), pieces)} {}
@@ -51,7 +51,7 @@ class transfer_plan {
     return {*tables_, std::move(transfers), pieces};
   }
 
-  /// The same in gathers; reductions go by another plan of the same layout, placement and machine.
+  /// The same in gathers; reductions go by another plan of the same layout, placement and topology.
   /// @throws argument_error if it is of others
   [[nodiscard]] transfer_plan reduced_by(transfer_plan const& other) const;
   /// The plan that reductions read backwards: this one, unless another has been named.
@@ -65,7 +65,7 @@ class transfer_plan {
   /// How many pieces a chunk is cut into.
   [[nodiscard]] int pieces() const { return tables_->pieces; }
   [[nodiscard]] int ranks() const { return tables_->where.ranks(); }
-  [[nodiscard]] topology const& cluster() const { return tables_->cluster; }
+  [[nodiscard]] fssdp::topology const& topology() const { return tables_->topology; }
   [[nodiscard]] int rounds() const { return tables_->transfers.rounds(); }
   [[nodiscard]] placement const& where() const { return tables_->where; }
   [[nodiscard]] rank_id owner(chunk_id chunk) const {

@@ -197,7 +197,7 @@ FSSDP_INLINE void plan_tables::index_links() {
   links.assign(owner.size(), {});
   for (auto const& t : transfers.all()) {
     auto& used = links[position(t.chunk)];
-    (cluster.same_node(t.source, t.destination) ? used.inside_nodes : used.between_nodes) = true;
+    (topology.same_node(t.source, t.destination) ? used.inside_nodes : used.between_nodes) = true;
   }
 }
 
@@ -205,11 +205,11 @@ FSSDP_INLINE void plan_tables::index_links() {
 
 FSSDP_INLINE transfer_plan transfer_plan::reduced_by(transfer_plan const& other) const {
   auto const same_scene = [](detail::plan_tables const& of) {
-    return std::tie(of.slices, of.owner, of.slot, of.where, of.cluster);
+    return std::tie(of.slices, of.owner, of.slot, of.where, of.topology);
   };
   detail::require(
       same_scene(*other.tables_) == same_scene(*tables_),
-      "plan: reductions by a plan of another layout, placement or machine; expected the same");
+      "plan: reductions by a plan of another layout, placement or topology; expected the same");
   auto both = *tables_;
   both.reduction = std::make_shared<transfer_plan const>(other.reduction());
   auto hash = both.hashed();

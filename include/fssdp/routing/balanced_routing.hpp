@@ -20,8 +20,8 @@ namespace fssdp {
 
 /// Every rank gets its share (balanced_shares), integer by integer. Tokens of a rank that holds the
 /// expert stay as far as its share goes; then those of its node fill the shares there; what is left
-/// goes to other nodes, sources ascending, receivers node by node. Tokens may leave a node that holds
-/// their expert.
+/// goes to other nodes, sources ascending, receivers node by node. Tokens may leave a node that
+/// holds their expert.
 ///
 /// It looks at the counts of all ranks, and routes those and no others. It keeps the placement.
 /// @cost that of balanced_shares, and O(ranks log ranks) for each expert; then O(receivers) for each
@@ -30,16 +30,16 @@ class balanced_routing {
  public:
   /// @throws argument_error if counts, placement and topology differ in ranks or experts, or there
   ///         are 2^48 tokens or more
-  balanced_routing(token_counts const& counts, placement held, topology const& cluster = {})
+  balanced_routing(token_counts const& counts, placement held, topology const& given = {})
       : where_{std::move(held)} {
     auto const& where = where_;
     detail::require(counts.ranks() == where.ranks() && counts.experts() == where.experts(),
                     "balanced_routing: counts of ", counts.ranks(), " ranks and ", counts.experts(),
                     " experts; the placement has ", where.ranks(), " and ", where.experts());
     check_sum(counts);
-    auto const machine = topology_or_one_node(cluster, where.ranks());
-    auto const shares = balanced_shares{where, machine, token_demand{counts, machine}};
-    auto expert_flows = flows_of_expert{counts, machine};
+    auto const topo = topology_or_one_node(given, where.ranks());
+    auto const shares = balanced_shares{where, topo, token_demand{counts, topo}};
+    auto expert_flows = flows_of_expert{counts, topo};
     first_.assign(1, 0);
     for (auto const expert : first_n<expert_id>(where.experts()))
       append(expert_flows.find(expert, shares));
@@ -69,8 +69,8 @@ class balanced_routing {
   /// Who sends what of one expert to whom, so that every replica gets its share.
   class flows_of_expert {
    public:
-    flows_of_expert(token_counts const& counts, topology const& machine)
-        : counts_{counts}, machine_{machine}, left_(static_cast<std::size_t>(counts.ranks())) {}
+    flows_of_expert(token_counts const& counts, topology const& topo)
+        : counts_{counts}, topo_{topo}, left_(static_cast<std::size_t>(counts.ranks())) {}
 
     /// By (source, receiver).
     std::span<flow const> find(expert_id expert, balanced_shares const& shares) {
@@ -84,7 +84,7 @@ class balanced_routing {
           room_.push_back(share);
           send(share.rank, room_.back());
         }
-        fill(machine_.ranks_on(host.node), std::span{room_}.subspan(first));
+        fill(topo_.ranks_on(host.node), std::span{room_}.subspan(first));
       }
       if (std::ranges::any_of(room_, [](auto const& r) { return r.tokens != 0; })) fill_rest();
       std::ranges::sort(flows_, [](flow const& a, flow const& b) {
@@ -114,7 +114,7 @@ class balanced_routing {
     void fill_rest() { fill(first_n<rank_id>(counts_.ranks()), room_); }
 
     token_counts const& counts_;
-    topology const& machine_;
+    topology const& topo_;
     std::vector<std::uint64_t> left_;  // [ranks]: not sent yet
     std::vector<replica_share> room_;  // of all replicas: what is missing from their shares
     std::vector<flow> flows_;

@@ -34,22 +34,22 @@ class balanced_shares {
  public:
   balanced_shares() = default;
   /// @throws argument_error if the sizes differ
-  balanced_shares(placement const& where, topology const& machine, token_demand const& demand) {
-    assign(where, machine, demand);
+  balanced_shares(placement const& where, topology const& topo, token_demand const& demand) {
+    assign(where, topo, demand);
   }
 
-  /// @param machine with ranks
-  void assign(placement const& where, topology const& machine, token_demand const& demand) {
-    detail::require(where.ranks() == machine.ranks() && where.experts() == demand.experts() &&
-                        machine.nodes() == demand.nodes(),
+  /// @param topology with ranks
+  void assign(placement const& where, topology const& topo, token_demand const& demand) {
+    detail::require(where.ranks() == topo.ranks() && where.experts() == demand.experts() &&
+                        topo.nodes() == demand.nodes(),
                     "balanced_shares: a placement of ", where.experts(), " experts on ",
                     where.ranks(), " ranks, demand of ", demand.nodes(), " nodes for ",
-                    demand.experts(), " experts; the topology has ", machine.nodes(), " nodes and ",
-                    machine.ranks(), " ranks");
-    collect(where, machine);
-    nodes_.balance(demand, machine);
-    auto const target = pour(machine);
-    if (machine.nodes() > 1) relieve(machine, demand, target);
+                    demand.experts(), " experts; the topology has ", topo.nodes(), " nodes and ",
+                    topo.ranks(), " ranks");
+    collect(where, topo);
+    nodes_.balance(demand, topo);
+    auto const target = pour(topo);
+    if (topo.nodes() > 1) relieve(topo, demand, target);
   }
 
   /// [ranks]: tokens that each works on
@@ -70,8 +70,8 @@ class balanced_shares {
 
  private:
   /// Reads who holds what: hosts, and their ranks.
-  void collect(placement const& where, topology const& machine) {
-    nodes_.reset(machine.nodes(), where.experts());
+  void collect(placement const& where, topology const& topo) {
+    nodes_.reset(topo.nodes(), where.experts());
     replicas_.clear();
     first_.assign(1, 0);
     for (auto const expert : first_n<expert_id>(where.experts())) {
@@ -79,18 +79,18 @@ class balanced_shares {
       auto sorted = true;
       for (auto const rank : where.holders(expert)) {
         sorted = sorted && (static_cast<std::ptrdiff_t>(replicas_.size()) == begin ||
-                            machine.node(replicas_.back().rank) <= machine.node(rank));
+                            topo.node(replicas_.back().rank) <= topo.node(rank));
         replicas_.push_back({rank});
       }
       if (!sorted)
         std::sort(replicas_.begin() + begin, replicas_.end(), [&](auto const& a, auto const& b) {
-          auto const x = machine.node(a.rank);
-          auto const y = machine.node(b.rank);
+          auto const x = topo.node(a.rank);
+          auto const y = topo.node(b.rank);
           return x != y ? x < y : a.rank < b.rank;
         });
       for (auto i = static_cast<std::size_t>(begin); i < replicas_.size(); ++i) {
-        auto const node = machine.node(replicas_[i].rank);
-        if (i + 1 != replicas_.size() && machine.node(replicas_[i + 1].rank) == node) continue;
+        auto const node = topo.node(replicas_[i].rank);
+        if (i + 1 != replicas_.size() && topo.node(replicas_[i + 1].rank) == node) continue;
         nodes_.add_host(expert, node);
         first_.push_back(static_cast<std::uint32_t>(i + 1));
       }
@@ -99,14 +99,14 @@ class balanced_shares {
   }
 
   /// @return what the ranks of the fullest node have at least
-  std::uint64_t pour(topology const& machine) {
-    load_.assign(static_cast<std::size_t>(machine.ranks()), 0);
+  std::uint64_t pour(topology const& topo) {
+    load_.assign(static_cast<std::size_t>(topo.ranks()), 0);
     auto target = std::uint64_t{0};  // no node's devices can all have less
-    for (auto const node : first_n<node_id>(machine.nodes())) {
-      auto const devices = static_cast<std::uint64_t>(machine.ranks_on(node).size());
+    for (auto const node : first_n<node_id>(topo.nodes())) {
+      auto const devices = static_cast<std::uint64_t>(topo.ranks_on(node).size());
       target = std::max(target, (nodes_.loads()[node.index()] + devices - 1) / devices);
     }
-    for (auto const node : first_n<node_id>(machine.nodes())) {
+    for (auto const node : first_n<node_id>(topo.nodes())) {
       auto const list = nodes_.hosts_on(node);
       std::ranges::sort(list, [&](std::uint32_t a, std::uint32_t b) {
         auto const x = replicas_of(a).size();
@@ -116,7 +116,7 @@ class balanced_shares {
         return hosts[a].tokens != hosts[b].tokens ? hosts[a].tokens > hosts[b].tokens : a < b;
       });
       for (auto const i : list) pour(i);
-      level(machine.ranks_on(node), list, target);
+      level(topo.ranks_on(node), list, target);
     }
     return target;
   }
@@ -140,19 +140,19 @@ class balanced_shares {
     }
   }
 
-  /// Where a node's ranks cannot be equally full, the fullest gives to ranks of other nodes that hold
-  /// what it holds, as far as ports have room.
-  void relieve(topology const& machine, token_demand const& demand, std::uint64_t target) {
+  /// Where a node's ranks cannot be equally full, the fullest gives to ranks of other nodes that
+  /// hold what it holds, as far as ports have room.
+  void relieve(topology const& topo, token_demand const& demand, std::uint64_t target) {
     auto const enough = target + target / 256;
     auto const moves = std::min<std::size_t>(2 * load_.size(), most_moves);
     for (auto move = std::size_t{0}; move < moves; ++move) {
       auto const fullest = std::ranges::max_element(load_);
       if (*fullest <= enough) return;
       if (move == 0) index_replicas();
-      if (!relieve(rank_id{fullest - load_.begin()}, machine, demand)) return;
+      if (!relieve(rank_id{fullest - load_.begin()}, topo, demand)) return;
     }
   }
-  bool relieve(rank_id from, topology const& machine, token_demand const& demand) {
+  bool relieve(rank_id from, topology const& topo, token_demand const& demand) {
     auto best_from = replicas_.size();
     auto best_to = replicas_.size();
     auto best = std::uint64_t{0};
@@ -161,7 +161,7 @@ class balanced_shares {
       if (replicas_[i].tokens == 0) continue;
       auto const expert = nodes_.hosts()[host_of_[i]].expert;
       for (auto const& host : nodes_.hosts(expert)) {
-        if (host.node == machine.node(from)) continue;
+        if (host.node == topo.node(from)) continue;
         auto const h = static_cast<std::size_t>(&host - nodes_.hosts().data());
         for (auto j = first_[h]; j < first_[h + 1]; ++j) {
           auto const there = load_[replicas_[j].rank.index()];

@@ -25,7 +25,7 @@ namespace fssdp {
 /// ascending. (Paper: token dispatch)
 /// @cost O(ranks / 64 + holders); no allocation
 template <class Emit>
-void route_evenly(placement const& where, topology const& machine, rank_id source, expert_id expert,
+void route_evenly(placement const& where, topology const& topo, rank_id source, expert_id expert,
                   std::uint64_t tokens, Emit emit) {
   if (tokens == 0) return;
   if (where.holds(source, expert)) {
@@ -33,33 +33,33 @@ void route_evenly(placement const& where, topology const& machine, rank_id sourc
     return;
   }
   auto nearby = std::uint64_t{0};
-  for (auto const rank : where.holders(expert)) nearby += machine.same_node(rank, source) ? 1 : 0;
+  for (auto const rank : where.holders(expert)) nearby += topo.same_node(rank, source) ? 1 : 0;
   auto const receivers = nearby > 0 ? nearby : where.holders(expert).size();
   auto index = std::uint64_t{0};
   for (auto const rank : where.holders(expert)) {
-    if (nearby > 0 && !machine.same_node(rank, source)) continue;
+    if (nearby > 0 && !topo.same_node(rank, source)) continue;
     auto const share = even_share(tokens, receivers, source, index++);
     if (share > 0) emit(rank, share);
   }
 }
 
-/// The rule for one placement, of which it keeps a copy, and one machine. It looks at no counts:
+/// The rule for one placement, of which it keeps a copy, and one topology. It looks at no counts:
 /// every rank can route its own tokens before it knows those of others.
 class even_routing {
  public:
   /// @throws argument_error if the topology has ranks, but not as many as the placement
-  explicit even_routing(placement where, topology const& cluster = {})
-      : where_{std::move(where)}, machine_{topology_or_one_node(cluster, where_.ranks())} {}
+  explicit even_routing(placement where, topology const& given = {})
+      : where_{std::move(where)}, topo_{topology_or_one_node(given, where_.ranks())} {}
 
   [[nodiscard]] placement const& where() const { return where_; }
   template <class Emit>
   void operator()(rank_id source, expert_id expert, std::uint64_t tokens, Emit emit) const {
-    route_evenly(where_, machine_, source, expert, tokens, emit);
+    route_evenly(where_, topo_, source, expert, tokens, emit);
   }
 
  private:
   placement where_;
-  topology machine_;
+  topology topo_;
 };
 
 static_assert(token_routing<even_routing>);

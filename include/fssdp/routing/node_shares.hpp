@@ -40,11 +40,11 @@ class node_shares {
   void add_host(expert_id expert, node_id node) { hosts_.push_back({expert, node}); }
   void end_expert() { first_.push_back(static_cast<std::uint32_t>(hosts_.size())); }
 
-  void balance(token_demand const& demand, topology const& machine) {
+  void balance(token_demand const& demand, topology const& topo) {
     index_hosts();
-    stay_at_home(demand);
+    stay_with_owners(demand);
     send_to_hosts();
-    even_out(demand, machine);
+    even_out(demand, topo);
   }
 
   /// How many tokens can move from one host of an expert to another, so that no port gets busier
@@ -113,7 +113,7 @@ class node_shares {
   }
 
   /// Everything that can stay stays; what cannot is left in stray_.
-  void stay_at_home(token_demand const& demand) {
+  void stay_with_owners(token_demand const& demand) {
     into_.assign(nodes_, 0);
     out_.assign(nodes_, 0);
     load_.assign(nodes_, 0);
@@ -156,26 +156,26 @@ class node_shares {
 
   /// From nodes whose devices have more to do than the average to those that have less, or to those
   /// that have not much more; as long as no port gets busier than the busiest is.
-  void even_out(token_demand const& demand, topology const& machine) {
+  void even_out(token_demand const& demand, topology const& topo) {
     limit_ = std::max(std::ranges::max(into_), std::ranges::max(out_));
     if (nodes_ == 1) return;
     auto const total = std::accumulate(load_.begin(), load_.end(), std::uint64_t{0});
-    auto const average = total / static_cast<std::uint64_t>(machine.ranks());
+    auto const average = total / static_cast<std::uint64_t>(topo.ranks());
     auto level = average;  // tokens on a device
     for (int round = 0; round < 4; ++round) {
-      shift_down_to(level, demand, machine);
+      shift_down_to(level, demand, topo);
       auto fullest = average;
       for (std::size_t n = 0; n < nodes_; ++n)
-        fullest = std::max(fullest, load_[n] / machine.ranks_on(node_id{n}).size());
+        fullest = std::max(fullest, load_[n] / topo.ranks_on(node_id{n}).size());
       if (fullest <= average + average / 64) return;
       level = average + (fullest - average) / 2;
     }
   }
 
   /// Takes what is above a level from every node, as far as other hosts have room below it.
-  void shift_down_to(std::uint64_t level, token_demand const& demand, topology const& machine) {
+  void shift_down_to(std::uint64_t level, token_demand const& demand, topology const& topo) {
     cursor_.assign(first_.begin(), first_.end() - 1);
-    auto const room = [&](std::size_t n) { return level * machine.ranks_on(node_id{n}).size(); };
+    auto const room = [&](std::size_t n) { return level * topo.ranks_on(node_id{n}).size(); };
     for (std::size_t n = 0; n < nodes_; ++n) {
       if (load_[n] <= room(n)) continue;
       auto over = load_[n] - room(n);

@@ -20,9 +20,9 @@ enum class routing_rule {
 /// @throws argument_error as the routing
 template <class Use>
 decltype(auto) with_routing(routing_rule rule, token_counts const& counts, placement const& where,
-                            topology const& cluster, Use use) {
-  if (rule == routing_rule::balanced) return use(balanced_routing{counts, where, cluster});
-  return use(even_routing{where, cluster});
+                            topology const& topo, Use use) {
+  if (rule == routing_rule::balanced) return use(balanced_routing{counts, where, topo});
+  return use(even_routing{where, topo});
 }
 
 }  // namespace fssdp

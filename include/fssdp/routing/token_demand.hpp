@@ -20,11 +20,11 @@ class token_demand {
   token_demand(int nodes, int experts) { reset(nodes, experts); }
   /// What the ranks of a node have counted.
   /// @throws argument_error if the topology has ranks, but not as many as there are counts of
-  explicit token_demand(token_counts const& counts, topology const& cluster = {}) {
-    auto const machine = topology_or_one_node(cluster, counts.ranks());
-    reset(machine.nodes(), counts.experts());
-    for (auto const rank : first_n<rank_id>(machine.ranks())) {
-      auto const row = of(machine.node(rank));
+  explicit token_demand(token_counts const& counts, topology const& given = {}) {
+    auto const topo = topology_or_one_node(given, counts.ranks());
+    reset(topo.nodes(), counts.experts());
+    for (auto const rank : first_n<rank_id>(topo.ranks())) {
+      auto const row = of(topo.node(rank));
       auto const counted = counts.values().subspan(rank.index() * row.size(), row.size());
       for (std::size_t e = 0; e < row.size(); ++e) row[e] += counted[e];
     }

@@ -23,32 +23,32 @@ struct token_traffic {
   /// @cost O(ranks * E) calls of the routing
   /// @throws argument_error if counts, placement and topology differ in ranks or experts
   template <token_routing Routing>
-  token_traffic(token_counts const& counts, Routing const& routing, topology const& cluster = {}) {
+  token_traffic(token_counts const& counts, Routing const& routing, topology const& given = {}) {
     auto const& where = routing.where();
     detail::require(counts.ranks() == where.ranks() && counts.experts() == where.experts(),
                     "token_traffic: counts of ", counts.ranks(), " ranks and ", counts.experts(),
                     " experts; the placement has ", where.ranks(), " and ", where.experts());
-    auto const machine = topology_or_one_node(cluster, where.ranks());
-    on_rank.resize(static_cast<std::size_t>(machine.ranks()));
+    auto const topo = topology_or_one_node(given, where.ranks());
+    on_rank.resize(static_cast<std::size_t>(topo.ranks()));
     into_rank = out_of_rank = on_rank;
-    into_node.resize(static_cast<std::size_t>(machine.nodes()));
+    into_node.resize(static_cast<std::size_t>(topo.nodes()));
     out_of_node = into_node;
     for (auto const source : first_n<rank_id>(counts.ranks()))
       for (auto const expert : first_n<expert_id>(counts.experts()))
         routing(source, expert, counts(source, expert),
-                [&](rank_id to, std::uint64_t tokens) { add(machine, source, to, tokens); });
+                [&](rank_id to, std::uint64_t tokens) { add(topo, source, to, tokens); });
   }
 
  private:
-  void add(topology const& machine, rank_id from, rank_id to, std::uint64_t tokens) {
+  void add(topology const& topo, rank_id from, rank_id to, std::uint64_t tokens) {
     on_rank[to.index()] += tokens;
     if (from == to) return;
-    if (machine.same_node(from, to)) {
+    if (topo.same_node(from, to)) {
       out_of_rank[from.index()] += tokens;
       into_rank[to.index()] += tokens;
     } else {
-      out_of_node[machine.node(from).index()] += tokens;
-      into_node[machine.node(to).index()] += tokens;
+      out_of_node[topo.node(from).index()] += tokens;
+      into_node[topo.node(to).index()] += tokens;
     }
   }
 };

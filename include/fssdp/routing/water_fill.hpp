@@ -16,8 +16,8 @@ struct vessel {
   std::uint32_t number = 0;  ///< the caller's; of equally full ones the lower comes first
 };
 
-/// Pours so that the fullest of those that get any is as low as can be: all of them are then equally
-/// full, up to one. Leaves them by (level before, number).
+/// Pours so that the fullest of those that get any is as low as can be: all of them are then
+/// equally full, up to one. Leaves them by (level before, number).
 /// @pre there are vessels, unless there is nothing to pour; all together times their number is below
 ///      2^64
 /// @cost O(k log k), no allocation

@@ -30,8 +30,8 @@ struct calibration {
   double gather_seconds = 0;  ///< on idle ports
 };
 
-/// Who gets an expert that is added somewhere: where experts travel as payloads of a codec, all that
-/// hold it, so that they have the same bits.
+/// Who gets an expert that is added somewhere: where experts travel as payloads of a codec, all
+/// that hold it, so that they have the same bits.
 enum class receivers { newcomers, all_holders };
 
 /// What calibration weighs.
@@ -41,7 +41,7 @@ struct calibration_options {
   receivers to = receivers::newcomers;
   std::size_t chunk_bytes = 0;
   double seconds_per_row = 0;  ///< of an expert, forward and backward
-  topology cluster = {};
+  fssdp::topology topology = {};
   routing_rule routing = routing_rule::even;  ///< how tokens will go to replicas
 };
 
@@ -94,12 +94,12 @@ template <shard_layout Layout>
   auto const slots = std::ranges::max(used);
   if (used == first_slots || slots > options.slots) return std::nullopt;
   auto const fullest = [&](placement const& of) {
-    return with_routing(options.routing, counts, of, options.cluster, [&](auto const& routing) {
-      auto const tokens = token_traffic{counts, routing, options.cluster};
+    return with_routing(options.routing, counts, of, options.topology, [&](auto const& routing) {
+      auto const tokens = token_traffic{counts, routing, options.topology};
       return static_cast<double>(std::ranges::max(tokens.on_rank));
     });
   };
-  auto plan = make_plan(layout, extra, options.cluster);
+  auto plan = make_plan(layout, extra, options.topology);
   auto const saved = (fullest(where) - fullest(together)) * options.seconds_per_row;
   auto const seconds = simulate(plan, options.chunk_bytes).seconds;
   return calibration{std::move(together), std::move(plan), slots, saved, seconds};

@@ -39,7 +39,7 @@ class iteration_meter {
   void expose(Work work) {
     auto const begin = trace_clock::now();
     on_sound_stream(queue_, [&] {
-      auto const range = trace_range{&trace_, compute_lane, "wait"};
+      auto const range = trace_range{&trace_, compute_track, "wait"};
       work();
     });
     metrics.exposed_seconds += std::chrono::duration<double>{trace_clock::now() - begin}.count();

@@ -11,8 +11,8 @@ namespace fssdp {
 /// plans move is the same on all ranks. Beside a stream of a device, seconds are the host's: it
 /// enqueues and goes on.
 struct iteration_metrics {
-  double gather_seconds = 0;   ///< the lane was gathering
-  double reduce_seconds = 0;   ///< the lane was reducing
+  double gather_seconds = 0;   ///< time in gathers
+  double reduce_seconds = 0;   ///< time in reductions
   double exposed_seconds = 0;  ///< the caller waited for either, or planned without a stream
 
   std::uint64_t gathers = 0;  ///< more than layers if replicas are gathered again for backward

@@ -45,7 +45,7 @@ struct layer_setting {
   link_coding gather_coding;
   link_coding reduce_coding;
   bool in_place;  // owners compute with their shards, not with copies
-  topology cluster;
+  fssdp::topology topology;
   std::optional<schedule_options> schedule;
   std::size_t chunk_bytes;
   std::span<std::byte> device_scratch;
@@ -236,15 +236,15 @@ class materialized_layer {
   }
 
   void make_plan_now(communicator_ref const& comm) {
-    auto const range = trace_range{&setting_.trace, gather_lane, "plan", {.layer = id.value()}};
-    auto plan = make_plan(*layout_, *where, setting_.cluster);
+    auto const range = trace_range{&setting_.trace, gather_track, "plan", {.layer = id.value()}};
+    auto plan = make_plan(*layout_, *where, setting_.topology);
     if (setting_.schedule.has_value())
       plan = schedule(plan, setting_.chunk_bytes, *setting_.schedule);
     replicas.plan = std::move(plan);
     if (!comm.in_host_memory()) agree_on(comm, *replicas.plan);
   }
   void gather_now(communicator_ref const& comm, replica_set& to) const {
-    auto const range = traced(gather_lane, "gather", *to.plan);
+    auto const range = traced(gather_track, "gather", *to.plan);
     auto const call =
         gather_call{*to.plan,
                     setting_.rank,
@@ -268,7 +268,7 @@ class materialized_layer {
   }
   void reduce_now(communicator_ref const& comm) {
     auto const& plan = *replicas.plan;
-    auto const range = traced(reduce_lane, "reduce", plan);
+    auto const range = traced(reduce_track, "reduce", plan);
     auto const call = reduction_call{
         plan,
         setting_.rank,
@@ -305,7 +305,7 @@ class materialized_layer {
     return setting_.gather_coding.codes() && added.holds(expert) &&
            added.plan->where().holders(expert).size() > 1;
   }
-  [[nodiscard]] trace_range<trace_output const> traced(trace_lane row, static_text name,
+  [[nodiscard]] trace_range<trace_output const> traced(trace_track row, static_text name,
                                                        transfer_plan const& by) const {
     return {&setting_.trace, row, name, {.layer = id.value(), .plan = by.hash_value()}};
   }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// The iteration: gathers layers before they are needed and reduces them while the next one computes.
+/// The iteration: gathers layers before they are needed and reduces them while the next one
+/// computes.
 #pragma once
 
 #include <cstdint>
@@ -51,8 +52,8 @@ struct any_expert {
 ///
 /// Every rank makes the same calls in the same order. On a communicator that is bound to a stream,
 /// gathers and reductions run while the caller computes; on another one they run in the call. The
-/// bits are the same. Between devices the communicator is a side_lane (beside): what would wait is
-/// then the caller's stream, not the caller.
+/// bits are the same. Between devices the communicator is a side_stream_communicator (beside): what
+/// would wait is then the caller's stream, not the caller.
 ///
 /// A layer has one placement per iteration: what the solver says about the predicted loads, as far
 /// as the pool has room. Nothing is allocated for parameters after construction. The states of a
@@ -87,9 +88,9 @@ class materializer {
   /// @pre likewise
   [[nodiscard]] transfer_plan const& plan(layer_id which);
 
-  /// Begins to gather a layer: chooses its placement, and has it planned and gathered on the stream.
-  /// Nothing happens if it is there; or if there is no room now and will be: then it is gathered
-  /// when it is acquired.
+  /// Begins to gather a layer: chooses its placement, and has it planned and gathered on the
+  /// stream. Nothing happens if it is there; or if there is no room now and will be: then it is
+  /// gathered when it is acquired.
   /// @throws argument_error if there is no such layer; transport errors of earlier work
   void prefetch(layer_id which);
 

@@ -59,7 +59,7 @@ namespace fssdp::detail {
           .gather_coding = policy.gather_coding,
           .reduce_coding = policy.reduce_coding,
           .in_place = same_type && !policy.gather_coding.codes() && !options.in_one_piece,
-          .cluster = topology_or_one_node(options.cluster, shards.layouts().ranks()),
+          .topology = topology_or_one_node(options.topology, shards.layouts().ranks()),
           .schedule = options.schedule,
           .chunk_bytes = chunk_bytes,
           .device_scratch = options.device_scratch,
@@ -153,7 +153,7 @@ class materializer_core {
                           .to = setting_.added_to(),
                           .chunk_bytes = setting_.chunk_bytes,
                           .seconds_per_row = options_.seconds_per_row,
-                          .cluster = setting_.cluster,
+                          .topology = setting_.topology,
                           .routing = options_.routing});
     if (!found.has_value()) return false;
     if (found->saved_seconds <= found->gather_seconds) {
@@ -217,7 +217,7 @@ class materializer_core {
     if (!is_reshard_due() || !policy_.sharding.moves_experts()) return metrics;
     auto loads = std::vector<expert_loads>{};
     for (auto const& layer : layers_) loads.push_back(layer.expected.predict());
-    auto const next = policy_.sharding(layouts_, loads, setting_.cluster);
+    auto const next = policy_.sharding(layouts_, loads, setting_.topology);
     ++(next.has_value() ? metrics.reshardings_accepted : metrics.reshardings_rejected);
     if (next.has_value()) reshard(*next, std::move(moved));
     return metrics;

@@ -31,15 +31,16 @@ struct materializer_options {
   int prefetch_distance = 1;
   /// The pool of replicas, for all layers together: never exceeded.
   std::size_t replica_slots = 0;
-  /// The type that experts are computed with; by default that of the weights. Another one is converted
-  /// at the owner, once, and travels as it is.
+  /// The type that experts are computed with; by default that of the weights. Another one is
+  /// converted at the owner, once, and travels as it is.
   std::optional<dtype> replica_type = {};
-  /// The type that partial gradients are added up in, and travel in; by default fp32, and fp64 where
-  /// replicas are fp64. For fewer bits on the wire only, see materializer_policy::reduce_coding.
+  /// The type that partial gradients are added up in, and travel in; by default fp32, and fp64
+  /// where replicas are fp64. For fewer bits on the wire only, see
+  /// materializer_policy::reduce_coding.
   std::optional<dtype> partial_type = {};
-  /// All experts that a rank computes with lie one behind the other, its own among them, as products
-  /// of many matrices at once want them (experts_in_one_piece). They then take slots of the pool for
-  /// all of them, and a copy of its own ones; `calibrate` adds nothing.
+  /// All experts that a rank computes with lie one behind the other, its own among them, as
+  /// products of many matrices at once want them (experts_in_one_piece). They then take slots of
+  /// the pool for all of them, and a copy of its own ones; `calibrate` adds nothing.
   bool in_one_piece = false;
   /// The pool of partial gradients, likewise. Two layers' worth let a reduction hide behind the
   /// backward pass of the next layer.
@@ -57,12 +58,13 @@ struct materializer_options {
   /// How the caller sends tokens to replicas: calibration estimates loads by it.
   routing_rule routing = routing_rule::even;
   /// On which nodes the ranks are, and how fast their links; without ranks: all on one node.
-  topology cluster = {};
+  fssdp::topology topology = {};
   /// Plans are scheduled: cut into pieces, balanced over all ports. Else they are direct, or chains
   /// over nodes.
   std::optional<schedule_options> schedule = {};
   /// Where plans, gathers and reductions are traced, and when the caller waits for them: in the
-  /// lanes gather, reduce and compute. A pointer to any trace_sink, which outlives the materializer.
+  /// tracks gather, reduce and compute. A pointer to any trace_sink, which outlives the
+  /// materializer.
   trace_output trace = {};
 };
 

@@ -48,7 +48,7 @@ class timed_work {
   work_queue::function run_ = nullptr;
   void* of_ = nullptr;
   stream_event over_;
-  std::uint64_t position_ = 0;  // of a side_lane
+  std::uint64_t position_ = 0;  // of a communicator on a side stream
   trace_clock::time_point begin_;
   trace_clock::time_point end_;
 };

@@ -18,17 +18,17 @@
 namespace fssdp {
 
 /// What a materializer works over: any communicator of host memory; between devices one that works
-/// beside the stream that computes, beside(comm, stream).
+/// beside the stream that computes, on_side_stream(comm, stream).
 template <class Comm>
 concept materializing_communicator = communicator<Comm> &&
-    (std::same_as<memory_space_of<Comm>, host_memory> || side_lane<Comm>);
+    (std::same_as<memory_space_of<Comm>, host_memory> || side_stream_communicator<Comm>);
 
 }  // namespace fssdp
 
 namespace fssdp::detail {
 
 /// Somebody else's communicator, to which work is submitted in order. Where its memory is a
-/// device's, it is a side_lane: the caller computes on another stream.
+/// device's, it is a side_stream_communicator: the caller computes on another stream.
 class work_queue {
  public:
   /// What is enqueued: run(of, comm) gets the communicator without its stream.
@@ -56,7 +56,8 @@ class work_queue {
   /// @throws what that has thrown
   void synchronize() const { call_.synchronize(comm_); }
 
-  /// Those of a side_lane; on the host the caller itself waits, and memory is cleared at once.
+  /// Those of a communicator on a side stream; on the host the caller itself waits, and memory is
+  /// cleared at once.
   [[nodiscard]] std::uint64_t position() const {
     return in_host_memory() ? 0 : call_.position(comm_);
   }

@@ -57,8 +57,7 @@ class any_sharding_solver {
   requires(!std::same_as<Solver, any_sharding_solver>) any_sharding_solver(Solver solve)
       : solve_{[solve = std::move(solve)](
                    layouts_type const& current, std::span<expert_loads const> loads,
-                   topology const& cluster) { return owners_by(solve, current, loads, cluster); }} {
-  }
+                   topology const& topo) { return owners_by(solve, current, loads, topo); }} {}
 
   /// Whether owners ever change.
   [[nodiscard]] bool moves_experts() const { return solve_ != nullptr; }
@@ -66,9 +65,9 @@ class any_sharding_solver {
   /// @throws argument_error as the solver
   [[nodiscard]] std::optional<layouts_type> operator()(layouts_type const& current,
                                                        std::span<expert_loads const> loads,
-                                                       topology const& cluster) const {
+                                                       topology const& topo) const {
     if (!moves_experts()) return std::nullopt;
-    return solve_(current, loads, cluster);
+    return solve_(current, loads, topo);
   }
 
  private:
@@ -76,13 +75,13 @@ class any_sharding_solver {
   [[nodiscard]] static std::optional<layouts_type> owners_by(Solver const& solve,
                                                              layouts_type const& current,
                                                              std::span<expert_loads const> loads,
-                                                             topology const& cluster) {
+                                                             topology const& topo) {
     if constexpr (resharding_solver<Solver, table_layout>) {
-      auto verdict = solve(current.by_layer(), loads, cluster);
+      auto verdict = solve(current.by_layer(), loads, topo);
       if (!verdict.layouts.has_value()) return std::nullopt;
       return tables(*std::move(verdict.layouts));
     } else {
-      return tables(solve(loads, cluster));
+      return tables(solve(loads, topo));
     }
   }
   template <class Layouts>

@@ -24,18 +24,19 @@
 namespace fssdp {
 
 /// A portfolio: owners only, Algorithm 1 with the largest overlap, and needs-based materialization
-/// with all slots or fewer, and with all or some of them for what nodes take in. Each is refined: where a device or a port
-/// is fullest, replicas are exchanged while that makes it cheaper. What then costs least, by
-/// layer_cost, is kept, so it is never dearer than any of them. (Not from the paper.)
+/// with all slots or fewer, and with all or some of them for what nodes take in. Each is refined:
+/// where a device or a port is fullest, replicas are exchanged while that makes it cheaper. What
+/// then costs least, by layer_cost, is kept, so it is never dearer than any of them. (Not from the
+/// paper.)
 struct cheapest_materialization {
-  /// To be given, as memory and ports are the caller's: hidden_budget or paying_budget say what they
-  /// allow; {} allows no replicas.
+  /// To be given, as memory and ports are the caller's: hidden_budget or paying_budget say what
+  /// they allow; {} allows no replicas.
   materialization_budget budget = detail::no_budget;
   layer_rates rates = {};  ///< to be given as well: what a token costs, else nothing is cheaper
   /// Tokens of an iteration, over all ranks and experts; 0: gathers are hidden.
   double tokens = 0;
-  topology cluster = {};  ///< where the ranks sit; without ranks: all on one node
-  int trials = 50;        ///< exchanges that refining looks at, for each of them; 0: none
+  fssdp::topology topology = {};  ///< where the ranks sit; without ranks: all on one node
+  int trials = 50;                ///< exchanges that refining looks at, for each of them; 0: none
 
   /// @param loads [experts], any scale
   /// @post the budget allows its port_loads
@@ -49,10 +50,10 @@ struct cheapest_materialization {
     detail::require(trials >= 0 && tokens >= 0, "cheapest_materialization: ", trials, " trials, ",
                     tokens, " tokens; expected 0 or more");
     require_choices();
-    auto const machine = topology_or_one_node(cluster, layout.ranks());
+    auto const topo = topology_or_one_node(topology, layout.ranks());
     auto demand = token_demand{};
-    detail::expect_demand(loads, machine, demand);
-    auto const judge = judgement{*this, machine, demand};
+    detail::expect_demand(loads, topo, demand);
+    auto const judge = judgement{*this, topo, demand};
     auto refine = detail::refinement{};
     auto best = placement{layout};
     auto least = judge.seconds(best, layout);
@@ -62,11 +63,11 @@ struct cheapest_materialization {
       least = seconds;
       best = where;
     };
-    for_each_candidate(loads, layout, machine,
+    for_each_candidate(loads, layout, topo,
                        [&](placement where, materialization_budget const& within) {
                          keep_if_cheaper(where);
                          if (trials == 0) return;
-                         refine.improve(where, layout, machine, demand, rates, within, trials);
+                         refine.improve(where, layout, topo, demand, rates, within, trials);
                          keep_if_cheaper(where);
                        });
     return best;
@@ -87,45 +88,45 @@ struct cheapest_materialization {
   /// What a placement costs, exposed gathers included.
   struct judgement {
     cheapest_materialization const& of;
-    topology const& machine;
+    fssdp::topology const& topo;
     token_demand const& demand;
     double tokens_per_unit = 0;
 
-    judgement(cheapest_materialization const& solver, topology const& cluster,
+    judgement(cheapest_materialization const& solver, fssdp::topology const& topology,
               token_demand const& wanted)
-        : of{solver}, machine{cluster}, demand{wanted} {
+        : of{solver}, topo{topology}, demand{wanted} {
       auto units = 0.0;
-      for (auto const node : first_n<node_id>(machine.nodes()))
+      for (auto const node : first_n<node_id>(topo.nodes()))
         for (auto const part : demand.of(node)) units += static_cast<double>(part);
       tokens_per_unit = units > 0 ? of.tokens / units : 0;
     }
     template <shard_layout Layout>
     [[nodiscard]] double seconds(placement const& where, Layout const& layout) const {
-      auto const moving = estimated_cost{}.seconds(where, machine, demand, of.rates);
+      auto const moving = estimated_cost{}.seconds(where, topo, demand, of.rates);
       if (tokens_per_unit == 0) return moving;
-      auto const ports = port_loads{where, layout, machine};
+      auto const ports = port_loads{where, layout, topo};
       return moving * tokens_per_unit +
-             exposed_seconds(gather_seconds(ports, machine, of.rates.expert_bytes), of.rates);
+             exposed_seconds(gather_seconds(ports, topo, of.rates.expert_bytes), of.rates);
     }
   };
 
   /// Calls `consider(placement, budget)`; no slot is to be filled beyond that budget.
   template <shard_layout Layout, class Consider>
   void for_each_candidate(std::span<std::uint64_t const> loads, Layout const& layout,
-                          topology const& machine, Consider consider) const {
+                          fssdp::topology const& topo, Consider consider) const {
     auto const most = within_reach(layout.experts());
     auto const needs_based = [&](materialization_budget const& within) {
-      consider(needs_based_materialization{within, machine}(loads, layout), within);
+      consider(needs_based_materialization{within, topo}(loads, layout), within);
     };
     needs_based(most);
     auto fewer = most;
-    if (machine.nodes() > 1)
+    if (topo.nodes() > 1)
       for (auto const quarters : {3, 2, 1, 0}) {
-        auto const taken = std::min(most.experts_in, slots_of_node(machine, most) * quarters / 4);
+        auto const taken = std::min(most.experts_in, slots_of_node(topo, most) * quarters / 4);
         if (std::exchange(fewer.experts_in, taken) != taken) needs_based(fewer);
       }
     consider(placement{layout}, most);
-    consider(largest_overlap{most, machine}(loads, layout), most);
+    consider(largest_overlap{most, topo}(loads, layout), most);
     if (tokens == 0) return;  // else more replicas may be dearer: gathers take time
     fewer = most;
     for (auto const slots : {most.spare_slots / 2, most.spare_slots / 4, 2, 1})
@@ -133,7 +134,7 @@ struct cheapest_materialization {
         fewer.spare_slots = slots;
         needs_based(fewer);
       }
-    auto const hidden = hidden_budget(rates, machine, layout.experts(), most.spare_slots);
+    auto const hidden = hidden_budget(rates, topo, layout.experts(), most.spare_slots);
     if (hidden.experts_in >= most.experts_in && hidden.spare_slots == most.spare_slots) return;
     needs_based({.experts_in = std::min(most.experts_in, hidden.experts_in),
                  .experts_out = std::min(most.experts_out, hidden.experts_out),
@@ -146,10 +147,10 @@ struct cheapest_materialization {
             .spare_slots = std::min(budget.spare_slots, experts)};
   }
   /// Experts that a node has slots for.
-  static int slots_of_node(topology const& machine, materialization_budget const& of) {
+  static int slots_of_node(fssdp::topology const& topo, materialization_budget const& of) {
     auto most = std::size_t{0};
-    for (auto const node : first_n<node_id>(machine.nodes()))
-      most = std::max(most, machine.ranks_on(node).size());
+    for (auto const node : first_n<node_id>(topo.nodes()))
+      most = std::max(most, topo.ranks_on(node).size());
     return static_cast<int>(most) * of.spare_slots;
   }
 };

@@ -19,18 +19,18 @@ namespace fssdp {
 
 /// Fills the free slots of all ranks the way expert_load_balancer does, where owners are given.
 ///
-/// In each node, the expert of the largest load per replica that is at home there gets one more
+/// In each node, the expert of the largest load per replica that is owned there gets one more
 /// replica, until the slots are given away or all ranks of the node hold it. Then replicas are
 /// packed: the largest load per replica first, to the least loaded rank of the node that has a free
 /// slot and lacks the expert. (Ties: lower id; loads that an owner bears count.) A replica that no
 /// such rank is left for is dropped. Who has no load gets no replica, unless nobody has any.
 ///
-/// Replicas stay in the node of the owner, so no parameters cross nodes: EPLB's hierarchical policy.
-/// Its global one is a cluster without ranks: all on one node.
+/// Replicas stay in the node of the owner, so no parameters cross nodes: EPLB's hierarchical
+/// policy. Its global one is a topology without ranks: all on one node.
 /// @cost O(E + R (log E + D)) comparisons for R replicas; a pure function
 struct eplb_materialization {
-  int spare_slots = 0;    ///< m: how many replicas a rank has memory for
-  topology cluster = {};  ///< where the ranks sit; without ranks: all on one node
+  int spare_slots = 0;            ///< m: how many replicas a rank has memory for
+  fssdp::topology topology = {};  ///< where the ranks sit; without ranks: all on one node
 
   /// @param loads [experts], any scale
   /// @post every owner holds its experts, and no rank holds more than `spare_slots` others
@@ -41,18 +41,18 @@ struct eplb_materialization {
     detail::require_loads("eplb_materialization", loads, layout);
     detail::require(spare_slots >= 0, "eplb_materialization: spare_slots ", spare_slots,
                     "; expected 0 or more");
-    auto const machine = topology_or_one_node(cluster, layout.ranks());
+    auto const topo = topology_or_one_node(topology, layout.ranks());
     auto where = placement{layout};
-    auto home = std::vector<std::vector<expert_id>>(static_cast<std::size_t>(machine.nodes()));
+    auto owner_node = std::vector<std::vector<expert_id>>(static_cast<std::size_t>(topo.nodes()));
     auto const idle = std::ranges::all_of(loads, [](std::uint64_t load) { return load == 0; });
     for (auto const expert : first_n<expert_id>(layout.experts()))
       if (idle || loads[expert.index()] > 0)
-        home[machine.node(layout.owner(expert)).index()].push_back(expert);
-    for (auto const node : first_n<node_id>(machine.nodes())) {
+        owner_node[topo.node(layout.owner(expert)).index()].push_back(expert);
+    for (auto const node : first_n<node_id>(topo.nodes())) {
       auto of_node = expert_loads{};
-      for (auto const expert : home[node.index()])
+      for (auto const expert : owner_node[node.index()])
         of_node.push_back(idle ? 1 : loads[expert.index()]);
-      fill(where, layout, home[node.index()], of_node, machine.ranks_on(node));
+      fill(where, layout, owner_node[node.index()], of_node, topo.ranks_on(node));
     }
     return where;
   }

@@ -16,7 +16,7 @@ namespace fssdp::detail {
 /// The loads as parts of about 2^40, spread over nodes by their ranks. Loads are divided by their
 /// greatest common divisor before, so their scale changes no part; if all are zero, they are equal.
 /// @cost O(N E), no allocation once `demand` has been as large
-inline void expect_demand(std::span<std::uint64_t const> loads, topology const& machine,
+inline void expect_demand(std::span<std::uint64_t const> loads, topology const& topo,
                           token_demand& demand) {
   __extension__ typedef unsigned __int128 wide;
   auto divisor = std::uint64_t{0};
@@ -31,13 +31,13 @@ inline void expect_demand(std::span<std::uint64_t const> loads, topology const& 
   auto const high = static_cast<std::uint64_t>(sum >> 64U);
   auto const width =
       high != 0 ? 64 + std::bit_width(high) : std::bit_width(static_cast<std::uint64_t>(sum));
-  auto const ranks = static_cast<std::uint64_t>(machine.ranks());
-  demand.reset(machine.nodes(), static_cast<int>(loads.size()));
+  auto const ranks = static_cast<std::uint64_t>(topo.ranks());
+  demand.reset(topo.nodes(), static_cast<int>(loads.size()));
   auto const first = demand.of(node_id{0});
   for (std::size_t e = 0; e < loads.size(); ++e)
     first[e] = width > bits ? reduced(e) >> (width - bits) : reduced(e) << (bits - width);
-  for (auto node = node_id{machine.nodes() - 1};; node = node_id{node.value() - 1}) {
-    auto const here = machine.ranks_on(node).size();
+  for (auto node = node_id{topo.nodes() - 1};; node = node_id{node.value() - 1}) {
+    auto const here = topo.ranks_on(node).size();
     auto const row = demand.of(node);
     for (std::size_t e = 0; e < loads.size(); ++e) row[e] = first[e] * here / ranks;
     if (node == node_id{0}) return;  // last, as the others read it

@@ -27,37 +27,37 @@ namespace fssdp {
 /// replicas are packed on its ranks. Else global: as if there were one node and one group. Packing:
 /// the largest to the least loaded with room; where each gets one, in the order they come in.
 ///
-/// Ties go to the lower expert, node and rank, and to what comes first in a node, as in the original
-/// (github.com/deepseek-ai/EPLB). Quotients are compared exactly, by cross multiplication; decisions
-/// differ from the original's floats where rounding makes them, which is in ties and between loads
-/// that a float takes for equal. Without loads all extra slots of a node go to its first
-/// expert.
+/// Ties go to the lower expert, node and rank, and to what comes first in a node, as in the
+/// original (github.com/deepseek-ai/EPLB). Quotients are compared exactly, by cross multiplication;
+/// decisions differ from the original's floats where rounding makes them, which is in ties and
+/// between loads that a float takes for equal. Without loads all extra slots of a node go to its
+/// first expert.
 /// @cost O(S log S + S log D) comparisons for S slots; a pure function
 struct expert_load_balancer {
-  int replicas = 0;       ///< slots of all ranks together, the first of each expert included
-  int groups = 1;         ///< of equally many experts
-  topology cluster = {};  ///< the ranks, as many on each node
+  int replicas = 0;  ///< slots of all ranks together, the first of each expert included
+  int groups = 1;    ///< of equally many experts
+  fssdp::topology topology = {};  ///< the ranks, as many on each node
 
   /// @param loads [experts], any scale
   /// @throws argument_error unless there are experts and ranks, slots for all experts and as many on
   ///         each rank; if hierarchical, unless groups and nodes are of one size each
   [[nodiscard]] physical_experts operator()(std::span<std::uint64_t const> loads) const {
     check(loads.size());
-    auto const hierarchical = groups % cluster.nodes() == 0;
-    auto const nodes = static_cast<std::size_t>(hierarchical ? cluster.nodes() : 1);
-    auto const ranks = static_cast<std::size_t>(cluster.ranks()) / nodes;
+    auto const hierarchical = groups % topology.nodes() == 0;
+    auto const nodes = static_cast<std::size_t>(hierarchical ? topology.nodes() : 1);
+    auto const ranks = static_cast<std::size_t>(topology.ranks()) / nodes;
     auto const slots = static_cast<std::size_t>(replicas) / nodes / ranks;
     auto logical = std::vector<expert_id>(static_cast<std::size_t>(replicas));
     auto const experts_on = experts_of_nodes(loads, hierarchical ? groups : 1, nodes);
     for (std::size_t node = 0; node < nodes; ++node) {
       auto const on_ranks = slots_of_ranks(loads, experts_on[node], ranks, slots);
       for (std::size_t i = 0; i < ranks; ++i) {
-        auto const rank = hierarchical ? cluster.ranks_on(node_id{node})[i] : rank_id{i};
+        auto const rank = hierarchical ? topology.ranks_on(node_id{node})[i] : rank_id{i};
         std::ranges::copy(on_ranks[i],
                           logical.begin() + static_cast<std::ptrdiff_t>(rank.index() * slots));
       }
     }
-    return {{.experts = static_cast<int>(loads.size()), .ranks = cluster.ranks()},
+    return {{.experts = static_cast<int>(loads.size()), .ranks = topology.ranks()},
             std::move(logical)};
   }
 
@@ -65,23 +65,23 @@ struct expert_load_balancer {
   using lists = std::vector<std::vector<expert_id>>;
 
   void check(std::size_t experts) const {
-    auto const ranks = cluster.ranks();
+    auto const ranks = topology.ranks();
     detail::require(experts >= 1, "expert_load_balancer: 0 experts; expected 1 or more");
-    detail::require(ranks >= 1, "expert_load_balancer: a cluster of 0 ranks; expected 1 or more");
+    detail::require(ranks >= 1, "expert_load_balancer: a topology of 0 ranks; expected 1 or more");
     detail::require(replicas >= 0 && static_cast<std::size_t>(replicas) >= experts,
                     "expert_load_balancer: ", replicas, " replicas; expected ", experts,
                     " or more, one for each expert");
     detail::require(replicas % ranks == 0, "expert_load_balancer: ", replicas, " replicas on ",
                     ranks, " ranks; expected equally many on each");
     detail::require(groups >= 1, "expert_load_balancer: ", groups, " groups; expected 1 or more");
-    if (groups % cluster.nodes() != 0) return;
+    if (groups % topology.nodes() != 0) return;
     detail::require(experts % static_cast<std::size_t>(groups) == 0,
                     "expert_load_balancer: ", experts, " experts in ", groups,
                     " groups; expected equally many in each");
-    for (auto const node : first_n<node_id>(cluster.nodes()))
-      detail::require(cluster.ranks_on(node).size() == cluster.ranks_on(node_id{0}).size(),
-                      "expert_load_balancer: ", cluster.ranks_on(node).size(), " ranks on node ",
-                      node, "; expected ", cluster.ranks_on(node_id{0}).size(), " as on node 0");
+    for (auto const node : first_n<node_id>(topology.nodes()))
+      detail::require(topology.ranks_on(node).size() == topology.ranks_on(node_id{0}).size(),
+                      "expert_load_balancer: ", topology.ranks_on(node).size(), " ranks on node ",
+                      node, "; expected ", topology.ranks_on(node_id{0}).size(), " as on node 0");
   }
 
   /// Packs of equally many items each, about equally heavy: [packs] of places in `items`.

@@ -44,7 +44,7 @@ template <shard_layout Layout>
 /// (ties: lower id). Equal on all ranks, as the placement is.
 /// @pre check_contains accepts the placement
 /// @cost O(ranks * E log E); nothing is copied but the placement
-/// @throws argument_error if the experts at home on a rank take more slots by themselves, or on
+/// @throws argument_error if the experts owned on a rank take more slots by themselves, or on
 ///         another number of loads
 template <shard_layout Layout>
 [[nodiscard]] placement fit_slots(placement const& where, Layout const& layout,
@@ -56,7 +56,7 @@ template <shard_layout Layout>
   for (auto const rank : first_n<rank_id>(layout.ranks())) {
     auto room = slots - slots_used(fitting, layout, rank, use);
     detail::require(room >= 0, "fit_slots: ", slots, " slots; expected at least ", slots - room,
-                    " for the experts at home on rank ", rank);
+                    " for the experts owned on rank ", rank);
     for (auto const expert : order) {
       if (room == 0) break;
       if (!where.holds(rank, expert) || fitting.holds(rank, expert)) continue;

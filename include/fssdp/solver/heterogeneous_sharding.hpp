@@ -35,9 +35,9 @@ struct heterogeneous_sharding {
   /// @throws argument_error unless there is a layer, an expert and a rank, equally many experts in
   ///         all layers, and `overlap` is at least 0.
   [[nodiscard]] std::vector<table_layout> operator()(std::span<expert_loads const> loads,
-                                                     topology const& cluster) const {
+                                                     topology const& topo) const {
     detail::require(!loads.empty(), "heterogeneous_sharding: 0 layers; expected 1 or more");
-    detail::require(cluster.ranks() >= 1, "heterogeneous_sharding: a cluster of 0 ranks; expected ",
+    detail::require(topo.ranks() >= 1, "heterogeneous_sharding: a topology of 0 ranks; expected ",
                     "1 or more");
     detail::require(overlap >= 0, "heterogeneous_sharding: overlap ", overlap,
                     "; expected 0 or more");
@@ -47,12 +47,12 @@ struct heterogeneous_sharding {
       detail::require(layer.size() == experts, "heterogeneous_sharding: loads of ", layer.size(),
                       " experts; expected ", experts, " as in the first layer");
 
-    auto places = free_places{cluster, loads.size() * experts};
+    auto places = free_places{topo, loads.size() * experts};
     auto const replicated = std::min(static_cast<std::size_t>(overlap), experts);
     auto orders = std::vector<std::vector<expert_id>>{};
     for (auto const& layer : loads) orders.push_back(by_load(layer));
     auto owners = std::vector(loads.size(), std::vector<rank_id>(experts));
-    auto load_on = std::vector(loads.size(), rank_loads{cluster});
+    auto load_on = std::vector(loads.size(), rank_loads{topo});
     auto const settle = [&](std::size_t layer, std::span<expert_id const> list, auto tie_rule) {
       for (auto const expert : list) {
         auto const rank = places.take(load_on[layer], tie_rule);
@@ -68,7 +68,7 @@ struct heterogeneous_sharding {
 
     auto layouts = std::vector<table_layout>{};
     for (auto& of_layer : owners)
-      layouts.emplace_back(table_layout::shape{.ranks = cluster.ranks()}, std::move(of_layer));
+      layouts.emplace_back(table_layout::shape{.ranks = topo.ranks()}, std::move(of_layer));
     return layouts;
   }
 
@@ -80,15 +80,15 @@ struct heterogeneous_sharding {
 
   /// The load of one layer per rank and node.
   struct rank_loads {
-    explicit rank_loads(topology const& machine)
-        : cluster{&machine},
-          on_rank(static_cast<std::size_t>(machine.ranks())),
-          on_node(static_cast<std::size_t>(machine.nodes())) {}
+    explicit rank_loads(topology const& of)
+        : topo{&of},
+          on_rank(static_cast<std::size_t>(of.ranks())),
+          on_node(static_cast<std::size_t>(of.nodes())) {}
     void add(rank_id rank, std::uint64_t load) {
       on_rank[rank.index()] += load;
-      on_node[cluster->node(rank).index()] += load;
+      on_node[topo->node(rank).index()] += load;
     }
-    topology const* cluster;
+    topology const* topo;
     std::vector<wide> on_rank;
     std::vector<wide> on_node;
   };
@@ -96,20 +96,20 @@ struct heterogeneous_sharding {
   /// The slots that are left, over all layers.
   class free_places {
    public:
-    free_places(topology const& machine, std::size_t experts) : cluster_{machine} {
-      auto const ranks = static_cast<std::size_t>(machine.ranks());
-      on_node_.resize(static_cast<std::size_t>(machine.nodes()));
-      for (auto const rank : first_n<rank_id>(machine.ranks())) {
+    free_places(topology const& topo, std::size_t experts) : topo_{topo} {
+      auto const ranks = static_cast<std::size_t>(topo.ranks());
+      on_node_.resize(static_cast<std::size_t>(topo.nodes()));
+      for (auto const rank : first_n<rank_id>(topo.ranks())) {
         on_rank_.push_back(experts / ranks + (rank.index() < experts % ranks ? 1 : 0));
-        on_node_[machine.node(rank).index()] += on_rank_.back();
+        on_node_[topo.node(rank).index()] += on_rank_.back();
       }
     }
 
     /// Takes a slot of the least loaded rank of the least loaded node that have one.
     rank_id take(rank_loads const& load, tie tie_rule) {
       auto const node =
-          least<node_id>(first_n<node_id>(cluster_.nodes()), load.on_node, on_node_, tie_rule);
-      auto const rank = least<rank_id>(cluster_.ranks_on(node), load.on_rank, on_rank_, tie_rule);
+          least<node_id>(first_n<node_id>(topo_.nodes()), load.on_node, on_node_, tie_rule);
+      auto const rank = least<rank_id>(topo_.ranks_on(node), load.on_rank, on_rank_, tie_rule);
       --on_rank_[rank.index()];
       --on_node_[node.index()];
       return rank;
@@ -129,7 +129,7 @@ struct heterogeneous_sharding {
       return best;
     }
 
-    topology const& cluster_;
+    topology const& topo_;
     std::vector<std::size_t> on_rank_;
     std::vector<std::size_t> on_node_;
   };

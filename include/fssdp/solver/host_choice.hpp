@@ -19,17 +19,18 @@ namespace fssdp::detail {
 /// that it needs most of all that are sent out. What is hosted nowhere near goes to the hosts there
 /// are; so where more tokens flow into a node than leave any, one of its experts gets another host,
 /// which gives up what it needs least.
-/// @cost O(N E + swaps (N + experts of a node * hosts of an expert)); no allocation once it has seen the largest input
+/// @cost O(N E + swaps (N + experts of a node * hosts of an expert)); no allocation once it has seen
+///       the largest input
 class host_choice {
  public:
-  /// @param home [experts]: the node of each
+  /// @param owner_node [experts]: the node of each
   /// @param most_in [nodes]: experts that may enter each
-  /// @param most_out of the experts at home on a node, that may leave it
-  void choose(token_demand const& demand, std::span<node_id const> home,
+  /// @param most_out of the experts owned on a node, that may leave it
+  void choose(token_demand const& demand, std::span<node_id const> owner_node,
               std::span<std::size_t const> most_in, int most_out) {
     demand_ = &demand;
-    home_ = home;
-    experts_ = home.size();
+    owner_node_ = owner_node;
+    experts_ = owner_node.size();
     nodes_ = most_in.size();
     most_ = most_in;
     clear();
@@ -38,7 +39,7 @@ class host_choice {
     if (nodes_ > 1) relieve_busiest();
   }
 
-  /// The hosts of an expert, its home among them, ascending.
+  /// The hosts of an expert, its owner's node among them, ascending.
   [[nodiscard]] std::span<std::uint32_t const> hosts(expert_id expert) {
     auto& list = hosts_[expert.index()];
     std::ranges::sort(list);
@@ -57,7 +58,7 @@ class host_choice {
     }
     if (taken_.size() < nodes_) taken_.resize(nodes_);
     for (std::size_t e = 0; e < experts_; ++e)
-      hosts_[e].assign(1, static_cast<std::uint32_t>(home_[e].index()));
+      hosts_[e].assign(1, static_cast<std::uint32_t>(owner_node_[e].index()));
     for (auto& list : taken_) list.clear();
     stray_.assign(experts_, 0);
     out_.assign(nodes_, 0);
@@ -67,14 +68,14 @@ class host_choice {
       for (std::size_t e = 0; e < experts_; ++e) stray_[e] += row[e];
       out_[n] = std::accumulate(row.begin(), row.end(), std::uint64_t{0});
     }
-    for (std::size_t e = 0; e < experts_; ++e) stay(home_[e].index(), e);
+    for (std::size_t e = 0; e < experts_; ++e) stay(owner_node_[e].index(), e);
   }
   void stay(std::size_t node, std::size_t expert) {
     stray_[expert] -= need(node, expert);
     out_[node] -= need(node, expert);
   }
 
-  /// The experts that may leave their homes: those that others need most.
+  /// The experts that may leave their owners' nodes: those that others need most.
   void send_out(int most) {
     order_.clear();
     for (std::size_t e = 0; e < experts_; ++e)
@@ -85,7 +86,7 @@ class host_choice {
     left_.assign(nodes_, most);
     sent_.assign(experts_, false);
     for (auto const e : order_)
-      if (left_[home_[e].index()]-- > 0) sent_[e] = true;
+      if (left_[owner_node_[e].index()]-- > 0) sent_[e] = true;
     std::erase_if(order_, [&](std::uint32_t e) { return !sent_[e]; });
   }
 
@@ -94,7 +95,7 @@ class host_choice {
     auto const most = most_[node];
     if (most == 0) return;
     for (auto const e : order_)
-      if (home_[e].index() != node && need(node, e) != 0) list.push_back(e);
+      if (owner_node_[e].index() != node && need(node, e) != 0) list.push_back(e);
     if (list.size() > most) {
       std::ranges::nth_element(list, list.begin() + static_cast<std::ptrdiff_t>(most),
                                [&](std::uint32_t a, std::uint32_t b) {
@@ -118,12 +119,12 @@ class host_choice {
       return stray_[a] != stray_[b] ? stray_[a] > stray_[b] : a < b;
     });
     own_first_.assign(nodes_ + 1, 0);
-    for (auto const node : home_) ++own_first_[node.index() + 1];
+    for (auto const node : owner_node_) ++own_first_[node.index() + 1];
     for (std::size_t n = 1; n <= nodes_; ++n) own_first_[n] += own_first_[n - 1];
     next_.assign(own_first_.begin(), own_first_.end());
     own_.resize(experts_);
     for (std::size_t e = 0; e < experts_; ++e) {
-      own_[next_[home_[e].index()]++] = static_cast<std::uint32_t>(e);
+      own_[next_[owner_node_[e].index()]++] = static_cast<std::uint32_t>(e);
       if (!sent_[e]) pour(e);
     }
     for (auto const e : order_) pour(e);
@@ -228,7 +229,7 @@ class host_choice {
   }
 
   token_demand const* demand_ = nullptr;
-  std::span<node_id const> home_;
+  std::span<node_id const> owner_node_;
   std::size_t experts_ = 0;
   std::size_t nodes_ = 0;
   std::vector<std::vector<std::uint32_t>> hosts_;   // [experts]

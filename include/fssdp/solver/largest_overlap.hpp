@@ -15,14 +15,14 @@
 namespace fssdp {
 
 /// sparse_materialization, its `overlap` a k whose port_loads are within the budget while those of
-/// k + 1 are not, found by bisection: Algorithm 1 allows as many experts as one port carries, but few
-/// go through any one. (Where everybody gets all again, a still larger k may fit.)
+/// k + 1 are not, found by bisection: Algorithm 1 allows as many experts as one port carries, but
+/// few go through any one. (Where everybody gets all again, a still larger k may fit.)
 /// @cost log E times that of sparse_materialization
 struct largest_overlap {
-  /// To be given, as memory and ports are the caller's: hidden_budget or paying_budget say what they
-  /// allow; {} allows no replicas.
+  /// To be given, as memory and ports are the caller's: hidden_budget or paying_budget say what
+  /// they allow; {} allows no replicas.
   materialization_budget budget = detail::no_budget;
-  topology cluster = {};  ///< where the ranks sit; without ranks: all on one node
+  fssdp::topology topology = {};  ///< where the ranks sit; without ranks: all on one node
 
   /// @param loads [experts], any scale
   /// @post the budget allows its port_loads
@@ -32,14 +32,14 @@ struct largest_overlap {
                                      Layout const& layout) const {
     detail::require_loads("largest_overlap", loads, layout);
     detail::require_budget("largest_overlap", budget);
-    auto const machine = topology_or_one_node(cluster, layout.ranks());
+    auto const topo = topology_or_one_node(topology, layout.ranks());
     auto best = placement{layout};
     auto fits = 0;
     auto too_many = layout.experts() + 1;
     while (too_many - fits > 1) {
       auto const k = fits + (too_many - fits) / 2;
-      auto where = sparse_materialization{k, budget.spare_slots, machine}(loads, layout);
-      if (budget.allows(port_loads{where, layout, machine})) {
+      auto where = sparse_materialization{k, budget.spare_slots, topo}(loads, layout);
+      if (budget.allows(port_loads{where, layout, topo})) {
         fits = k;
         best = std::move(where);
       } else {

@@ -18,7 +18,7 @@ namespace fssdp {
 /// Memory is a hard limit; ports are one as far as gathers are to be hidden.
 struct materialization_budget {
   int experts_in = 0;   ///< that may enter a node
-  int experts_out = 0;  ///< of those at home on a node, that may leave it
+  int experts_out = 0;  ///< of those owned on a node, that may leave it
   int spare_slots = 0;  ///< m: replicas that a rank has memory for
   friend bool operator==(materialization_budget const&, materialization_budget const&) = default;
 
@@ -65,20 +65,20 @@ inline void check_within(port_loads const& ports, materialization_budget const& 
   check("spare_slots", budget.spare_slots, "rank", ports.into_rank);
 }
 
-/// As many experts as enter and leave every node while the window lasts, the filling of the pipeline
-/// included. (Paper: the overlap degree t, there without it.)
+/// As many experts as enter and leave every node while the window lasts, the filling of the
+/// pipeline included. (Paper: the overlap degree t, there without it.)
 /// @param experts no budget is larger
 [[nodiscard]] inline materialization_budget hidden_budget(layer_rates const& rates,
-                                                          topology const& cluster, int experts,
+                                                          topology const& topo, int experts,
                                                           int spare_slots) {
-  auto ports = port_loads{cluster};
+  auto ports = port_loads{topo};
   auto hidden = 0;
   for (; hidden < experts; ++hidden) {
-    if (cluster.nodes() == 1) std::ranges::fill(ports.into_rank, hidden + 1);
-    if (cluster.nodes() > 1) std::ranges::fill(ports.into_node, ports.between_nodes = hidden + 1);
-    if (gather_seconds(ports, cluster, rates.expert_bytes) > rates.window_seconds) break;
+    if (topo.nodes() == 1) std::ranges::fill(ports.into_rank, hidden + 1);
+    if (topo.nodes() > 1) std::ranges::fill(ports.into_node, ports.between_nodes = hidden + 1);
+    if (gather_seconds(ports, topo, rates.expert_bytes) > rates.window_seconds) break;
   }
-  auto const slots = cluster.nodes() == 1 ? std::min(hidden, spare_slots) : spare_slots;
+  auto const slots = topo.nodes() == 1 ? std::min(hidden, spare_slots) : spare_slots;
   return {.experts_in = hidden, .experts_out = hidden, .spare_slots = slots};
 }
 
@@ -89,16 +89,15 @@ inline void check_within(port_loads const& ports, materialization_budget const& 
   return 2 * static_cast<double>(rates.expert_bytes) / (4 * static_cast<double>(rates.token_bytes));
 }
 
-/// The hidden budget, or as many experts as pay beyond it for the tokens that then stay on a node. All
-/// slots: what a replica is worth because it shares work, solvers that know rates find out.
+/// The hidden budget, or as many experts as pay beyond it for the tokens that then stay on a node.
+/// All slots: what a replica is worth because it shares work, solvers that know rates find out.
 /// @param loads [experts], tokens of one iteration
 [[nodiscard]] inline materialization_budget paying_budget(std::span<std::uint64_t const> loads,
                                                           layer_rates const& rates,
-                                                          topology const& cluster,
-                                                          int spare_slots) {
+                                                          topology const& topo, int spare_slots) {
   auto const experts = static_cast<int>(loads.size());
-  auto budget = hidden_budget(rates, cluster, experts, spare_slots);
-  auto const least = break_even_tokens(rates) * cluster.nodes();  // over all nodes
+  auto budget = hidden_budget(rates, topo, experts, spare_slots);
+  auto const least = break_even_tokens(rates) * topo.nodes();  // over all nodes
   auto const paying = static_cast<int>(std::ranges::count_if(
       loads, [&](std::uint64_t tokens) { return static_cast<double>(tokens) > least; }));
   budget.experts_in = std::max(budget.experts_in, paying);

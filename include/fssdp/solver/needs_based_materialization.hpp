@@ -27,10 +27,10 @@ namespace fssdp {
 /// Algorithm 1 asks that t experts at most have replicas, and gives each to all; what a network
 /// really limits is how many enter a node and how many leave one. (Not from the paper.)
 struct needs_based_materialization {
-  /// To be given, as memory and ports are the caller's: hidden_budget or paying_budget say what they
-  /// allow; {} allows no replicas.
+  /// To be given, as memory and ports are the caller's: hidden_budget or paying_budget say what
+  /// they allow; {} allows no replicas.
   materialization_budget budget = detail::no_budget;
-  topology cluster = {};  ///< where the ranks sit; without ranks: all on one node
+  fssdp::topology topology = {};  ///< where the ranks sit; without ranks: all on one node
 
   /// The solver's memory: what a caller keeps who counts allocations.
   class workspace {
@@ -39,9 +39,9 @@ struct needs_based_materialization {
 
    private:
     friend needs_based_materialization;
-    std::optional<topology> one_node;
+    std::optional<fssdp::topology> one_node;
     token_demand demand;
-    std::vector<node_id> home;         // [experts]
+    std::vector<node_id> owner_node;   // [experts]
     std::vector<std::size_t> most_in;  // [nodes]
     std::vector<int> owned;            // [ranks]
     std::vector<std::uint32_t> order;
@@ -69,9 +69,9 @@ struct needs_based_materialization {
   void solve_into(std::span<std::uint64_t const> loads, Layout const& layout, placement& where,
                   workspace& memory) const {
     detail::require_loads("needs_based_materialization", loads, layout);
-    auto const& machine = check(layout.ranks(), memory);
-    detail::expect_demand(loads, machine, memory.demand);
-    solve(layout, machine, memory.demand, where, memory);
+    auto const& topo = check(layout.ranks(), memory);
+    detail::expect_demand(loads, topo, memory.demand);
+    solve(layout, topo, memory.demand, where, memory);
   }
 
   /// Where it is known what each node needs. In any unit: only proportions matter.
@@ -79,69 +79,70 @@ struct needs_based_materialization {
   template <shard_layout Layout>
   void solve_into(token_demand const& demand, Layout const& layout, placement& where,
                   workspace& memory) const {
-    auto const& machine = check(layout.ranks(), memory);
-    detail::require(demand.experts() == layout.experts() && demand.nodes() == machine.nodes(),
+    auto const& topo = check(layout.ranks(), memory);
+    detail::require(demand.experts() == layout.experts() && demand.nodes() == topo.nodes(),
                     "needs_based_materialization: demand of ", demand.nodes(), " nodes for ",
-                    demand.experts(), " experts; expected ", machine.nodes(), " and ",
+                    demand.experts(), " experts; expected ", topo.nodes(), " and ",
                     layout.experts());
-    solve(layout, machine, demand, where, memory);
+    solve(layout, topo, demand, where, memory);
   }
 
  private:
-  topology const& check(int ranks, workspace& memory) const {
+  fssdp::topology const& check(int ranks, workspace& memory) const {
     detail::require_budget("needs_based_materialization", budget);
-    if (cluster.ranks() == ranks) return cluster;
-    if (!memory.one_node.has_value() || memory.one_node->ranks() != ranks || cluster.ranks() != 0)
-      memory.one_node = topology_or_one_node(cluster, ranks);
+    if (topology.ranks() == ranks) return topology;
+    if (!memory.one_node.has_value() || memory.one_node->ranks() != ranks || topology.ranks() != 0)
+      memory.one_node = topology_or_one_node(topology, ranks);
     return *memory.one_node;
   }
 
   template <shard_layout Layout>
-  void solve(Layout const& layout, topology const& machine, token_demand const& demand,
+  void solve(Layout const& layout, fssdp::topology const& topo, token_demand const& demand,
              placement& where, workspace& memory) const {
-    memory.home.clear();
-    memory.owned.assign(static_cast<std::size_t>(machine.ranks()), 0);
+    memory.owner_node.clear();
+    memory.owned.assign(static_cast<std::size_t>(topo.ranks()), 0);
     for (auto const expert : first_n<expert_id>(layout.experts())) {
-      memory.home.push_back(machine.node(layout.owner(expert)));
+      memory.owner_node.push_back(topo.node(layout.owner(expert)));
       ++memory.owned[layout.owner(expert).index()];
     }
     auto const slots = std::min(budget.spare_slots, layout.experts());
     memory.most_in.clear();
-    for (auto const node : first_n<node_id>(machine.nodes()))
+    for (auto const node : first_n<node_id>(topo.nodes()))
       memory.most_in.push_back(
           std::min(static_cast<std::size_t>(budget.experts_in),
-                   machine.ranks_on(node).size() * static_cast<std::size_t>(slots)));
-    memory.choice.choose(demand, memory.home, memory.most_in, budget.experts_out);
-    host(machine, demand, memory);
-    pack(layout, machine, slots, memory);
+                   topo.ranks_on(node).size() * static_cast<std::size_t>(slots)));
+    memory.choice.choose(demand, memory.owner_node, memory.most_in, budget.experts_out);
+    host(topo, demand, memory);
+    pack(layout, topo, slots, memory);
     where.reset(layout);
-    for (auto const rank : first_n<rank_id>(machine.ranks()))
+    for (auto const rank : first_n<rank_id>(topo.ranks()))
       for (auto const& part : memory.packing.of(rank))
-        if (!part.at_home) where.add(part.expert, rank);
+        if (!part.owned) where.add(part.expert, rank);
   }
 
   /// Which nodes host what, and how many tokens each then works on.
-  static void host(topology const& machine, token_demand const& demand, workspace& memory) {
+  static void host(fssdp::topology const& topo, token_demand const& demand, workspace& memory) {
     auto const experts = demand.experts();
-    memory.shares.reset(machine.nodes(), experts);
+    memory.shares.reset(topo.nodes(), experts);
     for (auto const expert : first_n<expert_id>(experts)) {
       for (auto const node : memory.choice.hosts(expert))
         memory.shares.add_host(expert, node_id{node});
       memory.shares.end_expert();
     }
-    memory.shares.balance(demand, machine);
+    memory.shares.balance(demand, topo);
   }
 
   /// Gives replicas to ranks.
   template <shard_layout Layout>
-  static void pack(Layout const& layout, topology const& machine, int slots, workspace& memory) {
+  static void pack(Layout const& layout, fssdp::topology const& topo, int slots,
+                   workspace& memory) {
     auto const hosts = memory.shares.hosts();
-    memory.packing.reset(machine, std::ranges::max(memory.owned), slots);
+    memory.packing.reset(topo, std::ranges::max(memory.owned), slots);
     memory.order.clear();
     for (std::size_t i = 0; i < hosts.size(); ++i) {
       auto const& of = hosts[i];
-      if (memory.home[of.expert.index()] == of.node)
-        memory.packing.add_home(layout.owner(of.expert), of.expert, of.tokens);
+      if (memory.owner_node[of.expert.index()] == of.node)
+        memory.packing.add_owned(layout.owner(of.expert), of.expert, of.tokens);
       else
         memory.order.push_back(static_cast<std::uint32_t>(i));
     }
@@ -149,15 +150,15 @@ struct needs_based_materialization {
       return hosts[a].tokens != hosts[b].tokens ? hosts[a].tokens > hosts[b].tokens : a < b;
     });
     auto target = std::uint64_t{0};  // some rank has as much, whatever the replicas
-    for (auto const node : first_n<node_id>(machine.nodes())) {
-      auto const ranks = machine.ranks_on(node).size();
+    for (auto const node : first_n<node_id>(topo.nodes())) {
+      auto const ranks = topo.ranks_on(node).size();
       target = std::max(target, (memory.shares.loads()[node.index()] + ranks - 1) / ranks);
     }
     for (auto const i : memory.order)
-      memory.packing.add_foreign(machine.ranks_on(hosts[i].node), hosts[i].expert, hosts[i].tokens,
+      memory.packing.add_foreign(topo.ranks_on(hosts[i].node), hosts[i].expert, hosts[i].tokens,
                                  target);
-    for (auto const node : first_n<node_id>(machine.nodes()))
-      memory.packing.even_out(machine.ranks_on(node), target);
+    for (auto const node : first_n<node_id>(topo.nodes()))
+      memory.packing.even_out(topo.ranks_on(node), target);
   }
 };
 

@@ -6,7 +6,7 @@
 
 namespace fssdp {
 
-/// Every expert at its home alone. One end of the dial: EP.
+/// Every expert with its owner alone. One end of the dial: EP.
 struct owners_only {
   /// @throws argument_error on another number of loads than experts.
   template <shard_layout Layout>

@@ -19,8 +19,8 @@
 
 namespace fssdp::detail {
 
-/// Looks at what binds: the fullest rank, the node that takes in most tokens, the one that sends out
-/// most. An expert that has to do with it gets one more replica, in a free slot or in place of
+/// Looks at what binds: the fullest rank, the node that takes in most tokens, the one that sends
+/// out most. An expert that has to do with it gets one more replica, in a free slot or in place of
 /// another, wherever that is cheaper; until nothing is, or enough has been tried.
 /// @cost `trials` times that of estimated_cost, and the exchanges that a budget refuses before; no
 ///       allocation once it has seen the largest input
@@ -29,16 +29,16 @@ class refinement {
   /// @pre the placement is within the budget
   /// @return seconds, as estimated_cost has them
   template <shard_layout Layout>
-  double improve(placement& where, Layout const& layout, topology const& machine,
+  double improve(placement& where, Layout const& layout, topology const& topo,
                  token_demand const& demand, layer_rates const& rates,
                  materialization_budget const& budget, int trials) {
-    machine_ = &machine;
+    topo_ = &topo;
     demand_ = &demand;
     rates_ = &rates;
     budget_ = budget;
     trials_ = trials;
     index(where, layout);
-    seconds_ = cost_.seconds(where, machine, demand, rates);
+    seconds_ = cost_.seconds(where, topo, demand, rates);
     fill(where);
     while (trials_ > 0 && step(where)) {
     }
@@ -48,19 +48,19 @@ class refinement {
  private:
   template <shard_layout Layout>
   void index(placement const& where, Layout const& layout) {
-    home_.clear();
+    owner_.clear();
     replicas_.resize(static_cast<std::size_t>(where.ranks()));
     for (auto& list : replicas_) list.clear();
-    auto const nodes = static_cast<std::size_t>(machine_->nodes());
+    auto const nodes = static_cast<std::size_t>(topo_->nodes());
     hosted_.assign(nodes * static_cast<std::size_t>(where.experts()), 0);
     into_.assign(nodes, 0);
     out_.assign(nodes, 0);
     spread_.assign(static_cast<std::size_t>(where.experts()), 0);
     for (auto const expert : first_n<expert_id>(where.experts()))
-      home_.push_back(layout.owner(expert));
+      owner_.push_back(layout.owner(expert));
     for (auto const expert : first_n<expert_id>(where.experts()))
       for (auto const rank : where.holders(expert))
-        if (rank != home_[expert.index()]) count(expert, rank, 1);
+        if (rank != owner_[expert.index()]) count(expert, rank, 1);
   }
   /// Keeps the books when a replica comes (1) or goes (-1).
   void count(expert_id expert, rank_id rank, int change) {
@@ -69,16 +69,16 @@ class refinement {
       list.push_back(expert);
     else
       std::erase(list, expert);
-    auto const node = machine_->node(rank);
-    auto const home = machine_->node(home_[expert.index()]);
-    if (node == home) return;
-    auto& here = hosted_[node.index() * home_.size() + expert.index()];
+    auto const node = topo_->node(rank);
+    auto const owner_node = topo_->node(owner_[expert.index()]);
+    if (node == owner_node) return;
+    auto& here = hosted_[node.index() * owner_.size() + expert.index()];
     here += change;
     if (here != (change > 0 ? 1 : 0)) return;
     into_[node.index()] += change;
     auto& spread = spread_[expert.index()];
     spread += change;
-    if (spread == (change > 0 ? 1 : 0)) out_[home.index()] += change;
+    if (spread == (change > 0 ? 1 : 0)) out_[owner_node.index()] += change;
   }
   void add(placement& where, expert_id expert, rank_id rank) {
     where.add(expert, rank);
@@ -89,15 +89,15 @@ class refinement {
     count(expert, rank, -1);
   }
 
-  /// Free slots get experts of their nodes, unless that costs more: so fewer tokens leave their ranks,
-  /// and loads may differ from those that were expected.
+  /// Free slots get experts of their nodes, unless that costs more: so fewer tokens leave their
+  /// ranks, and loads may differ from those that were expected.
   void fill(placement& where) {
     auto const& shares = cost_.shares();
-    weight_.assign(static_cast<std::size_t>(machine_->nodes()) * home_.size(), 0);
+    weight_.assign(static_cast<std::size_t>(topo_->nodes()) * owner_.size(), 0);
     held_.assign(weight_.size(), 0);
     for (auto const expert : first_n<expert_id>(where.experts()))
       for (auto const& host : shares.hosts(expert)) {
-        auto const at = host.node.index() * home_.size() + expert.index();
+        auto const at = host.node.index() * owner_.size() + expert.index();
         weight_[at] = host.tokens;
         held_[at] = shares.replicas(host).size();
       }
@@ -106,17 +106,17 @@ class refinement {
       while (replicas_[rank.index()].size() < static_cast<std::size_t>(budget_.spare_slots)) {
         auto const expert = scarcest(where, rank);
         if (!expert.has_value()) break;
-        ++held_[machine_->node(rank).index() * home_.size() + expert->index()];
+        ++held_[topo_->node(rank).index() * owner_.size() + expert->index()];
         add(where, *expert, rank);
         added_.emplace_back(*expert, rank);
       }
     if (added_.empty() || accept(where, 0)) return;
     for (auto const& [expert, rank] : added_) remove(where, expert, rank);
-    seconds_ = cost_.seconds(where, *machine_, *demand_, *rates_);  // its shares are looked at
+    seconds_ = cost_.seconds(where, *topo_, *demand_, *rates_);  // its shares are looked at
   }
   /// Of those that a rank lacks and its node hosts, the expert with most tokens per replica.
   [[nodiscard]] std::optional<expert_id> scarcest(placement const& where, rank_id rank) const {
-    auto const first = machine_->node(rank).index() * home_.size();
+    auto const first = topo_->node(rank).index() * owner_.size();
     auto best = std::optional<expert_id>{};
     for (auto const expert : first_n<expert_id>(where.experts())) {
       auto const at = first + expert.index();
@@ -165,7 +165,7 @@ class refinement {
     auto const busiest_in = node_id{std::ranges::max_element(in) - in.begin()};
     auto const out = shares.out_of_node();
     auto const busiest_out = node_id{std::ranges::max_element(out) - out.begin()};
-    weight_.assign(home_.size(), 0);
+    weight_.assign(owner_.size(), 0);
     for (auto const expert : first_n<expert_id>(where.experts())) {
       auto& weight = weight_[expert.index()];
       auto const sent = (*demand_)(busiest_out, expert);
@@ -178,7 +178,7 @@ class refinement {
           hosted_out = true;
           if (wanted > host.tokens) weight = std::max(weight, wanted - host.tokens);
         }
-        if (host.node == machine_->node(fullest))
+        if (host.node == topo_->node(fullest))
           for (auto const& [rank, tokens] : shares.replicas(host))
             if (rank == fullest) weight = std::max(weight, tokens);
       }
@@ -207,32 +207,32 @@ class refinement {
   }
   [[nodiscard]] bool accept(placement const& where, double gain) {
     --trials_;
-    auto const now = cost_.seconds(where, *machine_, *demand_, *rates_);
+    auto const now = cost_.seconds(where, *topo_, *demand_, *rates_);
     if (now > seconds_ * (1 - gain)) return false;
     seconds_ = now;
     return true;
   }
   [[nodiscard]] bool within_budget(expert_id expert, rank_id rank) const {
-    auto const node = machine_->node(rank).index();
-    auto const home = machine_->node(home_[expert.index()]).index();
-    return into_[node] <= budget_.experts_in && out_[home] <= budget_.experts_out;
+    auto const node = topo_->node(rank).index();
+    auto const owner_node = topo_->node(owner_[expert.index()]).index();
+    return into_[node] <= budget_.experts_in && out_[owner_node] <= budget_.experts_out;
   }
 
   static constexpr auto least_gain = 1e-3;
 
-  topology const* machine_ = nullptr;
+  topology const* topo_ = nullptr;
   token_demand const* demand_ = nullptr;
   layer_rates const* rates_ = nullptr;
   materialization_budget budget_;
   int trials_ = 0;
   double seconds_ = 0;
   estimated_cost cost_;
-  std::vector<rank_id> home_;                     // [experts]
+  std::vector<rank_id> owner_;                    // [experts]
   std::vector<std::vector<expert_id>> replicas_;  // [ranks]
   std::vector<int> hosted_;                       // [nodes, experts]: replicas
   std::vector<int> into_, out_;                   // [nodes]: experts
   std::vector<int> spread_;                       // [experts]: remote nodes that host it
-  std::vector<std::size_t> held_;                 // [nodes, experts]: replicas, homes included
+  std::vector<std::size_t> held_;                 // [nodes, experts]: replicas, owners included
   std::vector<std::uint64_t> weight_;             // [experts], or [nodes, experts]
   std::vector<expert_id> candidates_, victims_;
   std::vector<std::pair<expert_id, rank_id>> added_;

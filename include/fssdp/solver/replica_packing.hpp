@@ -18,29 +18,29 @@ namespace fssdp::detail {
 struct replica_part {
   expert_id expert;
   std::uint64_t tokens = 0;
-  bool at_home = false;  ///< takes no slot, and stays
+  bool owned = false;  ///< takes no slot, and stays
 };
 
 /// Foreign experts go, the most loaded first, to ranks that have room for as much in a slot; those
 /// with few tokens to ranks that are full, so that slots are left where there is room. Then the
-/// fullest rank lets go of what it has too much, to the emptiest, which holds the expert or has a slot for
-/// it. A rank that spends its last slot takes as much as it has room for, even if the giver is then
-/// below the average: that one has a slot left, and takes from the next. So one slot on every rank
-/// suffices for an even load, up to the size of experts.
+/// fullest rank lets go of what it has too much, to the emptiest, which holds the expert or has a
+/// slot for it. A rank that spends its last slot takes as much as it has room for, even if the
+/// giver is then below the average: that one has a slot left, and takes from the next. So one slot
+/// on every rank suffices for an even load, up to the size of experts.
 /// @cost O(moves * ranks of a node * experts of a rank squared); no allocation once it has seen the
 ///       largest input
 class replica_packing {
  public:
   /// @param owned the experts that a rank owns, at most
-  void reset(topology const& machine, int owned, int slots) {
+  void reset(topology const& topo, int owned, int slots) {
     stride_ = static_cast<std::size_t>(owned + slots);
-    auto const ranks = static_cast<std::size_t>(machine.ranks());
+    auto const ranks = static_cast<std::size_t>(topo.ranks());
     parts_.resize(ranks * stride_);
     count_.assign(ranks, 0);
     load_.assign(ranks, 0);
     free_.assign(ranks, slots);
   }
-  void add_home(rank_id rank, expert_id expert, std::uint64_t tokens) {
+  void add_owned(rank_id rank, expert_id expert, std::uint64_t tokens) {
     add(rank, {expert, tokens, true});
   }
   /// To the rank of those where it spoils least: a rank that is to get more than these tokens with
@@ -138,7 +138,7 @@ class replica_packing {
     }
     given.tokens -= of.tokens;
     load_[from.index()] -= of.tokens;
-    if (given.tokens != 0 || given.at_home) return;
+    if (given.tokens != 0 || given.owned) return;
     given = parts_[from.index() * stride_ + --count_[from.index()]];
     ++free_[from.index()];
   }

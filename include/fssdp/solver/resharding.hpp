@@ -52,30 +52,30 @@ struct resharding {
   /// @param loads   [layers] of [experts], in tokens of one iteration, as load_average predicts them
   /// @post gained_seconds > moved_seconds, or there are no layouts
   /// @throws argument_error on a negative option; unless there are as many layouts as loads, of the
-  ///         experts of the loads, the ranks of the cluster and the slices of the new layouts; as
+  ///         experts of the loads, the ranks of the topology and the slices of the new layouts; as
   ///         the solvers
   template <std::ranges::random_access_range Layouts>
   requires shard_layout<std::ranges::range_value_t<Layouts>> &&
       placement_solver<Materialization, std::ranges::range_value_t<Layouts>>
   [[nodiscard]] auto operator()(Layouts const& current, std::span<expert_loads const> loads,
-                                topology const& cluster) const {
+                                topology const& topo) const {
     check(static_cast<std::size_t>(std::ranges::size(current)), loads.size());
-    auto next = sharding(loads, cluster);
+    auto next = sharding(loads, topo);
     using layout = std::ranges::range_value_t<decltype(next)>;
     auto layouts = std::vector<layout>(std::ranges::begin(next), std::ranges::end(next));
     detail::require(layouts.size() == loads.size(), "resharding: the solver gives ", layouts.size(),
                     " layouts; expected ", loads.size());
     auto less = signed_wide{0};
-    auto ports = port_use{cluster};
+    auto ports = port_use{topo};
     for (std::size_t layer = 0; layer < loads.size(); ++layer) {
       auto const& from = *(std::ranges::begin(current) + static_cast<std::ptrdiff_t>(layer));
       auto const& to = layouts[layer];
       check_layout(from);
       detail::require(from.experts() == to.experts() && from.slices() == to.slices() &&
-                          from.ranks() == to.ranks() && to.ranks() == cluster.ranks(),
+                          from.ranks() == to.ranks() && to.ranks() == topo.ranks(),
                       "resharding: layer ", layer, " has ", from.experts(), " experts in ",
                       from.slices(), " slices on ", from.ranks(), " ranks; expected ", to.experts(),
-                      " in ", to.slices(), " on ", cluster.ranks());
+                      " in ", to.slices(), " on ", topo.ranks());
       less += fullest(loads[layer], from) - fullest(loads[layer], to);
       for (auto const chunk : all_chunks(from)) ports.move(from.owner(chunk), to.owner(chunk));
     }
@@ -118,14 +118,14 @@ struct resharding {
   /// How many chunks go through each port.
   class port_use {
    public:
-    explicit port_use(topology const& machine)
-        : cluster_{machine}, use_(static_cast<std::size_t>(machine.ranks())) {}
+    explicit port_use(topology const& topo)
+        : topo_{topo}, use_(static_cast<std::size_t>(topo.ranks())) {}
 
     void move(rank_id from, rank_id to) {
       if (from == to) return;
-      auto const inside = cluster_.same_node(from, to);
-      auto const source = inside ? from : cluster_.interface_of(from);
-      auto const destination = inside ? to : cluster_.interface_of(to);
+      auto const inside = topo_.same_node(from, to);
+      auto const source = inside ? from : topo_.interface_of(from);
+      auto const destination = inside ? to : topo_.interface_of(to);
       auto& out = use_[source.index()];
       auto& in = use_[destination.index()];
       ++(inside ? out.inside_out : out.between_out);
@@ -144,9 +144,9 @@ struct resharding {
         auto const seconds = static_cast<double>(bytes) / bytes_per_second;
         if (seconds > most.seconds) most = {seconds, bytes};
       };
-      for (auto const rank : first_n<rank_id>(cluster_.ranks())) {
+      for (auto const rank : first_n<rank_id>(topo_.ranks())) {
         auto const& use = use_[rank.index()];
-        auto const& port = cluster_.port(rank);
+        auto const& port = topo_.port(rank);
         consider(std::max(use.inside_out, use.inside_in), port.inside_bytes_per_second);
         consider(std::max(use.between_out, use.between_in), port.between_bytes_per_second);
       }
@@ -160,7 +160,7 @@ struct resharding {
       std::uint64_t between_out = 0;
       std::uint64_t between_in = 0;
     };
-    topology const& cluster_;
+    topology const& topo_;
     std::vector<chunk_counts> use_;  // [ranks]; between nodes, those of an interface at its rank
   };
 };

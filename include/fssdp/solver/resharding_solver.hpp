@@ -12,16 +12,15 @@
 
 namespace fssdp {
 
-/// A pure function, as a sharding_solver, that sees what is: `solve(current, loads, cluster)` takes
-/// [layers] layouts and loads and returns a value whose `layouts`, an optional, has [layers] layouts
-/// if owners are to change.
+/// A pure function, as a sharding_solver, that sees what is: `solve(current, loads, topology)`
+/// takes [layers] layouts and loads and returns a value whose `layouts`, an optional, has [layers]
+/// layouts if owners are to change.
 template <class Solver, class Layout>
 concept resharding_solver = shard_layout<Layout> &&
     requires(Solver const& solve, std::span<Layout const> current,
-             std::span<expert_loads const> loads, topology const& cluster) {
-  { solve(current, loads, cluster).layouts.has_value() } -> std::convertible_to<bool>;
-  requires shard_layout<
-      std::ranges::range_value_t<decltype(*solve(current, loads, cluster).layouts)>>;
+             std::span<expert_loads const> loads, topology const& topo) {
+  { solve(current, loads, topo).layouts.has_value() } -> std::convertible_to<bool>;
+  requires shard_layout<std::ranges::range_value_t<decltype(*solve(current, loads, topo).layouts)>>;
 };
 
 }  // namespace fssdp

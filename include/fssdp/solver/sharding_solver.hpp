@@ -12,13 +12,13 @@
 namespace fssdp {
 
 /// A pure function: equal loads and topologies give equal layouts on every rank. Options are
-/// members. `solve(loads, cluster)` takes [layers] loads of [experts] and returns [layers] layouts
-/// over the ranks of the cluster.
+/// members. `solve(loads, topology)` takes [layers] loads of [experts] and returns [layers] layouts
+/// over the ranks of the topology.
 template <class Solver>
 concept sharding_solver = requires(Solver const& solve, std::span<expert_loads const> loads,
-                                   topology const& cluster) {
-  { solve(loads, cluster) } -> std::ranges::forward_range;
-  requires shard_layout<std::ranges::range_value_t<decltype(solve(loads, cluster))>>;
+                                   topology const& topo) {
+  { solve(loads, topo) } -> std::ranges::forward_range;
+  requires shard_layout<std::ranges::range_value_t<decltype(solve(loads, topo))>>;
 };
 
 }  // namespace fssdp

@@ -21,13 +21,13 @@ namespace fssdp {
 /// If the slots suffice (overlap <= spare_slots) every rank gets all of them. Otherwise the slots
 /// of all ranks are shared out by load, each of these experts gets at least one replica, and a
 /// replica goes to the node that lacks the expert and has the most free slots. (Paper, Algorithm 1;
-/// ties: more load, then lower id. An expert uses no slot at its home; where experts are sliced,
+/// ties: more load, then lower id. An expert uses no slot with its owner; where experts are sliced,
 /// that one must be put together, too, in memory of its own.)
 /// @cost O(E log E + replicas * (N + D / N)) time; a pure function
 struct sparse_materialization {
-  int overlap = 0;        ///< t: how many experts can be gathered while other work hides it
-  int spare_slots = 0;    ///< m: how many replicas a rank has memory for
-  topology cluster = {};  ///< where the ranks sit; without ranks: all on one node
+  int overlap = 0;                ///< t: how many experts can be gathered while other work hides it
+  int spare_slots = 0;            ///< m: how many replicas a rank has memory for
+  fssdp::topology topology = {};  ///< where the ranks sit; without ranks: all on one node
 
   /// @param loads [experts], any scale
   /// @post every owner holds its experts, and no rank holds more than `spare_slots` others
@@ -40,7 +40,7 @@ struct sparse_materialization {
                     "; expected 0 or more");
     detail::require(spare_slots >= 0, "sparse_materialization: spare_slots ", spare_slots,
                     "; expected 0 or more");
-    auto const machine = topology_or_one_node(cluster, layout.ranks());
+    auto const topo = topology_or_one_node(topology, layout.ranks());
     auto const t = std::min(overlap, layout.experts());
     auto const m = std::min(spare_slots, t);
     auto const order = by_load(loads);
@@ -51,7 +51,7 @@ struct sparse_materialization {
       for (auto const expert : top)
         for (auto const rank : first_n<rank_id>(layout.ranks())) where.add(expert, rank);
     } else if (layout.ranks() > 1 && m > 0) {
-      share_slots(where, loads, top, machine, m);
+      share_slots(where, loads, top, topo, m);
     }
     return where;
   }
@@ -60,12 +60,12 @@ struct sparse_materialization {
   __extension__ typedef unsigned __int128 wide;  // loads times slots never overflow
 
   static void share_slots(placement& where, std::span<std::uint64_t const> loads,
-                          std::span<expert_id const> top, topology const& machine, int m) {
-    auto free_on = free_slots{machine, m};
-    auto const slots = static_cast<wide>(machine.ranks()) * static_cast<wide>(m);
+                          std::span<expert_id const> top, fssdp::topology const& topo, int m) {
+    auto free_on = free_slots{topo, m};
+    auto const slots = static_cast<wide>(topo.ranks()) * static_cast<wide>(m);
     auto sum = wide{0};
     for (auto const expert : top) sum += loads[expert.index()];
-    auto const most = static_cast<wide>(machine.ranks() - 1);
+    auto const most = static_cast<wide>(topo.ranks() - 1);
     for (auto const expert : top) {
       auto const share =
           sum == 0 ? slots / top.size() : slots * static_cast<wide>(loads[expert.index()]) / sum;
@@ -78,19 +78,19 @@ struct sparse_materialization {
   /// The slots that are left, per rank and per node.
   class free_slots {
    public:
-    free_slots(topology const& machine, int m)
-        : machine_{machine}, on_rank_(static_cast<std::size_t>(machine.ranks()), m) {
-      for (auto const node : first_n<node_id>(machine.nodes()))
-        on_node_.push_back(static_cast<int>(machine.ranks_on(node).size()) * m);
+    free_slots(fssdp::topology const& topo, int m)
+        : topo_{topo}, on_rank_(static_cast<std::size_t>(topo.ranks()), m) {
+      for (auto const node : first_n<node_id>(topo.nodes()))
+        on_node_.push_back(static_cast<int>(topo.ranks_on(node).size()) * m);
     }
 
     /// Puts one replica on the best rank that has a slot and lacks the expert, if there is one.
     bool place(placement& where, expert_id expert) {
       auto best = std::optional<rank_id>{};
       auto best_key = std::pair{false, 0};  // the node lacks the expert; its free slots
-      for (auto const node : first_n<node_id>(machine_.nodes())) {
+      for (auto const node : first_n<node_id>(topo_.nodes())) {
         auto const lacks = std::ranges::none_of(
-            machine_.ranks_on(node), [&](rank_id rank) { return where.holds(rank, expert); });
+            topo_.ranks_on(node), [&](rank_id rank) { return where.holds(rank, expert); });
         auto const key = std::pair{lacks, on_node_[node.index()]};
         if (best.has_value() && key <= best_key) continue;
         auto const rank = freest(where, node, expert);
@@ -101,7 +101,7 @@ struct sparse_materialization {
       if (!best.has_value()) return false;
       where.add(expert, *best);
       --on_rank_[best->index()];
-      --on_node_[machine_.node(*best).index()];
+      --on_node_[topo_.node(*best).index()];
       return true;
     }
 
@@ -110,7 +110,7 @@ struct sparse_materialization {
     [[nodiscard]] std::optional<rank_id> freest(placement const& where, node_id node,
                                                 expert_id expert) const {
       auto best = std::optional<rank_id>{};
-      for (auto const rank : machine_.ranks_on(node)) {
+      for (auto const rank : topo_.ranks_on(node)) {
         auto const free = on_rank_[rank.index()];
         if (free == 0 || where.holds(rank, expert)) continue;
         if (!best.has_value() || free > on_rank_[best->index()]) best = rank;
@@ -118,7 +118,7 @@ struct sparse_materialization {
       return best;
     }
 
-    topology const& machine_;
+    fssdp::topology const& topo_;
     std::vector<int> on_rank_;
     std::vector<int> on_node_;
   };

@@ -30,7 +30,7 @@ struct token_options {
   /// all ranks. By default `packs_below` in host memory; 0 on devices, where each segment that is
   /// packed is a copy of its own. Where both row orders are by rank, all is one message, unpacked.
   std::optional<std::size_t> pack_below = {};
-  /// Kept between calls, so that they do not allocate; one for each lane.
+  /// Kept between calls, so that they do not allocate; one for each communicator.
   scratch_memory* scratch = nullptr;
   /// Where the communicator's memory is a device's: memory of it to pack into, at a cache line; as
   /// much as is sent and received is always enough. Without, it is allocated in the order of the
@@ -45,8 +45,8 @@ struct token_options {
 
 namespace detail {
 
-/// An exchange of rows on one rank, ready to run: what it needs besides their memory and the scratch
-/// is in it. What stays on the rank is copied.
+/// An exchange of rows on one rank, ready to run: what it needs besides their memory and the
+/// scratch is in it. What stays on the rank is copied.
 class row_exchange {
  public:
   /// @param back whether rows that were sent come back

@@ -19,8 +19,8 @@
 
 namespace fssdp {
 
-/// Where the rows of every token go when they are sorted by expert, stably, or as a plan sends them.
-/// Choice c is the (c % per_token)-th expert of token c / per_token.
+/// Where the rows of every token go when they are sorted by expert, stably, or as a plan sends
+/// them. Choice c is the (c % per_token)-th expert of token c / per_token.
 class expert_order {
  public:
   /// @param choices [tokens * per_token], the experts that the gate has chosen

@@ -72,16 +72,16 @@ class token_plan {
   /// Tokens go by the paper's rule.
   /// @throws argument_error as above, or if the topology has another number of ranks
   token_plan(token_counts const& counts, placement const& where, rank_id rank,
-             topology const& cluster = {}, row_orders const& orders = {})
-      : token_plan{counts, even_routing{where, cluster}, rank, orders} {}
+             topology const& topo = {}, row_orders const& orders = {})
+      : token_plan{counts, even_routing{where, topo}, rank, orders} {}
 
   [[nodiscard]] rank_id rank() const { return lists_->rank; }
   [[nodiscard]] int ranks() const { return static_cast<int>(lists_->device_loads.size()); }
   [[nodiscard]] row_orders const& orders() const { return lists_->orders; }
   [[nodiscard]] std::size_t sent_rows() const { return lists_->sent_rows; }
   [[nodiscard]] std::size_t received_rows() const { return lists_->received_rows; }
-  /// What leaves, as it lies: by (expert, receiver) or by (receiver, expert); the rank itself may be
-  /// among the receivers.
+  /// What leaves, as it lies: by (expert, receiver) or by (receiver, expert); the rank itself may
+  /// be among the receivers.
   [[nodiscard]] std::span<token_segment const> sends() const { return lists_->sends; }
   /// What arrives, as it lies: by (expert, source) or by (source, expert).
   [[nodiscard]] std::span<token_segment const> receives() const { return lists_->receives; }
@@ -93,8 +93,8 @@ class token_plan {
   [[nodiscard]] std::span<token_segment const> received_from(rank_id source) const {
     return lists_->received_from.of(source);
   }
-  /// The received rows of every expert that the rank holds, ascending; there may be none of some. If
-  /// they lie by rank: receives(), without the ranks.
+  /// The received rows of every expert that the rank holds, ascending; there may be none of some.
+  /// If they lie by rank: receives(), without the ranks.
   [[nodiscard]] std::span<expert_rows const> groups() const { return lists_->groups; }
   /// Where rows that are sorted by expert, in the order of the tokens, lie when they are sent:
   /// [sent]. Row r is row result[r].

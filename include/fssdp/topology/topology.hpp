@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// The machine: which node each rank sits on, and how fast its ports are.
+/// The topology: which node each rank sits on, and how fast its ports are.
 #pragma once
 
 #include <algorithm>
@@ -147,10 +147,10 @@ class topology {
 };
 
 /// What a node can send to other nodes, or receive from them, through all its interfaces.
-[[nodiscard]] inline double node_bandwidth(topology const& machine, node_id node) {
+[[nodiscard]] inline double node_bandwidth(topology const& topo, node_id node) {
   auto sum = 0.0;
-  for (auto const rank : machine.ranks_on(node))
-    if (machine.interface_of(rank) == rank) sum += machine.port(rank).between_bytes_per_second;
+  for (auto const rank : topo.ranks_on(node))
+    if (topo.interface_of(rank) == rank) sum += topo.port(rank).between_bytes_per_second;
   return sum;
 }
 

@@ -22,32 +22,32 @@ namespace fssdp {
 
 namespace detail {
 
-/// The events of one lane of one rank, each in a row.
-struct traced_lane {
+/// The events of one track of one rank, each in a row.
+struct traced_track {
   std::vector<trace_event> events = {};
   std::vector<std::size_t> rows = {};  ///< of each event
 };
 struct traced_rank {
   rank_id rank = {};
   std::size_t dropped = 0;
-  std::map<std::string_view, traced_lane> lanes = {};
+  std::map<std::string_view, traced_track> tracks = {};
 };
 
-[[nodiscard]] inline traced_rank by_lane(trace_recorder const& trace) {
+[[nodiscard]] inline traced_rank by_track(trace_recorder const& trace) {
   auto sorted = traced_rank{.rank = trace.rank(), .dropped = trace.dropped()};
   for (auto const& event : trace.events())
-    sorted.lanes[event.work.lane.name.view()].events.push_back(event);
-  for (auto& [name, lane] : sorted.lanes) lane.rows = trace_rows(lane.events);
+    sorted.tracks[event.work.track.name.view()].events.push_back(event);
+  for (auto& [name, track] : sorted.tracks) track.rows = trace_rows(track.events);
   return sorted;
 }
 
-/// The rows of all ranks: how many each lane takes where it takes most.
+/// The rows of all ranks: how many each track takes where it takes most.
 [[nodiscard]] inline std::map<std::string_view, std::size_t> row_counts(
     std::span<traced_rank const> ranks) {
   auto counts = std::map<std::string_view, std::size_t>{};
   for (auto const& rank : ranks)
-    for (auto const& [name, lane] : rank.lanes)
-      counts[name] = std::max(counts[name], std::ranges::max(lane.rows) + 1);
+    for (auto const& [name, track] : rank.tracks)
+      counts[name] = std::max(counts[name], std::ranges::max(track.rows) + 1);
   return counts;
 }
 
@@ -59,16 +59,16 @@ inline void write_rank(chrome_writer& writer, traced_rank const& of,
     writer.metadata("process_labels", of.rank, 0, "labels", text(of.dropped, " events dropped"));
   auto first = std::size_t{0};
   for (auto const& [name, count] : counts) {
-    auto const lane = of.lanes.find(name);
-    auto const used = lane == of.lanes.end() ? 0 : std::ranges::max(lane->second.rows) + 1;
+    auto const track = of.tracks.find(name);
+    auto const used = track == of.tracks.end() ? 0 : std::ranges::max(track->second.rows) + 1;
     for (std::size_t row = 0; row < used; ++row) {
       writer.metadata("thread_name", of.rank, first + row, "name",
                       row == 0 ? std::string{name} : text(name, " ", row + 1));
       writer.metadata("thread_sort_index", of.rank, first + row, "sort_index", first + row);
     }
     if (used > 0)
-      for (std::size_t i = 0; i < lane->second.events.size(); ++i)
-        writer.range(of.rank, first + lane->second.rows[i], lane->second.events[i]);
+      for (std::size_t i = 0; i < track->second.events.size(); ++i)
+        writer.range(of.rank, first + track->second.rows[i], track->second.events[i]);
     first += count;
   }
 }
@@ -76,7 +76,7 @@ inline void write_rank(chrome_writer& writer, traced_rank const& of,
 }  // namespace detail
 
 /// Writes the traces of some ranks as JSON of the Trace Event Format: a process for each rank, a
-/// thread for each lane, alphabetically, and more of them ("gather 2") where ranges of a lane
+/// thread for each track, alphabetically, and more of them ("gather 2") where ranges of a track
 /// overlap without one being inside the other. Times are in microseconds from the first begin.
 /// @post valid JSON, whatever the names; the caller checks the stream
 /// @throws argument_error if two traces are of one rank
@@ -84,9 +84,9 @@ inline void write_chrome_trace(std::ostream& out, std::span<trace_recorder const
   auto ranks = std::vector<detail::traced_rank>{};
   auto zero = trace_clock::time_point::max();
   for (auto const& trace : traces) {
-    ranks.push_back(detail::by_lane(trace));
-    for (auto const& [name, lane] : ranks.back().lanes)
-      zero = std::min(zero, lane.events.front().begin);
+    ranks.push_back(detail::by_track(trace));
+    for (auto const& [name, track] : ranks.back().tracks)
+      zero = std::min(zero, track.events.front().begin);
   }
   std::ranges::sort(ranks, {}, &detail::traced_rank::rank);
   auto const twice = std::ranges::adjacent_find(ranks, {}, &detail::traced_rank::rank);

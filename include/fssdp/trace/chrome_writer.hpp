@@ -38,7 +38,7 @@ class chrome_writer {
   void range(rank_id rank, std::size_t row, trace_event const& event) {
     begin_event("X", event.work.name.view(), rank, row);
     line_ += R"(,"cat":)";
-    append_json_text(line_, event.work.lane.name.view());
+    append_json_text(line_, event.work.track.name.view());
     line_ += R"(,"ts":)";
     append_microseconds(event.begin - zero_);
     line_ += R"(,"dur":)";

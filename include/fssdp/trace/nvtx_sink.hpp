@@ -16,9 +16,9 @@ namespace fssdp {
 /// one; to nobody, if there is none.
 ///
 ///     auto sink = nvtx_sink{comm.rank()};
-///     auto const range = trace_range{&sink, compute_lane, "forward", {.layer = 3}};
+///     auto const range = trace_range{&sink, compute_track, "forward", {.layer = 3}};
 ///
-/// A rank is a domain, "fssdp rank 3", a lane is a category of it, the layer is the payload. Other
+/// A rank is a domain, "fssdp rank 3", a track is a category of it, the layer is the payload. Other
 /// numbers are not shown: a profiler takes what is known when a range begins.
 /// @cost without a profiler a branch at either end; no allocation
 class nvtx_sink {
@@ -27,23 +27,24 @@ class nvtx_sink {
 
   explicit nvtx_sink(rank_id rank)
       : domain_{nvtxDomainCreateA(("fssdp rank " + std::to_string(rank.value())).c_str())} {
-    for (auto const& lane : {compute_lane, gather_lane, reduce_lane, dispatch_lane}) name(lane);
+    for (auto const& track : {compute_track, gather_track, reduce_track, dispatch_track})
+      name(track);
   }
   nvtx_sink(nvtx_sink const&) = delete;
   nvtx_sink& operator=(nvtx_sink const&) = delete;
   ~nvtx_sink() { nvtxDomainDestroy(domain_); }
 
-  /// Shows a lane of the caller's by its name. Those of the library are named already; one that is
+  /// Shows a track of the caller's by its name. Those of the library are named already; one that is
   /// not is shown as a number.
-  void name(trace_lane lane) {
-    nvtxDomainNameCategoryA(domain_, category(lane), lane.name.c_str());
+  void name(trace_track track) {
+    nvtxDomainNameCategoryA(domain_, category(track), track.name.c_str());
   }
 
   [[nodiscard]] open_range open(traced_work const& work) const noexcept {
     auto about = nvtxEventAttributes_t{};
     about.version = NVTX_VERSION;
     about.size = NVTX_EVENT_ATTRIB_STRUCT_SIZE;
-    about.category = category(work.lane);
+    about.category = category(work.track);
     about.messageType = NVTX_MESSAGE_TYPE_ASCII;
     about.message.ascii = work.name.c_str();
     if (work.numbers.layer.is_known()) {
@@ -57,10 +58,10 @@ class nvtx_sink {
   }
 
  private:
-  /// The number of a lane: FNV-1a of its name.
-  [[nodiscard]] static std::uint32_t category(trace_lane lane) noexcept {
+  /// The number of a track: FNV-1a of its name.
+  [[nodiscard]] static std::uint32_t category(trace_track track) noexcept {
     auto hash = std::uint32_t{2'166'136'261U};
-    for (auto const letter : lane.name.view())
+    for (auto const letter : track.name.view())
       hash = (hash ^ static_cast<unsigned char>(letter)) * 16'777'619U;
     return hash;
   }

@@ -28,16 +28,16 @@ class static_text {
   std::string_view text_ = "";  // ends with a zero
 };
 
-/// What of a rank does something: a row of the picture. Lanes of equal names are the same.
-struct trace_lane {
+/// What of a rank does something: a row of the picture. Tracks of equal names are the same.
+struct trace_track {
   static_text name = {};
-  friend bool operator==(trace_lane const&, trace_lane const&) = default;
+  friend bool operator==(trace_track const&, trace_track const&) = default;
 };
 
-inline constexpr auto compute_lane = trace_lane{"compute"};
-inline constexpr auto gather_lane = trace_lane{"gather"};
-inline constexpr auto reduce_lane = trace_lane{"reduce"};
-inline constexpr auto dispatch_lane = trace_lane{"dispatch"};
+inline constexpr auto compute_track = trace_track{"compute"};
+inline constexpr auto gather_track = trace_track{"gather"};
+inline constexpr auto reduce_track = trace_track{"reduce"};
+inline constexpr auto dispatch_track = trace_track{"dispatch"};
 
 /// A whole number that may be unknown. It is plain data: a compiler follows copies of it, where it
 /// takes those of an empty std::optional for reads of what was never written.
@@ -77,7 +77,7 @@ struct trace_numbers {
 
 /// What is done in a range of time.
 struct traced_work {
-  trace_lane lane = {};
+  trace_track track = {};
   static_text name = {};
   trace_numbers numbers = {};
   friend bool operator==(traced_work const&, traced_work const&) = default;
@@ -109,16 +109,16 @@ concept trace_sink = std::default_initializable<typename Sink::open_range> &&
 
 /// A range that lasts as long as this object, or until `end`.
 ///
-///     auto const range = trace_range{&sink, compute_lane, "forward", {.layer = 3}};
+///     auto const range = trace_range{&sink, compute_track, "forward", {.layer = 3}};
 ///
 /// Without a sink, a null pointer, nothing happens: what is traced needs no ifs.
 /// @cost the sink's; without one, a branch at either end
 template <trace_sink Sink>
 class [[nodiscard]] trace_range {
  public:
-  trace_range(Sink* sink, trace_lane lane, static_text name,
+  trace_range(Sink* sink, trace_track track, static_text name,
               trace_numbers const& numbers = {}) noexcept
-      : sink_{sink}, work_{lane, name, numbers} {
+      : sink_{sink}, work_{track, name, numbers} {
     if (sink_ != nullptr) opened_ = sink_->open(work_);
   }
   trace_range(trace_range&& other) noexcept

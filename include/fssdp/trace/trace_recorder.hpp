@@ -24,7 +24,7 @@ struct trace_options {
 /// Records the ranges of all threads of a rank.
 ///
 ///     auto trace = trace_recorder{{.rank = comm.rank()}};
-///     auto const range = trace.range(compute_lane, "forward", {.layer = 3});
+///     auto const range = trace.range(compute_track, "forward", {.layer = 3});
 ///
 /// It must outlive its ranges, and is moved only while none is open.
 /// @cost of a range: two readings of the clock, an atomic addition, a copy of the event; no lock,
@@ -50,9 +50,9 @@ class trace_recorder {
   [[nodiscard]] std::size_t capacity() const { return capacity_; }
 
   /// A range from now until the end of its scope.
-  [[nodiscard]] auto range(trace_lane lane, static_text name,
+  [[nodiscard]] auto range(trace_track track, static_text name,
                            trace_numbers const& numbers = {}) noexcept {
-    return trace_range{this, lane, name, numbers};
+    return trace_range{this, track, name, numbers};
   }
 
   [[nodiscard]] open_range open(traced_work const&) const noexcept { return trace_clock::now(); }
@@ -116,7 +116,7 @@ class trace_recorder {
 
 static_assert(trace_sink<trace_recorder>);
 
-trace_range(std::nullptr_t, trace_lane, static_text, trace_numbers const& = {})
+trace_range(std::nullptr_t, trace_track, static_text, trace_numbers const& = {})
     ->trace_range<trace_recorder>;
 
 }  // namespace fssdp

@@ -10,8 +10,8 @@
 
 namespace fssdp::detail {
 
-/// For each event of one lane, a row from 0. In a row, any two ranges follow each other or nest:
-/// all that viewers can draw there. Threads that work in one lane at once so come into several.
+/// For each event of one track, a row from 0. In a row, any two ranges follow each other or nest:
+/// all that viewers can draw there. Threads that work in one track at once so come into several.
 /// @pre the events are in the order of `trace_recorder::events`
 /// @post as early a row as those before an event leave to it
 [[nodiscard]] inline std::vector<std::size_t> trace_rows(std::span<trace_event const> events) {

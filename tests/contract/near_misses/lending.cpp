@@ -43,6 +43,4 @@ struct near_miss {
 #endif
 };
 
-fssdp::communicator_ref call(near_miss& comm) {
-  return fssdp::communicator_ref{comm};
-}
+fssdp::communicator_ref call(near_miss& comm) { return fssdp::communicator_ref{comm}; }

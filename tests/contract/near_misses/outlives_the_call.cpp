@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What a stream-bound communicator would read when it is gone: LACKS names a collective that is given
-/// memory which ends with the call. What else is refused, and what is taken: tests/collective/lifetimes.cpp.
+/// What a stream-bound communicator would read when it is gone: LACKS names a collective that is
+/// given memory which ends with the call. What else is refused, and what is taken:
+/// tests/collective/lifetimes.cpp.
 #include "fssdp/collective/reshard.hpp"
 #include "fssdp/collective/sparse_all_gather.hpp"
 #include "fssdp/collective/sparse_reduce_scatter.hpp"

@@ -16,7 +16,7 @@ struct near_miss {
   using layout = fssdp::block_layout;
   using current = std::span<layout const>;
   using loads = std::span<fssdp::expert_loads const>;
-  using cluster = fssdp::topology;
+  using topologies = fssdp::topology;
 
   struct verdict {
 #if LACKS == 1  // always layouts
@@ -33,17 +33,17 @@ struct near_miss {
   };
 
 #if LACKS == 5  // no call
-  verdict solve(current, loads, cluster const&) const { return {}; }
+  verdict solve(current, loads, topologies const&) const { return {}; }
 #elif LACKS == 6  // changes itself
-  verdict operator()(current, loads, cluster const&) { return {}; }
+  verdict operator()(current, loads, topologies const&) { return {}; }
 #elif LACKS == 7  // does not see what is
-  verdict operator()(loads, cluster const&) const { return {}; }
+  verdict operator()(loads, topologies const&) const { return {}; }
 #elif LACKS == 8  // changes what is
-  verdict operator()(std::span<layout>, loads, cluster const&) const { return {}; }
-#elif LACKS == 9  // no cluster
+  verdict operator()(std::span<layout>, loads, topologies const&) const { return {}; }
+#elif LACKS == 9  // no topology
   verdict operator()(current, loads) const { return {}; }
 #else
-  verdict operator()(current, loads, cluster const&) const { return {}; }
+  verdict operator()(current, loads, topologies const&) const { return {}; }
 #endif
 };
 

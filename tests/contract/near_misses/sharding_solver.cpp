@@ -14,33 +14,33 @@
 
 struct near_miss {
   using loads = std::span<fssdp::expert_loads const>;
-  using cluster = fssdp::topology;
+  using topologies = fssdp::topology;
   using result = std::vector<fssdp::block_layout>;
 
 #if LACKS == 1  // no call
-  result solve(loads, cluster const&) const { return {}; }
+  result solve(loads, topologies const&) const { return {}; }
 #elif LACKS == 2   // changes itself
-  result operator()(loads, cluster const&) { return {}; }
+  result operator()(loads, topologies const&) { return {}; }
 #elif LACKS == 3   // no loads
-  result operator()(cluster const&) const { return {}; }
-#elif LACKS == 4   // no cluster
+  result operator()(topologies const&) const { return {}; }
+#elif LACKS == 4   // no topology
   result operator()(loads) const { return {}; }
 #elif LACKS == 5   // loads of one layer
-  result operator()(std::span<std::uint64_t const>, cluster const&) const { return {}; }
+  result operator()(std::span<std::uint64_t const>, topologies const&) const { return {}; }
 #elif LACKS == 6   // changes the loads
-  result operator()(std::span<fssdp::expert_loads>, cluster const&) const { return {}; }
-#elif LACKS == 7   // changes the cluster
-  result operator()(loads, cluster&) const { return {}; }
+  result operator()(std::span<fssdp::expert_loads>, topologies const&) const { return {}; }
+#elif LACKS == 7   // changes the topology
+  result operator()(loads, topologies&) const { return {}; }
 #elif LACKS == 8   // the layout of one layer
-  fssdp::block_layout operator()(loads, cluster const&) const { return {}; }
+  fssdp::block_layout operator()(loads, topologies const&) const { return {}; }
 #elif LACKS == 9   // owners that are no layout
-  std::vector<std::vector<fssdp::rank_id>> operator()(loads, cluster const&) const { return {}; }
+  std::vector<std::vector<fssdp::rank_id>> operator()(loads, topologies const&) const { return {}; }
 #elif LACKS == 10  // where the layouts are
-  std::vector<fssdp::block_layout const*> operator()(loads, cluster const&) const { return {}; }
+  std::vector<fssdp::block_layout const*> operator()(loads, topologies const&) const { return {}; }
 #elif LACKS == 11  // nothing
-  void operator()(loads, cluster const&) const {}
+  void operator()(loads, topologies const&) const {}
 #else
-  result operator()(loads, cluster const&) const { return {}; }
+  result operator()(loads, topologies const&) const { return {}; }
 #endif
 };
 

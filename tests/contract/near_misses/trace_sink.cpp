@@ -52,5 +52,5 @@ struct near_miss {
 };
 
 void use(near_miss& sink) {
-  auto const range = fssdp::trace_range<near_miss>{&sink, fssdp::compute_lane, "work"};
+  auto const range = fssdp::trace_range<near_miss>{&sink, fssdp::compute_track, "work"};
 }

@@ -15,7 +15,7 @@ struct traced_threads {
     auto world = fssdp::thread_world{{.ranks = of.ranks, .deadline = of.deadline}};
     world.run([&](fssdp::thread_communicator& comm) {
       auto trace = fssdp::trace_recorder{{.rank = comm.rank(), .capacity = 8}};
-      auto adapted = fssdp::tracing{comm, &trace, fssdp::gather_lane};
+      auto adapted = fssdp::tracing{comm, &trace, fssdp::gather_track};
       work(adapted);
     });
   }

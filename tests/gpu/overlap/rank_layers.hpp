@@ -78,14 +78,14 @@ class rank_layers {
   [[nodiscard]] std::vector<fssdp::trace_event> events(order how, cuda_event const& origin) const {
     auto all = std::vector<fssdp::trace_event>{};
     for (std::size_t layer = 0; layer < layers(); ++layer) {
-      auto const add = [&](stream_range const& of, fssdp::trace_lane lane,
+      auto const add = [&](stream_range const& of, fssdp::trace_track track,
                            fssdp::static_text name) {
-        all.push_back({{lane, name, {.layer = layer}},
+        all.push_back({{track, name, {.layer = layer}},
                        time_from(origin, of.begin),
                        time_from(origin, of.end)});
       };
-      if (how != order::products) add(gathers_[layer], fssdp::gather_lane, "gather");
-      if (how != order::gathers) add(products_[layer], fssdp::compute_lane, "product");
+      if (how != order::products) add(gathers_[layer], fssdp::gather_track, "gather");
+      if (how != order::gathers) add(products_[layer], fssdp::compute_track, "product");
     }
     return all;
   }
@@ -131,8 +131,8 @@ class rank_layers {
   }
 
   /// The gather of the next layer and the product of this one wait for the same: for the gather of
-  /// this layer, and the product of the one before. So they begin together, which costs neither, and
-  /// no timeline shows one of them behind the other.
+  /// this layer, and the product of the one before. So they begin together, which costs neither,
+  /// and no timeline shows one of them behind the other.
   void enqueue_overlapped() {
     auto const gathers = comm_->stream();
     auto const computes = compute_.get();

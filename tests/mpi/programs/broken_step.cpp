@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/// A step of a training in which one process is killed or stopped, somewhere: the others say so, and
-/// end. mpi_broken_step SEED kill|stop MILLISECONDS: of the deadline. Memory is lent as FSSDP_TEST_LENDS
-/// says.
+/// A step of a training in which one process is killed or stopped, somewhere: the others say so,
+/// and end. mpi_broken_step SEED kill|stop MILLISECONDS: of the deadline. Memory is lent as
+/// FSSDP_TEST_LENDS says.
 #include <algorithm>
 #include <chrono>
 #include <csignal>
@@ -80,8 +80,8 @@ int main(int argc, char** argv) {
           try {
             (void)take_whole_step(comm, kind, is_victim ? fault : support::placed_fault{});
           } catch (fssdp::transport_error const& error) {
-            say(fssdp::detail::text("survivor ", comm.rank(), " names rank ", error.culprit(), " (",
-                                    error.what(), ")"));
+            say(fssdp::detail::text("survivor ", comm.rank(), " names rank ", error.failed_rank(),
+                                    " (", error.what(), ")"));
             throw;
           }
         });

@@ -20,6 +20,6 @@ int main() {
           (void)fssdp::all_reduce(comm, std::vector{1});
         });
   } catch (fssdp::transport_error const& error) {
-    std::printf("survivor %d names rank %d: %s\n", me, error.culprit().value(), error.what());
+    std::printf("survivor %d names rank %d: %s\n", me, error.failed_rank().value(), error.what());
   }
 }

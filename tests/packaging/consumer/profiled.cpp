@@ -4,5 +4,5 @@
 
 int main() {
   auto sink = fssdp::nvtx_sink{fssdp::rank_id{0}};
-  auto const range = fssdp::trace_range{&sink, fssdp::compute_lane, "forward"};
+  auto const range = fssdp::trace_range{&sink, fssdp::compute_track, "forward"};
 }

@@ -19,7 +19,7 @@ constexpr auto instances = support::law_instances / 20 + 1;
 TEST_CASE("what a cache gives is the schedule, made once") {
   support::for_random_instances(instances, [](random_instance const& of) {
     auto cache = fssdp::schedule_cache{4};
-    auto const plan = make_plan(of.layout, of.where, of.machine);
+    auto const plan = make_plan(of.layout, of.where, of.topo);
     auto const first = cache(plan, 5000, {.piece_bytes = 2000});
     REQUIRE(*first == schedule(plan, 5000, {.piece_bytes = 2000}));
     REQUIRE(cache(plan, 5000, {.piece_bytes = 2000}) == first);

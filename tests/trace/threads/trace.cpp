@@ -15,8 +15,8 @@
 #include "fssdp/trace/trace_recorder.hpp"
 #include "support/allocation_counter.hpp"
 
-using fssdp::compute_lane;
-using fssdp::gather_lane;
+using fssdp::compute_track;
+using fssdp::gather_track;
 using fssdp::rank_id;
 using fssdp::trace_clock;
 using fssdp::trace_event;
@@ -37,11 +37,11 @@ static_assert(fssdp::trace_sink<counting_sink>);
 
 }  // namespace
 
-TEST_CASE("a range is recorded with its lane, its name and its numbers") {
+TEST_CASE("a range is recorded with its track, its name and its numbers") {
   auto trace = trace_recorder{{.rank = rank_id{5}, .capacity = 4}};
   auto const before = trace_clock::now();
   {
-    auto range = trace.range(compute_lane, "forward", {.layer = 3});
+    auto range = trace.range(compute_track, "forward", {.layer = 3});
     REQUIRE(trace.events().empty());
     range.numbers().round = 7;
   }
@@ -50,7 +50,7 @@ TEST_CASE("a range is recorded with its lane, its name and its numbers") {
   REQUIRE(trace.dropped() == 0);
   auto const events = trace.events();
   REQUIRE(events.size() == 1);
-  auto const work = fssdp::traced_work{compute_lane, "forward", {.layer = 3, .round = 7}};
+  auto const work = fssdp::traced_work{compute_track, "forward", {.layer = 3, .round = 7}};
   REQUIRE(events[0].work == work);
   REQUIRE(before <= events[0].begin);
   REQUIRE(events[0].begin <= events[0].end);
@@ -60,9 +60,9 @@ TEST_CASE("a range is recorded with its lane, its name and its numbers") {
 TEST_CASE("ranges of nested scopes nest, and those of scopes that follow follow") {
   auto trace = trace_recorder{{.capacity = 10}};
   {
-    auto const outer = trace.range(compute_lane, "outer");
-    { auto const first = trace.range(compute_lane, "first"); }
-    { auto const second = trace.range(compute_lane, "second"); }
+    auto const outer = trace.range(compute_track, "outer");
+    { auto const first = trace.range(compute_track, "first"); }
+    { auto const second = trace.range(compute_track, "second"); }
   }
   auto const events = trace.events();
   REQUIRE(events.size() == 3);
@@ -76,12 +76,12 @@ TEST_CASE("ranges of nested scopes nest, and those of scopes that follow follow"
 TEST_CASE("a range ends once, by itself, by its end, or in the hands it was moved to") {
   auto sink = counting_sink{};
   SECTION("by itself") {
-    { auto const range = trace_range{&sink, compute_lane, "work"}; }
+    { auto const range = trace_range{&sink, compute_track, "work"}; }
     REQUIRE(sink.closed == 1);
   }
   SECTION("by end") {
     {
-      auto range = trace_range{&sink, compute_lane, "work"};
+      auto range = trace_range{&sink, compute_track, "work"};
       range.end();
       REQUIRE(sink.closed == 1);
       range.end();
@@ -91,7 +91,7 @@ TEST_CASE("a range ends once, by itself, by its end, or in the hands it was move
   SECTION("where it was moved to") {
     auto kept = std::optional<trace_range<counting_sink>>{};
     {
-      auto range = trace_range{&sink, compute_lane, "work"};
+      auto range = trace_range{&sink, compute_track, "work"};
       kept.emplace(std::move(range));
     }
     REQUIRE(sink.closed == 0);
@@ -100,7 +100,7 @@ TEST_CASE("a range ends once, by itself, by its end, or in the hands it was move
   }
   SECTION("when an exception passes") {
     auto const fails = [&] {
-      auto const range = trace_range{&sink, compute_lane, "work"};
+      auto const range = trace_range{&sink, compute_track, "work"};
       throw std::range_error{"mine"};
     };
     REQUIRE_THROWS_AS(fails(), std::range_error);
@@ -110,8 +110,8 @@ TEST_CASE("a range ends once, by itself, by its end, or in the hands it was move
 }
 
 TEST_CASE("without a sink nothing happens") {
-  auto const none = trace_range{nullptr, compute_lane, "work", {.layer = 1}};
-  auto null = trace_range{static_cast<counting_sink*>(nullptr), compute_lane, "work"};
+  auto const none = trace_range{nullptr, compute_track, "work", {.layer = 1}};
+  auto null = trace_range{static_cast<counting_sink*>(nullptr), compute_track, "work"};
   null.numbers().layer = 2;
   REQUIRE_NOTHROW(null.end());
 }
@@ -119,7 +119,7 @@ TEST_CASE("without a sink nothing happens") {
 TEST_CASE("a full recorder keeps what came first and counts the rest") {
   auto trace = trace_recorder{{.capacity = 3}};
   for (int layer = 0; layer < 8; ++layer)
-    trace.range(compute_lane, "forward", {.layer = layer}).end();
+    trace.range(compute_track, "forward", {.layer = layer}).end();
   auto const events = trace.events();
   REQUIRE(events.size() == 3);
   for (int layer = 0; layer < 3; ++layer)
@@ -128,7 +128,7 @@ TEST_CASE("a full recorder keeps what came first and counts the rest") {
   trace.clear();
   REQUIRE(trace.events().empty());
   REQUIRE(trace.dropped() == 0);
-  trace.range(compute_lane, "anew").end();
+  trace.range(compute_track, "anew").end();
   REQUIRE(trace.events().size() == 1);
 }
 
@@ -160,7 +160,7 @@ TEST_CASE("threads record at once, and a reader sees whole events only") {
     team.emplace_back([&, thread] {
       begin.arrive_and_wait();
       for (int i = 0; i < ranges; ++i) {
-        auto range = trace.range(gather_lane, "gather", {.layer = i, .round = thread});
+        auto range = trace.range(gather_track, "gather", {.layer = i, .round = thread});
         range.numbers().bytes_sent = i * threads + thread;
       }
     });
@@ -170,7 +170,7 @@ TEST_CASE("threads record at once, and a reader sees whole events only") {
       for (auto const& event : trace.events()) {
         auto const& of = event.work.numbers;
         if (of.bytes_sent != of.layer.value() * threads + of.round.value() ||
-            event.end < event.begin || event.work.lane != gather_lane)
+            event.end < event.begin || event.work.track != gather_track)
           ++broken;
       }
   });
@@ -192,8 +192,8 @@ TEST_CASE("recording does not allocate, full or not") {
   auto trace = trace_recorder{{.capacity = 50}};
   REQUIRE(support::allocations_in([&] {
             for (int i = 0; i < 100; ++i) {
-              auto const outer = trace.range(compute_lane, "forward", {.layer = i});
-              auto const inner = trace_range{&trace, gather_lane, "gather"};
+              auto const outer = trace.range(compute_track, "forward", {.layer = i});
+              auto const inner = trace_range{&trace, gather_track, "gather"};
             }
           }) == 0);
   REQUIRE(trace.dropped() == 150);
@@ -203,7 +203,7 @@ TEST_CASE("a recorder that moves takes its events along") {
   auto traces = std::vector<trace_recorder>{};
   for (int rank = 0; rank < 5; ++rank) {
     traces.emplace_back(fssdp::trace_options{.rank = rank_id{rank}, .capacity = 2});
-    for (int i = 0; i < rank; ++i) traces.back().range(compute_lane, "work").end();
+    for (int i = 0; i < rank; ++i) traces.back().range(compute_track, "work").end();
   }
   for (std::size_t rank = 0; rank < 5; ++rank) {
     REQUIRE(traces[rank].rank() == rank_id{rank});
@@ -211,7 +211,7 @@ TEST_CASE("a recorder that moves takes its events along") {
     REQUIRE(traces[rank].dropped() == rank - std::min<std::size_t>(rank, 2));
   }
   auto const taken = std::move(traces[4]);
-  traces[4].range(compute_lane, "lost").end();  // NOLINT: has no room left
+  traces[4].range(compute_track, "lost").end();  // NOLINT: has no room left
   REQUIRE(traces[4].events().empty());
   REQUIRE(taken.events().size() == 2);
 }
@@ -223,10 +223,10 @@ TEST_CASE("a recorder without room, or with impossibly much, is refused") {
                     fssdp::argument_error);
 }
 
-TEST_CASE("lanes and names are the same if their texts are") {
-  REQUIRE(fssdp::trace_lane{"gather"} == gather_lane);
-  REQUIRE(fssdp::trace_lane{"gathe"} != gather_lane);
-  REQUIRE(gather_lane.name.view() == std::string{gather_lane.name.c_str()});
+TEST_CASE("tracks and names are the same if their texts are") {
+  REQUIRE(fssdp::trace_track{"gather"} == gather_track);
+  REQUIRE(fssdp::trace_track{"gathe"} != gather_track);
+  REQUIRE(gather_track.name.view() == std::string{gather_track.name.c_str()});
 }
 
 TEST_CASE("an output passes ranges on to the sink that it points to, and to none") {
@@ -236,14 +236,14 @@ TEST_CASE("an output passes ranges on to the sink that it points to, and to none
   for (auto const& output :
        {fssdp::trace_output{&recorder}, fssdp::trace_output{&counter}, fssdp::trace_output{},
         fssdp::trace_output{static_cast<trace_recorder*>(nullptr)}}) {
-    auto range = trace_range{&output, gather_lane, "gather", {.layer = 2}};
+    auto range = trace_range{&output, gather_track, "gather", {.layer = 2}};
     range.numbers().plan = 9;
   }
   REQUIRE(counter.opened == 1);
   REQUIRE(counter.closed == 1);
   auto const events = recorder.events();
   REQUIRE(events.size() == 1);
-  auto const work = fssdp::traced_work{gather_lane, "gather", {.layer = 2, .plan = 9}};
+  auto const work = fssdp::traced_work{gather_track, "gather", {.layer = 2, .plan = 9}};
   REQUIRE(events[0].work == work);
   REQUIRE(begin <= events[0].begin);
   REQUIRE(events[0].begin <= events[0].end);

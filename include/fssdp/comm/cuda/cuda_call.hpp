@@ -57,8 +57,8 @@ class beside_captures {
 
   cudaStreamCaptureMode other_mode_ = cudaStreamCaptureModeRelaxed;
 };
-/// Whether all on a stream has run, or an event has been reached: cudaSuccess, cudaErrorNotReady, or
-/// what has gone wrong.
+/// Whether all on a stream has run, or an event has been reached: cudaSuccess, cudaErrorNotReady,
+/// or what has gone wrong.
 [[nodiscard]] inline cudaError_t query(cudaStream_t stream) {
   auto const beside = beside_captures{};
   return cudaStreamQuery(stream);

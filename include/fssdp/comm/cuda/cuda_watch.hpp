@@ -97,12 +97,12 @@ class cuda_watch {
   }
   /// What is thrown when nothing has moved for that long.
   [[nodiscard]] deadline_exceeded late(char const* call, std::chrono::milliseconds deadline) const {
-    return {culprit(),
+    return {failed_rank(),
             detail::text(call, ": nothing has moved within ", deadline.count(), " ms: ", text())};
   }
 
   /// The rank that the exchange under way awaits, if it is one; else -1: any of several.
-  [[nodiscard]] rank_id culprit() const {
+  [[nodiscard]] rank_id failed_rank() const {
     if (count_ == 0 || first().peers.size() != 1) return rank_id{-1};
     return first().peers.front();
   }

@@ -127,8 +127,8 @@ class mpi_handle {
   MPI_Errhandler before_ = MPI_ERRHANDLER_NULL;  // the user's, of a communicator that is borrowed
 };
 
-/// Waits until all ranks have come to a collective call, which has begun; between looks, `rest(pace)`
-/// is called.
+/// Waits until all ranks have come to a collective call, which has begun; between looks,
+/// `rest(pace)` is called.
 /// @throws deadline_exceeded, which names no rank (-1): MPI does not say who is missing
 template <class Rest>
 void mpi_await_all(MPI_Request& request, rank_id me, std::chrono::milliseconds deadline,

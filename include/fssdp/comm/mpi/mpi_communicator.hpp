@@ -12,7 +12,7 @@
 
 #include "fssdp/comm/communicator.hpp"
 #include "fssdp/comm/mpi/mpi_call.hpp"
-#include "fssdp/comm/mpi/mpi_lane.hpp"
+#include "fssdp/comm/mpi/mpi_context.hpp"
 #include "fssdp/comm/mpi/mpi_monitor.hpp"
 #include "fssdp/comm/mpi/mpi_split.hpp"
 #include "fssdp/comm/mpi/mpi_wait.hpp"
@@ -27,9 +27,10 @@ class mpi_communicator;
 /// A rank of an MPI communicator that is the user's: borrowed, not freed; while this lives, errors
 /// on it are returned, and nobody else sends or receives on it. Buffers are host memory.
 ///
-/// Wherever a rank fails in an exchange, it tells all others; a lane that has failed stays so, and
-/// so do its duplicates: each later call throws at once, on that rank what it has failed by. It
-/// awaits no more than 0.2 s that peers let go of its memory: what they send may come in later.
+/// Wherever a rank fails in an exchange, it tells all others; a communicator that has failed stays
+/// so, and so do its duplicates: each later call throws at once, on that rank what it has failed
+/// by. It awaits no more than 0.2 s that peers let go of its memory: what they send may come in
+/// later.
 ///
 /// What is sent from the memory that mpi_options::shared names, ranks of the same host read there:
 /// they copy it once, past the caches, or sum it in place. All else goes as messages.
@@ -39,7 +40,7 @@ class mpi_communicator;
 /// MPICH tells the error handler of MPI_COMM_WORLD of some errors in exchanges, lost connections
 /// among them; an mpi_world that initialises MPI has them returned.
 ///
-/// Different lanes may be driven by different threads if MPI has been initialised for it
+/// Different communicators may be driven by different threads if MPI has been initialised for it
 /// (MPI_THREAD_SERIALIZED): a communicator shares a lock with its duplicates, so that one thread at
 /// a time calls MPI. Other calls of MPI need another thread level or another time.
 /// @cost per exchange: for each rank that something is sent to, a header of 128 bytes besides the
@@ -61,17 +62,17 @@ class mpi_ref {
                 {},
                 0} {}
 
-  [[nodiscard]] rank_id rank() const { return lane_->group().me; }
-  [[nodiscard]] int size() const { return lane_->group().ranks.size(); }
+  [[nodiscard]] rank_id rank() const { return context_->group().me; }
+  [[nodiscard]] int size() const { return context_->group().ranks.size(); }
   /// The communicator of MPI's behind it.
-  [[nodiscard]] MPI_Comm handle() const { return lane_->group().comm; }
+  [[nodiscard]] MPI_Comm handle() const { return context_->group().comm; }
 
   /// @throws ranks_disagree, peer_failed, deadline_exceeded, transport_error with what MPI says;
   ///         what `post` throws, before anything is sent: the other ranks then get a peer_failed;
   ///         argument_error if MPI takes no calls from this thread
   template <class Post>
   void exchange(Post&& post) {
-    lane_->exchange(std::forward<Post>(post));
+    context_->exchange(std::forward<Post>(post));
   }
 
   /// Optional extra: reads peers' memory in place (lending_communicator), where they lend it
@@ -80,7 +81,7 @@ class mpi_ref {
   /// @throws as exchange; what `visit` throws: the other ranks then get a peer_failed
   template <class Post, class Visit>
   void lend(Post&& post, Visit&& visit) {
-    lane_->lend(std::forward<Post>(post), std::forward<Visit>(visit));
+    context_->lend(std::forward<Post>(post), std::forward<Visit>(visit));
   }
 
   /// Optional extra: passes messages on as they come in (forwarding_communicator). What is borrowed
@@ -89,11 +90,11 @@ class mpi_ref {
   ///         or never, or one that is not held
   template <class Post, class Arrived>
   void forward(Post&& post, Arrived&& arrived) {
-    lane_->forward(std::forward<Post>(post), std::forward<Arrived>(arrived));
+    context_->forward(std::forward<Post>(post), std::forward<Arrived>(arrived));
   }
 
-  /// Another lane between the same ranks. Collective: every rank makes the same duplicates in the
-  /// same order.
+  /// Another communicator between the same ranks. Collective: every rank makes the same duplicates
+  /// in the same order.
   /// @throws deadline_exceeded, which names rank -1, if not all ranks do; peer_failed
   [[nodiscard]] mpi_communicator duplicate();
 
@@ -107,7 +108,7 @@ class mpi_ref {
   /// The rank in the world of a rank here, which is another one in a group.
   /// @throws argument_error unless it is a rank of this communicator
   [[nodiscard]] rank_id world_rank(rank_id rank) const {
-    return lane_->group().ranks.checked_world_rank(rank);
+    return context_->group().ranks.checked_world_rank(rank);
   }
 
   /// Says that this rank takes part in nothing any more, neither here nor in duplicates and groups
@@ -145,7 +146,8 @@ class mpi_ref {
  private:
   friend mpi_communicator;
   mpi_ref(std::shared_ptr<detail::mpi_monitor> monitor, detail::mpi_handle own, int number)
-      : lane_{std::make_unique<detail::mpi_lane>(std::move(monitor), std::move(own), number)} {}
+      : context_{
+            std::make_unique<detail::mpi_context>(std::move(monitor), std::move(own), number)} {}
   /// Before all ranks meet to make another communicator.
   void check() const {
     monitor().check_thread();
@@ -153,9 +155,9 @@ class mpi_ref {
     monitor().listen();
     monitor().check();
   }
-  [[nodiscard]] detail::mpi_monitor& monitor() const { return *lane_->monitor(); }
+  [[nodiscard]] detail::mpi_monitor& monitor() const { return *context_->monitor(); }
 
-  std::unique_ptr<detail::mpi_lane> lane_;
+  std::unique_ptr<detail::mpi_context> context_;
 };
 
 /// A rank of a duplicate of an MPI communicator: what the user sends there does not meet it. The
@@ -180,16 +182,16 @@ class mpi_communicator : public mpi_ref {
 inline mpi_communicator mpi_ref::duplicate() {
   check();
   auto made = detail::mpi_duplicate(handle(), monitor().options(), &monitor());
-  return {lane_->monitor(), std::move(made), lane_->next_child(no_color)};
+  return {context_->monitor(), std::move(made), context_->next_child(no_color)};
 }
 
 inline std::optional<mpi_communicator> mpi_ref::split(int color, int key) {
   detail::check_color(color);
   check();
   auto made = detail::mpi_split(handle(), color, key, monitor());
-  auto const number = lane_->next_child(color);
+  auto const number = context_->next_child(color);
   if (color == no_color) return {};
-  return mpi_communicator{lane_->monitor(), std::move(made), number};
+  return mpi_communicator{context_->monitor(), std::move(made), number};
 }
 
 static_assert(lending_communicator<mpi_ref>);

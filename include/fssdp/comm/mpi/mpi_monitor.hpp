@@ -35,14 +35,14 @@ inline constexpr int mpi_first_tag = 4;  // of what is exchanged
 /// What a rank lets another know beside what they exchange.
 struct mpi_notice {
   enum class kind : std::int32_t {
-    failed,  ///< `rank` has, all lanes are closed
+    failed,  ///< `rank` has, all communicators are closed
     left,    ///< the sender takes part in nothing any more; `rank` has failed, or -1
-    asks,    ///< whom do you await in lane `lane`?
+    asks,    ///< whom do you await in communicator `context`?
     awaits,  ///< `rank`, or nobody: -1
   };
   kind what = kind::failed;
   std::int32_t rank = -1;
-  std::int32_t lane = 0;
+  std::int32_t context = 0;
   std::int32_t threw = 0;      ///< of one who leaves: whether by an exception
   std::uint64_t sent = 0;      ///< batches, by one who leaves, to the rank that gets this
   std::uint64_t received = 0;  ///< batches, by one who leaves, from the rank that gets this
@@ -63,9 +63,9 @@ class mpi_unlocked {
   std::unique_lock<std::mutex>& lock_;
 };
 
-/// What all lanes of a world share, whether they are between all of its ranks or some: the lock
-/// around calls of MPI, the deadline, who has left, who awaits whom, the first failure. Ranks are
-/// those of the world. The lock is held in every function but those that say not.
+/// What all communicators of a world share, whether they are between all of its ranks or some: the
+/// lock around calls of MPI, the deadline, who has left, who awaits whom, the first failure. Ranks
+/// are those of the world. The lock is held in every function but those that say not.
 class mpi_monitor {
  public:
   using lock_type = std::unique_lock<std::mutex>;
@@ -80,27 +80,27 @@ class mpi_monitor {
 
   /// Collective.
   /// @throws deadline_exceeded, which names rank -1, if not all ranks come
-  mpi_monitor(mpi_handle home, mpi_options const& options)
-      : options_{options}, home_{std::move(home)} {
+  mpi_monitor(mpi_handle first, mpi_options const& options)
+      : options_{options}, first_{std::move(first)} {
     auto rank = 0;
-    MPI_Comm_rank(home_.comm(), &rank);
-    MPI_Comm_size(home_.comm(), &size_);
+    MPI_Comm_rank(first_.comm(), &rank);
+    MPI_Comm_size(first_.comm(), &size_);
     rank_ = rank_id{rank};
     peers_.resize(static_cast<std::size_t>(size_));
     waits_.reserve(8);
     MPI_Query_thread(&thread_level_);
     auto* most = static_cast<int*>(nullptr);
     auto known = 0;
-    MPI_Comm_get_attr(home_.comm(), MPI_TAG_UB, static_cast<void*>(&most), &known);
+    MPI_Comm_get_attr(first_.comm(), MPI_TAG_UB, static_cast<void*>(&most), &known);
     most_tag_ = known != 0 ? *most : 32767;  // which the standard promises
     try {
-      mpi_meet(home_.comm(), options.deadline, "mpi_ref");
+      mpi_meet(first_.comm(), options.deadline, "mpi_ref");
     } catch (...) {
-      home_.abandon();
+      first_.abandon();
       throw;
     }
     auto here = MPI_Comm{};
-    mpi_require(MPI_Comm_split_type(home_.comm(), MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &here),
+    mpi_require(MPI_Comm_split_type(first_.comm(), MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &here),
                 rank_, "MPI_Comm_split_type");
     auto const neighbors = ranks_of(here);
     lending_ = {here, neighbors, size_, options.shared};
@@ -117,12 +117,12 @@ class mpi_monitor {
   ~mpi_monitor() {
     if (!mpi_is_running()) return;
     clear_told();
-    if (failed_.has_value()) home_.abandon();
+    if (failed_.has_value()) first_.abandon();
     if (!told_.empty()) new auto{std::move(told_)};  // MPI may still read them: they stay
   }
 
   [[nodiscard]] lock_type lock() { return lock_type{mutex_}; }
-  [[nodiscard]] MPI_Comm home() const { return home_.comm(); }
+  [[nodiscard]] MPI_Comm first() const { return first_.comm(); }
   [[nodiscard]] mpi_options const& options() const { return options_; }
   [[nodiscard]] rank_id rank() const { return rank_; }
   [[nodiscard]] int size() const { return size_; }
@@ -137,7 +137,7 @@ class mpi_monitor {
     auto all = MPI_Group{};
     auto count = 0;
     MPI_Comm_group(other, &there);
-    MPI_Comm_group(home_.comm(), &all);
+    MPI_Comm_group(first_.comm(), &all);
     MPI_Group_size(there, &count);
     auto numbers = std::vector<int>(static_cast<std::size_t>(count));
     std::iota(numbers.begin(), numbers.end(), 0);
@@ -169,10 +169,12 @@ class mpi_monitor {
                           ? text("rank ", rank_, ": a rank is missing: ", failed_->what)
                           : text("rank ", rank_, ": rank ", of, " has failed: ", failed_->what)};
   }
-  /// Records the first failure, and tells everybody. The culprit is -1 if nobody knows it.
-  void fail(rank_id culprit, std::string const& what, std::exception_ptr const& thrown = nullptr) {
+  /// Records the first failure, and tells everybody. The failed rank is -1 if nobody knows which it
+  /// is.
+  void fail(rank_id failed_rank, std::string const& what,
+            std::exception_ptr const& thrown = nullptr) {
     if (failed_.has_value()) return;
-    failed_ = {culprit, what, thrown};
+    failed_ = {failed_rank, what, thrown};
     for (auto const peer : first_n<rank_id>(size_))
       if (peer != rank_) tell(peer, notice_of_failure(mpi_notice::kind::failed));
   }
@@ -185,7 +187,7 @@ class mpi_monitor {
     for (;;) {
       auto there = 0;
       auto status = MPI_Status{};
-      auto const comm = home_.comm();
+      auto const comm = first_.comm();
       if (MPI_Iprobe(MPI_ANY_SOURCE, mpi_notice_tag, comm, &there, &status) != MPI_SUCCESS ||
           there == 0)
         return;
@@ -196,8 +198,8 @@ class mpi_monitor {
     }
   }
 
-  /// The same, unless it has been done lately: in vain it costs a turn where ranks share cores. What
-  /// has come in since is valid, even if its sender has failed: memory_stays is much longer.
+  /// The same, unless it has been done lately: in vain it costs a turn where ranks share cores.
+  /// What has come in since is valid, even if its sender has failed: memory_stays is much longer.
   void listen_at_times() {
     if (clock::now() - listened_ > std::chrono::milliseconds{1}) listen();
   }
@@ -222,19 +224,19 @@ class mpi_monitor {
     return of.left.has_value() && of.left->received < of.sent;
   }
 
-  /// Remembers, until forgotten, for whom this rank waits in a lane: who asks is told.
-  void remember(int lane, rank_id peer) {
-    forget(lane);
-    waits_.emplace_back(lane, peer);
+  /// Remembers, until forgotten, for whom this rank waits in a communicator: who asks is told.
+  void remember(int context, rank_id peer) {
+    forget(context);
+    waits_.emplace_back(context, peer);
   }
-  void forget(int lane) {
-    std::erase_if(waits_, [&](auto const& wait) { return wait.first == lane; });
+  void forget(int context) {
+    std::erase_if(waits_, [&](auto const& wait) { return wait.first == context; });
   }
-  void ask(rank_id peer, int lane) {
+  void ask(rank_id peer, int context) {
     peers_[peer.index()].awaits.reset();
     auto notice = mpi_notice{};
     notice.what = mpi_notice::kind::asks;
-    notice.lane = lane;
+    notice.context = context;
     tell(peer, notice);
   }
   /// What a peer has answered: whom it awaits, itself if nobody.
@@ -270,7 +272,7 @@ class mpi_monitor {
 
  private:
   struct peer_state {
-    std::uint64_t sent = 0;  // batches, in all lanes
+    std::uint64_t sent = 0;  // batches, in all communicators
     std::uint64_t received = 0;
     bool is_near = false;  // on this node
     std::optional<mpi_notice> left;
@@ -294,7 +296,7 @@ class mpi_monitor {
     clear_told();
     auto& told = told_.emplace_back();
     told.notice = notice;
-    MPI_Isend(&told.notice, sizeof notice, MPI_BYTE, to.value(), mpi_notice_tag, home_.comm(),
+    MPI_Isend(&told.notice, sizeof notice, MPI_BYTE, to.value(), mpi_notice_tag, first_.comm(),
               &told.request);
   }
   void clear_told() {
@@ -318,7 +320,7 @@ class mpi_monitor {
       case mpi_notice::kind::asks: {
         auto reply = mpi_notice{};
         reply.what = mpi_notice::kind::awaits;
-        reply.rank = awaited(notice.lane);
+        reply.rank = awaited(notice.context);
         tell(from, reply);
         break;
       }
@@ -329,15 +331,15 @@ class mpi_monitor {
   void note_failure(mpi_notice const& notice) {
     if (!failed_.has_value()) failed_ = {rank_id{notice.rank}, notice.text.data(), nullptr};
   }
-  /// For whom this rank waits in a lane, or else in any; -1 if for nobody.
-  [[nodiscard]] int awaited(int lane) const {
-    auto const here = std::ranges::find(waits_, lane, &std::pair<int, rank_id>::first);
+  /// For whom this rank waits in a communicator, or else in any; -1 if for nobody.
+  [[nodiscard]] int awaited(int context) const {
+    auto const here = std::ranges::find(waits_, context, &std::pair<int, rank_id>::first);
     if (here != waits_.end()) return here->second.value();
     return waits_.empty() ? -1 : waits_.front().second.value();
   }
 
   mpi_options options_;
-  mpi_handle home_;  // of the first lane: notices go this way
+  mpi_handle first_;  // of the first communicator: notices go this way
   std::mutex mutex_;
   rank_id rank_;
   int size_ = 0;
@@ -350,7 +352,7 @@ class mpi_monitor {
   std::optional<failure> failed_;
   clock::time_point listened_;
   std::vector<peer_state> peers_;               // [rank]
-  std::vector<std::pair<int, rank_id>> waits_;  // lane, peer
+  std::vector<std::pair<int, rank_id>> waits_;  // communicator, peer
   std::deque<told_notice> told_;                // that may still be on their way
 };
 

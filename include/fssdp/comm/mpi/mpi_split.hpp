@@ -14,7 +14,8 @@
 namespace fssdp::detail {
 
 /// Calls meet(rest), which waits until all ranks have come and calls `rest(pace)` meanwhile: then
-/// the lock is given up, and notices are heard. Other lanes hear of a rank that does not come.
+/// the lock is given up, and notices are heard. Other communicators hear of a rank that does not
+/// come.
 template <class Meet>
 void mpi_meet_by_notice(mpi_monitor& monitor, mpi_monitor::lock_type& lock, Meet meet) {
   try {
@@ -25,7 +26,7 @@ void mpi_meet_by_notice(mpi_monitor& monitor, mpi_monitor::lock_type& lock, Meet
       pace.rest();
     });
   } catch (deadline_exceeded const& error) {
-    monitor.fail(error.culprit(), error.what());
+    monitor.fail(error.failed_rank(), error.what());
     throw;
   }
 }

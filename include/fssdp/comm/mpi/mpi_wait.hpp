@@ -16,15 +16,15 @@
 
 namespace fssdp::detail {
 
-/// One wait in a lane. The lock is held in every function.
+/// One wait in a communicator. The lock is held in every function.
 class mpi_wait {
   using clock = std::chrono::steady_clock;
 
  public:
-  mpi_wait(mpi_monitor& monitor, int lane) : monitor_{monitor}, lane_{lane} { renew(); }
+  mpi_wait(mpi_monitor& monitor, int context) : monitor_{monitor}, context_{context} { renew(); }
   mpi_wait(mpi_wait const&) = delete;
   mpi_wait& operator=(mpi_wait const&) = delete;
-  ~mpi_wait() { monitor_.forget(lane_); }
+  ~mpi_wait() { monitor_.forget(context_); }
 
   /// Something has come in: the deadline counts from now.
   void renew() {
@@ -45,7 +45,7 @@ class mpi_wait {
   /// awaits another itself, so does it say when it is asked, and that other one is asked in turn;
   /// to blame is who does not answer, or awaits nobody. `peer` if they all wait for each other.
   [[nodiscard]] std::optional<rank_id> missing(rank_id peer) {
-    monitor_.remember(lane_, peer);
+    monitor_.remember(context_, peer);
     if (suspects_.empty()) {
       if (clock::now() < until_) return {};
       suspect(peer);
@@ -63,7 +63,7 @@ class mpi_wait {
  private:
   void suspect(rank_id rank) {
     suspects_.push_back(rank);
-    monitor_.ask(rank, lane_);
+    monitor_.ask(rank, context_);
     until_ = clock::now() + std::clamp<clock::duration>(countable(monitor_.options().deadline) / 4,
                                                         std::chrono::milliseconds{100},
                                                         std::chrono::seconds{2});
@@ -72,7 +72,7 @@ class mpi_wait {
   static constexpr unsigned tests_per_rest = 4;
 
   mpi_monitor& monitor_;
-  int lane_;
+  int context_;
   unsigned tests_ = 0;  // that have found nothing
   wait_pace pace_;
   clock::time_point until_;

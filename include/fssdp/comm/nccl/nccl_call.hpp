@@ -41,8 +41,8 @@ inline void nccl_require(ncclResult_t code, rank_id me, char const* call) {
                                           " (", static_cast<int>(code), ")")};
 }
 
-/// Waits until NCCL has finished a call that does not block, as far as the host has a part in
-/// it: what it enqueues is on the stream then. Returns how it ended. It asks also where the call has
+/// Waits until NCCL has finished a call that does not block, as far as the host has a part in it:
+/// what it enqueues is on the stream then. Returns how it ended. It asks also where the call has
 /// said that all is well, as ncclCommSplit and ncclCommWindowRegister do (2.28) while they work on.
 /// @param late() is called when the deadline has passed, and throws
 template <class Late>

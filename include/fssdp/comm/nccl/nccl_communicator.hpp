@@ -20,7 +20,7 @@
 #include "fssdp/comm/cuda/cuda_work.hpp"
 #include "fssdp/comm/nccl/nccl_batch.hpp"
 #include "fssdp/comm/nccl/nccl_call.hpp"
-#include "fssdp/comm/nccl/nccl_lane.hpp"
+#include "fssdp/comm/nccl/nccl_context.hpp"
 #include "fssdp/core/error.hpp"
 
 namespace fssdp {
@@ -37,7 +37,7 @@ class nccl_registration;
 /// (ncclCommAbort), or the nccl_ref does, if nccl_options::may_abort says so: `handle` is null
 /// then. Only one that does not block (blocking = 0) can be aborted in time whatever it waits for.
 ///
-/// Graphs: a plan is warmed up before a capture (warm_up); others may wait for their lanes
+/// Graphs: a plan is warmed up before a capture (warm_up); others may wait for their communicators
 /// meanwhile. NCCL frees a communicator only when the graphs that it is in are destroyed: destroy
 /// them before `close`, and before a communicator of yours. One that is aborted here is freed as
 /// soon as they are.
@@ -57,30 +57,30 @@ class nccl_ref : public detail::cuda_work<nccl_ref> {
   nccl_ref(ncclComm_t comm, cudaStream_t stream, nccl_options const& options = {})
       : nccl_ref{comm, stream, rank_of(comm), size_of(comm), options} {}
 
-  [[nodiscard]] rank_id rank() const { return lane_->me(); }
+  [[nodiscard]] rank_id rank() const { return context_->me(); }
   [[nodiscard]] int size() const { return size_; }
-  [[nodiscard]] cudaStream_t stream() const { return lane_->stream(); }
+  [[nodiscard]] cudaStream_t stream() const { return context_->stream(); }
   /// NCCL's own; null when it has been aborted or closed.
-  [[nodiscard]] ncclComm_t handle() const { return lane_->comm(); }
+  [[nodiscard]] ncclComm_t handle() const { return context_->comm(); }
   /// Whether something has failed: each later call throws.
-  [[nodiscard]] bool has_failed() const { return lane_->has_failed(); }
+  [[nodiscard]] bool has_failed() const { return context_->has_failed(); }
 
   /// @throws what `post` throws and argument_error, before anything is sent; poisoned_stream if
   ///         something has failed before; transport_error
   template <class Post>
   void exchange(Post&& post) {
-    lane_->check();
+    context_->check();
     batch_.clear();
     post(batch_);
-    lane_->guarded([&] {
-      auto& watch = lane_->watch();
+    context_->guarded([&] {
+      auto& watch = context_->watch();
       watch.begin_exchange(stream());
       batch_.for_each_peer([&](rank_id peer) { watch.add_peer(peer); });
       detail::nccl_require(ncclGroupStart(), rank(), "ncclGroupStart");
-      auto const named = batch_.name(lane_->comm(), stream());
+      auto const named = batch_.name(context_->comm(), stream());
       auto const ended = ncclGroupEnd();  // whatever was refused: it must not stay open
       detail::nccl_require(named, rank(), "ncclSend or ncclRecv");
-      lane_->settle(ended, "ncclGroupEnd");
+      context_->settle(ended, "ncclGroupEnd");
       watch.end_exchange(stream());
     });
   }
@@ -92,7 +92,7 @@ class nccl_ref : public detail::cuda_work<nccl_ref> {
   /// Waits for the stream.
   /// @throws transport_error, also for what other calls have thrown, again and again;
   ///         deadline_exceeded if nothing moves: it says what is awaited
-  void synchronize() { lane_->synchronize(); }
+  void synchronize() { context_->synchronize(); }
 
   /// Makes sure that all ranks have come with the same plan. Known plans, the last 256, cost
   /// nothing; a new one is compared between all ranks.
@@ -100,8 +100,8 @@ class nccl_ref : public detail::cuda_work<nccl_ref> {
   /// @throws ranks_disagree, which names the lowest rank with another plan; argument_error if it is
   ///         new while a graph is captured
   void agree(std::uint64_t plan) {
-    lane_->check();
-    lane_->watch().begin_plan(plan);
+    context_->check();
+    context_->watch().begin_plan(plan);
     auto const known = std::span{known_}.first(std::min(next_known_, known_.size()));
     if (std::ranges::find(known, plan) != known.end()) return;
     detail::require(!detail::is_captured(stream(), rank()),
@@ -117,7 +117,7 @@ class nccl_ref : public detail::cuda_work<nccl_ref> {
   /// Connects this rank with peers, which all name it, and waits for that.
   /// @throws as synchronize; argument_error
   void connect(std::span<rank_id const> peers) {
-    auto const bytes = lane_->staging();
+    auto const bytes = context_->staging();
     exchange([&](auto& batch) {
       for (auto const peer : peers) {
         batch.send(bytes.first(1), peer);
@@ -133,27 +133,28 @@ class nccl_ref : public detail::cuda_work<nccl_ref> {
     for (std::size_t first = 0; first < mine.size(); first += staged_row) {
       synchronize();
       auto const part = mine.subspan(first, std::min(staged_row, mine.size() - first));
-      lane_->guarded([&] { gather_part(part, all.subspan(first), mine.size()); });
+      context_->guarded([&] { gather_part(part, all.subspan(first), mine.size()); });
     }
   }
 
-  /// Another lane between the same ranks, on the same stream or on another. Every rank makes the
-  /// same duplicates in the same order. Waits for the stream: NCCL wants nothing under way then.
+  /// Another communicator between the same ranks, on the same stream or on another. Every rank
+  /// makes the same duplicates in the same order. Waits for the stream: NCCL wants nothing under
+  /// way then.
   /// @throws as synchronize; deadline_exceeded
   [[nodiscard]] nccl_communicator duplicate();
   [[nodiscard]] nccl_communicator duplicate(cudaStream_t stream);
 
  protected:
   nccl_ref(ncclComm_t comm, cudaStream_t stream, rank_id me, int size, nccl_options const& options)
-      : lane_{std::make_unique<detail::nccl_lane>(comm, stream, me, detail::nccl_checked(options),
-                                                  staging_bytes(size))},
+      : context_{std::make_unique<detail::nccl_context>(
+            comm, stream, me, detail::nccl_checked(options), staging_bytes(size))},
         size_{size},
         batch_{me, size} {
     detail::load_kernels(options.kernels, me);
   }
 
   /// Null if it has been moved from.
-  [[nodiscard]] detail::nccl_lane* lane() { return lane_.get(); }
+  [[nodiscard]] detail::nccl_context* context() { return context_.get(); }
 
  private:
   friend nccl_registration;
@@ -175,10 +176,10 @@ class nccl_ref : public detail::cuda_work<nccl_ref> {
     return (static_cast<std::size_t>(size) + 1) * staged_row;
   }
 
-  [[nodiscard]] device_kernels const& kernels() const { return lane_->options().kernels; }
+  [[nodiscard]] device_kernels const& kernels() const { return context_->options().kernels; }
   template <class Call>
   void guarded(Call call) {
-    lane_->guarded(call);
+    context_->guarded(call);
   }
   /// From CUDA's pool, which is not open to other devices of this process: where NCCL reads and
   /// writes peers' memory directly, give collectives scratch of your own (device_scratch).
@@ -189,19 +190,20 @@ class nccl_ref : public detail::cuda_work<nccl_ref> {
   }
 
   void gather_part(std::span<std::byte const> mine, std::span<std::byte> all, std::size_t pitch) {
-    auto* const staged = lane_->staging().data();
+    auto* const staged = context_->staging().data();
     auto* const rows = staged + staged_row;
     auto const call = [&](cudaError_t code, char const* name) {
       detail::cuda_require(code, rank(), name);
     };
     call(cudaMemcpyAsync(staged, mine.data(), mine.size(), cudaMemcpyHostToDevice, stream()),
          "cudaMemcpyAsync");
-    auto& watch = lane_->watch();
+    auto& watch = context_->watch();
     watch.begin_exchange(stream());
     for (auto const peer : first_n<rank_id>(size_))
       if (peer != rank()) watch.add_peer(peer);
-    lane_->settle(ncclAllGather(staged, rows, mine.size(), ncclUint8, lane_->comm(), stream()),
-                  "ncclAllGather");
+    context_->settle(
+        ncclAllGather(staged, rows, mine.size(), ncclUint8, context_->comm(), stream()),
+        "ncclAllGather");
     watch.end_exchange(stream());
     synchronize();  // a copy to memory that is not pinned would wait without a deadline
     call(cudaMemcpy2DAsync(all.data(), pitch, rows, mine.size(), mine.size(),
@@ -210,7 +212,7 @@ class nccl_ref : public detail::cuda_work<nccl_ref> {
     synchronize();
   }
 
-  std::unique_ptr<detail::nccl_lane> lane_;
+  std::unique_ptr<detail::nccl_context> context_;
   int size_;
   detail::nccl_batch batch_;
   std::array<std::uint64_t, 256> known_ = {};  // plans that all ranks agree on
@@ -232,7 +234,7 @@ class nccl_communicator : public nccl_ref {
   nccl_communicator(nccl_communicator&&) = default;
   nccl_communicator& operator=(nccl_communicator&&) = delete;
   ~nccl_communicator() {
-    if (lane() != nullptr) lane()->abort();
+    if (context() != nullptr) context()->abort();
   }
 
   /// Waits for the stream, and until all ranks have closed theirs; frees the communicator. Does
@@ -242,13 +244,13 @@ class nccl_communicator : public nccl_ref {
   void close() {
     if (handle() == nullptr) return;
     synchronize();
-    lane()->guarded([&] {
-      lane()->settle(
-          ncclCommFinalize(lane()->comm()),
-          lane()->watch().has_captured()
+    context()->guarded([&] {
+      context()->settle(
+          ncclCommFinalize(context()->comm()),
+          context()->watch().has_captured()
               ? "ncclCommFinalize (graphs that were captured have to be destroyed before)"
               : "ncclCommFinalize");
-      auto const code = ncclCommDestroy(lane()->release());
+      auto const code = ncclCommDestroy(context()->release());
       if (code != ncclInProgress) detail::nccl_require(code, rank(), "ncclCommDestroy");
     });
   }
@@ -299,16 +301,17 @@ inline nccl_communicator nccl_ref::duplicate(cudaStream_t stream) {
   synchronize();
   auto child = ncclComm_t{};
   try {
-    lane_->guarded([&] {
+    context_->guarded([&] {
       auto config = nccl_communicator::without_blocking();
-      lane_->settle(ncclCommSplit(handle(), 0, rank().value(), &child, &config), "ncclCommSplit");
+      context_->settle(ncclCommSplit(handle(), 0, rank().value(), &child, &config),
+                       "ncclCommSplit");
     });
   } catch (...) {
     if (child != nullptr) ncclCommAbort(child);
     throw;
   }
-  nccl_communicator::settle(child, ncclInProgress, rank(), "ncclCommSplit", lane_->options());
-  return {child, size_, rank(), stream, lane_->options()};
+  nccl_communicator::settle(child, ncclInProgress, rank(), "ncclCommSplit", context_->options());
+  return {child, size_, rank(), stream, context_->options()};
 }
 
 static_assert(device_communicator<nccl_ref>);

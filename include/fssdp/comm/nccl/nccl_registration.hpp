@@ -64,11 +64,11 @@ class nccl_registration {
 
   void open_window(std::span<std::byte> memory) {
     comm_->synchronize();  // devices map each other's memory: no kernel may wait for a peer
-    auto& lane = *comm_->lane();
-    lane.guarded([&] {
-      lane.settle(ncclCommWindowRegister(registered_with_, memory.data(), memory.size(), &window_,
-                                         NCCL_WIN_COLL_SYMMETRIC),
-                  "ncclCommWindowRegister");
+    auto& context = *comm_->context();
+    context.guarded([&] {
+      context.settle(ncclCommWindowRegister(registered_with_, memory.data(), memory.size(),
+                                            &window_, NCCL_WIN_COLL_SYMMETRIC),
+                     "ncclCommWindowRegister");
     });
   }
   void close_window() {

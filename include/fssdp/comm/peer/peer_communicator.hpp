@@ -18,9 +18,9 @@
 #include "fssdp/comm/cuda/cuda_call.hpp"
 #include "fssdp/comm/cuda/cuda_watch.hpp"
 #include "fssdp/comm/cuda/cuda_work.hpp"
+#include "fssdp/comm/peer/peer_context.hpp"
 #include "fssdp/comm/peer/peer_copies.hpp"
 #include "fssdp/comm/peer/peer_devices.hpp"
-#include "fssdp/comm/peer/peer_lane.hpp"
 #include "fssdp/comm/peer/peer_options.hpp"
 #include "fssdp/comm/thread/thread_communicator.hpp"
 #include "fssdp/core/error.hpp"
@@ -114,8 +114,8 @@ class peer_communicator : public detail::cuda_work<peer_communicator> {
     });
   }
 
-  /// Another lane between the same ranks, on the same stream or on another of the same device.
-  /// Every rank makes the same duplicates in the same order.
+  /// Another communicator between the same ranks, on the same stream or on another of the same
+  /// device. Every rank makes the same duplicates in the same order.
   [[nodiscard]] peer_communicator duplicate() { return duplicate(stream_); }
   [[nodiscard]] peer_communicator duplicate(cudaStream_t stream);
 
@@ -165,11 +165,11 @@ class peer_communicator : public detail::cuda_work<peer_communicator> {
   }
 
   peer_communicator(peer_world& world, peer_options const& options,
-                    detail::peer_devices const& devices, detail::peer_lane& lane,
+                    detail::peer_devices const& devices, detail::peer_context& context,
                     thread_communicator meeting, cudaStream_t stream)
       : world_{&world},
         options_{&options},
-        lane_{&lane},
+        context_{&context},
         meeting_{std::move(meeting)},
         stream_{stream},
         devices_{&devices},
@@ -199,7 +199,7 @@ class peer_communicator : public detail::cuda_work<peer_communicator> {
             begin();
           },
           [&](std::span<std::span<std::byte const> const> lent) { enqueue_reading(read, lent); });
-      for_each(is_read_by_, [&](rank_id to) { await(lane_->done(to, exchange_)); });
+      for_each(is_read_by_, [&](rank_id to) { await(context_->done(to, exchange_)); });
       watch_.end_exchange(stream_);
     } catch (...) {
       if (named) fail(std::current_exception());
@@ -212,18 +212,18 @@ class peer_communicator : public detail::cuda_work<peer_communicator> {
     watch_.begin_exchange(stream_);
     for (auto const peer : first_n<rank_id>(size()))
       if (reads_[peer.index()] != 0 || is_read_by_[peer.index()] != 0) watch_.add_peer(peer);
-    if (std::ranges::count(is_read_by_, 1) != 0) record(lane_->ready(rank()));
+    if (std::ranges::count(is_read_by_, 1) != 0) record(context_->ready(rank()));
   }
   template <class Read>
   void enqueue_reading(Read& read, std::span<std::span<std::byte const> const> lent) {
-    for_each(reads_, [&](rank_id from) { await(lane_->ready(from)); });
+    for_each(reads_, [&](rank_id from) { await(context_->ready(from)); });
     try {
       read(lent);
     } catch (...) {  // those who lend wait for what is enqueued
-      (void)cudaEventRecord(lane_->done(rank(), exchange_), stream_);
+      (void)cudaEventRecord(context_->done(rank(), exchange_), stream_);
       throw;
     }
-    if (!lent.empty()) record(lane_->done(rank(), exchange_));
+    if (!lent.empty()) record(context_->done(rank(), exchange_));
   }
   void enqueue_copies() {
     if (options_->copies == copied_by::engines)
@@ -267,7 +267,7 @@ class peer_communicator : public detail::cuda_work<peer_communicator> {
   void fail(std::exception_ptr failure) noexcept {
     failure_.set(std::move(failure));
     for_each(is_read_by_, [&](rank_id to) {
-      (void)cudaStreamWaitEvent(stream_, lane_->done(to, exchange_), 0);
+      (void)cudaStreamWaitEvent(stream_, context_->done(to, exchange_), 0);
     });
     drain();
   }
@@ -275,7 +275,7 @@ class peer_communicator : public detail::cuda_work<peer_communicator> {
 
   peer_world* world_;
   peer_options const* options_;
-  detail::peer_lane* lane_;
+  detail::peer_context* context_;
   thread_communicator meeting_;  // of the threads
   cudaStream_t stream_;
   detail::peer_devices const* devices_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Ports in real time: when messages between threads arrive that travel on a slower machine.
+/// Ports in real time: when messages between threads arrive that travel on a slower network.
 #pragma once
 
 #include <algorithm>
@@ -34,12 +34,12 @@ class port_network {
     std::size_t number;  // among all that the sender sends
   };
 
-  explicit port_network(topology machine)
-      : machine_{std::move(machine)},
-        out_busy_(2 * static_cast<std::size_t>(machine_.ranks())),
+  explicit port_network(topology topo)
+      : topo_{std::move(topo)},
+        out_busy_(2 * static_cast<std::size_t>(topo_.ranks())),
         in_busy_(out_busy_.size()) {}
 
-  [[nodiscard]] topology const& machine() const { return machine_; }
+  [[nodiscard]] topology const& topo() const { return topo_; }
 
   /// A message may go from now on: not before what was offered earlier. One without bytes needs no
   /// port and is there at once.
@@ -48,13 +48,13 @@ class port_network {
       events_.push_back({now, none, none, where, happening::arrival});
       return;
     }
-    auto const ranks = static_cast<std::size_t>(machine_.ranks());
-    auto const& cost = machine_.cost();
-    auto const inside = machine_.same_node(from, where.to);
-    auto const out = inside ? from : machine_.interface_of(from);
-    auto const in = inside ? where.to : machine_.interface_of(where.to);
+    auto const ranks = static_cast<std::size_t>(topo_.ranks());
+    auto const& cost = topo_.cost();
+    auto const inside = topo_.same_node(from, where.to);
+    auto const out = inside ? from : topo_.interface_of(from);
+    auto const in = inside ? where.to : topo_.interface_of(where.to);
     auto const rate = [&](rank_id rank) {
-      auto const& port = machine_.port(rank);
+      auto const& port = topo_.port(rank);
       return inside ? port.inside_bytes_per_second : port.between_bytes_per_second;
     };
     auto const busy =
@@ -157,7 +157,7 @@ class port_network {
     return has_gone;
   }
 
-  topology machine_;
+  topology topo_;
   std::vector<bool> out_busy_;
   std::vector<bool> in_busy_;
   std::vector<shipment> waiting_;  // in the order in which they were offered

@@ -14,7 +14,7 @@
 namespace fssdp {
 
 namespace detail {
-class thread_lane;
+class thread_context;
 class thread_rank;
 }  // namespace detail
 
@@ -41,7 +41,7 @@ class thread_communicator {
   [[nodiscard]] std::uint64_t copied_bytes() const;
 
   /// @throws ranks_disagree, peer_failed, deadline_exceeded; what `post` throws, before anything
-  ///         is sent; what has left an exchange of this rank before, in this lane or another
+  ///         is sent; what an exchange of this rank has thrown before, here or in a duplicate
   template <class Post>
   void exchange(Post&& post) {
     begin();
@@ -77,7 +77,8 @@ class thread_communicator {
     });
   }
 
-  /// Another lane between the same ranks. Every rank makes the same duplicates in the same order.
+  /// Another communicator between the same ranks. Every rank makes the same duplicates in the same
+  /// order.
   [[nodiscard]] thread_communicator duplicate();
 
   /// Optional extra: the group of the ranks that pass the same color (splittable_communicator), in
@@ -118,7 +119,7 @@ class thread_communicator {
     void release(std::size_t number) { comm.release(number); }
   };
 
-  thread_communicator(detail::thread_lane& lane, rank_id rank);
+  thread_communicator(detail::thread_context& context, rank_id rank);
 
   void begin();
   void stage(std::span<std::byte const> bytes, rank_id to, bool held);

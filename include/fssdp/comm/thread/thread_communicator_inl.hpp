@@ -17,8 +17,8 @@
 
 namespace fssdp {
 
-FSSDP_INLINE thread_communicator::thread_communicator(detail::thread_lane& lane, rank_id rank)
-    : does_{std::make_unique<detail::thread_rank>(lane, rank)} {}
+FSSDP_INLINE thread_communicator::thread_communicator(detail::thread_context& context, rank_id rank)
+    : does_{std::make_unique<detail::thread_rank>(context, rank)} {}
 FSSDP_INLINE thread_communicator::thread_communicator(thread_communicator&&) noexcept = default;
 FSSDP_INLINE thread_communicator& thread_communicator::operator=(thread_communicator&&) noexcept =
     default;
@@ -33,7 +33,7 @@ FSSDP_INLINE std::uint64_t thread_communicator::copied_bytes() const {
 }
 
 FSSDP_INLINE thread_communicator thread_communicator::duplicate() {
-  return {does_->lane().child(rank(), no_color, does_->lane().ranks()), rank()};
+  return {does_->context().child(rank(), no_color, does_->context().ranks()), rank()};
 }
 
 FSSDP_INLINE std::optional<thread_communicator> thread_communicator::split(int color, int key) {
@@ -46,16 +46,16 @@ FSSDP_INLINE std::optional<thread_communicator> thread_communicator::split(int c
                         std::as_writable_bytes(std::span{all}));
   });
   if (color == no_color) {
-    does_->lane().skip_child(rank());
+    does_->context().skip_child(rank());
     return {};
   }
   auto const ranks = detail::ranks_of_color(all, color);
-  auto& lane = does_->lane().child(rank(), color, does_->lane().ranks().of(ranks));
-  return thread_communicator{lane, rank_id{std::ranges::find(ranks, rank()) - ranks.begin()}};
+  auto& context = does_->context().child(rank(), color, does_->context().ranks().of(ranks));
+  return thread_communicator{context, rank_id{std::ranges::find(ranks, rank()) - ranks.begin()}};
 }
 
 FSSDP_INLINE rank_id thread_communicator::world_rank(rank_id rank) const {
-  return does_->lane().ranks().checked_world_rank(rank);
+  return does_->context().ranks().checked_world_rank(rank);
 }
 
 FSSDP_INLINE void thread_communicator::begin() { does_->begin(); }

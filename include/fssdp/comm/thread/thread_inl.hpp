@@ -16,7 +16,7 @@
 #include "fssdp/comm/group.hpp"
 #include "fssdp/comm/thread.hpp"
 #include "fssdp/comm/thread/port_network.hpp"
-#include "fssdp/comm/thread/thread_lane.hpp"
+#include "fssdp/comm/thread/thread_context.hpp"
 #include "fssdp/core/error.hpp"
 #include "fssdp/core/inline.hpp"
 
@@ -31,22 +31,22 @@ class thread_world_state {
 
   [[nodiscard]] int size() const { return ranks_; }
 
-  /// @param main(lane, rank) what a rank does
-  void run(function_ref<void(thread_lane&, rank_id)> main) {
+  /// @param main(communicator, rank) what a rank does
+  void run(function_ref<void(thread_context&, rank_id)> main) {
     auto const alone = only_run{"thread_world", is_running_};
-    auto& lane = lane_.emplace(monitor_, group_ranks{ranks_});
+    auto& context = context_.emplace(monitor_, group_ranks{ranks_});
     monitor_.restart();
     auto errors = std::vector<std::exception_ptr>(static_cast<std::size_t>(ranks_));
     auto threads = std::vector<std::jthread>{};  // join whatever happens
     for (auto const rank : first_n<rank_id>(ranks_))
       threads.emplace_back([&, rank] {
         try {
-          main(lane, rank);
-          auto const lock = lane.lock();
+          main(context, rank);
+          auto const lock = context.lock();
           monitor_.leave(rank);
         } catch (...) {
           errors[rank.index()] = std::current_exception();
-          auto const lock = lane.lock();
+          auto const lock = context.lock();
           monitor_.fail(rank, errors[rank.index()]);
         }
       });
@@ -78,7 +78,8 @@ class thread_world_state {
     while (!stop.stop_requested()) {
       monitor_.network->advance(
           port_network::clock::now(),
-          [&](auto const& where) { thread_lane::arrive(where, monitor_); }, thread_lane::turn_of);
+          [&](auto const& where) { thread_context::arrive(where, monitor_); },
+          thread_context::turn_of);
       auto const next = monitor_.network->next();
       if (next == port_network::clock::time_point::max())
         monitor_.network_changed.wait(lock);
@@ -90,14 +91,14 @@ class thread_world_state {
   void rethrow_first(std::vector<std::exception_ptr> const& errors) const {
     if (!monitor_.failed.has_value()) return;
     if (auto const& first = errors[monitor_.failed->rank.index()]) std::rethrow_exception(first);
-    for (auto const& error : errors)  // the culprit itself has noticed nothing
+    for (auto const& error : errors)  // the failed rank itself has noticed nothing
       if (error) std::rethrow_exception(error);
   }
 
   int ranks_;
   std::atomic<bool> is_running_ = false;
   thread_monitor monitor_;
-  std::optional<thread_lane> lane_;  // of this run, or the last
+  std::optional<thread_context> context_;  // of this run, or the last
 };
 
 }  // namespace detail
@@ -109,8 +110,8 @@ FSSDP_INLINE thread_world::~thread_world() = default;
 FSSDP_INLINE int thread_world::size() const { return state_->size(); }
 
 FSSDP_INLINE void thread_world::run(detail::function_ref<void(thread_communicator&)> rank_main) {
-  state_->run([&](detail::thread_lane& lane, rank_id rank) {
-    auto comm = thread_communicator{lane, rank};
+  state_->run([&](detail::thread_context& context, rank_id rank) {
+    auto comm = thread_communicator{context, rank};
     rank_main(comm);
   });
 }

@@ -14,13 +14,13 @@
 #include "fssdp/comm/back_end.hpp"
 #include "fssdp/comm/batch.hpp"
 #include "fssdp/comm/group.hpp"
-#include "fssdp/comm/thread/thread_lane.hpp"
+#include "fssdp/comm/thread/thread_context.hpp"
 #include "fssdp/core/error.hpp"
 #include "fssdp/core/function_ref.hpp"
 
 namespace fssdp::detail {
 
-/// One rank in one lane. Between `begin` and one of the calls below, messages are named.
+/// One rank in one communicator. Between `begin` and one of the calls below, messages are named.
 class thread_rank {
   using state = thread_mailbox::state;
 
@@ -42,15 +42,15 @@ class thread_rank {
   using visit = function_ref<void(std::span<std::span<std::byte const> const>)>;
   using arrived = function_ref<void(std::size_t, std::span<std::byte const>)>;
 
-  thread_rank(thread_lane& lane, rank_id rank)
-      : lane_{&lane},
+  thread_rank(thread_context& context, rank_id rank)
+      : context_{&context},
         rank_{rank},
-        size_{lane.ranks().size()},
+        size_{context.ranks().size()},
         staged_(static_cast<std::size_t>(size_)),
         wanted_(staged_.size()),
         missing_(staged_.size()) {}
 
-  [[nodiscard]] thread_lane& lane() const { return *lane_; }
+  [[nodiscard]] thread_context& context() const { return *context_; }
   [[nodiscard]] rank_id rank() const { return rank_; }
   [[nodiscard]] int size() const { return size_; }
   [[nodiscard]] std::uint64_t copied_bytes() const { return copied_bytes_; }
@@ -107,7 +107,7 @@ class thread_rank {
   void forward(arrived tell) {
     transact([&] {
       while (auto const* message = next_there()) {
-        auto const bytes = lane_->box(message->from, rank_).messages[message->place].bytes;
+        auto const bytes = context_->box(message->from, rank_).messages[message->place].bytes;
         if (message->into != nullptr) copy(*message, bytes);
         tell(message->number, bytes);
       }
@@ -118,7 +118,7 @@ class thread_rank {
   }
   /// Lets a held message go.
   void release(std::size_t number) {
-    auto const lock = lane_->lock();
+    auto const lock = context_->lock();
     require(number < outgoing_.size(), "forward: message ", number, " is let go; expected one of ",
             outgoing_.size());
     auto const [to, place] = outgoing_[number];
@@ -126,12 +126,12 @@ class thread_rank {
     require(message.held, "forward: message ", number, " is let go; expected one that is held");
     message.held = false;
     --held_;
-    lane_->let_go(rank_, to, place, number);
+    context_->let_go(rank_, to, place, number);
   }
 
  private:
   void copy(wanted_message const& message, std::span<std::byte const> bytes) {
-    lane_->copy(rank_, {message.into, message.bytes}, bytes, wanted_bytes_);
+    context_->copy(rank_, {message.into, message.bytes}, bytes, wanted_bytes_);
     copied_bytes_ += message.bytes;
   }
   template <class Message, class Function>
@@ -144,35 +144,35 @@ class thread_rank {
   /// anything fails, closes this rank's memory to its peers before the exception goes on.
   template <class Read>
   void transact(Read read) {
-    auto lock = lane_->lock();
-    lane_->check(rank_);
+    auto lock = context_->lock();
+    context_->check(rank_);
     try {
-      if (lane_->is_throttled()) tell_turns();
+      if (context_->is_throttled()) tell_turns();
       for_each_peer(staged_, [&](rank_id to, auto const& messages) {
-        auto& box = lane_->box(rank_, to);
+        auto& box = context_->box(rank_, to);
         box.messages.clear();
         for (auto const& message : messages) box.messages.push_back({message.bytes});
         box.missing = messages.size();
         box.sequence = sequence_;
         box.label = label_;
         box.now = state::posted;
-        lane_->notify(to);
+        context_->notify(to);
       });
       for (std::size_t number = 0; number < outgoing_.size(); ++number) {
         auto const [to, place] = outgoing_[number];
-        if (!staged_[to.index()][place].held) lane_->let_go(rank_, to, place, number);
+        if (!staged_[to.index()][place].held) context_->let_go(rank_, to, place, number);
       }
       lock.unlock();
       read();
       lock.lock();
       for_each_peer(staged_, [&](rank_id to, auto const&) {
-        auto const& box = lane_->box(rank_, to);
+        auto const& box = context_->box(rank_, to);
         await(lock, to, [&] { return box.now == state::empty; });
       });
     } catch (...) {
       if (!lock.owns_lock()) lock.lock();
-      lane_->fail(rank_, std::current_exception());
-      lane_->close(lock, rank_);
+      context_->fail(rank_, std::current_exception());
+      context_->close(lock, rank_);
       throw;
     }
   }
@@ -180,7 +180,7 @@ class thread_rank {
   /// Tells the network in which order this rank would like to get what it wants.
   void tell_turns() {
     for_each_peer(wanted_, [&](rank_id from, auto const& wanted) {
-      auto& box = lane_->box(from, rank_);
+      auto& box = context_->box(from, rank_);
       box.turns.clear();
       for (auto const& message : wanted) box.turns.push_back(message.number + 1);
       box.turns_of = sequence_;
@@ -188,14 +188,14 @@ class thread_rank {
   }
 
   template <class Done>
-  void await(thread_lane::lock_type& lock, rank_id peer, Done done) {
-    lane_->await(lock, rank_, peer, sequence_, label_, done);
+  void await(thread_context::lock_type& lock, rank_id peer, Done done) {
+    context_->await(lock, rank_, peer, sequence_, label_, done);
   }
 
   /// Waits for all of a peer's messages, checks them against what is wanted, and begins to read.
   std::span<thread_mailbox::message const> open(rank_id from) {
-    auto lock = lane_->lock();
-    auto& box = lane_->box(from, rank_);
+    auto lock = context_->lock();
+    auto& box = context_->box(from, rank_);
     await(lock, from, [&] { return box.now == state::posted; });
     check(box, from);
     // posted still: a sender that fails takes its memory back, even when all of it was there
@@ -205,17 +205,17 @@ class thread_rank {
   }
   void check(thread_mailbox const& box, rank_id from) const {
     auto const complaint = mismatch(box, from);
-    if (!complaint.empty()) throw lane_->disagreement(rank_, from, complaint);
+    if (!complaint.empty()) throw context_->disagreement(rank_, from, complaint);
   }
 
   /// Waits for any message that is wanted and has not been taken, in the order in which they were
   /// named; null if all have been.
   [[nodiscard]] wanted_message const* next_there() {
-    auto lock = lane_->lock();
+    auto lock = context_->lock();
     for (;;) {
       if (order_.empty()) return nullptr;
       for (auto at = order_.begin(); at != order_.end(); ++at) {
-        auto& box = lane_->box(at->from, rank_);
+        auto& box = context_->box(at->from, rank_);
         if (box.now == state::posted) {
           check(box, at->from);
           box.now = state::reading;
@@ -227,27 +227,27 @@ class thread_rank {
         return &taken_;
       }
       auto const news = [&](wanted_message const& message) {
-        auto const& box = lane_->box(message.from, rank_);
+        auto const& box = context_->box(message.from, rank_);
         return box.now == state::posted ||
                (box.now == state::reading && box.messages[message.place].there);
       };
       auto const gone = std::ranges::find_if(
-          order_, [&](wanted_message const& message) { return lane_->has_left(message.from); });
+          order_, [&](wanted_message const& message) { return context_->has_left(message.from); });
       auto const peer = gone != order_.end() ? gone->from : order_.front().from;
       for (auto const other : first_n<rank_id>(size_))
-        if (missing_[other.index()] != 0) lane_->remember(rank_, other);
+        if (missing_[other.index()] != 0) context_->remember(rank_, other);
       await(lock, peer, [&] {
         return std::ranges::any_of(order_, news) ||
                (gone == order_.end() && std::ranges::any_of(order_, [&](auto const& message) {
-                  return lane_->has_left(message.from);
+                  return context_->has_left(message.from);
                 }));
       });
     }
   }
   void give_back(rank_id from) {
-    auto const lock = lane_->lock();
-    lane_->box(from, rank_).now = state::empty;
-    lane_->notify(from);
+    auto const lock = context_->lock();
+    context_->box(from, rank_).now = state::empty;
+    context_->notify(from);
   }
 
   /// What is wrong with a peer's messages; empty if nothing is.
@@ -263,7 +263,7 @@ class thread_rank {
     return {};
   }
 
-  thread_lane* lane_;
+  thread_context* context_;
   rank_id rank_;
   int size_;
   std::uint64_t sequence_ = 0;

@@ -14,16 +14,16 @@ namespace moe_gpt {
 /// Whether the computation goes on while experts move.
 enum class overlap_rule { on, off };
 
-/// A communicator on a stream of its own, or without one. Both are of one type, so that the training
-/// is compiled once for them.
+/// A communicator on a stream of its own, or without one. Both are of one type, so that the
+/// training is compiled once for them.
 template <fssdp::communicator Comm>
-class expert_lane {
+class expert_stream {
  public:
   using stream_type = fssdp::host_stream;
   using memory_space = fssdp::memory_space_of<Comm>;
 
   /// `comm` must outlive it.
-  expert_lane(Comm& comm, overlap_rule overlaps) : comm_{&comm} {
+  expert_stream(Comm& comm, overlap_rule overlaps) : comm_{&comm} {
     if (overlaps == overlap_rule::on) stream_.emplace();
   }
 

@@ -28,10 +28,10 @@
 
 namespace fssdp::detail {
 
-class thread_lane;
+class thread_context;
 
-/// What all lanes of a world share: the lock, the deadline, the network if there is one, who sleeps
-/// where, who has left, the first failure.
+/// What all communicators of a world share: the lock, the deadline, the network if there is one,
+/// who sleeps where, who has left, the first failure.
 class thread_monitor {
  public:
   struct failure {
@@ -50,7 +50,7 @@ class thread_monitor {
     for (auto& waits : waits_) waits.reserve(waits_.size());
   }
 
-  std::mutex mutex;  // guards everything here and in the lanes
+  std::mutex mutex;  // guards everything here and in the communicators
   std::chrono::milliseconds const deadline;
   std::optional<port_network> network;  // that messages pass, in real time
   std::condition_variable network_changed;
@@ -66,12 +66,13 @@ class thread_monitor {
     has_left_.assign(has_left_.size(), false);
   }
   /// Records the first failure and wakes everybody.
-  void fail(rank_id culprit, std::string const& what, std::exception_ptr const& thrown = nullptr) {
-    if (!failed.has_value()) failed = {culprit, what, thrown};
+  void fail(rank_id failed_rank, std::string const& what,
+            std::exception_ptr const& thrown = nullptr) {
+    if (!failed.has_value()) failed = {failed_rank, what, thrown};
     wake_all();
   }
-  void fail(rank_id culprit, std::exception_ptr const& thrown) {
-    fail(culprit, detail::what(thrown), thrown);
+  void fail(rank_id failed_rank, std::exception_ptr const& thrown) {
+    fail(failed_rank, detail::what(thrown), thrown);
   }
   /// Records that a rank will take part in nothing any more and wakes everybody: whoever awaits it
   /// does so in vain.
@@ -81,13 +82,13 @@ class thread_monitor {
   }
   [[nodiscard]] bool has_left(rank_id rank) const { return has_left_[rank.index()]; }
 
-  /// Remembers, until forgotten, that a rank waits for a peer in a lane, among others.
-  void remember(rank_id rank, thread_lane const& lane, rank_id peer) {
+  /// Remembers, until forgotten, that a rank waits for a peer in a communicator, among others.
+  void remember(rank_id rank, thread_context const& context, rank_id peer) {
     auto& waits = waits_[rank.index()];
-    if (!std::ranges::count(waits, wait{&lane, peer})) waits.push_back({&lane, peer});
+    if (!std::ranges::count(waits, wait{&context, peer})) waits.push_back({&context, peer});
   }
-  void forget(rank_id rank, thread_lane const& lane) {
-    std::erase_if(waits_[rank.index()], [&](wait const& w) { return w.lane == &lane; });
+  void forget(rank_id rank, thread_context const& context) {
+    std::erase_if(waits_[rank.index()], [&](wait const& w) { return w.context == &context; });
   }
   /// Wakes another rank that waits, if there is one.
   void wake_a_waiting_rank(rank_id me) {
@@ -97,22 +98,25 @@ class thread_monitor {
     }
   }
   /// A rank that waits for nobody, and for which `rank` is waiting, directly or through others: in
-  /// this lane, or in whichever lanes those wait. `peer` if they all wait for each other.
-  [[nodiscard]] rank_id end_of_queue(rank_id rank, thread_lane const& lane, rank_id peer) const {
+  /// this communicator, or in whichever communicators those wait. `peer` if they all wait for each
+  /// other.
+  [[nodiscard]] rank_id end_of_queue(rank_id rank, thread_context const& context,
+                                     rank_id peer) const {
     auto seen = std::vector{rank};
     for (std::size_t next = 0; next < seen.size(); ++next) {
       auto const& waits = waits_[seen[next].index()];
       if (waits.empty()) return seen[next];
-      auto const here = std::ranges::count(waits, &lane, &wait::lane) != 0;
+      auto const here = std::ranges::count(waits, &context, &wait::context) != 0;
       for (auto const& w : waits)
-        if ((w.lane == &lane || !here) && !std::ranges::count(seen, w.peer)) seen.push_back(w.peer);
+        if ((w.context == &context || !here) && !std::ranges::count(seen, w.peer))
+          seen.push_back(w.peer);
     }
     return peer;
   }
 
  private:
   struct wait {
-    thread_lane const* lane;
+    thread_context const* context;
     rank_id peer;
     bool operator==(wait const&) const = default;
   };
@@ -143,14 +147,14 @@ struct thread_mailbox {
   std::uint64_t turns_of = 0;      ///< in which exchange
 };
 
-/// One lane between all ranks of a world or some: a mailbox for every ordered pair of them.
-/// Functions take ranks of the lane; the monitor, which all lanes of a world share, is told of
-/// those of the world. The lock is held in every function but those that say not.
-class thread_lane {
+/// One communicator between all ranks of a world or some: a mailbox for every ordered pair of them.
+/// Functions take ranks of the communicator; the monitor, which all communicators of a world share,
+/// is told of those of the world. The lock is held in every function but those that say not.
+class thread_context {
  public:
   using lock_type = std::unique_lock<std::mutex>;
 
-  thread_lane(thread_monitor& monitor, group_ranks ranks)
+  thread_context(thread_monitor& monitor, group_ranks ranks)
       : monitor_{monitor},
         ranks_{std::move(ranks)},
         boxes_(static_cast<std::size_t>(ranks_.size()) * static_cast<std::size_t>(ranks_.size())),
@@ -165,13 +169,14 @@ class thread_lane {
   }
   void notify(rank_id rank) { monitor_.changed(in_world(rank)).notify_all(); }
 
-  /// The lane of the next duplicate or group that a rank makes here: the same for all its ranks, as
-  /// they all make them in the same order. It lives as long as this one. Without the lock.
+  /// The communicator of the next duplicate or group that a rank makes here: the same for all its
+  /// ranks, as they all make them in the same order. It lives as long as this one. Without the
+  /// lock.
   /// @param ranks in the world
-  thread_lane& child(rank_id me, int color, group_ranks const& ranks) {
+  thread_context& child(rank_id me, int color, group_ranks const& ranks) {
     auto const guard = lock();
     auto& made = children_[{next_child(me), color}];
-    if (made == nullptr) made = std::make_unique<thread_lane>(monitor_, ranks);
+    if (made == nullptr) made = std::make_unique<thread_context>(monitor_, ranks);
     return *made;
   }
   /// A rank makes nothing where others make a group. Without the lock.
@@ -185,8 +190,8 @@ class thread_lane {
   void remember(rank_id me, rank_id peer) {
     monitor_.remember(in_world(me), *this, in_world(peer));
   }
-  void fail(rank_id culprit, std::exception_ptr const& thrown) {
-    monitor_.fail(in_world(culprit), thrown);
+  void fail(rank_id failed_rank, std::exception_ptr const& thrown) {
+    monitor_.fail(in_world(failed_rank), thrown);
   }
   /// What is thrown where a peer is in another collective.
   [[nodiscard]] ranks_disagree disagreement(rank_id me, rank_id peer,
@@ -222,7 +227,7 @@ class thread_lane {
     return box.turns_of == at.sequence && at.index < box.turns.size() ? box.turns[at.index] : 0;
   }
 
-  /// @throws peer_failed if a rank has failed; what it has thrown itself, in another lane or before
+  /// @throws peer_failed if a rank has failed; what this one has thrown before, here or elsewhere
   void check(rank_id me) const {
     auto const& failed = monitor_.failed;
     if (!failed.has_value()) return;
@@ -313,9 +318,10 @@ class thread_lane {
 
   thread_monitor& monitor_;
   group_ranks ranks_;
-  std::vector<thread_mailbox> boxes_;                                             // [from, to]
-  std::map<std::pair<std::size_t, int>, std::unique_ptr<thread_lane>> children_;  // [number, color]
-  std::vector<std::size_t> children_made_;                                        // [rank]
+  std::vector<thread_mailbox> boxes_;  // [from, to]
+  std::map<std::pair<std::size_t, int>, std::unique_ptr<thread_context>>
+      children_;                            // [number, color]
+  std::vector<std::size_t> children_made_;  // [rank]
 };
 
 }  // namespace fssdp::detail

@@ -23,22 +23,22 @@ namespace fssdp::detail {
 
 /// Calls NCCL, and waits for the stream with an eye on it. From the first failure on nothing is
 /// enqueued any more; if the communicator may be aborted, it is, so that the stream ends.
-class nccl_lane {
+class nccl_context {
  public:
   /// @param staging_bytes  of device memory, freed in the end: that waits for the device
-  nccl_lane(ncclComm_t comm, cudaStream_t stream, rank_id me, nccl_options const& options,
-            std::size_t staging_bytes)
+  nccl_context(ncclComm_t comm, cudaStream_t stream, rank_id me, nccl_options const& options,
+               std::size_t staging_bytes)
       : comm_{comm},
         stream_{stream},
         me_{me},
         options_{options},
         watch_{me},
         staging_{allocate_on_device(me, staging_bytes), staging_bytes} {}
-  nccl_lane(nccl_lane const&) = delete;
-  nccl_lane& operator=(nccl_lane const&) = delete;
+  nccl_context(nccl_context const&) = delete;
+  nccl_context& operator=(nccl_context const&) = delete;
   /// Where a kernel of a communicator that has not been aborted waits for ever, to free memory
   /// would wait as well: it is given up.
-  ~nccl_lane() {
+  ~nccl_context() {
     if (has_failed() && comm_ != nullptr && query(stream_) == cudaErrorNotReady)
       (void)staging_.memory.release();
   }
@@ -60,7 +60,7 @@ class nccl_lane {
       throw poisoned_stream{text("rank ", me_, ": this communicator has been closed")};
   }
 
-  /// Runs `work`, which may throw: then the lane has failed.
+  /// Runs `work`, which may throw: then the communicator has failed.
   template <class Work>
   void guarded(Work work) {
     check();
@@ -100,7 +100,7 @@ class nccl_lane {
     }
     ncclCommAbort(comm);
   }
-  /// Takes the communicator from the lane.
+  /// Takes NCCL's communicator from this one.
   [[nodiscard]] ncclComm_t release() { return std::exchange(comm_, nullptr); }
 
  private:
@@ -111,8 +111,8 @@ class nccl_lane {
     throw reported("synchronize", state);
   }
   [[nodiscard]] transport_error reported(char const* call, ncclResult_t error) const {
-    return {watch_.culprit(), text(call, ": NCCL reports ", ncclGetErrorString(error), " (",
-                                   static_cast<int>(error), "): ", watch_.text())};
+    return {watch_.failed_rank(), text(call, ": NCCL reports ", ncclGetErrorString(error), " (",
+                                       static_cast<int>(error), "): ", watch_.text())};
   }
 
   /// Aborts if that is allowed, and waits a little until nothing writes any more.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/// A lane beside a stream: which of them waits for the other, and that the host waits for neither.
-#include "fssdp/comm/cuda/cuda_side_lane.hpp"
+/// A communicator beside a stream: which of them waits for the other, and that the host waits for
+/// neither.
+#include "fssdp/comm/cuda/cuda_side_stream.hpp"
 
 #include <atomic>
 #include <barrier>
@@ -18,13 +19,14 @@ using support::computing_stream;
 
 namespace {
 
-/// Gives the other stream time to come first if it does not wait, and waits for it if it loses events.
+/// Gives the other stream time to come first if it does not wait, and waits for it if it loses
+/// events.
 void let_go_first(std::binary_semaphore& other, bool loses_event) {
   using std::chrono::milliseconds;
   (void)other.try_acquire_for(loses_event ? milliseconds{20'000} : milliseconds{50});
 }
 
-/// A number that the caller's stream writes and the lane copies; what the copy is.
+/// A number that the caller's stream writes and the communicator copies; what the copy is.
 [[nodiscard]] int copied_by_lane(bool loses_event) {
   gpu_double::reset();
   return peer_tests::results_of({.ranks = 1}, [&](peer_communicator& comm) {
@@ -32,25 +34,26 @@ void let_go_first(std::binary_semaphore& other, bool loses_event) {
     auto to = std::vector{0};
     auto copied = std::binary_semaphore{0};
     auto compute = computing_stream{};
-    auto lane = fssdp::beside(comm, compute.get());
+    auto streamed = fssdp::on_side_stream(comm, compute.get());
     if (loses_event) gpu_double::lose_waits_of(comm.stream());
     compute.enqueue([&] {
       let_go_first(copied, loses_event);
       from[0] = 1;
     });
-    fssdp::submit(lane, [&](auto& inner) {
+    fssdp::submit(streamed, [&](auto& inner) {
       inner.copy(std::as_writable_bytes(std::span{to}), std::as_bytes(std::span{from}));
       cudaLaunchHostFunc(
           inner.stream(), [](void* of) { static_cast<std::binary_semaphore*>(of)->release(); },
           &copied);
     });
-    fssdp::synchronize(lane);
+    fssdp::synchronize(streamed);
     compute.synchronize();
     return to[0];
   })[0];
 }
 
-/// A number that the lane writes and the caller's stream reads behind `await`; what it reads.
+/// A number that the communicator writes and the caller's stream reads behind `await`; what it
+/// reads.
 [[nodiscard]] int read_behind_lane(int pieces_of_work, bool loses_event) {
   gpu_double::reset();
   return peer_tests::results_of({.ranks = 1}, [&](peer_communicator& comm) {
@@ -62,9 +65,9 @@ void let_go_first(std::binary_semaphore& other, bool loses_event) {
     auto late = late_write{.loses_event = loses_event};
     auto seen = 0;
     auto compute = computing_stream{};
-    auto lane = fssdp::beside(comm, compute.get());
+    auto streamed = fssdp::on_side_stream(comm, compute.get());
     if (loses_event) gpu_double::lose_waits_of(compute.get());
-    fssdp::submit(lane, [&](auto& inner) {
+    fssdp::submit(streamed, [&](auto& inner) {
       cudaLaunchHostFunc(
           inner.stream(),
           [](void* of) {
@@ -74,30 +77,31 @@ void let_go_first(std::binary_semaphore& other, bool loses_event) {
           },
           &late);
     });
-    auto const first = lane.position();
-    for (int i = 1; i < pieces_of_work; ++i) fssdp::submit(lane, [](auto&) {});
-    lane.await(first);
+    auto const first = streamed.position();
+    for (int i = 1; i < pieces_of_work; ++i) fssdp::submit(streamed, [](auto&) {});
+    streamed.await(first);
     compute.enqueue([&] {
       seen = late.number;
       late.is_read.release();
     });
     compute.synchronize();
-    fssdp::synchronize(lane);
+    fssdp::synchronize(streamed);
     return seen;
   })[0];
 }
 
 }  // namespace
 
-TEST_CASE("a lane runs behind what its caller has enqueued") {
+TEST_CASE("a communicator runs behind what its caller has enqueued") {
   REQUIRE(copied_by_lane(false) == 1);
 }
 
-TEST_CASE("the caller's stream waits for the lane where it awaits, however long ago that was") {
+TEST_CASE(
+    "the caller's stream waits for the communicator where it awaits, however long ago that was") {
   for (auto const pieces : {1, 100}) REQUIRE(read_behind_lane(pieces, false) == 1);
 }
 
-TEST_CASE("a lane that loses an event runs too early") {
+TEST_CASE("a communicator that loses an event runs too early") {
   if (auto const lacks = support::lacks_tolerance_of_races(); !lacks.empty())
     return skip_test(lacks);
   REQUIRE(copied_by_lane(true) == 0);
@@ -108,7 +112,7 @@ TEST_CASE("a caller's stream that loses an event reads too early") {
   REQUIRE(read_behind_lane(1, true) == 0);
 }
 
-TEST_CASE("the caller's stream goes on while the lane works") {
+TEST_CASE("the caller's stream goes on while the communicator works") {
   gpu_double::reset();
   auto const went_on = peer_tests::results_of({.ranks = 1}, [](peer_communicator& comm) {
     struct both {
@@ -117,8 +121,8 @@ TEST_CASE("the caller's stream goes on while the lane works") {
     };
     auto state = both{};
     auto compute = computing_stream{};
-    auto lane = fssdp::beside(comm, compute.get());
-    fssdp::submit(lane, [&](auto& inner) {
+    auto streamed = fssdp::on_side_stream(comm, compute.get());
+    fssdp::submit(streamed, [&](auto& inner) {
       cudaLaunchHostFunc(
           inner.stream(),
           [](void* of) {
@@ -132,7 +136,7 @@ TEST_CASE("the caller's stream goes on while the lane works") {
     });
     compute.enqueue([&] { state.has_computed = true; });
     compute.synchronize();
-    fssdp::synchronize(lane);
+    fssdp::synchronize(streamed);
     return state.in_time;
   });
   REQUIRE(went_on == std::vector{true});
@@ -146,9 +150,9 @@ TEST_CASE("the host waits for no device in the iterations of a materializer") {
     auto pinned = fssdp::cuda_pinned_memory{comm.rank()};
     auto model = support::toy_model{{.ranks = ranks}, comm.rank()};
     auto compute = computing_stream{};
-    auto lane = fssdp::beside(comm, compute.get());
+    auto streamed = fssdp::on_side_stream(comm, compute.get());
     auto layers = support::make_layers(
-        lane, model, {.replica_slots = 40, .partial_slots = 20, .memory = &pinned});
+        streamed, model, {.replica_slots = 40, .partial_slots = 20, .memory = &pinned});
     meets.arrive_and_wait();
     auto const before = gpu_double::host_waits();
     meets.arrive_and_wait();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// A lane between processes: names the messages of a batch, moves them, and passes them on.
+/// The state of one communicator between processes: names the messages of a batch, moves them, and
+/// passes them on.
 #pragma once
 
 #include <mpi.h>
@@ -28,24 +29,24 @@
 
 namespace fssdp::detail {
 
-/// One lane of a rank, between all ranks of a world or a group of them. Lanes share a monitor, and
-/// its lock; it is told of ranks of the world.
-class mpi_lane {
+/// One communicator of a rank, between all ranks of a world or a group of them. They share a
+/// monitor, and its lock; it is told of ranks of the world.
+class mpi_context {
   using message = mpi_batch::message;
 
  public:
-  /// @param own the lane's own communicator, none for the first lane, whose is the monitor's
-  /// @param number of the lane: the same on all ranks; 0 of the first one
-  mpi_lane(std::shared_ptr<mpi_monitor> monitor, mpi_handle own, int number)
+  /// @param own the MPI communicator of a duplicate or group; of the first, none: the monitor has it
+  /// @param number of the communicator: the same on all ranks; 0 of the first one
+  mpi_context(std::shared_ptr<mpi_monitor> monitor, mpi_handle own, int number)
       : monitor_{std::move(monitor)},
         own_{std::move(own)},
-        group_{group_of(*monitor_, own_.comm() != MPI_COMM_NULL ? own_.comm() : monitor_->home())},
+        group_{group_of(*monitor_, own_.comm() != MPI_COMM_NULL ? own_.comm() : monitor_->first())},
         number_{number},
         batch_{group_.me, group_.ranks, parts_between(*monitor_, group_.ranks),
                monitor_->most_tag(), monitor_->lending()} {}
-  mpi_lane(mpi_lane const&) = delete;
-  mpi_lane& operator=(mpi_lane const&) = delete;
-  ~mpi_lane() {
+  mpi_context(mpi_context const&) = delete;
+  mpi_context& operator=(mpi_context const&) = delete;
+  ~mpi_context() {
     auto const lock = monitor_->lock();
     if (monitor_->has_failed()) {
       own_.abandon();
@@ -61,8 +62,8 @@ class mpi_lane {
 
   [[nodiscard]] std::shared_ptr<mpi_monitor> const& monitor() const { return monitor_; }
   [[nodiscard]] mpi_group const& group() const { return group_; }
-  /// The number of the next duplicate or group that is made of this lane: drawn from those of its
-  /// ancestors, so that ranks that are in different groups cannot count differently.
+  /// The number of the next duplicate or group that is made of this communicator: drawn from those
+  /// of its ancestors, so that ranks that are in different groups cannot count differently.
   [[nodiscard]] int next_child(int color) {
     auto hash = std::uint64_t{0};
     for (auto const part : {number_, ++children_, color})
@@ -126,16 +127,16 @@ class mpi_lane {
   };
   /// Lets held messages go.
   struct gate {
-    mpi_lane& lane;
+    mpi_context& context;
     void release(std::size_t number) {
-      auto const lock = lane.monitor_->lock();
-      auto const out = lane.batch_.out();
+      auto const lock = context.monitor_->lock();
+      auto const out = context.batch_.out();
       require(number < out.size(), "forward: message ", number, " is let go; expected one of ",
               out.size());
       require(out[number].held, "forward: message ", number,
               " is let go; expected one that is held");
-      lane.batch_.let_go(out[number]);
-      lane.start(out[number]);
+      context.batch_.let_go(out[number]);
+      context.start(out[number]);
     }
   };
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Duplicates are lanes of their own: used at once, never mixed up, sharing one failure.
+/// Duplicates are communicators of their own: used at the same time, never mixed up, sharing one
+/// failure.
 #include <vector>
 
 #include "catch.hpp"
@@ -29,26 +30,26 @@ void exchange_numbers(Comm& comm, int mine, std::vector<int>& all) {
 
 /// Enqueues the exchange of one number; returns at once.
 template <class Comm>
-void enqueue_exchange(Comm& lane, int const& mine, std::vector<int>& all) {
-  lane.submit([&mine, &all](auto& comm) { exchange_numbers(comm, mine, all); });
+void enqueue_exchange(Comm& streamed, int const& mine, std::vector<int>& all) {
+  streamed.submit([&mine, &all](auto& comm) { exchange_numbers(comm, mine, all); });
 }
 
 }  // namespace
 
-TEST_CASE("two lanes run at once, whichever a rank begins with") {
+TEST_CASE("two communicators run at once, whichever a rank begins with") {
   constexpr auto ranks = 4;
   constexpr auto turns = 50;
   using results = std::vector<std::vector<int>>;
   auto const seen = support::on_all_ranks(ranks, [&](thread_communicator& comm) {
     auto first_lane = comm.duplicate();
-    auto second_lane = comm.duplicate();
+    auto second_context = comm.duplicate();
     auto const numbers = std::vector{comm.rank().value() * 10, comm.rank().value() * 7};
     auto results_of_first = results(turns, std::vector<int>(ranks));
     auto results_of_second = results_of_first;
     auto first_stream = fssdp::host_stream{};
     auto second_stream = fssdp::host_stream{};
     auto first = fssdp::on_stream(first_lane, first_stream);
-    auto second = fssdp::on_stream(second_lane, second_stream);
+    auto second = fssdp::on_stream(second_context, second_stream);
     for (std::size_t turn = 0; turn < turns; ++turn) {
       if (comm.rank().value() % 2 == 0) enqueue_exchange(first, numbers[0], results_of_first[turn]);
       enqueue_exchange(second, numbers[1], results_of_second[turn]);
@@ -63,7 +64,7 @@ TEST_CASE("two lanes run at once, whichever a rank begins with") {
   for (auto const& of_rank : seen) REQUIRE(of_rank == expected);
 }
 
-TEST_CASE("a lane that waits does not hold up another") {
+TEST_CASE("a communicator that waits does not hold up another") {
   auto const seen = support::on_all_ranks(2, [](thread_communicator& comm) {
     auto other = comm.duplicate();
     auto stream = fssdp::host_stream{};
@@ -71,7 +72,7 @@ TEST_CASE("a lane that waits does not hold up another") {
     auto const mine = comm.rank().value() + 1;
     auto behind = std::vector<int>(2);
     auto here = std::vector<int>(2);
-    // rank 0 is in the other lane all along; rank 1 comes there only behind this one
+    // rank 0 is in the other communicator all along; rank 1 comes there only behind this one
     if (comm.rank() == rank_id{0}) enqueue_exchange(queued, mine, behind);
     exchange_numbers(comm, mine, here);
     if (comm.rank() == rank_id{1}) enqueue_exchange(queued, mine, behind);
@@ -84,7 +85,8 @@ TEST_CASE("a lane that waits does not hold up another") {
   }
 }
 
-TEST_CASE("duplicates of duplicates are lanes as well, matched by the order of their making") {
+TEST_CASE(
+    "duplicates of duplicates are communicators as well, matched by the order of their making") {
   auto const seen = support::on_all_ranks(3, [](thread_communicator& comm) {
     auto a = comm.duplicate();
     auto b = a.duplicate();
@@ -96,11 +98,11 @@ TEST_CASE("duplicates of duplicates are lanes as well, matched by the order of t
     return all;
   });
   for (auto const& all : seen)
-    for (int lane = 0; lane < 3; ++lane)
-      REQUIRE(all[static_cast<std::size_t>(lane)] == multiples(3, lane + 1));
+    for (int streamed = 0; streamed < 3; ++streamed)
+      REQUIRE(all[static_cast<std::size_t>(streamed)] == multiples(3, streamed + 1));
 }
 
-TEST_CASE("a failure in one lane ends the wait in all others") {
+TEST_CASE("a failure in one communicator ends the wait in all others") {
   auto world = fssdp::thread_world{3};
   auto const result = support::fallout_of(world, [](thread_communicator& comm) {
     auto other = comm.duplicate();
@@ -112,12 +114,13 @@ TEST_CASE("a failure in one lane ends the wait in all others") {
   REQUIRE(support::is<fssdp::injected_fault>(result.of_run));
   for (std::size_t rank : {0U, 1U}) {
     REQUIRE(support::is<fssdp::peer_failed>(result.of_rank[rank]));
-    REQUIRE(support::culprit(result.of_rank[rank]) == 2);
+    REQUIRE(support::failed_rank(result.of_rank[rank]) == 2);
   }
 }
 
 TEST_CASE(
-    "a rank that has failed in one lane gets what it threw there in all others, again and again") {
+    "a rank that has failed in one communicator gets what it threw there in all others, again and "
+    "again") {
   auto world = fssdp::thread_world{2};
   auto errors = std::vector<std::exception_ptr>{};
   auto const result = support::fallout_of(world, [&](thread_communicator& comm) {
@@ -135,5 +138,5 @@ TEST_CASE(
   });
   REQUIRE(errors.size() == 3);
   for (auto const& error : errors) REQUIRE(support::is<fssdp::injected_fault>(error));
-  REQUIRE(support::culprit(result.of_rank[0]) == 1);
+  REQUIRE(support::failed_rank(result.of_rank[0]) == 1);
 }

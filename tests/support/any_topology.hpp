@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// A placement on a machine of any kind, and plans of any kind for it, all from one seed.
+/// A placement on a topology of any kind, and plans of any kind for it, all from one seed.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,8 @@
 namespace support {
 
 /// A topology with links inside nodes that are faster, slower or as fast as interfaces, with ports
-/// that are all equal or all different, and messages that cost nothing, what is usual, or very much.
+/// that are all equal or all different, and messages that cost nothing, what is usual, or very
+/// much.
 [[nodiscard]] inline fssdp::topology any_ports(fssdp::topology const& of, dice& draw) {
   auto const speed = [&](int least, int most) {  // from 10^least to 10^most bytes per second
     return std::pow(10.0, least + (most - least) * draw.between(0, 1000) / 1000.0);
@@ -103,25 +104,25 @@ namespace support {
 }
 
 /// Small, so that many of them are different.
-struct any_machine {
+struct any_topology {
   random_instance of;
-  fssdp::topology machine;
+  fssdp::topology topo;
   fssdp::transfer_plan base;  ///< what make_plan says
   std::size_t chunk_bytes;
   int pieces;
   fssdp::transfer_plan trees;  ///< any, in so many pieces
 
-  explicit any_machine(std::uint64_t seed, size_limits const& limits = {.ranks = 9,
-                                                                        .nodes = 4,
-                                                                        .experts = 9,
-                                                                        .slices = 2})
-      : any_machine{seed, limits, dice{seed + 99}} {}
+  explicit any_topology(std::uint64_t seed, size_limits const& limits = {.ranks = 9,
+                                                                         .nodes = 4,
+                                                                         .experts = 9,
+                                                                         .slices = 2})
+      : any_topology{seed, limits, dice{seed + 99}} {}
 
  private:
-  any_machine(std::uint64_t seed, size_limits const& limits, dice draw)
+  any_topology(std::uint64_t seed, size_limits const& limits, dice draw)
       : of{seed, limits},
-        machine{any_ports(of.machine, draw)},
-        base{make_plan(of.layout, of.where, machine)},
+        topo{any_ports(of.topo, draw)},
+        base{make_plan(of.layout, of.where, topo)},
         chunk_bytes{draw.chance(10)   ? std::size_t{1} << draw.between(0, 40)
                     : draw.chance(50) ? 48'000'000
                                       : static_cast<std::size_t>(draw.between(1, 3'000'000))},

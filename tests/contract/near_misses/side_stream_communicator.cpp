@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Models exactly the concept of a lane beside its caller's stream, less the one thing that LACKS
-/// names: a materializer between devices asks for it.
+/// Models exactly the concept of a communicator beside its caller's stream, less the one thing that
+/// LACKS names: a materializer between devices asks for it.
 #include "fssdp/runtime/materializer.hpp"
 
 #ifndef LACKS

@@ -16,20 +16,20 @@
 
 namespace fssdp {
 
-/// A side_lane: what is submitted to it runs behind all that the caller has enqueued until then; the
-/// caller's stream goes on, and waits for the lane only where `await` says so. The host waits for
-/// neither.
+/// A side_stream_communicator: what is submitted to it runs behind all that the caller has enqueued
+/// until then; the caller's stream goes on, and waits for the communicator only where `await` says
+/// so. The host waits for neither.
 /// @cost two events for each piece of work, and one to wait for
 template <device_communicator Comm>
 requires std::same_as<stream_type_of<Comm>, cudaStream_t>
-class cuda_side_lane {
+class cuda_side_stream {
  public:
   using stream_type = cudaStream_t;
   using memory_space = device_memory;
 
   /// @pre communicator and stream outlive it; they are of one device, the current one
   /// @throws transport_error
-  cuda_side_lane(Comm& comm, cudaStream_t caller)
+  cuda_side_stream(Comm& comm, cudaStream_t caller)
       : comm_{&comm}, caller_{caller}, is_enqueued_{detail::make_cuda_event(comm.rank())} {
     for (auto& event : has_run_) event = detail::make_cuda_event(comm.rank());
   }
@@ -63,7 +63,7 @@ class cuda_side_lane {
   }
 
   [[nodiscard]] std::uint64_t position() const { return position_; }
-  /// @pre the lane has come to this position
+  /// @pre the communicator has come to this position
   /// @throws transport_error
   void await(std::uint64_t position) {
     if (position != 0) wait(caller_, has_run_[position % has_run_.size()]);
@@ -91,21 +91,21 @@ class cuda_side_lane {
   std::uint64_t position_ = 0;
 };
 
-/// `comm` as a lane beside `stream`: for a materializer over devices.
+/// `comm` as a communicator beside `stream`: for a materializer over devices.
 ///
 ///     auto transfers = comm.duplicate(gathers.get());        // on a stream of its own
-///     auto lane = fssdp::beside(transfers, compute);
+///     auto comm = fssdp::on_side_stream(transfers, compute);
 ///     auto arena = fssdp::cuda_memory{bytes};
 ///     auto pools = std::pmr::monotonic_buffer_resource{
 ///         arena.bytes().data(), bytes, std::pmr::null_memory_resource()};
 ///     auto layers = fssdp::materializer{
-///         lane, {layouts, sizes, weights, gradients}, {.placement = solve},
+///         communicator, {layouts, sizes, weights, gradients}, {.placement = solve},
 ///         {.replica_slots = 6, .partial_slots = 9, .memory = &pools}};
 ///     layers.acquire(l);  // what is enqueued on `compute` from here on finds the experts there
 ///
 /// @throws transport_error
 template <device_communicator Comm>
-[[nodiscard]] cuda_side_lane<Comm> beside(Comm& comm, cudaStream_t stream) {
+[[nodiscard]] cuda_side_stream<Comm> on_side_stream(Comm& comm, cudaStream_t stream) {
   return {comm, stream};
 }
 

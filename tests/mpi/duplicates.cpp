@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Lanes between processes: large messages in parts, duplicates driven by several threads, batches
-/// that repeat, communicators that are borrowed, the nodes that ranks are on.
+/// Communicators between processes: large messages in parts, duplicates driven by several threads,
+/// batches that repeat, communicators that are borrowed, the nodes that ranks are on.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -89,7 +89,7 @@ TEST_CASE("messages larger than MPI may take go in parts") {
   }
 }
 
-TEST_CASE("two lanes are driven by two threads") {
+TEST_CASE("two communicators are driven by two threads") {
   auto const ranks = processes().size();
   auto const pattern = contract::message_pattern{ranks, 3, 1000};
   REQUIRE(sum_over(ranks, {}, [&](mpi_communicator& comm) {
@@ -146,13 +146,13 @@ TEST_CASE("a communicator that is borrowed is the user's again, with its error h
   MPI_Comm_create_errhandler(ignore_error, &before);
   MPI_Comm_set_errhandler(comm, before);
   {
-    auto lane = fssdp::mpi_ref{comm};
-    auto const pattern = contract::message_pattern{lane.size(), 2, 9};
-    auto wrong = exchange(lane, pattern, 0);
-    auto other = lane.duplicate();
+    auto streamed = fssdp::mpi_ref{comm};
+    auto const pattern = contract::message_pattern{streamed.size(), 2, 9};
+    auto wrong = exchange(streamed, pattern, 0);
+    auto other = streamed.duplicate();
     wrong += exchange(other, pattern, 1);
     REQUIRE(mpi_tests::total(wrong) == 0);
-    REQUIRE(lane.handle() == comm);
+    REQUIRE(streamed.handle() == comm);
     REQUIRE(other.handle() != comm);
   }
   auto after = MPI_Errhandler{};
@@ -180,9 +180,9 @@ TEST_CASE("ranks of one host are on one node") {
     if (known == std::ssize(hosts)) hosts.push_back(host);
     expected.emplace_back(known);
   }
-  auto const machine = fssdp::mpi_topology(
+  auto const topo = fssdp::mpi_topology(
       MPI_COMM_WORLD, {.network = fssdp::network_interface::per_node, .cost = {.port_seconds = 7}});
-  REQUIRE(machine ==
+  REQUIRE(topo ==
           fssdp::topology{expected, {{}}, fssdp::network_interface::per_node, {.port_seconds = 7}});
 }
 

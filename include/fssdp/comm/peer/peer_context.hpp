@@ -13,10 +13,11 @@
 
 namespace fssdp::detail {
 
-/// The events of one lane. They belong to no rank: peers may wait for those of one that has left.
-class peer_lane {
+/// The events of one communicator. They belong to no rank: peers may wait for those of one that has
+/// left.
+class peer_context {
  public:
-  peer_lane(peer_devices const& devices, int ranks) {
+  peer_context(peer_devices const& devices, int ranks) {
     auto const same = same_device_after{};
     for (auto const rank : first_n<rank_id>(ranks)) {
       devices.use(rank);
