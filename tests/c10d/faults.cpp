@@ -65,9 +65,9 @@ TEST_CASE("messages of other sizes than expected are ranks that disagree") {
     std::size_t expected;
   };
   // as they end a process, or pass for whole, over Gloo alone
-  for (auto const& [sent, expected] : {sizes{small, small + 1}, sizes{small + 1, small},
-                                       sizes{large, large + 1}, sizes{large + 1, large},
-                                       sizes{small, large}, sizes{large, small}, sizes{0, 1}}) {
+  for (auto const& [sent, expected] :
+       {sizes{small, small + 1}, sizes{small + 1, small}, sizes{large, large + 1},
+        sizes{large + 1, large}, sizes{small, large}, sizes{large, small}, sizes{0, 1}}) {
     CAPTURE(sent, expected);
     auto const found = outcome_of(3, patient, [&](c10d_communicator& comm) {
       auto const odd = comm.rank().value() == 1;
@@ -76,7 +76,7 @@ TEST_CASE("messages of other sizes than expected are ranks that disagree") {
     for (auto const rank : {0, 2}) {
       auto const& thrown = found.of_rank[static_cast<std::size_t>(rank)];
       REQUIRE(support::is<fssdp::ranks_disagree>(thrown));
-      REQUIRE(support::culprit(thrown) == 1);
+      REQUIRE(support::failed_rank(thrown) == 1);
       REQUIRE_THAT(support::text(thrown), mentions("should have " + std::to_string(expected) +
                                                    " bytes, it has " + std::to_string(sent)));
     }
@@ -109,7 +109,7 @@ TEST_CASE("ranks with other plans find out before any of it is written") {
   });
   for (auto const& thrown : found.of_rank) REQUIRE(support::is<fssdp::ranks_disagree>(thrown));
   for (auto const rank : {0, 1, 3})
-    REQUIRE(support::culprit(found.of_rank[static_cast<std::size_t>(rank)]) == 2);
+    REQUIRE(support::failed_rank(found.of_rank[static_cast<std::size_t>(rank)]) == 2);
   REQUIRE_THAT(support::text(found.of_rank[0]), mentions("plan 7 here, round 0 of plan 8 there"));
   REQUIRE(found.took < much_less);
 }
@@ -141,7 +141,7 @@ TEST_CASE("a rank that stalls is named when the deadline has passed") {
     auto named = 0;
     for (auto const& thrown : found.of_rank) {
       REQUIRE(support::is<fssdp::transport_error>(thrown));
-      named += support::is<fssdp::deadline_exceeded>(thrown) && support::culprit(thrown) == 1;
+      named += support::is<fssdp::deadline_exceeded>(thrown) && support::failed_rank(thrown) == 1;
     }
     REQUIRE(named >= 1);
     REQUIRE_THAT(support::text(found.of_rank[0]), mentions("exchange 2, round 0 of plan 7"));

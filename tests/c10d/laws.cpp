@@ -87,12 +87,11 @@ TEMPLATE_LIST_TEST_CASE("a reduction by torch's operators is the transpose of a 
   for_plans([](support::random_instance const& of) {
     auto const wrong = results_of(of.plan.ranks(), [&](group_maker make) {
       auto comm = c10d_device_communicator{make(), c10::kCPU};
-      auto mine =
-          support::rank_buffers<typename TestType::wire, typename TestType::master>{of, comm.rank()};
+      auto mine = support::rank_buffers<typename TestType::wire, typename TestType::master>{
+          of, comm.rank()};
       fssdp::sparse_all_gather(comm, of.plan, mine.shard, mine.replicas);
       fssdp::sparse_all_gather(comm, of.plan, mine.shard, mine.in_one_piece);
-      fssdp::sparse_reduce_scatter(comm, of.plan, mine.partials, mine.gradients,
-                                   {.scale = 0.5});
+      fssdp::sparse_reduce_scatter(comm, of.plan, mine.partials, mine.gradients, {.scale = 0.5});
       fssdp::sparse_reduce_scatter(comm, of.plan, mine.partials, mine.gradients,
                                    {.scale = 0.5, .into = fssdp::write_mode::accumulate});
       fssdp::synchronize(comm);
@@ -114,7 +113,7 @@ TEST_CASE("values of the host are gathered, and plans agreed on, where memory is
     try {
       comm.agree(me == 2 ? 8 : 9);
     } catch (fssdp::ranks_disagree const& error) {
-      count += error.culprit().value() == (me == 2 ? 0 : 2) ? 1 : 0;
+      count += error.failed_rank().value() == (me == 2 ? 0 : 2) ? 1 : 0;
     }
     return count;
   });

@@ -27,7 +27,8 @@ class group_maker {
   [[nodiscard]] fssdp::rank_id rank() const { return fssdp::rank_id{rank_}; }
   [[nodiscard]] group_pointer operator()() {
     auto const name = "group " + std::to_string(made_->size());
-    made_->push_back(gloo_group(c10::make_intrusive<c10d::PrefixStore>(name, store_), rank_, size_));
+    made_->push_back(
+        gloo_group(c10::make_intrusive<c10d::PrefixStore>(name, store_), rank_, size_));
     return made_->back();
   }
 
@@ -68,8 +69,8 @@ void on_groups(int ranks, Work const& work) {
 /// What work(make_group) returns: [rank].
 template <class Work>
 [[nodiscard]] auto results_of(int ranks, Work const& work) {
-  auto results = std::vector<std::invoke_result_t<Work const&, group_maker>>(
-      static_cast<std::size_t>(ranks));
+  auto results =
+      std::vector<std::invoke_result_t<Work const&, group_maker>>(static_cast<std::size_t>(ranks));
   on_groups(ranks, [&](group_maker make) {
     auto const rank = make.rank().index();
     results[rank] = work(std::move(make));

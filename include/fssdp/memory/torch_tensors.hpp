@@ -46,7 +46,8 @@ class torch_tensors {
   ///         dimension, or a slot is not contiguous
   torch_tensors& add(std::string_view name, at::Tensor const& stacked) {
     check(name, stacked);
-    detail::require(stacked.dim() > 0, name, ": a tensor without dimensions; expected [slots, ...]");
+    detail::require(stacked.dim() > 0, name,
+                    ": a tensor without dimensions; expected [slots, ...]");
     auto elements = std::int64_t{1};
     for (auto d = stacked.dim() - 1; d > 0; --d) {
       require_contiguous(stacked.size(d) <= 1 || stacked.stride(d) == elements, name, stacked);
@@ -118,7 +119,8 @@ class torch_tensors {
   }
   [[nodiscard]] static std::string list(at::IntArrayRef numbers) {
     auto text = std::string{"["};
-    for (auto const number : numbers) text += (text.size() > 1 ? ", " : "") + std::to_string(number);
+    for (auto const number : numbers)
+      text += (text.size() > 1 ? ", " : "") + std::to_string(number);
     return text + "]";
   }
 

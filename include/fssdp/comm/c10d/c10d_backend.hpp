@@ -25,16 +25,15 @@ namespace fssdp::detail {
 /// Since torch 2 a group has a back end for each kind of device; before, it is one itself.
 /// @throws argument_error if it has none for that kind
 template <class Group>
-[[nodiscard]] auto c10d_backend_of(c10::intrusive_ptr<Group> const& group,
-                                   c10::DeviceType device) {
+[[nodiscard]] auto c10d_backend_of(c10::intrusive_ptr<Group> const& group, c10::DeviceType device) {
   require(group != nullptr, "c10d: no process group; expected one");
   if constexpr (requires { group->getBackend(device); }) {
     try {
       return group->getBackend(device);
     } catch (c10::Error const& error) {
       throw argument_error{text("c10d: a group without a back end for tensors on ",
-                                c10::DeviceTypeName(device, true), "; expected one, as Gloo's for cpu: ",
-                                c10d_text(error))};
+                                c10::DeviceTypeName(device, true),
+                                "; expected one, as Gloo's for cpu: ", c10d_text(error))};
     }
   } else {
     return group;
@@ -57,7 +56,7 @@ template <class Backend, class Name>
         name();
       } catch (...) {
         try {
-          (void)backend.endCoalescing();  // it must not stay open
+          (void)backend.endCoalescing();   // it must not stay open
         } catch (std::exception const&) {  // the first error is the one that counts
         }
         throw;

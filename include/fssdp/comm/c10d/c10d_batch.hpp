@@ -156,8 +156,7 @@ class c10d_batch {
   void add(std::vector<message>& list, std::vector<stream>& streams, std::byte* data,
            std::size_t bytes, rank_id peer) {
     auto& of = streams[peer_index(me_, peer, static_cast<int>(streams.size()))];
-    auto const packed =
-        bytes <= most_small_bytes && bytes <= most_packed_bytes - of.packed_bytes;
+    auto const packed = bytes <= most_small_bytes && bytes <= most_packed_bytes - of.packed_bytes;
     list.push_back({peer, data, bytes, of.header.sizes.messages, packed});
     of.header.sizes.add(bytes);
     if (packed) of.packed_bytes += bytes;

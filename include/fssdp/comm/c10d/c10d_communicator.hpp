@@ -140,8 +140,7 @@ inline void c10d_communicator::start() {
     constexpr auto head = batch_type::head_bytes;
     of.head = begin(staged_tensor(of.bytes.first(head)), of.peer, detail::c10d_header::tag);
     if (auto const behind = of.bytes.subspan(head); !behind.empty())
-      begin(staged_tensor(behind), of.peer,
-            tag_of(stream.header.sizes.messages, behind.size()));
+      begin(staged_tensor(behind), of.peer, tag_of(stream.header.sizes.messages, behind.size()));
   };
   auto const start_messages = [&](std::span<batch_type::message const> messages, auto begin) {
     for (auto const& of : messages)
@@ -203,8 +202,9 @@ inline void c10d_communicator::reserve(std::size_t bytes) {
 }
 /// A tensor that keeps the memory, however long the back end has it.
 inline at::Tensor c10d_communicator::staged_tensor(std::span<std::byte> bytes) const {
-  return at::from_blob(bytes.data(), {static_cast<std::int64_t>(bytes.size())},
-                       [keep = staging_](void*) {}, at::kByte);
+  return at::from_blob(
+      bytes.data(), {static_cast<std::int64_t>(bytes.size())}, [keep = staging_](void*) {},
+      at::kByte);
 }
 
 static_assert(duplicable_communicator<c10d_communicator>);

@@ -76,7 +76,8 @@ class c10d_transfers {
     } else {
       auto pace = wait_pace{};
       for (auto const until = end_of(deadline); !work->isCompleted(); pace.rest())
-        if (std::chrono::steady_clock::now() >= until) throw std::runtime_error{text("timed out after ", deadline.count(), " ms")};
+        if (std::chrono::steady_clock::now() >= until)
+          throw std::runtime_error{text("timed out after ", deadline.count(), " ms")};
       work->wait();
     }
     done = true;
@@ -160,9 +161,9 @@ class c10d_transfers {
     return std::current_exception();
   } catch (std::exception const& error) {
     auto const said = c10d_text(error);
-    auto const what = text("rank ", me, " waits for rank ", peer, " in exchange ", during.sequence,
-                           ", round ", during.label.round, " of plan ",
-                           hexadecimal{during.label.plan}, ": ", said);
+    auto const what =
+        text("rank ", me, " waits for rank ", peer, " in exchange ", during.sequence, ", round ",
+             during.label.round, " of plan ", hexadecimal{during.label.plan}, ": ", said);
     auto const says = [&](char const* words) { return said.find(words) != std::string::npos; };
     if (says("imed out") || says("imeout"))
       return std::make_exception_ptr(deadline_exceeded{peer, what});
