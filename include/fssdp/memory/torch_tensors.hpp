@@ -3,7 +3,6 @@
 /// have them.
 #pragma once
 
-#include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
 
 #include <cstddef>
@@ -17,6 +16,7 @@
 #include "fssdp/core/error.hpp"
 #include "fssdp/memory/any_tensor.hpp"
 #include "fssdp/memory/torch_dtype.hpp"
+#include "fssdp/memory/torch_tensor.hpp"
 
 namespace fssdp {
 

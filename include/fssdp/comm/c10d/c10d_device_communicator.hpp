@@ -2,7 +2,8 @@
 /// A rank of a process group whose tensors are on a device: no kernels of our own.
 #pragma once
 
-#include <ATen/core/Tensor.h>
+#include "fssdp/comm/c10d/c10d_backend.hpp"  // ahead of torch's own headers
+
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
@@ -18,7 +19,6 @@
 #include <vector>
 
 #include "fssdp/comm/back_end.hpp"
-#include "fssdp/comm/c10d/c10d_backend.hpp"
 #include "fssdp/comm/c10d/c10d_batch.hpp"
 #include "fssdp/comm/c10d/c10d_options.hpp"
 #include "fssdp/comm/c10d/c10d_transfers.hpp"

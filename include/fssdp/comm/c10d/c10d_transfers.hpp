@@ -2,6 +2,8 @@
 /// Sends and receives of a process group that are under way together.
 #pragma once
 
+#include "fssdp/comm/c10d/c10d_backend.hpp"  // ahead of torch's own headers
+
 #include <ATen/ops/from_blob.h>
 #include <c10/core/TensorOptions.h>
 
@@ -16,7 +18,6 @@
 #include <vector>
 
 #include "fssdp/comm/back_end.hpp"
-#include "fssdp/comm/c10d/c10d_backend.hpp"
 #include "fssdp/comm/wait_pace.hpp"
 #include "fssdp/core/error.hpp"
 #include "fssdp/core/index.hpp"
