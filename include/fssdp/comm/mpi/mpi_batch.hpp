@@ -3,7 +3,6 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -13,6 +12,7 @@
 
 #include "fssdp/comm/back_end.hpp"
 #include "fssdp/comm/communicator.hpp"
+#include "fssdp/comm/message_sizes.hpp"
 #include "fssdp/comm/mpi/mpi_call.hpp"
 #include "fssdp/comm/mpi/mpi_lending.hpp"
 #include "fssdp/comm/mpi/mpi_monitor.hpp"
@@ -25,25 +25,14 @@
 namespace fssdp::detail {
 
 /// What goes ahead of the messages of a rank to another: the receiver compares it with what it
-/// wants. Of the sizes there are the first, and a hash of all.
+/// wants.
 struct mpi_header {
   std::uint64_t sequence = 0;
   std::uint64_t plan = 0;
   std::int64_t round = 0;
   std::uint64_t part_bytes = 0;  // larger messages are cut
-  std::uint64_t messages = 0;
-  std::uint64_t bytes = 0;
-  std::uint64_t sizes_hash = 0;
-  std::uint64_t lent = 0;  // messages that are read in place
-  std::array<std::uint64_t, 8> sizes = {};
-
-  void add(std::size_t size) {
-    if (messages < sizes.size()) sizes[messages] = size;
-    ++messages;
-    bytes += size;
-    sizes_hash = (sizes_hash ^ size) * 0x9e3779b97f4a7c15U;
-    sizes_hash ^= sizes_hash >> 32U;
-  }
+  std::uint64_t lent = 0;        // messages that are read in place
+  message_sizes sizes;
 
   [[nodiscard]] exchange_name name() const { return {sequence, {plan, static_cast<int>(round)}}; }
   /// How a header that has come differs from this one, which is wanted; empty if not at all.
@@ -53,12 +42,7 @@ struct mpi_header {
     if (there.part_bytes != part_bytes)
       return text("messages are cut into ", part_bytes, " bytes here, ", there.part_bytes,
                   " there");
-    if (there.messages != messages) return count_difference(messages, there.messages);
-    if (there.sizes_hash == sizes_hash) return {};
-    for (std::size_t i = 0; i < sizes.size(); ++i)
-      if (there.sizes[i] != sizes[i]) return size_difference(i, sizes[i], there.sizes[i]);
-    return text("all messages together should have ", bytes, " bytes, they have ", there.bytes,
-                "; they differ behind the first ", sizes.size());
+    return sizes.difference(there.sizes);
   }
 };
 
@@ -135,14 +119,14 @@ class mpi_batch {
 
   /// @throws argument_error unless the peer is another rank
   void send(std::span<std::byte const> bytes, rank_id to, bool held) {
-    checked(to).sends.add(bytes.size());
+    checked(to).sends.sizes.add(bytes.size());
     out_.push_back(
         {.peer = to, .data = const_cast<std::byte*>(bytes.data()), .bytes = bytes.size()});
     out_.back().held = held;
     held_ += held ? 1 : 0;
   }
   void recv(std::span<std::byte> bytes, rank_id from) {
-    checked(from).wants.add(bytes.size());
+    checked(from).wants.sizes.add(bytes.size());
     in_.push_back({.peer = from, .data = bytes.data(), .bytes = bytes.size()});
     bytes_in_ += bytes.size();
   }
@@ -220,8 +204,8 @@ class mpi_batch {
     auto in = std::size_t{0};
     auto out = std::size_t{0};
     for (auto& p : peers_) {
-      p.first_in = std::exchange(in, in + p.wants.messages);
-      p.first_out = std::exchange(out, out + p.sends.messages);
+      p.first_in = std::exchange(in, in + p.wants.sizes.messages);
+      p.first_out = std::exchange(out, out + p.sends.sizes.messages);
     }
     places_in_.assign(in, {});
     places_out_.assign(out, {});
@@ -241,7 +225,7 @@ class mpi_batch {
     for (std::size_t rank = 0; rank < peers_.size(); ++rank) {
       auto& p = peers_[rank];
       auto& own = comes ? p.wants : p.sends;
-      if (own.messages == 0) continue;
+      if (own.sizes.messages == 0) continue;
       own.sequence = sequence_;
       own.plan = label_.plan;
       own.round = label_.round;
@@ -253,9 +237,10 @@ class mpi_batch {
   void add_places_in() {
     for (std::size_t rank = 0; rank < peers_.size(); ++rank) {
       auto& p = peers_[rank];
-      if (p.wants.messages == 0 || !lending_->reads(ranks_.world_rank(rank_id{rank}))) continue;
+      if (p.wants.sizes.messages == 0 || !lending_->reads(ranks_.world_rank(rank_id{rank})))
+        continue;
       p.places_in = parts_.size();
-      add(mpi_part_kind::places_in, rank_id{rank}, places_in_[p.first_in], p.wants.messages);
+      add(mpi_part_kind::places_in, rank_id{rank}, places_in_[p.first_in], p.wants.sizes.messages);
       p.done_out = parts_.size();
       add(mpi_part_kind::done_out, rank_id{rank});
     }
@@ -265,7 +250,8 @@ class mpi_batch {
     for (std::size_t rank = 0; rank < peers_.size(); ++rank) {
       auto& p = peers_[rank];
       if (p.sends.lent == 0) continue;
-      add(mpi_part_kind::places_out, rank_id{rank}, places_out_[p.first_out], p.sends.messages);
+      add(mpi_part_kind::places_out, rank_id{rank}, places_out_[p.first_out],
+          p.sends.sizes.messages);
       add(mpi_part_kind::done_in, rank_id{rank});
     }
   }

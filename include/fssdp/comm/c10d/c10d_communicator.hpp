@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+/// A rank of a process group whose tensors are the host's.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "fssdp/comm/back_end.hpp"
+#include "fssdp/comm/c10d/c10d_backend.hpp"
+#include "fssdp/comm/c10d/c10d_batch.hpp"
+#include "fssdp/comm/c10d/c10d_options.hpp"
+#include "fssdp/comm/c10d/c10d_transfers.hpp"
+#include "fssdp/comm/communicator.hpp"
+#include "fssdp/core/error.hpp"
+
+namespace fssdp {
+
+/// A rank of a process group of PyTorch with a back end for tensors of the host: Gloo, MPI, UCC or
+/// one of yours.
+///
+///     auto comm = fssdp::c10d_communicator{group};
+///     fssdp::sparse_all_gather(comm, plan, weights, replicas);
+///
+/// Give each communicator a group of its own (dist.new_group), which nobody else uses: groups take
+/// one thread at a time. When something fails, the group is of no use any more: Gloo closes its
+/// connections when a deadline has passed.
+///
+/// Ranks in different collectives find out: ahead of its messages to a peer, a rank sends what they
+/// are (ranks_disagree); and tags are made of the same, so that no message ends up in place of
+/// another.
+///
+/// @cost per exchange and peer: a message of 1 KiB, in which small messages travel, too; those that
+///       do not fit, up to 1 MiB of messages of up to 32 KiB, in a second one; and all larger ones
+class c10d_communicator {
+ public:
+  /// @throws argument_error if there is no group, it has no back end for the host, or the deadline is
+  ///         not positive
+  explicit c10d_communicator(c10::intrusive_ptr<c10d::ProcessGroup> group,
+                             c10d_options options = {})
+      : group_{std::move(group)},
+        options_{std::move(options)},
+        transfers_{detail::c10d_backend_of(group_, c10::DeviceType::CPU)},
+        rank_{transfers_.backend().getRank()},
+        batch_{rank_, transfers_.backend().getSize()} {
+    detail::check_deadline("c10d_communicator", options_.deadline);
+  }
+
+  [[nodiscard]] rank_id rank() const { return rank_; }
+  [[nodiscard]] int size() const { return transfers_.backend().getSize(); }
+  /// The group that it was given.
+  [[nodiscard]] c10::intrusive_ptr<c10d::ProcessGroup> const& group() const { return group_; }
+  /// Whether something has failed: each later call throws.
+  [[nodiscard]] bool has_failed() const { return failure_.has_failed(); }
+
+  /// @throws what `post` throws and argument_error, before anything is sent; ranks_disagree;
+  ///         peer_failed if a connection is lost; deadline_exceeded; poisoned_stream if something has
+  ///         failed before
+  template <class Post>
+  void exchange(Post&& post) {
+    failure_.check(rank_);
+    batch_.clear();
+    post(batch_);
+    if (batch_.in().empty() && batch_.out().empty()) {
+      ++sequence_;
+      return;
+    }
+    exchange_all();
+  }
+
+  /// Another communicator between the same ranks, for another thread or stream.
+  /// @throws argument_error without c10d_options::make_group; what that throws
+  [[nodiscard]] c10d_communicator duplicate() {
+    return c10d_communicator{detail::c10d_group_from(options_), options_};
+  }
+
+ private:
+  /// What lies in staging_: a head, and what comes or goes behind it.
+  struct staged_stream {
+    rank_id peer;
+    std::span<std::byte> bytes;
+    std::size_t head = static_cast<std::size_t>(-1);  // which transfer it is, once it has begun
+  };
+
+  void exchange_all();
+  void start();
+  void finish();
+  void let_peers_know() noexcept;
+  /// Makes room in staging_.
+  void reserve(std::size_t bytes);
+  [[nodiscard]] at::Tensor staged_tensor(std::span<std::byte> bytes) const;
+  [[nodiscard]] int tag_of(std::size_t index, std::size_t bytes) const {
+    return detail::c10d_tag(batch_.name(), index, bytes, transfers_.most_tag());
+  }
+
+  c10::intrusive_ptr<c10d::ProcessGroup> group_;
+  c10d_options options_;
+  detail::c10d_transfers transfers_;
+  rank_id rank_;
+  detail::c10d_batch batch_;
+  std::uint64_t sequence_ = 0;
+  std::shared_ptr<std::byte[]> staging_;
+  std::size_t staging_bytes_ = 0;
+  std::vector<staged_stream> in_;
+  std::vector<staged_stream> out_;
+  detail::failure_state failure_;
+};
+
+inline void c10d_communicator::exchange_all() {
+  batch_.close(++sequence_);
+  try {
+    start();
+    finish();
+    transfers_.clear();
+  } catch (...) {
+    failure_.set(detail::c10d_failure(rank_, transfers_.peer(), batch_.name()));
+    let_peers_know();
+    transfers_.give_up();
+    failure_.rethrow();
+  }
+}
+
+/// Names all messages to c10d: what comes in ahead of what goes out.
+inline void c10d_communicator::start() {
+  using batch_type = detail::c10d_batch;
+  reserve(batch_.staged_bytes());
+  auto* room = staging_.get();
+  auto const stage = [&](rank_id peer, batch_type::stream const& of) {
+    auto const bytes = std::span{room, of.staged_bytes()};
+    room += bytes.size();
+    return staged_stream{peer, bytes};
+  };
+  auto const start_stream = [&](staged_stream& of, batch_type::stream const& stream, auto begin) {
+    constexpr auto head = batch_type::head_bytes;
+    of.head = begin(staged_tensor(of.bytes.first(head)), of.peer, detail::c10d_header::tag);
+    if (auto const behind = of.bytes.subspan(head); !behind.empty())
+      begin(staged_tensor(behind), of.peer, tag_of(stream.header.sizes.messages, behind.size()));
+  };
+  auto const start_messages = [&](std::span<batch_type::message const> messages, auto begin) {
+    for (auto const& of : messages)
+      if (!of.is_packed)
+        begin(detail::c10d_bytes(of.data, of.bytes, c10::kCPU), of.peer,
+              tag_of(of.index, of.bytes));
+  };
+  auto const receive = [&](at::Tensor bytes, rank_id from, int tag) {
+    return transfers_.recv(std::move(bytes), from, tag);
+  };
+  auto const send = [&](at::Tensor bytes, rank_id to, int tag) {
+    return transfers_.send(std::move(bytes), to, tag);
+  };
+  in_.clear();
+  out_.clear();
+  for (auto const peer : first_n<rank_id>(size())) {
+    if (!batch_.from(peer).is_empty()) in_.push_back(stage(peer, batch_.from(peer)));
+    if (batch_.to(peer).is_empty()) continue;
+    out_.push_back(stage(peer, batch_.to(peer)));
+    batch_.pack(peer, out_.back().bytes);
+  }
+  transfers_.together([&] {
+    for (auto& of : in_) start_stream(of, batch_.from(of.peer), receive);
+    start_messages(batch_.in(), receive);
+    for (auto& of : out_) start_stream(of, batch_.to(of.peer), send);
+    start_messages(batch_.out(), send);
+  });
+}
+
+/// Waits for all of them: heads first, as they tell who disagrees or is missing.
+inline void c10d_communicator::finish() {
+  for (auto const& of : in_) {
+    transfers_.wait(of.head, options_.deadline);
+    if (auto const difference = batch_.difference(of.peer, of.bytes); !difference.empty())
+      throw detail::disagreement(rank_, of.peer, difference);
+  }
+  for (std::size_t i = 0; i < transfers_.size(); ++i) transfers_.wait(i, options_.deadline);
+  for (auto const& of : in_) batch_.unpack(of.peer, of.bytes);
+}
+
+/// Something has failed: before this rank gives up, its heads are to reach those who still come, so
+/// that they blame who is to blame. What waits for others has to end soon all the same.
+inline void c10d_communicator::let_peers_know() noexcept {
+  auto const soon = std::min<std::chrono::milliseconds>(options_.deadline, std::chrono::seconds{2});
+  auto const until = std::chrono::steady_clock::now() + soon;
+  for (auto const& of : out_) try {
+      if (of.head >= transfers_.size()) return;
+      transfers_.wait(of.head, std::max(std::chrono::milliseconds{1},
+                                        std::chrono::ceil<std::chrono::milliseconds>(
+                                            until - std::chrono::steady_clock::now())));
+    } catch (std::exception const&) {  // that one does not come
+    }
+}
+
+inline void c10d_communicator::reserve(std::size_t bytes) {
+  if (bytes <= staging_bytes_) return;
+  staging_ = std::shared_ptr<std::byte[]>{new std::byte[bytes]};
+  staging_bytes_ = bytes;
+}
+/// A tensor that keeps the memory, however long the back end has it.
+inline at::Tensor c10d_communicator::staged_tensor(std::span<std::byte> bytes) const {
+  return at::from_blob(
+      bytes.data(), {static_cast<std::int64_t>(bytes.size())}, [keep = staging_](void*) {},
+      at::kByte);
+}
+
+static_assert(duplicable_communicator<c10d_communicator>);
+
+}  // namespace fssdp

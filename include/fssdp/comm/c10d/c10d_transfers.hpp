@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Sends and receives of a process group that are under way together.
+#pragma once
+
+#include "fssdp/comm/c10d/c10d_backend.hpp"  // ahead of torch's own headers
+
+#include <ATen/ops/from_blob.h>
+#include <c10/core/TensorOptions.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "fssdp/comm/back_end.hpp"
+#include "fssdp/comm/wait_pace.hpp"
+#include "fssdp/core/error.hpp"
+#include "fssdp/core/index.hpp"
+
+namespace fssdp::detail {
+
+/// Bytes as a tensor that does not own them.
+[[nodiscard]] inline at::Tensor c10d_bytes(std::byte const* data, std::size_t size,
+                                           c10::Device device) {
+  return at::for_blob(const_cast<std::byte*>(data), {static_cast<std::int64_t>(size)})
+      .options(c10::TensorOptions{at::kByte}.device(device))
+      .target_device(device)
+      .make_tensor();
+}
+
+/// Messages between this rank and others. Where the back end can start them together (NCCL), it
+/// does; else all receives are started, then all sends.
+class c10d_transfers {
+ public:
+  explicit c10d_transfers(c10::intrusive_ptr<c10d_backend> backend)
+      : backend_{std::move(backend)}, is_gloo_{backend_->getBackendName() == "gloo"} {}
+
+  [[nodiscard]] c10d_backend& backend() const { return *backend_; }
+  [[nodiscard]] std::size_t size() const { return all_.size(); }
+  /// The largest tag that every back end takes; MPI promises no more than 32767.
+  [[nodiscard]] std::uint64_t most_tag() const { return is_gloo_ ? 0x7fff'ffffU : 0x7fffU; }
+  /// Whom the message that was named last, or is awaited, goes to or comes from.
+  [[nodiscard]] rank_id peer() const { return peer_; }
+
+  /// @returns which of the transfers it is
+  std::size_t recv(at::Tensor bytes, rank_id from, int tag) {
+    return add(std::move(bytes), from, [&](std::vector<at::Tensor>& list) {
+      return backend_->recv(list, from.value(), tag);
+    });
+  }
+  std::size_t send(at::Tensor bytes, rank_id to, int tag) {
+    return add(std::move(bytes), to, [&](std::vector<at::Tensor>& list) {
+      return backend_->send(list, to.value(), tag);
+    });
+  }
+  /// Runs name(), which calls recv and send.
+  template <class Name>
+  void together(Name name) {
+    auto const work = c10d_coalesced(*backend_, name);
+    if (work == nullptr) return;
+    for (auto& of : all_) of.work = work;
+  }
+
+  /// Waits for one transfer on the host.
+  /// @throws what the back end does, and when it takes longer than the deadline
+  void wait(std::size_t which, std::chrono::milliseconds deadline) {
+    auto& [tensors, work, peer, done] = all_[which];
+    peer_ = peer;
+    if (done) return;
+    if (is_gloo_) {  // which knows that it has ended only when it is awaited
+      work->wait(countable(deadline));
+    } else {
+      auto pace = wait_pace{};
+      for (auto const until = end_of(deadline); !work->isCompleted(); pace.rest())
+        if (std::chrono::steady_clock::now() >= until)
+          throw std::runtime_error{text("timed out after ", deadline.count(), " ms")};
+      work->wait();
+    }
+    done = true;
+  }
+  /// The same where the work is a device's: its current stream waits, not the host.
+  void enqueue_wait() {
+    for (auto& of : all_) {
+      peer_ = of.peer;
+      if (of.work != nullptr) of.work->wait();
+    }
+  }
+
+  /// All have ended.
+  void clear() { all_.clear(); }
+  /// Something has failed: ends what is under way, so that memory is not written any more where
+  /// messages were to come. Gloo then closes all connections of the group, as after any deadline, and
+  /// whoever waits for this rank knows; other back ends do what their `abort` does.
+  void give_up() noexcept {
+    if (is_gloo_)
+      close_connections();
+    else
+      abort_all();
+    all_.clear();
+  }
+
+ private:
+  struct transfer {
+    std::vector<at::Tensor> tensors;  // one: c10d takes lists; kept until it has ended
+    c10::intrusive_ptr<c10d::Work> work;
+    rank_id peer;
+    bool done = false;
+  };
+
+  template <class Start>
+  std::size_t add(at::Tensor bytes, rank_id peer, Start start) {
+    peer_ = peer;
+    auto& of = all_.emplace_back(transfer{{std::move(bytes)}, {}, peer});
+    of.work = start(of.tensors);
+    return all_.size() - 1;
+  }
+  void close_connections() noexcept {
+    auto const soon = std::chrono::milliseconds{1};
+    try {  // a message that nobody sends
+      auto const other = rank_id{backend_->getRank() == 0 ? 1 : 0};
+      auto byte = std::byte{};
+      if (backend_->getSize() > 1) wait(recv(c10d_bytes(&byte, 1, c10::kCPU), other, 0), soon);
+    } catch (std::exception const&) {
+    }
+    for (std::size_t i = 0; i < all_.size(); ++i) try {
+        if (all_[i].work != nullptr) wait(i, soon);
+      } catch (std::exception const&) {
+      }
+  }
+  void abort_all() noexcept {
+    for (auto& of : all_) try {
+        if (!of.done && of.work != nullptr) of.work->abort();
+      } catch (std::exception const&) {
+        keep_for_ever(of);
+      }
+  }
+  /// MPI's work ends the process if it is destroyed before the message has come.
+  static void keep_for_ever(transfer& of) {
+    for (auto& tensor : of.tensors) (void)tensor.unsafeReleaseTensorImpl();
+    (void)of.work.release();
+  }
+
+  c10::intrusive_ptr<c10d_backend> backend_;
+  bool is_gloo_;
+  rank_id peer_;
+  std::vector<transfer> all_;
+};
+
+/// What is being thrown, as an error of this library. Torch's for deadlines are known by their text
+/// only.
+/// @param during the exchange that was under way
+[[nodiscard]] inline std::exception_ptr c10d_failure(rank_id me, rank_id peer,
+                                                     exchange_name const& during) {
+  try {
+    throw;
+  } catch (error const&) {
+    return std::current_exception();
+  } catch (std::exception const& error) {
+    auto const said = c10d_text(error);
+    auto const what =
+        text("rank ", me, " waits for rank ", peer, " in exchange ", during.sequence, ", round ",
+             during.label.round, " of plan ", hexadecimal{during.label.plan}, ": ", said);
+    auto const says = [&](char const* words) { return said.find(words) != std::string::npos; };
+    if (says("imed out") || says("imeout"))
+      return std::make_exception_ptr(deadline_exceeded{peer, what});
+    return std::make_exception_ptr(peer_failed{peer, what});
+  }
+}
+
+}  // namespace fssdp::detail
