@@ -7,4 +7,8 @@ if(NOT TARGET fssdp_compiled)
   set_target_properties(fssdp_compiled PROPERTIES POSITION_INDEPENDENT_CODE ON)
   target_link_libraries(fssdp_compiled PUBLIC fssdp::thread)
   target_compile_definitions(fssdp_compiled PUBLIC FSSDP_COMPILED=1)
+  # Nobody replaces one of its functions at run time: calls between them may be inlined, as they are
+  # where all of it is inline.
+  target_compile_options(fssdp_compiled PRIVATE
+    $<$<CXX_COMPILER_ID:GNU,Clang>:-fno-semantic-interposition>)
 endif()

@@ -33,14 +33,7 @@ if ! in_root cmake --preset demo >"$build/configure.log" 2>&1; then
   echo "moe_gpt cannot be configured; the lines above say why." >&2
   exit 1
 fi
-jobs=$(getconf _NPROCESSORS_ONLN)
-if ! with_progress build "Building moe_gpt" "$build/build.log" \
-    in_root cmake --build --preset demo --parallel "$jobs" --target moe_gpt draw_trace; then
-  echo "moe_gpt does not build; everything that was printed: $build/build.log" >&2
-  exit 1
-fi
-
-backend=thread ranks=4 last=''
+backend=thread ranks=4 targets=moe_gpt last=''
 for argument; do
   case $last in
     --backend) backend=$argument ;;
@@ -49,9 +42,19 @@ for argument; do
   case $argument in
     --backend=*) backend=${argument#*=} ;;
     --ranks=*) ranks=${argument#*=} ;;
+    --trace | --trace=*) targets='moe_gpt draw_trace' ;;  # that draws a trace
   esac
   last=$argument
 done
+
+jobs=$(getconf _NPROCESSORS_ONLN)
+# shellcheck disable=SC2086  # a list
+if ! with_progress build "Building moe_gpt" "$build/build.log" \
+    in_root cmake --build --preset demo --parallel "$jobs" --target $targets; then
+  echo "moe_gpt does not build; everything that was printed: $build/build.log" >&2
+  exit 1
+fi
+
 if [ "$backend" = mpi ]; then
   command -v mpirun >/dev/null || { echo 'mpirun is missing: install openmpi-bin' >&2; exit 1; }
   if [ "$(id -u)" -eq 0 ]; then  # which Open MPI wants to be told

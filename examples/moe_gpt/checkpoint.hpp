@@ -2,37 +2,29 @@
 /// What a run needs to go on: parameters, moments, owners, step, what loads are expected from.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
-#include <nlohmann/json.hpp>
-#include <optional>
+#include <memory>
 #include <span>
-#include <stdexcept>
-#include <string>
 #include <utility>
 #include <vector>
 
-#include "expert_arena.hpp"
-#include "fssdp/checkpoint/load_checkpoint.hpp"
-#include "fssdp/checkpoint/save_checkpoint.hpp"
+#include "expert_layouts.hpp"
+#include "fssdp/checkpoint/checkpoint_part.hpp"
+#include "fssdp/comm/communicator_ref.hpp"
 #include "fssdp/layout/block_layout.hpp"
-#include "gpt.hpp"
 #include "options.hpp"
 #include "text.hpp"
 
 namespace moe_gpt {
 
-namespace detail {
+template <class Real>
+class gpt;
 
-/// What two halves of a run have to agree in, by the options' names.
-[[nodiscard]] inline nlohmann::ordered_json must_agree(options const& chosen, corpus const& text) {
-  auto const sum = fssdp::checksum(std::as_bytes(text.bytes()));
-  return {{"--experts", chosen.experts}, {"--layers", chosen.layers}, {"--d-model", chosen.d_model},
-          {"--heads", chosen.heads},     {"--seq", chosen.seq},       {"--seed", chosen.seed},
-          {"--text (checksum)", sum}};
-}
+/// What the predictors of the layers remember: [layers], or none.
+using remembered_loads = std::vector<std::vector<std::uint64_t>>;
+
+namespace detail {
 
 /// Experts and the dense part of a rank, to be saved (saved_part) or loaded (loaded_part). The
 /// dense part is one expert of a single tensor, in a slice for each rank.
@@ -66,98 +58,54 @@ template <class Part, class Model>
 }  // namespace detail
 
 /// Whether a checkpoint is written after so many steps.
-[[nodiscard]] inline bool is_save_due(options const& chosen, int steps) {
-  return !chosen.save.empty() &&
-         (steps == chosen.steps || (chosen.save_every > 0 && steps % chosen.save_every == 0));
-}
+[[nodiscard]] bool is_save_due(options const& chosen, int steps);
 
-/// Writes a checkpoint, behind the optimizer's step; what --keep has no room for goes.
+/// Writes a checkpoint; what --keep has no room for goes.
+void save(fssdp::communicator_ref comm, std::span<fssdp::saved_part const> parts,
+          remembered_loads const& loads, options const& chosen, corpus const& text, int steps);
+
+/// The same of a model, behind the optimizer's step.
 template <class Real, fssdp::communicator Comm>
 void save(Comm& comm, gpt<Real>& model, options const& chosen, corpus const& text, int steps) {
-  auto expected = nlohmann::ordered_json::array();
+  auto loads = remembered_loads{};
   for (auto const layer : fssdp::first_n<fssdp::layer_id>(model.experts().layers()))
-    expected.push_back(model.experts().predictor(layer).memory());
-  auto const state = nlohmann::ordered_json{{"must_agree", detail::must_agree(chosen, text)},
-                                            {"--predict", name_of(chosen.predict)},
-                                            {"loads", std::move(expected)}};
-  auto const parts = detail::parts_of<fssdp::saved_part>(model);
-  (void)fssdp::save_checkpoint(comm, parts,
-                               {.folder = chosen.save,
-                                .step = static_cast<std::uint64_t>(steps),
-                                .state = state.dump(),
-                                .keep = chosen.keep});
+    loads.push_back(model.experts().predictor(layer).memory());
+  save(fssdp::communicator_ref{comm}, detail::parts_of<fssdp::saved_part>(model), loads, chosen,
+       text, steps);
 }
 
-/// A checkpoint that a run goes on from.
-struct resumed_run {
-  fssdp::checkpoint_reader from;
-  int steps = 0;  ///< that it has had
-  std::vector<std::vector<std::uint64_t>> loads =
-      {};  ///< memories of predictors; [layers], or none
+/// The checkpoint that a run goes on from, or none.
+class resumed_run {
+ public:
+  /// That of --resume, if there is one.
+  /// @throws fssdp::file_error; std::invalid_argument if it is of another model or text
+  resumed_run(options const& chosen, corpus const& text);
+  ~resumed_run();
+  resumed_run(resumed_run const&) = delete;
+  resumed_run& operator=(resumed_run const&) = delete;
+
+  /// Who owns the experts: as it was, if ranks and slices are; else as the new run begins.
+  [[nodiscard]] expert_layouts owners(expert_layouts const& at_first) const;
+
+  /// Brings a model to where the checkpoint was, of which it closes the files.
+  /// @return the steps that it has had; 0 without one
+  template <class Real, fssdp::communicator Comm>
+  [[nodiscard]] int bring(Comm& comm, gpt<Real>& model) {
+    if (saved_ == nullptr) return 0;
+    auto const steps =
+        load(fssdp::communicator_ref{comm}, detail::parts_of<fssdp::loaded_part>(model));
+    for (std::size_t layer = 0; layer < loads_.size(); ++layer)
+      model.experts().predictor(fssdp::layer_id{layer}).recall(loads_[layer]);
+    return steps;
+  }
+
+ private:
+  struct checkpoint;
+
+  [[nodiscard]] int load(fssdp::communicator_ref comm, std::span<fssdp::loaded_part const> parts);
+
+  std::unique_ptr<checkpoint> saved_;
+  remembered_loads loads_;
 };
-
-/// The checkpoint of --resume, if there is one.
-/// @throws fssdp::file_error; std::invalid_argument if it is of another model or text
-[[nodiscard]] inline std::optional<resumed_run> open_checkpoint(options const& chosen,
-                                                                corpus const& text) {
-  if (chosen.resume.empty()) return {};
-  auto run = resumed_run{.from = fssdp::checkpoint_reader{chosen.resume}};
-  auto const& index = run.from.index();
-  auto const refuse = [&](std::string const& what) {
-    throw std::invalid_argument{"--resume " + run.from.folder().string() + ": " + what};
-  };
-  if (index.step >= static_cast<std::uint64_t>(chosen.steps))
-    refuse("it has had " + std::to_string(index.step) + " steps; expected --steps of more");
-  run.steps = static_cast<int>(index.step);
-  try {
-    auto const state = nlohmann::json::parse(index.state);
-    auto const agreed = nlohmann::json(detail::must_agree(chosen, text));
-    for (auto const& [name, value] : agreed.items())
-      if (state.at("must_agree").at(name) != value)
-        refuse("it was saved with " + name + " " + state.at("must_agree").at(name).dump() +
-               "; expected " + value.dump());
-    if (state.at("--predict") == name_of(chosen.predict))
-      run.loads = state.at("loads").get<std::vector<std::vector<std::uint64_t>>>();
-  } catch (nlohmann::json::exception const& error) {
-    refuse(std::string{"it is not of moe_gpt: "} + error.what());
-  }
-  if (!run.loads.empty() && run.loads.size() != static_cast<std::size_t>(chosen.layers))
-    refuse("it has loads of " + std::to_string(run.loads.size()) + " layers");
-  return run;
-}
-
-/// Who owns the experts: as it was, if ranks and slices are; else as the new run begins.
-[[nodiscard]] inline expert_layouts owners_at(std::optional<resumed_run> const& run,
-                                              expert_layouts const& at_first) {
-  if (!run.has_value()) return at_first;
-  auto const saved = run->from.index().layout("experts");
-  if (saved.ranks() != at_first.ranks() || saved.slices() != at_first.slices() ||
-      saved.experts() != at_first.experts())
-    return at_first;
-  auto layers = std::vector<fssdp::table_layout>{};
-  for (auto const layer : fssdp::first_n<fssdp::layer_id>(at_first.layers())) {
-    auto owners = std::vector<fssdp::rank_id>{};
-    for (auto const chunk : fssdp::all_chunks(at_first.layer(layer))) {
-      auto const expert = layer.value() * at_first.experts_per_layer() + chunk.expert.value();
-      owners.push_back(saved.owner({fssdp::expert_id{expert}, chunk.slice}));
-    }
-    layers.push_back({{.ranks = saved.ranks(), .slices = saved.slices()}, std::move(owners)});
-  }
-  return expert_layouts{std::move(layers)};
-}
-
-/// Brings a model to where the checkpoint was.
-/// @return the steps that it has had; 0 without one
-template <class Real, fssdp::communicator Comm>
-[[nodiscard]] int resume(Comm& comm, std::optional<resumed_run>& run, gpt<Real>& model) {
-  if (!run.has_value()) return 0;
-  auto const parts = detail::parts_of<fssdp::loaded_part>(model);
-  fssdp::load_checkpoint(comm, run->from, parts);
-  for (std::size_t layer = 0; layer < run->loads.size(); ++layer)
-    model.experts().predictor(fssdp::layer_id{layer}).recall(run->loads[layer]);
-  auto const steps = run->steps;
-  run.reset();  // its files are closed
-  return steps;
-}
 
 }  // namespace moe_gpt

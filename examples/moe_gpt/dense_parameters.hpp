@@ -16,6 +16,7 @@
 #include "embedding.hpp"
 #include "initialise.hpp"
 #include "layer_norm.hpp"
+#include "mix.hpp"
 #include "model_shape.hpp"
 
 namespace moe_gpt {

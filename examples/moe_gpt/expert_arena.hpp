@@ -11,15 +11,12 @@
 #include <vector>
 
 #include "expert.hpp"
-#include "fssdp/layout/layer_stack.hpp"
+#include "expert_layouts.hpp"
 #include "initialise.hpp"
 #include "model_shape.hpp"
 #include "optimizer_shard.hpp"
 
 namespace moe_gpt {
-
-/// The layouts of all layers.
-using expert_layouts = fssdp::layer_stack<fssdp::table_layout>;
 
 /// The i-th expert of some views as its four tensors.
 template <class Tensors>

@@ -6,28 +6,16 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <initializer_list>
 #include <numbers>
 #include <random>
 #include <span>
 #include <type_traits>
 
 #include "expert.hpp"
+#include "mix.hpp"
 #include "model_shape.hpp"
 
 namespace moe_gpt {
-
-/// A number that looks random and depends on every one of its arguments.
-[[nodiscard]] constexpr std::uint64_t mix(std::initializer_list<std::uint64_t> parts) {
-  auto state = std::uint64_t{0x243f6a8885a308d3};
-  for (auto const part : parts) {
-    state = (state ^ part) + 0x9e3779b97f4a7c15;
-    state = (state ^ (state >> 30U)) * 0xbf58476d1ce4e5b9;
-    state = (state ^ (state >> 27U)) * 0x94d049bb133111eb;
-    state ^= state >> 31U;
-  }
-  return state;
-}
 
 /// Fills with normal numbers. std::normal_distribution differs between standard libraries, so
 /// the numbers are made from the bits (Box and Muller).

@@ -6,22 +6,14 @@
 #include <cstddef>
 
 #include "expert.hpp"
-#include "expert_arena.hpp"
+#include "expert_layouts.hpp"
 #include "fssdp/runtime/materializer_options.hpp"
 #include "fssdp/solver/fit_slots.hpp"
-#include "fssdp/topology/topology.hpp"
 #include "model_shape.hpp"
 #include "options.hpp"
+#include "topology_of.hpp"
 
 namespace moe_gpt {
-
-/// The ranks on their nodes; with --rate, on links that are as slow.
-[[nodiscard]] inline fssdp::topology topology_of(options const& chosen) {
-  auto ports = fssdp::port_bandwidth{};
-  if (chosen.rate > 0)
-    ports = {.inside_bytes_per_second = 8 * chosen.rate, .between_bytes_per_second = chosen.rate};
-  return fssdp::topology{{.nodes = chosen.nodes, .ranks = chosen.ranks, .ports = ports}};
-}
 
 /// Pools that are large enough for what the solver may ask for, unless the command line says how
 /// large they are.

@@ -8,8 +8,8 @@
 #include <string>
 
 #include "fssdp/comm/mpi.hpp"
-#include "materialization_rule.hpp"
 #include "rank_world.hpp"
+#include "topology_of.hpp"
 #include "train_on.hpp"
 
 namespace moe_gpt {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "expert.hpp"
-#include "expert_arena.hpp"
+#include "expert_layouts.hpp"
 #include "fssdp/layout/block_layout.hpp"
 #include "fssdp/layout/cyclic_layout.hpp"
 #include "fssdp/solver/heterogeneous_sharding.hpp"

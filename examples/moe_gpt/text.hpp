@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "initialise.hpp"
+#include "mix.hpp"
 
 namespace moe_gpt {
 

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "fssdp/comm/thread.hpp"
-#include "materialization_rule.hpp"
 #include "rank_world.hpp"
+#include "topology_of.hpp"
 #include "train_on.hpp"
 
 namespace moe_gpt {

@@ -27,6 +27,7 @@
 #include "report.hpp"
 #include "sharding_rule.hpp"
 #include "text.hpp"
+#include "topology_of.hpp"
 #include "train_on.hpp"
 #include "wire.hpp"
 
@@ -87,7 +88,7 @@ template <class Real, fssdp::communicator Comm, fssdp::communicator Streamed>
   auto const scale =
       batch_scale{.global_tokens = sequences * shape.seq, .balance = chosen.aux_loss};
   auto const layouts = sharding.at_first();
-  auto saved = open_checkpoint(chosen, text);
+  auto saved = resumed_run{chosen, text};
   auto const files = files_for(chosen);
   auto materialization = materialization_for(chosen, layouts, job.trace);
   materialization.memory = job.memory;
@@ -95,7 +96,7 @@ template <class Real, fssdp::communicator Comm, fssdp::communicator Streamed>
   auto model = gpt<Real>{shape,
                          chosen.seed,
                          streamed,
-                         owners_at(saved, layouts),
+                         saved.owners(layouts),
                          {.placement = solve,
                           .predictor = predictor_for(chosen),
                           .gather_coding = coding.gather,
@@ -104,7 +105,7 @@ template <class Real, fssdp::communicator Comm, fssdp::communicator Streamed>
                          owned_memory(chosen, files.get(), job.memory)};
   auto record = run_record{};
 
-  for (int step = resume(comm, saved, model); step < chosen.steps; ++step) {
+  for (int step = saved.bring(comm, model); step < chosen.steps; ++step) {
     auto const start = std::chrono::steady_clock::now();
     auto const moved = sharding.is_due(step) ? reshard(model, sharding) : 0;
     model.dense().gather(comm);

@@ -2,6 +2,7 @@
 /// Chunks in canonical order, and slices and pieces that cover what they are of exactly once.
 #include "fssdp/core/chunk.hpp"
 
+#include <iterator>
 #include <type_traits>
 #include <utility>
 #include <vector>
@@ -22,6 +23,7 @@ static_assert(!std::is_convertible_v<int, chunk_id>, "a bare number is not a chu
 static_assert(!std::is_constructible_v<chunk_id, slice_id>, "a slice is one of an expert");
 static_assert(!std::is_constructible_v<chunk_id, slice_id, expert_id>);
 static_assert(std::totally_ordered<chunk_id>);
+static_assert(std::input_iterator<chunk_range::iterator>);
 static_assert(std::is_convertible_v<chunk_id, piece_id>, "where chunks are not cut");
 static_assert(!std::is_convertible_v<int, piece_id>);
 static_assert(std::totally_ordered<piece_id>);

@@ -2,6 +2,7 @@
 /// Strong indices do not mix, and their ranges count.
 #include "fssdp/core/index.hpp"
 
+#include <iterator>
 #include <type_traits>
 
 #include "catch.hpp"
@@ -17,6 +18,7 @@ static_assert(!std::is_constructible_v<rank_id, expert_id>, "an expert is not a 
 static_assert(!std::is_constructible_v<rank_id, double>);
 static_assert(std::totally_ordered<rank_id>);
 static_assert(!std::equality_comparable_with<rank_id, node_id>);
+static_assert(std::input_iterator<fssdp::index_range<rank_id>::iterator>);
 
 TEST_CASE("an index counts up") {
   auto rank = rank_id{3};

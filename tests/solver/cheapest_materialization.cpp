@@ -4,6 +4,7 @@
 
 #include "catch.hpp"
 #include "fssdp/layout/block_layout.hpp"
+#include "fssdp/solver/refinement.hpp"
 #include "support/laws.hpp"
 
 using fssdp::cheapest_materialization;

@@ -19,6 +19,7 @@
 #include "fssdp/checkpoint/checkpoint_part.hpp"
 #include "fssdp/checkpoint/checksum.hpp"
 #include "fssdp/checkpoint/parse_json.hpp"
+#include "fssdp/core/error.hpp"
 #include "fssdp/file/posix_file.hpp"
 #include "fssdp/layout/table_layout.hpp"
 

@@ -16,6 +16,7 @@
 #include "fssdp/checkpoint/file_dtype.hpp"
 #include "fssdp/checkpoint/safetensors_header.hpp"
 #include "fssdp/checkpoint/tensor_pattern.hpp"
+#include "fssdp/core/error.hpp"
 #include "fssdp/layout/shard_layout.hpp"
 #include "fssdp/memory/expert_tensor.hpp"
 

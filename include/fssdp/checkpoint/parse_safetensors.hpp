@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "fssdp/checkpoint/safetensors_header.hpp"
+#include "fssdp/core/error.hpp"
 
 namespace fssdp {
 

@@ -17,6 +17,7 @@
 
 #include "fssdp/checkpoint/checksum.hpp"
 #include "fssdp/checkpoint/parse_safetensors.hpp"
+#include "fssdp/core/error.hpp"
 #include "fssdp/file/posix_file.hpp"
 #include "fssdp/memory/scratch_memory.hpp"
 

@@ -16,6 +16,7 @@
 #include "fssdp/checkpoint/checksum.hpp"
 #include "fssdp/checkpoint/safetensors_file.hpp"
 #include "fssdp/checkpoint/safetensors_header.hpp"
+#include "fssdp/core/error.hpp"
 #include "fssdp/file/new_file.hpp"
 
 namespace fssdp::detail {

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstddef>
 #include <span>
 
@@ -43,7 +42,7 @@ void encode_with_feedback(Codec const& coder, std::span<T const> from, std::span
     coder.decode(payload.first(bytes), std::span{decoded}.first(n));
     for (std::size_t i = 0; i < n; ++i) {
       auto const left = static_cast<float>(sum(i) - static_cast<sum_type>(decoded[i]));
-      rest[i] = std::isfinite(left) ? left : 0.0F;
+      rest[i] = left - left == 0 ? left : 0.0F;  // if it is finite
     }
     payload = payload.subspan(bytes);
   }

@@ -10,8 +10,6 @@
 
 #include "fssdp/comm/communicator.hpp"
 #include "fssdp/comm/communicator_ref.hpp"
-#include "fssdp/core/error.hpp"
-#include "fssdp/memory/expert_tensor.hpp"
 
 namespace fssdp {
 
@@ -21,6 +19,9 @@ namespace detail {
 struct all_gather_call {
   std::span<std::byte const> from;
   std::span<std::byte> to;
+
+  /// @throws argument_error if `to` has not the size for all ranks, or overlaps `from`
+  void check(int ranks, std::size_t element_bytes) const;
 
   template <communicator Comm>
   void operator()(Comm& comm) const {
@@ -41,20 +42,19 @@ void all_gather(Comm& comm, Mine const& mine, All&& all) {
   using T = std::ranges::range_value_t<Mine>;
   static_assert(std::same_as<T, std::ranges::range_value_t<All>>);
   static_assert(std::is_trivially_copyable_v<T>);
-  auto const from = std::span<T const>{mine};
-  auto const to = std::span<T>{all};
-  auto const n = from.size();
-  auto const ranks = static_cast<std::size_t>(comm.size());
-  detail::require(to.size() == ranks * n, "all_gather: room for ", to.size(),
-                  " elements; expected ", ranks, " ranks times ", n);
-  detail::require(!detail::overlap(std::as_bytes(from), std::as_bytes(to)),
-                  "all_gather: mine and all share memory; expected disjoint memory");
+  auto const call = detail::all_gather_call{std::as_bytes(std::span<T const>{mine}),
+                                            std::as_writable_bytes(std::span<T>{all})};
+  call.check(comm.size(), sizeof(T));
   if constexpr (gathering_communicator<Comm>) {
-    comm.gather_values(std::as_bytes(from), std::as_writable_bytes(to));
+    comm.gather_values(call.from, call.to);
     return;
   }
-  submit(comm, detail::all_gather_call{std::as_bytes(from), std::as_writable_bytes(to)});
+  submit(comm, call);
   synchronize(comm);
 }
 
 }  // namespace fssdp
+
+#ifndef FSSDP_COMPILED
+#include "fssdp/collective/all_gather_inl.hpp"
+#endif

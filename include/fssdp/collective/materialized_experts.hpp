@@ -43,6 +43,33 @@ template <class T>
   return make_partials<T>(plan, rank, std::span{&elements, 1}, resource);
 }
 
+namespace detail {
+
+/// The shape of a tensor of a buffer.
+struct slots_and_elements {
+  std::size_t slots = 0;
+  std::size_t elements = 0;
+};
+/// Where a rank finds an expert: in its shard, or among its replicas.
+struct expert_place {
+  bool is_own = false;
+  std::size_t slot = 0;
+};
+/// @pre the rank holds it
+[[nodiscard]] expert_place expert_place_of(transfer_plan const& plan, rank_id rank,
+                                           expert_id expert);
+
+/// Those of view_experts.
+/// @throws argument_error unless shard and replicas have as many tensors
+void check_counts(std::size_t weights, std::size_t replicas);
+/// @throws argument_error unless the shapes of tensor k are those of a shard and of replicas
+void check_view(transfer_plan const& plan, rank_id rank, std::size_t k,
+                slots_and_elements const& weights, slots_and_elements const& replicas);
+/// @throws argument_error unless there is a slot for every expert that the rank holds
+void check_view(transfer_plan const& plan, rank_id rank, std::size_t slots);
+
+}  // namespace detail
+
 /// What a rank computes with: its own whole experts in place, all others in its replicas.
 template <class T>
 class materialized_experts {
@@ -60,7 +87,7 @@ class materialized_experts {
   /// Expert i in ascending order: the same i as in the rank's partial gradients.
   [[nodiscard]] materialized_expert operator[](std::size_t i) const {
     auto const per_expert = tensors_.size() / ids_.size();
-    return {ids_[i], std::span{tensors_}.subspan(i * per_expert, per_expert)};
+    return {ids_[i], {tensors_.data() + i * per_expert, per_expert}};
   }
 
  private:
@@ -79,26 +106,17 @@ template <expert_memory Weights, expert_memory Replicas>
   using T = element_of<Weights const>;
   auto const own = tensors_of(weights);
   auto const other = tensors_of(replicas);
-  auto const remote = plan.remote(rank);
-  detail::require(own.size() == other.size(), "view_experts: weights have ", own.size(),
-                  " tensors per expert, replicas ", other.size(), "; expected equal numbers");
-  for (std::size_t k = 0; k < own.size(); ++k) {
-    detail::require(own[k].slots == plan.owned_count(rank), "view_experts: weights have ",
-                    own[k].slots, " slots; rank ", rank, " owns ", plan.owned_count(rank),
-                    " chunks");
-    detail::require(other[k].slots == remote.size(), "view_experts: replicas have ", other[k].slots,
-                    " slots; rank ", rank, " needs ", remote.size());
-    detail::require(own[k].elements == slice_elements(other[k].elements, plan.slices()),
-                    "view_experts: tensor ", k, " has ", own[k].elements, " elements in weights, ",
-                    other[k].elements, " in replicas, for ", plan.slices(), " slices");
-  }
+  detail::check_counts(own.size(), other.size());
+  for (std::size_t k = 0; k < own.size(); ++k)
+    detail::check_view(plan, rank, k, {own[k].slots, own[k].elements},
+                       {other[k].slots, other[k].elements});
   auto tensors = std::vector<std::span<T const>>{};
   tensors.reserve(plan.materialized(rank).size() * own.size());
-  for (auto const expert : plan.materialized(rank))
+  for (auto const expert : plan.materialized(rank)) {
+    auto const from = detail::expert_place_of(plan, rank, expert);
     for (std::size_t k = 0; k < own.size(); ++k)
-      tensors.push_back(plan.slices() == 1 && plan.owner(expert) == rank
-                            ? own[k][plan.owner_slot(expert)]
-                            : other[k][transfer_plan::slot_in(remote, expert)]);
+      tensors.push_back(from.is_own ? own[k][from.slot] : other[k][from.slot]);
+  }
   return materialized_experts<T const>{plan.materialized(rank), std::move(tensors)};
 }
 
@@ -109,12 +127,14 @@ template <expert_memory Experts>
   auto const all = tensors_of(experts);
   auto tensors = std::vector<std::span<T const>>{};
   tensors.reserve(plan.materialized(rank).size() * all.size());
-  for (auto const& tensor : all)
-    detail::require(tensor.slots == plan.materialized(rank).size(), "view_experts: experts have ",
-                    tensor.slots, " slots; rank ", rank, " holds ", plan.materialized(rank).size());
+  for (auto const& tensor : all) detail::check_view(plan, rank, tensor.slots);
   for (std::size_t slot = 0; slot < plan.materialized(rank).size(); ++slot)
     for (auto const& tensor : all) tensors.push_back(tensor[slot]);
   return materialized_experts<T const>{plan.materialized(rank), std::move(tensors)};
 }
 
 }  // namespace fssdp
+
+#ifndef FSSDP_COMPILED
+#include "fssdp/collective/materialized_experts_inl.hpp"
+#endif

@@ -124,12 +124,10 @@ class reduction_arrivals {
  private:
   /// Where a transfer is among those that are sorted by piece.
   [[nodiscard]] std::size_t find(transfer const& t) const {
-    auto const key = [](transfer const& other) {
-      return std::pair{other.what(), other.destination};
-    };
     auto const round = plan_.sends(me_, t.round);
-    return static_cast<std::size_t>(&*std::ranges::lower_bound(round, key(t), {}, key) -
-                                    sends_.data());
+    return static_cast<std::size_t>(
+        std::lower_bound(round.data(), round.data() + round.size(), t, before_in_round) -
+        sends_.data());
   }
 
   transfer_plan const& plan_;

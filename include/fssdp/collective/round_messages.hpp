@@ -5,11 +5,20 @@
 #include <algorithm>
 #include <cstddef>
 #include <span>
-#include <tuple>
 
+#include "fssdp/plan/transfer.hpp"
 #include "fssdp/plan/transfer_plan.hpp"
 
 namespace fssdp::detail {
+
+/// The transfer of a round that moves this piece between these ranks; null if there is none.
+/// @param transfers of the round, in its order
+[[nodiscard]] inline transfer const* find_in_round(std::span<transfer const> transfers,
+                                                   transfer const& wanted) {
+  auto const* const end = transfers.data() + transfers.size();
+  auto const* const found = std::lower_bound(transfers.data(), end, wanted, before_in_round);
+  return found == end || before_in_round(wanted, *found) ? nullptr : found;
+}
 
 /// Consecutive pieces of a chunk between two ranks are one message for each tensor. Both ends find
 /// the same messages, in the same order.
@@ -75,15 +84,10 @@ class round_messages {
  private:
   /// The transfer of the piece before or behind this one's, if it is part of the same message.
   [[nodiscard]] transfer const* neighbour(transfer const& t, int distance) const {
-    auto const key = [](transfer const& other) {
-      return std::tuple{other.what(), other.source, other.destination};
-    };
     auto wanted = t;
     wanted.piece += distance;
-    auto const found = std::ranges::lower_bound(transfers_, key(wanted), {}, key);
-    if (found == transfers_.end() || key(*found) != key(wanted) || !alike_(t, *found))
-      return nullptr;
-    return &*found;
+    auto const* const found = find_in_round(transfers_, wanted);
+    return found != nullptr && alike_(t, *found) ? found : nullptr;
   }
 
   std::span<transfer const> transfers_;

@@ -9,6 +9,15 @@
 
 namespace fssdp {
 
+namespace detail {
+
+/// The sum of rows of loads.
+/// @param all [ranks, experts]
+/// @throws argument_error if it cannot be counted
+[[nodiscard]] expert_loads sum_rows(expert_loads const& all, std::size_t experts);
+
+}  // namespace detail
+
 /// The loads to plan with, from the tokens per expert of this rank: [experts] -> [experts], equal
 /// on all ranks. It synchronizes.
 /// @cost as all_reduce
@@ -17,12 +26,11 @@ template <communicator Comm>
 [[nodiscard]] expert_loads sum_loads(Comm& comm, expert_loads const& mine) {
   auto all = expert_loads(static_cast<std::size_t>(comm.size()) * mine.size());
   all_gather(comm, mine, all);
-  auto total = expert_loads(mine.size());
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    auto& sum = total[i % mine.size()];
-    sum = detail::add_loads("sum_loads", i % mine.size(), sum, all[i]);
-  }
-  return total;
+  return detail::sum_rows(all, mine.size());
 }
 
 }  // namespace fssdp
+
+#ifndef FSSDP_COMPILED
+#include "fssdp/collective/sum_loads_inl.hpp"
+#endif

@@ -2,7 +2,6 @@
 /// Any communicator as one type: what the collectives run on inside, compiled once for all of them.
 #pragma once
 
-#include <algorithm>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -240,12 +239,7 @@ class communicator_ref {
   template <class Comm>
   static constexpr functions functions_of = make_functions<Comm>();
 
-  void exchange_values(std::span<std::byte const> mine, std::span<std::byte> all) const {
-    exchange([&](detail::batch_ref const& batch) {
-      detail::name_values(batch, rank_, size_, mine, all);
-    });
-    std::ranges::copy(mine, all.begin() + static_cast<std::ptrdiff_t>(rank_.index() * mine.size()));
-  }
+  void exchange_values(std::span<std::byte const> mine, std::span<std::byte> all) const;
 
   void* comm_;
   functions const& call_;
@@ -253,6 +247,8 @@ class communicator_ref {
   int size_;
 };
 
-static_assert(communicator<communicator_ref>);
-
 }  // namespace fssdp
+
+#ifndef FSSDP_COMPILED
+#include "fssdp/comm/communicator_ref_inl.hpp"
+#endif

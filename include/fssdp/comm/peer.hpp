@@ -17,6 +17,7 @@
 #include "fssdp/comm/peer/peer_devices.hpp"
 #include "fssdp/comm/peer/peer_options.hpp"
 #include "fssdp/comm/thread.hpp"
+#include "fssdp/core/error.hpp"
 
 namespace fssdp {
 

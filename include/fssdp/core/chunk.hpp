@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <compare>
 #include <cstddef>
-#include <iterator>
 #include <span>
 
 #include "fssdp/core/index.hpp"
@@ -127,7 +126,5 @@ struct piece_extent {
       : first{std::min(slice, static_cast<std::size_t>(piece) * piece_elements(slice, pieces))},
         elements{std::min(piece_elements(slice, pieces), slice - first)} {}
 };
-
-static_assert(std::input_iterator<chunk_range::iterator>);
 
 }  // namespace fssdp

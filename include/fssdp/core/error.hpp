@@ -7,8 +7,6 @@
 /// names the file.
 #pragma once
 
-#include <array>
-#include <charconv>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -123,33 +121,7 @@ class text_part {
   text_part(strong_index<Tag> index) : text_part{index.value()} {}
 
   /// Numbers as in C++ whatever the user's locale is, of 6 digits at most if they are not whole.
-  void append_to(std::string& text) const {
-    auto digits = std::array<char, 32>{};
-    auto* const begin = digits.data();
-    auto* const end = begin + digits.size();
-    switch (kind_) {
-      case kind::words:
-        text += words_;
-        return;
-      case kind::letter:
-        text += static_cast<char>(integer_);
-        return;
-      case kind::integer:
-        text.append(begin, std::to_chars(begin, end, integer_).ptr);
-        return;
-      case kind::natural:
-        text.append(begin, std::to_chars(begin, end, static_cast<std::uint64_t>(integer_)).ptr);
-        return;
-      case kind::address:
-        text += "0x";
-        [[fallthrough]];
-      case kind::hexadecimal:
-        text.append(begin, std::to_chars(begin, end, static_cast<std::uint64_t>(integer_), 16).ptr);
-        return;
-      case kind::real:
-        text.append(begin, std::to_chars(begin, end, real_, std::chars_format::general, 6).ptr);
-    }
-  }
+  void append_to(std::string& text) const;
 
  private:
   enum class kind { words, letter, integer, natural, hexadecimal, address, real };
@@ -160,14 +132,8 @@ class text_part {
   double real_ = 0;
 };
 
-[[nodiscard]] inline std::string joined(std::initializer_list<text_part> parts) {
-  auto text = std::string{};
-  for (auto const& part : parts) part.append_to(text);
-  return text;
-}
-[[noreturn, gnu::cold, gnu::noinline]] inline void refuse(std::initializer_list<text_part> parts) {
-  throw argument_error{joined(parts)};
-}
+[[nodiscard]] std::string joined(std::initializer_list<text_part> parts);
+[[noreturn, gnu::cold]] void refuse(std::initializer_list<text_part> parts);
 
 /// The parts written one after the other.
 template <class... Parts>
@@ -183,15 +149,11 @@ void require(bool condition, Parts const&... parts) {
 }
 
 /// The text of any exception.
-[[nodiscard]] inline std::string what(std::exception_ptr const& failure) {
-  try {
-    std::rethrow_exception(failure);
-  } catch (std::exception const& known) {
-    return known.what();
-  } catch (...) {
-    return "an exception of unknown type";
-  }
-}
+[[nodiscard]] std::string what(std::exception_ptr const& failure);
 
 }  // namespace detail
 }  // namespace fssdp
+
+#ifndef FSSDP_COMPILED
+#include "fssdp/core/error_inl.hpp"
+#endif

@@ -6,7 +6,6 @@
 #include <compare>
 #include <concepts>
 #include <cstddef>
-#include <iterator>
 
 namespace fssdp {
 
@@ -81,7 +80,5 @@ template <class Index>
 [[nodiscard]] constexpr index_range<Index> first_n(int count) {
   return {Index{0}, Index{count}};
 }
-
-static_assert(std::input_iterator<index_range<rank_id>::iterator>);
 
 }  // namespace fssdp

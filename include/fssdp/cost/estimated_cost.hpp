@@ -2,12 +2,11 @@
 /// What a placement would cost an iteration of one layer if its tokens were routed balanced.
 #pragma once
 
-#include <algorithm>
-#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
 
+#include "fssdp/core/index.hpp"
 #include "fssdp/cost/layer_cost.hpp"
 #include "fssdp/placement/placement.hpp"
 #include "fssdp/routing/balanced_shares.hpp"
@@ -29,67 +28,18 @@ class estimated_cost {
   /// Seconds of computing and of tokens on their way.
   /// @throws argument_error if placement, topology and demand differ in sizes
   [[nodiscard]] double seconds(placement const& where, topology const& topo,
-                               token_demand const& demand, layer_rates const& rates) {
-    shares_.assign(where, topo, demand);
-    spared_.assign(static_cast<std::size_t>(topo.ranks()), 0);
-    into_rank_.assign(spared_.size(), 0);
-    inside_.assign(static_cast<std::size_t>(topo.nodes()), 0);
-    for (auto const expert : first_n<expert_id>(where.experts()))
-      for (auto const& host : shares_.hosts(expert))
-        add(host, demand(host.node, expert), topo.ranks_on(host.node));
-    auto const compute = 3 * static_cast<double>(std::ranges::max(shares_.loads()));
-    return compute * rates.seconds_per_token +
-           4 * busiest_port(topo) * static_cast<double>(rates.token_bytes);
-  }
+                               token_demand const& demand, layer_rates const& rates);
   /// Of the placement that was judged last.
   [[nodiscard]] balanced_shares const& shares() const { return shares_; }
 
  private:
   /// Tokens that a node has of an expert which it hosts stay on their rank as far as its share
   /// goes; then they fill the shares of other ranks of the node, from and to ranks ascending.
-  void add(detail::expert_host const& host, std::uint64_t tokens, std::span<rank_id const> ranks) {
-    auto const own = tokens / ranks.size();
-    auto const shares = shares_.replicas(host);
-    inside_[host.node.index()] += own;
-    auto moving = std::min(tokens, host.tokens);  // inside the node
-    for (auto const& [rank, share] : shares) {
-      spared_[rank.index()] += std::min(own, share);
-      moving -= std::min(own, share);
-    }
-    if (tokens > host.tokens) add_leaving(ranks, shares, own, moving);
-    for (auto const& [rank, share] : shares) {
-      auto const arriving = std::min(moving, share - std::min(own, share));
-      into_rank_[rank.index()] += arriving;
-      moving -= arriving;
-    }
-  }
+  void add(detail::expert_host const& host, std::uint64_t tokens, std::span<rank_id const> ranks);
   /// What is left to ranks of a node when `moving` tokens have filled the shares there.
   void add_leaving(std::span<rank_id const> ranks, std::span<replica_share const> shares,
-                   std::uint64_t own, std::uint64_t moving) {
-    auto share = shares.begin();
-    for (auto const rank : ranks) {
-      auto left = own;
-      if (share != shares.end() && share->rank == rank) left -= std::min(own, (share++)->tokens);
-      auto const moved = std::min(left, moving);
-      moving -= moved;
-      spared_[rank.index()] += left - moved;
-    }
-  }
-  [[nodiscard]] double busiest_port(topology const& topo) const {
-    auto busiest = 0.0;
-    for (auto const node : first_n<node_id>(topo.nodes())) {
-      auto const most =
-          std::max(shares_.into_node()[node.index()], shares_.out_of_node()[node.index()]);
-      busiest = std::max(busiest, static_cast<double>(most) / node_bandwidth(topo, node));
-      for (auto const rank : topo.ranks_on(node)) {
-        auto const out_of_rank = inside_[node.index()] - spared_[rank.index()];
-        auto const through = std::max(into_rank_[rank.index()], out_of_rank);
-        busiest = std::max(busiest,
-                           static_cast<double>(through) / topo.port(rank).inside_bytes_per_second);
-      }
-    }
-    return busiest;
-  }
+                   std::uint64_t own, std::uint64_t moving);
+  [[nodiscard]] double busiest_port(topology const& topo) const;
 
   balanced_shares shares_;
   std::vector<std::uint64_t> inside_;     // [nodes]: of a rank, of experts that the node hosts
@@ -98,3 +48,7 @@ class estimated_cost {
 };
 
 }  // namespace fssdp
+
+#ifndef FSSDP_COMPILED
+#include "fssdp/cost/estimated_cost_inl.hpp"
+#endif

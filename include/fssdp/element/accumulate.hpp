@@ -160,6 +160,11 @@ void accumulate(std::span<summand const> summands, std::span<Out> out, accumulat
   sum.form_few(first, out.size() - first, how, out.data() + first);
 }
 
+#ifdef FSSDP_COMPILED
+extern template void accumulate<float, float>(std::span<summand const>, std::span<float>, float,
+                                              write_mode);
+#endif
+
 /// The same of types of other libraries.
 template <element T, element Out>
 requires detail::any_foreign<T, Out>

@@ -4,10 +4,12 @@
 
 #include <cstddef>
 #include <limits>
+#include <span>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "fssdp/core/error.hpp"
 #include "fssdp/layout/shard_layout.hpp"
 #include "fssdp/layout/table_layout.hpp"
 #include "fssdp/memory/any_tensor.hpp"

@@ -13,12 +13,8 @@
 namespace fssdp {
 
 /// The sizes of the tensors of one slice, given those of a whole expert.
-[[nodiscard]] inline std::vector<std::size_t> slice_sizes(std::span<std::size_t const> elements,
-                                                          int slices) {
-  auto sizes = std::vector<std::size_t>{};
-  for (auto const size : elements) sizes.push_back(slice_elements(size, slices));
-  return sizes;
-}
+[[nodiscard]] std::vector<std::size_t> slice_sizes(std::span<std::size_t const> elements,
+                                                   int slices);
 
 /// A zeroed buffer [owned, slice_elements] per tensor, in slot order. Behind a slice that is
 /// shorter than the others its slot is padding.
@@ -41,3 +37,7 @@ template <class T, shard_layout Layout>
 }
 
 }  // namespace fssdp
+
+#ifndef FSSDP_COMPILED
+#include "fssdp/layout/make_shard_inl.hpp"
+#endif

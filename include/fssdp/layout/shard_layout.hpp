@@ -4,13 +4,11 @@
 
 #include <concepts>
 #include <cstddef>
-#include <limits>
 #include <ranges>
 #include <type_traits>
 #include <vector>
 
 #include "fssdp/core/chunk.hpp"
-#include "fssdp/core/error.hpp"
 #include "fssdp/core/index.hpp"
 
 namespace fssdp {
@@ -45,56 +43,60 @@ template <shard_layout Layout>
   return {0, layout.experts() * layout.slices(), layout.slices()};
 }
 
+namespace detail {
+
+/// Checks the law while the lists of a layout are gone through, rank by rank.
+class layout_check {
+ public:
+  /// @throws argument_error unless there are as many chunks as can be counted, and 1 or more
+  layout_check(int experts, int slices, int ranks);
+
+  /// What follows is the list of this rank.
+  void begin(rank_id rank);
+  /// @throws argument_error unless what is next in the list is one of the chunks
+  void is_one(chunk_id chunk) const;
+  /// Where the layout says that it is.
+  /// @throws argument_error unless that is in this rank's list, here
+  void lies_at(chunk_id chunk, rank_id owner, int slot);
+  /// @param size how many the layout says are listed
+  /// @throws argument_error unless they were as many
+  void end(std::size_t size) const;
+  /// @throws argument_error if a chunk is in no list
+  void end_all() const;
+
+ private:
+  int experts_;
+  int slices_;
+  int ranks_;
+  rank_id rank_;
+  int position_ = 0;              // in the list
+  std::vector<int> listed_ = {};  // [chunks]: whether it was in any
+};
+
+/// What every layout of the library refuses.
+void check_shape(char const* layout, int experts, int ranks, int slices);
+
+}  // namespace detail
+
 /// Refuses a layout that breaks the law.
 /// @cost O(chunks)
 /// @throws argument_error that names the chunk or the rank at fault
 template <shard_layout Layout>
 void check_layout(Layout const& layout) {
-  detail::require(layout.experts() >= 1 && layout.slices() >= 1 && layout.ranks() >= 1,
-                  "layout: ", layout.experts(), " experts in ", layout.slices(), " slices on ",
-                  layout.ranks(), " ranks; expected 1 or more of each");
-  detail::require(layout.experts() <= std::numeric_limits<int>::max() / layout.slices(),
-                  "layout: ", layout.experts(), " experts in ", layout.slices(),
-                  " slices; expected at most ", std::numeric_limits<int>::max(), " chunks");
-  auto const chunks = all_chunks(layout);
-  auto listed = std::vector<bool>(chunks.size());
+  auto check = detail::layout_check{layout.experts(), layout.slices(), layout.ranks()};
   for (auto const rank : first_n<rank_id>(layout.ranks())) {
-    auto position = 0;
+    check.begin(rank);
     for (chunk_id const chunk : layout.owned(rank)) {
-      auto const& [expert, slice] = chunk;
-      detail::require(expert.value() >= 0 && expert.value() < layout.experts() &&
-                          slice.value() >= 0 && slice.value() < layout.slices(),
-                      "layout: rank ", rank, " owns slice ", slice, " of expert ", expert,
-                      "; expected slices below ", layout.slices(), " of experts below ",
-                      layout.experts());
-      detail::require(layout.owner(chunk) == rank && layout.slot(chunk) == position,
-                      "layout: slice ", slice, " of expert ", expert, " is listed at slot ",
-                      position, " of rank ", rank, ", but is said to be at slot ",
-                      layout.slot(chunk), " of rank ", layout.owner(chunk));
-      listed[expert.index() * static_cast<std::size_t>(layout.slices()) + slice.index()] = true;
-      ++position;
+      check.is_one(chunk);
+      check.lies_at(chunk, layout.owner(chunk), layout.slot(chunk));
     }
-    auto const size = static_cast<std::size_t>(layout.owned(rank).size());
-    detail::require(size == static_cast<std::size_t>(position), "layout: rank ", rank, " owns ",
-                    size, " chunks, but lists ", position);
+    check.end(static_cast<std::size_t>(layout.owned(rank).size()));
   }
-  auto next = listed.begin();
-  for (auto const chunk : chunks)
-    detail::require(*next++, "layout: slice ", chunk.slice, " of expert ", chunk.expert,
-                    " is listed by no rank; expected every chunk to have one owner");
+  check.end_all();
 }
 
-namespace detail {
-
-/// What every layout of the library refuses.
-inline void check_shape(char const* layout, int experts, int ranks, int slices) {
-  require(experts >= 1, layout, ": ", experts, " experts; expected 1 or more");
-  require(ranks >= 1, layout, ": ", ranks, " ranks; expected 1 or more");
-  require(slices >= 1, layout, ": ", slices, " slices; expected 1 or more");
-  require(experts <= std::numeric_limits<int>::max() / slices, layout, ": ", experts,
-          " experts in ", slices, " slices; expected at most ", std::numeric_limits<int>::max(),
-          " chunks");
-}
-
-}  // namespace detail
 }  // namespace fssdp
+
+#ifndef FSSDP_COMPILED
+#include "fssdp/layout/shard_layout_inl.hpp"
+#endif

@@ -2,8 +2,8 @@
 /// Any owner for any chunk.
 #pragma once
 
+#include <concepts>
 #include <cstddef>
-#include <limits>
 #include <span>
 #include <utility>
 #include <vector>
@@ -26,30 +26,7 @@ class table_layout {
   /// @param owners [experts * slices]: the owner of each chunk in canonical order
   /// @throws argument_error if there is no owner, or one that is no rank, or if the last expert has
   ///         too few slices
-  table_layout(shape const& of, std::vector<rank_id> owners)
-      : shape_{of}, owner_{std::move(owners)}, slot_(owner_.size()) {
-    detail::check_shape("table_layout", 1, of.ranks, of.slices);
-    detail::require(owner_.size() <= static_cast<std::size_t>(std::numeric_limits<int>::max()),
-                    "table_layout: owners of ", owner_.size(), " chunks; expected at most ",
-                    std::numeric_limits<int>::max());
-    auto const whole = owner_.size() % static_cast<std::size_t>(of.slices) == 0;
-    detail::require(whole && !owner_.empty(), "table_layout: owners of ", owner_.size(),
-                    " chunks; expected ", of.slices, " for every expert, and one expert or more");
-    begin_.resize(static_cast<std::size_t>(of.ranks) + 1);
-    for (auto const owner : owner_) {
-      detail::require(owner.value() >= 0 && owner.value() < of.ranks, "table_layout: owner ", owner,
-                      "; expected ranks from 0 to ", of.ranks - 1);
-      ++begin_[owner.index() + 1];
-    }
-    for (std::size_t rank = 1; rank < begin_.size(); ++rank) begin_[rank] += begin_[rank - 1];
-    owned_.resize(owner_.size());
-    auto filled = std::vector<int>(static_cast<std::size_t>(of.ranks));
-    for (auto const chunk : all_chunks(*this)) {
-      auto const rank = owner(chunk).index();
-      slot_[position(chunk)] = filled[rank]++;
-      owned_[begin_[rank] + static_cast<std::size_t>(slot(chunk))] = chunk;
-    }
-  }
+  table_layout(shape const& of, std::vector<rank_id> owners);
 
   [[nodiscard]] int experts() const { return static_cast<int>(owner_.size()) / slices(); }
   [[nodiscard]] int slices() const { return shape_.slices; }
@@ -60,7 +37,7 @@ class table_layout {
   /// The chunks of a rank in slot order, ascending.
   [[nodiscard]] std::span<chunk_id const> owned(rank_id rank) const {
     auto const first = begin_[rank.index()];
-    return std::span{owned_}.subspan(first, begin_[rank.index() + 1] - first);
+    return {owned_.data() + first, begin_[rank.index() + 1] - first};
   }
 
   friend bool operator==(table_layout const& a, table_layout const& b) {
@@ -89,4 +66,20 @@ template <shard_layout Layout>
   return {{.ranks = layout.ranks(), .slices = layout.slices()}, std::move(owners)};
 }
 
+namespace detail {
+
+/// The same for what looks at owners only; of a table, itself.
+template <shard_layout Layout>
+[[nodiscard]] decltype(auto) owner_table(Layout const& layout) {
+  if constexpr (std::same_as<Layout, table_layout>)
+    return (layout);
+  else
+    return as_table(layout);
+}
+
+}  // namespace detail
 }  // namespace fssdp
+
+#ifndef FSSDP_COMPILED
+#include "fssdp/layout/table_layout_inl.hpp"
+#endif

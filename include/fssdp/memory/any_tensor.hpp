@@ -8,7 +8,6 @@
 #include <type_traits>
 
 #include "fssdp/core/dtype.hpp"
-#include "fssdp/core/error.hpp"
 #include "fssdp/memory/expert_tensor.hpp"
 
 namespace fssdp {
@@ -69,12 +68,7 @@ template <class T>
   static_assert(std::is_trivially_copyable_v<T>);
   return sizeof(T);
 }
-[[nodiscard]] inline std::size_t element_size(dtype type) {
-  require(is_valid(type), "dtype ", static_cast<int>(type), " of a tensor; expected 0 (",
-          name_of(all_dtypes.front()), ") to ", all_dtypes.size() - 1, " (",
-          name_of(all_dtypes.back()), ")");
-  return bytes_of(type);
-}
+[[nodiscard]] std::size_t element_size(dtype type);
 template <class Void>
 [[nodiscard]] std::size_t element_size(basic_any_tensor<Void> const& tensor) {
   return element_size(tensor.type);
@@ -111,3 +105,7 @@ template <class Void>
 
 }  // namespace detail
 }  // namespace fssdp
+
+#ifndef FSSDP_COMPILED
+#include "fssdp/memory/any_tensor_inl.hpp"
+#endif

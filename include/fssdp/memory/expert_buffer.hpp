@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "fssdp/core/error.hpp"
 #include "fssdp/memory/aligned_memory.hpp"
 #include "fssdp/memory/byte_count.hpp"
 #include "fssdp/memory/expert_tensor.hpp"
@@ -34,9 +35,9 @@ class expert_buffer {
   ///         it throws
   expert_buffer(std::size_t slots, std::span<std::size_t const> elements,
                 std::pmr::memory_resource* resource = std::pmr::new_delete_resource())
-      : memory_{nullptr, {.from = resource}} {
+      : memory_{nullptr, {.from = resource}}, tensors_(elements.size()), views_(elements.size()) {
     detail::require(resource != nullptr, "expert_buffer: no resource; expected one for its memory");
-    for (auto const size : elements) tensors_.push_back({.elements = size});
+    for (std::size_t k = 0; k < elements.size(); ++k) tensors_[k].elements = elements[k];
     resize(slots);
   }
 
@@ -52,15 +53,20 @@ class expert_buffer {
       std::uninitialized_value_construct_n(reinterpret_cast<T*>(memory_.get()), needed / sizeof(T));
     }
     auto* data = memory_.get();
-    for (auto& tensor : tensors_) {
+    for (std::size_t k = 0; k < tensors_.size(); ++k) {
+      auto& tensor = tensors_[k];
       tensor = {reinterpret_cast<T*>(data), slots, tensor.elements, tensor.elements};
+      views_[k] = tensor;
       data += tensor_bytes(slots, tensor.elements);
     }
-    views_.assign(tensors_.begin(), tensors_.end());
   }
 
-  [[nodiscard]] std::span<expert_tensor<T> const> tensors() { return tensors_; }
-  [[nodiscard]] std::span<expert_tensor<T const> const> tensors() const { return views_; }
+  [[nodiscard]] std::span<expert_tensor<T> const> tensors() {
+    return {tensors_.data(), tensors_.size()};
+  }
+  [[nodiscard]] std::span<expert_tensor<T const> const> tensors() const {
+    return {views_.data(), views_.size()};
+  }
 
   /// The bytes that a buffer of this shape takes.
   /// @throws argument_error as the constructor

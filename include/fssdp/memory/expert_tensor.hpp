@@ -2,11 +2,9 @@
 /// Views of per-expert memory: what the collectives take as `from` and `to`.
 #pragma once
 
-#include <algorithm>
 #include <concepts>
 #include <cstddef>
 #include <cstring>
-#include <functional>
 #include <span>
 #include <type_traits>
 #include <utility>
@@ -48,11 +46,27 @@ struct expert_tensor {
   }
 };
 
+namespace detail {
+
+/// A list as a span; a span is one already, which spares the compiler much.
+template <class T>
+[[nodiscard]] constexpr std::span<T> as_span(std::span<T> list) {
+  return list;
+}
+template <class List>
+[[nodiscard]] constexpr auto as_span(List&& list) {
+  return std::span{std::forward<List>(list)};
+}
+
+}  // namespace detail
+
 /// An expert may be several tensors (w1, b1, w2, ...); they travel together, nothing is packed.
 /// Whatever has a member `tensors()`, a span or array of expert_tensor, or a single one will do.
 template <class Buffer>
 requires requires(Buffer& buffer) { buffer.tensors(); }
-[[nodiscard]] constexpr auto tensors_of(Buffer& buffer) { return std::span{buffer.tensors()}; }
+[[nodiscard]] constexpr auto tensors_of(Buffer& buffer) {
+  return detail::as_span(buffer.tensors());
+}
 template <class T>
 [[nodiscard]] constexpr std::span<expert_tensor<T> const> tensors_of(expert_tensor<T> const& one) {
   return {&one, 1};
@@ -108,11 +122,11 @@ template <class T>
 }
 
 /// Whether two blocks of memory have a byte in common.
-[[nodiscard]] inline bool overlap(std::span<std::byte const> x, std::span<std::byte const> y) {
-  auto const before = std::less_equal<std::byte const*>{};
-  return !x.empty() && !y.empty() && !before(x.data() + x.size(), y.data()) &&
-         !before(y.data() + y.size(), x.data());
-}
+[[nodiscard]] bool overlap(std::span<std::byte const> x, std::span<std::byte const> y);
 
 }  // namespace detail
 }  // namespace fssdp
+
+#ifndef FSSDP_COMPILED
+#include "fssdp/memory/expert_tensor_inl.hpp"
+#endif

@@ -2,7 +2,6 @@
 /// Per-expert memory without its types: what the collectives work on inside.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstring>
@@ -44,26 +43,12 @@ struct tensor_view {
     return {begin(slot), elements, element_bytes};
   }
   /// Some of its slots.
-  [[nodiscard]] tensor_view part(std::size_t first, std::size_t count) const {
-    auto of = *this;
-    of.slots = count;
-    if (is_scattered())
-      of.places = static_cast<std::byte const*>(places) + first * sizeof(void*);
-    else if (count != 0)
-      of.data += first * stride * element_bytes;
-    return of;
-  }
+  [[nodiscard]] tensor_view part(std::size_t first, std::size_t count) const;
   [[nodiscard]] any_tensor any() const {
     return {type, data, slots, elements, stride, static_cast<void* const*>(places)};
   }
   /// One of its slots, wherever it lies.
-  [[nodiscard]] tensor_view one(std::size_t slot) const {
-    auto of = *this;
-    of.data = begin(slot);
-    of.slots = 1;
-    of.places = nullptr;
-    return of;
-  }
+  [[nodiscard]] tensor_view one(std::size_t slot) const;
   /// As a view of its type.
   /// @pre T has that size, and is the type
   template <class T>
@@ -88,9 +73,7 @@ class tensor_list {
   static constexpr std::size_t in_place = 6;
 
   tensor_list() = default;
-  explicit tensor_list(std::span<tensor_view const> tensors) {
-    std::copy(tensors.begin(), tensors.end(), resize(tensors.size()));
-  }
+  explicit tensor_list(std::span<tensor_view const> tensors);
   /// @throws argument_error if the dtype of an any_tensor is none
   template <tensor_memory Buffer>
   explicit tensor_list(Buffer& buffer) {
@@ -108,17 +91,11 @@ class tensor_list {
     }
   }
   /// Tensors without memory, all of one type.
-  tensor_list(std::span<std::size_t const> elements, dtype type) {
-    auto* next = resize(elements.size());
-    for (auto const count : elements) *next++ = shape(count, type);
-  }
+  tensor_list(std::span<std::size_t const> elements, dtype type);
   /// The same, each of its own.
   /// @param which one of its dtypes
   /// @throws argument_error if that is none
-  tensor_list(std::span<tensor_types const> tensors, dtype tensor_types::*which) {
-    auto* next = resize(tensors.size());
-    for (auto const& tensor : tensors) *next++ = shape(tensor.elements, tensor.*which);
-  }
+  tensor_list(std::span<tensor_types const> tensors, dtype tensor_types::*which);
 
   [[nodiscard]] std::span<tensor_view const> all() const {
     return {count_ > in_place ? many_.data() : few_.data(), count_};
@@ -126,14 +103,7 @@ class tensor_list {
 
  private:
   /// Makes room and returns where it begins.
-  [[nodiscard]] tensor_view* resize(std::size_t count) {
-    count_ = count;
-    if (count > in_place) many_.resize(count);
-    return count > in_place ? many_.data() : few_.data();
-  }
-  [[nodiscard]] static tensor_view shape(std::size_t elements, dtype type) {
-    return {.elements = elements, .element_bytes = element_size(type), .type = type};
-  }
+  [[nodiscard]] tensor_view* resize(std::size_t count);
 
   std::size_t count_ = 0;
   std::array<tensor_view, in_place> few_;
@@ -141,27 +111,9 @@ class tensor_list {
 };
 
 /// Whether any slot of one tensor shares memory with any slot of the other.
-[[nodiscard]] inline bool overlap(tensor_view const& a, tensor_view const& b) {
-  auto const whole = [](tensor_view const& tensor) {
-    auto const length =
-        tensor.slots == 0 ? 0 : (tensor.slots - 1) * tensor.stride + tensor.elements;
-    return element_range{tensor.data, length, tensor.element_bytes}.bytes();
-  };
-  auto const scattered = a.is_scattered() || b.is_scattered();
-  if (!scattered && !overlap(whole(a), whole(b))) return false;
-  for (std::size_t i = 0; i < a.slots; ++i)
-    for (std::size_t j = 0; j < b.slots; ++j)
-      if (overlap(a[i].bytes(), b[j].bytes())) return true;
-  return false;
-}
+[[nodiscard]] bool overlap(tensor_view const& a, tensor_view const& b);
 /// Whether any slot of a tensor shares memory with another one.
-[[nodiscard]] inline bool overlaps_itself(tensor_view const& tensor) {
-  if (!tensor.is_scattered()) return tensor.slots > 1 && tensor.stride < tensor.elements;
-  for (std::size_t i = 0; i < tensor.slots; ++i)
-    for (std::size_t j = 0; j < i; ++j)
-      if (overlap(tensor[i].bytes(), tensor[j].bytes())) return true;
-  return false;
-}
+[[nodiscard]] bool overlaps_itself(tensor_view const& tensor);
 
 /// The sizes of the tensors of one expert, wherever they are listed.
 class tensor_sizes {
@@ -188,3 +140,7 @@ class tensor_sizes {
 };
 
 }  // namespace fssdp::detail
+
+#ifndef FSSDP_COMPILED
+#include "fssdp/memory/tensor_list_inl.hpp"
+#endif

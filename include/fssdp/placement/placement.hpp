@@ -9,7 +9,7 @@
 #include <span>
 #include <vector>
 
-#include "fssdp/core/error.hpp"
+#include "fssdp/core/index.hpp"
 #include "fssdp/layout/shard_layout.hpp"
 
 namespace fssdp {
@@ -84,22 +84,13 @@ class placement {
   /// The same again, in the memory that is there if it suffices.
   template <shard_layout Layout>
   void reset(Layout const& layout) {
-    experts_ = checked("experts", layout.experts());
-    ranks_ = checked("ranks", layout.ranks());
-    words_ = static_cast<std::size_t>((ranks_ + 63) / 64);
-    bits_.assign(static_cast<std::size_t>(experts_) * words_, 0);
+    clear(layout.experts(), layout.ranks());
     for (auto const expert : first_n<expert_id>(experts_)) add(expert, layout.owner(expert));
   }
 
   /// Lets `rank` hold `expert` too; nothing changes if it does already.
   /// @throws argument_error if there is no such expert or rank.
-  void add(expert_id expert, rank_id rank) {
-    detail::require(expert.value() >= 0 && expert.value() < experts_, "placement: expert ", expert,
-                    "; expected 0 to ", experts_ - 1);
-    detail::require(rank.value() >= 0 && rank.value() < ranks_, "placement: rank ", rank,
-                    "; expected 0 to ", ranks_ - 1);
-    bits_[expert.index() * words_ + rank.index() / 64] |= std::uint64_t{1} << rank.index() % 64;
-  }
+  void add(expert_id expert, rank_id rank);
 
   /// Lets `rank` no longer hold `expert`; nothing changes if it does not. An owner is to keep its
   /// own: check_contains tells.
@@ -115,22 +106,17 @@ class placement {
   }
   /// The ranks that hold an expert, ascending.
   [[nodiscard]] holder_range holders(expert_id expert) const {
-    return holder_range{std::span{bits_}.subspan(expert.index() * words_, words_)};
+    return holder_range{{bits_.data() + expert.index() * words_, words_}};
   }
   /// How many experts a rank holds.
-  [[nodiscard]] int held_count(rank_id rank) const {
-    auto count = 0;
-    for (auto const expert : first_n<expert_id>(experts_)) count += holds(rank, expert) ? 1 : 0;
-    return count;
-  }
+  [[nodiscard]] int held_count(rank_id rank) const;
 
   friend bool operator==(placement const&, placement const&) = default;
 
  private:
-  static int checked(char const* what, int count) {
-    detail::require(count >= 1, "placement: ", count, " ", what, "; expected 1 or more");
-    return count;
-  }
+  /// Makes room for so many experts and ranks, of whom nobody holds anything.
+  /// @throws argument_error if there is none
+  void clear(int experts, int ranks);
 
   int experts_ = 0;
   int ranks_ = 0;
@@ -138,20 +124,26 @@ class placement {
   std::vector<std::uint64_t> bits_;
 };
 
+namespace detail {
+
+/// @throws argument_error if a layout of so many experts and ranks is not that of the placement
+void check_sizes(placement const& where, int experts, int ranks);
+/// @throws argument_error unless the owner is a rank and holds the expert
+void check_holds(placement const& where, expert_id expert, rank_id owner);
+
+}  // namespace detail
+
 /// Refuses a placement that was not made for this layout.
 /// @throws argument_error if the sizes differ or an expert's owner does not hold it.
 template <shard_layout Layout>
 void check_contains(placement const& where, Layout const& layout) {
-  detail::require(where.experts() == layout.experts(), "placement has ", where.experts(),
-                  " experts; the layout has ", layout.experts());
-  detail::require(where.ranks() == layout.ranks(), "placement has ", where.ranks(),
-                  " ranks; the layout has ", layout.ranks());
+  detail::check_sizes(where, layout.experts(), layout.ranks());
   for (auto const expert : first_n<expert_id>(layout.experts()))
-    detail::require(layout.owner(expert).value() >= 0 &&
-                        layout.owner(expert).value() < layout.ranks() &&
-                        where.holds(layout.owner(expert), expert),
-                    "placement: expert ", expert, " is not held by rank ", layout.owner(expert),
-                    ", which owns it; expected every expert at its owner (of slice 0)");
+    detail::check_holds(where, expert, layout.owner(expert));
 }
 
 }  // namespace fssdp
+
+#ifndef FSSDP_COMPILED
+#include "fssdp/placement/placement_inl.hpp"
+#endif

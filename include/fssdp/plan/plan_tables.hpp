@@ -2,7 +2,6 @@
 /// What a plan knows: the transfers, and for every rank and chunk what follows from them.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -10,7 +9,6 @@
 #include <vector>
 
 #include "fssdp/core/chunk.hpp"
-#include "fssdp/core/error.hpp"
 #include "fssdp/core/hasher.hpp"
 #include "fssdp/layout/shard_layout.hpp"
 #include "fssdp/placement/placement.hpp"
@@ -42,12 +40,12 @@ struct plan_tables {
         slices{layout.slices()} {
     check_layout(layout);
     check_contains(where, layout);
-    owned.resize(static_cast<std::size_t>(where.ranks()));
+    make_room();
     for (auto const chunk : all_chunks(layout)) {
-      owner.push_back(layout.owner(chunk));
-      slot.push_back(layout.slot(chunk));
-      ++owned[owner.back().index()];
+      owner[position(chunk)] = layout.owner(chunk);
+      slot[position(chunk)] = layout.slot(chunk);
     }
+    index_owners();
     index_experts();
   }
 
@@ -81,6 +79,9 @@ struct plan_tables {
  private:
   void check(transfer const& t, std::size_t count) const;
 
+  /// For what is known of each chunk and each rank.
+  void make_room();
+  void index_owners();
   void index_experts();
 
   /// What each rank sends, once each, by whether it owns it.

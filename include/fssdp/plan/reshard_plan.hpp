@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "fssdp/core/error.hpp"
 #include "fssdp/core/hasher.hpp"
 #include "fssdp/core/shared_value.hpp"
 #include "fssdp/layout/shard_layout.hpp"

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <compare>
-#include <tuple>
 
 #include "fssdp/core/chunk.hpp"
 #include "fssdp/core/index.hpp"
@@ -24,13 +23,25 @@ struct transfer {
   int order = 0;  ///< ports serve lower ones first
 
   [[nodiscard]] piece_id what() const { return {chunk, piece}; }
-  friend auto operator<=>(transfer const& a, transfer const& b) { return a.key() <=> b.key(); }
-  friend bool operator==(transfer const& a, transfer const& b) { return a.key() == b.key(); }
-
- private:
-  [[nodiscard]] std::tuple<int, int, piece_id, rank_id, rank_id> key() const {
-    return {order, round, what(), source, destination};
+  friend std::strong_ordering operator<=>(transfer const& a, transfer const& b) {
+    if (a.order != b.order) return a.order <=> b.order;
+    if (a.round != b.round) return a.round <=> b.round;
+    if (a.chunk != b.chunk) return a.chunk <=> b.chunk;
+    if (a.piece != b.piece) return a.piece <=> b.piece;
+    if (a.source != b.source) return a.source <=> b.source;
+    return a.destination <=> b.destination;
   }
+  friend bool operator==(transfer const& a, transfer const& b) { return (a <=> b) == 0; }
 };
 
+namespace detail {
+
+/// The order of what a rank sends, or receives, in one round: by piece and peer.
+[[nodiscard]] inline bool before_in_round(transfer const& a, transfer const& b) {
+  if (a.chunk != b.chunk) return a.chunk < b.chunk;
+  if (a.piece != b.piece) return a.piece < b.piece;
+  return a.source != b.source ? a.source < b.source : a.destination < b.destination;
+}
+
+}  // namespace detail
 }  // namespace fssdp

@@ -2,13 +2,9 @@
 /// The plan: the transfers that realise a placement.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
-#include <tuple>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -42,14 +38,11 @@ class transfer_plan {
                 fssdp::topology const& topo = {}, int pieces = 1)
       : transfer_plan{{layout, std::move(where), topo}, std::move(transfers), pieces} {}
   /// The same from what is known without the transfers.
-  transfer_plan(detail::plan_tables tables, std::vector<transfer> transfers, int pieces = 1)
-      : tables_{tables_of(std::move(tables), std::move(transfers), pieces)} {}
+  transfer_plan(detail::plan_tables tables, std::vector<transfer> transfers, int pieces = 1);
 
   /// The same placement, realised by other transfers, in gathers and in reductions.
   /// @throws argument_error as the constructor
-  [[nodiscard]] transfer_plan realised_by(std::vector<transfer> transfers, int pieces) const {
-    return {*tables_, std::move(transfers), pieces};
-  }
+  [[nodiscard]] transfer_plan realised_by(std::vector<transfer> transfers, int pieces) const;
 
   /// The same in gathers; reductions go by another plan of the same layout, placement and topology.
   /// @throws argument_error if it is of others
@@ -76,43 +69,31 @@ class transfer_plan {
     return static_cast<std::size_t>(tables_->slot[tables_->position(chunk)]);
   }
   /// All transfers in canonical order.
-  [[nodiscard]] std::span<transfer const> transfers() const { return tables_->transfers.all(); }
+  [[nodiscard]] std::span<transfer const> transfers() const;
   /// 64 bits that differ, almost surely, if two plans do.
   [[nodiscard]] std::uint64_t hash_value() const { return tables_->hash; }
 
   /// What a rank computes with: all the experts it holds, ascending.
-  [[nodiscard]] std::span<expert_id const> materialized(rank_id rank) const {
-    return tables_->materialized.of(rank);
-  }
+  [[nodiscard]] std::span<expert_id const> materialized(rank_id rank) const;
   /// The experts that take a slot among the replicas of a rank, ascending: those it holds and does
   /// not own; where experts are sliced, all it holds, as they must be put together.
-  [[nodiscard]] std::span<expert_id const> remote(rank_id rank) const {
-    return tables_->remote.of(rank);
-  }
+  [[nodiscard]] std::span<expert_id const> remote(rank_id rank) const;
   /// How many chunks a rank owns.
   [[nodiscard]] std::size_t owned_count(rank_id rank) const { return tables_->owned[rank.index()]; }
   /// The chunks that a rank owns and others get, ascending.
-  [[nodiscard]] std::span<chunk_id const> shared(rank_id rank) const {
-    return tables_->shared.of(rank);
-  }
+  [[nodiscard]] std::span<chunk_id const> shared(rank_id rank) const;
   /// The pieces of chunks that a rank does not own and passes on to others, ascending.
-  [[nodiscard]] std::span<piece_id const> forwarded(rank_id rank) const {
-    return tables_->forwarded.of(rank);
-  }
+  [[nodiscard]] std::span<piece_id const> forwarded(rank_id rank) const;
   /// Those of them that it only relays, as it does not hold the expert, ascending.
-  [[nodiscard]] std::span<piece_id const> relayed(rank_id rank) const {
-    return tables_->relayed.of(rank);
-  }
+  [[nodiscard]] std::span<piece_id const> relayed(rank_id rank) const;
   /// The position of an item in one of the lists above.
-  template <class Item>
-  [[nodiscard]] static std::size_t slot_in(std::span<Item const> list,
-                                           std::type_identity_t<Item> const& item) {
-    return static_cast<std::size_t>(std::ranges::lower_bound(list, item) - list.begin());
-  }
+  [[nodiscard]] static std::size_t slot_in(std::span<expert_id const> list, expert_id item);
+  [[nodiscard]] static std::size_t slot_in(std::span<chunk_id const> list, chunk_id const& item);
+  [[nodiscard]] static std::size_t slot_in(std::span<piece_id const> list, piece_id const& item);
 
   /// For each transfer the one that brings the piece to its source, by position; -1 if the source
   /// owns it.
-  [[nodiscard]] std::span<int const> feeders() const { return tables_->transfers.feeders(); }
+  [[nodiscard]] std::span<int const> feeders() const;
 
   /// Over which kinds of links a chunk travels, on all its ways.
   [[nodiscard]] link_use links(chunk_id chunk) const {
@@ -120,33 +101,21 @@ class transfer_plan {
   }
 
   /// What a rank sends (receives) in a gather, in canonical order.
-  [[nodiscard]] std::span<transfer const> sends(rank_id rank) const {
-    return tables_->transfers.sends(rank);
-  }
-  [[nodiscard]] std::span<transfer const> receives(rank_id rank) const {
-    return tables_->transfers.receives(rank);
-  }
+  [[nodiscard]] std::span<transfer const> sends(rank_id rank) const;
+  [[nodiscard]] std::span<transfer const> receives(rank_id rank) const;
   /// Which of its sends pass on what a rank gets by its n-th receive, by position.
-  [[nodiscard]] std::span<int const> followers(rank_id rank, std::size_t received) const {
-    return tables_->transfers.followers(rank, received);
-  }
+  [[nodiscard]] std::span<int const> followers(rank_id rank, std::size_t received) const;
   /// What it sends by round, then by piece and peer.
-  [[nodiscard]] std::span<transfer const> batched_sends(rank_id rank) const {
-    return tables_->transfers.batched_sends(rank);
-  }
+  [[nodiscard]] std::span<transfer const> batched_sends(rank_id rank) const;
   /// What it sends (receives) in one round, by piece and peer.
-  [[nodiscard]] std::span<transfer const> sends(rank_id rank, int round) const {
-    return tables_->transfers.sends(rank, round);
-  }
-  [[nodiscard]] std::span<transfer const> receives(rank_id rank, int round) const {
-    return tables_->transfers.receives(rank, round);
-  }
+  [[nodiscard]] std::span<transfer const> sends(rank_id rank, int round) const;
+  [[nodiscard]] std::span<transfer const> receives(rank_id rank, int round) const;
 
   friend bool operator==(transfer_plan const& a, transfer_plan const& b) { return a.equals(b); }
 
  private:
   [[nodiscard]] bool equals(transfer_plan const& other) const;
-  explicit transfer_plan(detail::plan_tables tables) : tables_{std::move(tables)} {}
+  explicit transfer_plan(detail::plan_tables tables);
   [[nodiscard]] static detail::plan_tables tables_of(detail::plan_tables tables,
                                                      std::vector<transfer> transfers, int pieces);
 

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <memory>
 #include <numeric>
+#include <span>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -24,7 +25,7 @@ namespace detail {
 
 FSSDP_INLINE transfer_table::transfer_table(std::vector<transfer> transfers, int ranks)
     : all_{std::move(transfers)} {
-  if (!std::ranges::is_sorted(all_)) std::ranges::sort(all_);
+  if (!std::is_sorted(all_.begin(), all_.end())) std::sort(all_.begin(), all_.end());
   for (auto const& t : all_) rounds_ = std::max(rounds_, t.round + 1);
   sends_ = dealt_out(&transfer::source, ranks);
   receives_ = dealt_out(&transfer::destination, ranks);
@@ -96,16 +97,52 @@ FSSDP_INLINE std::vector<int> transfer_table::numbers(rank_id transfer::*end,
 }
 
 FSSDP_INLINE per_rank<transfer> transfer_table::by_round(per_rank<transfer> table, int ranks) {
-  auto const key = [](transfer const& t) {
-    return std::tuple{t.round, t.what(), t.source, t.destination};
+  auto const before = [](transfer const& a, transfer const& b) {
+    return a.round != b.round ? a.round < b.round : before_in_round(a, b);
   };
   for (auto const rank : first_n<rank_id>(ranks)) {
     auto const first = table.items.begin() + static_cast<std::ptrdiff_t>(table.begin[rank.index()]);
     auto const last =
         table.items.begin() + static_cast<std::ptrdiff_t>(table.begin[rank.index() + 1]);
-    if (!std::ranges::is_sorted(first, last, {}, key)) std::ranges::sort(first, last, {}, key);
+    if (!std::is_sorted(first, last, before)) std::sort(first, last, before);
   }
   return table;
+}
+
+FSSDP_INLINE std::span<transfer const> transfer_table::of_round(std::span<transfer const> list,
+                                                                int round) {
+  auto const* const begin = list.data();
+  auto const* const end = begin + list.size();
+  auto const* const first =
+      std::partition_point(begin, end, [round](transfer const& t) { return t.round < round; });
+  auto const* const last =
+      std::partition_point(first, end, [round](transfer const& t) { return t.round == round; });
+  return {first, static_cast<std::size_t>(last - first)};
+}
+
+FSSDP_INLINE std::span<int const> transfer_table::feeders() const {
+  return {feeders_.data(), feeders_.size()};
+}
+FSSDP_INLINE std::span<int const> transfer_table::followers(rank_id rank,
+                                                            std::size_t received) const {
+  auto const at = receives_.begin[rank.index()] + received;
+  return {followers_.items.data() + followers_.begin[at],
+          followers_.begin[at + 1] - followers_.begin[at]};
+}
+FSSDP_INLINE std::span<transfer const> transfer_table::sends(rank_id rank) const {
+  return sends_.of(rank);
+}
+FSSDP_INLINE std::span<transfer const> transfer_table::receives(rank_id rank) const {
+  return receives_.of(rank);
+}
+FSSDP_INLINE std::span<transfer const> transfer_table::batched_sends(rank_id rank) const {
+  return batched_sends_.of(rank);
+}
+FSSDP_INLINE std::span<transfer const> transfer_table::sends(rank_id rank, int round) const {
+  return of_round(batched_sends_.of(rank), round);
+}
+FSSDP_INLINE std::span<transfer const> transfer_table::receives(rank_id rank, int round) const {
+  return of_round(batched_receives_.of(rank), round);
 }
 
 FSSDP_INLINE void plan_tables::take(std::vector<transfer> list, int into_pieces) {
@@ -155,6 +192,17 @@ FSSDP_INLINE void plan_tables::check(transfer const& t, std::size_t count) const
           "; expected 0 or more, and fewer rounds than transfers");
 }
 
+FSSDP_INLINE void plan_tables::make_room() {
+  auto const chunks = static_cast<std::size_t>(where.experts()) * static_cast<std::size_t>(slices);
+  owner.resize(chunks);
+  slot.resize(chunks);
+  owned.resize(static_cast<std::size_t>(where.ranks()));
+}
+
+FSSDP_INLINE void plan_tables::index_owners() {
+  for (auto const rank : owner) ++owned[rank.index()];
+}
+
 FSSDP_INLINE void plan_tables::index_experts() {
   for (auto const rank : first_n<rank_id>(where.ranks())) {
     for (auto const expert : first_n<expert_id>(where.experts())) {
@@ -176,7 +224,7 @@ FSSDP_INLINE void plan_tables::index_sent() {
   for (auto const rank : first_n<rank_id>(where.ranks())) {
     sent.clear();
     for (auto const& t : transfers.sends(rank)) sent.push_back(t.what());
-    std::ranges::sort(sent);
+    std::sort(sent.begin(), sent.end());
     sent.erase(std::unique(sent.begin(), sent.end()), sent.end());
     for (auto const& piece : sent) {
       if (owner[position(piece.chunk)] == rank) {
@@ -201,7 +249,76 @@ FSSDP_INLINE void plan_tables::index_links() {
   }
 }
 
+template <class Item>
+[[nodiscard]] std::size_t position_in(std::span<Item const> list, Item const& item) {
+  return static_cast<std::size_t>(std::lower_bound(list.begin(), list.end(), item) - list.begin());
+}
+
 }  // namespace detail
+
+FSSDP_INLINE transfer_plan::transfer_plan(detail::plan_tables tables)
+    : tables_{std::move(tables)} {}
+FSSDP_INLINE transfer_plan::transfer_plan(detail::plan_tables tables,
+                                          std::vector<transfer> transfers, int pieces)
+    : tables_{tables_of(std::move(tables), std::move(transfers), pieces)} {}
+
+FSSDP_INLINE transfer_plan transfer_plan::realised_by(std::vector<transfer> transfers,
+                                                      int pieces) const {
+  return {*tables_, std::move(transfers), pieces};
+}
+
+FSSDP_INLINE std::size_t transfer_plan::slot_in(std::span<expert_id const> list, expert_id item) {
+  return detail::position_in(list, item);
+}
+FSSDP_INLINE std::size_t transfer_plan::slot_in(std::span<chunk_id const> list,
+                                                chunk_id const& item) {
+  return detail::position_in(list, item);
+}
+FSSDP_INLINE std::size_t transfer_plan::slot_in(std::span<piece_id const> list,
+                                                piece_id const& item) {
+  return detail::position_in(list, item);
+}
+
+FSSDP_INLINE std::span<transfer const> transfer_plan::transfers() const {
+  return {tables_->transfers.all().data(), tables_->transfers.all().size()};
+}
+FSSDP_INLINE std::span<expert_id const> transfer_plan::materialized(rank_id rank) const {
+  return tables_->materialized.of(rank);
+}
+FSSDP_INLINE std::span<expert_id const> transfer_plan::remote(rank_id rank) const {
+  return tables_->remote.of(rank);
+}
+FSSDP_INLINE std::span<chunk_id const> transfer_plan::shared(rank_id rank) const {
+  return tables_->shared.of(rank);
+}
+FSSDP_INLINE std::span<piece_id const> transfer_plan::forwarded(rank_id rank) const {
+  return tables_->forwarded.of(rank);
+}
+FSSDP_INLINE std::span<piece_id const> transfer_plan::relayed(rank_id rank) const {
+  return tables_->relayed.of(rank);
+}
+FSSDP_INLINE std::span<int const> transfer_plan::feeders() const {
+  return tables_->transfers.feeders();
+}
+FSSDP_INLINE std::span<transfer const> transfer_plan::sends(rank_id rank) const {
+  return tables_->transfers.sends(rank);
+}
+FSSDP_INLINE std::span<transfer const> transfer_plan::receives(rank_id rank) const {
+  return tables_->transfers.receives(rank);
+}
+FSSDP_INLINE std::span<int const> transfer_plan::followers(rank_id rank,
+                                                           std::size_t received) const {
+  return tables_->transfers.followers(rank, received);
+}
+FSSDP_INLINE std::span<transfer const> transfer_plan::batched_sends(rank_id rank) const {
+  return tables_->transfers.batched_sends(rank);
+}
+FSSDP_INLINE std::span<transfer const> transfer_plan::sends(rank_id rank, int round) const {
+  return tables_->transfers.sends(rank, round);
+}
+FSSDP_INLINE std::span<transfer const> transfer_plan::receives(rank_id rank, int round) const {
+  return tables_->transfers.receives(rank, round);
+}
 
 FSSDP_INLINE transfer_plan transfer_plan::reduced_by(transfer_plan const& other) const {
   auto const same_scene = [](detail::plan_tables const& of) {

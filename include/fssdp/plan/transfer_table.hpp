@@ -2,12 +2,8 @@
 /// Transfers sorted by what each rank does in each round.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
-#include <numeric>
 #include <span>
-#include <tuple>
-#include <utility>
 #include <vector>
 
 #include "fssdp/core/hasher.hpp"
@@ -23,8 +19,7 @@ struct per_rank {
   std::vector<std::size_t> begin = {0};
   void close() { begin.push_back(items.size()); }
   [[nodiscard]] std::span<T const> of(rank_id rank) const {
-    return std::span{items}.subspan(begin[rank.index()],
-                                    begin[rank.index() + 1] - begin[rank.index()]);
+    return {items.data() + begin[rank.index()], begin[rank.index() + 1] - begin[rank.index()]};
   }
 };
 
@@ -46,29 +41,17 @@ class transfer_table {
   [[nodiscard]] int rounds() const { return rounds_; }
   [[nodiscard]] std::vector<transfer> const& all() const { return all_; }
   /// The position of the transfer that brings the piece to the source of each; -1: none does.
-  [[nodiscard]] std::span<int const> feeders() const { return feeders_; }
+  [[nodiscard]] std::span<int const> feeders() const;
   /// Which of its sends pass on what a rank gets by its n-th receive, by position.
-  [[nodiscard]] std::span<int const> followers(rank_id rank, std::size_t received) const {
-    auto const at = receives_.begin[rank.index()] + received;
-    return std::span{followers_.items}.subspan(followers_.begin[at],
-                                               followers_.begin[at + 1] - followers_.begin[at]);
-  }
+  [[nodiscard]] std::span<int const> followers(rank_id rank, std::size_t received) const;
   /// What a rank sends (receives), in canonical order.
-  [[nodiscard]] std::span<transfer const> sends(rank_id rank) const { return sends_.of(rank); }
-  [[nodiscard]] std::span<transfer const> receives(rank_id rank) const {
-    return receives_.of(rank);
-  }
+  [[nodiscard]] std::span<transfer const> sends(rank_id rank) const;
+  [[nodiscard]] std::span<transfer const> receives(rank_id rank) const;
   /// What it sends by round, then by piece and peer.
-  [[nodiscard]] std::span<transfer const> batched_sends(rank_id rank) const {
-    return batched_sends_.of(rank);
-  }
+  [[nodiscard]] std::span<transfer const> batched_sends(rank_id rank) const;
   /// What it sends (receives) in one round, by piece and peer.
-  [[nodiscard]] std::span<transfer const> sends(rank_id rank, int round) const {
-    return of_round(batched_sends_.of(rank), round);
-  }
-  [[nodiscard]] std::span<transfer const> receives(rank_id rank, int round) const {
-    return of_round(batched_receives_.of(rank), round);
-  }
+  [[nodiscard]] std::span<transfer const> sends(rank_id rank, int round) const;
+  [[nodiscard]] std::span<transfer const> receives(rank_id rank, int round) const;
 
  private:
   /// The transfers of each rank at one of their ends: counted, then dealt out.
@@ -77,10 +60,7 @@ class transfer_table {
   [[nodiscard]] std::vector<int> numbers(rank_id transfer::*end,
                                          std::vector<std::size_t> next) const;
   static per_rank<transfer> by_round(per_rank<transfer> table, int ranks);
-  static std::span<transfer const> of_round(std::span<transfer const> list, int round) {
-    auto const first = std::ranges::lower_bound(list, round, {}, &transfer::round);
-    return {first, std::ranges::upper_bound(first, list.end(), round, {}, &transfer::round)};
-  }
+  static std::span<transfer const> of_round(std::span<transfer const> list, int round);
 
   std::vector<transfer> all_;
   std::vector<int> feeders_;

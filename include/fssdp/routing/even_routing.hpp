@@ -3,8 +3,8 @@
 #pragma once
 
 #include <cstdint>
-#include <utility>
 
+#include "fssdp/core/index.hpp"
 #include "fssdp/placement/placement.hpp"
 #include "fssdp/routing/token_routing.hpp"
 #include "fssdp/topology/topology.hpp"
@@ -48,8 +48,7 @@ void route_evenly(placement const& where, topology const& topo, rank_id source, 
 class even_routing {
  public:
   /// @throws argument_error if the topology has ranks, but not as many as the placement
-  explicit even_routing(placement where, topology const& given = {})
-      : where_{std::move(where)}, topo_{topology_or_one_node(given, where_.ranks())} {}
+  explicit even_routing(placement where, topology const& given = {});
 
   [[nodiscard]] placement const& where() const { return where_; }
   template <class Emit>
@@ -65,3 +64,7 @@ class even_routing {
 static_assert(token_routing<even_routing>);
 
 }  // namespace fssdp
+
+#ifndef FSSDP_COMPILED
+#include "fssdp/routing/even_routing_inl.hpp"
+#endif

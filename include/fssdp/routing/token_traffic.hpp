@@ -5,7 +5,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "fssdp/core/error.hpp"
+#include "fssdp/core/index.hpp"
+#include "fssdp/placement/placement.hpp"
 #include "fssdp/routing/token_counts.hpp"
 #include "fssdp/routing/token_routing.hpp"
 #include "fssdp/topology/topology.hpp"
@@ -25,14 +26,7 @@ struct token_traffic {
   template <token_routing Routing>
   token_traffic(token_counts const& counts, Routing const& routing, topology const& given = {}) {
     auto const& where = routing.where();
-    detail::require(counts.ranks() == where.ranks() && counts.experts() == where.experts(),
-                    "token_traffic: counts of ", counts.ranks(), " ranks and ", counts.experts(),
-                    " experts; the placement has ", where.ranks(), " and ", where.experts());
-    auto const topo = topology_or_one_node(given, where.ranks());
-    on_rank.resize(static_cast<std::size_t>(topo.ranks()));
-    into_rank = out_of_rank = on_rank;
-    into_node.resize(static_cast<std::size_t>(topo.nodes()));
-    out_of_node = into_node;
+    auto const topo = begin(counts, where, given);
     for (auto const source : first_n<rank_id>(counts.ranks()))
       for (auto const expert : first_n<expert_id>(counts.experts()))
         routing(source, expert, counts(source, expert),
@@ -40,17 +34,14 @@ struct token_traffic {
   }
 
  private:
-  void add(topology const& topo, rank_id from, rank_id to, std::uint64_t tokens) {
-    on_rank[to.index()] += tokens;
-    if (from == to) return;
-    if (topo.same_node(from, to)) {
-      out_of_rank[from.index()] += tokens;
-      into_rank[to.index()] += tokens;
-    } else {
-      out_of_node[topo.node(from).index()] += tokens;
-      into_node[topo.node(to).index()] += tokens;
-    }
-  }
+  /// Makes room.
+  [[nodiscard]] topology begin(token_counts const& counts, placement const& where,
+                               topology const& given);
+  void add(topology const& topo, rank_id from, rank_id to, std::uint64_t tokens);
 };
 
 }  // namespace fssdp
+
+#ifndef FSSDP_COMPILED
+#include "fssdp/routing/token_traffic_inl.hpp"
+#endif

@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "fssdp/core/error.hpp"
 #include "fssdp/placement/load_share.hpp"
 #include "fssdp/placement/loads.hpp"
 #include "fssdp/solver/extra_replicas.hpp"
@@ -38,7 +39,7 @@ struct eplb_materialization {
   template <shard_layout Layout>
   [[nodiscard]] placement operator()(std::span<std::uint64_t const> loads,
                                      Layout const& layout) const {
-    detail::require_loads("eplb_materialization", loads, layout);
+    detail::require_loads("eplb_materialization", loads, layout.experts());
     detail::require(spare_slots >= 0, "eplb_materialization: spare_slots ", spare_slots,
                     "; expected 0 or more");
     auto const topo = topology_or_one_node(topology, layout.ranks());

@@ -2,6 +2,9 @@
 /// Fully sharded data parallelism: every rank holds everything while it computes.
 #pragma once
 
+#include <cstdint>
+#include <span>
+
 #include "fssdp/solver/placement_solver.hpp"
 
 namespace fssdp {
@@ -12,7 +15,7 @@ struct everywhere {
   template <shard_layout Layout>
   [[nodiscard]] placement operator()(std::span<std::uint64_t const> loads,
                                      Layout const& layout) const {
-    detail::require_loads("everywhere", loads, layout);
+    detail::require_loads("everywhere", loads, layout.experts());
     return (*this)(layout);
   }
   /// The same, as it does not look at loads.

@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "fssdp/core/error.hpp"
 #include "fssdp/placement/loads.hpp"
 #include "fssdp/placement/placement.hpp"
 #include "fssdp/solver/placement_solver.hpp"
@@ -50,7 +51,7 @@ template <shard_layout Layout>
 [[nodiscard]] placement fit_slots(placement const& where, Layout const& layout,
                                   std::span<std::uint64_t const> loads, int slots,
                                   slot_use use = slot_use::remote) {
-  detail::require_loads("fit_slots", loads, layout);
+  detail::require_loads("fit_slots", loads, layout.experts());
   auto fitting = placement{layout};
   auto const order = by_load(loads);
   for (auto const rank : first_n<rank_id>(layout.ranks())) {

@@ -30,7 +30,7 @@ struct largest_overlap {
   template <shard_layout Layout>
   [[nodiscard]] placement operator()(std::span<std::uint64_t const> loads,
                                      Layout const& layout) const {
-    detail::require_loads("largest_overlap", loads, layout);
+    detail::require_loads("largest_overlap", loads, layout.experts());
     detail::require_budget("largest_overlap", budget);
     auto const topo = topology_or_one_node(topology, layout.ranks());
     auto best = placement{layout};

@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "fssdp/core/error.hpp"
 #include "fssdp/routing/node_shares.hpp"
 #include "fssdp/routing/token_demand.hpp"
 #include "fssdp/solver/expected_demand.hpp"
@@ -68,7 +69,7 @@ struct needs_based_materialization {
   template <shard_layout Layout>
   void solve_into(std::span<std::uint64_t const> loads, Layout const& layout, placement& where,
                   workspace& memory) const {
-    detail::require_loads("needs_based_materialization", loads, layout);
+    detail::require_loads("needs_based_materialization", loads, layout.experts());
     auto const& topo = check(layout.ranks(), memory);
     detail::expect_demand(loads, topo, memory.demand);
     solve(layout, topo, memory.demand, where, memory);

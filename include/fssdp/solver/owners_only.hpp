@@ -2,6 +2,9 @@
 /// Expert parallelism: nothing is replicated; whole experts do not move.
 #pragma once
 
+#include <cstdint>
+#include <span>
+
 #include "fssdp/solver/placement_solver.hpp"
 
 namespace fssdp {
@@ -12,7 +15,7 @@ struct owners_only {
   template <shard_layout Layout>
   [[nodiscard]] placement operator()(std::span<std::uint64_t const> loads,
                                      Layout const& layout) const {
-    detail::require_loads("owners_only", loads, layout);
+    detail::require_loads("owners_only", loads, layout.experts());
     return placement{layout};
   }
 };

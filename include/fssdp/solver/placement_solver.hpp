@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <span>
 
-#include "fssdp/core/error.hpp"
 #include "fssdp/layout/block_layout.hpp"
 #include "fssdp/placement/placement.hpp"
 
@@ -22,11 +21,12 @@ concept placement_solver = requires(Solver const& solve, std::span<std::uint64_t
 
 namespace detail {
 
-template <shard_layout Layout>
-void require_loads(char const* solver, std::span<std::uint64_t const> loads, Layout const& layout) {
-  require(loads.size() == static_cast<std::size_t>(layout.experts()), solver, ": loads of ",
-          loads.size(), " experts; expected ", layout.experts());
-}
+/// @throws argument_error unless there are loads of so many experts
+void require_loads(char const* solver, std::span<std::uint64_t const> loads, int experts);
 
 }  // namespace detail
 }  // namespace fssdp
+
+#ifndef FSSDP_COMPILED
+#include "fssdp/solver/placement_solver_inl.hpp"
+#endif

@@ -3,20 +3,14 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
-#include <limits>
 #include <optional>
 #include <span>
 #include <type_traits>
-#include <utility>
 
-#include "fssdp/collective/communicator_work.hpp"
-#include "fssdp/collective/pass_scratch.hpp"
 #include "fssdp/comm/communicator.hpp"
 #include "fssdp/comm/communicator_ref.hpp"
-#include "fssdp/core/error.hpp"
+#include "fssdp/core/index.hpp"
 #include "fssdp/memory/scratch_memory.hpp"
-#include "fssdp/token/row_messages.hpp"
 #include "fssdp/token/rows_view.hpp"
 #include "fssdp/token/token_plan.hpp"
 
@@ -60,44 +54,8 @@ class row_exchange {
   }
 
  private:
-  using end = row_messages::end;
-
-  void run(communicator_ref const& comm) const {
-    auto const limit = pack_below(comm);
-    auto const out =
-        row_messages{plan_, back_ ? end::received : end::sent, true, from_, row_bytes_, limit};
-    auto const in =
-        row_messages{plan_, back_ ? end::sent : end::received, false, to_, row_bytes_, limit};
-    auto const leaving = out.packed_bytes();
-    auto const arriving = in.packed_bytes();
-    auto scratch = pass_scratch{comm, options_.scratch, options_.device_scratch};
-    auto* const packed =
-        leaving + arriving == 0 ? nullptr : scratch.cut(0, leaving + arriving).data;
-
-    out.for_each_packed([&, next = packed](token_segment const& s) mutable {
-      copy_on(comm, out.bytes(s), {next, out.bytes(s).size()});
-      next += out.bytes(s).size();
-    });
-    comm.exchange([&](batch_ref const& batch) {
-      batch.label({plan_.hash_value(), back_ ? 1 : 0});
-      out.for_each(packed, [&](auto bytes, rank_id to) { batch.send(bytes, to); });
-      in.for_each(packed + leaving, [&](auto bytes, rank_id from) { batch.recv(bytes, from); });
-    });
-    auto const staying = out.of(plan_.rank());
-    auto const kept = in.of(plan_.rank());
-    for (std::size_t i = 0; i < staying.size(); ++i)
-      copy_on(comm, out.bytes(staying[i]), in.bytes(kept[i]));
-    in.for_each_packed([&, next = packed + leaving](token_segment const& s) mutable {
-      copy_on(comm, {next, in.bytes(s).size()}, in.bytes(s));
-      next += in.bytes(s).size();
-    });
-  }
-  [[nodiscard]] std::size_t pack_below(communicator_ref const& comm) const {
-    auto const& [sent, received] = plan_.orders();
-    if (sent == row_order::by_rank && received == row_order::by_rank)
-      return std::numeric_limits<std::size_t>::max();
-    return options_.pack_below.value_or(comm.in_host_memory() ? token_options::packs_below : 0);
-  }
+  void run(communicator_ref const& comm) const;
+  [[nodiscard]] std::size_t pack_below(communicator_ref const& comm) const;
 
   token_plan plan_;
   bool back_;
@@ -106,6 +64,9 @@ class row_exchange {
   std::size_t row_bytes_;
   token_options options_;
 };
+
+/// @throws argument_error unless the plan is that of this rank
+void check_plan_of(char const* name, token_plan const& plan, rank_id rank, int ranks);
 
 /// Exchanges them.
 /// @param to is written: what a row_memory of it was made of
@@ -117,8 +78,7 @@ void exchange_rows(char const* name, Comm& comm, token_plan const& plan, bool ba
   };
   check_rows(name, "from", from, shape(back), from.width);
   check_rows(name, "to", to, shape(!back), from.width);
-  require(comm.size() == plan.ranks() && comm.rank() == plan.rank(), name, ": rank ", comm.rank(),
-          " of ", comm.size(), "; the plan is for rank ", plan.rank(), " of ", plan.ranks());
+  check_plan_of(name, plan, comm.rank(), comm.size());
   check_apart(name, "from", from, "to", to);
   submit(comm,
          row_exchange{plan, back, const_cast<std::byte*>(from.data),
@@ -161,3 +121,7 @@ void combine(Comm& comm, token_plan const& plan, rows_view<T> from, rows_view<U>
 }
 
 }  // namespace fssdp
+
+#ifndef FSSDP_COMPILED
+#include "fssdp/token/dispatch_inl.hpp"
+#endif

@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <span>
 #include <type_traits>
-#include <utility>
 #include <vector>
 
 #include "fssdp/core/error.hpp"
@@ -26,37 +25,17 @@ class expert_order {
   /// @param choices [tokens * per_token], the experts that the gate has chosen
   /// @throws argument_error without an expert, if a choice is none of them, or if per_token does
   ///         not divide the number of choices
-  expert_order(std::span<expert_id const> choices, int experts, int per_token)
-      : per_token_{static_cast<std::size_t>(per_token)}, row_(choices.size()) {
-    detail::require(experts >= 1, "expert_order: ", experts, " experts; expected 1 or more");
-    counts_.resize(static_cast<std::size_t>(experts));
-    detail::require(per_token >= 1 && choices.size() % per_token_ == 0,
-                    "expert_order: ", choices.size(), " choices; expected a multiple of ",
-                    per_token, " per token");
-    for (auto const expert : choices) {
-      detail::require(expert.value() >= 0 && expert.value() < experts, "expert_order: expert ",
-                      expert, "; expected 0 to ", experts - 1);
-      ++counts_[expert.index()];
-    }
-    auto next = std::vector<std::size_t>(counts_.size());
-    for (std::size_t e = 1; e < next.size(); ++e)
-      next[e] = next[e - 1] + static_cast<std::size_t>(counts_[e - 1]);
-    for (std::size_t c = 0; c < choices.size(); ++c) row_[c] = next[choices[c].index()]++;
-  }
+  expert_order(std::span<expert_id const> choices, int experts, int per_token);
   /// The same choices, their rows in the order in which the plan sends them.
   /// @param by_expert of the choices that the plan's rank has counted
   /// @cost O(choices)
   /// @throws argument_error if the plan sends another number of rows
-  expert_order(expert_order by_expert, token_plan const& plan)
-      : expert_order{std::move(by_expert)} {
-    detail::require(plan.sent_rows() == rows(), "expert_order: ", rows(),
-                    " choices; expected those of the plan, which sends ", plan.sent_rows());
-    auto const moved = plan.rows_by_expert();
-    for (auto& row : row_) row = moved[row];
-  }
+  expert_order(expert_order by_expert, token_plan const& plan);
 
   /// Rows of each expert: [experts].
-  [[nodiscard]] std::span<std::uint64_t const> counts() const { return counts_; }
+  [[nodiscard]] std::span<std::uint64_t const> counts() const {
+    return {counts_.data(), counts_.size()};
+  }
   [[nodiscard]] std::size_t tokens() const { return row_.size() / per_token_; }
   [[nodiscard]] std::size_t per_token() const { return per_token_; }
   /// All rows: tokens * per_token.
@@ -176,3 +155,7 @@ void unpermute_backward(expert_order const& order, std::span<W> weights, rows_vi
 }
 
 }  // namespace fssdp
+
+#ifndef FSSDP_COMPILED
+#include "fssdp/token/permute_inl.hpp"
+#endif

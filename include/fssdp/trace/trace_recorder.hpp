@@ -2,15 +2,12 @@
 /// Keeps the trace of one rank in memory given up front.
 #pragma once
 
-#include <algorithm>
 #include <atomic>
 #include <cstddef>
-#include <limits>
 #include <memory>
 #include <utility>
 #include <vector>
 
-#include "fssdp/core/error.hpp"
 #include "fssdp/core/index.hpp"
 #include "fssdp/trace/trace.hpp"
 
@@ -34,10 +31,7 @@ class trace_recorder {
   using open_range = trace_clock::time_point;
 
   /// @throws argument_error unless there is room for one event, and for no more than can be counted
-  explicit trace_recorder(trace_options const& options)
-      : rank_{options.rank},
-        capacity_{checked(options.capacity)},
-        slots_{std::make_unique<slot[]>(options.capacity)} {}
+  explicit trace_recorder(trace_options const& options);
   trace_recorder(trace_recorder&& other) noexcept
       : rank_{other.rank_},
         capacity_{std::exchange(other.capacity_, 0)},
@@ -70,30 +64,12 @@ class trace_recorder {
 
   /// Those recorded so far, by their begin; of two that begin at once, the longer one first. Others
   /// may record meanwhile: so a rank that hangs can still be looked at.
-  [[nodiscard]] std::vector<trace_event> events() const {
-    auto complete = std::vector<trace_event>{};
-    auto const used = std::min(offered_.load(std::memory_order_relaxed), capacity_);
-    complete.reserve(used);
-    for (std::size_t i = 0; i < used; ++i)
-      if (slots_[i].is_complete.load(std::memory_order_acquire))
-        complete.push_back(slots_[i].event);
-    std::ranges::stable_sort(complete, {}, [](trace_event const& event) {
-      return std::pair{event.begin, -event.end.time_since_epoch()};
-    });
-    return complete;
-  }
+  [[nodiscard]] std::vector<trace_event> events() const;
   /// How many events found no room.
-  [[nodiscard]] std::size_t dropped() const {
-    auto const offered = offered_.load(std::memory_order_relaxed);
-    return offered - std::min(offered, capacity_);
-  }
+  [[nodiscard]] std::size_t dropped() const;
   /// Forgets everything.
   /// @pre nobody records meanwhile; ranges may be open
-  void clear() noexcept {
-    for (std::size_t i = 0; i < std::min(offered_.load(), capacity_); ++i)
-      slots_[i].is_complete = false;
-    offered_ = 0;
-  }
+  void clear() noexcept;
 
  private:
   struct slot {
@@ -101,12 +77,7 @@ class trace_recorder {
     std::atomic<bool> is_complete = false;
   };
 
-  [[nodiscard]] static std::size_t checked(std::size_t capacity) {
-    constexpr auto most = std::numeric_limits<std::size_t>::max() / 2 / sizeof(slot);
-    detail::require(capacity > 0 && capacity <= most, "trace_recorder: a capacity of ", capacity,
-                    " events; expected 1 to ", most);
-    return capacity;
-  }
+  [[nodiscard]] static std::size_t checked(std::size_t capacity);
 
   rank_id rank_;
   std::size_t capacity_;
@@ -120,3 +91,7 @@ trace_range(std::nullptr_t, trace_track, static_text, trace_numbers const& = {})
     ->trace_range<trace_recorder>;
 
 }  // namespace fssdp
+
+#ifndef FSSDP_COMPILED
+#include "fssdp/trace/trace_recorder_inl.hpp"
+#endif

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+/// How the cheapest placement is looked for.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+
+#include "fssdp/core/error.hpp"
+#include "fssdp/core/index.hpp"
+#include "fssdp/core/inline.hpp"
+#include "fssdp/cost/estimated_cost.hpp"
+#include "fssdp/cost/layer_cost.hpp"
+#include "fssdp/layout/table_layout.hpp"
+#include "fssdp/placement/placement.hpp"
+#include "fssdp/placement/port_loads.hpp"
+#include "fssdp/routing/token_demand.hpp"
+#include "fssdp/solver/cheapest_materialization.hpp"
+#include "fssdp/solver/expected_demand.hpp"
+#include "fssdp/solver/largest_overlap.hpp"
+#include "fssdp/solver/materialization_budget.hpp"
+#include "fssdp/solver/needs_based_materialization.hpp"
+#include "fssdp/solver/placement_solver.hpp"
+#include "fssdp/solver/refinement.hpp"
+#include "fssdp/topology/topology.hpp"
+
+namespace fssdp {
+
+namespace detail {
+
+/// @throws argument_error that says what has to be given
+inline void require_choices(cheapest_materialization const& of) {
+  constexpr auto me = "cheapest_materialization";
+  require_budget(me, of.budget);
+  require(of.budget == materialization_budget{} || of.rates.seconds_per_token > 0 ||
+              of.rates.token_bytes > 0,
+          me,
+          ": rates of 0 seconds and 0 bytes per token; expected what a token costs, as "
+          ".rates: else no replica can make anything cheaper");
+}
+
+/// What a placement costs, exposed gathers included.
+struct placement_judgement {
+  cheapest_materialization const& of;
+  fssdp::topology const& topo;
+  token_demand const& demand;
+  double tokens_per_unit = 0;
+
+  placement_judgement(cheapest_materialization const& solver, fssdp::topology const& topology,
+                      token_demand const& wanted)
+      : of{solver}, topo{topology}, demand{wanted} {
+    auto units = 0.0;
+    for (auto const node : first_n<node_id>(topo.nodes()))
+      for (auto const part : demand.of(node)) units += static_cast<double>(part);
+    tokens_per_unit = units > 0 ? of.tokens / units : 0;
+  }
+  [[nodiscard]] double seconds(placement const& where, table_layout const& layout) const {
+    auto const moving = estimated_cost{}.seconds(where, topo, demand, of.rates);
+    if (tokens_per_unit == 0) return moving;
+    auto const ports = port_loads{where, layout, topo};
+    return moving * tokens_per_unit +
+           exposed_seconds(gather_seconds(ports, topo, of.rates.expert_bytes), of.rates);
+  }
+};
+
+/// There are no more experts than that.
+[[nodiscard]] inline materialization_budget within_reach(materialization_budget const& budget,
+                                                         int experts) {
+  return {.experts_in = std::min(budget.experts_in, experts),
+          .experts_out = std::min(budget.experts_out, experts),
+          .spare_slots = std::min(budget.spare_slots, experts)};
+}
+
+/// Experts that a node has slots for.
+[[nodiscard]] inline int slots_of_node(fssdp::topology const& topo,
+                                       materialization_budget const& of) {
+  auto most = std::size_t{0};
+  for (auto const node : first_n<node_id>(topo.nodes()))
+    most = std::max(most, topo.ranks_on(node).size());
+  return static_cast<int>(most) * of.spare_slots;
+}
+
+/// Calls `consider(placement, budget)`; no slot is to be filled beyond that budget.
+template <class Consider>
+void for_each_candidate(cheapest_materialization const& of, std::span<std::uint64_t const> loads,
+                        table_layout const& layout, fssdp::topology const& topo,
+                        Consider consider) {
+  auto const most = within_reach(of.budget, layout.experts());
+  auto const needs_based = [&](materialization_budget const& within) {
+    consider(needs_based_materialization{within, topo}(loads, layout), within);
+  };
+  needs_based(most);
+  auto fewer = most;
+  if (topo.nodes() > 1)
+    for (auto const quarters : {3, 2, 1, 0}) {
+      auto const taken = std::min(most.experts_in, slots_of_node(topo, most) * quarters / 4);
+      if (std::exchange(fewer.experts_in, taken) != taken) needs_based(fewer);
+    }
+  consider(placement{layout}, most);
+  consider(largest_overlap{most, topo}(loads, layout), most);
+  if (of.tokens == 0) return;  // else more replicas may be dearer: gathers take time
+  fewer = most;
+  for (auto const slots : {most.spare_slots / 2, most.spare_slots / 4, 2, 1})
+    if (slots >= 1 && slots < fewer.spare_slots) {
+      fewer.spare_slots = slots;
+      needs_based(fewer);
+    }
+  auto const hidden = hidden_budget(of.rates, topo, layout.experts(), most.spare_slots);
+  if (hidden.experts_in >= most.experts_in && hidden.spare_slots == most.spare_slots) return;
+  needs_based({.experts_in = std::min(most.experts_in, hidden.experts_in),
+               .experts_out = std::min(most.experts_out, hidden.experts_out),
+               .spare_slots = hidden.spare_slots});
+}
+
+}  // namespace detail
+
+FSSDP_INLINE placement cheapest_materialization::solve(std::span<std::uint64_t const> loads,
+                                                       table_layout const& layout) const {
+  detail::require_loads("cheapest_materialization", loads, layout.experts());
+  detail::require(trials >= 0 && tokens >= 0, "cheapest_materialization: ", trials, " trials, ",
+                  tokens, " tokens; expected 0 or more");
+  detail::require_choices(*this);
+  auto const topo = topology_or_one_node(topology, layout.ranks());
+  auto demand = token_demand{};
+  detail::expect_demand(loads, topo, demand);
+  auto const judge = detail::placement_judgement{*this, topo, demand};
+  auto refine = detail::refinement{};
+  auto best = placement{layout};
+  auto least = judge.seconds(best, layout);
+  auto const keep_if_cheaper = [&](placement const& where) {
+    auto const seconds = judge.seconds(where, layout);
+    if (seconds >= least) return;
+    least = seconds;
+    best = where;
+  };
+  detail::for_each_candidate(*this, loads, layout, topo,
+                             [&](placement where, materialization_budget const& within) {
+                               keep_if_cheaper(where);
+                               if (trials == 0) return;
+                               refine.improve(where, layout, topo, demand, rates, within, trials);
+                               keep_if_cheaper(where);
+                             });
+  return best;
+}
+
+}  // namespace fssdp
