@@ -21,12 +21,16 @@
 #include "08_cuda_layer/expert_products.hpp"
 #include "08_cuda_layer/plain_loops.hpp"
 #include "08_cuda_layer/problem.hpp"
-#include "fssdp/all.hpp"
 #include "fssdp/comm/cuda/cuda_kernels.cuh"
 #include "fssdp/comm/cuda/cuda_mirror.hpp"
 #include "fssdp/comm/peer.hpp"
+#include "fssdp/fssdp.hpp"
 #include "fssdp/token/device_order.hpp"
 #include "fssdp/token/device_permute.hpp"
+#include "fssdp/token/dispatch.hpp"
+#include "fssdp/token/gather_counts.hpp"
+#include "fssdp/token/rows_view.hpp"
+#include "fssdp/token/token_plan.hpp"
 #include "program/standard_output.hpp"
 
 namespace {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// Buffers whose dtypes are known at run time get the bits of buffers whose types the compiler
-/// knows, whatever dtypes the tensors of one expert have.
+/// knows, whatever dtypes the tensors of one expert have. (differential.cpp has what these are.)
 #include "fssdp/collective/any_tensors.hpp"
 
 #include <algorithm>
@@ -23,6 +23,7 @@
 #include "fssdp/layout/cyclic_layout.hpp"
 #include "fssdp/memory/bytes_of.hpp"
 #include "support/allocation_counter.hpp"
+#include "support/any_buffer.hpp"
 #include "support/coded_instance.hpp"
 #include "support/communicator_archetype.hpp"
 #include "support/device_archetype.hpp"
@@ -36,6 +37,7 @@ using fssdp::dtype;
 using fssdp::expert_tensor;
 using fssdp::tensor_types;
 using fssdp::thread_communicator;
+using support::any_buffer;
 using support::dice;
 using support::random_instance;
 
@@ -50,35 +52,14 @@ namespace {
   return fssdp::all_dtypes[static_cast<std::size_t>(draw.between(0, 5))];
 }
 
-/// Memory for one tensor of a run-time type, filled with numbers whose sums depend on their order.
-class any_buffer {
- public:
-  any_buffer(dtype type, std::size_t slots, std::size_t elements, dice draw)
-      : memory_(slots * elements * fssdp::bytes_of(type) + 1),
-        shape_{type, nullptr, slots, elements} {
-    fssdp::with_element(type, [&]<class T>(std::type_identity<T>) {
-      for (auto& value : std::span{reinterpret_cast<T*>(memory_.data()), slots * elements})
-        value =
-            support::to<T>(std::ldexp(draw.between(-1'000'000, 1'000'000), draw.between(-30, 5)));
-    });
-  }
-  [[nodiscard]] any_tensor view() {
-    auto tensor = shape_;
-    tensor.data = memory_.data();
-    return tensor;
-  }
-  template <class T>
-  [[nodiscard]] expert_tensor<T> as() {
-    return {reinterpret_cast<T*>(memory_.data()), shape_.slots, shape_.elements};
-  }
-  friend bool operator==(any_buffer const& a, any_buffer const& b) {
-    return a.memory_ == b.memory_;
-  }
-
- private:
-  std::vector<std::byte> memory_;
-  any_tensor shape_;
-};
+/// Memory for one tensor, filled with numbers whose sums depend on their order.
+[[nodiscard]] any_buffer filled(dtype type, std::size_t slots, std::size_t elements, dice draw) {
+  auto buffer = any_buffer{type, slots, std::span{&elements, 1}};
+  support::fill(buffer, [&] {
+    return std::ldexp(draw.between(-1'000'000, 1'000'000), draw.between(-30, 5));
+  });
+  return buffer;
+}
 
 /// The buffers of one rank for all tensors of an instance, each of its own dtypes.
 struct any_buffers {
@@ -94,12 +75,13 @@ struct any_buffers {
       auto const seed = dice{1000 * me.index() + k};
       auto const owned = of.plan.owned_count(me);
       auto const held = of.plan.materialized(me).size();
-      shard.emplace_back(types[k].weight, owned, slice, seed);
-      replicas.emplace_back(types[k].replica, of.plan.remote(me).size(), of.elements[k], seed);
-      in_one_piece.emplace_back(types[k].replica, held, of.elements[k], seed);
-      partials.emplace_back(types[k].partial, held, of.elements[k], seed);
-      gradients.emplace_back(gradient_types[k], owned, slice, seed);
-      residuals.emplace_back(dtype::fp32, held, of.elements[k], dice{1000 * me.index() + k + 500});
+      shard.push_back(filled(types[k].weight, owned, slice, seed));
+      replicas.push_back(filled(types[k].replica, of.plan.remote(me).size(), of.elements[k], seed));
+      in_one_piece.push_back(filled(types[k].replica, held, of.elements[k], seed));
+      partials.push_back(filled(types[k].partial, held, of.elements[k], seed));
+      gradients.push_back(filled(gradient_types[k], owned, slice, seed));
+      residuals.push_back(
+          filled(dtype::fp32, held, of.elements[k], dice{1000 * me.index() + k + 500}));
     }
   }
   /// How many tensors have other bits.
@@ -114,10 +96,23 @@ struct any_buffers {
   }
 };
 
-[[nodiscard]] std::vector<any_tensor> views(std::vector<any_buffer>& buffers) {
+[[nodiscard]] std::vector<any_tensor> views(std::vector<any_buffer> const& buffers) {
   auto list = std::vector<any_tensor>{};
-  for (auto& buffer : buffers) list.push_back(buffer.view());
+  for (auto const& buffer : buffers) list.push_back(buffer.tensors().front());
   return list;
+}
+/// Such a buffer as one of a type that the compiler knows.
+template <class T>
+[[nodiscard]] expert_tensor<T> known(any_buffer const& buffer) {
+  auto const& tensor = buffer.tensors().front();
+  return {static_cast<T*>(tensor.data), tensor.slots, tensor.elements};
+}
+/// Calls visit(tensor): of a known type, or of any dtype if it is none of the most frequent ones.
+template <class Visit>
+void with_tensor(any_buffer const& buffer, Visit visit) {
+  if (buffer.type() == dtype::fp32) return visit(known<float>(buffer));
+  if (buffer.type() == dtype::bf16) return visit(known<fssdp::bf16>(buffer));
+  visit(buffer.tensors().front());
 }
 
 /// Random dtypes for every tensor, the same on all ranks.
@@ -135,27 +130,25 @@ struct any_types {
   }
 };
 
-/// All three collectives, each tensor by itself, with types that the compiler knows.
+/// All three collectives, each tensor by itself, with types that the compiler knows of some.
 template <class Comm, class... Links>
-void run_typed(Comm& comm, random_instance const& of, any_buffers& mine, Links const&... links) {
+void run_each(Comm& comm, random_instance const& of, any_buffers& mine, Links const&... links) {
   for (std::size_t k = 0; k < mine.types.size(); ++k) {
-    auto const& types = mine.types[k];
-    fssdp::with_element(types.weight, [&]<class W>(std::type_identity<W>) {
-      fssdp::with_element(types.replica, [&]<class R>(std::type_identity<R>) {
-        auto const shard = mine.shard[k].as<W>();
+    with_tensor(mine.shard[k], [&](auto const& shard) {
+      with_tensor(mine.replicas[k], [&](auto const& replicas) {
         if constexpr (sizeof...(Links) == 0)
-          fssdp::sparse_all_gather(comm, of.plan, shard, mine.replicas[k].as<R>());
-        fssdp::sparse_all_gather(comm, of.plan, shard, mine.in_one_piece[k].as<R>(), links...);
+          fssdp::sparse_all_gather(comm, of.plan, shard, replicas);
+      });
+      with_tensor(mine.in_one_piece[k], [&](auto const& in_one_piece) {
+        fssdp::sparse_all_gather(comm, of.plan, shard, in_one_piece, links...);
       });
     });
-    fssdp::with_element(types.partial, [&]<class P>(std::type_identity<P>) {
-      fssdp::with_element(mine.gradient_types[k], [&]<class G>(std::type_identity<G>) {
-        auto const partials = mine.partials[k].as<P>();
-        auto const gradients = mine.gradients[k].as<G>();
+    with_tensor(mine.partials[k], [&](auto const& partials) {
+      with_tensor(mine.gradients[k], [&](auto const& gradients) {
         fssdp::sparse_reduce_scatter(comm, of.plan, partials, gradients, links..., {.scale = 0.3});
         if constexpr (sizeof...(Links) != 0)
           fssdp::sparse_reduce_scatter(comm, of.plan, partials, gradients, links...,
-                                       mine.residuals[k].as<float>(),
+                                       known<float>(mine.residuals[k]),
                                        {.into = fssdp::write_mode::accumulate});
       });
     });
@@ -165,7 +158,7 @@ void run_typed(Comm& comm, random_instance const& of, any_buffers& mine, Links c
 template <class Comm, class... Links>
 void run_any(Comm& comm, random_instance const& of, any_buffers& mine, Links const&... links) {
   auto residuals = std::vector<expert_tensor<float>>{};
-  for (auto& residual : mine.residuals) residuals.push_back(residual.as<float>());
+  for (auto const& residual : mine.residuals) residuals.push_back(known<float>(residual));
   if constexpr (sizeof...(Links) == 0)
     fssdp::sparse_all_gather(comm, of.plan, views(mine.shard), views(mine.replicas));
   fssdp::sparse_all_gather(comm, of.plan, views(mine.shard), views(mine.in_one_piece), links...);
@@ -181,11 +174,11 @@ template <class... Links>
 [[nodiscard]] int different(random_instance const& of, any_types const& types,
                             Links const&... links) {
   auto const found = support::on_all_ranks(of.layout.ranks(), [&](thread_communicator& comm) {
-    auto typed = any_buffers{of, comm.rank(), types.tensors, types.gradients};
-    auto any = typed;
-    run_typed(comm, of, typed, links...);
-    run_any(comm, of, any, links...);
-    return typed.different(any);
+    auto each = any_buffers{of, comm.rank(), types.tensors, types.gradients};
+    auto all = any_buffers{of, comm.rank(), types.tensors, types.gradients};
+    run_each(comm, of, each, links...);
+    run_any(comm, of, all, links...);
+    return each.different(all);
   });
   auto sum = 0;
   for (auto const of_rank : found) sum += of_rank;
@@ -194,20 +187,20 @@ template <class... Links>
 
 }  // namespace
 
-TEST_CASE("tensors of any dtypes get the bits of tensors whose types are known") {
+TEST_CASE("tensors of any dtypes get the bits that each gets by itself, of a known type or not") {
   support::for_random_instances(support::some_instances, [](random_instance const& of) {
     REQUIRE(different(of, any_types{of, dice{of.elements.front()}}) == 0);
   });
 }
 
-TEST_CASE("tensors of any dtypes get the same bits coded, with error feedback and without") {
+TEST_CASE("they get the same bits coded, with error feedback and without") {
   support::for_coded_instances(support::some_instances, [](support::coded_instance const& of) {
     auto const types = any_types{of, dice{of.elements.front() + 1}};
     REQUIRE(different(of, types, fssdp::coded_links{fssdp::int8_codec{}, of.on}) == 0);
   });
 }
 
-TEST_CASE("every pair of dtypes gets the bits of known types") {
+TEST_CASE("every pair of dtypes does, beside any other") {
   auto of = random_instance{5, {.ranks = 4, .nodes = 2, .experts = 5}};
   of.elements = {600};
   for (auto const from : fssdp::all_dtypes)
@@ -227,7 +220,7 @@ TEST_CASE("tensors of any dtypes on a device get the bits of the host") {
         auto const types = any_types{of, dice{of.elements.front() + 2}};
         auto const found = support::on_all_ranks(of.layout.ranks(), [&](thread_communicator& comm) {
           auto on_host = any_buffers{of, comm.rank(), types.tensors, types.gradients};
-          auto on_device = on_host;
+          auto on_device = any_buffers{of, comm.rank(), types.tensors, types.gradients};
           auto device = support::on_a_device{comm};
           run_any(comm, of, on_host);
           run_any(device, of, on_device);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /// Error feedback in a reduction: what is lost does not grow, and only holders keep residuals.
+#include <algorithm>
 #include <cmath>
+#include <span>
 #include <vector>
 
 #include "catch.hpp"
@@ -11,6 +13,7 @@
 #include "fssdp/collective/sparse_reduce_scatter.hpp"
 #include "fssdp/comm/thread.hpp"
 #include "fssdp/layout/make_shard.hpp"
+#include "support/buffers_on_ranks.hpp"
 #include "support/coded_instance.hpp"
 #include "support/cut_chunks.hpp"
 #include "support/laws.hpp"
@@ -22,6 +25,7 @@ using fssdp::thread_communicator;
 using support::chunks_on_ranks;
 using support::coded_instance;
 using support::held_chunks;
+using support::values;
 
 namespace {
 
@@ -66,7 +70,7 @@ TEST_CASE("payloads and residuals are those of encode_with_feedback, step by ste
   support::for_coded_instances(support::some_instances, [&](coded_instance const& of) {
     auto const coder = fssdp::fp8_e4m3_codec{};
     auto residuals = support::partials_on_ranks<float>(of);
-    auto right_residuals = std::vector<chunks_on_ranks<float>>{};
+    auto right_residuals = std::vector<chunks_on_ranks>{};
     for (std::size_t k = 0; k < of.elements.size(); ++k)
       right_residuals.push_back(held_chunks(of, residuals, k));
     for (std::size_t step = 1; step <= 3; ++step) {
@@ -80,19 +84,25 @@ TEST_CASE("payloads and residuals are those of encode_with_feedback, step by ste
         return gradients;
       });
       for (std::size_t k = 0; k < of.elements.size(); ++k) {
-        auto const arriving = [&](fssdp::transfer const& t, std::vector<float> const& sent) {
+        auto const arriving = [&](fssdp::transfer const& t, values const& sent) {
           if (!support::goes_over(of, of.on, t)) return sent;
+          auto const floats = std::vector<float>(sent.begin(), sent.end());
           auto const found = right_residuals[k].find({t.destination, t.chunk});
-          if (found == right_residuals[k].end()) return support::there_and_back(coder, sent);
-          auto const part = fssdp::piece_extent{found->second.size(), t.piece, of.plan.pieces()};
-          auto payload = std::vector<std::byte>(coder.encoded_bytes(sent.size()));
-          fssdp::encode_with_feedback(coder, std::span{sent},
-                                      std::span{found->second}.subspan(part.first, part.elements),
-                                      std::span{payload});
-          return support::decoded(coder, payload, sent.size());
+          auto payload = support::encoded(coder, floats);
+          if (found != right_residuals[k].end()) {
+            auto const part = fssdp::piece_extent{found->second.size(), t.piece, of.plan.pieces()};
+            auto const kept_here = std::span{found->second}.subspan(part.first, part.elements);
+            auto residual = std::vector<float>(kept_here.begin(), kept_here.end());
+            fssdp::encode_with_feedback(coder, std::span{floats}, std::span{residual},
+                                        std::span{payload});
+            std::ranges::copy(residual, kept_here.begin());
+          }
+          auto const arrived = support::decoded(coder, payload, sent.size());
+          return values(arrived.begin(), arrived.end());
         };
         auto const right =
-            support::naive_reduction<float>(of.plan, held_chunks(of, partials, k), arriving);
+            support::naive_reduction(of.plan, held_chunks(of, partials, k), fssdp::dtype::fp32,
+                                     fssdp::dtype::fp32, arriving);
         REQUIRE(support::different(support::owned_chunks(of, got, k), right) == 0);
         REQUIRE(support::different(held_chunks(of, residuals, k), right_residuals[k]) == 0);
       }

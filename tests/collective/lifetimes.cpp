@@ -27,7 +27,7 @@
 #include "support/on_all_ranks.hpp"
 #include "support/stream_gate.hpp"
 
-namespace {
+namespace lifetimes {
 
 using bound = fssdp::queued_communicator<fssdp::thread_communicator>&;
 using in_line = fssdp::thread_communicator&;
@@ -193,13 +193,14 @@ template <class Links>
   return found;
 }
 
-}  // namespace
+}  // namespace lifetimes
 
 TEST_CASE(
     "temporary plans and views are gone before a bound communicator works, and nothing is lost") {
   auto const run = [](auto const& coding) {
-    return support::on_all_ranks(
-        2, [&](fssdp::thread_communicator& comm) { return sums_by_temporaries(comm, coding); });
+    return support::on_all_ranks(2, [&](fssdp::thread_communicator& comm) {
+      return lifetimes::sums_by_temporaries(comm, coding);
+    });
   };
   auto const expected =
       std::vector{std::vector<float>(8, 2), std::vector<float>(8, 4)};  // of two replicas each
@@ -213,5 +214,5 @@ TEST_CASE("a temporary plan and views of a shard are gone before a bound communi
     for (std::size_t rank = 0; rank < 2; ++rank)
       for (std::size_t slot = 0; slot < 2; ++slot)
         expected[rank].push_back(static_cast<float>(rank + 2 * slot));  // the number of the expert
-  REQUIRE(support::on_all_ranks(2, resharded_by_temporaries) == expected);
+  REQUIRE(support::on_all_ranks(2, lifetimes::resharded_by_temporaries) == expected);
 }

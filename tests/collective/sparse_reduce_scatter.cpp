@@ -5,95 +5,99 @@
 #include <vector>
 
 #include "catch.hpp"
+#include "fssdp/collective/any_tensors.hpp"
 #include "fssdp/comm/thread.hpp"
 #include "fssdp/solver/everywhere.hpp"
+#include "support/any_buffer.hpp"
 #include "support/communicator_archetype.hpp"
 #include "support/differences.hpp"
 #include "support/float_data.hpp"
 #include "support/laws.hpp"
 #include "support/on_all_ranks.hpp"
+#include "support/types.hpp"
 
 using fssdp::bf16;
+using fssdp::dtype;
 using fssdp::thread_communicator;
+using support::any_buffer;
 using support::random_instance;
 using support::rank_buffers;
 
 namespace {
 
-/// Everything that all ranks own after a reduction of rough numbers, as bits: [rank].
-template <class T>
-using all_bits = std::vector<std::vector<std::uint64_t>>;
-
-template <class T>
-[[nodiscard]] fssdp::expert_buffer<T> rough_partials(random_instance const& of,
-                                                     fssdp::rank_id rank) {
-  auto partials = fssdp::make_partials<T>(of.plan, rank, of.elements);
+[[nodiscard]] any_buffer rough_partials(random_instance const& of, fssdp::rank_id rank,
+                                        dtype type) {
+  auto partials = support::any_partials(of, rank, type);
   support::fill_roughly(partials, rank.index() + 1);
   return partials;
 }
 
-template <class T>
-[[nodiscard]] all_bits<T> reduced_bits(random_instance const& of, bool lends) {
+/// What all ranks own after a reduction of rough numbers: [rank].
+[[nodiscard]] std::vector<any_buffer> reduced(random_instance const& of, dtype type, bool lends) {
   return support::on_all_ranks(of.layout.ranks(), [&](thread_communicator& comm) {
-    auto const partials = rough_partials<T>(of, comm.rank());
-    auto gradients = fssdp::make_shard<T>(of.layout, comm.rank(), of.elements);
+    auto const partials = rough_partials(of, comm.rank(), type);
+    auto gradients = support::any_shard(of, comm.rank(), type);
     auto bare = support::exchange_only{comm};
     if (lends)
       fssdp::sparse_reduce_scatter(comm, of.plan, partials, gradients);
     else
       fssdp::sparse_reduce_scatter(bare, of.plan, partials, gradients);
-    return support::bits(gradients);
+    return gradients;
   });
 }
 
 /// The same by loops: holders in rank order, one rounding.
-template <class T>
-[[nodiscard]] all_bits<T> rank_ordered_bits(random_instance const& of) {
-  auto partials = std::vector<fssdp::expert_buffer<T>>{};
+[[nodiscard]] std::vector<any_buffer> reduced_in_rank_order(random_instance const& of, dtype type) {
+  auto partials = std::vector<any_buffer>{};
   for (auto const rank : fssdp::first_n<fssdp::rank_id>(of.layout.ranks()))
-    partials.push_back(rough_partials<T>(of, rank));
-  auto result = all_bits<T>{};
+    partials.push_back(rough_partials(of, rank, type));
+  auto all = std::vector<any_buffer>{};
   for (auto const owner : fssdp::first_n<fssdp::rank_id>(of.layout.ranks())) {
-    auto gradients = fssdp::make_shard<T>(of.layout, owner, of.elements);
-    support::for_each_element(
-        gradients, of.layout.owned(owner), of.elements, of.layout.slices(),
-        [&](auto expert, std::size_t k, std::size_t i, T& value) {
-          auto sum = fssdp::accumulator_t<T>{0};
-          auto first = true;
-          for (auto const rank : of.where.holders(expert)) {
-            auto const slot = fssdp::transfer_plan::slot_in(of.plan.materialized(rank), expert);
-            auto const part =
-                static_cast<fssdp::accumulator_t<T>>(partials[rank.index()].tensors()[k][slot][i]);
-            sum = first ? part : sum + part;
-            first = false;
-          }
-          value = static_cast<T>(sum);
-        });
-    result.push_back(support::bits(gradients));
+    auto& gradients = all.emplace_back(support::any_shard(of, owner, type));
+    for (std::size_t k = 0; k < of.elements.size(); ++k)
+      for (std::size_t slot = 0; auto const chunk : of.layout.owned(owner)) {
+        auto const part = fssdp::slice_extent{of.elements[k], chunk.slice, of.layout.slices()};
+        auto sum = std::vector<double>{};
+        for (auto const rank : of.where.holders(chunk.expert)) {
+          auto const from = fssdp::transfer_plan::slot_in(of.plan.materialized(rank), chunk.expert);
+          auto const partial = support::read(partials[rank.index()].tensors()[k], from);
+          for (std::size_t i = 0; i < part.elements; ++i)
+            if (sum.size() <= i)
+              sum.push_back(partial[part.first + i]);
+            else
+              sum[i] =
+                  support::rounded(fssdp::accumulator_of(type), sum[i] + partial[part.first + i]);
+        }
+        support::write(gradients.tensors()[k], slot++, sum);
+      }
   }
-  return result;
+  return all;
 }
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("with a direct plan the bits are those of a sum in rank order", "", float,
-                   double, bf16) {
-  support::for_random_instances(support::some_instances, [](random_instance of) {
-    of.plan = make_plan(of.layout, of.where);
-    auto const expected = rank_ordered_bits<TestType>(of);
-    REQUIRE(reduced_bits<TestType>(of, true) == expected);
-    REQUIRE(reduced_bits<TestType>(of, false) == expected);
-  });
+TEST_CASE("with a direct plan the bits are those of a sum in rank order") {
+  for (auto const type : support::dtypes_of_a_test()) {
+    CAPTURE(fssdp::name_of(type));
+    support::for_random_instances(support::some_instances, [&](random_instance of) {
+      of.plan = make_plan(of.layout, of.where);
+      auto const expected = reduced_in_rank_order(of, type);
+      REQUIRE(reduced(of, type, true) == expected);
+      REQUIRE(reduced(of, type, false) == expected);
+    });
+  }
 }
 
-TEMPLATE_TEST_CASE("equal plans give equal bits, every time and over every wire", "", float, double,
-                   bf16) {
-  support::for_random_instances(support::some_instances, [](random_instance of) {
-    of.plan = make_plan(of.layout, of.where, of.topo);
-    auto const once = reduced_bits<TestType>(of, true);
-    REQUIRE(reduced_bits<TestType>(of, true) == once);
-    REQUIRE(reduced_bits<TestType>(of, false) == once);
-  });
+TEST_CASE("equal plans give equal bits, every time and over every wire") {
+  for (auto const type : support::dtypes_of_a_test()) {
+    CAPTURE(fssdp::name_of(type));
+    support::for_random_instances(support::some_instances, [&](random_instance of) {
+      of.plan = make_plan(of.layout, of.where, of.topo);
+      auto const once = reduced(of, type, true);
+      REQUIRE(reduced(of, type, true) == once);
+      REQUIRE(reduced(of, type, false) == once);
+    });
+  }
 }
 
 TEST_CASE("the sum is scaled once, and written or added") {

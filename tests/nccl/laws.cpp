@@ -4,9 +4,13 @@
 
 #include "nccl/devices.hpp"
 
-TEMPLATE_LIST_TEST_CASE("<G x, y> = <x, G^T y>, exactly, on devices", "",
-                        support::types_on_the_way) {
-  support::check_transpose_on_devices<TestType>(
+TEST_CASE("<G x, y> = <x, G^T y>, exactly, on devices") {
+  support::check_transpose_on_devices(
+      [](int ranks, auto const& work) { return nccl_tests::results_of({.ranks = ranks}, work); });
+}
+
+TEST_CASE("<G x, y> = <x, G^T y>, exactly, on devices, in whatever dtype experts are") {
+  support::check_transpose_of_dtypes_on_devices(
       [](int ranks, auto const& work) { return nccl_tests::results_of({.ranks = ranks}, work); });
 }
 

@@ -4,9 +4,15 @@
 
 #include "peer/devices.hpp"
 
-TEMPLATE_LIST_TEST_CASE("<G x, y> = <x, G^T y>, exactly, between devices of one process", "",
-                        support::types_on_the_way) {
-  support::check_transpose_on_devices<TestType>(
+TEST_CASE("<G x, y> = <x, G^T y>, exactly, between devices of one process") {
+  support::check_transpose_on_devices(
+      [](int ranks, auto const& work) { return peer_tests::results_of({.ranks = ranks}, work); });
+}
+
+TEST_CASE(
+    "<G x, y> = <x, G^T y>, exactly, between devices of one process, in whatever dtype experts "
+    "are") {
+  support::check_transpose_of_dtypes_on_devices(
       [](int ranks, auto const& work) { return peer_tests::results_of({.ranks = ranks}, work); });
 }
 

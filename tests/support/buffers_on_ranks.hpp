@@ -8,6 +8,7 @@
 #include "fssdp/element/dtype.hpp"
 #include "fssdp/layout/make_shard.hpp"
 #include "fssdp/memory/expert_buffer.hpp"
+#include "support/any_buffer.hpp"
 #include "support/random_instance.hpp"
 
 namespace support {
@@ -30,6 +31,22 @@ template <fssdp::element T>
   auto all = per_rank<T>{};
   for (auto const rank : fssdp::first_n<fssdp::rank_id>(of.layout.ranks()))
     all.push_back(fssdp::make_partials<T>(of.plan, rank, of.elements));
+  return all;
+}
+
+/// The same of a dtype.
+[[nodiscard]] inline std::vector<any_buffer> any_shards_on_ranks(random_instance const& of,
+                                                                 fssdp::dtype type) {
+  auto all = std::vector<any_buffer>{};
+  for (auto const rank : fssdp::first_n<fssdp::rank_id>(of.layout.ranks()))
+    all.push_back(any_shard(of, rank, type));
+  return all;
+}
+[[nodiscard]] inline std::vector<any_buffer> any_partials_on_ranks(random_instance const& of,
+                                                                   fssdp::dtype type) {
+  auto all = std::vector<any_buffer>{};
+  for (auto const rank : fssdp::first_n<fssdp::rank_id>(of.layout.ranks()))
+    all.push_back(any_partials(of, rank, type));
   return all;
 }
 

@@ -10,10 +10,8 @@
 
 #include "catch.hpp"
 #include "fssdp/codec/coded_links.hpp"
-#include "fssdp/element/dtype.hpp"
-#include "fssdp/memory/expert_buffer.hpp"
 #include "fssdp/plan/rank_ordered.hpp"
-#include "support/buffers_on_ranks.hpp"
+#include "support/any_buffer.hpp"
 #include "support/codec_data.hpp"
 #include "support/dice.hpp"
 #include "support/random_instance.hpp"
@@ -70,25 +68,16 @@ void for_coded_instances(int count, Law law) {
   return false;
 }
 
-/// What arrives of elements of any type, as floats.
-template <fssdp::codec Codec, class T>
-[[nodiscard]] std::vector<float> coded_and_decoded(Codec const& coder, std::span<T const> from) {
-  auto floats = std::vector<float>{};
-  for (auto const value : from) floats.push_back(static_cast<float>(value));
-  return there_and_back(coder, floats);
-}
-
 /// Fills a buffer with finite numbers that every type holds; other ones for other seeds.
-template <fssdp::element T>
-void fill_like_gradients(fssdp::expert_buffer<T>& buffer, std::uint64_t seed) {
+template <class Buffer>
+void fill_like_gradients(Buffer& buffer, std::uint64_t seed) {
   auto draw = dice{seed};
-  for (auto const& tensor : buffer.tensors())
-    for (std::size_t slot = 0; slot < tensor.slots; ++slot)
-      for (auto& value : tensor[slot]) value = static_cast<T>(random_float(draw, 5));
+  fill(buffer, [&] { return static_cast<double>(random_float(draw, 5)); });
 }
 /// The same for the buffers of all ranks: the seeds count from the first rank's.
-template <fssdp::element T>
-[[nodiscard]] per_rank<T> filled_like_gradients(per_rank<T> buffers, std::uint64_t seed = 1) {
+template <class Buffer>
+[[nodiscard]] std::vector<Buffer> filled_like_gradients(std::vector<Buffer> buffers,
+                                                        std::uint64_t seed = 1) {
   for (auto& buffer : buffers) fill_like_gradients(buffer, seed++);
   return buffers;
 }

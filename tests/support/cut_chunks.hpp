@@ -3,63 +3,72 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
+#include <utility>
+#include <vector>
 
-#include "fssdp/memory/expert_buffer.hpp"
-#include "support/buffers_on_ranks.hpp"
+#include "fssdp/core/chunk.hpp"
+#include "support/any_buffer.hpp"
 #include "support/float_data.hpp"
 #include "support/naive_collectives.hpp"
 #include "support/random_instance.hpp"
 
 namespace support {
 
-/// Cuts tensor k of whole experts into chunks.
-template <class T>
-void cut(random_instance const& of, fssdp::rank_id rank, fssdp::expert_buffer<T> const& whole,
-         std::size_t k, chunks_on_ranks<T>& into) {
-  auto slot = std::size_t{0};
-  for (auto const expert : of.plan.materialized(rank)) {
-    auto const elements = whole.tensors()[k][slot++];
-    for (auto const slice : fssdp::first_n<fssdp::slice_id>(of.layout.slices())) {
-      auto const part = fssdp::slice_extent{elements.size(), slice, of.layout.slices()};
-      auto const cut_out = elements.subspan(part.first, part.elements);
-      into[{rank, {expert, slice}}].assign(cut_out.begin(), cut_out.end());
-    }
-  }
-}
-/// Takes tensor k of the chunks of a shard.
-template <class T>
-void take(random_instance const& of, fssdp::rank_id rank, fssdp::expert_buffer<T> const& shard,
-          std::size_t k, chunks_on_ranks<T>& into) {
-  auto slot = std::size_t{0};
-  for (auto const chunk : of.layout.owned(rank)) {
-    auto const part = fssdp::slice_extent{of.elements[k], chunk.slice, of.layout.slices()};
-    auto const elements = shard.tensors()[k][slot++].first(part.elements);
-    into[{rank, chunk}].assign(elements.begin(), elements.end());
-  }
+/// Some tensor of each rank: [rank].
+using one_tensor_on_ranks = std::vector<fssdp::any_const_tensor>;
+
+/// Tensor k of the buffers of all ranks, whatever they are.
+template <class Buffers>
+[[nodiscard]] one_tensor_on_ranks tensor_of(Buffers const& buffers, std::size_t k) {
+  auto tensors = one_tensor_on_ranks{};
+  for (auto const& of_rank : buffers) tensors.push_back(any_view(of_rank.tensors()[k]));
+  return tensors;
 }
 
 /// The chunks of tensor k of all shards.
-template <class T>
-[[nodiscard]] chunks_on_ranks<T> owned_chunks(random_instance const& of, per_rank<T> const& shards,
-                                              std::size_t k) {
-  auto owned = chunks_on_ranks<T>{};
+[[nodiscard]] inline chunks_on_ranks owned_chunks(random_instance const& of,
+                                                  one_tensor_on_ranks const& shards,
+                                                  std::size_t k) {
+  auto owned = chunks_on_ranks{};
   for (auto const rank : fssdp::first_n<fssdp::rank_id>(of.layout.ranks()))
-    take(of, rank, shards[rank.index()], k, owned);
+    for (std::size_t slot = 0; auto const chunk : of.layout.owned(rank)) {
+      auto elements = read(shards[rank.index()], slot++);
+      elements.resize(
+          fssdp::slice_extent{of.elements[k], chunk.slice, of.layout.slices()}.elements);
+      owned[{rank, chunk}] = std::move(elements);
+    }
   return owned;
 }
-/// The chunks of tensor k of the whole experts that all ranks hold.
-template <class T>
-[[nodiscard]] chunks_on_ranks<T> held_chunks(random_instance const& of, per_rank<T> const& whole,
-                                             std::size_t k) {
-  auto held = chunks_on_ranks<T>{};
+template <class Buffers>
+[[nodiscard]] chunks_on_ranks owned_chunks(random_instance const& of, Buffers const& shards,
+                                           std::size_t k) {
+  return owned_chunks(of, tensor_of(shards, k), k);
+}
+
+/// The chunks of a tensor of the whole experts that all ranks hold.
+[[nodiscard]] inline chunks_on_ranks held_chunks(random_instance const& of,
+                                                 one_tensor_on_ranks const& whole) {
+  auto held = chunks_on_ranks{};
   for (auto const rank : fssdp::first_n<fssdp::rank_id>(of.layout.ranks()))
-    cut(of, rank, whole[rank.index()], k, held);
+    for (std::size_t slot = 0; auto const expert : of.plan.materialized(rank)) {
+      auto const elements = read(whole[rank.index()], slot++);
+      for (auto const slice : fssdp::first_n<fssdp::slice_id>(of.layout.slices())) {
+        auto const part = fssdp::slice_extent{elements.size(), slice, of.layout.slices()};
+        auto const cut_out = std::span{elements}.subspan(part.first, part.elements);
+        held[{rank, {expert, slice}}].assign(cut_out.begin(), cut_out.end());
+      }
+    }
   return held;
+}
+template <class Buffers>
+[[nodiscard]] chunks_on_ranks held_chunks(random_instance const& of, Buffers const& whole,
+                                          std::size_t k) {
+  return held_chunks(of, tensor_of(whole, k));
 }
 
 /// How many elements of chunks that a rank is to have differ in a bit.
-template <class T>
-[[nodiscard]] int different(chunks_on_ranks<T> const& got, chunks_on_ranks<T> const& expected) {
+[[nodiscard]] inline int different(chunks_on_ranks const& got, chunks_on_ranks const& expected) {
   auto count = 0;
   for (auto const& [place, elements] : got) {
     auto const& right = expected.at(place);

@@ -13,6 +13,7 @@
 #include "fssdp/collective/sparse_reduce_scatter.hpp"
 #include "fssdp/comm/cuda/cuda_mirror.hpp"
 #include "fssdp/layout/make_shard.hpp"
+#include "support/any_buffer.hpp"
 #include "support/float_data.hpp"
 #include "support/random_instance.hpp"
 
@@ -38,6 +39,22 @@ class on_device : public fssdp::cuda_mirror<T> {
 };
 template <class Comm, class T>
 on_device(Comm const&, fssdp::expert_buffer<T>&) -> on_device<T>;
+
+/// The same of a dtype that is a value.
+class any_on_device {
+ public:
+  template <class Comm>
+  any_on_device(Comm const& comm, any_buffer& buffer)
+      : bytes_{comm, buffer.bytes()}, type_{buffer.type()} {}
+
+  [[nodiscard]] std::vector<fssdp::any_tensor> tensors() {
+    return as_elements(bytes_.tensors(), type_);
+  }
+
+ private:
+  on_device<std::byte> bytes_;
+  fssdp::dtype type_;
+};
 
 /// What collective_bits gives, of buffers on a device.
 /// @param owned where parameters and gradients of owners lie instead, if they do

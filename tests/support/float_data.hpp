@@ -7,19 +7,18 @@
 #include <cstdint>
 #include <vector>
 
+#include "support/any_buffer.hpp"
 #include "support/dice.hpp"
 #include "support/rank_buffers.hpp"
 
 namespace support {
 
 /// Fills a buffer with numbers of very different size, the same for equal seeds.
-template <fssdp::element T>
-void fill_roughly(fssdp::expert_buffer<T>& buffer, std::uint64_t seed) {
+template <class Buffer>
+void fill_roughly(Buffer& buffer, std::uint64_t seed) {
   auto draw = dice{seed};
-  for (auto const& tensor : buffer.tensors())
-    for (std::size_t slot = 0; slot < tensor.slots; ++slot)
-      for (auto& value : tensor[slot])
-        value = to<T>(draw.between(-1'000'000, 1'000'000) * std::pow(10.0, draw.between(-6, 3)));
+  fill(buffer,
+       [&] { return draw.between(-1'000'000, 1'000'000) * std::pow(10.0, draw.between(-6, 3)); });
 }
 
 /// The bits of one element.

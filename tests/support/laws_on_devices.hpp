@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-/// The law <G x, y> = <x, G^T y> where ranks are devices, for all types, and the bits of threads.
+/// The law <G x, y> = <x, G^T y> where ranks are devices, for all dtypes, and the bits of threads.
 /// Each check is given results_of(ranks, work): it calls work(comm) on so many ranks and gives what
 /// that returned, [rank].
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include "catch.hpp"
+#include "fssdp/collective/any_tensors.hpp"
 #include "fssdp/collective/sparse_all_gather.hpp"
 #include "fssdp/collective/sparse_reduce_scatter.hpp"
 #include "fssdp/comm/thread.hpp"
@@ -28,18 +29,6 @@ namespace support {
 
 inline constexpr auto few_devices = size_limits{.ranks = 6, .nodes = 3, .experts = 16};
 
-/// What replicas and partial gradients are, and what their owners have.
-template <class T, class Master = T>
-struct travels_as {
-  using wire = T;
-  using master = Master;
-};
-using bf16_of_floats = travels_as<fssdp::bf16, float>;
-using types_on_the_way = std::tuple<TYPES_OF_A_TEST(
-    travels_as<float>, bf16_of_floats, travels_as<double>, travels_as<fssdp::bf16>,
-    travels_as<fssdp::fp16>, travels_as<fssdp::fp16, float>, travels_as<fssdp::fp8_e4m3, float>,
-    travels_as<fssdp::fp8_e5m2, fssdp::bf16>)>;
-
 struct products {
   double gathered_times_partials = 0;
   double parameters_times_gradients = 0;
@@ -47,19 +36,20 @@ struct products {
 };
 
 /// Both verbs are enqueued, twice, before the first is waited for.
-template <class Types, class Comm>
-[[nodiscard]] products products_on(Comm& comm, random_instance const& of) {
-  auto mine = rank_buffers<typename Types::wire, typename Types::master>{of, comm.rank()};
+/// @param put put(comm, buffer) on the device, as long as what it returns lives
+template <class Comm, class Buffers, class Put>
+[[nodiscard]] products products_on(Comm& comm, Buffers mine, Put put) {
+  auto const& plan = mine.of.plan;
   {
-    auto const shard = on_device{comm, mine.shard};
-    auto replicas = on_device{comm, mine.replicas};
-    auto in_one_piece = on_device{comm, mine.in_one_piece};
-    auto const partials = on_device{comm, mine.partials};
-    auto gradients = on_device{comm, mine.gradients};
+    auto shard = put(comm, mine.shard);
+    auto replicas = put(comm, mine.replicas);
+    auto in_one_piece = put(comm, mine.in_one_piece);
+    auto partials = put(comm, mine.partials);
+    auto gradients = put(comm, mine.gradients);
     for (auto turn = 0; turn < 2; ++turn) {
-      fssdp::sparse_all_gather(comm, of.plan, shard, replicas);
-      fssdp::sparse_all_gather(comm, of.plan, shard, in_one_piece);
-      fssdp::sparse_reduce_scatter(comm, of.plan, partials, gradients);
+      fssdp::sparse_all_gather(comm, plan, shard.tensors(), replicas.tensors());
+      fssdp::sparse_all_gather(comm, plan, shard.tensors(), in_one_piece.tensors());
+      fssdp::sparse_reduce_scatter(comm, plan, partials.tensors(), gradients.tensors());
     }
     fssdp::synchronize(comm);
   }
@@ -68,16 +58,17 @@ template <class Types, class Comm>
               mine.wrong_inputs()};
 }
 
-template <class Types, class ResultsOf>
-void check_transpose_on_devices(ResultsOf results_of) {
+/// @param first the seed of the first instance
+template <class ResultsOf, class ProductsOf>
+void check_transpose(int instances, std::uint64_t first, ResultsOf results_of,
+                     ProductsOf products_of) {
   gpu_double::reset({.only_device_memory = true});
-  constexpr auto bytes = sizeof(typename Types::wire) * 10 + sizeof(typename Types::master);
   for_random_instances(
-      some_instances / 2,
+      instances,
       [&](random_instance const& of) {
         auto sum = products{};
-        for (auto const& found : results_of(
-                 of.plan.ranks(), [&](auto& comm) { return products_on<Types>(comm, of); })) {
+        for (auto const& found :
+             results_of(of.plan.ranks(), [&](auto& comm) { return products_of(comm, of); })) {
           sum.gathered_times_partials += found.gathered_times_partials;
           sum.parameters_times_gradients += found.parameters_times_gradients;
           sum.wrong += found.wrong;
@@ -85,8 +76,38 @@ void check_transpose_on_devices(ResultsOf results_of) {
         REQUIRE(sum.wrong == 0);
         REQUIRE(sum.gathered_times_partials == sum.parameters_times_gradients);
       },
-      few_devices, bytes * 1'000'000);
+      few_devices, first);
   REQUIRE(gpu_double::violations() == std::vector<std::string>{});
+}
+
+/// Replicas and partial gradients of bf16, and owners with floats, as types that the compiler knows.
+template <class ResultsOf>
+void check_transpose_on_devices(ResultsOf results_of) {
+  check_transpose(some_instances / 2, 24'000'000, results_of,
+                  [](auto& comm, random_instance const& of) {
+                    return products_on(comm, rank_buffers<fssdp::bf16, float>{of, comm.rank()},
+                                       [](auto& on, auto& buffer) {
+                                         return on_device{on, buffer};
+                                       });
+                  });
+}
+/// Of whatever dtypes: sums of small numbers are exact in all of the owners' here.
+template <class ResultsOf>
+void check_transpose_of_dtypes_on_devices(ResultsOf results_of) {
+  auto first = std::uint64_t{40'000'000};
+  for (auto const travels : dtypes_of_a_test())
+    for (auto const master :
+         {fssdp::dtype::fp32, fssdp::dtype::fp64, fssdp::dtype::bf16, fssdp::dtype::fp16}) {
+      CAPTURE(fssdp::name_of(travels), fssdp::name_of(master));
+      check_transpose(some_instances / 5, first, results_of,
+                      [&](auto& comm, random_instance const& of) {
+                        return products_on(comm, any_rank_buffers{of, comm.rank(), travels, master},
+                                           [](auto& on, auto& buffer) {
+                                             return any_on_device{on, buffer};
+                                           });
+                      });
+      first += 1'000'000;
+    }
 }
 
 /// By any schedule, and in the order of the ranks.
