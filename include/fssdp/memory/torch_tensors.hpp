@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <span>
 #include <string>
 #include <string_view>
@@ -32,7 +33,7 @@ namespace fssdp {
 /// does not see: see mark_written.
 class torch_tensors {
  public:
-  /// @param device where all of them must be: what the communicator moves
+  /// @param device where all of them must be, with its number: what the communicator moves
   explicit torch_tensors(c10::Device device = c10::kCPU) : device_{device} {}
   torch_tensors(torch_tensors&&) = default;
   torch_tensors& operator=(torch_tensors&&) = default;

@@ -62,6 +62,9 @@ class c10d_device_communicator {
         group_{std::move(group)} {
     detail::check_deadline("c10d_device_communicator", options_.deadline);
   }
+  c10d_device_communicator(c10d_device_communicator&&) = default;
+  c10d_device_communicator& operator=(c10d_device_communicator&&) = default;
+  ~c10d_device_communicator() = default;
 
   [[nodiscard]] rank_id rank() const { return rank_; }
   [[nodiscard]] int size() const { return transfers_.backend().getSize(); }
