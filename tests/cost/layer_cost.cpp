@@ -149,8 +149,8 @@ TEST_CASE("ports and traffic of another topology are refused") {
   auto const topo = slow_topology(2, 4);
   auto const traffic = fssdp::token_traffic{of.counts, fssdp::even_routing{of.where}, topo};
   auto const ports = port_loads{topo};
-  auto const cost = [&](topology const& topo) {
-    return layer_cost{traffic, port_loads{topo}, slow_rates, topo};
+  auto const cost = [&](topology const& other) {
+    return layer_cost{traffic, port_loads{other}, slow_rates, other};
   };
   REQUIRE_NOTHROW(cost(topo));
   REQUIRE_THROWS_AS(cost(slow_topology(3, 4)), fssdp::argument_error);

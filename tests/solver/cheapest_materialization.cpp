@@ -4,6 +4,9 @@
 
 #include "catch.hpp"
 #include "fssdp/layout/block_layout.hpp"
+#include "fssdp/solver/expected_demand.hpp"
+#include "fssdp/solver/largest_overlap.hpp"
+#include "fssdp/solver/needs_based_materialization.hpp"
 #include "fssdp/solver/refinement.hpp"
 #include "support/laws.hpp"
 
