@@ -51,7 +51,7 @@ class device_memory {
   /// Memory of the same device for something on the way.
   [[nodiscard]] fssdp::detail::cuda_bytes make_block(std::size_t bytes) const {
     current(device_);
-    return fssdp::detail::allocate_on_device(rank(), bytes);
+    return fssdp::detail::allocate_on_device(rank(), bytes, "a block on the way");
   }
 
   /// An expert in `from` or in `to`.
