@@ -60,6 +60,7 @@ measure() {  # measure NAME FILE: "name seconds megabytes lines kilobytes"
     measure "${where}own_layout" examples/03_own_layout.cpp
     measure "${where}own_solver" examples/04_own_solver.cpp
     measure "${where}trainer" examples/moe_gpt/train_on.cpp
+    measure "${where}trainer_checkpoint" examples/moe_gpt/checkpoint.cpp
   done
   measure compiled:bodies src/compiled.cpp
 } | awk -v json=$json -v compiler="$compiler$options" '
@@ -70,9 +71,9 @@ measure() {  # measure NAME FILE: "name seconds megabytes lines kilobytes"
   json == "no" {
     if (NR == 1) {
       print compiler
-      printf "%-22s %8s %8s %10s %10s\n", "file", "seconds", "MB", "lines", "object kB"
+      printf "%-28s %8s %8s %10s %10s\n", "file", "seconds", "MB", "lines", "object kB"
     }
-    printf "%-22s %8s %8s %10s %10s\n", $1, $2, $3, $4, $5
+    printf "%-28s %8s %8s %10s %10s\n", $1, $2, $3, $4, $5
     fflush()
   }
   END { if (json == "yes") print "\n]" }'

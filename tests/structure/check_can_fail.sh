@@ -7,6 +7,7 @@ check=$1/tests/structure/check_includes.sh
 rm -rf "$2"
 mkdir -p "$2/include"
 cp -R "$1/include/fssdp" "$2/include/"
+cp -R "$1/src" "$2/"
 headers=$2/include/fssdp
 expected=0
 
@@ -47,6 +48,7 @@ plant fssdp.hpp '#include "fssdp/comm/thread.hpp"
 #include "fssdp/file/file_memory.hpp"
 #include "fssdp/comm/shared_memory.hpp"'
 expected=$((expected + 3))
+plant solver/planted_inl.hpp ''
 plant unknown/planted.hpp '#include "fssdp/core/index.hpp"'
 
 if found=$(sh "$check" "$2"); then
