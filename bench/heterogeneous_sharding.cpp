@@ -4,12 +4,12 @@
 
 #include <vector>
 
-#include "topo.hpp"
+#include "plan_scene.hpp"
 
 namespace {
 
 void solve(benchmark::State& state) {
-  auto const on = topo{state};
+  auto const on = plan_scene{state};
   auto loads = std::vector<fssdp::expert_loads>{};
   for (std::size_t layer = 0; layer < static_cast<std::size_t>(state.range(2)); ++layer)
     loads.push_back(zipf_loads(on.loads.size(), layer));

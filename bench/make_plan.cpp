@@ -3,7 +3,7 @@
 // placement.
 #include "fssdp/plan/make_plan.hpp"
 
-#include "topo.hpp"
+#include "plan_scene.hpp"
 
 namespace {
 
@@ -16,7 +16,7 @@ void count_transfers(benchmark::State& state, fssdp::transfer_plan const& plan) 
 
 template <auto Place>
 void direct(benchmark::State& state) {
-  auto const on = topo{state};
+  auto const on = plan_scene{state};
   auto const where = (on.*Place)();
   for (auto _ : state) benchmark::DoNotOptimize(fssdp::make_plan(on.layout, where));
   count_transfers(state, fssdp::make_plan(on.layout, where));
@@ -24,15 +24,15 @@ void direct(benchmark::State& state) {
 
 template <auto Place>
 void node_aware(benchmark::State& state) {
-  auto const on = topo{state};
+  auto const on = plan_scene{state};
   auto const where = (on.*Place)();
   for (auto _ : state) benchmark::DoNotOptimize(fssdp::make_plan(on.layout, where, on.topology));
   count_transfers(state, fssdp::make_plan(on.layout, where, on.topology));
 }
 
-BENCHMARK(direct<&topo::sparse>)->Apply(machines);
-BENCHMARK(direct<&topo::dense>)->Apply(machines);
-BENCHMARK(node_aware<&topo::sparse>)->Apply(machines);
-BENCHMARK(node_aware<&topo::dense>)->Apply(machines);
+BENCHMARK(direct<&plan_scene::sparse>)->Apply(plan_scenes);
+BENCHMARK(direct<&plan_scene::dense>)->Apply(plan_scenes);
+BENCHMARK(node_aware<&plan_scene::sparse>)->Apply(plan_scenes);
+BENCHMARK(node_aware<&plan_scene::dense>)->Apply(plan_scenes);
 
 }  // namespace

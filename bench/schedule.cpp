@@ -4,7 +4,7 @@
 #include "fssdp/plan/schedule.hpp"
 
 #include "memory_in_use.hpp"
-#include "topo.hpp"
+#include "plan_scene.hpp"
 
 namespace {
 
@@ -14,7 +14,7 @@ constexpr auto mebibyte = 1024.0 * 1024;
 /// @param options(fssdp::schedule_options)
 template <std::size_t Effort>
 void scheduled(benchmark::State& state) {
-  auto const on = topo{state};
+  auto const on = plan_scene{state};
   auto const plan = fssdp::make_plan(on.layout, on.sparse(), on.topology);
   auto const options = fssdp::schedule_options{.effort = Effort};
   for (auto _ : state) benchmark::DoNotOptimize(fssdp::schedule(plan, chunk_bytes, options));
@@ -31,12 +31,12 @@ void scheduled(benchmark::State& state) {
 }
 
 /// Fast, one cut; as it is by default; 8,192 experts on 4,096 devices besides.
-void machines_and_a_large_one(benchmark::internal::Benchmark* of) {
-  machines(of);
+void scenes_and_a_large_one(benchmark::internal::Benchmark* of) {
+  plan_scenes(of);
   of->Args({512, 8192});
 }
 
-BENCHMARK(scheduled<0>)->Apply(machines_and_a_large_one);
-BENCHMARK(scheduled<fssdp::schedule_options{}.effort>)->Apply(machines_and_a_large_one);
+BENCHMARK(scheduled<0>)->Apply(scenes_and_a_large_one);
+BENCHMARK(scheduled<fssdp::schedule_options{}.effort>)->Apply(scenes_and_a_large_one);
 
 }  // namespace

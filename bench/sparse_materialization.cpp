@@ -2,16 +2,16 @@
 // How long a placement takes to be found, before every iteration.
 #include "fssdp/solver/sparse_materialization.hpp"
 
-#include "topo.hpp"
+#include "plan_scene.hpp"
 
 namespace {
 
 void solve(benchmark::State& state) {
-  auto const on = topo{state};
+  auto const on = plan_scene{state};
   auto const solver = on.solver();
   for (auto _ : state) benchmark::DoNotOptimize(solver(on.loads, on.layout));
 }
 
-BENCHMARK(solve)->Apply(machines);
+BENCHMARK(solve)->Apply(plan_scenes);
 
 }  // namespace

@@ -6,9 +6,9 @@
 
 #include <string>
 
+#include "cluster.hpp"
 #include "model.hpp"
 #include "policies/policies.hpp"
-#include "topo.hpp"
 
 namespace sim::detail {
 

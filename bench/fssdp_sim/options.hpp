@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
+#include "cluster.hpp"
 #include "model.hpp"
 #include "policies/policies.hpp"
 #include "policy.hpp"
-#include "topo.hpp"
 
 namespace sim {
 

@@ -22,7 +22,7 @@ enum class objective { time, balance };
 
 /// All that a policy may look at.
 struct layer_question {
-  fssdp::topology const* topo;
+  fssdp::topology const* topology;
   fssdp::layer_rates rates;
   fssdp::table_layout const* owners;     ///< as the policy's sharding has it
   fssdp::expert_loads const* predicted;  ///< [experts], any scale

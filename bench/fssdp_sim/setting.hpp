@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <limits>
 
+#include "cluster.hpp"
 #include "fssdp/cost/layer_cost.hpp"
 #include "fssdp/placement/port_loads.hpp"
 #include "fssdp/solver/materialization_budget.hpp"
 #include "fssdp/topology/topology.hpp"
 #include "model.hpp"
-#include "topo.hpp"
 
 namespace sim {
 

@@ -93,7 +93,7 @@ class shards {
   auto const layers = layer_count(*of.loads);
   auto result = policy_result{.policy = std::string{which.name},
                               .model = std::string{where.model->name},
-                              .topology = std::string{where.kind->name},
+                              .cluster = std::string{where.kind->name},
                               .devices = where.topology.ranks(),
                               .slots = of.slots,
                               .overlap = of.overlap,

@@ -17,7 +17,7 @@ namespace {
 
 /// 2 nodes of 2 devices; 4 experts at one device each; 1 byte per second between nodes, 10 inside.
 struct worked_case {
-  fssdp::topology topo{{.nodes = 2,
+  fssdp::topology topology{{.nodes = 2,
                         .ranks = 4,
                         .ports = {10, 1},
                         .network = fssdp::network_interface::per_node,
@@ -25,7 +25,7 @@ struct worked_case {
   fssdp::expert_loads loads = {40, 0, 0, 8};
   fssdp::table_layout owners = fssdp::as_table(fssdp::block_layout{{.experts = 4, .ranks = 4}});
   fssdp::token_counts counts = sim::split_loads(loads, 4);
-  sim::layer_question question = {.topology = &topo,
+  sim::layer_question question = {.topology = &topology,
                                   .rates = {.seconds_per_token = 2,
                                             .token_bytes = 3,
                                             .expert_bytes = 100,

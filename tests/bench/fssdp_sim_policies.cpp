@@ -19,7 +19,7 @@ namespace {
 /// A question and what it points to.
 struct asked_layer {
   asked_layer(int nodes, int ranks, int experts, std::uint64_t seed)
-      : topo{{.nodes = nodes, .ranks = ranks}},
+      : topology{{.nodes = nodes, .ranks = ranks}},
         loads{sim::synthetic_loads({.layers = 1,
                                     .experts = experts,
                                     .tokens = 100'003,
@@ -32,7 +32,7 @@ struct asked_layer {
         counts{sim::split_loads(loads, ranks)} {}
 
   sim::layer_question question(int slots, sim::objective goal = sim::objective::time) const {
-    return {.topology = &topo,
+    return {.topology = &topology,
             .rates = {.seconds_per_token = 1e-7,
                       .token_bytes = 2048,
                       .expert_bytes = 1 << 20U,

@@ -135,7 +135,7 @@ TEST_CASE("a world that runs is not run again meanwhile, by a rank or in another
   world.run([&](thread_communicator& comm) {
     if (comm.rank() == rank_id{0}) run_again(0);
     if (comm.rank() == rank_id{1}) std::jthread{run_again, std::size_t{1}}.join();
-    auto const copy = comm.duplicate();  // all that the world has is still there
+    auto copy = comm.duplicate();  // all that the world has is still there
     copy.exchange([](auto&) {});
   });
   for (auto const& said : refused)

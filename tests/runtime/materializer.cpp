@@ -621,6 +621,6 @@ TEST_CASE("placements are planned on the communicator, once as long as they stay
   });
   auto plans = 0;
   for (auto const& event : recorder.events())
-    plans += event.work.streamed == fssdp::gather_track && event.work.name.view() == "plan" ? 1 : 0;
+    plans += event.work.track == fssdp::gather_track && event.work.name.view() == "plan" ? 1 : 0;
   REQUIRE(plans == 2 * 3);  // of the loads that nobody knew, then of those that stay
 }

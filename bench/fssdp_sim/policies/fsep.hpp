@@ -29,7 +29,7 @@ namespace sim {
   auto kept = loads.size();
   auto free = devices * static_cast<std::size_t>(places);
   auto slots = slot_queue{std::vector<double>(devices), std::vector<int>(devices, places)};
-  auto owners = std::vector<fssdp::rank_id>(loads.size());
+  auto first_owners = std::vector<fssdp::rank_id>(loads.size());
   auto replicas = std::vector<std::pair<std::size_t, int>>{};
   for (auto const e : order) {
     --kept;
@@ -38,14 +38,14 @@ namespace sim {
     for (int n = 0; n < counts[e] && (first || free > kept); ++n) {
       auto const rank = slots.take(share(e), [&](int to) { return !mine[device(to)]; });
       if (!rank.has_value()) break;
-      if (first) owners[e] = fssdp::rank_id{*rank};
+      if (first) first_owners[e] = fssdp::rank_id{*rank};
       first = false;
       --free;
       mine[device(*rank)] = true;
       replicas.emplace_back(e, *rank);
     }
   }
-  auto owners = fssdp::table_layout{{.ranks = ranks}, std::move(owners)};
+  auto owners = fssdp::table_layout{{.ranks = ranks}, std::move(first_owners)};
   auto where = fssdp::placement{owners};
   for (auto const& [e, rank] : replicas)
     where.add(fssdp::expert_id{static_cast<int>(e)}, fssdp::rank_id{rank});
