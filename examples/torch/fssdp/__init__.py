@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Placement, plans and token routing for sharded Mixture-of-Experts training.
+
+Every expert's parameters and optimizer state have one owner (a Layout), the busy experts get replicas
+for one iteration (a Placement, made by a solver), a TransferPlan says what moves, a TokenPlan where
+tokens go. All of it is computed on the CPU from loads, tokens per expert: equal inputs give equal
+results on every rank. Numbers come in as arrays of numpy, lists, tensors of PyTorch on the CPU or
+anything that knows DLPack, and go out as arrays of numpy: whole numbers as int64, what has several
+fields as structured arrays.
+
+    import fssdp
+
+    topology = fssdp.Topology(ranks=8, nodes=2)
+    layout = fssdp.block_layout(experts=16, ranks=8)
+    solve = fssdp.SparseMaterialization(overlap=4, spare_slots=2, topology=topology)
+    plan = fssdp.make_plan(layout, solve(loads, layout), topology)
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from . import checkpoint, errors
+from ._core import Topology, version as __version__
+from .advice import *
+from .costs import *
+from .errors import *
+from .layouts import *
+from .placements import *
+from .plans import *
+from .predictors import *
+from .rebalance import *
+from .solvers import *
+from .tokens import *
+from . import advice, costs, layouts, placements, plans, predictors, rebalance, solvers, tokens
+
+__all__ = ["Topology", "__version__", "checkpoint", "errors"]
+for _part in (
+    advice, costs, errors, layouts, placements, plans, predictors, rebalance, solvers, tokens,
+):  # fmt: skip
+    __all__ += _part.__all__
+for _name in __all__:  # pickles and messages name them without the module that they are built in
+    _value = globals()[_name]
+    if isinstance(_value, type) and _value.__module__ == "fssdp._core":
+        _value.__module__ = "fssdp"
+
+
+def __getattr__(name: str) -> Any:
+    """``fssdp.torch``, which is built for one version of torch, is imported when it is used."""
+    if name == "torch":
+        try:
+            return importlib.import_module("fssdp.torch")
+        except ModuleNotFoundError as error:
+            raise AttributeError(f"fssdp.torch is not installed: {error}") from error
+    raise AttributeError(f"module 'fssdp' has no attribute '{name}'")
