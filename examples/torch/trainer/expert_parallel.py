@@ -52,7 +52,8 @@ class ExpertParallel(nn.Module):
         into = mine.sum(1).tolist()
         self.loads = [int(part.sum()) for part in table.sum(0).split(self.owned_by.tolist())]
         row_bytes = tokens.shape[1] * tokens.element_size()
-        self.bytes_sent += 4 * row_bytes * (sum(out) - out[dist.get_rank()])  # and back, twice
+        moved = sum(out) + sum(into) - 2 * out[dist.get_rank()]
+        self.bytes_sent += 2 * row_bytes * moved  # forward and backward
         rows = _AllToAll.apply(tokens[order // experts.shape[1]], into, out)
         expert = torch.arange(len(self.own)).repeat(len(every)).repeat_interleave(mine.flatten())
         by_expert = expert.argsort(stable=True)

@@ -50,9 +50,8 @@ class ListedExperts(nn.ModuleList):
         result = torch.zeros_like(tokens)
         for e, expert in enumerate(self):
             token, choice = torch.where(experts == e)
-            if token.numel() > 0:
-                rows = expert(tokens[token]) * weights[token, choice, None]
-                result = result.index_add(0, token, rows)
+            rows = expert(tokens[token]) * weights[token, choice, None]
+            result = result.index_add(0, token, rows)
         return result
 
 
@@ -71,10 +70,9 @@ class StackedExperts(nn.Module):
         every = zip(self.w1.unbind(), self.w2.unbind(), self.w3.unbind(), strict=True)
         for e, (w1, w2, w3) in enumerate(every):
             token, choice = torch.where(experts == e)
-            if token.numel() > 0:
-                inner = F.silu(F.linear(tokens[token], w1)) * F.linear(tokens[token], w3)
-                rows = F.linear(inner, w2) * weights[token, choice, None]
-                result = result.index_add(0, token, rows)
+            inner = F.silu(F.linear(tokens[token], w1)) * F.linear(tokens[token], w3)
+            rows = F.linear(inner, w2) * weights[token, choice, None]
+            result = result.index_add(0, token, rows)
         return result
 
 

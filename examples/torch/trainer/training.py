@@ -35,6 +35,8 @@ class Run:
         reshard_every: new owners after so many steps.
         micro_batches: whose gradients are added up.
         slots: replicas that a rank has room for in one layer.
+        dtype: of all parameters. Runs whose sums are formed in other orders stay together in
+            float64; in float32 a gate that is undecided may choose another expert some day.
         frozen: experts do not train.
     """
 
@@ -50,6 +52,7 @@ class Run:
     reshard_every: int = 0
     micro_batches: int = 1
     slots: int = 2
+    dtype: torch.dtype = torch.float64
     frozen: bool = False
 
 
@@ -105,6 +108,7 @@ class Trainer:
         self.rank = 0 if self.alone else dist.get_rank()
         self.ranks = 1 if self.alone else dist.get_world_size()
         self.model: nn.Module = Model(run.shape, stacked=run.stacked, recompute=run.recompute)
+        self.model.to(run.dtype)
         self.text = Text(run.shape)
         self.blocks = list(self.model.blocks)
         self.experts: ShardedExperts | None = None
@@ -214,9 +218,9 @@ class Trainer:
         squares = sum((p.grad.double().square().sum() for p in self.own), torch.zeros((), dtype=torch.double))
         dist.all_reduce(squares)
         norm = (norm.double().square() + squares).sqrt()
-        factor = (1.0 / (norm + 1e-6)).clamp(max=1.0).float()
+        factor = (1.0 / (norm + 1e-6)).clamp(max=1.0)
         for p in (*self.dense, *self.own):
-            p.grad.mul_(factor)
+            p.grad.mul_(factor.to(p.grad.dtype))
 
 
 def _room(run: Run, ranks: int) -> int:

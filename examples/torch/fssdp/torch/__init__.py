@@ -17,6 +17,16 @@ Below it are the collectives, as differentiable functions over a Communicator.
 
 from __future__ import annotations
 
+import torch
+
+try:
+    from . import _torch
+except ImportError as error:
+    raise ImportError(
+        f"fssdp.torch does not fit torch {torch.__version__}: {error}. Build it for this version: "
+        "pip install --no-build-isolation ./examples/torch"
+    ) from error
+
 from ._torch import Metrics
 from .collectives import (
     all_gather_v,

@@ -17,7 +17,7 @@ from .. import make_plan
 from ..errors import ArgumentError
 from ..solvers import PlacementSolver, ShardingSolver
 from . import _torch
-from .checkpoint import announce_shards
+from .checkpoint import announce_shards, make_state, named_state
 from .collectives import sparse_all_gather
 from .communicator import Communicator, duplicate_group
 from .layer import Compute, LayerLinks, LayerState, ShardedLayer
@@ -374,7 +374,6 @@ class ShardedExperts:
             moved += self.shards.moments(optimizer, names)
         self.materializer.reshard(list(layouts), moved)
         self.shards.rearrange(layouts, optimizer, names)
-        announce_shards(self)
         return True
 
     def _moments(self, optimizer: torch.optim.Optimizer | None) -> list[str]:
@@ -418,6 +417,19 @@ class ShardedExperts:
                         part.parameter[i].copy_(whole[int(expert)])
                 else:
                     part.parameter.copy_(tensors[prefix + part.name])
+
+    def optimizer_tensors(
+        self, optimizer: torch.optim.Optimizer, model: nn.Module | None = None
+    ) -> dict[str, Tensor]:
+        """What an optimizer keeps of the experts, for torch.distributed.checkpoint to save, or to load
+        in place. An optimizer that has made no step yet gets a state first.
+
+        Args:
+            optimizer: the one of the experts.
+            model: whose names; by default those of the layers, "0.", "1.", ...
+        """
+        make_state(optimizer, list(self.parameters()))
+        return named_state(self, optimizer, self.prefixes(model))
 
     def own_tensor(self, layer: int, tensor: int) -> Tensor:
         """[owned, ...], not copied where parameters are stacked."""

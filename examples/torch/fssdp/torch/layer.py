@@ -295,7 +295,7 @@ class ShardedLayer(nn.Module):
         rows = self.on_rows(tokens[order // per_token], counts)
         back = torch.empty_like(order)
         back[order] = torch.arange(order.numel(), device=order.device)
-        rows = rows[back].view(*experts.shape, -1)
+        rows = rows[back].view(*experts.shape, rows.shape[1])
         return (rows * weights.unsqueeze(-1)).sum(1).to(tokens.dtype)
 
     def on_rows(self, rows: Tensor, counts: Tensor | Sequence[int]) -> Tensor:
