@@ -29,7 +29,7 @@ class Run:
     """What is trained, and how.
 
     Attributes:
-        experts: 'alone' (one process), 'plain' (expert parallelism without fssdp), 'fsdp2', or a
+        way: 'alone' (one process), 'plain' (expert parallelism without fssdp), 'fsdp2', or a
             solver of fssdp: 'owners_only', 'sparse', 'cheapest', 'everywhere'.
         dense: 'fsdp2' or 'ddp'.
         reshard_every: new owners after so many steps.
@@ -40,7 +40,7 @@ class Run:
         frozen: experts do not train.
     """
 
-    experts: str = "sparse"
+    way: str = "sparse"
     dense: str = "fsdp2"
     shape: Shape = field(default_factory=Shape)
     steps: int = 40
@@ -80,11 +80,11 @@ class Result:
 def solver_of(run: Run) -> Any:
     """Who gets replicas."""
     shape = run.shape
-    if run.experts == "owners_only":
+    if run.way == "owners_only":
         return fssdp.OwnersOnly()
-    if run.experts == "everywhere":
+    if run.way == "everywhere":
         return fssdp.Everywhere()
-    if run.experts == "sparse":
+    if run.way == "sparse":
         return fssdp.SparseMaterialization(overlap=run.slots + 2, spare_slots=run.slots)
     expert_bytes = 12 * shape.width * shape.hidden
     return fssdp.CheapestMaterialization(
@@ -104,7 +104,7 @@ class Trainer:
 
     def __init__(self, run: Run) -> None:
         self.run = run
-        self.alone = run.experts == "alone"
+        self.alone = run.way == "alone"
         self.rank = 0 if self.alone else dist.get_rank()
         self.ranks = 1 if self.alone else dist.get_world_size()
         self.model: nn.Module = Model(run.shape, stacked=run.stacked, recompute=run.recompute)
@@ -125,9 +125,9 @@ class Trainer:
 
     def _shard_experts(self) -> None:
         run, layers = self.run, [block.experts for block in self.blocks]
-        if run.experts in ("alone", "fsdp2"):
+        if run.way in ("alone", "fsdp2"):
             return
-        if run.experts == "plain":
+        if run.way == "plain":
             for block in self.blocks:
                 block.experts = ExpertParallel(block.experts)
             return
@@ -146,7 +146,7 @@ class Trainer:
 
     def _own_parameters(self) -> set[int]:
         """Those that no other rank has."""
-        if self.run.experts == "plain":
+        if self.run.way == "plain":
             return {id(p) for block in self.blocks for p in block.experts.parameters()}
         return {id(p) for p in self.experts.parameters()} if self.experts else set()
 
@@ -195,7 +195,7 @@ class Trainer:
             metrics = self.experts.step()
             self.exposed += metrics.exposed_seconds
             return metrics.load_max_over_mean
-        if self.run.experts != "plain":
+        if self.run.way != "plain":
             return 1.0
         for p in self.own:
             p.grad = torch.zeros_like(p) if p.grad is None else p.grad / self.ranks
@@ -207,7 +207,7 @@ class Trainer:
     def _clip(self) -> None:
         if self.experts is not None:
             self.experts.clip_grad_norm_(1.0, self.dense)
-        elif self.run.experts != "plain":
+        elif self.run.way != "plain":
             nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
         else:
             self._clip_plain()
@@ -251,6 +251,6 @@ def train(run: Run) -> Result:
     if trainer.experts is not None:
         of = trainer.experts
         result.bytes_sent = of.tokens.bytes_sent + of.communicator.bytes_sent
-    elif run.experts == "plain":
+    elif run.way == "plain":
         result.bytes_sent = sum(block.experts.bytes_sent for block in trainer.blocks)
     return result

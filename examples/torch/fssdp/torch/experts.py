@@ -12,8 +12,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from .. import Everywhere, HeterogeneousSharding, Layout, OwnersOnly, Topology, block_layout
-from .. import make_plan
+from .. import Everywhere, HeterogeneousSharding, Layout, OwnersOnly, Topology, make_plan
+from .. import table_layout
 from ..errors import ArgumentError
 from ..solvers import PlacementSolver, ShardingSolver
 from . import _torch
@@ -70,7 +70,7 @@ def shard_experts(
         group: the ranks that share the experts, by default all. Of a mesh with two dimensions the
             second; over the first, gradients are averaged.
         solver: who holds what, from the expected loads. By default owners only: expert parallelism.
-        layouts: who owns what in each layer; by default blocks.
+        layouts: who owns what in each layer; by default blocks, as even as they can be.
         param_dtype: experts are computed with that: converted at the owner, and sent so.
         reduce_dtype: gradients are summed and sent in that; by default float32, or float64 of
             float64.
@@ -145,7 +145,7 @@ class ShardedExperts:
         self.tokens = Communicator(duplicate_group(self.group), timeout=timeout)
         rank, ranks = self.tokens.rank, self.tokens.size
         self.experts = _experts_of(layers[0])
-        layouts = options["layouts"] or [block_layout(experts=self.experts, ranks=ranks)] * len(layers)
+        layouts = options["layouts"] or even_blocks(len(layers), self.experts, ranks)
         _check_layouts(layouts, len(layers), self.experts, ranks)
         self.layers = layers
         self.shards: ModuleShards | StackedShards = make_shards(layers, layouts, rank)
@@ -449,6 +449,18 @@ class ShardedExperts:
         if None in found:
             raise ArgumentError(f"layer {found.index(None)} is no module of this model")
         return [f"{name}." if name else "" for name in found]
+
+
+def even_blocks(layers: int, experts: int, ranks: int) -> list[Layout]:
+    """Blocks of each layer. The experts that are left over go round, so that over all layers no rank
+    owns two more than another: as many as sharding solvers give it."""
+    each, left = divmod(experts, ranks)
+    made = []
+    for layer in range(layers):
+        more = {(layer * left + i) % ranks for i in range(left)}
+        owners = [r for r in range(ranks) for _ in range(each + (r in more))]
+        made.append(table_layout(owners, ranks=ranks))
+    return made
 
 
 def _groups_of(group: Any) -> tuple[dist.ProcessGroup, dist.ProcessGroup | None]:

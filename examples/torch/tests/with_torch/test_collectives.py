@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from ranks import run_ranks
+from trainer.ranks import run_ranks
 
 import fssdp
 from fssdp import torch as ft

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 import torch.distributed.checkpoint as dcp
-from ranks import run_ranks
+from trainer.ranks import run_ranks
 from test_experts import SOLVERS, choices, make, together
 
 import fssdp

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from ranks import run_ranks
+from trainer.ranks import run_ranks
 
 from trainer.model import Shape
 from trainer.training import Result, Run, train
@@ -27,7 +27,7 @@ def trained(ranks: int, **options: Any) -> list[Result]:
 
 @functools.cache
 def alone(stacked: bool) -> list[float]:
-    return trained(1, experts="alone", stacked=stacked)[0].losses
+    return trained(1, way="alone", stacked=stacked)[0].losses
 
 
 def check(ranks: int, tolerance: float = 1e-12, **options: Any) -> list[Result]:
@@ -39,19 +39,19 @@ def check(ranks: int, tolerance: float = 1e-12, **options: Any) -> list[Result]:
 
 
 def test_plain_expert_parallelism_is_what_one_process_does() -> None:
-    check(2, experts="plain", dense="ddp")
+    check(2, way="plain", dense="ddp")
 
 
 @pytest.mark.parametrize("stacked", [False, True])
 @pytest.mark.parametrize(
     "options",
     [
-        {"ranks": 2, "experts": "owners_only", "dense": "ddp"},
-        {"ranks": 2, "experts": "sparse", "dense": "fsdp2"},
-        {"ranks": 4, "experts": "cheapest", "dense": "ddp"},
-        {"ranks": 3, "experts": "everywhere", "dense": "ddp"},
-        {"ranks": 2, "experts": "sparse", "dense": "ddp", "micro_batches": 2},
-        {"ranks": 2, "experts": "sparse", "dense": "ddp", "recompute": True},
+        {"ranks": 2, "way": "owners_only", "dense": "ddp"},
+        {"ranks": 2, "way": "sparse", "dense": "fsdp2"},
+        {"ranks": 4, "way": "cheapest", "dense": "ddp"},
+        {"ranks": 3, "way": "everywhere", "dense": "ddp"},
+        {"ranks": 2, "way": "sparse", "dense": "ddp", "micro_batches": 2},
+        {"ranks": 2, "way": "sparse", "dense": "ddp", "recompute": True},
     ],
     ids=lambda options: "-".join(str(value) for value in options.values()),
 )
@@ -66,30 +66,30 @@ def test_replicas_that_are_given_up_between_forward_and_backward(
 ) -> None:
     """Four layers share slots for two: what autograd has saved must not be what others have now."""
     check(
-        2, experts="sparse", dense="ddp", rematerialize=True, stacked=stacked, recompute=recompute
+        2, way="sparse", dense="ddp", rematerialize=True, stacked=stacked, recompute=recompute
     )
 
 
 @pytest.mark.parametrize("stacked", [False, True])
 def test_owners_change_with_their_moments(stacked: bool) -> None:
-    results = check(3, experts="sparse", dense="ddp", reshard_every=2, stacked=stacked)
+    results = check(3, way="sparse", dense="ddp", reshard_every=2, stacked=stacked)
     assert results[0].moved > 0
 
 
 def test_replicas_of_fewer_bits_are_close() -> None:
-    float32 = trained(2, experts="sparse", dense="ddp", dtype=torch.float32)[0].losses
-    bf16 = trained(2, experts="sparse", dense="ddp", dtype=torch.float32, bf16=True)[0].losses
+    float32 = trained(2, way="sparse", dense="ddp", dtype=torch.float32)[0].losses
+    bf16 = trained(2, way="sparse", dense="ddp", dtype=torch.float32, bf16=True)[0].losses
     assert bf16 == pytest.approx(float32, rel=0, abs=2e-2)
     assert bf16 != float32
 
 
 def test_a_rerun_gives_equal_bits() -> None:
-    first, second = (trained(3, experts="cheapest", dense="ddp")[0] for _ in range(2))
+    first, second = (trained(3, way="cheapest", dense="ddp")[0] for _ in range(2))
     assert first.losses == second.losses
 
 
 def test_replicas_even_out_the_ranks() -> None:
-    def balance(experts: str) -> float:
-        return sum(trained(4, experts=experts, dense="ddp")[0].balance)
+    def balance(way: str) -> float:
+        return sum(trained(4, way=way, dense="ddp")[0].balance)
 
     assert balance("everywhere") < balance("cheapest") < balance("owners_only")
