@@ -13,3 +13,4 @@
 #include "fssdp/plan/transfer_plan_inl.hpp"
 #include "fssdp/plan/verify_inl.hpp"
 #include "fssdp/runtime/materializer_inl.hpp"
+#include "fssdp/token/any_rows_inl.hpp"

@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "fssdp/comm/back_end.hpp"
 #include "fssdp/comm/communicator.hpp"
 #include "fssdp/core/error.hpp"
 
@@ -54,10 +55,8 @@ class gloo_communicator {
     void recv(std::span<std::byte> bytes, fssdp::rank_id from) { add(in, bytes, from); }
     void add(std::vector<message>& list, std::span<std::byte const> bytes, fssdp::rank_id peer) {
       auto* const data = const_cast<std::byte*>(bytes.data());  // Gloo has one type for both ways
-      auto slot = about.plan;
-      for (auto const part : {static_cast<std::uint64_t>(about.round), bytes.size()})
-        slot = (slot ^ part) * 0x9e37'79b9'7f4a'7c15U;  // a hash of the three
-      list.push_back({context.createUnboundBuffer(data, bytes.size()), peer, slot});
+      list.push_back({context.createUnboundBuffer(data, bytes.size()), peer,
+                      fssdp::message_tag(about, bytes.size())});
     }
 
     /// Gloo throws an IoException when the context's timeout has passed, and when a connection is

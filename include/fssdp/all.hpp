@@ -100,6 +100,7 @@
 #include "fssdp/solver/sparse_materialization.hpp"
 #include "fssdp/stream/stream.hpp"
 #include "fssdp/stream/stream_event.hpp"
+#include "fssdp/token/any_rows.hpp"
 #include "fssdp/token/dispatch.hpp"
 #include "fssdp/token/gather_counts.hpp"
 #include "fssdp/token/permute.hpp"

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What a first program needs: both collectives, what they take, the plainest placements. All the
-/// rest, such as materializer, schedule, codecs, tokens, solvers that weigh, traces, is included by
+/// What a first program needs: both collectives, what they take (dtypes at run time as well), the
+/// plainest placements. All the rest, such as materializer, schedule, codecs, tokens, solvers that weigh, traces, is included by
 /// its own header, or by all.hpp. Communicators are in comm/.
 #pragma once
 
 #include "fssdp/collective/all_gather.hpp"
 #include "fssdp/collective/all_reduce.hpp"
+#include "fssdp/collective/any_tensors.hpp"
 #include "fssdp/collective/materialized_experts.hpp"
 #include "fssdp/collective/memory_required.hpp"
 #include "fssdp/collective/sparse_all_gather.hpp"

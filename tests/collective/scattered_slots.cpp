@@ -151,9 +151,53 @@ TEST_CASE("scattered slots that are null or share memory are refused by name") {
       fssdp::sparse_all_gather(alone, plan, at({place(0), place(0), place(4)}), at(to)));
 }
 
-TEST_CASE("bytes_of refuses scattered slots") {
-  auto memory = std::vector<float>(2);
-  auto const places = std::vector{memory.data()};
+TEST_CASE("bytes_of leaves scattered slots where they are, and follows them") {
+  auto memory = std::vector<float>{1, 2, 3, 4, 5, 6};
+  auto places = std::vector{memory.data() + 4, memory.data()};
   auto tensor = at(places);
-  REQUIRE_THROWS_WITH(fssdp::bytes_of(tensor), mentions("a place for each slot"));
+  auto any = any_tensor_of(tensor);
+  for (auto const& bytes : {fssdp::bytes_of(tensor)[0], fssdp::bytes_of(any)[0]}) {
+    REQUIRE(bytes.slots == 2);
+    REQUIRE(bytes.elements == 2 * sizeof(float));
+    REQUIRE(static_cast<void const*>(bytes[0].data()) == memory.data() + 4);
+    REQUIRE(static_cast<void const*>(bytes[1].data()) == memory.data());
+    places[1] = memory.data() + 2;
+    REQUIRE(static_cast<void const*>(bytes[1].data()) == memory.data() + 2);
+    places[1] = memory.data();
+  }
+}
+
+TEST_CASE("a reshard moves weights and moments in scattered slots of several types together") {
+  auto const before = fssdp::block_layout{{.experts = 4, .ranks = 2}};
+  auto const after = fssdp::cyclic_layout{{.experts = 4, .ranks = 2}};
+  auto const plan = fssdp::reshard_plan{before, after};
+  auto const found = support::on_all_ranks(2, [&](thread_communicator& comm) {
+    auto weights = std::vector<std::vector<fssdp::bf16>>(2, std::vector<fssdp::bf16>(3));
+    auto moments = std::vector<std::vector<double>>(2, std::vector<double>(1));
+    auto weight_places = std::vector<void*>{};
+    auto moment_places = std::vector<void*>{};
+    for (auto const chunk : before.owned(comm.rank())) {
+      auto const slot = static_cast<std::size_t>(before.slot(chunk.expert));
+      weights[slot][2] = fssdp::bf16{static_cast<float>(chunk.expert.value())};
+      moments[slot][0] = 10.0 * chunk.expert.value();
+    }
+    for (std::size_t slot = 0; slot < 2; ++slot) {
+      weight_places.push_back(weights[slot].data());
+      moment_places.push_back(moments[slot].data());
+    }
+    auto const weight = fssdp::any_tensor{
+        .type = fssdp::dtype::bf16, .slots = 2, .elements = 3, .places = weight_places.data()};
+    auto const moment = fssdp::any_tensor{
+        .type = fssdp::dtype::fp64, .slots = 2, .elements = 1, .places = moment_places.data()};
+    fssdp::reshard(comm, plan, fssdp::bytes_of(weight, moment));
+    auto wrong = 0;
+    for (auto const chunk : after.owned(comm.rank())) {
+      auto const slot = static_cast<std::size_t>(after.slot(chunk.expert));
+      wrong +=
+          static_cast<float>(weights[slot][2]) == static_cast<float>(chunk.expert.value()) ? 0 : 1;
+      wrong += moments[slot][0] == 10.0 * chunk.expert.value() ? 0 : 1;
+    }
+    return wrong;
+  });
+  REQUIRE(found == std::vector{0, 0});
 }

@@ -74,6 +74,13 @@ class has_it_all {
   }
   void synchronize() { calls.emplace_back("synchronize"); }
   void agree(std::uint64_t plan) { calls.push_back("agree " + std::to_string(plan)); }
+  void announce(std::span<std::uint64_t const> plans) {
+    calls.push_back("announce " + std::to_string(plans.size()));
+  }
+  [[nodiscard]] bool has_agreed(std::uint64_t plan) {
+    calls.push_back("has_agreed " + std::to_string(plan));
+    return plan == 6;
+  }
   void connect(std::span<rank_id const> peers) {
     calls.push_back("connect " + std::to_string(peers.size()));
   }
@@ -107,7 +114,8 @@ std::vector<std::string> calls_through(has_it_all& inner, Adaptor& comm) {
   comm.exchange(ignore);
   comm.lend(ignore, ignore);
   comm.forward(ignore, ignore);
-  comm.agree(3);
+  comm.announce(std::vector<std::uint64_t>(3));
+  if (comm.has_agreed(6)) comm.agree(3);
   comm.connect(std::vector<rank_id>(2));
   comm.gather_values(bytes, bytes);
   comm.sum(fssdp::device_sum{});
@@ -123,10 +131,13 @@ std::vector<std::string> calls_through(has_it_all& inner, Adaptor& comm) {
   return inner.calls;
 }
 
-auto const everything = std::vector<std::string>{
-    "exchange", "lend",    "forward",    "agree 3",     "connect 2", "gather_values 4 4", "sum",
-    "convert",  "copy",    "allocate 9", "free",        "prepare",   "agree 4",           "submit",
-    "exchange", "await 5", "clear",      "synchronize", "stream 7"};
+auto const everything =
+    std::vector<std::string>{"exchange",     "lend",    "forward",   "announce 3",
+                             "has_agreed 6", "agree 3", "connect 2", "gather_values 4 4",
+                             "sum",          "convert", "copy",      "allocate 9",
+                             "free",         "prepare", "agree 4",   "submit",
+                             "exchange",     "await 5", "clear",     "synchronize",
+                             "stream 7"};
 
 template <fssdp::communicator Comm>
 class passes_all : public fssdp::communicator_adaptor<passes_all<Comm>, Comm> {

@@ -3,6 +3,7 @@
 #include "fssdp/core/error.hpp"
 
 #include <locale>
+#include <new>
 #include <stdexcept>
 #include <string>
 
@@ -13,6 +14,9 @@ static_assert(std::is_base_of_v<fssdp::error, fssdp::argument_error>);
 static_assert(std::is_base_of_v<fssdp::error, fssdp::plan_error>);
 static_assert(std::is_base_of_v<fssdp::error, fssdp::poisoned_stream>);
 static_assert(std::is_base_of_v<fssdp::error, fssdp::transport_error>);
+static_assert(std::is_base_of_v<fssdp::error, fssdp::out_of_memory>);
+static_assert(!std::is_base_of_v<fssdp::transport_error, fssdp::out_of_memory>);
+static_assert(!std::is_base_of_v<std::bad_alloc, fssdp::out_of_memory>);
 static_assert(std::is_base_of_v<fssdp::transport_error, fssdp::peer_failed>);
 static_assert(std::is_base_of_v<fssdp::transport_error, fssdp::deadline_exceeded>);
 static_assert(std::is_base_of_v<fssdp::transport_error, fssdp::ranks_disagree>);
@@ -21,6 +25,14 @@ TEST_CASE("a transport error names the rank that caused it") {
   auto const error = fssdp::peer_failed{fssdp::rank_id{3}, "gone"};
   REQUIRE(error.failed_rank() == fssdp::rank_id{3});
   REQUIRE(std::string{error.what()} == "gone");
+}
+
+TEST_CASE("what is out of memory says who wanted how much, and where") {
+  auto const error = fssdp::out_of_memory{fssdp::rank_id{3}, 1, 4096, "too much"};
+  REQUIRE(error.rank() == fssdp::rank_id{3});
+  REQUIRE(error.device() == 1);
+  REQUIRE(error.bytes() == 4096);
+  REQUIRE(std::string{error.what()} == "too much");
 }
 
 TEST_CASE("a check throws its parts as one text") {

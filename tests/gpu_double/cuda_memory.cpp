@@ -2,6 +2,7 @@
 /// CUDA's runtime: devices and memory.
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
@@ -26,6 +27,7 @@ struct CUmemPoolHandle_st {
 namespace {
 
 thread_local int current_device = 0;
+thread_local auto last_error = cudaSuccess;
 
 constexpr int the_host = -1;  // as a device: its pinned memory, which all others read
 
@@ -49,13 +51,28 @@ allocation const* find_allocation(std::byte const* address, std::size_t bytes) {
   return address + bytes <= memory + found.bytes ? &found : nullptr;
 }
 
+/// The bytes that a device, or the host, has left.
+std::size_t left_on(int device) {
+  auto const lock = std::scoped_lock{memory_mutex};
+  auto used = std::size_t{0};
+  for (auto const& [address, of] : allocations)
+    if (of.device == device) used += of.bytes;
+  return gpu_double::current().memory - std::min(used, gpu_double::current().memory);
+}
+
+/// Null if there is not so much.
 void* allocate(std::size_t bytes, int device, cudaMemPool_t pool = nullptr) {
+  if (bytes > left_on(device)) return nullptr;
   auto const size = (bytes + 255) / 256 * 256;
   auto* const memory = static_cast<std::byte*>(std::aligned_alloc(256, size));
   std::memset(memory, 0xcd, size);  // nobody may rely on zeros
   auto const lock = std::scoped_lock{memory_mutex};
   allocations[memory] = {bytes, device, pool};
   return memory;
+}
+cudaError_t outcome_of(void const* allocated) {
+  if (allocated == nullptr) last_error = cudaErrorMemoryAllocation;
+  return allocated == nullptr ? cudaErrorMemoryAllocation : cudaSuccess;
 }
 cudaError_t release(void* memory) {
   if (memory == nullptr) return cudaSuccess;
@@ -161,19 +178,21 @@ char const* cudaGetErrorName(cudaError_t error) {
                                            : "cudaError";
 }
 char const* cudaGetErrorString(cudaError_t) { return "as the double says"; }
-cudaError_t cudaGetLastError() { return cudaSuccess; }
+cudaError_t cudaGetLastError() { return std::exchange(last_error, cudaSuccess); }
+cudaError_t cudaMemGetInfo(std::size_t* left, std::size_t* all) {
+  *left = left_on(current_device);
+  *all = gpu_double::current().memory;
+  return cudaSuccess;
+}
 
 cudaError_t cudaMalloc(void** memory, std::size_t bytes) {
   if (is_forbidden("cudaMalloc")) return cudaErrorStreamCaptureUnsupported;
-  *memory = allocate(bytes, current_device);
-  return cudaSuccess;
+  return outcome_of(*memory = allocate(bytes, current_device));
 }
 cudaError_t cudaHostAlloc(void** memory, std::size_t bytes, unsigned int flags) {
   if (is_forbidden("cudaHostAlloc")) return cudaErrorStreamCaptureUnsupported;
   if ((flags & cudaHostAllocPortable) == 0 || bytes == 0) return cudaErrorInvalidValue;
-  if (bytes > std::size_t{1} << 40U) return cudaErrorMemoryAllocation;
-  *memory = allocate(bytes, the_host);
-  return cudaSuccess;
+  return outcome_of(*memory = allocate(bytes, the_host));
 }
 cudaError_t cudaFreeHost(void* memory) {
   if (is_forbidden("cudaFreeHost")) return cudaErrorStreamCaptureUnsupported;
@@ -193,8 +212,8 @@ cudaError_t cudaMallocFromPoolAsync(void** memory, std::size_t bytes, cudaMemPoo
                                     cudaStream_t stream) {
   if (fssdp::detail::is_captured(stream, {})) return cudaErrorStreamCaptureUnsupported;
   ++allocated_on_streams;
-  *memory = allocate(bytes, pool == nullptr ? current_device : pool->device, pool);
-  return cudaSuccess;
+  return outcome_of(*memory =
+                        allocate(bytes, pool == nullptr ? current_device : pool->device, pool));
 }
 cudaError_t cudaMemPoolCreate(cudaMemPool_t* pool, cudaMemPoolProps const* properties) {
   if (properties->allocType != cudaMemAllocationTypePinned ||

@@ -34,6 +34,8 @@ enum class mutation {
 struct settings {
   int devices = 8;
   std::chrono::milliseconds report_after = std::chrono::seconds{5};  ///< unmatched messages
+  std::size_t memory = std::size_t{1}
+                       << 40U;      ///< bytes of each device, and pinned ones of the host
   int polls = 2;                    ///< how often what does not block says that it is in progress
   bool only_device_memory = false;  ///< messages, copies and sums of memory of CUDA's alone
   mutation back_end = mutation::none;
@@ -65,6 +67,8 @@ void inject_error(int rank, int error);
 /// Frees the memory of devices that nobody has freed, where a test has it given up.
 /// @return how many allocations that were
 [[nodiscard]] int free_what_is_left();
+/// How often ncclAllGather has been called, by all ranks together.
+[[nodiscard]] int all_gathers();
 /// Communicators of NCCL's that have not been freed.
 [[nodiscard]] int live_communicators();
 void close_peers();

@@ -130,6 +130,34 @@ TEST_CASE("a layer's shard can be written through, or only read") {
   REQUIRE(layer_shard(stack, layer_id{0}, rank_id{1}, arena)[0].slots == 0);
 }
 
+TEST_CASE("a layer's shard of a type known at run time, or with a place for each slot") {
+  auto const stack = three_layers();  // rank 1 has slot 2 of layer 2
+  auto arena = fssdp::make_shard<float>(stack, rank_id{1}, 4);
+  auto const& typed = arena.tensors()[0];
+  auto places = std::vector<float*>{};
+  for (std::size_t slot = 0; slot < typed.slots; ++slot) places.push_back(typed[slot].data());
+  auto const expected = layer_shard(stack, layer_id{2}, rank_id{1}, arena);
+  REQUIRE(expected[0].slots > 0);
+
+  auto any = fssdp::any_tensor_of(typed);
+  auto const untyped = layer_shard(stack, layer_id{2}, rank_id{1}, any);
+  REQUIRE(untyped[0].type == fssdp::dtype::fp32);
+  REQUIRE(untyped[0].slots == expected[0].slots);
+  REQUIRE(untyped[0].data == expected[0].data);
+
+  auto scattered =
+      fssdp::expert_tensor<float>{.slots = places.size(), .elements = 4, .places = places.data()};
+  auto any_scattered = fssdp::any_tensor_of(scattered);
+  auto const one_by_one = layer_shard(stack, layer_id{2}, rank_id{1}, scattered);
+  auto const any_one_by_one = layer_shard(stack, layer_id{2}, rank_id{1}, any_scattered);
+  for (std::size_t slot = 0; slot < expected[0].slots; ++slot) {
+    REQUIRE(one_by_one[0][slot].data() == expected[0][slot].data());
+    REQUIRE(any_one_by_one[0].places[slot] == expected[0][slot].data());
+  }
+  any.type = static_cast<fssdp::dtype>(7);
+  REQUIRE_THROWS_WITH(layer_shard(stack, layer_id{2}, rank_id{1}, any), mentions("dtype 7"));
+}
+
 TEST_CASE("an arena may be larger than the stack needs, but not smaller") {
   auto const stack = three_layers();
   auto const sizes = std::array<std::size_t, 1>{4};

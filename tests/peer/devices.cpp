@@ -187,9 +187,10 @@ TEST_CASE("pinned memory is there for all devices, aligned, and goes back") {
   REQUIRE(pinned == fssdp::cuda_pinned_memory{});
   REQUIRE(pinned != *std::pmr::new_delete_resource());
   REQUIRE_THROWS_AS(pinned.allocate(1, 512), fssdp::argument_error);
-  REQUIRE_THROWS_AS(pinned.allocate(std::size_t{1} << 50U), fssdp::transport_error);
-  REQUIRE_THROWS_WITH(pinned.allocate(std::size_t{1} << 50U),
-                      mentions("cudaHostAlloc of 1125899906842624 bytes on rank 3"));
+  REQUIRE_THROWS_AS(pinned.allocate(std::size_t{1} << 50U), fssdp::out_of_memory);
+  REQUIRE_THROWS_WITH(
+      pinned.allocate(std::size_t{1} << 50U),
+      mentions("rank 3 wants 1125899906842624 bytes of pinned memory of the host for a resource"));
 }
 
 TEST_CASE("a shard in memory of the host that is not pinned is noticed") {

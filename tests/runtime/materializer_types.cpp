@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstring>
 #include <utility>
 #include <vector>
 
@@ -44,6 +45,23 @@ template <class Partial>
         values.insert(values.end(), tensor[slot].begin(), tensor[slot].end());
     return values;
   });
+}
+
+/// One element as another type.
+void convert(dtype from_type, void const* from, dtype to_type, void* to) {
+  if (from_type == to_type) {
+    std::memcpy(to, from, bytes_of(to_type));
+    return;
+  }
+  auto const conversion = fssdp::detail::runtime_conversion(from_type, to_type);
+  conversion.on_host(conversion, from, to, 1);
+}
+/// The value of a dtype that is nearest to this.
+[[nodiscard]] double rounded_to(dtype type, double value) {
+  auto memory = std::array<std::byte, sizeof(double)>{};
+  convert(dtype::fp64, &value, type, memory.data());
+  convert(type, memory.data(), dtype::fp64, &value);
+  return value;
 }
 
 /// What a single rank is told when it calls `use(layers)`.
@@ -309,4 +327,45 @@ TEST_CASE("experts of two sizes in a layer have a materializer and a communicato
     return errors;
   });
   REQUIRE(wrong == std::vector(4, 0));
+}
+
+TEST_CASE("partial gradients of any type are summed and rounded once, to gradients of any type") {
+  // the sum is a bf16; but 1 + 1 / 256 alone, in bf16, is 1
+  auto const values = std::array{1.0, 1.0 / 256, 1.0 / 256};
+  for (auto const partial : fssdp::all_dtypes)
+    for (auto const gradient : fssdp::all_dtypes) {
+      CAPTURE(name_of(partial), name_of(gradient));
+      auto const found = support::on_all_ranks(3, [&](thread_communicator& comm) {
+        auto const layouts = fssdp::layer_stack{
+            std::vector{fssdp::as_table(fssdp::block_layout{{.experts = 3, .ranks = 3}})}};
+        auto const elements = std::array<std::size_t, 1>{5};
+        auto weights = std::vector<fssdp::bf16>(5);
+        auto memory = std::vector<double>(5);  // enough for any type
+        auto const any = fssdp::any_tensor{gradient, memory.data(), 1, 5};
+        auto layers = fssdp::materializer{
+            comm,
+            fssdp::expert_shards{layouts, elements,
+                                 fssdp::expert_tensor<fssdp::bf16>{weights.data(), 1, 5}, any},
+            {.placement = fssdp::everywhere{}},
+            {.replica_slots = 2, .partial_type = partial, .partial_slots = 3}};
+        auto const all = layer_id{0};
+        layers.acquire(all);
+        for (auto const& tensor : layers.any_partials(all))
+          for (std::size_t i = 0; i < tensor.slots * tensor.stride; ++i)
+            convert(dtype::fp64, &values[comm.rank().index()], partial,
+                    static_cast<std::byte*>(tensor.data) + i * bytes_of(partial));
+        layers.release(all);
+        layers.reduce(all);
+        layers.step();
+        auto sum = 0.0;
+        auto const* const last =
+            reinterpret_cast<std::byte const*>(memory.data()) + 4 * bytes_of(gradient);
+        convert(gradient, last, dtype::fp64, &sum);
+        return sum;
+      });
+      // what each partial is in its type, summed exactly, and rounded to the type of the gradients
+      auto exact = 0.0;
+      for (auto const value : values) exact += rounded_to(partial, value);
+      REQUIRE(found == std::vector(3, rounded_to(gradient, exact)));
+    }
 }

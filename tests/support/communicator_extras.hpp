@@ -24,6 +24,7 @@ template <fssdp::communicator Comm, class Batch>
   add(fssdp::lending_communicator<Comm>, "lend");
   add(fssdp::forwarding_communicator<Comm>, "forward");
   add(fssdp::agreeing_communicator<Comm>, "agree");
+  add(fssdp::announcing_communicator<Comm>, "announce");
   add(fssdp::connecting_communicator<Comm>, "connect");
   add(fssdp::duplicable_communicator<Comm>, "duplicate");
   add(fssdp::splittable_communicator<Comm>, "split");

@@ -55,10 +55,12 @@ whole_numbers read_whole_numbers(array_like const& from, char const* name, std::
           " dimensions; expected ", dimensions);
   auto const kind = nb::cast<std::string>(array.attr("dtype").attr("kind"));
   auto const take = [&](auto const& values, auto is_whole) {
+    result.values.reserve(values.size());
     for (std::size_t i = 0; i < values.size(); ++i) {
       auto const value = values.data()[i];
-      require(is_whole(value), place(name, result.shape, i), " is ", value,
-              "; expected a whole number from 0");
+      if (!is_whole(value))
+        require(false, place(name, result.shape, i), " is ", value,
+                "; expected a whole number from 0");
       result.values.push_back(static_cast<std::uint64_t>(value));
     }
   };

@@ -107,7 +107,7 @@ void add_layout(nb::module_& to) {
             return as_array(std::move(values), shape);
           },
           "rank"_a, "The chunks of a rank in slot order: [owned, 2], expert and slice.")
-      .def(nb::self == nb::self)
+      .def(nb::self == nb::self, nb::sig("def __eq__(self, arg: object, /) -> bool"))
       .def("__hash__",
            [](table_layout const& self) {
              return nb::hash(

@@ -5,6 +5,7 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 
+#include <algorithm>
 #include <optional>
 #include <string>
 
@@ -64,7 +65,7 @@ numpy_array<bool, 2> held_array(placement const& of) {
                        static_cast<std::size_t>(of.ranks()));
 }
 
-/// @param first an expert's first holder; the others are added
+/// @throws fssdp::argument_error if an expert's owner does not hold it
 placement placement_from(table_layout const& layout, array_like const& held) {
   auto const experts = static_cast<std::size_t>(layout.experts());
   auto const ranks = static_cast<std::size_t>(layout.ranks());
@@ -152,7 +153,7 @@ void add_placement(nb::module_& to) {
           "expert"_a, "The ranks that hold an expert, ascending.")
       .def(
           "copy", [](placement const& self) { return self; }, "Another one, equal so far.")
-      .def(nb::self == nb::self)
+      .def(nb::self == nb::self, nb::sig("def __eq__(self, arg: object, /) -> bool"))
       .def("__repr__", placement_repr)
       .def("__getstate__", [](placement const& self) { return nb::make_tuple(held_array(self)); })
       .def(
@@ -211,7 +212,7 @@ void add_physical_experts(nb::module_& to) {
             return index_array(self.logical_to_physical(expert_of(expert, self.experts())));
           },
           "expert"_a, "The slots of an expert, ascending.")
-      .def(nb::self == nb::self)
+      .def(nb::self == nb::self, nb::sig("def __eq__(self, arg: object, /) -> bool"))
       .def("__repr__", physical_repr)
       .def("__getstate__",
            [](physical_experts const& self) {

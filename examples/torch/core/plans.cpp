@@ -231,7 +231,7 @@ void add_transfer_plan(nb::module_& to) {
       .def("reduced_by", &transfer_plan::reduced_by, "other"_a,
            "The same in gathers; reductions go by another plan of the same layout, placement and "
            "topology.")
-      .def(nb::self == nb::self)
+      .def(nb::self == nb::self, nb::sig("def __eq__(self, arg: object, /) -> bool"))
       .def("__hash__", &transfer_plan::hash_value)
       .def("__repr__", plan_repr)
       .def("__getstate__",

@@ -67,7 +67,7 @@ void add_prediction(nb::class_<Predictor>& to, char const* name) {
             self.recall(read_whole_numbers(memory, "memory", 1).values);
           },
           "memory"_a, "Goes on from a memory.")
-      .def(nb::self == nb::self)
+      .def(nb::self == nb::self, nb::sig("def __eq__(self, arg: object, /) -> bool"))
       .def("__repr__",
            [name](Predictor const& self) {
              return fssdp::detail::text(name, "(experts=", self.predict().size(), ")");

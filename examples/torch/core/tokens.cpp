@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <nanobind/stl/string.h>
 
+#include <algorithm>
+#include <limits>
 #include <string>
 
 #include "arrays.hpp"

@@ -5,6 +5,7 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 
+#include <algorithm>
 #include <optional>
 #include <string>
 
@@ -174,12 +175,10 @@ void add_topology(nb::module_& to) {
             return fssdp::node_bandwidth(self, checked<fssdp::node_id>("node", node, self.nodes()));
           },
           "node"_a, "Bytes per second through all interfaces of a node, each way.")
-      .def(nb::self == nb::self)
+      .def(nb::self == nb::self, nb::sig("def __eq__(self, arg: object, /) -> bool"))
       .def("__repr__", topology_repr)
       .def("__getstate__",
            [](topology const& self) {
-             auto nodes = std::vector<int>{};
-             for (auto const node : node_table(self)) nodes.push_back(node.value());
              auto const& message = self.cost();
              return nb::make_tuple(
                  index_array(node_table(self)),

@@ -32,7 +32,8 @@ class Spread:
         array = numpy.asarray(values, dtype=float)
         if array.size == 0:
             array = numpy.zeros(1)
-        return Spread(float(array.mean()), *(float(p) for p in _percentiles(array)))
+        percentiles = numpy.percentile(array, [50, 95, 99, 100])
+        return Spread(float(array.mean()), *(float(value) for value in percentiles))
 
 
 @dataclass(frozen=True)
@@ -169,6 +170,3 @@ def _result(of: tuple[int, float, NDArray[Any], float], ep_seconds: float) -> Sl
     slots, seconds, loads, memory_bytes = of
     return SlotsResult(slots, seconds, ep_seconds / seconds, Spread.of(loads), memory_bytes)
 
-
-def _percentiles(array: NDArray[Any]) -> NDArray[Any]:
-    return numpy.percentile(array, [50, 95, 99, 100])

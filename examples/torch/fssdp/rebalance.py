@@ -43,14 +43,19 @@ def rebalance_experts(
         ArgumentError: if the numbers do not divide, or a weight is negative or no number.
     """
     torch = sys.modules.get("torch")  # whoever has a tensor has imported it
-    is_tensor = torch is not None and isinstance(weight, torch.Tensor)
-    if is_tensor:
-        weight = weight.detach().to(device="cpu", dtype=torch.float64)
+    if torch is None or not isinstance(weight, torch.Tensor):
+        return _maps(weight, num_replicas, num_groups, num_nodes, num_gpus)
+    array = weight.detach().to(device="cpu", dtype=torch.float64).numpy()
+    slots, rows, counts = _maps(array, num_replicas, num_groups, num_nodes, num_gpus)
+    return torch.from_numpy(slots), torch.from_numpy(rows), torch.from_numpy(counts)
+
+
+def _maps(weight: Any, replicas: int, groups: int, nodes: int, gpus: int) -> tuple[Any, Any, Any]:
     array = numpy.ascontiguousarray(weight, dtype=numpy.float64)
     if array.ndim != 2 or array.size == 0:
         raise ArgumentError(
             f"rebalance_experts: weight is of the shape {list(array.shape)}; expected "
             "[layers, num_logical_experts]"
         )
-    maps = _core.rebalance_experts(array, num_replicas, num_groups, num_nodes, num_gpus)
-    return tuple(torch.from_numpy(each) for each in maps) if is_tensor else maps
+    slots, rows, counts = _core.rebalance_experts(array, replicas, groups, nodes, gpus)
+    return slots, rows, counts

@@ -8,8 +8,8 @@
 #include "fssdp/codec/coded_links.hpp"
 #include "fssdp/codec/payload_codec.hpp"
 #include "fssdp/core/chunk.hpp"
+#include "fssdp/core/hasher.hpp"
 #include "fssdp/core/index.hpp"
-#include "fssdp/plan/hasher.hpp"
 #include "fssdp/plan/transfer_plan.hpp"
 
 namespace fssdp::detail {

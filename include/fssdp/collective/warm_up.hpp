@@ -3,6 +3,8 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
+#include <cstdint>
 #include <vector>
 
 #include "fssdp/collective/check_buffers.hpp"
@@ -27,12 +29,9 @@ namespace fssdp {
 
 namespace detail {
 
-/// Makes sure that all ranks have come with the same plan, for gathers and reductions by it.
-/// @throws ranks_disagree
-template <communicator Comm>
-void agree_on(Comm& comm, transfer_plan const& plan) {
-  agree(comm, plan.hash_value());
-  agree(comm, plan.reduction().hash_value());
+/// What gathers and reductions by a plan are checked by.
+[[nodiscard]] inline std::array<std::uint64_t, 2> hashes_of(transfer_plan const& plan) {
+  return {plan.hash_value(), plan.reduction().hash_value()};
 }
 
 }  // namespace detail
@@ -48,7 +47,9 @@ template <communicator Comm>
 void warm_up(Comm& comm, transfer_plan const& plan) {
   detail::check_ranks("warm_up", comm.size(), plan);
   submit(comm, [&plan]<class Inner>(Inner& inner) {
-    detail::agree_on(inner, plan);
+    auto const hashes = detail::hashes_of(plan);
+    announce(inner, hashes);
+    for (auto const hash : hashes) agree(inner, hash);
     if constexpr (connecting_communicator<Inner>) inner.connect(peers_of(plan, inner.rank()));
   });
   synchronize(comm);

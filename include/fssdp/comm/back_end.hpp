@@ -8,13 +8,40 @@
 #include <cstdint>
 #include <exception>
 #include <ios>
+#include <limits>
 #include <string>
 #include <utility>
 
 #include "fssdp/comm/batch.hpp"
 #include "fssdp/comm/group.hpp"
 #include "fssdp/core/error.hpp"
+#include "fssdp/core/hasher.hpp"
 #include "fssdp/core/index.hpp"
+
+namespace fssdp {
+
+/// A tag for a message, where a back end matches messages by tags or slots and does not compare
+/// their sizes: a hash of what both ends must agree on, equal on all machines. Ranks that are in
+/// different collectives, or expect another size, then never get each other's bytes; they wait in
+/// vain, until the deadline. Messages between two ranks whose tags are equal are still to be matched
+/// in order.
+/// @param of    the label of the batch that the message is in; empty if it has none
+/// @param bytes the size of the message
+/// @param most  the largest tag that the back end takes. One in most + 1 disagreements is not
+///              noticed: the more there are, the better
+/// @return 0 to most
+[[nodiscard]] inline std::uint64_t message_tag(
+    batch_label const& of, std::size_t bytes,
+    std::uint64_t most = std::numeric_limits<std::uint64_t>::max()) {
+  auto hash = detail::hasher{};
+  hash.mix(of.plan);
+  hash.mix(of.round);
+  hash.mix(bytes);
+  auto const whole = most == std::numeric_limits<std::uint64_t>::max();
+  return whole ? hash.value() : hash.value() % (most + 1);
+}
+
+}  // namespace fssdp
 
 namespace fssdp::detail {
 

@@ -58,9 +58,19 @@ concept forwarding_communicator = communicator<Comm> && detail::forwards<Comm>;
 
 /// Optional extra of a communicator without labels on the wire: before the messages of a plan,
 /// `agree(hash)` checks that all ranks have come with the same one, and throws ranks_disagree if
-/// not. Ranks that know it already exchange nothing.
+/// not. It may wait for the other ranks, but not for a plan that it has agreed on lately: then
+/// nothing is exchanged.
 template <class Comm>
 concept agreeing_communicator = communicator<Comm> && detail::agrees<Comm>;
+
+/// Optional extra of such a communicator: the check goes on while the caller does. `announce(plans)`
+/// begins it for a list of hashes, in one exchange, and returns; all ranks announce at the same
+/// place among their calls, also where they know the plans already. `has_agreed(hash)` says whether
+/// `agree(hash)` would return at once; it never waits. Where lists differ, every rank gets
+/// ranks_disagree from its next call after it has seen that, and none sends anything of a plan that
+/// was new to it.
+template <class Comm>
+concept announcing_communicator = agreeing_communicator<Comm> && detail::announces<Comm>;
 
 /// Optional extra: `connect(peers)`, a span of rank_id, connects this rank with peers, which all
 /// name it, before the first message (warm_up).
@@ -112,6 +122,13 @@ concept side_stream_communicator = communicator<Comm> &&
 template <communicator Comm>
 void agree(Comm& comm, std::uint64_t plan) {
   if constexpr (agreeing_communicator<Comm>) comm.agree(plan);
+}
+
+/// Begins to check a list of plans, all of which are about to be gone by; nothing where each plan is
+/// checked by itself.
+template <communicator Comm>
+void announce(Comm& comm, std::span<std::uint64_t const> plans) {
+  if constexpr (announcing_communicator<Comm>) comm.announce(plans);
 }
 
 /// Runs `work(comm)` in the order of the communicator's stream: at once in the caller, unless the

@@ -66,6 +66,12 @@ class communicator_adaptor {
   void synchronize() requires submitting_communicator<Comm> { comm_->synchronize(); }
 
   void agree(std::uint64_t plan) requires agreeing_communicator<Comm> { comm_->agree(plan); }
+  void announce(std::span<std::uint64_t const> plans) requires announcing_communicator<Comm> {
+    comm_->announce(plans);
+  }
+  [[nodiscard]] bool has_agreed(std::uint64_t plan) requires announcing_communicator<Comm> {
+    return comm_->has_agreed(plan);
+  }
   void connect(std::span<rank_id const> peers) requires connecting_communicator<Comm> {
     comm_->connect(peers);
   }

@@ -139,6 +139,12 @@ concept agrees = requires(Comm& comm, any_plan_hash plan) {
   comm.agree(plan);
 };
 template <class Comm>
+concept announces = agrees<Comm> &&
+    requires(Comm& comm, std::span<std::uint64_t const> plans, any_plan_hash plan) {
+  comm.announce(plans);
+  { comm.has_agreed(plan) } -> std::same_as<bool>;
+};
+template <class Comm>
 concept connects = requires(Comm& comm, std::span<rank_id const> peers) {
   comm.connect(peers);
 };
@@ -193,6 +199,10 @@ template <class Comm>
 concept its_forward_takes_post_and_arrived = forwards<Comm> || !offers_forward<Comm>;
 template <class Comm>
 concept its_agree_takes_a_plan_hash = agrees<Comm> || !offers_agree<Comm>;
+/// Offers announce or has_agreed: then it has agree, too.
+template <class Comm>
+concept its_announce_has_agreed_and_agree_go_together =
+    announces<Comm> || !(offers_announce<Comm> || offers_has_agreed<Comm>);
 template <class Comm>
 concept its_connect_takes_a_span_of_peers = connects<Comm> || !offers_connect<Comm>;
 template <class Comm>
@@ -216,8 +226,8 @@ concept its_side_stream_is_complete =
 template <class Comm>
 concept offers_whole_extras = its_stream_type_submit_and_synchronize_go_together<Comm> &&
     its_lend_takes_post_and_visit<Comm> && its_forward_takes_post_and_arrived<Comm> &&
-    its_agree_takes_a_plan_hash<Comm> && its_connect_takes_a_span_of_peers<Comm> &&
-    its_duplicate_returns_a_communicator<Comm> &&
+    its_agree_takes_a_plan_hash<Comm> && its_announce_has_agreed_and_agree_go_together<Comm> &&
+    its_connect_takes_a_span_of_peers<Comm> && its_duplicate_returns_a_communicator<Comm> &&
     its_split_takes_color_and_key_and_may_return_a_communicator<Comm> &&
     its_gather_values_takes_mine_and_all<Comm> && its_device_work_is_complete<Comm> &&
     its_side_stream_is_complete<Comm>;

@@ -128,6 +128,12 @@ class communicator_ref {
   void exchange_forwarding(post name, arrived tell) const { call_.forward(comm_, name, tell); }
   /// As `agree`: nothing if the communicator has no such thing.
   void agree(std::uint64_t plan) const { call_.agree(comm_, plan); }
+  /// Whether it announces plans: else `announce` does nothing, and nothing is to be waited for.
+  [[nodiscard]] bool announces() const { return call_.has_agreed != nullptr; }
+  void announce(std::span<std::uint64_t const> plans) const { call_.announce(comm_, plans); }
+  [[nodiscard]] bool has_agreed(std::uint64_t plan) const {
+    return !announces() || call_.has_agreed(comm_, plan);
+  }
 
   /// Values of the host from all ranks: mine [n] -> all [size, n] bytes, which are there when it
   /// returns. The communicator's own gather_values; one exchange if it has none.
@@ -154,6 +160,8 @@ class communicator_ref {
     void (*lend)(void*, post, visit);
     void (*forward)(void*, post, arrived);
     void (*agree)(void*, std::uint64_t);
+    void (*announce)(void*, std::span<std::uint64_t const>);
+    bool (*has_agreed)(void*, std::uint64_t);
     void (*gather_values)(void*, std::span<std::byte const>, std::span<std::byte>);
     void (*sum)(void*, device_sum const&);
     void (*convert)(void*, device_conversion const&);
@@ -193,6 +201,13 @@ class communicator_ref {
     all.agree = [](void* comm, std::uint64_t plan) {
       fssdp::agree(*static_cast<Comm*>(comm), plan);
     };
+    all.announce = [](void* comm, std::span<std::uint64_t const> plans) {
+      fssdp::announce(*static_cast<Comm*>(comm), plans);
+    };
+    if constexpr (announcing_communicator<Comm>)
+      all.has_agreed = [](void* comm, std::uint64_t plan) {
+        return static_cast<Comm*>(comm)->has_agreed(plan);
+      };
     all.gather_values = [](void* of, std::span<std::byte const> mine, std::span<std::byte> into) {
       auto& comm = *static_cast<Comm*>(of);
       if constexpr (gathering_communicator<Comm>) {

@@ -25,7 +25,7 @@ struct exchange_counts {
 
 /// A communicator that counts what is exchanged and passes everything on: what the inner one
 /// offers, it offers. Work that is submitted through it is counted when it runs; what a back end
-/// sends for agree, connect and gather_values is not. Copies count together.
+/// sends for agree, announce, connect and gather_values is not. Copies count together.
 /// @cost one allocation when it is made
 template <communicator Comm>
 class counting : public communicator_adaptor<counting<Comm>, Comm> {

@@ -34,6 +34,8 @@ FSSDP_OFFERS(label);
 FSSDP_OFFERS(lend);
 FSSDP_OFFERS(forward);
 FSSDP_OFFERS(agree);
+FSSDP_OFFERS(announce);
+FSSDP_OFFERS(has_agreed);
 FSSDP_OFFERS(connect);
 FSSDP_OFFERS(duplicate);
 FSSDP_OFFERS(split);

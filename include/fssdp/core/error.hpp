@@ -2,13 +2,15 @@
 /// The exceptions of the library, and the check that throws them.
 ///
 /// Bad input is refused by an `argument_error` from the call, before anything is sent. Trouble on
-/// the wire is a `transport_error` and names the rank that caused it. Trouble with a file is a
-/// `file_error` and names the file.
+/// the wire is a `transport_error` and names the rank that caused it. A device that has no memory
+/// left is an `out_of_memory`, before anything is sent. Trouble with a file is a `file_error` and
+/// names the file.
 #pragma once
 
 #include <array>
 #include <charconv>
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <initializer_list>
@@ -60,6 +62,27 @@ class deadline_exceeded : public transport_error {
 /// Two ranks are not in the same collective: plans, order or message sizes differ.
 class ranks_disagree : public transport_error {
   using transport_error::transport_error;
+};
+
+/// A device has not as much memory as is wanted, or the host not as much pinned memory. Nothing has
+/// been sent, and the communicator goes on: what was called can be called again when there is more,
+/// in time for the other ranks, which wait. It is no std::bad_alloc, which is memory of the host: a
+/// class can be only one of two kinds of std::exception.
+class out_of_memory : public error {
+ public:
+  /// @param device the number of the device; -1: pinned memory of the host
+  out_of_memory(rank_id rank, int device, std::size_t bytes, std::string const& what)
+      : error{what}, rank_{rank}, device_{device}, bytes_{bytes} {}
+  /// The rank that wanted it; 0 if nobody has said which one that is.
+  [[nodiscard]] rank_id rank() const { return rank_; }
+  [[nodiscard]] int device() const { return device_; }
+  /// How many were wanted; 0 if that is not known.
+  [[nodiscard]] std::size_t bytes() const { return bytes_; }
+
+ private:
+  rank_id rank_;
+  int device_;
+  std::size_t bytes_;
 };
 
 /// A file that cannot be read or written, or that does not hold what it should; the text names it.

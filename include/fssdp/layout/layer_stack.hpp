@@ -10,6 +10,7 @@
 
 #include "fssdp/layout/shard_layout.hpp"
 #include "fssdp/layout/table_layout.hpp"
+#include "fssdp/memory/any_tensor.hpp"
 #include "fssdp/memory/expert_tensor.hpp"
 
 namespace fssdp {
@@ -99,10 +100,11 @@ class layer_stack {
 static_assert(shard_layout<layer_stack<>>);
 
 /// The shard of one layer, [owned, slice_elements] per tensor: a view into a rank's arena, which is
-/// valid until the next reshard.
+/// valid until the next reshard. Of slots that lie one by one it is a part of the table of places.
+/// @param arena of any types (any_tensor, too)
 /// @pre the arena has at least the slots that the stack needs
-/// @throws argument_error if it has fewer, or there is no such layer or rank
-template <shard_layout Layout, expert_memory Arena>
+/// @throws argument_error if it has fewer, there is no such layer or rank, or a dtype is none
+template <shard_layout Layout, tensor_memory Arena>
 [[nodiscard]] auto layer_shard(layer_stack<Layout> const& stack, layer_id layer, rank_id rank,
                                Arena& arena) {
   detail::require(layer.value() >= 0 && layer.value() < stack.layers(), "layer_shard: layer ",
@@ -116,10 +118,7 @@ template <shard_layout Layout, expert_memory Arena>
   for (auto const& tensor : tensors) {
     detail::require(tensor.slots >= stack.slots(rank), "layer_shard: an arena of ", tensor.slots,
                     " slots; expected ", stack.slots(rank), " or more on rank ", rank);
-    if (tensor.places != nullptr)
-      views.push_back({nullptr, count, tensor.elements, tensor.stride, tensor.places + first});
-    else
-      views.push_back({tensor.data + first * tensor.stride, count, tensor.elements, tensor.stride});
+    views.push_back(detail::part_of(tensor, first, count));
   }
   return views;
 }

@@ -80,6 +80,21 @@ template <class Void>
   return element_size(tensor.type);
 }
 
+/// Some consecutive slots of a tensor.
+/// @throws argument_error if its dtype is none
+template <class Void>
+[[nodiscard]] basic_any_tensor<Void> part_of(basic_any_tensor<Void> of, std::size_t first,
+                                             std::size_t count) {
+  using byte = std::conditional_t<std::is_const_v<Void>, std::byte const, std::byte>;
+  auto const size = element_size(of);
+  if (of.places != nullptr)
+    of.places += first;
+  else if (count != 0)
+    of.data = static_cast<byte*>(of.data) + first * of.stride * size;
+  of.slots = count;
+  return of;
+}
+
 /// The dtype of its elements; fp32 where T is no element, of which nobody asks for it.
 template <class T>
 [[nodiscard]] constexpr dtype type_of(expert_tensor<T> const&) {

@@ -15,10 +15,10 @@
 namespace fssdp {
 
 /// The tensors of all buffers as tensors of bytes, one behind the other:
-/// `bytes_of(weights, first_moments, second_moments)`.
+/// `bytes_of(weights, first_moments, second_moments)`. Slots that lie one by one stay where they are:
+/// the tables of their places are those of the buffers.
 /// @cost one allocation; the views are valid as long as the buffers
-/// @throws argument_error if the bytes are too many to be counted, slots lie one by one, or a dtype
-///         is none
+/// @throws argument_error if the bytes are too many to be counted, or a dtype is none
 template <tensor_memory... Buffers>
 [[nodiscard]] std::vector<expert_tensor<std::byte>> bytes_of(Buffers&... buffers) {
   constexpr auto most = std::numeric_limits<std::size_t>::max() / 2;
@@ -28,13 +28,12 @@ template <tensor_memory... Buffers>
     using T = std::remove_pointer_t<decltype(tensor.data)>;
     static_assert(!std::is_const_v<T>, "these bytes are to be written");
     auto const size = detail::element_size(tensor);
-    detail::require(tensor.places == nullptr,
-                    "bytes_of: a tensor with a place for each slot; expected data and stride");
     detail::require(std::max(tensor.elements, tensor.stride) <= most / size,
                     "bytes_of: ", tensor.elements, " elements with a stride of ", tensor.stride,
                     "; expected at most ", most / size);
     all.push_back({static_cast<std::byte*>(static_cast<void*>(tensor.data)), tensor.slots,
-                   tensor.elements * size, tensor.stride * size});
+                   tensor.elements * size, tensor.stride * size,
+                   reinterpret_cast<std::byte* const*>(tensor.places)});
   };
   auto const append_all = [&](auto const& tensors) {
     for (auto const& tensor : tensors) append(tensor);

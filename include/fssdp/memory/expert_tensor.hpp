@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <concepts>
 #include <cstddef>
+#include <cstring>
 #include <functional>
 #include <span>
 #include <type_traits>
@@ -12,9 +13,23 @@
 
 namespace fssdp {
 
+namespace detail {
+
+/// Where a slot is: of a table whose pointers may be of another type, as those of `bytes_of` are.
+template <class T>
+[[nodiscard]] constexpr T* place_of(T* const* places, std::size_t slot) {
+  if (std::is_constant_evaluated()) return places[slot];
+  T* place = nullptr;
+  std::memcpy(&place, static_cast<void const*>(places + slot), sizeof place);
+  return place;
+}
+
+}  // namespace detail
+
 /// One tensor of every expert that a buffer holds: [slots, elements], slot s at data + s * stride.
 /// Where slots are allocated one by one, as the parameters of modules are, slot s is at places[s],
-/// and `data` and `stride` say nothing.
+/// and `data` and `stride` say nothing. What is in `places` is read whenever the slots are: it may
+/// change in between.
 template <class T>
 struct expert_tensor {
   T* data = nullptr;
@@ -25,7 +40,7 @@ struct expert_tensor {
 
   /// The elements of one slot.
   [[nodiscard]] constexpr std::span<T> operator[](std::size_t slot) const {
-    return {places != nullptr ? places[slot] : data + slot * stride, elements};
+    return {places != nullptr ? detail::place_of(places, slot) : data + slot * stride, elements};
   }
   template <std::same_as<T const> Const>  // a template, as nvcc would warn where T is const
   requires(!std::is_const_v<T>) constexpr operator expert_tensor<Const>() const {
@@ -79,6 +94,18 @@ template <tensor_memory Buffer>
 inline constexpr bool is_read_only = std::is_const_v<detail::pointee_of<Buffer>>;
 
 namespace detail {
+
+/// Some consecutive slots of a tensor.
+template <class T>
+[[nodiscard]] constexpr expert_tensor<T> part_of(expert_tensor<T> of, std::size_t first,
+                                                 std::size_t count) {
+  if (of.places != nullptr)
+    of.places += first;
+  else if (count != 0)
+    of.data += first * of.stride;
+  of.slots = count;
+  return of;
+}
 
 /// Whether two blocks of memory have a byte in common.
 [[nodiscard]] inline bool overlap(std::span<std::byte const> x, std::span<std::byte const> y) {

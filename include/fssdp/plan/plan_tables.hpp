@@ -11,9 +11,9 @@
 
 #include "fssdp/core/chunk.hpp"
 #include "fssdp/core/error.hpp"
+#include "fssdp/core/hasher.hpp"
 #include "fssdp/layout/shard_layout.hpp"
 #include "fssdp/placement/placement.hpp"
-#include "fssdp/plan/hasher.hpp"
 #include "fssdp/plan/transfer_table.hpp"
 #include "fssdp/topology/topology.hpp"
 

@@ -9,10 +9,10 @@
 #include <utility>
 #include <vector>
 
+#include "fssdp/core/hasher.hpp"
 #include "fssdp/core/shared_value.hpp"
 #include "fssdp/layout/shard_layout.hpp"
 #include "fssdp/plan/edge_coloring.hpp"
-#include "fssdp/plan/hasher.hpp"
 #include "fssdp/plan/transfer_table.hpp"
 
 namespace fssdp {

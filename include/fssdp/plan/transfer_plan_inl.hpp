@@ -12,8 +12,8 @@
 
 #include "fssdp/core/chunk.hpp"
 #include "fssdp/core/error.hpp"
+#include "fssdp/core/hasher.hpp"
 #include "fssdp/core/inline.hpp"
-#include "fssdp/plan/hasher.hpp"
 #include "fssdp/plan/plan_tables.hpp"
 #include "fssdp/plan/transfer_plan.hpp"
 #include "fssdp/plan/transfer_table.hpp"

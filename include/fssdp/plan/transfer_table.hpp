@@ -10,8 +10,8 @@
 #include <utility>
 #include <vector>
 
+#include "fssdp/core/hasher.hpp"
 #include "fssdp/core/index.hpp"
-#include "fssdp/plan/hasher.hpp"
 #include "fssdp/plan/transfer.hpp"
 
 namespace fssdp::detail {

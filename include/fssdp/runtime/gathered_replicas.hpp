@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <deque>
 #include <memory_resource>
 #include <span>
 #include <utility>
@@ -36,12 +37,24 @@ class gathered_replicas {
     auto const range = pool_.take(slots);
     if (!range.has_value()) return false;
     layer.state.begin_gather();  // it is not materialized if this throws
-    meter_.expose([&] { layer.gather(queue_, layer.replicas, layer.in_slots(), *range, pool_); });
+    fill(layer.replicas, layer.in_slots(), *range);
+    waiting_.push_back(&layer.replicas);
+    meter_.expose([&] {
+      while (!waiting_.empty() && has_agreed(*waiting_.front())) enqueue_first();
+    });
     return true;
+  }
+  /// Enqueues all gathers that have begun; waits where ranks still compare plans.
+  void enqueue_all() {
+    if (waiting_.empty()) return;
+    meter_.expose([&] {
+      while (!waiting_.empty()) enqueue_first();
+    });
   }
   /// Waits until a layer is not being gathered.
   void finish(materialized_layer& layer) {
     if (layer.state.replicas() != replica_state::gathering) return;
+    enqueue_all();
     meter_.wait(layer.replicas.gathered, meter_.metrics.gather_seconds);
     layer.state.end_gather();
     meter_.count_gather(layer.replicas.moved);
@@ -55,7 +68,9 @@ class gathered_replicas {
     auto const list = use == slot_use::remote ? added.plan->remote(queue_.rank())
                                               : added.plan->materialized(queue_.rank());
     auto const range = *pool_.take(slots);
-    meter_.expose([&] { layer.gather(queue_, added, {list.begin(), list.end()}, range, pool_); });
+    fill(added, {list.begin(), list.end()}, range);
+    enqueue_all();  // in the order in which all ranks have begun them
+    meter_.expose([&] { layer.gather(queue_, added); });
     meter_.wait(added.gathered, meter_.metrics.gather_seconds);
     meter_.count_gather(added.moved);
   }
@@ -68,9 +83,25 @@ class gathered_replicas {
   }
 
  private:
+  /// @param slots the experts that take one, ascending
+  void fill(replica_set& set, std::vector<expert_id> slots, slot_range range) const {
+    set.range = range;
+    set.experts = std::move(slots);
+    set.tensors = pool_.tensors({range.first, set.experts.size()});
+  }
+  [[nodiscard]] bool has_agreed(replica_set const& set) const {
+    return !queue_.announces() || queue_.has_agreed(set.plan->hash_value());
+  }
+  void enqueue_first() {
+    auto& first = *waiting_.front();
+    waiting_.pop_front();
+    first.of.gather(queue_, first);
+  }
+
   work_queue const& queue_;
   iteration_meter& meter_;
   slot_pool pool_;
+  std::deque<replica_set*> waiting_;  // in order, until the stream has them
 };
 
 }  // namespace fssdp::detail

@@ -60,6 +60,16 @@ struct layer_setting {
   }
 };
 
+/// What a layer is expected to need in the next iteration: made before that begins, so that ranks
+/// can compare their plans meanwhile.
+struct next_iteration {
+  int number = 0;
+  expert_loads loads = {};
+  placement wanted = {};                   // by the solver
+  placement where = wanted;                // as far as there will be room
+  std::optional<transfer_plan> plan = {};  // none if the layer has it already
+};
+
 class materialized_layer;
 
 /// Replicas in a range of a pool.
@@ -108,6 +118,7 @@ class materialized_layer {
     weights_ = part(shards.weights());
     gradients_ = part(shards.gradients());
     where.reset();
+    next.reset();
     replicas.plan.reset();
     is_planned_ = false;
   }
@@ -118,14 +129,27 @@ class materialized_layer {
 
   /// Takes the placement of this iteration. The plan of another one is forgotten.
   /// @pre nothing is gathered or reduced by that any more
-  void place(placement next) {
+  void place(placement chosen) {
     state.place();
-    take(std::move(next));
+    take(std::move(chosen));
   }
   /// Takes one with more replicas.
-  void extend(placement next) {
+  void extend(placement chosen) {
     state.calibrate();
-    take(std::move(next));
+    take(std::move(chosen));
+  }
+  /// Makes the plan for the placement that it is expected to take next, at once.
+  void plan_next(placement const& expected_place) {
+    if (!next.has_value()) next.emplace(next_iteration{.wanted = expected_place});
+    if (is_planned_ && where == expected_place)
+      next->plan.reset();
+    else if (!next->plan.has_value() || next->where != expected_place)
+      next->plan = plan_for(expected_place);
+    next->where = expected_place;
+  }
+  /// The plan that is expected to be gone by.
+  [[nodiscard]] transfer_plan const& next_plan() const {
+    return next->plan.has_value() ? *next->plan : *replicas.plan;
   }
   /// Begins to make the plan, on the stream, unless there is one.
   void begin_plan(work_queue const& queue) {
@@ -138,13 +162,8 @@ class materialized_layer {
     is_planned_ = true;
   }
 
-  /// Begins to gather into a range, by a plan that may still have to be made on the stream.
-  /// @param slots the experts that take one, ascending
-  void gather(work_queue const& queue, replica_set& into, std::vector<expert_id> slots,
-              slot_range range, slot_pool const& pool) {
-    into.range = range;
-    into.experts = std::move(slots);
-    into.tensors = pool.tensors({range.first, into.experts.size()});
+  /// Begins to gather into the range of a set, by a plan that may still have to be made on the stream.
+  void gather(work_queue const& queue, replica_set& into) {
     into.gathered.submit(
         queue,
         [](void* set, communicator_ref const& comm) {
@@ -214,6 +233,7 @@ class materialized_layer {
   expert_loads recorded_devices;  // likewise, [ranks]
 
   std::optional<placement> where;  // of this iteration, or of an earlier one
+  std::optional<next_iteration> next;
   stream_event planned;
   replica_set replicas{*this};
   replica_set added{*this};  // by calibration
@@ -224,24 +244,28 @@ class materialized_layer {
   wire_bytes moved_back;  // by that
 
  private:
-  void take(placement next) {
-    if (where == next) return;
+  void take(placement chosen) {
+    if (where == chosen) return;
     (void)planned.wait();
-    where = std::move(next);
+    where = std::move(chosen);
     replicas.plan.reset();
-    is_planned_ = false;
+    if (next.has_value() && next->where == *where) replicas.plan = std::exchange(next->plan, {});
+    is_planned_ = replicas.plan.has_value();
     held_.clear();
     for (auto const expert : first_n<expert_id>(where->experts()))
       if (where->holds(setting_.rank, expert)) held_.push_back(expert);
   }
 
-  void make_plan_now(communicator_ref const& comm) {
+  [[nodiscard]] transfer_plan plan_for(placement const& of) const {
     auto const range = trace_range{&setting_.trace, gather_track, "plan", {.layer = id.value()}};
-    auto plan = make_plan(*layout_, *where, setting_.topology);
-    if (setting_.schedule.has_value())
-      plan = schedule(plan, setting_.chunk_bytes, *setting_.schedule);
-    replicas.plan = std::move(plan);
-    if (!comm.in_host_memory()) agree_on(comm, *replicas.plan);
+    auto plan = make_plan(*layout_, of, setting_.topology);
+    return setting_.schedule.has_value() ? schedule(plan, setting_.chunk_bytes, *setting_.schedule)
+                                         : plan;
+  }
+  /// Nobody has expected it: ranks compare it by itself.
+  void make_plan_now(communicator_ref const& comm) {
+    replicas.plan = plan_for(*where);
+    comm.announce(hashes_of(*replicas.plan));
   }
   void gather_now(communicator_ref const& comm, replica_set& to) const {
     auto const range = traced(gather_track, "gather", *to.plan);

@@ -88,14 +88,19 @@ class materializer {
   /// @pre likewise
   [[nodiscard]] transfer_plan const& plan(layer_id which);
 
-  /// Begins to gather a layer: chooses its placement, and has it planned and gathered on the
-  /// stream. Nothing happens if it is there; or if there is no room now and will be: then it is
-  /// gathered when it is acquired.
-  /// @throws argument_error if there is no such layer; transport errors of earlier work
+  /// Begins to gather a layer: chooses its placement, and has it planned and gathered on the stream.
+  /// Nothing happens if it is there; or if there is no room now and will be: then it is gathered
+  /// when it is acquired. It does not wait for other ranks: over NCCL, which needs the ranks to have
+  /// compared their plans first (announcing_communicator), a layer for which that goes on is put on
+  /// the stream by a later call.
+  /// @throws argument_error if there is no such layer; transport errors of earlier work; over NCCL
+  ///         ranks_disagree if ranks have come with other loads, before anything is sent by a plan
+  ///         that is new
   void prefetch(layer_id which);
 
   /// Waits until a layer is there, and has the next ones gathered. The experts keep their addresses
   /// until all micro-batches that have acquired the layer have released it, or until `calibrate`.
+  /// Over NCCL it waits if ranks still compare the plans of this iteration.
   /// @throws argument_error if this micro-batch has it already, or the pool has no room for a
   ///         placement that this iteration has begun with; transport errors
   void acquire(layer_id which, int micro_batch = 0, training_pass way = training_pass::forward);
@@ -154,6 +159,7 @@ class materializer {
 
   /// Begins to sum the partial gradients of a layer at their owners: after its last micro-batch. A
   /// second reduction in one iteration adds to the first. Replicas that nobody uses are dropped.
+  /// Over NCCL the layer is planned here for the next iteration, by the loads recorded so far.
   /// @throws argument_error as partials; transport errors of earlier work
   void reduce(layer_id which);
   /// The same for partial gradients of the caller's own, [materialized, elements] per tensor, of
@@ -165,14 +171,16 @@ class materializer {
     reduce_own(which, detail::tensor_list{own});
   }
 
-  /// Takes in the real loads of a layer and micro-batch, for the next placements.
+  /// Takes in the real loads of a layer and micro-batch, for the next placements. Best before the
+  /// layer is reduced, as over NCCL it is planned then; again by `step` if loads are recorded later.
   /// @param device_loads rows of every rank, if the metrics are to tell how full they were
   /// @throws argument_error on another number of experts
   void record(layer_id which, std::span<std::uint64_t const> loads,
               std::span<std::uint64_t const> device_loads = {});
 
   /// Closes the iteration: all gradients are there, and no peer reads this rank's weights any more,
-  /// so the optimizer may write them.
+  /// so the optimizer may write them. Over NCCL all ranks begin to compare the plans of the next one,
+  /// in one exchange; it goes on while the caller does.
   /// @throws argument_error if a layer is still acquired or has partials that are not reduced;
   ///         transport errors
   iteration_metrics step();

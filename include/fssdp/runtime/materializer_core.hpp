@@ -161,6 +161,7 @@ class materializer_core {
       return false;
     }
     ++meter_.metrics.calibrations_accepted;
+    announce_calibrated(layer, *found);
     replicas_.add(layer, std::move(found->plan), found->slots, setting_.use());
     layer.extend(std::move(found->where));
     meter_.expose([&] { layer.begin_plan(queue_); });
@@ -208,7 +209,10 @@ class materializer_core {
       layer.end_iteration();
     }
     ++iterations_;
-    return meter_.close(replicas_.pool(), partials_.pool());
+    auto const metrics = meter_.close(replicas_.pool(), partials_.pool());
+    are_announced_ = false;
+    announce_plans();
+    return metrics;
   }
 
   iteration_metrics step(function_ref<void(iteration_metrics const&)> update, tensor_list moved) {
@@ -246,6 +250,8 @@ class materializer_core {
     queue_.synchronize();
     layouts_ = next;
     for (auto& layer : layers_) layer.look_at(layouts_, shards_);
+    are_announced_ = false;
+    announce_plans();
   }
 
  private:
@@ -255,6 +261,7 @@ class materializer_core {
   /// Begins to gather.
   /// @return false if it has been put off
   bool gather(layer_id which, shortage when) {
+    announce_plans();
     auto& layer = at(which);
     if (layer.state.placement() == placement_state::open && !place(layer, when)) return false;
     meter_.expose([&] { layer.begin_plan(queue_); });
@@ -269,7 +276,9 @@ class materializer_core {
   /// Chooses the placement of this iteration: what the solver wants, as far as there is room.
   bool place(materialized_layer& layer, shortage when) {
     auto const loads = layer.expected.predict();
-    auto where = policy_.placement(loads, layer.layout());
+    auto where = layer.next.has_value() && layer.next->loads == loads
+                     ? layer.next->wanted
+                     : policy_.placement(loads, layer.layout());
     auto const room = replicas_.pool().longest();
     if (most_slots_used(where, layer.layout(), setting_.use()) > room) {
       auto const is_temporary = options_.replicas == retention::rematerialize;
@@ -281,8 +290,61 @@ class materializer_core {
     return true;
   }
   void begin_reduction(materialized_layer& layer, tensor_list from) {
+    replicas_.enqueue_all();  // in the order in which all ranks have begun them
     partials_.reduce(layer, std::move(from));
     if (!layer.state.in_use()) replicas_.drop(layer);
+    if (!queue_.announces() || (layer.next.has_value() && layer.next->number > iterations_)) return;
+    meter_.expose([&] {  // the loads of this iteration are known, and the device has much to do
+      auto with_these = layer.expected;
+      if (!layer.recorded.empty()) with_these.push(layer.recorded);
+      plan_next(layer, with_these.predict(), iterations_ + 1, replicas_.pool().slots());
+    });
+  }
+
+  /// Where ranks have to compare plans: makes those of all layers for the iteration that begins,
+  /// and lets them be compared while the caller goes on.
+  void announce_plans() {
+    if (!queue_.announces() || are_announced_) return;
+    meter_.expose([&] {
+      auto hashes = std::vector<std::uint64_t>{};
+      auto room = replicas_.pool().slots();
+      for (auto& layer : layers_) {
+        if (!plan_next(layer, layer.expected.predict(), iterations_, room)) continue;
+        if (options_.replicas == retention::keep)
+          room -= most_slots_used(layer.next->where, layer.layout(), setting_.use());
+        for (auto const hash : hashes_of(layer.next_plan())) hashes.push_back(hash);
+      }
+      queue_.announce(hashes);
+    });
+    are_announced_ = true;
+  }
+  /// Plans a layer for an iteration before that begins: as it will be placed, if the loads are these
+  /// and there is so much room.
+  /// @return false if there is too little
+  bool plan_next(materialized_layer& layer, expert_loads loads, int iteration, std::size_t room) {
+    auto const& layout = layer.layout();
+    auto const use = setting_.use();
+    if (most_slots_used(placement{layout}, layout, use) > room) return false;
+    if (!layer.next.has_value() || layer.next->loads != loads) {
+      auto wanted = policy_.placement(loads, layout);
+      layer.next.emplace(next_iteration{.loads = std::move(loads), .wanted = std::move(wanted)});
+    }
+    auto& next = *layer.next;
+    next.number = iteration;
+    layer.plan_next(most_slots_used(next.wanted, layout, use) <= room
+                        ? next.wanted
+                        : fit_slots(next.wanted, layout, next.loads, static_cast<int>(room), use));
+    return true;
+  }
+  /// The same for what calibration has found: what it gathers, and the plan of the layer from then.
+  void announce_calibrated(materialized_layer& layer, calibration const& found) {
+    if (!queue_.announces()) return;
+    meter_.expose([&] {
+      layer.plan_next(found.where);
+      auto hashes = std::vector{found.plan.hash_value()};
+      for (auto const hash : hashes_of(layer.next_plan())) hashes.push_back(hash);
+      queue_.announce(hashes);
+    });
   }
 
   work_queue queue_;
@@ -297,6 +359,7 @@ class materializer_core {
   std::deque<materialized_layer> layers_;
   scratch_memory scratch_;
   int iterations_ = 0;
+  bool are_announced_ = false;  // the plans of this iteration
 };
 
 }  // namespace fssdp::detail

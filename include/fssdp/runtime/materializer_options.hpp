@@ -34,9 +34,9 @@ struct materializer_options {
   /// The type that experts are computed with; by default that of the weights. Another one is
   /// converted at the owner, once, and travels as it is.
   std::optional<dtype> replica_type = {};
-  /// The type that partial gradients are added up in, and travel in; by default fp32, and fp64
-  /// where replicas are fp64. For fewer bits on the wire only, see
-  /// materializer_policy::reduce_coding.
+  /// The type that partial gradients are added up in, and travel in; by default fp32, and fp64 where
+  /// replicas are fp64. The gradients of owners may be of any type: sums become it by one rounding.
+  /// For fewer bits on the wire only, see materializer_policy::reduce_coding.
   std::optional<dtype> partial_type = {};
   /// All experts that a rank computes with lie one behind the other, its own among them, as
   /// products of many matrices at once want them (experts_in_one_piece). They then take slots of

@@ -13,6 +13,7 @@
 #include "fssdp/comm/communicator.hpp"
 #include "fssdp/comm/communicator_ref.hpp"
 #include "fssdp/core/error.hpp"
+#include "fssdp/core/function_ref.hpp"
 #include "fssdp/stream/stream_event.hpp"
 
 namespace fssdp {
@@ -36,7 +37,10 @@ class work_queue {
 
   template <materializing_communicator Comm>
   explicit work_queue(Comm& comm)
-      : comm_{&comm}, call_{functions_of<Comm>}, rank_{comm.rank()}, size_{comm.size()} {}
+      : comm_{&comm}, call_{functions_of<Comm>}, rank_{comm.rank()}, size_{comm.size()} {
+    if (!in_host_memory())
+      ask([this](communicator_ref const& inner) { announces_ = inner.announces(); });
+  }
 
   [[nodiscard]] rank_id rank() const { return rank_; }
   [[nodiscard]] int size() const { return size_; }
@@ -51,6 +55,18 @@ class work_queue {
   /// The same for work of the host that no stream of a device has to wait for.
   void prepare(function run, void* of, stream_event::mark done) const {
     call_.prepare(comm_, run, of, std::move(done));
+  }
+  /// Whether ranks have to compare plans by themselves, while the caller goes on: those of devices.
+  [[nodiscard]] bool announces() const { return announces_; }
+  /// Those of an announcing_communicator.
+  /// @throws ranks_disagree, transport errors; poisoned_stream if earlier work has failed
+  void announce(std::span<std::uint64_t const> plans) const {
+    if (announces()) ask([&](communicator_ref const& comm) { comm.announce(plans); });
+  }
+  [[nodiscard]] bool has_agreed(std::uint64_t plan) const {
+    auto agreed = true;
+    if (announces()) ask([&](communicator_ref const& comm) { agreed = comm.has_agreed(plan); });
+    return agreed;
   }
   /// Waits for all that has been submitted.
   /// @throws what that has thrown
@@ -111,6 +127,15 @@ class work_queue {
     }
     return all;
   }
+  /// Calls it with the communicator of a side_stream_communicator, at once.
+  void ask(function_ref<void(communicator_ref const&)> question) const {
+    auto asked = stream_event{};
+    prepare(
+        [](void* of, communicator_ref const& comm) {
+          (*static_cast<function_ref<void(communicator_ref const&)>*>(of))(comm);
+        },
+        &question, asked.next());
+  }
   template <class Comm>
   static constexpr bool in_host_memory_of = detail::in_host_memory<Comm>;
   template <class Comm>
@@ -120,6 +145,7 @@ class work_queue {
   functions const& call_;
   rank_id rank_;
   int size_;
+  bool announces_ = false;
 };
 
 /// Calls work(), which submits to a queue or waits for it.

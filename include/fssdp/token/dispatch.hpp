@@ -108,9 +108,10 @@ class row_exchange {
 };
 
 /// Exchanges them.
-template <communicator Comm, class T, class U>
+/// @param to is written: what a row_memory of it was made of
+template <communicator Comm>
 void exchange_rows(char const* name, Comm& comm, token_plan const& plan, bool back,
-                   rows_view<T> from, rows_view<U> to, token_options const& options) {
+                   row_memory const& from, row_memory const& to, token_options const& options) {
   auto const shape = [&](bool received) {
     return received ? plan.received_rows() : plan.sent_rows();
   };
@@ -120,8 +121,8 @@ void exchange_rows(char const* name, Comm& comm, token_plan const& plan, bool ba
           " of ", comm.size(), "; the plan is for rank ", plan.rank(), " of ", plan.ranks());
   check_apart(name, "from", from, "to", to);
   submit(comm,
-         row_exchange{plan, back, reinterpret_cast<std::byte*>(const_cast<U*>(from.data)),
-                      reinterpret_cast<std::byte*>(to.data), from.width * sizeof(U), options});
+         row_exchange{plan, back, const_cast<std::byte*>(from.data),
+                      const_cast<std::byte*>(to.data), from.width * from.element_bytes, options});
 }
 
 }  // namespace detail

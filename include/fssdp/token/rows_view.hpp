@@ -30,59 +30,70 @@ struct rows_view {
 
 namespace detail {
 
+/// The memory of rows, or of one number for each row, without its type.
+struct row_memory {
+  std::byte const* data;
+  std::size_t count;
+  std::size_t width;
+  std::size_t element_bytes;
+
+  template <class T>
+  row_memory(rows_view<T> const& rows)
+      : data{reinterpret_cast<std::byte const*>(rows.data)},
+        count{rows.count},
+        width{rows.width},
+        element_bytes{sizeof(T)} {}
+  template <class T>
+  row_memory(std::span<T> numbers) : row_memory{rows_view<T>{numbers.data(), numbers.size(), 1}} {}
+  row_memory(void const* rows, std::size_t of, std::size_t elements, std::size_t bytes)
+      : data{static_cast<std::byte const*>(rows)},
+        count{of},
+        width{elements},
+        element_bytes{bytes} {}
+
+  [[nodiscard]] std::span<std::byte const> bytes() const {
+    return {data, count * width * element_bytes};
+  }
+};
+
 /// @throws argument_error unless the rows have this shape, and memory behind them that can be counted
-template <class T>
-void check_rows(char const* caller, char const* name, rows_view<T> const& rows, std::size_t count,
-                std::size_t width) {
+inline void check_rows(char const* caller, char const* name, row_memory const& rows,
+                       std::size_t count, std::size_t width) {
   require(rows.count == count && rows.width == width, caller, ": ", name, " is [", rows.count, ", ",
           rows.width, "]; expected [", count, ", ", width, "]");
   if (count == 0 || width == 0) return;
-  constexpr auto most = std::numeric_limits<std::size_t>::max() / 2 / sizeof(T);
+  auto const most = std::numeric_limits<std::size_t>::max() / 2 / rows.element_bytes;
   require(width <= most / count, caller, ": ", name, " is [", count, ", ", width,
           "]; expected at most ", most, " elements in all");
   require(rows.data != nullptr, caller, ": ", name, " is null; expected memory for [", count, ", ",
           width, "]");
 }
 
-template <class T>
-[[nodiscard]] std::span<std::byte const> bytes_of_rows(rows_view<T> const& rows) {
-  return std::as_bytes(rows.elements(0, rows.count));
-}
-
 /// @throws argument_error if what is written shares memory with what is read
-template <class T, class U>
-void check_apart(char const* caller, char const* name, rows_view<T> const& read,
-                 char const* other_name, rows_view<U> const& written) {
-  require(!overlap(bytes_of_rows(read), bytes_of_rows(written)), caller, ": ", name, " and ",
-          other_name, " share memory; expected disjoint rows");
-}
-/// The same for weights: one for each row.
-template <class T, class U>
-void check_apart(char const* caller, char const* name, std::span<T> read, char const* other_name,
-                 rows_view<U> const& written) {
-  check_apart(caller, name, rows_view<T>{read.data(), read.size(), 1}, other_name, written);
+inline void check_apart(char const* caller, char const* name, row_memory const& read,
+                        char const* other_name, row_memory const& written) {
+  require(!overlap(read.bytes(), written.bytes()), caller, ": ", name, " and ", other_name,
+          " share memory; expected disjoint rows");
 }
 
 /// @throws argument_error unless everything fits that the backward of unpermute reads and writes
-template <class W, class T, class D, class U, class S>
-void check_backward(std::size_t rows_count, std::size_t tokens, std::span<W> weights,
-                    rows_view<T> const& rows, rows_view<D> const& d_tokens,
-                    rows_view<U> const& d_rows, std::span<S> d_weights) {
+inline void check_backward(std::size_t rows_count, std::size_t tokens, row_memory const& weights,
+                           row_memory const& rows, row_memory const& d_tokens,
+                           row_memory const& d_rows, row_memory const& d_weights) {
   constexpr auto caller = "unpermute_backward";
-  require(weights.size() == rows_count && d_weights.size() == rows_count, caller, ": ",
-          weights.size(), " weights and ", d_weights.size(), " of their gradients; expected ",
-          rows_count, " of each");
+  require(weights.count == rows_count && d_weights.count == rows_count, caller, ": ", weights.count,
+          " weights and ", d_weights.count, " of their gradients; expected ", rows_count,
+          " of each");
   check_rows(caller, "rows", rows, rows_count, rows.width);
   check_rows(caller, "d_tokens", d_tokens, tokens, rows.width);
   check_rows(caller, "d_rows", d_rows, rows_count, rows.width);
-  auto const written = rows_view<S>{d_weights.data(), d_weights.size(), 1};
   check_apart(caller, "rows", rows, "d_rows", d_rows);
   check_apart(caller, "d_tokens", d_tokens, "d_rows", d_rows);
   check_apart(caller, "weights", weights, "d_rows", d_rows);
-  check_apart(caller, "rows", rows, "d_weights", written);
-  check_apart(caller, "d_tokens", d_tokens, "d_weights", written);
-  check_apart(caller, "weights", weights, "d_weights", written);
-  check_apart(caller, "d_rows", d_rows, "d_weights", written);
+  check_apart(caller, "rows", rows, "d_weights", d_weights);
+  check_apart(caller, "d_tokens", d_tokens, "d_weights", d_weights);
+  check_apart(caller, "weights", weights, "d_weights", d_weights);
+  check_apart(caller, "d_rows", d_rows, "d_weights", d_weights);
 }
 
 }  // namespace detail

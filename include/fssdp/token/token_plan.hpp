@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "fssdp/core/error.hpp"
+#include "fssdp/core/hasher.hpp"
 #include "fssdp/core/shared_value.hpp"
 #include "fssdp/placement/placement.hpp"
-#include "fssdp/plan/hasher.hpp"
 #include "fssdp/plan/transfer_table.hpp"
 #include "fssdp/routing/even_routing.hpp"
 #include "fssdp/routing/token_counts.hpp"

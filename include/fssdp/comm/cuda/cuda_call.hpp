@@ -4,6 +4,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <memory>
 #include <span>
@@ -22,26 +23,73 @@ inline void cuda_require(cudaError_t code, rank_id me, char const* call) {
     throw transport_error{me, text(call, " on rank ", me, ": ", cudaGetErrorName(code), " (",
                                    static_cast<int>(code), "): ", cudaGetErrorString(code))};
 }
+/// What is thrown where a device has no memory.
+/// @param what  it is for
+/// @param bytes 0: nobody knows how many
+[[nodiscard]] inline out_of_memory no_device_memory(rank_id me, std::size_t bytes,
+                                                    char const* what) {
+  (void)cudaGetLastError();  // the error is told here: not to whoever asks next
+  auto device = 0;
+  auto left = std::size_t{0};
+  auto all = std::size_t{0};
+  auto const wanted = bytes == 0 ? std::string{"memory"} : text(bytes, " bytes");
+  if (cudaGetDevice(&device) != cudaSuccess || cudaMemGetInfo(&left, &all) != cudaSuccess)
+    return {me, device, bytes, text("rank ", me, " wants ", wanted, " for ", what)};
+  return {me, device, bytes,
+          text("rank ", me, " wants ", wanted, " of device ", device, " for ", what, "; ", left,
+               " of ", all, " bytes are left")};
+}
+/// The same for a call that allocates, while nothing is being sent.
+/// @param bytes, what as no_device_memory takes them
+/// @throws out_of_memory if there is too little; transport_error if it is something else
+inline void cuda_require_memory(cudaError_t code, rank_id me, std::size_t bytes, char const* what,
+                                char const* call) {
+  if (code == cudaErrorMemoryAllocation) throw no_device_memory(me, bytes, what);
+  cuda_require(code, me, call);
+}
 
 struct cuda_close {
   void operator()(cudaStream_t stream) const { cudaStreamDestroy(stream); }
   void operator()(cudaEvent_t event) const { cudaEventDestroy(event); }
   void operator()(std::byte* memory) const { cudaFree(memory); }
 };
+struct cuda_free_pinned {
+  void operator()(std::byte* memory) const { cudaFreeHost(memory); }
+};
 /// An event without a time.
 using cuda_event = std::unique_ptr<std::remove_pointer_t<cudaEvent_t>, cuda_close>;
 using cuda_bytes = std::unique_ptr<std::byte, cuda_close>;
+using pinned_bytes = std::unique_ptr<std::byte, cuda_free_pinned>;
 
 [[nodiscard]] inline cuda_event make_cuda_event(rank_id me) {
   auto event = cudaEvent_t{};
-  cuda_require(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), me,
-               "cudaEventCreateWithFlags");
+  cuda_require_memory(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), me, 0, "an event",
+                      "cudaEventCreateWithFlags");
   return cuda_event{event};
 }
-[[nodiscard]] inline cuda_bytes allocate_on_device(rank_id me, std::size_t bytes) {
+/// @param what the memory is for
+/// @throws out_of_memory, transport_error
+[[nodiscard]] inline cuda_bytes allocate_on_device(rank_id me, std::size_t bytes,
+                                                   char const* what) {
   void* memory = nullptr;
-  if (bytes != 0) cuda_require(cudaMalloc(&memory, bytes), me, "cudaMalloc");
+  if (bytes != 0) cuda_require_memory(cudaMalloc(&memory, bytes), me, bytes, what, "cudaMalloc");
   return cuda_bytes{static_cast<std::byte*>(memory)};
+}
+/// Memory of the host that all devices read and write in place.
+/// @throws out_of_memory, transport_error
+[[nodiscard]] inline pinned_bytes allocate_pinned(rank_id me, std::size_t bytes, char const* what) {
+  void* memory = nullptr;
+  auto const code = cudaHostAlloc(&memory, std::max<std::size_t>(bytes, 1),
+                                  cudaHostAllocPortable | cudaHostAllocMapped);
+  if (code == cudaErrorMemoryAllocation) {
+    (void)cudaGetLastError();
+    throw out_of_memory{
+        me, -1, bytes,
+        text("rank ", me, " wants ", bytes, " bytes of pinned memory of the host for ", what,
+             "; there are not so many")};
+  }
+  cuda_require(code, me, "cudaHostAlloc");
+  return pinned_bytes{static_cast<std::byte*>(memory)};
 }
 /// As long as it lives, its thread may ask whether something has finished while another captures a
 /// graph, which CUDA would give up else. Of what is captured itself nobody may ask.
@@ -79,11 +127,11 @@ class beside_captures {
 /// A stream of its own on the current device, which does not wait for the default stream.
 using cuda_stream = std::unique_ptr<std::remove_pointer_t<cudaStream_t>, detail::cuda_close>;
 
-/// @throws transport_error if there is no device
+/// @throws transport_error if there is no device; out_of_memory
 [[nodiscard]] inline cuda_stream make_cuda_stream(rank_id me = {}) {
   auto stream = cudaStream_t{};
-  detail::cuda_require(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), me,
-                       "cudaStreamCreateWithFlags");
+  detail::cuda_require_memory(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), me, 0,
+                              "a stream", "cudaStreamCreateWithFlags");
   return cuda_stream{stream};
 }
 
@@ -91,9 +139,9 @@ using cuda_stream = std::unique_ptr<std::remove_pointer_t<cudaStream_t>, detail:
 /// partial gradients and scratch. Make it once: to allocate and to free waits for the device.
 class cuda_memory {
  public:
-  /// @throws transport_error if there is not so much
+  /// @throws out_of_memory if there is not so much; transport_error
   explicit cuda_memory(std::size_t bytes, rank_id me = {})
-      : memory_{detail::allocate_on_device(me, bytes)}, size_{bytes} {}
+      : memory_{detail::allocate_on_device(me, bytes, "an arena (cuda_memory)")}, size_{bytes} {}
   [[nodiscard]] std::span<std::byte> bytes() const { return {memory_.get(), size_}; }
 
  private:

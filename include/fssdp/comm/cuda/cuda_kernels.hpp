@@ -26,9 +26,10 @@ struct device_kernels {
 namespace detail {
 
 /// What every communicator does when it is made.
-/// @throws transport_error
+/// @throws transport_error, out_of_memory
 inline void load_kernels(device_kernels const& kernels, rank_id me) {
-  if (kernels.load != nullptr) cuda_require(kernels.load(), me, "cudaFuncGetAttributes");
+  if (kernels.load != nullptr)
+    cuda_require_memory(kernels.load(), me, 0, "kernels", "cudaFuncGetAttributes");
 }
 
 }  // namespace detail

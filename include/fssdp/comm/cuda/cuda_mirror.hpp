@@ -25,7 +25,7 @@ class cuda_mirror {
  public:
   /// Allocates on the device, and enqueues a copy of what the buffer has.
   /// @pre the stream outlives it
-  /// @throws transport_error
+  /// @throws out_of_memory, transport_error
   cuda_mirror(expert_buffer<T> host, cudaStream_t stream)
       : host_{std::move(host)}, stream_{stream}, device_{device_bytes(host_)} {
     auto* next = device_.bytes().data();

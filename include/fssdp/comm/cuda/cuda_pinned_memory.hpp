@@ -4,7 +4,6 @@
 
 #include <cuda_runtime_api.h>
 
-#include <algorithm>
 #include <cstddef>
 #include <memory_resource>
 
@@ -33,16 +32,12 @@ class cuda_pinned_memory : public std::pmr::memory_resource {
 
  private:
   /// @cost slow, as pages are locked one by one: for what stays
-  /// @throws transport_error that names the bytes if there are not so many; argument_error if the
-  ///         alignment is more than 256
+  /// @throws out_of_memory if there is not so much; transport_error; argument_error if the alignment
+  ///         is more than 256
   void* do_allocate(std::size_t bytes, std::size_t alignment) override {
     detail::require(alignment <= most_alignment, "cuda_pinned_memory: an alignment of ", alignment,
                     " bytes; expected at most ", most_alignment);
-    void* memory = nullptr;
-    auto const code = cudaHostAlloc(&memory, std::max<std::size_t>(bytes, 1),
-                                    cudaHostAllocPortable | cudaHostAllocMapped);
-    detail::cuda_require(code, me_, detail::text("cudaHostAlloc of ", bytes, " bytes").c_str());
-    return memory;
+    return detail::allocate_pinned(me_, bytes, "a resource (cuda_pinned_memory)").release();
   }
   void do_deallocate(void* memory, std::size_t, std::size_t) override { cudaFreeHost(memory); }
   [[nodiscard]] bool do_is_equal(std::pmr::memory_resource const& other) const noexcept override {

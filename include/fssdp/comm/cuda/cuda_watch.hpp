@@ -79,21 +79,15 @@ class cuda_watch {
   /// @throws what look throws; deadline_exceeded if nothing moves for that long; transport_error
   template <class Look>
   void wait_for(cudaStream_t stream, std::chrono::milliseconds deadline, Look look) {
-    using clock = std::chrono::steady_clock;
-    auto pace = wait_pace{};
-    auto until = end_of(deadline);
-    for (;;) {
-      auto const done = is_idle(stream);
-      look();
-      if (done) break;
-      if (advance()) {
-        until = end_of(deadline);
-        pace.renew();
-      }
-      if (clock::now() > until) throw late("synchronize", deadline);
-      pace.rest();
-    }
+    wait("synchronize", deadline, look, [&] { return is_over(query(stream), "cudaStreamQuery"); });
     count_ = 0;
+  }
+  /// Waits for an event on it, which `call` is about.
+  /// @param look, @throws likewise
+  template <class Look>
+  void wait_for(cudaEvent_t event, char const* call, std::chrono::milliseconds deadline,
+                Look look) {
+    wait(call, deadline, look, [&] { return is_over(query(event), "cudaEventQuery"); });
   }
   /// What is thrown when nothing has moved for that long.
   [[nodiscard]] deadline_exceeded late(char const* call, std::chrono::milliseconds deadline) const {
@@ -127,10 +121,26 @@ class cuda_watch {
     std::vector<rank_id> peers;
   };
 
-  [[nodiscard]] bool is_idle(cudaStream_t stream) const {
-    auto const code = query(stream);
+  template <class Look, class IsOver>
+  void wait(char const* call, std::chrono::milliseconds deadline, Look look, IsOver is_over) {
+    using clock = std::chrono::steady_clock;
+    auto pace = wait_pace{};
+    auto until = end_of(deadline);
+    for (;;) {
+      auto const done = is_over();
+      look();
+      if (done) return;
+      if (advance()) {
+        until = end_of(deadline);
+        pace.renew();
+      }
+      if (clock::now() > until) throw late(call, deadline);
+      pace.rest();
+    }
+  }
+  [[nodiscard]] bool is_over(cudaError_t code, char const* call) const {
     if (code == cudaErrorNotReady) return false;
-    cuda_require(code, me_, "cudaStreamQuery");
+    cuda_require(code, me_, call);
     return true;
   }
   [[nodiscard]] exchange_mark const& first() const { return marks_[begin_]; }

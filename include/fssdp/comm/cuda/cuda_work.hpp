@@ -16,8 +16,8 @@
 namespace fssdp::detail {
 
 /// The part of a device_communicator that is the same for all of CUDA. `Comm`, which derives from
-/// it, has `rank`, `stream`, and for this class `kernels()`, `memory_from(bytes)`, which asks for
-/// memory on the stream, and `guarded(call)`, which refuses to call when something has failed.
+/// it, has `rank`, `stream`, and for this class `kernels()`, `request(memory, bytes)`, which
+/// asks for memory on the stream, and `guarded(call)`, which refuses to call when something has failed.
 template <class Comm>
 class cuda_work {
  public:
@@ -36,11 +36,18 @@ class cuda_work {
           self().rank(), "cudaMemcpyAsync");
     });
   }
-  /// @throws poisoned_stream, transport_error
+  /// @throws poisoned_stream, transport_error; out_of_memory, after which all is as before
   [[nodiscard]] std::span<std::byte> allocate(std::size_t bytes) {
-    auto memory = std::span<std::byte>{};
-    self().guarded([&] { memory = {self().memory_from(bytes), bytes}; });
-    return memory;
+    void* memory = nullptr;
+    auto code = cudaSuccess;
+    self().guarded([&] {
+      code = self().request(&memory, bytes);
+      if (code != cudaErrorMemoryAllocation)
+        cuda_require(code, self().rank(), "an allocation on a stream");
+    });
+    if (code == cudaErrorMemoryAllocation)
+      throw no_device_memory(self().rank(), bytes, "scratch of a collective");
+    return {static_cast<std::byte*>(memory), bytes};
   }
   void free(std::span<std::byte> memory) noexcept { cudaFreeAsync(memory.data(), self().stream()); }
 

@@ -5,19 +5,17 @@
 #include <nccl.h>
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <ios>
 #include <memory>
 #include <span>
 #include <utility>
-#include <vector>
 
 #include "fssdp/comm/back_end.hpp"
 #include "fssdp/comm/communicator.hpp"
 #include "fssdp/comm/cuda/cuda_call.hpp"
 #include "fssdp/comm/cuda/cuda_work.hpp"
+#include "fssdp/comm/nccl/nccl_agreement.hpp"
 #include "fssdp/comm/nccl/nccl_batch.hpp"
 #include "fssdp/comm/nccl/nccl_call.hpp"
 #include "fssdp/comm/nccl/nccl_context.hpp"
@@ -53,7 +51,7 @@ class nccl_ref : public detail::cuda_work<nccl_ref> {
 
   /// Loads the kernels, so make it while the device waits for no other rank.
   /// @pre communicator and stream outlive it, and are used by nobody else meanwhile
-  /// @throws transport_error; argument_error if the deadline is not positive
+  /// @throws transport_error, out_of_memory; argument_error if the deadline is not positive
   nccl_ref(ncclComm_t comm, cudaStream_t stream, nccl_options const& options = {})
       : nccl_ref{comm, stream, rank_of(comm), size_of(comm), options} {}
 
@@ -91,29 +89,50 @@ class nccl_ref : public detail::cuda_work<nccl_ref> {
   }
   /// Waits for the stream.
   /// @throws transport_error, also for what other calls have thrown, again and again;
-  ///         deadline_exceeded if nothing moves: it says what is awaited
-  void synchronize() { context_->synchronize(); }
+  ///         deadline_exceeded if nothing moves: it says what is awaited; ranks_disagree as agree
+  void synchronize() {
+    context_->synchronize([this] { agreement_.look(*context_); });
+  }
 
-  /// Makes sure that all ranks have come with the same plan. Known plans, the last 256, cost
-  /// nothing; a new one is compared between all ranks.
-  /// @cost of a new plan: as gather_values
-  /// @throws ranks_disagree, which names the lowest rank with another plan; argument_error if it is
-  ///         new while a graph is captured
+  /// Begins to find out whether all ranks have come with the same plans, in the same order. Plans
+  /// that they have already may be among them; nobody waits for those.
+  /// @cost one exchange of 512 bytes from each rank, however many plans there are; no
+  ///       synchronisation, but the first one connects the ranks, and one that follows before the
+  ///       last one is over waits for that
+  /// @throws argument_error if a graph is captured; as agree
+  void announce(std::span<std::uint64_t const> plans) {
+    context_->check();
+    detail::require(!detail::is_captured(stream(), rank()),
+                    "plans are announced while a graph is captured; expected that before");
+    if (!plans.empty()) context_->watch().begin_plan(plans.front());
+    agreement_.begin(*context_, plans);
+  }
+  /// Whether all ranks are known to have a plan: then agree does not wait.
+  /// @throws ranks_disagree, poisoned_stream
+  [[nodiscard]] bool has_agreed(std::uint64_t plan) {
+    context_->check();
+    agreement_.look(*context_);
+    return agreement_.knows(plan);
+  }
+  /// Makes sure that all ranks have come with the same plan. Those that they have, of the last 256
+  /// or more, cost nothing; others that have been announced, the time until that is over.
+  /// @cost of a new plan: as announce, and then it waits
+  /// @throws ranks_disagree, which names the lowest rank with other plans, and from then on
+  ///         poisoned_stream; deadline_exceeded, transport_error; argument_error if the plan is new
+  ///         while a graph is captured
   void agree(std::uint64_t plan) {
     context_->check();
     context_->watch().begin_plan(plan);
-    auto const known = std::span{known_}.first(std::min(next_known_, known_.size()));
-    if (std::ranges::find(known, plan) != known.end()) return;
+    agreement_.look(*context_);
+    if (agreement_.knows(plan)) return;
     detail::require(!detail::is_captured(stream(), rank()),
                     "a new plan while a graph is captured; expected warm_up before");
-    auto all = std::vector<std::uint64_t>(static_cast<std::size_t>(size_));
-    gather_values(std::as_bytes(std::span{&plan, 1}), std::as_writable_bytes(std::span{all}));
-    for (auto const peer : first_n<rank_id>(size_))  // nothing is under way: no need to abort
-      if (all[peer.index()] != plan)
-        throw detail::disagreement(rank(), peer, "plans ", detail::hexadecimal{plan}, " and ",
-                                   detail::hexadecimal{all[peer.index()]});
-    known_[next_known_++ % known_.size()] = plan;
+    if (!agreement_.compares(plan)) announce({&plan, 1});
+    agreement_.wait(*context_);
   }
+  /// How often agree and announce have had to wait for other ranks.
+  [[nodiscard]] std::uint64_t agreement_waits() const { return agreement_.waits(); }
+
   /// Connects this rank with peers, which all name it, and waits for that.
   /// @throws as synchronize; argument_error
   void connect(std::span<rank_id const> peers) {
@@ -146,10 +165,11 @@ class nccl_ref : public detail::cuda_work<nccl_ref> {
 
  protected:
   nccl_ref(ncclComm_t comm, cudaStream_t stream, rank_id me, int size, nccl_options const& options)
-      : context_{std::make_unique<detail::nccl_context>(
-            comm, stream, me, detail::nccl_checked(options), staging_bytes(size))},
+      : context_{std::make_unique<detail::nccl_context>(comm, stream, me, size,
+                                                        detail::nccl_checked(options))},
         size_{size},
-        batch_{me, size} {
+        batch_{me, size},
+        agreement_{me} {
     detail::load_kernels(options.kernels, me);
   }
 
@@ -159,7 +179,7 @@ class nccl_ref : public detail::cuda_work<nccl_ref> {
  private:
   friend nccl_registration;
   friend detail::cuda_work<nccl_ref>;
-  static constexpr std::size_t staged_row = 4096;  // bytes
+  static constexpr auto staged_row = detail::nccl_context::staged_row;
 
   [[nodiscard]] static rank_id rank_of(ncclComm_t comm) {
     auto rank = 0;
@@ -171,11 +191,6 @@ class nccl_ref : public detail::cuda_work<nccl_ref> {
     detail::nccl_require(ncclCommCount(comm, &size), {}, "ncclCommCount");
     return size;
   }
-  /// A row to send, and one from each rank.
-  [[nodiscard]] static std::size_t staging_bytes(int size) {
-    return (static_cast<std::size_t>(size) + 1) * staged_row;
-  }
-
   [[nodiscard]] device_kernels const& kernels() const { return context_->options().kernels; }
   template <class Call>
   void guarded(Call call) {
@@ -183,10 +198,8 @@ class nccl_ref : public detail::cuda_work<nccl_ref> {
   }
   /// From CUDA's pool, which is not open to other devices of this process: where NCCL reads and
   /// writes peers' memory directly, give collectives scratch of your own (device_scratch).
-  [[nodiscard]] std::byte* memory_from(std::size_t bytes) {
-    void* memory = nullptr;
-    detail::cuda_require(cudaMallocAsync(&memory, bytes, stream()), rank(), "cudaMallocAsync");
-    return static_cast<std::byte*>(memory);
+  [[nodiscard]] cudaError_t request(void** memory, std::size_t bytes) const {
+    return cudaMallocAsync(memory, bytes, stream());
   }
 
   void gather_part(std::span<std::byte const> mine, std::span<std::byte> all, std::size_t pitch) {
@@ -197,14 +210,7 @@ class nccl_ref : public detail::cuda_work<nccl_ref> {
     };
     call(cudaMemcpyAsync(staged, mine.data(), mine.size(), cudaMemcpyHostToDevice, stream()),
          "cudaMemcpyAsync");
-    auto& watch = context_->watch();
-    watch.begin_exchange(stream());
-    for (auto const peer : first_n<rank_id>(size_))
-      if (peer != rank()) watch.add_peer(peer);
-    context_->settle(
-        ncclAllGather(staged, rows, mine.size(), ncclUint8, context_->comm(), stream()),
-        "ncclAllGather");
-    watch.end_exchange(stream());
+    context_->gather_staged(mine.size());
     synchronize();  // a copy to memory that is not pinned would wait without a deadline
     call(cudaMemcpy2DAsync(all.data(), pitch, rows, mine.size(), mine.size(),
                            static_cast<std::size_t>(size_), cudaMemcpyDeviceToHost, stream()),
@@ -215,8 +221,7 @@ class nccl_ref : public detail::cuda_work<nccl_ref> {
   std::unique_ptr<detail::nccl_context> context_;
   int size_;
   detail::nccl_batch batch_;
-  std::array<std::uint64_t, 256> known_ = {};  // plans that all ranks agree on
-  std::size_t next_known_ = 0;
+  detail::nccl_agreement agreement_;
 };
 
 /// A rank of a communicator of its own, which does not block. Destroyed without `close`, it is
@@ -226,7 +231,7 @@ class nccl_communicator : public nccl_ref {
   /// Collective.
   /// @param id  from ncclGetUniqueId on one rank; how it comes to the others is the caller's choice
   /// @pre the device of this rank is the current one
-  /// @throws transport_error; deadline_exceeded if not all ranks come; argument_error
+  /// @throws transport_error, out_of_memory; deadline_exceeded if not all ranks come; argument_error
   nccl_communicator(ncclUniqueId const& id, int ranks, rank_id rank, cudaStream_t stream,
                     nccl_options const& options = {})
       : nccl_communicator{made(id, ranks, rank, detail::nccl_checked(options)), ranks, rank, stream,
@@ -242,7 +247,7 @@ class nccl_communicator : public nccl_ref {
   /// @pre graphs that were captured are destroyed
   /// @throws as synchronize; deadline_exceeded if a rank does not come
   void close() {
-    if (handle() == nullptr) return;
+    if (handle() == nullptr || has_failed()) return;
     synchronize();
     context()->guarded([&] {
       context()->settle(
@@ -257,9 +262,13 @@ class nccl_communicator : public nccl_ref {
 
  private:
   friend nccl_ref;
+  /// Takes the communicator, also where it throws.
   nccl_communicator(ncclComm_t comm, int ranks, rank_id rank, cudaStream_t stream,
-                    nccl_options const& options)
-      : nccl_ref{comm, stream, rank, ranks, allowed_to_abort(options)} {}
+                    nccl_options const& options) try
+      : nccl_ref{comm, stream, rank, ranks, allowed_to_abort(options)} {
+  } catch (...) {
+    ncclCommAbort(comm);
+  }
 
   [[nodiscard]] static nccl_options allowed_to_abort(nccl_options options) {
     options.may_abort = true;

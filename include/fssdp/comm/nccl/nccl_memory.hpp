@@ -2,12 +2,14 @@
 /// Memory of a device that NCCL can open to other ranks.
 #pragma once
 
+#include <cuda_runtime_api.h>
 #include <nccl.h>
 
 #include <cstddef>
 #include <memory>
 #include <span>
 
+#include "fssdp/comm/cuda/cuda_call.hpp"
 #include "fssdp/comm/nccl/nccl_call.hpp"
 #include "fssdp/core/index.hpp"
 
@@ -17,15 +19,25 @@ namespace fssdp {
 /// a window (nccl_registration). Make it once: to allocate and to free waits for the device.
 class nccl_memory {
  public:
-  /// @throws transport_error if there is not so much
+  /// @throws out_of_memory if there is not so much; transport_error
   explicit nccl_memory(std::size_t bytes, rank_id me = {}) : size_{bytes} {
     void* memory = nullptr;
-    detail::nccl_require(ncclMemAlloc(&memory, bytes), me, "ncclMemAlloc");
+    auto const code = ncclMemAlloc(&memory, bytes);
+    if (code == ncclUnhandledCudaError && left() < bytes)
+      throw detail::no_device_memory(me, bytes, "an arena (nccl_memory)");
+    detail::nccl_require(code, me, "ncclMemAlloc");
     memory_.reset(static_cast<std::byte*>(memory));
   }
   [[nodiscard]] std::span<std::byte> bytes() const { return {memory_.get(), size_}; }
 
  private:
+  /// The bytes that the device has left: NCCL does not say why it fails.
+  [[nodiscard]] static std::size_t left() {
+    auto left = std::size_t{0};
+    auto all = std::size_t{0};
+    return cudaMemGetInfo(&left, &all) == cudaSuccess ? left : 0;
+  }
+
   struct give_back {
     void operator()(std::byte* memory) const { ncclMemFree(memory); }
   };

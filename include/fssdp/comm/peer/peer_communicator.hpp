@@ -246,12 +246,8 @@ class peer_communicator : public detail::cuda_work<peer_communicator> {
   void check() const { failure_.check(rank()); }
   [[nodiscard]] device_kernels const& kernels() const { return options_->kernels; }
   /// Peers can read it, too.
-  [[nodiscard]] std::byte* memory_from(std::size_t bytes) {
-    void* memory = nullptr;
-    detail::cuda_require(
-        cudaMallocFromPoolAsync(&memory, bytes, devices_->pool_of(rank()), stream_), rank(),
-        "cudaMallocFromPoolAsync");
-    return static_cast<std::byte*>(memory);
+  [[nodiscard]] cudaError_t request(void** memory, std::size_t bytes) const {
+    return cudaMallocFromPoolAsync(memory, bytes, devices_->pool_of(rank()), stream_);
   }
   template <class Work>
   void guarded(Work work) {

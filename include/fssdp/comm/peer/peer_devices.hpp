@@ -90,7 +90,8 @@ class peer_devices {
     properties.allocType = cudaMemAllocationTypePinned;
     properties.location = {.type = cudaMemLocationTypeDevice, .id = device};
     auto pool = cudaMemPool_t{};
-    cuda_require(cudaMemPoolCreate(&pool, &properties), {}, "cudaMemPoolCreate");
+    cuda_require_memory(cudaMemPoolCreate(&pool, &properties), {}, 0, "a pool",
+                        "cudaMemPoolCreate");
     auto owned = memory_pool{pool};
     auto keeps = std::numeric_limits<std::uint64_t>::max();  // what is freed, for the next use
     cuda_require(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &keeps), {},
