@@ -7,6 +7,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
@@ -110,15 +111,17 @@ class layers {
   /// @param storages [held * tensors]; [tensors] if they lie in one piece
   void bind_experts(int layer, nb::list const& storages) const {
     auto const experts = made_->any_experts(layer_id{layer});
+    auto const rows = in_one_piece_ ? std::min<std::size_t>(experts.size(), 1) : experts.size();
+    auto const each = in_one_piece_ ? experts.size() : 1;
     auto const tensors = experts.empty() ? 0 : experts.front().tensors.size();
-    auto const at_once = in_one_piece_ ? experts.size() : 1;
-    auto next = std::size_t{0};
-    for (std::size_t i = 0; i < experts.size(); i += at_once)
-      for (auto const& tensor : experts[i].tensors)
-        bind(*storage_of(storages[next++]), const_cast<void*>(tensor.data),
-             at_once * tensor.elements * fssdp::bytes_of(tensor.type));
-    require(next == (in_one_piece_ ? tensors : tensors * experts.size()) && next <= storages.size(),
-            "bind_experts: ", storages.size(), " storages; expected ", next);
+    require(storages.size() == rows * tensors, "bind_experts: ", storages.size(),
+            " storages; expected ", rows * tensors);
+    for (std::size_t row = 0; row < rows; ++row)
+      for (std::size_t k = 0; k < tensors; ++k) {
+        auto const& tensor = experts[row].tensors[k];
+        bind(*storage_of(storages[row * tensors + k]), const_cast<void*>(tensor.data),
+             each * tensor.elements * fssdp::bytes_of(tensor.type));
+      }
   }
   /// The partial gradients likewise: [tensors], each [held, elements].
   void bind_partials(int layer, nb::list const& storages) {

@@ -190,7 +190,7 @@ def test_wrong_tensors_are_refused_by_name() -> None:
 
 def traced(rank: int, ranks: int) -> None:
     layout, plan = plan_for(ranks)
-    comm = ft.Communicator(timeout=20)
+    comm = ft.Communicator(timeout=200)
     tokens = torch.randint(1, 5, (ranks, 6), generator=torch.Generator().manual_seed(7))
 
     def layer(x: torch.Tensor, w: torch.Tensor, rows: ft.Traceable, experts: ft.Traceable) -> torch.Tensor:
@@ -215,4 +215,4 @@ def traced(rank: int, ranks: int) -> None:
 
 
 def test_compile_traces_around_them() -> None:
-    run_ranks(2, traced, 2)
+    run_ranks(2, traced, 2, seconds=300)
