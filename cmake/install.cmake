@@ -11,7 +11,7 @@ configure_package_config_file(cmake/fssdpConfig.cmake.in ${PROJECT_BINARY_DIR}/f
   NO_SET_AND_CHECK_MACRO NO_CHECK_REQUIRED_COMPONENTS_MACRO)
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/fssdpConfigVersion.cmake
   COMPATIBILITY SameMajorVersion ARCH_INDEPENDENT)
-foreach(module FindxxHash compiled find_cuda find_nccl find_peer)
+foreach(module FindxxHash compiled find_c10d find_cuda find_nccl find_peer)
   configure_file(cmake/${module}.cmake ${PROJECT_BINARY_DIR}/${module}.cmake COPYONLY)
   install(FILES ${PROJECT_BINARY_DIR}/${module}.cmake DESTINATION ${package_dir})
 endforeach()

@@ -45,6 +45,7 @@ need header libxxhash-dev xxhash.h
 want header libopenblas-dev openblas-pthread/openblas_config.h openblas_config.h \
   openblas/openblas_config.h blis/blis.h blis.h mkl_cblas.h mkl/mkl_cblas.h
 want header libgloo-dev gloo/context.h
+want header libtorch-dev torch/csrc/distributed/c10d/ProcessGroup.hpp
 want header coinor-libcbc-dev coin/Cbc_C_Interface.h
 want program libopenmpi-dev mpicxx
 want program openmpi-bin mpirun

@@ -46,3 +46,16 @@ TEST_CASE("c10d_communicator keeps the contract") {
 TEST_CASE("c10d_communicator keeps the contract on a stream") {
   contract::communicator_contract<queued>::check({.instances = 3, .refuses_peers = true});
 }
+
+TEST_CASE("the README says which extras communicators have over c10d") {
+  auto const of_host = c10d_tests::results_of(1, [](c10d_tests::group_maker make) {
+    auto comm = c10d_communicator{make()};
+    return support::extras_of(comm);
+  });
+  auto const of_device = c10d_tests::results_of(1, [](c10d_tests::group_maker make) {
+    auto comm = fssdp::c10d_device_communicator{make(), c10::kCPU};
+    return support::extras_of(comm);
+  });
+  REQUIRE(support::extras_in_readme("c10d_communicator") == of_host[0]);
+  REQUIRE(support::extras_in_readme("c10d_device_communicator") == of_device[0]);
+}

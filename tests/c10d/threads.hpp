@@ -2,6 +2,8 @@
 /// Ranks that are threads of one process, each with groups over Gloo.
 #pragma once
 
+#include "c10d/gloo_group.hpp"  // ahead of torch's own headers
+
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
@@ -13,7 +15,6 @@
 #include <utility>
 #include <vector>
 
-#include "c10d/gloo_group.hpp"
 #include "fssdp/core/index.hpp"
 
 namespace c10d_tests {

@@ -35,13 +35,14 @@ awk '
     # the back ends: which others a back end stands on
     stands_on["mpi", "mpi"] = stands_on["thread", "thread"] = stands_on["cuda", "cuda"] = 1
     stands_on["nccl", "nccl"] = stands_on["nccl", "cuda"] = 1
+    stands_on["c10d", "c10d"] = stands_on["c10d", "nccl"] = 1
     stands_on["peer", "peer"] = stands_on["peer", "cuda"] = stands_on["peer", "thread"] = 1
-    vendor_back_end = "^(comm/(mpi|nccl|cuda|peer)[./]|trace/nvtx_|token/device_)"
+    vendor_back_end = "^(comm/(mpi|nccl|cuda|peer|c10d)[./]|trace/nvtx_|token/device_|memory/torch_)"
     back_end = vendor_back_end "|^comm/thread[./]"
     on_posix = "^(file/|comm/shared_memory|checkpoint/)"
     posix_header = "^(fcntl|unistd|pthread|dlfcn)\\.h$|^sys/"
     stored_header = "^(xxhash\\.h$|nlohmann/)"  # what only checkpoints need
-    vendor_header = "^(mpi|nccl|cuda|cuda_runtime|cuda_runtime_api|hip)\\.h|^(cuda|nvtx3|hip|gloo|torch|thrust|cub)/"
+    vendor_header = "^(mpi|nccl|cuda|cuda_runtime|cuda_runtime_api|hip)\\.h|^(cuda|nvtx3|hip|gloo|torch|ATen|c10|thrust|cub)/"
   }
   function may(folder, below,    names, n, i, other) {
     known[folder] = 1
@@ -58,7 +59,7 @@ awk '
     failed = 1
   }
   function back_end_of(path) {  # comm/mpi.hpp and comm/mpi/mpi_call.hpp are of mpi
-    return match(path, "^comm/(mpi|nccl|peer|thread|cuda)[./]") ? substr(path, 6, RLENGTH - 6) : ""
+    return match(path, "^comm/(mpi|nccl|peer|thread|cuda|c10d)[./]") ? substr(path, 6, RLENGTH - 6) : ""
   }
   function folder_of(path) { return path ~ /\// ? substr(path, 1, index(path, "/") - 1) : "" }
 

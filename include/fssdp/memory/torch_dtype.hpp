@@ -11,6 +11,8 @@
 #include <c10/util/Float8_e5m2.h>
 #endif
 
+#include <string_view>
+
 #include "fssdp/core/dtype.hpp"
 #include "fssdp/core/error.hpp"
 

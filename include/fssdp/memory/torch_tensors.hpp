@@ -3,11 +3,11 @@
 /// have them.
 #pragma once
 
-#include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
 
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <span>
 #include <string>
 #include <string_view>
@@ -17,6 +17,7 @@
 #include "fssdp/core/error.hpp"
 #include "fssdp/memory/any_tensor.hpp"
 #include "fssdp/memory/torch_dtype.hpp"
+#include "fssdp/memory/torch_tensor.hpp"
 
 namespace fssdp {
 
@@ -32,7 +33,7 @@ namespace fssdp {
 /// does not see: see mark_written.
 class torch_tensors {
  public:
-  /// @param device where all of them must be: what the communicator moves
+  /// @param device where all of them must be, with its number: what the communicator moves
   explicit torch_tensors(c10::Device device = c10::kCPU) : device_{device} {}
   torch_tensors(torch_tensors&&) = default;
   torch_tensors& operator=(torch_tensors&&) = default;

@@ -2,6 +2,8 @@
 /// What a process group of torch sends tensors with, in torch 1.13 and later.
 #pragma once
 
+#include "fssdp/memory/torch_tensor.hpp"  // ahead of torch's own headers
+
 #include <c10/core/DeviceType.h>
 #include <c10/util/Exception.h>
 #include <c10/util/intrusive_ptr.h>

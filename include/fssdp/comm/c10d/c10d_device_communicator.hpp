@@ -2,7 +2,8 @@
 /// A rank of a process group whose tensors are on a device: no kernels of our own.
 #pragma once
 
-#include <ATen/core/Tensor.h>
+#include "fssdp/comm/c10d/c10d_backend.hpp"  // ahead of torch's own headers
+
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
@@ -18,7 +19,6 @@
 #include <vector>
 
 #include "fssdp/comm/back_end.hpp"
-#include "fssdp/comm/c10d/c10d_backend.hpp"
 #include "fssdp/comm/c10d/c10d_batch.hpp"
 #include "fssdp/comm/c10d/c10d_options.hpp"
 #include "fssdp/comm/c10d/c10d_transfers.hpp"
@@ -62,6 +62,9 @@ class c10d_device_communicator {
         group_{std::move(group)} {
     detail::check_deadline("c10d_device_communicator", options_.deadline);
   }
+  c10d_device_communicator(c10d_device_communicator&&) = default;
+  c10d_device_communicator& operator=(c10d_device_communicator&&) = default;
+  ~c10d_device_communicator() = default;
 
   [[nodiscard]] rank_id rank() const { return rank_; }
   [[nodiscard]] int size() const { return transfers_.backend().getSize(); }

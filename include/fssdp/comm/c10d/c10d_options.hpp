@@ -2,11 +2,10 @@
 /// What communicators over process groups are told besides the group.
 #pragma once
 
-#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
-
 #include <chrono>
 #include <functional>
 
+#include "fssdp/comm/c10d/c10d_backend.hpp"
 #include "fssdp/core/error.hpp"
 
 namespace fssdp {

@@ -2,6 +2,9 @@
 /// Sends and receives of a process group that are under way together.
 #pragma once
 
+#include "fssdp/comm/c10d/c10d_backend.hpp"  // ahead of torch's own headers
+
+#include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 #include <c10/core/TensorOptions.h>
 
@@ -16,7 +19,6 @@
 #include <vector>
 
 #include "fssdp/comm/back_end.hpp"
-#include "fssdp/comm/c10d/c10d_backend.hpp"
 #include "fssdp/comm/wait_pace.hpp"
 #include "fssdp/core/error.hpp"
 #include "fssdp/core/index.hpp"
@@ -122,19 +124,18 @@ class c10d_transfers {
     auto const soon = std::chrono::milliseconds{1};
     try {  // a message that nobody sends
       auto const other = rank_id{backend_->getRank() == 0 ? 1 : 0};
-      auto byte = std::byte{};
-      if (backend_->getSize() > 1) wait(recv(c10d_bytes(&byte, 1, c10::kCPU), other, 0), soon);
-    } catch (std::exception const&) {
+      if (backend_->getSize() > 1) wait(recv(at::empty({1}, at::kByte), other, 0), soon);
+    } catch (...) {
     }
     for (std::size_t i = 0; i < all_.size(); ++i) try {
         if (all_[i].work != nullptr) wait(i, soon);
-      } catch (std::exception const&) {
+      } catch (...) {
       }
   }
   void abort_all() noexcept {
     for (auto& of : all_) try {
         if (!of.done && of.work != nullptr) of.work->abort();
-      } catch (std::exception const&) {
+      } catch (...) {
         keep_for_ever(of);
       }
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/// NCCL's communicator of a process group of PyTorch, lent to a nccl_ref. Needs a torch that was built
-/// with CUDA (2.6 or later), libtorch_cuda, and fssdp::nccl; with another torch there is nothing here.
+/// NCCL's communicator of a process group of PyTorch, lent to a nccl_ref. Needs fssdp::nccl and a torch
+/// that was built with CUDA and gives its communicator away (ProcessGroupNCCL::getCommPtr), and its
+/// libtorch_cuda. With a torch for the host alone there is nothing here.
 #pragma once
 
 #if __has_include(<c10/cuda/impl/cuda_cmake_macros.h>) && __has_include(<nccl.h>)
