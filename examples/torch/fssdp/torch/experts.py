@@ -1,0 +1,519 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The experts of a model, sharded: what fully_shard is for dense layers."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from .. import Everywhere, HeterogeneousSharding, Layout, OwnersOnly, Topology, make_plan
+from .. import table_layout
+from ..errors import ArgumentError
+from ..solvers import PlacementSolver, ShardingSolver
+from . import _torch
+from .checkpoint import announce_shards, make_state, named_state
+from .collectives import sparse_all_gather
+from .communicator import Communicator, duplicate_group
+from .layer import Compute, LayerLinks, LayerState, ShardedLayer
+from .shards import ModuleShards, StackedShards, make_shards, moments_of
+
+__all__ = ["ShardedExperts", "shard_experts"]
+
+_names = {
+    torch.float32: "fp32",
+    torch.float64: "fp64",
+    torch.bfloat16: "bf16",
+    torch.float16: "fp16",
+}
+
+
+def shard_experts(
+    layers: nn.Module | Sequence[nn.Module],
+    group: dist.ProcessGroup | dist.DeviceMesh | None = None,
+    *,
+    solver: PlacementSolver | None = None,
+    layouts: Sequence[Layout] | None = None,
+    param_dtype: torch.dtype | None = None,
+    reduce_dtype: torch.dtype | None = None,
+    rematerialize: bool = False,
+    in_one_piece: bool | None = None,
+    compute: Compute | None = None,
+    routing: str = "balanced",
+    calibrate: bool = False,
+    average: bool = True,
+    replicas: int | None = None,
+    replica_slots: int | None = None,
+    partial_slots: int | None = None,
+    prefetch_distance: int = 1,
+    window: int = 5,
+    seconds_per_row: float = 0.0,
+    topology: Topology | None = None,
+    timeout: float = 60.0,
+) -> ShardedExperts:
+    """Shards the experts of MoE layers: each rank keeps those that it owns.
+
+    The parameters that are left in the modules are the rank's own: ordinary parameters, for any
+    optimizer. In each iteration the busy experts get replicas on other ranks, as the solver says;
+    tokens go to where their experts are. A layer is changed in place and is called with
+    (tokens [tokens, width], experts [tokens, per_token], weights [tokens, per_token]), as those of
+    transformers are; or call its ``on_rows``.
+
+    Args:
+        layers: the experts of each layer in the order of the forward pass, alike in all: ModuleLists
+            of experts, or modules whose parameters are [experts, ...]. Equal on all ranks.
+        group: the ranks that share the experts, by default all. Of a mesh with two dimensions the
+            second; over the first, gradients are averaged.
+        solver: who holds what, from the expected loads. By default owners only: expert parallelism.
+        layouts: who owns what in each layer; by default blocks, as even as they can be.
+        param_dtype: experts are computed with that: converted at the owner, and sent so.
+        reduce_dtype: gradients are summed and sent in that; by default float32, or float64 of
+            float64.
+        rematerialize: replicas are given up between the forward and the backward pass, and gathered
+            again.
+        in_one_piece: a layer computes with tensors [held, ...]. Always so for stacked parameters.
+        compute: called as compute({name: [held, ...]}, rows, counts), with rows by expert and how
+            many each has; returns rows. By default each module of a list, or the forward that the
+            stacked module has had.
+        routing: which replica gets which tokens: 'balanced', or 'even' as in the paper.
+        calibrate: add replicas when the gate has chosen, where that pays; see ``seconds_per_row``.
+        average: gradients are divided by the number of ranks, as fully_shard and
+            DistributedDataParallel do.
+        replicas: the most replicas of a layer that a rank has room for; by default what the solver
+            asks for.
+        replica_slots: room for replicas of all layers together, in experts.
+        partial_slots: room for gradients on the way to their owners; by default those of two layers.
+            ``no_sync`` needs it for all.
+        prefetch_distance: how many layers are gathered ahead.
+        window: over how many iterations loads are averaged.
+        seconds_per_row: what a row costs an expert, forward and backward: for ``calibrate``.
+        topology: where the ranks sit; by default all on one node.
+        timeout: seconds that a rank waits for another.
+
+    Raises:
+        ArgumentError: that names what does not fit.
+    """
+    listed = [layers] if isinstance(layers, nn.Module) else list(layers)
+    return ShardedExperts(
+        listed,
+        group,
+        solver=solver or OwnersOnly(),
+        layouts=layouts,
+        param_dtype=param_dtype,
+        reduce_dtype=reduce_dtype,
+        rematerialize=rematerialize,
+        in_one_piece=in_one_piece,
+        compute=compute,
+        routing=routing,
+        calibrate=calibrate,
+        average=average,
+        replicas=replicas,
+        replica_slots=replica_slots,
+        partial_slots=partial_slots,
+        prefetch_distance=prefetch_distance,
+        window=window,
+        seconds_per_row=seconds_per_row,
+        topology=topology,
+        timeout=timeout,
+    )
+
+
+class ShardedExperts:
+    """The experts of all layers; made by ``shard_experts``.
+
+    An iteration is: forward and backward passes, ``step``, ``clip_grad_norm_`` if you like, the
+    optimizer's step. Several micro-batches may come before ``step``: their gradients add up.
+
+    Attributes:
+        layers: the modules.
+        layouts: who owns what, of each layer.
+        communicator: carries parameters and gradients.
+        tokens: carries counts and rows.
+    """
+
+    def __init__(self, layers: list[nn.Module], group: Any, **options: Any) -> None:
+        if not layers:
+            raise ArgumentError("shard_experts: 0 layers; expected 1 or more")
+        self.group, self.replicate_group = _groups_of(group)
+        timeout = options["timeout"]
+        self.communicator = Communicator(duplicate_group(self.group), timeout=timeout)
+        self.tokens = Communicator(duplicate_group(self.group), timeout=timeout)
+        rank, ranks = self.tokens.rank, self.tokens.size
+        self.experts = _experts_of(layers[0])
+        layouts = options["layouts"] or even_blocks(len(layers), self.experts, ranks)
+        _check_layouts(layouts, len(layers), self.experts, ranks)
+        self.layers = layers
+        self.shards: ModuleShards | StackedShards = make_shards(layers, layouts, rank)
+        self.trains = any(t.trains for t in self.shards.tensors)
+        self.routing, self.topology = options["routing"], options["topology"]
+        self.calibrates = options["calibrate"]
+        self.compute_type = options["param_dtype"]
+        self.scale = 1 / ranks if options["average"] else 1.0
+        self.iteration = 0
+        self.reduces = True
+        self.anchor = torch.zeros(0, requires_grad=True)
+        one_piece = options["in_one_piece"]
+        is_stacked = isinstance(self.shards, StackedShards)
+        if one_piece is None:
+            one_piece = is_stacked or options["compute"] is not None
+        if not one_piece and (is_stacked or options["compute"] is not None):
+            raise ArgumentError(
+                "in_one_piece is False; expected True: stacked parameters, and compute, take "
+                "[held, ...]"
+            )
+        self._make_materializer(options, one_piece)
+        self._link(options, one_piece)
+        announce_shards(self)
+
+    def _make_materializer(self, options: dict[str, Any], one_piece: bool) -> None:
+        shards = self.shards
+        own_types = [t.dtype for t in shards.tensors]
+        replica = options["param_dtype"]
+        partial = options["reduce_dtype"]
+        for name, dtype in (("param_dtype", replica), ("reduce_dtype", partial)):
+            if dtype is not None and dtype not in _names:
+                raise ArgumentError(f"{name} is {dtype}; expected one of {', '.join(map(str, _names))}")
+        self.replica_types = [replica or t for t in own_types]
+        self.partial_types = [
+            partial or (torch.float64 if t == torch.float64 else torch.float32)
+            for t in self.replica_types
+        ]
+        in_place = not one_piece and self.replica_types == own_types
+        most_owned = max(int(max(layout.owned_counts)) for layout in shards.layouts)
+        added = _replicas_for(options["solver"], options["replicas"], self.experts)
+        held = min(added + most_owned, self.experts)
+        per_layer = held - most_owned if in_place else held
+        layers = len(self.layers)
+        kept = min(layers, 1 + options["prefetch_distance"]) if options["rematerialize"] else layers
+        slots, partial_slots = options["replica_slots"], options["partial_slots"]
+        self.materializer = _torch.Materializer(
+            self.communicator.inner,
+            list(shards.layouts),
+            shards.weights(),
+            shards.named_gradients(),
+            [math.prod(t.shape) for t in shards.tensors],
+            options["solver"],
+            options["window"],
+            None if replica is None else _names[replica],
+            None if partial is None else _names[partial],
+            options["rematerialize"],
+            one_piece,
+            options["prefetch_distance"],
+            kept * per_layer if slots is None else slots,
+            min(layers, 2) * held if partial_slots is None else partial_slots,
+            options["seconds_per_row"],
+            self.routing,
+            self.topology,
+        )
+
+    def _link(self, options: dict[str, Any], one_piece: bool) -> None:
+        self.states = []
+        module = self.shards.template if isinstance(self.shards, ModuleShards) else None
+        for index, layer in enumerate(self.layers):
+            state = LayerState(
+                index,
+                self.materializer,
+                self.shards.tensors,
+                self.replica_types,
+                self.partial_types,
+                one_piece,
+                options["rematerialize"],
+            )
+            self.states.append(state)
+            kind = type(layer)
+            layer.__class__ = type(f"Sharded{kind.__name__}", (ShardedLayer, kind), {})
+            object.__setattr__(layer, "fssdp", LayerLinks(self, state, module, options["compute"]))
+
+    @property
+    def layouts(self) -> list[Layout]:
+        return list(self.shards.layouts)
+
+    def parameters(self) -> Iterator[nn.Parameter]:
+        """The rank's own. ``fully_shard`` takes them as ``ignored_params``."""
+        return (part.parameter for part in self.shards.parts())
+
+    def names_in(self, model: nn.Module) -> list[str]:
+        """What a model calls them; DistributedDataParallel is told to ignore these."""
+        own = {id(p) for p in self.parameters()}
+        return [name for name, p in model.named_parameters() if id(p) in own]
+
+    def prefetch(self, layer: int = 0) -> None:
+        """Begins to gather a layer: before the forward pass, while something else is computed."""
+        self.materializer.prefetch(layer)
+
+    @contextlib.contextmanager
+    def no_sync(self) -> Iterator[None]:
+        """Backward passes in here add up gradients where they are; a later one, or ``step``, sums
+        them at the owners. Every rank does the same."""
+        before, self.reduces = self.reduces, False
+        try:
+            yield
+        finally:
+            self.reduces = before
+
+    def step(self) -> Any:
+        """Ends the iteration: parameters have their gradients, and may be written.
+
+        Returns:
+            Metrics of the iteration.
+
+        Raises:
+            TransportError: what has gone wrong in gathers and reductions.
+        """
+        for state in reversed(self.states):
+            if state.waiting:
+                state.reduce()
+        metrics = self.materializer.step()
+        self.iteration += 1
+        if any(state.reduced for state in self.states):
+            self._finish_gradients()
+        for part in self.shards.parts():
+            gradient = None
+            if self.states[part.layer].reduced and part.parameter.requires_grad:
+                gradient = self.shards.gradient_of(part)
+            part.parameter.grad = gradient
+        for state in self.states:
+            state.forget()
+        return metrics
+
+    def _finish_gradients(self) -> None:
+        scale = self.scale
+        if self.replicate_group is not None:
+            scale /= self.replicate_group.size() if self.scale != 1.0 else 1
+            for gradient in self.shards.gradients:
+                dist.all_reduce(gradient, group=self.replicate_group)
+        if scale != 1.0:
+            for gradient in self.shards.gradients:
+                gradient.mul_(scale)
+
+    def requires_grad_(self, trains: bool = True) -> ShardedExperts:
+        """Freezes all experts, or has them train again. Every rank does the same."""
+        for part in self.shards.parts():
+            part.parameter.requires_grad_(trains)
+        self.trains = trains
+        self.shards.tensors[:] = [
+            type(t)(t.name, t.shape, t.dtype, trains) for t in self.shards.tensors
+        ]
+        return self
+
+    def clip_grad_norm_(
+        self, max_norm: float, others: Iterable[Tensor] = (), norm_type: float = 2.0
+    ) -> Tensor:
+        """Clips the gradients of all experts and of other parameters by the norm of all together.
+
+        Args:
+            max_norm: of the gradients of all ranks' experts and of the others.
+            others: parameters that every rank has, or DTensors: the dense part of the model.
+            norm_type: as in torch.nn.utils.clip_grad_norm_.
+
+        Returns:
+            The norm before.
+        """
+        own = [p for p in self.parameters() if p.grad is not None]
+        others = [p for p in others if p.grad is not None]
+        infinite = math.isinf(norm_type)
+        mine = _power_of_norm([p.grad for p in own], norm_type)
+        dist.all_reduce(
+            mine, dist.ReduceOp.MAX if infinite else dist.ReduceOp.SUM, group=self.group
+        )
+        dense = torch.nn.utils.get_total_norm([p.grad for p in others], norm_type)
+        if hasattr(dense, "full_tensor"):
+            dense = dense.full_tensor()
+        dense = dense.double()
+        total = (
+            torch.maximum(mine, dense)
+            if infinite
+            else (mine + dense**norm_type) ** (1 / norm_type)
+        )
+        factor = (max_norm / (total + 1e-6)).clamp(max=1.0)
+        for p in (*own, *others):
+            p.grad.mul_(factor.to(p.grad.dtype))
+        return total
+
+    def expected_loads(self) -> list[list[int]]:
+        """The loads that the next iteration is planned with: [layers, experts]."""
+        return [self.materializer.expected_loads(l) for l in range(len(self.layers))]
+
+    def reshard(
+        self,
+        optimizer: torch.optim.Optimizer | None = None,
+        layouts: Sequence[Layout] | None = None,
+        *,
+        solver: ShardingSolver = HeterogeneousSharding(),
+    ) -> bool:
+        """Gives experts other owners, with what an optimizer keeps of them. Behind its step.
+
+        Parameters stay the objects that they are; which experts they are of changes.
+
+        Args:
+            optimizer: the one of the experts.
+            layouts: of each layer; by default what the solver says about the expected loads.
+            solver: who owns what.
+
+        Returns:
+            Whether any expert has moved.
+
+        Raises:
+            ArgumentError: if a rank would own more or fewer experts than now.
+        """
+        if layouts is None:
+            topology = self.topology or Topology(ranks=self.tokens.size)
+            layouts = solver(self.expected_loads(), topology)
+        _check_layouts(layouts, len(self.layers), self.experts, self.tokens.size)
+        self.shards.require_room(layouts)
+        if list(layouts) == self.layouts:
+            return False
+        names = self._moments(optimizer)
+        moved = self.shards.weights()
+        if names:
+            moved += self.shards.moments(optimizer, names)
+        self.materializer.reshard(list(layouts), moved)
+        self.shards.rearrange(layouts, optimizer, names)
+        return True
+
+    def _moments(self, optimizer: torch.optim.Optimizer | None) -> list[str]:
+        """What an optimizer keeps: on a rank without experts, what it keeps on others."""
+        if optimizer is None:
+            return []
+        found: list[Any] = [None] * self.tokens.size
+        names = moments_of([*self.parameters()], optimizer)
+        dist.all_gather_object(found, names, group=self.group)
+        return sorted({name for of_rank in found for name in of_rank})
+
+    def full_tensors(self, model: nn.Module | None = None) -> dict[str, Tensor]:
+        """All experts, on every rank: by the names that they have had before they were sharded.
+
+        Args:
+            model: whose names; by default those of the layers, "0.", "1.", ...
+        """
+        result = {}
+        prefixes = self.prefixes(model)
+        for l, layout in enumerate(self.layouts):
+            loads = [1] * self.experts
+            plan = make_plan(layout, Everywhere()(loads, layout))
+            for k, t in enumerate(self.shards.tensors):
+                whole = sparse_all_gather(self.tokens, plan, self.own_tensor(l, k))
+                if isinstance(self.shards, StackedShards):
+                    result[f"{prefixes[l]}{t.name}"] = whole
+                else:
+                    for e in range(self.experts):
+                        result[f"{prefixes[l]}{e}.{t.name}"] = whole[e]
+        return result
+
+    def load_full_tensors(self, tensors: Mapping[str, Tensor], model: nn.Module | None = None) -> None:
+        """Takes the rank's own out of what ``full_tensors`` or an unsharded model has."""
+        prefixes = self.prefixes(model)
+        with torch.no_grad():
+            for part in self.shards.parts():
+                prefix = prefixes[part.layer]
+                if isinstance(self.shards, StackedShards):
+                    whole = tensors[prefix + part.name]
+                    for i, (expert, _) in enumerate(self.layouts[part.layer].owned(self.tokens.rank)):
+                        part.parameter[i].copy_(whole[int(expert)])
+                else:
+                    part.parameter.copy_(tensors[prefix + part.name])
+
+    def optimizer_tensors(
+        self, optimizer: torch.optim.Optimizer, model: nn.Module | None = None
+    ) -> dict[str, Tensor]:
+        """What an optimizer keeps of the experts, for torch.distributed.checkpoint to save, or to load
+        in place. An optimizer that has made no step yet gets a state first.
+
+        Args:
+            optimizer: the one of the experts.
+            model: whose names; by default those of the layers, "0.", "1.", ...
+        """
+        make_state(optimizer, list(self.parameters()))
+        return named_state(self, optimizer, self.prefixes(model))
+
+    def own_tensor(self, layer: int, tensor: int) -> Tensor:
+        """[owned, ...], not copied where parameters are stacked."""
+        parts = [p for p in self.shards.parts() if (p.layer, p.tensor) == (layer, tensor)]
+        if isinstance(self.shards, StackedShards):
+            return parts[0].parameter.detach()
+        t = self.shards.tensors[tensor]
+        if not parts:
+            return torch.empty((0, *t.shape), dtype=t.dtype)
+        return torch.stack([p.parameter.detach() for p in parts])
+
+    def prefixes(self, model: nn.Module | None) -> list[str]:
+        if model is None:
+            return [f"{l}." for l in range(len(self.layers))]
+        names = {id(module): name for name, module in model.named_modules()}
+        found = [names.get(id(layer)) for layer in self.layers]
+        if None in found:
+            raise ArgumentError(f"layer {found.index(None)} is no module of this model")
+        return [f"{name}." if name else "" for name in found]
+
+
+def even_blocks(layers: int, experts: int, ranks: int) -> list[Layout]:
+    """Blocks of each layer. The experts that are left over go round, so that over all layers no rank
+    owns two more than another: as many as sharding solvers give it."""
+    each, left = divmod(experts, ranks)
+    made = []
+    for layer in range(layers):
+        more = {(layer * left + i) % ranks for i in range(left)}
+        owners = [r for r in range(ranks) for _ in range(each + (r in more))]
+        made.append(table_layout(owners, ranks=ranks))
+    return made
+
+
+def _groups_of(group: Any) -> tuple[dist.ProcessGroup, dist.ProcessGroup | None]:
+    if isinstance(group, dist.DeviceMesh):
+        if group.ndim > 2:
+            raise ArgumentError(f"a mesh of {group.ndim} dimensions; expected 1 or 2")
+        shard = group.get_group(group.ndim - 1)
+        return shard, group.get_group(0) if group.ndim == 2 else None
+    return (dist.group.WORLD if group is None else group), None
+
+
+def _experts_of(layer: nn.Module) -> int:
+    if isinstance(layer, nn.ModuleList):
+        return len(layer)
+    first = next(layer.parameters(), None)
+    if first is None or first.dim() == 0:
+        raise ArgumentError("layer 0 has no parameter [experts, ...]; expected one")
+    return first.shape[0]
+
+
+def _check_layouts(layouts: Sequence[Layout], layers: int, experts: int, ranks: int) -> None:
+    if len(layouts) != layers:
+        raise ArgumentError(f"layouts of {len(layouts)} layers; expected {layers}")
+    for l, layout in enumerate(layouts):
+        if (layout.experts, layout.ranks, layout.slices) != (experts, ranks, 1):
+            raise ArgumentError(
+                f"layout {l} is of {layout.experts} experts in {layout.slices} slices on "
+                f"{layout.ranks} ranks; expected {experts} in 1 on {ranks}"
+            )
+
+
+def _replicas_for(solver: Any, replicas: int | None, experts: int) -> int:
+    """The most replicas of a layer on a rank."""
+    if replicas is not None:
+        return replicas
+    if isinstance(solver, OwnersOnly):
+        return 0
+    if isinstance(solver, Everywhere):
+        return experts
+    asked = getattr(solver, "spare_slots", None)
+    if asked is None:
+        asked = getattr(getattr(solver, "budget", None), "spare_slots", None)
+    if asked is None:
+        raise ArgumentError(
+            f"replicas: {solver!r} does not say how many it asks for; expected a number"
+        )
+    return asked
+
+
+def _power_of_norm(gradients: list[Tensor], norm_type: float) -> Tensor:
+    """The norm to the power of its type, in float64."""
+    norm = torch.zeros((), dtype=torch.float64)
+    if gradients:
+        norms = [torch.linalg.vector_norm(g, norm_type, dtype=torch.float64) for g in gradients]
+        norm = torch.linalg.vector_norm(torch.stack(norms), norm_type)
+    return norm if math.isinf(norm_type) else norm**norm_type

@@ -1,0 +1,403 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a layer of sharded experts does in the forward and in the backward pass."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.autograd import Function
+
+from ..errors import ArgumentError
+from . import _torch
+from .communicator import Communicator
+from .moves import move
+from .shards import TensorOf
+
+__all__ = ["Compute", "LayerState", "ShardedLayer"]
+
+Compute = Callable[[dict[str, Tensor], Tensor, list[int]], Tensor]
+
+
+def is_in_backward() -> bool:
+    """Whether a forward pass runs again because of activation checkpointing."""
+    return torch._C._current_graph_task_id() != -1
+
+
+class _Dispatch(Function):
+    """Rows to their experts."""
+
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, comm: Communicator, plan: Any) -> Tensor:
+        ctx.rest = comm, plan
+        return move(comm, plan, rows, False)[0]
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Any:
+        comm, plan = ctx.rest
+        return move(comm, plan, gradient, True)[0], None, None
+
+
+class _Combine(Function):
+    """Rows back to their tokens.
+
+    Something is saved: activation checkpointing runs a forward pass again until it has all that was
+    saved. This is the last of a layer, so every rank takes part in all of its exchanges again, also
+    one without a row, which has saved nothing else.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, comm: Communicator, plan: Any) -> Tensor:
+        ctx.rest = comm, plan
+        ctx.save_for_backward(rows.new_empty(0))
+        return move(comm, plan, rows, True)[0]
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Any:
+        comm, plan = ctx.rest
+        return move(comm, plan, gradient, False)[0], None, None
+
+
+class _Enter(Function):
+    """Stands before the experts: its backward is what comes behind theirs.
+
+    Whatever the experts compute was recorded later, so autograd has been through with all of it, the
+    gradients of parameters first.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, anchor: Tensor, visit: Visit) -> Tensor:
+        ctx.visit = visit
+        return rows.view_as(rows)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Any:
+        ctx.visit.after_backward()
+        return gradient, None, None
+
+
+class _Leave(Function):
+    """Stands behind the experts: its backward is what comes before theirs."""
+
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, visit: Visit) -> Tensor:
+        ctx.visit = visit
+        return rows.view_as(rows)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Any:
+        ctx.visit.before_backward()
+        return gradient, None
+
+
+class LayerState:
+    """The experts of one layer that a rank holds, as tensors whose memory comes and goes.
+
+    Tensors that autograd has saved share their storage. While nobody uses the layer, the storage is
+    empty; when its experts are gathered again, it is their new memory.
+
+    Attributes:
+        held: the experts, ascending.
+        reduced: whether there are gradients of this iteration.
+        waiting: whether gradients have been added up that wait for a reduction.
+        seen: whether a forward pass of this iteration has been here.
+    """
+
+    def __init__(
+        self,
+        index: int,
+        materializer: Any,
+        tensors: Sequence[TensorOf],
+        replica_types: Sequence[torch.dtype],
+        partial_types: Sequence[torch.dtype],
+        in_one_piece: bool,
+        releases: bool,
+    ) -> None:
+        self.index = index
+        self.materializer = materializer
+        self.tensors = tensors
+        self.replica_types = replica_types
+        self.in_one_piece = in_one_piece
+        self.releases = releases
+        self.held: list[int] = []
+        self.reduced = False
+        self.waiting = False
+        self.seen = False
+        self._users = 0
+        self._numbers = itertools.count()
+        self._storages: list[torch.UntypedStorage] = []
+        self._experts: list[list[Tensor]] = []
+        self._partial_storages = [torch.UntypedStorage(0) for _ in tensors]
+        self._partial_types = partial_types
+
+    def acquire(self, number: int, backward: bool) -> None:
+        """Waits for the experts."""
+        self.materializer.acquire(self.index, number, backward)
+        self._users += 1
+        self.look()
+
+    def look(self) -> None:
+        """Finds where they are."""
+        held = self.materializer.held(self.index)
+        rows = (1 if held else 0) if self.in_one_piece else len(held)
+        while len(self._storages) < rows * len(self.tensors):
+            self._storages.append(torch.UntypedStorage(0))
+        self.materializer.bind_experts(self.index, self._storages[: rows * len(self.tensors)])
+        if len(held) == len(self.held) and self._experts:
+            self.held = held
+            return
+        self.held = held
+        self._experts = []
+        for row in range(rows):
+            views = []
+            for k, (t, dtype) in enumerate(zip(self.tensors, self.replica_types, strict=True)):
+                shape = (len(held), *t.shape) if self.in_one_piece else tuple(t.shape)
+                storage = self._storages[row * len(self.tensors) + k]
+                views.append(_view(storage, dtype, shape))
+            self._experts.append(views)
+
+    def release(self, number: int) -> None:
+        self.materializer.release(self.index, number)
+        self._users -= 1
+        if self._users == 0 and self.releases:
+            _torch.unbind(self._storages)
+
+    def leaves(self, train: bool) -> list[list[Tensor]]:
+        """[held, tensors], or [1, tensors] in one piece: what experts compute with."""
+        return [
+            [
+                view.detach().requires_grad_(train and t.trains)
+                for view, t in zip(views, self.tensors, strict=True)
+            ]
+            for views in self._experts
+        ]
+
+    def partials(self) -> list[Tensor]:
+        """Where gradients add up: [held, ...] for each tensor."""
+        self.materializer.bind_partials(self.index, self._partial_storages)
+        return [
+            _view(storage, dtype, (len(self.held), *t.shape))
+            for storage, dtype, t in zip(
+                self._partial_storages, self._partial_types, self.tensors, strict=True
+            )
+        ]
+
+    def reduce(self) -> None:
+        """Begins to sum them at their owners."""
+        self.materializer.reduce(self.index)
+        self.reduced, self.waiting = True, False
+
+    def next_number(self) -> int:
+        return next(self._numbers)
+
+    def forget(self) -> None:
+        """The iteration is over."""
+        self.reduced = self.waiting = self.seen = False
+        _torch.unbind(self._storages)
+
+
+def _view(storage: torch.UntypedStorage, dtype: torch.dtype, shape: tuple[int, ...]) -> Tensor:
+    strides = torch.empty(shape, device="meta").stride()
+    return torch.empty(0, dtype=dtype).set_(storage, 0, shape, strides)
+
+
+class Visit:
+    """One forward pass through a layer, and the backward pass that belongs to it."""
+
+    def __init__(self, layer: ShardedLayer, trains: bool) -> None:
+        self.layer, self.trains = layer, trains
+        self.state = layer.fssdp.state
+        self.iteration = layer.fssdp.shared.iteration
+        self.number = self.state.next_number()
+        self.leaves: list[list[Tensor]] = []
+
+    def before_backward(self) -> None:
+        shared = self.layer.fssdp.shared
+        if self.iteration != shared.iteration:
+            raise ArgumentError(
+                f"layer {self.state.index}: a backward pass of a forward pass before step(); "
+                "expected it before"
+            )
+        self.state.acquire(self.number, backward=True)
+        if not self.trains:
+            return
+        partials = self.state.partials()
+        for i, leaves in enumerate(self.leaves):
+            for leaf, partial in zip(leaves, partials, strict=True):
+                if leaf.requires_grad:
+                    _add_up_in(leaf, partial if self.state.in_one_piece else partial[i])
+
+    def after_backward(self) -> None:
+        for leaf in (leaf for leaves in self.leaves for leaf in leaves):
+            leaf.grad = None
+        self.leaves = []
+        self.state.release(self.number)
+        if not self.trains:
+            return
+        self.state.waiting = True
+        if self.layer.fssdp.shared.reduces:
+            self.state.reduce()
+
+
+def _add_up_in(leaf: Tensor, partial: Tensor) -> None:
+    """Has autograd add the gradient of a leaf to what is there."""
+    if leaf.dtype == partial.dtype:
+        leaf.grad = partial
+        return
+
+    def add(of: Tensor) -> None:
+        partial.add_(of.grad)
+        of.grad = None
+
+    leaf.register_post_accumulate_grad_hook(add)
+
+
+class LayerLinks:
+    """What a layer knows besides its parameters.
+
+    Attributes:
+        shared: what all layers have in common.
+        state: of this layer.
+        module: computes one expert, for a ModuleList; None for stacked parameters.
+        compute: given by the user, or None.
+    """
+
+    def __init__(self, shared: Any, state: LayerState, module: Any, compute: Compute | None) -> None:
+        self.shared, self.state, self.module, self.compute = shared, state, module, compute
+
+
+class ShardedLayer(nn.Module):
+    """What shard_experts makes of the experts of a layer, beside what they were.
+
+    Call it with tokens and the gate's choices, or ``on_rows`` with rows that are sorted.
+    """
+
+    fssdp: LayerLinks
+
+    def forward(self, tokens: Tensor, experts: Tensor, weights: Tensor) -> Tensor:
+        """The weighted sum of what the chosen experts make of each token.
+
+        Args:
+            tokens: [tokens, width].
+            experts: [tokens, per_token], which ones the gate has chosen.
+            weights: [tokens, per_token], by how much each counts.
+
+        Returns:
+            [tokens, width].
+        """
+        per_token = experts.shape[1]
+        chosen = experts.reshape(-1)
+        order = chosen.argsort(stable=True)
+        counts = chosen.bincount(minlength=self.fssdp.shared.experts)
+        rows = self.on_rows(tokens[order // per_token], counts)
+        back = torch.empty_like(order)
+        back[order] = torch.arange(order.numel(), device=order.device)
+        rows = rows[back].view(*experts.shape, rows.shape[1])
+        return (rows * weights.unsqueeze(-1)).sum(1).to(tokens.dtype)
+
+    def on_rows(self, rows: Tensor, counts: Tensor | Sequence[int]) -> Tensor:
+        """What the experts make of rows.
+
+        Args:
+            rows: [rows, width], sorted by expert.
+            counts: rows of each expert: [experts].
+
+        Returns:
+            [rows, width], in the same order.
+        """
+        shared, state = self.fssdp.shared, self.fssdp.state
+        numbers = counts.tolist() if isinstance(counts, Tensor) else list(counts)
+        if len(numbers) != shared.experts:
+            raise ArgumentError(f"rows of {len(numbers)} experts; expected {shared.experts}")
+        if sum(numbers) != rows.shape[0]:
+            raise ArgumentError(f"{rows.shape[0]} rows; expected {sum(numbers)}, as the counts say")
+        dtype = rows.dtype
+        if shared.compute_type is not None:
+            rows = rows.to(shared.compute_type)
+        trains = shared.trains and torch.is_grad_enabled()
+        visit = Visit(self, trains)
+        again = is_in_backward()
+        all_counts = shared.tokens.inner.gather_counts(numbers)
+        state.acquire(visit.number, backward=again)
+        try:
+            if shared.calibrates and not state.seen:
+                if state.materializer.calibrate(state.index, all_counts):
+                    state.look()
+            state.seen = True
+            plan = _torch.plan_tokens(
+                all_counts,
+                state.materializer.where(state.index),
+                shared.tokens.rank,
+                shared.routing,
+                shared.topology,
+            )
+            if self.training and not again:
+                state.materializer.record(state.index, all_counts.loads(), plan.device_loads)
+            visit.leaves = state.leaves(trains)
+            received = _Dispatch.apply(rows, shared.tokens, plan)
+            anchor = shared.anchor if trains else received.new_empty(0)
+            entered = _Enter.apply(received, anchor, visit)
+            done = self._compute(visit.leaves, entered, _torch.group_rows(plan))
+            left = _Leave.apply(done, visit)
+        finally:
+            state.release(visit.number)
+        return _Combine.apply(left, shared.tokens, plan).to(dtype)
+
+    def _compute(self, leaves: list[list[Tensor]], rows: Tensor, counts: list[int]) -> Tensor:
+        if rows.shape[0] == 0:
+            return rows
+        names = [t.name for t in self.fssdp.state.tensors]
+        if self.fssdp.compute is not None:
+            return self.fssdp.compute(dict(zip(names, leaves[0], strict=True)), rows, counts)
+        if self.fssdp.module is None:
+            return self._as_before(dict(zip(names, leaves[0], strict=True)), rows, counts)
+        done = []
+        with _Lent(self.fssdp.module, names) as lent:
+            for part, of_expert in zip(rows.split(counts), leaves, strict=True):
+                if part.shape[0] > 0:
+                    done.append(lent(of_expert, part))
+        return torch.cat(done)
+
+    def _as_before(self, tensors: dict[str, Tensor], rows: Tensor, counts: list[int]) -> Tensor:
+        """By the forward of the module that this was, whose experts are now those that are here."""
+        index = torch.arange(len(counts)).repeat_interleave(torch.tensor(counts))
+        ones = torch.ones_like(index, dtype=rows.dtype)
+        number = getattr(self, "num_experts", None)
+        try:
+            if number is not None:
+                self.num_experts = len(counts)
+            with _Lent(self, list(tensors)) as lent:
+                lent.put(list(tensors.values()))
+                return super().forward(rows, index[:, None], ones[:, None])
+        finally:
+            if number is not None:
+                self.num_experts = number
+
+
+class _Lent:
+    """A module that computes with other tensors than its parameters for a while."""
+
+    def __init__(self, module: nn.Module, names: Sequence[str]) -> None:
+        self.module = module
+        self.places = []
+        for name in names:
+            *path, last = name.split(".")
+            self.places.append((module.get_submodule(".".join(path))._parameters, last))
+
+    def __enter__(self) -> _Lent:
+        self.own = [parameters[last] for parameters, last in self.places]
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.put(self.own)
+
+    def put(self, tensors: Sequence[Tensor]) -> None:
+        for (parameters, last), tensor in zip(self.places, tensors, strict=True):
+            parameters[last] = tensor  # type: ignore[assignment]
+
+    def __call__(self, tensors: Sequence[Tensor], rows: Tensor) -> Tensor:
+        self.put(tensors)
+        return self.module(rows)

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ranks that are processes: forked from the one that has imported torch, so that they begin at once."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import pickle
+import signal
+import tempfile
+import time
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+torch.set_num_threads(1)
+
+
+def run_ranks(ranks: int, body: Callable[..., Any], *arguments: Any, seconds: float = 120.0) -> list[Any]:
+    """What body(rank, *arguments) returns on each rank of a Gloo group, within a time.
+
+    Raises:
+        AssertionError: with the traceback of the first rank that has failed.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        children = [_start(rank, ranks, folder, body, arguments) for rank in range(ranks)]
+        try:
+            results = _collect(children, folder, seconds)
+        finally:
+            for child in children:
+                _end(child)
+    failed = [text for ok, text in results if not ok]
+    assert not failed, "\n".join(failed)
+    return [value for _, value in results]
+
+
+def _start(rank: int, ranks: int, folder: str, body: Callable[..., Any], arguments: Any) -> int:
+    child = os.fork()
+    if child != 0:
+        return child
+    code = 1
+    try:
+        store = dist.FileStore(f"{folder}/store", ranks)
+        os.environ["GLOO_SOCKET_IFNAME"] = "lo"
+        dist.init_process_group(
+            "gloo", store=store, rank=rank, world_size=ranks, timeout=datetime.timedelta(seconds=60)
+        )
+        outcome = (True, body(rank, *arguments))
+    except BaseException:
+        outcome = (False, f"rank {rank}:\n{traceback.format_exc()}")
+    try:
+        with open(f"{folder}/{rank}.part", "wb") as file:
+            pickle.dump(outcome, file)
+        os.rename(f"{folder}/{rank}.part", f"{folder}/{rank}")
+        code = 0
+    finally:
+        os._exit(code)  # a usual exit over Gloo aborts now and then
+
+
+def _collect(children: list[int], folder: str, seconds: float) -> list[Any]:
+    until = time.monotonic() + seconds
+    results: list[Any] = [None] * len(children)
+    missing = set(range(len(children)))
+    while missing and time.monotonic() < until:
+        for rank in sorted(missing):
+            ended = os.waitpid(children[rank], os.WNOHANG)[0] != 0
+            if os.path.exists(f"{folder}/{rank}"):
+                with open(f"{folder}/{rank}", "rb") as file:
+                    results[rank] = pickle.load(file)
+                missing.discard(rank)
+                if not results[rank][0]:
+                    until = min(until, time.monotonic() + 5)  # others may wait for it
+            elif ended:
+                results[rank] = (True, None)  # it was to end
+                missing.discard(rank)
+        time.sleep(0.01)
+    for rank in missing:
+        results[rank] = (False, f"rank {rank} has not ended within {seconds:g} s")
+    return results
+
+
+def _end(child: int) -> None:
+    try:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    except (ProcessLookupError, ChildProcessError):
+        pass

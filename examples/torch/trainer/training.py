@@ -1,0 +1,256 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One training loop for a model whose experts are nowhere sharded, in plain expert parallelism, in
+FSDP2, or sharded by fssdp; with FSDP2 or DistributedDataParallel for its dense part."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
+from torch.nn.parallel import DistributedDataParallel
+
+import fssdp
+from fssdp.torch import ShardedExperts, shard_experts
+
+from .expert_parallel import ExpertParallel
+from .model import Model, Shape, Text
+
+
+@dataclass(frozen=True)
+class Run:
+    """What is trained, and how.
+
+    Attributes:
+        way: 'alone' (one process), 'plain' (expert parallelism without fssdp), 'fsdp2', or a
+            solver of fssdp: 'owners_only', 'sparse', 'cheapest', 'everywhere'.
+        dense: 'fsdp2' or 'ddp'.
+        reshard_every: new owners after so many steps.
+        micro_batches: whose gradients are added up.
+        slots: replicas that a rank has room for in one layer.
+        dtype: of all parameters. Runs whose sums are formed in other orders stay together in
+            float64; in float32 a gate that is undecided may choose another expert some day.
+        frozen: experts do not train.
+    """
+
+    way: str = "sparse"
+    dense: str = "fsdp2"
+    shape: Shape = field(default_factory=Shape)
+    steps: int = 40
+    stacked: bool = False
+    recompute: bool = False
+    rematerialize: bool = False
+    bf16: bool = False
+    calibrate: bool = False
+    reshard_every: int = 0
+    micro_batches: int = 1
+    slots: int = 2
+    dtype: torch.dtype = torch.float64
+    frozen: bool = False
+
+
+@dataclass
+class Result:
+    """Of one rank.
+
+    Attributes:
+        losses: of each step, over all ranks.
+        seconds: of each step.
+        balance: rows of the fullest rank over the average, of each step.
+        bytes_sent: by this rank for experts: tokens, parameters, gradients.
+        exposed: seconds that the caller has waited for parameters and gradients.
+        moved: how often experts have changed their owners.
+    """
+
+    losses: list[float] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
+    balance: list[float] = field(default_factory=list)
+    bytes_sent: int = 0
+    exposed: float = 0.0
+    moved: int = 0
+
+
+def solver_of(run: Run) -> Any:
+    """Who gets replicas."""
+    shape = run.shape
+    if run.way == "owners_only":
+        return fssdp.OwnersOnly()
+    if run.way == "everywhere":
+        return fssdp.Everywhere()
+    if run.way == "sparse":
+        return fssdp.SparseMaterialization(overlap=run.slots + 2, spare_slots=run.slots)
+    expert_bytes = 12 * shape.width * shape.hidden
+    return fssdp.CheapestMaterialization(
+        budget=fssdp.MaterializationBudget(
+            experts_in=run.slots + 2, experts_out=run.slots + 2, spare_slots=run.slots
+        ),
+        rates=fssdp.LayerRates(
+            seconds_per_token=6e-9 * shape.width * shape.hidden,
+            token_bytes=4 * shape.width,
+            expert_bytes=expert_bytes,
+        ),
+    )
+
+
+class Trainer:
+    """A model, its optimizer, and what is between ranks."""
+
+    def __init__(self, run: Run) -> None:
+        self.run = run
+        self.alone = run.way == "alone"
+        self.rank = 0 if self.alone else dist.get_rank()
+        self.ranks = 1 if self.alone else dist.get_world_size()
+        self.model: nn.Module = Model(run.shape, stacked=run.stacked, recompute=run.recompute)
+        self.model.to(run.dtype)
+        self.text = Text(run.shape)
+        self.blocks = list(self.model.blocks)
+        self.experts: ShardedExperts | None = None
+        self._shard_experts()
+        own = self._own_parameters()
+        dense = [p for p in self.model.parameters() if id(p) not in own]
+        if not self.alone:
+            self._shard_dense([p for p in self.model.parameters() if id(p) in own])
+            dense = [p for p in self.model.parameters() if id(p) not in own]
+        self.dense = dense
+        self.own = [p for p in self.model.parameters() if id(p) in own]
+        groups = [{"params": ps} for ps in (self.dense, self.own) if ps]
+        self.optimizer = torch.optim.AdamW(groups, lr=2e-3, weight_decay=0.1)
+
+    def _shard_experts(self) -> None:
+        run, layers = self.run, [block.experts for block in self.blocks]
+        if run.way in ("alone", "fsdp2"):
+            return
+        if run.way == "plain":
+            for block in self.blocks:
+                block.experts = ExpertParallel(block.experts)
+            return
+        if run.frozen:
+            self.model.blocks.apply(lambda m: None)
+        self.experts = shard_experts(
+            layers,
+            solver=solver_of(run),
+            rematerialize=run.rematerialize,
+            param_dtype=torch.bfloat16 if run.bf16 else None,
+            calibrate=run.calibrate,
+            seconds_per_row=1e-3 if run.calibrate else 0.0,
+            replica_slots=_room(run, self.ranks) if run.reshard_every else None,
+            partial_slots=_partial_room(run),
+        )
+
+    def _own_parameters(self) -> set[int]:
+        """Those that no other rank has."""
+        if self.run.way == "plain":
+            return {id(p) for block in self.blocks for p in block.experts.parameters()}
+        return {id(p) for p in self.experts.parameters()} if self.experts else set()
+
+    def _shard_dense(self, own: list[nn.Parameter]) -> None:
+        if self.run.dense == "fsdp2":
+            mesh = init_device_mesh("cpu", (self.ranks,))
+            for module in (*self.blocks, self.model):
+                fully_shard(module, mesh=mesh, ignored_params=set(own))
+            return
+        names = [name for name, p in self.model.named_parameters() if any(p is q for q in own)]
+        DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(self.model, names)
+        self.model = DistributedDataParallel(self.model)
+
+    def step(self, step: int) -> tuple[float, float]:
+        """Trains on one batch; the loss over all ranks, and how even the ranks were."""
+        x, y = self.text.batch(step, self.rank, self.ranks)
+        parts = self.run.micro_batches
+        loss = torch.zeros((), dtype=torch.float64)
+        self.optimizer.zero_grad(set_to_none=True)
+        for n, (some, following) in enumerate(zip(x.chunk(parts), y.chunk(parts), strict=True)):
+            with self._not_yet(n < parts - 1):
+                logits = self.model(some)
+                part = F.cross_entropy(logits.flatten(0, 1), following.flatten()) / parts
+                part.backward()
+                loss += part.detach()
+        balance = self._finish_gradients()
+        self._clip()
+        self.optimizer.step()
+        if not self.alone:
+            dist.all_reduce(loss)
+        return float(loss) / self.ranks, balance
+
+    def _not_yet(self, more: bool) -> Any:
+        """The dense part's gradients wait for the last micro-batch."""
+        if self.alone or not more:
+            if self.run.dense == "fsdp2" and not self.alone:
+                self.model.set_requires_gradient_sync(True)
+            return contextlib.nullcontext()
+        if self.run.dense == "ddp":
+            return self.model.no_sync()
+        self.model.set_requires_gradient_sync(False)
+        return contextlib.nullcontext()
+
+    def _finish_gradients(self) -> float:
+        if self.experts is not None:
+            metrics = self.experts.step()
+            self.exposed += metrics.exposed_seconds
+            return metrics.load_max_over_mean
+        if self.run.way != "plain":
+            return 1.0
+        for p in self.own:
+            p.grad = torch.zeros_like(p) if p.grad is None else p.grad / self.ranks
+        ratios = [max(b.experts.loads) * self.ranks / sum(b.experts.loads) for b in self.blocks]
+        return sum(ratios) / len(ratios)
+
+    exposed = 0.0
+
+    def _clip(self) -> None:
+        if self.experts is not None:
+            self.experts.clip_grad_norm_(1.0, self.dense)
+        elif self.run.way != "plain":
+            nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+        else:
+            self._clip_plain()
+
+    def _clip_plain(self) -> None:
+        norm = nn.utils.get_total_norm([p.grad for p in self.dense])
+        norm = norm.full_tensor() if hasattr(norm, "full_tensor") else norm
+        squares = sum((p.grad.double().square().sum() for p in self.own), torch.zeros((), dtype=torch.double))
+        dist.all_reduce(squares)
+        norm = (norm.double().square() + squares).sqrt()
+        factor = (1.0 / (norm + 1e-6)).clamp(max=1.0)
+        for p in (*self.dense, *self.own):
+            p.grad.mul_(factor.to(p.grad.dtype))
+
+
+def _room(run: Run, ranks: int) -> int:
+    """Owners may change to any: a rank may then hold all experts of a layer."""
+    return run.shape.experts * (2 if run.rematerialize else run.shape.layers)
+
+
+def _partial_room(run: Run) -> int | None:
+    return 2 * run.shape.experts if run.reshard_every else None
+
+
+def train(run: Run) -> Result:
+    """Trains, and reports what this rank has seen."""
+    torch.manual_seed(0)
+    trainer = Trainer(run)
+    result = Result()
+    for step in range(run.steps):
+        if not trainer.alone:
+            dist.barrier()
+        begin = time.perf_counter()
+        loss, balance = trainer.step(step)
+        if run.reshard_every and step % run.reshard_every == run.reshard_every - 1:
+            result.moved += trainer.experts.reshard(trainer.optimizer)
+        result.seconds.append(time.perf_counter() - begin)
+        result.losses.append(loss)
+        result.balance.append(balance)
+    result.exposed = trainer.exposed
+    if trainer.experts is not None:
+        of = trainer.experts
+        result.bytes_sent = of.tokens.bytes_sent + of.communicator.bytes_sent
+    elif run.way == "plain":
+        result.bytes_sent = sum(block.experts.bytes_sent for block in trainer.blocks)
+    return result
