@@ -65,9 +65,11 @@ TEST_CASE("messages of other sizes than expected are ranks that disagree") {
     std::size_t expected;
   };
   // as they end a process, or pass for whole, over Gloo alone
-  for (auto const& [sent, expected] :
+  for (auto const& of :
        {sizes{small, small + 1}, sizes{small + 1, small}, sizes{large, large + 1},
         sizes{large + 1, large}, sizes{small, large}, sizes{large, small}, sizes{0, 1}}) {
+    auto const sent = of.sent;
+    auto const expected = of.expected;
     CAPTURE(sent, expected);
     auto const found = outcome_of(3, patient, [&](c10d_communicator& comm) {
       auto const odd = comm.rank().value() == 1;
