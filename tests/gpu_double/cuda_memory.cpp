@@ -107,16 +107,9 @@ std::size_t live_allocations() {
 int async_allocations() { return allocated_on_streams; }
 int free_what_is_left() {
   auto const lock = std::scoped_lock{memory_mutex};
-  auto freed = 0;
-  for (auto at = allocations.begin(); at != allocations.end();) {
-    if (at->second.device == the_host) {
-      ++at;
-      continue;
-    }
-    std::free(const_cast<std::byte*>(at->first));
-    at = allocations.erase(at);
-    ++freed;
-  }
+  auto const freed = static_cast<int>(allocations.size());
+  for (auto const& [address, of] : allocations) std::free(const_cast<std::byte*>(address));
+  allocations.clear();
   return freed;
 }
 bool is_device_memory(void const* begin, std::size_t bytes) {

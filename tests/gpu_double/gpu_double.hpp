@@ -64,7 +64,8 @@ void inject_error(int rank, int error);
 [[nodiscard]] std::size_t live_allocations();
 /// How often cudaMallocAsync has been called.
 [[nodiscard]] int async_allocations();
-/// Frees the memory of devices that nobody has freed, where a test has it given up.
+/// Frees the memory of devices, and pinned memory, that nobody has freed, where a test has it given
+/// up.
 /// @return how many allocations that were
 [[nodiscard]] int free_what_is_left();
 /// How often ncclAllGather has been called, by all ranks together.
