@@ -153,7 +153,7 @@ TEST_CASE("what a process has sent arrives, though it has left", "[at_least_2]")
 }
 
 TEST_CASE("a process that stalls is named, also by those who wait for one that waits for it",
-          "[at_least_3]") {
+          "[at_least_3][deadline]") {
   if (mpi_tests::lacks_processes(3)) return;
   auto const ranks = processes().size();
   auto const all = endings(ranks, soon, [&](mpi_communicator& comm) {
@@ -178,7 +178,7 @@ TEST_CASE("a process that stalls is named, also by those who wait for one that w
 }
 
 TEST_CASE("a process that stalls while it looks at what is lent is named, and told",
-          "[at_least_2]") {
+          "[at_least_2][deadline]") {
   if (mpi_tests::lacks_processes(2)) return;
   auto const mine = processes().rank() == 0 ? fssdp::mpi_options{.deadline = 1s} : far;
   auto const all = endings(2, mine, [&](mpi_communicator& comm) {
@@ -218,7 +218,8 @@ TEST_CASE("a process that leaves though others lend to it and borrow is named by
   }
 }
 
-TEST_CASE("who meets nobody gives up in time, wherever all ranks are to meet", "[at_least_2]") {
+TEST_CASE("who meets nobody gives up in time, wherever all ranks are to meet",
+          "[at_least_2][deadline]") {
   if (mpi_tests::lacks_processes(2)) return;
   auto const all = endings(2, soon, [](mpi_communicator& comm) {
     auto const where = comm.handle();
@@ -257,7 +258,8 @@ TEST_CASE("who meets nobody gives up in time, wherever all ranks are to meet", "
   }
 }
 
-TEST_CASE("who comes late, when the others have given up, gives up as well", "[at_least_2]") {
+TEST_CASE("who comes late, when the others have given up, gives up as well",
+          "[at_least_2][deadline]") {
   if (mpi_tests::lacks_processes(2)) return;
   auto const all = endings(2, far, [](mpi_communicator& comm) {
     auto given_up = 0;

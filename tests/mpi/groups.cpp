@@ -112,7 +112,8 @@ TEST_CASE("a process that throws in one group takes those of all groups with it"
   }
 }
 
-TEST_CASE("a process that does not answer in a group is named as in the world", "[at_least_3]") {
+TEST_CASE("a process that does not answer in a group is named as in the world",
+          "[at_least_3][deadline]") {
   if (mpi_tests::lacks_processes(3)) return;
   auto const all = endings(3, {.deadline = 1s}, [&](mpi_communicator& comm) {
     auto group = comm.split(comm.rank().value() == 0 ? fssdp::no_color : 0);
@@ -127,7 +128,8 @@ TEST_CASE("a process that does not answer in a group is named as in the world", 
   REQUIRE_THAT(all[1].what(), mentions("awaits rank 2 (1 of its group)"));
 }
 
-TEST_CASE("a process that does not come to a split ends the wait of the others", "[at_least_2]") {
+TEST_CASE("a process that does not come to a split ends the wait of the others",
+          "[at_least_2][deadline]") {
   if (mpi_tests::lacks_processes(2)) return;
   auto const ranks = processes().size();
   auto const all = endings(ranks, {.deadline = 1s}, [&](mpi_communicator& comm) {

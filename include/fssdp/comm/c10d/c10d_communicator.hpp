@@ -98,6 +98,9 @@ class c10d_communicator {
   /// Makes room in staging_.
   void reserve(std::size_t bytes);
   [[nodiscard]] at::Tensor staged_tensor(std::span<std::byte> bytes) const;
+  [[nodiscard]] at::Tensor head_of(staged_stream const& of) const {
+    return staged_tensor(of.bytes.first(detail::c10d_batch::head_bytes));
+  }
   [[nodiscard]] int tag_of(std::size_t index, std::size_t bytes) const {
     return detail::c10d_tag(batch_.name(), index, bytes, transfers_.most_tag());
   }
@@ -132,6 +135,8 @@ inline void c10d_communicator::exchange_all() {
 /// Names all messages to c10d: what comes in ahead of what goes out.
 inline void c10d_communicator::start() {
   using batch_type = detail::c10d_batch;
+  in_.clear();
+  out_.clear();
   reserve(batch_.staged_bytes());
   auto* room = staging_.get();
   auto const stage = [&](rank_id peer, batch_type::stream const& of) {
@@ -140,9 +145,8 @@ inline void c10d_communicator::start() {
     return staged_stream{peer, bytes};
   };
   auto const start_stream = [&](staged_stream& of, batch_type::stream const& stream, auto begin) {
-    constexpr auto head = batch_type::head_bytes;
-    of.head = begin(staged_tensor(of.bytes.first(head)), of.peer, detail::c10d_header::tag);
-    if (auto const behind = of.bytes.subspan(head); !behind.empty())
+    of.head = begin(head_of(of), of.peer, detail::c10d_header::tag);
+    if (auto const behind = of.bytes.subspan(batch_type::head_bytes); !behind.empty())
       begin(staged_tensor(behind), of.peer, tag_of(stream.header.sizes.messages, behind.size()));
   };
   auto const start_messages = [&](std::span<batch_type::message const> messages, auto begin) {
@@ -157,8 +161,6 @@ inline void c10d_communicator::start() {
   auto const send = [&](at::Tensor bytes, rank_id to, int tag) {
     return transfers_.send(std::move(bytes), to, tag);
   };
-  in_.clear();
-  out_.clear();
   for (auto const peer : first_n<rank_id>(size())) {
     if (!batch_.from(peer).is_empty()) in_.push_back(stage(peer, batch_.from(peer)));
     if (batch_.to(peer).is_empty()) continue;
@@ -185,15 +187,20 @@ inline void c10d_communicator::finish() {
 }
 
 /// Something has failed: before this rank gives up, its heads are to reach those who still come, so
-/// that they blame who is to blame. What waits for others has to end soon all the same.
+/// that they blame who is to blame, also where it failed before it had begun to send them. What waits
+/// for others has to end soon all the same.
 inline void c10d_communicator::let_peers_know() noexcept {
-  auto const soon = std::min<std::chrono::milliseconds>(options_.deadline, std::chrono::seconds{2});
+  using std::chrono::milliseconds;
+  auto const soon = std::min<milliseconds>(options_.deadline, std::chrono::seconds{2});
   auto const until = std::chrono::steady_clock::now() + soon;
-  for (auto const& of : out_) try {
-      if (of.head >= transfers_.size()) return;
-      transfers_.wait(of.head, std::max(std::chrono::milliseconds{1},
-                                        std::chrono::ceil<std::chrono::milliseconds>(
-                                            until - std::chrono::steady_clock::now())));
+  auto const left = [&] {
+    auto const time = until - std::chrono::steady_clock::now();
+    return std::max(milliseconds{1}, std::chrono::ceil<milliseconds>(time));
+  };
+  for (auto& of : out_) try {
+      if (of.head >= transfers_.size())
+        of.head = transfers_.send(head_of(of), of.peer, detail::c10d_header::tag);
+      transfers_.wait(of.head, left());
     } catch (...) {  // that one does not come
     }
 }
