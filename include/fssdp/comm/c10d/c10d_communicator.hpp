@@ -197,12 +197,20 @@ inline void c10d_communicator::let_peers_know() noexcept {
     auto const time = until - std::chrono::steady_clock::now();
     return std::max(milliseconds{1}, std::chrono::ceil<milliseconds>(time));
   };
-  for (auto& of : out_) try {
-      if (of.head >= transfers_.size())
-        of.head = transfers_.send(head_of(of), of.peer, detail::c10d_header::tag);
-      transfers_.wait(of.head, left());
-    } catch (...) {  // that one does not come
-    }
+  auto const failed = transfers_.peer();
+  auto const for_each_other = [&](auto visit) {
+    for (auto& of : out_) try {
+        if (of.peer != failed) visit(of);
+      } catch (...) {  // that one does not come
+      }
+  };
+  for_each_other([&](staged_stream& of) {
+    if (of.head < transfers_.size()) return;
+    of.head = transfers_.send(head_of(of), of.peer, detail::c10d_header::tag);
+  });
+  for_each_other([&](staged_stream const& of) {
+    if (of.head < transfers_.size()) transfers_.wait(of.head, left());
+  });
 }
 
 inline void c10d_communicator::reserve(std::size_t bytes) {
