@@ -12,6 +12,7 @@
 
 #include "cases/case_kind.hpp"
 #include "fssdp/layout/block_layout.hpp"
+#include "fssdp/placement/loads.hpp"
 #include "fssdp/placement/placement.hpp"
 #include "fssdp/solver/everywhere.hpp"
 #include "fssdp/solver/sparse_materialization.hpp"

@@ -1,18 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Trains a small language model whose layers are mixtures of experts, and compares ways to do it.
+"""Trains a small language model whose layers are mixtures of experts, in one of several ways.
 
     python train.py --ranks 4 --way cheapest             # starts the ranks by itself
     torchrun --nproc-per-node 4 train.py --way cheapest  # or is one of them
-    python train.py --ranks 4 --compare                      # the losses of all ways, beside each other
+    python train.py --ranks 4 --compare                  # a table of all ways
 
 What --way says: 'alone' is one process without ranks, 'plain' is expert parallelism in plain torch,
 'fsdp2' has fully_shard for the experts, too; the others are solvers of fssdp.
+
+Columns: the loss of the first and the last step; how far any loss is from that of the first line; the
+median time of a step; rows of the fullest rank over the mean; bytes that all ranks have sent for
+experts (tokens, parameters, gradients), and over the network altogether, in a step; how long a rank
+has waited for parameters and gradients of experts.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
+import statistics
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -24,12 +32,30 @@ from trainer.ranks import run_ranks
 from trainer.training import Result, Run, train
 
 WAYS = ("alone", "plain", "fsdp2", "owners_only", "sparse", "cheapest", "everywhere")
+VARIANTS: dict[str, dict[str, Any]] = {
+    "rematerialized": {"rematerialize": True},
+    "owners change": {"reshard_every": 10},
+    "2 micro-batches": {"micro_batches": 2},
+    "recomputed": {"recompute": True},
+    "calibrated": {"calibrate": True},
+    "stacked": {"stacked": True},
+    "stacked, all of it": {
+        "stacked": True,
+        "rematerialize": True,
+        "recompute": True,
+        "micro_batches": 2,
+        "reshard_every": 10,
+    },
+    "replicas in bf16": {"bf16": True},
+}
 
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--ranks", type=int, default=2, help="without torchrun: how many")
     parser.add_argument("--compare", action="store_true", help="train in all ways")
+    parser.add_argument("--rerun", action="store_true", help="train twice: are the losses equal, bit for bit?")
+    parser.add_argument("--json", metavar="FILE", help="write the table there, too")
     parser.add_argument("--way", choices=WAYS, default="sparse")
     parser.add_argument("--dense", choices=("fsdp2", "ddp"), default="fsdp2")
     parser.add_argument("--steps", type=int, default=40)
@@ -54,49 +80,99 @@ def run_of(given: argparse.Namespace) -> Run:
     return Run(**{**options, "shape": shape, "dtype": dtype})
 
 
+def runs_of(given: argparse.Namespace) -> Iterator[tuple[str, Run]]:
+    """What is trained, and what it is called."""
+    run = run_of(given)
+    if not given.compare:
+        yield run.way, run
+        return
+    for way in WAYS:
+        # FSDP2 wants gradients of all parameters on every rank: stacked ones have them
+        yield way, replace(run, way=way, stacked=run.stacked or way == "fsdp2")
+    for name, options in VARIANTS.items():
+        yield f"sparse, {name}", replace(run, way="sparse", **options)
+
+
+class Table:
+    """Prints a line for each run."""
+
+    HEAD = ("", "first", "last", "apart", "step", "max/mean", "experts", "network", "waited", "rerun")
+    UNITS = ("", "loss", "loss", "", "ms", "", "MB", "MB", "ms", "")
+    WIDTHS = (26, 9, 9, 8, 7, 9, 8, 8, 7, 6)
+
+    def __init__(self) -> None:
+        self.rows: list[dict[str, Any]] = []
+        self.reference: list[float] = []
+
+    def add(self, name: str, run: Run, results: list[Result], again: list[Result] | None) -> None:
+        if not self.rows:
+            self._print(self.HEAD)
+            self._print(self.UNITS)
+        losses = results[0].losses
+        self.reference = self.reference or losses
+        hosts = {result.host: result.wire_bytes for result in results}
+        apart = max(abs(a - b) for a, b in zip(losses, self.reference, strict=True))
+        row = {
+            "run": name,
+            "ranks": len(results),
+            "first_loss": losses[0],
+            "last_loss": losses[-1],
+            "apart": apart,
+            "step_ms": 1e3 * statistics.median(results[0].seconds),
+            "load_max_over_mean": statistics.mean(results[0].balance),
+            "expert_mb": sum(result.bytes_sent for result in results) / run.steps / 1e6,
+            "network_mb": sum(hosts.values()) / run.steps / 1e6,
+            "waited_ms": 1e3 * results[0].exposed / run.steps,
+            "rerun_is_equal": None if again is None else again[0].losses == losses,
+        }
+        formats = ("", "", ".6f", ".6f", ".1e", ".1f", ".3f", ".3f", ".3f", ".1f")
+        texts = [format(value, f) for value, f in zip(row.values(), formats)]
+        rerun = {None: "", True: "equal", False: "OTHER"}[row["rerun_is_equal"]]
+        self._print([texts[0], *texts[2:], rerun])
+        self.rows.append(row)
+
+    def _print(self, texts: Any) -> None:
+        first, *others = (text.rjust(width) for text, width in zip(texts, self.WIDTHS, strict=True))
+        print(texts[0].ljust(len(first)), *others, flush=True)
+
+
 def body(_: int, run: Run) -> Result:
     return train(run)
 
 
-def show(name: str, results: list[Result], run: Run, reference: list[float] | None) -> None:
-    """A line of the table."""
-    seconds = sorted(results[0].seconds)
-    sent = sum(result.bytes_sent for result in results) / run.steps / 1e6
-    line = f"{name:12} loss {results[0].losses[0]:.6f} -> {results[0].losses[-1]:.6f}"
-    if reference is not None:
-        apart = max(abs(a - b) for a, b in zip(results[0].losses, reference, strict=True))
-        line += f"  apart {apart:.1e}"
-    line += f"  step {1e3 * seconds[len(seconds) // 2]:6.1f} ms"
-    line += f"  max/mean {sum(results[0].balance) / run.steps:.3f}"
-    line += f"  sent {sent:7.3f} MB/step" if sent else "  sent       -       "
-    line += f"  waited {1e3 * results[0].exposed / run.steps:5.1f} ms"
-    print(line, flush=True)
-
-
-def under_torchrun(run: Run) -> None:
-    dist.init_process_group("gloo")
-    result = train(run)
+def train_here(run: Run) -> list[Result]:
+    """As one of the ranks, which a launcher has started; 'alone' is for the first of them."""
+    result = train(run) if run.way != "alone" or dist.get_rank() == 0 else None
     gathered: list[Any] = [None] * dist.get_world_size()
     dist.all_gather_object(gathered, result)
-    if dist.get_rank() == 0:
-        show(run.way, gathered, run, None)
-    dist.barrier()
-    os._exit(0)  # a usual exit over Gloo aborts now and then
+    return [each for each in gathered if each is not None]
 
 
 def main() -> None:
     given = arguments()
-    run = run_of(given)
     torch.set_num_threads(1)
-    if "RANK" in os.environ:
-        under_torchrun(run)
-    reference = None
-    for way in WAYS if given.compare else (given.way,):
-        # FSDP2 wants gradients of all parameters on every rank: stacked ones have them
-        this = replace(run, way=way, stacked=run.stacked or way == "fsdp2")
-        results = run_ranks(1 if way == "alone" else given.ranks, body, this, seconds=3600)
-        show(way, results, this, reference)
-        reference = reference or results[0].losses
+    is_launched = "RANK" in os.environ
+    run: Callable[[Run], list[Result]] = train_here
+    if is_launched:
+        dist.init_process_group("gloo")
+    else:
+
+        def run(of: Run) -> list[Result]:
+            return run_ranks(1 if of.way == "alone" else given.ranks, body, of, seconds=3600)
+
+    shows = not is_launched or dist.get_rank() == 0
+    table = Table()
+    for name, of in runs_of(given):
+        results = run(of)
+        again = run(of) if given.rerun else None
+        if shows:
+            table.add(name, of, results, again)
+    if shows and given.json:
+        with open(given.json, "w", encoding="utf-8") as file:
+            json.dump(table.rows, file, indent=1)
+    if is_launched:
+        dist.barrier()
+        os._exit(0)  # a usual exit over Gloo aborts now and then
 
 
 if __name__ == "__main__":

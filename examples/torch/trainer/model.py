@@ -147,7 +147,7 @@ class Text:
 
     def __init__(self, shape: Shape) -> None:
         folder = Path(__file__).parent.parent
-        files = sorted([*folder.glob("fssdp/*.py"), *folder.glob("trainer/*.py")])
+        files = sorted([*folder.glob("src/fssdp/*.py"), *folder.glob("trainer/*.py")])
         text = b"".join(file.read_bytes() for file in files)
         self.shape = shape
         self.bytes = torch.frombuffer(bytearray(text), dtype=torch.uint8).long()

@@ -5,8 +5,10 @@ FSDP2, or sharded by fssdp; with FSDP2 or DistributedDataParallel for its dense 
 from __future__ import annotations
 
 import contextlib
+import os
 import time
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -37,7 +39,6 @@ class Run:
         slots: replicas that a rank has room for in one layer.
         dtype: of all parameters. Runs whose sums are formed in other orders stay together in
             float64; in float32 a gate that is undecided may choose another expert some day.
-        frozen: experts do not train.
     """
 
     way: str = "sparse"
@@ -53,7 +54,6 @@ class Run:
     micro_batches: int = 1
     slots: int = 2
     dtype: torch.dtype = torch.float64
-    frozen: bool = False
 
 
 @dataclass
@@ -67,6 +67,8 @@ class Result:
         bytes_sent: by this rank for experts: tokens, parameters, gradients.
         exposed: seconds that the caller has waited for parameters and gradients.
         moved: how often experts have changed their owners.
+        host: where the rank is: ranks of one host have the same.
+        wire_bytes: that the host has sent meanwhile, with headers, for the dense part, too.
     """
 
     losses: list[float] = field(default_factory=list)
@@ -75,6 +77,14 @@ class Result:
     bytes_sent: int = 0
     exposed: float = 0.0
     moved: int = 0
+    host: str = ""
+    wire_bytes: int = 0
+
+
+def bytes_on_wire() -> int:
+    """Sent by this host so far, over the interface that Gloo uses."""
+    interface = os.environ.get("GLOO_SOCKET_IFNAME", "lo")
+    return int(Path(f"/sys/class/net/{interface}/statistics/tx_bytes").read_text())
 
 
 def solver_of(run: Run) -> Any:
@@ -123,6 +133,10 @@ class Trainer:
         groups = [{"params": ps} for ps in (self.dense, self.own) if ps]
         self.optimizer = torch.optim.AdamW(groups, lr=2e-3, weight_decay=0.1)
 
+    def wait_for_all(self) -> None:
+        if not self.alone:
+            dist.barrier()
+
     def _shard_experts(self) -> None:
         run, layers = self.run, [block.experts for block in self.blocks]
         if run.way in ("alone", "fsdp2"):
@@ -131,8 +145,6 @@ class Trainer:
             for block in self.blocks:
                 block.experts = ExpertParallel(block.experts)
             return
-        if run.frozen:
-            self.model.blocks.apply(lambda m: None)
         self.experts = shard_experts(
             layers,
             solver=solver_of(run),
@@ -169,7 +181,8 @@ class Trainer:
         for n, (some, following) in enumerate(zip(x.chunk(parts), y.chunk(parts), strict=True)):
             with self._not_yet(n < parts - 1):
                 logits = self.model(some)
-                part = F.cross_entropy(logits.flatten(0, 1), following.flatten()) / parts
+                logits = logits.flatten(0, 1).double()  # the losses of ways are compared
+                part = F.cross_entropy(logits, following.flatten()) / parts
                 part.backward()
                 loss += part.detach()
         balance = self._finish_gradients()
@@ -236,10 +249,11 @@ def train(run: Run) -> Result:
     """Trains, and reports what this rank has seen."""
     torch.manual_seed(0)
     trainer = Trainer(run)
-    result = Result()
+    result = Result(host=os.readlink("/proc/self/ns/net"))
+    trainer.wait_for_all()
+    before = bytes_on_wire()
     for step in range(run.steps):
-        if not trainer.alone:
-            dist.barrier()
+        trainer.wait_for_all()
         begin = time.perf_counter()
         loss, balance = trainer.step(step)
         if run.reshard_every and step % run.reshard_every == run.reshard_every - 1:
@@ -247,6 +261,8 @@ def train(run: Run) -> Result:
         result.seconds.append(time.perf_counter() - begin)
         result.losses.append(loss)
         result.balance.append(balance)
+    trainer.wait_for_all()
+    result.wire_bytes = bytes_on_wire() - before
     result.exposed = trainer.exposed
     if trainer.experts is not None:
         of = trainer.experts
