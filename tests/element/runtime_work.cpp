@@ -118,6 +118,25 @@ TEST_CASE("a sum found at run time gives the bits of accumulate") {
   REQUIRE(wrong == 0);
 }
 
+TEST_CASE("a single operand of the result's type, unscaled, is copied with all its bits") {
+  auto draw = support::dice{14};
+  auto wrong = 0;
+  for_all_pairs([&]<class T, class Out>(T, Out) {
+    if constexpr (std::is_same_v<T, Out> || std::is_same_v<fssdp::accumulator_t<T>, Out>) {
+      auto const from = any_bits<Out>(700, draw);  // NaNs that signal among them
+      auto const list = std::vector{std::is_same_v<T, Out> ? fssdp::summand{.partial = from.data()}
+                                                           : fssdp::summand{.summed = from.data()}};
+      auto typed = any_bits<Out>(700, draw);
+      auto found = typed;
+      fssdp::accumulate<T>(list, std::span{typed});
+      auto const sum = fssdp::detail::runtime_sum_of(fssdp::dtype_of<T>, fssdp::dtype_of<Out>);
+      sum.on_host(sum, list, found.data(), found.size(), 1, fssdp::write_mode::overwrite);
+      wrong += same_bits(from, typed) && same_bits(from, found) ? 0 : 1;
+    }
+  });
+  REQUIRE(wrong == 0);
+}
+
 TEST_CASE("a large sum found at run time goes past the caches with the same bits") {
   auto draw = support::dice{13};
   auto wrong = 0;

@@ -30,6 +30,17 @@ namespace detail {
 /// of it would stay in them, that costs nothing.
 inline constexpr std::size_t large_sum = std::size_t{1} << 20U;
 
+/// The elements of a sum that is its only operand, unscaled, and has that one's type; else null.
+/// @param partials_fit whether partials have the type of the result
+/// @param sums_fit     whether sums have
+[[nodiscard]] inline void const* only_operand(std::span<summand const> summands, bool partials_fit,
+                                              bool sums_fit, double scale, write_mode how) {
+  if (summands.size() != 1 || scale != 1 || how != write_mode::overwrite) return nullptr;
+  auto const& only = summands.front();
+  if (only.partial != nullptr) return partials_fit ? only.partial : nullptr;
+  return sums_fit ? only.summed : nullptr;
+}
+
 /// A sum that is formed block by block.
 template <element T, element Out>
 class block_sum {
@@ -137,7 +148,8 @@ class block_sum {
 }  // namespace detail
 
 /// out[i] = scale * (s0[i] + s1[i] + ...), or adds that to out. The sum is formed in
-/// accumulator_t<T>, in the order of the summands, scaled once and rounded once.
+/// accumulator_t<T>, in the order of the summands, scaled once and rounded once. A single one of the
+/// type of `out`, unscaled, is copied.
 /// @tparam T what the summands are made of, which they do not say themselves
 /// @pre at least one summand, of out.size() elements as all of them; `out` overlaps none
 /// @cost reads every summand once, writes `out` once, past the caches if it is large; no allocation
@@ -146,6 +158,12 @@ void accumulate(std::span<summand const> summands, std::span<Out> out, accumulat
                 write_mode how = write_mode::overwrite) {
   using sum_type = detail::block_sum<T, Out>;
   using target = typename sum_type::target;
+  if (auto const* const only = detail::only_operand(
+          summands, std::is_same_v<T, Out>, std::is_same_v<accumulator_t<T>, Out>, scale, how)) {
+    auto const from = std::span{static_cast<std::byte const*>(only), out.size_bytes()};
+    copy_bytes(std::as_writable_bytes(out), from);
+    return;
+  }
   auto sum = sum_type{summands, scale};
   auto to = how == write_mode::overwrite ? target::write : target::accumulate;
   auto first = std::size_t{0};

@@ -215,9 +215,15 @@ class runtime_sum {
 inline void sum_at_runtime(element_sum const& of, std::span<summand const> summands, void* out,
                            std::size_t elements, double scale, write_mode how) {
   auto const access = any_type_access{};
-  auto sum = runtime_sum{of, summands, scale, how};
   auto const size = bytes_of(of.results);
   auto* const to = static_cast<std::byte*>(out);
+  if (auto const* const only =
+          only_operand(summands, of.partials == of.results,
+                       accumulator_of(of.partials) == of.results, scale, how)) {
+    copy_bytes({to, elements * size}, {static_cast<std::byte const*>(only), elements * size});
+    return;
+  }
+  auto sum = runtime_sum{of, summands, scale, how};
   auto const streams = how == write_mode::overwrite && elements * size >= large_sum;
   auto first = streams ? bytes_to_line(out) / size : 0;
   sum.form_few(0, first, to);
