@@ -2,7 +2,7 @@
 """Trains a small language model whose layers are mixtures of experts, in one of several ways.
 
     python train.py --ranks 4 --way cheapest             # starts the ranks by itself
-    torchrun --nproc-per-node 4 train.py --way cheapest  # or is one of them
+    torchrun --nproc-per-node 4 train.py --way cheapest  # or is one of them (mpirun will do, too)
     python train.py --ranks 4 --compare                  # a table of all ways
 
 What --way says: 'alone' is one process without ranks, 'plain' is expert parallelism in plain torch,
@@ -28,7 +28,7 @@ import torch
 import torch.distributed as dist
 
 from trainer.model import Shape
-from trainer.ranks import run_ranks
+from trainer.ranks import join_launched, run_ranks
 from trainer.training import Result, Run, train
 
 WAYS = ("alone", "plain", "fsdp2", "owners_only", "sparse", "cheapest", "everywhere")
@@ -151,11 +151,9 @@ def train_here(run: Run) -> list[Result]:
 def main() -> None:
     given = arguments()
     torch.set_num_threads(1)
-    is_launched = "RANK" in os.environ
+    is_launched = join_launched()
     run: Callable[[Run], list[Result]] = train_here
-    if is_launched:
-        dist.init_process_group("gloo")
-    else:
+    if not is_launched:
 
         def run(of: Run) -> list[Result]:
             return run_ranks(1 if of.way == "alone" else given.ranks, body, of, seconds=3600)

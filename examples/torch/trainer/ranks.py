@@ -19,6 +19,18 @@ import torch.distributed as dist
 torch.set_num_threads(1)
 
 
+def join_launched() -> bool:
+    """Joins the ranks that torchrun has started, or mpirun of Open MPI, where MASTER_ADDR and
+    MASTER_PORT say how all of them reach the first. Returns whether there are such."""
+    for name, of_mpi in (("RANK", "OMPI_COMM_WORLD_RANK"), ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE")):
+        if of_mpi in os.environ:
+            os.environ.setdefault(name, os.environ[of_mpi])
+    if "RANK" not in os.environ:
+        return False
+    dist.init_process_group("gloo")
+    return True
+
+
 def run_ranks(ranks: int, body: Callable[..., Any], *arguments: Any, seconds: float = 120.0) -> list[Any]:
     """What body(rank, *arguments) returns on each rank of a Gloo group, within a time.
 
