@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 from typing import Any
 
@@ -115,6 +116,31 @@ def test_a_rank_may_own_nothing_and_experts_may_have_no_tokens(stacked: bool) ->
 
 def test_one_process_has_all() -> None:
     run_ranks(1, one_step, 1, False, {"solver": fssdp.Everywhere()}, range(6))
+
+
+def idle_experts(rank: int, ranks: int) -> None:
+    """Two of six have tokens for many steps, then all: as an optimizer of the whole model has it."""
+    layers, whole = make(), make()
+    experts = shard_experts(list(layers), solver=SOLVERS["sparse"])
+    optimizers = [torch.optim.AdamW(m.parameters(), lr=1e-2) for m in (layers, whole)]
+    for step in range(12):
+        only = [1, 4] if step < 10 else range(6)
+        together(layers, *choices(rank, only=only)).square().sum().backward()
+        experts.step()
+        for r in range(ranks):
+            (together(whole, *choices(r, only=only)).square().sum() / ranks).backward()
+        for p in whole.parameters():  # as sharded experts have it: no tokens, no gradient but zero
+            p.grad = torch.zeros_like(p) if p.grad is None else p.grad
+        for optimizer in optimizers:
+            optimizer.step()
+            optimizer.zero_grad()
+    expected = dict(whole.named_parameters())
+    for name, p in layers.named_parameters():
+        torch.testing.assert_close(p, expected[name], rtol=0, atol=1e-9)
+
+
+def test_experts_may_have_no_tokens_for_many_steps() -> None:
+    run_ranks(2, idle_experts, 2)
 
 
 def no_tokens_here(rank: int) -> None:
@@ -432,6 +458,39 @@ def dies(rank: int) -> Any:
 def test_a_process_that_dies_is_an_error_on_the_others() -> None:
     seconds, failed = run_ranks(2, dies)[0]
     assert seconds < 10 and failed == 1
+
+
+def killed(rank: int, backward: bool) -> Any:
+    """Rank 1 is killed while it computes, in the third iteration."""
+    computed = 0
+
+    def compute(tensors: dict[str, Tensor], rows: Tensor, counts: list[int]) -> Tensor:
+        nonlocal computed
+        computed += 1
+        if rank == 1 and computed == 6 and not backward:
+            os.kill(os.getpid(), signal.SIGKILL)
+        parts = zip(rows.split(counts), tensors["w1.weight"], tensors["w2.weight"])
+        return torch.cat([part @ w1.mT @ w2.mT for part, w1, w2 in parts])
+
+    layers = make()
+    experts = shard_experts(list(layers), solver=SOLVERS["everywhere"], compute=compute, timeout=30.0)
+    begin = time.monotonic()
+    with pytest.raises(fssdp.TransportError) as caught:
+        for iteration in range(5):
+            loss = together(layers, *choices(rank)).square().sum()
+            if rank == 1 and iteration == 2:
+                loss.register_hook(lambda _: os.kill(os.getpid(), signal.SIGKILL))
+            loss.backward()
+            experts.step()
+    return iteration, time.monotonic() - begin, caught.value.failed_rank
+
+
+@pytest.mark.parametrize("backward", [False, True])
+def test_a_process_that_is_killed_is_named_by_all_others(backward: bool) -> None:
+    results = run_ranks(3, killed, backward)
+    assert results[1] is None
+    for iteration, seconds, failed in (results[0], results[2]):
+        assert (iteration, failed) == (2, 1) and seconds < 15
 
 
 def other_solvers(rank: int) -> str:
