@@ -14,6 +14,7 @@ from test_experts import SOLVERS, choices, make, together
 
 import fssdp
 from fssdp.torch import shard_experts
+from fssdp.torch.checkpoint import saves_rows
 
 
 class Training:
@@ -71,7 +72,24 @@ def load_whole(rank: int, stacked: bool, folder: str) -> dict[str, torch.Tensor]
     return state
 
 
-@pytest.mark.parametrize("stacked", [False, True])
+rows_are_saved = pytest.mark.skipif(
+    not saves_rows(), reason="this torch cannot save a tensor of which each rank has some rows"
+)
+both_kinds = pytest.mark.parametrize("stacked", [False, pytest.param(True, marks=rows_are_saved)])
+
+
+def refused(rank: int) -> str:
+    with pytest.raises(fssdp.ArgumentError) as caught:
+        Training(rank, 1, True).state()
+    return str(caught.value)
+
+
+@pytest.mark.skipif(saves_rows(), reason="this torch can save it")
+def test_rows_of_one_rank_are_not_saved_for_those_of_all() -> None:
+    assert "full_tensors()" in run_ranks(1, refused)[0]
+
+
+@both_kinds
 def test_training_goes_on_with_other_ranks(tmp_path: Path, stacked: bool) -> None:
     folder = str(tmp_path / "saved")
     expected = run_ranks(3, save, 3, stacked, folder)[0]
@@ -80,7 +98,7 @@ def test_training_goes_on_with_other_ranks(tmp_path: Path, stacked: bool) -> Non
         assert found == pytest.approx(expected, rel=1e-12)
 
 
-@pytest.mark.parametrize("stacked", [False, True])
+@both_kinds
 def test_a_model_that_is_not_sharded_loads_it(tmp_path: Path, stacked: bool) -> None:
     folder = str(tmp_path / "saved")
     run_ranks(2, save, 2, stacked, folder)

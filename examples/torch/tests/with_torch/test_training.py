@@ -5,10 +5,12 @@ process that knows nothing of ranks."""
 from __future__ import annotations
 
 import functools
+import inspect
 from typing import Any
 
 import pytest
 import torch
+from torch.distributed.fsdp import fully_shard
 from trainer.ranks import run_ranks
 
 from trainer.model import Shape
@@ -42,18 +44,25 @@ def test_plain_expert_parallelism_is_what_one_process_does() -> None:
     check(2, way="plain", dense="ddp")
 
 
+def ways(*options: dict[str, Any]) -> Any:
+    """Those with FSDP2 need one that takes parameters which it leaves alone (torch 2.7)."""
+    has_ignored = "ignored_params" in inspect.signature(fully_shard).parameters
+    missing = pytest.mark.skipif(not has_ignored, reason="fully_shard has no ignored_params")
+    return pytest.mark.parametrize(
+        "options",
+        [pytest.param(o, marks=[missing] if o["dense"] == "fsdp2" else []) for o in options],
+        ids=lambda options: "-".join(str(value) for value in options.values()),
+    )
+
+
 @pytest.mark.parametrize("stacked", [False, True])
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"ranks": 2, "way": "owners_only", "dense": "ddp"},
-        {"ranks": 2, "way": "sparse", "dense": "fsdp2"},
-        {"ranks": 4, "way": "cheapest", "dense": "ddp"},
-        {"ranks": 3, "way": "everywhere", "dense": "ddp"},
-        {"ranks": 2, "way": "sparse", "dense": "ddp", "micro_batches": 2},
-        {"ranks": 2, "way": "sparse", "dense": "ddp", "recompute": True},
-    ],
-    ids=lambda options: "-".join(str(value) for value in options.values()),
+@ways(
+    {"ranks": 2, "way": "owners_only", "dense": "ddp"},
+    {"ranks": 2, "way": "sparse", "dense": "fsdp2"},
+    {"ranks": 4, "way": "cheapest", "dense": "ddp"},
+    {"ranks": 3, "way": "everywhere", "dense": "ddp"},
+    {"ranks": 2, "way": "sparse", "dense": "ddp", "micro_batches": 2},
+    {"ranks": 2, "way": "sparse", "dense": "ddp", "recompute": True},
 )
 def test_losses_are_equal(options: dict[str, Any], stacked: bool) -> None:
     check(**options, stacked=stacked)

@@ -3,24 +3,39 @@
 
 Experts of a ModuleList need nothing: each is saved by the rank that owns it, under its own name. Of
 a stacked parameter, whose name all ranks share, each rank has some of the rows: it is saved as one
-tensor [experts, ...], which an unsharded model can load, too.
+tensor [experts, ...], which an unsharded model can load, too. That takes a torch which asks tensors
+what they are a part of (CheckpointableTensor).
 """
 
 from __future__ import annotations
 
+import functools
+import importlib.util
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from ..errors import ArgumentError
 from .shards import StackedShards
 
-__all__ = ["announce_shards", "make_state", "named_state"]
+__all__ = ["announce_shards", "make_state", "named_state", "saves_rows"]
+
+
+@functools.cache
+def saves_rows() -> bool:
+    """Whether torch.distributed.checkpoint can save a tensor of which each rank has some rows."""
+    return importlib.util.find_spec("torch.distributed.checkpoint.protocol") is not None
 
 
 def _announce(tensor: Tensor, experts: int, owned: Sequence[int]) -> Tensor:
     """Tells torch.distributed.checkpoint which rows of what a tensor has (CheckpointableTensor)."""
+    if not saves_rows():
+        raise ArgumentError(
+            f"state_dict of stacked experts with torch {torch.__version__}, which would save the rows "
+            "of one rank for those of all; expected a newer torch, or full_tensors()"
+        )
     zeros = (0,) * (tensor.dim() - 1)
     tensor.global_shape = (experts, *tensor.shape[1:])
     tensor.global_offsets = tuple((e, *zeros) for e in owned)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import weakref
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, List
 
 import torch
 from torch import Tensor
@@ -84,10 +84,11 @@ def _move_back(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
 move_rows.register_autograd(_move_back, setup_context=_keep_rest)
 
 
+# torch 2.6 reads the types of operators, and knows List only
 @torch.library.custom_op("fssdp::sparse", mutates_args=())
 def sparse_rows(
     tensors: Sequence[Tensor], comm: int, plan: int, near: int, far: int, back: bool
-) -> list[Tensor]:
+) -> List[Tensor]:
     return sparse(communicator_of(comm), _known[plan].plan, tensors, back)
 
 
