@@ -52,7 +52,7 @@ Args:
     topology: where the ranks sit; by default all on one node.)";
 
 constexpr auto token_plan_text =
-    R"(Which rows of tokens go where: one rank's part in a dispatch and in the combine behind it.
+    R"(Which rows of tokens go where: one rank's part in a dispatch and in the combine that follows it.
 
 All ranks compute theirs from the same counts, so nothing else is exchanged. The rows sent for an
 expert are in the order of the tokens: the first go to its first receiver, and so on.

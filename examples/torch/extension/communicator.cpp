@@ -7,8 +7,11 @@
 #include <nanobind/stl/vector.h>
 
 #include <array>
+#include <span>
+#include <utility>
 
 #include "fssdp/collective/any_tensors.hpp"
+#include "fssdp/comm/back_end.hpp"
 #include "fssdp/routing/routing_rule.hpp"
 #include "fssdp/token/dispatch.hpp"
 #include "fssdp/token/gather_counts.hpp"
@@ -78,7 +81,7 @@ fssdp::rows_view<std::byte> rows_of(char const* name, at::Tensor const& tensor) 
   require(tensor.device().is_cpu(), name, ": a tensor on ", tensor.device().str(),
           "; expected cpu");
   require(tensor.dim() >= 1 && tensor.is_contiguous(), name,
-          " is not contiguous; expected rows one behind the other");
+          " is not contiguous; expected contiguous rows");
   auto const rows = static_cast<std::size_t>(tensor.size(0));
   auto width = static_cast<std::size_t>(tensor.element_size());
   for (std::int64_t d = 1; d < tensor.dim(); ++d) width *= static_cast<std::size_t>(tensor.size(d));
@@ -129,11 +132,26 @@ begun reduce_scatter_v(communicator& self, std::vector<std::size_t> rows, at::Te
   return self.run(async_op, {from, to}, [&](auto& comm) { fssdp::submit(comm, call); });
 }
 
-token_counts gather_counts(communicator& self, std::vector<std::uint64_t> const& mine) {
+/// @param placement a hash of who holds what here
+/// @throws fssdp::ranks_disagree on every rank if another one has another
+token_counts gather_counts(communicator& self, std::vector<std::uint64_t> mine,
+                           std::uint64_t placement) {
   auto const unlocked = released{};
-  auto all = std::vector<std::uint64_t>(mine.size() * static_cast<std::size_t>(self.size()));
+  auto const experts = mine.size();
+  auto const ranks = static_cast<std::size_t>(self.size());
+  mine.push_back(placement);
+  auto all = std::vector<std::uint64_t>(mine.size() * ranks);
   (void)self.run(false, {}, [&](auto& comm) { fssdp::all_gather(comm, mine, all); });
-  return {self.size(), static_cast<int>(mine.size()), std::move(all)};
+  auto counts = std::vector<std::uint64_t>{};
+  for (std::size_t rank = 0; rank < ranks; ++rank) {
+    auto const row = std::span{all}.subspan(rank * mine.size(), mine.size());
+    if (row.back() != placement)
+      throw fssdp::detail::disagreement(
+          fssdp::rank_id{self.rank()}, fssdp::rank_id{static_cast<int>(rank)},
+          "their placements differ; expected equal solvers and options on all ranks");
+    counts.insert(counts.end(), row.begin(), row.end() - 1);
+  }
+  return {self.size(), static_cast<int>(experts), std::move(counts)};
 }
 
 token_plan plan_tokens(token_counts const& counts, fssdp::placement const& where, int rank,
@@ -164,8 +182,9 @@ void add_communicator(nb::module_& to) {
   constexpr auto kept = nb::keep_alive<0, 1>{};  // a Work keeps its communicator
   nb::class_<work>(to, "Work")
       .def("wait", &work::wait, nb::call_guard<released>(),
-           "Waits until it is over.\n\nRaises:\n    TransportError: what went wrong meanwhile.")
-      .def("is_completed", &work::is_completed, "Whether it is over.");
+           "Waits until it has finished.\n\nRaises:\n    TransportError: what has failed since it "
+           "started.")
+      .def("is_completed", &work::is_completed, "Whether it has finished.");
   nb::class_<communicator>(to, "Communicator")
       .def(nb::init<std::string const&, double>(), "group"_a, "timeout"_a)
       .def_prop_ro("rank", [](communicator const& self) { return self.rank().value(); })
@@ -193,8 +212,9 @@ void add_communicator(nb::module_& to) {
              at::Tensor const& into,
              bool async_op) { return move_rows(self, plan, from, into, true, async_op); },
           kept, "plan"_a, "received"_a, "sent"_a, "async_op"_a)
-      .def("gather_counts", gather_counts, "counts"_a,
-           "The token counts of all ranks, from those of this one: [experts].");
+      .def("gather_counts", gather_counts, "counts"_a, "placement"_a,
+           "The token counts of all ranks, from those of this one: [experts].\n\nRaises:\n"
+           "    RanksDisagree: another rank has a placement with another hash.");
   nb::class_<token_counts>(to, "TokenCounts")
       .def_prop_ro("ranks", &token_counts::ranks)
       .def_prop_ro("experts", &token_counts::experts)

@@ -30,7 +30,7 @@ struct pending {
   fssdp::stream_event over;
 };
 
-/// Something that has been begun.
+/// A collective that is under way.
 class work {
  public:
   using queue_type = fssdp::queued_communicator<fssdp::communicator_ref>;
@@ -76,7 +76,7 @@ class communicator {
 
   /// Runs call(communicator), or has it run.
   /// @param kept memory that it needs
-  /// @return nothing if it is over; what stands for it needs this communicator
+  /// @return null if it has finished; else a handle, which this communicator must outlive
   template <class Call>
   std::unique_ptr<work> run(bool asynchronous, std::vector<at::Tensor> kept, Call call) {
     if (!asynchronous && !queue_.has_value()) {

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "communicator.hpp"
+#include "fssdp/core/hasher.hpp"
 #include "fssdp/memory/torch_memory.hpp"
 #include "fssdp/placement/load_window.hpp"
 #include "module.hpp"
@@ -100,6 +101,23 @@ class layers {
 
   [[nodiscard]] fssdp::materializer& of() { return *made_; }
 
+  /// Begins to gather a layer.
+  /// @return a hash of who will hold what, by which ranks can tell whether they agree; 0 while the
+  ///         pool has no room, where that is decided later
+  [[nodiscard]] std::uint64_t prefetch(int layer) {
+    made_->prefetch(layer_id{layer});
+    auto hash = fssdp::detail::hasher{};
+    try {
+      auto const& where = made_->where(layer_id{layer});
+      for (auto const expert : fssdp::first_n<fssdp::expert_id>(where.experts())) {
+        hash.mix(expert.value());
+        for (auto const rank : where.holders(expert)) hash.mix(rank.value());
+      }
+    } catch (fssdp::argument_error const&) {  // not decided
+      return 0;
+    }
+    return hash.value();
+  }
   /// The experts that the rank holds, ascending.
   [[nodiscard]] std::vector<int> held(int layer) const {
     auto experts = std::vector<int>{};
@@ -200,7 +218,13 @@ void add_materializer(nb::module_& to) {
              auto const all = self.of().layouts().by_layer();
              return std::vector<table_layout>{all.begin(), all.end()};
            })
-      .def("prefetch", unlocked<&materializer::prefetch>, "layer"_a)
+      .def(
+          "prefetch",
+          [](layers& self, int layer) {
+            auto const free = released{};
+            return self.prefetch(layer);
+          },
+          "layer"_a)
       .def(
           "acquire",
           [](layers& self, int layer, int micro_batch, bool backward) {

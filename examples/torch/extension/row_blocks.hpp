@@ -17,7 +17,7 @@
 
 namespace python {
 
-/// Blocks of rows, one from each rank, that lie one behind the other.
+/// Consecutive blocks of rows, one from each rank.
 class row_blocks {
  public:
   /// @param rows of each rank: [ranks]
@@ -36,7 +36,7 @@ class row_blocks {
             begin_.back());
     for (auto const& [tensor, of] : {std::pair{mine, "this rank"}, std::pair{all, "all ranks"}})
       require(tensor.slots <= 1 || tensor.stride == tensor.elements, name, ": rows of ", of,
-              " lie apart; expected them one behind the other");
+              " are not consecutive; expected them to be");
   }
 
   [[nodiscard]] fssdp::rank_id rank() const { return rank_; }

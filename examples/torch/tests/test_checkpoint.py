@@ -51,7 +51,7 @@ def test_what_others_wrote(tmp_path):
     (safetensors({"a": tensor(0, 8, dtype="F31")}, bytes(8)), "the unknown type 'F31'"),
     (safetensors({"a": tensor(0, 8, (-2,))}, bytes(8)), "a size that is no whole number"),
     (safetensors({}, b"").replace(b"{}", b'{"a":1,"a":2}').replace(b"\2\0", b"\15\0", 1),
-     "a name stands there twice"),
+     "a name occurs twice"),
 ])  # fmt: skip
 def test_a_broken_header(tmp_path, content, message):
     file = tmp_path / "broken.safetensors"

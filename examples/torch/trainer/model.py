@@ -153,7 +153,7 @@ class Text:
         self.bytes = torch.frombuffer(bytearray(text), dtype=torch.uint8).long()
 
     def batch(self, step: int, rank: int, ranks: int) -> tuple[Tensor, Tensor]:
-        """A rank's part of what all learn from in one step: bytes and those behind them."""
+        """A rank's part of the batch of a step: bytes, and for each the next one."""
         draw = torch.Generator().manual_seed(step)
         length = self.shape.sequence
         at = torch.randint(0, len(self.bytes) - length - 1, (self.shape.batch,), generator=draw)

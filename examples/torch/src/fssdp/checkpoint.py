@@ -54,7 +54,7 @@ class StoredTensor:
         name: of the tensor, or of a slice of it: ``w1.weight[8:16]``.
         dtype: as safetensors files name it: 'F32', 'BF16', ...
         shape: of the tensor.
-        first: the byte at which it begins, behind the header.
+        first: its first byte, counted from the end of the header.
         bytes: how many it has.
     """
 
@@ -72,7 +72,7 @@ class SafetensorsHeader:
     Attributes:
         tensors: by name, in the order in which they lie in the file.
         metadata: notes about the file.
-        data_bytes: what lies behind the header.
+        data_bytes: bytes after the header.
     """
 
     tensors: dict[str, StoredTensor]
@@ -90,7 +90,7 @@ class RankFile:
     Attributes:
         name: in the folder of the index.
         bytes: how many it has.
-        header_checksum: of all that stands before the tensors, as ``xxhsum -H3`` prints it.
+        header_checksum: of everything before the tensors, as ``xxhsum -H3`` prints it.
     """
 
     name: str
@@ -308,7 +308,7 @@ def _part(of: dict[str, Any], ranks: int) -> Part:
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     content = dict(pairs)
     if len(content) < len(pairs):
-        raise ValueError("a name stands there twice")
+        raise ValueError("a name occurs twice")
     return content
 
 

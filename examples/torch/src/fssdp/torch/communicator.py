@@ -76,7 +76,7 @@ def duplicate_group(group: dist.ProcessGroup) -> dist.ProcessGroup:
 
 
 class Work:
-    """A collective that has been begun. Its memory is kept until it is over."""
+    """An asynchronous collective. It keeps its tensors alive until it has finished."""
 
     def __init__(self, begun: Any, result: Callable[[], Any]) -> None:
         self._begun = begun

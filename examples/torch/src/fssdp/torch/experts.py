@@ -346,7 +346,7 @@ class ShardedExperts:
         *,
         solver: ShardingSolver = HeterogeneousSharding(),
     ) -> bool:
-        """Gives experts other owners, with what an optimizer keeps of them. Behind its step.
+        """Moves experts to other owners, together with their optimizer state. Call it after the optimizer's step.
 
         Parameters stay the objects that they are; which experts they are of changes.
 

@@ -62,10 +62,10 @@ class _Combine(Function):
 
 
 class _Enter(Function):
-    """Stands before the experts: its backward is what comes behind theirs.
+    """Identity, recorded before the experts: its backward runs after theirs.
 
-    Whatever the experts compute was recorded later, so autograd has been through with all of it, the
-    gradients of parameters first.
+    Autograd runs backward functions in reverse order of recording, so the gradients of the experts'
+    parameters are complete when this one runs.
     """
 
     @staticmethod
@@ -80,7 +80,7 @@ class _Enter(Function):
 
 
 class _Leave(Function):
-    """Stands behind the experts: its backward is what comes before theirs."""
+    """Identity, recorded after the experts: its backward runs before theirs."""
 
     @staticmethod
     def forward(ctx: Any, rows: Tensor, visit: Visit) -> Tensor:
@@ -94,10 +94,11 @@ class _Leave(Function):
 
 
 class LayerState:
-    """The experts of one layer that a rank holds, as tensors whose memory comes and goes.
+    """The experts of one layer that a rank has materialized, as tensors.
 
-    Tensors that autograd has saved share their storage. While nobody uses the layer, the storage is
-    empty; when its experts are gathered again, it is their new memory.
+    Their storages outlive the memory: when the layer is released, its storages become empty; when its
+    experts are gathered again, the same storages point to the new memory. Tensors that autograd has
+    saved share these storages, and so find the experts wherever they are.
 
     Attributes:
         held: the experts, ascending.
@@ -194,7 +195,7 @@ class LayerState:
         return next(self._numbers)
 
     def forget(self) -> None:
-        """The iteration is over."""
+        """Ends the iteration."""
         self.reduced = self.waiting = self.seen = False
         _torch.unbind(self._storages)
 
@@ -320,7 +321,8 @@ class ShardedLayer(nn.Module):
         trains = shared.trains and torch.is_grad_enabled()
         visit = Visit(self, trains)
         again = is_in_backward()
-        all_counts = shared.tokens.inner.gather_counts(numbers)
+        placement = state.materializer.prefetch(state.index)
+        all_counts = shared.tokens.inner.gather_counts(numbers, placement)
         state.acquire(visit.number, backward=again)
         try:
             if shared.calibrates and not state.seen:
@@ -355,10 +357,10 @@ class ShardedLayer(nn.Module):
         if self.fssdp.module is None:
             return self._as_before(dict(zip(names, leaves[0], strict=True)), rows, counts)
         done = []
-        with _Lent(self.fssdp.module, names) as lent:
+        with _Swapped(self.fssdp.module, names) as swapped:
             for part, of_expert in zip(rows.split(counts), leaves, strict=True):
                 if part.shape[0] > 0:
-                    done.append(lent(of_expert, part))
+                    done.append(swapped(of_expert, part))
         return torch.cat(done)
 
     def _as_before(self, tensors: dict[str, Tensor], rows: Tensor, counts: list[int]) -> Tensor:
@@ -369,15 +371,15 @@ class ShardedLayer(nn.Module):
         try:
             if number is not None:
                 self.num_experts = len(counts)
-            with _Lent(self, list(tensors)) as lent:
-                lent.put(list(tensors.values()))
+            with _Swapped(self, list(tensors)) as swapped:
+                swapped.put(list(tensors.values()))
                 return super().forward(rows, index[:, None], ones[:, None])
         finally:
             if number is not None:
                 self.num_experts = number
 
 
-class _Lent:
+class _Swapped:
     """A module that computes with other tensors than its parameters for a while."""
 
     def __init__(self, module: nn.Module, names: Sequence[str]) -> None:
@@ -387,7 +389,7 @@ class _Lent:
             *path, last = name.split(".")
             self.places.append((module.get_submodule(".".join(path))._parameters, last))
 
-    def __enter__(self) -> _Lent:
+    def __enter__(self) -> _Swapped:
         self.own = [parameters[last] for parameters, last in self.places]
         return self
 

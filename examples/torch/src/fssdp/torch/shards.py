@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a rank owns of the experts of all layers, as ordinary parameters.
 
-The shards of all layers lie one behind the other in slots: those of layer 0 by expert, then those of
-layer 1. A slot is an expert's memory for each of its tensors; when owners change, slots get other
+The shards of all layers are numbered slots: those of layer 0 by expert, then those of layer 1. A slot is an expert's memory for each of its tensors; when owners change, slots get other
 experts, and the parameters stay where they are.
 """
 
@@ -76,7 +75,7 @@ def owned_in(layouts: Sequence[Layout], rank: int) -> list[Owned]:
 
 
 class Elsewhere(nn.Module):
-    """Stands where an expert was that another rank owns."""
+    """Replaces an expert that another rank owns."""
 
     def __init__(self, expert: int, owner: int) -> None:
         super().__init__()

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The collectives as operators of torch, so that torch.compile traces around them.
 
-Operators take tensors and numbers. A plan is therefore known by a number while someone keeps what
-``traceable`` has made of it: until the backward pass is over.
+Operators take tensors and numbers only. A plan is therefore passed as a number, which is valid as long as
+the Traceable exists: keep it until the backward pass has finished.
 """
 
 from __future__ import annotations
