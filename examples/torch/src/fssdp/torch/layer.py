@@ -308,6 +308,11 @@ class ShardedLayer(nn.Module):
 
         Returns:
             [rows, width], in the same order.
+
+        Raises:
+            ArgumentError: counts that do not fit the experts or the rows.
+            RanksDisagree: the ranks have different placements.
+            TransportError: another rank has failed.
         """
         shared, state = self.fssdp.shared, self.fssdp.state
         numbers = counts.tolist() if isinstance(counts, Tensor) else list(counts)
