@@ -3,7 +3,7 @@
 # Builds and runs the tests: sh tests/run.sh [--quick] [--sanitizers] [--full] [--werror]
 #
 #   --quick       every kind of test in one build, each law on 300 random instances; this is what
-#                 runs if nothing is asked for. 11 to 18 minutes on two cores.
+#                 runs if nothing is asked for. 8 to 12 minutes on two cores.
 #   --sanitizers  the library's tests under the address and undefined behaviour sanitizers, and
 #                 those with several threads under the thread sanitizer, with few element types. By
 #                 clang++, unless CXX says otherwise: about 12 minutes on two cores.
