@@ -58,6 +58,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--json", metavar="FILE", help="write the table there, too")
     parser.add_argument("--way", choices=WAYS, default="sparse")
     parser.add_argument("--dense", choices=("fsdp2", "ddp"), default="fsdp2")
+    parser.add_argument("--groups", type=int, default=1, help="of ranks; each has all experts")
     parser.add_argument("--steps", type=int, default=40)
     parser.add_argument("--stacked", action="store_true", help="parameters [experts, ...]")
     parser.add_argument("--recompute", action="store_true", help="activation checkpointing")

@@ -15,7 +15,7 @@ import torch
 import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
@@ -34,6 +34,8 @@ class Run:
         way: 'alone' (one process), 'plain' (expert parallelism without fssdp), 'fsdp2', or a
             solver of fssdp: 'owners_only', 'sparse', 'cheapest', 'everywhere'.
         dense: 'fsdp2' or 'ddp'.
+        groups: the ranks are so many groups. Each shards all experts among its ranks; gradients are
+            averaged over all groups.
         reshard_every: new owners after so many steps.
         micro_batches: whose gradients are added up.
         slots: replicas that a rank has room for in one layer.
@@ -43,6 +45,7 @@ class Run:
 
     way: str = "sparse"
     dense: str = "fsdp2"
+    groups: int = 1
     shape: Shape = field(default_factory=Shape)
     steps: int = 40
     stacked: bool = False
@@ -120,6 +123,7 @@ class Trainer:
         self.model: nn.Module = Model(run.shape, stacked=run.stacked, recompute=run.recompute)
         self.model.to(run.dtype)
         self.text = Text(run.shape)
+        self.mesh = None if self.alone else self._make_mesh()
         self.blocks = list(self.model.blocks)
         self.experts: ShardedExperts | None = None
         self._shard_experts()
@@ -132,6 +136,16 @@ class Trainer:
         self.own = [p for p in self.model.parameters() if id(p) in own]
         groups = [{"params": ps} for ps in (self.dense, self.own) if ps]
         self.optimizer = torch.optim.AdamW(groups, lr=2e-3, weight_decay=0.1)
+
+    def _make_mesh(self) -> DeviceMesh:
+        """Of all ranks, or of groups of ranks: [groups, ranks of a group]."""
+        groups = self.run.groups
+        if self.ranks % groups != 0:
+            raise ValueError(f"{groups} groups of {self.ranks} ranks; expected a divisor")
+        if groups == 1:
+            return init_device_mesh("cpu", (self.ranks,))
+        shape = (groups, self.ranks // groups)
+        return init_device_mesh("cpu", shape, mesh_dim_names=("replicate", "shard"))
 
     def wait_for_all(self) -> None:
         if not self.alone:
@@ -147,6 +161,7 @@ class Trainer:
             return
         self.experts = shard_experts(
             layers,
+            self.mesh,
             solver=solver_of(run),
             rematerialize=run.rematerialize,
             param_dtype=torch.bfloat16 if run.bf16 else None,
@@ -164,9 +179,8 @@ class Trainer:
 
     def _shard_dense(self, own: list[nn.Parameter]) -> None:
         if self.run.dense == "fsdp2":
-            mesh = init_device_mesh("cpu", (self.ranks,))
             for module in (*self.blocks, self.model):
-                fully_shard(module, mesh=mesh, ignored_params=set(own))
+                fully_shard(module, mesh=self.mesh, ignored_params=set(own))
             return
         names = [name for name, p in self.model.named_parameters() if any(p is q for q in own)]
         DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(self.model, names)

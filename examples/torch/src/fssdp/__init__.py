@@ -46,11 +46,24 @@ for _name in __all__:  # pickles and messages name them without the module that 
         _value.__module__ = "fssdp"
 
 
+_from_torch = (
+    "all_gather_v",
+    "combine",
+    "dispatch",
+    "reduce_scatter_v",
+    "shard_experts",
+    "sparse_all_gather",
+    "sparse_reduce_scatter",
+)
+
+
 def __getattr__(name: str) -> Any:
-    """``fssdp.torch``, which is built for one version of torch, is imported when it is used."""
-    if name == "torch":
+    """Imports ``fssdp.torch``, which is built for one version of torch, when it is first used; its
+    functions are found here, too."""
+    if name == "torch" or name in _from_torch:
         try:
-            return importlib.import_module("fssdp.torch")
+            module = importlib.import_module("fssdp.torch")
         except ModuleNotFoundError as error:
             raise AttributeError(f"fssdp.torch is not installed: {error}") from error
+        return module if name == "torch" else getattr(module, name)
     raise AttributeError(f"module 'fssdp' has no attribute '{name}'")

@@ -216,3 +216,8 @@ def traced(rank: int, ranks: int) -> None:
 
 def test_compile_traces_around_them() -> None:
     run_ranks(2, traced, 2, seconds=300)
+
+
+def test_functions_are_found_in_fssdp_too() -> None:
+    for name in fssdp._from_torch:
+        assert getattr(fssdp, name) is getattr(ft, name)

@@ -61,6 +61,8 @@ def ways(*options: dict[str, Any]) -> Any:
     {"ranks": 2, "way": "sparse", "dense": "fsdp2"},
     {"ranks": 4, "way": "cheapest", "dense": "ddp"},
     {"ranks": 3, "way": "everywhere", "dense": "ddp"},
+    {"ranks": 4, "way": "sparse", "dense": "fsdp2", "groups": 2},
+    {"ranks": 4, "way": "everywhere", "dense": "ddp", "groups": 2},
     {"ranks": 2, "way": "sparse", "dense": "ddp", "micro_batches": 2},
     {"ranks": 2, "way": "sparse", "dense": "ddp", "recompute": True},
 )
