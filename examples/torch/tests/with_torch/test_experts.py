@@ -346,6 +346,45 @@ def test_compute_in_one_piece() -> None:
     run_ranks(2, grouped)
 
 
+def grouped_by_torch(rank: int) -> None:
+    """torch._grouped_mm over the experts of a rank, in one piece; bits of a product may differ."""
+
+    def product(rows: Tensor, weights: Tensor, counts: list[int]) -> Tensor:
+        ends = torch.tensor(counts).cumsum(0).to(torch.int32)
+        return torch._grouped_mm(rows, weights.mT, offs=ends)
+
+    def compute(tensors: dict[str, Tensor], rows: Tensor, counts: list[int]) -> Tensor:
+        inner = nn.functional.silu(product(rows, tensors["w1.weight"], counts))
+        inner = inner * product(rows, tensors["w3.weight"], counts)
+        return product(inner, tensors["w2.weight"], counts)
+
+    shape = Shape(width=8, hidden=16, experts=6)
+    torch.manual_seed(5)
+    layer, whole = ListedExperts(shape), ListedExperts(shape)
+    whole.load_state_dict(layer.state_dict())
+    experts = shard_experts(layer, solver=SOLVERS["sparse"], compute=compute)
+    for r in range(2):
+        draw = torch.Generator().manual_seed(r)
+        x = torch.randn(20, shape.width, generator=draw)
+        index = torch.stack([torch.randperm(6, generator=draw)[:2] for _ in range(20)])
+        weights = torch.rand(20, 2, generator=draw)
+        expected = whole(x, index, weights)
+        (expected.square().sum() / 2).backward()
+        if r == rank:
+            found = layer(x, index, weights)
+            torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-5)
+            found.square().sum().backward()
+    experts.step()
+    gradients = dict(whole.named_parameters())
+    for name, p in layer.named_parameters():
+        torch.testing.assert_close(p.grad, gradients[name].grad, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.skipif(not hasattr(torch, "_grouped_mm"), reason="this torch has no _grouped_mm")
+def test_grouped_products_of_torch() -> None:
+    run_ranks(2, grouped_by_torch)
+
+
 def calibrated(rank: int) -> int:
     layers = make()
     experts = shard_experts(
