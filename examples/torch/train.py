@@ -6,7 +6,8 @@
     python train.py --ranks 4 --compare                  # a table of all ways
 
 What --way says: 'alone' is one process without ranks, 'plain' is expert parallelism in plain torch,
-'fsdp2' has fully_shard for the experts, too; the others are solvers of fssdp.
+'deepspeed' is DeepSpeed's layer, where that is installed; 'fsdp2' has fully_shard for the experts, too;
+the others are solvers of fssdp.
 
 Columns: the loss of the first and the last step; how far any loss is from that of the first line; the
 median time of a step; rows of the fullest rank over the mean; bytes that all ranks have sent for
@@ -27,11 +28,12 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from trainer.deepspeed_experts import has_deepspeed
 from trainer.model import Shape
 from trainer.ranks import join_launched, run_ranks
 from trainer.training import Result, Run, train
 
-WAYS = ("alone", "plain", "fsdp2", "owners_only", "sparse", "cheapest", "everywhere")
+WAYS = ("alone", "plain", "deepspeed", "fsdp2", "owners_only", "sparse", "cheapest", "everywhere")
 VARIANTS: dict[str, dict[str, Any]] = {
     "rematerialized": {"rematerialize": True},
     "owners change": {"reshard_every": 10},
@@ -88,6 +90,10 @@ def runs_of(given: argparse.Namespace) -> Iterator[tuple[str, Run]]:
         yield run.way, run
         return
     for way in WAYS:
+        if way == "deepspeed":
+            if has_deepspeed() and not run.stacked and run.shape.experts % given.ranks == 0:
+                yield way, replace(run, way=way, dense="ddp")
+            continue
         # FSDP2 wants gradients of all parameters on every rank: stacked ones have them
         yield way, replace(run, way=way, stacked=run.stacked or way == "fsdp2")
     for name, options in VARIANTS.items():
@@ -153,6 +159,8 @@ def main() -> None:
     given = arguments()
     torch.set_num_threads(1)
     is_launched = join_launched()
+    if is_launched:
+        given.ranks = dist.get_world_size()
     run: Callable[[Run], list[Result]] = train_here
     if not is_launched:
 

@@ -22,6 +22,7 @@ from torch.nn.parallel import DistributedDataParallel
 import fssdp
 from fssdp.torch import ShardedExperts, shard_experts
 
+from .deepspeed_experts import DeepSpeedExperts
 from .expert_parallel import ExpertParallel
 from .model import Model, Shape, Text
 
@@ -31,8 +32,8 @@ class Run:
     """What is trained, and how.
 
     Attributes:
-        way: 'alone' (one process), 'plain' (expert parallelism without fssdp), 'fsdp2', or a
-            solver of fssdp: 'owners_only', 'sparse', 'cheapest', 'everywhere'.
+        way: 'alone' (one process), 'plain' and 'deepspeed' (expert parallelism without fssdp, the
+            second by DeepSpeed's layer), 'fsdp2', or a solver of fssdp: 'owners_only', 'sparse', 'cheapest', 'everywhere'.
         dense: 'fsdp2' or 'ddp'.
         groups: the ranks are so many groups. Each shards all experts among its ranks; gradients are
             averaged over all groups.
@@ -118,6 +119,7 @@ class Trainer:
     def __init__(self, run: Run) -> None:
         self.run = run
         self.alone = run.way == "alone"
+        self.without_fssdp = run.way in ("plain", "deepspeed")
         self.rank = 0 if self.alone else dist.get_rank()
         self.ranks = 1 if self.alone else dist.get_world_size()
         self.model: nn.Module = Model(run.shape, stacked=run.stacked, recompute=run.recompute)
@@ -159,6 +161,10 @@ class Trainer:
             for block in self.blocks:
                 block.experts = ExpertParallel(block.experts)
             return
+        if run.way == "deepspeed":
+            for block in self.blocks:
+                block.experts = DeepSpeedExperts(block)
+            return
         self.experts = shard_experts(
             layers,
             self.mesh,
@@ -173,8 +179,8 @@ class Trainer:
 
     def _own_parameters(self) -> set[int]:
         """Those that no other rank has."""
-        if self.run.way == "plain":
-            return {id(p) for block in self.blocks for p in block.experts.parameters()}
+        if self.without_fssdp:
+            return {id(p) for block in self.blocks for p in block.experts.own.parameters()}
         return {id(p) for p in self.experts.parameters()} if self.experts else set()
 
     def _shard_dense(self, own: list[nn.Parameter]) -> None:
@@ -222,10 +228,12 @@ class Trainer:
             metrics = self.experts.step()
             self.exposed += metrics.exposed_seconds
             return metrics.load_max_over_mean
-        if self.run.way != "plain":
+        if not self.without_fssdp:
             return 1.0
         for p in self.own:
             p.grad = torch.zeros_like(p) if p.grad is None else p.grad / self.ranks
+        if self.run.way == "deepspeed":  # which does not count the rows of all ranks
+            return 0.0
         ratios = [max(b.experts.loads) * self.ranks / sum(b.experts.loads) for b in self.blocks]
         return sum(ratios) / len(ratios)
 
@@ -234,19 +242,20 @@ class Trainer:
     def _clip(self) -> None:
         if self.experts is not None:
             self.experts.clip_grad_norm_(1.0, self.dense)
-        elif self.run.way != "plain":
+        elif not self.without_fssdp:
             nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
         else:
             self._clip_plain()
 
     def _clip_plain(self) -> None:
-        norm = nn.utils.get_total_norm([p.grad for p in self.dense])
+        dense = [p for p in self.dense if p.requires_grad]
+        norm = nn.utils.get_total_norm([p.grad for p in dense])
         norm = norm.full_tensor() if hasattr(norm, "full_tensor") else norm
         squares = sum((p.grad.double().square().sum() for p in self.own), torch.zeros((), dtype=torch.double))
         dist.all_reduce(squares)
         norm = (norm.double().square() + squares).sqrt()
         factor = (1.0 / (norm + 1e-6)).clamp(max=1.0)
-        for p in (*self.dense, *self.own):
+        for p in (*dense, *self.own):
             p.grad.mul_(factor.to(p.grad.dtype))
 
 
