@@ -195,14 +195,14 @@ class Trainer:
     def step(self, step: int) -> tuple[float, float]:
         """Trains on one batch; the loss over all ranks, and how even the ranks were."""
         x, y = self.text.batch(step, self.rank, self.ranks)
-        parts = self.run.micro_batches
+        parts = list(zip(x.chunk(self.run.micro_batches), y.chunk(self.run.micro_batches), strict=True))
         loss = torch.zeros((), dtype=torch.float64)
         self.optimizer.zero_grad(set_to_none=True)
-        for n, (some, following) in enumerate(zip(x.chunk(parts), y.chunk(parts), strict=True)):
-            with self._not_yet(n < parts - 1):
+        for n, (some, following) in enumerate(parts):
+            with self._not_yet(n < len(parts) - 1):
                 logits = self.model(some)
                 logits = logits.flatten(0, 1).double()  # the losses of ways are compared
-                part = F.cross_entropy(logits, following.flatten()) / parts
+                part = F.cross_entropy(logits, following.flatten()) * (len(some) / len(x))
                 part.backward()
                 loss += part.detach()
         balance = self._finish_gradients()
