@@ -12,7 +12,7 @@ trap 'exit 1' HUP INT TERM
 train() { "$@" --text "$text" --steps 4 --layers 2 --d-model 32 --quiet; }
 figures() { grep -E '"(loss|heldout_loss|ranks|nodes|gathered_bytes|reduced_bytes)"' "$1"; }
 
-for mode in '' '--no-overlap --offload all' '--rematerialize --wire bf16' '--mode ep'; do
+for mode in '' '--no-overlap' '--rematerialize --wire bf16' '--mode ep' '--offload all'; do
   # shellcheck disable=SC2086  # options and their arguments
   train "$moe_gpt" --ranks "$ranks" --nodes "$nodes" $mode --json "$made/threads"
   # shellcheck disable=SC2086
