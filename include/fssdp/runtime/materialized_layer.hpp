@@ -24,7 +24,7 @@
 #include "fssdp/memory/tensor_types.hpp"
 #include "fssdp/placement/any_load_predictor.hpp"
 #include "fssdp/placement/placement.hpp"
-#include "fssdp/plan/make_plan.hpp"
+#include "fssdp/plan/planner.hpp"
 #include "fssdp/plan/schedule.hpp"
 #include "fssdp/plan/transfer_plan.hpp"
 #include "fssdp/runtime/calibration.hpp"
@@ -46,6 +46,7 @@ struct layer_setting {
   link_coding reduce_coding;
   bool in_place;  // owners compute with their shards, not with copies
   fssdp::topology topology;
+  fssdp::planner planner;
   std::optional<schedule_options> schedule;
   std::size_t chunk_bytes;
   std::span<std::byte> device_scratch;
@@ -258,9 +259,14 @@ class materialized_layer {
 
   [[nodiscard]] transfer_plan plan_for(placement const& of) const {
     auto const range = trace_range{&setting_.trace, gather_track, "plan", {.layer = id.value()}};
-    auto plan = make_plan(*layout_, of, setting_.topology);
-    return setting_.schedule.has_value() ? schedule(plan, setting_.chunk_bytes, *setting_.schedule)
-                                         : plan;
+    auto plan = setting_.planner({.layout = *layout_,
+                                  .where = of,
+                                  .topology = setting_.topology,
+                                  .chunk_bytes = setting_.chunk_bytes,
+                                  .schedule = setting_.schedule});
+    require(plan.where() == of, "materializer: the planner has planned another placement of layer ",
+            id, "; expected that of the request");
+    return plan;
   }
   /// Nobody has expected it: ranks compare it by itself.
   void make_plan_now(communicator_ref const& comm) {

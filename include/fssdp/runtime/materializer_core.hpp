@@ -47,6 +47,8 @@ namespace fssdp::detail {
 [[nodiscard]] inline layer_setting setting_for(work_queue const& queue, expert_shards const& shards,
                                                materializer_policy const& policy,
                                                materializer_options const& options) {
+  require(policy.planner != nullptr, "materializer: no planner; expected make_requested_plan, a ",
+          "plan_cache or another one");
   auto tensors = shards.types(options.replica_type, options.partial_type);
   auto const same_type = std::ranges::all_of(
       tensors, [](tensor_types const& tensor) { return tensor.weight == tensor.replica; });
@@ -60,6 +62,7 @@ namespace fssdp::detail {
           .reduce_coding = policy.reduce_coding,
           .in_place = same_type && !policy.gather_coding.codes() && !options.in_one_piece,
           .topology = topology_or_one_node(options.topology, shards.layouts().ranks()),
+          .planner = policy.planner,
           .schedule = options.schedule,
           .chunk_bytes = chunk_bytes,
           .device_scratch = options.device_scratch,

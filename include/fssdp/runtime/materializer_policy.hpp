@@ -4,6 +4,7 @@
 
 #include "fssdp/codec/link_coding.hpp"
 #include "fssdp/placement/any_load_predictor.hpp"
+#include "fssdp/plan/planner.hpp"
 #include "fssdp/solver/any_solver.hpp"
 
 namespace fssdp {
@@ -16,6 +17,8 @@ struct materializer_policy {
   any_sharding_solver sharding = {};
   /// What the next loads of a layer are expected to be.
   any_load_predictor predictor = {};
+  /// How plans are made, on the stream of the communicator. A plan_cache makes equal ones once.
+  fssdp::planner planner = make_requested_plan;
   /// What is coded on the wire: parameters one way, gradients the other. Where parameters are,
   /// owners compute with decoded copies, too: all that hold an expert compute with the same bits,
   /// after `calibrate` as well. With link_class::inside_nodes it depends on routes which experts

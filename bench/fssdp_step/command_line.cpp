@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// The options as CLI11 knows them.
+#include "command_line.hpp"
+
+#include <CLI/CLI.hpp>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "fssdp_sim/scene_command_line.hpp"
+#include "help.hpp"
+#include "program/not_empty.hpp"
+#include "program/parse_arguments.hpp"
+
+namespace step {
+namespace {
+
+/// What is neither a plain number nor part of the scene passes through these.
+struct raw_options {
+  std::vector<std::string> policies = {"all"};
+  std::string timeline = {};
+  bool json = false;
+  bool csv = false;
+};
+
+void declare_policies(CLI::App& app, options& chosen, raw_options& raw) {
+  constexpr auto group = "Policies";
+  sim::detail::add_list(app, group, "NAME,...", "--policy", raw.policies,
+                        "Some of the policies below, or all; ep is always\nmeasured");
+  sim::detail::add(app, group, "N", "--prefetch", chosen.prefetch_distance,
+                   "How many layers are gathered ahead");
+  sim::detail::add(app, group, "N", "--interval", chosen.interval,
+                   "Iterations between two placements of eplb");
+  sim::detail::add(app, group, "N", "--reshard-every", chosen.reshard_every,
+                   "Iterations between two choices of owners, by\nhecate and ours; 0: never");
+}
+
+void declare_emulation(CLI::App& app, options& chosen) {
+  constexpr auto group = "Emulation";
+  sim::detail::add(app, group, "X", "--scale", chosen.emulates.scale,
+                   "Bytes and the rates of links are divided by it");
+  sim::detail::add(app, group, "X", "--slow", chosen.emulates.slow,
+                   "All times are multiplied by it");
+  sim::detail::add(app, group, "S", "--deadline", chosen.deadline_seconds,
+                   "Seconds after which a device that waits gives up");
+}
+
+void declare_output(CLI::App& app, raw_options& raw) {
+  constexpr auto group = "Output";
+  app.add_flag("--json", raw.json, "Print JSON instead of a table")->group(group);
+  app.add_flag("--csv", raw.csv, "Print CSV instead of a table")->group(group);
+  app.add_option("--timeline", raw.timeline,
+                 "Write the last iteration of the last policy,\nfor ui.perfetto.dev")
+      ->check(program::not_empty("a file"))
+      ->type_name("FILE")
+      ->group(group);
+}
+
+void take_over(raw_options const& raw, options& chosen) {
+  chosen.policies = sim::detail::chosen_from("--policy", raw.policies, policies);
+  if (raw.json && raw.csv) throw std::invalid_argument{"--json --csv: expected one of them"};
+  chosen.form = raw.json ? sim::output::json : raw.csv ? sim::output::csv : sim::output::table;
+  chosen.timeline = raw.timeline;
+}
+
+void validate(options const& of) {
+  sim::detail::require_at_least("--prefetch", of.prefetch_distance, 0);
+  sim::detail::require_at_least("--interval", of.interval, 1);
+  sim::detail::require_at_least("--reshard-every", of.reshard_every, 0);
+  sim::detail::require_at_least("--deadline", of.deadline_seconds, 1);
+  for (auto const& [name, value] :
+       {std::pair{"--scale", of.emulates.scale}, std::pair{"--slow", of.emulates.slow}})
+    if (!(value >= 0.01 && value <= 1e6))
+      throw std::invalid_argument{std::string{name} + " " + std::to_string(value) +
+                                  ": expected 0.01 to 1000000"};
+}
+
+}  // namespace
+
+program::command_line<options> read_command_line(int argc, char const* const* argv) {
+  auto chosen = options{};
+  auto raw = raw_options{};
+  auto scene = sim::scene_command_line{chosen.scene};
+  auto app = CLI::App{detail::about, "fssdp_step"};
+  app.get_formatter()->column_width(30);
+  auto const footer = detail::footer();
+  app.footer(footer);
+  scene.declare_loads(app);
+  scene.declare_process(app);
+  scene.declare_scene(app, "What is measured; lists, each with every other");
+  declare_policies(app, chosen, raw);
+  declare_emulation(app, chosen);
+  declare_output(app, raw);
+  return program::parse_arguments(app, argc, argv, chosen, [&] {
+    scene.accept(app);
+    take_over(raw, chosen);
+    validate(chosen);
+  });
+}
+
+}  // namespace step

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+/// What --help says besides the options.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <string>
+
+#include "policies.hpp"
+
+namespace step::detail {
+
+inline constexpr auto about =
+    "Measures whole iterations of the MoE layers of a model, with the library's own runtime:\n"
+    "prediction, placements, plans, prefetched gathers, dispatch and combine, reductions, steps.\n"
+    "Only devices and links are emulated: a device computes by waiting as long as the real one\n"
+    "would take, and messages take as long as on the links of the cluster.";
+
+[[nodiscard]] inline std::string footer() {
+  auto text = std::string{"Policies, all over the same runtime, slots and prefetching\n"};
+  for (auto const& one : policies) text += fmt::format("  {:<18} {}\n", one.name, one.about);
+  text +=
+      "\nWhat is real and what is emulated\n"
+      "  Every device is a thread of this process, and has another one for its experts. Bytes\n"
+      "  really move between them, and are checked: parameters of every replica, rows of every\n"
+      "  message, sums of all gradients. What a cluster's link would take for a message, the\n"
+      "  message takes (one at a time through each port, latency). Attention, dense layers and\n"
+      "  experts are waits, by the FLOP/s of the cluster. The optimizer takes no time.\n"
+      "  --scale divides the bytes of tokens and experts, and the rates of links with them;\n"
+      "  --slow multiplies all times, so that the host keeps up. Ratios stay as they are, and\n"
+      "  results are given in times of the real cluster.\n"
+      "  Solvers and planners are pure functions, and real devices have hosts of their own to run\n"
+      "  them. Here one device works out each answer, and all of them wait as long as that took.\n"
+      "  Two cores carry 32 devices with --slow 4 and 64 with --slow 10: the column `host` is the\n"
+      "  share of all cores that this program used. Beyond 50 % the host is part of what was\n"
+      "  measured, and a line says so.\n"
+      "\nColumns\n"
+      "  iteration  median and 95th percentile (p95) of the iterations; forward and backward\n"
+      "  over EP    time of ep / time of this policy\n"
+      "  model      what fssdp_sim's model says for the same placements and loads, and measured /\n"
+      "             predicted\n"
+      "  max/mean   tokens of the fullest device / of the average one\n"
+      "  exposed    for which devices waited for experts; and that as a share of the time in "
+      "which\n"
+      "             experts moved\n"
+      "  tokens     dispatch and combine, waits for the fullest device included\n"
+      "  solve, plan   placements and routing on the critical path; plans, made beside it\n"
+      "  sent       by all devices, tokens and experts\n"
+      "  replicas   memory of the device that has most\n"
+      "The first iteration warms up and does not count. JSON has the same, and the clusters and\n"
+      "models of fssdp_sim --help.\n"
+      "\nExamples\n"
+      "  fssdp_step --cluster a,b --devices 32\n"
+      "  fssdp_step --cluster a --trace loads.csv --iters 101,501 --policy ep,hecate,ours --json\n"
+      "  fssdp_step --cluster h100 --devices 64 --layers 2 --slow 20 --timeline iteration.json";
+  return text;
+}
+
+}  // namespace step::detail

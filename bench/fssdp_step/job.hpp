@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+/// What the devices are told: whose iterations, of which loads, emulated how.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <tuple>
+#include <vector>
+
+#include "emulation.hpp"
+#include "fssdp/placement/loads.hpp"
+#include "fssdp/placement/placement.hpp"
+#include "fssdp/plan/transfer_plan.hpp"
+#include "fssdp_sim/policy.hpp"
+#include "fssdp_sim/simulate.hpp"
+#include "policies.hpp"
+#include "shared_answers.hpp"
+
+namespace step {
+
+/// Placements by loads and owners, plans by placements and owners, routings by layer and iteration:
+/// made once for all devices of a process.
+struct shared_work {
+  using owner_list = std::vector<fssdp::rank_id>;
+  shared_answers<std::pair<fssdp::expert_loads, fssdp::table_layout>, fssdp::placement> placements{
+      256};
+  shared_answers<std::pair<fssdp::placement, fssdp::table_layout>, fssdp::transfer_plan> plans{256};
+  shared_answers<std::pair<std::size_t, std::size_t>, sim::routing_rule> routings{256};
+};
+
+/// How a layer went in one iteration: what its time can be predicted from.
+struct layer_record {
+  std::size_t sample = 0;
+  std::size_t layer = 0;
+  sim::layer_answer answer;  ///< what was done
+};
+
+struct job {
+  sim::scenario const& of;
+  policy const& which;
+  emulation emulates;
+  int prefetch_distance = 1;
+  int interval = 10;        ///< of policies that look at loads now and then
+  int reshard_every = 100;  ///< iterations
+  bool traced = false;
+  std::function<void()> iteration_over = [] {};  ///< is called on rank 0
+};
+
+}  // namespace step

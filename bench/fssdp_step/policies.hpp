@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+/// The policies whose iterations are measured: what a materializer is told, and what that costs by
+/// the model of fssdp_sim.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <utility>
+
+#include "fssdp/placement/placement.hpp"
+#include "fssdp/solver/eplb_materialization.hpp"
+#include "fssdp/solver/everywhere.hpp"
+#include "fssdp_sim/layer_figures.hpp"
+#include "fssdp_sim/policies/fastermoe.hpp"
+#include "fssdp_sim/policies/fsdp.hpp"
+#include "fssdp_sim/policies/hecate.hpp"
+#include "fssdp_sim/policies/ours.hpp"
+#include "fssdp_sim/policy.hpp"
+
+namespace step {
+
+/// What placements are made from: the mean of the last iterations, the same only now and then, or
+/// nothing, where the gate's counts are waited for.
+enum class expectation { window, interval, none };
+
+/// Where tokens go: evenly to the nearest replicas, or the cheaper of that and balanced routing.
+enum class token_routes { even, cheaper };
+
+struct policy {
+  std::string_view name;
+  std::string_view about;  ///< one line
+  /// Who holds what, by the predicted loads of the question.
+  fssdp::placement (*places)(sim::layer_question const&);
+  sim::traits costs = {};
+  sim::sharding shards = sim::sharding::blocks;
+  bool slices = false;      ///< every expert is cut over all devices
+  bool calibrates = false;  ///< replicas are added when the gate has counted
+  expectation expects = expectation::window;
+  token_routes tokens = token_routes::even;
+};
+
+namespace detail {
+
+[[nodiscard]] inline fssdp::placement places_of_ep(sim::layer_question const& of) {
+  return fssdp::placement{*of.owners};
+}
+[[nodiscard]] inline fssdp::placement places_of_fsdp(sim::layer_question const& of) {
+  return fssdp::everywhere{}(*of.owners);
+}
+/// EPLB's replicas for all devices alike, or node by node: whichever the model says is cheaper.
+[[nodiscard]] inline fssdp::placement places_of_eplb(sim::layer_question const& of) {
+  auto answers = sim::layer_answers{};
+  for (auto const& groups : {fssdp::topology{}, *of.topology})
+    answers.push_back(
+        {*of.owners, fssdp::eplb_materialization{.spare_slots = of.slots, .topology = groups}(
+                         *of.predicted, *of.owners)});
+  return sim::cheapest(of, std::move(answers), {}).where;
+}
+[[nodiscard]] inline fssdp::placement places_of_fsep(sim::layer_question const& of) {
+  return fssdp::eplb_materialization{.spare_slots = of.slots}(*of.predicted, *of.owners);
+}
+/// Shadows by the loads that are given; none where nothing is expected yet.
+[[nodiscard]] inline fssdp::placement places_of_fastermoe(sim::layer_question const& of) {
+  if (std::ranges::all_of(*of.predicted, [](auto load) { return load == 0; }))
+    return fssdp::placement{*of.owners};
+  return sim::answer_of(sim::fastermoe, of).where;
+}
+[[nodiscard]] inline fssdp::placement places_of_hecate(sim::layer_question const& of) {
+  return sim::answers_of_hecate(of).front().where;
+}
+[[nodiscard]] inline fssdp::placement places_of_ours(sim::layer_question const& of) {
+  return sim::answers_of_ours(of).front().where;
+}
+
+}  // namespace detail
+
+/// In the order in which they are shown.
+inline constexpr auto policies = std::array{
+    policy{.name = "ep", .about = "nothing is replicated", .places = detail::places_of_ep},
+    policy{.name = "fsdp",
+           .about = "every expert everywhere, gathered for forward and for backward",
+           .places = detail::places_of_fsdp,
+           .costs = sim::fsdp.costs},
+    policy{.name = "fsep",
+           .about = "experts in slices over all devices (LAER-MoE); each rebuilds what it owns the "
+                    "first slice of, and replicas by EPLB's greedy packing",
+           .places = detail::places_of_fsep,
+           .costs = {.moves = sim::movement::sliced},
+           .slices = true},
+    policy{.name = "eplb",
+           .about =
+               "DeepSeek's balancer, again every --interval iterations; parameters of replicas "
+               "are renewed and gradients summed in every iteration",
+           .places = detail::places_of_eplb,
+           .expects = expectation::interval},
+    policy{.name = "fastermoe",
+           .about = "the hottest experts to everybody, where that pays by the real counts",
+           .places = detail::places_of_fastermoe,
+           .calibrates = true,
+           .expects = expectation::none},
+    policy{.name = "hecate",
+           .about = "Algorithms 1 and 2 of the paper",
+           .places = detail::places_of_hecate,
+           .shards = sim::sharding::by_load},
+    policy{.name = "hecate-rm",
+           .about = "the same; replicas are gathered again for the backward pass",
+           .places = detail::places_of_hecate,
+           .costs = sim::hecate_rm.costs,
+           .shards = sim::sharding::by_load},
+    policy{.name = "hecate-calibrated",
+           .about = "the same; replicas are added when the gate has counted, where that pays",
+           .places = detail::places_of_hecate,
+           .shards = sim::sharding::by_load,
+           .calibrates = true},
+    policy{.name = "ours",
+           .about = "cheapest_materialization, Algorithm 2, balanced or even routing",
+           .places = detail::places_of_ours,
+           .shards = sim::sharding::by_load,
+           .tokens = token_routes::cheaper}};
+
+}  // namespace step
