@@ -45,6 +45,7 @@ class thread_monitor {
         network{std::move(ports)},
         copies{ranks},
         changed_(static_cast<std::size_t>(ranks)),
+        waits_for_any_(static_cast<std::size_t>(ranks)),
         has_left_(static_cast<std::size_t>(ranks)),
         waits_(static_cast<std::size_t>(ranks)) {
     for (auto& waits : waits_) waits.reserve(waits_.size());
@@ -58,6 +59,8 @@ class thread_monitor {
   std::optional<failure> failed;
 
   [[nodiscard]] std::condition_variable& changed(rank_id rank) { return changed_[rank.index()]; }
+  /// How many threads of a rank wait for more than one mailbox.
+  [[nodiscard]] int& waits_for_any(rank_id rank) { return waits_for_any_[rank.index()]; }
 
   /// Everybody is there again and nobody has failed.
   void restart() {
@@ -125,6 +128,7 @@ class thread_monitor {
   }
 
   std::vector<std::condition_variable> changed_;  // [rank]
+  std::vector<int> waits_for_any_;                // [rank]
   std::vector<bool> has_left_;                    // [rank]
   std::vector<std::vector<wait>> waits_;          // [rank]
 };
@@ -142,6 +146,7 @@ struct thread_mailbox {
   };
   std::vector<message> messages;
   std::size_t missing = 0;  ///< messages that are not there yet
+  int awaited = 0;          ///< threads that sleep until something happens to this mailbox
 
   std::vector<std::size_t> turns;  ///< where the receiver has named each message, from 1
   std::uint64_t turns_of = 0;      ///< in which exchange
@@ -167,7 +172,11 @@ class thread_context {
   [[nodiscard]] thread_mailbox& box(rank_id from, rank_id to) {
     return boxes_[from.index() * static_cast<std::size_t>(ranks_.size()) + to.index()];
   }
-  void notify(rank_id rank) { monitor_.changed(in_world(rank)).notify_all(); }
+  /// Something has happened to a mailbox: wakes a rank that waits for that.
+  void notify(rank_id rank, thread_mailbox const& box) {
+    if (box.awaited > 0 || monitor_.waits_for_any(in_world(rank)) > 0)
+      monitor_.changed(in_world(rank)).notify_all();
+  }
 
   /// The communicator of the next duplicate or group that a rank makes here: the same for all its
   /// ranks, as they all make them in the same order. It lives as long as this one. Without the
@@ -218,7 +227,8 @@ class thread_context {
     if (sent.now == thread_mailbox::state::empty || sent.sequence != at.sequence) return;
     sent.messages[at.index].there = true;
     --sent.missing;
-    monitor.changed(at.to).notify_all();
+    if ((sent.awaited > 0 && sent.missing == 0) || monitor.waits_for_any(at.to) > 0)
+      monitor.changed(at.to).notify_all();
   }
 
   /// Where the receiver of a message has named it, from 1; 0 if it has not yet.
@@ -237,25 +247,31 @@ class thread_context {
   }
 
   /// Waits until `done()`, which `peer` is to bring about: helps with copies that others make,
-  /// gives up its core to other threads a few times, then sleeps.
+  /// gives up its core to other threads a few times, then sleeps. Where messages take time on a
+  /// network, it sleeps at once.
+  /// @param box the only mailbox that decides about it; null if there are several
   /// @throws peer_failed if a rank has failed or `peer` has left, deadline_exceeded if it takes too
   ///         long
   template <class Done>
   void await(lock_type& lock, rank_id me, rank_id peer, std::uint64_t sequence,
-             batch_label const& label, Done done) {
+             batch_label const& label, thread_mailbox* box, Done done) {
     auto const until = end_of(monitor_.deadline);
     remember(me, peer);
     auto const over = [&] { return done() || monitor_.failed.has_value() || has_left(peer); };
     auto in_time = true;
+    auto& sleepers = box != nullptr ? box->awaited : monitor_.waits_for_any(in_world(me));
+    auto const patience = is_throttled() ? 0 : most_yields;
     for (auto yields = 0; in_time && !over(); ++yields)
       if (help(lock)) {
         yields = 0;
-      } else if (yields < most_yields) {
+      } else if (yields < patience) {
         lock.unlock();
         std::this_thread::yield();
         lock.lock();
       } else {
+        ++sleepers;
         in_time = changed(me).wait_until(lock, until) == std::cv_status::no_timeout;
+        --sleepers;
       }
     in_time = in_time || over();
     auto const missing =
@@ -296,10 +312,13 @@ class thread_context {
     for (auto const other : first_n<rank_id>(ranks_.size())) {
       if (box(other, me).now == reading) box(other, me).now = empty;
       if (box(me, other).now == posted) box(me, other).now = empty;
-      notify(other);
+      notify(other, box(me, other));
+      notify(other, box(other, me));
     }
+    ++monitor_.waits_for_any(in_world(me));
     for (auto const other : first_n<rank_id>(ranks_.size()))
       changed(me).wait(lock, [&] { return box(me, other).now == empty; });
+    --monitor_.waits_for_any(in_world(me));
   }
 
  private:

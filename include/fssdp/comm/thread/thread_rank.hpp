@@ -156,7 +156,7 @@ class thread_rank {
         box.sequence = sequence_;
         box.label = label_;
         box.now = state::posted;
-        context_->notify(to);
+        context_->notify(to, box);
       });
       for (std::size_t number = 0; number < outgoing_.size(); ++number) {
         auto const [to, place] = outgoing_[number];
@@ -166,8 +166,8 @@ class thread_rank {
       read();
       lock.lock();
       for_each_peer(staged_, [&](rank_id to, auto const&) {
-        auto const& box = context_->box(rank_, to);
-        await(lock, to, [&] { return box.now == state::empty; });
+        auto& box = context_->box(rank_, to);
+        await(lock, to, &box, [&] { return box.now == state::empty; });
       });
     } catch (...) {
       if (!lock.owns_lock()) lock.lock();
@@ -188,18 +188,18 @@ class thread_rank {
   }
 
   template <class Done>
-  void await(thread_context::lock_type& lock, rank_id peer, Done done) {
-    context_->await(lock, rank_, peer, sequence_, label_, done);
+  void await(thread_context::lock_type& lock, rank_id peer, thread_mailbox* box, Done done) {
+    context_->await(lock, rank_, peer, sequence_, label_, box, done);
   }
 
   /// Waits for all of a peer's messages, checks them against what is wanted, and begins to read.
   std::span<thread_mailbox::message const> open(rank_id from) {
     auto lock = context_->lock();
     auto& box = context_->box(from, rank_);
-    await(lock, from, [&] { return box.now == state::posted; });
+    await(lock, from, &box, [&] { return box.now == state::posted; });
     check(box, from);
     // posted still: a sender that fails takes its memory back, even when all of it was there
-    await(lock, from, [&] { return box.now == state::posted && box.missing == 0; });
+    await(lock, from, &box, [&] { return box.now == state::posted && box.missing == 0; });
     box.now = state::reading;
     return box.messages;
   }
@@ -236,7 +236,7 @@ class thread_rank {
       auto const peer = gone != order_.end() ? gone->from : order_.front().from;
       for (auto const other : first_n<rank_id>(size_))
         if (missing_[other.index()] != 0) context_->remember(rank_, other);
-      await(lock, peer, [&] {
+      await(lock, peer, nullptr, [&] {
         return std::ranges::any_of(order_, news) ||
                (gone == order_.end() && std::ranges::any_of(order_, [&](auto const& message) {
                   return context_->has_left(message.from);
@@ -246,8 +246,9 @@ class thread_rank {
   }
   void give_back(rank_id from) {
     auto const lock = context_->lock();
-    context_->box(from, rank_).now = state::empty;
-    context_->notify(from);
+    auto& box = context_->box(from, rank_);
+    box.now = state::empty;
+    context_->notify(from, box);
   }
 
   /// What is wrong with a peer's messages; empty if nothing is.
