@@ -29,6 +29,9 @@ void declare_policies(CLI::App& app, options& chosen, raw_options& raw) {
                         "Some of the policies below, or all; ep is always\nmeasured");
   sim::detail::add(app, group, "N", "--prefetch", chosen.prefetch_distance,
                    "How many layers are gathered ahead");
+  app.add_flag("!--no-plan-ahead", chosen.plans_ahead,
+               "Placements are made when a layer is gathered, not\nbefore, on a thread beside")
+      ->group(group);
   sim::detail::add(app, group, "N", "--interval", chosen.interval,
                    "Iterations between two placements of eplb");
   sim::detail::add(app, group, "N", "--reshard-every", chosen.reshard_every,

@@ -60,7 +60,7 @@ struct charged_solver {
   job const* of;
   shared_work* shared;
   emulated_device const* device;
-  double* seconds;
+  planning_times* times;
 
   template <fssdp::shard_layout Layout>
   [[nodiscard]] fssdp::placement operator()(std::span<std::uint64_t const> loads,
@@ -70,7 +70,7 @@ struct charged_solver {
     auto answer = shared->placements({fssdp::expert_loads(loads.begin(), loads.end()), owners},
                                      [&] { return solve(*of, loads, owners); });
     device->busy(answer.seconds, begin);
-    *seconds += answer.seconds;
+    times->add(answer.seconds);
     return std::move(answer.value);
   }
 };
@@ -116,7 +116,7 @@ std::size_t device_rank::arena_slots(fssdp::layer_stack<fssdp::table_layout> con
 
 fssdp::materializer_policy device_rank::policy_of() {
   auto policy = fssdp::materializer_policy{
-      .placement = charged_solver{&job_, &shared_, &device_, &times_.solving},
+      .placement = charged_solver{&job_, &shared_, &device_, &planning_},
       .predictor = predictor_of(job_, where_.experts)};
   if (job_.which.shards == sim::sharding::by_load)
     policy.sharding = fssdp::heterogeneous_sharding{.overlap = job_.of.overlap};
@@ -125,7 +125,7 @@ fssdp::materializer_policy device_rank::policy_of() {
     auto answer =
         shared_.plans({of.where, of.layout}, [&] { return fssdp::make_requested_plan(of); });
     device_.busy(answer.seconds, begin);
-    times_.planning += answer.seconds;
+    planning_.add(answer.seconds);
     return answer.value;
   };
   return policy;
@@ -152,6 +152,7 @@ fssdp::materializer_options device_rank::options_of(
           .topology = job_.emulates.links(where_.topology),
           .schedule =
               fssdp::schedule_options{.least_bytes = job_.emulates.bytes(256U << 10), .effort = 0},
+          .plan_ahead = job_.plans_ahead,
           .trace = trace_};
 }
 
@@ -175,6 +176,7 @@ void device_rank::expect(std::size_t layer, fssdp::expert_loads const& loads) {
 
 device_times device_rank::iterate(std::size_t sample, bool recorded) {
   times_ = {};
+  planning_.begin();
   records_.clear();
   auto const last = fssdp::layer_id{layers_->layers() - 1};
   layers_->prefetch(fssdp::layer_id{0});
@@ -184,6 +186,8 @@ device_times device_rank::iterate(std::size_t sample, bool recorded) {
     backward(layer);
   auto const metrics = layers_->step([&](fssdp::iteration_metrics const&) { update(sample); },
                                      fssdp::bytes_of(weights_, moments_));
+  times_.solving = planning_.on_caller();
+  times_.planning = planning_.beside();
   times_.exposed = metrics.exposed_seconds;
   times_.moving = metrics.gather_seconds + metrics.reduce_seconds;
   times_.replica_slots = static_cast<double>(metrics.replica_slots_peak);
@@ -348,7 +352,7 @@ sim::routing_rule device_rank::routing_of(std::size_t sample, fssdp::layer_id la
     return sim::cheapest(question, std::move(answers), job_.which.costs).routing;
   });
   device_.busy(answer.seconds, begin);
-  times_.solving += answer.seconds;
+  planning_.add(answer.seconds);
   return answer.value;
 }
 

@@ -3,10 +3,12 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <thread>
 #include <vector>
 
 #include "contents.hpp"
@@ -37,8 +39,8 @@ struct device_times {
   double exposed = 0;
   double moving = 0;
   double tokens = 0;
-  double solving = 0;   ///< not slowed down
-  double planning = 0;  ///< likewise
+  double solving = 0;   ///< of solver, planner and routing that the device waits for; not slowed
+  double planning = 0;  ///< of those on other threads, likewise
   double replica_slots = 0;
   double expert_bytes = 0;  ///< over all devices
   double token_rows = 0;    ///< that left this device, one way
@@ -47,6 +49,27 @@ struct device_times {
   [[nodiscard]] std::array<double, count> list() const {
     return {exposed, moving, tokens, solving, planning, replica_slots, expert_bytes, token_rows};
   }
+};
+
+/// What solvers, planners and routings have taken, on the thread of the device and on others.
+class planning_times {
+ public:
+  /// Called by the thread of the device, while no other one adds.
+  void begin() {
+    caller_ = std::this_thread::get_id();
+    on_caller_ = 0;
+    beside_ = 0;
+  }
+  void add(double seconds) {
+    (std::this_thread::get_id() == caller_ ? on_caller_ : beside_) += seconds;
+  }
+  [[nodiscard]] double on_caller() const { return on_caller_; }
+  [[nodiscard]] double beside() const { return beside_; }
+
+ private:
+  std::thread::id caller_ = std::this_thread::get_id();
+  std::atomic<double> on_caller_ = 0;
+  std::atomic<double> beside_ = 0;
 };
 
 class device_rank {
@@ -118,6 +141,7 @@ class device_rank {
   fssdp::host_stream stream_;
   fssdp::queued_communicator<fssdp::communicator_ref> beside_;
   device_times times_;
+  planning_times planning_;
   std::optional<fssdp::materializer> layers_;
   std::vector<layer_tokens> tokens_;  // [layers]
   std::vector<layer_record> records_;

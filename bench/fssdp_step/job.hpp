@@ -43,7 +43,7 @@ struct job {
   int prefetch_distance = 1;
   int interval = 10;        ///< of policies that look at loads now and then
   int reshard_every = 100;  ///< iterations
-  bool traced = false;
+  bool plans_ahead = true;
   std::function<void()> iteration_over = [] {};  ///< is called on rank 0
 };
 

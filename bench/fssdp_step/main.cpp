@@ -43,6 +43,7 @@ void run(step::options const& asked) {
                                 .prefetch_distance = asked.prefetch_distance,
                                 .interval = asked.interval,
                                 .reshard_every = asked.reshard_every,
+                                .plans_ahead = asked.plans_ahead,
                                 .iteration_over = [&] { shown.step(name); }};
     return step::measure_threads(what, std::chrono::seconds{asked.deadline_seconds},
                                  is_last ? asked.timeline : std::filesystem::path{});

@@ -17,6 +17,7 @@ struct options {
   std::vector<policy const*> policies = {};  ///< never empty once read
   emulation emulates = {.scale = 256, .slow = 4};
   int prefetch_distance = 1;
+  bool plans_ahead = true;
   int interval = 10;
   int reshard_every = 100;
   int deadline_seconds = 300;

@@ -64,11 +64,17 @@ struct layer_setting {
 /// What a layer is expected to need in the next iteration: made before that begins, so that ranks
 /// can compare their plans meanwhile.
 struct next_iteration {
-  int number = 0;
   expert_loads loads = {};
   placement wanted = {};                   // by the solver
   placement where = wanted;                // as far as there will be room
   std::optional<transfer_plan> plan = {};  // none if the layer has it already
+};
+
+/// For which iteration a layer has been planned before that begins, and by how many micro-batches.
+struct planning_state {
+  int iteration = 0;
+  int records = 0;
+  friend bool operator==(planning_state const&, planning_state const&) = default;
 };
 
 class materialized_layer;
@@ -193,18 +199,21 @@ class materialized_layer {
       sum.resize(more.size());
       std::ranges::transform(sum, more, sum.begin(), std::plus{});
     };
+    ++records;
     add(recorded, loads);
     add(recorded_devices, devices);
   }
   /// @pre state.require_closed accepts it, and its replicas have been dropped
   void end_iteration() {
     if (!recorded.empty()) expected.push(recorded);
+    records = 0;
     recorded.clear();
     recorded_devices.clear();
     state.end_iteration();
   }
   /// Waits for all work that uses its memory.
   void settle() {
+    (void)next_planned.wait();
     (void)planned.wait();
     for (auto* work : {&replicas.gathered, &added.gathered, &reduced}) work->settle();
   }
@@ -230,11 +239,14 @@ class materialized_layer {
   layer_id id;
   layer_state state;
   any_load_predictor expected;    // loads
-  expert_loads recorded;          // of all micro-batches so far
+  int records = 0;                // micro-batches in this iteration so far
+  expert_loads recorded;          // their loads
   expert_loads recorded_devices;  // likewise, [ranks]
 
   std::optional<placement> where;  // of this iteration, or of an earlier one
-  std::optional<next_iteration> next;
+  std::optional<next_iteration> next;  // of the planning thread, until it has finished
+  planning_state planned_by;
+  stream_event next_planned;
   stream_event planned;
   replica_set replicas{*this};
   replica_set added{*this};  // by calibration

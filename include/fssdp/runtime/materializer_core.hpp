@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -30,6 +31,7 @@
 #include "fssdp/runtime/partial_sums.hpp"
 #include "fssdp/runtime/work_queue.hpp"
 #include "fssdp/solver/fit_slots.hpp"
+#include "fssdp/stream/host_stream.hpp"
 
 namespace fssdp::detail {
 
@@ -93,6 +95,7 @@ class materializer_core {
     predictor.resize(layouts_.experts_per_layer());
     for (auto const layer : first_n<layer_id>(layouts_.layers()))
       layers_.emplace_back(layer, setting_, scratch_, predictor).look_at(layouts_, shards_);
+    if (options_.plan_ahead) planning_.emplace();
   }
   materializer_core(materializer_core const&) = delete;
   materializer_core& operator=(materializer_core const&) = delete;
@@ -148,6 +151,7 @@ class materializer_core {
     auto& layer = at(which);
     layer.state.require_calibratable();
     if (options_.in_one_piece) return false;
+    finish_planning();  // the solver is asked here
     auto const& layout = layer.layout();
     auto found =
         fssdp::calibrate(*layer.where, policy_.placement(counts.loads(), layout), layout, counts,
@@ -242,6 +246,7 @@ class materializer_core {
     auto const call =
         reshard_call{reshard_plan{layouts_, next}, std::move(moved), reshard_options{}};
     call.check(queue_.rank(), queue_.size());
+    finish_planning();
     auto over = stream_event{};
     on_sound_stream(queue_, [&] {
       queue_.submit(
@@ -266,6 +271,7 @@ class materializer_core {
   bool gather(layer_id which, shortage when) {
     announce_plans();
     auto& layer = at(which);
+    finish_planning(layer);
     if (layer.state.placement() == placement_state::open && !place(layer, when)) return false;
     meter_.expose([&] { layer.begin_plan(queue_); });
     auto const count = most_slots_used(*layer.where, layer.layout(), setting_.use());
@@ -296,23 +302,63 @@ class materializer_core {
     replicas_.enqueue_all();  // in the order in which all ranks have begun them
     partials_.reduce(layer, std::move(from));
     if (!layer.state.in_use()) replicas_.drop(layer);
-    if (!queue_.announces() || (layer.next.has_value() && layer.next->number > iterations_)) return;
-    meter_.expose([&] {  // the loads of this iteration are known, and the device has much to do
-      auto with_these = layer.expected;
-      if (!layer.recorded.empty()) with_these.push(layer.recorded);
-      plan_next(layer, with_these.predict(), iterations_ + 1, replicas_.pool().slots());
-    });
+    if (planning_.has_value()) {
+      for (auto& other : layers_)  // that which is needed first is planned first
+        if (&other == &layer || !other.recorded.empty()) plan_ahead(other);
+    } else if (queue_.announces()) {
+      plan_ahead(layer);
+    }
+  }
+
+  /// The loads of this iteration are known, and there is time until they are needed: plans a layer
+  /// for the next one, on the planning thread if there is one; once, unless more loads have come.
+  void plan_ahead(materialized_layer& layer) {
+    auto const by = planning_state{iterations_ + 1, layer.records};
+    if (std::exchange(layer.planned_by, by) == by) return;
+    finish_planning(layer);
+    meter_.expose([&] { begin_planning(layer); });
+  }
+  void begin_planning(materialized_layer& layer) {
+    auto with_these = layer.expected;
+    if (!layer.recorded.empty()) with_these.push(layer.recorded);
+    auto loads = with_these.predict();
+    auto const room = replicas_.pool().slots();
+    if (!planning_.has_value()) {
+      plan_next(layer, std::move(loads), room);
+      return;
+    }
+    try {
+      planning_->enqueue([this, &layer, loads = std::move(loads), room,
+                          done = layer.next_planned.next()]() mutable {
+        plan_next(layer, std::move(loads), room);
+        done.reach();
+      });
+    } catch (poisoned_stream const&) {
+      planning_->synchronize();  // throws the cause
+      throw;
+    }
+  }
+  /// Waits until a layer has been planned ahead.
+  /// @throws what solver or planner have thrown
+  void finish_planning(materialized_layer& layer) {
+    if (!planning_.has_value()) return;
+    if (!layer.next_planned.is_over()) meter_.expose([&] { (void)layer.next_planned.wait(); });
+    if (!layer.next_planned.wait()) planning_->synchronize();
+  }
+  void finish_planning() {
+    for (auto& layer : layers_) finish_planning(layer);
   }
 
   /// Where ranks have to compare plans: makes those of all layers for the iteration that begins,
   /// and lets them be compared while the caller goes on.
   void announce_plans() {
     if (!queue_.announces() || are_announced_) return;
+    finish_planning();
     meter_.expose([&] {
       auto hashes = std::vector<std::uint64_t>{};
       auto room = replicas_.pool().slots();
       for (auto& layer : layers_) {
-        if (!plan_next(layer, layer.expected.predict(), iterations_, room)) continue;
+        if (!plan_next(layer, layer.expected.predict(), room)) continue;
         if (options_.replicas == retention::keep)
           room -= most_slots_used(layer.next->where, layer.layout(), setting_.use());
         for (auto const hash : hashes_of(layer.next_plan())) hashes.push_back(hash);
@@ -324,7 +370,7 @@ class materializer_core {
   /// Plans a layer for an iteration before that begins: as it will be placed, if the loads are these
   /// and there is so much room.
   /// @return false if there is too little
-  bool plan_next(materialized_layer& layer, expert_loads loads, int iteration, std::size_t room) {
+  bool plan_next(materialized_layer& layer, expert_loads loads, std::size_t room) {
     auto const& layout = layer.layout();
     auto const use = setting_.use();
     if (most_slots_used(placement{layout}, layout, use) > room) return false;
@@ -333,7 +379,6 @@ class materializer_core {
       layer.next.emplace(next_iteration{.loads = std::move(loads), .wanted = std::move(wanted)});
     }
     auto& next = *layer.next;
-    next.number = iteration;
     layer.plan_next(most_slots_used(next.wanted, layout, use) <= room
                         ? next.wanted
                         : fit_slots(next.wanted, layout, next.loads, static_cast<int>(room), use));
@@ -363,6 +408,7 @@ class materializer_core {
   scratch_memory scratch_;
   int iterations_ = 0;
   bool are_announced_ = false;  // the plans of this iteration
+  std::optional<host_stream> planning_;  // last, as its work uses everything else
 };
 
 }  // namespace fssdp::detail

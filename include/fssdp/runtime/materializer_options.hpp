@@ -62,6 +62,12 @@ struct materializer_options {
   /// Plans are scheduled: cut into pieces, balanced over all ports. Else they are direct, or chains
   /// over nodes.
   std::optional<schedule_options> schedule = {};
+  /// Placements and plans of the next iteration are made on a thread of the materializer's own: from
+  /// the `reduce` of a layer on, by the loads recorded until then, so that the iteration does not
+  /// wait for solver and planner. Both are then called on that thread, too, one call at a time. The
+  /// results are the same. A placement is still made by `prefetch` or `acquire` if loads are
+  /// recorded later, and in the first iteration.
+  bool plan_ahead = false;
   /// Where plans, gathers and reductions are traced, and when the caller waits for them: in the
   /// tracks gather, reduce and compute. A pointer to any trace_sink, which outlives the
   /// materializer.
