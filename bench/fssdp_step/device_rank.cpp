@@ -115,9 +115,9 @@ std::size_t device_rank::arena_slots(fssdp::layer_stack<fssdp::table_layout> con
 }
 
 fssdp::materializer_policy device_rank::policy_of() {
-  auto policy = fssdp::materializer_policy{
-      .placement = charged_solver{&job_, &shared_, &device_, &planning_},
-      .predictor = predictor_of(job_, where_.experts)};
+  auto policy =
+      fssdp::materializer_policy{.placement = charged_solver{&job_, &shared_, &device_, &planning_},
+                                 .predictor = predictor_of(job_, where_.experts)};
   if (job_.which.shards == sim::sharding::by_load)
     policy.sharding = fssdp::heterogeneous_sharding{.overlap = job_.of.overlap};
   policy.planner = [this](fssdp::plan_request const& of) {
@@ -144,7 +144,7 @@ fssdp::materializer_options device_rank::options_of(
   auto const at_once = gathers_again ? static_cast<std::size_t>(job_.prefetch_distance) + 1
                                      : static_cast<std::size_t>(first.layers());
   return {.replicas = gathers_again ? fssdp::retention::rematerialize : fssdp::retention::keep,
-          .prefetch_distance = job_.prefetch_distance,
+          .prefetch_distance = 0,  // see gather_ahead
           .replica_slots = at_once * per_layer,
           .partial_slots = 2 * experts,
           .seconds_per_row = 3 * where_.rates.seconds_per_token * job_.emulates.slow,
@@ -218,7 +218,7 @@ void device_rank::forward(std::size_t sample, fssdp::layer_id layer, bool record
   if (recorded) layers_->record(layer, counts.loads(), of.plan->device_loads());
   for (auto const& segment : of.plan->sends())
     if (segment.peer != rank_) times_.token_rows += static_cast<double>(segment.rows);
-  move_tokens(of, layer, where_.rates.seconds_per_token, 0);
+  move_tokens(of, layer, where_.rates.seconds_per_token, 0, [&] { gather_ahead(layer, 1); });
   records_.push_back({sample, layer.index(), std::move(answer)});
   if (layer.value() + 1 < layers_->layers()) layers_->release(layer);
 }
@@ -226,11 +226,9 @@ void device_rank::forward(std::size_t sample, fssdp::layer_id layer, bool record
 void device_rank::backward(fssdp::layer_id layer) {
   if (layer.value() + 1 < layers_->layers())
     layers_->acquire(layer, 0, fssdp::training_pass::backward);
-  else
-    for (int n = 1; n <= std::min(job_.prefetch_distance, layer.value()); ++n)
-      layers_->prefetch(fssdp::layer_id{layer.value() - n});
   check_experts(layer);
-  move_tokens(tokens_[layer.index()], layer, 2 * where_.rates.seconds_per_token, 1);
+  move_tokens(tokens_[layer.index()], layer, 2 * where_.rates.seconds_per_token, 1,
+              [&] { gather_ahead(layer, -1); });
   write_partials(layer);
   layers_->release(layer);
   layers_->reduce(layer);
@@ -238,8 +236,18 @@ void device_rank::backward(fssdp::layer_id layer) {
   device_.busy(2 * non_moe_seconds());
 }
 
+/// The layers that come next are gathered while experts compute: before, they would be in the way of
+/// the tokens that the experts wait for.
+void device_rank::gather_ahead(fssdp::layer_id layer, int step) {
+  for (int n = 1; n <= job_.prefetch_distance; ++n) {
+    auto const next = layer.value() + n * step;
+    if (next >= 0 && next < layers_->layers()) layers_->prefetch(fssdp::layer_id{next});
+  }
+}
+
+template <class Meanwhile>
 void device_rank::move_tokens(layer_tokens& of, fssdp::layer_id layer, double seconds_per_row,
-                              int pass) {
+                              int pass, Meanwhile meanwhile) {
   auto const& plan = *of.plan;
   auto const own = [&](fssdp::token_segment const&) { return rank_; };
   auto const peer = [](fssdp::token_segment const& segment) { return segment.peer; };
@@ -257,6 +265,7 @@ void device_rank::move_tokens(layer_tokens& of, fssdp::layer_id layer, double se
                     view(of.received, plan.received_rows()), options);
   }
   times_.tokens += seconds_since(begin);
+  meanwhile();
   {
     auto const computing = range(fssdp::compute_track, "experts", layer);
     auto const start = clock::now();

@@ -99,8 +99,11 @@ class device_rank {
 
   void forward(std::size_t sample, fssdp::layer_id layer, bool recorded);
   void backward(fssdp::layer_id layer);
-  /// There and back; the device computes in between.
-  void move_tokens(layer_tokens& of, fssdp::layer_id layer, double seconds_per_row, int pass);
+  /// There and back; the device computes in between, and calls meanwhile() before.
+  template <class Meanwhile>
+  void move_tokens(layer_tokens& of, fssdp::layer_id layer, double seconds_per_row, int pass,
+                   Meanwhile meanwhile);
+  void gather_ahead(fssdp::layer_id layer, int step);
   void check_experts(fssdp::layer_id layer) const;
   void write_partials(fssdp::layer_id layer);
   /// The optimizer: every parameter becomes larger by 1.

@@ -243,7 +243,7 @@ class materialized_layer {
   expert_loads recorded;          // their loads
   expert_loads recorded_devices;  // likewise, [ranks]
 
-  std::optional<placement> where;  // of this iteration, or of an earlier one
+  std::optional<placement> where;      // of this iteration, or of an earlier one
   std::optional<next_iteration> next;  // of the planning thread, until it has finished
   planning_state planned_by;
   stream_event next_planned;

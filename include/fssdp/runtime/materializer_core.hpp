@@ -407,7 +407,7 @@ class materializer_core {
   std::deque<materialized_layer> layers_;
   scratch_memory scratch_;
   int iterations_ = 0;
-  bool are_announced_ = false;  // the plans of this iteration
+  bool are_announced_ = false;           // the plans of this iteration
   std::optional<host_stream> planning_;  // last, as its work uses everything else
 };
 
