@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <numeric>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "expert_traffic.hpp"
@@ -17,6 +18,7 @@
 #include "interface_bytes.hpp"
 #include "listed_even_routing.hpp"
 #include "policy.hpp"
+#include "return_of_tokens.hpp"
 #include "slot_routing.hpp"
 #include "uniform_routing.hpp"
 
@@ -77,6 +79,19 @@ inline double exposed_seconds(double gather, double reduction, double window, tr
   return positive(gather - forward) + positive(again + reduction - backward);
 }
 
+/// Of dispatch and combine, forward and backward, as far as nobody computes meanwhile. Whatever goes
+/// to the experts is there before any of them computes; of what comes back, devices with few rows
+/// send theirs while others still compute.
+inline double token_seconds(fssdp::layer_cost const& cost, return_of_tokens const& back,
+                            fssdp::layer_rates const& rates) {
+  auto const one_way = cost.token_seconds / 4;
+  auto const bytes = static_cast<double>(rates.token_bytes);
+  auto const forward = back.seconds(rates.seconds_per_token, bytes);
+  auto const backward = back.seconds(2 * rates.seconds_per_token, bytes);
+  auto const overlapped = 2 * one_way + forward + backward - cost.compute_seconds;
+  return std::min(cost.token_seconds, overlapped);
+}
+
 /// The replicas that are there before the gate counts, owners included.
 inline fssdp::placement early_replicas(layer_answer const& answer) {
   auto early = fssdp::placement{answer.owners};
@@ -94,13 +109,15 @@ inline fssdp::placement early_replicas(layer_answer const& answer) {
                                               layer_answer const& answer, traits const& of) {
   auto const& topo = *question.topology;
   auto const& rates = question.rates;
-  auto const tokens = with_routing(answer, question, [&](auto const& routing) {
-    return fssdp::token_traffic{*question.counts, routing, topo};
+  auto const [tokens, back] = with_routing(answer, question, [&](auto const& routing) {
+    return std::pair{fssdp::token_traffic{*question.counts, routing, topo},
+                     return_of_tokens{*question.counts, routing, topo}};
   });
   auto const experts = traffic_of(answer.where, answer, question, of.moves);
   auto figures = layer_figures{.cost = {tokens, fssdp::port_loads{topo}, rates, topo},
                                .max_over_mean = fssdp::max_over_mean(tokens.on_rank)};
   auto& cost = figures.cost;
+  cost.token_seconds = detail::token_seconds(cost, back, rates);
   auto const seconds = [&](fssdp::placement const& where) {
     return traffic_of(where, answer, question, of.moves).seconds;
   };

@@ -150,8 +150,8 @@ fssdp::materializer_options device_rank::options_of(
           .seconds_per_row = 3 * where_.rates.seconds_per_token * job_.emulates.slow,
           .reshard_every = job_.reshard_every,
           .topology = job_.emulates.links(where_.topology),
-          .schedule =
-              fssdp::schedule_options{.least_bytes = job_.emulates.bytes(256U << 10), .effort = 0},
+          .schedule = fssdp::schedule_options{.least_bytes = job_.emulates.bytes(256U << 10),
+                                              .effort = job_.effort},
           .plan_ahead = job_.plans_ahead,
           .trace = trace_};
 }

@@ -44,6 +44,7 @@ struct job {
   int interval = 10;        ///< of policies that look at loads now and then
   int reshard_every = 100;  ///< iterations
   bool plans_ahead = true;
+  std::size_t effort = 10'000;                   ///< of schedules
   std::function<void()> iteration_over = [] {};  ///< is called on rank 0
 };
 
