@@ -26,7 +26,8 @@ using clock = emulated_device::clock;
 
 /// The loads that a rank's solver is asked about, as fssdp_sim asks.
 [[nodiscard]] fssdp::placement solve(job const& of, std::span<std::uint64_t const> loads,
-                                     fssdp::table_layout const& owners) {
+                                     fssdp::table_layout const& owners,
+                                     fssdp::placement const* before) {
   auto const predicted = fssdp::expert_loads(loads.begin(), loads.end());
   auto const counts = sim::split_loads(loads, owners.ranks());
   return of.which.places({.topology = &of.of.where->topology,
@@ -35,7 +36,8 @@ using clock = emulated_device::clock;
                           .predicted = &predicted,
                           .counts = &counts,
                           .slots = of.of.slots,
-                          .overlap = of.of.overlap});
+                          .overlap = of.of.overlap},
+                         before);
 }
 
 /// So many elements or a few less, so that all slices are equal.
@@ -56,23 +58,40 @@ using clock = emulated_device::clock;
 }
 
 /// A placement solver that leaves the work to whoever asks first, and takes as long as that did.
-struct charged_solver {
-  job const* of;
-  shared_work* shared;
-  emulated_device const* device;
-  planning_times* times;
+class charged_solver {
+ public:
+  charged_solver(job const& of, shared_work& shared, emulated_device const& device,
+                 planning_times& times)
+      : of_{&of}, shared_{&shared}, device_{&device}, times_{&times} {}
 
-  template <fssdp::shard_layout Layout>
   [[nodiscard]] fssdp::placement operator()(std::span<std::uint64_t const> loads,
-                                            Layout const& layout) const {
-    auto const owners = fssdp::as_table(layout);
+                                            fssdp::table_layout const& owners) const {
+    return ask(loads, owners, nullptr);
+  }
+  [[nodiscard]] fssdp::placement operator()(std::span<std::uint64_t const> loads,
+                                            fssdp::table_layout const& owners,
+                                            fssdp::placement const& before) const {
+    return ask(loads, owners, &before);
+  }
+
+ private:
+  [[nodiscard]] fssdp::placement ask(std::span<std::uint64_t const> loads,
+                                     fssdp::table_layout const& owners,
+                                     fssdp::placement const* before) const {
     auto const begin = clock::now();
-    auto answer = shared->placements({fssdp::expert_loads(loads.begin(), loads.end()), owners},
-                                     [&] { return solve(*of, loads, owners); });
-    device->busy(answer.seconds, begin);
-    times->add(answer.seconds);
+    auto const known = before != nullptr ? std::optional{*before} : std::nullopt;
+    auto answer =
+        shared_->placements({fssdp::expert_loads(loads.begin(), loads.end()), owners, known},
+                            [&] { return solve(*of_, loads, owners, before); });
+    device_->busy(answer.seconds, begin);
+    times_->add(answer.seconds);
     return std::move(answer.value);
   }
+
+  job const* of_;
+  shared_work* shared_;
+  emulated_device const* device_;
+  planning_times* times_;
 };
 
 }  // namespace
@@ -116,7 +135,7 @@ std::size_t device_rank::arena_slots(fssdp::layer_stack<fssdp::table_layout> con
 
 fssdp::materializer_policy device_rank::policy_of() {
   auto policy =
-      fssdp::materializer_policy{.placement = charged_solver{&job_, &shared_, &device_, &planning_},
+      fssdp::materializer_policy{.placement = charged_solver{job_, shared_, device_, planning_},
                                  .predictor = predictor_of(job_, where_.experts)};
   if (job_.which.shards == sim::sharding::by_load)
     policy.sharding = fssdp::heterogeneous_sharding{.overlap = job_.of.overlap};
@@ -149,9 +168,11 @@ fssdp::materializer_options device_rank::options_of(
           .partial_slots = 2 * experts,
           .seconds_per_row = 3 * where_.rates.seconds_per_token * job_.emulates.slow,
           .reshard_every = job_.reshard_every,
+          .routing = job_.which.tokens,
           .topology = job_.emulates.links(where_.topology),
           .schedule = fssdp::schedule_options{.least_bytes = job_.emulates.bytes(256U << 10),
                                               .effort = job_.effort},
+          .load_tolerance = job_.which.load_tolerance,
           .plan_ahead = job_.plans_ahead,
           .trace = trace_};
 }
@@ -212,9 +233,10 @@ void device_rank::forward(std::size_t sample, fssdp::layer_id layer, bool record
         if (!early.holds(rank, expert)) answer.late->add(expert, rank);
   }
   check_experts(layer);
-  answer.routing = routing_of(sample, layer, counts, answer.where);
+  auto const is_balanced = job_.which.tokens == fssdp::routing_rule::balanced;
+  answer.routing = is_balanced ? sim::routing_rule::balanced : sim::routing_rule::even;
   auto& of = tokens_[layer.index()];
-  of.plan = plan_of(answer.routing, counts, answer.where);
+  of.plan = plan_of(counts, answer.where);
   if (recorded) layers_->record(layer, counts.loads(), of.plan->device_loads());
   for (auto const& segment : of.plan->sends())
     if (segment.peer != rank_) times_.token_rows += static_cast<double>(segment.rows);
@@ -341,39 +363,14 @@ double device_rank::control_seconds(std::size_t bytes) const {
                  : topo.cost().inside_latency_seconds + inside;
 }
 
-sim::routing_rule device_rank::routing_of(std::size_t sample, fssdp::layer_id layer,
-                                          fssdp::token_counts const& counts,
-                                          fssdp::placement const& where) {
-  if (job_.which.tokens == token_routes::even) return sim::routing_rule::even;
-  auto const begin = clock::now();
-  auto const answer = shared_.routings({sample, layer.index()}, [&] {
-    auto const& owners = layers_->layouts().layer(layer);
-    auto const loads = counts.loads();
-    auto const question = sim::layer_question{.topology = &where_.topology,
-                                              .rates = where_.rates,
-                                              .owners = &owners,
-                                              .predicted = &loads,
-                                              .counts = &counts,
-                                              .slots = job_.of.slots,
-                                              .overlap = job_.of.overlap};
-    auto answers = sim::layer_answers{{owners, where, sim::routing_rule::balanced},
-                                      {owners, where, sim::routing_rule::even}};
-    return sim::cheapest(question, std::move(answers), job_.which.costs).routing;
-  });
-  device_.busy(answer.seconds, begin);
-  planning_.add(answer.seconds);
-  return answer.value;
-}
-
-fssdp::token_plan device_rank::plan_of(sim::routing_rule rule, fssdp::token_counts const& counts,
+fssdp::token_plan device_rank::plan_of(fssdp::token_counts const& counts,
                                        fssdp::placement const& where) const {
-  auto const by = rule == sim::routing_rule::balanced ? fssdp::routing_rule::balanced
-                                                      : fssdp::routing_rule::even;
-  return fssdp::with_routing(by, counts, where, where_.topology, [&](auto const& routing) {
-    return fssdp::token_plan{
-        counts, routing, rank_,
-        fssdp::row_orders{fssdp::row_order::by_rank, fssdp::row_order::by_rank}};
-  });
+  return fssdp::with_routing(
+      job_.which.tokens, counts, where, where_.topology, [&](auto const& routing) {
+        return fssdp::token_plan{
+            counts, routing, rank_,
+            fssdp::row_orders{fssdp::row_order::by_rank, fssdp::row_order::by_rank}};
+      });
 }
 
 /// Attention and what is dense, of one layer, forward.

@@ -111,10 +111,7 @@ class device_rank {
   void fill_weights();
 
   [[nodiscard]] fssdp::token_counts counts_of(std::size_t sample, fssdp::layer_id layer);
-  [[nodiscard]] sim::routing_rule routing_of(std::size_t sample, fssdp::layer_id layer,
-                                             fssdp::token_counts const& counts,
-                                             fssdp::placement const& where);
-  [[nodiscard]] fssdp::token_plan plan_of(sim::routing_rule rule, fssdp::token_counts const& counts,
+  [[nodiscard]] fssdp::token_plan plan_of(fssdp::token_counts const& counts,
                                           fssdp::placement const& where) const;
   [[nodiscard]] fssdp::materializer_policy policy_of();
   [[nodiscard]] fssdp::materializer_options options_of(

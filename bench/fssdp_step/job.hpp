@@ -5,7 +5,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "emulation.hpp"
@@ -19,14 +21,13 @@
 
 namespace step {
 
-/// Placements by loads and owners, plans by placements and owners, routings by layer and iteration:
-/// made once for all devices of a process.
+/// Placements by loads, owners and the placement before; plans by placements and owners: made once
+/// for all devices of a process.
 struct shared_work {
-  using owner_list = std::vector<fssdp::rank_id>;
-  shared_answers<std::pair<fssdp::expert_loads, fssdp::table_layout>, fssdp::placement> placements{
-      256};
+  using question =
+      std::tuple<fssdp::expert_loads, fssdp::table_layout, std::optional<fssdp::placement>>;
+  shared_answers<question, fssdp::placement> placements{256};
   shared_answers<std::pair<fssdp::placement, fssdp::table_layout>, fssdp::transfer_plan> plans{256};
-  shared_answers<std::pair<std::size_t, std::size_t>, sim::routing_rule> routings{256};
 };
 
 /// How a layer went in one iteration: what its time can be predicted from.

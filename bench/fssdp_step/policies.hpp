@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "fssdp/placement/placement.hpp"
+#include "fssdp/routing/routing_rule.hpp"
 #include "fssdp/solver/eplb_materialization.hpp"
 #include "fssdp/solver/everywhere.hpp"
 #include "fssdp_sim/layer_figures.hpp"
@@ -24,32 +25,34 @@ namespace step {
 /// nothing, where the gate's counts are waited for.
 enum class expectation { window, interval, none };
 
-/// Where tokens go: evenly to the nearest replicas, or the cheaper of that and balanced routing.
-enum class token_routes { even, cheaper };
-
 struct policy {
   std::string_view name;
   std::string_view about;  ///< one line
   /// Who holds what, by the predicted loads of the question.
-  fssdp::placement (*places)(sim::layer_question const&);
+  /// @param before who has held what; null if that is not known
+  fssdp::placement (*places)(sim::layer_question const&, fssdp::placement const* before);
   sim::traits costs = {};
   sim::sharding shards = sim::sharding::blocks;
   bool slices = false;      ///< every expert is cut over all devices
   bool calibrates = false;  ///< replicas are added when the gate has counted
   expectation expects = expectation::window;
-  token_routes tokens = token_routes::even;
+  fssdp::routing_rule tokens = fssdp::routing_rule::even;
+  double load_tolerance = 0;  ///< as of materializer_options
 };
 
 namespace detail {
 
-[[nodiscard]] inline fssdp::placement places_of_ep(sim::layer_question const& of) {
+[[nodiscard]] inline fssdp::placement places_of_ep(sim::layer_question const& of,
+                                                   fssdp::placement const*) {
   return fssdp::placement{*of.owners};
 }
-[[nodiscard]] inline fssdp::placement places_of_fsdp(sim::layer_question const& of) {
+[[nodiscard]] inline fssdp::placement places_of_fsdp(sim::layer_question const& of,
+                                                     fssdp::placement const*) {
   return fssdp::everywhere{}(*of.owners);
 }
 /// EPLB's replicas for all devices alike, or node by node: whichever the model says is cheaper.
-[[nodiscard]] inline fssdp::placement places_of_eplb(sim::layer_question const& of) {
+[[nodiscard]] inline fssdp::placement places_of_eplb(sim::layer_question const& of,
+                                                     fssdp::placement const*) {
   auto answers = sim::layer_answers{};
   for (auto const& groups : {fssdp::topology{}, *of.topology})
     answers.push_back(
@@ -57,20 +60,26 @@ namespace detail {
                          *of.predicted, *of.owners)});
   return sim::cheapest(of, std::move(answers), {}).where;
 }
-[[nodiscard]] inline fssdp::placement places_of_fsep(sim::layer_question const& of) {
+[[nodiscard]] inline fssdp::placement places_of_fsep(sim::layer_question const& of,
+                                                     fssdp::placement const*) {
   return fssdp::eplb_materialization{.spare_slots = of.slots}(*of.predicted, *of.owners);
 }
 /// Shadows by the loads that are given; none where nothing is expected yet.
-[[nodiscard]] inline fssdp::placement places_of_fastermoe(sim::layer_question const& of) {
+[[nodiscard]] inline fssdp::placement places_of_fastermoe(sim::layer_question const& of,
+                                                          fssdp::placement const*) {
   if (std::ranges::all_of(*of.predicted, [](auto load) { return load == 0; }))
     return fssdp::placement{*of.owners};
   return sim::answer_of(sim::fastermoe, of).where;
 }
-[[nodiscard]] inline fssdp::placement places_of_hecate(sim::layer_question const& of) {
+[[nodiscard]] inline fssdp::placement places_of_hecate(sim::layer_question const& of,
+                                                       fssdp::placement const*) {
   return sim::answers_of_hecate(of).front().where;
 }
-[[nodiscard]] inline fssdp::placement places_of_ours(sim::layer_question const& of) {
-  return sim::answers_of_ours(of).front().where;
+[[nodiscard]] inline fssdp::placement places_of_ours(sim::layer_question const& of,
+                                                     fssdp::placement const* before) {
+  auto const solve = sim::solver_of_ours(of);
+  return before != nullptr ? solve(*of.predicted, *of.owners, *before)
+                           : solve(*of.predicted, *of.owners);
 }
 
 }  // namespace detail
@@ -114,9 +123,12 @@ inline constexpr auto policies = std::array{
            .shards = sim::sharding::by_load,
            .calibrates = true},
     policy{.name = "ours",
-           .about = "cheapest_materialization, Algorithm 2, balanced or even routing",
+           .about =
+               "cheapest_materialization, which goes on from the placement before; Algorithm 2; "
+               "balanced or even routing",
            .places = detail::places_of_ours,
            .shards = sim::sharding::by_load,
-           .tokens = token_routes::cheaper}};
+           .tokens = fssdp::routing_rule::balanced,
+           .load_tolerance = 0.015}};
 
 }  // namespace step

@@ -55,6 +55,19 @@ class placement_solver_contract {
         REQUIRE(where == solve(loads(of.size(), 1), layout));
       });
     }
+    if constexpr (fssdp::renewing_solver<solver, fssdp::block_layout>) {
+      SECTION("from whatever placement before, the owner of an expert always holds it") {
+        for_many_inputs([](solver const& solve, loads const& of, auto const& layout) {
+          auto const before = solve(loads(of.rbegin(), of.rend()), layout);
+          auto const where = solve(of, layout, before);
+          REQUIRE_NOTHROW(fssdp::check_contains(where, layout));
+          REQUIRE(solve(of, layout, before) == where);
+          auto const other = fssdp::placement{
+              fssdp::block_layout{{.experts = layout.experts() + 1, .ranks = layout.ranks()}}};
+          REQUIRE(solve(of, layout, other) == solve(of, layout));
+        });
+      }
+    }
     SECTION("another number of loads than experts is refused, and both are named") {
       check_wrong_numbers(1);
       check_wrong_numbers(3);

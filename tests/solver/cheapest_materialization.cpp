@@ -2,6 +2,10 @@
 /// The portfolio is never dearer than what it is made of, and keeps its budget; so do its parts.
 #include "fssdp/solver/cheapest_materialization.hpp"
 
+#include <cstdint>
+#include <optional>
+#include <vector>
+
 #include "catch.hpp"
 #include "fssdp/layout/block_layout.hpp"
 #include "fssdp/solver/expected_demand.hpp"
@@ -58,6 +62,70 @@ TEST_CASE("the cheapest is no dearer than its candidates, and keeps their budget
         REQUIRE(seconds <= priced.seconds(of, fast(of.loads, of.layout)));
         REQUIRE(seconds <= priced.seconds(of, overlap(of.loads, of.layout)));
       });
+}
+
+TEST_CASE("a renewed placement keeps the budget, and is no dearer than needs-based ones") {
+  auto kept = 0;
+  support::for_random_instances(
+      support::law_instances / 100 + 20,
+      [&, seed = std::uint64_t{0}](random_instance const& of) mutable {
+        auto draw = support::dice{++seed};
+        auto const priced = priced_instance{of, draw};
+        auto const solve = cheapest_materialization{
+            .budget = priced.budget, .rates = priced.rates, .topology = of.topo, .trials = 20};
+        auto earlier = of.loads;  // a tenth more or less of some
+        for (auto& load : earlier)
+          if (draw.chance(50)) load -= load / 10;
+        auto const before = solve(earlier, of.layout);
+        auto const where = solve(of.loads, of.layout, before);
+        kept += where == before ? 1 : 0;
+        REQUIRE(priced.budget.allows(port_loads{where, of.layout, of.topo}));
+        fssdp::check_contains(where, of.layout);
+        auto const seconds = priced.seconds(of, where) * (1 - 1e-12);
+        auto const fast = fssdp::needs_based_materialization{priced.budget, of.topo};
+        REQUIRE(seconds <= priced.seconds(of, before));
+        REQUIRE(seconds <= priced.seconds(of, fast(of.loads, of.layout)) * (1 + solve.worth));
+        auto const none = cheapest_materialization{
+            .budget = {}, .rates = priced.rates, .topology = of.topo, .trials = 20};
+        REQUIRE(none(of.loads, of.layout, before) == placement{of.layout});  // beyond the budget
+      });
+  CHECK(kept > 0);
+}
+
+TEST_CASE("loads that drift leave most placements as they are, and about as cheap as new ones") {
+  auto const topo = fssdp::topology{{.nodes = 4, .ranks = 32}};
+  auto const layout = fssdp::block_layout{{.experts = 64, .ranks = 32}};
+  auto const solve = cheapest_materialization{
+      .budget = {.experts_in = 6, .experts_out = 6, .spare_slots = 3},
+      .rates = {.seconds_per_token = 1e-7, .token_bytes = 1536, .expert_bytes = 1U << 20U},
+      .topology = topo};
+  auto draw = support::dice{7};
+  auto weights = std::vector<double>{};
+  for (int e = 0; e < 64; ++e) weights.push_back(1e6 / (1 + (e * 37) % 64));
+  auto where = std::optional<placement>{};
+  auto changes = 0;
+  auto renewed_seconds = 0.0;
+  auto fresh_seconds = 0.0;
+  for (int i = 0; i < 40; ++i) {
+    auto loads = fssdp::expert_loads{};
+    for (auto& weight : weights) {
+      weight *= 1 + 0.01 * draw.between(-2, 2);
+      loads.push_back(static_cast<std::uint64_t>(weight));
+    }
+    auto demand = token_demand{};
+    fssdp::detail::expect_demand(loads, topo, demand);
+    auto const fresh = solve(loads, layout);
+    auto const next = where.has_value() ? solve(loads, layout, *where) : fresh;
+    changes += where == next ? 0 : 1;
+    where = next;
+    auto const seconds = [&](placement const& of) {
+      return estimated_cost{}.seconds(of, topo, demand, solve.rates);
+    };
+    renewed_seconds += seconds(next);
+    fresh_seconds += seconds(fresh);
+  }
+  CHECK(changes < 20);
+  CHECK(renewed_seconds < 1.01 * fresh_seconds);
 }
 
 TEST_CASE("refining never makes a placement dearer, and stays within the budget") {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 
 #include "../policy.hpp"
 #include "fssdp/solver/cheapest_materialization.hpp"
@@ -18,7 +19,9 @@ namespace sim {
   return loads;
 }
 
-[[nodiscard]] inline layer_answers answers_of_ours(layer_question const& question) {
+/// Its solver, with a budget that pays for the tokens of this iteration.
+[[nodiscard]] inline fssdp::cheapest_materialization solver_of_ours(
+    layer_question const& question) {
   auto tokens = 0.0;
   for (auto const count : question.counts->values()) tokens += static_cast<double>(count);
   auto solve =
@@ -32,17 +35,17 @@ namespace sim {
                                         *question.topology, question.slots);
     solve.tokens = tokens;
   }
-  auto answers = layer_answers{};
-  answers.push_back(
-      {*question.owners, solve(*question.predicted, *question.owners), routing_rule::balanced});
-  answers.push_back(answers.front());  // tokens are routed when they are counted: the cheaper way
-  answers.back().routing = routing_rule::even;
-  return answers;
+  return solve;
+}
+
+[[nodiscard]] inline layer_answers answers_of_ours(layer_question const& question) {
+  auto where = solver_of_ours(question)(*question.predicted, *question.owners);
+  return {{*question.owners, std::move(where), routing_rule::balanced}};
 }
 
 inline constexpr auto ours =
     policy{.name = "ours",
-           .about = "cheapest_materialization of fssdp, Algorithm 2, balanced or even routing",
+           .about = "cheapest_materialization of fssdp, Algorithm 2, balanced routing",
            .answers = answers_of_ours,
            .shards = sharding::by_load};
 

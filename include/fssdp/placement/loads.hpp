@@ -29,6 +29,12 @@ namespace detail {
 /// The fullest part over the average part: 1 is perfect balance; 1 as well if all is empty.
 [[nodiscard]] double max_over_mean(std::span<std::uint64_t const> of);
 
+/// The share of tokens that go to other experts than before, from 0 to 1, whatever the sums: half
+/// the distance of the experts' shares, added up. 1 if either is empty, and the other is not.
+/// @throws argument_error on another number of experts
+[[nodiscard]] double load_change(std::span<std::uint64_t const> before,
+                                 std::span<std::uint64_t const> now);
+
 }  // namespace fssdp
 
 #ifndef FSSDP_COMPILED

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -46,6 +47,25 @@ FSSDP_INLINE double max_over_mean(std::span<std::uint64_t const> of) {
   if (sum == 0 && wraps == 0) return 1.0;
   return static_cast<double>(*std::max_element(of.begin(), of.end())) *
          static_cast<double>(of.size()) / (wraps * 0x1p64 + static_cast<double>(sum));
+}
+
+FSSDP_INLINE double load_change(std::span<std::uint64_t const> before,
+                                std::span<std::uint64_t const> now) {
+  detail::require(before.size() == now.size(), "load_change: loads of ", now.size(),
+                  " experts; expected ", before.size());
+  auto const sum_of = [](std::span<std::uint64_t const> loads) {
+    auto sum = 0.0;
+    for (auto const load : loads) sum += static_cast<double>(load);
+    return sum;
+  };
+  auto const old_sum = sum_of(before);
+  auto const new_sum = sum_of(now);
+  if (old_sum == 0 || new_sum == 0) return old_sum == new_sum ? 0 : 1;
+  auto distance = 0.0;
+  for (std::size_t e = 0; e < now.size(); ++e)
+    distance +=
+        std::abs(static_cast<double>(now[e]) / new_sum - static_cast<double>(before[e]) / old_sum);
+  return std::min(1.0, distance / 2);
 }
 
 }  // namespace fssdp

@@ -23,6 +23,7 @@
 #include "fssdp/memory/tensor_list.hpp"
 #include "fssdp/memory/tensor_types.hpp"
 #include "fssdp/placement/any_load_predictor.hpp"
+#include "fssdp/placement/loads.hpp"
 #include "fssdp/placement/placement.hpp"
 #include "fssdp/plan/planner.hpp"
 #include "fssdp/plan/schedule.hpp"
@@ -33,6 +34,7 @@
 #include "fssdp/runtime/slot_pool.hpp"
 #include "fssdp/runtime/timed_work.hpp"
 #include "fssdp/runtime/work_queue.hpp"
+#include "fssdp/solver/any_solver.hpp"
 #include "fssdp/trace/trace_output.hpp"
 #include "fssdp/trace/trace_rows.hpp"
 
@@ -61,12 +63,16 @@ struct layer_setting {
   }
 };
 
+/// What a solver has said about some loads.
+struct solved_placement {
+  expert_loads loads;
+  placement where;
+};
+
 /// What a layer is expected to need in the next iteration: made before that begins, so that ranks
 /// can compare their plans meanwhile.
 struct next_iteration {
-  expert_loads loads = {};
-  placement wanted = {};                   // by the solver
-  placement where = wanted;                // as far as there will be room
+  placement where = {};                    // as far as there will be room
   std::optional<transfer_plan> plan = {};  // none if the layer has it already
 };
 
@@ -125,6 +131,7 @@ class materialized_layer {
     weights_ = part(shards.weights());
     gradients_ = part(shards.gradients());
     where.reset();
+    solved.reset();
     next.reset();
     replicas.plan.reset();
     is_planned_ = false;
@@ -134,6 +141,15 @@ class materialized_layer {
   /// The experts that the rank holds, ascending.
   [[nodiscard]] std::span<expert_id const> held() const { return held_; }
 
+  /// What the solver wants for these loads; asked only if they are others than before.
+  [[nodiscard]] placement const& wanted(expert_loads const& loads,
+                                        any_placement_solver const& solve, double tolerance) {
+    if (!solved.has_value())
+      solved.emplace(solved_placement{loads, solve(loads, *layout_)});
+    else if (solved->loads != loads && load_change(solved->loads, loads) > tolerance)
+      solved = solved_placement{loads, solve(loads, *layout_, solved->where)};
+    return solved->where;
+  }
   /// Takes the placement of this iteration. The plan of another one is forgotten.
   /// @pre nothing is gathered or reduced by that any more
   void place(placement chosen) {
@@ -147,7 +163,7 @@ class materialized_layer {
   }
   /// Makes the plan for the placement that it is expected to take next, at once.
   void plan_next(placement const& expected_place) {
-    if (!next.has_value()) next.emplace(next_iteration{.wanted = expected_place});
+    if (!next.has_value()) next.emplace();
     if (is_planned_ && where == expected_place)
       next->plan.reset();
     else if (!next->plan.has_value() || next->where != expected_place)
@@ -243,8 +259,9 @@ class materialized_layer {
   expert_loads recorded;          // their loads
   expert_loads recorded_devices;  // likewise, [ranks]
 
-  std::optional<placement> where;      // of this iteration, or of an earlier one
-  std::optional<next_iteration> next;  // of the planning thread, until it has finished
+  std::optional<placement> where;          // of this iteration, or of an earlier one
+  std::optional<solved_placement> solved;  // of the planning thread, until it has finished, ...
+  std::optional<next_iteration> next;      // ... and so is this
   planning_state planned_by;
   stream_event next_planned;
   stream_event planned;

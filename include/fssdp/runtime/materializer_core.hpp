@@ -285,9 +285,7 @@ class materializer_core {
   /// Chooses the placement of this iteration: what the solver wants, as far as there is room.
   bool place(materialized_layer& layer, shortage when) {
     auto const loads = layer.expected.predict();
-    auto where = layer.next.has_value() && layer.next->loads == loads
-                     ? layer.next->wanted
-                     : policy_.placement(loads, layer.layout());
+    auto where = layer.wanted(loads, policy_.placement, options_.load_tolerance);
     auto const room = replicas_.pool().longest();
     if (most_slots_used(where, layer.layout(), setting_.use()) > room) {
       auto const is_temporary = options_.replicas == retention::rematerialize;
@@ -324,13 +322,13 @@ class materializer_core {
     auto loads = with_these.predict();
     auto const room = replicas_.pool().slots();
     if (!planning_.has_value()) {
-      plan_next(layer, std::move(loads), room);
+      plan_next(layer, loads, room);
       return;
     }
     try {
       planning_->enqueue([this, &layer, loads = std::move(loads), room,
                           done = layer.next_planned.next()]() mutable {
-        plan_next(layer, std::move(loads), room);
+        plan_next(layer, loads, room);
         done.reach();
       });
     } catch (poisoned_stream const&) {
@@ -370,18 +368,14 @@ class materializer_core {
   /// Plans a layer for an iteration before that begins: as it will be placed, if the loads are these
   /// and there is so much room.
   /// @return false if there is too little
-  bool plan_next(materialized_layer& layer, expert_loads loads, std::size_t room) {
+  bool plan_next(materialized_layer& layer, expert_loads const& loads, std::size_t room) {
     auto const& layout = layer.layout();
     auto const use = setting_.use();
     if (most_slots_used(placement{layout}, layout, use) > room) return false;
-    if (!layer.next.has_value() || layer.next->loads != loads) {
-      auto wanted = policy_.placement(loads, layout);
-      layer.next.emplace(next_iteration{.loads = std::move(loads), .wanted = std::move(wanted)});
-    }
-    auto& next = *layer.next;
-    layer.plan_next(most_slots_used(next.wanted, layout, use) <= room
-                        ? next.wanted
-                        : fit_slots(next.wanted, layout, next.loads, static_cast<int>(room), use));
+    auto const& wanted = layer.wanted(loads, policy_.placement, options_.load_tolerance);
+    layer.plan_next(most_slots_used(wanted, layout, use) <= room
+                        ? wanted
+                        : fit_slots(wanted, layout, loads, static_cast<int>(room), use));
     return true;
   }
   /// The same for what calibration has found: what it gathers, and the plan of the layer from then.

@@ -62,6 +62,10 @@ struct materializer_options {
   /// Plans are scheduled: cut into pieces, balanced over all ports. Else they are direct, or chains
   /// over nodes.
   std::optional<schedule_options> schedule = {};
+  /// A layer keeps its placement, and so its plan, as long as at most this share of its tokens goes
+  /// to other experts than when it was chosen (load_change). With 0, the solver is asked whenever
+  /// loads differ at all; 0.015 is lost in the noise of most gates (runtime/README.md).
+  double load_tolerance = 0;
   /// Placements and plans of the next iteration are made on a thread of the materializer's own: from
   /// the `reduce` of a layer on, by the loads recorded until then, so that the iteration does not
   /// wait for solver and planner. Both are then called on that thread, too, one call at a time. The
@@ -83,6 +87,8 @@ inline void check_options(materializer_options const& of, bool in_host_memory) {
           "a resource of memory that devices can use");
   require(of.prefetch_distance >= 0, "materializer: a prefetch distance of ", of.prefetch_distance,
           "; expected 0 or more");
+  require(of.load_tolerance >= 0 && of.load_tolerance <= 1, "materializer: a load_tolerance of ",
+          of.load_tolerance, "; expected 0 to 1");
   require(of.reshard_every >= 0, "materializer: reshard_every ", of.reshard_every,
           "; expected 0 or more");
 }

@@ -29,15 +29,26 @@ class any_placement_solver {
   template <class Solver>
   requires(!std::same_as<Solver, any_placement_solver>) &&
       placement_solver<Solver, table_layout> any_placement_solver(Solver solve)
-      : solve_{std::move(solve)} {}
+      : solve_{[solve = std::move(solve)](std::span<std::uint64_t const> loads,
+                                          table_layout const& layout, placement const* before) {
+          if constexpr (renewing_solver<Solver, table_layout>)
+            if (before != nullptr) return solve(loads, layout, *before);
+          return solve(loads, layout);
+        }} {}
 
   [[nodiscard]] placement operator()(std::span<std::uint64_t const> loads,
                                      table_layout const& layout) const {
-    return solve_(loads, layout);
+    return solve_(loads, layout, nullptr);
+  }
+  /// The same from the placement before, where the solver is a renewing_solver.
+  [[nodiscard]] placement operator()(std::span<std::uint64_t const> loads,
+                                     table_layout const& layout, placement const& before) const {
+    return solve_(loads, layout, &before);
   }
 
  private:
-  std::function<placement(std::span<std::uint64_t const>, table_layout const&)> solve_;
+  std::function<placement(std::span<std::uint64_t const>, table_layout const&, placement const*)>
+      solve_;
 };
 
 namespace detail {

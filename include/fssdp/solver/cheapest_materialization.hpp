@@ -28,6 +28,9 @@ struct cheapest_materialization {
   double tokens = 0;
   fssdp::topology topology = {};  ///< where the ranks sit; without ranks: all on one node
   int trials = 50;                ///< exchanges that refining looks at, for each of them; 0: none
+  /// By what share of its cost a placement must be cheaper than the one before it, to be worth a new
+  /// plan.
+  double worth = 0.01;
 
   /// @param loads [experts], any scale
   /// @post the budget allows its port_loads
@@ -40,12 +43,26 @@ struct cheapest_materialization {
     return solve(loads, detail::owner_table(layout));
   }
 
+  /// For loads that have changed a little: the placement before, if that is still about as cheap as
+  /// what can be found; else that, refined; or a new one where it is dearer than needs-based
+  /// materialization or beyond the budget.
+  /// @param before what this solver has returned for the loads before and the same layout
+  /// @cost that of needs_based_materialization, and of 12 exchanges; of a new one, as above
+  /// @throws argument_error likewise
+  template <shard_layout Layout>
+  [[nodiscard]] placement operator()(std::span<std::uint64_t const> loads, Layout const& layout,
+                                     placement const& before) const {
+    return renew(loads, detail::owner_table(layout), before);
+  }
+
  private:
   [[nodiscard]] placement solve(std::span<std::uint64_t const> loads,
                                 table_layout const& layout) const;
+  [[nodiscard]] placement renew(std::span<std::uint64_t const> loads, table_layout const& layout,
+                                placement const& before) const;
 };
 
-static_assert(placement_solver<cheapest_materialization>);
+static_assert(renewing_solver<cheapest_materialization>);
 
 }  // namespace fssdp
 

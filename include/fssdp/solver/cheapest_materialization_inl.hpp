@@ -41,6 +41,27 @@ inline void require_choices(cheapest_materialization const& of) {
           ".rates: else no replica can make anything cheaper");
 }
 
+/// The topology of a solver, if all that it is given fits.
+/// @throws argument_error if not
+[[nodiscard]] inline fssdp::topology checked_topology(cheapest_materialization const& of,
+                                                      std::span<std::uint64_t const> loads,
+                                                      table_layout const& layout) {
+  require_loads("cheapest_materialization", loads, layout.experts());
+  require(of.trials >= 0 && of.tokens >= 0 && of.worth >= 0,
+          "cheapest_materialization: ", of.trials, " trials, ", of.tokens, " tokens, worth ",
+          of.worth, "; expected 0 or more");
+  require_choices(of);
+  return topology_or_one_node(of.topology, layout.ranks());
+}
+
+/// Whether a placement is one of this layout.
+[[nodiscard]] inline bool is_of(placement const& where, table_layout const& layout) {
+  if (where.experts() != layout.experts() || where.ranks() != layout.ranks()) return false;
+  return std::ranges::all_of(first_n<expert_id>(layout.experts()), [&](expert_id expert) {
+    return where.holds(layout.owner(expert), expert);
+  });
+}
+
 /// What a placement costs, exposed gathers included.
 struct placement_judgement {
   cheapest_materialization const& of;
@@ -118,11 +139,7 @@ void for_each_candidate(cheapest_materialization const& of, std::span<std::uint6
 
 FSSDP_INLINE placement cheapest_materialization::solve(std::span<std::uint64_t const> loads,
                                                        table_layout const& layout) const {
-  detail::require_loads("cheapest_materialization", loads, layout.experts());
-  detail::require(trials >= 0 && tokens >= 0, "cheapest_materialization: ", trials, " trials, ",
-                  tokens, " tokens; expected 0 or more");
-  detail::require_choices(*this);
-  auto const topo = topology_or_one_node(topology, layout.ranks());
+  auto const topo = detail::checked_topology(*this, loads, layout);
   auto demand = token_demand{};
   detail::expect_demand(loads, topo, demand);
   auto const judge = detail::placement_judgement{*this, topo, demand};
@@ -143,6 +160,27 @@ FSSDP_INLINE placement cheapest_materialization::solve(std::span<std::uint64_t c
                                keep_if_cheaper(where);
                              });
   return best;
+}
+
+FSSDP_INLINE placement cheapest_materialization::renew(std::span<std::uint64_t const> loads,
+                                                       table_layout const& layout,
+                                                       placement const& before) const {
+  auto const topo = detail::checked_topology(*this, loads, layout);
+  auto const within = detail::within_reach(budget, layout.experts());
+  if (!detail::is_of(before, layout) || !budget.allows(port_loads{before, layout, topo}))
+    return solve(loads, layout);
+  auto demand = token_demand{};
+  detail::expect_demand(loads, topo, demand);
+  auto const judge = detail::placement_judgement{*this, topo, demand};
+  auto const kept = judge.seconds(before, layout);
+  auto const quick = needs_based_materialization{within, topo}(loads, layout);
+  auto mended = before;
+  constexpr auto exchanges = 12;
+  detail::refinement{}.improve(mended, layout, topo, demand, rates, within,
+                               std::min(trials, exchanges));
+  auto const least = std::min(kept, judge.seconds(mended, layout));
+  if (judge.seconds(quick, layout) < least) return solve(loads, layout);
+  return least < kept * (1 - worth) ? mended : before;
 }
 
 }  // namespace fssdp

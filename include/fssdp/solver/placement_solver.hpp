@@ -19,6 +19,16 @@ concept placement_solver = requires(Solver const& solve, std::span<std::uint64_t
   { solve(loads, layout) } -> std::same_as<placement>;
 };
 
+/// Optional extra: a solver that goes on from the placement before, as loads change little from one
+/// iteration to the next. Still a pure function, now of three arguments; placements that repeat need
+/// no new plan. Whether the one before is of use is for the solver to find out.
+template <class Solver, class Layout = block_layout>
+concept renewing_solver = placement_solver<Solver, Layout> &&
+    requires(Solver const& solve, std::span<std::uint64_t const> loads, Layout const& layout,
+             placement const& before) {
+  { solve(loads, layout, before) } -> std::same_as<placement>;
+};
+
 namespace detail {
 
 /// @throws argument_error unless there are loads of so many experts
