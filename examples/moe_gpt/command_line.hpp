@@ -194,6 +194,17 @@ inline void declare(CLI::App& app, options& chosen, raw_options& raw) {
       ->capture_default_str();
   app.add_flag("--no-overlap", chosen.no_overlap, "Compute waits for all that moves")
       ->group("Overlap and memory");
+  app.add_flag("--plan-ahead", chosen.plan_ahead,
+               "Make the placements and plans of a step during the one before it,\non a thread of "
+               "their own; no loss depends on it")
+      ->group("Overlap and memory");
+  app.add_option("--load-tolerance", chosen.load_tolerance,
+                 "A layer keeps its placement as long as at most this share of its\ntokens goes to "
+                 "other experts than when it was chosen")
+      ->check(real)
+      ->type_name("SHARE")
+      ->group("Overlap and memory")
+      ->capture_default_str();
   app.add_option("--offload", raw.offload,
                  "What a rank keeps in files that are mapped into memory instead of\nin memory: "
                  "nothing (none), the moments of AdamW (moments), or all\nthat it owns (all); no "

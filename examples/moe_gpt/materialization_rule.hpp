@@ -53,6 +53,8 @@ namespace moe_gpt {
       .seconds_per_row = chosen.calibrate ? chosen.seconds_per_row : 0,
       .routing = chosen.routing,
       .topology = topology_of(chosen),
+      .load_tolerance = chosen.load_tolerance,
+      .plan_ahead = chosen.plan_ahead,
       .trace = trace};
   if (chosen.replica_slots >= 0)  // calibration may hold what it adds besides
     result.replica_slots =

@@ -71,6 +71,8 @@ struct options {
   bool calibrate = false;
   double seconds_per_row = 1e-5;  ///< what is moved is weighed against that
   bool no_overlap = false;
+  bool plan_ahead = false;
+  double load_tolerance = 0;  ///< a share of tokens
   moe_gpt::offload offload = moe_gpt::offload::none;
   std::filesystem::path offload_folder = {};  ///< empty: the system's for temporary files
   double deadline = 600;                      ///< seconds that a rank may be awaited
@@ -198,6 +200,8 @@ inline void validate(options const& chosen) {
               ", because each has a sequence");
   require(chosen.seconds_per_row >= 0,
           "--seconds-per-row " + std::to_string(chosen.seconds_per_row) + ": expected 0 or more");
+  require(chosen.load_tolerance >= 0 && chosen.load_tolerance <= 1,
+          "--load-tolerance " + std::to_string(chosen.load_tolerance) + ": expected 0 to 1");
   require(chosen.rate >= 0, "--rate " + std::to_string(chosen.rate) + ": expected 0 or more");
   require(chosen.deadline >= 0.001 && chosen.deadline <= 1e6,
           "--deadline " + std::to_string(chosen.deadline) + ": expected 0.001 to 1000000");

@@ -42,6 +42,15 @@ class placement_rule {
     }
     return solver_ == solver::cheapest ? cheapest_(loads, layout) : sparse_(loads, layout);
   }
+  /// From the placement before, where the solver goes on from that.
+  template <fssdp::shard_layout Layout>
+  [[nodiscard]] fssdp::placement operator()(std::span<std::uint64_t const> loads,
+                                            Layout const& layout,
+                                            fssdp::placement const& before) const {
+    auto const is_searched = mode_ == mode::fssdp || mode_ == mode::fsep;
+    return is_searched && solver_ == solver::cheapest ? cheapest_(loads, layout, before)
+                                                      : (*this)(loads, layout);
+  }
 
  private:
   /// What a token costs an expert forward (backward it is twice that), and what moves.
@@ -59,6 +68,6 @@ class placement_rule {
   fssdp::cheapest_materialization cheapest_;
 };
 
-static_assert(fssdp::placement_solver<placement_rule>);
+static_assert(fssdp::renewing_solver<placement_rule>);
 
 }  // namespace moe_gpt

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "fssdp/comm/thread.hpp"
+#include "fssdp/plan/plan_cache.hpp"
 #include "rank_world.hpp"
 #include "topology_of.hpp"
 #include "train_on.hpp"
@@ -31,11 +32,16 @@ class thread_ranks : public rank_world {
         fssdp::thread_world{{.ranks = chosen_.ranks,
                              .deadline = deadline_of(chosen_),
                              .ports = chosen_.rate > 0 ? topology_of(chosen_) : fssdp::topology{}}};
+    auto plans = fssdp::plan_cache{static_cast<std::size_t>(4 * chosen_.layers)};
     world.run([&](fssdp::thread_communicator& comm) {
       auto* const trace = traces.empty() ? nullptr : &traces[comm.rank().index()];
       auto experts = comm.duplicate();
       auto record = train_on(fssdp::communicator_ref{comm}, fssdp::communicator_ref{experts},
-                             {chosen_, text, trace, observe});
+                             {.chosen = chosen_,
+                              .text = text,
+                              .trace = trace,
+                              .observe = observe,
+                              .planner = std::ref(plans)});
       if (comm.rank() == fssdp::rank_id{0}) result = std::move(record);
     });
     if (!traces.empty()) write_trace(chosen_.trace, traces);

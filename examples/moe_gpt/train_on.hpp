@@ -8,6 +8,7 @@
 #include <span>
 
 #include "fssdp/comm/communicator_ref.hpp"
+#include "fssdp/plan/planner.hpp"
 #include "fssdp/trace/trace_output.hpp"
 #include "fssdp/trace/trace_recorder.hpp"
 #include "options.hpp"
@@ -24,6 +25,8 @@ struct rank_job {
   std::function<void(step_record const&)> observe;  ///< is called after every step, on rank 0
   /// Where experts lie.
   std::pmr::memory_resource* memory = std::pmr::new_delete_resource();
+  /// Makes the plans; ranks of one process may share a cache.
+  fssdp::planner planner = fssdp::make_requested_plan;
 };
 
 /// Trains on one rank.

@@ -99,6 +99,7 @@ template <class Real, fssdp::communicator Comm, fssdp::communicator Streamed>
                          saved.owners(layouts),
                          {.placement = solve,
                           .predictor = predictor_for(chosen),
+                          .planner = job.planner,
                           .gather_coding = coding.gather,
                           .reduce_coding = coding.reduce},
                          materialization,

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+/// fssdp_step: every policy runs, finds its bytes in order and is predicted as fssdp_sim does; its
+/// command line, table and JSON.
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "catch.hpp"
+#include "fssdp_sim/policies/policies.hpp"
+#include "fssdp_sim/scenarios.hpp"
+#include "fssdp_step/command_line.hpp"
+#include "fssdp_step/contents.hpp"
+#include "fssdp_step/measure.hpp"
+#include "fssdp_step/predictors.hpp"
+#include "fssdp_step/report.hpp"
+#include "fssdp_step/shared_answers.hpp"
+
+namespace {
+
+using namespace std::chrono_literals;
+
+program::command_line<step::options> read_step(std::vector<char const*> arguments) {
+  arguments.insert(arguments.begin(), "fssdp_step");
+  return step::read_command_line(static_cast<int>(arguments.size()), arguments.data());
+}
+std::string step_refusal(std::vector<char const*> const& arguments) {
+  auto const line = read_step(arguments);
+  CHECK(!line.chosen.has_value());
+  CHECK(line.exit_code == 2);
+  return line.message;
+}
+bool mentions_all(std::string const& text, std::vector<std::string> const& parts) {
+  for (auto const& part : parts)
+    if (text.find(part) == std::string::npos) {
+      UNSCOPED_INFO("not found: " << part);
+      return false;
+    }
+  return true;
+}
+
+/// Two nodes of eight devices, two layers, small enough for any machine.
+struct small_steps {
+  step::options asked;
+  std::deque<sim::prepared> scenes;
+
+  explicit small_steps(std::vector<char const*> more = {}) {
+    auto arguments =
+        std::vector<char const*>{"--cluster", "a",    "--devices", "16",  "--layers",     "2",
+                                 "--experts", "16",   "--tokens",  "128", "--iterations", "4",
+                                 "--scale",   "1536", "--slow",    "1",   "--overlap",    "2"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    asked = read_step(arguments).chosen.value();
+    scenes = sim::prepare_all(asked.scene);
+    scenes.front().of.samples.erase(scenes.front().of.samples.begin());
+  }
+  [[nodiscard]] sim::scenario const& of() const { return scenes.front().of; }
+  [[nodiscard]] step::job job(step::policy const& which) const {
+    return {.of = of(),
+            .which = which,
+            .emulates = asked.emulates,
+            .prefetch_distance = asked.prefetch_distance,
+            .interval = 2,
+            .reshard_every = asked.reshard_every};
+  }
+  [[nodiscard]] step::measurement measured(step::policy const& which) const {
+    return step::measure_threads(job(which), 60s);
+  }
+};
+
+[[nodiscard]] step::policy const& policy_named(std::string_view name) {
+  return *std::ranges::find(step::policies, name, &step::policy::name);
+}
+
+}  // namespace
+
+TEST_CASE("every policy runs its iterations, and all bytes are the right ones") {
+  auto const small = small_steps{};
+  for (auto const& which : step::policies) {
+    CAPTURE(which.name);
+    auto const of = small.measured(which);
+    REQUIRE(of.iterations.size() == 3);
+    for (auto const& one : of.iterations) {
+      CHECK(one.seconds > 0);
+      CHECK(one.exposed_seconds >= 0);
+      CHECK(one.token_seconds > 0);
+    }
+    CHECK(of.policy == which.name);
+    CHECK(of.devices == 16);
+    CHECK(of.layers == 2);
+    CHECK(of.predicted_seconds > 0);
+    CHECK(of.max_over_mean >= 1);
+    CHECK(of.bytes > 0);
+    auto const expert = static_cast<double>(small.of().where->rates.expert_bytes);
+    CHECK(of.replica_bytes <= 2 * 16 * expert);
+    if (which.name == "ep") CHECK(of.replica_bytes == 0);
+    if (which.name == "fsdp" || which.name == "hecate") CHECK(of.replica_bytes > 0);
+  }
+}
+
+TEST_CASE("owners that change, other prefetching and no planning ahead go well, too") {
+  for (auto const* ahead : {"0", "2"}) {
+    auto const small = small_steps{{"--reshard-every", "2", "--prefetch", ahead}};
+    for (auto const* name : {"hecate", "hecate-rm", "ours"}) {
+      CAPTURE(ahead, name);
+      auto job = small.job(policy_named(name));
+      job.plans_ahead = false;
+      CHECK(step::measure_threads(job, 60s).iterations.size() == 3);
+    }
+  }
+}
+
+TEST_CASE("predictions are those of fssdp_sim where the runtime places as it does") {
+  auto const small = small_steps{};
+  for (auto const& [name, simulated] :
+       {std::pair{"ep", sim::ep}, std::pair{"fsdp", sim::fsdp}, std::pair{"hecate", sim::hecate},
+        std::pair{"hecate-rm", sim::hecate_rm}}) {
+    CAPTURE(name);
+    auto const of = small.measured(policy_named(name));
+    auto const expected = sim::simulate(simulated, small.of());
+    CHECK(of.predicted_seconds == Approx(expected.seconds()));
+    CHECK(of.max_over_mean == Approx(sim::mean(expected.max_over_mean)));
+  }
+}
+
+TEST_CASE("what a device throws ends the measurement at once") {
+  auto const small = small_steps{};
+  auto job = small.job(policy_named("ours"));
+  auto calls = 0;
+  job.iteration_over = [&] {
+    if (++calls == 2) throw std::runtime_error{"enough"};
+  };
+  REQUIRE_THROWS_WITH(step::measure_threads(job, 60s), "enough");
+}
+
+TEST_CASE("wrong parameters and wrong rows are found") {
+  auto const numbers = std::vector<float>{3, 3, 3};
+  CHECK_NOTHROW(step::require_all("gradients", fssdp::expert_id{2}, numbers, 3));
+  CHECK_THROWS_WITH(step::require_all("gradients", fssdp::expert_id{2}, numbers, 4),
+                    Catch::Contains("gradients of expert 2: 3") && Catch::Contains("expected 4"));
+  auto const segments =
+      std::vector<fssdp::token_segment>{{fssdp::expert_id{0}, fssdp::rank_id{1}, 0, 2},
+                                        {fssdp::expert_id{1}, fssdp::rank_id{1}, 2, 1}};
+  auto const rows = step::marked_rows{4};
+  auto const mine = [](auto const&) { return fssdp::rank_id{5}; };
+  auto bytes = std::vector<std::uint8_t>(12);
+  rows.write(bytes, segments, mine, 0);
+  CHECK_NOTHROW(rows.check(bytes, segments, mine, 0));
+  CHECK_THROWS_AS(rows.check(bytes, segments, mine, 1), std::runtime_error);
+  CHECK_THROWS_AS(rows.check(
+                      bytes, segments, [](auto const&) { return fssdp::rank_id{6}; }, 0),
+                  std::runtime_error);
+  ++bytes[11];
+  CHECK_THROWS_AS(rows.check(bytes, segments, mine, 0), std::runtime_error);
+}
+
+TEST_CASE("what all devices ask is worked out once, by the next one if that fails") {
+  auto answers = step::shared_answers<int, int>{2};
+  auto calls = std::atomic<int>{0};
+  auto failures = std::atomic<int>{0};
+  auto wrong = std::atomic<int>{0};
+  auto threads = std::vector<std::jthread>{};
+  for (int n = 0; n < 4; ++n)
+    threads.emplace_back([&] {
+      for (int key = 0; key < 50; ++key) try {
+          auto const answer = answers(key, [&] {
+            if (calls++ == 7) throw std::runtime_error{"not now"};
+            return key * key;
+          });
+          if (answer.value != key * key || answer.seconds < 0) ++wrong;
+        } catch (std::runtime_error const&) {
+          ++failures;
+          --key;
+        }
+    });
+  threads.clear();
+  CHECK(wrong == 0);
+  CHECK(failures == 1);
+  CHECK(calls >= 51);
+}
+
+TEST_CASE("a prediction that is renewed now and then stays in between") {
+  auto window = step::interval_window{2, 3};
+  window.push(std::vector<std::uint64_t>{4, 0});
+  CHECK(window.predict() == fssdp::expert_loads{4, 0});
+  window.push(std::vector<std::uint64_t>{0, 4});
+  window.push(std::vector<std::uint64_t>{0, 4});
+  CHECK(window.predict() == fssdp::expert_loads{4, 0});
+  window.push(std::vector<std::uint64_t>{0, 4});
+  CHECK(window.predict() == fssdp::expert_loads{1, 3});
+}
+
+TEST_CASE("fssdp_step refuses what cannot be, by the name of the option") {
+  CHECK(mentions_all(step_refusal({"--policy", "best"}), {"--policy best: expected some of ep"}));
+  CHECK(mentions_all(step_refusal({"--slow", "0"}), {"--slow 0.0", "expected 0.01 to"}));
+  CHECK(mentions_all(step_refusal({"--scale", "-1"}), {"--scale -1", "expected 0.01 to"}));
+  CHECK(mentions_all(step_refusal({"--interval", "0"}), {"--interval 0: expected 1 or more"}));
+  CHECK(mentions_all(step_refusal({"--prefetch", "-1"}), {"--prefetch -1: expected 0 or more"}));
+  CHECK(mentions_all(step_refusal({"--json", "--csv"}), {"--json --csv: expected one of them"}));
+  CHECK(mentions_all(step_refusal({"--cluster", "z"}), {"--cluster z: expected some of flat"}));
+  CHECK(mentions_all(read_step({"--help"}).message,
+                     {"What is real and what is emulated", "--slow", "host", "fssdp_step --cluster",
+                      "hecate-calibrated"}));
+}
+
+TEST_CASE("measurements as a table, CSV and JSON have the same figures") {
+  auto const small = small_steps{};
+  auto of = step::measurement{.policy = "ours",
+                              .model = "gpt-moe-s",
+                              .cluster = "a",
+                              .devices = 16,
+                              .slots = 4,
+                              .layers = 2,
+                              .iterations = {{.seconds = 0.002,
+                                              .exposed_seconds = 0.0001,
+                                              .moving_seconds = 0.001,
+                                              .token_seconds = 0.0005,
+                                              .busy_share = 0.25}},
+                              .predicted_seconds = 0.0019,
+                              .max_over_mean = 1.01};
+  auto ep = of;
+  ep.iterations[0].seconds = 0.008;
+  auto const json = step::to_json(of, ep);
+  CHECK(json["measured_us"] == Approx(2000));
+  CHECK(json["predicted_us"] == Approx(1900));
+  CHECK(json["over_ep"] == Approx(4));
+  CHECK(json["exposed_share"] == Approx(0.1));
+  CHECK(json["host_busy_share"] == Approx(0.25));
+  CHECK(json["load_max_over_mean"] == Approx(1.01));
+  CHECK(mentions_all(step::table_line(of, ep), {"ours", "2000", "4.000", "1900", "1.053"}));
+  CHECK(mentions_all(step::csv_line(of, ep), {"a,16,gpt-moe-s,ours,2000,2000,1900,4.0000"}));
+  CHECK(mentions_all(step::table_head(small.of(), small.asked), {"16 devices", "bytes 1/1536"}));
+  CHECK(step::warning_of(of).empty());
+  of.iterations[0].busy_share = 0.6;
+  CHECK(mentions_all(step::warning_of(of), {"ours", "60 %", "larger --slow"}));
+  auto const head = step::csv_head();
+  auto const line = step::csv_line(of, ep);
+  CHECK(std::ranges::count(head, ',') == std::ranges::count(line, ','));
+}
