@@ -43,12 +43,13 @@ struct cheapest_materialization {
     return solve(loads, detail::owner_table(layout));
   }
 
-  /// For loads that have changed a little: the placement before, if that is still about as cheap as
-  /// what can be found; else that, refined; or a new one where it is dearer than needs-based
-  /// materialization or beyond the budget.
+  /// For loads that have changed a little: the placement before, as long as nothing cheaper by
+  /// `worth` is found among that, Algorithm 1 with the largest overlap, and needs-based
+  /// materialization within the budget or what the placement before takes of it, each of them
+  /// refined if it comes near. A new one if the placement before is beyond the budget.
   /// @param before what this solver has returned for the loads before and the same layout
-  /// @cost that of needs_based_materialization, and of 12 exchanges; of a new one, as above
-  /// @throws argument_error likewise
+  /// @cost that of these three solvers, and some 12 exchanges
+  /// @throws argument_error as above
   template <shard_layout Layout>
   [[nodiscard]] placement operator()(std::span<std::uint64_t const> loads, Layout const& layout,
                                      placement const& before) const {

@@ -62,6 +62,16 @@ inline void require_choices(cheapest_materialization const& of) {
   });
 }
 
+/// The least budget that a placement is within.
+[[nodiscard]] inline materialization_budget taken_by(placement const& where,
+                                                     table_layout const& layout,
+                                                     fssdp::topology const& topo) {
+  auto const ports = port_loads{where, layout, topo};
+  return {.experts_in = std::ranges::max(ports.into_node),
+          .experts_out = std::ranges::max(ports.out_of_node),
+          .spare_slots = ports.busiest_rank()};
+}
+
 /// What a placement costs, exposed gathers included.
 struct placement_judgement {
   cheapest_materialization const& of;
@@ -173,14 +183,25 @@ FSSDP_INLINE placement cheapest_materialization::renew(std::span<std::uint64_t c
   detail::expect_demand(loads, topo, demand);
   auto const judge = detail::placement_judgement{*this, topo, demand};
   auto const kept = judge.seconds(before, layout);
-  auto const quick = needs_based_materialization{within, topo}(loads, layout);
-  auto mended = before;
-  constexpr auto exchanges = 12;
-  detail::refinement{}.improve(mended, layout, topo, demand, rates, within,
-                               std::min(trials, exchanges));
-  auto const least = std::min(kept, judge.seconds(mended, layout));
-  if (judge.seconds(quick, layout) < least) return solve(loads, layout);
-  return least < kept * (1 - worth) ? mended : before;
+  auto refine = detail::refinement{};
+  auto best = before;
+  auto least = kept;
+  auto const keep_if_cheaper = [&](placement where, materialization_budget const& limit) {
+    constexpr auto exchanges = 12;
+    constexpr auto within_reach_of_refining = 1.05;
+    if (judge.seconds(where, layout) > least * within_reach_of_refining) return;
+    refine.improve(where, layout, topo, demand, rates, limit, std::min(trials, exchanges));
+    auto const seconds = judge.seconds(where, layout);
+    if (seconds >= least) return;
+    least = seconds;
+    best = std::move(where);
+  };
+  keep_if_cheaper(before, within);
+  auto const taken = detail::taken_by(before, layout, topo);
+  for (auto const& limit : {within, taken})
+    keep_if_cheaper(needs_based_materialization{limit, topo}(loads, layout), limit);
+  keep_if_cheaper(largest_overlap{within, topo}(loads, layout), within);
+  return least < kept * (1 - worth) ? best : before;
 }
 
 }  // namespace fssdp
