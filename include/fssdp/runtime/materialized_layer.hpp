@@ -141,12 +141,13 @@ class materialized_layer {
   /// The experts that the rank holds, ascending.
   [[nodiscard]] std::span<expert_id const> held() const { return held_; }
 
-  /// What the solver wants for these loads; asked only if they are others than before.
+  /// What the solver wants for these loads; asked only if they are others than before. Without
+  /// tolerance it depends on nothing but the loads, so that a run that is resumed goes on alike.
   [[nodiscard]] placement const& wanted(expert_loads const& loads,
                                         any_placement_solver const& solve, double tolerance) {
-    if (!solved.has_value())
-      solved.emplace(solved_placement{loads, solve(loads, *layout_)});
-    else if (solved->loads != loads && load_change(solved->loads, loads) > tolerance)
+    if (!solved.has_value() || (tolerance == 0 && solved->loads != loads))
+      solved = solved_placement{loads, solve(loads, *layout_)};
+    else if (load_change(solved->loads, loads) > tolerance)
       solved = solved_placement{loads, solve(loads, *layout_, solved->where)};
     return solved->where;
   }

@@ -63,8 +63,10 @@ struct materializer_options {
   /// over nodes.
   std::optional<schedule_options> schedule = {};
   /// A layer keeps its placement, and so its plan, as long as at most this share of its tokens goes
-  /// to other experts than when it was chosen (load_change). With 0, the solver is asked whenever
-  /// loads differ at all; 0.015 is lost in the noise of most gates (runtime/README.md).
+  /// to other experts than when the solver was asked (load_change); then a renewing_solver goes on
+  /// from that placement. 0.015 is lost in the noise of most gates. With 0 the solver is asked anew
+  /// whenever loads differ at all: then placements do not depend on what has been before, and a run
+  /// that is resumed has the bits of one that was not interrupted.
   double load_tolerance = 0;
   /// Placements and plans of the next iteration are made on a thread of the materializer's own: from
   /// the `reduce` of a layer on, by the loads recorded until then, so that the iteration does not

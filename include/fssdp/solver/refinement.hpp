@@ -197,10 +197,10 @@ class refinement {
   /// Puts `expert` in the place of `victim`, or in a free slot if they are the same; takes it back
   /// unless the placement is then cheaper.
   bool try_exchange(placement& where, expert_id expert, rank_id rank, expert_id victim) {
-    if (trials_ <= 0) return false;
+    if (trials_ <= 0 || !is_within_budget(expert, rank, victim)) return false;
     if (victim != expert) remove(where, victim, rank);
     add(where, expert, rank);
-    if (within_budget(expert, rank) && accept(where, least_gain)) return true;
+    if (accept(where, least_gain)) return true;
     remove(where, expert, rank);
     if (victim != expert) add(where, victim, rank);
     return false;
@@ -212,10 +212,25 @@ class refinement {
     seconds_ = now;
     return true;
   }
-  [[nodiscard]] bool within_budget(expert_id expert, rank_id rank) const {
-    auto const node = topo_->node(rank).index();
-    auto const owner_node = topo_->node(owner_[expert.index()]).index();
-    return into_[node] <= budget_.experts_in && out_[owner_node] <= budget_.experts_out;
+  /// Whether the ports of the two nodes that an exchange concerns are within the budget after it.
+  [[nodiscard]] bool is_within_budget(expert_id expert, rank_id rank, expert_id victim) const {
+    auto const node = topo_->node(rank);
+    auto const owner_node = topo_->node(owner_[expert.index()]);
+    auto into = into_[node.index()];
+    auto out = out_[owner_node.index()];
+    auto const here = [&](expert_id e) {
+      return hosted_[node.index() * owner_.size() + e.index()];
+    };
+    auto const victims_owner = topo_->node(owner_[victim.index()]);
+    if (victim != expert && victims_owner != node && here(victim) == 1) {
+      --into;
+      if (victims_owner == owner_node && spread_[victim.index()] == 1) --out;
+    }
+    if (owner_node != node && here(expert) == 0) {
+      ++into;
+      if (spread_[expert.index()] == 0) ++out;
+    }
+    return into <= budget_.experts_in && out <= budget_.experts_out;
   }
 
   static constexpr auto least_gain = 1e-3;

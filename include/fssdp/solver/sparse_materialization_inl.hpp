@@ -37,9 +37,11 @@ class free_slots {
     auto best = std::optional<rank_id>{};
     auto best_key = std::pair{false, 0};  // the node lacks the expert; its free slots
     for (auto const node : first_n<node_id>(topo_.nodes())) {
+      auto const free = on_node_[node.index()];
+      if (free == 0 || (best_key.first && free <= best_key.second)) continue;  // never better
       auto const lacks = std::ranges::none_of(
           topo_.ranks_on(node), [&](rank_id rank) { return where.holds(rank, expert); });
-      auto const key = std::pair{lacks, on_node_[node.index()]};
+      auto const key = std::pair{lacks, free};
       if (best.has_value() && key <= best_key) continue;
       auto const rank = freest(where, node, expert);
       if (!rank.has_value()) continue;
