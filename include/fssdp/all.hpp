@@ -83,6 +83,7 @@
 #include "fssdp/runtime/iteration_metrics.hpp"
 #include "fssdp/runtime/materializer.hpp"
 #include "fssdp/runtime/materializer_options.hpp"
+#include "fssdp/solver/advise_materialization.hpp"
 #include "fssdp/solver/any_solver.hpp"
 #include "fssdp/solver/cheapest_materialization.hpp"
 #include "fssdp/solver/eplb_materialization.hpp"

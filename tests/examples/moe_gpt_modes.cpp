@@ -120,7 +120,7 @@ TEST_CASE("20 losses agree between one rank and every mode, ranks, nodes, m and 
   }
 }
 
-TEST_CASE("no bit depends on when plans are made; kept placements change the rounding only") {
+TEST_CASE("no bit depends on when plans are made, and kept placements change the rounding only") {
   auto chosen = small_run();
   chosen.nodes = 2;
   for (auto const solver : {moe_gpt::solver::paper, moe_gpt::solver::cheapest})

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Advice is a budget that a solver can use, a gain that it then has, and a reason.
+#include "fssdp/solver/advise_materialization.hpp"
+
+#include <string>
+
+#include "catch.hpp"
+#include "fssdp/layout/block_layout.hpp"
+#include "fssdp/placement/port_loads.hpp"
+#include "support/laws.hpp"
+
+using fssdp::advise_materialization;
+
+namespace {
+
+[[nodiscard]] fssdp::layer_rates some_rates() {
+  return {.seconds_per_token = 1e-7,
+          .token_bytes = 1536,
+          .expert_bytes = 1U << 20U,
+          .window_seconds = 1e-3};
+}
+[[nodiscard]] bool says(std::string const& text, char const* part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("skewed loads are advised replicas, and are told what they gain") {
+  auto const layout = fssdp::block_layout{{.experts = 8, .ranks = 4}};
+  auto const loads = fssdp::expert_loads{90000, 5000, 3000, 1000, 500, 300, 100, 100};
+  auto const advice = advise_materialization({.loads = loads, .rates = some_rates()}, layout);
+  CHECK(advice.pays());
+  CHECK(advice.budget.spare_slots >= 1);
+  CHECK(advice.budget.spare_slots <= 4);
+  CHECK(advice.gain() > 2);
+  CHECK(advice.max_over_mean_without > 3.5);
+  CHECK(advice.max_over_mean_with < 1.1);
+  CHECK(says(advice.why, "on a rank"));
+  CHECK(says(advice.why, "times as fast"));
+}
+
+TEST_CASE("even loads are advised none, and are told why") {
+  auto const layout = fssdp::block_layout{{.experts = 8, .ranks = 4}};
+  auto const loads = fssdp::expert_loads(8, 1000);
+  auto rates = some_rates();
+  rates.token_bytes = 0;
+  auto const advice = advise_materialization({.loads = loads, .rates = rates}, layout);
+  CHECK(!advice.pays());
+  CHECK(advice.gain() == 1);
+  CHECK(says(advice.why, "no replicas: without them the fullest rank works on 1.00 times"));
+}
+
+TEST_CASE("advice keeps to the memory that there is, and never makes it slower") {
+  support::for_random_instances(
+      support::law_instances / 100 + 10,
+      [seed = std::uint64_t{0}](support::random_instance const& of) mutable {
+        auto draw = support::dice{++seed};
+        auto const most = draw.between(0, 5);
+        auto loads = of.loads;
+        for (auto& load : loads) load %= 1'000'000;
+        auto const advice = advise_materialization(
+            {.loads = loads, .rates = some_rates(), .topology = of.topo, .most_slots = most},
+            of.layout);
+        REQUIRE(advice.budget.spare_slots <= most);
+        REQUIRE(advice.gain() >= 0.99);
+        REQUIRE(!advice.why.empty());
+      });
+}
+
+TEST_CASE("advice refuses what it cannot judge") {
+  auto const layout = fssdp::block_layout{{.experts = 2, .ranks = 2}};
+  auto const loads = fssdp::expert_loads{3, 4};
+  CHECK_THROWS_WITH(advise_materialization({.loads = loads}, layout),
+                    Catch::Contains("rates of 0 seconds"));
+  CHECK_THROWS_WITH(
+      advise_materialization({.loads = loads, .rates = some_rates(), .most_slots = -1}, layout),
+      Catch::Contains("most_slots -1"));
+  auto const three = fssdp::expert_loads{3, 4, 5};
+  CHECK_THROWS_AS(advise_materialization({.loads = three, .rates = some_rates()}, layout),
+                  fssdp::argument_error);
+}
