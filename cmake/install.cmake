@@ -15,9 +15,11 @@ foreach(module FindxxHash compiled find_c10d find_cuda find_nccl find_peer)
   configure_file(cmake/${module}.cmake ${PROJECT_BINARY_DIR}/${module}.cmake COPYONLY)
   install(FILES ${PROJECT_BINARY_DIR}/${module}.cmake DESTINATION ${package_dir})
 endforeach()
-configure_file(src/compiled.cpp ${PROJECT_BINARY_DIR}/compiled.cpp COPYONLY)
+foreach(bodies compiled compiled_collectives compiled_planning)
+  configure_file(src/${bodies}.cpp ${PROJECT_BINARY_DIR}/${bodies}.cpp COPYONLY)
+  install(FILES ${PROJECT_BINARY_DIR}/${bodies}.cpp DESTINATION ${package_dir})
+endforeach()
 install(FILES
-  ${PROJECT_BINARY_DIR}/compiled.cpp
   ${PROJECT_BINARY_DIR}/fssdpConfig.cmake ${PROJECT_BINARY_DIR}/fssdpConfigVersion.cmake
   DESTINATION ${package_dir})
 

@@ -1,64 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The library fssdp_compiled (target fssdp::compiled): all bodies that are no templates, once for a
-// whole program. It is compiled with FSSDP_COMPILED, as are the files that are linked to it.
-#include "fssdp/collective/all_gather_inl.hpp"
-#include "fssdp/collective/materialized_experts_inl.hpp"
-#include "fssdp/collective/memory_required_inl.hpp"
-#include "fssdp/collective/reshard_inl.hpp"
-#include "fssdp/collective/sparse_all_gather_inl.hpp"
-#include "fssdp/collective/sparse_reduce_scatter_inl.hpp"
-#include "fssdp/collective/sum_loads_inl.hpp"
-#include "fssdp/comm/communicator_ref_inl.hpp"
-#include "fssdp/comm/group_inl.hpp"
-#include "fssdp/comm/thread/thread_communicator_inl.hpp"
-#include "fssdp/comm/thread/thread_inl.hpp"
-#include "fssdp/core/error_inl.hpp"
-#include "fssdp/cost/estimated_cost_inl.hpp"
-#include "fssdp/cost/layer_cost_inl.hpp"
-#include "fssdp/element/accumulate.hpp"
-#include "fssdp/element/runtime_work_inl.hpp"
-#include "fssdp/layout/make_shard_inl.hpp"
-#include "fssdp/layout/shard_layout_inl.hpp"
-#include "fssdp/layout/table_layout_inl.hpp"
-#include "fssdp/memory/any_tensor_inl.hpp"
-#include "fssdp/memory/byte_count_inl.hpp"
-#include "fssdp/memory/expert_tensor_inl.hpp"
-#include "fssdp/memory/tensor_list_inl.hpp"
-#include "fssdp/placement/load_average_inl.hpp"
-#include "fssdp/placement/load_window_inl.hpp"
-#include "fssdp/placement/loads_inl.hpp"
-#include "fssdp/placement/placement_inl.hpp"
-#include "fssdp/plan/make_plan_inl.hpp"
-#include "fssdp/plan/schedule_inl.hpp"
-#include "fssdp/plan/transfer_plan_inl.hpp"
-#include "fssdp/plan/verify_inl.hpp"
-#include "fssdp/routing/balanced_routing_inl.hpp"
-#include "fssdp/routing/balanced_shares_inl.hpp"
-#include "fssdp/routing/even_routing_inl.hpp"
-#include "fssdp/routing/node_shares_inl.hpp"
-#include "fssdp/routing/token_counts_inl.hpp"
-#include "fssdp/routing/token_demand_inl.hpp"
-#include "fssdp/routing/token_traffic_inl.hpp"
-#include "fssdp/routing/water_fill_inl.hpp"
-#include "fssdp/runtime/materializer_inl.hpp"
-#include "fssdp/solver/advise_materialization_inl.hpp"
-#include "fssdp/solver/cheapest_materialization_inl.hpp"
-#include "fssdp/solver/heterogeneous_sharding_inl.hpp"
-#include "fssdp/solver/materialization_budget_inl.hpp"
-#include "fssdp/solver/placement_solver_inl.hpp"
-#include "fssdp/solver/sparse_materialization_inl.hpp"
-#include "fssdp/token/any_rows_inl.hpp"
-#include "fssdp/token/dispatch_inl.hpp"
-#include "fssdp/token/permute_inl.hpp"
-#include "fssdp/token/rows_view_inl.hpp"
-#include "fssdp/token/token_plan_inl.hpp"
-#include "fssdp/topology/topology_inl.hpp"
-#include "fssdp/trace/trace_recorder_inl.hpp"
-
-namespace fssdp {
-
-// The templates that most programs need.
-template void accumulate<float, float>(std::span<summand const>, std::span<float>, float,
-                                       write_mode);
-
-}  // namespace fssdp
+// All bodies of the library that are no templates, once for a whole program, for builds without
+// CMake. The target fssdp::compiled compiles the two files that are included here, side by side.
+// They are compiled with FSSDP_COMPILED, as are the files that are linked to them.
+#include "compiled_collectives.cpp"
+#include "compiled_planning.cpp"

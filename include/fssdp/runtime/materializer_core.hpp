@@ -29,9 +29,9 @@
 #include "fssdp/runtime/materializer_options.hpp"
 #include "fssdp/runtime/materializer_policy.hpp"
 #include "fssdp/runtime/partial_sums.hpp"
+#include "fssdp/runtime/planning_thread.hpp"
 #include "fssdp/runtime/work_queue.hpp"
 #include "fssdp/solver/fit_slots.hpp"
-#include "fssdp/stream/host_stream.hpp"
 
 namespace fssdp::detail {
 
@@ -95,7 +95,7 @@ class materializer_core {
     predictor.resize(layouts_.experts_per_layer());
     for (auto const layer : first_n<layer_id>(layouts_.layers()))
       layers_.emplace_back(layer, setting_, scratch_, predictor).look_at(layouts_, shards_);
-    if (options_.plan_ahead) planning_.emplace();
+    if (options_.plan_ahead) planning_.emplace(meter_);
   }
   materializer_core(materializer_core const&) = delete;
   materializer_core& operator=(materializer_core const&) = delete;
@@ -325,23 +325,12 @@ class materializer_core {
       plan_next(layer, loads, room);
       return;
     }
-    try {
-      planning_->enqueue([this, &layer, loads = std::move(loads), room,
-                          done = layer.next_planned.next()]() mutable {
-        plan_next(layer, loads, room);
-        done.reach();
-      });
-    } catch (poisoned_stream const&) {
-      planning_->synchronize();  // throws the cause
-      throw;
-    }
+    planning_->submit(
+        layer, [this, &layer, loads = std::move(loads), room] { plan_next(layer, loads, room); });
   }
   /// Waits until a layer has been planned ahead.
-  /// @throws what solver or planner have thrown
   void finish_planning(materialized_layer& layer) {
-    if (!planning_.has_value()) return;
-    if (!layer.next_planned.is_over()) meter_.expose([&] { (void)layer.next_planned.wait(); });
-    if (!layer.next_planned.wait()) planning_->synchronize();
+    if (planning_.has_value()) planning_->finish(layer);
   }
   void finish_planning() {
     for (auto& layer : layers_) finish_planning(layer);
@@ -401,8 +390,8 @@ class materializer_core {
   std::deque<materialized_layer> layers_;
   scratch_memory scratch_;
   int iterations_ = 0;
-  bool are_announced_ = false;           // the plans of this iteration
-  std::optional<host_stream> planning_;  // last, as its work uses everything else
+  bool are_announced_ = false;               // the plans of this iteration
+  std::optional<planning_thread> planning_;  // last, as its work uses everything else
 };
 
 }  // namespace fssdp::detail

@@ -17,8 +17,8 @@
 #include "fssdp/placement/port_loads.hpp"
 #include "fssdp/routing/token_demand.hpp"
 #include "fssdp/solver/advise_materialization.hpp"
-#include "fssdp/solver/cheapest_materialization_inl.hpp"
 #include "fssdp/solver/expected_demand.hpp"
+#include "fssdp/solver/placement_judgement.hpp"
 #include "fssdp/solver/placement_solver.hpp"
 #include "fssdp/topology/topology.hpp"
 

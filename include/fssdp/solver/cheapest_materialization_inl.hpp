@@ -22,6 +22,7 @@
 #include "fssdp/solver/largest_overlap.hpp"
 #include "fssdp/solver/materialization_budget.hpp"
 #include "fssdp/solver/needs_based_materialization.hpp"
+#include "fssdp/solver/placement_judgement.hpp"
 #include "fssdp/solver/placement_solver.hpp"
 #include "fssdp/solver/refinement.hpp"
 #include "fssdp/topology/topology.hpp"
@@ -71,30 +72,6 @@ inline void require_choices(cheapest_materialization const& of) {
           .experts_out = std::ranges::max(ports.out_of_node),
           .spare_slots = ports.busiest_rank()};
 }
-
-/// What a placement costs, exposed gathers included.
-struct placement_judgement {
-  cheapest_materialization const& of;
-  fssdp::topology const& topo;
-  token_demand const& demand;
-  double tokens_per_unit = 0;
-
-  placement_judgement(cheapest_materialization const& solver, fssdp::topology const& topology,
-                      token_demand const& wanted)
-      : of{solver}, topo{topology}, demand{wanted} {
-    auto units = 0.0;
-    for (auto const node : first_n<node_id>(topo.nodes()))
-      for (auto const part : demand.of(node)) units += static_cast<double>(part);
-    tokens_per_unit = units > 0 ? of.tokens / units : 0;
-  }
-  [[nodiscard]] double seconds(placement const& where, table_layout const& layout) const {
-    auto const moving = estimated_cost{}.seconds(where, topo, demand, of.rates);
-    if (tokens_per_unit == 0) return moving;
-    auto const ports = port_loads{where, layout, topo};
-    return moving * tokens_per_unit +
-           exposed_seconds(gather_seconds(ports, topo, of.rates.expert_bytes), of.rates);
-  }
-};
 
 /// There are no more experts than that.
 [[nodiscard]] inline materialization_budget within_reach(materialization_budget const& budget,
