@@ -17,6 +17,7 @@ namespace {
 
 /// What is neither a plain number nor part of the scene passes through these.
 struct raw_options {
+  std::string backend = "thread";
   std::vector<std::string> policies = {"all"};
   std::string timeline = {};
   bool json = false;
@@ -38,8 +39,16 @@ void declare_policies(CLI::App& app, options& chosen, raw_options& raw) {
                    "Iterations between two choices of owners, by\nhecate and ours; 0: never");
 }
 
-void declare_emulation(CLI::App& app, options& chosen) {
+void declare_emulation(CLI::App& app, options& chosen, raw_options& raw) {
   constexpr auto group = "Emulation";
+  sim::detail::add(app, group, "NAME", "--backend", raw.backend,
+                   "Devices are threads behind emulated links\n(thread), or processes behind real "
+                   "ones, under\nmpirun (mpi): as many devices, on as many nodes")
+      ->check(CLI::IsMember({"thread", "mpi"}));
+  sim::detail::add(app, group, "B/S", "--wire", chosen.wire,
+                   "With mpi: what a host can send per second. --slow\nbecomes what makes it the "
+                   "cluster's link")
+      ->default_str("");
   sim::detail::add(app, group, "X", "--scale", chosen.emulates.scale,
                    "Bytes and the rates of links are divided by it");
   sim::detail::add(app, group, "X", "--slow", chosen.emulates.slow,
@@ -64,9 +73,19 @@ void take_over(raw_options const& raw, options& chosen) {
   if (raw.json && raw.csv) throw std::invalid_argument{"--json --csv: expected one of them"};
   chosen.form = raw.json ? sim::output::json : raw.csv ? sim::output::csv : sim::output::table;
   chosen.timeline = raw.timeline;
+  chosen.backend = raw.backend == "mpi" ? backend::mpi : backend::thread;
 }
 
-void validate(options const& of) {
+void validate(options const& of, CLI::App const& app) {
+  if (of.backend != backend::mpi && app.count("--wire") > 0)
+    throw std::invalid_argument{"--wire: expected --backend mpi with it"};
+  if (app.count("--wire") > 0 && !(of.wire >= 1 && of.wire <= 1e15))
+    throw std::invalid_argument{"--wire " + std::to_string(of.wire) + ": expected 1 to 1e15"};
+  if (app.count("--wire") > 0 && app.count("--slow") > 0)
+    throw std::invalid_argument{"--wire --slow: expected one of them"};
+  if (of.backend == backend::mpi && (!of.scene.devices.empty() || of.scene.clusters.size() > 1))
+    throw std::invalid_argument{
+        "--backend mpi: expected one --cluster and no --devices: there are as many as processes"};
   sim::detail::require_at_least("--prefetch", of.prefetch_distance, 0);
   sim::detail::require_at_least("--interval", of.interval, 1);
   sim::detail::require_at_least("--reshard-every", of.reshard_every, 0);
@@ -92,12 +111,12 @@ program::command_line<options> read_command_line(int argc, char const* const* ar
   scene.declare_process(app);
   scene.declare_scene(app, "What is measured; lists, each with every other");
   declare_policies(app, chosen, raw);
-  declare_emulation(app, chosen);
+  declare_emulation(app, chosen, raw);
   declare_output(app, raw);
   return program::parse_arguments(app, argc, argv, chosen, [&] {
     scene.accept(app);
     take_over(raw, chosen);
-    validate(chosen);
+    validate(chosen, app);
   });
 }
 

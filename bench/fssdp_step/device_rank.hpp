@@ -44,10 +44,12 @@ struct device_times {
   double replica_slots = 0;
   double expert_bytes = 0;  ///< over all devices
   double token_rows = 0;    ///< that left this device, one way
+  double processor = 0;     ///< of all threads of its process, counted once
 
-  static constexpr std::size_t count = 8;
+  static constexpr std::size_t count = 9;
   [[nodiscard]] std::array<double, count> list() const {
-    return {exposed, moving, tokens, solving, planning, replica_slots, expert_bytes, token_rows};
+    return {exposed,       moving,       tokens,     solving,  planning,
+            replica_slots, expert_bytes, token_rows, processor};
   }
 };
 

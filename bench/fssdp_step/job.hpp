@@ -45,7 +45,8 @@ struct job {
   int interval = 10;        ///< of policies that look at loads now and then
   int reshard_every = 100;  ///< iterations
   bool plans_ahead = true;
-  std::size_t effort = 10'000;                   ///< of schedules
+  std::size_t effort = 10'000;  ///< of schedules
+  bool links_are_real = false;  ///< else they are emulated, and counts travel past them
   std::function<void()> iteration_over = [] {};  ///< is called on rank 0
 };
 

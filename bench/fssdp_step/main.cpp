@@ -7,69 +7,103 @@
 #include <string>
 
 #include "command_line.hpp"
+#include "device_group.hpp"
 #include "fssdp_sim/progress.hpp"
 #include "fssdp_sim/scenarios.hpp"
-#include "measure.hpp"
 #include "program/run_program.hpp"
 #include "report.hpp"
 
 namespace {
 
-void print(std::string const& text) {
-  std::fputs(text.c_str(), stdout);
-  std::fflush(stdout);
+/// Prints where rank 0 is.
+void print(step::device_group const& from, std::string const& text, std::FILE* to = stdout) {
+  if (!from.has_rank_0()) return;
+  std::fputs(text.c_str(), to);
+  std::fflush(to);
 }
 
-/// The first sample predicts itself: where there are others, it does not count.
-void leave_out_the_first(sim::scenario& of) {
-  if (of.samples.size() > 1 && of.samples.front() == 0) of.samples.erase(of.samples.begin());
+/// The scenes that are measured. The first sample of a trace predicts itself: where there are
+/// others, it does not count.
+/// @param any_size a cluster like the one that is asked for, which processes may be any number of;
+///        the scenes point to it
+[[nodiscard]] std::deque<sim::prepared> scenes_of(step::options const& asked,
+                                                  step::device_group const& devices,
+                                                  sim::cluster_kind const& any_size) {
+  auto scene = asked.scene;
+  auto const shape = devices.nodes();
+  if (shape.has_value()) {
+    scene.devices = {shape->ranks};
+    scene.clusters = {&any_size};
+  }
+  auto all = sim::prepare_all(scene);
+  for (auto& one : all) {
+    if (one.of.samples.size() > 1 && one.of.samples.front() == 0)
+      one.of.samples.erase(one.of.samples.begin());
+    if (!shape.has_value()) continue;
+    auto const& kind = *one.where.kind;
+    one.where.topology = fssdp::topology{{.nodes = shape->nodes,
+                                          .ranks = shape->ranks,
+                                          .ports = kind.ports,
+                                          .network = kind.network}};
+    if (!scene.overlap.has_value()) one.of.overlap = sim::hidden_experts(one.where);
+  }
+  return all;
+}
+
+/// A wire of that speed stands for the link of the cluster.
+[[nodiscard]] step::emulation emulation_of(step::options const& asked, sim::setting const& where) {
+  auto emulates = asked.emulates;
+  if (asked.wire > 0)
+    emulates.slow = where.kind->ports.between_bytes_per_second / (emulates.scale * asked.wire);
+  return emulates;
 }
 
 void run(step::options const& asked) {
-  auto all = sim::prepare_all(asked.scene);
+  auto const deadline = std::chrono::seconds{asked.deadline_seconds};
+  auto const devices = asked.backend == step::backend::mpi ? step::join_processes(deadline)
+                                                           : step::join_threads(deadline);
+  auto any_size = *asked.scene.clusters.front();
+  any_size.devices_on_a_node = 0;
+  any_size.most_devices = 4096;
+  auto const all = scenes_of(asked, *devices, any_size);
   auto steps = std::size_t{0};
-  for (auto& one : all) {
-    leave_out_the_first(one.of);
-    steps += (one.of.samples.size() + 1) * (asked.policies.size() + 1);
-  }
+  for (auto const& one : all) steps += (one.of.samples.size() + 1) * (asked.policies.size() + 1);
   auto shown = sim::progress{steps};
   auto json = nlohmann::ordered_json::array();
-  if (asked.form == sim::output::csv) print(step::csv_head());
+  if (asked.form == sim::output::csv) print(*devices, step::csv_head());
   auto const measure = [&](sim::scenario const& of, step::policy const& which, bool is_last) {
     auto const name = std::string{of.where->kind->name} + " " + std::string{which.name};
     auto const what = step::job{.of = of,
                                 .which = which,
-                                .emulates = asked.emulates,
+                                .emulates = emulation_of(asked, *of.where),
                                 .prefetch_distance = asked.prefetch_distance,
                                 .interval = asked.interval,
                                 .reshard_every = asked.reshard_every,
                                 .plans_ahead = asked.plans_ahead,
                                 .iteration_over = [&] { shown.step(name); }};
-    return step::measure_threads(what, std::chrono::seconds{asked.deadline_seconds},
-                                 is_last ? asked.timeline : std::filesystem::path{});
+    return devices->measure(what, is_last ? asked.timeline : std::filesystem::path{});
   };
   for (auto const& one : all) {
     auto const& ep_policy = step::policies.front();
     auto const ep = measure(one.of, ep_policy, false);
     if (asked.form == sim::output::table) {
       shown.clear();
-      print((&one == &all.front() ? "" : "\n") + step::table_head(one.of, asked));
+      print(*devices, (&one == &all.front() ? "" : "\n") +
+                          step::table_head(one.of, asked, emulation_of(asked, one.where)));
     }
     for (auto const* which : asked.policies) {
       auto const is_last = which == asked.policies.back() && &one == &all.back();
-      auto const result = which == &ep_policy && !is_last ? ep : measure(one.of, *which, is_last);
+      auto const again = which != &ep_policy || (is_last && !asked.timeline.empty());
+      auto const result = again ? measure(one.of, *which, is_last) : ep;
       shown.clear();
-      if (asked.form == sim::output::table) print(step::table_line(result, ep));
-      if (asked.form == sim::output::csv) print(step::csv_line(result, ep));
+      if (!devices->has_rank_0()) continue;
+      if (asked.form == sim::output::table) print(*devices, step::table_line(result, ep));
+      if (asked.form == sim::output::csv) print(*devices, step::csv_line(result, ep));
       if (asked.form == sim::output::json) json.push_back(step::to_json(result, ep));
-      auto const warning = step::warning_of(result);
-      if (asked.form == sim::output::table)
-        print(warning);
-      else
-        std::fputs(warning.c_str(), stderr);
+      print(*devices, step::warning_of(result), asked.form == sim::output::table ? stdout : stderr);
     }
   }
-  if (asked.form == sim::output::json) print(json.dump(1) + "\n");
+  if (asked.form == sim::output::json) print(*devices, json.dump(1) + "\n");
 }
 
 }  // namespace

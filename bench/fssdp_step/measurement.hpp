@@ -50,10 +50,11 @@ struct measurement {
   [[nodiscard]] double measured_over_predicted() const {
     return sim::mean(all(&iteration_record::seconds)) / predicted_seconds;
   }
-  /// Of the time in which experts move.
+  /// Of the time in which experts move; 0 if hardly any do.
   [[nodiscard]] double exposed_share() const {
     auto const moving = median(&iteration_record::moving_seconds);
-    return moving > 0 ? median(&iteration_record::exposed_seconds) / moving : 0;
+    if (moving < 1e-3 * seconds()) return 0;
+    return std::min(1.0, median(&iteration_record::exposed_seconds) / moving);
   }
   [[nodiscard]] double busy_share() const { return sim::mean(all(&iteration_record::busy_share)); }
 };

@@ -12,7 +12,11 @@
 
 namespace step {
 
+enum class backend { thread, mpi };
+
 struct options {
+  step::backend backend = step::backend::thread;
+  double wire = 0;  ///< real bytes per second between hosts, where links are real; 0: not known
   sim::options scene = {.iterations = 6};
   std::vector<policy const*> policies = {};  ///< never empty once read
   emulation emulates = {.scale = 256, .slow = 4};

@@ -15,7 +15,7 @@
 #include "fssdp_sim/scenarios.hpp"
 #include "fssdp_step/command_line.hpp"
 #include "fssdp_step/contents.hpp"
-#include "fssdp_step/measure.hpp"
+#include "fssdp_step/device_group.hpp"
 #include "fssdp_step/predictors.hpp"
 #include "fssdp_step/report.hpp"
 #include "fssdp_step/shared_answers.hpp"
@@ -68,7 +68,7 @@ struct small_steps {
             .reshard_every = asked.reshard_every};
   }
   [[nodiscard]] step::measurement measured(step::policy const& which) const {
-    return step::measure_threads(job(which), 60s);
+    return step::join_threads(60s)->measure(job(which), {});
   }
 };
 
@@ -109,7 +109,7 @@ TEST_CASE("owners that change, other prefetching and no planning ahead go well, 
       CAPTURE(ahead, name);
       auto job = small.job(policy_named(name));
       job.plans_ahead = false;
-      CHECK(step::measure_threads(job, 60s).iterations.size() == 3);
+      CHECK(step::join_threads(60s)->measure(job, {}).iterations.size() == 3);
     }
   }
 }
@@ -134,7 +134,7 @@ TEST_CASE("what a device throws ends the measurement at once") {
   job.iteration_over = [&] {
     if (++calls == 2) throw std::runtime_error{"enough"};
   };
-  REQUIRE_THROWS_WITH(step::measure_threads(job, 60s), "enough");
+  REQUIRE_THROWS_WITH(step::join_threads(60s)->measure(job, {}), "enough");
 }
 
 TEST_CASE("wrong parameters and wrong rows are found") {
@@ -201,6 +201,8 @@ TEST_CASE("fssdp_step refuses what cannot be, by the name of the option") {
   CHECK(mentions_all(step_refusal({"--interval", "0"}), {"--interval 0: expected 1 or more"}));
   CHECK(mentions_all(step_refusal({"--prefetch", "-1"}), {"--prefetch -1: expected 0 or more"}));
   CHECK(mentions_all(step_refusal({"--json", "--csv"}), {"--json --csv: expected one of them"}));
+  CHECK(mentions_all(step_refusal({"--wire", "1e8"}), {"--wire: expected --backend mpi"}));
+  CHECK(mentions_all(step_refusal({"--backend", "mpi", "--devices", "8"}), {"no --devices"}));
   CHECK(mentions_all(step_refusal({"--cluster", "z"}), {"--cluster z: expected some of flat"}));
   CHECK(mentions_all(read_step({"--help"}).message,
                      {"What is real and what is emulated", "--slow", "host", "fssdp_step --cluster",
@@ -233,7 +235,8 @@ TEST_CASE("measurements as a table, CSV and JSON have the same figures") {
   CHECK(json["load_max_over_mean"] == Approx(1.01));
   CHECK(mentions_all(step::table_line(of, ep), {"ours", "2000", "4.000", "1900", "1.053"}));
   CHECK(mentions_all(step::csv_line(of, ep), {"a,16,gpt-moe-s,ours,2000,2000,1900,4.0000"}));
-  CHECK(mentions_all(step::table_head(small.of(), small.asked), {"16 devices", "bytes 1/1536"}));
+  CHECK(mentions_all(step::table_head(small.of(), small.asked, small.asked.emulates),
+                     {"16 devices", "bytes 1/1536"}));
   CHECK(step::warning_of(of).empty());
   of.iterations[0].busy_share = 0.6;
   CHECK(mentions_all(step::warning_of(of), {"ours", "60 %", "larger --slow"}));

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -43,25 +44,47 @@ class round_operands {
 };
 
 /// Keeps the order of a plan where a rank has much to send at once: what is ready early would else
-/// keep a port busy that another message needs, which others wait for.
+/// keep a port busy that another message needs, which others wait for. Messages inside a node and
+/// those to other nodes leave by different ports, and do not wait for each other.
 class send_order {
  public:
-  /// @param ready memory for as many flags as there are messages
-  explicit send_order(std::span<std::uint8_t> ready) : ready_{ready} {
-    std::ranges::fill(ready_, std::uint8_t{0});
+  /// @param messages memory for a number for each
+  explicit send_order(std::span<std::uint8_t> messages) : messages_{messages} {
+    std::ranges::fill(messages_, std::uint8_t{0});
   }
 
-  void set_ready(std::size_t message) { ready_[message] = 1; }
-  /// Calls go(message) for what may go now: all that is ready and has nothing before it that is
-  /// not.
+  /// Says by which port a message leaves, before the first one advances.
+  void set_inside(std::size_t message) { set(message, inside); }
+  void set_ready(std::size_t message) { set(message, ready); }
+  /// Whether a message goes before the first sum.
+  void set_gone(std::size_t message) { set(message, gone); }
+  [[nodiscard]] bool has_gone(std::size_t message) const {
+    return (messages_[message] & gone) != 0;
+  }
+  /// Calls go(message) for what may go now: all that is ready and has nothing before it at its port
+  /// that is not.
   template <class Go>
   void advance(Go go) {
-    while (next_ < ready_.size() && ready_[next_] != 0) go(next_++);
+    for (auto const is_inside : {false, true})
+      for (auto& next = next_[is_inside ? 1 : 0]; next < messages_.size(); ++next) {
+        auto const message = messages_[next];
+        if (((message & inside) != 0) != is_inside) continue;
+        if ((message & ready) == 0) break;
+        go(next);
+      }
   }
 
  private:
-  std::span<std::uint8_t> ready_;
-  std::size_t next_ = 0;
+  void set(std::size_t message, std::uint8_t flag) {
+    messages_[message] = static_cast<std::uint8_t>(messages_[message] | flag);
+  }
+
+  static constexpr std::uint8_t inside = 1;
+  static constexpr std::uint8_t ready = 2;
+  static constexpr std::uint8_t gone = 4;
+
+  std::span<std::uint8_t> messages_;
+  std::array<std::size_t, 2> next_ = {};  // of each port
 };
 
 /// Knows all that a rank sends in a gather, by piece, then by peer: each comes back as an operand.
@@ -231,17 +254,21 @@ class reduction_pass {
     comm.exchange_forwarding(
         [&](batch_ref const& batch) {
           batch.label({memory_.label(), 2 * plan_.rounds() + 1});
-          auto at_once = std::size_t{0};  // messages before the first sum
-          for (auto i = in.size(); i-- != 0;)
+          auto const number = [&](std::size_t i, std::size_t k) {
+            return (in.size() - 1 - i) * tensors + k;
+          };
+          for (std::size_t i = 0; i < in.size(); ++i)
             for (std::size_t k = 0; k < tensors; ++k) {
-              auto const message = (in.size() - 1 - i) * tensors + k;
-              if (!memory_.is_sum(in[i])) order.set_ready(message);
-              order.advance([&](std::size_t) { ++at_once; });
-              if (message < at_once)
+              if (plan_.topology().same_node(me_, in[i].source)) order.set_inside(number(i, k));
+              if (!memory_.is_sum(in[i])) order.set_ready(number(i, k));
+            }
+          order.advance([&](std::size_t message) { order.set_gone(message); });
+          for (auto i = in.size(); i-- != 0;)
+            for (std::size_t k = 0; k < tensors; ++k)
+              if (order.has_gone(number(i, k)))
                 batch.send(memory_.outgoing(k, in[i]), in[i].source);
               else
                 batch.hold(memory_.outgoing(k, in[i]), in[i].source);
-            }
           for (auto i = out.size(); i-- != 0;)
             for (std::size_t k = 0; k < tensors; ++k)
               batch.borrow(memory_.operand_bytes(k, out[i]), out[i].destination);

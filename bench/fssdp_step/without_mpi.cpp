@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// What becomes of --backend mpi where MPI was not found.
+#include <stdexcept>
+
+#include "device_group.hpp"
+
+namespace step {
+
+std::unique_ptr<device_group> join_processes(std::chrono::milliseconds) {
+  throw std::invalid_argument{
+      "--backend mpi: this program was built without MPI; expected libopenmpi-dev when it is "
+      "built"};
+}
+
+}  // namespace step
