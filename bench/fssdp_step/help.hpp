@@ -31,9 +31,12 @@ inline constexpr auto about =
       "  results are given in times of the real cluster.\n"
       "  Solvers and planners are pure functions, and real devices have hosts of their own to run\n"
       "  them. Here one device works out each answer, and all of them wait as long as that took.\n"
-      "  Two cores carry 32 devices with --slow 4 and 64 with --slow 10: the column `host` is the\n"
-      "  share of all cores that this program used. Beyond 50 % the host is part of what was\n"
-      "  measured, and a line says so.\n"
+      "  Two cores carry 32 devices of cluster a with --slow 16, of cluster b, whose links are\n"
+      "  faster, with --slow 100: the column `host` is the share of all cores that this program\n"
+      "  used. Beyond 50 % the host is part of what was measured, and a line says so.\n"
+      "  With --backend mpi, under mpirun, devices are processes and links are real. --wire says how\n"
+      "  fast these are, so that bytes and waits are scaled to them; MPI polls while it waits, so\n"
+      "  that `host` says little there.\n"
       "\nColumns\n"
       "  iteration  median and 95th percentile (p95) of the iterations; forward and backward\n"
       "  over EP    time of ep / time of this policy\n"
@@ -52,7 +55,8 @@ inline constexpr auto about =
       "\nExamples\n"
       "  fssdp_step --cluster a,b --devices 32\n"
       "  fssdp_step --cluster a --trace loads.csv --iters 101,501 --policy ep,hecate,ours --json\n"
-      "  fssdp_step --cluster h100 --devices 64 --layers 2 --slow 20 --timeline iteration.json";
+      "  fssdp_step --cluster h100 --devices 64 --layers 2 --slow 100 --timeline iteration.json\n"
+      "  mpirun -np 8 fssdp_step --backend mpi --cluster a --scale 16 --wire 1.25e8 --layers 2";
   return text;
 }
 
