@@ -24,7 +24,7 @@ using clock = emulated_device::clock;
   return std::chrono::duration<double>(clock::now() - begin).count();
 }
 
-/// The loads that a rank's solver is asked about, as fssdp_sim asks.
+/// What the solver of the policy says, asked as fssdp_sim asks.
 [[nodiscard]] fssdp::placement solve(job const& of, std::span<std::uint64_t const> loads,
                                      fssdp::table_layout const& owners,
                                      fssdp::placement const* before) {
@@ -155,8 +155,7 @@ fssdp::materializer_options device_rank::options_of(
   auto const gathers_again = job_.which.costs.often == fssdp::gathers::twice;
   auto const experts = static_cast<std::size_t>(first.experts_per_layer());
   auto per_layer = static_cast<std::size_t>(job_.of.slots);
-  if (job_.which.costs.often == fssdp::gathers::twice && job_.which.name == "fsdp")
-    per_layer = experts;
+  if (job_.which.holds_all) per_layer = experts;
   if (job_.which.slices)  // what it computes with by itself is put together as well
     per_layer += (experts + static_cast<std::size_t>(first.ranks()) - 1) /
                  static_cast<std::size_t>(first.ranks());

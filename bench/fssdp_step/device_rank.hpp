@@ -39,26 +39,20 @@ struct device_times {
   double exposed = 0;
   double moving = 0;
   double tokens = 0;
-  double solving = 0;   ///< of solver, planner and routing that the device waits for; not slowed
+  double solving = 0;   ///< of solver and planner that the device waits for; not slowed
   double planning = 0;  ///< of those on other threads, likewise
   double replica_slots = 0;
   double expert_bytes = 0;  ///< over all devices
   double token_rows = 0;    ///< that left this device, one way
   double processor = 0;     ///< of all threads of its process, counted once
-
-  static constexpr std::size_t count = 9;
-  [[nodiscard]] std::array<double, count> list() const {
-    return {exposed,       moving,       tokens,     solving,  planning,
-            replica_slots, expert_bytes, token_rows, processor};
-  }
 };
 
-/// What solvers, planners and routings have taken, on the thread of the device and on others.
+/// What solvers and planners have taken, on the thread of the device, which makes this, and on
+/// others.
 class planning_times {
  public:
-  /// Called by the thread of the device, while no other one adds.
+  /// An iteration begins. What is planned ahead for it may still be under way, and counts for it.
   void begin() {
-    caller_ = std::this_thread::get_id();
     on_caller_ = 0;
     beside_ = 0;
   }
@@ -69,7 +63,7 @@ class planning_times {
   [[nodiscard]] double beside() const { return beside_; }
 
  private:
-  std::thread::id caller_ = std::this_thread::get_id();
+  std::thread::id const caller_ = std::this_thread::get_id();
   std::atomic<double> on_caller_ = 0;
   std::atomic<double> beside_ = 0;
 };

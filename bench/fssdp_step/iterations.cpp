@@ -62,30 +62,29 @@ void wait_for_all(fssdp::communicator_ref control) {
   fssdp::all_gather(control, std::span{&mine, 1}, std::span{all});
 }
 
-/// Of one of the device_times, over all devices.
-[[nodiscard]] double sum_of(std::vector<double> const& all, std::size_t part) {
+[[nodiscard]] double sum_of(std::span<device_times const> all, double device_times::*part) {
   auto sum = 0.0;
-  for (std::size_t at = part; at < all.size(); at += device_times::count) sum += all[at];
+  for (auto const& one : all) sum += one.*part;
   return sum;
 }
 
 /// Means over devices, in times of the real cluster; slots the most.
-void take_over(all_iterations& to, job const& of, std::vector<double> const& all) {
+void take_over(all_iterations& to, job const& of, std::span<device_times const> all) {
   auto& record = to.records.back();
-  auto const ranks = all.size() / device_times::count;
-  auto const mean = [&](std::size_t part) {
+  auto const ranks = all.size();
+  auto const mean = [&](double device_times::*part) {
     return sum_of(all, part) / static_cast<double>(ranks);
   };
   auto const slow = of.emulates.slow;
-  record.exposed_seconds = mean(0) / slow;
-  record.moving_seconds = mean(1) / slow;
-  record.token_seconds = mean(2) / slow;
-  record.solving_seconds = mean(3);
-  record.planning_seconds = mean(4);
-  for (std::size_t rank = 0; rank < ranks; ++rank)
-    to.replica_slots = std::max(to.replica_slots, all[rank * device_times::count + 5]);
-  to.bytes = mean(6) * of.emulates.scale +
-             4 * mean(7) * static_cast<double>(ranks * of.of.where->rates.token_bytes);
+  record.exposed_seconds = mean(&device_times::exposed) / slow;
+  record.moving_seconds = mean(&device_times::moving) / slow;
+  record.token_seconds = mean(&device_times::tokens) / slow;
+  record.solving_seconds = mean(&device_times::solving);
+  record.planning_seconds = mean(&device_times::planning);
+  for (auto const& one : all) to.replica_slots = std::max(to.replica_slots, one.replica_slots);
+  to.bytes = mean(&device_times::expert_bytes) * of.emulates.scale +
+             4 * mean(&device_times::token_rows) *
+                 static_cast<double>(ranks * of.of.where->rates.token_bytes);
 }
 
 }  // namespace
@@ -121,17 +120,15 @@ void run_rank(links const& through, job const& of, shared_work& shared, layouts 
     auto const seconds = std::chrono::duration<double>(clock::now() - begin).count();
     if (is_first_rank || of.links_are_real) times.processor = processor_seconds() - used;
     if (counts) last = sample;
-    auto all =
-        std::vector<double>(static_cast<std::size_t>(through.control.size()) * device_times::count);
-    auto const mine = times.list();
-    fssdp::all_gather(through.control, std::span{mine}, std::span{all});
+    auto all = std::vector<device_times>(static_cast<std::size_t>(through.control.size()));
+    fssdp::all_gather(through.control, std::span<device_times const>{&times, 1}, std::span{all});
     if (!is_first_rank) continue;
     if (counts) {
       result.records.push_back({.seconds = seconds / of.emulates.slow, .busy_share = 0});
       result.layers.push_back(device.layers());
       result.last_begin = begin;
       take_over(result, of, all);
-      result.records.back().busy_share = sum_of(all, device_times::count - 1) / seconds / cores;
+      result.records.back().busy_share = sum_of(all, &device_times::processor) / seconds / cores;
     }
     of.iteration_over();
   }

@@ -33,6 +33,7 @@ struct policy {
   fssdp::placement (*places)(sim::layer_question const&, fssdp::placement const* before);
   sim::traits costs = {};
   sim::sharding shards = sim::sharding::blocks;
+  bool holds_all = false;   ///< whatever the slots
   bool slices = false;      ///< every expert is cut over all devices
   bool calibrates = false;  ///< replicas are added when the gate has counted
   expectation expects = expectation::window;
@@ -90,7 +91,8 @@ inline constexpr auto policies = std::array{
     policy{.name = "fsdp",
            .about = "every expert everywhere, gathered for forward and for backward",
            .places = detail::places_of_fsdp,
-           .costs = sim::fsdp.costs},
+           .costs = sim::fsdp.costs,
+           .holds_all = true},
     policy{.name = "fsep",
            .about = "experts in slices over all devices (LAER-MoE); each rebuilds what it owns the "
                     "first slice of, and replicas by EPLB's greedy packing",
