@@ -7,10 +7,11 @@
 #
 # CXX says which compiler (c++). Each file is compiled three times: the median counts. Files are
 # compiled as users of the headers compile them, and, behind "compiled:", as users of the target
-# fssdp::compiled; bodies is what that target takes itself, once for a program. The memory is the most
-# that the compiler had at once, by /usr/bin/time; where there is none, the column says 0.
+# fssdp::compiled; collectives and planning are what that target takes itself, once for a program. The
+# memory is the most that the compiler had at once, by /usr/bin/time; where there is none, the column
+# says 0.
 set -eu
-usage() { sed -n '3,11s/^# \{0,1\}//p' "$0"; }
+usage() { sed -n '3,12s/^# \{0,1\}//p' "$0"; }
 
 json=no
 options=''
@@ -62,7 +63,8 @@ measure() {  # measure NAME FILE: "name seconds megabytes lines kilobytes"
     measure "${where}trainer" examples/moe_gpt/train_on.cpp
     measure "${where}trainer_checkpoint" examples/moe_gpt/checkpoint.cpp
   done
-  measure compiled:bodies src/compiled.cpp
+  measure compiled:collectives src/compiled_collectives.cpp
+  measure compiled:planning src/compiled_planning.cpp
 } | awk -v json=$json -v compiler="$compiler$options" '
   json == "yes" {
     printf "%s {\"file\": \"%s\", \"seconds\": %s, \"megabytes\": %s, \"lines\": %s, \"object_kilobytes\": %s}",

@@ -15,9 +15,9 @@ foreach(module FindxxHash compiled find_c10d find_cuda find_nccl find_peer)
   configure_file(cmake/${module}.cmake ${PROJECT_BINARY_DIR}/${module}.cmake COPYONLY)
   install(FILES ${PROJECT_BINARY_DIR}/${module}.cmake DESTINATION ${package_dir})
 endforeach()
-foreach(bodies compiled compiled_collectives compiled_planning)
-  configure_file(src/${bodies}.cpp ${PROJECT_BINARY_DIR}/${bodies}.cpp COPYONLY)
-  install(FILES ${PROJECT_BINARY_DIR}/${bodies}.cpp DESTINATION ${package_dir})
+foreach(source compiled compiled_collectives compiled_planning)
+  configure_file(src/${source}.cpp ${PROJECT_BINARY_DIR}/${source}.cpp COPYONLY)
+  install(FILES ${PROJECT_BINARY_DIR}/${source}.cpp DESTINATION ${package_dir})
 endforeach()
 install(FILES
   ${PROJECT_BINARY_DIR}/fssdpConfig.cmake ${PROJECT_BINARY_DIR}/fssdpConfigVersion.cmake

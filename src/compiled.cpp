@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// All bodies of the library that are no templates, once for a whole program, for builds without
-// CMake. The target fssdp::compiled compiles the two files that are included here, side by side.
-// They are compiled with FSSDP_COMPILED, as are the files that are linked to them.
+// All bodies that are no templates, once for a whole program. It is compiled with FSSDP_COMPILED, as
+// are the files that are linked to it. The target fssdp::compiled compiles its two parts, which take
+// about as long, side by side.
 #include "compiled_collectives.cpp"
 #include "compiled_planning.cpp"

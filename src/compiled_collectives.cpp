@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The bodies of what moves: collectives, tokens, communicators, the materializer. See compiled.cpp.
+// What moves experts: collectives, communicators, memory, sums, the materializer. A part of
+// compiled.cpp; the other one is compiled_planning.cpp.
 #include "fssdp/collective/all_gather_inl.hpp"
 #include "fssdp/collective/materialized_experts_inl.hpp"
 #include "fssdp/collective/memory_required_inl.hpp"
@@ -11,6 +12,7 @@
 #include "fssdp/comm/group_inl.hpp"
 #include "fssdp/comm/thread/thread_communicator_inl.hpp"
 #include "fssdp/comm/thread/thread_inl.hpp"
+#include "fssdp/core/error_inl.hpp"
 #include "fssdp/element/accumulate.hpp"
 #include "fssdp/element/runtime_work_inl.hpp"
 #include "fssdp/memory/any_tensor_inl.hpp"
@@ -18,11 +20,7 @@
 #include "fssdp/memory/expert_tensor_inl.hpp"
 #include "fssdp/memory/tensor_list_inl.hpp"
 #include "fssdp/runtime/materializer_inl.hpp"
-#include "fssdp/token/any_rows_inl.hpp"
-#include "fssdp/token/dispatch_inl.hpp"
-#include "fssdp/token/permute_inl.hpp"
-#include "fssdp/token/rows_view_inl.hpp"
-#include "fssdp/token/token_plan_inl.hpp"
+#include "fssdp/trace/trace_recorder_inl.hpp"
 
 namespace fssdp {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The bodies of what decides: layouts, solvers, routings, plans. See compiled.cpp.
-#include "fssdp/core/error_inl.hpp"
+// Who holds what, what moves for that, and where tokens go. A part of compiled.cpp; the other one is
+// compiled_collectives.cpp.
 #include "fssdp/cost/estimated_cost_inl.hpp"
 #include "fssdp/cost/layer_cost_inl.hpp"
 #include "fssdp/layout/make_shard_inl.hpp"
@@ -22,11 +22,14 @@
 #include "fssdp/routing/token_demand_inl.hpp"
 #include "fssdp/routing/token_traffic_inl.hpp"
 #include "fssdp/routing/water_fill_inl.hpp"
-#include "fssdp/solver/advise_materialization_inl.hpp"
 #include "fssdp/solver/cheapest_materialization_inl.hpp"
 #include "fssdp/solver/heterogeneous_sharding_inl.hpp"
 #include "fssdp/solver/materialization_budget_inl.hpp"
 #include "fssdp/solver/placement_solver_inl.hpp"
 #include "fssdp/solver/sparse_materialization_inl.hpp"
+#include "fssdp/token/any_rows_inl.hpp"
+#include "fssdp/token/dispatch_inl.hpp"
+#include "fssdp/token/permute_inl.hpp"
+#include "fssdp/token/rows_view_inl.hpp"
+#include "fssdp/token/token_plan_inl.hpp"
 #include "fssdp/topology/topology_inl.hpp"
-#include "fssdp/trace/trace_recorder_inl.hpp"

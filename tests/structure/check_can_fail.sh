@@ -49,6 +49,10 @@ plant fssdp.hpp '#include "fssdp/comm/thread.hpp"
 #include "fssdp/comm/shared_memory.hpp"'
 expected=$((expected + 3))
 plant solver/planted_inl.hpp ''
+plant solver/planted_twice_inl.hpp ''
+for part in collectives planning; do
+  echo '#include "fssdp/solver/planted_twice_inl.hpp"' >>"$2/src/compiled_$part.cpp"
+done
 plant unknown/planted.hpp '#include "fssdp/core/index.hpp"'
 
 if found=$(sh "$check" "$2"); then
