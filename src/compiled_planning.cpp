@@ -22,6 +22,7 @@
 #include "fssdp/routing/token_demand_inl.hpp"
 #include "fssdp/routing/token_traffic_inl.hpp"
 #include "fssdp/routing/water_fill_inl.hpp"
+#include "fssdp/solver/advise_materialization_inl.hpp"
 #include "fssdp/solver/cheapest_materialization_inl.hpp"
 #include "fssdp/solver/heterogeneous_sharding_inl.hpp"
 #include "fssdp/solver/materialization_budget_inl.hpp"
