@@ -134,9 +134,9 @@ void announce(Comm& comm, std::span<std::uint64_t const> plans) {
 /// Runs `work(comm)` in the order of the communicator's stream: at once in the caller, unless the
 /// communicator has a queue to put it in (on_stream). All collectives go through here.
 template <communicator Comm, class Work>
-void submit(Comm& comm, Work work) {
+void submit(Comm& comm, Work&& work) {
   if constexpr (submitting_communicator<Comm>)
-    comm.submit(std::move(work));
+    comm.submit(std::forward<Work>(work));
   else
     work(comm);
 }

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <span>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "fssdp/core/dtype.hpp"
@@ -73,6 +74,19 @@ class tensor_list {
   static constexpr std::size_t in_place = 6;
 
   tensor_list() = default;
+  tensor_list(tensor_list const& other) { copy(other); }
+  tensor_list(tensor_list&& other) noexcept : many_{std::move(other.many_)} { copy_few(other); }
+  tensor_list& operator=(tensor_list const& other) {
+    copy(other);
+    return *this;
+  }
+  tensor_list& operator=(tensor_list&& other) noexcept {
+    many_ = std::move(other.many_);
+    copy_few(other);
+    return *this;
+  }
+  ~tensor_list() = default;
+
   explicit tensor_list(std::span<tensor_view const> tensors);
   /// @throws argument_error if the dtype of an any_tensor is none
   template <tensor_memory Buffer>
@@ -98,15 +112,32 @@ class tensor_list {
   tensor_list(std::span<tensor_types const> tensors, dtype tensor_types::*which);
 
   [[nodiscard]] std::span<tensor_view const> all() const {
-    return {count_ > in_place ? many_.data() : few_.data(), count_};
+    return {count_ > in_place ? many_.data() : few(), count_};
   }
 
  private:
   /// Makes room and returns where it begins.
   [[nodiscard]] tensor_view* resize(std::size_t count);
 
+  void copy(tensor_list const& other) {
+    if (other.count_ > in_place) many_ = other.many_;
+    copy_few(other);
+  }
+  void copy_few(tensor_list const& other) {
+    count_ = other.count_;
+    if (count_ <= in_place)
+      std::memcpy(few_.data(), other.few_.data(), count_ * sizeof(tensor_view));
+  }
+  [[nodiscard]] tensor_view* few() { return reinterpret_cast<tensor_view*>(few_.data()); }
+  [[nodiscard]] tensor_view const* few() const {
+    return reinterpret_cast<tensor_view const*>(few_.data());
+  }
+
+  static_assert(std::is_trivially_copyable_v<tensor_view>);
+
   std::size_t count_ = 0;
-  std::array<tensor_view, in_place> few_;
+  /// Memory for tensors: only those there are are written, and copied.
+  alignas(tensor_view) std::array<std::byte, in_place * sizeof(tensor_view)> few_;
   std::vector<tensor_view> many_;
 };
 

@@ -36,7 +36,7 @@ FSSDP_INLINE tensor_view tensor_view::one(std::size_t slot) const {
 FSSDP_INLINE tensor_view* tensor_list::resize(std::size_t count) {
   count_ = count;
   if (count > in_place) many_.resize(count);
-  return count > in_place ? many_.data() : few_.data();
+  return count > in_place ? many_.data() : few();
 }
 
 /// A tensor without memory.
