@@ -22,9 +22,9 @@ inline constexpr auto about =
   text +=
       "\nWhat is real and what is emulated\n"
       "  Every device is a thread of this process, and has another one for its experts. Bytes\n"
-      "  really move between them, and are checked: parameters of every replica, rows of every\n"
-      "  message, sums of all gradients. What a cluster's link would take for a message, the\n"
-      "  message takes (one at a time through each port, latency). Attention, dense layers and\n"
+      "  really move between them, and are checked by samples: parameters of every replica, rows\n"
+      "  of every message, sums of all gradients. A message takes what it would take on a link of\n"
+      "  the cluster (one at a time through each port, latency). Attention, dense layers and\n"
       "  experts are waits, by the FLOP/s of the cluster. The optimizer takes no time.\n"
       "  --scale divides the bytes of tokens and experts, and the rates of links with them;\n"
       "  --slow multiplies all times, so that the host keeps up. Ratios stay as they are, and\n"

@@ -2,6 +2,7 @@
 /// Advice is a budget that a solver can use, a gain that it then has, and a reason.
 #include "fssdp/solver/advise_materialization.hpp"
 
+#include <limits>
 #include <string>
 
 #include "catch.hpp"
@@ -62,9 +63,23 @@ TEST_CASE("advice keeps to the memory that there is, and never makes it slower")
             {.loads = loads, .rates = some_rates(), .topology = of.topo, .most_slots = most},
             of.layout);
         REQUIRE(advice.budget.spare_slots <= most);
-        REQUIRE(advice.gain() >= 0.99);
+        REQUIRE(advice.gain() >= 1);
         REQUIRE(!advice.why.empty());
       });
+}
+
+TEST_CASE("advice tries as many slots as there are, however few or many") {
+  auto const layout = fssdp::block_layout{{.experts = 8, .ranks = 8}};
+  auto const loads = fssdp::expert_loads{30000, 30000, 30000, 10, 10, 10, 10, 10};
+  auto rates = some_rates();
+  rates.window_seconds = 1;  // whatever moves is hidden
+  auto const three =
+      advise_materialization({.loads = loads, .rates = rates, .most_slots = 3}, layout);
+  CHECK(three.budget.spare_slots == 3);
+  auto const all = advise_materialization(
+      {.loads = loads, .rates = rates, .most_slots = std::numeric_limits<int>::max()}, layout);
+  CHECK(all.budget.spare_slots <= 8);
+  CHECK(all.gain() >= three.gain());
 }
 
 TEST_CASE("advice refuses what it cannot judge") {

@@ -126,7 +126,7 @@ class tensor_list {
   void copy_few(tensor_list const& other) {
     count_ = other.count_;
     if (count_ <= in_place)
-      std::memcpy(few_.data(), other.few_.data(), count_ * sizeof(tensor_view));
+      std::memmove(few_.data(), other.few_.data(), count_ * sizeof(tensor_view));
   }
   [[nodiscard]] tensor_view* few() { return reinterpret_cast<tensor_view*>(few_.data()); }
   [[nodiscard]] tensor_view const* few() const {
@@ -136,7 +136,7 @@ class tensor_list {
   static_assert(std::is_trivially_copyable_v<tensor_view>);
 
   std::size_t count_ = 0;
-  /// Memory for tensors: only those there are are written, and copied.
+  /// Memory for `in_place` tensors, of which only the first `count_` are ever written or copied.
   alignas(tensor_view) std::array<std::byte, in_place * sizeof(tensor_view)> few_;
   std::vector<tensor_view> many_;
 };

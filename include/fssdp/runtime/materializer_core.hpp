@@ -151,7 +151,6 @@ class materializer_core {
     auto& layer = at(which);
     layer.state.require_calibratable();
     if (options_.in_one_piece) return false;
-    finish_planning();  // the solver is asked here
     auto const& layout = layer.layout();
     auto found =
         fssdp::calibrate(*layer.where, policy_.placement(counts.loads(), layout), layout, counts,

@@ -69,10 +69,10 @@ struct materializer_options {
   /// that is resumed has the bits of one that was not interrupted.
   double load_tolerance = 0;
   /// Placements and plans of the next iteration are made on a thread of the materializer's own: from
-  /// the `reduce` of a layer on, by the loads recorded until then, so that the iteration does not
-  /// wait for solver and planner. Both are then called on that thread, too, one call at a time. The
-  /// results are the same. A placement is still made by `prefetch` or `acquire` if loads are
-  /// recorded later, and in the first iteration.
+  /// the first `reduce` on, by the loads recorded until then, so that the iteration does not wait for
+  /// solver and planner. The results are the same. In the first iteration, and where loads are
+  /// recorded later, `prefetch` or `acquire` still ask the solver: it may then be called by two
+  /// threads at once, as pure functions can be.
   bool plan_ahead = false;
   /// Where plans, gathers and reductions are traced, and when the caller waits for them: in the
   /// tracks gather, reduce and compute. A pointer to any trace_sink, which outlives the

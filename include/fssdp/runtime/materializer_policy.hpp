@@ -17,7 +17,8 @@ struct materializer_policy {
   any_sharding_solver sharding = {};
   /// What the next loads of a layer are expected to be.
   any_load_predictor predictor = {};
-  /// How plans are made, on the stream of the communicator. A plan_cache makes equal ones once.
+  /// How plans are made: on the stream of the communicator, or ahead (materializer_options). A
+  /// plan_cache makes equal ones once.
   fssdp::planner planner = make_requested_plan;
   /// What is coded on the wire: parameters one way, gradients the other. Where parameters are,
   /// owners compute with decoded copies, too: all that hold an expert compute with the same bits,

@@ -38,8 +38,8 @@ struct advised_layer {
   int most_slots = 4;             ///< replicas that a rank has memory for
 };
 
-/// Tries 0, 1, 2, 4, ... slots with a paying_budget each, and takes the fewest that are within 1 %
-/// of the best.
+/// Tries 0, 1, 2, 4, ... and `most_slots` slots with a paying_budget each, and takes the fewest that
+/// are within 1 % of the best.
 /// @post the budget's slots are at most `most_slots`; the gain is at least 1
 /// @cost that of cheapest_materialization for each number of slots; a pure function
 /// @throws argument_error on loads that do not fit the layout, rates without a cost of tokens, or

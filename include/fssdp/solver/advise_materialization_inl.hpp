@@ -31,7 +31,7 @@ struct judged_placement {
   double max_over_mean = 1;
 };
 
-/// Hundredths, without trailing zeros.
+/// With two digits behind the point.
 [[nodiscard]] inline std::string two_digits(double value) {
   auto digits = std::to_string(std::round(value * 100) / 100);
   digits.erase(std::min(digits.size(), digits.find('.') + 3));
@@ -43,12 +43,19 @@ struct judged_placement {
   if (!of.pays())
     return "no replicas: without them the fullest rank works on " +
            balance(of.max_over_mean_without) +
-           ", and what replicas would save is within 1 % of "
-           "what moving them costs";
+           ", and with them an iteration of the layer is at most 1 % faster";
   return text(of.budget.spare_slots, of.budget.spare_slots == 1 ? " replica" : " replicas",
               " on a rank, ", of.budget.experts_in, " into a node: the fullest rank works on ",
               balance(of.max_over_mean_with), " instead of ", two_digits(of.max_over_mean_without),
               ", and an iteration of the layer is ", two_digits(of.gain()), " times as fast");
+}
+
+/// 0, 1, 2, 4, ... and `most`.
+[[nodiscard]] inline std::vector<int> slots_to_try(int most) {
+  auto list = std::vector{0};
+  for (auto slots = 1; slots < most; slots *= 2) list.push_back(slots);
+  if (most > 0) list.push_back(most);
+  return list;
 }
 
 FSSDP_INLINE materialization_advice advise(advised_layer const& of, table_layout const& layout) {
@@ -65,7 +72,7 @@ FSSDP_INLINE materialization_advice advise(advised_layer const& of, table_layout
   for (auto const load : of.loads) tokens += static_cast<double>(load);
   auto tried = std::vector<judged_placement>{};
   auto cost = estimated_cost{};
-  for (auto slots = 0; slots <= of.most_slots; slots = std::max(1, 2 * slots)) {
+  for (auto const slots : slots_to_try(std::min(of.most_slots, layout.experts()))) {
     auto const budget =
         slots == 0 ? materialization_budget{} : paying_budget(of.loads, of.rates, topo, slots);
     auto solve = cheapest_materialization{

@@ -167,7 +167,8 @@ FSSDP_INLINE placement cheapest_materialization::renew(std::span<std::uint64_t c
     constexpr auto exchanges = 12;
     constexpr auto within_reach_of_refining = 1.05;
     if (judge.seconds(where, layout) > least * within_reach_of_refining) return;
-    refine.improve(where, layout, topo, demand, rates, limit, std::min(trials, exchanges));
+    if (trials > 0)
+      refine.improve(where, layout, topo, demand, rates, limit, std::min(trials, exchanges));
     auto const seconds = judge.seconds(where, layout);
     if (seconds >= least) return;
     least = seconds;
