@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a rank plans for a layer in an iteration, while loads drift: whether they have changed, a
-// renewed placement where they have, a plan where that is another one. Amortized over the iterations.
+// renewed placement where they have, a plan where that is another one; with shared plans, its share of
+// that, and plans that come as bytes. Amortized over the iterations.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -81,6 +84,9 @@ class drifting_layer {
                                        .chunk_bytes = where_.rates.expert_bytes,
                                        .schedule = fssdp::schedule_options{.effort = 0}});
   }
+  [[nodiscard]] fssdp::transfer_plan read(std::span<std::byte const> bytes) const {
+    return fssdp::plan_from_bytes(bytes, owners_, where_.topology);
+  }
 
  private:
   sim::setting where_;
@@ -144,11 +150,55 @@ void plan_renewed(benchmark::State& state) {
   state.counters["cost"] = renewed_seconds / new_seconds;
 }
 
+/// The same where ranks share plans: what one of them plans itself (one in as many as there are
+/// ranks), and what it makes of the bytes of the others. Counters: one plan that is made and written,
+/// one that is read, in microseconds; its bytes.
+void plan_shared(benchmark::State& state) {
+  using clock = std::chrono::steady_clock;
+  auto const seconds = [](clock::duration d) { return std::chrono::duration<double>(d).count(); };
+  auto layer = layer_of(state);
+  auto const ranks = static_cast<double>(state.range(1));
+  auto known = layer.next();
+  auto where = layer.solve(known);
+  auto made = 0;
+  auto making = 0.0;
+  auto reading = 0.0;
+  auto bytes = 0.0;
+  for (auto _ : state) {
+    auto const& loads = layer.next();
+    auto const begin = clock::now();
+    auto const is_known = fssdp::load_change(known, loads) <= 0.015;
+    auto time = seconds(clock::now() - begin);
+    if (!is_known) {
+      known = loads;
+      auto const ask = clock::now();
+      auto next = layer.renew(loads, where);
+      auto sent = std::vector<std::byte>{};
+      auto const is_new = next != where;
+      where = std::move(next);
+      if (is_new) sent = fssdp::plan_to_bytes(layer.plan(where));
+      auto const got = clock::now();
+      if (is_new) benchmark::DoNotOptimize(layer.read(sent));
+      auto const read = clock::now();
+      time += seconds(got - ask) / ranks + seconds(read - got);
+      made += is_new ? 1 : 0;
+      making += is_new ? seconds(got - ask) : 0;
+      reading += seconds(read - got);
+      bytes += static_cast<double>(sent.size());
+    }
+    state.SetIterationTime(time);
+  }
+  state.counters["made_us"] = 1e6 * making / made;
+  state.counters["read_us"] = 1e6 * reading / made;
+  state.counters["bytes"] = bytes / made;
+}
+
 void sizes(benchmark::internal::Benchmark* of) {
   of->ArgNames({"experts", "ranks"})->Unit(benchmark::kMicrosecond);
   of->Args({64, 32})->Args({256, 512})->Args({512, 4096});
 }
 BENCHMARK(plan_anew)->Apply(sizes);
 BENCHMARK(plan_renewed)->Apply(sizes)->Iterations(500);
+BENCHMARK(plan_shared)->Apply(sizes)->Iterations(500)->UseManualTime();
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "fssdp/placement/loads_inl.hpp"
 #include "fssdp/placement/placement_inl.hpp"
 #include "fssdp/plan/make_plan_inl.hpp"
+#include "fssdp/plan/plan_bytes_inl.hpp"
 #include "fssdp/plan/schedule_inl.hpp"
 #include "fssdp/plan/transfer_plan_inl.hpp"
 #include "fssdp/plan/verify_inl.hpp"

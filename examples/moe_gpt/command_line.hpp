@@ -198,6 +198,10 @@ inline void declare(CLI::App& app, options& chosen, raw_options& raw) {
                "Make the placements and plans of a step during the one before it,\non a thread of "
                "their own; no loss depends on it")
       ->group("Overlap and memory");
+  app.add_flag(
+         "--share-plans", chosen.share_plans,
+         "Of what is planned ahead, each rank makes its share for all; no loss\ndepends on it")
+      ->group("Overlap and memory");
   app.add_option("--load-tolerance", chosen.load_tolerance,
                  "A layer keeps its placement as long as at most this share of its\ntokens goes to "
                  "other experts than when it was chosen")

@@ -55,9 +55,15 @@ class mpi_ranks : public rank_world {
     auto result = run_record{};
     world_.run([&](fssdp::mpi_communicator& comm) {
       auto experts = comm.duplicate();
+      auto plans = comm.duplicate();
       auto const train = [&](fssdp::trace_output const& trace) {
         result = train_on(fssdp::communicator_ref{comm}, fssdp::communicator_ref{experts},
-                          {chosen_, text, trace, observe, &memory_});
+                          {.chosen = chosen_,
+                           .text = text,
+                           .trace = trace,
+                           .observe = observe,
+                           .memory = &memory_,
+                           .plans = fssdp::communicator_ref{plans}});
       };
       if (chosen_.trace.empty()) return train({});
       auto trace = fssdp::trace_recorder{{.rank = comm.rank()}};

@@ -72,6 +72,7 @@ struct options {
   double seconds_per_row = 1e-5;  ///< what is moved is weighed against that
   bool no_overlap = false;
   bool plan_ahead = false;
+  bool share_plans = false;
   double load_tolerance = 0;  ///< a share of tokens
   moe_gpt::offload offload = moe_gpt::offload::none;
   std::filesystem::path offload_folder = {};  ///< empty: the system's for temporary files
@@ -200,6 +201,7 @@ inline void validate(options const& chosen) {
               ", because each has a sequence");
   require(chosen.seconds_per_row >= 0,
           "--seconds-per-row " + std::to_string(chosen.seconds_per_row) + ": expected 0 or more");
+  require(!chosen.share_plans || chosen.plan_ahead, "--share-plans: expected --plan-ahead with it");
   require(chosen.load_tolerance >= 0 && chosen.load_tolerance <= 1,
           "--load-tolerance " + std::to_string(chosen.load_tolerance) + ": expected 0 to 1");
   require(chosen.rate >= 0, "--rate " + std::to_string(chosen.rate) + ": expected 0 or more");

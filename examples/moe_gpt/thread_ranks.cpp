@@ -36,12 +36,14 @@ class thread_ranks : public rank_world {
     world.run([&](fssdp::thread_communicator& comm) {
       auto* const trace = traces.empty() ? nullptr : &traces[comm.rank().index()];
       auto experts = comm.duplicate();
+      auto shared_plans = comm.duplicate();
       auto record = train_on(fssdp::communicator_ref{comm}, fssdp::communicator_ref{experts},
                              {.chosen = chosen_,
                               .text = text,
                               .trace = trace,
                               .observe = observe,
-                              .planner = std::ref(plans)});
+                              .planner = std::ref(plans),
+                              .plans = fssdp::communicator_ref{shared_plans}});
       if (comm.rank() == fssdp::rank_id{0}) result = std::move(record);
     });
     if (!traces.empty()) write_trace(chosen_.trace, traces);

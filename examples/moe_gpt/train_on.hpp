@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory_resource>
+#include <optional>
 #include <span>
 
 #include "fssdp/comm/communicator_ref.hpp"
@@ -27,6 +28,8 @@ struct rank_job {
   std::pmr::memory_resource* memory = std::pmr::new_delete_resource();
   /// Makes the plans; ranks of one process may share a cache.
   fssdp::planner planner = fssdp::make_requested_plan;
+  /// What plans are shared over, if that is asked for: one more communicator of the same ranks.
+  std::optional<fssdp::communicator_ref> plans = {};
 };
 
 /// Trains on one rank.

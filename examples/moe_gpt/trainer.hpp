@@ -92,6 +92,7 @@ template <class Real, fssdp::communicator Comm, fssdp::communicator Streamed>
   auto const files = files_for(chosen);
   auto materialization = materialization_for(chosen, layouts, job.trace);
   materialization.memory = job.memory;
+  if (chosen.share_plans) materialization.share_plans = job.plans;
   auto const coding = coded_as(chosen.wire);
   auto model = gpt<Real>{shape,
                          chosen.seed,

@@ -48,6 +48,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
         "micro_batches": 2,
         "reshard_every": 10,
     },
+    "planned ahead": {"plan_ahead": True},
     "replicas in bf16": {"bf16": True},
 }
 
@@ -69,6 +70,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--calibrate", action="store_true")
     parser.add_argument("--reshard-every", type=int, default=0, metavar="STEPS")
     parser.add_argument("--micro-batches", type=int, default=1)
+    parser.add_argument("--plan-ahead", action="store_true", help="placements and plans beside the step")
+    parser.add_argument("--load-tolerance", type=float, default=0.0, metavar="SHARE")
     parser.add_argument("--slots", type=int, default=2, help="replicas of a layer on a rank")
     parser.add_argument("--float64", action="store_true")
     for name, value in vars(Shape()).items():

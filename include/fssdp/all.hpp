@@ -61,6 +61,7 @@
 #include "fssdp/placement/port_loads.hpp"
 #include "fssdp/plan/lower_bound.hpp"
 #include "fssdp/plan/make_plan.hpp"
+#include "fssdp/plan/plan_bytes.hpp"
 #include "fssdp/plan/plan_cache.hpp"
 #include "fssdp/plan/planner.hpp"
 #include "fssdp/plan/rank_ordered.hpp"

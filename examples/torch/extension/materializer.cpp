@@ -70,7 +70,8 @@ class layers {
          int window, std::optional<std::string> const& replica_type,
          std::optional<std::string> const& partial_type, bool rematerialize, bool in_one_piece,
          int prefetch_distance, std::size_t replica_slots, std::size_t partial_slots,
-         double seconds_per_row, std::string const& routing, fssdp::topology const* topology)
+         double seconds_per_row, std::string const& routing, fssdp::topology const* topology,
+         bool plan_ahead, double load_tolerance)
       : weights_{tensors_of(weights)},
         gradients_{tensors_of(gradients)},
         made_{fssdp::materializer{
@@ -89,7 +90,9 @@ class layers {
              .seconds_per_row = seconds_per_row,
              .routing =
                  routing == "balanced" ? fssdp::routing_rule::balanced : fssdp::routing_rule::even,
-             .topology = topology == nullptr ? fssdp::topology{} : *topology}}},
+             .topology = topology == nullptr ? fssdp::topology{} : *topology,
+             .load_tolerance = load_tolerance,
+             .plan_ahead = plan_ahead}}},
         in_one_piece_{in_one_piece} {}
 
   layers(layers const&) = delete;
@@ -208,11 +211,12 @@ void add_materializer(nb::module_& to) {
                     nb::list const&, std::vector<std::size_t> const&, nb::object, int,
                     std::optional<std::string> const&, std::optional<std::string> const&, bool,
                     bool, int, std::size_t, std::size_t, double, std::string const&,
-                    fssdp::topology const*>(),
+                    fssdp::topology const*, bool, double>(),
            nb::keep_alive<1, 2>(), "comm"_a, "layouts"_a, "weights"_a, "gradients"_a, "elements"_a,
            "solver"_a, "window"_a, "replica_type"_a.none(), "partial_type"_a.none(),
            "rematerialize"_a, "in_one_piece"_a, "prefetch_distance"_a, "replica_slots"_a,
-           "partial_slots"_a, "seconds_per_row"_a, "routing"_a, "topology"_a.none())
+           "partial_slots"_a, "seconds_per_row"_a, "routing"_a, "topology"_a.none(), "plan_ahead"_a,
+           "load_tolerance"_a)
       .def("layouts",
            [](layers& self) {
              auto const all = self.of().layouts().by_layer();

@@ -57,6 +57,8 @@ class Run:
     reshard_every: int = 0
     micro_batches: int = 1
     slots: int = 2
+    plan_ahead: bool = False
+    load_tolerance: float = 0.0
     dtype: torch.dtype = torch.float64
 
 
@@ -170,6 +172,8 @@ class Trainer:
             self.mesh,
             solver=solver_of(run),
             rematerialize=run.rematerialize,
+            plan_ahead=run.plan_ahead,
+            load_tolerance=run.load_tolerance,
             param_dtype=torch.bfloat16 if run.bf16 else None,
             calibrate=run.calibrate,
             seconds_per_row=1e-3 if run.calibrate else 0.0,

@@ -111,46 +111,46 @@ class communicator_ref {
   template <communicator Comm>
   requires(!std::same_as<std::remove_const_t<Comm>, communicator_ref>) explicit communicator_ref(
       Comm& comm)
-      : comm_{&comm}, call_{functions_of<Comm>}, rank_{comm.rank()}, size_{comm.size()} {}
+      : comm_{&comm}, call_{&functions_of<Comm>}, rank_{comm.rank()}, size_{comm.size()} {}
 
   [[nodiscard]] rank_id rank() const { return rank_; }
   [[nodiscard]] int size() const { return size_; }
   /// Whether the host can read and write what it moves.
-  [[nodiscard]] bool in_host_memory() const { return call_.in_host_memory; }
-  [[nodiscard]] bool lends() const { return call_.lend != nullptr; }
-  [[nodiscard]] bool forwards() const { return call_.forward != nullptr; }
+  [[nodiscard]] bool in_host_memory() const { return call_->in_host_memory; }
+  [[nodiscard]] bool lends() const { return call_->lend != nullptr; }
+  [[nodiscard]] bool forwards() const { return call_->forward != nullptr; }
 
-  void exchange(post name) const { call_.exchange(comm_, name); }
+  void exchange(post name) const { call_->exchange(comm_, name); }
   /// @pre lends()
-  void exchange_lending(post name, visit look) const { call_.lend(comm_, name, look); }
+  void exchange_lending(post name, visit look) const { call_->lend(comm_, name, look); }
   /// @pre forwards()
-  void exchange_forwarding(post name, arrived tell) const { call_.forward(comm_, name, tell); }
+  void exchange_forwarding(post name, arrived tell) const { call_->forward(comm_, name, tell); }
   /// As `agree`: nothing if the communicator has no such thing.
-  void agree(std::uint64_t plan) const { call_.agree(comm_, plan); }
+  void agree(std::uint64_t plan) const { call_->agree(comm_, plan); }
   /// Whether it announces plans: else `announce` does nothing, and nothing is to be waited for.
-  [[nodiscard]] bool announces() const { return call_.has_agreed != nullptr; }
-  void announce(std::span<std::uint64_t const> plans) const { call_.announce(comm_, plans); }
+  [[nodiscard]] bool announces() const { return call_->has_agreed != nullptr; }
+  void announce(std::span<std::uint64_t const> plans) const { call_->announce(comm_, plans); }
   [[nodiscard]] bool has_agreed(std::uint64_t plan) const {
-    return !announces() || call_.has_agreed(comm_, plan);
+    return !announces() || call_->has_agreed(comm_, plan);
   }
 
   /// Values of the host from all ranks: mine [n] -> all [size, n] bytes, which are there when it
   /// returns. The communicator's own gather_values; one exchange if it has none.
   void gather_values(std::span<std::byte const> mine, std::span<std::byte> all) const {
-    call_.gather_values(comm_, mine, all);
+    call_->gather_values(comm_, mine, all);
   }
 
   /// Those of a device_communicator.
   /// @pre !in_host_memory()
-  void sum(device_sum const& sum) const { call_.sum(comm_, sum); }
-  void convert(device_conversion const& of) const { call_.convert(comm_, of); }
+  void sum(device_sum const& sum) const { call_->sum(comm_, sum); }
+  void convert(device_conversion const& of) const { call_->convert(comm_, of); }
   void copy(std::span<std::byte> to, std::span<std::byte const> from) const {
-    call_.copy(comm_, to, from);
+    call_->copy(comm_, to, from);
   }
   [[nodiscard]] std::span<std::byte> allocate(std::size_t bytes) const {
-    return call_.allocate(comm_, bytes);
+    return call_->allocate(comm_, bytes);
   }
-  void free(std::span<std::byte> memory) const { call_.free(comm_, memory); }
+  void free(std::span<std::byte> memory) const { call_->free(comm_, memory); }
 
  private:
   struct functions {
@@ -242,7 +242,7 @@ class communicator_ref {
   void exchange_values(std::span<std::byte const> mine, std::span<std::byte> all) const;
 
   void* comm_;
-  functions const& call_;
+  functions const* call_;
   rank_id rank_;
   int size_;
 };

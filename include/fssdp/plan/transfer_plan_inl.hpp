@@ -204,16 +204,28 @@ FSSDP_INLINE void plan_tables::index_owners() {
 }
 
 FSSDP_INLINE void plan_tables::index_experts() {
-  for (auto const rank : first_n<rank_id>(where.ranks())) {
-    for (auto const expert : first_n<expert_id>(where.experts())) {
-      if (!where.holds(rank, expert)) continue;
-      materialized.items.push_back(expert);
-      auto const in_place = slices == 1 && owner[position(expert)] == rank;
-      if (!in_place) remote.items.push_back(expert);
-    }
-    materialized.close();
-    remote.close();
+  auto const ranks = static_cast<std::size_t>(where.ranks());
+  auto const for_each_held = [&](auto visit) {
+    for (auto const expert : first_n<expert_id>(where.experts()))
+      for (auto const rank : where.holders(expert))
+        visit(rank, expert, slices == 1 && owner[position(expert)] == rank);
+  };
+  materialized.begin.assign(ranks + 1, 0);
+  remote.begin.assign(ranks + 1, 0);
+  for_each_held([&](rank_id rank, expert_id, bool in_place) {
+    ++materialized.begin[rank.index() + 1];
+    if (!in_place) ++remote.begin[rank.index() + 1];
+  });
+  for (auto* list : {&materialized, &remote}) {
+    std::partial_sum(list->begin.begin(), list->begin.end(), list->begin.begin());
+    list->items.resize(list->begin.back());
   }
+  auto next = materialized.begin;
+  auto next_remote = remote.begin;
+  for_each_held([&](rank_id rank, expert_id expert, bool in_place) {
+    materialized.items[next[rank.index()]++] = expert;
+    if (!in_place) remote.items[next_remote[rank.index()]++] = expert;
+  });
 }
 
 FSSDP_INLINE void plan_tables::index_sent() {

@@ -145,11 +145,18 @@ class materialized_layer {
   /// tolerance it depends on nothing but the loads, so that a run that is resumed goes on alike.
   [[nodiscard]] placement const& wanted(expert_loads const& loads,
                                         any_placement_solver const& solve, double tolerance) {
-    if (!solved.has_value() || (tolerance == 0 && solved->loads != loads))
-      solved = solved_placement{loads, solve(loads, *layout_)};
-    else if (load_change(solved->loads, loads) > tolerance)
-      solved = solved_placement{loads, solve(loads, *layout_, solved->where)};
+    if (!is_solved(loads, tolerance))
+      take_solved(loads, solved.has_value() && tolerance > 0 ? solve(loads, *layout_, solved->where)
+                                                             : solve(loads, *layout_));
     return solved->where;
+  }
+  /// Whether that is known, without asking the solver.
+  [[nodiscard]] bool is_solved(expert_loads const& loads, double tolerance) const {
+    return solved.has_value() && (tolerance == 0 ? solved->loads == loads
+                                                 : load_change(solved->loads, loads) <= tolerance);
+  }
+  void take_solved(expert_loads const& loads, placement wanted_then) {
+    solved = solved_placement{loads, std::move(wanted_then)};
   }
   /// Takes the placement of this iteration. The plan of another one is forgotten.
   /// @pre nothing is gathered or reduced by that any more
@@ -163,12 +170,14 @@ class materialized_layer {
     take(std::move(chosen));
   }
   /// Makes the plan for the placement that it is expected to take next, at once.
-  void plan_next(placement const& expected_place) {
+  /// @param made by another rank, if it has been
+  void plan_next(placement const& expected_place, std::optional<transfer_plan> made = {}) {
     if (!next.has_value()) next.emplace();
     if (is_planned_ && where == expected_place)
       next->plan.reset();
     else if (!next->plan.has_value() || next->where != expected_place)
-      next->plan = plan_for(expected_place);
+      next->plan =
+          made.has_value() ? checked(std::move(*made), expected_place) : plan_for(expected_place);
     next->where = expected_place;
   }
   /// The plan that is expected to be gone by.
@@ -289,11 +298,14 @@ class materialized_layer {
 
   [[nodiscard]] transfer_plan plan_for(placement const& of) const {
     auto const range = trace_range{&setting_.trace, gather_track, "plan", {.layer = id.value()}};
-    auto plan = setting_.planner({.layout = *layout_,
-                                  .where = of,
-                                  .topology = setting_.topology,
-                                  .chunk_bytes = setting_.chunk_bytes,
-                                  .schedule = setting_.schedule});
+    return checked(setting_.planner({.layout = *layout_,
+                                     .where = of,
+                                     .topology = setting_.topology,
+                                     .chunk_bytes = setting_.chunk_bytes,
+                                     .schedule = setting_.schedule}),
+                   of);
+  }
+  [[nodiscard]] transfer_plan checked(transfer_plan plan, placement const& of) const {
     require(plan.where() == of, "materializer: the planner has planned another placement of layer ",
             id, "; expected that of the request");
     return plan;

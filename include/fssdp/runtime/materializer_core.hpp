@@ -28,8 +28,8 @@
 #include "fssdp/runtime/materialized_layer.hpp"
 #include "fssdp/runtime/materializer_options.hpp"
 #include "fssdp/runtime/materializer_policy.hpp"
+#include "fssdp/runtime/next_plans.hpp"
 #include "fssdp/runtime/partial_sums.hpp"
-#include "fssdp/runtime/planning_thread.hpp"
 #include "fssdp/runtime/work_queue.hpp"
 #include "fssdp/solver/fit_slots.hpp"
 
@@ -42,6 +42,7 @@ namespace fssdp::detail {
   require(queue.size() == shards.layouts().ranks(), "materializer: ", queue.size(),
           " ranks; the layouts are for ", shards.layouts().ranks());
   check_options(options, queue.in_host_memory());
+  check_sharing(options, queue.rank(), queue.size());
   shards.check(queue.rank());
   return queue;
 }
@@ -90,12 +91,12 @@ class materializer_core {
         partials_{
             queue_,
             meter_,
-            {options.partial_slots, {setting_.tensors, &tensor_types::partial}, options.memory}} {
+            {options.partial_slots, {setting_.tensors, &tensor_types::partial}, options.memory}},
+        next_{{queue_, setting_, policy_, options_}, meter_, layers_} {
     auto predictor = policy_.predictor;
     predictor.resize(layouts_.experts_per_layer());
     for (auto const layer : first_n<layer_id>(layouts_.layers()))
       layers_.emplace_back(layer, setting_, scratch_, predictor).look_at(layouts_, shards_);
-    if (options_.plan_ahead) planning_.emplace(meter_);
   }
   materializer_core(materializer_core const&) = delete;
   materializer_core& operator=(materializer_core const&) = delete;
@@ -167,7 +168,7 @@ class materializer_core {
       return false;
     }
     ++meter_.metrics.calibrations_accepted;
-    announce_calibrated(layer, *found);
+    next_.announce_calibrated(layer, *found);
     replicas_.add(layer, std::move(found->plan), found->slots, setting_.use());
     layer.extend(std::move(found->where));
     meter_.expose([&] { layer.begin_plan(queue_); });
@@ -216,7 +217,7 @@ class materializer_core {
     }
     ++iterations_;
     auto const metrics = meter_.close(replicas_.pool(), partials_.pool());
-    are_announced_ = false;
+    next_.forget_announced();
     announce_plans();
     return metrics;
   }
@@ -245,7 +246,7 @@ class materializer_core {
     auto const call =
         reshard_call{reshard_plan{layouts_, next}, std::move(moved), reshard_options{}};
     call.check(queue_.rank(), queue_.size());
-    finish_planning();
+    next_.finish_all();
     auto over = stream_event{};
     on_sound_stream(queue_, [&] {
       queue_.submit(
@@ -257,7 +258,7 @@ class materializer_core {
     queue_.synchronize();
     layouts_ = next;
     for (auto& layer : layers_) layer.look_at(layouts_, shards_);
-    are_announced_ = false;
+    next_.forget_announced();
     announce_plans();
   }
 
@@ -270,7 +271,7 @@ class materializer_core {
   bool gather(layer_id which, shortage when) {
     announce_plans();
     auto& layer = at(which);
-    finish_planning(layer);
+    next_.finish(layer);
     if (layer.state.placement() == placement_state::open && !place(layer, when)) return false;
     meter_.expose([&] { layer.begin_plan(queue_); });
     auto const count = most_slots_used(*layer.where, layer.layout(), setting_.use());
@@ -280,6 +281,8 @@ class materializer_core {
             " again: expected other layers to be released before, or more replica_slots");
     return has_room;
   }
+
+  void announce_plans() { next_.announce(replicas_.pool().slots()); }
 
   /// Chooses the placement of this iteration: what the solver wants, as far as there is room.
   bool place(materialized_layer& layer, shortage when) {
@@ -299,82 +302,7 @@ class materializer_core {
     replicas_.enqueue_all();  // in the order in which all ranks have begun them
     partials_.reduce(layer, std::move(from));
     if (!layer.state.in_use()) replicas_.drop(layer);
-    if (planning_.has_value()) {
-      for (auto& other : layers_)  // that which is needed first is planned first
-        if (&other == &layer || !other.recorded.empty()) plan_ahead(other);
-    } else if (queue_.announces()) {
-      plan_ahead(layer);
-    }
-  }
-
-  /// The loads of this iteration are known, and there is time until they are needed: plans a layer
-  /// for the next one, on the planning thread if there is one; once, unless more loads have come.
-  void plan_ahead(materialized_layer& layer) {
-    auto const by = planning_state{iterations_ + 1, layer.records};
-    if (std::exchange(layer.planned_by, by) == by) return;
-    finish_planning(layer);
-    meter_.expose([&] { begin_planning(layer); });
-  }
-  void begin_planning(materialized_layer& layer) {
-    auto with_these = layer.expected;
-    if (!layer.recorded.empty()) with_these.push(layer.recorded);
-    auto loads = with_these.predict();
-    auto const room = replicas_.pool().slots();
-    if (!planning_.has_value()) {
-      plan_next(layer, loads, room);
-      return;
-    }
-    planning_->submit(
-        layer, [this, &layer, loads = std::move(loads), room] { plan_next(layer, loads, room); });
-  }
-  /// Waits until a layer has been planned ahead.
-  void finish_planning(materialized_layer& layer) {
-    if (planning_.has_value()) planning_->finish(layer);
-  }
-  void finish_planning() {
-    for (auto& layer : layers_) finish_planning(layer);
-  }
-
-  /// Where ranks have to compare plans: makes those of all layers for the iteration that begins,
-  /// and lets them be compared while the caller goes on.
-  void announce_plans() {
-    if (!queue_.announces() || are_announced_) return;
-    finish_planning();
-    meter_.expose([&] {
-      auto hashes = std::vector<std::uint64_t>{};
-      auto room = replicas_.pool().slots();
-      for (auto& layer : layers_) {
-        if (!plan_next(layer, layer.expected.predict(), room)) continue;
-        if (options_.replicas == retention::keep)
-          room -= most_slots_used(layer.next->where, layer.layout(), setting_.use());
-        for (auto const hash : hashes_of(layer.next_plan())) hashes.push_back(hash);
-      }
-      queue_.announce(hashes);
-    });
-    are_announced_ = true;
-  }
-  /// Plans a layer for an iteration before that begins: as it will be placed, if the loads are these
-  /// and there is so much room.
-  /// @return false if there is too little
-  bool plan_next(materialized_layer& layer, expert_loads const& loads, std::size_t room) {
-    auto const& layout = layer.layout();
-    auto const use = setting_.use();
-    if (most_slots_used(placement{layout}, layout, use) > room) return false;
-    auto const& wanted = layer.wanted(loads, policy_.placement, options_.load_tolerance);
-    layer.plan_next(most_slots_used(wanted, layout, use) <= room
-                        ? wanted
-                        : fit_slots(wanted, layout, loads, static_cast<int>(room), use));
-    return true;
-  }
-  /// The same for what calibration has found: what it gathers, and the plan of the layer from then.
-  void announce_calibrated(materialized_layer& layer, calibration const& found) {
-    if (!queue_.announces()) return;
-    meter_.expose([&] {
-      layer.plan_next(found.where);
-      auto hashes = std::vector{found.plan.hash_value()};
-      for (auto const hash : hashes_of(layer.next_plan())) hashes.push_back(hash);
-      queue_.announce(hashes);
-    });
+    next_.plan_behind(layer, iterations_ + 1, replicas_.pool().slots());
   }
 
   work_queue queue_;
@@ -389,8 +317,7 @@ class materializer_core {
   std::deque<materialized_layer> layers_;
   scratch_memory scratch_;
   int iterations_ = 0;
-  bool are_announced_ = false;               // the plans of this iteration
-  std::optional<planning_thread> planning_;  // last, as its work uses everything else
+  next_plans next_;  // last, as its thread uses everything else
 };
 
 }  // namespace fssdp::detail

@@ -7,8 +7,10 @@
 #include <optional>
 #include <span>
 
+#include "fssdp/comm/communicator_ref.hpp"
 #include "fssdp/core/dtype.hpp"
 #include "fssdp/core/error.hpp"
+#include "fssdp/core/index.hpp"
 #include "fssdp/plan/schedule.hpp"
 #include "fssdp/routing/routing_rule.hpp"
 #include "fssdp/topology/topology.hpp"
@@ -74,6 +76,12 @@ struct materializer_options {
   /// recorded later, `prefetch` or `acquire` still ask the solver: it may then be called by two
   /// threads at once, as pure functions can be.
   bool plan_ahead = false;
+  /// Of what is planned ahead, each rank makes its share, as bytes for all ranks: another
+  /// communicator of the same ranks, in host memory, used by nothing else. It outlives the
+  /// materializer. The results are the same, and a solver or planner that throws or hangs on one rank
+  /// ends in an error on all, within the deadline of that communicator. Pays where there are many
+  /// layers, or ranks share hosts.
+  std::optional<communicator_ref> share_plans = {};
   /// Where plans, gathers and reductions are traced, and when the caller waits for them: in the
   /// tracks gather, reduce and compute. A pointer to any trace_sink, which outlives the
   /// materializer.
@@ -93,6 +101,18 @@ inline void check_options(materializer_options const& of, bool in_host_memory) {
           of.load_tolerance, "; expected 0 to 1");
   require(of.reshard_every >= 0, "materializer: reshard_every ", of.reshard_every,
           "; expected 0 or more");
+}
+
+/// @throws argument_error unless plans can be shared by these ranks, if they are to be
+inline void check_sharing(materializer_options const& of, rank_id rank, int size) {
+  if (!of.share_plans.has_value()) return;
+  require(of.plan_ahead, "materializer: share_plans; expected plan_ahead as well");
+  require(of.share_plans->in_host_memory(),
+          "materializer: share_plans with a communicator between devices; expected one of host "
+          "memory");
+  require(of.share_plans->rank() == rank && of.share_plans->size() == size,
+          "materializer: share_plans as rank ", of.share_plans->rank(), " of ",
+          of.share_plans->size(), "; expected rank ", rank, " of ", size);
 }
 
 }  // namespace detail

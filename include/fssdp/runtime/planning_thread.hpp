@@ -3,29 +3,43 @@
 #pragma once
 
 #include <utility>
+#include <vector>
 
 #include "fssdp/core/error.hpp"
+#include "fssdp/placement/loads.hpp"
 #include "fssdp/runtime/iteration_meter.hpp"
 #include "fssdp/runtime/materialized_layer.hpp"
 #include "fssdp/stream/host_stream.hpp"
+#include "fssdp/stream/stream_event.hpp"
 
 namespace fssdp::detail {
 
-/// A thread that works for one layer after the other.
+/// A layer that is to be planned, and the loads that it is planned for.
+struct planning_job {
+  materialized_layer* layer;
+  expert_loads loads;
+};
+
+/// A thread that plans layers in the order in which they come.
 class planning_thread {
  public:
   /// @pre the meter outlives it
   explicit planning_thread(iteration_meter& meter) : meter_{meter} {}
 
-  /// Has work() done, for a layer whose last work there is finished.
+  /// Has work(jobs) done.
+  /// @pre earlier work of their layers is finished
   /// @throws what earlier work has thrown
   template <class Work>
-  void submit(materialized_layer& layer, Work work) {
+  void submit(std::vector<planning_job> jobs, Work work) {
+    auto done = std::vector<stream_event::mark>{};
+    done.reserve(jobs.size());
+    for (auto const& job : jobs) done.push_back(job.layer->next_planned.next());
     try {
-      thread_.enqueue([work = std::move(work), done = layer.next_planned.next()]() mutable {
-        work();
-        done.reach();
-      });
+      thread_.enqueue(
+          [jobs = std::move(jobs), work = std::move(work), done = std::move(done)]() mutable {
+            work(std::as_const(jobs));
+            for (auto& mark : done) mark.reach();
+          });
     } catch (poisoned_stream const&) {
       thread_.synchronize();  // throws the cause
       throw;

@@ -87,6 +87,20 @@ def test_owners_change_with_their_moments(stacked: bool) -> None:
     assert results[0].moved > 0
 
 
+@pytest.mark.parametrize("stacked", [False, True])
+def test_planning_ahead_changes_no_bit(stacked: bool) -> None:
+    in_time, ahead = (
+        trained(3, way="sparse", dense="ddp", stacked=stacked, plan_ahead=ahead)[0]
+        for ahead in (False, True)
+    )
+    assert ahead.losses == in_time.losses
+
+
+def test_placements_that_are_kept_give_the_same_losses() -> None:
+    kept = check(3, way="sparse", dense="ddp", plan_ahead=True, load_tolerance=0.2)
+    assert kept[0].losses != trained(3, way="sparse", dense="ddp")[0].losses  # in the last bits
+
+
 def test_replicas_of_fewer_bits_are_close() -> None:
     float32 = trained(2, way="sparse", dense="ddp", dtype=torch.float32)[0].losses
     bf16 = trained(2, way="sparse", dense="ddp", dtype=torch.float32, bf16=True)[0].losses

@@ -51,6 +51,8 @@ def shard_experts(
     replica_slots: int | None = None,
     partial_slots: int | None = None,
     prefetch_distance: int = 1,
+    plan_ahead: bool = False,
+    load_tolerance: float = 0.0,
     window: int = 5,
     seconds_per_row: float = 0.0,
     topology: Topology | None = None,
@@ -90,6 +92,10 @@ def shard_experts(
         partial_slots: room for gradients on the way to their owners; by default those of two layers.
             ``no_sync`` needs it for all.
         prefetch_distance: how many layers are gathered ahead.
+        plan_ahead: placements and plans of the next iteration are made on a thread of their own, from
+            the first reduction on. No result depends on it.
+        load_tolerance: a layer keeps its placement while at most this share of its tokens goes to
+            other experts than when the solver was asked; 0.015 is lost in the noise of most gates.
         window: over how many iterations loads are averaged.
         seconds_per_row: what a row costs an expert, forward and backward: for ``calibrate``.
         topology: where the ranks sit; by default all on one node.
@@ -116,6 +122,8 @@ def shard_experts(
         replica_slots=replica_slots,
         partial_slots=partial_slots,
         prefetch_distance=prefetch_distance,
+        plan_ahead=plan_ahead,
+        load_tolerance=load_tolerance,
         window=window,
         seconds_per_row=seconds_per_row,
         topology=topology,
@@ -209,6 +217,8 @@ class ShardedExperts:
             options["seconds_per_row"],
             self.routing,
             self.topology,
+            options["plan_ahead"],
+            options["load_tolerance"],
         )
 
     def _link(self, options: dict[str, Any], one_piece: bool) -> None:
