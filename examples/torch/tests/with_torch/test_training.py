@@ -97,8 +97,7 @@ def test_planning_ahead_changes_no_bit(stacked: bool) -> None:
 
 
 def test_placements_that_are_kept_give_the_same_losses() -> None:
-    kept = check(3, way="sparse", dense="ddp", plan_ahead=True, load_tolerance=0.2)
-    assert kept[0].losses != trained(3, way="sparse", dense="ddp")[0].losses  # in the last bits
+    check(3, way="sparse", dense="ddp", plan_ahead=True, load_tolerance=0.2)
 
 
 def test_replicas_of_fewer_bits_are_close() -> None:
