@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// All of the library, but what needs threads, POSIX or a vendor: comm/thread.hpp,
-/// comm/queued_communicator.hpp, file/file_memory.hpp, comm/shared_memory.hpp. Takes a compiler
-/// twice as long as fssdp.hpp.
+/// comm/queued_communicator.hpp, file/file_memory.hpp, comm/shared_memory.hpp; and what some
+/// programs need: hybrid, checkpoint. Takes a compiler twice as long as fssdp.hpp.
 #pragma once
 
 #include "fssdp/codec/bf16_codec.hpp"

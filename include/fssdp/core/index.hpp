@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Ranks, nodes, layers, experts and slices are numbers that must not be mixed up: each has its own
+/// Ranks, nodes, groups, layers, experts and slices are numbers that must not be mixed up: each has its own
 /// type.
 #pragma once
 
@@ -41,6 +41,7 @@ using node_id = strong_index<struct node_tag>;
 using layer_id = strong_index<struct layer_tag>;
 using expert_id = strong_index<struct expert_tag>;
 using slice_id = strong_index<struct slice_tag>;
+using group_id = strong_index<struct group_tag>;
 
 /// The indices first, first + 1, ..., last - 1.
 template <class Index>

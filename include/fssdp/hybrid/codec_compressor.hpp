@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Any codec between groups.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <span>
+#include <string>
+
+#include "fssdp/codec/codec.hpp"
+#include "fssdp/core/error.hpp"
+#include "fssdp/hybrid/compressor.hpp"
+
+namespace fssdp {
+
+/// Every group sends its gradient by a codec; all decode those of all, and add up in the order of the
+/// groups. With a residual it is error feedback.
+template <codec Codec>
+struct codec_compressor {
+  static constexpr combination combines = combination::gather;
+  Codec coder = {};
+
+  /// Codecs have no names: the size of their blocks, and that of such a payload.
+  [[nodiscard]] std::string description() const {
+    return detail::text("codec_compressor, ", coder.encoded_bytes(Codec::block_elements),
+                        " bytes for ", std::size_t{Codec::block_elements}, " elements");
+  }
+  [[nodiscard]] int rounds() const { return 1; }
+  [[nodiscard]] std::size_t payload_bytes(unit_shape shape, int /*round*/) const {
+    return coder.encoded_bytes(shape.elements());
+  }
+  [[nodiscard]] std::size_t state_elements(unit_shape) const { return 0; }
+  [[nodiscard]] std::size_t scratch_elements(unit_shape) const { return Codec::block_elements; }
+  [[nodiscard]] bool needs_residual(unit_shape) const { return true; }
+
+  void encode(compression_unit const&, std::span<float const> input,
+              std::span<combined_payload const>, std::span<std::byte> payload) const {
+    coder.encode(input, payload);
+  }
+  void own(compression_unit const&, std::span<combined_payload const> rounds,
+           std::span<float> output) const {
+    coder.decode(rounds[0].mine, output);
+  }
+  void decode(compression_unit const& unit, std::span<combined_payload const> rounds,
+              std::span<float> output) const {
+    constexpr auto block = std::size_t{Codec::block_elements};
+    auto const groups = static_cast<std::size_t>(rounds[0].groups);
+    auto const share = 1.0F / static_cast<float>(groups);
+    for (std::size_t first = 0; first < output.size(); first += block) {
+      auto const sum = output.subspan(first, std::min(block, output.size() - first));
+      auto const one = unit.scratch.first(sum.size());
+      auto const at = coder.encoded_bytes(first);
+      for (std::size_t g = 0; g < groups; ++g) {
+        auto const theirs = rounds[0].of_group(g).subspan(at, coder.encoded_bytes(sum.size()));
+        coder.decode(theirs, g == 0 ? sum : one);
+        if (g != 0)
+          for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += one[i];
+      }
+      for (auto& value : sum) value *= share;
+    }
+  }
+};
+
+}  // namespace fssdp
