@@ -44,6 +44,7 @@ inline constexpr auto footer =
     "  moe_gpt --text book.txt --mode ep --json ep.json\n"
     "  moe_gpt --steps 3 --rematerialize --rate 2e8 --trace trace.json\n"
     "  mpirun -np 4 moe_gpt --backend mpi --steps 50\n"
+    "  moe_gpt --ranks 4 --groups 2 --between demo:4 --rate 1e7\n"
     "  moe_gpt --save run --save-every 50   and, was it interrupted, --resume run as well\n"
     "  moe_gpt --ranks 8 --nodes 2 --experts 32 --overlap 8 --spare-slots 4 --steps 500\n"
     "\n"
@@ -61,6 +62,7 @@ struct raw_options {
   std::string predict;
   std::string routing;
   std::string offload;
+  std::string outer;
   std::string offload_folder;
   std::string save;
   std::string resume;
@@ -232,6 +234,30 @@ inline void declare(CLI::App& app, options& chosen, raw_options& raw) {
       ->group("Overlap and memory")
       ->capture_default_str();
 
+  count("--groups", chosen.groups, "Groups",
+        "Groups of ranks, each of which has the whole model, sharded inside");
+  app.add_option("--between", chosen.between,
+                 "What crosses between them: full, bf16, int8, demo[:KEPT of 64],\n"
+                 "demo-2d[:KEPT of 64 x 64], striding[:N], random[:N],\nterngrad, powersgd[:RANK]")
+      ->type_name("METHOD")
+      ->group("Groups")
+      ->capture_default_str();
+  count("--sync-every", chosen.sync_every, "Groups",
+        "Steps that groups train by themselves before parameters cross; 0:\ngradients do, in every "
+        "step");
+  app.add_option("--sync-alpha", chosen.sync_alpha,
+                 "QSR: (this / learning rate)^2 steps, if that is more")
+      ->check(real)
+      ->type_name("X")
+      ->group("Groups")
+      ->capture_default_str();
+  app.add_option("--outer", raw.outer,
+                 "What becomes of what groups have learned: average, or diloco")
+      ->check(CLI::IsMember({"average", "diloco"}))
+      ->type_name("NAME")
+      ->group("Groups")
+      ->capture_default_str();
+
   app.add_option(
          "--save", raw.save,
          "Write checkpoints into this folder: experts, moments, all that\na run needs to go "
@@ -281,6 +307,8 @@ inline void take_over(CLI::App const& app, raw_options const& raw, options& chos
     if (raw.predict == name_of(which)) chosen.predict = which;
   for (auto const which : {fssdp::routing_rule::even, fssdp::routing_rule::balanced})
     if (raw.routing == name_of(which)) chosen.routing = which;
+  for (auto const which : {outer::average, outer::diloco})
+    if (raw.outer == name_of(which)) chosen.outer = which;
   for (auto const which : {offload::none, offload::moments, offload::all})
     if (raw.offload == name_of(which)) chosen.offload = which;
   for (auto const which : {mode::ep, mode::fssdp, mode::fsep, mode::fsdp})
@@ -301,6 +329,7 @@ inline void take_over(CLI::App const& app, raw_options const& raw, options& chos
                                  .predict = std::string{name_of(chosen.predict)},
                                  .routing = std::string{name_of(chosen.routing)},
                                  .offload = std::string{name_of(chosen.offload)},
+                                 .outer = std::string{name_of(chosen.outer)},
                                  .offload_folder = {},
                                  .save = {},
                                  .resume = {},

@@ -51,14 +51,19 @@ class expert_arena {
   [[nodiscard]] expert_layouts const& layouts() const { return shard_.layout(); }
 
   void step(adamw_options const& options, int step, double gradient_scale) {
-    shard_.step(options, step, gradient_scale, [this](std::size_t tensor) {
-      auto const is_matrix = tensor == 0 || tensor == 2;
-      auto const all = shard_.weights().tensors()[tensor].elements;
-      return std::array{decay_range{0, all, is_matrix ? decay::on : decay::off}};
-    });
+    shard_.step(options, step, gradient_scale, [this](std::size_t k) { return decays_of(k); });
+  }
+  void descend(adamw_options const& options) {
+    shard_.descend(options, [this](std::size_t k) { return decays_of(k); });
   }
 
  private:
+  [[nodiscard]] std::array<decay_range, 1> decays_of(std::size_t tensor) const {
+    auto const is_matrix = tensor == 0 || tensor == 2;
+    auto const all = shard_.weights().tensors()[tensor].elements;
+    return {decay_range{0, all, is_matrix ? decay::on : decay::off}};
+  }
+
   std::array<std::size_t, 4> elements_;
   optimizer_shard<Real, expert_layouts> shard_;
 };

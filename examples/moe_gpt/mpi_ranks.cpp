@@ -10,6 +10,7 @@
 #include "fssdp/comm/mpi.hpp"
 #include "rank_world.hpp"
 #include "topology_of.hpp"
+#include "train_in_groups.hpp"
 #include "train_on.hpp"
 
 namespace moe_gpt {
@@ -37,6 +38,7 @@ class mpi_ranks : public rank_world {
     chosen_.ranks = topo.ranks();
     chosen_.nodes = topo.nodes();
     MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
+    validate(chosen_);
     auto const expected = topology_of(chosen_);
     for (auto const rank : fssdp::first_n<fssdp::rank_id>(topo.ranks()))
       if (topo.node(rank) != expected.node(rank))
@@ -54,16 +56,12 @@ class mpi_ranks : public rank_world {
                    std::function<void(step_record const&)> const& observe) override {
     auto result = run_record{};
     world_.run([&](fssdp::mpi_communicator& comm) {
-      auto experts = comm.duplicate();
-      auto plans = comm.duplicate();
       auto const train = [&](fssdp::trace_output const& trace) {
-        result = train_on(fssdp::communicator_ref{comm}, fssdp::communicator_ref{experts},
-                          {.chosen = chosen_,
-                           .text = text,
-                           .trace = trace,
-                           .observe = observe,
-                           .memory = &memory_,
-                           .plans = fssdp::communicator_ref{plans}});
+        result = train_in_groups(comm, {.chosen = chosen_,
+                                        .text = text,
+                                        .trace = trace,
+                                        .observe = observe,
+                                        .memory = &memory_});
       };
       if (chosen_.trace.empty()) return train({});
       auto trace = fssdp::trace_recorder{{.rank = comm.rank()}};

@@ -59,6 +59,24 @@ class optimizer_shard {
   /// The experts have got their owners under another layout.
   void lies_as(Layout const& next) { layout_ = next; }
 
+  /// One step of SGD, with weight decay as AdamW's.
+  template <class Decays>
+  void descend(adamw_options const& options, Decays decays) {
+    auto const rate = static_cast<Real>(options.learning_rate);
+    for (std::size_t k = 0; k < weights_.tensors().size(); ++k)
+      for (std::size_t slot = 0; slot < weights_.slots(); ++slot)
+        for (decay_range const& range : decays(k)) {
+          auto const shrink =
+              range.shrinks == decay::on
+                  ? static_cast<Real>(1 - options.learning_rate * options.weight_decay)
+                  : Real{1};
+          auto const weights = weights_.tensors()[k][slot].subspan(range.first, range.elements);
+          auto const gradients = gradients_.tensors()[k][slot].subspan(range.first, range.elements);
+          for (std::size_t i = 0; i < weights.size(); ++i)
+            weights[i] = shrink * weights[i] - rate * gradients[i];
+        }
+  }
+
   /// One step of AdamW. `decays(tensor)` says which elements of a slot shrink: a list of ranges.
   template <class Decays>
   void step(adamw_options const& options, int step, double gradient_scale, Decays decays) {

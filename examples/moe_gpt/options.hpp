@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "between_method.hpp"
 #include "fssdp/routing/routing_rule.hpp"
 #include "model_shape.hpp"
 
@@ -32,6 +33,9 @@ enum class prediction { mean, average };
 
 /// What a rank keeps in files: nothing, the moments of AdamW, or all that it owns.
 enum class offload { none, moments, all };
+
+/// What becomes of the average of what groups have learned by themselves.
+enum class outer { average, diloco };
 
 /// What ranks are: threads of one process, or processes that mpirun has started.
 enum class backend { thread, mpi };
@@ -76,8 +80,13 @@ struct options {
   double load_tolerance = 0;  ///< a share of tokens
   moe_gpt::offload offload = moe_gpt::offload::none;
   std::filesystem::path offload_folder = {};  ///< empty: the system's for temporary files
-  double deadline = 600;                      ///< seconds that a rank may be awaited
-  double rate = 0;  ///< bytes per second of a network interface; 0: as fast as memory
+  int groups = 1;                ///< of ranks: each has the whole model, sharded inside
+  std::string between = "full";  ///< what crosses between groups
+  int sync_every = 0;            ///< steps that groups train by themselves; 0: gradients cross
+  double sync_alpha = 0;         ///< more steps as the learning rate falls; 0: not
+  moe_gpt::outer outer = moe_gpt::outer::average;
+  double deadline = 600;  ///< seconds that a rank may be awaited
+  double rate = 0;        ///< bytes per second of a network interface; 0: as fast as memory
   std::uint64_t seed = 1;
   std::filesystem::path save = {};  ///< where checkpoints go; empty: there are none
   int save_every = 0;               ///< steps; 0: only behind the last one
@@ -133,6 +142,9 @@ struct options {
       break;
   }
   return "none";
+}
+[[nodiscard]] constexpr std::string_view name_of(outer which) {
+  return which == outer::diloco ? "diloco" : "average";
 }
 [[nodiscard]] constexpr std::string_view name_of(fssdp::routing_rule which) {
   return which == fssdp::routing_rule::balanced ? "balanced" : "even";
@@ -212,6 +224,24 @@ inline void validate(options const& chosen) {
   require(chosen.reshard_every == 0 || chosen.mode != mode::fsep,
           "--reshard-every " + std::to_string(chosen.reshard_every) +
               ": expected 0 with --mode fsep, where every rank owns slices of all experts");
+  within("--groups", chosen.groups, 1, 4096);
+  require(chosen.ranks % chosen.groups == 0 && chosen.batch % chosen.groups == 0,
+          "--groups " + std::to_string(chosen.groups) + ": expected a divisor of --ranks " +
+              std::to_string(chosen.ranks) + " and --batch " + std::to_string(chosen.batch));
+  require(chosen.nodes <= 1 || chosen.nodes % chosen.groups == 0,
+          "--groups " + std::to_string(chosen.groups) + ": expected a divisor of --nodes " +
+              std::to_string(chosen.nodes));
+  (void)between_method_of(chosen.between);
+  at_least("--sync-every", chosen.sync_every, 0);
+  require(chosen.sync_alpha >= 0 && (chosen.sync_alpha == 0 || chosen.sync_every > 0),
+          "--sync-alpha " + std::to_string(chosen.sync_alpha) +
+              ": expected 0 or more, and --sync-every with it");
+  require(chosen.groups == 1 || (chosen.save.empty() && chosen.resume.empty()),
+          "--groups " + std::to_string(chosen.groups) +
+              ": expected no --save and no --resume, which do not keep what groups remember yet");
+  require(chosen.groups == 1 || chosen.reshard_every == 0,
+          "--groups " + std::to_string(chosen.groups) +
+              ": expected --reshard-every 0, as owners are not changed in all groups alike yet");
   require(chosen.save_every == 0 || !chosen.save.empty(),
           "--save-every " + std::to_string(chosen.save_every) + ": expected --save with it");
   require(chosen.keep == 0 || !chosen.save.empty(),

@@ -19,6 +19,7 @@ struct step_record {
   double load_max_over_mean = 1;     ///< the same as it was
   std::uint64_t gathered_bytes = 0;  ///< experts' parameters that moved
   std::uint64_t reduced_bytes = 0;   ///< experts' gradients that moved
+  std::uint64_t between_bytes = 0;   ///< that all ranks have sent to other groups
   std::uint64_t moved_bytes = 0;     ///< experts and moments that got another owner
   double exposed_seconds = 0;        ///< ranks waited for experts to move; mean over ranks
   double communication_seconds = 0;  ///< experts moved; mean over ranks

@@ -67,6 +67,14 @@ template <class Figure>
                   detail::mean_of(steps, [](auto const& s) { return s.load_max_over_mean; })));
   rows.emplace_back("experts gathered", detail::traffic(steps, &step_record::gathered_bytes));
   rows.emplace_back("gradients reduced", detail::traffic(steps, &step_record::reduced_bytes));
+  if (chosen.groups > 1)
+    rows.emplace_back(
+        "between groups",
+        fmt::format("{}: {} of {}{}", detail::traffic(steps, &step_record::between_bytes),
+                    chosen.between, chosen.sync_every > 0 ? "parameters" : "gradients",
+                    chosen.sync_every > 0 ? fmt::format(", after {} steps{}", chosen.sync_every,
+                                                        chosen.sync_alpha > 0 ? " or more" : "")
+                                          : ""));
   if (chosen.reshard_every > 0) {
     auto const reshards =
         std::ranges::count_if(steps, [](step_record const& s) { return s.moved_bytes > 0; });

@@ -9,6 +9,7 @@
 #include "fssdp/plan/plan_cache.hpp"
 #include "rank_world.hpp"
 #include "topology_of.hpp"
+#include "train_in_groups.hpp"
 #include "train_on.hpp"
 
 namespace moe_gpt {
@@ -35,15 +36,11 @@ class thread_ranks : public rank_world {
     auto plans = fssdp::plan_cache{static_cast<std::size_t>(4 * chosen_.layers)};
     world.run([&](fssdp::thread_communicator& comm) {
       auto* const trace = traces.empty() ? nullptr : &traces[comm.rank().index()];
-      auto experts = comm.duplicate();
-      auto shared_plans = comm.duplicate();
-      auto record = train_on(fssdp::communicator_ref{comm}, fssdp::communicator_ref{experts},
-                             {.chosen = chosen_,
-                              .text = text,
-                              .trace = trace,
-                              .observe = observe,
-                              .planner = std::ref(plans),
-                              .plans = fssdp::communicator_ref{shared_plans}});
+      auto record = train_in_groups(comm, {.chosen = chosen_,
+                                           .text = text,
+                                           .trace = trace,
+                                           .observe = observe,
+                                           .planner = std::ref(plans)});
       if (comm.rank() == fssdp::rank_id{0}) result = std::move(record);
     });
     if (!traces.empty()) write_trace(chosen_.trace, traces);

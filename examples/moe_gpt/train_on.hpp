@@ -30,6 +30,8 @@ struct rank_job {
   fssdp::planner planner = fssdp::make_requested_plan;
   /// What plans are shared over, if that is asked for: one more communicator of the same ranks.
   std::optional<fssdp::communicator_ref> plans = {};
+  /// The counterparts of this rank in other groups, if there are any.
+  std::optional<fssdp::communicator_ref> between = {};
 };
 
 /// Trains on one rank.

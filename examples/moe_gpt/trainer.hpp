@@ -8,12 +8,14 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include "adamw.hpp"
 #include "batch.hpp"
+#include "between_groups.hpp"
 #include "blas.hpp"
 #include "checkpoint.hpp"
 #include "evaluate.hpp"
@@ -70,6 +72,15 @@ std::uint64_t reshard(gpt<Real>& model, sharding_rule const& sharding) {
   return moving * bytes;
 }
 
+/// Averages the gradients of what this rank owns over groups.
+template <class Real>
+void average(between_groups& groups, gpt<Real>& model, double rate, double scale) {
+  auto loads = std::vector<fssdp::expert_loads>{};
+  for (auto const& block : model.blocks()) loads.push_back(block.loads);
+  groups.average(owned(model.arena().shard().gradients(), model.dense().shard().gradients()), rate,
+                 scale, loads);
+}
+
 /// Trains on one rank.
 /// @param comm what tokens, dense parameters and sums go through
 /// @param streamed another communicator of the same ranks, for experts' parameters and gradients;
@@ -84,7 +95,7 @@ template <class Real, fssdp::communicator Comm, fssdp::communicator Streamed>
   auto const topo = topology_of(chosen);
   auto const solve = placement_rule{chosen, topo};
   auto const sharding = sharding_rule{chosen, topo, solve};
-  auto const sequences = static_cast<std::size_t>(chosen.batch);
+  auto const sequences = static_cast<std::size_t>(chosen.batch);  // of this group
   auto const scale =
       batch_scale{.global_tokens = sequences * shape.seq, .balance = chosen.aux_loss};
   auto const layouts = sharding.at_first();
@@ -106,6 +117,15 @@ template <class Real, fssdp::communicator Comm, fssdp::communicator Streamed>
                          materialization,
                          owned_memory(chosen, files.get(), job.memory)};
   auto record = run_record{};
+  auto groups = std::optional<between_groups>{};
+  if (job.between.has_value()) {
+    groups.emplace(*job.between, chosen, model.arena().layouts(), comm.rank(),
+                   model.dense().chunk_elements());
+    groups->begin(owned(model.arena().shard().weights(), model.dense().shard().weights()));
+  }
+  auto const count_of_groups = groups.has_value() ? groups->groups() : 1;
+  auto const first = groups.has_value() ? static_cast<std::size_t>(groups->group()) * sequences : 0;
+  auto const is_first_rank = comm.rank() == fssdp::rank_id{0} && first == 0;
 
   for (int step = saved.bring(comm, model); step < chosen.steps; ++step) {
     auto const start = std::chrono::steady_clock::now();
@@ -115,7 +135,7 @@ template <class Real, fssdp::communicator Comm, fssdp::communicator Streamed>
     for (int m = 0; m < chosen.micro_batches; ++m) {
       auto const part = slice_of(sequences, m, chosen.micro_batches);
       auto const batch = share_of(part.count, comm.rank(), comm.size(), [&](std::size_t i) {
-        return text.training(static_cast<std::uint64_t>(step), part.first + i);
+        return text.training(static_cast<std::uint64_t>(step), first + part.first + i);
       });
       loss += model.forward_backward(
           comm, batch.inputs, batch.targets, scale, {m, chosen.micro_batches},
@@ -123,36 +143,57 @@ template <class Real, fssdp::communicator Comm, fssdp::communicator Streamed>
     }
     auto const metrics = model.experts().step();
     model.dense().reduce(comm);
+    auto const adamw =
+        adamw_options{.learning_rate = learning_rate_at(step, chosen.steps, chosen.lr)};
+    auto const rate = adamw.learning_rate;
+    auto const sent_before = groups.has_value() ? groups->bytes_sent() : 0;
+    auto const sends_momentum = groups.has_value() && groups->sends_momentum();
+    if (groups.has_value() && groups->averages_gradients() && !sends_momentum)
+      average(*groups, model, rate, 1);
 
     auto const squares =
         model.dense().shard().squared_gradients() + model.arena().shard().squared_gradients();
-    auto const totals =
+    auto totals =
         fssdp::all_reduce(comm, std::vector{squares, loss, metrics.exposed_seconds,
                                             metrics.gather_seconds + metrics.reduce_seconds});
 
     auto const clip = std::min(1.0, max_gradient_norm / std::sqrt(totals[0]));
-    auto const adamw =
-        adamw_options{.learning_rate = learning_rate_at(step, chosen.steps, chosen.lr)};
-    model.dense().step(adamw, step + 1, clip);
-    model.arena().step(adamw, step + 1, clip);
+    if (sends_momentum) {
+      average(*groups, model, rate, clip);
+      model.dense().descend(adamw);
+      model.arena().descend(adamw);
+    } else {
+      model.dense().step(adamw, step + 1, clip);
+      model.arena().step(adamw, step + 1, clip);
+    }
+    auto between_bytes = std::uint64_t{0};
+    if (groups.has_value()) {
+      groups->end_step(owned(model.arena().shard().weights(), model.dense().shard().weights()),
+                       step, rate);
+      totals = groups->mean(totals);
+      between_bytes = static_cast<std::uint64_t>(count_of_groups) *
+                      fssdp::all_reduce(comm, std::array{groups->bytes_sent() - sent_before})[0];
+    }
 
     auto const seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    record.steps.push_back({.step = step + 1,
-                            .loss = totals[1] / static_cast<double>(scale.global_tokens),
-                            .tokens_per_second = static_cast<double>(scale.global_tokens) / seconds,
-                            .load_max_over_mean_ep = load_at_owners(model),
-                            .load_max_over_mean = metrics.load_max_over_mean,
-                            .gathered_bytes = metrics.gathered_bytes,
-                            .reduced_bytes = metrics.reduced_bytes,
-                            .moved_bytes = moved,
-                            .exposed_seconds = totals[2] / comm.size(),
-                            .communication_seconds = totals[3] / comm.size(),
-                            .experts = metrics});
+    record.steps.push_back(
+        {.step = step + 1,
+         .loss = totals[1] / static_cast<double>(scale.global_tokens),
+         .tokens_per_second = static_cast<double>(scale.global_tokens) * count_of_groups / seconds,
+         .load_max_over_mean_ep = load_at_owners(model),
+         .load_max_over_mean = metrics.load_max_over_mean,
+         .gathered_bytes = metrics.gathered_bytes,
+         .reduced_bytes = metrics.reduced_bytes,
+         .between_bytes = between_bytes,
+         .moved_bytes = moved,
+         .exposed_seconds = totals[2] / comm.size(),
+         .communication_seconds = totals[3] / comm.size(),
+         .experts = metrics});
     record.peak_replica_bytes =
         std::max(record.peak_replica_bytes,
                  metrics.replica_slots_peak * parameters_of_expert(shape) * sizeof(Real));
-    if (comm.rank() == fssdp::rank_id{0}) job.observe(record.steps.back());
+    if (is_first_rank) job.observe(record.steps.back());
     if (is_save_due(chosen, step + 1)) save(comm, model, chosen, text, step + 1);
   }
 

@@ -23,6 +23,7 @@ namespace moe_gpt {
                      {"load_max_over_mean", step.load_max_over_mean},
                      {"gathered_bytes", step.gathered_bytes},
                      {"reduced_bytes", step.reduced_bytes},
+                     {"between_bytes", step.between_bytes},
                      {"moved_bytes", step.moved_bytes},
                      {"bytes_inside_nodes", step.experts.bytes_inside_nodes},
                      {"bytes_between_nodes", step.experts.bytes_between_nodes},
@@ -47,6 +48,9 @@ namespace moe_gpt {
           {"solver", std::string{name_of(chosen.solver)}},
           {"routing", std::string{name_of(chosen.routing)}},
           {"predict", std::string{name_of(chosen.predict)}},
+          {"groups", chosen.groups},
+          {"between", chosen.between},
+          {"sync_every", chosen.sync_every},
           {"offload", std::string{name_of(chosen.offload)}},
           {"offloaded_bytes", record.offloaded_bytes},
           {"matrix_products", products_by()}};

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+/// What crosses between groups of ranks, and when. Inside a group everything is as without groups.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <vector>
+
+#include "between_method.hpp"
+#include "expert_layouts.hpp"
+#include "fssdp/codec/bf16_codec.hpp"
+#include "fssdp/codec/int8_codec.hpp"
+#include "fssdp/collective/all_reduce.hpp"
+#include "fssdp/comm/communicator_ref.hpp"
+#include "fssdp/comm/counting.hpp"
+#include "fssdp/core/index.hpp"
+#include "fssdp/hybrid/codec_compressor.hpp"
+#include "fssdp/hybrid/gradient_exchange.hpp"
+#include "fssdp/hybrid/low_rank_compressor.hpp"
+#include "fssdp/hybrid/parameter_exchange.hpp"
+#include "fssdp/hybrid/selected_compressor.hpp"
+#include "fssdp/hybrid/synchronization_schedule.hpp"
+#include "fssdp/hybrid/ternary_compressor.hpp"
+#include "fssdp/hybrid/top_dct_compressor.hpp"
+#include "fssdp/layout/block_layout.hpp"
+#include "fssdp/layout/layer_stack.hpp"
+#include "fssdp/layout/table_layout.hpp"
+#include "fssdp/memory/expert_buffer.hpp"
+#include "fssdp/memory/expert_tensor.hpp"
+#include "fssdp/placement/loads.hpp"
+#include "model_shape.hpp"
+#include "options.hpp"
+
+namespace moe_gpt {
+
+/// The exchange of gradients that --between stands for.
+[[nodiscard]] inline fssdp::gradient_exchange_options exchange_of(options const& chosen) {
+  auto const [name, number] = between_method_of(chosen.between);
+  auto const count = static_cast<std::size_t>(number);
+  auto result = fssdp::gradient_exchange_options{};
+  if (name == "bf16") result.compressor = fssdp::codec_compressor<fssdp::bf16_codec>{};
+  if (name == "int8") result.compressor = fssdp::codec_compressor<fssdp::int8_codec>{};
+  if (name == "terngrad") result.compressor = fssdp::ternary_compressor{};
+  if (name == "powersgd") result.compressor = fssdp::low_rank_compressor{.rank = count};
+  if (name == "demo") result = fssdp::demo(fssdp::top_dct_compressor{{.kept = count}});
+  if (name == "demo-2d")
+    result = fssdp::demo(fssdp::top_dct_compressor{{.rows = 64, .columns = 64, .kept = count}});
+  if (name == "striding") result = fssdp::demo(fssdp::strided_compressor{count});
+  if (name == "random") result = fssdp::demo(fssdp::random_compressor{1.0 / number});
+  result.seed = chosen.seed;
+  return result;
+}
+
+/// What this rank owns: the arena of experts, and its chunk of the dense parameters.
+struct owned_tensors {
+  std::span<fssdp::expert_tensor<float> const> experts;
+  std::span<fssdp::expert_tensor<float> const> dense;
+};
+/// @throws std::invalid_argument if they are of another type: only floats cross between groups
+template <class Real>
+[[nodiscard]] owned_tensors owned(fssdp::expert_buffer<Real>& experts,
+                                  fssdp::expert_buffer<Real>& dense) {
+  if constexpr (std::same_as<Real, float>)
+    return {experts.tensors(), dense.tensors()};
+  else
+    throw std::invalid_argument{"--groups: parameters of another type; expected floats"};
+}
+
+/// One rank's part of it: experts, and the chunk of the dense parameters.
+class between_groups {
+ public:
+  between_groups(fssdp::communicator_ref between, options const& chosen,
+                 expert_layouts const& layouts, fssdp::rank_id rank, std::size_t dense_elements)
+      : between_{between},
+        counted_{between_},
+        options_{exchange_of(chosen)},
+        layouts_{layouts},
+        rank_{rank},
+        chunks_{std::vector{fssdp::as_table(
+            fssdp::block_layout{{.experts = layouts.ranks(), .ranks = layouts.ranks()}})}},
+        alpha_{chosen.sync_alpha},
+        every_{static_cast<std::uint64_t>(chosen.sync_every)},
+        steps_{static_cast<std::uint64_t>(chosen.steps)} {
+    auto const of_experts = shapes_of(chosen, layouts.slices());
+    auto const of_dense = std::vector<fssdp::unit_shape>{{1, dense_elements}};
+    if (every_ == 0) {
+      experts_.emplace(counted_, layouts, rank, of_experts, options_);
+      dense_.emplace(counted_, chunks_, rank, of_dense, options_);
+    } else {
+      auto const outer = chosen.outer == outer::diloco ? fssdp::diloco : fssdp::outer_update{};
+      auto const rounds = fssdp::parameter_exchange_options{
+          .outer = outer, .compressor = options_.compressor, .seed = chosen.seed};
+      expert_rounds_.emplace(counted_, layouts, rank, of_experts, rounds);
+      dense_rounds_.emplace(counted_, chunks_, rank, of_dense, rounds);
+    }
+  }
+  between_groups(between_groups const&) = delete;
+  between_groups& operator=(between_groups const&) = delete;
+
+  [[nodiscard]] int groups() const { return between_.size(); }
+  [[nodiscard]] int group() const { return between_.rank().value(); }
+  /// Whether gradients are averaged, and in place of the gradient comes the sign of a momentum: then
+  /// the optimizer is plain SGD.
+  [[nodiscard]] bool averages_gradients() const { return every_ == 0; }
+  [[nodiscard]] bool sends_momentum() const { return averages_gradients() && options_.sign; }
+  /// That this rank has sent so far.
+  [[nodiscard]] std::uint64_t bytes_sent() const { return counted_.counts().bytes_sent; }
+
+  /// The mean over groups of what each has averaged over its ranks.
+  [[nodiscard]] std::vector<double> mean(std::vector<double> const& mine) {
+    auto all = fssdp::all_reduce(between_, mine);
+    for (auto& value : all) value /= groups();
+    return all;
+  }
+
+  /// Averages all gradients that this rank owns.
+  /// @param scale of the gradients, before
+  /// @param loads of the experts of all layers in this group, [layers][experts]
+  void average(owned_tensors const& gradients, double rate, double scale,
+               std::span<fssdp::expert_loads const> loads) {
+    for (auto const tensors : {gradients.experts, gradients.dense})
+      for (auto const& tensor : tensors)
+        for (std::size_t slot = 0; slot < tensor.slots; ++slot)
+          for (auto& value : tensor[slot]) value *= static_cast<float>(scale);
+    for (auto const layer : all_layers()) {
+      auto const of_all = sends_momentum() ? fssdp::all_reduce(between_, loads[layer.index()])
+                                           : fssdp::expert_loads{};
+      experts_->average(layer, fssdp::layer_shard(layouts_, layer, rank_, gradients.experts), rate,
+                        of_all);
+    }
+    dense_->average(fssdp::layer_id{0}, gradients.dense, rate);
+    experts_->advance();
+    dense_->advance();
+  }
+  /// All groups have equal parameters now.
+  void begin(owned_tensors const& weights) {
+    if (averages_gradients()) return;
+    for (auto const layer : all_layers())
+      expert_rounds_->begin(layer, fssdp::layer_shard(layouts_, layer, rank_, weights.experts));
+    dense_rounds_->begin(fssdp::layer_id{0}, weights.dense);
+  }
+  /// The optimizer has done a step: a round may be over.
+  void end_step(owned_tensors const& weights, int step, double rate) {
+    if (averages_gradients()) return;
+    if (left_ == 0)
+      left_ = fssdp::quadratic{.alpha = alpha_, .least = every_}(
+          {.step = static_cast<std::uint64_t>(step), .steps = steps_, .learning_rate = rate});
+    if (--left_ != 0) return;
+    for (auto const layer : all_layers())
+      expert_rounds_->synchronize(layer,
+                                  fssdp::layer_shard(layouts_, layer, rank_, weights.experts));
+    dense_rounds_->synchronize(fssdp::layer_id{0}, weights.dense);
+    expert_rounds_->advance();
+    dense_rounds_->advance();
+  }
+
+ private:
+  /// The four tensors of an expert, or of a slice of it, which is a run.
+  [[nodiscard]] static std::vector<fssdp::unit_shape> shapes_of(options const& chosen, int slices) {
+    auto const shape = shape_of(chosen);
+    auto shapes = std::vector<fssdp::unit_shape>{{shape.d_model, shape.d_ff()},
+                                                 {1, shape.d_ff()},
+                                                 {shape.d_ff(), shape.d_model},
+                                                 {1, shape.d_model}};
+    if (slices > 1)
+      for (auto& of : shapes) of = {1, fssdp::slice_elements(of.elements(), slices)};
+    return shapes;
+  }
+  [[nodiscard]] fssdp::index_range<fssdp::layer_id> all_layers() const {
+    return fssdp::first_n<fssdp::layer_id>(layouts_.layers());
+  }
+
+  fssdp::communicator_ref between_;
+  fssdp::counting<fssdp::communicator_ref> counted_;
+  fssdp::gradient_exchange_options options_;
+  expert_layouts layouts_;
+  fssdp::rank_id rank_;
+  fssdp::layer_stack<fssdp::table_layout> chunks_;  // of the dense parameters: one for each rank
+  double alpha_;
+  std::uint64_t every_;
+  std::uint64_t steps_;
+  std::uint64_t left_ = 0;  // steps of the round
+  std::optional<fssdp::gradient_exchange> experts_;
+  std::optional<fssdp::gradient_exchange> dense_;
+  std::optional<fssdp::parameter_exchange> expert_rounds_;
+  std::optional<fssdp::parameter_exchange> dense_rounds_;
+};
+
+}  // namespace moe_gpt

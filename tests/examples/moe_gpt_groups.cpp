@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// Groups of ranks: what crosses between them changes the losses as much as it should, or not at all.
+#include <cmath>
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "catch.hpp"
+#include "moe_gpt/train.hpp"
+#include "small_training.hpp"
+
+namespace {
+
+using moe_gpt::options;
+
+[[nodiscard]] options in_groups(int groups, std::string const& between) {
+  auto chosen = small_training::settings(8, 3);
+  chosen.ranks = 4;
+  chosen.batch = 8;
+  chosen.groups = groups;
+  chosen.between = between;
+  return chosen;
+}
+[[nodiscard]] double distance(moe_gpt::run_record const& a, moe_gpt::run_record const& b) {
+  auto worst = std::abs(a.heldout_loss / b.heldout_loss - 1);
+  for (std::size_t i = 0; i < a.steps.size(); ++i)
+    worst = std::max(worst, std::abs(a.steps[i].loss / b.steps[i].loss - 1));
+  return worst;
+}
+[[nodiscard]] std::uint64_t bytes_between(moe_gpt::run_record const& record) {
+  auto sum = std::uint64_t{0};
+  for (auto const& step : record.steps) sum += step.between_bytes;
+  return sum;
+}
+
+}  // namespace
+
+TEST_CASE("groups that exchange full gradients train as one group does") {
+  auto const alone = small_training::train(in_groups(1, "full"));
+  CHECK(bytes_between(alone) == 0);
+  for (auto const mode : {moe_gpt::mode::fssdp, moe_gpt::mode::fsep})
+    for (int groups : {2, 4}) {
+      CAPTURE(groups, name_of(mode));
+      auto chosen = in_groups(groups, "full");
+      chosen.mode = mode;
+      auto const record = small_training::train(chosen);
+      CHECK(distance(record, alone) < 1e-5);
+      CHECK(bytes_between(record) > 0);
+    }
+}
+
+TEST_CASE("every method trains, and fewer bytes cross") {
+  auto const full = small_training::train(in_groups(2, "full"));
+  for (std::string const method : {"bf16", "int8", "demo", "demo:8", "demo-2d", "striding:4",
+                                   "random:4", "terngrad", "powersgd:1"}) {
+    CAPTURE(method);
+    auto const record = small_training::train(in_groups(2, method));
+    CHECK(record.heldout_loss < record.steps.front().loss - 0.1);
+    CHECK(bytes_between(record) < bytes_between(full));
+    if (method == "random:4")  // which draws
+      CHECK(record.heldout_loss == small_training::train(in_groups(2, method)).heldout_loss);
+  }
+}
+
+TEST_CASE("groups that train by themselves for longer send less") {
+  auto const full = small_training::train(in_groups(2, "full"));
+  auto sent = bytes_between(full) + 1;
+  for (int steps : {1, 4}) {
+    CAPTURE(steps);
+    auto chosen = in_groups(2, "full");
+    chosen.sync_every = steps;
+    auto const record = small_training::train(chosen);
+    CHECK(bytes_between(record) < sent);
+    CHECK(record.heldout_loss < record.steps.front().loss - 0.1);
+    sent = bytes_between(record);
+  }
+  auto chosen = in_groups(2, "int8");
+  chosen.sync_every = 5;
+  chosen.outer = moe_gpt::outer::diloco;
+  CHECK(small_training::train(chosen).heldout_loss < full.steps.front().loss - 0.1);
+  chosen.sync_alpha = 1;  // one round
+  CHECK(bytes_between(small_training::train(chosen)) < sent);
+}
+
+TEST_CASE("groups that cannot be are refused") {
+  auto const refused = [](auto change) {
+    auto chosen = in_groups(2, "full");
+    change(chosen);
+    CHECK_THROWS_AS(validate(chosen), std::invalid_argument);
+  };
+  CHECK_NOTHROW(validate(in_groups(2, "full")));
+  refused([](options& of) { of.groups = 3; });
+  refused([](options& of) { of.batch = 7; });
+  refused([](options& of) { of.groups = 0; });
+  refused([](options& of) { of.sync_every = -1; });
+  refused([](options& of) { of.sync_alpha = 1; });
+  refused([](options& of) { of.save = "run"; });
+  refused([](options& of) { of.reshard_every = 3; });
+  refused([](options& of) { of.between = "most"; });
+  refused([](options& of) { of.between = "demo:0"; });
+  refused([](options& of) { of.between = "int8:4"; });
+  refused([](options& of) { of.between = "powersgd:x"; });
+}
