@@ -18,8 +18,9 @@ namespace fssdp {
 class any_compressor {
  public:
   any_compressor() : any_compressor{full_compressor{}} {}
-  template <compressor Compressor>
-  requires(!std::same_as<Compressor, any_compressor>) any_compressor(Compressor of)
+  template <class Compressor>
+  requires(!std::same_as<Compressor, any_compressor>) &&
+      compressor<Compressor> any_compressor(Compressor of)
       : self_{std::make_shared<model<Compressor> const>(std::move(of))} {}
 
   [[nodiscard]] combination combines() const { return self_->combines(); }

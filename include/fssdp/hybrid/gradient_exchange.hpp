@@ -50,8 +50,8 @@ struct gradient_exchange_options {
   return {.compressor = std::move(compressor), .memory = gradient_memory::momentum, .sign = true};
 }
 
-/// One rank's part: the gradients of what it owns, averaged with those of its counterparts, which own
-/// the same. Every tensor of every chunk is a unit, compressed by itself. After sparse_reduce_scatter,
+/// One rank's part: the gradients of what it owns, floats in memory of the host, averaged with those of
+/// its counterparts, which own the same. Every tensor of every chunk is a unit, compressed by itself. After sparse_reduce_scatter,
 /// before the optimizer:
 ///
 ///     auto between = gradient_exchange{counterparts, layouts, rank_in_group, shapes, options};
@@ -72,12 +72,13 @@ class gradient_exchange {
                     std::vector<unit_shape> shapes, gradient_exchange_options options = {})
       : between_{communicator_ref{between}},
         layouts_{std::move(layouts)},
-        rank_{rank},
+        rank_{checked(rank, layouts_)},
         shapes_{std::move(shapes)},
         options_{std::move(options)},
-        memory_{std::max(layouts_.slots(rank), options_.slots), memory_sizes()} {
-    detail::require(rank.value() >= 0 && rank.value() < layouts_.ranks(),
-                    "gradient_exchange: rank ", rank, "; expected 0 to ", layouts_.ranks() - 1);
+        memory_{std::max(layouts_.slots(rank_), options_.slots), memory_sizes()} {
+    detail::require(between_.in_host_memory(),
+                    "gradient_exchange: a communicator between devices; expected one of host "
+                    "memory, where gradients are");
     scratch_.resize(largest([&](unit_shape s) { return options_.compressor.scratch_elements(s); }));
     input_.resize(largest([](unit_shape s) { return s.elements(); }));
     method_ = method_hash();
@@ -149,6 +150,11 @@ class gradient_exchange {
     std::span<float> state;  // of the compressor
   };
 
+  [[nodiscard]] static rank_id checked(rank_id rank, layouts_type const& layouts) {
+    detail::require(rank.value() >= 0 && rank.value() < layouts.ranks(), "gradient_exchange: rank ",
+                    rank, "; expected 0 to ", layouts.ranks() - 1);
+    return rank;
+  }
   [[nodiscard]] std::span<chunk_id const> owned(layer_id layer) const {
     return layouts_.layer(layer).owned(rank_);
   }

@@ -216,18 +216,19 @@ class top_dct_compressor {
     }
   }
   void transform(block_grid const& of, std::span<float> block, std::span<float> other) const {
-    along_rows(of, block, other, [&](std::size_t c) { return columns_->coefficients_of(c); });
-    if (of.rows == 1)
-      std::ranges::copy(other, block.begin());
-    else
-      along_columns(of, other, block, [&](std::size_t r) { return rows_->coefficients_of(r); });
+    along_both(of, block, other, &detail::cosine_table::coefficients_of);
   }
   void transform_back(block_grid const& of, std::span<float> block, std::span<float> other) const {
-    along_rows(of, block, other, [&](std::size_t c) { return columns_->elements_of(c); });
+    along_both(of, block, other, &detail::cosine_table::elements_of);
+  }
+  template <class Line>
+  void along_both(block_grid const& of, std::span<float> block, std::span<float> other,
+                  Line line) const {
+    along_rows(of, block, other, [&](std::size_t c) { return ((*columns_).*line)(c); });
     if (of.rows == 1)
       std::ranges::copy(other, block.begin());
     else
-      along_columns(of, other, block, [&](std::size_t r) { return rows_->elements_of(r); });
+      along_columns(of, other, block, [&](std::size_t r) { return ((*rows_).*line)(r); });
   }
 
   /// Writes the coefficients that are kept; NaN at the first ones if the block is not finite.
