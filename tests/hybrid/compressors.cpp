@@ -19,6 +19,7 @@
 #include "fssdp/hybrid/codec_compressor.hpp"
 #include "fssdp/hybrid/full_compressor.hpp"
 #include "fssdp/hybrid/low_rank_compressor.hpp"
+#include "fssdp/hybrid/quantized_compressor.hpp"
 #include "fssdp/hybrid/selected_compressor.hpp"
 #include "fssdp/hybrid/ternary_compressor.hpp"
 #include "fssdp/hybrid/top_dct_compressor.hpp"
@@ -29,6 +30,7 @@ using fssdp::codec_compressor;
 using fssdp::full_compressor;
 using fssdp::int8_codec;
 using fssdp::low_rank_compressor;
+using fssdp::quantized_compressor;
 using fssdp::random_compressor;
 using fssdp::strided_compressor;
 using fssdp::ternary_compressor;
@@ -71,6 +73,8 @@ void for_each_compressor(Law law) {
   law(ternary_compressor{.clip = 0});
   law(low_rank_compressor{});
   law(low_rank_compressor{.rank = 1, .least_saving = 1});
+  law(quantized_compressor{});
+  law(quantized_compressor{{.bits = 2, .bucket = 16}});
   law(strided_compressor{3});
   law(random_compressor{0.3});
 }
@@ -170,7 +174,8 @@ TEST_CASE("units of zeros become zeros") {
 
 TEST_CASE("nothing is sent that is larger than the unit, and what needs no residual is exact") {
   for_each_unit([](auto const& compressor, unit_shape shape, support::dice& draw) {
-    constexpr auto is_drawn = std::is_same_v<decltype(compressor), ternary_compressor const&>;
+    constexpr auto is_drawn = std::is_same_v<decltype(compressor), ternary_compressor const&> ||
+                              std::is_same_v<decltype(compressor), quantized_compressor const&>;
     auto groups = groups_by_hand{compressor, shape, 1};
     auto const input = random_unit(draw, shape);
     groups.exchange({input});
@@ -209,6 +214,7 @@ TEST_CASE("payloads are as long as they say, and depend on shape and options alo
   CHECK(bytes(top_dct_compressor{}, matrix) == 40'960);  // 1 / 12.8
   CHECK(bytes(top_dct_compressor{{.rows = 64, .columns = 64, .kept = 32}}, matrix) == 6'144);
   CHECK(bytes(ternary_compressor{}, matrix) == 32'772);
+  CHECK(bytes(quantized_compressor{}, matrix) == 132'096);
   CHECK(bytes(low_rank_compressor{.rank = 4}, matrix) == 12'288);
   CHECK(bytes(low_rank_compressor{.rank = 200}, matrix) == 524'288);
   CHECK(bytes(strided_compressor{16}, matrix) == 32'768);
@@ -268,6 +274,29 @@ TEST_CASE("TernGrad: the average over draws is the gradient, where nothing is cl
   }
 }
 
+TEST_CASE("QSDP: codes go up or down by chance, and are right on average") {
+  auto const input = floats{0.12F, -0.4F, 0.25F, 0.9F, -0.05F, 0.3F, 0.62F, -0.7F};
+  auto groups = groups_by_hand{quantized_compressor{{.bits = 4, .bucket = 8}}, {1, 8}, 1};
+  constexpr auto step = 1.6 / 15;
+  constexpr auto keys = 10'000;
+  auto sums = std::vector<double>(8);
+  for (std::uint64_t key = 0; key < keys; ++key) {
+    groups.set_key(fssdp::random_key(key));
+    groups.exchange({input});
+    auto const draw = fssdp::counter_random{groups.own_key(0)};
+    for (std::size_t i = 0; i < 8; ++i) {
+      auto const value = double{groups.own(0)[i]};
+      sums[i] += value;
+      auto const place = (double{input[i]} + 0.7) / step + double{draw[i]};
+      auto const is_clear = std::abs(place - std::round(place)) > 1e-4;  // whatever rounding does
+      if (is_clear)
+        REQUIRE(std::abs(value - (-0.7 + step * std::min(15.0, std::floor(place)))) < 1e-5);
+      REQUIRE(std::abs(value - input[i]) <= step * 1.0001);
+    }
+  }
+  for (std::size_t i = 0; i < 8; ++i) CHECK(std::abs(sums[i] / keys - input[i]) < 4 * step / 200);
+}
+
 TEST_CASE("striding: after as many exchanges as the stride each element has been sent once") {
   auto groups = groups_by_hand{strided_compressor{5}, {1, 13}, 1};
   auto sent = floats(13);
@@ -308,6 +337,9 @@ TEST_CASE("compressors refuse options that cannot be") {
   CHECK_THROWS_AS(top_dct_compressor(options{.columns = 0}), fssdp::argument_error);
   CHECK_THROWS_AS(top_dct_compressor(options{.kept = 0}), fssdp::argument_error);
   CHECK_THROWS_AS(top_dct_compressor(options{.rows = 300, .columns = 300}), fssdp::argument_error);
+  using bits = quantized_compressor::options;
+  CHECK_THROWS_AS(quantized_compressor(bits{.bits = 3}), fssdp::argument_error);
+  CHECK_THROWS_AS(quantized_compressor(bits{.bucket = 12}), fssdp::argument_error);
   CHECK_THROWS_AS(strided_compressor(0), fssdp::argument_error);
   CHECK_THROWS_AS(random_compressor(0), fssdp::argument_error);
   CHECK_THROWS_AS(low_rank_compressor{.rank = 0}.payload_bytes({4, 4}, 0), fssdp::argument_error);
