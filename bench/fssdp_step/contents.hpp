@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What emulated experts and tokens contain, so that whoever gets them can tell whether they are
+/// What experts and tokens contain, so that whoever gets them can tell whether they are
 /// the right ones.
 #pragma once
 
-#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
@@ -11,6 +11,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "device_memory.hpp"
 #include "fssdp/core/index.hpp"
 #include "fssdp/token/token_plan.hpp"
 
@@ -19,6 +20,13 @@ namespace step {
 /// Every parameter of an expert after so many steps of its optimizer.
 [[nodiscard]] inline float parameter_of(fssdp::layer_id layer, fssdp::expert_id expert, int steps) {
   return static_cast<float>((layer.value() * 131 + expert.value() * 17) % 1000 + steps);
+}
+
+/// The first, the middle and the last of some numbers.
+[[nodiscard]] inline std::array<float, 3> samples_of(device_memory& memory,
+                                                     std::span<float const> numbers) {
+  return {memory.value(&numbers.front()), memory.value(&numbers[numbers.size() / 2]),
+          memory.value(&numbers.back())};
 }
 
 /// @throws std::runtime_error unless the first, the middle and the last of some numbers are `expected`
@@ -41,19 +49,21 @@ class marked_rows {
   /// @param source(segment) whose rows they are
   /// @param pass another one gives other bytes
   template <class Source>
-  void write(std::span<std::uint8_t> rows, std::span<fssdp::token_segment const> segments,
-             Source source, int pass) const {
+  void write(device_memory& memory, std::span<std::uint8_t> rows,
+             std::span<fssdp::token_segment const> segments, Source source, int pass) const {
     for (auto const& segment : segments)
-      std::ranges::fill(part(rows, segment), mark(source(segment), segment.expert, pass));
+      memory.fill(part(rows, segment), mark(source(segment), segment.expert, pass));
   }
   /// @throws std::runtime_error if a segment begins or ends with other bytes
   template <class Source>
-  void check(std::span<std::uint8_t> rows, std::span<fssdp::token_segment const> segments,
-             Source source, int pass) const {
+  void check(device_memory& memory, std::span<std::uint8_t> rows,
+             std::span<fssdp::token_segment const> segments, Source source, int pass) const {
     for (auto const& segment : segments) {
       auto const bytes = part(rows, segment);
       auto const expected = mark(source(segment), segment.expert, pass);
-      if (bytes.empty() || (bytes.front() == expected && bytes.back() == expected)) continue;
+      if (bytes.empty() ||
+          (memory.value(&bytes.front()) == expected && memory.value(&bytes.back()) == expected))
+        continue;
       throw std::runtime_error{"rows for expert " + std::to_string(segment.expert.value()) +
                                " between this rank and rank " +
                                std::to_string(segment.peer.value()) + ": wrong bytes"};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One emulated device.
+// One rank and its iterations.
 #include "device_rank.hpp"
 
 #include <algorithm>
@@ -18,7 +18,7 @@
 namespace step {
 namespace {
 
-using clock = emulated_device::clock;
+using clock = device::clock;
 
 [[nodiscard]] double seconds_since(clock::time_point begin) {
   return std::chrono::duration<double>(clock::now() - begin).count();
@@ -45,10 +45,6 @@ using clock = emulated_device::clock;
   auto const count = static_cast<std::size_t>(slices);
   return std::max<std::size_t>(1, elements / count) * count;
 }
-[[nodiscard]] std::vector<std::size_t> six_times(std::vector<std::size_t> sizes) {
-  for (auto& size : sizes) size *= 6;
-  return sizes;
-}
 
 [[nodiscard]] fssdp::any_load_predictor predictor_of(job const& of, int experts) {
   if (of.which.expects == expectation::none) return nothing_expected{experts};
@@ -57,12 +53,12 @@ using clock = emulated_device::clock;
   return fssdp::load_window{experts};
 }
 
-/// A placement solver that leaves the work to whoever asks first, and takes as long as that did.
+/// A placement solver that leaves the work to whoever asks first; beside an emulated device it takes
+/// as long as that did.
 class charged_solver {
  public:
-  charged_solver(job const& of, shared_work& shared, emulated_device const& device,
-                 planning_times& times)
-      : of_{&of}, shared_{&shared}, device_{&device}, times_{&times} {}
+  charged_solver(job const& of, shared_work& shared, device const& on, planning_times& times)
+      : of_{&of}, shared_{&shared}, device_{&on}, times_{&times} {}
 
   [[nodiscard]] fssdp::placement operator()(std::span<std::uint64_t const> loads,
                                             fssdp::table_layout const& owners) const {
@@ -90,39 +86,43 @@ class charged_solver {
 
   job const* of_;
   shared_work* shared_;
-  emulated_device const* device_;
+  device const* device_;
   planning_times* times_;
 };
 
 }  // namespace
 
-device_rank::device_rank(links const& through, job const& what, shared_work& shared,
-                         fssdp::layer_stack<fssdp::table_layout> const& first,
-                         fssdp::trace_output trace)
+device_rank::device_rank(links const& through, device& on, job const& what, shared_work& shared,
+                         fssdp::layer_stack<fssdp::table_layout> const& first)
     : through_{through},
       job_{what},
       shared_{shared},
       where_{*what.of.where},
       rank_{through.tokens.rank()},
-      trace_{trace},
-      device_{what.emulates.slow},
+      device_{on},
+      memory_{on.memory()},
+      trace_{on.trace()},
       rows_{what.emulates.bytes(where_.rates.token_bytes)},
       elements_{whole_slices(what.emulates.bytes(where_.rates.expert_bytes) / sizeof(float),
                              first.slices())},
-      weights_{arena_slots(first), slice_sizes(first)},
-      gradients_{arena_slots(first), slice_sizes(first)},
-      moments_{arena_slots(first), six_times(slice_sizes(first))},
-      beside_{through_.experts, stream_},
-      tokens_(static_cast<std::size_t>(first.layers())) {
-  layers_.emplace(beside_, fssdp::expert_shards{first, elements_, weights_, gradients_},
-                  policy_of(), options_of(first));
+      weights_{arena_slots(first), slice_elements(first), memory_.resource()},
+      gradients_{arena_slots(first), slice_elements(first), memory_.resource()},
+      moments_{arena_slots(first), 6 * slice_elements(first), memory_.resource()},
+      sent_{memory_.resource()},
+      returned_{memory_.resource()},
+      results_{memory_.resource()} {
+  for (int layer = 0; layer < first.layers(); ++layer)
+    tokens_.push_back({{}, row_block{memory_.resource()}});
+  for (auto const& tensor : {weights_.all(), gradients_.all(), moments_.all()})
+    memory_.fill(tensor, 0);
+  layers_.emplace(device_.make_materializer({first, elements_, weights_, gradients_}, policy_of(),
+                                            options_of(first)));
   fill_weights();
 }
 device_rank::~device_rank() = default;
 
-std::vector<std::size_t> device_rank::slice_sizes(
-    fssdp::layer_stack<fssdp::table_layout> const& of) const {
-  return {elements_[0] / static_cast<std::size_t>(of.slices())};
+std::size_t device_rank::slice_elements(fssdp::layer_stack<fssdp::table_layout> const& of) const {
+  return elements_[0] / static_cast<std::size_t>(of.slices());
 }
 
 /// Owners change, and with them what a rank owns: as many as an even share of all layers is enough.
@@ -165,6 +165,7 @@ fssdp::materializer_options device_rank::options_of(
           .prefetch_distance = 0,  // see gather_ahead
           .replica_slots = at_once * per_layer,
           .partial_slots = 2 * experts,
+          .memory = memory_.resource(),
           .seconds_per_row = 3 * where_.rates.seconds_per_token * job_.emulates.slow,
           .reshard_every = job_.reshard_every,
           .routing = job_.which.tokens,
@@ -182,7 +183,7 @@ void device_rank::fill_weights() {
     auto shard = fssdp::layer_shard(stack, layer, rank_, weights_);
     auto slot = std::size_t{0};
     for (auto const chunk : stack.layer(layer).owned(rank_))
-      std::ranges::fill(shard[0][slot++], parameter_of(layer, chunk.expert, steps_));
+      memory_.fill(shard[0][slot++], parameter_of(layer, chunk.expert, steps_));
   }
 }
 
@@ -196,8 +197,10 @@ void device_rank::expect(std::size_t layer, fssdp::expert_loads const& loads) {
 
 device_times device_rank::iterate(std::size_t sample, bool recorded) {
   times_ = {};
+  checks_ = !recorded || device_.checks_always();
   planning_.begin();
   records_.clear();
+  device_.begin_iteration();
   auto const last = fssdp::layer_id{layers_->layers() - 1};
   layers_->prefetch(fssdp::layer_id{0});
   for (auto const layer : fssdp::first_n<fssdp::layer_id>(layers_->layers()))
@@ -212,13 +215,14 @@ device_times device_rank::iterate(std::size_t sample, bool recorded) {
   times_.moving = metrics.gather_seconds + metrics.reduce_seconds;
   times_.replica_slots = static_cast<double>(metrics.replica_slots_peak);
   times_.expert_bytes = static_cast<double>(metrics.gathered_bytes + metrics.reduced_bytes);
+  device_.end_iteration(times_);
   return times_;
 }
 
 void device_rank::forward(std::size_t sample, fssdp::layer_id layer, bool recorded) {
   {
     auto const computing = range(fssdp::compute_track, "attention", layer);
-    device_.busy(non_moe_seconds());
+    compute_dense(1);
   }
   auto const counts = counts_of(sample, layer);
   layers_->acquire(layer);
@@ -239,7 +243,9 @@ void device_rank::forward(std::size_t sample, fssdp::layer_id layer, bool record
   if (recorded) layers_->record(layer, counts.loads(), of.plan->device_loads());
   for (auto const& segment : of.plan->sends())
     if (segment.peer != rank_) times_.token_rows += static_cast<double>(segment.rows);
-  move_tokens(of, layer, where_.rates.seconds_per_token, 0, [&] { gather_ahead(layer, 1); });
+  move_tokens(
+      layer, of.received, where_.rates.seconds_per_token, 0, [&] { gather_ahead(layer, 1); },
+      [&] { device_.forward(work_); });
   records_.push_back({sample, layer.index(), std::move(answer)});
   if (layer.value() + 1 < layers_->layers()) layers_->release(layer);
 }
@@ -248,13 +254,21 @@ void device_rank::backward(fssdp::layer_id layer) {
   if (layer.value() + 1 < layers_->layers())
     layers_->acquire(layer, 0, fssdp::training_pass::backward);
   check_experts(layer);
-  move_tokens(tokens_[layer.index()], layer, 2 * where_.rates.seconds_per_token, 1,
-              [&] { gather_ahead(layer, -1); });
-  write_partials(layer);
+  move_tokens(
+      layer, returned_, 2 * where_.rates.seconds_per_token, 1, [&] { gather_ahead(layer, -1); },
+      [&] { device_.backward(work_); });
+  compute_partials(layer);
   layers_->release(layer);
   layers_->reduce(layer);
   auto const computing = range(fssdp::compute_track, "attention backward", layer);
-  device_.busy(2 * non_moe_seconds());
+  compute_dense(2);
+}
+
+/// Attention and what is dense, forward; backward it is twice as much.
+void device_rank::compute_dense(int times) {
+  auto const begin = clock::now();
+  device_.compute_dense(non_moe_seconds() / where_.rates.seconds_per_token, times);
+  device_.busy(times * non_moe_seconds(), begin);
 }
 
 /// The layers that come next are gathered while experts compute: before, they would be in the way of
@@ -266,60 +280,78 @@ void device_rank::gather_ahead(fssdp::layer_id layer, int step) {
   }
 }
 
-template <class Meanwhile>
-void device_rank::move_tokens(layer_tokens& of, fssdp::layer_id layer, double seconds_per_row,
-                              int pass, Meanwhile meanwhile) {
-  auto const& plan = *of.plan;
+template <class Meanwhile, class Compute>
+void device_rank::move_tokens(fssdp::layer_id layer, row_block& received, double seconds_per_row,
+                              int pass, Meanwhile meanwhile, Compute compute) {
+  auto const& plan = *tokens_[layer.index()].plan;
   auto const own = [&](fssdp::token_segment const&) { return rank_; };
   auto const peer = [](fssdp::token_segment const& segment) { return segment.peer; };
-  of.sent.resize(plan.sent_rows() * rows_.row_bytes());
-  of.received.resize(plan.received_rows() * rows_.row_bytes());
-  auto const view = [&](std::vector<std::uint8_t>& bytes, std::size_t rows) {
-    return fssdp::rows_view<std::uint8_t>{bytes.data(), rows, rows_.row_bytes()};
+  auto const view = [&](row_block& block, std::size_t rows) {
+    return block.resize<std::uint8_t>(rows, rows_.row_bytes());
   };
+  auto const all = [](byte_rows const& of) { return of.elements(0, of.count); };
+  auto const sent = view(sent_, plan.sent_rows());
+  work_ = {layer, shares_of(layer), view(received, plan.received_rows()),
+           view(results_, plan.received_rows())};
   auto const options = fssdp::token_options{.scratch = &token_scratch_};
-  rows_.write(of.sent, plan.sends(), own, 2 * pass);
+  if (checks_) rows_.write(memory_, all(sent), plan.sends(), own, 2 * pass);
   auto const begin = clock::now();
   {
     auto const moving = range(fssdp::dispatch_track, "dispatch", layer);
-    fssdp::dispatch(through_.tokens, plan, view(of.sent, plan.sent_rows()),
-                    view(of.received, plan.received_rows()), options);
+    fssdp::dispatch(through_.tokens, plan, sent, work_.received, options);
   }
   times_.tokens += seconds_since(begin);
   meanwhile();
   {
     auto const computing = range(fssdp::compute_track, "experts", layer);
     auto const start = clock::now();
-    rows_.check(of.received, plan.receives(), peer, 2 * pass);
-    rows_.write(of.received, plan.receives(), peer, 2 * pass + 1);
+    if (checks_) rows_.check(memory_, all(work_.received), plan.receives(), peer, 2 * pass);
+    compute();
+    if (checks_) rows_.write(memory_, all(work_.results), plan.receives(), peer, 2 * pass + 1);
     device_.busy(static_cast<double>(plan.received_rows()) * seconds_per_row, start);
   }
   auto const back = clock::now();
   {
     auto const moving = range(fssdp::dispatch_track, "combine", layer);
-    fssdp::combine(through_.tokens, plan, view(of.received, plan.received_rows()),
-                   view(of.sent, plan.sent_rows()), options);
+    fssdp::combine(through_.tokens, plan, work_.results, sent, options);
   }
   times_.tokens += seconds_since(back);
-  rows_.check(of.sent, plan.sends(), own, 2 * pass + 1);
+  if (checks_) rows_.check(memory_, all(sent), plan.sends(), own, 2 * pass + 1);
+}
+
+std::vector<expert_share> device_rank::shares_of(fssdp::layer_id layer) const {
+  auto const experts = layers_->experts<float>(layer);
+  auto shares = std::vector<expert_share>{};
+  auto at = std::vector<std::size_t>(static_cast<std::size_t>(where_.experts));
+  for (std::size_t n = 0; n < experts.size(); ++n) {
+    at[experts[n].id.index()] = n;
+    shares.push_back({.expert = experts[n].id, .parameters = experts[n].tensors[0]});
+  }
+  for (auto const& group : tokens_[layer.index()].plan->groups()) {
+    auto& share = shares[at[group.expert.index()]];
+    if (share.rows == 0) share.first = group.first;
+    share.rows += group.rows;
+  }
+  return shares;
 }
 
 void device_rank::check_experts(fssdp::layer_id layer) const {
+  if (!checks_) return;
   auto const experts = layers_->experts<float>(layer);
   for (std::size_t n = 0; n < experts.size(); ++n)
-    require_all("parameters", experts[n].id, experts[n].tensors[0],
+    require_all("parameters", experts[n].id, samples_of(memory_, experts[n].tensors[0]),
                 parameter_of(layer, experts[n].id, steps_));
 }
 
-/// The gradient of an expert is how many rows it has had, so that their sum is its load.
-void device_rank::write_partials(fssdp::layer_id layer) {
-  auto const experts = layers_->experts<float>(layer);
+/// Where they are checked, the gradient of an expert is how many rows it has had, so that their sum
+/// is its load.
+void device_rank::compute_partials(fssdp::layer_id layer) {
   auto const partials = layers_->partials<float>(layer);
-  auto rows = std::vector<std::size_t>(static_cast<std::size_t>(where_.experts));
-  for (auto const& segment : tokens_[layer.index()].plan->receives())
-    rows[segment.expert.index()] += segment.rows;
-  for (std::size_t n = 0; n < experts.size(); ++n)
-    std::ranges::fill(partials[0][n], static_cast<float>(rows[experts[n].id.index()]));
+  for (std::size_t n = 0; n < work_.experts.size(); ++n) work_.experts[n].partial = partials[0][n];
+  device_.weight_gradients(work_);
+  if (!checks_) return;
+  for (auto const& expert : work_.experts)
+    memory_.fill(expert.partial, static_cast<float>(expert.rows));
 }
 
 void device_rank::update(std::size_t sample) {
@@ -330,13 +362,25 @@ void device_rank::update(std::size_t sample) {
     auto const& loads = (*job_.of.loads)[sample].layers[layer.index()];
     auto slot = std::size_t{0};
     for (auto const chunk : stack.layer(layer).owned(rank_)) {
-      require_all("gradients", chunk.expert, gradients[0][slot],
-                  static_cast<float>(loads[chunk.expert.index()]));
-      for (auto& weight : weights[0][slot]) weight += 1;
+      if (checks_)
+        require_all("gradients", chunk.expert, samples_of(memory_, gradients[0][slot]),
+                    static_cast<float>(loads[chunk.expert.index()]));
       ++slot;
     }
+    memory_.add({weights[0].data, slot * weights[0].elements}, 1);
   }
   ++steps_;
+}
+
+void device_rank::check_shards() {
+  auto const& stack = layers_->layouts();
+  for (auto const layer : fssdp::first_n<fssdp::layer_id>(stack.layers())) {
+    auto const shard = fssdp::layer_shard(stack, layer, rank_, weights_);
+    auto slot = std::size_t{0};
+    for (auto const chunk : stack.layer(layer).owned(rank_))
+      require_all("owned parameters", chunk.expert, samples_of(memory_, shard[0][slot++]),
+                  parameter_of(layer, chunk.expert, steps_));
+  }
 }
 
 fssdp::token_counts device_rank::counts_of(std::size_t sample, fssdp::layer_id layer) {
@@ -344,6 +388,7 @@ fssdp::token_counts device_rank::counts_of(std::size_t sample, fssdp::layer_id l
       sim::split_loads((*job_.of.loads)[sample].layers[layer.index()], where_.topology.ranks());
   auto const experts = static_cast<std::size_t>(where_.experts);
   auto const mine = all.values().subspan(rank_.index() * experts, experts);
+  device_.synchronize();  // the gate has counted
   auto const begin = clock::now();
   auto counts = fssdp::gather_counts(through_.control, mine);
   if (!job_.links_are_real) device_.busy(control_seconds(mine.size_bytes()), begin);
@@ -364,12 +409,10 @@ double device_rank::control_seconds(std::size_t bytes) const {
 
 fssdp::token_plan device_rank::plan_of(fssdp::token_counts const& counts,
                                        fssdp::placement const& where) const {
-  return fssdp::with_routing(
-      job_.which.tokens, counts, where, where_.topology, [&](auto const& routing) {
-        return fssdp::token_plan{
-            counts, routing, rank_,
-            fssdp::row_orders{fssdp::row_order::by_rank, fssdp::row_order::by_rank}};
-      });
+  return fssdp::with_routing(job_.which.tokens, counts, where, where_.topology,
+                             [&](auto const& routing) {
+                               return fssdp::token_plan{counts, routing, rank_, device_.orders()};
+                             });
 }
 
 /// Attention and what is dense, of one layer, forward.

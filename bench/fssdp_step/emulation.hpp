@@ -5,10 +5,8 @@
 #include <time.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstddef>
-#include <thread>
 
 #include "fssdp/topology/topology.hpp"
 
@@ -40,9 +38,12 @@ struct emulation {
   }
 };
 
-/// One for which a token becomes whole bytes: the ratio of tokens to experts stays as it is.
-[[nodiscard]] inline emulation whole_bytes(emulation of, std::size_t token_bytes) {
-  of.scale = static_cast<double>(token_bytes) / static_cast<double>(of.bytes(token_bytes));
+/// One for which a token becomes a multiple of so many bytes: the ratio of tokens to experts stays
+/// as it is.
+[[nodiscard]] inline emulation whole_bytes(emulation of, std::size_t token_bytes,
+                                           std::size_t unit = 1) {
+  auto const units = std::max<std::size_t>(1, (of.bytes(token_bytes) + unit / 2) / unit);
+  of.scale = static_cast<double>(token_bytes) / static_cast<double>(units * unit);
   return of;
 }
 
@@ -52,25 +53,5 @@ struct emulation {
   ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
-
-/// A device that computes by waiting. Any thread of its rank may use it.
-class emulated_device {
- public:
-  using clock = std::chrono::steady_clock;
-
-  explicit emulated_device(double slow) : slow_{slow} {}
-
-  [[nodiscard]] clock::duration slowed(double seconds) const {
-    return std::chrono::duration_cast<clock::duration>(
-        std::chrono::duration<double>{seconds * slow_});
-  }
-  /// Takes as long as so many seconds of a real device, from `begin` on.
-  void busy(double seconds, clock::time_point begin = clock::now()) const {
-    if (seconds > 0) std::this_thread::sleep_until(begin + slowed(seconds));
-  }
-
- private:
-  double slow_;
-};
 
 }  // namespace step

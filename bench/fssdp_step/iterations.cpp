@@ -22,7 +22,7 @@
 namespace step {
 namespace {
 
-using clock = emulated_device::clock;
+using clock = device::clock;
 
 /// Of all threads of this process.
 [[nodiscard]] double processor_seconds() {
@@ -44,16 +44,16 @@ using clock = emulated_device::clock;
 }
 
 /// The samples between one that was and the next one, as far as a prediction looks back.
-void remember_before(device_rank& device, job const& of, std::optional<std::size_t> last,
+void remember_before(device_rank& rank, job const& of, std::optional<std::size_t> last,
                      std::size_t next) {
   constexpr auto window = std::size_t{5};
   auto first = next > window ? next - window : 0;
   if (last.has_value()) first = std::max(first, *last + 1);
-  for (auto sample = first; sample < next; ++sample) device.remember(sample);
-  if (next == 0) device.remember(0);  // nothing is older
+  for (auto sample = first; sample < next; ++sample) rank.remember(sample);
+  if (next == 0) rank.remember(0);  // nothing is older
   if (of.of.predicts.stale.has_value() && of.which.expects != expectation::none)
     for (std::size_t layer = 0; layer < sim::layer_count(*of.of.loads); ++layer)
-      device.expect(layer, of.of.predicts(*of.of.loads, next, layer));
+      rank.expect(layer, of.of.predicts(*of.of.loads, next, layer));
 }
 
 void wait_for_all(fssdp::communicator_ref control) {
@@ -102,36 +102,37 @@ layouts first_owners(job const& of) {
   return layouts{fssdp::heterogeneous_sharding{.overlap = of.of.overlap}(loads, where.topology)};
 }
 
-void run_rank(links const& through, job const& of, shared_work& shared, layouts const& first,
-              fssdp::trace_output trace, all_iterations& result) {
-  auto device = device_rank{through, of, shared, first, trace};
+void run_rank(links const& through, device& on, job const& of, shared_work& shared,
+              layouts const& first, all_iterations& result) {
+  auto me = device_rank{through, on, of, shared, first};
   auto const is_first_rank = through.tokens.rank() == fssdp::rank_id{0};
   auto last = std::optional<std::size_t>{};
   auto const cores = std::max(1U, std::thread::hardware_concurrency());
   for (std::size_t n = 0; n <= of.of.samples.size(); ++n) {
     auto const counts = n > 0;
     auto const sample = of.of.samples[counts ? n - 1 : 0];
-    if (n != 1) remember_before(device, of, last, sample);
+    if (n != 1) remember_before(me, of, last, sample);
     wait_for_all(through.control);
     auto const begin = clock::now();
     auto const used = processor_seconds();
-    auto times = device.iterate(sample, counts);
+    auto times = me.iterate(sample, counts);
     wait_for_all(through.control);
     auto const seconds = std::chrono::duration<double>(clock::now() - begin).count();
-    if (is_first_rank || of.links_are_real) times.processor = processor_seconds() - used;
+    if (is_first_rank || of.ranks_are_processes) times.processor = processor_seconds() - used;
     if (counts) last = sample;
     auto all = std::vector<device_times>(static_cast<std::size_t>(through.control.size()));
     fssdp::all_gather(through.control, std::span<device_times const>{&times, 1}, std::span{all});
     if (!is_first_rank) continue;
     if (counts) {
       result.records.push_back({.seconds = seconds / of.emulates.slow, .busy_share = 0});
-      result.layers.push_back(device.layers());
+      result.layers.push_back(me.layers());
       result.last_begin = begin;
       take_over(result, of, all);
       result.records.back().busy_share = sum_of(all, &device_times::processor) / seconds / cores;
     }
     of.iteration_over();
   }
+  me.check_shards();
 }
 
 measurement summed_up(job const& of, all_iterations const& all) {

@@ -25,13 +25,13 @@ struct all_iterations {
   std::vector<std::vector<layer_record>> layers;
   double bytes = 0;
   double replica_slots = 0;
-  emulated_device::clock::time_point last_begin = {};
+  device::clock::time_point last_begin = {};
 };
 
 /// All iterations of one rank: one that warms up, then those that count.
 /// @param result is filled on rank 0
-void run_rank(links const& through, job const& of, shared_work& shared, layouts const& first,
-              fssdp::trace_output trace, all_iterations& result);
+void run_rank(links const& through, device& on, job const& of, shared_work& shared,
+              layouts const& first, all_iterations& result);
 
 /// What rank 0 has seen, beside the prediction.
 [[nodiscard]] measurement summed_up(job const& of, all_iterations const& all);
@@ -39,7 +39,6 @@ void run_rank(links const& through, job const& of, shared_work& shared, layouts 
 /// Writes what has begun in the last iteration, for ui.perfetto.dev.
 /// @throws std::runtime_error if the file cannot be written
 void write_timeline(std::filesystem::path const& file,
-                    std::span<fssdp::trace_recorder const> traces,
-                    emulated_device::clock::time_point begin);
+                    std::span<fssdp::trace_recorder const> traces, device::clock::time_point begin);
 
 }  // namespace step

@@ -47,6 +47,7 @@ struct job {
   bool plans_ahead = true;
   std::size_t effort = 10'000;  ///< of schedules
   bool links_are_real = false;  ///< else they are emulated, and counts travel past them
+  bool ranks_are_processes = false;
   std::function<void()> iteration_over = [] {};  ///< is called on rank 0
 };
 

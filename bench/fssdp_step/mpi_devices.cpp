@@ -7,6 +7,7 @@
 #include <string>
 
 #include "device_group.hpp"
+#include "emulated_device.hpp"
 #include "fssdp/comm/mpi.hpp"
 #include "iterations.hpp"
 
@@ -35,6 +36,7 @@ class mpi_devices : public device_group {
   measurement measure(job const& what, std::filesystem::path const& timeline) override {
     auto of = what;
     of.links_are_real = true;
+    of.ranks_are_processes = true;
     of.emulates = whole_bytes(of.emulates, of.of.where->rates.token_bytes);
     auto const first = first_owners(of);
     auto shared = shared_work{};
@@ -43,9 +45,10 @@ class mpi_devices : public device_group {
       auto experts = comm.duplicate();
       auto trace = std::optional<fssdp::trace_recorder>{};
       if (!timeline.empty()) trace.emplace(fssdp::trace_options{.rank = comm.rank()});
-      run_rank({fssdp::communicator_ref{comm}, fssdp::communicator_ref{experts},
-                fssdp::communicator_ref{comm}},
-               of, shared, first, trace.has_value() ? &*trace : nullptr, all);
+      auto device = emulated_device{of.emulates.slow, fssdp::communicator_ref{experts},
+                                    trace.has_value() ? &*trace : nullptr};
+      run_rank({fssdp::communicator_ref{comm}, fssdp::communicator_ref{comm}}, device, of, shared,
+               first, all);
       if (trace.has_value() && has_rank_0())
         write_timeline(timeline, std::span{&*trace, 1}, all.last_begin);
     });

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "device_group.hpp"
+#include "emulated_device.hpp"
 #include "fssdp/comm/thread.hpp"
 #include "iterations.hpp"
 
@@ -99,9 +100,9 @@ class thread_devices : public device_group {
       auto experts = comm.duplicate();
       auto* const trace = traces.empty() ? nullptr : &traces[comm.rank().index()];
       try {
-        run_rank({fssdp::communicator_ref{comm}, fssdp::communicator_ref{experts},
-                  fssdp::communicator_ref{control.of(comm.rank())}},
-                 of, shared, first, trace, all);
+        auto device = emulated_device{of.emulates.slow, fssdp::communicator_ref{experts}, trace};
+        run_rank({fssdp::communicator_ref{comm}, fssdp::communicator_ref{control.of(comm.rank())}},
+                 device, of, shared, first, all);
       } catch (...) {
         control.fail(comm.rank(), std::current_exception());
         throw;

@@ -16,6 +16,7 @@
 #include "fssdp_step/command_line.hpp"
 #include "fssdp_step/contents.hpp"
 #include "fssdp_step/device_group.hpp"
+#include "fssdp_step/host_memory.hpp"
 #include "fssdp_step/predictors.hpp"
 #include "fssdp_step/report.hpp"
 #include "fssdp_step/shared_answers.hpp"
@@ -147,15 +148,17 @@ TEST_CASE("wrong parameters and wrong rows are found") {
                                         {fssdp::expert_id{1}, fssdp::rank_id{1}, 2, 1}};
   auto const rows = step::marked_rows{4};
   auto const mine = [](auto const&) { return fssdp::rank_id{5}; };
+  auto memory = step::host_memory{};
   auto bytes = std::vector<std::uint8_t>(12);
-  rows.write(bytes, segments, mine, 0);
-  CHECK_NOTHROW(rows.check(bytes, segments, mine, 0));
-  CHECK_THROWS_AS(rows.check(bytes, segments, mine, 1), std::runtime_error);
-  CHECK_THROWS_AS(rows.check(
-                      bytes, segments, [](auto const&) { return fssdp::rank_id{6}; }, 0),
-                  std::runtime_error);
+  rows.write(memory, bytes, segments, mine, 0);
+  CHECK_NOTHROW(rows.check(memory, bytes, segments, mine, 0));
+  CHECK_THROWS_AS(rows.check(memory, bytes, segments, mine, 1), std::runtime_error);
+  auto const other = [](auto const&) { return fssdp::rank_id{6}; };
+  CHECK_THROWS_AS(rows.check(memory, bytes, segments, other, 0), std::runtime_error);
   ++bytes[11];
-  CHECK_THROWS_AS(rows.check(bytes, segments, mine, 0), std::runtime_error);
+  CHECK_THROWS_AS(rows.check(memory, bytes, segments, mine, 0), std::runtime_error);
+  auto const large = std::vector<float>{1, 2, 3, 4, 5};
+  CHECK(step::samples_of(memory, large) == std::array<float, 3>{1, 3, 5});
 }
 
 TEST_CASE("what all devices ask is worked out once, by the next one if that fails") {

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+/// The memory of emulated devices: the host's.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory_resource>
+#include <span>
+
+#include "device_memory.hpp"
+
+namespace step {
+
+class host_memory : public device_memory {
+ public:
+  [[nodiscard]] std::pmr::memory_resource* resource() override {
+    return std::pmr::new_delete_resource();
+  }
+  void fill(std::span<float> numbers, float value) override { std::ranges::fill(numbers, value); }
+  void fill(std::span<std::uint8_t> bytes, std::uint8_t value) override {
+    std::ranges::fill(bytes, value);
+  }
+  void add(std::span<float> numbers, float value) override {
+    for (auto& number : numbers) number += value;
+  }
+  void read(void const* from, std::span<std::byte> to) override {
+    std::memcpy(to.data(), from, to.size());
+  }
+};
+
+}  // namespace step
