@@ -20,8 +20,8 @@ namespace step {
 
 /// An expert that a device computes with, and its rows among those that were received.
 struct expert_share {
-  fssdp::expert_id expert;
-  std::span<float const> parameters;
+  fssdp::expert_id expert = {};
+  std::span<float const> parameters = {};
   std::span<float> partial = {};  ///< their gradients, where these are computed
   std::size_t first = 0;          ///< where its rows begin, if they lie by expert
   std::size_t rows = 0;

@@ -46,7 +46,11 @@ class row_block {
       memory_.reset();
       memory_ = fssdp::detail::allocate_aligned(needed + needed / 8, from);
     }
-    return {reinterpret_cast<T*>(memory_.get()), rows, width};
+    return {data<T>(), rows, width};
+  }
+  template <class T>
+  [[nodiscard]] T* data() const {
+    return reinterpret_cast<T*>(memory_.get());
   }
 
  private:

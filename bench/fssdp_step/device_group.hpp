@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Emulated devices: threads of this process, or the processes that mpirun has started.
+/// The devices that are measured: emulated by threads or processes, or real ones.
 #pragma once
 
 #include <chrono>
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "job.hpp"
 #include "measurement.hpp"
@@ -28,6 +29,8 @@ class device_group {
   [[nodiscard]] virtual bool has_rank_0() const = 0;
   /// How the devices lie on nodes, if that is not for the cluster to say.
   [[nodiscard]] virtual std::optional<node_shape> nodes() const = 0;
+  /// Those for so many ranks, by number and name; empty where they are emulated.
+  [[nodiscard]] virtual std::string devices_for(int /*ranks*/) const { return {}; }
 
   /// Measures the iterations of a policy. Every process calls it.
   /// @param timeline where the last iteration is written to, for ui.perfetto.dev; empty: nowhere
@@ -43,5 +46,11 @@ class device_group {
 /// @throws std::invalid_argument if the program was built without MPI, or processes are not spread
 ///         evenly over hosts
 [[nodiscard]] std::unique_ptr<device_group> join_processes(std::chrono::milliseconds deadline);
+/// Devices of this process read each other's memory. Ranks that are more than these share them in turn.
+/// @throws std::invalid_argument if the program was built without CUDA, or finds no device
+[[nodiscard]] std::unique_ptr<device_group> join_cuda(std::chrono::milliseconds deadline);
+/// Devices of this process over NCCL, one for each rank: else `measure` throws std::invalid_argument.
+/// @throws std::invalid_argument if the program was built without NCCL
+[[nodiscard]] std::unique_ptr<device_group> join_nccl(std::chrono::milliseconds deadline);
 
 }  // namespace step

@@ -24,15 +24,16 @@ class device_memory {
   virtual void fill(std::span<std::uint8_t> bytes, std::uint8_t value) = 0;
   /// Every number becomes larger.
   virtual void add(std::span<float> numbers, float value) = 0;
-  /// Copies to the host, and waits until it is there.
-  virtual void read(void const* from, std::span<std::byte> to) = 0;
-
+  /// The same numbers for the host, until something is asked for again. Waits until they are there.
   template <class T>
-  [[nodiscard]] T value(T const* at) {
-    auto found = T{};
-    read(at, std::as_writable_bytes(std::span{&found, 1}));
-    return found;
+  [[nodiscard]] std::span<T const> on_host(std::span<T const> numbers) {
+    return {reinterpret_cast<T const*>(bytes_on_host(std::as_bytes(numbers)).data()),
+            numbers.size()};
   }
+
+ private:
+  [[nodiscard]] virtual std::span<std::byte const> bytes_on_host(
+      std::span<std::byte const> bytes) = 0;
 };
 
 }  // namespace step

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <utility>
 
+#include "expert_shape.hpp"
 #include "fssdp/memory/bytes_of.hpp"
 #include "fssdp/plan/planner.hpp"
 #include "fssdp/routing/routing_rule.hpp"
@@ -38,12 +39,6 @@ using clock = device::clock;
                           .slots = of.of.slots,
                           .overlap = of.of.overlap},
                          before);
-}
-
-/// So many elements or a few less, so that all slices are equal.
-[[nodiscard]] std::size_t whole_slices(std::size_t elements, int slices) {
-  auto const count = static_cast<std::size_t>(slices);
-  return std::max<std::size_t>(1, elements / count) * count;
 }
 
 [[nodiscard]] fssdp::any_load_predictor predictor_of(job const& of, int experts) {
@@ -103,8 +98,7 @@ device_rank::device_rank(links const& through, device& on, job const& what, shar
       memory_{on.memory()},
       trace_{on.trace()},
       rows_{what.emulates.bytes(where_.rates.token_bytes)},
-      elements_{whole_slices(what.emulates.bytes(where_.rates.expert_bytes) / sizeof(float),
-                             first.slices())},
+      elements_{expert_elements(what, first.slices())},
       weights_{arena_slots(first), slice_elements(first), memory_.resource()},
       gradients_{arena_slots(first), slice_elements(first), memory_.resource()},
       moments_{arena_slots(first), 6 * slice_elements(first), memory_.resource()},
@@ -290,6 +284,9 @@ void device_rank::move_tokens(fssdp::layer_id layer, row_block& received, double
     return block.resize<std::uint8_t>(rows, rows_.row_bytes());
   };
   auto const all = [](byte_rows const& of) { return of.elements(0, of.count); };
+  auto const on_host = [&](byte_rows const& of) {
+    return memory_.on_host(std::span<std::uint8_t const>{all(of)});
+  };
   auto const sent = view(sent_, plan.sent_rows());
   work_ = {layer, shares_of(layer), view(received, plan.received_rows()),
            view(results_, plan.received_rows())};
@@ -305,7 +302,7 @@ void device_rank::move_tokens(fssdp::layer_id layer, row_block& received, double
   {
     auto const computing = range(fssdp::compute_track, "experts", layer);
     auto const start = clock::now();
-    if (checks_) rows_.check(memory_, all(work_.received), plan.receives(), peer, 2 * pass);
+    if (checks_) rows_.check(on_host(work_.received), plan.receives(), peer, 2 * pass);
     compute();
     if (checks_) rows_.write(memory_, all(work_.results), plan.receives(), peer, 2 * pass + 1);
     device_.busy(static_cast<double>(plan.received_rows()) * seconds_per_row, start);
@@ -316,7 +313,7 @@ void device_rank::move_tokens(fssdp::layer_id layer, row_block& received, double
     fssdp::combine(through_.tokens, plan, work_.results, sent, options);
   }
   times_.tokens += seconds_since(back);
-  if (checks_) rows_.check(memory_, all(sent), plan.sends(), own, 2 * pass + 1);
+  if (checks_) rows_.check(on_host(sent), plan.sends(), own, 2 * pass + 1);
 }
 
 std::vector<expert_share> device_rank::shares_of(fssdp::layer_id layer) const {

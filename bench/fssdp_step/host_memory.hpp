@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <memory_resource>
 #include <span>
 
@@ -25,8 +24,11 @@ class host_memory : public device_memory {
   void add(std::span<float> numbers, float value) override {
     for (auto& number : numbers) number += value;
   }
-  void read(void const* from, std::span<std::byte> to) override {
-    std::memcpy(to.data(), from, to.size());
+
+ private:
+  [[nodiscard]] std::span<std::byte const> bytes_on_host(
+      std::span<std::byte const> bytes) override {
+    return bytes;
   }
 };
 

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Measures iterations of MoE training on emulated devices: fssdp_step --help
+// Measures iterations of MoE training on emulated or real devices: fssdp_step --help
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <deque>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -58,10 +60,23 @@ void print(step::device_group const& from, std::string const& text, std::FILE* t
   return emulates;
 }
 
+[[nodiscard]] std::unique_ptr<step::device_group> join(step::backend through,
+                                                       std::chrono::milliseconds deadline) {
+  switch (through) {
+    case step::backend::mpi:
+      return step::join_processes(deadline);
+    case step::backend::cuda:
+      return step::join_cuda(deadline);
+    case step::backend::nccl:
+      return step::join_nccl(deadline);
+    default:
+      return step::join_threads(deadline);
+  }
+}
+
 void run(step::options const& asked) {
   auto const deadline = std::chrono::seconds{asked.deadline_seconds};
-  auto const devices = asked.backend == step::backend::mpi ? step::join_processes(deadline)
-                                                           : step::join_threads(deadline);
+  auto const devices = join(asked.backend, deadline);
   auto any_size = *asked.scene.clusters.front();
   any_size.devices_on_a_node = 0;
   any_size.most_devices = 4096;
@@ -89,7 +104,8 @@ void run(step::options const& asked) {
     if (asked.form == sim::output::table) {
       shown.clear();
       print(*devices, (&one == &all.front() ? "" : "\n") +
-                          step::table_head(one.of, asked, emulation_of(asked, one.where)));
+                          step::table_head(one.of, asked, emulation_of(asked, one.where),
+                                           devices->devices_for(one.where.topology.ranks())));
     }
     for (auto const* which : asked.policies) {
       auto const is_last = which == asked.policies.back() && &one == &all.back();
@@ -100,7 +116,9 @@ void run(step::options const& asked) {
       if (asked.form == sim::output::table) print(*devices, step::table_line(result, ep));
       if (asked.form == sim::output::csv) print(*devices, step::csv_line(result, ep));
       if (asked.form == sim::output::json) json.push_back(step::to_json(result, ep));
-      print(*devices, step::warning_of(result), asked.form == sim::output::table ? stdout : stderr);
+      if (!step::computes(asked.backend))
+        print(*devices, step::warning_of(result),
+              asked.form == sim::output::table ? stdout : stderr);
     }
   }
   if (asked.form == sim::output::json) print(*devices, json.dump(1) + "\n");

@@ -12,7 +12,12 @@
 
 namespace step {
 
-enum class backend { thread, mpi };
+enum class backend { thread, mpi, cuda, nccl };
+
+/// Whether devices compute, instead of being waited for.
+[[nodiscard]] constexpr bool computes(backend of) {
+  return of == backend::cuda || of == backend::nccl;
+}
 
 struct options {
   step::backend backend = step::backend::thread;

@@ -28,14 +28,19 @@ inline constexpr auto columns =
 inline constexpr auto most_busy = 0.5;
 
 /// The cluster, how it is emulated, and the columns.
+/// @param devices real ones by name; empty where they are emulated
 [[nodiscard]] inline std::string table_head(sim::scenario const& of, options const& asked,
-                                            emulation const& emulates) {
+                                            emulation const& emulates,
+                                            std::string const& devices = {}) {
   auto text = sim::table_title(of);
+  text +=
+      devices.empty()
+          ? fmt::format("# emulated: bytes 1/{:.0f}, times x {:g}; ", emulates.scale, emulates.slow)
+          : fmt::format("# measured on {}: bytes 1/{:g}; ", devices, emulates.scale);
   text += fmt::format(
-      "# emulated: bytes 1/{:.0f}, times x {:g}; {} iteration{}, {} slot{} per device, overlap {}; "
-      "loads {}; {} layer{} gathered ahead\n",
-      emulates.scale, emulates.slow, of.samples.size(), of.samples.size() == 1 ? "" : "s", of.slots,
-      of.slots == 1 ? "" : "s", of.overlap, sim::origin_of(of.predicts), asked.prefetch_distance,
+      "{} iteration{}, {} slot{} per device, overlap {}; loads {}; {} layer{} gathered ahead\n",
+      of.samples.size(), of.samples.size() == 1 ? "" : "s", of.slots, of.slots == 1 ? "" : "s",
+      of.overlap, sim::origin_of(of.predicts), asked.prefetch_distance,
       asked.prefetch_distance == 1 ? "" : "s");
   text += "# " + fmt::format(detail::columns, "", "iteration", "p95", "over EP", "model", "ratio",
                              "max/mean", "exposed", "", "tokens", "solve", "plan", "sent",

@@ -32,10 +32,12 @@ struct matrices {
 class expert_products {
  public:
   /// @param most experts at once
-  expert_products(cudaStream_t stream, std::size_t most)
+  /// @param math tensor cores round fp32 to TF32: CUBLAS_TF32_TENSOR_OP_MATH allows that
+  expert_products(cudaStream_t stream, std::size_t most, cublasMath_t math = CUBLAS_DEFAULT_MATH)
       : stream_{stream}, pointers_{3 * most * sizeof(float*)} {
     require(cublasCreate(&handle_));
     require(cublasSetStream(handle_, stream));
+    require(cublasSetMathMode(handle_, math));
   }
   expert_products(expert_products const&) = delete;
   expert_products& operator=(expert_products const&) = delete;

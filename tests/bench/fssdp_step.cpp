@@ -16,6 +16,7 @@
 #include "fssdp_step/command_line.hpp"
 #include "fssdp_step/contents.hpp"
 #include "fssdp_step/device_group.hpp"
+#include "fssdp_step/expert_shape.hpp"
 #include "fssdp_step/host_memory.hpp"
 #include "fssdp_step/predictors.hpp"
 #include "fssdp_step/report.hpp"
@@ -151,12 +152,12 @@ TEST_CASE("wrong parameters and wrong rows are found") {
   auto memory = step::host_memory{};
   auto bytes = std::vector<std::uint8_t>(12);
   rows.write(memory, bytes, segments, mine, 0);
-  CHECK_NOTHROW(rows.check(memory, bytes, segments, mine, 0));
-  CHECK_THROWS_AS(rows.check(memory, bytes, segments, mine, 1), std::runtime_error);
+  CHECK_NOTHROW(rows.check(bytes, segments, mine, 0));
+  CHECK_THROWS_AS(rows.check(bytes, segments, mine, 1), std::runtime_error);
   auto const other = [](auto const&) { return fssdp::rank_id{6}; };
-  CHECK_THROWS_AS(rows.check(memory, bytes, segments, other, 0), std::runtime_error);
+  CHECK_THROWS_AS(rows.check(bytes, segments, other, 0), std::runtime_error);
   ++bytes[11];
-  CHECK_THROWS_AS(rows.check(memory, bytes, segments, mine, 0), std::runtime_error);
+  CHECK_THROWS_AS(rows.check(bytes, segments, mine, 0), std::runtime_error);
   auto const large = std::vector<float>{1, 2, 3, 4, 5};
   CHECK(step::samples_of(memory, large) == std::array<float, 3>{1, 3, 5});
 }
@@ -207,9 +208,47 @@ TEST_CASE("fssdp_step refuses what cannot be, by the name of the option") {
   CHECK(mentions_all(step_refusal({"--wire", "1e8"}), {"--wire: expected --backend mpi"}));
   CHECK(mentions_all(step_refusal({"--backend", "mpi", "--devices", "8"}), {"no --devices"}));
   CHECK(mentions_all(step_refusal({"--cluster", "z"}), {"--cluster z: expected some of flat"}));
+  CHECK(mentions_all(step_refusal({"--backend", "cuda", "--slow", "2"}),
+                     {"--slow: expected --backend thread or mpi"}));
+  CHECK(mentions_all(step_refusal({"--backend", "nccl", "--wire", "1e8"}),
+                     {"--wire: expected --backend mpi"}));
+  CHECK(mentions_all(step_refusal({"--backend", "gpu"}), {"--backend", "cuda", "nccl"}));
   CHECK(mentions_all(read_step({"--help"}).message,
                      {"What is real and what is emulated", "--slow", "host", "fssdp_step --cluster",
                       "hecate-calibrated"}));
+}
+
+TEST_CASE("where devices compute, nothing is slower or smaller unless that is asked for") {
+  auto const asked = read_step({"--backend", "cuda"}).chosen.value();
+  CHECK(asked.backend == step::backend::cuda);
+  CHECK(asked.scene.devices == std::vector{8});
+  CHECK(asked.emulates.scale == 1);
+  CHECK(asked.emulates.slow == 1);
+  auto const scaled = read_step({"--backend", "nccl", "--devices", "2", "--scale", "4"}).chosen;
+  CHECK(scaled.value().backend == step::backend::nccl);
+  CHECK(scaled.value().scene.devices == std::vector{2});
+  CHECK(scaled.value().emulates.scale == 4);
+  CHECK(read_step({}).chosen.value().emulates.slow == 4);
+}
+
+TEST_CASE("a token becomes whole units of bytes, and an expert two matrices of its width") {
+  CHECK(step::whole_bytes({.scale = 100}, 1536).bytes(1536) == 15);
+  for (auto const scale : {0.5, 1.0, 7.0, 96.0, 5000.0}) {
+    auto const bytes = step::whole_bytes({.scale = scale}, 1536, 16).bytes(1536);
+    CHECK(bytes % 16 == 0);
+    CHECK(bytes >= 16);
+  }
+  auto const small = small_steps{};
+  auto job = small.job(policy_named("ep"));
+  job.emulates = step::whole_bytes({.scale = 96}, 1536, 16);
+  auto const shape = step::shape_of(job, 3);
+  CHECK(shape.width == 4);
+  CHECK(shape.hidden == 1536);
+  CHECK(shape.elements % 3 == 0);
+  CHECK(2 * shape.width * shape.hidden <= shape.elements);
+  job.emulates = {.scale = 1536};
+  CHECK_THROWS_WITH(step::shape_of(job, 1),
+                    Catch::Contains("--scale 1536") && Catch::Contains("expected a smaller one"));
 }
 
 TEST_CASE("measurements as a table, CSV and JSON have the same figures") {
@@ -239,7 +278,9 @@ TEST_CASE("measurements as a table, CSV and JSON have the same figures") {
   CHECK(mentions_all(step::table_line(of, ep), {"ours", "2000", "4.000", "1900", "1.053"}));
   CHECK(mentions_all(step::csv_line(of, ep), {"a,16,gpt-moe-s,ours,2000,2000,1900,4.0000"}));
   CHECK(mentions_all(step::table_head(small.of(), small.asked, small.asked.emulates),
-                     {"16 devices", "bytes 1/1536"}));
+                     {"16 devices", "emulated: bytes 1/1536"}));
+  CHECK(mentions_all(step::table_head(small.of(), small.asked, {.scale = 4}, "1 x H100"),
+                     {"measured on 1 x H100: bytes 1/4;"}));
   CHECK(step::warning_of(of).empty());
   of.iterations[0].busy_share = 0.6;
   CHECK(mentions_all(step::warning_of(of), {"ours", "60 %", "larger --slow"}));

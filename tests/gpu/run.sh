@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 # Builds and runs the tests of the back ends on real devices: ranks that share one, over NCCL as
 # processes, NCCL where there are six, kernels against loops, a layer of experts, a table of speeds,
-# timelines of gathers beside matrix products.
+# timelines of gathers beside matrix products, whole iterations.
 # Needs a CUDA toolkit with cuBLAS, NCCL, CMake 3.25 and a C++20 compiler (CUDA_HOME; NCCL_HOME, else
 # the NCCL of Python's package nvidia.nccl if there is one, else where CMake looks); for the suites of
 # tests the single header of Catch2, version 2 (CATCH2_INCLUDE=FOLDER that has catch2/catch.hpp), for
-# the tables of fssdp_perf the headers of CLI11, fmt and nlohmann_json (CMAKE_INCLUDE_PATH=FOLDER that
+# fssdp_perf and fssdp_step the headers of CLI11, fmt and nlohmann_json (CMAKE_INCLUDE_PATH=FOLDER that
 # has them). What cannot be run for want of something is told.
 # A check may take TIMEOUT seconds (180).
 # usage: run.sh [--build-only ARCHITECTURE] [BUILD_DIR]
@@ -67,6 +67,10 @@ perf() {  # perf BACK_END RANKS: prints a table, and asks nothing but that all e
     "$build/gpu_fssdp_perf" --backend "$1" --ranks "$2" --case all --collective ag,rs \
     --bytes 1M,16M --baseline broadcast --check
 }
+step() {  # step BACK_END RANKS: whole iterations of every policy, whose bytes are right
+  check "fssdp_step: $1, $2 ranks" "$build/gpu_fssdp_step" --backend "$1" --devices "$2" \
+    --layers 4 --iterations 5 --timeline "$build/step_$1.json"
+}
 
 if built gpu_peer "tests of devices of a process" "no catch2/catch.hpp (CATCH2_INCLUDE)"; then
   check "peer: 1 to 6 ranks share devices" "$build/gpu_peer" --warn NoTests
@@ -82,6 +86,9 @@ fi
 if built gpu_fssdp_perf fssdp_perf "no headers of CLI11, fmt and nlohmann_json"; then
   perf cuda 8
 fi
+if built gpu_fssdp_step fssdp_step "no cuBLAS, or no headers of CLI11, fmt and nlohmann_json"; then
+  step cuda 8
+fi
 if built gpu_nccl_process NCCL "no nccl.h or libnccl (NCCL_HOME)"; then
   for ranks in 2 4; do
     check "nccl: $ranks processes, on one device if there are no more" \
@@ -93,6 +100,7 @@ if built gpu_nccl_process NCCL "no nccl.h or libnccl (NCCL_HOME)"; then
     check "nccl: a device for each rank" "$build/gpu_nccl" --warn NoTests
   fi
   [ ! -x "$build/gpu_fssdp_perf" ] || perf nccl "$gpus"
+  [ ! -x "$build/gpu_fssdp_step" ] || step nccl "$gpus"
 fi
 sanitizer=$(command -v compute-sanitizer || echo "$(dirname "$nvcc")/compute-sanitizer")
 if [ ! -x "$build/gpu_peer" ] || [ ! -x "$sanitizer" ]; then
