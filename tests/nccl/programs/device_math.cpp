@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Stands for bench/fssdp_step/device_math.cu: loops, in the order of the stream, on as many devices as
-// DEVICES in the environment says. MUTATE names one of them, add or fill, that is to be wrong. What
-// the real libraries would not forgive is told when the program ends.
+// DEVICES in the environment says. MUTATE names what is to be wrong: add or fill, or sum, which the
+// library's kernels do. What the real libraries would not forgive is told when the program ends.
 #include "fssdp_step/device_math.hpp"
 
 #include <cstdio>
@@ -32,10 +32,11 @@ void tell_violations() {
   return std::atexit(tell_violations) == 0;
 }
 
-[[nodiscard]] float error_of(std::string const& loop) {
+[[nodiscard]] bool is_mutated(std::string const& name) {
   auto const* const mutated = std::getenv("MUTATE");
-  return mutated != nullptr && loop == mutated ? 1 : 0;
+  return mutated != nullptr && name == mutated;
 }
+[[nodiscard]] float error_of(std::string const& loop) { return is_mutated(loop) ? 1 : 0; }
 
 struct shape {
   std::size_t rows;
@@ -115,5 +116,8 @@ std::unique_ptr<step::device_math> step::make_device_math(cudaStream_t stream, s
 
 fssdp::device_kernels step::device_kernels() {
   static auto const is_set_up = set_up_double();
-  return is_set_up ? gpu_double::kernels() : fssdp::device_kernels{};
+  auto kernels = is_set_up ? gpu_double::kernels() : fssdp::device_kernels{};
+  if (is_mutated("sum"))
+    kernels.sum = [](cudaStream_t, fssdp::device_sum const&) { return cudaSuccess; };
+  return kernels;
 }
