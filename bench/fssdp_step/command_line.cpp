@@ -43,19 +43,18 @@ void declare_emulation(CLI::App& app, options& chosen, raw_options& raw) {
   constexpr auto group = "Emulation";
   sim::detail::add(app, group, "NAME", "--backend", raw.backend,
                    "Devices are threads behind emulated links\n(thread), or processes behind real "
-                   "ones, under\nmpirun (mpi): as many devices, on as many nodes;\nor nothing is "
-                   "emulated, and devices share the\ncards of this host (cuda), or have one each "
-                   "(nccl)")
+                   "ones, under\nmpirun (mpi): as many devices, on as many nodes;\nor GPUs of this "
+                   "host, shared if there are fewer\nthan devices (cuda) or one for each (nccl)")
       ->check(CLI::IsMember({"thread", "mpi", "cuda", "nccl"}));
   sim::detail::add(app, group, "B/S", "--wire", chosen.wire,
                    "With mpi: what a host can send per second. --slow\nbecomes what makes it the "
                    "cluster's link")
       ->default_str("");
   sim::detail::add(app, group, "X", "--scale", chosen.emulates.scale,
-                   "Bytes and the rates of links are divided by it;\nwith cuda and nccl, 1 by "
-                   "default: what is computed,\ntoo");
+                   "Bytes and the rates of links are divided by it;\non GPUs, where it is 1 by "
+                   "default, FLOPs as well");
   sim::detail::add(app, group, "X", "--slow", chosen.emulates.slow,
-                   "All times are multiplied by it; not with cuda and\nnccl");
+                   "All times are multiplied by it; not on GPUs");
   sim::detail::add(app, group, "S", "--deadline", chosen.deadline_seconds,
                    "Seconds after which a device that waits gives up");
 }
@@ -82,13 +81,11 @@ void take_over(raw_options const& raw, options& chosen) {
                                            : backend::thread;
 }
 
-/// What is not asked for is another thing where devices compute.
-void take_defaults_of_cards(options& chosen, CLI::App const& app) {
+/// On GPUs, defaults are others.
+void take_defaults_of_gpus(options& chosen, CLI::App const& app) {
   if (!computes(chosen.backend)) return;
   if (app.count("--slow") > 0)
-    throw std::invalid_argument{
-        "--slow: expected --backend thread or mpi with it: others emulate "
-        "nothing"};
+    throw std::invalid_argument{"--slow: expected --backend thread or mpi with it"};
   chosen.emulates.slow = 1;
   if (app.count("--scale") == 0) chosen.emulates.scale = 1;
   if (chosen.scene.devices.empty()) chosen.scene.devices = {8};
@@ -134,7 +131,7 @@ program::command_line<options> read_command_line(int argc, char const* const* ar
   return program::parse_arguments(app, argc, argv, chosen, [&] {
     scene.accept(app);
     take_over(raw, chosen);
-    take_defaults_of_cards(chosen, app);
+    take_defaults_of_gpus(chosen, app);
     validate(chosen, app);
   });
 }

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <utility>
 
+#include "charged_solver.hpp"
 #include "expert_shape.hpp"
 #include "fssdp/memory/bytes_of.hpp"
 #include "fssdp/plan/planner.hpp"
@@ -25,65 +26,12 @@ using clock = device::clock;
   return std::chrono::duration<double>(clock::now() - begin).count();
 }
 
-/// What the solver of the policy says, asked as fssdp_sim asks.
-[[nodiscard]] fssdp::placement solve(job const& of, std::span<std::uint64_t const> loads,
-                                     fssdp::table_layout const& owners,
-                                     fssdp::placement const* before) {
-  auto const predicted = fssdp::expert_loads(loads.begin(), loads.end());
-  auto const counts = sim::split_loads(loads, owners.ranks());
-  return of.which.places({.topology = &of.of.where->topology,
-                          .rates = of.of.where->rates,
-                          .owners = &owners,
-                          .predicted = &predicted,
-                          .counts = &counts,
-                          .slots = of.of.slots,
-                          .overlap = of.of.overlap},
-                         before);
-}
-
 [[nodiscard]] fssdp::any_load_predictor predictor_of(job const& of, int experts) {
   if (of.which.expects == expectation::none) return nothing_expected{experts};
   if (of.of.predicts.stale.has_value()) return told_loads{experts};
   if (of.which.expects == expectation::interval) return interval_window{experts, of.interval};
   return fssdp::load_window{experts};
 }
-
-/// A placement solver that leaves the work to whoever asks first; beside an emulated device it takes
-/// as long as that did.
-class charged_solver {
- public:
-  charged_solver(job const& of, shared_work& shared, device const& on, planning_times& times)
-      : of_{&of}, shared_{&shared}, device_{&on}, times_{&times} {}
-
-  [[nodiscard]] fssdp::placement operator()(std::span<std::uint64_t const> loads,
-                                            fssdp::table_layout const& owners) const {
-    return ask(loads, owners, nullptr);
-  }
-  [[nodiscard]] fssdp::placement operator()(std::span<std::uint64_t const> loads,
-                                            fssdp::table_layout const& owners,
-                                            fssdp::placement const& before) const {
-    return ask(loads, owners, &before);
-  }
-
- private:
-  [[nodiscard]] fssdp::placement ask(std::span<std::uint64_t const> loads,
-                                     fssdp::table_layout const& owners,
-                                     fssdp::placement const* before) const {
-    auto const begin = clock::now();
-    auto const known = before != nullptr ? std::optional{*before} : std::nullopt;
-    auto answer =
-        shared_->placements({fssdp::expert_loads(loads.begin(), loads.end()), owners, known},
-                            [&] { return solve(*of_, loads, owners, before); });
-    device_->busy(answer.seconds, begin);
-    times_->add(answer.seconds);
-    return std::move(answer.value);
-  }
-
-  job const* of_;
-  shared_work* shared_;
-  device const* device_;
-  planning_times* times_;
-};
 
 }  // namespace
 

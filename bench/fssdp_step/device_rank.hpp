@@ -3,12 +3,10 @@
 #pragma once
 
 #include <array>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <thread>
 #include <vector>
 
 #include "contents.hpp"
@@ -21,7 +19,7 @@
 #include "fssdp/token/token_plan.hpp"
 #include "fssdp/trace/trace_output.hpp"
 #include "job.hpp"
-#include "measurement.hpp"
+#include "planning_times.hpp"
 
 namespace step {
 
@@ -29,27 +27,6 @@ namespace step {
 struct links {
   fssdp::communicator_ref tokens;
   fssdp::communicator_ref control;
-};
-
-/// What solvers and planners have taken, on the thread of the device, which makes this, and on
-/// others.
-class planning_times {
- public:
-  /// An iteration begins. What is planned ahead for it may still be under way, and counts for it.
-  void begin() {
-    on_caller_ = 0;
-    beside_ = 0;
-  }
-  void add(double seconds) {
-    (std::this_thread::get_id() == caller_ ? on_caller_ : beside_) += seconds;
-  }
-  [[nodiscard]] double on_caller() const { return on_caller_; }
-  [[nodiscard]] double beside() const { return beside_; }
-
- private:
-  std::thread::id const caller_ = std::this_thread::get_id();
-  std::atomic<double> on_caller_ = 0;
-  std::atomic<double> beside_ = 0;
 };
 
 class device_rank {

@@ -14,7 +14,8 @@ inline constexpr auto about =
     "Measures whole iterations of the MoE layers of a model, with the library's own runtime:\n"
     "prediction, placements, plans, prefetched gathers, dispatch and combine, reductions, steps.\n"
     "Only devices and links are emulated: a device computes by waiting as long as the real one\n"
-    "would take, and messages take as long as on the links of the cluster.";
+    "would take, and messages take as long as on the links of the cluster. With --backend cuda or\n"
+    "nccl nothing is emulated: GPUs compute.";
 
 [[nodiscard]] inline std::string footer() {
   auto text = std::string{"Policies, all over the same runtime, slots and prefetching\n"};
@@ -38,6 +39,22 @@ inline constexpr auto about =
       "how\n"
       "  fast these are, so that bytes and waits are scaled to them; MPI polls while it waits, so\n"
       "  that `host` says little there.\n"
+      "\nOn GPUs: --backend cuda and nccl\n"
+      "  Experts are matrix products by cuBLAS, two forward and four backward, in fp32 (TF32 on\n"
+      "  tensor cores), which has half as many numbers as the model's 16 bits. Attention and "
+      "dense\n"
+      "  layers are products of as many FLOPs. The optimizer adds 1. Parameters, gradients,\n"
+      "  moments, replicas and rows of tokens are in device memory; gathers and reductions run on\n"
+      "  a second stream. All times are real: iterations by the host's clock, what the host only\n"
+      "  enqueues by CUDA events. `model` is still fssdp_sim's for the cluster that is named.\n"
+      "  Bytes are checked in the first iteration only, as a check waits for the GPU. --scale\n"
+      "  divides rows, experts and FLOPs, so that they fit into memory.\n"
+      "  With cuda, as many virtual devices as --devices says (8) share the GPUs of this host; "
+      "one\n"
+      "  is enough. They read each other's memory. With nccl each device is a GPU of its own.\n"
+      "  Virtual devices on one GPU share its FLOP/s and its memory bandwidth. So only ratios\n"
+      "  between policies mean something, and an even load gains less than on a cluster: a device\n"
+      "  that waits leaves its share to the others.\n"
       "\nColumns\n"
       "  iteration  median and 95th percentile (p95) of the iterations; forward and backward\n"
       "  over EP    time of ep / time of this policy\n"
@@ -57,7 +74,8 @@ inline constexpr auto about =
       "  fssdp_step --cluster a,b --devices 32\n"
       "  fssdp_step --cluster a --trace loads.csv --iters 101,501 --policy ep,hecate,ours --json\n"
       "  fssdp_step --cluster h100 --devices 64 --layers 2 --slow 100 --timeline iteration.json\n"
-      "  mpirun -np 8 fssdp_step --backend mpi --cluster a --scale 16 --wire 1.25e8 --layers 2";
+      "  mpirun -np 8 fssdp_step --backend mpi --cluster a --scale 16 --wire 1.25e8 --layers 2\n"
+      "  fssdp_step --backend cuda --devices 8 --layers 4 --timeline iteration.json";
   return text;
 }
 
