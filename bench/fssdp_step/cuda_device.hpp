@@ -9,11 +9,11 @@
 #include <memory>
 #include <vector>
 
-#include "cuda_memory.hpp"
 #include "device.hpp"
 #include "device_blocks.hpp"
 #include "device_math.hpp"
 #include "expert_shape.hpp"
+#include "pool_memory.hpp"
 #include "stream_trace.hpp"
 
 namespace step {
@@ -79,7 +79,7 @@ class cuda_device : public device {
   cuda_rank of_;
   expert_shape shape_;
   std::unique_ptr<device_math> math_;
-  cuda_memory_of_rank memory_;
+  pool_memory memory_;
   stream_trace trace_;
   std::vector<layer_memory> layers_;
   row_block gradients_inside_;  // [rows, hidden]

@@ -18,13 +18,13 @@
 namespace step {
 
 /// Blocks come from a pool of the device: neither taking one nor giving it back waits for anything.
-class cuda_memory_of_rank : public device_memory {
+class pool_memory : public device_memory {
  public:
   /// @param pool null: CUDA's own
   /// @param await() waits for the stream, with a deadline
   /// @pre all of them outlive it
-  cuda_memory_of_rank(fssdp::rank_id me, cudaStream_t stream, cudaMemPool_t pool, device_math& math,
-                      std::function<void()> const& await)
+  pool_memory(fssdp::rank_id me, cudaStream_t stream, cudaMemPool_t pool, device_math& math,
+              std::function<void()> const& await)
       : me_{me}, stream_{stream}, math_{&math}, await_{&await}, resource_{me, stream, pool} {}
 
   [[nodiscard]] std::pmr::memory_resource* resource() override { return &resource_; }
