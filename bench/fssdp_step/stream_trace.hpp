@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <deque>
 #include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -18,8 +19,8 @@
 namespace step {
 
 /// A trace_sink whose ranges are what the caller enqueues between their ends: gathers and reductions
-/// on one stream, all else on the one that computes. Plans are made by the host, and have its times.
-/// One thread opens and closes the ranges of an iteration; others may trace plans meanwhile.
+/// on one stream, all else on the one that computes. Plans, and what other threads trace than the one
+/// that makes this, are work of the host and have its times.
 class stream_trace {
  public:
   using clock = fssdp::trace_clock;
@@ -83,8 +84,8 @@ class stream_trace {
     std::size_t end;
   };
 
-  [[nodiscard]] static bool is_of_host(fssdp::traced_work const& work) {
-    return work.name.view() == "plan";
+  [[nodiscard]] bool is_of_host(fssdp::traced_work const& work) const {
+    return work.name.view() == "plan" || std::this_thread::get_id() != caller_;
   }
   [[nodiscard]] cudaStream_t stream_of(fssdp::traced_work const& work) const {
     auto const moves = work.track == fssdp::gather_track || work.track == fssdp::reduce_track;
@@ -112,6 +113,7 @@ class stream_trace {
                         std::chrono::duration<double, std::milli>{milliseconds});
   }
 
+  std::thread::id const caller_ = std::this_thread::get_id();
   fssdp::rank_id me_;
   cudaStream_t computing_;
   cudaStream_t moving_;
