@@ -15,6 +15,8 @@
 #include "fssdp/codec/bf16_codec.hpp"
 #include "fssdp/codec/int8_codec.hpp"
 #include "fssdp/collective/all_reduce.hpp"
+#include "fssdp/collective/reshard.hpp"
+#include "fssdp/comm/communicator.hpp"
 #include "fssdp/comm/communicator_ref.hpp"
 #include "fssdp/comm/counting.hpp"
 #include "fssdp/core/index.hpp"
@@ -29,9 +31,11 @@
 #include "fssdp/layout/block_layout.hpp"
 #include "fssdp/layout/layer_stack.hpp"
 #include "fssdp/layout/table_layout.hpp"
+#include "fssdp/memory/bytes_of.hpp"
 #include "fssdp/memory/expert_buffer.hpp"
 #include "fssdp/memory/expert_tensor.hpp"
 #include "fssdp/placement/loads.hpp"
+#include "fssdp/plan/reshard_plan.hpp"
 #include "model_shape.hpp"
 #include "options.hpp"
 
@@ -156,6 +160,30 @@ class between_groups {
     dense_rounds_->synchronize(fssdp::layer_id{0}, weights.dense);
     expert_rounds_->advance();
     dense_rounds_->advance();
+  }
+
+  /// The mean over groups: what all of them choose owners by.
+  [[nodiscard]] std::vector<fssdp::expert_loads> mean(std::vector<fssdp::expert_loads> loads) {
+    for (auto& of_layer : loads) {
+      of_layer = fssdp::all_reduce(between_, of_layer);
+      for (auto& load : of_layer) load /= static_cast<std::uint64_t>(groups());
+    }
+    return loads;
+  }
+  /// What is remembered of experts goes to other owners, in all groups alike.
+  template <fssdp::communicator Comm>
+  void reshard(Comm& inside, expert_layouts const& next) {
+    auto const plan = fssdp::reshard_plan{layouts_, next};
+    if (averages_gradients()) {
+      fssdp::reshard(inside, plan, fssdp::bytes_of(experts_->kept()));
+      experts_->reshard(next);
+    } else {
+      fssdp::reshard(inside, plan,
+                     fssdp::bytes_of(expert_rounds_->kept(), expert_rounds_->residuals()));
+      expert_rounds_->reshard(next);
+    }
+    fssdp::synchronize(inside);
+    layouts_ = next;
   }
 
  private:

@@ -239,9 +239,6 @@ inline void validate(options const& chosen) {
   require(chosen.groups == 1 || (chosen.save.empty() && chosen.resume.empty()),
           "--groups " + std::to_string(chosen.groups) +
               ": expected no --save and no --resume, which do not keep what groups remember yet");
-  require(chosen.groups == 1 || chosen.reshard_every == 0,
-          "--groups " + std::to_string(chosen.groups) +
-              ": expected --reshard-every 0, as owners are not changed in all groups alike yet");
   require(chosen.save_every == 0 || !chosen.save.empty(),
           "--save-every " + std::to_string(chosen.save_every) + ": expected --save with it");
   require(chosen.keep == 0 || !chosen.save.empty(),

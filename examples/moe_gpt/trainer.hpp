@@ -54,18 +54,22 @@ template <class Real>
 }
 
 /// Moves experts to other owners, if that pays for the loads that are expected.
-/// @return the bytes that have got another owner, over all ranks
-template <class Real>
-std::uint64_t reshard(gpt<Real>& model, sharding_rule const& sharding) {
+/// @param groups that change owners alike; null: there is one
+/// @return the bytes that have got another owner, over all ranks of a group
+template <class Real, fssdp::communicator Comm>
+std::uint64_t reshard(gpt<Real>& model, sharding_rule const& sharding, Comm& comm,
+                      between_groups* groups) {
   auto const& layouts = model.experts().layouts();
   auto loads = std::vector<fssdp::expert_loads>{};
   for (auto const layer : fssdp::first_n<fssdp::layer_id>(layouts.layers()))
     loads.push_back(model.experts().expected_loads(layer));
+  if (groups != nullptr) loads = groups->mean(std::move(loads));
   auto const next = sharding.if_it_pays(layouts, loads);
   if (!next.has_value()) return 0;
   auto moving = std::uint64_t{0};
   for (auto const chunk : fssdp::all_chunks(*next))
     moving += next->owner(chunk) == layouts.owner(chunk) ? 0 : 1;
+  if (groups != nullptr) groups->reshard(comm, *next);
   model.reshard(*next);
   auto bytes = std::uint64_t{0};  // of a chunk, with its moments
   for (auto const& tensor : model.arena().shard().moves()) bytes += tensor.elements;
@@ -129,7 +133,8 @@ template <class Real, fssdp::communicator Comm, fssdp::communicator Streamed>
 
   for (int step = saved.bring(comm, model); step < chosen.steps; ++step) {
     auto const start = std::chrono::steady_clock::now();
-    auto const moved = sharding.is_due(step) ? reshard(model, sharding) : 0;
+    auto const moved =
+        sharding.is_due(step) ? reshard(model, sharding, comm, groups ? &*groups : nullptr) : 0;
     model.dense().gather(comm);
     auto loss = 0.0;
     for (int m = 0; m < chosen.micro_batches; ++m) {

@@ -18,10 +18,10 @@ namespace {
 /// 2 nodes of 2 devices; 4 experts at one device each; 1 byte per second between nodes, 10 inside.
 struct worked_case {
   fssdp::topology topology{{.nodes = 2,
-                        .ranks = 4,
-                        .ports = {10, 1},
-                        .network = fssdp::network_interface::per_node,
-                        .cost = {0, 0, 0}}};
+                            .ranks = 4,
+                            .ports = {10, 1},
+                            .network = fssdp::network_interface::per_node,
+                            .cost = {0, 0, 0}}};
   fssdp::expert_loads loads = {40, 0, 0, 8};
   fssdp::table_layout owners = fssdp::as_table(fssdp::block_layout{{.experts = 4, .ranks = 4}});
   fssdp::token_counts counts = sim::split_loads(loads, 4);

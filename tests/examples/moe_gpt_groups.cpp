@@ -50,6 +50,22 @@ TEST_CASE("groups that exchange full gradients train as one group does") {
     }
 }
 
+TEST_CASE("owners change in all groups alike, and what is remembered goes along") {
+  for (std::string const method : {"full", "demo", "powersgd:2"})
+    for (int sync_every : {0, 2}) {
+      CAPTURE(method, sync_every);
+      auto chosen = in_groups(2, method);
+      chosen.sync_every = sync_every;
+      auto const stays = small_training::train(chosen);
+      chosen.reshard_every = 2;
+      auto const moves = small_training::train(chosen);
+      CHECK(distance(moves, stays) < 1e-4);
+      auto moved = std::uint64_t{0};
+      for (auto const& step : moves.steps) moved += step.moved_bytes;
+      CHECK(moved > 0);
+    }
+}
+
 TEST_CASE("every method trains, and fewer bytes cross") {
   auto const full = small_training::train(in_groups(2, "full"));
   for (std::string const method : {"bf16", "int8", "demo", "demo:8", "demo-2d", "striding:4",
@@ -96,7 +112,6 @@ TEST_CASE("groups that cannot be are refused") {
   refused([](options& of) { of.sync_every = -1; });
   refused([](options& of) { of.sync_alpha = 1; });
   refused([](options& of) { of.save = "run"; });
-  refused([](options& of) { of.reshard_every = 3; });
   refused([](options& of) { of.between = "most"; });
   refused([](options& of) { of.between = "demo:0"; });
   refused([](options& of) { of.between = "int8:4"; });
