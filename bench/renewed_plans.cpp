@@ -77,12 +77,14 @@ class drifting_layer {
                            {owners_, where, sim::routing_rule::balanced}, {})
         .cost.seconds();
   }
-  [[nodiscard]] fssdp::transfer_plan plan(fssdp::placement const& where) const {
+  /// @param effort as of schedule_options; 0: a coarse one
+  [[nodiscard]] fssdp::transfer_plan plan(fssdp::placement const& where,
+                                          std::size_t effort = 0) const {
     return fssdp::make_requested_plan({.layout = owners_,
                                        .where = where,
                                        .topology = where_.topology,
                                        .chunk_bytes = where_.rates.expert_bytes,
-                                       .schedule = fssdp::schedule_options{.effort = 0}});
+                                       .schedule = fssdp::schedule_options{.effort = effort}});
   }
   [[nodiscard]] fssdp::transfer_plan read(std::span<std::byte const> bytes) const {
     return fssdp::plan_from_bytes(bytes, owners_, where_.topology);
@@ -158,6 +160,7 @@ void plan_shared(benchmark::State& state) {
   auto const seconds = [](clock::duration d) { return std::chrono::duration<double>(d).count(); };
   auto layer = layer_of(state);
   auto const ranks = static_cast<double>(state.range(1));
+  auto const effort = static_cast<std::size_t>(state.range(2));
   auto known = layer.next();
   auto where = layer.solve(known);
   auto made = 0;
@@ -176,7 +179,7 @@ void plan_shared(benchmark::State& state) {
       auto sent = std::vector<std::byte>{};
       auto const is_new = next != where;
       where = std::move(next);
-      if (is_new) sent = fssdp::plan_to_bytes(layer.plan(where));
+      if (is_new) sent = fssdp::plan_to_bytes(layer.plan(where, effort));
       auto const got = clock::now();
       if (is_new) benchmark::DoNotOptimize(layer.read(sent));
       auto const read = clock::now();
@@ -199,6 +202,13 @@ void sizes(benchmark::internal::Benchmark* of) {
 }
 BENCHMARK(plan_anew)->Apply(sizes);
 BENCHMARK(plan_renewed)->Apply(sizes)->Iterations(500);
-BENCHMARK(plan_shared)->Apply(sizes)->Iterations(500)->UseManualTime();
+BENCHMARK(plan_shared)
+    ->ArgNames({"experts", "ranks", "effort"})
+    ->Unit(benchmark::kMicrosecond)
+    ->ArgsProduct({{64}, {32}, {0, 10'000}})
+    ->ArgsProduct({{256}, {512}, {0, 10'000}})
+    ->ArgsProduct({{512}, {4096}, {0, 10'000}})
+    ->Iterations(500)
+    ->UseManualTime();
 
 }  // namespace

@@ -2,6 +2,7 @@
 /// What crosses between groups of ranks, and when. Inside a group everything is as without groups.
 #pragma once
 
+#include <array>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -11,7 +12,9 @@
 #include <vector>
 
 #include "between_method.hpp"
+#include "expert.hpp"
 #include "expert_layouts.hpp"
+#include "fssdp/checkpoint/checkpoint_part.hpp"
 #include "fssdp/codec/bf16_codec.hpp"
 #include "fssdp/codec/int8_codec.hpp"
 #include "fssdp/collective/all_reduce.hpp"
@@ -86,11 +89,14 @@ class between_groups {
         rank_{rank},
         chunks_{std::vector{fssdp::as_table(
             fssdp::block_layout{{.experts = layouts.ranks(), .ranks = layouts.ranks()}})}},
+        whole_{expert_elements(shape_of(chosen).d_model, shape_of(chosen).d_ff())},
+        dense_elements_{dense_elements},
         alpha_{chosen.sync_alpha},
         every_{static_cast<std::uint64_t>(chosen.sync_every)},
         steps_{static_cast<std::uint64_t>(chosen.steps)} {
     auto const of_experts = shapes_of(chosen, layouts.slices());
-    auto const of_dense = std::vector<fssdp::unit_shape>{{1, dense_elements}};
+    auto const ranks = static_cast<std::size_t>(layouts.ranks());
+    auto const of_dense = std::vector<fssdp::unit_shape>{{1, (dense_elements + ranks - 1) / ranks}};
     if (every_ == 0) {
       experts_.emplace(counted_, layouts, rank, of_experts, options_);
       dense_.emplace(counted_, chunks_, rank, of_dense, options_);
@@ -170,6 +176,50 @@ class between_groups {
     }
     return loads;
   }
+  /// What is remembered, as parts of a checkpoint: of this group, beside the parts of its model.
+  /// @tparam Part saved_part or loaded_part
+  template <class Part>
+  void add_parts(std::vector<Part>& parts) {
+    auto const add = [&](std::string const& name, fssdp::expert_buffer<float>& of_experts,
+                         fssdp::expert_buffer<float>& of_dense, char const* first,
+                         char const* second) {
+      auto const count = of_experts.tensors().size() / 2;
+      auto const units = of_experts.tensors();
+      add_part(parts, name + " " + first, first, units.first(count), whole_);
+      add_part(parts, name + " " + second, second, units.subspan(count), {});
+      for (std::size_t k = 0; k < 2; ++k)
+        if (auto const chunk = of_dense.tensors()[k]; chunk.elements > 0)
+          parts
+              .emplace_back(
+                  "dense " + std::string{k == 0 ? first : second},
+                  fssdp::block_layout{
+                      {.experts = 1, .ranks = chunks_.ranks(), .slices = chunks_.ranks()}},
+                  rank_, std::vector<fssdp::whole_tensor>{{"dense", {dense_elements_}}},
+                  fssdp::tensor_pattern{"{tensor}.{group}"})
+              .add(k == 0 ? first : second, std::span{&chunk, 1});
+    };
+    if (averages_gradients()) {
+      add("between", experts_->kept(), dense_->kept(), "left", "factor");
+    } else {
+      add("between", expert_rounds_->residuals(), dense_rounds_->residuals(), "left", "factor");
+      add("between", expert_rounds_->kept(), dense_rounds_->kept(), "anchor", "velocity");
+    }
+  }
+  /// Where the exchanges are: how many there have been, and the steps left of a round.
+  [[nodiscard]] std::array<std::uint64_t, 2> position() const {
+    return {averages_gradients() ? experts_->step() : expert_rounds_->round(), left_};
+  }
+  void resume(std::array<std::uint64_t, 2> const& position) {
+    left_ = position[1];
+    if (averages_gradients()) {
+      experts_->resume(position[0]);
+      dense_->resume(position[0]);
+    } else {
+      expert_rounds_->resume(position[0]);
+      dense_rounds_->resume(position[0]);
+    }
+  }
+
   /// What is remembered of experts goes to other owners, in all groups alike.
   template <fssdp::communicator Comm>
   void reshard(Comm& inside, expert_layouts const& next) {
@@ -198,6 +248,24 @@ class between_groups {
       for (auto& of : shapes) of = {1, fssdp::slice_elements(of.elements(), slices)};
     return shapes;
   }
+  /// Those tensors of an arena that there are.
+  /// @param whole their elements in a whole expert; empty: as they are, where nothing is sliced
+  template <class Part>
+  void add_part(std::vector<Part>& parts, std::string name, char const* group,
+                std::span<fssdp::expert_tensor<float> const> tensors,
+                std::span<std::size_t const> whole) const {
+    constexpr auto names = std::array{"w1", "b1", "w2", "b2"};
+    auto about = std::vector<fssdp::whole_tensor>{};
+    auto views = std::vector<fssdp::expert_tensor<float>>{};
+    for (std::size_t k = 0; k < tensors.size(); ++k) {
+      if (tensors[k].elements == 0) continue;
+      about.push_back({names[k], {whole.empty() ? tensors[k].elements : whole[k]}});
+      views.push_back(tensors[k]);
+    }
+    if (views.empty()) return;
+    parts.emplace_back(std::move(name), layouts_, rank_, std::move(about)).add(group, views);
+  }
+
   [[nodiscard]] fssdp::index_range<fssdp::layer_id> all_layers() const {
     return fssdp::first_n<fssdp::layer_id>(layouts_.layers());
   }
@@ -208,6 +276,8 @@ class between_groups {
   expert_layouts layouts_;
   fssdp::rank_id rank_;
   fssdp::layer_stack<fssdp::table_layout> chunks_;  // of the dense parameters: one for each rank
+  std::array<std::size_t, 4> whole_;                // elements of the tensors of an expert
+  std::uint64_t dense_elements_;
   double alpha_;
   std::uint64_t every_;
   std::uint64_t steps_;

@@ -21,9 +21,18 @@ namespace {
 /// What two halves of a run have to agree in, by the options' names.
 [[nodiscard]] nlohmann::json must_agree(options const& chosen, corpus const& text) {
   auto const sum = fssdp::checksum(std::as_bytes(text.bytes()));
-  return {{"--experts", chosen.experts}, {"--layers", chosen.layers}, {"--d-model", chosen.d_model},
-          {"--heads", chosen.heads},     {"--seq", chosen.seq},       {"--seed", chosen.seed},
-          {"--text (checksum)", sum}};
+  auto all = nlohmann::json{{"--experts", chosen.experts}, {"--layers", chosen.layers},
+                            {"--d-model", chosen.d_model}, {"--heads", chosen.heads},
+                            {"--seq", chosen.seq},         {"--seed", chosen.seed},
+                            {"--text (checksum)", sum}};
+  if (chosen.groups > 1) {
+    all["--groups"] = chosen.groups;
+    all["--between"] = chosen.between;
+    all["--sync-every"] = chosen.sync_every;
+    all["--sync-alpha"] = chosen.sync_alpha;
+    all["--outer"] = name_of(chosen.outer);
+  }
+  return all;
 }
 
 }  // namespace
@@ -34,10 +43,11 @@ bool is_save_due(options const& chosen, int steps) {
 }
 
 void save(fssdp::communicator_ref comm, std::span<fssdp::saved_part const> parts,
-          remembered_loads const& loads, options const& chosen, corpus const& text, int steps) {
-  auto const state = nlohmann::json{{"must_agree", must_agree(chosen, text)},
-                                    {"--predict", name_of(chosen.predict)},
-                                    {"loads", loads}};
+          remembered const& besides, options const& chosen, corpus const& text, int steps) {
+  auto state = nlohmann::json{{"must_agree", must_agree(chosen, text)},
+                              {"--predict", name_of(chosen.predict)},
+                              {"loads", besides.loads}};
+  if (chosen.groups > 1) state["between"] = besides.between;
   (void)fssdp::save_checkpoint(comm, parts,
                                {.folder = chosen.save,
                                 .step = static_cast<std::uint64_t>(steps),
@@ -66,12 +76,13 @@ resumed_run::resumed_run(options const& chosen, corpus const& text) {
         refuse("it was saved with " + name + " " + state.at("must_agree").at(name).dump() +
                "; expected " + value.dump());
     if (state.at("--predict") == name_of(chosen.predict))
-      loads_ = state.at("loads").get<remembered_loads>();
+      besides_.loads = state.at("loads").get<remembered_loads>();
+    if (chosen.groups > 1) state.at("between").get_to(besides_.between);
   } catch (nlohmann::json::exception const& error) {
     refuse(std::string{"it is not of moe_gpt: "} + error.what());
   }
-  if (!loads_.empty() && loads_.size() != static_cast<std::size_t>(chosen.layers))
-    refuse("it has loads of " + std::to_string(loads_.size()) + " layers");
+  if (!besides_.loads.empty() && besides_.loads.size() != static_cast<std::size_t>(chosen.layers))
+    refuse("it has loads of " + std::to_string(besides_.loads.size()) + " layers");
 }
 
 resumed_run::~resumed_run() = default;

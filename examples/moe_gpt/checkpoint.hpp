@@ -2,6 +2,7 @@
 /// What a run needs to go on: parameters, moments, owners, step, what loads are expected from.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -57,21 +58,33 @@ template <class Part, class Model>
 
 }  // namespace detail
 
+/// What else a checkpoint keeps of a run, by the caller's means.
+struct remembered {
+  remembered_loads loads = {};
+  std::array<std::uint64_t, 2> between = {};  ///< between_groups::position
+};
+
 /// Whether a checkpoint is written after so many steps.
 [[nodiscard]] bool is_save_due(options const& chosen, int steps);
 
 /// Writes a checkpoint; what --keep has no room for goes.
 void save(fssdp::communicator_ref comm, std::span<fssdp::saved_part const> parts,
-          remembered_loads const& loads, options const& chosen, corpus const& text, int steps);
+          remembered const& besides, options const& chosen, corpus const& text, int steps);
 
 /// The same of a model, behind the optimizer's step.
-template <class Real, fssdp::communicator Comm>
-void save(Comm& comm, gpt<Real>& model, options const& chosen, corpus const& text, int steps) {
-  auto loads = remembered_loads{};
+/// @param groups what it has to do with other groups; null: there are none
+template <class Real, fssdp::communicator Comm, class Groups>
+void save(Comm& comm, gpt<Real>& model, Groups* groups, options const& chosen, corpus const& text,
+          int steps) {
+  auto besides = remembered{};
   for (auto const layer : fssdp::first_n<fssdp::layer_id>(model.experts().layers()))
-    loads.push_back(model.experts().predictor(layer).memory());
-  save(fssdp::communicator_ref{comm}, detail::parts_of<fssdp::saved_part>(model), loads, chosen,
-       text, steps);
+    besides.loads.push_back(model.experts().predictor(layer).memory());
+  auto parts = detail::parts_of<fssdp::saved_part>(model);
+  if (groups != nullptr) {
+    groups->add_parts(parts);
+    besides.between = groups->position();
+  }
+  save(fssdp::communicator_ref{comm}, parts, besides, chosen, text, steps);
 }
 
 /// The checkpoint that a run goes on from, or none.
@@ -89,15 +102,19 @@ class resumed_run {
 
   /// Brings a model to where the checkpoint was, of which it closes the files.
   /// @return the steps that it has had; 0 without one
-  template <class Real, fssdp::communicator Comm>
-  [[nodiscard]] int bring(Comm& comm, gpt<Real>& model) {
+  template <class Real, fssdp::communicator Comm, class Groups>
+  [[nodiscard]] int bring(Comm& comm, gpt<Real>& model, Groups* groups) {
     if (saved_ == nullptr) return 0;
-    auto const steps =
-        load(fssdp::communicator_ref{comm}, detail::parts_of<fssdp::loaded_part>(model));
-    for (std::size_t layer = 0; layer < loads_.size(); ++layer)
-      model.experts().predictor(fssdp::layer_id{layer}).recall(loads_[layer]);
+    auto parts = detail::parts_of<fssdp::loaded_part>(model);
+    if (groups != nullptr) groups->add_parts(parts);
+    auto const steps = load(fssdp::communicator_ref{comm}, parts);
+    for (std::size_t layer = 0; layer < besides_.loads.size(); ++layer)
+      model.experts().predictor(fssdp::layer_id{layer}).recall(besides_.loads[layer]);
+    if (groups != nullptr) groups->resume(besides_.between);
     return steps;
   }
+  /// Whether there is one, before it has been brought.
+  [[nodiscard]] bool exists() const { return saved_ != nullptr; }
 
  private:
   struct checkpoint;
@@ -105,7 +122,7 @@ class resumed_run {
   [[nodiscard]] int load(fssdp::communicator_ref comm, std::span<fssdp::loaded_part const> parts);
 
   std::unique_ptr<checkpoint> saved_;
-  remembered_loads loads_;
+  remembered besides_;
 };
 
 }  // namespace moe_gpt

@@ -72,8 +72,6 @@ class dense_part {
       return layout_.decay_ranges(first_element(), chunk_.front());
     });
   }
-  /// Elements of the chunk of a rank.
-  [[nodiscard]] std::size_t chunk_elements() const { return chunk_.front(); }
 
  private:
   /// The chunks of a buffer lie one behind the other: they are the flat array, padded at the end.

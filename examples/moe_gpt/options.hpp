@@ -236,9 +236,6 @@ inline void validate(options const& chosen) {
   require(chosen.sync_alpha >= 0 && (chosen.sync_alpha == 0 || chosen.sync_every > 0),
           "--sync-alpha " + std::to_string(chosen.sync_alpha) +
               ": expected 0 or more, and --sync-every with it");
-  require(chosen.groups == 1 || (chosen.save.empty() && chosen.resume.empty()),
-          "--groups " + std::to_string(chosen.groups) +
-              ": expected no --save and no --resume, which do not keep what groups remember yet");
   require(chosen.save_every == 0 || !chosen.save.empty(),
           "--save-every " + std::to_string(chosen.save_every) + ": expected --save with it");
   require(chosen.keep == 0 || !chosen.save.empty(),

@@ -2,7 +2,9 @@
 /// Makes groups of the ranks of a communicator, if that is asked for, and trains.
 #pragma once
 
+#include <filesystem>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "fssdp/comm/communicator.hpp"
@@ -14,8 +16,15 @@
 
 namespace moe_gpt {
 
-/// The options of one group: its share of ranks, nodes and sequences.
-[[nodiscard]] inline options of_one_group(options chosen) {
+/// The options of one group: its share of ranks, nodes and sequences, a folder of its own for
+/// checkpoints.
+[[nodiscard]] inline options of_one_group(options chosen, int group) {
+  auto const folder = "group_" + std::to_string(group);
+  if (!chosen.save.empty()) {
+    std::filesystem::create_directories(chosen.save);
+    chosen.save /= folder;
+  }
+  if (!chosen.resume.empty()) chosen.resume /= folder;
   chosen.ranks /= chosen.groups;
   chosen.nodes = chosen.nodes > chosen.groups ? chosen.nodes / chosen.groups : 1;
   chosen.batch /= chosen.groups;
@@ -37,7 +46,7 @@ template <fssdp::splittable_communicator Comm>
   auto const groups = fssdp::hybrid_groups{
       {.groups = job.chosen.groups, .ranks_per_group = comm.size() / job.chosen.groups}};
   auto two = fssdp::split(comm, groups);
-  auto const chosen = of_one_group(job.chosen);
+  auto const chosen = of_one_group(job.chosen, two.between.rank().value());
   return train_with_duplicates(two.inside, {.chosen = chosen,
                                             .text = job.text,
                                             .trace = job.trace,

@@ -124,17 +124,18 @@ template <class Real, fssdp::communicator Comm, fssdp::communicator Streamed>
   auto groups = std::optional<between_groups>{};
   if (job.between.has_value()) {
     groups.emplace(*job.between, chosen, model.arena().layouts(), comm.rank(),
-                   model.dense().chunk_elements());
-    groups->begin(owned(model.arena().shard().weights(), model.dense().shard().weights()));
+                   model.dense().layout().elements());
+    if (!saved.exists())
+      groups->begin(owned(model.arena().shard().weights(), model.dense().shard().weights()));
   }
+  auto* const of_groups = groups.has_value() ? &*groups : nullptr;
   auto const count_of_groups = groups.has_value() ? groups->groups() : 1;
   auto const first = groups.has_value() ? static_cast<std::size_t>(groups->group()) * sequences : 0;
   auto const is_first_rank = comm.rank() == fssdp::rank_id{0} && first == 0;
 
-  for (int step = saved.bring(comm, model); step < chosen.steps; ++step) {
+  for (int step = saved.bring(comm, model, of_groups); step < chosen.steps; ++step) {
     auto const start = std::chrono::steady_clock::now();
-    auto const moved =
-        sharding.is_due(step) ? reshard(model, sharding, comm, groups ? &*groups : nullptr) : 0;
+    auto const moved = sharding.is_due(step) ? reshard(model, sharding, comm, of_groups) : 0;
     model.dense().gather(comm);
     auto loss = 0.0;
     for (int m = 0; m < chosen.micro_batches; ++m) {
@@ -199,7 +200,7 @@ template <class Real, fssdp::communicator Comm, fssdp::communicator Streamed>
         std::max(record.peak_replica_bytes,
                  metrics.replica_slots_peak * parameters_of_expert(shape) * sizeof(Real));
     if (is_first_rank) job.observe(record.steps.back());
-    if (is_save_due(chosen, step + 1)) save(comm, model, chosen, text, step + 1);
+    if (is_save_due(chosen, step + 1)) save(comm, model, of_groups, chosen, text, step + 1);
   }
 
   if (files != nullptr)

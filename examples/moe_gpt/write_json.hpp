@@ -23,7 +23,6 @@ namespace moe_gpt {
                      {"load_max_over_mean", step.load_max_over_mean},
                      {"gathered_bytes", step.gathered_bytes},
                      {"reduced_bytes", step.reduced_bytes},
-                     {"between_bytes", step.between_bytes},
                      {"moved_bytes", step.moved_bytes},
                      {"bytes_inside_nodes", step.experts.bytes_inside_nodes},
                      {"bytes_between_nodes", step.experts.bytes_between_nodes},
@@ -35,7 +34,8 @@ namespace moe_gpt {
                      {"placements_shrunk", step.experts.placements_shrunk},
                      {"prefetches_put_off", step.experts.prefetches_put_off},
                      {"calibrations_accepted", step.experts.calibrations_accepted},
-                     {"calibrations_rejected", step.experts.calibrations_rejected}});
+                     {"calibrations_rejected", step.experts.calibrations_rejected},
+                     {"between_bytes", step.between_bytes}});
   return {{"mode", std::string{name_of(chosen.mode)}},
           {"ranks", chosen.ranks},
           {"nodes", chosen.nodes},
@@ -48,12 +48,12 @@ namespace moe_gpt {
           {"solver", std::string{name_of(chosen.solver)}},
           {"routing", std::string{name_of(chosen.routing)}},
           {"predict", std::string{name_of(chosen.predict)}},
-          {"groups", chosen.groups},
-          {"between", chosen.between},
-          {"sync_every", chosen.sync_every},
           {"offload", std::string{name_of(chosen.offload)}},
           {"offloaded_bytes", record.offloaded_bytes},
-          {"matrix_products", products_by()}};
+          {"matrix_products", products_by()},
+          {"groups", chosen.groups},
+          {"between", chosen.between},
+          {"sync_every", chosen.sync_every}};
 }
 
 /// Writes to chosen.json: a reader never sees half a file. A device, a pipe or a link stays what it

@@ -2,6 +2,7 @@
 // Groups of ranks: what crosses between them changes the losses as much as it should, or not at all.
 #include <cmath>
 #include <cstdint>
+#include <filesystem>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "catch.hpp"
 #include "moe_gpt/train.hpp"
 #include "small_training.hpp"
+#include "support/temporary_folder.hpp"
 
 namespace {
 
@@ -66,6 +68,44 @@ TEST_CASE("owners change in all groups alike, and what is remembered goes along"
     }
 }
 
+TEST_CASE("a run of groups that is resumed goes on with the same bits") {
+  struct variant {
+    char const* between;
+    int sync_every;
+    moe_gpt::outer outer;
+    moe_gpt::mode mode;
+  };
+  for (auto const& v : {variant{"demo", 0, moe_gpt::outer::average, moe_gpt::mode::fssdp},
+                        variant{"powersgd:2", 0, moe_gpt::outer::average, moe_gpt::mode::fssdp},
+                        variant{"int8", 0, moe_gpt::outer::average, moe_gpt::mode::fsep},
+                        variant{"int8", 3, moe_gpt::outer::diloco, moe_gpt::mode::fssdp}}) {
+    CAPTURE(v.between, v.sync_every, name_of(v.mode));
+    auto const folder = support::temporary_folder{};
+    auto chosen = in_groups(2, v.between);
+    chosen.mode = v.mode;
+    chosen.sync_every = v.sync_every;
+    chosen.outer = v.outer;
+    auto const whole = small_training::train(chosen);
+    chosen.save = folder.path() / "run";
+    chosen.save_every = 4;  // in the middle of a round
+    chosen.keep = 2;
+    auto const first = small_training::train(chosen);
+    CHECK(first.heldout_loss == whole.heldout_loss);
+    auto resumed = chosen;
+    resumed.save.clear();
+    resumed.save_every = 0;
+    resumed.keep = 0;
+    std::filesystem::remove_all(chosen.save / "group_0" / "step_00000008");
+    std::filesystem::remove_all(chosen.save / "group_1" / "step_00000008");
+    resumed.resume = chosen.save;
+    auto const second = small_training::train(resumed);
+    CHECK(second.steps.size() == 4);
+    CHECK(second.heldout_loss == whole.heldout_loss);
+    resumed.between = "full";
+    CHECK_THROWS_AS(small_training::train(resumed), std::invalid_argument);
+  }
+}
+
 TEST_CASE("every method trains, and fewer bytes cross") {
   auto const full = small_training::train(in_groups(2, "full"));
   for (std::string const method : {"bf16", "int8", "demo", "demo:8", "demo-2d", "striding:4",
@@ -111,7 +151,6 @@ TEST_CASE("groups that cannot be are refused") {
   refused([](options& of) { of.groups = 0; });
   refused([](options& of) { of.sync_every = -1; });
   refused([](options& of) { of.sync_alpha = 1; });
-  refused([](options& of) { of.save = "run"; });
   refused([](options& of) { of.between = "most"; });
   refused([](options& of) { of.between = "demo:0"; });
   refused([](options& of) { of.between = "int8:4"; });

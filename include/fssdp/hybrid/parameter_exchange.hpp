@@ -99,6 +99,9 @@ class parameter_exchange {
   }
   /// The next round begins. After the last layer.
   void advance() { differences_.advance(); }
+  /// How many rounds there have been: part of a checkpoint.
+  [[nodiscard]] std::uint64_t round() const { return differences_.step(); }
+  void resume(std::uint64_t round) { differences_.resume(round); }
 
   /// Anchors and velocities, and what has not been sent, slot by slot as in the arenas: to be moved
   /// with the owners, and saved. The first is equal in all groups after a round.
