@@ -113,8 +113,8 @@ class between_groups {
 
   [[nodiscard]] int groups() const { return between_.size(); }
   [[nodiscard]] int group() const { return between_.rank().value(); }
-  /// Whether gradients are averaged, and in place of the gradient comes the sign of a momentum: then
-  /// the optimizer is plain SGD.
+  /// Whether gradients are averaged, and in place of the gradient comes the sign of a momentum:
+  /// then the optimizer is plain SGD.
   [[nodiscard]] bool averages_gradients() const { return every_ == 0; }
   [[nodiscard]] bool sends_momentum() const { return averages_gradients() && options_.sign; }
   /// That this rank has sent so far.

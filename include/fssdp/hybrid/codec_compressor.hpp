@@ -14,8 +14,8 @@
 
 namespace fssdp {
 
-/// Every group sends its gradient by a codec; all decode those of all, and add up in the order of the
-/// groups. With a residual it is error feedback.
+/// Every group sends its gradient by a codec; all decode those of all, and add up in the order of
+/// the groups. With a residual it is error feedback.
 template <codec Codec>
 struct codec_compressor {
   static constexpr combination combines = combination::gather;

@@ -87,13 +87,14 @@ concept has_compressor_functions = requires(Compressor const& compressor,
 /// @throws argument_error if the options, or the bytes, cannot be
 ///
 /// `encode(unit, input, before, payload)`: the payload of round before.size().
-/// `own(unit, rounds, output)`: what the payloads of this group stand for: the rest is for a residual.
+/// `own(unit, rounds, output)`: what the payloads of this group stand for: the rest is for a
+/// residual.
 /// `decode(unit, rounds, output)`: the average over the groups. Equal bits in all groups.
 /// All of them are pure, given unit.state, which decode may change alike in all groups; they write
 /// every byte and every element, allocate nothing, and a unit of zeros becomes zeros.
 ///
-/// `needs_residual(shape)`: whether `own` may differ from the input, and not only by chance around it:
-/// what is left out then has to be added to the next input.
+/// `needs_residual(shape)`: whether `own` may differ from the input, and not only by chance around
+/// it: what is left out then has to be added to the next input.
 template <class Compressor>
 concept compressor = std::copy_constructible<Compressor> &&
     detail::has_compressor_sizes<Compressor> && detail::has_compressor_functions<Compressor>;

@@ -31,9 +31,9 @@ namespace detail {
 
 }  // namespace detail
 
-/// Uniform numbers in [0, 1), multiples of 2^-24: the n-th depends on the key and n, on nothing that
-/// has been drawn before. So draws are the same in any order, on any number of threads, by any owner,
-/// and after a run is resumed.
+/// Uniform numbers in [0, 1), multiples of 2^-24: the n-th depends on the key and n, on nothing
+/// that has been drawn before. So draws are the same in any order, on any number of threads, by any
+/// owner, and after a run is resumed.
 class counter_random {
  public:
   explicit constexpr counter_random(std::uint64_t key) : key_{key} {}

@@ -40,8 +40,8 @@ struct gradient_exchange_options {
   double decay = 0.999;                                ///< of the momentum
   bool sign = false;                                   ///< the sign of the average, in its place
   std::uint64_t seed = 0;                              ///< of all draws
-  std::size_t slots =
-      0;  ///< of the arena that is kept, where owners may change; at least those owned
+  /// Of the arena that is kept, where owners may change: as many as a rank may own.
+  std::size_t slots = 0;
 };
 
 /// DeMo and FlexDeMo: momentum, its largest coefficients, the sign. The optimizer behind it is
@@ -50,9 +50,9 @@ struct gradient_exchange_options {
   return {.compressor = std::move(compressor), .memory = gradient_memory::momentum, .sign = true};
 }
 
-/// One rank's part: the gradients of what it owns, floats in memory of the host, averaged with those of
-/// its counterparts, which own the same. Every tensor of every chunk is a unit, compressed by itself. After sparse_reduce_scatter,
-/// before the optimizer:
+/// One rank's part: the gradients of what it owns, floats in memory of the host, averaged with
+/// those of its counterparts, which own the same. Every tensor of every chunk is a unit, compressed
+/// by itself. After sparse_reduce_scatter, before the optimizer:
 ///
 ///     auto between = gradient_exchange{counterparts, layouts, rank_in_group, shapes, options};
 ///     for each layer:   between.average(layer, gradients)
@@ -89,11 +89,13 @@ class gradient_exchange {
   /// @param gradients [owned, elements] per tensor: the shard of the layer
   /// @param rate the learning rate, where it belongs to the momentum
   /// @param loads tokens of each expert of the layer, summed over all groups; an expert without any
-  ///        is left out: its gradients become 0, what is remembered stays. Without loads all take part
+  ///        is left out: its gradients become 0, what is remembered stays. Without loads all take
+  ///        part
   /// @pre all counterparts call with the same layer, rate and loads
   /// @cost the payloads of the compressor; no allocation once every layer has been averaged
   /// @throws argument_error before anything is sent; ranks_disagree if groups differ in layouts,
-  ///         shapes, options, step, rate or loads, before any gradient changes; transport errors
+  ///         shapes, options, step, rate or loads, before any gradient changes; transport errors.
+  ///         What is remembered cannot be used after either of the last two
   template <tensor_memory Gradients>
   void average(layer_id layer, Gradients&& gradients, double rate = 1,
                std::span<std::uint64_t const> loads = {}) {
@@ -262,8 +264,8 @@ class gradient_exchange {
     exchange_.run(between_, compressor.combines(), std::span{now.mine}.first(bytes),
                   std::span{now.all}.first(combined_bytes), label);
   }
-  /// The average becomes the gradient; what this group has sent leaves its memory. Infinity and NaN stay
-  /// there until they are sent, and leave nothing.
+  /// The average becomes the gradient; what this group has sent leaves its memory. Infinity and NaN
+  /// stay there until they are sent, and leave nothing.
   void take_in(layer_id layer, std::size_t n) {
     auto const& u = units_[n];
     auto const of = described(layer, n);

@@ -36,8 +36,8 @@ struct parameter_exchange_options {
   std::size_t slots = 0;  ///< as of gradient_exchange_options
 };
 
-/// One rank's part: the parameters of what it owns. All groups begin with equal parameters; after each
-/// round they have equal parameters again:
+/// One rank's part: the parameters of what it owns. All groups begin with equal parameters; after
+/// each round they have equal parameters again:
 ///
 ///     auto between = parameter_exchange{counterparts, layouts, rank_in_group, shapes, options};
 ///     for each layer:                  between.begin(layer, weights)

@@ -17,9 +17,10 @@
 
 namespace fssdp {
 
-/// Buckets of elements between their least and their greatest in 2^bits - 1 equal steps: the code of x
-/// is floor((x - least) / step + u), u in [0, 1) by the own key of a group. The average over draws is
-/// x, so that there is no residual. A bucket with an element that is not finite becomes NaN.
+/// Buckets of elements between their least and their greatest in 2^bits - 1 equal steps: the code
+/// of x is floor((x - least) / step + u), u in [0, 1) by the own key of a group. The average over
+/// draws is x, so that there is no residual. A bucket with an element that is not finite becomes
+/// NaN.
 ///
 /// 8 bytes for each bucket, and bits / 8 for each element.
 /// (QSDP, arXiv 2302.02390, its gradients; the published rounding is remembered, not confirmed)

@@ -16,8 +16,8 @@
 
 namespace fssdp {
 
-/// What candidates cost: [classes][candidates], the same number for all. A class is what is compressed
-/// alike: a tensor of all experts of a layer, say.
+/// What candidates cost: [classes][candidates], the same number for all. A class is what is
+/// compressed alike: a tensor of all experts of a layer, say.
 struct rate_table {
   std::vector<std::vector<std::uint64_t>> bytes;
   std::vector<std::vector<double>> errors;  ///< |x - own| of what was measured lately
@@ -29,11 +29,13 @@ struct rate_options {
   std::size_t buckets = 10'000;  ///< errors are rounded up to a budget / buckets
 };
 
-/// A candidate for each class: of those whose errors together stay within those of the default (times
-/// the tolerance), the fewest bytes; of equal ones the least error, then the first candidates. The
-/// default where nothing fits, or what fits has more bytes, as errors are rounded up.
+/// A candidate for each class: of those whose errors together stay within those of the default
+/// (times the tolerance), the fewest bytes; of equal ones the least error, then the first
+/// candidates. The default where nothing fits, or what fits has more bytes, as errors are rounded
+/// up.
 /// @cost classes * candidates * buckets time, classes * buckets memory; a pure function
-/// @throws argument_error if the table has no class, rows of different lengths, or no such candidate
+/// @throws argument_error if the table has no class, rows of different lengths, or no such
+///        candidate
 /// (L-GreCo, arXiv 2210.17357)
 [[nodiscard]] inline std::vector<std::size_t> choose_rates(rate_table const& of,
                                                            rate_options const& options = {}) {

@@ -19,7 +19,8 @@ namespace fssdp {
 namespace detail {
 
 /// Values at positions that all groups know: no index crosses. The others are 0.
-/// @tparam Derived has count(elements) and for_each_position(unit, visit), which visits ascending ones
+/// @tparam Derived has count(elements) and for_each_position(unit, visit), which visits ascending
+///        ones
 template <class Derived>
 class selection {
  public:
@@ -60,8 +61,8 @@ class selection {
 
 }  // namespace detail
 
-/// Every `stride`-th element, in each exchange the next ones: after `stride` exchanges each has been
-/// sent once. (DeToNATION, striding replication)
+/// Every `stride`-th element, in each exchange the next ones: after `stride` exchanges each has
+/// been sent once. (DeToNATION, striding replication)
 struct strided_compressor : detail::selection<strided_compressor> {
   std::size_t stride = 16;
 

@@ -10,8 +10,8 @@
 
 namespace fssdp {
 
-/// What a schedule decides by: how many steps have been done when a round begins, how many there will
-/// be, and the learning rate then. The same bits on all ranks.
+/// What a schedule decides by: how many steps have been done when a round begins, how many there
+/// will be, and the learning rate then. The same bits on all ranks.
 struct round_start {
   std::uint64_t step = 0;
   std::uint64_t steps = 0;
@@ -44,8 +44,9 @@ struct every {
   }
 };
 
-/// Rounds of max(least, floor((alpha / learning rate)^2)) steps, in a warm-up of `least`: longer as the
-/// rate decays. `alpha` takes the place of the length as what has to be tuned. (QSR, arXiv 2310.14423)
+/// Rounds of max(least, floor((alpha / learning rate)^2)) steps, in a warm-up of `least`: longer as
+/// the rate decays. `alpha` takes the place of the length as what has to be tuned. (QSR, arXiv
+/// 2310.14423)
 struct quadratic {
   double alpha = 0;
   std::uint64_t least = 1;

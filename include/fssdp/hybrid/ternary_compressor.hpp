@@ -18,11 +18,11 @@
 namespace fssdp {
 
 /// With s = min(max |g|, clip * sigma), sigma the deviation of the unit, and s the largest of all
-/// groups: an element becomes s sign(g) with the probability |g| / s, else 0. Its average over draws
-/// is g where |g| <= s. Groups draw independently, by their own key.
+/// groups: an element becomes s sign(g) with the probability |g| / s, else 0. Its average over
+/// draws is g where |g| <= s. Groups draw independently, by their own key.
 ///
-/// Two rounds: s of each group, 4 bytes; then n / 4 bytes of codes. A unit with an element that is not
-/// finite becomes NaN in all groups.
+/// Two rounds: s of each group, 4 bytes; then n / 4 bytes of codes. A unit with an element that is
+/// not finite becomes NaN in all groups.
 /// (TernGrad, arXiv 1705.07878, with its clipping and scaler sharing)
 struct ternary_compressor {
   static constexpr combination combines = combination::gather;

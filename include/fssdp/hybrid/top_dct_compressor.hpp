@@ -22,7 +22,8 @@ namespace fssdp {
 
 namespace detail {
 
-/// The orthonormal DCT-II of a length: c_j = sqrt((j ? 2 : 1) / N) sum_n x_n cos(pi (n + 1/2) j / N).
+/// The orthonormal DCT-II of a length: c_j = sqrt((j ? 2 : 1) / N) sum_n x_n cos(pi (n + 1/2) j /
+/// N).
 class cosine_table {
  public:
   explicit cosine_table(std::size_t length)
@@ -37,10 +38,11 @@ class cosine_table {
         by_coefficient_[j * length + n] = value;
       }
   }
-  /// to [length] += coefficients of an element of a row; or the other way.
+  /// What an element adds to each coefficient, if it is 1.
   [[nodiscard]] std::span<float const> coefficients_of(std::size_t element) const {
     return {by_element_.data() + element * length_, length_};
   }
+  /// What a coefficient adds to each element.
   [[nodiscard]] std::span<float const> elements_of(std::size_t coefficient) const {
     return {by_coefficient_.data() + coefficient * length_, length_};
   }
@@ -56,14 +58,15 @@ class cosine_table {
 /// Of every block the `kept` coefficients of largest magnitude, each with its index; of equal ones
 /// the first. At each coefficient the groups that have sent it are averaged; the others are 0.
 ///
-/// A matrix is cut into blocks of rows x columns, and the last ones are filled up with zeros. A unit of
-/// one row, or any unit if `rows` is 1, is one run that is cut into blocks of `columns`. Blocks are
-/// counted from the start of the unit. A block with an element that is not finite becomes NaN in all
-/// groups.
+/// A matrix is cut into blocks of rows x columns, and the last ones are filled up with zeros. A
+/// unit of one row, or any unit if `rows` is 1, is one run that is cut into blocks of `columns`.
+/// Blocks are counted from the start of the unit. A block with an element that is not finite
+/// becomes NaN in all groups.
 ///
-/// Indices take 1 byte where a block has at most 256 elements, else 2; values 4. So the default sends
-/// 20 of 256 bytes, 1/12.8; blocks of 64 x 64 with 32 kept 1/85. With 1-D blocks of 64, kept = 32 as in
-/// the published code saves only 3/8 with these indices, and nothing with its own of 8 bytes.
+/// Indices take 1 byte where a block has at most 256 elements, else 2; values 4. So the default
+/// sends 20 of 256 bytes, 1/12.8; blocks of 64 x 64 with 32 kept 1/85. With 1-D blocks of 64, kept
+/// = 32 as in the published code saves only 3/8 with these indices, and nothing with its own of 8
+/// bytes.
 /// @cost `columns` (in two dimensions rows + columns) multiplications per element, and kept
 ///       comparisons
 /// (DeMo, arXiv 2411.19870; FlexDeMo, 2502.06728. Where the paper and its code differ, as the code)

@@ -24,8 +24,8 @@ struct plan_request {
   std::optional<schedule_options> schedule = {};  ///< without: a plan of whole chunks
 };
 
-/// Makes plans: a pure function, so that all ranks get the same; several threads may call it at once.
-/// make_requested_plan is one, a plan_cache another (`std::ref(cache)`).
+/// Makes plans: a pure function, so that all ranks get the same; several threads may call it at
+/// once. make_requested_plan is one, a plan_cache another (`std::ref(cache)`).
 using planner = std::function<transfer_plan(plan_request const&)>;
 
 /// make_plan, and schedule if that is asked for.

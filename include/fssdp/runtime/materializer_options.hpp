@@ -36,9 +36,9 @@ struct materializer_options {
   /// The type that experts are computed with; by default that of the weights. Another one is
   /// converted at the owner, once, and travels as it is.
   std::optional<dtype> replica_type = {};
-  /// The type that partial gradients are added up in, and travel in; by default fp32, and fp64 where
-  /// replicas are fp64. The gradients of owners may be of any type: sums become it by one rounding.
-  /// For fewer bits on the wire only, see materializer_policy::reduce_coding.
+  /// The type that partial gradients are added up in, and travel in; by default fp32, and fp64
+  /// where replicas are fp64. The gradients of owners may be of any type: sums become it by one
+  /// rounding. For fewer bits on the wire only, see materializer_policy::reduce_coding.
   std::optional<dtype> partial_type = {};
   /// All experts that a rank computes with lie one behind the other, its own among them, as
   /// products of many matrices at once want them (experts_in_one_piece). They then take slots of
@@ -70,17 +70,17 @@ struct materializer_options {
   /// whenever loads differ at all: then placements do not depend on what has been before, and a run
   /// that is resumed has the bits of one that was not interrupted.
   double load_tolerance = 0;
-  /// Placements and plans of the next iteration are made on a thread of the materializer's own: from
-  /// the first `reduce` on, by the loads recorded until then, so that the iteration does not wait for
-  /// solver and planner. The results are the same. In the first iteration, and where loads are
-  /// recorded later, `prefetch` or `acquire` still ask the solver: it may then be called by two
+  /// Placements and plans of the next iteration are made on a thread of the materializer's own:
+  /// from the first `reduce` on, by the loads recorded until then, so that the iteration does not
+  /// wait for solver and planner. The results are the same. In the first iteration, and where loads
+  /// are recorded later, `prefetch` or `acquire` still ask the solver: it may then be called by two
   /// threads at once, as pure functions can be.
   bool plan_ahead = false;
   /// Of what is planned ahead, each rank makes its share, as bytes for all ranks: another
   /// communicator of the same ranks, in host memory, used by nothing else. It outlives the
-  /// materializer. The results are the same, and a solver or planner that throws or hangs on one rank
-  /// ends in an error on all, within the deadline of that communicator. Pays where there are many
-  /// layers, or ranks share hosts.
+  /// materializer. The results are the same, and a solver or planner that throws or hangs on one
+  /// rank ends in an error on all, within the deadline of that communicator. Pays where there are
+  /// many layers, or ranks share hosts.
   std::optional<communicator_ref> share_plans = {};
   /// Where plans, gathers and reductions are traced, and when the caller waits for them: in the
   /// tracks gather, reduce and compute. A pointer to any trace_sink, which outlives the

@@ -50,8 +50,8 @@ class next_plans {
       sharing_.emplace(*by_.options.share_plans, by_.setting.topology);
   }
 
-  /// A layer is being reduced: what is known of the loads of this iteration, and there is time until
-  /// it is needed, is planned for the next one; once, unless more loads have come.
+  /// A layer is being reduced: what is known of the loads of this iteration, and there is time
+  /// until it is needed, is planned for the next one; once, unless more loads have come.
   /// @param room slots that there will be
   void plan_behind(materialized_layer& reduced, int iteration, std::size_t room) {
     if (!thread_.has_value() && !by_.queue.announces()) return;

@@ -28,8 +28,8 @@ class plan_sharing {
   /// @pre nothing else goes through the communicator
   plan_sharing(communicator_ref const& comm, topology const& topo) : comm_{comm}, topology_{topo} {}
 
-  /// Whether this rank plans the n-th of some layers. Ranks take turns, and those of one turn are far
-  /// from each other, so that hosts share the work.
+  /// Whether this rank plans the n-th of some layers. Ranks take turns, and those of one turn are
+  /// far from each other, so that hosts share the work.
   /// @param what a hash of what is planned
   [[nodiscard]] bool is_mine(std::size_t n, std::size_t layers, std::uint64_t what) const {
     auto const ranks = static_cast<std::size_t>(comm_.size());
