@@ -44,7 +44,7 @@ inline constexpr auto footer =
     "  moe_gpt --text book.txt --mode ep --json ep.json\n"
     "  moe_gpt --steps 3 --rematerialize --rate 2e8 --trace trace.json\n"
     "  mpirun -np 4 moe_gpt --backend mpi --steps 50\n"
-    "  moe_gpt --ranks 4 --groups 2 --between demo:4 --rate 1e7\n"
+    "  moe_gpt --ranks 4 --nodes 2 --groups 2 --between demo:4 --rate 1e7\n"
     "  moe_gpt --save run --save-every 50   and, was it interrupted, --resume run as well\n"
     "  moe_gpt --ranks 8 --nodes 2 --experts 32 --overlap 8 --spare-slots 4 --steps 500\n"
     "\n"
