@@ -108,8 +108,8 @@ TEST_CASE("a run of groups that is resumed goes on with the same bits") {
 
 TEST_CASE("every method trains, and fewer bytes cross") {
   auto const full = small_training::train(in_groups(2, "full"));
-  for (std::string const method : {"bf16", "int8", "demo", "demo:8", "demo-2d", "striding:4",
-                                   "random:4", "terngrad", "powersgd:1"}) {
+  for (std::string const method :
+       {"int8", "demo", "demo-2d", "striding:4", "random:4", "terngrad", "powersgd:1"}) {
     CAPTURE(method);
     auto const record = small_training::train(in_groups(2, method));
     CHECK(record.heldout_loss < record.steps.front().loss - 0.1);
