@@ -41,9 +41,9 @@ namespace {
 }  // namespace
 
 TEST_CASE("L-GreCo: the choice of small tables, for coarse and fine errors") {
-  for (std::size_t buckets : {10, 100, 10'000})
+  for (std::size_t buckets : {10U, 100U, 10'000U})
     CHECK(choose_rates(first_table(), {.buckets = buckets}) == choice{0, 2, 2});
-  for (std::size_t buckets : {100, 10'000})
+  for (std::size_t buckets : {100U, 10'000U})
     CHECK(choose_rates(second_table(), {.buckets = buckets}) == choice{0, 2, 1});
   CHECK(choose_rates(second_table(), {.buckets = 10}) == choice{1, 1, 1});  // too coarse
 }

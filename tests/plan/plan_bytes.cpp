@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "catch.hpp"
+#include "fssdp/core/error.hpp"
 #include "fssdp/layout/block_layout.hpp"
 #include "fssdp/plan/make_plan.hpp"
 #include "fssdp/plan/rank_ordered.hpp"

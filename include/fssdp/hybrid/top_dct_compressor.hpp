@@ -268,6 +268,7 @@ class top_dct_compressor {
              std::span<float> output) const {
     auto const grid = grid_of(unit.shape);
     auto const [block, other, senders] = memory(unit, grid);
+    auto const& merged = block;  // a binding cannot be captured by all compilers
     for (std::size_t b = 0; b < grid.blocks(); ++b) {
       std::ranges::fill(block, 0.0F);
       std::ranges::fill(senders, 0.0F);
@@ -283,7 +284,7 @@ class top_dct_compressor {
         if (senders[i] > 1) block[i] /= senders[i];
       transform_back(grid, block, other);
       for_each_element(grid, b,
-                       [&](std::size_t to, std::size_t from) { output[to] = block[from]; });
+                       [&](std::size_t to, std::size_t from) { output[to] = merged[from]; });
     }
   }
 
