@@ -30,8 +30,9 @@ namespace fssdp {
 struct low_rank_compressor {
   static constexpr combination combines = combination::sum;
   std::size_t rank = 4;
-  std::size_t least_saving = 2;  ///< units of which more than a part in so many would be sent, are
-                                 ///< sent in full; 0: all are reduced
+  /// A unit is sent in full unless its payloads are smaller than it by more than this factor; 0: none
+  /// is.
+  std::size_t least_saving = 2;
 
   [[nodiscard]] std::string description() const {
     return detail::text("low_rank_compressor, rank ", rank, ", saving ", least_saving);
