@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Ranks, nodes, groups, layers, experts and slices are numbers that must not be mixed up: each has its own
-/// type.
+/// Ranks, nodes, groups, layers, experts and slices are numbers that must not be mixed up: each has
+/// its own type.
 #pragma once
 
 #include <compare>

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Plans as bytes: one rank makes a plan, others get it.
+/// Plans as bytes, for other ranks or for later.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "fssdp/layout/table_layout.hpp"
