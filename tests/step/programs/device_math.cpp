@@ -4,7 +4,6 @@
 // library's kernels do. What the real libraries would not forgive is told when the program ends.
 #include "fssdp_step/device_math.hpp"
 
-#include <cstdio>
 #include <cstdlib>
 #include <functional>
 #include <string>
@@ -13,24 +12,13 @@
 
 #include "fssdp/comm/cuda/cuda_call.hpp"
 #include "gpu_double/gpu_double.hpp"
+#include "gpu_double/set_up_double.hpp"
 
 namespace {
 
 using step::factors;
 using step::product;
 using step::reading;
-
-void tell_violations() {
-  for (auto const& violation : gpu_double::violations())
-    std::fprintf(stderr, "violation: %s\n", violation.c_str());
-}
-
-[[nodiscard]] bool set_up_double() {
-  auto const* const devices = std::getenv("DEVICES");
-  gpu_double::reset(
-      {.devices = devices == nullptr ? 8 : std::stoi(devices), .only_device_memory = true});
-  return std::atexit(tell_violations) == 0;
-}
 
 [[nodiscard]] bool is_mutated(std::string const& name) {
   auto const* const mutated = std::getenv("MUTATE");
@@ -115,7 +103,7 @@ std::unique_ptr<step::device_math> step::make_device_math(cudaStream_t stream, s
 }
 
 fssdp::device_kernels step::device_kernels() {
-  static auto const is_set_up = set_up_double();
+  static auto const is_set_up = gpu_double::set_up_double();
   auto kernels = is_set_up ? gpu_double::kernels() : fssdp::device_kernels{};
   if (is_mutated("sum"))
     kernels.sum = [](cudaStream_t, fssdp::device_sum const&) { return cudaSuccess; };
