@@ -94,7 +94,7 @@ int compare(Comm& comm, char const* over) {
 constexpr auto experts = 8;
 constexpr auto sizes = std::array<std::int64_t, 2>{15, 6};
 
-/// What all elements of a tensor of an expert are.
+/// What all elements of a tensor of an expert are, of all layers one behind the other.
 [[nodiscard]] double value(std::size_t expert, std::size_t tensor) {
   return static_cast<double>(1 + expert + 16 * tensor);
 }
@@ -159,7 +159,8 @@ void train(Comm& comm, c10::Device device) {
     for (auto const& expert : of.any_experts(layer))
       for (std::size_t k = 0; k < sizes.size(); ++k)
         require_all(around(expert.tensors[k].data, elements[k], expert.tensors[k].type, device),
-                    value(expert.id.index(), k), "tensor " + std::to_string(k) + " of a replica");
+                    value(layer.index() * experts + expert.id.index(), k),
+                    "tensor " + std::to_string(k) + " of a replica");
     of.release(layer);
   }
   for (auto const layer : {fssdp::layer_id{1}, fssdp::layer_id{0}}) {
