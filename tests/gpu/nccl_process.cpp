@@ -103,8 +103,9 @@ void meet(fssdp::nccl_communicator& comm, std::span<std::byte> bytes) {
   });
 }
 
-/// The last rank comes too late, and a graph of the communicator lives. The others must notice; it may
-/// find that all it wants has come: a network takes small messages of those who have given up since.
+/// The last rank comes too late, and a graph of the communicator lives. The others must notice; it
+/// may find that all it wants has come: a network takes small messages of those who have given up
+/// since.
 void stall(fssdp::nccl_communicator& comm) {
   auto const stalls = comm.rank().value() == comm.size() - 1;
   auto const memory = fssdp::cuda_memory{static_cast<std::size_t>(comm.size()), comm.rank()};

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/// One rank of a process group of PyTorch over NCCL that is a process, among others that may share its
-/// device (nccl_processes.sh). Gathers and reductions leave the bits that they leave on threads: over
-/// the communicator that torch lends, with this library's kernels, and over torch's own calls and
-/// operators. Parameters of modules are gathered where they are; a materializer has its memory from
-/// torch's allocator. usage: gpu_torch_process RANK RANKS FILE   in FILE the ranks meet
+/// One rank of a process group of PyTorch over NCCL that is a process, among others that may share
+/// its device (nccl_processes.sh). Gathers and reductions leave the bits that they leave on
+/// threads: over the communicator that torch lends, with this library's kernels, and over torch's
+/// own calls and operators. Parameters of modules are gathered where they are; a materializer has
+/// its memory from torch's allocator. usage: gpu_torch_process RANK RANKS FILE   in FILE the ranks
+/// meet
 #include "fssdp/comm/c10d.hpp"  // ahead of torch's own headers
 
 #include "fssdp/comm/c10d/nccl_of_group.hpp"
@@ -106,7 +107,8 @@ void require_all(at::Tensor const& tensor, double expected, std::string const& w
             std::to_string(expected));
 }
 
-/// Parameters of a rank: the first of each expert by itself, as in a ModuleList, the second stacked.
+/// Parameters of a rank: the first of each expert by itself, as in a ModuleList, the second
+/// stacked.
 struct rank_parameters {
   std::vector<at::Tensor> first, first_gradients;
   at::Tensor second, second_gradients;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Conversions of 8-bit floats by instructions of NVIDIA's devices, from compute capability 8.9 on: a
-/// loop over bits takes several times as long as to read them.
+/// Conversions of 8-bit floats by instructions of NVIDIA's devices, from compute capability 8.9 on:
+/// a loop over bits takes several times as long as to read them.
 #pragma once
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890

@@ -31,16 +31,18 @@ namespace fssdp {
 class peer_world;
 
 /// A rank of a peer_world (peer.hpp). The threads of the ranks meet and tell each other addresses;
-/// all else is enqueued: a receiver's stream waits until the sender's data is ready, reads it where
-/// it is, and the sender's stream goes on when that is done.
+/// all else is enqueued, by the last thread that comes for all of them: a receiver's stream waits
+/// until the sender's data is ready, reads it where it is, and the sender's stream goes on when
+/// that is done.
 ///
 /// Memory that is sent, or written, is free again when the stream has passed the exchange, not when
 /// the call returns. A rank that throws, leaves or stalls is named as between threads; on the first
 /// error the calls that follow are refused.
 ///
-/// @cost per exchange: its copies, an event or three and one to wait for per peer and direction; the
-///       threads wait for each other as in thread_communicator, nobody for a device; no allocation
-///       once the largest batch has been seen
+/// @cost per exchange: its copies, at most three events for each rank and two to wait for, or one
+///       per pair of ranks where those are fewer; if ranks share a device and kernels copy, one
+///       launch for up to 128 messages of all of them, else for those of each. The threads wait for
+///       each other, nobody for a device; no allocation once the largest batch has been seen
 class peer_communicator : public detail::cuda_work<peer_communicator> {
  public:
   using stream_type = cudaStream_t;
@@ -75,8 +77,8 @@ class peer_communicator : public detail::cuda_work<peer_communicator> {
     });
   }
 
-  /// Everything that work does is enqueued: it runs at once. Copies within this rank's memory may be
-  /// made with those of the next exchange, if kernels copy.
+  /// Everything that work does is enqueued: it runs at once. Copies within this rank's memory may
+  /// be made with those of the next exchange, if kernels copy.
   template <class Work>
   void submit(Work work) {
     auto const until_the_end = putting_off{*this};

@@ -20,11 +20,11 @@
 namespace fssdp::detail {
 
 /// The streams of receivers wait until senders are ready, read, and those of the senders go on when
-/// that is done. Where that would be many events, ranks wait for one that stands for all; where they
-/// share a device and kernels copy, one launch does what all of them want.
+/// that is done. Where that would be many events, ranks wait for one that stands for all; where
+/// they share a device and kernels copy, one launch does what all of them want.
 ///
-/// The threads of the ranks would fight over the driver: with eight of them, each call takes ten times
-/// as long as here, one after the other.
+/// The threads of the ranks would fight over the driver: with eight of them, each call takes ten
+/// times as long as here, one after the other.
 class peer_meeting {
  public:
   peer_meeting(peer_context& context, peer_devices const& devices, peer_options const& options,

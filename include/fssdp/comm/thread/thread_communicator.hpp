@@ -89,10 +89,10 @@ class thread_communicator {
     });
   }
 
-  /// Has one thread work for all ranks that messages connect, directly or through others: the last of
-  /// them that comes calls serve(detail::thread_meeting const&), which must not throw, while the others
-  /// wait. Where what they do is short and fought over, as with the driver of devices, that is faster
-  /// than that each does its own.
+  /// Has one thread work for all ranks that messages connect, directly or through others: the last
+  /// of them that comes calls serve(detail::thread_meeting const&), which must not throw, while the
+  /// others wait. Where what they do is short and fought over, as with the driver of devices, that
+  /// is faster than that each does its own.
   /// @cost as exchange, but that the lock is taken once, and that who waits gives up its core more
   ///       often if there are as many cores as ranks
   /// @throws as exchange; what it is refused with

@@ -184,8 +184,8 @@ class thread_context {
   [[nodiscard]] thread_rank*& come(rank_id rank) { return come_[rank.index()]; }
   /// Something has happened to a rank that waits at a meeting.
   void wake(rank_id rank) { changed(rank).notify_all(); }
-  /// How often a rank gives up its core at a meeting before it sleeps: rarely, unless there is one for
-  /// each.
+  /// How often a rank gives up its core at a meeting before it sleeps: rarely, unless there is one
+  /// for each.
   [[nodiscard]] int most_yields_at_meetings() const {
     static auto const cores = static_cast<int>(std::thread::hardware_concurrency());
     return cores >= ranks_.size() ? 100 * most_yields : most_yields;

@@ -106,7 +106,7 @@ class thread_rank {
         for (auto const& message : wanted)
           borrowed_[message.number] = messages[message.place].bytes;
       });
-      look(std::span<std::span<std::byte const> const>{borrowed_});
+      look(borrowed_);
       for_each_peer(wanted_, [&](rank_id from, auto const&) { give_back(from); });
     });
   }
@@ -217,8 +217,8 @@ class thread_rank {
   [[nodiscard]] bool names(rank_id peer) const {
     return !staged_[peer.index()].empty() || !wanted_[peer.index()].empty();
   }
-  /// Collects the ranks that messages connect with this one, each in the same exchange. One that is in
-  /// another is still to come, but if it names a rank here: then they disagree.
+  /// Collects the ranks that messages connect with this one, each in the same exchange. One that is
+  /// in another is still to come, but if it names a rank here: then they disagree.
   /// @returns the first that has not come; this rank if all have
   [[nodiscard]] rank_id find_circle() {
     circle_.assign(1, rank_);
@@ -238,8 +238,8 @@ class thread_rank {
     }
     return rank_;
   }
-  /// All have come: checks what they want of each other, and serves them. If something is wrong, whose
-  /// messages are has to throw.
+  /// All have come: checks what they want of each other, and serves them. If something is wrong,
+  /// whose messages are has to throw.
   void serve_circle(thread_context::lock_type& lock,
                     function_ref<void(thread_meeting const&)> serve) {
     auto agree = true;
@@ -291,9 +291,8 @@ class thread_rank {
         context_->sleep(lock, rank_);
         continue;
       }
-      auto const missing = find_circle();
-      await(lock, missing, nullptr,
-            [&] { return stage_ != meeting::comes || find_circle() != missing; });
+      auto const who = find_circle();  // is awaited
+      await(lock, who, nullptr, [&] { return stage_ != meeting::comes || find_circle() != who; });
     }
   }
 
