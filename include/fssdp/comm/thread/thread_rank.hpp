@@ -44,6 +44,7 @@ class thread_rank {
  public:
   using visit = function_ref<void(std::span<std::span<std::byte const> const>)>;
   using arrived = function_ref<void(std::size_t, std::span<std::byte const>)>;
+  using serve_all = function_ref<void(thread_meeting const&)>;
 
   thread_rank(thread_context& context, rank_id rank)
       : context_{&context},
@@ -122,7 +123,7 @@ class thread_rank {
       for_each_peer(wanted_, [&](rank_id from, auto const&) { give_back(from); });
     });
   }
-  void meet(function_ref<void(thread_meeting const&)> serve) {
+  void meet(serve_all serve) {
     auto lock = context_->lock();
     context_->check(rank_);
     try {
@@ -240,8 +241,7 @@ class thread_rank {
   }
   /// All have come: checks what they want of each other, and serves them. If something is wrong,
   /// whose messages are has to throw.
-  void serve_circle(thread_context::lock_type& lock,
-                    function_ref<void(thread_meeting const&)> serve) {
+  void serve_circle(thread_context::lock_type& lock, serve_all serve) {
     auto agree = true;
     for (auto const to : circle_)
       for (auto const from : circle_) {
