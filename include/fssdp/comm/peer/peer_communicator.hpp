@@ -88,6 +88,7 @@ class peer_communicator : public detail::cuda_work<peer_communicator> {
   /// @throws poisoned_stream, transport_error
   void copy(std::span<std::byte> to, std::span<std::byte const> from) {
     if (!puts_off_ || options_->copies != copied_by::kernels) return cuda_work::copy(to, from);
+    if (part_->has_to_follow(to, from)) guarded([] {});
     check();
     part_->put_off(to, from);
   }

@@ -218,6 +218,7 @@ class thread_rank {
   [[nodiscard]] bool names(rank_id peer) const {
     return !staged_[peer.index()].empty() || !wanted_[peer.index()].empty();
   }
+
   /// Collects the ranks that messages connect with this one, each in the same exchange. One that is
   /// in another is still to come, but if it names a rank here: then they disagree.
   /// @returns the first that has not come; this rank if all have
