@@ -59,7 +59,9 @@ class Communicator:
         self.timeout = timeout
         self.operators = by_operators if operators is None else operators
         self.parts: dict[str, Any] = {}
-        self.device = None if device is None else self.on(device).device
+        self.device: torch.device | None = None
+        if device is not None:
+            self.device = torch.device(self.on(device).device)
         self.key = next(_keys)
         _known[self.key] = self
 
