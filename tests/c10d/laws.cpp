@@ -111,7 +111,7 @@ TEST_CASE("values of the host are gathered, and plans agreed on, where memory is
     other.agree(7);
     other.agree(7);
     other.announce(std::vector<std::uint64_t>{3, 4, 5});
-    for (auto const plan : {4, 7, 3}) count += other.has_agreed(plan) ? 1 : 0;
+    for (auto const plan : {4U, 7U, 3U}) count += other.has_agreed(plan) ? 1 : 0;
     count += other.has_agreed(6) ? 1 : 0;
     try {
       comm.agree(me == 2 ? 8 : 9);

@@ -5,6 +5,11 @@
     python3 examples/torch/tests/gpu/check_on_gpu.py
     python3 examples/torch/tests/gpu/check_on_gpu.py --device cpu    # the same code, without a GPU
 
+Without pip, where nanobind is found (PYTHONPATH may say where):
+
+    cmake -S examples/torch -B b -G Ninja -DCMAKE_BUILD_TYPE=Release && cmake --build b
+    cmake --install b --prefix p && cp -r examples/torch/src/fssdp p && export PYTHONPATH=$PWD/p
+
 Prints a line for each check, and ends with 1 if one has failed. Each check has a time; one that does
 not end in it has failed, and the others go on with new processes. NCCL refuses two ranks on one device
 of a host: here each says that it is a host of its own, so they talk over sockets. This is about what

@@ -83,9 +83,11 @@ class c10d_transfers {
   }
   /// The same where the work is a device's: its current stream waits, not the host.
   void enqueue_wait() {
+    c10d::Work const* last = nullptr;  // one stands for all that were started together
     for (auto& of : all_) {
       peer_ = of.peer;
-      if (of.work != nullptr) of.work->wait();
+      if (of.work != nullptr && of.work.get() != last) of.work->wait();
+      last = of.work.get();
     }
   }
 
