@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks fssdp.torch on a machine with one GPU: two ranks share it, over NCCL.
+"""Checks fssdp.torch on a machine with one GPU: two or three ranks share it, over NCCL.
 
     pip install --no-build-isolation ./examples/torch    # for the torch that is installed
     python3 examples/torch/tests/gpu/check_on_gpu.py
@@ -205,20 +205,24 @@ def main() -> int:
     )
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     parser.add_argument("--only", metavar="TEXT", help="checks whose names have that in them")
-    parser.add_argument("--each", type=float, default=20.0, metavar="S", help="seconds for a check")
+    parser.add_argument("--each", type=float, default=25.0, metavar="S", help="seconds for a check")
     parser.add_argument("--all", type=float, default=150.0, metavar="S", help="seconds for all")
     given = parser.parse_args()
     sys.path.insert(0, str(Path(__file__).parent))
-    from gpu_checks import FEW, names_of
+    from gpu_checks import OF_BOUND, OF_THREE, names_of
 
     begin = time.monotonic()
     report = Report(begin + given.all)
-    wanted = [n for n in names_of() if given.only is None or given.only in n.replace("_", " ")]
-    few = [name for name in wanted if name in FEW]
-    plans = [(World(2, given.device), wanted), (World(1, given.device), wanted)]
-    plans.append((World(2, given.device, is_bound=True), few))
-    started = [(Ranks(world), names) for world, names in plans if names]  # all at once
-    for ranks, names in started:
+    only = (given.only or "").replace(" ", "_")
+    every = names_of()
+    plans = [
+        (World(2, given.device), every),
+        (World(1, given.device), every),
+        (World(2, given.device, is_bound=True), OF_BOUND),
+        (World(3, given.device), OF_THREE),
+    ]
+    chosen = [(world, [n for n in names if only in n]) for world, names in plans]
+    for ranks, names in [(Ranks(world), names) for world, names in chosen if names]:  # all begin
         check(ranks, names, given.each, report)
     fine = report.count - len(report.failed)
     print(f"{fine} of {report.count} checks are fine, {time.monotonic() - begin:.0f} s")

@@ -25,7 +25,8 @@ EXPERTS = 6
 SHAPE = Shape()
 STEPS = 20
 FEW_STEPS = 6  # where the way to train is one of many
-FEW = ("gathers_and_reductions", "rows", "trained_sparse")  # where the group is told its device
+OF_BOUND = ("gathers_and_reductions", "rows", "trained_sparse")  # where the group is told its device
+OF_THREE = ("first_messages_of_some_ranks", *OF_BOUND)  # where a rank may have no part in an exchange
 
 
 def names_of() -> list[str]:
@@ -73,7 +74,7 @@ class Rank:
     # -- collectives ----------------------------------------------------------------------------
 
     def first_messages_of_some_ranks(self) -> str:
-        """The group's first exchange is one in which the last rank may have nothing."""
+        """The group's first exchange is one in which the last of three ranks has no part."""
         comm = ft.Communicator(self._group(), timeout=15)
         last = self._ranks - 1
         counts = [[0] * EXPERTS for _ in range(self._ranks)]
