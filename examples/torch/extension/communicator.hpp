@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// The class Communicator of Python: collectives over a process group, at once or beside the caller,
-/// one after the other: in a thread of their own, or on a stream of a device.
+/// The class Communicator of Python: collectives over a process group, at once or beside the
+/// caller, one after the other: in a thread of their own, or on a stream of a device.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -105,8 +105,8 @@ class communicator {
   /// Runs call(communicator), or has it run. On a device, all of it is enqueued: on the current
   /// stream, or on that beside it.
   /// @param kept memory that it needs
-  /// @return null if it has finished, or what is enqueued next finds it so; else a handle, which this
-  ///         communicator must outlive
+  /// @return null if it has finished, or what is enqueued next finds it so; else a handle, which
+  ///         this communicator must outlive
   template <class Call>
   std::unique_ptr<work> run(bool asynchronous, std::vector<at::Tensor> kept, Call call) {
     if (!asynchronous && !queue_.has_value()) {

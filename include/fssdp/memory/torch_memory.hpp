@@ -15,9 +15,9 @@
 
 namespace fssdp {
 
-/// A resource of memory that torch knows of: on CUDA its caching allocator's, for the stream that is
-/// current where it is asked for, so that torch's figures count it and tensors can have it when it
-/// is free: those of that stream at once, so what other streams do with it has to be over by then.
+/// A resource of memory that torch knows of: on CUDA its caching allocator's, for the stream that
+/// is current where it is asked for, so that torch's figures count it and tensors can have it when
+/// it is free: those of that stream at once, so what others do with it has to be over by then.
 /// @throws what the allocator throws; std::bad_alloc if its memory is not aligned as it is asked for
 class torch_memory : public std::pmr::memory_resource {
  public:

@@ -34,13 +34,13 @@
 
 namespace fssdp {
 
-/// A rank of a process group of PyTorch with a back end for tensors of a device: CUDA over NCCL, XPU
-/// over XCCL; or the CPU over Gloo, for tests. Sums and conversions are torch's operators, memory
-/// comes from torch's allocator, and all of it is enqueued on the stream of torch that is current in
-/// the call. Where this library's kernels are compiled, nccl_of_group is faster.
+/// A rank of a process group of PyTorch with a back end for tensors of a device: CUDA over NCCL,
+/// XPU over XCCL; or the CPU over Gloo, for tests. Sums and conversions are torch's operators,
+/// memory comes from torch's allocator, and all of it is enqueued on the stream of torch that is
+/// current in the call. Where this library's kernels are compiled, nccl_of_group is faster.
 ///
-/// The bits are those of other communicators, but for fp64 in fewer than 32 bits, where torch rounds
-/// twice, and what torch makes of numbers too large for fp8.
+/// The bits are those of other communicators, but for fp64 in fewer than 32 bits, where torch
+/// rounds twice, and what torch makes of numbers too large for fp8.
 ///
 /// Ranks agree on each new plan before its messages, as NCCL takes no tags. When a rank does not
 /// come, what waits for the host ends by the deadline given here; what waits on a device, by the
@@ -106,8 +106,8 @@ class c10d_device_communicator {
   }
 
   /// Begins to find out whether all ranks have come with the same plans, in the same order.
-  /// @cost one exchange of 512 bytes from each rank, however many plans there are; the host does not
-  ///       wait for it, unless the last one is not over yet
+  /// @cost one exchange of 512 bytes from each rank, however many plans there are; the host does
+  ///       not wait for it, unless the last one is not over yet
   /// @throws as agree
   void announce(std::span<std::uint64_t const> plans) {
     end_agreement();
@@ -210,8 +210,8 @@ class c10d_device_communicator {
       transfers_.enqueue_wait();
     transfers_.clear();
   }
-  /// NCCL's communicator is made in the first exchange, by all ranks together: also by those without
-  /// a message in it.
+  /// NCCL's communicator is made in the first exchange, by all ranks together: also by those
+  /// without a message in it.
   void connect_all() {
     if (std::exchange(is_connected_, true) || is_host() || size() == 1) return;
     auto const mine = empty(1);

@@ -27,8 +27,8 @@ namespace fssdp::detail {
   return {static_cast<std::byte*>(of.data_ptr()), static_cast<std::size_t>(of.numel())};
 }
 
-/// mine [n] -> rows [ranks, n]: everything is enqueued on the current stream, and the host reads the
-/// rows when they have come.
+/// mine [n] -> rows [ranks, n]: everything is enqueued on the current stream, and the host reads
+/// the rows when they have come.
 class c10d_host_rows {
  public:
   c10d_host_rows(c10::Device device, rank_id me, int ranks)
@@ -76,8 +76,8 @@ class c10d_host_rows {
   torch_event have_come_;
 };
 
-/// Compares plans, one list at a time: what has come of it is looked at when somebody wants to go by
-/// one of those plans.
+/// Compares plans, one list at a time: what has come of it is looked at when somebody wants to go
+/// by one of those plans.
 class c10d_agreement {
  public:
   c10d_agreement(c10::Device device, rank_id me, int ranks) : me_{me}, rows_{device, me, ranks} {}
