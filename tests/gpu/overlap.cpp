@@ -92,8 +92,11 @@ struct timed_layers {
   auto wrong = std::vector<std::size_t>(static_cast<std::size_t>(of.ranks));
   for (auto const rank : fssdp::first_n<rank_id>(of.ranks))
     found.traces.emplace_back(fssdp::trace_options{.rank = rank, .capacity = 1024});
-  fssdp::peer_world{
-      {.ranks = of.ranks, .devices = 1, .kernels = gpu_double::kernels(), .copies = of.copies}}
+  fssdp::peer_world{{.ranks = of.ranks,
+                     .devices = 1,
+                     .kernels = gpu_double::kernels(),
+                     .copies = of.copies,
+                     .copy_blocks = of.blocks}}
       .run([&](fssdp::peer_communicator& comm) {
         auto layers = overlap::rank_layers{comm, plan, layout, of};
         auto const timed = timed_layers{comm, layers, origin};
@@ -118,6 +121,7 @@ void print(overlap::options const& of, findings const& found) {
   auto device = cudaDeviceProp{};
   fssdp::detail::cuda_require(cudaGetDeviceProperties(&device, 0), {}, "cudaGetDeviceProperties");
   auto const [gathers, products, in_turn, both] = found.us;
+  auto const first = gathers / of.layers;  // has nothing beside it, as the last product
   std::printf(
       "%d ranks on one %s, %d layers, an expert for each rank: %d x %d in bf16, copied by %s\n"
       "in each layer %zu products of %d rows on each rank; medians of %d runs\n"
@@ -125,11 +129,10 @@ void print(overlap::options const& of, findings const& found) {
       "products alone      %10.1f us\n"
       "one after the other %10.1f us\n"
       "overlapped          %10.1f us\n"
-      "hidden: %.2f of the shorter; at best %.2f, as the first gather and the last product have "
-      "nothing beside them\n",
+      "of the gathers that have products beside them, %.2f is exposed\n",
       of.ranks, device.name, of.layers, of.width, of.width, overlap::name_of(of.copies),
       found.products, of.rows, of.repeats, gathers, products, in_turn, both,
-      (gathers + products - both) / std::min(gathers, products), 1.0 - 1.0 / of.layers);
+      (both - products - first) / (gathers - first));
 }
 
 [[nodiscard]] int run(overlap::options const& of) {

@@ -12,7 +12,7 @@ execute_process(
 if(NOT code EQUAL 0 OR NOT errors STREQUAL "")
   message(FATAL_ERROR "${PROGRAM} ends with ${code}: ${errors}\n${said}")
 endif()
-foreach(expected "copied by ${COPIES}" "hidden: " "\n0 elements of the products of that run are wrong")
+foreach(expected "copied by ${COPIES}" "is exposed" "\n0 elements of the products of that run are wrong")
   if(NOT said MATCHES "${expected}")
     message(FATAL_ERROR "expected '${expected}': ${said}")
   endif()

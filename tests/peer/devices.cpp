@@ -93,7 +93,7 @@ TEST_CASE("the double tells of memory that is not open") {
   copies.enqueue_on_engines(stream.get(), rank_id{0});
   auto const kernels = gpu_double::kernels();
   REQUIRE(kernels.load() == cudaSuccess);
-  copies.enqueue_as_kernels(stream.get(), rank_id{0}, kernels);
+  copies.enqueue_as_kernels(stream.get(), rank_id{0}, kernels, 0);
   REQUIRE(cudaSetDevice(device) == cudaSuccess);
   REQUIRE(gpu_double::violations().size() == 2);
 }

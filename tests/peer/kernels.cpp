@@ -2,8 +2,10 @@
 /// Sums, conversions and copies on a device give the bits of a loop on the host.
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <span>
 #include <type_traits>
 #include <vector>
@@ -150,6 +152,78 @@ TEST_CASE("conversions on a device have the bits of conversions in a loop") {
   REQUIRE(different == 0);
 }
 
+namespace {
+
+/// Numbers on and beside every border of an 8-bit float, of either sign, and what is no number.
+template <class Format>
+[[nodiscard]] std::vector<float> around_all(std::type_identity<fssdp::fp8<Format>>) {
+  auto numbers = std::vector<float>{0.0F,
+                                    1e-30F,
+                                    1e-45F,
+                                    448.5F,
+                                    57345.0F,
+                                    464.0F,
+                                    480.0F,
+                                    61440.0F,
+                                    1e30F,
+                                    std::numeric_limits<float>::infinity(),
+                                    std::numeric_limits<float>::quiet_NaN()};
+  for (std::uint8_t bits = 0; bits < 127; ++bits) {
+    auto const number = static_cast<float>(fssdp::fp8<Format>::from_bits(bits));
+    auto const next = static_cast<float>(fssdp::fp8<Format>::from_bits(bits + 1));
+    auto const middle = number + (next - number) / 2;
+    for (auto const each :
+         {number, middle, std::nextafter(middle, 0.0F), std::nextafter(middle, 1e9F)})
+      numbers.push_back(each);
+  }
+  auto const positive = numbers.size();
+  for (std::size_t i = 0; i < positive; ++i) numbers.push_back(-numbers[i]);
+  return numbers;
+}
+
+/// How many elements a device converts to other bits than a loop; a NaN may have any.
+template <class To, class From>
+[[nodiscard]] int converted_differently(std::vector<From> from) {
+  from.resize((from.size() + 15) / 16 * 16);
+  auto const stream = fssdp::make_cuda_stream();
+  auto const device = device_bytes{fssdp::cuda_memory{from.size() * 8}, stream.get()};
+  auto bytes = std::vector<std::byte>(from.size() * 8);
+  std::memcpy(bytes.data(), from.data(), from.size() * sizeof(From));
+  device.set(bytes);
+  auto* const begin = device.memory.bytes().data();
+  auto const done = loaded_kernels().convert(stream.get(), {.from_type = fssdp::dtype_of<From>,
+                                                            .to_type = fssdp::dtype_of<To>,
+                                                            .elements = from.size(),
+                                                            .from = begin,
+                                                            .to = begin + from.size() * 4});
+  auto const all = device.get();
+  auto different = done == cudaSuccess ? 0 : 1;
+  for (std::size_t i = 0; i < from.size(); ++i) {
+    auto found = To{};
+    std::memcpy(&found, all.data() + from.size() * 4 + i * sizeof(To), sizeof(To));
+    auto const expected = static_cast<To>(static_cast<float>(from[i]));
+    auto const a = static_cast<float>(found);
+    auto const b = static_cast<float>(expected);
+    different += std::memcmp(&found, &expected, sizeof(To)) == 0 ||
+                         (std::isnan(a) && std::isnan(b) && sizeof(To) > 1)
+                     ? 0
+                     : 1;
+  }
+  return different;
+}
+
+}  // namespace
+
+TEMPLATE_TEST_CASE("8-bit floats on a device are those of a loop, at every border", "",
+                   fssdp::fp8_e4m3, fssdp::fp8_e5m2) {
+  gpu_double::reset();
+  REQUIRE(converted_differently<TestType>(around_all(std::type_identity<TestType>{})) == 0);
+  auto all = std::vector<TestType>{};
+  for (int bits = 0; bits < 256; ++bits)
+    all.push_back(TestType::from_bits(static_cast<std::uint8_t>(bits)));
+  REQUIRE(converted_differently<float>(all) == 0);
+}
+
 TEST_CASE("copies on a device have the bits of copies in a loop") {
   gpu_double::reset();
   auto const kernels = loaded_kernels();
@@ -170,6 +244,7 @@ TEST_CASE("copies on a device have the bits of copies in a loop") {
     auto const work = [&](std::byte* begin) {
       auto copies = fssdp::device_copies{};
       copies.count = sizes.size();
+      copies.most_blocks = seed % 4;
       for (std::size_t i = 0; i < sizes.size(); ++i)
         copies.copies[i] = {begin + (32 + i) * place + starts[31 - i] / 2 / unit * unit,
                             begin + i * place + starts[i], sizes[i]};

@@ -74,6 +74,8 @@ class peer_world {
     detail::require(of.ranks >= 0, "peer_world: ", of.ranks, " ranks; expected 0 or more");
     detail::require(of.copies != copied_by::kernels || of.kernels.copy != nullptr,
                     "peer_world: copies without kernels; expected .kernels = cuda_kernels()");
+    detail::require(of.copy_blocks >= 0, "peer_world: copy_blocks of ", of.copy_blocks,
+                    "; expected 0 or more");
     return of;
   }
   /// The communicator behind the n-th duplicate that a rank makes: the same for all ranks.

@@ -9,6 +9,7 @@
 #include "fssdp/element/dtype.hpp"
 #include "fssdp/element/element_lanes.hpp"
 #include "fssdp/element/host_device.hpp"
+#include "fssdp/element/lane_conversion.hpp"
 
 namespace fssdp {
 
@@ -44,10 +45,8 @@ struct conversion_kernel {
     auto* const to = static_cast<To*>(of.to);
     if (wide && of.elements - first >= lanes) {
       auto values = element_lanes<From, lanes>{};
-      auto results = element_lanes<To, lanes>{};
       values.load(from + first);
-      for (std::size_t i = 0; i < lanes; ++i) results.at[i] = converted<To>(values.at[i]);
-      results.store(to + first);
+      converted_lanes<To>(values).store(to + first);
     } else {
       for (auto i = first; i < of.elements && i < first + lanes; ++i)
         to[i] = converted<To>(from[i]);

@@ -23,6 +23,9 @@ struct device_copies {
   };
 
   std::size_t count = 0;
+  /// How many blocks of threads may copy at once, each on a multiprocessor of its own; 0: as many as
+  /// fill the device. A few leave the others to what computes meanwhile.
+  std::size_t most_blocks = 0;
   std::array<copy, most> copies;
 };
 

@@ -10,6 +10,7 @@
 #include "fssdp/element/dtype.hpp"
 #include "fssdp/element/element_lanes.hpp"
 #include "fssdp/element/host_device.hpp"
+#include "fssdp/element/lane_conversion.hpp"
 #include "fssdp/element/write_mode.hpp"
 
 namespace fssdp {
@@ -93,9 +94,13 @@ struct sum_kernel {
       s += sum.operands[s].is_sum ? add_some<sum_type, at_once<sum_type>>(s, first, sums)
                                   : add_some<T, at_once<T>>(s, first, sums);
     auto* const out = static_cast<Out*>(sum.out) + first;
+    if (sum.how == write_mode::overwrite) {
+      for (auto& each : sums.at) each = scaled(each);
+      return converted_lanes<Out>(sums).store(out);
+    }
     auto results = element_lanes<Out, lanes>{};
-    if (sum.how == write_mode::accumulate) results.load(out);
-    for (std::size_t i = 0; i < lanes; ++i) results.at[i] = result(sums.at[i], results.at[i]);
+    results.load(out);
+    for (std::size_t i = 0; i < lanes; ++i) results.at[i] = added(sums.at[i], results.at[i]);
     results.store(out);
   }
   /// Adds N operands from s on if they are of one kind, else half as many, and so on.
@@ -121,7 +126,8 @@ struct sum_kernel {
   template <class Source>
   FSSDP_HOST_DEVICE static void add(element_lanes<Source, lanes> const& values,
                                     element_lanes<sum_type, lanes>& sums) {
-    for (std::size_t i = 0; i < lanes; ++i) sums.at[i] += static_cast<sum_type>(values.at[i]);
+    auto const summands = converted_lanes<sum_type>(values);
+    for (std::size_t i = 0; i < lanes; ++i) sums.at[i] += summands.at[i];
   }
   /// Whether there are N operands from s on, all of one kind.
   template <std::size_t N>
@@ -138,18 +144,19 @@ struct sum_kernel {
     auto total = value(sum.operands[0], i);
     for (std::size_t s = 1; s < sum.count; ++s) total += value(sum.operands[s], i);
     auto& out = static_cast<Out*>(sum.out)[i];
-    out = result(total, sum.how == write_mode::accumulate ? out : Out{});
+    out = sum.how == write_mode::overwrite ? static_cast<Out>(scaled(total)) : added(total, out);
   }
   FSSDP_HOST_DEVICE static sum_type value(device_sum::operand const& of, std::size_t i) {
     return of.is_sum ? static_cast<sum_type const*>(of.data)[i]
                      : static_cast<sum_type>(static_cast<T const*>(of.data)[i]);
   }
 
-  FSSDP_HOST_DEVICE Out result(sum_type total, Out before) const {
+  FSSDP_HOST_DEVICE sum_type scaled(sum_type total) const {
+    return product(static_cast<sum_type>(sum.scale), total);
+  }
+  FSSDP_HOST_DEVICE Out added(sum_type total, Out before) const {
     using wider = std::common_type_t<sum_type, accumulator_t<Out>>;  // what is there may be wider
-    auto const scaled = product(static_cast<sum_type>(sum.scale), total);
-    if (sum.how == write_mode::overwrite) return static_cast<Out>(scaled);
-    return static_cast<Out>(static_cast<wider>(before) + static_cast<wider>(scaled));
+    return static_cast<Out>(static_cast<wider>(before) + static_cast<wider>(scaled(total)));
   }
 };
 

@@ -45,7 +45,7 @@ class fp8 {
   constexpr explicit fp8(double value) : fp8{detail::round_to_odd(value)} {}
   [[gnu::always_inline]] constexpr explicit operator float() const {
 #if FSSDP_HAS_FP8_INSTRUCTIONS
-    if (!std::is_constant_evaluated()) return detail::fp8_to_float<Format>(bits_);
+    if (!std::is_constant_evaluated()) return detail::floats_of_fp8<Format>(bits_).first;
 #endif
     auto const magnitude = bits_ & 0x7fU;
     auto const exponent = magnitude >> mantissa_bits;
@@ -85,8 +85,9 @@ class fp8 {
 #if FSSDP_HAS_FP8_INSTRUCTIONS
     if (!std::is_constant_evaluated()) {
       auto const size = bits & 0x7fffffffU;
-      auto const special = (bits >> 24U & 0x80U) | (size == float_infinity ? Format::infinity : nan);
-      auto const finite = detail::fp8_from_finite<Format>(std::bit_cast<float>(bits));
+      auto const special =
+          (bits >> 24U & 0x80U) | (size == float_infinity ? Format::infinity : nan);
+      auto const finite = detail::fp8_of_finite<Format>({std::bit_cast<float>(bits), 0.0F});
       return static_cast<std::uint8_t>(size < float_infinity ? finite : special);
     }
 #endif

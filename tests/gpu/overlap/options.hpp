@@ -21,6 +21,7 @@ struct options {
   int rows = 256;
   int repeats = 11;
   fssdp::copied_by copies = fssdp::copied_by::engines;
+  int blocks = 0;                    ///< of threads that copy; 0: as many as fill the device
   std::filesystem::path trace = {};  ///< empty: none
 };
 
@@ -38,6 +39,8 @@ inline constexpr auto help =
     "  --rows N       that an expert is multiplied by; without it: 256\n"
     "  --repeats N    runs of which the median is told; without it: 11\n"
     "  --copies WHAT  what moves the experts: engines or kernels; without it: engines\n"
+    "  --blocks N     of kernels that copy, each on a multiprocessor; without it: all there is "
+    "room for\n"
     "  --trace FILE   gets a timeline for ui.perfetto.dev or draw_trace; without it: none\n";
 
 /// Reads and validates the arguments; prints nothing.
@@ -50,11 +53,9 @@ inline constexpr auto help =
                            "\noverlap --help explains the options.\n",
                 .exit_code = 2};
   };
-  auto const numbers = std::map<std::string_view, int*>{{"--ranks", &chosen.ranks},
-                                                        {"--layers", &chosen.layers},
-                                                        {"--width", &chosen.width},
-                                                        {"--rows", &chosen.rows},
-                                                        {"--repeats", &chosen.repeats}};
+  auto const numbers = std::map<std::string_view, int*>{
+      {"--ranks", &chosen.ranks}, {"--layers", &chosen.layers}, {"--width", &chosen.width},
+      {"--rows", &chosen.rows},   {"--blocks", &chosen.blocks}, {"--repeats", &chosen.repeats}};
   for (int i = 1; i < argc; i += 2) {
     auto const name = std::string_view{argv[i]};
     if (name == "--help") return {.message = help};
@@ -74,6 +75,7 @@ inline constexpr auto help =
       return refused(name, "an option");
     }
   }
+  if (chosen.layers < 2) return refused("--layers", "2 or more");
   if (chosen.ranks * chosen.layers > 256)  // each expert has a number of its own
     return refused("--ranks times --layers", "at most 256, the whole numbers that bf16 has");
   return {.chosen = chosen};

@@ -32,12 +32,12 @@ __global__ void __launch_bounds__(block_threads, blocks_at_once<Kernel>)
 /// Launches a function of the device. What it returns is about that alone: cudaGetLastError would
 /// tell of earlier calls, too, which the caller may have lived with.
 template <class... Parameters>
-[[nodiscard]] cudaError_t enqueue(cudaStream_t stream, std::size_t blocks,
+[[nodiscard]] cudaError_t enqueue(cudaStream_t stream, std::size_t blocks, unsigned threads,
                                   void (*function)(Parameters...),
                                   std::remove_const_t<Parameters> const&... arguments) {
   auto config = cudaLaunchConfig_t{};
   config.gridDim = dim3{static_cast<unsigned>(blocks)};
-  config.blockDim = dim3{block_threads};
+  config.blockDim = dim3{threads};
   config.stream = stream;
   return cudaLaunchKernelEx(&config, function, Parameters{arguments}...);
 }
@@ -47,7 +47,7 @@ template <class Kernel>
   auto const steps = kernel.steps();
   if (steps == 0) return cudaSuccess;
   auto const blocks = std::min((steps + block_threads - 1) / block_threads, most_blocks);
-  return enqueue(stream, blocks, run_steps<Kernel>, kernel, steps);
+  return enqueue(stream, blocks, block_threads, run_steps<Kernel>, kernel, steps);
 }
 
 template <class Work>
@@ -57,18 +57,23 @@ template <class Work>
   return code;
 }
 
-/// Every tile of copies, each by a block.
-template <class Kernel>
-__global__ void __launch_bounds__(block_threads)
+/// Every tile of copies, each by a block of so many threads.
+template <class Kernel, unsigned Threads>
+__global__ void __launch_bounds__(Threads)
     run_tiles(__grid_constant__ Kernel const kernel, std::size_t tiles) {
   for (auto tile = std::size_t{blockIdx.x}; tile < tiles; tile += gridDim.x)
-    kernel(tile, threadIdx.x, block_threads);
+    kernel(tile, threadIdx.x, Threads);
 }
+inline constexpr unsigned threads_of_few_blocks = 1024;  // each has to keep as much under way
 [[nodiscard]] inline cudaError_t launch_copies(cudaStream_t stream, device_copies const& copies) {
   auto const kernel = copy_kernel{copies};
-  if (kernel.tiles() == 0) return cudaSuccess;
-  auto const blocks = std::min(kernel.tiles(), most_blocks);
-  return enqueue(stream, blocks, run_tiles<copy_kernel>, kernel, kernel.tiles());
+  auto const tiles = kernel.tiles();
+  if (tiles == 0) return cudaSuccess;
+  if (copies.most_blocks != 0)
+    return enqueue(stream, std::min(tiles, copies.most_blocks), threads_of_few_blocks,
+                   run_tiles<copy_kernel, threads_of_few_blocks>, kernel, tiles);
+  return enqueue(stream, std::min(tiles, most_blocks), block_threads,
+                 run_tiles<copy_kernel, block_threads>, kernel, tiles);
 }
 
 /// To ask about a function is to load it.
@@ -79,7 +84,8 @@ template <class... Parameters>
 }
 /// The kernels for every pair of element types.
 [[nodiscard]] inline cudaError_t load_all() {
-  auto code = load(run_tiles<copy_kernel>);
+  auto code = load(run_tiles<copy_kernel, block_threads>);
+  if (code == cudaSuccess) code = load(run_tiles<copy_kernel, threads_of_few_blocks>);
   auto const load_steps = [&]<class Kernel>(Kernel const&) {
     if (code == cudaSuccess) code = load(run_steps<Kernel>);
   };

@@ -238,7 +238,7 @@ class peer_communicator : public detail::cuda_work<peer_communicator> {
     if (!part_->has_put_off()) return;
     copies_.clear();
     part_->add_put_off(copies_);
-    copies_.enqueue_as_kernels(stream(), rank(), kernels());
+    copies_.enqueue_as_kernels(stream(), rank(), kernels(), 0);
   }
   /// From now on nothing is enqueued.
   void fail(std::exception_ptr failure) noexcept {

@@ -93,10 +93,13 @@ class peer_copies {
     between_.enqueue_one_by_one(stream, me);
   }
 
+  /// @param most_blocks of threads; 0: as many as fill the device
   /// @cost one launch for device_copies::most of them
   /// @throws transport_error
-  void enqueue_as_kernels(cudaStream_t stream, rank_id me, device_kernels const& kernels) const {
+  void enqueue_as_kernels(cudaStream_t stream, rank_id me, device_kernels const& kernels,
+                          std::size_t most_blocks) const {
     auto part = device_copies{};
+    part.most_blocks = most_blocks;
     auto const launch = [&] {
       if (part.count != 0) cuda_require(kernels.copy(stream, part), me, "a kernel that copies");
       part.count = 0;

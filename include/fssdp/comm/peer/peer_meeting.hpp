@@ -135,7 +135,8 @@ class peer_meeting {
     if (options_.copies == copied_by::engines)
       context_.copies().enqueue_on_engines(stream, rank);
     else
-      context_.copies().enqueue_as_kernels(stream, rank, options_.kernels);
+      context_.copies().enqueue_as_kernels(stream, rank, options_.kernels,
+                                           static_cast<std::size_t>(options_.copy_blocks));
   }
   [[nodiscard]] cudaStream_t joint_stream() const { return context_.joint(device_).stream.get(); }
 
