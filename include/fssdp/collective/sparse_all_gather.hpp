@@ -147,7 +147,9 @@ void sparse_all_gather(Comm& comm, transfer_plan const& plan, From&& from, To&& 
   using Target = element_of<To>;
   static_assert(element<Source> && element<Target>,
                 "only floats can be encoded, and types that become floats");
-  static_assert(detail::in_host_memory<Comm>, "codecs run on the host: a device has none yet");
+  static_assert(detail::can_code<Comm, Codec>,
+                "this codec has no kernels: on devices int8_codec, fp8_e4m3_codec, fp8_e5m2_codec "
+                "and bf16_codec have");
   auto call = detail::make_gather(comm, plan, from, to, options);
   call.check_coded(comm.size());
   submit(comm, detail::coded_call{std::move(call), links,

@@ -98,7 +98,9 @@ template <communicator Comm, expert_memory From, expert_memory To>
 /// Reduces with payloads over some links.
 template <element Partial, communicator Comm, codec Codec>
 void reduce_coded(Comm& comm, reduction_call call, coded_links<Codec> const& links) {
-  static_assert(in_host_memory<Comm>, "codecs run on the host: a device has none yet");
+  static_assert(can_code<Comm, Codec>,
+                "this codec has no kernels: on devices int8_codec, fp8_e4m3_codec, fp8_e5m2_codec "
+                "and bf16_codec have");
   submit(comm, coded_call{std::move(call), links,
                           &payload_codec::make<Partial, accumulator_t<Partial>, Codec>});
 }

@@ -28,11 +28,6 @@ struct device_copies {
 
 namespace detail {
 
-/// What is moved at once where addresses do not allow more.
-struct [[gnu::may_alias]] narrow_block {
-  std::uint32_t word;
-};
-
 /// Device_copies in tiles, which blocks of threads take one by one.
 struct copy_kernel {
   static constexpr std::size_t tile_bytes = std::size_t{16} << 10U;
