@@ -9,10 +9,6 @@
 #include <vector>
 
 #include "catch.hpp"
-#include "fssdp/codec/bf16_codec.hpp"
-#include "fssdp/codec/fp8_e4m3_codec.hpp"
-#include "fssdp/codec/fp8_e5m2_codec.hpp"
-#include "fssdp/codec/int8_codec.hpp"
 #include "fssdp/codec/link_coding.hpp"
 #include "fssdp/collective/any_tensors.hpp"
 #include "fssdp/comm/thread.hpp"
@@ -20,6 +16,7 @@
 #include "support/any_buffer.hpp"
 #include "support/coded_instance.hpp"
 #include "support/device_bits.hpp"
+#include "support/device_codecs.hpp"
 #include "support/laws.hpp"
 #include "support/on_all_ranks.hpp"
 #include "support/types.hpp"
@@ -104,15 +101,6 @@ template <class Codec, class Comm, class Put>
 
 /// What stays on the host.
 inline constexpr auto stay = [](auto&, auto& buffer) -> auto& { return buffer; };
-
-/// Calls check(links) with each codec that devices have.
-template <class Check>
-void for_each_device_codec(Check check) {
-  check(fssdp::int8_codec{});
-  check(fssdp::fp8_e4m3_codec{});
-  check(fssdp::fp8_e5m2_codec{});
-  check(fssdp::bf16_codec{});
-}
 
 /// Of every codec, and of all dtypes at either end in turn.
 template <class ResultsOf>
