@@ -3,6 +3,7 @@
 /// is given results_of(ranks, work), as those of laws_on_devices.hpp.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -108,7 +109,8 @@ void check_coded_bits_on_devices(ResultsOf results_of) {
   gpu_double::reset({.only_device_memory = true});
   auto const dtypes = dtypes_of_a_test();
   auto seed = std::uint64_t{0};
-  auto coded = std::size_t{0};  // transfers
+  auto coded = 0;   // transfers
+  auto summed = 0;  // of those back, that bring a sum
   for_each_device_codec([&](auto const& codec) {
     for (auto instance = 0; instance < some_instances * 2; ++instance) {
       auto const of = coded_instance{++seed, few_coding_devices};
@@ -117,7 +119,12 @@ void check_coded_bits_on_devices(ResultsOf results_of) {
       auto const coding = fssdp::link_coding{fssdp::coded_links{codec, of.on}};
       CAPTURE(seed, coding.coder().name(), fssdp::name_of(types.shard),
               fssdp::name_of(types.replicas), fssdp::name_of(types.partials));
+      auto const& back = of.plan.reduction();
       for (auto const& t : of.plan.transfers()) coded += goes_over(of, of.on, t) ? 1 : 0;
+      for (auto const& t : back.transfers())
+        if (goes_over(of, of.on, t) &&
+            std::ranges::binary_search(back.forwarded(t.destination), t.what()))
+          ++summed;
       auto const ranks = of.plan.ranks();
       auto const here = on_all_ranks(ranks, [&](fssdp::thread_communicator& comm) {
         return any_coded_bits(comm, of, types, coding, stay);
@@ -130,7 +137,8 @@ void check_coded_bits_on_devices(ResultsOf results_of) {
       REQUIRE(here == there);
     }
   });
-  REQUIRE(coded > 0);  // of what the law is about there is something
+  REQUIRE(coded > 100);  // of what the law is about there is something
+  REQUIRE(summed > 10);
   REQUIRE(gpu_double::violations() == std::vector<std::string>{});
 }
 
