@@ -16,14 +16,19 @@
 
 namespace fssdp::detail {
 
-/// Refuses what has no kernels: for codecs and communicators that are known at run time only.
+/// Refuses a codec that devices have no kernels for, where it is known at run time only.
+/// @throws argument_error
+inline void check_codec_of_device(char const* caller, payload_codec const& coder) {
+  require(coder.on_devices.has_value(), caller, ": the codec ", coder.name(),
+          " in memory of a device; expected one that devices have kernels for: int8_codec, "
+          "fp8_e4m3_codec, fp8_e5m2_codec or bf16_codec");
+}
+/// The same, and communicators that encode nothing.
 /// @throws argument_error
 inline void check_codes(char const* caller, communicator_ref const& comm,
                         payload_codec const& coder) {
   if (comm.in_host_memory()) return;
-  require(coder.on_devices.has_value(), caller, ": the codec ", coder.name(),
-          " in memory of a device; expected one that devices have kernels for: int8_codec, "
-          "fp8_e4m3_codec, fp8_e5m2_codec or bf16_codec");
+  check_codec_of_device(caller, coder);
   require(comm.encodes(), caller,
           ": a codec over a communicator that offers no encode(device_encoding)");
 }
