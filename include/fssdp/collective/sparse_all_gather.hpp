@@ -137,7 +137,8 @@ void sparse_all_gather(Comm& comm, transfer_plan const& plan, From&& from, To&& 
 ///       that code the same chunks give equal bits
 /// @cost messages as without a codec; those of coded chunks have the size of their payloads.
 ///       Encodes each coded chunk once, decodes it on all that hold it; scratch for the payloads
-///       that a rank sends or gets, and for pieces that it only relays
+///       that a rank sends or gets, and for pieces that it only relays. On a device either is a
+///       launch for each piece and tensor; codecs there are the library's (coding_communicator)
 /// @throws as without a codec; ranks_disagree if codecs or links differ
 template <communicator Comm, expert_memory From, expert_memory To, codec Codec>
 requires outlives_the_call<From, Comm> && outlives_the_call<To, Comm>

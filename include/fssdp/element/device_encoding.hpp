@@ -75,11 +75,12 @@ template <element T>
   return mine;
 }
 
-/// Elements as they are encoded, read where they are.
+/// Elements as they are encoded, read where they are, N at once.
 template <element T, std::size_t N>
 class plain_elements {
  public:
   using sum_type = accumulator_t<T>;
+  static constexpr auto lanes = N;
   static constexpr auto read_bytes = std::size_t{0};  // they stay
 
   explicit plain_elements(device_encoding const& of)
@@ -102,21 +103,19 @@ class plain_elements {
   std::size_t elements_;
 };
 
-/// What a thread encodes at once.
-inline constexpr std::size_t encoded_lanes = 4;
-
 /// An encoding in steps of which 32 that follow one another, the threads of a warp, make a block of
 /// the payload: each reads some elements and keeps them until all know the scale.
-/// @tparam Source what it reads: plain_elements or operand_sums, encoded_lanes at once
+/// @tparam Source what it reads: plain_elements or operand_sums
 template <class Source, class Rule>
 class encoding_kernel {
   using layout = payload_layout<Rule>;
   using code_type = typename layout::code_type;
   using sum_type = typename Source::sum_type;
-  static constexpr auto lanes = encoded_lanes;
+  static constexpr auto lanes = Source::lanes;
   static constexpr std::size_t threads = 32;
   template <class T>
   using lanes_of = element_lanes<T, lanes>;
+  static constexpr auto code_access = 4 * sizeof(code_type);  // bytes, at once
 
  public:
   /// By a thread in one step: values, their codes, and what it reads.
@@ -130,8 +129,7 @@ class encoding_kernel {
       : source_{source},
         residual_{of.residual},
         payload_{static_cast<std::byte*>(of.payload)},
-        wide_{source.is_aligned() && is_wide(of.residual) &&
-              is_wide(of.payload, lanes * sizeof(code_type))} {}
+        wide_{source.is_aligned() && is_wide(of.residual) && is_wide(of.payload, code_access)} {}
 
   [[nodiscard]] std::size_t steps() const {
     return (source_.elements() + payload_block_elements - 1) / payload_block_elements * threads;
@@ -191,7 +189,7 @@ class encoding_kernel {
   /// Writes their codes, and what these lack.
   FSSDP_HOST_DEVICE void write(std::size_t first, lanes_of<sum_type> const& values, float scale,
                                float reciprocal) const {
-    auto codes = lanes_of<code_type>{};
+    auto codes = element_lanes<code_type, lanes, code_access>{};
     auto left = lanes_of<float>{};
     for (std::size_t i = 0; i < lanes; ++i) {
       auto const value = as_float(values.at[i]);
@@ -236,7 +234,7 @@ template <class Launch>
 void with_kernel(device_encoding const& of, Launch launch) {
   with_element(of.from_type, [&]<class T>(std::type_identity<T>) {
     with_rule(of.code, [&]<class Rule>(std::type_identity<Rule>) {
-      using source = plain_elements<T, encoded_lanes>;
+      using source = plain_elements<T, 4>;  // neighbours read side by side, and keep two such
       launch(encoding_kernel<source, Rule>{source{of}, of});
     });
   });
@@ -246,7 +244,7 @@ template <class Launch>
 void with_kernel(device_sum_encoding const& of, Launch launch) {
   with_element(of.sum.partials, [&]<class T>(std::type_identity<T>) {
     with_rule(of.sum.code, [&]<class Rule>(std::type_identity<Rule>) {
-      using source = operand_sums<T, encoded_lanes, true>;
+      using source = operand_sums<T, 8, true>;  // a list of operands is gone through once
       launch(encoding_kernel<source, Rule>{source{of.sum}, of});
     });
   });

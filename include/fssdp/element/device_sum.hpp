@@ -58,6 +58,7 @@ class operand_sums {
  public:
   using sum_type = accumulator_t<T>;
   using sums_type = element_lanes<sum_type, N>;
+  static constexpr auto lanes = N;
   /// What a thread holds at once of operands, with their scales and addresses.
   static constexpr auto read_bytes = 6 * wide_bytes;
 
@@ -181,18 +182,20 @@ class operand_sums {
 };
 
 /// One step of a device_sum of partials of type T.
-template <element T, element Out, bool Decodes>
+template <element T, element Out, bool Decodes = false>
 class sum_kernel {
   using sum_type = accumulator_t<T>;
-  static constexpr auto lanes = std::max(lanes_of<T, Out>, Decodes ? std::size_t{4} : 1);
 
  public:
+  static constexpr auto lanes = std::max(lanes_of<T, Out>, Decodes ? std::size_t{4} : 1);
   /// By a thread in one step: sums, and results; and codes, where they are many.
   static constexpr auto held_bytes =
       lanes * (sizeof(sum_type) + sizeof(Out) + (Decodes && lanes > 8 ? 4 : 0));
 
   explicit sum_kernel(device_sum const& of)
       : sums_{of}, wide_{is_wide(of.out) && sums_.is_aligned()} {}
+  /// Whether all addresses allow wide accesses.
+  [[nodiscard]] bool is_aligned() const { return wide_; }
   /// How many steps there are.
   [[nodiscard]] std::size_t steps() const { return (sums_.elements() + lanes - 1) / lanes; }
 
