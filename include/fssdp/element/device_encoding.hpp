@@ -242,9 +242,9 @@ void with_kernel(device_encoding const& of, Launch launch) {
 /// The same of a sum.
 template <class Launch>
 void with_kernel(device_sum_encoding const& of, Launch launch) {
-  with_element(of.sum.partials, [&]<class T>(std::type_identity<T>) {
+  with_accumulator(of.sum.partials, [&]<class Sum>(std::type_identity<Sum>) {
     with_rule(of.sum.code, [&]<class Rule>(std::type_identity<Rule>) {
-      using source = operand_sums<T, 8, true>;  // a list of operands is gone through once
+      using source = operand_sums<Sum, 8, true>;  // a list of operands is gone through once
       launch(encoding_kernel<source, Rule>{source{of.sum}, of});
     });
   });

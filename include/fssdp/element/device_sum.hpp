@@ -52,7 +52,8 @@ namespace detail {
 
 /// The sums that a device_sum of partials of type T forms, before they are scaled: in the same order
 /// as on the host, N at once where that can be.
-/// @tparam Decodes whether there are payloads among the operands
+/// @tparam Decodes whether there are payloads among the operands: then T is the type of the sums, and
+///                 partials are of any type that has such. Codes make kernels long: so there are few
 template <element T, std::size_t N, bool Decodes>
 class operand_sums {
  public:
@@ -122,20 +123,34 @@ class operand_sums {
   /// How many operands a thread reads at once: as many as make four accesses. A device is fast only
   /// if many are under way.
   template <class Reader>
-  static constexpr auto at_once = sizeof(typename Reader::packed) < 4 * wide_bytes
-                                      ? 4 * wide_bytes / sizeof(typename Reader::packed)
-                                      : std::size_t{1};
+  static constexpr auto at_once = std::max<std::size_t>(4 * wide_bytes /
+                                                            sizeof(typename Reader::packed),
+                                                        1);
 
   /// Adds some operands of one kind, from s on.
   /// @returns how many
   FSSDP_HOST_DEVICE std::size_t add_next(std::size_t s, std::size_t first, sums_type& sums) const {
-    if constexpr (Decodes)
+    if constexpr (Decodes) {
       if (sum_.operands[s].is_payload)
         return sum_.code == payload_code::bf16 ? add_some<coded<std::uint16_t>, 4>(s, first, sums)
                                                : add_some<coded<std::uint8_t>, 4>(s, first, sums);
+      if (!sum_.operands[s].is_sum) {
+        with_partial([&]<class Partial>(std::type_identity<Partial>) {
+          add_all<plain<Partial>>(s, first, sums, std::index_sequence<0>{});
+        });
+        return 1;
+      }
+    }
     return sum_.operands[s].is_sum
                ? add_some<plain<sum_type>, at_once<plain<sum_type>>>(s, first, sums)
                : add_some<plain<T>, at_once<plain<T>>>(s, first, sums);
+  }
+  /// Calls visit(std::type_identity<Partial>{}) with the type that partials are of.
+  template <class Visit>
+  FSSDP_HOST_DEVICE void with_partial(Visit visit) const {
+    with_element(sum_.partials, [&]<class Partial>(std::type_identity<Partial> type) {
+      if constexpr (std::is_same_v<accumulator_t<Partial>, sum_type>) visit(type);
+    });
   }
   /// Adds M operands from s on if they are of one kind, else half as many, and so on.
   /// @returns how many
@@ -158,21 +173,26 @@ class operand_sums {
   FSSDP_HOST_DEVICE bool are_alike(std::size_t s) const {
     if (sum_.count - s < M) return false;
     auto alike = true;
+    auto const& kind = sum_.operands[s];
     for (std::size_t k = 1; k < M; ++k) {
-      if constexpr (!std::is_same_v<T, sum_type>)
-        alike &= sum_.operands[s + k].is_sum == sum_.operands[s].is_sum;
-      if constexpr (Decodes)
-        alike &= sum_.operands[s + k].is_payload == sum_.operands[s].is_payload;
+      if constexpr (Decodes || !std::is_same_v<T, sum_type>)
+        alike &= sum_.operands[s + k].is_sum == kind.is_sum;
+      if constexpr (Decodes) alike &= sum_.operands[s + k].is_payload == kind.is_payload;
     }
     return alike;
   }
 
   FSSDP_HOST_DEVICE sum_type value(device_sum::operand const& of, std::size_t i) const {
-    if constexpr (Decodes)
-      if (of.is_payload)
-        return with_rule(sum_.code, [&]<class Rule>(std::type_identity<Rule>) {
-          return static_cast<sum_type>(decoded_at<Rule>(of.data, i));
+    if constexpr (Decodes) {
+      if (of.is_payload) return static_cast<sum_type>(decoded_at(sum_.code, of.data, i));
+      auto result = sum_type{};
+      if (!of.is_sum) {
+        with_partial([&]<class Partial>(std::type_identity<Partial>) {
+          result = static_cast<sum_type>(static_cast<Partial const*>(of.data)[i]);
         });
+        return result;
+      }
+    }
     return of.is_sum ? static_cast<sum_type const*>(of.data)[i]
                      : static_cast<sum_type>(static_cast<T const*>(of.data)[i]);
   }
@@ -187,10 +207,10 @@ class sum_kernel {
   using sum_type = accumulator_t<T>;
 
  public:
-  static constexpr auto lanes = std::max(lanes_of<T, Out>, Decodes ? std::size_t{4} : 1);
-  /// By a thread in one step: sums, and results; and codes, where they are many.
-  static constexpr auto held_bytes =
-      lanes * (sizeof(sum_type) + sizeof(Out) + (Decodes && lanes > 8 ? 4 : 0));
+  static constexpr auto lanes =
+      Decodes ? std::clamp<std::size_t>(lanes_of<T, Out>, 4, 8) : lanes_of<T, Out>;
+  /// By a thread in one step: sums, and results.
+  static constexpr auto held_bytes = lanes * (sizeof(sum_type) + sizeof(Out));
 
   explicit sum_kernel(device_sum const& of)
       : sums_{of}, wide_{is_wide(of.out) && sums_.is_aligned()} {}
@@ -227,16 +247,25 @@ class sum_kernel {
   bool wide_ = false;
 };
 
+/// Calls visit(std::type_identity<Sum>{}) with the type in which elements of a dtype are summed.
+template <class Visit>
+void with_accumulator(dtype of, Visit visit) {
+  if (accumulator_of(of) == dtype::fp64)
+    visit(std::type_identity<double>{});
+  else
+    visit(std::type_identity<float>{});
+}
 /// Calls launch(kernel) with the kernel for the types of a sum.
 template <class Launch>
 void with_kernel(device_sum const& sum, Launch launch) {
-  with_element(sum.partials, [&]<class T>(std::type_identity<T>) {
-    with_element(sum.results, [&]<class Out>(std::type_identity<Out>) {
-      if (sum.decodes())
-        launch(sum_kernel<T, Out, true>{sum});
-      else
-        launch(sum_kernel<T, Out, false>{sum});
-    });
+  with_element(sum.results, [&]<class Out>(std::type_identity<Out>) {
+    if (sum.decodes())
+      with_accumulator(sum.partials, [&]<class Sum>(std::type_identity<Sum>) {
+        launch(sum_kernel<Sum, Out, true>{sum});
+      });
+    else
+      with_element(sum.partials,
+                   [&]<class T>(std::type_identity<T>) { launch(sum_kernel<T, Out>{sum}); });
   });
 }
 

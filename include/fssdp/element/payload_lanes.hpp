@@ -49,16 +49,21 @@ template <class Rule, class Code>
   else
     return Rule::value(code);
 }
-/// One element of a payload, wherever that begins.
-template <class Rule>
-[[nodiscard]] FSSDP_HOST_DEVICE float decoded_at(void const* payload, std::size_t i) {
-  using layout = payload_layout<Rule>;
-  auto const* const begin = static_cast<std::byte const*>(payload);
-  auto scale = 1.0F;
-  if constexpr (layout::has_scales) std::memcpy(&scale, begin + layout::scale_of(i), sizeof scale);
-  auto code = typename layout::code_type{};
-  std::memcpy(&code, begin + layout::code_of(i), sizeof code);
-  return decoded<Rule>(code, scale);
+/// One element of a payload, wherever that begins. It is rarely needed: inlined, it would make
+/// kernels several times as long.
+[[nodiscard, gnu::noinline]] FSSDP_HOST_DEVICE inline float decoded_at(payload_code code,
+                                                                       void const* payload,
+                                                                       std::size_t i) {
+  return with_rule(code, [&]<class Rule>(std::type_identity<Rule>) {
+    using layout = payload_layout<Rule>;
+    auto const* const begin = static_cast<std::byte const*>(payload);
+    auto scale = 1.0F;
+    if constexpr (layout::has_scales)
+      std::memcpy(&scale, begin + layout::scale_of(i), sizeof scale);
+    auto element = typename layout::code_type{};
+    std::memcpy(&element, begin + layout::code_of(i), sizeof element);
+    return decoded<Rule>(element, scale);
+  });
 }
 
 }  // namespace fssdp::detail
