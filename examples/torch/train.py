@@ -3,6 +3,7 @@
 
     python train.py --ranks 4 --way cheapest             # starts the ranks by itself
     torchrun --nproc-per-node 4 train.py --way cheapest  # or is one of them (mpirun will do, too)
+    torchrun --nproc-per-node 4 train.py --device cuda   # a device for each, over NCCL
     python train.py --ranks 4 --compare                  # a table of all ways
 
 What --way says: 'alone' is one process without ranks, 'plain' is expert parallelism in plain torch,
@@ -74,6 +75,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--load-tolerance", type=float, default=0.0, metavar="SHARE")
     parser.add_argument("--slots", type=int, default=2, help="replicas of a layer on a rank")
     parser.add_argument("--float64", action="store_true")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="cuda: with torchrun")
     for name, value in vars(Shape()).items():
         parser.add_argument(f"--{name.replace('_', '-')}", type=int, default=value)
     return parser.parse_args()
@@ -161,7 +163,9 @@ def train_here(run: Run) -> list[Result]:
 def main() -> None:
     given = arguments()
     torch.set_num_threads(1)
-    is_launched = join_launched()
+    is_launched = join_launched(given.device)
+    if given.device != "cpu" and not is_launched:
+        raise SystemExit("train.py: --device cuda; expected torchrun, which starts a rank for each device")
     if is_launched:
         given.ranks = dist.get_world_size()
     run: Callable[[Run], list[Result]] = train_here

@@ -110,12 +110,16 @@ TEST_CASE("values of the host are gathered, and plans agreed on, where memory is
     auto count = fssdp::all_reduce(comm, std::vector{1, me}) == std::vector{3, 3} ? 1 : 0;
     other.agree(7);
     other.agree(7);
+    other.announce(std::vector<std::uint64_t>{3, 4, 5});
+    for (auto const plan : {4U, 7U, 3U}) count += other.has_agreed(plan) ? 1 : 0;
+    count += other.has_agreed(6) ? 1 : 0;
     try {
       comm.agree(me == 2 ? 8 : 9);
     } catch (fssdp::ranks_disagree const& error) {
       count += error.failed_rank().value() == (me == 2 ? 0 : 2) ? 1 : 0;
     }
+    count += comm.has_failed() ? 1 : 0;
     return count;
   });
-  REQUIRE(right == std::vector{2, 2, 2});
+  REQUIRE(right == std::vector{6, 6, 6});
 }

@@ -263,7 +263,9 @@ TEST_CASE("experts that are parameters of torch train over c10d, gathered again"
     auto comm = fssdp::c10d_communicator{make()};
     auto stream = fssdp::host_stream{};
     auto streamed = fssdp::on_stream(comm, stream);
-    return train(comm, memory) + train(streamed, memory);
+    auto operators = fssdp::c10d_device_communicator{make(), c10::kCPU};
+    auto beside = fssdp::on_side_stream(operators, c10::kCPU);
+    return train(comm, memory) + train(streamed, memory) + train(beside, memory);
   });
   REQUIRE(wrong == std::vector{0, 0, 0});
 }

@@ -103,13 +103,16 @@ void meet(fssdp::nccl_communicator& comm, std::span<std::byte> bytes) {
   });
 }
 
-/// The last rank comes too late, and a graph of the communicator lives.
+/// The last rank comes too late, and a graph of the communicator lives. The others must notice; it
+/// may find that all it wants has come: a network takes small messages of those who have given up
+/// since.
 void stall(fssdp::nccl_communicator& comm) {
+  auto const stalls = comm.rank().value() == comm.size() - 1;
   auto const memory = fssdp::cuda_memory{static_cast<std::size_t>(comm.size()), comm.rank()};
   meet(comm, memory.bytes());
   comm.synchronize();
   auto const graph = nccl_tests::captured(comm, [&] { meet(comm, memory.bytes()); });
-  if (comm.rank().value() == comm.size() - 1) std::this_thread::sleep_for(2 * patience);
+  if (stalls) std::this_thread::sleep_for(2 * patience);
   auto const begin = std::chrono::steady_clock::now();
   try {
     meet(comm, memory.bytes());
@@ -118,7 +121,7 @@ void stall(fssdp::nccl_communicator& comm) {
     if (std::chrono::steady_clock::now() - begin < 2 * patience) return;
     throw std::runtime_error{"a rank that stalls was noticed too late"};
   }
-  throw std::runtime_error{"a rank that stalls was not noticed"};
+  if (!stalls) throw std::runtime_error{"a rank that stalls was not noticed"};
 }
 
 void run(rank_id me, int ranks, std::filesystem::path const& file) {

@@ -2,22 +2,28 @@
 # SPDX-License-Identifier: Apache-2.0
 # Builds and runs the tests of the back ends on real devices: ranks that share one, over NCCL as
 # processes, NCCL where there are six, kernels against loops, a layer of experts, a table of speeds,
-# timelines of gathers beside matrix products, whole iterations.
+# timelines of gathers beside matrix products, whole iterations, process groups of PyTorch.
 # Needs a CUDA toolkit with cuBLAS, NCCL, CMake 3.25 and a C++20 compiler (CUDA_HOME; NCCL_HOME, else
 # the NCCL of Python's package nvidia.nccl if there is one, else where CMake looks); for the suites of
 # tests the single header of Catch2, version 2 (CATCH2_INCLUDE=FOLDER that has catch2/catch.hpp), for
 # fssdp_perf and fssdp_step the headers of CLI11, fmt and nlohmann_json (CMAKE_INCLUDE_PATH=FOLDER that
 # has them). What cannot be run for want of something is told.
-# A check may take TIMEOUT seconds (180).
-# usage: run.sh [--build-only ARCHITECTURE] [BUILD_DIR]
+# A check may take TIMEOUT seconds (180). What was built elsewhere by --build-only is run by --built,
+# with LD_LIBRARY_PATH where the libraries of CUDA and NCCL lie at another place.
+# usage: run.sh [--build-only ARCHITECTURE | --built] [BUILD_DIR]
 # ends with 0: all has passed; 1: something has not; 77: some or all of it could not be run, and why
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 architecture=native
-if [ "${1:-}" = --build-only ]; then
-  architecture=${2:?usage: run.sh [--build-only ARCHITECTURE] [BUILD_DIR]}
-  shift 2
-fi
+builds=yes
+case "${1:-}" in
+  --build-only)
+    architecture=${2:?usage: run.sh [--build-only ARCHITECTURE | --built] [BUILD_DIR]}
+    shift 2 ;;
+  --built)
+    builds=no
+    shift ;;
+esac
 build=${1:-$here/../../build/gpu}
 
 cannot() { echo "tests/gpu: NOT RUN: $*" >&2; exit 77; }
@@ -33,11 +39,13 @@ fi
 : "${NCCL_HOME:=$(python3 -c 'import nvidia.nccl; print(nvidia.nccl.__path__[0])' 2>/dev/null || true)}"
 [ -z "$NCCL_HOME" ] || export NCCL_HOME
 
-generator=$(command -v ninja >/dev/null && echo Ninja || echo 'Unix Makefiles')
-cmake -S "$here" -B "$build" -G "$generator" -DCMAKE_BUILD_TYPE=Release \
-  -DCMAKE_CUDA_COMPILER="$nvcc" -DCMAKE_CUDA_ARCHITECTURES="$architecture" \
-  ${CATCH2_INCLUDE:+-DCATCH2_INCLUDE="$CATCH2_INCLUDE"}
-cmake --build "$build" --parallel "${JOBS:-$(nproc)}"
+if [ "$builds" = yes ]; then
+  generator=$(command -v ninja >/dev/null && echo Ninja || echo 'Unix Makefiles')
+  cmake -S "$here" -B "$build" -G "$generator" -DCMAKE_BUILD_TYPE=Release \
+    -DCMAKE_CUDA_COMPILER="$nvcc" -DCMAKE_CUDA_ARCHITECTURES="$architecture" \
+    ${CATCH2_INCLUDE:+-DCATCH2_INCLUDE="$CATCH2_INCLUDE"}
+  cmake --build "$build" --parallel "${JOBS:-$(nproc)}"
+fi
 if [ "$architecture" != native ]; then
   echo "tests/gpu: built for sm_$architecture; nothing was run"
   exit 0
@@ -101,6 +109,12 @@ if built gpu_nccl_process NCCL "no nccl.h or libnccl (NCCL_HOME)"; then
   fi
   [ ! -x "$build/gpu_fssdp_perf" ] || perf nccl "$gpus"
   [ ! -x "$build/gpu_fssdp_step" ] || step nccl "$gpus"
+fi
+if built gpu_torch_process "process groups of PyTorch" "no torch with CUDA, or no NCCL"; then
+  for ranks in 1 2; do
+    check "torch: $ranks processes over ProcessGroupNCCL" \
+      sh "$here/nccl_processes.sh" "$ranks" "$build/gpu_torch_process"
+  done
 fi
 sanitizer=$(command -v compute-sanitizer || echo "$(dirname "$nvcc")/compute-sanitizer")
 if [ ! -x "$build/gpu_peer" ] || [ ! -x "$sanitizer" ]; then

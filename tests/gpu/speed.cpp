@@ -274,6 +274,44 @@ void print_coding(char const* name, Codec const& codec, std::size_t bytes) {
       sum / copied);
 }
 
+/// A sum of k operands is set beside a copy that reads and writes as many bytes as it.
+void print_sum(fssdp::dtype partials, fssdp::dtype results, std::size_t k) {
+  constexpr auto elements = std::size_t{32} << 20U;
+  auto const kernels = gpu_double::kernels();
+  auto const of_operand = elements * fssdp::bytes_of(partials);
+  auto const of_result = elements * fssdp::bytes_of(results);
+  auto const moved = k * of_operand + of_result;
+  auto const memory = fssdp::cuda_memory{moved};
+  require(cudaMemset(memory.bytes().data(), 0, moved), "cudaMemset");
+  auto sum = fssdp::device_sum{};
+  sum.partials = partials;
+  sum.results = results;
+  sum.elements = elements;
+  sum.count = k;
+  for (std::size_t i = 0; i < k; ++i)
+    sum.operands[i] = {memory.bytes().data() + of_result + i * of_operand, false};
+  sum.out = memory.bytes().data();
+  auto const took = time_of([&](cudaStream_t stream, std::size_t) {
+    require(kernels.sum(stream, sum), "a kernel that sums");
+  });
+  auto const copied = copy_time(moved / 2);
+  std::printf(
+      "sum of %zu operands, %s to %s, %4zu MiB read and written: %7.1f us, %.2f TB/s, %.2f of a "
+      "copy's rate\n",
+      k, fssdp::name_of(partials).data(), fssdp::name_of(results).data(), moved / mib, took,
+      1e-6 * static_cast<double>(moved) / took, copied / took);
+}
+void print_sums() {
+  using enum fssdp::dtype;
+  for (auto const k : {std::size_t{2}, std::size_t{4}, std::size_t{8}}) {
+    print_sum(fp32, fp32, k);
+    print_sum(bf16, fp32, k);
+    print_sum(bf16, bf16, k);
+    print_sum(e4m3, bf16, k);
+    print_sum(e4m3, e4m3, k);
+  }
+}
+
 void print_overhead() {
   auto const memory = fssdp::cuda_memory{4096};
   auto const kernels = gpu_double::kernels();
@@ -299,10 +337,11 @@ int main() {
   auto of_device = cudaDeviceProp{};
   require(cudaGetDeviceProperties(&of_device, 0), "cudaGetDeviceProperties");
   std::printf("on one %s\n", of_device.name);
-  for (auto const bytes : {4 * mib, 16 * mib, 48 * mib}) print_verbs(8, bytes);
+  for (auto const bytes : {mib, 4 * mib, 16 * mib, 48 * mib}) print_verbs(8, bytes);
   for (auto const ranks : {2, 4, 16}) print_verbs(ranks, 16 * mib);
   print_batch("in the cache", 1);
   print_batch("in memory", 32);  // 512 MiB
+  print_sums();
   for (auto const bytes : {4 * mib, 64 * mib}) {
     print_coding("int8", fssdp::int8_codec{}, bytes);
     print_coding("fp8_e4m3", fssdp::fp8_e4m3_codec{}, bytes);

@@ -83,7 +83,8 @@ cudaError_t copy(cudaStream_t stream, fssdp::device_copies const& of) {
     count_copied(of.copies[i].bytes);
   }
   return enqueue(stream, [kernel = fssdp::detail::copy_kernel{of}] {
-    for (std::size_t tile = 0; tile < kernel.tiles(); ++tile) kernel(tile, 0, 1);
+    // Last things first: a device has no order among them.
+    for (auto tile = kernel.tiles(); tile-- != 0;) kernel(tile, 0, 1);
   });
 }
 

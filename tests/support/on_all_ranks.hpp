@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "fssdp/comm/thread.hpp"
+#include "fssdp/core/error.hpp"
 
 namespace support {
 

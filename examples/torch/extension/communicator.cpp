@@ -6,12 +6,18 @@
 #include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
-#include <array>
+#include <chrono>
+#include <cmath>
+#include <cstdint>
 #include <span>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "fssdp/collective/any_tensors.hpp"
 #include "fssdp/comm/back_end.hpp"
+#include "fssdp/core/error.hpp"
+#include "fssdp/memory/torch_tensors.hpp"
 #include "fssdp/routing/routing_rule.hpp"
 #include "fssdp/token/dispatch.hpp"
 #include "fssdp/token/gather_counts.hpp"
@@ -37,9 +43,21 @@ std::vector<at::Tensor> tensors_in(nb::list const& list) {
   return tensors;
 }
 
-/// Stacked tensors, [slots, ...].
-fssdp::torch_tensors stacked(char const* name, tensor_vector const& of) {
-  auto tensors = fssdp::torch_tensors{};
+std::chrono::milliseconds milliseconds(double seconds) {
+  return std::chrono::milliseconds{static_cast<long long>(std::ceil(seconds * 1000))};
+}
+c10::Device device_named(std::string const& name) {
+  try {
+    return c10::Device{name};
+  } catch (c10::Error const&) {
+    throw fssdp::argument_error{
+        fssdp::detail::text("Communicator: device '", name, "'; expected one of torch's")};
+  }
+}
+
+/// Stacked tensors, [slots, ...], where the communicator moves them.
+fssdp::torch_tensors stacked(communicator const& by, char const* name, tensor_vector const& of) {
+  auto tensors = fssdp::torch_tensors{by.device()};
   for (std::size_t k = 0; k < of.size(); ++k)
     tensors.add(fssdp::detail::text(name, "[", k, "]"), of[k]);
   return tensors;
@@ -54,8 +72,8 @@ begun sparse_all_gather(communicator& self, transfer_plan const& plan, nb::list 
   auto const owned = tensors_in(from);
   auto const held = tensors_in(to);
   auto const unlocked = released{};
-  auto const weights = stacked("owned", owned);
-  auto const replicas = stacked("held", held);
+  auto const weights = stacked(self, "owned", owned);
+  auto const replicas = stacked(self, "held", held);
   replicas.mark_written();
   return self.run(async_op, both(owned, held), [&](auto& comm) {
     fssdp::sparse_all_gather(comm, plan, weights, replicas, {.scratch = &self.scratch()});
@@ -67,8 +85,8 @@ begun sparse_reduce_scatter(communicator& self, transfer_plan const& plan, nb::l
   auto const held = tensors_in(from);
   auto const owned = tensors_in(to);
   auto const unlocked = released{};
-  auto const partials = stacked("held", held);
-  auto const sums = stacked("owned", owned);
+  auto const partials = stacked(self, "held", held);
+  auto const sums = stacked(self, "owned", owned);
   sums.mark_written();
   return self.run(async_op, both(held, owned), [&](auto& comm) {
     fssdp::sparse_reduce_scatter(comm, plan, partials, sums,
@@ -77,9 +95,10 @@ begun sparse_reduce_scatter(communicator& self, transfer_plan const& plan, nb::l
 }
 
 /// The rows of a tensor, as bytes.
-fssdp::rows_view<std::byte> rows_of(char const* name, at::Tensor const& tensor) {
-  require(tensor.device().is_cpu(), name, ": a tensor on ", tensor.device().str(),
-          "; expected cpu");
+fssdp::rows_view<std::byte> rows_of(communicator const& by, char const* name,
+                                    at::Tensor const& tensor) {
+  require(tensor.device() == by.device(), name, ": a tensor on ", tensor.device().str(),
+          "; expected ", by.device().str());
   require(tensor.dim() >= 1 && tensor.is_contiguous(), name,
           " is not contiguous; expected contiguous rows");
   auto const rows = static_cast<std::size_t>(tensor.size(0));
@@ -95,8 +114,8 @@ begun move_rows(communicator& self, token_plan const& plan, at::Tensor const& fr
           c10::toString(from.scalar_type()), " to ", c10::toString(to.scalar_type()),
           "; expected one type");
   return self.run(async_op, {from, to}, [&](auto& comm) {
-    auto const in = rows_of("from", from);
-    auto const out = rows_of("to", to);
+    auto const in = rows_of(self, "from", from);
+    auto const out = rows_of(self, "to", to);
     auto const options = fssdp::token_options{.scratch = &self.scratch()};
     if (back)
       fssdp::combine(comm, plan, in, out, options);
@@ -106,18 +125,19 @@ begun move_rows(communicator& self, token_plan const& plan, at::Tensor const& fr
 }
 
 /// A row for each element where there is one dimension: [rows, ...].
-fssdp::torch_tensors as_rows(char const* name, at::Tensor const& tensor) {
-  auto rows = fssdp::torch_tensors{};
+fssdp::torch_tensors as_rows(communicator const& by, char const* name, at::Tensor const& tensor) {
+  auto rows = fssdp::torch_tensors{by.device()};
   rows.add(name, tensor);
   return rows;
 }
-row_blocks blocks_of(char const* name, communicator const& self, std::vector<std::size_t> rows,
+row_blocks blocks_of(char const* name, communicator& self, std::vector<std::size_t> rows,
                      at::Tensor const& mine, at::Tensor const& all) {
   require(rows.size() == static_cast<std::size_t>(self.size()), name, ": rows of ", rows.size(),
           " ranks; expected ", self.size());
-  auto const here = as_rows("rows of this rank", mine);
-  auto const everywhere = as_rows("rows of all ranks", all);
-  return {name, self.rank(), std::move(rows), here.tensors()[0], everywhere.tensors()[0]};
+  auto const here = as_rows(self, "rows of this rank", mine);
+  auto const everywhere = as_rows(self, "rows of all ranks", all);
+  return {name,          self.rank(), std::move(rows), here.tensors()[0], everywhere.tensors()[0],
+          self.scratch()};
 }
 begun all_gather_v(communicator& self, std::vector<std::size_t> rows, at::Tensor const& from,
                    at::Tensor const& to, bool async_op) {
@@ -182,11 +202,21 @@ void add_communicator(nb::module_& to) {
   constexpr auto kept = nb::keep_alive<0, 1>{};  // a Work keeps its communicator
   nb::class_<work>(to, "Work")
       .def("wait", &work::wait, nb::call_guard<released>(),
-           "Waits until it has finished.\n\nRaises:\n    TransportError: what has failed since it "
-           "started.")
+           "Waits until it has finished; on a device its current stream does, not the host.\n\n"
+           "Raises:\n    TransportError: what has failed since it started.")
       .def("is_completed", &work::is_completed, "Whether it has finished.");
   nb::class_<communicator>(to, "Communicator")
-      .def(nb::init<std::string const&, double>(), "group"_a, "timeout"_a)
+      .def(
+          "__init__",
+          [](communicator* self, std::string const& group, double timeout,
+             std::string const& device, bool by_operators) {
+            new (self)
+                communicator{{group, device_named(device), by_operators, milliseconds(timeout)}};
+          },
+          "group"_a, "timeout"_a, "device"_a, "by_operators"_a)
+      .def_prop_ro(
+          "device", [](communicator const& self) { return self.device().str(); },
+          "Where its tensors are, with its number.")
       .def_prop_ro("rank", [](communicator const& self) { return self.rank().value(); })
       .def_prop_ro("size", &communicator::size)
       .def_prop_ro("bytes_sent",

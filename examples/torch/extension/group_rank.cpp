@@ -4,23 +4,32 @@
 #include <torch/csrc/distributed/c10d/GroupRegistry.hpp>
 
 #include "fssdp/comm/c10d/c10d_communicator.hpp"
+#include "fssdp/comm/c10d/c10d_device_communicator.hpp"
 #include "fssdp/core/error.hpp"
 
 namespace python {
 namespace {
 
+template <class Comm>
 class c10d_rank final : public group_rank {
  public:
-  c10d_rank(c10::intrusive_ptr<c10d::ProcessGroup> group, std::chrono::milliseconds deadline)
-      : bare_{std::move(group), {.deadline = deadline}} {}
+  template <class... Arguments>
+  explicit c10d_rank(Arguments&&... arguments) : bare_{std::forward<Arguments>(arguments)...} {}
 
   fssdp::communicator_ref communicator() override { return fssdp::communicator_ref{counted_}; }
+  c10::Device device() const override {
+    if constexpr (requires { bare_.device(); })
+      return bare_.device();
+    else
+      return c10::kCPU;
+  }
+  void synchronize() override { fssdp::synchronize(counted_); }
   fssdp::exchange_counts const& counts() const override { return counted_.counts(); }
   void reset_counts() override { counted_.reset(); }
 
  private:
-  fssdp::c10d_communicator bare_;
-  fssdp::counting<fssdp::c10d_communicator> counted_{bare_};
+  Comm bare_;
+  fssdp::counting<Comm> counted_{bare_};
 };
 
 c10::intrusive_ptr<c10d::ProcessGroup> group_of(std::string const& name) {
@@ -34,9 +43,13 @@ c10::intrusive_ptr<c10d::ProcessGroup> group_of(std::string const& name) {
 
 }  // namespace
 
-std::unique_ptr<group_rank> join_group(std::string const& name,
-                                       std::chrono::milliseconds deadline) {
-  return std::make_unique<c10d_rank>(group_of(name), deadline);
+std::unique_ptr<group_rank> join_group(group_member const& as) {
+  using fssdp::c10d_device_communicator;
+  auto const options = fssdp::c10d_options{.deadline = as.deadline};
+  if (as.device.is_cpu() && !as.by_operators)
+    return std::make_unique<c10d_rank<fssdp::c10d_communicator>>(group_of(as.group), options);
+  return std::make_unique<c10d_rank<c10d_device_communicator>>(group_of(as.group), as.device,
+                                                               options);
 }
 
 }  // namespace python

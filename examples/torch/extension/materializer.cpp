@@ -58,7 +58,7 @@ std::optional<fssdp::dtype> dtype_named(std::optional<std::string> const& name) 
 
 /// The memory of a storage is somewhere else from now on: tensors that share it see what is there.
 void bind(c10::StorageImpl& storage, void* data, std::size_t bytes) {
-  storage.set_data_ptr_noswap(at::DataPtr{data, c10::kCPU});
+  storage.set_data_ptr_noswap(at::DataPtr{data, storage.device()});
   storage.set_nbytes(bytes);
 }
 
@@ -72,28 +72,34 @@ class layers {
          int prefetch_distance, std::size_t replica_slots, std::size_t partial_slots,
          double seconds_per_row, std::string const& routing, fssdp::topology const* topology,
          bool plan_ahead, double load_tolerance)
-      : weights_{tensors_of(weights)},
-        gradients_{tensors_of(gradients)},
-        made_{fssdp::materializer{
-            comm.queue(),
-            fssdp::expert_shards{fssdp::layer_stack<>{layouts}, elements, weights_, gradients_},
-            {.placement = fssdp::any_placement_solver{python_solver{std::move(solve)}},
-             .predictor = fssdp::load_window{1, window}},
-            {.replicas = rematerialize ? fssdp::retention::rematerialize : fssdp::retention::keep,
-             .prefetch_distance = prefetch_distance,
-             .replica_slots = replica_slots,
-             .replica_type = dtype_named(replica_type),
-             .partial_type = dtype_named(partial_type),
-             .in_one_piece = in_one_piece,
-             .partial_slots = partial_slots,
-             .memory = &memory_,
-             .seconds_per_row = seconds_per_row,
-             .routing =
-                 routing == "balanced" ? fssdp::routing_rule::balanced : fssdp::routing_rule::even,
-             .topology = topology == nullptr ? fssdp::topology{} : *topology,
-             .load_tolerance = load_tolerance,
-             .plan_ahead = plan_ahead}}},
-        in_one_piece_{in_one_piece} {}
+      : memory_{comm.device()},
+        weights_{tensors_of(weights, comm.device())},
+        gradients_{tensors_of(gradients, comm.device())},
+        device_{comm.device()},
+        in_one_piece_{in_one_piece} {
+    auto shards =
+        fssdp::expert_shards{fssdp::layer_stack<>{layouts}, elements, weights_, gradients_};
+    auto policy = fssdp::materializer_policy{
+        .placement = fssdp::any_placement_solver{python_solver{std::move(solve)}},
+        .predictor = fssdp::load_window{1, window}};
+    auto const options = fssdp::materializer_options{
+        .replicas = rematerialize ? fssdp::retention::rematerialize : fssdp::retention::keep,
+        .prefetch_distance = prefetch_distance,
+        .replica_slots = replica_slots,
+        .replica_type = dtype_named(replica_type),
+        .partial_type = dtype_named(partial_type),
+        .in_one_piece = in_one_piece,
+        .partial_slots = partial_slots,
+        .memory = &memory_,
+        .seconds_per_row = seconds_per_row,
+        .routing =
+            routing == "balanced" ? fssdp::routing_rule::balanced : fssdp::routing_rule::even,
+        .topology = topology == nullptr ? fssdp::topology{} : *topology,
+        .load_tolerance = load_tolerance,
+        .plan_ahead = plan_ahead};
+    comm.with_queue(
+        [&](auto& queue) { made_.emplace(queue, std::move(shards), std::move(policy), options); });
+  }
 
   layers(layers const&) = delete;
   layers& operator=(layers const&) = delete;
@@ -158,17 +164,18 @@ class layers {
   }
 
   void reshard(std::vector<table_layout> const& layouts, nb::list const& moved) {
-    auto const tensors = tensors_of(moved);
+    auto const tensors = tensors_of(moved, device_);
     auto const unlocked = released{};
     made_->reshard(fssdp::layer_stack<>{layouts}, tensors);
   }
 
  private:
-  fssdp::torch_memory memory_{c10::kCPU};
+  fssdp::torch_memory memory_;
   fssdp::torch_tensors weights_;
   fssdp::torch_tensors gradients_;
-  std::optional<fssdp::materializer> made_;
+  c10::Device device_;
   bool in_one_piece_;
+  std::optional<fssdp::materializer> made_;
 };
 
 void add_metrics(nb::module_& to) {

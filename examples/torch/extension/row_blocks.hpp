@@ -9,11 +9,15 @@
 #include <utility>
 #include <vector>
 
+#include "fssdp/collective/communicator_work.hpp"
+#include "fssdp/collective/pass_scratch.hpp"
 #include "fssdp/comm/communicator.hpp"
+#include "fssdp/comm/communicator_ref.hpp"
 #include "fssdp/core/error.hpp"
+#include "fssdp/core/hasher.hpp"
 #include "fssdp/element/runtime_work.hpp"
 #include "fssdp/memory/any_tensor.hpp"
-#include "fssdp/memory/copy_bytes.hpp"
+#include "fssdp/memory/scratch_memory.hpp"
 
 namespace python {
 
@@ -21,10 +25,11 @@ namespace python {
 class row_blocks {
  public:
   /// @param rows of each rank: [ranks]
+  /// @param scratch kept between calls
   /// @throws fssdp::argument_error unless `mine` has the rows of this rank and `all` those of all
   row_blocks(std::string_view name, fssdp::rank_id rank, std::vector<std::size_t> rows,
-             fssdp::any_tensor mine, fssdp::any_tensor all)
-      : rank_{rank}, mine_{mine}, all_{all}, begin_{0} {
+             fssdp::any_tensor mine, fssdp::any_tensor all, fssdp::scratch_memory& scratch)
+      : rank_{rank}, mine_{mine}, all_{all}, begin_{0}, scratch_{&scratch} {
     using fssdp::detail::require;
     for (auto const count : rows) begin_.push_back(begin_.back() + count);
     require(mine.elements == all.elements && mine.type == all.type, name, ": rows of ",
@@ -42,6 +47,15 @@ class row_blocks {
   [[nodiscard]] fssdp::rank_id rank() const { return rank_; }
   [[nodiscard]] fssdp::dtype type() const { return mine_.type; }
   [[nodiscard]] std::size_t elements() const { return mine_.slots * mine_.elements; }
+  [[nodiscard]] fssdp::scratch_memory& scratch() const { return *scratch_; }
+  /// What ranks have to have in common.
+  [[nodiscard]] std::uint64_t hash(std::uint64_t collective) const {
+    auto hash = fssdp::detail::hasher{};
+    hash.mix(collective);
+    for (auto const begin : begin_) hash.mix(begin);
+    hash.mix(mine_.elements * fssdp::bytes_of(mine_.type));
+    return hash.value();
+  }
   [[nodiscard]] std::span<std::byte> mine() const { return bytes(mine_, 0, mine_.slots); }
   [[nodiscard]] std::span<std::byte> of(fssdp::rank_id rank) const {
     auto const first = begin_[rank.index()];
@@ -59,6 +73,7 @@ class row_blocks {
   fssdp::any_tensor mine_;
   fssdp::any_tensor all_;
   std::vector<std::size_t> begin_;
+  fssdp::scratch_memory* scratch_;
 };
 
 /// Every rank gets the blocks of all.
@@ -66,16 +81,20 @@ struct gather_blocks {
   row_blocks blocks;
 
   template <fssdp::communicator Comm>
-  void operator()(Comm& comm) const {
-    comm.exchange([&](auto& batch) {
-      fssdp::set_label(batch, {.plan = 0x616c6c67617468, .round = 0});
+  void operator()(Comm& to) const {
+    auto const comm = fssdp::communicator_ref{to};
+    auto const plan = blocks.hash(0x616c6c67617468);
+    comm.agree(plan);
+    comm.exchange([&](auto const& batch) {
+      batch.label({.plan = plan, .round = 0});
       for (auto const peer : fssdp::first_n<fssdp::rank_id>(comm.size())) {
         if (peer == blocks.rank()) continue;
         if (!blocks.mine().empty()) batch.send(blocks.mine(), peer);
         if (!blocks.of(peer).empty()) batch.recv(blocks.of(peer), peer);
       }
     });
-    fssdp::copy_bytes(blocks.of(blocks.rank()), blocks.mine());
+    if (!blocks.mine().empty())
+      fssdp::detail::copy_on(comm, blocks.mine(), blocks.of(blocks.rank()));
   }
 };
 
@@ -84,14 +103,23 @@ struct reduce_blocks {
   row_blocks blocks;
 
   template <fssdp::communicator Comm>
-  void operator()(Comm& comm) const {
+  void operator()(Comm& to) const {
+    using namespace fssdp::detail;
+    auto const comm = fssdp::communicator_ref{to};
+    auto const ranks = static_cast<std::size_t>(comm.size());
+    require(comm.in_host_memory() || ranks <= fssdp::device_sum::most_operands,
+            "reduce_scatter_v: ", ranks, " ranks; expected at most ",
+            fssdp::device_sum::most_operands, " on devices");
     auto const bytes = blocks.mine().size();
-    auto received = std::vector<std::byte>(bytes * static_cast<std::size_t>(comm.size()));
+    auto scratch = pass_scratch{comm, &blocks.scratch(), {}};
+    auto* const received = scratch.cut(0, bytes * ranks).data;
     auto const from = [&](fssdp::rank_id peer) {
-      return std::span{received}.subspan(peer.index() * bytes, bytes);
+      return std::span{received + peer.index() * bytes, bytes};
     };
-    comm.exchange([&](auto& batch) {
-      fssdp::set_label(batch, {.plan = 0x72656475636573, .round = 0});
+    auto const plan = blocks.hash(0x72656475636573);
+    comm.agree(plan);
+    comm.exchange([&](auto const& batch) {
+      batch.label({.plan = plan, .round = 0});
       for (auto const peer : fssdp::first_n<fssdp::rank_id>(comm.size())) {
         if (peer == blocks.rank()) continue;
         if (!blocks.of(peer).empty()) batch.send(blocks.of(peer), peer);
@@ -102,9 +130,8 @@ struct reduce_blocks {
     for (auto const peer : fssdp::first_n<fssdp::rank_id>(comm.size()))
       summands.push_back(
           {peer == blocks.rank() ? blocks.of(peer).data() : from(peer).data(), nullptr});
-    auto const sum = fssdp::detail::runtime_sum_of(blocks.type(), blocks.type());
-    sum.on_host(sum, summands, blocks.mine().data(), blocks.elements(), 1,
-                fssdp::write_mode::overwrite);
+    sum_on(comm, runtime_sum_of(blocks.type(), blocks.type()), summands,
+           {blocks.mine().data(), blocks.elements(), fssdp::bytes_of(blocks.type())});
   }
 };
 

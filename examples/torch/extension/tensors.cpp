@@ -29,8 +29,8 @@ c10::intrusive_ptr<c10::StorageImpl> storage_of(nb::handle object) {
   return referred<c10::StorageImpl>(object);
 }
 
-fssdp::torch_tensors tensors_of(nb::list const& list) {
-  auto tensors = fssdp::torch_tensors{};
+fssdp::torch_tensors tensors_of(nb::list const& list, c10::Device device) {
+  auto tensors = fssdp::torch_tensors{device};
   for (auto const& item : list) {
     auto const entry = nb::cast<nb::tuple>(item);
     auto const name = nb::cast<std::string>(entry[0]);

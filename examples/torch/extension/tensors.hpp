@@ -25,7 +25,8 @@ namespace nb = nanobind;
 /// The tensors of an expert.
 /// @param list (name, tensor), stacked [slots, ...]; or (name, [tensor of each slot], tensor that
 ///             they are like)
-[[nodiscard]] fssdp::torch_tensors tensors_of(nb::list const& list);
+/// @param device where they must be
+[[nodiscard]] fssdp::torch_tensors tensors_of(nb::list const& list, c10::Device device);
 
 }  // namespace python
 

@@ -55,7 +55,8 @@ class ExpertParallel(nn.Module):
         moved = sum(out) + sum(into) - 2 * out[dist.get_rank()]
         self.bytes_sent += 2 * row_bytes * moved  # forward and backward
         rows = _AllToAll.apply(tokens[order // experts.shape[1]], into, out)
-        expert = torch.arange(len(self.own)).repeat(len(every)).repeat_interleave(mine.flatten())
+        own = torch.arange(len(self.own), device=rows.device)
+        expert = own.repeat(len(every)).repeat_interleave(mine.flatten())
         by_expert = expert.argsort(stable=True)
         parts = rows[by_expert].split(mine.sum(0).tolist())
         done = [e(part) for e, part in zip(self.own, parts, strict=True)]
@@ -66,5 +67,5 @@ class ExpertParallel(nn.Module):
 
 def _inverse(order: Tensor) -> Tensor:
     inverse = torch.empty_like(order)
-    inverse[order] = torch.arange(len(order))
+    inverse[order] = torch.arange(len(order), device=order.device)
     return inverse

@@ -18,8 +18,16 @@ import torch.distributed as dist
 
 torch.set_num_threads(1)
 
+BACK_ENDS = {"cpu": "gloo", "cuda": "nccl"}
 
-def join_launched() -> bool:
+
+def take_device(device: str, number: int) -> None:
+    """Makes one of the devices of this host the current one; several ranks may have the same."""
+    if device == "cuda":
+        torch.cuda.set_device(number % torch.cuda.device_count())
+
+
+def join_launched(device: str = "cpu") -> bool:
     """Joins the ranks that torchrun has started, or mpirun of Open MPI, where MASTER_ADDR and
     MASTER_PORT say how all of them reach the first. Returns whether there are such."""
     for name, of_mpi in (("RANK", "OMPI_COMM_WORLD_RANK"), ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE")):
@@ -27,7 +35,8 @@ def join_launched() -> bool:
             os.environ.setdefault(name, os.environ[of_mpi])
     if "RANK" not in os.environ:
         return False
-    dist.init_process_group("gloo")
+    take_device(device, int(os.environ.get("LOCAL_RANK", "0")))
+    dist.init_process_group(BACK_ENDS[device])
     return True
 
 

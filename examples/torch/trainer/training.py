@@ -40,6 +40,7 @@ class Run:
         reshard_every: new owners after so many steps.
         micro_batches: whose gradients are added up.
         slots: replicas that a rank has room for in one layer.
+        device: 'cpu', or 'cuda' for the one that is current on each rank.
         dtype: of all parameters. Runs whose sums are formed in other orders stay together in
             float64; in float32 a gate that is undecided may choose another expert some day.
     """
@@ -59,6 +60,7 @@ class Run:
     slots: int = 2
     plan_ahead: bool = False
     load_tolerance: float = 0.0
+    device: str = "cpu"
     dtype: torch.dtype = torch.float64
 
 
@@ -90,7 +92,8 @@ class Result:
 def bytes_on_wire() -> int:
     """Sent by this host so far, over the interface that Gloo uses."""
     interface = os.environ.get("GLOO_SOCKET_IFNAME", "lo")
-    return int(Path(f"/sys/class/net/{interface}/statistics/tx_bytes").read_text())
+    figure = Path(f"/sys/class/net/{interface}/statistics/tx_bytes")
+    return int(figure.read_text()) if figure.exists() else 0
 
 
 def solver_of(run: Run) -> Any:
@@ -125,7 +128,7 @@ class Trainer:
         self.rank = 0 if self.alone else dist.get_rank()
         self.ranks = 1 if self.alone else dist.get_world_size()
         self.model: nn.Module = Model(run.shape, stacked=run.stacked, recompute=run.recompute)
-        self.model.to(run.dtype)
+        self.model.to(run.device, run.dtype)
         self.text = Text(run.shape)
         self.mesh = None if self.alone else self._make_mesh()
         self.blocks = list(self.model.blocks)
@@ -147,9 +150,9 @@ class Trainer:
         if self.ranks % groups != 0:
             raise ValueError(f"{groups} groups of {self.ranks} ranks; expected a divisor")
         if groups == 1:
-            return init_device_mesh("cpu", (self.ranks,))
+            return init_device_mesh(self.run.device, (self.ranks,))
         shape = (groups, self.ranks // groups)
-        return init_device_mesh("cpu", shape, mesh_dim_names=("replicate", "shard"))
+        return init_device_mesh(self.run.device, shape, mesh_dim_names=("replicate", "shard"))
 
     def wait_for_all(self) -> None:
         if not self.alone:
@@ -198,9 +201,9 @@ class Trainer:
 
     def step(self, step: int) -> tuple[float, float]:
         """Trains on one batch; the loss over all ranks, and how even the ranks were."""
-        x, y = self.text.batch(step, self.rank, self.ranks)
+        x, y = (t.to(self.run.device) for t in self.text.batch(step, self.rank, self.ranks))
         parts = list(zip(x.chunk(self.run.micro_batches), y.chunk(self.run.micro_batches), strict=True))
-        loss = torch.zeros((), dtype=torch.float64)
+        loss = torch.zeros((), dtype=torch.float64, device=self.run.device)
         self.optimizer.zero_grad(set_to_none=True)
         for n, (some, following) in enumerate(parts):
             with self._not_yet(n < len(parts) - 1):
@@ -255,7 +258,8 @@ class Trainer:
         dense = [p for p in self.dense if p.requires_grad]
         norm = nn.utils.get_total_norm([p.grad for p in dense])
         norm = norm.full_tensor() if hasattr(norm, "full_tensor") else norm
-        squares = sum((p.grad.double().square().sum() for p in self.own), torch.zeros((), dtype=torch.double))
+        none = torch.zeros((), dtype=torch.double, device=self.run.device)
+        squares = sum((p.grad.double().square().sum() for p in self.own), none)
         dist.all_reduce(squares)
         norm = (norm.double().square() + squares).sqrt()
         factor = (1.0 / (norm + 1e-6)).clamp(max=1.0)

@@ -53,6 +53,14 @@ template <element T>
 #endif
   return static_cast<float>(value);
 }
+/// An element in the type of its sums, likewise.
+template <element T>
+[[nodiscard]] FSSDP_HOST_DEVICE accumulator_t<T> as_summed(T value) {
+  auto const result = static_cast<accumulator_t<T>>(value);
+  if constexpr (sizeof(T) == 1)
+    if (result != result) return value.by_bits();
+  return result;
+}
 /// a * b for b > 0, with the sign of a also where that is a NaN.
 [[nodiscard]] FSSDP_HOST_DEVICE inline float scaled(float a, float b) {
   constexpr auto sign = std::uint32_t{0x80000000};
@@ -91,12 +99,10 @@ class plain_elements {
     auto own = element_lanes<T, N>{};
     own.load(from_ + first);
     auto result = element_lanes<sum_type, N>{};
-    for (std::size_t i = 0; i < N; ++i) result.at[i] = static_cast<sum_type>(own.at[i]);
+    for (std::size_t i = 0; i < N; ++i) result.at[i] = as_summed(own.at[i]);
     return result;
   }
-  [[nodiscard]] FSSDP_HOST_DEVICE sum_type one(std::size_t i) const {
-    return static_cast<sum_type>(from_[i]);
-  }
+  [[nodiscard]] FSSDP_HOST_DEVICE sum_type one(std::size_t i) const { return as_summed(from_[i]); }
 
  private:
   T const* from_;

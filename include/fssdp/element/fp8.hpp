@@ -9,6 +9,7 @@
 
 #include "fssdp/core/dtype.hpp"
 #include "fssdp/element/choose.hpp"
+#include "fssdp/element/fp8_instructions.hpp"
 #include "fssdp/element/round_to_odd.hpp"
 
 namespace fssdp {
@@ -43,6 +44,13 @@ class fp8 {
       : bits_{round(std::bit_cast<std::uint32_t>(value))} {}
   constexpr explicit fp8(double value) : fp8{detail::round_to_odd(value)} {}
   [[gnu::always_inline]] constexpr explicit operator float() const {
+#if FSSDP_HAS_FP8_INSTRUCTIONS
+    if (!std::is_constant_evaluated()) return detail::fp8_to_float<Format>(bits_);
+#endif
+    return by_bits();
+  }
+  /// The same, and the bits of a NaN are everywhere the host's.
+  [[nodiscard, gnu::always_inline]] constexpr float by_bits() const {
     auto const magnitude = bits_ & 0x7fU;
     auto const exponent = magnitude >> mantissa_bits;
     auto const implicit = std::min(exponent, 1U) << mantissa_bits;
@@ -78,6 +86,15 @@ class fp8 {
 
   // Nothing branches here or in the conversion to float, so that loops over many are vectorized.
   [[gnu::always_inline]] static constexpr std::uint8_t round(std::uint32_t bits) {
+#if FSSDP_HAS_FP8_INSTRUCTIONS
+    if (!std::is_constant_evaluated()) {
+      auto const size = bits & 0x7fffffffU;
+      auto const special =
+          (bits >> 24U & 0x80U) | (size == float_infinity ? Format::infinity : nan);
+      auto const finite = detail::fp8_from_finite<Format>(std::bit_cast<float>(bits));
+      return static_cast<std::uint8_t>(size < float_infinity ? finite : special);
+    }
+#endif
     constexpr auto end = std::bit_cast<std::uint32_t>(static_cast<float>(largest()));
     constexpr auto smallest_normal = (128U - Format::bias) << 23U;
     constexpr auto dropped = 23U - mantissa_bits;  // bits of the mantissa

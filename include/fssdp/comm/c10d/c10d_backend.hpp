@@ -33,9 +33,9 @@ template <class Group>
     try {
       return group->getBackend(device);
     } catch (c10::Error const& error) {
-      throw argument_error{text("c10d: a group without a back end for tensors on ",
-                                c10::DeviceTypeName(device, true),
-                                "; expected one, as Gloo's for cpu: ", c10d_text(error))};
+      throw argument_error{text(
+          "c10d: a group without a back end for tensors on ", c10::DeviceTypeName(device, true),
+          "; expected one, as Gloo's for cpu, or NCCL's for cuda: ", c10d_text(error))};
     }
   } else {
     return group;

@@ -5,11 +5,11 @@
 #include "fssdp/comm/c10d/c10d_backend.hpp"  // ahead of torch's own headers
 
 #include <ATen/ops/empty.h>
-#include <ATen/ops/from_blob.h>
+#include <c10/core/Device.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <algorithm>
-#include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -20,46 +20,52 @@
 
 #include "fssdp/comm/back_end.hpp"
 #include "fssdp/comm/c10d/c10d_batch.hpp"
+#include "fssdp/comm/c10d/c10d_host_rows.hpp"
 #include "fssdp/comm/c10d/c10d_options.hpp"
 #include "fssdp/comm/c10d/c10d_transfers.hpp"
+#include "fssdp/comm/c10d/torch_event.hpp"
 #include "fssdp/comm/communicator.hpp"
+#include "fssdp/comm/wait_pace.hpp"
 #include "fssdp/core/error.hpp"
 #include "fssdp/element/device_conversion.hpp"
 #include "fssdp/element/device_sum.hpp"
 #include "fssdp/memory/torch_dtype.hpp"
+#include "fssdp/memory/torch_view.hpp"
 
 namespace fssdp {
 
-/// Torch's stream: what is enqueued on the one that is current runs in order.
-struct torch_current_stream {};
-
-/// A rank of a process group of PyTorch with a back end for tensors of a device: CUDA over NCCL, XPU
-/// over XCCL; or the CPU over Gloo, for tests. Sums and conversions are torch's operators, memory
-/// comes from torch's allocator, and all of it is enqueued on torch's current stream, which has to be
-/// the same in all calls. Where this library's kernels are compiled, nccl_of_group is faster.
+/// A rank of a process group of PyTorch with a back end for tensors of a device: CUDA over NCCL,
+/// XPU over XCCL; or the CPU over Gloo, for tests. Sums and conversions are torch's operators,
+/// memory comes from torch's allocator, and all of it is enqueued on the stream of torch that is
+/// current in the call. Where this library's kernels are compiled, nccl_of_group is faster.
 ///
-/// The bits are those of other communicators, but for fp64 in fewer than 32 bits, where torch rounds
-/// twice, and what torch makes of numbers too large for fp8.
+/// The bits are those of other communicators, but for fp64 in fewer than 32 bits, where torch
+/// rounds twice, and what torch makes of numbers too large for fp8.
 ///
 /// Ranks agree on each new plan before its messages, as NCCL takes no tags. When a rank does not
-/// come, CUDA's back ends end the work by the timeout of the group, not by the deadline given here.
+/// come, what waits for the host ends by the deadline given here; what waits on a device, by the
+/// timeout of the group.
 ///
-/// @cost per exchange: what the back end makes of its messages; per sum, an operator for each
-///       operand; per new plan, an all-gather of its hash, which waits
+/// @cost per exchange: what the back end makes of its messages, and before the first one another
+///       between all ranks, which connects them; per sum, an operator for each operand
 class c10d_device_communicator {
  public:
   using stream_type = torch_current_stream;
   using memory_space = device_memory;
 
-  /// @throws as c10d_communicator
+  /// @param device without a number: the one that is current
+  /// @throws as c10d_communicator; argument_error for a device over Gloo, which reads and writes
+  ///         memory of the host only
   c10d_device_communicator(c10::intrusive_ptr<c10d::ProcessGroup> group, c10::Device device,
                            c10d_options options = {})
       : options_{std::move(options)},
-        device_{device},
         transfers_{detail::c10d_backend_of(group, device.type())},
+        device_{numbered(device, transfers_)},
         rank_{transfers_.backend().getRank()},
         batch_{rank_, transfers_.backend().getSize()},
-        group_{std::move(group)} {
+        group_{std::move(group)},
+        values_{device_, rank_, size()},
+        agreement_{device_, rank_, size()} {
     detail::check_deadline("c10d_device_communicator", options_.deadline);
   }
   c10d_device_communicator(c10d_device_communicator&&) = default;
@@ -79,7 +85,8 @@ class c10d_device_communicator {
     batch_.clear();
     post(batch_);
     batch_.close(++sequence_);
-    if (!batch_.in().empty() || !batch_.out().empty()) guarded([&] { exchange_all(); });
+    connect_all();
+    if (!batch_.in().empty() || !batch_.out().empty()) guarded([&] { exchange_all(batch_); });
   }
 
   /// Everything that work does is enqueued: it runs at once.
@@ -88,20 +95,50 @@ class c10d_device_communicator {
     work(*this);
   }
   /// Waits for the stream.
-  /// @throws what has failed before, again and again; peer_failed with what the device reports
+  /// @throws what has failed before, again and again; peer_failed with what the device reports;
+  ///         deadline_exceeded
   void synchronize() {
     failure_.rethrow();
     if (is_host()) return;
-    guarded([&] { c10::impl::VirtualGuardImpl{device_.type()}.getStream(device_).synchronize(); });
+    auto all = detail::torch_event{device_};
+    guarded([&] { all.record(detail::torch_stream_of(device_)); });
+    wait_for(all, "synchronize");
   }
 
-  /// Makes sure that all ranks have come with the same plan. Known ones, the last 256, cost nothing.
-  /// @throws ranks_disagree, which names the lowest rank with another plan; as exchange
-  void agree(std::uint64_t plan);
+  /// Begins to find out whether all ranks have come with the same plans, in the same order.
+  /// @cost one exchange of 512 bytes from each rank, however many plans there are; the host does
+  ///       not wait for it, unless the last one is not over yet
+  /// @throws as agree
+  void announce(std::span<std::uint64_t const> plans) {
+    end_agreement();
+    agreement_.begin(plans, [this](auto own, auto all) { exchange_values(own, all); });
+  }
+  /// Whether all ranks are known to have a plan: then agree does not wait.
+  /// @throws ranks_disagree, poisoned_stream
+  [[nodiscard]] bool has_agreed(std::uint64_t plan) {
+    failure_.check(rank_);
+    if (agreement_.over().is_over()) end_agreement();
+    return agreement_.knows(plan);
+  }
+  /// Makes sure that all ranks have come with the same plan. Those that they have, of the last 256
+  /// or more, cost nothing; others that have been announced, the time until that is over.
+  /// @cost of a new plan: as announce, and then it waits
+  /// @throws ranks_disagree, which names the lowest rank with other plans, and from then on
+  ///         poisoned_stream; as exchange
+  void agree(std::uint64_t plan) {
+    if (has_agreed(plan)) return;
+    if (!agreement_.compares(plan)) announce({&plan, 1});
+    end_agreement();
+  }
 
   /// Values of the host from all ranks: mine [n] -> all [size, n] bytes. For counts: it waits.
   /// @throws as exchange
-  void gather_values(std::span<std::byte const> mine, std::span<std::byte> all);
+  void gather_values(std::span<std::byte const> mine, std::span<std::byte> all) {
+    failure_.check(rank_);
+    values_.begin(mine, [this](auto own, auto rows) { exchange_values(own, rows); });
+    wait_for(values_.have_come(), "gather_values");
+    std::ranges::copy(values_.rows(), all.begin());
+  }
 
   /// @throws argument_error if this torch has not the type, or an operand is a payload; what torch
   ///         throws
@@ -129,19 +166,20 @@ class c10d_device_communicator {
   }
 
  private:
+  [[nodiscard]] static c10::Device numbered(c10::Device device,
+                                            detail::c10d_transfers const& over) {
+    detail::require(device.is_cpu() || !over.is_gloo(), "c10d_device_communicator: tensors on ",
+                    device.str(), " over Gloo, which sends those of the host; expected NCCL, say");
+    if (device.is_cpu() || device.has_index()) return device;
+    return c10::impl::VirtualGuardImpl{device.type()}.getDevice();
+  }
   [[nodiscard]] bool is_host() const { return device_.is_cpu(); }
   [[nodiscard]] at::Tensor tensor(void const* data, std::size_t size, c10::ScalarType type) const {
-    return at::for_blob(const_cast<void*>(data), {static_cast<std::int64_t>(size)})
-        .options(c10::TensorOptions{type}.device(device_))
-        .target_device(device_)
-        .make_tensor();
+    return detail::torch_view(data, size, type, device_);
   }
   [[nodiscard]] at::Tensor empty(std::size_t bytes) const {
     return at::empty({static_cast<std::int64_t>(bytes)},
                      c10::TensorOptions{c10::kByte}.device(device_));
-  }
-  [[nodiscard]] static std::span<std::byte> bytes_of_tensor(at::Tensor const& of) {
-    return {static_cast<std::byte*>(of.data_ptr()), static_cast<std::size_t>(of.numel())};
   }
 
   template <class Work>
@@ -157,14 +195,14 @@ class c10d_device_communicator {
       failure_.rethrow();
     }
   }
-  void exchange_all() {
+  void exchange_all(detail::c10d_batch const& batch) {
     auto const tag = [&](detail::c10d_batch::message const& of) {
-      return detail::c10d_tag(batch_.name(), of.index, of.bytes, transfers_.most_tag());
+      return detail::c10d_tag(batch.name(), of.index, of.bytes, transfers_.most_tag());
     };
     transfers_.together([&] {
-      for (auto const& of : batch_.in())
+      for (auto const& of : batch.in())
         transfers_.recv(detail::c10d_bytes(of.data, of.bytes, device_), of.peer, tag(of));
-      for (auto const& of : batch_.out())
+      for (auto const& of : batch.out())
         transfers_.send(detail::c10d_bytes(of.data, of.bytes, device_), of.peer, tag(of));
     });
     if (is_host())
@@ -173,47 +211,54 @@ class c10d_device_communicator {
       transfers_.enqueue_wait();
     transfers_.clear();
   }
+  /// NCCL's communicator is made in the first exchange, by all ranks together: also by those
+  /// without a message in it.
+  void connect_all() {
+    if (std::exchange(is_connected_, true) || is_host() || size() == 1) return;
+    auto const mine = empty(1);
+    auto const all = empty(static_cast<std::size_t>(size()));
+    auto first = detail::c10d_batch{rank_, size()};
+    detail::name_values(first, rank_, size(), detail::bytes_of_tensor(mine),
+                        detail::bytes_of_tensor(all));
+    guarded([&] { exchange_all(first); });
+  }
+  void exchange_values(std::span<std::byte const> mine, std::span<std::byte> all) {
+    exchange([&](auto& batch) { detail::name_values(batch, rank_, size(), mine, all); });
+  }
+
+  /// Waits on the host.
+  void wait_for(detail::torch_event const& event, char const* call) {
+    guarded([&] {
+      auto pace = detail::wait_pace{};
+      for (auto const until = detail::end_of(options_.deadline); !event.is_over(); pace.rest())
+        if (std::chrono::steady_clock::now() >= until)
+          throw detail::not_all_come(rank_, call, options_.deadline);
+    });
+  }
+  /// Waits for the comparison of plans that is under way.
+  void end_agreement() {
+    failure_.check(rank_);
+    if (!agreement_.is_under_way()) return;
+    wait_for(agreement_.over(), "agree");
+    auto const error = agreement_.take_in();
+    if (!error.has_value()) return;
+    failure_.set(std::make_exception_ptr(*error));
+    throw *error;
+  }
 
   c10d_options options_;
-  c10::Device device_;
   detail::c10d_transfers transfers_;
+  c10::Device device_;
   rank_id rank_;
   detail::c10d_batch batch_;
   c10::intrusive_ptr<c10d::ProcessGroup> group_;
   std::uint64_t sequence_ = 0;
+  bool is_connected_ = false;
   std::unordered_map<std::byte*, at::Tensor> blocks_;
-  std::array<std::uint64_t, 256> known_ = {};  // plans that all ranks agree on
-  std::size_t next_known_ = 0;
+  detail::c10d_host_rows values_;
+  detail::c10d_agreement agreement_;
   detail::failure_state failure_;
 };
-
-inline void c10d_device_communicator::agree(std::uint64_t plan) {
-  failure_.check(rank_);
-  auto const known = std::span{known_}.first(std::min(next_known_, known_.size()));
-  if (std::ranges::find(known, plan) != known.end()) return;
-  auto all = std::vector<std::uint64_t>(static_cast<std::size_t>(size()));
-  gather_values(std::as_bytes(std::span{&plan, 1}), std::as_writable_bytes(std::span{all}));
-  for (auto const peer : first_n<rank_id>(size()))
-    if (all[peer.index()] != plan)
-      throw detail::disagreement(rank_, peer, "plans ", detail::hexadecimal{plan}, " and ",
-                                 detail::hexadecimal{all[peer.index()]});
-  known_[next_known_++ % known_.size()] = plan;
-}
-
-inline void c10d_device_communicator::gather_values(std::span<std::byte const> mine,
-                                                    std::span<std::byte> all) {
-  auto const on_host = [](std::byte const* data, std::size_t size) {
-    return detail::c10d_bytes(data, size, c10::kCPU);
-  };
-  auto const staged = empty(mine.size());
-  auto const rows = empty(all.size());
-  staged.copy_(on_host(mine.data(), mine.size()));
-  exchange([&](auto& batch) {
-    detail::name_values(batch, rank_, size(), bytes_of_tensor(staged), bytes_of_tensor(rows));
-  });
-  guarded([&] { on_host(all.data(), all.size()).copy_(rows); });
-  std::ranges::copy(mine, all.begin() + static_cast<std::ptrdiff_t>(rank_.index() * mine.size()));
-}
 
 /// In the order of the operands, in the types and with the roundings of element/accumulate.hpp.
 inline void c10d_device_communicator::sum(device_sum const& of) {
@@ -239,7 +284,7 @@ inline void c10d_device_communicator::sum(device_sum const& of) {
 
 static_assert(device_communicator<c10d_device_communicator>);
 static_assert(gathering_communicator<c10d_device_communicator>);
-static_assert(agreeing_communicator<c10d_device_communicator>);
+static_assert(announcing_communicator<c10d_device_communicator>);
 static_assert(duplicable_communicator<c10d_device_communicator>);
 
 }  // namespace fssdp

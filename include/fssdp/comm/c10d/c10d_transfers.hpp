@@ -5,8 +5,6 @@
 #include "fssdp/comm/c10d/c10d_backend.hpp"  // ahead of torch's own headers
 
 #include <ATen/ops/empty.h>
-#include <ATen/ops/from_blob.h>
-#include <c10/core/TensorOptions.h>
 
 #include <algorithm>
 #include <chrono>
@@ -22,16 +20,14 @@
 #include "fssdp/comm/wait_pace.hpp"
 #include "fssdp/core/error.hpp"
 #include "fssdp/core/index.hpp"
+#include "fssdp/memory/torch_view.hpp"
 
 namespace fssdp::detail {
 
 /// Bytes as a tensor that does not own them.
 [[nodiscard]] inline at::Tensor c10d_bytes(std::byte const* data, std::size_t size,
                                            c10::Device device) {
-  return at::for_blob(const_cast<std::byte*>(data), {static_cast<std::int64_t>(size)})
-      .options(c10::TensorOptions{at::kByte}.device(device))
-      .target_device(device)
-      .make_tensor();
+  return torch_view(data, size, c10::kByte, device);
 }
 
 /// Messages between this rank and others. Where the back end can start them together (NCCL), it
@@ -42,6 +38,7 @@ class c10d_transfers {
       : backend_{std::move(backend)}, is_gloo_{backend_->getBackendName() == "gloo"} {}
 
   [[nodiscard]] c10d_backend& backend() const { return *backend_; }
+  [[nodiscard]] bool is_gloo() const { return is_gloo_; }
   [[nodiscard]] std::size_t size() const { return all_.size(); }
   /// The largest tag that every back end takes; MPI promises no more than 32767.
   [[nodiscard]] std::uint64_t most_tag() const { return is_gloo_ ? 0x7fff'ffffU : 0x7fffU; }
@@ -86,9 +83,11 @@ class c10d_transfers {
   }
   /// The same where the work is a device's: its current stream waits, not the host.
   void enqueue_wait() {
+    c10d::Work const* last = nullptr;  // one stands for all that were started together
     for (auto& of : all_) {
       peer_ = of.peer;
-      if (of.work != nullptr) of.work->wait();
+      if (of.work != nullptr && of.work.get() != last) of.work->wait();
+      last = of.work.get();
     }
   }
 

@@ -8,20 +8,21 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <memory>
 #include <span>
 #include <type_traits>
 #include <utility>
-#include <vector>
 
 #include "fssdp/comm/back_end.hpp"
 #include "fssdp/comm/communicator.hpp"
 #include "fssdp/comm/cuda/cuda_call.hpp"
-#include "fssdp/comm/cuda/cuda_watch.hpp"
 #include "fssdp/comm/cuda/cuda_work.hpp"
 #include "fssdp/comm/peer/peer_context.hpp"
 #include "fssdp/comm/peer/peer_copies.hpp"
 #include "fssdp/comm/peer/peer_devices.hpp"
+#include "fssdp/comm/peer/peer_meeting.hpp"
 #include "fssdp/comm/peer/peer_options.hpp"
+#include "fssdp/comm/peer/peer_part.hpp"
 #include "fssdp/comm/thread/thread_communicator.hpp"
 #include "fssdp/core/error.hpp"
 
@@ -30,16 +31,18 @@ namespace fssdp {
 class peer_world;
 
 /// A rank of a peer_world (peer.hpp). The threads of the ranks meet and tell each other addresses;
-/// all else is enqueued: a receiver's stream waits until the sender's data is ready, reads it where
-/// it is, and the sender's stream goes on when that is done.
+/// all else is enqueued, by the last thread that comes for all of them: a receiver's stream waits
+/// until the sender's data is ready, reads it where it is, and the sender's stream goes on when
+/// that is done.
 ///
 /// Memory that is sent, or written, is free again when the stream has passed the exchange, not when
 /// the call returns. A rank that throws, leaves or stalls is named as between threads; on the first
 /// error the calls that follow are refused.
 ///
-/// @cost per exchange: its copies, an event or three and one to wait for per peer and direction; the
-///       threads wait for each other as in thread_communicator, nobody for a device; no allocation
-///       once the largest batch has been seen
+/// @cost per exchange: its copies, at most three events for each rank and two to wait for, or one
+///       per pair of ranks where those are fewer; if ranks share a device and kernels copy, one
+///       launch for up to 128 messages of all of them, else for those of each. The threads wait for
+///       each other, nobody for a device; no allocation once the largest batch has been seen
 class peer_communicator : public detail::cuda_work<peer_communicator> {
  public:
   using stream_type = cudaStream_t;
@@ -47,7 +50,7 @@ class peer_communicator : public detail::cuda_work<peer_communicator> {
 
   [[nodiscard]] rank_id rank() const { return meeting_.rank(); }
   [[nodiscard]] int size() const { return meeting_.size(); }
-  [[nodiscard]] cudaStream_t stream() const { return stream_; }
+  [[nodiscard]] cudaStream_t stream() const { return part_->stream(); }
   [[nodiscard]] bool has_failed() const { return failure_.has_failed(); }
 
   /// @pre the stream is not captured
@@ -56,43 +59,53 @@ class peer_communicator : public detail::cuda_work<peer_communicator> {
   ///         failed before
   template <class Post>
   void exchange(Post&& post) {
-    meet(
-        [&](auto& meeting) {
-          auto batch = receiving<std::remove_reference_t<decltype(meeting)>>{{*this, meeting}};
-          post(batch);
-        },
-        [&](std::span<std::span<std::byte const> const> lent) {
-          copies_.clear();
-          for (std::size_t i = 0; i < lent.size(); ++i)
-            copies_.add(into_[i].way, into_[i].bytes, lent[i]);
-          enqueue_copies();
-        });
+    meet([&](auto& meeting) {
+      auto batch = receiving<std::remove_reference_t<decltype(meeting)>>{{*this, meeting}};
+      post(batch);
+    });
   }
 
   /// Optional extra: what `visit` enqueues on the stream reads peers' memory in place
-  /// (lending_communicator).
+  /// (lending_communicator). It may be called by the thread of another rank, while this one waits.
   /// @throws as exchange, and what `visit` throws
   template <class Post, class Visit>
   void lend(Post&& post, Visit&& visit) {
-    meet(
-        [&](auto& meeting) {
-          auto batch = borrowing<std::remove_reference_t<decltype(meeting)>>{{*this, meeting}};
-          post(batch);
-        },
-        visit);
+    meet([&](auto& meeting) {
+      auto batch = borrowing<std::remove_reference_t<decltype(meeting)>>{{*this, meeting}};
+      post(batch);
+      part_->visits(visit);
+    });
   }
 
-  /// Everything that work does is enqueued: it runs at once.
+  /// Everything that work does is enqueued: it runs at once. Copies within this rank's memory may
+  /// be made with those of the next exchange, if kernels copy.
   template <class Work>
   void submit(Work work) {
+    auto const until_the_end = putting_off{*this};
     work(*this);
+    guarded([] {});  // copies what is still put off
+  }
+  /// @throws poisoned_stream, transport_error
+  void copy(std::span<std::byte> to, std::span<std::byte const> from) {
+    if (!puts_off_ || options_->copies != copied_by::kernels) return cuda_work::copy(to, from);
+    if (part_->has_to_follow(to, from)) guarded([] {});
+    check();
+    part_->put_off(to, from);
+  }
+  /// Behind what is put off.
+  void free(std::span<std::byte> memory) noexcept {
+    try {
+      guarded([] {});
+    } catch (...) {  // each later call says so
+    }
+    cuda_work::free(memory);
   }
   /// Waits for the stream.
   /// @throws what has failed before, again and again; deadline_exceeded if nothing moves: it says
   ///         what is awaited
   void synchronize() {
     failure_.rethrow();
-    guarded([&] { watch_.wait_for(stream_, options_->deadline, [] {}); });
+    guarded([&] { part_->watch().wait_for(stream(), options_->deadline, [] {}); });
   }
 
   /// Values of the host from all ranks: mine [n] -> all [size, n] bytes. From thread to thread: no
@@ -116,7 +129,7 @@ class peer_communicator : public detail::cuda_work<peer_communicator> {
 
   /// Another communicator between the same ranks, on the same stream or on another of the same
   /// device. Every rank makes the same duplicates in the same order.
-  [[nodiscard]] peer_communicator duplicate() { return duplicate(stream_); }
+  [[nodiscard]] peer_communicator duplicate() { return duplicate(stream()); }
   [[nodiscard]] peer_communicator duplicate(cudaStream_t stream);
 
  private:
@@ -130,34 +143,37 @@ class peer_communicator : public detail::cuda_work<peer_communicator> {
     Meeting& meeting;
     void send(std::span<std::byte const> bytes, rank_id to) {
       meeting.send(bytes, to);
-      comm.is_read_by_[to.index()] = 1;
+      comm.part_->sends(bytes, to);
     }
     void label(batch_label const& value) {
       meeting.label(value);
-      if (std::exchange(comm.plan_, value.plan) != value.plan) comm.watch_.begin_plan(value.plan);
+      if (std::exchange(comm.plan_, value.plan) != value.plan)
+        comm.part_->watch().begin_plan(value.plan);
     }
   };
   template <class Meeting>
   struct borrowing : sending<Meeting> {
     void borrow(std::size_t bytes, rank_id from) {
       this->meeting.borrow(bytes, from);
-      this->comm.reads_[from.index()] = 1;
+      this->comm.part_->borrows(from);
     }
   };
   template <class Meeting>
   struct receiving : sending<Meeting> {
     void recv(std::span<std::byte> bytes, rank_id from) {
       this->meeting.borrow(bytes.size(), from);
-      this->comm.reads_[from.index()] = 1;
-      this->comm.into_.push_back({this->comm.way_from(from), bytes});
+      this->comm.part_->receives(this->comm.way_from(from), bytes, from);
     }
   };
-
-  /// Where a message is to go.
-  struct incoming {
-    detail::copy_way way;
-    std::span<std::byte> bytes;
+  /// While it lives, copies may be put off.
+  struct putting_off {
+    peer_communicator& comm;
+    explicit putting_off(peer_communicator& of) : comm{of} { comm.puts_off_ = true; }
+    putting_off(putting_off const&) = delete;
+    putting_off& operator=(putting_off const&) = delete;
+    ~putting_off() { comm.puts_off_ = false; }
   };
+
   [[nodiscard]] detail::copy_way way_from(rank_id peer) const {
     return devices_->device_of(peer) == devices_->device_of(rank())
                ? detail::copy_way::within_device
@@ -171,116 +187,74 @@ class peer_communicator : public detail::cuda_work<peer_communicator> {
         options_{&options},
         context_{&context},
         meeting_{std::move(meeting)},
-        stream_{stream},
         devices_{&devices},
-        watch_{meeting_.rank(), meeting_.size()},
-        reads_(static_cast<std::size_t>(meeting_.size())),
-        is_read_by_(static_cast<std::size_t>(meeting_.size())) {
+        part_{std::make_unique<detail::peer_part>(meeting_.rank(), meeting_.size(), stream)} {
     detail::load_kernels(options.kernels, rank());
   }
 
-  /// Names messages, meets the ranks they go to and come from, and lets `read` enqueue what is done
-  /// with those that come, between the events that say when.
-  template <class Name, class Read>
-  void meet(Name name, Read&& read) {
+  /// Names messages, meets the ranks they go to and come from, and has what is wanted enqueued.
+  template <class Name>
+  void meet(Name name) {
     check();
-    detail::require(!detail::is_captured(stream_, rank()),
+    detail::require(!detail::is_captured(stream(), rank()),
                     "exchange while a graph is captured; expected none: the streams of several "
                     "ranks would have to become one graph");
-    std::ranges::fill(reads_, 0);
-    std::ranges::fill(is_read_by_, 0);
-    into_.clear();
+    part_->begin();
+    context_->part(rank()) = part_.get();
     auto named = false;
     try {
-      meeting_.lend(
-          [&](auto& batch) {
-            name(batch);
+      meeting_.meet(
+          [&](auto& meeting) {
+            name(meeting);
             named = true;
-            begin();
           },
-          [&](std::span<std::span<std::byte const> const> lent) { enqueue_reading(read, lent); });
-      for_each(is_read_by_, [&](rank_id to) { await(context_->done(to, exchange_)); });
-      watch_.end_exchange(stream_);
+          [&](detail::thread_meeting const& of) {
+            detail::peer_meeting{*context_, *devices_, *options_, of}.enqueue();
+          });
     } catch (...) {
       if (named) fail(std::current_exception());
       throw;
     }
   }
-  /// All is named: what this rank sends is ready when the stream comes here.
-  void begin() {
-    ++exchange_;
-    watch_.begin_exchange(stream_);
-    for (auto const peer : first_n<rank_id>(size()))
-      if (reads_[peer.index()] != 0 || is_read_by_[peer.index()] != 0) watch_.add_peer(peer);
-    if (std::ranges::count(is_read_by_, 1) != 0) record(context_->ready(rank()));
-  }
-  template <class Read>
-  void enqueue_reading(Read& read, std::span<std::span<std::byte const> const> lent) {
-    for_each(reads_, [&](rank_id from) { await(context_->ready(from)); });
-    try {
-      read(lent);
-    } catch (...) {  // those who lend wait for what is enqueued
-      (void)cudaEventRecord(context_->done(rank(), exchange_), stream_);
-      throw;
-    }
-    if (!lent.empty()) record(context_->done(rank(), exchange_));
-  }
-  void enqueue_copies() {
-    if (options_->copies == copied_by::engines)
-      copies_.enqueue_on_engines(stream_, rank());
-    else
-      copies_.enqueue_as_kernels(stream_, rank(), options_->kernels);
-  }
-
-  template <class Visit>
-  static void for_each(std::vector<std::uint8_t> const& of, Visit visit) {
-    for (std::size_t peer = 0; peer < of.size(); ++peer)
-      if (of[peer] != 0) visit(rank_id{peer});
-  }
-  void record(cudaEvent_t event) const {
-    detail::cuda_require(cudaEventRecord(event, stream_), rank(), "cudaEventRecord");
-  }
-  void await(cudaEvent_t event) const {
-    detail::cuda_require(cudaStreamWaitEvent(stream_, event, 0), rank(), "cudaStreamWaitEvent");
-  }
   void check() const { failure_.check(rank()); }
   [[nodiscard]] device_kernels const& kernels() const { return options_->kernels; }
   /// Peers can read it, too.
   [[nodiscard]] cudaError_t request(void** memory, std::size_t bytes) const {
-    return cudaMallocFromPoolAsync(memory, bytes, devices_->pool_of(rank()), stream_);
+    return cudaMallocFromPoolAsync(memory, bytes, devices_->pool_of(rank()), stream());
   }
   template <class Work>
   void guarded(Work work) {
     check();
     try {
+      copy_what_is_put_off();
       work();
     } catch (...) {
       fail(std::current_exception());
       throw;
     }
   }
-  /// From now on nothing is enqueued; what peers have begun to read stays until they have finished.
+  /// What comes next may need it.
+  void copy_what_is_put_off() {
+    if (!part_->has_put_off()) return;
+    copies_.clear();
+    part_->add_put_off(copies_);
+    copies_.enqueue_as_kernels(stream(), rank(), kernels());
+  }
+  /// From now on nothing is enqueued.
   void fail(std::exception_ptr failure) noexcept {
     failure_.set(std::move(failure));
-    for_each(is_read_by_, [&](rank_id to) {
-      (void)cudaStreamWaitEvent(stream_, context_->done(to, exchange_), 0);
-    });
     drain();
   }
-  void drain() const noexcept { detail::drain(stream_, options_->deadline); }
+  void drain() const noexcept { detail::drain(stream(), options_->deadline); }
 
   peer_world* world_;
   peer_options const* options_;
   detail::peer_context* context_;
   thread_communicator meeting_;  // of the threads
-  cudaStream_t stream_;
   detail::peer_devices const* devices_;
-  detail::cuda_watch watch_;
-  std::vector<std::uint8_t> reads_;       // [rank]: whether this rank reads its memory
-  std::vector<std::uint8_t> is_read_by_;  // [rank]: the other way round
-  std::vector<incoming> into_;
+  std::unique_ptr<detail::peer_part> part_;  // where others find it
   detail::peer_copies copies_;
-  std::uint64_t exchange_ = 0;
+  bool puts_off_ = false;
   std::uint64_t plan_ = 0;
   detail::failure_state failure_;
 };

@@ -2,43 +2,63 @@
 /// What ranks on devices of one process tell each other beside addresses: when.
 #pragma once
 
-#include <array>
+#include <cuda_runtime_api.h>
+
 #include <cstddef>
-#include <cstdint>
+#include <mutex>
 #include <vector>
 
 #include "fssdp/comm/cuda/cuda_call.hpp"
+#include "fssdp/comm/peer/peer_copies.hpp"
 #include "fssdp/comm/peer/peer_devices.hpp"
+#include "fssdp/comm/peer/peer_part.hpp"
 #include "fssdp/core/index.hpp"
 
 namespace fssdp::detail {
 
-/// The events of one communicator. They belong to no rank: peers may wait for those of one that has
-/// left.
+/// The events of one communicator, and who is to meet. They belong to no rank: peers may wait for
+/// those of one that has left. Whoever enqueues for ranks that have met holds the lock.
 class peer_context {
  public:
-  peer_context(peer_devices const& devices, int ranks) {
+  /// What is enqueued once for several ranks.
+  struct joint_stream {
+    cuda_stream stream;
+    cuda_event ready;
+    cuda_event done;
+  };
+
+  peer_context(peer_devices const& devices, int ranks)
+      : events_(static_cast<std::size_t>(ranks)), parts_(events_.size()) {
     auto const same = same_device_after{};
     for (auto const rank : first_n<rank_id>(ranks)) {
       devices.use(rank);
-      events_.push_back({make_cuda_event(rank), {make_cuda_event(rank), make_cuda_event(rank)}});
+      events_[rank.index()] = {make_cuda_event(rank), make_cuda_event(rank)};
+      if (rank.value() < devices.count())
+        joint_.push_back({make_cuda_stream(rank), make_cuda_event(rank), make_cuda_event(rank)});
     }
   }
 
-  /// What a rank sends is there. It is recorded again when all receivers have waited for it.
+  /// What a rank sends is there, and what it wants may be written.
   [[nodiscard]] cudaEvent_t ready(rank_id rank) const { return events_[rank.index()].ready.get(); }
-  /// A rank has read what it wanted in an exchange. A rank that is two exchanges ahead of its
-  /// sender has recorded it again: then the sender waits for more than it has to.
-  [[nodiscard]] cudaEvent_t done(rank_id rank, std::uint64_t exchange) const {
-    return events_[rank.index()].done[exchange % 2].get();
-  }
+  /// A rank has read what it wanted in an exchange.
+  [[nodiscard]] cudaEvent_t done(rank_id rank) const { return events_[rank.index()].done.get(); }
+
+  /// Of the communicator of a rank that comes to a meeting.
+  [[nodiscard]] peer_part*& part(rank_id rank) { return parts_[rank.index()]; }
+
+  std::mutex mutex;  // guards what follows, and the events
+  [[nodiscard]] joint_stream& joint(int device) { return joint_[static_cast<std::size_t>(device)]; }
+  [[nodiscard]] peer_copies& copies() { return copies_; }
 
  private:
   struct rank_events {
     cuda_event ready;
-    std::array<cuda_event, 2> done;
+    cuda_event done;
   };
   std::vector<rank_events> events_;  // [rank]
+  std::vector<peer_part*> parts_;    // [rank]
+  std::vector<joint_stream> joint_;  // [device]
+  peer_copies copies_;
 };
 
 }  // namespace fssdp::detail

@@ -77,5 +77,9 @@ FSSDP_INLINE void thread_communicator::forward_named(
     detail::function_ref<void(std::size_t, std::span<std::byte const>)> arrived) {
   does_->forward(arrived);
 }
+FSSDP_INLINE void thread_communicator::meet_named(
+    detail::function_ref<void(detail::thread_meeting const&)> serve) {
+  does_->meet(serve);
+}
 
 }  // namespace fssdp

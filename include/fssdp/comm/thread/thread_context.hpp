@@ -29,6 +29,7 @@
 namespace fssdp::detail {
 
 class thread_context;
+class thread_rank;
 
 /// What all communicators of a world share: the lock, the deadline, the network if there is one,
 /// who sleeps where, who has left, the first failure.
@@ -163,6 +164,7 @@ class thread_context {
       : monitor_{monitor},
         ranks_{std::move(ranks)},
         boxes_(static_cast<std::size_t>(ranks_.size()) * static_cast<std::size_t>(ranks_.size())),
+        come_(static_cast<std::size_t>(ranks_.size())),
         children_made_(static_cast<std::size_t>(ranks_.size())) {}
 
   /// Without the lock.
@@ -177,6 +179,19 @@ class thread_context {
     if (box.awaited > 0 || monitor_.waits_for_any(in_world(rank)) > 0)
       monitor_.changed(in_world(rank)).notify_all();
   }
+
+  /// Who has come to a meeting (thread_rank::meet); null if it has not.
+  [[nodiscard]] thread_rank*& come(rank_id rank) { return come_[rank.index()]; }
+  /// Something has happened to a rank that waits at a meeting.
+  void wake(rank_id rank) { changed(rank).notify_all(); }
+  /// How often a rank gives up its core at a meeting before it sleeps: rarely, unless there is one
+  /// for each.
+  [[nodiscard]] int most_yields_at_meetings() const {
+    static auto const cores = static_cast<int>(std::thread::hardware_concurrency());
+    return cores >= ranks_.size() ? 100 * most_yields : most_yields;
+  }
+  /// Waits until a rank is woken.
+  void sleep(lock_type& lock, rank_id me) { changed(me).wait(lock); }
 
   /// The communicator of the next duplicate or group that a rank makes here: the same for all its
   /// ranks, as they all make them in the same order. It lives as long as this one. Without the
@@ -338,6 +353,7 @@ class thread_context {
   thread_monitor& monitor_;
   group_ranks ranks_;
   std::vector<thread_mailbox> boxes_;  // [from, to]
+  std::vector<thread_rank*> come_;     // [rank]
   std::map<std::pair<std::size_t, int>, std::unique_ptr<thread_context>>
       children_;                            // [number, color]
   std::vector<std::size_t> children_made_;  // [rank]

@@ -3,17 +3,20 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <span>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include "fssdp/comm/back_end.hpp"
 #include "fssdp/comm/batch.hpp"
 #include "fssdp/comm/group.hpp"
+#include "fssdp/comm/thread/thread_communicator.hpp"
 #include "fssdp/comm/thread/thread_context.hpp"
 #include "fssdp/core/error.hpp"
 #include "fssdp/core/function_ref.hpp"
@@ -41,6 +44,7 @@ class thread_rank {
  public:
   using visit = function_ref<void(std::span<std::span<std::byte const> const>)>;
   using arrived = function_ref<void(std::size_t, std::span<std::byte const>)>;
+  using serve_all = function_ref<void(thread_meeting const&)>;
 
   thread_rank(thread_context& context, rank_id rank)
       : context_{&context},
@@ -48,7 +52,10 @@ class thread_rank {
         size_{context.ranks().size()},
         staged_(static_cast<std::size_t>(size_)),
         wanted_(staged_.size()),
-        missing_(staged_.size()) {}
+        missing_(staged_.size()),
+        is_in_circle_(staged_.size()) {
+    circle_.reserve(staged_.size());
+  }
 
   [[nodiscard]] thread_context& context() const { return *context_; }
   [[nodiscard]] rank_id rank() const { return rank_; }
@@ -100,7 +107,7 @@ class thread_rank {
         for (auto const& message : wanted)
           borrowed_[message.number] = messages[message.place].bytes;
       });
-      look(std::span<std::span<std::byte const> const>{borrowed_});
+      look(borrowed_);
       for_each_peer(wanted_, [&](rank_id from, auto const&) { give_back(from); });
     });
   }
@@ -115,6 +122,24 @@ class thread_rank {
               " messages are held when all has arrived; expected all to be let go");
       for_each_peer(wanted_, [&](rank_id from, auto const&) { give_back(from); });
     });
+  }
+  void meet(serve_all serve) {
+    auto lock = context_->lock();
+    context_->check(rank_);
+    try {
+      borrowed_.resize(order_.size());
+      refused_ = nullptr;
+      stage_ = meeting::comes;
+      context_->come(rank_) = this;
+      if (find_circle() == rank_) serve_circle(lock, serve);
+      await_end_of_meeting(lock);
+      if (refused_) std::rethrow_exception(std::exchange(refused_, nullptr));
+    } catch (...) {
+      if (!lock.owns_lock()) lock.lock();
+      context_->come(rank_) = nullptr;
+      context_->fail(rank_, std::current_exception());
+      throw;
+    }
   }
   /// Lets a held message go.
   void release(std::size_t number) {
@@ -187,6 +212,91 @@ class thread_rank {
     });
   }
 
+  /// How far a rank is that meets others.
+  enum class meeting { comes, is_served, is_over };
+
+  [[nodiscard]] bool names(rank_id peer) const {
+    return !staged_[peer.index()].empty() || !wanted_[peer.index()].empty();
+  }
+
+  /// Collects the ranks that messages connect with this one, each in the same exchange. One that is
+  /// in another is still to come, but if it names a rank here: then they disagree.
+  /// @returns the first that has not come; this rank if all have
+  [[nodiscard]] rank_id find_circle() {
+    circle_.assign(1, rank_);
+    std::ranges::fill(is_in_circle_, 0);
+    is_in_circle_[rank_.index()] = 1;
+    for (std::size_t i = 0; i < circle_.size(); ++i) {
+      auto const& at = *context_->come(circle_[i]);
+      for (auto const peer : first_n<rank_id>(size_)) {
+        if (is_in_circle_[peer.index()] != 0 || !at.names(peer)) continue;
+        auto const* const other = context_->come(peer);
+        if (other == nullptr || other->stage_ != meeting::comes ||
+            (other->sequence_ != at.sequence_ && !other->names(circle_[i])))
+          return peer;
+        is_in_circle_[peer.index()] = 1;
+        circle_.push_back(peer);
+      }
+    }
+    return rank_;
+  }
+  /// All have come: checks what they want of each other, and serves them. If something is wrong,
+  /// whose messages are has to throw.
+  void serve_circle(thread_context::lock_type& lock, serve_all serve) {
+    auto agree = true;
+    for (auto const to : circle_)
+      for (auto const from : circle_) {
+        auto& receiver = *context_->come(to);
+        auto const& sender = *context_->come(from);
+        if (!receiver.names(from) && !sender.names(to)) continue;
+        auto const complaint = receiver.mismatch(sender, from);
+        if (complaint.empty()) continue;
+        receiver.refuse(std::make_exception_ptr(context_->disagreement(to, from, complaint)));
+        agree = false;
+      }
+    if (!agree) return;
+    for (auto const rank : circle_) {
+      auto& of = *context_->come(rank);
+      of.stage_ = meeting::is_served;
+      for (auto const& message : of.order_)
+        of.borrowed_[message.number] =
+            context_->come(message.from)->staged_[rank.index()][message.place].bytes;
+    }
+    lock.unlock();
+    serve({circle_, [&](rank_id rank) { return std::span{context_->come(rank)->borrowed_}; },
+           [&](rank_id rank, std::exception_ptr thrown) {
+             auto& refused = context_->come(rank)->refused_;
+             if (!refused) refused = std::move(thrown);
+           }});
+    lock.lock();
+    for (auto const rank : circle_) {
+      auto& of = *std::exchange(context_->come(rank), nullptr);
+      of.stage_ = meeting::is_over;
+      if (&of != this) context_->wake(rank);
+    }
+  }
+  void refuse(std::exception_ptr thrown) {
+    refused_ = std::move(thrown);
+    stage_ = meeting::is_over;
+    context_->wake(rank_);
+  }
+  void await_end_of_meeting(thread_context::lock_type& lock) {
+    lock.unlock();
+    for (auto yields = context_->most_yields_at_meetings();
+         stage_ != meeting::is_over && yields != 0; --yields)
+      std::this_thread::yield();
+    if (stage_ == meeting::is_over) return;
+    lock.lock();
+    while (stage_ != meeting::is_over) {
+      if (stage_ == meeting::is_served) {  // by a thread that waits for nobody
+        context_->sleep(lock, rank_);
+        continue;
+      }
+      auto const who = find_circle();  // is awaited
+      await(lock, who, nullptr, [&] { return stage_ != meeting::comes || find_circle() != who; });
+    }
+  }
+
   template <class Done>
   void await(thread_context::lock_type& lock, rank_id peer, thread_mailbox* box, Done done) {
     context_->await(lock, rank_, peer, sequence_, label_, box, done);
@@ -204,7 +314,7 @@ class thread_rank {
     return box.messages;
   }
   void check(thread_mailbox const& box, rank_id from) const {
-    auto const complaint = mismatch(box, from);
+    auto const complaint = mismatch(box.sequence, box.label, box.messages, from);
     if (!complaint.empty()) throw context_->disagreement(rank_, from, complaint);
   }
 
@@ -252,16 +362,20 @@ class thread_rank {
   }
 
   /// What is wrong with a peer's messages; empty if nothing is.
-  [[nodiscard]] std::string mismatch(thread_mailbox const& box, rank_id from) const {
+  template <class Message>
+  [[nodiscard]] std::string mismatch(std::uint64_t sequence, batch_label const& label,
+                                     std::vector<Message> const& messages, rank_id from) const {
     auto const& wanted = wanted_[from.index()];
-    if (box.sequence != sequence_ || box.label != label_)
-      return difference({sequence_, label_}, {box.sequence, box.label});
-    if (box.messages.size() != wanted.size())
-      return count_difference(wanted.size(), box.messages.size());
+    if (sequence != sequence_ || label != label_)
+      return difference({sequence_, label_}, {sequence, label});
+    if (messages.size() != wanted.size()) return count_difference(wanted.size(), messages.size());
     for (std::size_t i = 0; i < wanted.size(); ++i)
-      if (box.messages[i].bytes.size() != wanted[i].bytes)
-        return size_difference(i, wanted[i].bytes, box.messages[i].bytes.size());
+      if (messages[i].bytes.size() != wanted[i].bytes)
+        return size_difference(i, wanted[i].bytes, messages[i].bytes.size());
     return {};
+  }
+  [[nodiscard]] std::string mismatch(thread_rank const& sender, rank_id from) const {
+    return mismatch(sender.sequence_, sender.label_, sender.staged_[rank_.index()], from);
   }
 
   thread_context* context_;
@@ -279,6 +393,10 @@ class thread_rank {
   std::size_t held_ = 0;
   std::size_t wanted_bytes_ = 0;  // all together
   std::vector<std::span<std::byte const>> borrowed_;
+  std::atomic<meeting> stage_ = meeting::is_over;
+  std::exception_ptr refused_;
+  std::vector<rank_id> circle_;
+  std::vector<std::uint8_t> is_in_circle_;  // [rank]
 };
 
 }  // namespace fssdp::detail

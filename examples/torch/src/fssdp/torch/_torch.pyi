@@ -13,7 +13,7 @@ import fssdp
 
 class Work:
     def wait(self) -> None:
-        """Waits until it has finished.
+        """Waits until it has finished; on a device its current stream does, not the host.
 
         Raises:
             TransportError: what has failed since it started.
@@ -23,7 +23,10 @@ class Work:
         """Whether it has finished."""
 
 class Communicator:
-    def __init__(self, group: str, timeout: float) -> None: ...
+    def __init__(self, group: str, timeout: float, device: str, by_operators: bool) -> None: ...
+    @property
+    def device(self) -> str:
+        """Where its tensors are, with its number."""
     @property
     def rank(self) -> int: ...
     @property

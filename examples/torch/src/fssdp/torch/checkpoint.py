@@ -69,8 +69,8 @@ def make_state(optimizer: torch.optim.Optimizer, parameters: Sequence[nn.Paramet
     rates = [group["lr"] for group in groups]
     gradients = [[p.grad for p in group["params"]] for group in groups]
     own = {id(p) for p in parameters}
-    for group in groups:
-        group["lr"] = torch.tensor(0.0) if isinstance(group["lr"], Tensor) else 0.0
+    for group, rate in zip(groups, rates, strict=True):
+        group["lr"] = torch.zeros_like(rate) if isinstance(rate, Tensor) else 0.0
         for p in group["params"]:
             p.grad = torch.zeros_like(p) if id(p) in own and not optimizer.state.get(p) else None
     optimizer.step()

@@ -8,61 +8,102 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import torch
 import torch.distributed as dist
 
+from ..errors import ArgumentError
 from . import _torch
 
 __all__ = ["Communicator", "Work", "duplicate_group"]
+
+by_operators = False  # what Communicator does by default
 
 _keys = itertools.count(1)
 _known: weakref.WeakValueDictionary[int, Communicator] = weakref.WeakValueDictionary()
 
 
 class Communicator:
-    """This rank of a process group, with a back end for the host: Gloo, MPI, UCC.
+    """This rank of a process group: with a back end for the host (Gloo, MPI, UCC), for tensors there;
+    with one for a device (NCCL), for tensors on that.
 
     Give each communicator a group of its own (``dist.new_group``) that nothing else uses: groups
     take one thread at a time. Once something has failed, its group is of no use any more.
 
+    On a device collectives are enqueued on torch's current stream, and the host goes on; those with
+    ``async_op`` on a stream of their own. What needs a number of other ranks on the host waits.
+
     Args:
         group: by default the group of all ranks.
-        timeout: seconds that a rank waits for a message. The group's own is not used.
+        timeout: seconds that a rank waits for a message; on a device, that the host waits. The
+            group's own is not used, but for what waits on a device.
+        device: of all tensors; by default each collective goes by its tensors.
+        operators: sums and conversions are torch's operators, as on devices, also on the CPU. For
+            tests.
 
     Raises:
-        ArgumentError: if the group has no back end for tensors of the host.
+        ArgumentError: if the group has no back end for tensors of the device: from the call that
+            needs it, or here, if the device is given.
     """
 
-    def __init__(self, group: dist.ProcessGroup | None = None, *, timeout: float = 60.0) -> None:
+    def __init__(
+        self,
+        group: dist.ProcessGroup | None = None,
+        *,
+        timeout: float = 60.0,
+        device: torch.device | str | None = None,
+        operators: bool | None = None,
+    ) -> None:
         self.group = dist.group.WORLD if group is None else group
+        if not 0 < timeout < 1e9:
+            raise ArgumentError(f"Communicator: a timeout of {timeout:g} s; expected 0 to 1e9")
         self.timeout = timeout
-        self.inner = _torch.Communicator(self.group.group_name, timeout)
+        self.operators = by_operators if operators is None else operators
+        self.parts: dict[str, Any] = {}
+        self.device: torch.device | None = None
+        if device is not None:
+            self.device = torch.device(self.on(device).device)
         self.key = next(_keys)
         _known[self.key] = self
+
+    def on(self, device: torch.device | str) -> Any:
+        """The part that moves tensors of a device."""
+        name = str(device)
+        found = self.parts.get(name)
+        if found is None:
+            if self.device is not None:
+                raise ArgumentError(f"Communicator: tensors on {name}; expected {self.device}")
+            found = _torch.Communicator(
+                self.group.group_name, self.timeout, name, self.operators
+            )
+            self.parts[found.device] = found
+        return found
 
     @property
     def rank(self) -> int:
         """Of the group."""
-        return self.inner.rank
+        return self.group.rank()
 
     @property
     def size(self) -> int:
-        return self.inner.size
+        return self.group.size()
 
     @property
     def bytes_sent(self) -> int:
         """By this rank, since it was made or ``reset_counts``. What is asynchronous must be over."""
-        return self.inner.bytes_sent
+        return sum(part.bytes_sent for part in self.parts.values())
 
     @property
     def messages_sent(self) -> int:
         """Likewise."""
-        return self.inner.messages_sent
+        return sum(part.messages_sent for part in self.parts.values())
 
     def reset_counts(self) -> None:
-        self.inner.reset_counts()
+        for part in self.parts.values():
+            part.reset_counts()
 
     def __repr__(self) -> str:
-        return f"Communicator(rank={self.rank}, size={self.size}, timeout={self.timeout:g})"
+        on = "" if self.device is None else f", device={self.device}"
+        return f"Communicator(rank={self.rank}, size={self.size}, timeout={self.timeout:g}{on})"
 
 
 def communicator_of(key: int) -> Communicator:
@@ -76,14 +117,16 @@ def duplicate_group(group: dist.ProcessGroup) -> dist.ProcessGroup:
 
 
 class Work:
-    """An asynchronous collective. It keeps its tensors alive until it has finished."""
+    """An asynchronous collective. It sees to it that the memory of its tensors is there until it has
+    finished."""
 
     def __init__(self, begun: Any, result: Callable[[], Any]) -> None:
         self._begun = begun
         self._result = result
 
     def wait(self) -> Any:
-        """Waits, and returns what the collective returns when it is not asynchronous.
+        """Waits, and returns what the collective returns when it is not asynchronous. On a device its
+        current stream waits, and the host goes on.
 
         Raises:
             TransportError: what has gone wrong meanwhile.

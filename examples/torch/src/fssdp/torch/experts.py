@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -21,7 +22,7 @@ from .checkpoint import announce_shards, make_state, named_state
 from .collectives import sparse_all_gather
 from .communicator import Communicator, duplicate_group
 from .layer import Compute, LayerLinks, LayerState, ShardedLayer
-from .shards import ModuleShards, StackedShards, make_shards, moments_of
+from .shards import ModuleShards, StackedShards, device_of, make_shards, moments_of
 
 __all__ = ["ShardedExperts", "shard_experts"]
 
@@ -68,7 +69,8 @@ def shard_experts(
 
     Args:
         layers: the experts of each layer in the order of the forward pass, alike in all: ModuleLists
-            of experts, or modules whose parameters are [experts, ...]. Equal on all ranks.
+            of experts, or modules whose parameters are [experts, ...]. Equal on all ranks. Their
+            parameters are on the device that this rank computes with.
         group: the ranks that share the experts, by default all. Of a mesh with two dimensions the
             second; over the first, gradients are averaged.
         solver: who holds what, from the expected loads. By default owners only: expert parallelism.
@@ -140,6 +142,7 @@ class ShardedExperts:
     Attributes:
         layers: the modules.
         layouts: who owns what, of each layer.
+        device: where their parameters are.
         communicator: carries parameters and gradients.
         tokens: carries counts and rows.
     """
@@ -149,8 +152,11 @@ class ShardedExperts:
             raise ArgumentError("shard_experts: 0 layers; expected 1 or more")
         self.group, self.replicate_group = _groups_of(group)
         timeout = options["timeout"]
-        self.communicator = Communicator(duplicate_group(self.group), timeout=timeout)
-        self.tokens = Communicator(duplicate_group(self.group), timeout=timeout)
+        self.device = device_of(layers)
+        self.communicator, self.tokens = (
+            Communicator(duplicate_group(self.group), timeout=timeout, device=self.device)
+            for _ in range(2)
+        )
         rank, ranks = self.tokens.rank, self.tokens.size
         self.experts = _experts_of(layers[0])
         layouts = options["layouts"] or even_blocks(len(layers), self.experts, ranks)
@@ -164,7 +170,7 @@ class ShardedExperts:
         self.scale = 1 / ranks if options["average"] else 1.0
         self.iteration = 0
         self.reduces = True
-        self.anchor = torch.zeros(0, requires_grad=True)
+        self.anchor = torch.zeros(0, device=self.device, requires_grad=True)
         one_piece = options["in_one_piece"]
         is_stacked = isinstance(self.shards, StackedShards)
         if one_piece is None:
@@ -200,7 +206,7 @@ class ShardedExperts:
         kept = min(layers, 1 + options["prefetch_distance"]) if options["rematerialize"] else layers
         slots, partial_slots = options["replica_slots"], options["partial_slots"]
         self.materializer = _torch.Materializer(
-            self.communicator.inner,
+            self.communicator.on(self.device),
             list(shards.layouts),
             shards.weights(),
             shards.named_gradients(),
@@ -227,6 +233,7 @@ class ShardedExperts:
         for index, layer in enumerate(self.layers):
             state = LayerState(
                 index,
+                self.device,
                 self.materializer,
                 self.shards.tensors,
                 self.replica_types,
@@ -306,9 +313,7 @@ class ShardedExperts:
         for part in self.shards.parts():
             part.parameter.requires_grad_(trains)
         self.trains = trains
-        self.shards.tensors[:] = [
-            type(t)(t.name, t.shape, t.dtype, trains) for t in self.shards.tensors
-        ]
+        self.shards.tensors[:] = [replace(t, trains=trains) for t in self.shards.tensors]
         return self
 
     def clip_grad_norm_(
@@ -327,14 +332,14 @@ class ShardedExperts:
         own = [p for p in self.parameters() if p.grad is not None]
         others = [p for p in others if p.grad is not None]
         infinite = math.isinf(norm_type)
-        mine = _power_of_norm([p.grad for p in own], norm_type)
+        mine = _power_of_norm([p.grad for p in own], norm_type, self.device)
         dist.all_reduce(
             mine, dist.ReduceOp.MAX if infinite else dist.ReduceOp.SUM, group=self.group
         )
         dense = torch.nn.utils.get_total_norm([p.grad for p in others], norm_type)
         if hasattr(dense, "full_tensor"):
             dense = dense.full_tensor()
-        dense = dense.double()
+        dense = dense.to(mine)
         total = (
             torch.maximum(mine, dense)
             if infinite
@@ -448,7 +453,7 @@ class ShardedExperts:
             return parts[0].parameter.detach()
         t = self.shards.tensors[tensor]
         if not parts:
-            return torch.empty((0, *t.shape), dtype=t.dtype)
+            return torch.empty((0, *t.shape), dtype=t.dtype, device=self.device)
         return torch.stack([p.parameter.detach() for p in parts])
 
     def prefixes(self, model: nn.Module | None) -> list[str]:
@@ -520,9 +525,9 @@ def _replicas_for(solver: Any, replicas: int | None, experts: int) -> int:
     return asked
 
 
-def _power_of_norm(gradients: list[Tensor], norm_type: float) -> Tensor:
+def _power_of_norm(gradients: list[Tensor], norm_type: float, device: torch.device) -> Tensor:
     """The norm to the power of its type, in float64."""
-    norm = torch.zeros((), dtype=torch.float64)
+    norm = torch.zeros((), dtype=torch.float64, device=device)
     if gradients:
         norms = [torch.linalg.vector_norm(g, norm_type, dtype=torch.float64) for g in gradients]
         norm = torch.linalg.vector_norm(torch.stack(norms), norm_type)

@@ -110,6 +110,7 @@ class LayerState:
     def __init__(
         self,
         index: int,
+        device: torch.device,
         materializer: Any,
         tensors: Sequence[TensorOf],
         replica_types: Sequence[torch.dtype],
@@ -118,6 +119,7 @@ class LayerState:
         releases: bool,
     ) -> None:
         self.index = index
+        self.device = device
         self.materializer = materializer
         self.tensors = tensors
         self.replica_types = replica_types
@@ -131,7 +133,7 @@ class LayerState:
         self._numbers = itertools.count()
         self._storages: list[torch.UntypedStorage] = []
         self._experts: list[list[Tensor]] = []
-        self._partial_storages = [torch.UntypedStorage(0) for _ in tensors]
+        self._partial_storages = [self._storage() for _ in tensors]
         self._partial_types = partial_types
 
     def acquire(self, number: int, backward: bool) -> None:
@@ -145,7 +147,7 @@ class LayerState:
         held = self.materializer.held(self.index)
         rows = (1 if held else 0) if self.in_one_piece else len(held)
         while len(self._storages) < rows * len(self.tensors):
-            self._storages.append(torch.UntypedStorage(0))
+            self._storages.append(self._storage())
         self.materializer.bind_experts(self.index, self._storages[: rows * len(self.tensors)])
         if len(held) == len(self.held) and self._experts:
             self.held = held
@@ -191,6 +193,9 @@ class LayerState:
         self.materializer.reduce(self.index)
         self.reduced, self.waiting = True, False
 
+    def _storage(self) -> torch.UntypedStorage:
+        return torch.UntypedStorage(0, device=self.device)
+
     def next_number(self) -> int:
         return next(self._numbers)
 
@@ -202,7 +207,7 @@ class LayerState:
 
 def _view(storage: torch.UntypedStorage, dtype: torch.dtype, shape: tuple[int, ...]) -> Tensor:
     strides = torch.empty(shape, device="meta").stride()
-    return torch.empty(0, dtype=dtype).set_(storage, 0, shape, strides)
+    return torch.empty(0, dtype=dtype, device=storage.device).set_(storage, 0, shape, strides)
 
 
 class Visit:
@@ -327,7 +332,7 @@ class ShardedLayer(nn.Module):
         visit = Visit(self, trains)
         again = is_in_backward()
         placement = state.materializer.prefetch(state.index)
-        all_counts = shared.tokens.inner.gather_counts(numbers, placement)
+        all_counts = shared.tokens.on(shared.device).gather_counts(numbers, placement)
         state.acquire(visit.number, backward=again)
         try:
             if shared.calibrates and not state.seen:
@@ -370,7 +375,10 @@ class ShardedLayer(nn.Module):
 
     def _as_before(self, tensors: dict[str, Tensor], rows: Tensor, counts: list[int]) -> Tensor:
         """By the forward of the module that this was, whose experts are now those that are here."""
-        index = torch.arange(len(counts)).repeat_interleave(torch.tensor(counts))
+        numbers = torch.arange(len(counts), device=rows.device)
+        index = numbers.repeat_interleave(
+            torch.tensor(counts, device=rows.device), output_size=rows.shape[0]
+        )
         ones = torch.ones_like(index, dtype=rows.dtype)
         number = getattr(self, "num_experts", None)
         try:

@@ -22,7 +22,8 @@ def move(
     """dispatch; combine if `back`."""
     count = plan.sent_rows if back else plan.received_rows
     result = rows.new_empty((count, *rows.shape[1:]))
-    run = comm.inner.combine if back else comm.inner.dispatch
+    part = comm.on(rows.device)
+    run = part.combine if back else part.dispatch
     return _finish(run(plan, rows.detach().contiguous(), result, async_op), [result], async_op)
 
 
@@ -41,10 +42,11 @@ def sparse(
         for k, t in enumerate(tensors)
     ]
     inputs = [t.detach() for t in tensors]
+    part = comm.on(inputs[0].device if inputs else comm.device or "cpu")
     if back:
-        begun = comm.inner.sparse_reduce_scatter(plan, inputs, results, 1.0, async_op)
+        begun = part.sparse_reduce_scatter(plan, inputs, results, 1.0, async_op)
     else:
-        begun = comm.inner.sparse_all_gather(plan, inputs, results, async_op)
+        begun = part.sparse_all_gather(plan, inputs, results, async_op)
     return _finish(begun, results, async_op)
 
 
@@ -54,5 +56,6 @@ def block(
     """all_gather_v; reduce_scatter_v if `back`."""
     count = counts[comm.rank] if back else sum(counts)
     result = rows.new_empty((count, *rows.shape[1:]))
-    run = comm.inner.reduce_scatter_v if back else comm.inner.all_gather_v
+    part = comm.on(rows.device)
+    run = part.reduce_scatter_v if back else part.all_gather_v
     return _finish(run(counts, rows.detach().contiguous(), result, async_op), [result], async_op)

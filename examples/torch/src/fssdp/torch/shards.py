@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from ..errors import ArgumentError
 from ..layouts import Layout
 
-__all__ = ["ModuleShards", "Owned", "Part", "StackedShards", "TensorOf", "make_shards"]
+__all__ = ["ModuleShards", "Owned", "Part", "StackedShards", "TensorOf", "device_of", "make_shards"]
 
 
 @dataclass(frozen=True)
@@ -30,12 +30,14 @@ class TensorOf:
         shape: of one expert.
         dtype: of the parameter.
         trains: whether it requires a gradient.
+        device: where it is.
     """
 
     name: str
     shape: torch.Size
     dtype: torch.dtype
     trains: bool
+    device: torch.device
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,12 @@ class Part:
     tensor: int
     slots: slice
     parameter: nn.Parameter
+
+
+def device_of(layers: Sequence[nn.Module]) -> torch.device:
+    """Where the parameters of layers are, if they are all where the first one is."""
+    first = next(layers[0].parameters(), None)
+    return torch.device("cpu") if first is None else first.device
 
 
 def owned_in(layouts: Sequence[Layout], rank: int) -> list[Owned]:
@@ -100,16 +108,14 @@ class Shards:
         gradients: [slots, ...] for each tensor.
     """
 
-    def __init__(
-        self, tensors: list[TensorOf], layouts: Sequence[Layout], rank: int, device: torch.device
-    ) -> None:
+    def __init__(self, tensors: list[TensorOf], layouts: Sequence[Layout], rank: int) -> None:
         self.tensors = tensors
         self.layouts = list(layouts)
         self.rank = rank
         self.slots = owned_in(layouts, rank)
         count = len(self.slots)
         self.gradients = [
-            torch.zeros((count, *t.shape), dtype=t.dtype, device=device) for t in tensors
+            torch.zeros((count, *t.shape), dtype=t.dtype, device=t.device) for t in tensors
         ]
 
     def first_slot(self, layer: int) -> int:
@@ -153,13 +159,12 @@ class ModuleShards(Shards):
     def __init__(self, layers: Sequence[nn.ModuleList], layouts: Sequence[Layout], rank: int) -> None:
         first = layers[0][0]
         tensors = [
-            TensorOf(name, p.shape, p.dtype, p.requires_grad)
+            TensorOf(name, p.shape, p.dtype, p.requires_grad, p.device)
             for name, p in first.named_parameters()
         ]
         _check_modules(layers, tensors)
         self.template = copy.deepcopy(first).to("meta")
-        device = next(first.parameters()).device
-        super().__init__(tensors, layouts, rank, device)
+        super().__init__(tensors, layouts, rank)
         self.layers = layers
         self.modules = [layers[slot.layer][slot.expert] for slot in self.slots]
         for p in (p for module in self.modules for p in module.parameters()):
@@ -235,8 +240,10 @@ def _check_like(name: str, p: nn.Parameter, shape: torch.Size, t: TensorOf) -> N
             f"{name} has requires_grad={p.requires_grad}; expected {t.trains}, as in expert 0 of "
             "layer 0"
         )
-    if p.device.type != "cpu":
-        raise ArgumentError(f"{name} is on {p.device}; expected cpu")
+    if p.device != t.device:
+        raise ArgumentError(
+            f"{name} is on {p.device}; expected {t.device}, as in expert 0 of layer 0"
+        )
     if not p.is_contiguous():
         raise ArgumentError(
             f"{name} is not contiguous: sizes {list(p.shape)}, strides {list(p.stride())}; expected "
@@ -256,7 +263,9 @@ class StackedShards(Shards):
                     f"layer 0: {name} is {list(p.shape)}; expected [{experts}, ...], a slot for "
                     "each expert"
                 )
-        tensors = [TensorOf(n, p.shape[1:], p.dtype, p.requires_grad) for n, p in first.items()]
+        tensors = [
+            TensorOf(n, p.shape[1:], p.dtype, p.requires_grad, p.device) for n, p in first.items()
+        ]
         for l, layer in enumerate(layers):
             found = dict(layer.named_parameters())
             if list(found) != list(first):
@@ -267,8 +276,7 @@ class StackedShards(Shards):
             for t in tensors:
                 shape = torch.Size((experts, *t.shape))
                 _check_like(f"layer {l}: {t.name}", found[t.name], shape, t)
-        device = next(iter(first.values())).device
-        super().__init__(tensors, layouts, rank, device)
+        super().__init__(tensors, layouts, rank)
         self.layers = layers
         self.arenas = [torch.empty_like(g) for g in self.gradients]
         self.parameters = [[self._cut(l, k) for k in range(len(tensors))] for l in range(len(layers))]

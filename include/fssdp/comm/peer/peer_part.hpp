@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+/// One rank's part in an exchange between devices of one process.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "fssdp/comm/cuda/cuda_call.hpp"
+#include "fssdp/comm/cuda/cuda_watch.hpp"
+#include "fssdp/comm/peer/peer_copies.hpp"
+#include "fssdp/core/function_ref.hpp"
+#include "fssdp/core/index.hpp"
+
+namespace fssdp::detail {
+
+/// What a rank wants, as it names it, and what is enqueued for it when all that it is to meet have
+/// come: by its own thread or by another one, while that waits.
+class peer_part {
+ public:
+  using borrowed = std::span<std::span<std::byte const> const>;
+
+  peer_part(rank_id rank, int ranks, cudaStream_t stream)
+      : rank_{rank},
+        stream_{stream},
+        reads_(static_cast<std::size_t>(ranks)),
+        is_read_by_(reads_.size()),
+        watch_{rank, ranks} {}
+
+  [[nodiscard]] rank_id rank() const { return rank_; }
+  [[nodiscard]] cudaStream_t stream() const { return stream_; }
+  [[nodiscard]] cuda_watch& watch() { return watch_; }
+
+  /// The next exchange: nothing is named yet.
+  void begin() {
+    std::ranges::fill(reads_, 0);
+    std::ranges::fill(is_read_by_, 0);
+    sent_.clear();
+    into_.clear();
+    visit_.reset();
+  }
+  void sends(std::span<std::byte const> bytes, rank_id to) {
+    is_read_by_[to.index()] = 1;
+    sent_.push_back(bytes);
+  }
+  void borrows(rank_id from) { reads_[from.index()] = 1; }
+  void receives(copy_way way, std::span<std::byte> bytes, rank_id from) {
+    borrows(from);
+    into_.push_back({way, bytes});
+  }
+  /// What it borrows is looked at, not copied.
+  void visits(function_ref<void(borrowed)> visit) { visit_ = visit; }
+
+  [[nodiscard]] bool is_copied() const { return !visit_.has_value(); }
+  [[nodiscard]] bool reads_any() const { return std::ranges::count(reads_, 1) != 0; }
+  [[nodiscard]] bool is_read() const { return std::ranges::count(is_read_by_, 1) != 0; }
+  [[nodiscard]] bool meets(rank_id peer) const {
+    return reads_[peer.index()] != 0 || is_read_by_[peer.index()] != 0;
+  }
+  /// Calls visit(peer) for those whose memory it reads, and for those who read its memory.
+  template <class Visit>
+  void for_each_sender(Visit visit) const {
+    for_each(reads_, visit);
+  }
+  template <class Visit>
+  void for_each_reader(Visit visit) const {
+    for_each(is_read_by_, visit);
+  }
+
+  /// A copy within this rank's memory that may wait for the copies of the next exchange.
+  void put_off(std::span<std::byte> to, std::span<std::byte const> from) {
+    put_off_.push_back({to, from});
+  }
+  [[nodiscard]] bool has_put_off() const { return !put_off_.empty(); }
+  /// Whether a copy has to follow those that are put off: it touches what they write, or writes what
+  /// they read, and one launch has no order; or they fill one.
+  [[nodiscard]] bool has_to_follow(std::span<std::byte> to, std::span<std::byte const> from) const {
+    return put_off_.size() >= device_copies::most ||
+           std::ranges::any_of(put_off_, [&](own_copy const& before) {
+             return overlap(to, before.to) || overlap(to, before.from) || overlap(from, before.to);
+           });
+  }
+  /// Whether a copy that is put off writes what is sent, or touches what comes in.
+  [[nodiscard]] bool has_to_copy_first() const {
+    for (auto const& [to, from] : put_off_) {
+      for (auto const& bytes : sent_)
+        if (overlap(to, bytes)) return true;
+      for (auto const& message : into_)
+        if (overlap(to, message.bytes) || overlap(from, message.bytes)) return true;
+    }
+    return false;
+  }
+  /// Adds what is put off to copies, and forgets it.
+  void add_put_off(peer_copies& copies) {
+    for (auto const& [to, from] : put_off_) copies.add(copy_way::within_device, to, from);
+    put_off_.clear();
+  }
+  /// Adds the messages that come in, from where they lie.
+  void add_messages(peer_copies& copies, borrowed lent) const {
+    for (std::size_t i = 0; i < lent.size(); ++i) copies.add(into_[i].way, into_[i].bytes, lent[i]);
+  }
+  /// @throws what it throws
+  void visit(borrowed lent) const { (*visit_)(lent); }
+
+  void record(cudaEvent_t event) const {
+    cuda_require(cudaEventRecord(event, stream_), rank_, "cudaEventRecord");
+  }
+  void await(cudaEvent_t event) const {
+    cuda_require(cudaStreamWaitEvent(stream_, event, 0), rank_, "cudaStreamWaitEvent");
+  }
+
+ private:
+  /// Where a message is to go.
+  struct incoming {
+    copy_way way;
+    std::span<std::byte> bytes;
+  };
+  struct own_copy {
+    std::span<std::byte> to;
+    std::span<std::byte const> from;
+  };
+
+  static bool overlap(std::span<std::byte const> a, std::span<std::byte const> b) {
+    auto const before = std::less<>{};
+    return before(a.data(), b.data() + b.size()) && before(b.data(), a.data() + a.size());
+  }
+  template <class Visit>
+  static void for_each(std::vector<std::uint8_t> const& of, Visit visit) {
+    for (std::size_t peer = 0; peer < of.size(); ++peer)
+      if (of[peer] != 0) visit(rank_id{peer});
+  }
+
+  rank_id rank_;
+  cudaStream_t stream_;
+  std::vector<std::uint8_t> reads_;       // [rank]: whether this rank reads its memory
+  std::vector<std::uint8_t> is_read_by_;  // [rank]: the other way round
+  std::vector<std::span<std::byte const>> sent_;
+  std::vector<incoming> into_;
+  std::optional<function_ref<void(borrowed)>> visit_;
+  std::vector<own_copy> put_off_;
+  cuda_watch watch_;
+};
+
+}  // namespace fssdp::detail

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Ranks that meet: one thread serves all that messages connect, and only those; whoever comes with
+/// something else, late or not at all is named.
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <latch>
+#include <set>
+#include <stdexcept>
+#include <thread>
+#include <vector>
+
+#include "catch.hpp"
+#include "fssdp/comm/thread.hpp"
+#include "support/on_all_ranks.hpp"
+
+using fssdp::rank_id;
+using fssdp::thread_communicator;
+using fssdp::detail::thread_meeting;
+
+namespace {
+
+constexpr auto all_bytes = std::array<std::byte, 64>{};
+
+constexpr auto no_service = [](thread_meeting const&) {};
+
+/// A byte to some peers, and one from each of them, of which `serve` sees the address.
+template <class Serve>
+void meet(thread_communicator& comm, std::vector<int> const& peers, Serve serve,
+          std::size_t bytes = 1) {
+  comm.meet(
+      [&](auto& batch) {
+        batch.label({.plan = 7, .round = 2});
+        for (auto const peer : peers) {
+          batch.send(std::span{all_bytes}.subspan(comm.rank().index(), bytes), rank_id{peer});
+          batch.borrow(1, rank_id{peer});
+        }
+      },
+      serve);
+}
+[[nodiscard]] std::vector<int> all_but(int rank, int ranks) {
+  auto peers = std::vector<int>{};
+  for (int peer = 0; peer < ranks; ++peer)
+    if (peer != rank) peers.push_back(peer);
+  return peers;
+}
+
+}  // namespace
+
+TEST_CASE("the last rank that comes to a meeting serves all, and sees what each borrows") {
+  constexpr auto ranks = 5;
+  constexpr auto meetings = 200;
+  auto served = std::atomic{0};
+  auto wrong = std::atomic{0};
+  auto world = fssdp::thread_world{ranks};
+  world.run([&](thread_communicator& comm) {
+    for (int turn = 0; turn < meetings; ++turn) {
+      auto here = false;
+      meet(comm, all_but(comm.rank().value(), ranks), [&](thread_meeting const& of) {
+        here = true;
+        auto const come = std::set<rank_id>(of.ranks.begin(), of.ranks.end());
+        wrong += come.size() == ranks && of.ranks.size() == ranks ? 0 : 1;
+        for (auto const rank : of.ranks) {
+          auto const lent = of.lent(rank);
+          auto const peers = all_but(rank.value(), ranks);
+          wrong += lent.size() == peers.size() ? 0 : 1;
+          auto const* const first = lent[0].data() - peers[0];  // of rank 0
+          for (std::size_t i = 0; i < lent.size(); ++i)
+            wrong += lent[i].data() == first + peers[i] && lent[i].size() == 1 ? 0 : 1;
+        }
+      });
+      served += here ? 1 : 0;
+    }
+  });
+  REQUIRE(served == meetings);
+  REQUIRE(wrong == 0);
+}
+
+TEST_CASE("ranks that no message connects do not wait for each other at a meeting") {
+  auto first_pair_met = std::latch{2};
+  auto sizes = std::array<std::size_t, 5>{};
+  auto world = fssdp::thread_world{5};
+  world.run([&](thread_communicator& comm) {
+    auto const me = comm.rank().value();
+    auto const count = [&](thread_meeting const& of) {
+      for (auto const rank : of.ranks) sizes[rank.index()] = of.ranks.size();
+    };
+    if (me == 4) return meet(comm, {}, count);
+    if (me >= 2) first_pair_met.wait();
+    meet(comm, {me ^ 1}, count);
+    if (me < 2) first_pair_met.count_down();
+  });
+  REQUIRE(sizes == std::array<std::size_t, 5>{2, 2, 2, 2, 1});
+}
+
+TEST_CASE("a chain of messages connects ranks that send each other nothing") {
+  constexpr auto ranks = 4;
+  auto sizes = std::atomic<std::size_t>{0};
+  auto world = fssdp::thread_world{ranks};
+  world.run([&](thread_communicator& comm) {
+    auto const me = comm.rank().value();
+    comm.meet(
+        [&](auto& batch) {
+          if (me + 1 < ranks) batch.send(std::span{all_bytes}.first(1), rank_id{me + 1});
+          if (me != 0) batch.borrow(1, rank_id{me - 1});
+        },
+        [&](thread_meeting const& of) { sizes += of.ranks.size(); });
+  });
+  REQUIRE(sizes == ranks);
+}
+
+TEST_CASE("who finds a message of another size at a meeting says so, nobody is served") {
+  auto served = std::atomic{0};
+  auto world = fssdp::thread_world{3};
+  auto const result = support::fallout_of(world, [&](thread_communicator& comm) {
+    auto const me = comm.rank().value();
+    meet(
+        comm, all_but(me, 3), [&](auto const&) { ++served; }, me == 1 ? 2 : 1);
+  });
+  REQUIRE(served == 0);
+  auto disagree = 0;
+  for (auto const rank : {0U, 2U}) {
+    REQUIRE(result.of_rank[rank] != nullptr);
+    if (!support::is<fssdp::ranks_disagree>(result.of_rank[rank])) continue;
+    ++disagree;
+    REQUIRE(support::failed_rank(result.of_rank[rank]) == 1);
+    REQUIRE_THAT(support::text(result.of_rank[rank]), mentions("1 byte") && mentions("2"));
+  }
+  REQUIRE(disagree >= 1);
+  REQUIRE(result.of_rank[1] != nullptr);
+}
+
+TEST_CASE("ranks that name each other in different exchanges disagree at a meeting") {
+  auto world = fssdp::thread_world{2};
+  auto const result = support::fallout_of(world, [](thread_communicator& comm) {
+    if (comm.rank() == rank_id{0}) meet(comm, {}, no_service);
+    meet(comm, {1 - comm.rank().value()}, no_service);
+  });
+  auto const disagrees = [&](std::size_t rank) {
+    return support::is<fssdp::ranks_disagree>(result.of_rank[rank]);
+  };
+  REQUIRE((disagrees(0) || disagrees(1)));
+  REQUIRE(result.of_rank[0] != nullptr);
+  REQUIRE(result.of_rank[1] != nullptr);
+}
+
+TEST_CASE("a rank that is refused at a meeting throws that, the others hear of it") {
+  auto world = fssdp::thread_world{3};
+  auto const result = support::fallout_of(world, [](thread_communicator& comm) {
+    for (int turn = 0; turn < 3; ++turn)
+      meet(comm, all_but(comm.rank().value(), 3), [&](thread_meeting const& of) {
+        if (turn != 1) return;
+        of.refuse(rank_id{2}, std::make_exception_ptr(std::runtime_error{"no room"}));
+        of.refuse(rank_id{2}, std::make_exception_ptr(std::runtime_error{"and no light"}));
+      });
+  });
+  REQUIRE(support::text(result.of_rank[2]) == "no room");
+  for (auto const rank : {0U, 1U}) {
+    REQUIRE(support::is<fssdp::peer_failed>(result.of_rank[rank]));
+    REQUIRE(support::failed_rank(result.of_rank[rank]) == 2);
+  }
+}
+
+TEST_CASE("whoever does not come to a meeting is named by those that wait") {
+  using namespace std::chrono_literals;
+  auto const how = GENERATE(0, 1, 2);
+  auto const begin = std::chrono::steady_clock::now();
+  auto world = fssdp::thread_world{{.ranks = 4, .deadline = how == 2 ? 300ms : 60'000ms}};
+  auto const result = support::fallout_of(world, [&](thread_communicator& comm) {
+    auto const me = comm.rank().value();
+    meet(comm, all_but(me, 4), no_service);
+    if (me == 1 && how == 0) return;
+    if (me == 1 && how == 1) throw std::runtime_error{"tired"};
+    if (me == 1) std::this_thread::sleep_for(900ms);
+    meet(comm, all_but(me, 4), no_service);
+  });
+  for (auto const rank : {0U, 2U, 3U}) {
+    CAPTURE(how, rank, support::text(result.of_rank[rank]));
+    REQUIRE(support::is<fssdp::transport_error>(result.of_rank[rank]));
+    REQUIRE(support::failed_rank(result.of_rank[rank]) == 1);
+  }
+  REQUIRE(std::chrono::steady_clock::now() - begin < 10s);
+}
+
+TEST_CASE("a meeting is not held when naming messages has failed") {
+  auto world = fssdp::thread_world{2};
+  auto const result = support::fallout_of(world, [](thread_communicator& comm) {
+    comm.meet([](auto&) { throw std::runtime_error{"nothing to say"}; }, no_service);
+  });
+  REQUIRE(support::text(result.of_run) == "nothing to say");
+}
