@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Memory of a device goes into the same files as the host's, and comes out of them, through two buffers.
+/// Memory of a device goes into the same files as the host's, and comes out of them, through two
+/// buffers.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Experts that are on devices are saved into the files that the host would write, and loaded from them.
+/// Experts that are on devices are saved into the files that the host would write, and loaded from
+/// them.
 #include <cstddef>
 #include <filesystem>
 #include <span>

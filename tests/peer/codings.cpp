@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Payloads that a device makes have the bytes of the host's, and it decodes and sums them as the host
-/// does.
+/// Payloads that a device makes have the bytes of the host's, and it decodes and sums them as the
+/// host does.
 #include <algorithm>
 #include <array>
 #include <cstring>

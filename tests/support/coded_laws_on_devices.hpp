@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Coded gathers and reductions where ranks are devices leave the bits that threads leave. Each check
-/// is given results_of(ranks, work), as those of laws_on_devices.hpp.
+/// Coded gathers and reductions where ranks are devices leave the bits that threads leave. Each
+/// check is given results_of(ranks, work), as those of laws_on_devices.hpp.
 #pragma once
 
 #include <algorithm>
@@ -43,7 +43,8 @@ struct coded_types {
 }
 
 /// The bits of a gather and a reduction on one rank, twice.
-/// @param put put(comm, buffer) where the communicator's memory is, as long as what it returns lives
+/// @param put put(comm, buffer) where the communicator's memory is, as long as what it returns
+///            lives
 template <class Comm, class Put>
 [[nodiscard]] std::vector<std::byte> any_coded_bits(Comm& comm, coded_instance const& of,
                                                     coded_types const& types,

@@ -132,8 +132,8 @@ class checkpoint_part {
     stagings_.push_back(nullptr);
     return *this;
   }
-  /// The same of memory of a device, which goes through buffers of `by` and is never on the host as a
-  /// whole. Groups may have one in common, or each its own.
+  /// The same of memory of a device, which goes through buffers of `by` and is never on the host as
+  /// a whole. Groups may have one in common, or each its own.
   /// @param by lives as long as the part; its buffers have a MiB or more
   template <expert_memory Buffer>
   checkpoint_part& add(std::string name, Buffer&& buffer, device_staging& by) {

@@ -92,8 +92,9 @@ class gathering_writer {
 
 /// Writes the parts into a safetensors file with checksums, and finishes it.
 /// @return its name, its length and the checksum of its header
-/// @cost each byte is read once for its checksum and written once, in long runs; a flush. Bytes of a
-///       device pass through its two buffers, one of which is filled while the other one is written
+/// @cost each byte is read once for its checksum and written once, in long runs; a flush. Bytes of
+///       a device pass through its two buffers, one of which is filled while the other one is
+///       written
 /// @throws argument_error if names are not unique, or a staging has buffers of less than a MiB and
 ///         a block does not fit; file_error; what the staging throws
 [[nodiscard]] inline rank_file write_rank_file(new_file& file, std::span<saved_part const> parts) {

@@ -146,8 +146,8 @@ void sparse_reduce_scatter(Comm& comm, transfer_plan const& plan, From&& from, T
 ///       link have the bits that they have without a codec
 /// @cost messages as without a codec; those over coded links have the size of their payloads.
 ///       Scratch for the payloads that a rank sends, too, and on the host for some 1024 elements of
-///       each operand of a sum. On a device a launch encodes a partial, and one sums a piece, payloads
-///       as they are, and encodes that if it goes on coded; codecs there are the library's
+///       each operand of a sum. On a device a launch encodes a partial, and one sums a piece,
+///       payloads as they are, and encodes that if it goes on coded; codecs there are the library's
 /// @throws as without a codec; ranks_disagree if codecs or links differ
 template <communicator Comm, expert_memory From, expert_memory To, codec Codec>
 requires outlives_the_call<From, Comm> && outlives_the_call<To, Comm>

@@ -18,8 +18,8 @@
 
 namespace fssdp {
 
-/// The payload of some elements, byte for byte that of the codec on the host: what `encode_elements`
-/// does, or `encode_with_feedback` where there is a residual.
+/// The payload of some elements, byte for byte that of the codec on the host: what
+/// `encode_elements` does, or `encode_with_feedback` where there is a residual.
 struct device_encoding {
   payload_code code = payload_code::int8;
   dtype from_type = dtype::fp32;

@@ -50,10 +50,11 @@ struct device_sum {
 
 namespace detail {
 
-/// The sums that a device_sum of partials of type T forms, before they are scaled: in the same order
-/// as on the host, N at once where that can be.
-/// @tparam Decodes whether there are payloads among the operands: then T is the type of the sums, and
-///                 partials are of any type that has such. Codes make kernels long: so there are few
+/// The sums that a device_sum of partials of type T forms, before they are scaled: in the same
+/// order as on the host, N at once where that can be.
+/// @tparam Decodes whether there are payloads among the operands: then T is the type of the sums,
+///                 and partials are of any type that has such. Codes make kernels long: so there
+///                 are few
 template <element T, std::size_t N, bool Decodes>
 class operand_sums {
  public:

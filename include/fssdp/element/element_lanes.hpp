@@ -24,8 +24,8 @@ inline constexpr std::size_t lanes_of = wide_bytes /
   return reinterpret_cast<std::uintptr_t>(address) % access == 0;
 }
 
-/// What is moved at once of elements of any type: 4, 8 or 16 bytes. They are words because a compiler
-/// for devices would take bytes apart, and that takes longer than to read them.
+/// What is moved at once of elements of any type: 4, 8 or 16 bytes. They are words because a
+/// compiler for devices would take bytes apart, and that takes longer than to read them.
 template <std::size_t Bytes>
 struct [[gnu::may_alias]] alignas(Bytes) word_block {
   std::uint32_t words[Bytes / sizeof(std::uint32_t)];
