@@ -47,6 +47,7 @@
 #include "fssdp/layout/table_layout.hpp"
 #include "fssdp/memory/any_tensor.hpp"
 #include "fssdp/memory/bytes_of.hpp"
+#include "fssdp/memory/device_staging.hpp"
 #include "fssdp/memory/expert_buffer.hpp"
 #include "fssdp/memory/expert_tensor.hpp"
 #include "fssdp/memory/scratch_memory.hpp"

@@ -16,6 +16,7 @@ using fssdp::thread_communicator;
 using support::random_instance;
 
 static_assert(fssdp::device_communicator<support::on_a_device<thread_communicator>>);
+static_assert(fssdp::coding_communicator<support::on_a_device<thread_communicator>>);
 static_assert(!fssdp::device_communicator<thread_communicator>);
 
 namespace {

@@ -102,7 +102,7 @@ template <class T, class Out>
   task.out = out.data();
   auto const kernel = fssdp::detail::sum_kernel<T, Out>{task};
   run(kernel);
-  return (!aligned || kernel.wide) &&
+  return (!aligned || kernel.is_aligned()) &&
          std::memcmp(out.data(), expected.data(), size * sizeof(Out)) == 0;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// How fast ranks on one device move and sum experts, beside a plain copy of the same device.
+/// How fast ranks on one device move, sum and code experts, beside a plain copy of the same device.
 #include <algorithm>
 #include <barrier>
 #include <chrono>
@@ -7,6 +7,10 @@
 #include <functional>
 #include <vector>
 
+#include "fssdp/codec/bf16_codec.hpp"
+#include "fssdp/codec/fp8_e4m3_codec.hpp"
+#include "fssdp/codec/fp8_e5m2_codec.hpp"
+#include "fssdp/codec/int8_codec.hpp"
 #include "fssdp/collective/sparse_all_gather.hpp"
 #include "fssdp/collective/sparse_reduce_scatter.hpp"
 #include "fssdp/comm/peer.hpp"
@@ -204,9 +208,75 @@ void print_batch(char const* where, std::size_t in_turn) {
       where, launched, plain / launched, plain, engines, by_cub);
 }
 
+/// Sums over as many payloads as an expert of 8 ranks has.
+constexpr auto coded_operands = std::size_t{8};
+
+struct coding_times {
+  double encode;  // microseconds
+  double decode;
+  double sum;  // of coded_operands payloads
+};
+
+/// Of fp32 elements, several sets in turn, so that none finds its bytes in a cache.
+[[nodiscard]] coding_times times_of_coding(fssdp::payload_code code, std::size_t elements,
+                                           std::size_t payload_bytes) {
+  constexpr auto in_turn = std::size_t{4};
+  auto const kernels = gpu_double::kernels();
+  auto const bytes = elements * sizeof(float);
+  auto const payload_room = (payload_bytes + 255) / 256 * 256;
+  auto const set = bytes + coded_operands * payload_room;
+  auto const memory = fssdp::cuda_memory{in_turn * set};
+  require(cudaMemset(memory.bytes().data(), 0, memory.bytes().size()), "cudaMemset");
+  require(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
+  auto const begin = [&](std::size_t i) { return memory.bytes().data() + i % in_turn * set; };
+  auto const payload = [&](std::size_t i, std::size_t k) {
+    return begin(i) + bytes + k * payload_room;
+  };
+  auto const sum_of = [&](std::size_t operands) {
+    return [&, operands](cudaStream_t stream, std::size_t i) {
+      auto sum = fssdp::device_sum{};
+      sum.elements = elements;
+      sum.code = code;
+      sum.count = operands;
+      for (std::size_t k = 0; k < operands; ++k)
+        sum.operands[k] = {payload(i, (i / in_turn + k) % coded_operands), false, true};
+      sum.out = begin(i);
+      require(kernels.sum(stream, sum), "a kernel that decodes");
+    };
+  };
+  auto const encode = [&](cudaStream_t stream, std::size_t i) {
+    require(kernels.encode(stream, {.code = code,
+                                    .elements = elements,
+                                    .from = begin(i),
+                                    .payload = payload(i, i / in_turn % coded_operands)}),
+            "a kernel that encodes");
+  };
+  return {time_of(encode), time_of(sum_of(1)), time_of(sum_of(coded_operands))};
+}
+
+/// Payloads of experts in fp32, in GB/s of all that is read and written, beside a plain copy's.
+template <class Codec>
+void print_coding(char const* name, Codec const& codec, std::size_t bytes) {
+  auto const elements = bytes / sizeof(float);
+  auto const payload = codec.encoded_bytes(elements);
+  auto const took = times_of_coding(*fssdp::detail::code_on_devices<Codec>, elements, payload);
+  auto const copied = 2e-3 * static_cast<double>(bytes) / copy_time(bytes, 4);
+  auto const rate = [](std::size_t moved, double microseconds) {
+    return 1e-3 * static_cast<double>(moved) / microseconds;
+  };
+  auto const encode = rate(bytes + payload, took.encode);
+  auto const decode = rate(bytes + payload, took.decode);
+  auto const sum = rate(bytes + coded_operands * payload, took.sum);
+  std::printf(
+      "%-8s of %3zu MiB in fp32 | encode %6.0f GB/s, %.2f of a copy's rate | decode %6.0f GB/s, "
+      "%.2f | sum of %zu payloads %6.0f GB/s, %.2f\n",
+      name, bytes / mib, encode, encode / copied, decode, decode / copied, coded_operands, sum,
+      sum / copied);
+}
+
 /// A sum of k operands is set beside a copy that reads and writes as many bytes as it.
 void print_sum(fssdp::dtype partials, fssdp::dtype results, std::size_t k) {
-  constexpr auto elements = std::size_t{32} << 20U;
+  auto const elements = 128 * mib / fssdp::bytes_of(partials);
   auto const kernels = gpu_double::kernels();
   auto const of_operand = elements * fssdp::bytes_of(partials);
   auto const of_result = elements * fssdp::bytes_of(results);
@@ -272,5 +342,11 @@ int main() {
   print_batch("in the cache", 1);
   print_batch("in memory", 32);  // 512 MiB
   print_sums();
+  for (auto const bytes : {4 * mib, 64 * mib}) {
+    print_coding("int8", fssdp::int8_codec{}, bytes);
+    print_coding("fp8_e4m3", fssdp::fp8_e4m3_codec{}, bytes);
+    print_coding("fp8_e5m2", fssdp::fp8_e5m2_codec{}, bytes);
+    print_coding("bf16", fssdp::bf16_codec{}, bytes);
+  }
   print_overhead();
 }

@@ -115,6 +115,8 @@ class not_counted {
 /// Puts work on a stream, or into the graph that it captures.
 [[nodiscard]] cudaError_t enqueue(cudaStream_t stream, std::function<void()> work);
 
+/// How many kernels of the library have been launched.
+[[nodiscard]] int launches();
 /// The kernels of the library: loops in the order of the stream; on a device, its own.
 [[nodiscard]] fssdp::device_kernels kernels();
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// The same kernels as on a device, in a loop.
+#include <atomic>
 #include <mutex>
 #include <set>
 #include <string>
@@ -28,9 +29,12 @@ void check_loaded(cudaStream_t stream) {
   report("a kernel is loaded when it is launched on device " + std::to_string(device));
 }
 
+std::atomic<int> launched = 0;
+
 template <class Work>
 cudaError_t loop_over(cudaStream_t stream, Work const& work) {
   auto const uncounted = not_counted{};
+  ++launched;
   check_loaded(stream);
   auto code = cudaSuccess;
   fssdp::detail::with_kernel(work, [&](auto const& kernel) {
@@ -41,9 +45,27 @@ cudaError_t loop_over(cudaStream_t stream, Work const& work) {
   return code;
 }
 
-cudaError_t sum(cudaStream_t stream, fssdp::device_sum const& of) {
+void check_operands(cudaStream_t stream, fssdp::device_sum const& of) {
   for (std::size_t i = 0; i < of.count; ++i) check_access(stream, of.operands[i].data);
+}
+cudaError_t sum(cudaStream_t stream, fssdp::device_sum const& of) {
+  check_operands(stream, of);
   check_access(stream, of.out);
+  return loop_over(stream, of);
+}
+template <class Encoding>
+void check_results(cudaStream_t stream, Encoding const& of) {
+  if (of.residual != nullptr) check_access(stream, of.residual);
+  check_access(stream, of.payload);
+}
+cudaError_t encode(cudaStream_t stream, fssdp::device_encoding const& of) {
+  check_access(stream, of.from);
+  check_results(stream, of);
+  return loop_over(stream, of);
+}
+cudaError_t encode_sum(cudaStream_t stream, fssdp::device_sum_encoding const& of) {
+  check_operands(stream, of.sum);
+  check_results(stream, of);
   return loop_over(stream, of);
 }
 cudaError_t convert(cudaStream_t stream, fssdp::device_conversion const& of) {
@@ -53,6 +75,7 @@ cudaError_t convert(cudaStream_t stream, fssdp::device_conversion const& of) {
 }
 cudaError_t copy(cudaStream_t stream, fssdp::device_copies const& of) {
   auto const uncounted = not_counted{};
+  ++launched;
   check_loaded(stream);
   for (std::size_t i = 0; i < of.count; ++i) {
     check_access(stream, of.copies[i].to);
@@ -68,8 +91,14 @@ cudaError_t copy(cudaStream_t stream, fssdp::device_copies const& of) {
 }  // namespace
 
 fssdp::device_kernels kernels() {
-  return {.sum = sum, .convert = convert, .copy = copy, .load = load};
+  return {.sum = sum,
+          .convert = convert,
+          .copy = copy,
+          .encode = encode,
+          .encode_sum = encode_sum,
+          .load = load};
 }
+int launches() { return launched; }
 void unload_kernels() {
   auto const lock = std::scoped_lock{loaded_mutex};
   loaded.clear();

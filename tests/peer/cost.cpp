@@ -3,6 +3,8 @@
 #include <barrier>
 
 #include "catch.hpp"
+#include "fssdp/codec/coded_links.hpp"
+#include "fssdp/codec/fp8_e4m3_codec.hpp"
 #include "fssdp/collective/memory_required.hpp"
 #include "fssdp/memory/scratch_memory.hpp"
 #include "fssdp/plan/schedule.hpp"
@@ -23,13 +25,15 @@ struct hot_cost {
   int looks_in_vain = 0;
   int allocations_on_streams = 0;
   std::size_t copied = 0;
+  int launches = 0;
   int wrong = 0;
 };
 
 /// @param enqueue(comm, buffers, options) what is measured
-template <class Enqueue>
+/// @param links   what is coded in it, if anything: none, or coded_links
+template <class Enqueue, class... Links>
 [[nodiscard]] hot_cost cost_of_second(everywhere_plan const& of, fssdp::copied_by copies,
-                                      Enqueue enqueue) {
+                                      Enqueue enqueue, Links const&... links) {
   gpu_double::reset({.allocations = []() -> long& { return support::allocations; }});
   auto const ranks = of.plan.ranks();
   auto cost = hot_cost{};
@@ -39,7 +43,7 @@ template <class Enqueue>
   peer_tests::on_devices(
       {.ranks = ranks, .copies = copies, .devices = 2}, [&](peer_communicator& comm) {
         auto mine = everywhere_buffers{of, comm.rank()};
-        auto const use = fssdp::memory_required<float>(of.plan, comm.rank(), of.elements);
+        auto const use = fssdp::memory_required<float>(of.plan, comm.rank(), of.elements, links...);
         auto const device = fssdp::cuda_memory{use.gather_scratch + use.reduce_scratch + 1};
         auto lists = fssdp::scratch_memory{};
         auto const options =
@@ -51,7 +55,8 @@ template <class Enqueue>
         auto const before = hot_cost{.waits = gpu_double::host_waits(),
                                      .looks_in_vain = gpu_double::looks_in_vain(),
                                      .allocations_on_streams = gpu_double::async_allocations(),
-                                     .copied = gpu_double::copied_bytes()};
+                                     .copied = gpu_double::copied_bytes(),
+                                     .launches = gpu_double::launches()};
         meets.arrive_and_wait();
         sum += support::allocations_in([&] { enqueue(comm, mine, options); });
         meets.arrive_and_wait();
@@ -59,6 +64,7 @@ template <class Enqueue>
           cost.waits = gpu_double::host_waits() - before.waits;
           cost.looks_in_vain = gpu_double::looks_in_vain() - before.looks_in_vain;
           cost.copied = gpu_double::copied_bytes() - before.copied;
+          cost.launches = gpu_double::launches() - before.launches;
           cost.allocations_on_streams =
               gpu_double::async_allocations() - before.allocations_on_streams;
         }
@@ -122,6 +128,36 @@ TEST_CASE("a gather copies each byte once, a reduction none") {
     REQUIRE(reduce.copied == 0);
     REQUIRE(gather.wrong + reduce.wrong == 0);
   }
+}
+
+TEST_CASE("neither verb allocates or waits where all links are coded, and launches are counted") {
+  if (auto const lacks = support::lacks_allocation_counts(); !lacks.empty())
+    return skip_test(lacks);
+  auto const of = everywhere_plan{4};
+  auto const links = fssdp::coded_links{fssdp::fp8_e4m3_codec{}, fssdp::link_class::all};
+  auto const gather = [&](peer_communicator& comm, everywhere_buffers& mine,
+                          fssdp::reduce_options const& options) {
+    fssdp::sparse_all_gather(
+        comm, of.plan, mine.shard, mine.all, links,
+        {.scratch = options.scratch, .device_scratch = options.device_scratch});
+  };
+  auto const reduce = [&](peer_communicator& comm, everywhere_buffers& mine,
+                          fssdp::reduce_options const& options) {
+    fssdp::sparse_reduce_scatter(comm, of.plan, mine.all, mine.gradients, links, options);
+  };
+  auto const engines = fssdp::copied_by::engines;
+  auto const cost_of_gather = cost_of_second(of, engines, gather, links);
+  auto const cost_of_reduce = cost_of_second(of, engines, reduce, links);
+  for (auto const& cost : {cost_of_gather, cost_of_reduce}) {
+    REQUIRE(cost.wrong == 0);
+    REQUIRE(cost.allocations == 0);
+    REQUIRE(cost.waits == 0);
+    REQUIRE(cost.allocations_on_streams == 0);
+  }
+  // each of 4 ranks, of both tensors: encodes its expert and decodes all 4
+  REQUIRE(cost_of_gather.launches == 4 * 2 * (1 + 4));
+  // likewise: encodes the partials of the 3 others, and sums its own
+  REQUIRE(cost_of_reduce.launches == 4 * 2 * (3 + 1));
 }
 
 TEST_CASE("what counts allocations of a rank sees one") {

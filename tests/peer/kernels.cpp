@@ -11,29 +11,14 @@
 #include <vector>
 
 #include "catch.hpp"
+#include "peer/device_bytes.hpp"
 #include "peer/devices.hpp"
 #include "support/dice.hpp"
 #include "support/types.hpp"
 
+using peer_tests::loaded_kernels;
+
 namespace {
-
-/// Memory of a device with a stream; what is there comes and goes as bytes.
-struct device_bytes {
-  fssdp::cuda_memory memory;
-  cudaStream_t stream;
-
-  void set(std::span<std::byte const> from) const {
-    cudaMemcpyAsync(memory.bytes().data(), from.data(), from.size(), cudaMemcpyHostToDevice,
-                    stream);
-    cudaStreamSynchronize(stream);
-  }
-  [[nodiscard]] std::vector<std::byte> get() const {
-    auto all = std::vector<std::byte>(memory.bytes().size());
-    cudaMemcpyAsync(all.data(), memory.bytes().data(), all.size(), cudaMemcpyDeviceToHost, stream);
-    cudaStreamSynchronize(stream);
-    return all;
-  }
-};
 
 /// Random numbers of any type, as bytes; some are large enough to be rounded in sums.
 template <class T>
@@ -49,10 +34,8 @@ void fill(std::span<std::byte> bytes, support::dice& draw) {
 /// @param work_in(bytes) the work on memory that begins there
 template <class Work, class Run>
 [[nodiscard]] bool gives_equal_bits(std::span<std::byte const> before, Work work_in, Run run) {
-  auto const stream = fssdp::make_cuda_stream();
-  auto const device = device_bytes{fssdp::cuda_memory{before.size()}, stream.get()};
-  device.set(before);
-  REQUIRE(run(stream.get(), work_in(device.memory.bytes().data())) == cudaSuccess);
+  auto const there = peer_tests::after_kernel(
+      before, [&](cudaStream_t stream, std::byte* begin) { return run(stream, work_in(begin)); });
   // memory like that of the device: where it is aligned decides how it is read
   auto here = std::vector<std::byte>(before.size() + 256);
   auto* const begin =
@@ -69,7 +52,7 @@ template <class Work, class Run>
     loop(fssdp::detail::copy_kernel{work});
   else
     fssdp::detail::with_kernel(work, loop);
-  return std::ranges::equal(device.get(), std::span{begin, before.size()});
+  return std::ranges::equal(there, std::span{begin, before.size()});
 }
 
 /// Calls visit(From{}, To{}) for all pairs of element types.
@@ -83,12 +66,6 @@ void for_all_pairs(Visit visit) {
 }
 
 constexpr auto row = std::size_t{support::all_types ? 64 : 8} << 10U;  // bytes
-
-[[nodiscard]] fssdp::device_kernels loaded_kernels() {
-  auto const kernels = gpu_double::kernels();
-  REQUIRE(kernels.load() == cudaSuccess);
-  return kernels;
-}
 
 }  // namespace
 

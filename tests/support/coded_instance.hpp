@@ -33,12 +33,13 @@ enum class plan_kind { direct, chain, scheduled };
 struct coded_instance : random_instance {
   fssdp::link_class on;
 
-  explicit coded_instance(std::uint64_t seed) : coded_instance{seed, dice{seed + 3'000'000}} {}
+  explicit coded_instance(std::uint64_t seed,
+                          size_limits const& limits = {.ranks = 8, .nodes = 4, .experts = 12})
+      : coded_instance{seed, limits, dice{seed + 3'000'000}} {}
 
  private:
-  coded_instance(std::uint64_t seed, dice draw)
-      : random_instance{seed, {.ranks = 8, .nodes = 4, .experts = 12}},
-        on{fssdp::link_class{draw.between(0, 2)}} {
+  coded_instance(std::uint64_t seed, size_limits const& limits, dice draw)
+      : random_instance{seed, limits}, on{fssdp::link_class{draw.between(0, 2)}} {
     for (auto& size : elements)
       size = static_cast<std::size_t>(draw.between(1, draw.chance(70) ? 1500 : 5));
     plan = plan_of(*this, plan_kind{draw.between(0, 2)}, draw);

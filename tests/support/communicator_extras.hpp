@@ -31,6 +31,7 @@ template <fssdp::communicator Comm, class Batch>
   add(fssdp::gathering_communicator<Comm>, "gather_values");
   add(fssdp::submitting_communicator<Comm>, "submit");
   add(fssdp::device_communicator<Comm>, "device work");
+  add(fssdp::coding_communicator<Comm>, "encode");
   add(fssdp::side_stream_communicator<Comm>, "side stream");
   return names;
 }

@@ -30,6 +30,8 @@ class on_a_device {
 
   void sum(fssdp::device_sum const& of) { loop_over(of); }
   void convert(fssdp::device_conversion const& of) { loop_over(of); }
+  void encode(fssdp::device_encoding const& of) { loop_over(of); }
+  void encode(fssdp::device_sum_encoding const& of) { loop_over(of); }
   void copy(std::span<std::byte> to, std::span<std::byte const> from) {
     std::memcpy(to.data(), from.data(), from.size());
   }

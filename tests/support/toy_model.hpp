@@ -122,12 +122,13 @@ template <class Comm>
 [[nodiscard]] fssdp::materializer make_layers(
     Comm& streamed, toy_model& model, fssdp::materializer_options const& options,
     fssdp::any_placement_solver const& solver = three_replicas(),
-    fssdp::any_sharding_solver const& sharding = {}) {
-  return fssdp::materializer{streamed,
-                             fssdp::expert_shards{model.layouts(), model.shape().elements,
-                                                  model.weights(), model.gradients()},
-                             {.placement = solver, .sharding = sharding},
-                             options};
+    fssdp::any_sharding_solver const& sharding = {}, fssdp::link_coding const& coding = {}) {
+  return fssdp::materializer{
+      streamed,
+      fssdp::expert_shards{model.layouts(), model.shape().elements, model.weights(),
+                           model.gradients()},
+      {.placement = solver, .sharding = sharding, .gather_coding = coding, .reduce_coding = coding},
+      options};
 }
 
 /// Whether what moves waits in a stream while a rank computes.

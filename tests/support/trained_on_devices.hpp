@@ -78,10 +78,11 @@ void train_behind(toy_model& model, fssdp::materializer& layers, Enqueue enqueue
 }
 
 [[nodiscard]] inline std::vector<std::vector<float>> trained_on_threads(
-    toy_shape const& shape, fssdp::materializer_options const& options) {
+    toy_shape const& shape, fssdp::materializer_options const& options,
+    fssdp::link_coding const& coding) {
   return on_all_ranks(shape.ranks, [&](fssdp::thread_communicator& comm) {
     auto model = toy_model{shape, comm.rank()};
-    auto layers = make_layers(comm, model, options, three_replicas(), one_rank_on{});
+    auto layers = make_layers(comm, model, options, three_replicas(), one_rank_on{}, coding);
     train_behind(model, layers, [](auto work) { work(); });
     return model.parameters();
   });
@@ -90,14 +91,15 @@ void train_behind(toy_model& model, fssdp::materializer& layers, Enqueue enqueue
 /// A rank with a device, whose gathers and reductions have a stream beside the one that computes.
 template <class Comm>
 [[nodiscard]] std::vector<float> trained_on_device(Comm& comm, toy_shape const& shape,
-                                                   fssdp::materializer_options options) {
+                                                   fssdp::materializer_options options,
+                                                   fssdp::link_coding const& coding) {
   auto pinned = fssdp::cuda_pinned_memory{comm.rank()};
   options.memory = &pinned;
   auto model = toy_model{shape, comm.rank()};
   auto compute = computing_stream{};
   auto streamed = fssdp::on_side_stream(comm, compute.get());
   {
-    auto layers = make_layers(streamed, model, options, three_replicas(), one_rank_on{});
+    auto layers = make_layers(streamed, model, options, three_replicas(), one_rank_on{}, coding);
     train_behind(model, layers, [&](auto work) { compute.enqueue(std::move(work)); });
   }
   compute.synchronize();
@@ -105,8 +107,9 @@ template <class Comm>
 }
 
 /// @param results_of calls work(comm) on so many ranks and gives what it returned: [rank]
+/// @param coding     what is coded on the wire, both ways
 template <class ResultsOf>
-void check_training_on_devices(ResultsOf results_of) {
+void check_training_on_devices(ResultsOf results_of, fssdp::link_coding const& coding = {}) {
   gpu_double::reset();
   for (int slices : {1, 4})
     for (auto const replicas : {fssdp::retention::keep, fssdp::retention::rematerialize})
@@ -118,9 +121,10 @@ void check_training_on_devices(ResultsOf results_of) {
                                                          .replica_slots = 40,
                                                          .partial_slots = 20,
                                                          .reshard_every = 3};
-        auto const found = results_of(
-            shape.ranks, [&](auto& comm) { return trained_on_device(comm, shape, options); });
-        REQUIRE(found == trained_on_threads(shape, options));
+        auto const found = results_of(shape.ranks, [&](auto& comm) {
+          return trained_on_device(comm, shape, options, coding);
+        });
+        REQUIRE(found == trained_on_threads(shape, options, coding));
       }
   REQUIRE(gpu_double::violations() == std::vector<std::string>{});
 }

@@ -18,6 +18,7 @@
 #include "fssdp/checkpoint/tensor_pattern.hpp"
 #include "fssdp/core/error.hpp"
 #include "fssdp/layout/shard_layout.hpp"
+#include "fssdp/memory/device_staging.hpp"
 #include "fssdp/memory/expert_tensor.hpp"
 
 namespace fssdp {
@@ -128,6 +129,16 @@ class checkpoint_part {
     }
     about_.groups.push_back({std::move(name), file_dtype_of<element_of<Buffer>>});
     groups_.push_back(std::move(views));
+    stagings_.push_back(nullptr);
+    return *this;
+  }
+  /// The same of memory of a device, which goes through buffers of `by` and is never on the host as
+  /// a whole. Groups may have one in common, or each its own.
+  /// @param by lives as long as the part; its buffers have a MiB or more
+  template <expert_memory Buffer>
+  checkpoint_part& add(std::string name, Buffer&& buffer, device_staging& by) {
+    add(std::move(name), buffer);
+    stagings_.back() = &by;
     return *this;
   }
 
@@ -140,6 +151,8 @@ class checkpoint_part {
   [[nodiscard]] slice_extent extent(std::size_t tensor, std::size_t slot) const {
     return {about_.tensors[tensor].elements(), owned_[slot].slice, about_.slices};
   }
+  /// The way to the memory of a group; null: it is the host's.
+  [[nodiscard]] device_staging* staging(std::size_t group) const { return stagings_[group]; }
   /// Where they are, without the padding.
   [[nodiscard]] std::span<Byte> bytes(std::size_t group, std::size_t tensor,
                                       std::size_t slot) const {
@@ -159,6 +172,7 @@ class checkpoint_part {
   int ranks_;
   std::vector<chunk_id> owned_;
   std::vector<std::vector<expert_tensor<Byte>>> groups_;           // [groups] of [tensors]
+  std::vector<device_staging*> stagings_;                          // [groups]
   std::vector<std::shared_ptr<std::vector<Byte*> const>> places_;  // of slots that lie one by one
 };
 

@@ -18,6 +18,7 @@
 #include "fssdp/checkpoint/checkpoint_part.hpp"
 #include "fssdp/checkpoint/checksum.hpp"
 #include "fssdp/checkpoint/safetensors_file.hpp"
+#include "fssdp/checkpoint/staged_copies.hpp"
 #include "fssdp/checkpoint/together.hpp"
 #include "fssdp/comm/communicator.hpp"
 #include "fssdp/core/error.hpp"
@@ -58,10 +59,12 @@ class checkpoint_reader {
           std::ranges::find(saved.groups, mine.groups[g].name, &part_description::group::name);
       detail::require(at != saved.groups.end(), "part '", mine.name, "': the checkpoint has no ",
                       mine.groups[g].name);
+      auto target = detail::staged_target{part.staging(g)};
       for (std::size_t k = 0; k < mine.tensors.size(); ++k)
         for (std::size_t slot = 0; slot < part.owned().size(); ++slot)
           read_chunk(saved, *at, k, part.owned()[slot].expert, part.extent(k, slot),
-                     mine.groups[g].dtype, part.bytes(g, k, slot));
+                     mine.groups[g].dtype, part.bytes(g, k, slot), target);
+      target.finish();
     }
   }
 
@@ -69,7 +72,7 @@ class checkpoint_reader {
   /// Fills `to` with elements of a whole tensor, out of the slices that it was saved in.
   void read_chunk(part_description const& saved, part_description::group const& group,
                   std::size_t tensor, expert_id expert, slice_extent const& wanted,
-                  file_dtype dtype, std::span<std::byte> to) {
+                  file_dtype dtype, std::span<std::byte> to, detail::staged_target& target) {
     auto const whole = saved.tensors[tensor].elements();
     auto const room = slice_elements(whole, saved.slices);
     for (auto at = wanted.first; at < wanted.first + wanted.elements;) {
@@ -91,7 +94,7 @@ class checkpoint_reader {
                            name_of(group.dtype));
       auto const size = element_bytes(dtype);
       file.read(*found, at - extent.first, dtype,
-                to.subspan((at - wanted.first) * size, (end - at) * size), scratch_);
+                to.subspan((at - wanted.first) * size, (end - at) * size), scratch_, target);
       at = end;
     }
   }
@@ -118,8 +121,8 @@ class checkpoint_reader {
 };
 
 /// Fills the parts of all ranks from a checkpoint: any number of ranks, any layout, any slicing.
-/// @pre every rank calls, and sees the same file system; the memory is the host's; no rank reads for
-///      longer than the deadline of the communicator
+/// @pre every rank calls, and sees the same file system; memory is the host's, or was added with a
+///      device_staging; no rank reads for longer than the deadline of the communicator
 /// @post law: what was saved, rounded where the type is a shorter one
 /// @cost as checkpoint_reader; two all_gathers of half a KiB
 /// @throws what checkpoint_reader does where it does; on the other ranks a file_error that names

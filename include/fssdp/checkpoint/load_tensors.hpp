@@ -19,6 +19,7 @@
 
 #include "fssdp/checkpoint/checkpoint_part.hpp"
 #include "fssdp/checkpoint/safetensors_file.hpp"
+#include "fssdp/checkpoint/staged_copies.hpp"
 #include "fssdp/checkpoint/tensor_pattern.hpp"
 #include "fssdp/checkpoint/together.hpp"
 #include "fssdp/comm/communicator.hpp"
@@ -103,7 +104,8 @@ void read_tensors(safetensors_set const& from, loaded_part const& part, Naming c
   auto const& about = part.about();
   auto const per_layer = static_cast<std::uint64_t>(about.experts() / about.layers);
   auto scratch = scratch_memory{};
-  for (std::size_t g = 0; g < about.groups.size(); ++g)
+  for (std::size_t g = 0; g < about.groups.size(); ++g) {
+    auto target = detail::staged_target{part.staging(g)};
     for (std::size_t k = 0; k < about.tensors.size(); ++k)
       for (std::size_t slot = 0; slot < part.owned().size(); ++slot) {
         auto const& whole = about.tensors[k];
@@ -125,8 +127,10 @@ void read_tensors(safetensors_set const& from, loaded_part const& part, Naming c
                              "; expected F64, F32, F16 or BF16");
         auto const first = is_stacked ? in_layer * whole.elements() : 0;
         found.file->read(found.tensor, first + part.extent(k, slot).first, about.groups[g].dtype,
-                         part.bytes(g, k, slot), scratch);
+                         part.bytes(g, k, slot), scratch, target);
       }
+    target.finish();
+  }
 }
 
 /// The same on all ranks: it succeeds on all of them, or throws on all; then what the memory holds

@@ -17,6 +17,7 @@
 
 #include "fssdp/checkpoint/checksum.hpp"
 #include "fssdp/checkpoint/parse_safetensors.hpp"
+#include "fssdp/checkpoint/staged_copies.hpp"
 #include "fssdp/core/error.hpp"
 #include "fssdp/file/posix_file.hpp"
 #include "fssdp/memory/scratch_memory.hpp"
@@ -84,6 +85,12 @@ class safetensors_file {
   /// @throws file_error if the file has changed since it was written, or cannot be read
   void read(std::size_t tensor, std::uint64_t first, file_dtype dtype, std::span<std::byte> to,
             scratch_memory& scratch) const {
+    auto target = detail::staged_target{nullptr};
+    read(tensor, first, dtype, to, scratch, target);
+  }
+  /// The same into memory of whatever the target says.
+  void read(std::size_t tensor, std::uint64_t first, file_dtype dtype, std::span<std::byte> to,
+            scratch_memory& scratch, detail::staged_target& target) const {
     auto const& from = header_.tensors()[tensor];
     auto const size = element_bytes(from.dtype);
     auto const begin = first * size;
@@ -99,25 +106,45 @@ class safetensors_file {
       auto const read_low = has_checksums() ? block * block_bytes_ : low;
       auto const read_high =
           has_checksums() ? std::min(from.bytes, (block + 1) * block_bytes_) : high;
-      auto const is_direct = in_place && read_low == low && read_high == high;
+      auto const fits = target.most() == 0 || into.size() <= target.most();
+      auto const is_direct = in_place && fits && read_low == low && read_high == high;
       auto const room = static_cast<std::size_t>(read_high - read_low);
-      auto const bytes = is_direct ? into : scratch.reserve(room).first(room);
+      auto const bytes = is_direct ? target.room_for(into) : scratch.reserve(room).first(room);
       file_.read_at(data_begin_ + from.first + read_low, bytes);
       if (has_checksums())
         detail::require_file(checksum(bytes) == checksums_[first_block_[tensor] + block], path(),
                              "block ", block, " of tensor '", from.name,
                              "' is not what was written: its checksum differs");
-      if (is_direct) continue;
+      if (is_direct) {
+        target.filled(into);
+        continue;
+      }
       auto const wanted = std::span<std::byte const>{bytes}.subspan(
           static_cast<std::size_t>(low - read_low), static_cast<std::size_t>(high - low));
-      if (in_place)
-        std::ranges::copy(wanted, into.begin());
-      else
-        detail::convert_elements(from.dtype, wanted, dtype, into);
+      place(from.dtype, wanted, dtype, into, target);
     }
   }
 
  private:
+  /// Converts elements into the target, as many at once as it takes.
+  static void place(file_dtype from_type, std::span<std::byte const> from, file_dtype to_type,
+                    std::span<std::byte> to, detail::staged_target& target) {
+    auto const size = element_bytes(to_type);
+    auto const all = to.size() / size;
+    auto const most = target.most() == 0 ? all : target.most() / size;
+    for (std::size_t first = 0; first < all; first += most) {
+      auto const n = std::min(most, all - first);
+      auto const source =
+          from.subspan(first * element_bytes(from_type), n * element_bytes(from_type));
+      auto const part = to.subspan(first * size, n * size);
+      auto const room = target.room_for(part);
+      if (from_type == to_type)
+        std::ranges::copy(source, room.begin());
+      else
+        detail::convert_elements(from_type, source, to_type, room);
+      target.filled(part);
+    }
+  }
   [[nodiscard]] bool has_checksums() const { return !first_block_.empty(); }
 
   void read_checksums() {

@@ -150,8 +150,8 @@ void clear_away(Comm const& comm, save_options const& options, std::uint64_t fir
 ///
 /// @param parts of this rank, the same in name, layout and types on all
 /// @return the folder of the step
-/// @pre every rank calls, and sees the same file system; the memory is the host's; no rank writes for
-///      longer than the deadline of the communicator
+/// @pre every rank calls, and sees the same file system; memory is the host's, or was added with a
+///      device_staging; no rank writes for longer than the deadline of the communicator
 /// @post the checkpoint is complete and outlives a power failure; a call that fails or is
 ///       interrupted at any moment leaves those that were complete as they were, and of the same
 ///       step that one or the new one, whole. One save at a time goes into a folder: rank 0 holds a

@@ -16,8 +16,10 @@
 #include "fssdp/checkpoint/checksum.hpp"
 #include "fssdp/checkpoint/safetensors_file.hpp"
 #include "fssdp/checkpoint/safetensors_header.hpp"
+#include "fssdp/checkpoint/staged_copies.hpp"
 #include "fssdp/core/error.hpp"
 #include "fssdp/file/new_file.hpp"
+#include "fssdp/memory/device_staging.hpp"
 
 namespace fssdp::detail {
 
@@ -25,6 +27,7 @@ namespace fssdp::detail {
 struct tensor_source {
   stored_tensor tensor;
   std::span<std::byte const> bytes;
+  device_staging* by;  ///< the way to the bytes; null: the host has them
 };
 
 /// All tensors of a rank, in the order in which they are written: long elements first, so that all
@@ -47,7 +50,8 @@ struct tensor_source {
                           .shape = about.slices == 1 ? about.tensors[k].shape
                                                      : std::vector<std::uint64_t>{extent.elements},
                           .bytes = bytes.size()},
-                         bytes});
+                         bytes,
+                         part.staging(g)});
         }
   }
   std::ranges::stable_sort(all, std::ranges::greater{}, [](tensor_source const& source) {
@@ -88,21 +92,28 @@ class gathering_writer {
 
 /// Writes the parts into a safetensors file with checksums, and finishes it.
 /// @return its name, its length and the checksum of its header
-/// @cost each byte is read once for its checksum and written once, in long runs; a flush
-/// @throws argument_error if names are not unique; file_error
+/// @cost each byte is read once for its checksum and written once, in long runs; a flush. Bytes of
+///       a device pass through its two buffers, one of which is filled while the other one is
+///       written
+/// @throws argument_error if names are not unique, or a staging has buffers of less than a MiB and
+///         a block does not fit; file_error; what the staging throws
 [[nodiscard]] inline rank_file write_rank_file(new_file& file, std::span<saved_part const> parts) {
   constexpr auto block_bytes = std::uint64_t{1} << 20U;
   auto const sources = tensors_to_write(parts);
   auto tensors = std::vector<stored_tensor>{};
-  auto blocks = std::uint64_t{0};
+  auto blocks = std::vector<source_block>{};
   for (auto const& source : sources) {
     tensors.push_back(source.tensor);
-    blocks += block_count(source.tensor.bytes, block_bytes);
+    for (auto rest = source.bytes; !rest.empty();) {
+      auto const size = std::min(rest.size(), static_cast<std::size_t>(block_bytes));
+      blocks.push_back({rest.first(size), source.by});
+      rest = rest.subspan(size);
+    }
   }
   auto sums = std::string{};
   // The header comes first, but knows what comes behind: it is written last, where it has room.
   auto const header = [&] {
-    auto const length = static_cast<std::size_t>(blocks) * checksum_digits;
+    auto const length = blocks.size() * checksum_digits;
     auto padded_sums = sums;
     padded_sums.resize(length, '0');
     return to_text(safetensors_header{tensors,
@@ -119,15 +130,14 @@ class gathering_writer {
   }();
   auto writer = gathering_writer{file, room};
   auto end = std::uint64_t{room};
-  for (auto const& source : sources) {
-    for (auto rest = source.bytes; !rest.empty();) {
-      auto const block = rest.first(std::min(rest.size(), static_cast<std::size_t>(block_bytes)));
-      sums += to_hex(checksum(block));
-      writer.write(block);
-      rest = rest.subspan(block.size());
-    }
-    end += source.bytes.size();
-  }
+  for_each_block(
+      blocks,
+      [&](std::span<std::byte const> block) {
+        sums += to_hex(checksum(block));
+        writer.write(block);
+        end += block.size();
+      },
+      [&] { writer.drain(); });
   writer.drain();
   auto const text = header();
   file.write_at(0, std::as_bytes(std::span{text}));

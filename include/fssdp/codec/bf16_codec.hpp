@@ -8,11 +8,13 @@
 #include <cstddef>
 #include <cstring>
 #include <limits>
+#include <optional>
 #include <span>
 
 #include "fssdp/codec/codec.hpp"
 #include "fssdp/core/error.hpp"
 #include "fssdp/element/bf16.hpp"
+#include "fssdp/element/payload_code.hpp"
 
 namespace fssdp {
 
@@ -80,5 +82,9 @@ struct bf16_codec {
 };
 
 static_assert(codec<bf16_codec>);
+
+template <>
+inline constexpr std::optional<payload_code> detail::code_on_devices<bf16_codec> =
+    payload_code::bf16;
 
 }  // namespace fssdp

@@ -54,6 +54,9 @@ concept has_codec_functions = requires(Codec const& coder, std::span<float const
 /// @post what has been decoded survives encoding and decoding without a change; zero stays zero;
 ///       what is not finite does not become finite, and changes no other element
 ///
+/// The library's codecs code memory of devices, too, by kernels that give the same bytes; others
+/// are for memory of the host.
+///
 /// `error_bound(element, largest)`: no element x of a block differs by more from what is decoded,
 /// where `element` is at least |x| and `largest` the greatest finite magnitude in its block.
 /// It does not fall where one of them grows, so (largest, largest) holds for the block.

@@ -2,7 +2,12 @@
 /// One byte per element, 3 significant bits: for gradients of very different size.
 #pragma once
 
-#include "fssdp/codec/fp8_rule.hpp"
+#include <optional>
+
+#include "fssdp/codec/scaled_codec.hpp"
+#include "fssdp/element/fp8.hpp"
+#include "fssdp/element/fp8_rule.hpp"
+#include "fssdp/element/payload_code.hpp"
 
 namespace fssdp {
 
@@ -18,5 +23,9 @@ namespace fssdp {
 using fp8_e5m2_codec = scaled_codec<detail::fp8_rule<fp8_e5m2>>;
 
 static_assert(codec<fp8_e5m2_codec>);
+
+template <>
+inline constexpr std::optional<payload_code> detail::code_on_devices<fp8_e5m2_codec> =
+    payload_code::e5m2;
 
 }  // namespace fssdp

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <typeinfo>
@@ -12,6 +13,7 @@
 #include "fssdp/codec/encode_elements.hpp"
 #include "fssdp/codec/encode_with_feedback.hpp"
 #include "fssdp/element/dtype.hpp"
+#include "fssdp/element/payload_code.hpp"
 
 namespace fssdp::detail {
 
@@ -54,6 +56,7 @@ class payload_codec {
   payload_encoder of_sums;
   payload_decoder to_target = nullptr;
   std::size_t stretch = 1;  ///< so many elements are coded at once, a number of whole blocks
+  std::optional<payload_code> on_devices = {};  ///< the code by which devices know it, if they do
 
   template <element Source, element Target, codec Codec>
   [[nodiscard]] static payload_codec make(Codec const& coder) {
@@ -73,6 +76,7 @@ class payload_codec {
     auto of = payload_codec{};
     of.codec_ = &coder;
     of.stretch = stretch_elements<Codec>;
+    of.on_devices = code_on_devices<Codec>;
     of.name_ = typeid(Codec).name();
     of.encoded_bytes_ = [](void const* codec, std::size_t elements) {
       return static_cast<Codec const*>(codec)->encoded_bytes(elements);

@@ -15,6 +15,7 @@
 
 #include "fssdp/codec/codec.hpp"
 #include "fssdp/core/error.hpp"
+#include "fssdp/element/payload_code.hpp"
 
 namespace fssdp {
 
@@ -39,7 +40,7 @@ concept scaling_rule = requires(float x, double magnitude, std::uint8_t code) {
 /// times its scale is a float, the same on every machine that does not flush subnormals to zero.
 template <detail::scaling_rule Rule>
 struct scaled_codec {
-  static constexpr std::size_t block_elements = 256;
+  static constexpr std::size_t block_elements = detail::payload_block_elements;
 
   [[nodiscard]] static std::size_t encoded_bytes(std::size_t elements) {
     constexpr auto most = std::numeric_limits<std::size_t>::max() / 4;

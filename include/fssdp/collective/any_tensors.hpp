@@ -68,7 +68,9 @@ template <communicator Comm, class From, class To>
 
 template <class Call, communicator Comm, codec Codec>
 void submit_coded(Comm& comm, Call call, coded_links<Codec> const& links) {
-  static_assert(in_host_memory<Comm>, "codecs run on the host: a device has none yet");
+  static_assert(can_code<Comm, Codec>,
+                "this codec has no kernels: on devices int8_codec, fp8_e4m3_codec, fp8_e5m2_codec "
+                "and bf16_codec have");
   submit(comm, coded_call{std::move(call), links, &make_runtime_payload<Codec>});
 }
 
@@ -109,7 +111,6 @@ requires outlives_the_call<From, Comm> && outlives_the_call<To, Comm>
 void sparse_all_gather(Comm& comm, transfer_plan const& plan, From&& from, To&& to,
                        link_coding const& coding, gather_options const& options = {}) {
   if (!coding.codes()) return sparse_all_gather(comm, plan, from, to, options);
-  static_assert(detail::in_host_memory<Comm>, "codecs run on the host: a device has none yet");
   auto call = detail::make_any_gather(comm, plan, from, to, options);
   call.check_coded(comm.size());
   submit(comm, [call = std::move(call), coding](auto& inner) {
@@ -158,7 +159,6 @@ requires outlives_the_call<From, Comm> && outlives_the_call<To, Comm>
 void sparse_reduce_scatter(Comm& comm, transfer_plan const& plan, From&& from, To&& to,
                            link_coding const& coding, reduce_options const& options = {}) {
   if (!coding.codes()) return sparse_reduce_scatter(comm, plan, from, to, options);
-  static_assert(detail::in_host_memory<Comm>, "codecs run on the host: a device has none yet");
   auto call = detail::make_any_reduction(comm, plan, from, to, options);
   submit(comm, [call = std::move(call), coding](auto& inner) {
     call.run_coded(communicator_ref{inner}, coding.coder(), coding.on());

@@ -10,6 +10,10 @@
 
 namespace fssdp::detail {
 
+/// Whether what a communicator moves can be coded by this codec: on a device it needs kernels.
+template <class Comm, class Codec>
+inline constexpr bool can_code = in_host_memory<Comm> || code_on_devices<Codec>.has_value();
+
 /// A call and the codec that it works with, kept until it has run.
 template <class Call, codec Codec>
 struct coded_call {
@@ -19,6 +23,9 @@ struct coded_call {
 
   template <communicator Comm>
   void operator()(Comm& comm) const {
+    static_assert(
+        in_host_memory<Comm> || coding_communicator<Comm>,
+        "this communicator codes nothing on its device: it has no encode(device_encoding)");
     call.run_coded(communicator_ref{comm}, make_coder(links.codec), links.on);
   }
 };

@@ -7,6 +7,7 @@
 #include <span>
 
 #include "fssdp/collective/coded_traffic.hpp"
+#include "fssdp/collective/coded_work.hpp"
 #include "fssdp/collective/communicator_work.hpp"
 #include "fssdp/collective/gather_pass.hpp"
 #include "fssdp/collective/memory_cutter.hpp"
@@ -39,10 +40,13 @@ class coded_gather_scratch {
   [[nodiscard]] std::size_t loose() const { return loose_; }
   [[nodiscard]] auto payloads() const { return payload_slots(coded_, extents_, traffic_.coder()); }
   [[nodiscard]] auto pieces() const { return element_slots(loose_, extents_, sizes_); }
-  [[nodiscard]] std::size_t bytes() const {
-    return add_bytes(add_bytes(piece_list::bytes(coded_), piece_list::bytes(loose_)),
-                     add_bytes(payloads().bytes(), pieces().bytes()));
+  [[nodiscard]] std::size_t list_bytes() const {
+    return add_bytes(piece_list::bytes(coded_), piece_list::bytes(loose_));
   }
+  [[nodiscard]] std::size_t data_bytes() const {
+    return add_bytes(payloads().bytes(), pieces().bytes());
+  }
+  [[nodiscard]] std::size_t bytes() const { return add_bytes(list_bytes(), data_bytes()); }
 
   /// Calls visit(piece) for each that the rank sends or gets as a payload.
   template <class Visit>
@@ -89,7 +93,7 @@ class coded_gather_memory {
 
   /// Places what this rank owns, and encodes or converts what others get of it.
   void begin(communicator_ref const& comm, pass_scratch& scratch) {
-    if (parts_.bytes() != 0) divide(scratch.cut(parts_.bytes(), 0).lists);
+    if (parts_.bytes() != 0) divide(scratch.cut(parts_.list_bytes(), parts_.data_bytes()));
     of_.for_each_own_chunk([&](chunk_id chunk) {
       if (!traffic_.codes_any_of(chunk)) of_.place(comm, chunk);
     });
@@ -107,15 +111,16 @@ class coded_gather_memory {
     if (as_it_is && of_.owns(piece.chunk)) return of_.own_piece(k, piece).bytes();
     return incoming(k, piece);
   }
-  void arrived(std::size_t k, piece_id piece) const {
-    if (traffic_.codes_any_of(piece.chunk)) decode(k, piece);
+  void arrived(communicator_ref const& comm, std::size_t k, piece_id piece) const {
+    if (traffic_.codes_any_of(piece.chunk)) decode(comm, k, piece);
   }
 
  private:
-  void divide(std::byte* scratch) {
-    auto memory = memory_cutter{scratch};
-    coded_ = {memory, parts_.coded()};
-    loose_ = {memory, parts_.loose()};
+  void divide(pass_scratch::parts const& scratch) {
+    auto lists = memory_cutter{scratch.lists};
+    coded_ = {lists, parts_.coded()};
+    loose_ = {lists, parts_.loose()};
+    auto memory = memory_cutter{scratch.data};
     payloads_ = memory.bytes(parts_.payloads().bytes());
     pieces_ = memory.bytes(parts_.pieces().bytes());
     coded_.assign([this](auto name) { parts_.for_each_coded(name); });
@@ -136,19 +141,19 @@ class coded_gather_memory {
   /// Encodes a piece that this rank owns, or converts it where no slot has it.
   void make_ready(communicator_ref const& comm, std::size_t k, piece_id piece) const {
     if (traffic_.codes_any_of(piece.chunk)) {
-      auto const own = of_.own_piece(k, piece);
       auto const& coder = traffic_.coder();
-      coder.encode(coder.of_source, of_.from[k].type, own.data, own.count, payload(k, piece));
-      decode(k, piece);
+      encode_on(comm, coder, coder.of_source, of_.from[k].type, of_.own_piece(k, piece), nullptr,
+                payload(k, piece));
+      decode(comm, k, piece);
     } else if (of_.changes_type(k) && !of_.holds(piece.chunk)) {
       convert_on(comm, of_.conversion(k), of_.own_piece(k, piece), landing(k, piece));
     }
   }
   /// Decodes a piece into its slot, if it has one.
-  void decode(std::size_t k, piece_id piece) const {
-    if (!of_.holds(piece.chunk)) return;
-    auto const to = of_.replica_piece(k, piece);
-    traffic_.coder().decode(payload(k, piece), of_.to[k].type, to.data, to.count);
+  void decode(communicator_ref const& comm, std::size_t k, piece_id piece) const {
+    if (of_.holds(piece.chunk))
+      decode_on(comm, traffic_.coder(), payload(k, piece), of_.to[k].type,
+                of_.replica_piece(k, piece));
   }
 
   gather_buffers of_;

@@ -10,6 +10,7 @@
 
 #include "fssdp/codec/payload_codec.hpp"
 #include "fssdp/collective/coded_traffic.hpp"
+#include "fssdp/collective/coded_work.hpp"
 #include "fssdp/collective/communicator_work.hpp"
 #include "fssdp/collective/memory_cutter.hpp"
 #include "fssdp/collective/piece_extents.hpp"
@@ -74,12 +75,20 @@ class coded_reduction_scratch {
           return padded(std::max(payload, sum));  // of either
         }};
   }
-  [[nodiscard]] std::size_t bytes(bool borrows) const {
-    auto const lists = add_bytes(piece_list::bytes(sent_payloads_), piece_list::bytes(sent_sums_));
-    auto const operands = add_bytes(byte_count(summands(), sizeof(summand), 1), stretch_bytes());
+  /// What the host has, also where data is a device's.
+  [[nodiscard]] std::size_t list_bytes() const {
+    auto const pieces = add_bytes(piece_list::bytes(sent_payloads_), piece_list::bytes(sent_sums_));
+    return add_bytes(pieces, byte_count(summands(), sizeof(summand), 1));
+  }
+  /// @param decodes_first whether what is coded is decoded before it is summed
+  [[nodiscard]] std::size_t data_bytes(bool borrows, bool decodes_first) const {
     auto const slots = add_bytes(payloads().bytes(), sums().bytes());
-    return add_bytes(add_bytes(lists, operands),
-                     add_bytes(slots, borrows ? 0 : received().bytes()));
+    return add_bytes(add_bytes(decodes_first ? stretch_bytes() : 0, slots),
+                     borrows ? 0 : received().bytes());
+  }
+  /// The most that is ever taken.
+  [[nodiscard]] std::size_t bytes(bool borrows) const {
+    return add_bytes(list_bytes(), data_bytes(borrows, true));
   }
 
   /// Calls visit(transfer) for each for which the rank sends back a payload.
@@ -111,14 +120,15 @@ class coded_reduction_scratch {
 };
 
 /// What goes over a coded link is encoded before it is sent, partials and sums alike, and decoded
-/// where it is summed, a stretch at a time.
+/// where it is summed: by the host a stretch at a time, by a device on the way into the sum.
 class coded_reduction_memory {
  public:
   /// @param residuals [materialized, elements] of floats per tensor, or none: then what a payload lacks is
   ///                  lost
   coded_reduction_memory(reduction_buffers const& of, coded_traffic const& traffic,
-                         std::span<tensor_view const> residuals)
-      : of_{of},
+                         std::span<tensor_view const> residuals, bool in_host_memory)
+      : in_host_memory_{in_host_memory},
+        of_{of},
         traffic_{traffic},
         residuals_{residuals},
         parts_{of.plan, of.me, traffic_, of.extents, of.sum_sizes()} {}
@@ -126,26 +136,28 @@ class coded_reduction_memory {
   [[nodiscard]] std::size_t tensors() const { return of_.partials.size(); }
   [[nodiscard]] bool fills_slots(chunk_id chunk) const { return of_.extents.fills_slots(chunk); }
   [[nodiscard]] std::uint64_t label() const { return traffic_.label(); }
-  /// All of it is host memory: lists and data are not told apart.
-  [[nodiscard]] std::size_t list_bytes() const { return 0; }
-  [[nodiscard]] std::size_t data_bytes(bool borrows) const { return parts_.bytes(borrows); }
+  [[nodiscard]] std::size_t list_bytes() const { return parts_.list_bytes(); }
+  [[nodiscard]] std::size_t data_bytes(bool borrows) const {
+    return parts_.data_bytes(borrows, in_host_memory_);
+  }
 
-  void begin(std::byte*, std::byte* data, bool borrows) {
+  void begin(communicator_ref const& comm, std::byte* host, std::byte* data, bool borrows) {
+    auto lists = memory_cutter{host};
+    summands_ = lists.items<summand>(parts_.summands());
+    sent_payloads_ = {lists, parts_.sent_payloads()};
+    sent_sums_ = {lists, parts_.sent_sums()};
     auto memory = memory_cutter{data};
-    summands_ = memory.items<summand>(parts_.summands());
-    stretches_ = memory.bytes(parts_.stretch_bytes());
-    sent_payloads_ = {memory, parts_.sent_payloads()};
-    sent_sums_ = {memory, parts_.sent_sums()};
+    if (in_host_memory_) stretches_ = memory.bytes(parts_.stretch_bytes());
     payloads_ = memory.bytes(parts_.payloads().bytes());
     sums_ = memory.bytes(parts_.sums().bytes());
     if (!borrows) received_ = memory.bytes(parts_.received().bytes());
     sent_payloads_.assign(
         [this](auto name) { parts_.for_each_payload([&](transfer const& t) { name(t.what()); }); });
     sent_sums_.assign([this](auto name) { parts_.for_each_sum(name); });
-    parts_.for_each_payload([this](transfer const& t) {
+    parts_.for_each_payload([&](transfer const& t) {
       if (!is_sum(t))
         for (std::size_t k = 0; k < tensors(); ++k)
-          encode(k, t.what(), 0, of_.partial(k, t.what()), traffic_.coder().of_source,
+          encode(comm, k, t.what(), 0, of_.partial(k, t.what()), traffic_.coder().of_source,
                  of_.partials[k].type);
     });
   }
@@ -167,6 +179,7 @@ class coded_reduction_memory {
 
   void sum_piece(communicator_ref const& comm, std::size_t k, std::span<transfer const> senders,
                  function_ref<std::byte const*(std::size_t)> bytes) const {
+    if (!in_host_memory_) return sum_on_device(comm, k, senders, bytes);
     auto const piece = senders.front().what();
     auto const elements = of_.extents.elements(k, piece);
     auto const codes = [&](transfer const& t) { return traffic_.codes(t); };
@@ -209,26 +222,59 @@ class coded_reduction_memory {
     } else if (sent_payloads_.contains(piece)) {
       auto const sums = element_range{room, at.elements, sum_bytes};
       sum_on(comm, of_.to_sums(k), summands, sums);
-      encode(k, piece, at.first, sums, traffic_.coder().of_sums, sum_type);
+      encode(comm, k, piece, at.first, sums, traffic_.coder().of_sums, sum_type);
     } else {
       sum_on(comm, of_.to_sums(k), summands, at.of(sum_of(k, piece)));
     }
   }
 
+  /// Sums a whole piece, payloads as they are, and encodes the sum at once if it is sent coded.
+  void sum_on_device(communicator_ref const& comm, std::size_t k, std::span<transfer const> senders,
+                     function_ref<std::byte const*(std::size_t)> bytes) const {
+    auto const piece = senders.front().what();
+    auto const elements = of_.extents.elements(k, piece);
+    if (elements == 0) return;
+    auto const add_operands = [&](device_sum& sum) {
+      sum.code = *traffic_.coder().on_devices;
+      sum.count = of_.in_rank_order(
+                         k, senders, 0, std::span<device_sum::operand>{sum.operands},
+                         [&](std::size_t i) {
+                           auto const* const operand = bytes(i);
+                           if (traffic_.codes(senders[i]))
+                             return device_sum::operand{operand, false, true};
+                           return operand_of(of_.received(k, senders[i], operand, 0));
+                         },
+                         operand_of)
+                      .size();
+    };
+    if (!of_.owns(piece.chunk) && sent_payloads_.contains(piece)) {
+      auto encoding = device_sum_encoding{
+          .sum = device_sum_of(of_.to_sums(k), {nullptr, elements, of_.sum_sizes()[k]}),
+          .residual = residual(k, piece, 0),
+          .payload = payload(k, piece).data()};
+      add_operands(encoding.sum);
+      return comm.encode(encoding);
+    }
+    auto sum = of_.owns(piece.chunk)
+                   ? device_sum_of(of_.to_gradients(k), of_.gradient(k, piece), of_.scale, of_.into)
+                   : device_sum_of(of_.to_sums(k), sum_of(k, piece));
+    add_operands(sum);
+    comm.sum(sum);
+  }
+
   /// Encodes what this rank sends back for a piece, from its element `first` on.
-  void encode(std::size_t k, piece_id piece, std::size_t first, element_range const& from,
-              payload_encoder const& with, dtype type) const {
+  void encode(communicator_ref const& comm, std::size_t k, piece_id piece, std::size_t first,
+              element_range const& from, payload_encoder const& with, dtype type) const {
     auto const begin = encoded_bytes(first);
     auto const to = payload(k, piece).subspan(begin, encoded_bytes(first + from.count) - begin);
-    if (residuals_.empty() || !of_.holds(piece.chunk)) {
-      traffic_.coder().encode(with, type, from.data, from.count, to);
-    } else {
-      auto const slot = transfer_plan::slot_in(of_.plan.materialized(of_.me), piece.chunk.expert);
-      auto const residual =
-          of_.extents.cut_expert(residuals_[k][slot], k, piece).part(first, from.count);
-      auto const floats = std::span{reinterpret_cast<float*>(residual.data), residual.count};
-      traffic_.coder().encode(with, type, from.data, floats, to);
-    }
+    encode_on(comm, traffic_.coder(), with, type, from, residual(k, piece, first), to);
+  }
+  /// Where the residuals of a piece are, from its element `first` on; null if it has none.
+  [[nodiscard]] float* residual(std::size_t k, piece_id piece, std::size_t first) const {
+    if (residuals_.empty() || !of_.holds(piece.chunk)) return nullptr;
+    auto const slot = transfer_plan::slot_in(of_.plan.materialized(of_.me), piece.chunk.expert);
+    auto const all = of_.extents.cut_expert(residuals_[k][slot], k, piece);
+    return reinterpret_cast<float*>(all.part(first, 0).data);
   }
 
   [[nodiscard]] std::size_t encoded_bytes(std::size_t elements) const {
@@ -243,6 +289,7 @@ class coded_reduction_memory {
             of_.sum_sizes()[k]};
   }
 
+  bool in_host_memory_;
   reduction_buffers of_;
   coded_traffic traffic_;
   std::span<tensor_view const> residuals_;

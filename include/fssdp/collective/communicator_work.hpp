@@ -18,6 +18,24 @@
 
 namespace fssdp::detail {
 
+/// What a device is to sum, without the operands yet.
+[[nodiscard]] inline device_sum device_sum_of(element_sum const& with, element_range const& out,
+                                              double scale = 1,
+                                              write_mode how = write_mode::overwrite) {
+  auto sum = device_sum{};
+  sum.partials = with.partials;
+  sum.results = with.results;
+  sum.how = how;
+  sum.scale = scale;
+  sum.elements = out.count;
+  sum.out = out.data;
+  return sum;
+}
+[[nodiscard]] inline device_sum::operand operand_of(summand const& of) {
+  return of.summed != nullptr ? device_sum::operand{of.summed, true}
+                              : device_sum::operand{of.partial, false};
+}
+
 /// Forms a sum.
 /// @pre a device can sum so many at once (most_operands)
 inline void sum_on(communicator_ref const& comm, element_sum const& with,
@@ -28,18 +46,9 @@ inline void sum_on(communicator_ref const& comm, element_sum const& with,
     return;
   }
   if (out.count == 0) return;
-  auto sum = device_sum{};
-  sum.partials = with.partials;
-  sum.results = with.results;
-  sum.how = how;
-  sum.scale = scale;
-  sum.elements = out.count;
-  sum.out = out.data;
+  auto sum = device_sum_of(with, out, scale, how);
   sum.count = summands.size();
-  std::ranges::transform(summands, sum.operands.begin(), [](summand const& s) {
-    return s.summed != nullptr ? device_sum::operand{s.summed, true}
-                               : device_sum::operand{s.partial, false};
-  });
+  std::ranges::transform(summands, sum.operands.begin(), operand_of);
   comm.sum(sum);
 }
 

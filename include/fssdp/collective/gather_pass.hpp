@@ -145,7 +145,7 @@ class gather_memory {
     return landing(k, piece).bytes();
   }
   /// A piece is where it belongs as soon as it is there.
-  void arrived(std::size_t, piece_id) const {}
+  void arrived(communicator_ref const&, std::size_t, piece_id) const {}
 
  private:
   /// Cuts the scratch: converted chunks, relayed pieces.
@@ -185,8 +185,8 @@ class gather_memory {
 
 /// Moves what the plan says. The memory knows where the bytes of a piece are: `begin(comm,
 /// scratch)` makes ready what this rank owns, `outgoing(k, piece)` and `incoming(k, piece)` name
-/// tensor k of a piece, `arrived(k, piece)` is told when it is there. Consecutive pieces of a chunk
-/// that `fills_slots` lie one behind the other.
+/// tensor k of a piece, `arrived(comm, k, piece)` is told when it is there. Consecutive pieces of a
+/// chunk that `fills_slots` lie one behind the other.
 template <class Memory>
 class gather_pass {
  public:
@@ -200,7 +200,7 @@ class gather_pass {
     for (int round = 0; round < plan_.rounds(); ++round) {
       comm.exchange([&](batch_ref const& batch) { name(batch, round); });
       for (auto const& t : plan_.receives(me_, round))
-        for (std::size_t k = 0; k < memory_.tensors(); ++k) memory_.arrived(k, t.what());
+        for (std::size_t k = 0; k < memory_.tensors(); ++k) memory_.arrived(comm, k, t.what());
     }
   }
 
@@ -246,7 +246,7 @@ class gather_pass {
           auto const k = wanted % tensors;
           for (auto const follower : plan_.followers(me_, wanted / tensors))
             gate.release(static_cast<std::size_t>(follower) * tensors + k);
-          memory_.arrived(k, in[wanted / tensors].what());
+          memory_.arrived(comm, k, in[wanted / tensors].what());
         });
   }
 

@@ -20,7 +20,8 @@ struct memory_use {
   std::size_t replicas = 0;        ///< what make_replicas takes, or make_partials if types differ
   std::size_t partials = 0;        ///< what make_partials takes
   std::size_t gather_scratch = 0;  ///< at most: conversions, and pieces it relays
-  std::size_t reduce_scratch = 0;  ///< at most; less where peers' memory can be borrowed
+  /// At most; less where peers' memory can be borrowed, or a device decodes as it sums.
+  std::size_t reduce_scratch = 0;
 
   [[nodiscard]] std::size_t total() const {
     return replicas + partials + gather_scratch + reduce_scratch;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <utility>
 
@@ -81,23 +82,32 @@ struct reduction_buffers {
 
   /// Lists what is summed for a piece, from its element `first` on, in rank order: what those send
   /// back who got it, operand_of(i) for senders[i], and this rank's own partial, if it has one.
+  /// @param own_operand makes an operand of a summand
   /// @return the beginning of `list` that is used
-  template <class OperandOf>
-  [[nodiscard]] std::span<summand const> in_rank_order(std::size_t k,
+  template <class Operand, class OperandOf, class OwnOperand>
+  [[nodiscard]] std::span<Operand const> in_rank_order(std::size_t k,
                                                        std::span<transfer const> senders,
-                                                       std::size_t first, std::span<summand> list,
-                                                       OperandOf operand_of) const {
+                                                       std::size_t first, std::span<Operand> list,
+                                                       OperandOf operand_of,
+                                                       OwnOperand own_operand) const {
     auto const piece = senders.front().what();
     auto own = summand{};
     if (holds(piece.chunk)) own.partial = partial(k, piece).part(first, 0).data;
     auto count = std::size_t{0};
     for (std::size_t i = 0; i < senders.size(); ++i) {
       if (own.partial != nullptr && me < senders[i].destination)
-        list[count++] = std::exchange(own, summand{});
+        list[count++] = own_operand(std::exchange(own, summand{}));
       list[count++] = operand_of(i);
     }
-    if (own.partial != nullptr) list[count++] = own;
+    if (own.partial != nullptr) list[count++] = own_operand(own);
     return list.first(count);
+  }
+  template <class OperandOf>
+  [[nodiscard]] std::span<summand const> in_rank_order(std::size_t k,
+                                                       std::span<transfer const> senders,
+                                                       std::size_t first, std::span<summand> list,
+                                                       OperandOf operand_of) const {
+    return in_rank_order(k, senders, first, list, operand_of, std::identity{});
   }
 
   /// Sums what this rank owns and nobody else holds.
@@ -161,7 +171,7 @@ class reduction_memory {
   [[nodiscard]] std::size_t list_bytes() const { return parts_.list_bytes(); }
   [[nodiscard]] std::size_t data_bytes(bool borrows) const { return parts_.data_bytes(borrows); }
 
-  void begin(std::byte* lists, std::byte* data, bool borrows) {
+  void begin(communicator_ref const&, std::byte* lists, std::byte* data, bool borrows) {
     summands_ = memory_cutter{lists}.items<summand>(parts_.summands());
     auto memory = memory_cutter{data};
     sums_ = memory.bytes(parts_.sums().bytes());

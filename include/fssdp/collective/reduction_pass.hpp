@@ -187,7 +187,7 @@ class reduction_pass {
   void run(communicator_ref const& comm, pass_scratch& scratch) {
     if (!comm.in_host_memory()) check_summands();
     auto const borrows = comm.lends();
-    auto* const lists = divide(scratch, borrows);
+    auto* const lists = divide(comm, scratch, borrows);
     comm.agree(memory_.label());
     if (comm.forwards() && plan_.rounds() > 1) {
       forward(comm, {plan_, me_, memory_.tensors(), lists});
@@ -218,11 +218,12 @@ class reduction_pass {
             " operands of a sum on a device; expected at most ", device_sum::most_operands);
   }
   /// Cuts the scratch: lists of what has come back, then what the memory needs. Returns the former.
-  [[nodiscard]] std::byte* divide(pass_scratch& scratch, bool borrows) {
+  [[nodiscard]] std::byte* divide(communicator_ref const& comm, pass_scratch& scratch,
+                                  bool borrows) {
     auto const lists = reduction_lists(plan_, me_, memory_.tensors());
     auto const parts =
         scratch.cut(add_bytes(lists, memory_.list_bytes()), memory_.data_bytes(borrows));
-    memory_.begin(parts.lists + lists, parts.data, borrows);
+    memory_.begin(comm, parts.lists + lists, parts.data, borrows);
     return parts.lists;
   }
 

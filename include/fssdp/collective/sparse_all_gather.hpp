@@ -137,7 +137,8 @@ void sparse_all_gather(Comm& comm, transfer_plan const& plan, From&& from, To&& 
 ///       that code the same chunks give equal bits
 /// @cost messages as without a codec; those of coded chunks have the size of their payloads.
 ///       Encodes each coded chunk once, decodes it on all that hold it; scratch for the payloads
-///       that a rank sends or gets, and for pieces that it only relays
+///       that a rank sends or gets, and for pieces that it only relays. On a device either is a
+///       launch for each piece and tensor; codecs there are the library's (coding_communicator)
 /// @throws as without a codec; ranks_disagree if codecs or links differ
 template <communicator Comm, expert_memory From, expert_memory To, codec Codec>
 requires outlives_the_call<From, Comm> && outlives_the_call<To, Comm>
@@ -147,7 +148,9 @@ void sparse_all_gather(Comm& comm, transfer_plan const& plan, From&& from, To&& 
   using Target = element_of<To>;
   static_assert(element<Source> && element<Target>,
                 "only floats can be encoded, and types that become floats");
-  static_assert(detail::in_host_memory<Comm>, "codecs run on the host: a device has none yet");
+  static_assert(detail::can_code<Comm, Codec>,
+                "this codec has no kernels: on devices int8_codec, fp8_e4m3_codec, fp8_e5m2_codec "
+                "and bf16_codec have");
   auto call = detail::make_gather(comm, plan, from, to, options);
   call.check_coded(comm.size());
   submit(comm, detail::coded_call{std::move(call), links,

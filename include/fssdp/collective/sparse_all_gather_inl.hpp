@@ -7,6 +7,7 @@
 #include "fssdp/collective/check_buffers.hpp"
 #include "fssdp/collective/coded_gather_memory.hpp"
 #include "fssdp/collective/coded_traffic.hpp"
+#include "fssdp/collective/coded_work.hpp"
 #include "fssdp/collective/gather_pass.hpp"
 #include "fssdp/collective/pass_scratch.hpp"
 #include "fssdp/collective/sparse_all_gather.hpp"
@@ -50,6 +51,7 @@ FSSDP_INLINE void gather_call::run(communicator_ref const& comm) const {
 }
 FSSDP_INLINE void gather_call::run_coded(communicator_ref const& comm, payload_codec const& coder,
                                          link_class on) const {
+  check_codes(name, comm, coder);
   auto scratch = pass_scratch{comm, options_.scratch, options_.device_scratch};
   auto const memory =
       coded_gather_memory{buffers(plan_.materialized(rank_)), coded_traffic{plan_, coder, on}};

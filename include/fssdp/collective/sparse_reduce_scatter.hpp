@@ -98,7 +98,9 @@ template <communicator Comm, expert_memory From, expert_memory To>
 /// Reduces with payloads over some links.
 template <element Partial, communicator Comm, codec Codec>
 void reduce_coded(Comm& comm, reduction_call call, coded_links<Codec> const& links) {
-  static_assert(in_host_memory<Comm>, "codecs run on the host: a device has none yet");
+  static_assert(can_code<Comm, Codec>,
+                "this codec has no kernels: on devices int8_codec, fp8_e4m3_codec, fp8_e5m2_codec "
+                "and bf16_codec have");
   submit(comm, coded_call{std::move(call), links,
                           &payload_codec::make<Partial, accumulator_t<Partial>, Codec>});
 }
@@ -143,8 +145,9 @@ void sparse_reduce_scatter(Comm& comm, transfer_plan const& plan, From&& from, T
 /// @post `to` has that sum of what is decoded, in the same order; chunks that travel over no coded
 ///       link have the bits that they have without a codec
 /// @cost messages as without a codec; those over coded links have the size of their payloads.
-///       Scratch for the payloads that a rank sends, too, and for some 1024 elements of each
-///       operand of a sum
+///       Scratch for the payloads that a rank sends, too, and on the host for some 1024 elements of
+///       each operand of a sum. On a device a launch encodes a partial, and one sums a piece,
+///       payloads as they are, and encodes that if it goes on coded; codecs there are the library's
 /// @throws as without a codec; ranks_disagree if codecs or links differ
 template <communicator Comm, expert_memory From, expert_memory To, codec Codec>
 requires outlives_the_call<From, Comm> && outlives_the_call<To, Comm>

@@ -7,6 +7,7 @@
 #include "fssdp/collective/check_buffers.hpp"
 #include "fssdp/collective/coded_reduction_memory.hpp"
 #include "fssdp/collective/coded_traffic.hpp"
+#include "fssdp/collective/coded_work.hpp"
 #include "fssdp/collective/pass_scratch.hpp"
 #include "fssdp/collective/reduction_memory.hpp"
 #include "fssdp/collective/reduction_pass.hpp"
@@ -43,9 +44,10 @@ FSSDP_INLINE void reduction_call::run(communicator_ref const& comm) const {
 }
 FSSDP_INLINE void reduction_call::run_coded(communicator_ref const& comm,
                                             payload_codec const& coder, link_class on) const {
+  check_codes(name, comm, coder);
   auto scratch = pass_scratch{comm, options_.scratch, options_.device_scratch};
   auto const memory = coded_reduction_memory{buffers(), coded_traffic{plan_.reduction(), coder, on},
-                                             residuals_.all()};
+                                             residuals_.all(), comm.in_host_memory()};
   reduction_pass{plan_.reduction(), rank_, memory}.run(comm, scratch);
 }
 

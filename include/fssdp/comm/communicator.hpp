@@ -108,6 +108,13 @@ template <class Comm>
 concept device_communicator = communicator<Comm> &&
     std::same_as<memory_space_of<Comm>, device_memory> && detail::works_on_device<Comm>;
 
+/// Optional extra of such a communicator: codecs on its device. `encode` makes a payload of
+/// elements (device_encoding) or of a sum (device_sum_encoding); `sum` then takes payloads among
+/// its operands (device_sum::operand::is_payload), and decodes them. That is about the library's
+/// codecs; those of users have no kernels.
+template <class Comm>
+concept coding_communicator = device_communicator<Comm> && detail::encodes_on_device<Comm>;
+
 /// What a communicator has to offer whose caller computes in another stream of a device (`on_side_stream`
 /// makes one). What is submitted runs after all that the caller has enqueued there. `position()`
 /// counts it, from 1; what the caller enqueues after `await(position)` runs when the communicator

@@ -10,6 +10,7 @@
 #include "fssdp/comm/communicator.hpp"
 #include "fssdp/core/index.hpp"
 #include "fssdp/element/device_conversion.hpp"
+#include "fssdp/element/device_encoding.hpp"
 #include "fssdp/element/device_sum.hpp"
 
 namespace fssdp {
@@ -83,6 +84,10 @@ class communicator_adaptor {
   void sum(device_sum const& of) requires device_communicator<Comm> { comm_->sum(of); }
   void convert(device_conversion const& of) requires device_communicator<Comm> {
     comm_->convert(of);
+  }
+  void encode(device_encoding const& of) requires coding_communicator<Comm> { comm_->encode(of); }
+  void encode(device_sum_encoding const& of) requires coding_communicator<Comm> {
+    comm_->encode(of);
   }
   void copy(std::span<std::byte> to,
             std::span<std::byte const> from) requires device_communicator<Comm> {

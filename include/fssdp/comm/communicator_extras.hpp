@@ -13,6 +13,7 @@
 #include "fssdp/comm/offered_calls.hpp"
 #include "fssdp/core/index.hpp"
 #include "fssdp/element/device_conversion.hpp"
+#include "fssdp/element/device_encoding.hpp"
 #include "fssdp/element/device_sum.hpp"
 #include "fssdp/stream/stream.hpp"
 
@@ -177,6 +178,12 @@ concept works_on_device = requires(Comm& comm, device_sum const& sum,
   comm.free(to);
 };
 template <class Comm>
+concept encodes_on_device = requires(Comm& comm, device_encoding const& encoding,
+                                     device_sum_encoding const& of_sum) {
+  comm.encode(encoding);
+  comm.encode(of_sum);
+};
+template <class Comm>
 concept is_on_side_stream = requires(Comm& comm, Comm const& view, any_work work,
                                      std::span<std::byte> memory) {
   comm.prepare(work);
@@ -219,6 +226,10 @@ concept its_device_work_is_complete =
     !(offers_sum<Comm> || offers_convert<Comm> || offers_copy<Comm> || offers_allocate<Comm> ||
       offers_free<Comm>);
 template <class Comm>
+concept its_encode_takes_encodings_of_elements_and_of_sums =
+    encodes_on_device<Comm> || !std::same_as<memory_space_of<Comm>, device_memory> ||
+    !offers_encode<Comm>;
+template <class Comm>
 concept its_side_stream_is_complete =
     is_on_side_stream<Comm> || !std::same_as<memory_space_of<Comm>, device_memory> ||
     !offers_prepare<Comm>;
@@ -230,7 +241,7 @@ concept offers_whole_extras = its_stream_type_submit_and_synchronize_go_together
     its_connect_takes_a_span_of_peers<Comm> && its_duplicate_returns_a_communicator<Comm> &&
     its_split_takes_color_and_key_and_may_return_a_communicator<Comm> &&
     its_gather_values_takes_mine_and_all<Comm> && its_device_work_is_complete<Comm> &&
-    its_side_stream_is_complete<Comm>;
+    its_encode_takes_encodings_of_elements_and_of_sums<Comm> && its_side_stream_is_complete<Comm>;
 
 }  // namespace detail
 }  // namespace fssdp

@@ -13,6 +13,7 @@
 #include "fssdp/core/function_ref.hpp"
 #include "fssdp/core/index.hpp"
 #include "fssdp/element/device_conversion.hpp"
+#include "fssdp/element/device_encoding.hpp"
 #include "fssdp/element/device_sum.hpp"
 
 namespace fssdp {
@@ -147,6 +148,11 @@ class communicator_ref {
   void copy(std::span<std::byte> to, std::span<std::byte const> from) const {
     call_->copy(comm_, to, from);
   }
+  /// Whether it is a coding_communicator.
+  [[nodiscard]] bool encodes() const { return call_->encode != nullptr; }
+  /// @pre encodes()
+  void encode(device_encoding const& of) const { call_->encode(comm_, of); }
+  void encode(device_sum_encoding const& of) const { call_->encode_sum(comm_, of); }
   [[nodiscard]] std::span<std::byte> allocate(std::size_t bytes) const {
     return call_->allocate(comm_, bytes);
   }
@@ -165,6 +171,8 @@ class communicator_ref {
     void (*sum)(void*, device_sum const&);
     void (*convert)(void*, device_conversion const&);
     void (*copy)(void*, std::span<std::byte>, std::span<std::byte const>);
+    void (*encode)(void*, device_encoding const&);
+    void (*encode_sum)(void*, device_sum_encoding const&);
     std::span<std::byte> (*allocate)(void*, std::size_t);
     void (*free)(void*, std::span<std::byte>);
   };
@@ -227,6 +235,14 @@ class communicator_ref {
       all.copy = [](void* comm, std::span<std::byte> to, std::span<std::byte const> from) {
         static_cast<Comm*>(comm)->copy(to, from);
       };
+      if constexpr (coding_communicator<Comm>) {
+        all.encode = [](void* comm, device_encoding const& of) {
+          static_cast<Comm*>(comm)->encode(of);
+        };
+        all.encode_sum = [](void* comm, device_sum_encoding const& of) {
+          static_cast<Comm*>(comm)->encode(of);
+        };
+      }
       all.allocate = [](void* comm, std::size_t bytes) {
         return static_cast<Comm*>(comm)->allocate(bytes);
       };

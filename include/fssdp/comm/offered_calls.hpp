@@ -45,6 +45,7 @@ FSSDP_OFFERS(synchronize);
 FSSDP_OFFERS(prepare);
 FSSDP_OFFERS(sum);
 FSSDP_OFFERS(convert);
+FSSDP_OFFERS(encode);
 FSSDP_OFFERS(copy);
 FSSDP_OFFERS(allocate);
 FSSDP_OFFERS(free);

@@ -31,19 +31,14 @@ struct device_copies {
 
 namespace detail {
 
-/// What is moved at once where addresses do not allow more.
-struct [[gnu::may_alias]] narrow_block {
-  std::uint32_t word;
-};
-
 /// Device_copies in tiles, which blocks of threads take one by one.
 struct copy_kernel {
-  static constexpr std::size_t tile_bytes = std::size_t{16} << 10U;
-
+  std::size_t tile_bytes;  // so many that each thread of a block has four reads under way
   device_copies of;
   std::array<std::uint32_t, device_copies::most + 1> first_tile;  // of each copy, then of none
 
-  explicit copy_kernel(device_copies const& copies) : of{copies} {
+  explicit copy_kernel(device_copies const& copies)
+      : tile_bytes{std::size_t{copies.most_blocks == 0 ? 16U : 64U} << 10U}, of{copies} {
     first_tile[0] = 0;
     for (std::size_t i = 0; i < of.count; ++i)
       first_tile[i + 1] = first_tile[i] + static_cast<std::uint32_t>(

@@ -46,7 +46,7 @@ concept element = std::same_as<decltype(dtype_of<T>), dtype const>;
 
 /// Calls visit(std::type_identity<T>{}) for the library's type T of a dtype; returns what it does.
 template <class Visit>
-decltype(auto) with_element(dtype type, Visit visit) {
+constexpr decltype(auto) with_element(dtype type, Visit visit) {
   switch (type) {
     case dtype::fp32:
       return visit(std::type_identity<float>{});

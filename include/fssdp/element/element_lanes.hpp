@@ -19,33 +19,40 @@ template <class A, class B>
 inline constexpr std::size_t lanes_of = wide_bytes /
                                         (sizeof(A) < sizeof(B) ? sizeof(A) : sizeof(B));
 
-/// Whether an address allows wide accesses.
-[[nodiscard]] inline bool is_wide(void const* address) {
-  return reinterpret_cast<std::uintptr_t>(address) % wide_bytes == 0;
+/// Whether an address allows wide accesses, or others of so many bytes.
+[[nodiscard]] inline bool is_wide(void const* address, std::size_t access = wide_bytes) {
+  return reinterpret_cast<std::uintptr_t>(address) % access == 0;
 }
 
-/// What is moved at once: 16 bytes of elements of any type. They are words because a compiler for
-/// devices would take bytes apart, and that takes longer than to read them.
-struct [[gnu::may_alias]] alignas(wide_bytes) wide_block {
-  std::uint32_t words[wide_bytes / sizeof(std::uint32_t)];
+/// What is moved at once of elements of any type: 4, 8 or 16 bytes. They are words because a
+/// compiler for devices would take bytes apart, and that takes longer than to read them.
+template <std::size_t Bytes>
+struct [[gnu::may_alias]] alignas(Bytes) word_block {
+  std::uint32_t words[Bytes / sizeof(std::uint32_t)];
 };
+using wide_block = word_block<wide_bytes>;
+/// What is moved at once where addresses do not allow more.
+using narrow_block = word_block<sizeof(std::uint32_t)>;
 
 /// The elements of one step.
-template <class T, std::size_t N>
+/// @tparam Access how many bytes of them are moved at once
+template <class T, std::size_t N,
+          std::size_t Access = N * sizeof(T) < wide_bytes ? N * sizeof(T) : wide_bytes>
 struct element_lanes {
-  static constexpr auto per_block = wide_bytes / sizeof(T);
+  static constexpr auto per_block = Access / sizeof(T);
   static_assert(N % per_block == 0);
+  using block = word_block<Access>;
   T at[N];
 
   /// They as they are read: packed, so that many fit into registers.
   struct packed {
-    wide_block blocks[N / per_block];
+    block blocks[N / per_block];
   };
-  /// @pre `from` allows wide accesses
+  /// @pre `from` is a multiple of the access
   FSSDP_HOST_DEVICE static packed read(T const* from) {
     auto result = packed{};
     for (std::size_t i = 0; i < N / per_block; ++i)
-      result.blocks[i] = reinterpret_cast<wide_block const*>(from)[i];
+      result.blocks[i] = reinterpret_cast<block const*>(from)[i];
     return result;
   }
   FSSDP_HOST_DEVICE static element_lanes of(packed const& from) {
@@ -57,12 +64,12 @@ struct element_lanes {
   /// @pre as read
   FSSDP_HOST_DEVICE void load(T const* from) { *this = of(read(from)); }
   /// Writes all of them.
-  /// @pre `to` allows wide accesses
+  /// @pre `to` is a multiple of the access
   FSSDP_HOST_DEVICE void store(T* to) const {
     for (std::size_t i = 0; i < N; i += per_block) {
-      auto block = wide_block{};
-      std::memcpy(&block, at + i, wide_bytes);
-      *reinterpret_cast<wide_block*>(to + i) = block;
+      auto words = block{};
+      std::memcpy(&words, at + i, Access);
+      *reinterpret_cast<block*>(to + i) = words;
     }
   }
 };

@@ -47,6 +47,10 @@ class fp8 {
 #if FSSDP_HAS_FP8_INSTRUCTIONS
     if (!std::is_constant_evaluated()) return detail::floats_of_fp8<Format>(bits_).first;
 #endif
+    return by_bits();
+  }
+  /// The same, and the bits of a NaN are everywhere the host's.
+  [[nodiscard, gnu::always_inline]] constexpr float by_bits() const {
     auto const magnitude = bits_ & 0x7fU;
     auto const exponent = magnitude >> mantissa_bits;
     auto const implicit = std::min(exponent, 1U) << mantissa_bits;

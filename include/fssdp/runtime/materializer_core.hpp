@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "fssdp/collective/check_buffers.hpp"
+#include "fssdp/collective/coded_work.hpp"
 #include "fssdp/collective/reshard.hpp"
 #include "fssdp/core/error.hpp"
 #include "fssdp/core/function_ref.hpp"
@@ -52,6 +53,9 @@ namespace fssdp::detail {
                                                materializer_options const& options) {
   require(policy.planner != nullptr, "materializer: no planner; expected make_requested_plan, a ",
           "plan_cache or another one");
+  for (auto const* const coding : {&policy.gather_coding, &policy.reduce_coding})
+    if (coding->codes() && !queue.in_host_memory())
+      check_codec_of_device("materializer", coding->coder());
   auto tensors = shards.types(options.replica_type, options.partial_type);
   auto const same_type = std::ranges::all_of(
       tensors, [](tensor_types const& tensor) { return tensor.weight == tensor.replica; });

@@ -140,7 +140,8 @@ class c10d_device_communicator {
     std::ranges::copy(values_.rows(), all.begin());
   }
 
-  /// @throws argument_error if this torch has not the type; what torch throws
+  /// @throws argument_error if this torch has not the type, or an operand is a payload; what torch
+  ///         throws
   void sum(device_sum const& of);
   void convert(device_conversion const& of) {
     tensor(of.to, of.elements, scalar_type_of(of.to_type))
@@ -261,6 +262,8 @@ class c10d_device_communicator {
 
 /// In the order of the operands, in the types and with the roundings of element/accumulate.hpp.
 inline void c10d_device_communicator::sum(device_sum const& of) {
+  detail::require(!of.decodes(), "c10d_device_communicator: payloads among the operands of a sum; ",
+                  "expected elements, as torch has no operators for payloads");
   auto const sum_type = scalar_type_of(accumulator_of(of.partials));
   auto const out = tensor(of.out, of.elements, scalar_type_of(of.results));
   auto total = at::Tensor{};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What sums, converts and copies on a device, for nvcc (with --expt-relaxed-constexpr).
+/// What sums, converts, encodes and copies on a device, for nvcc (with --expt-relaxed-constexpr).
 #pragma once
 
 #include <algorithm>
@@ -82,7 +82,7 @@ template <class... Parameters>
   auto attributes = cudaFuncAttributes{};
   return cudaFuncGetAttributes(&attributes, function);
 }
-/// The kernels for every pair of element types.
+/// The kernels for every pair of element types, and for every code of payloads.
 [[nodiscard]] inline cudaError_t load_all() {
   auto code = load(run_tiles<copy_kernel, block_threads>);
   if (code == cudaSuccess) code = load(run_tiles<copy_kernel, threads_of_few_blocks>);
@@ -91,8 +91,20 @@ template <class... Parameters>
   };
   for (auto const from : all_dtypes)
     for (auto const to : all_dtypes) {
-      with_kernel(device_sum{.partials = from, .results = to}, load_steps);
+      auto sum = device_sum{.partials = from, .results = to, .count = 1};
+      for (auto const decodes : {false, true}) {
+        sum.operands[0] = {nullptr, false, decodes};
+        with_kernel(sum, load_steps);
+      }
       with_kernel(device_conversion{.from_type = from, .to_type = to}, load_steps);
+    }
+  for (auto const code : all_payload_codes)
+    for (auto const from : all_dtypes) {
+      with_kernel(device_encoding{.code = code, .from_type = from}, load_steps);
+      auto of_sum = device_sum_encoding{};
+      of_sum.sum.partials = from;
+      of_sum.sum.code = code;
+      with_kernel(of_sum, load_steps);
     }
   return code;
 }
@@ -100,12 +112,15 @@ template <class... Parameters>
 }  // namespace detail
 
 /// The kernels of this library, for any pair of element types.
-/// @cost one launch for each sum or conversion, and for all of device_copies; every element is read
-///       and written once, 16 bytes at a time where all addresses allow it
+/// @cost one launch for each sum, conversion or encoding, and for all of device_copies; every
+///       element is read and written once, 16 bytes at a time where all addresses allow it, codes
+///       of payloads 4 or 8; payloads among the operands of a sum are decoded there, in registers
 [[nodiscard]] inline device_kernels cuda_kernels() {
   return {.sum = detail::launch_for<device_sum>,
           .convert = detail::launch_for<device_conversion>,
           .copy = detail::launch_copies,
+          .encode = detail::launch_for<device_encoding>,
+          .encode_sum = detail::launch_for<device_sum_encoding>,
           .load = detail::load_all};
 }
 

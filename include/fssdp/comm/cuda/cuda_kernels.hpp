@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What sums, converts and copies on a device, as a host compiler sees it: functions that launch.
+/// What sums, converts, encodes and copies on a device, as a host compiler sees it: functions that
+/// launch.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -7,6 +8,7 @@
 #include "fssdp/comm/cuda/cuda_call.hpp"
 #include "fssdp/element/device_conversion.hpp"
 #include "fssdp/element/device_copies.hpp"
+#include "fssdp/element/device_encoding.hpp"
 #include "fssdp/element/device_sum.hpp"
 
 namespace fssdp {
@@ -15,9 +17,11 @@ namespace fssdp {
 /// nvcc compiles (cuda_kernels.cuh). Each enqueues its work on the stream and returns what CUDA
 /// says about that; it neither allocates nor waits.
 struct device_kernels {
-  cudaError_t (*sum)(cudaStream_t stream, device_sum const& sum) = nullptr;
+  cudaError_t (*sum)(cudaStream_t stream, device_sum const& sum) = nullptr;  ///< decodes, too
   cudaError_t (*convert)(cudaStream_t stream, device_conversion const& conversion) = nullptr;
   cudaError_t (*copy)(cudaStream_t stream, device_copies const& copies) = nullptr;
+  cudaError_t (*encode)(cudaStream_t stream, device_encoding const& encoding) = nullptr;
+  cudaError_t (*encode_sum)(cudaStream_t stream, device_sum_encoding const& of) = nullptr;
   /// Brings them all to the current device. CUDA does that when a kernel is first launched, if
   /// nobody has before, and may wait for the device then: in vain if that waits for other ranks.
   cudaError_t (*load)() = nullptr;

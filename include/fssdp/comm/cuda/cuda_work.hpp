@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What a rank's device does between exchanges: it sums, converts and copies.
+/// What a rank's device does between exchanges: it sums, converts, encodes and copies.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -11,6 +11,7 @@
 #include "fssdp/comm/cuda/cuda_kernels.hpp"
 #include "fssdp/core/error.hpp"
 #include "fssdp/element/device_conversion.hpp"
+#include "fssdp/element/device_encoding.hpp"
 #include "fssdp/element/device_sum.hpp"
 
 namespace fssdp::detail {
@@ -27,6 +28,13 @@ class cuda_work {
   /// @throws as sum
   void convert(device_conversion const& of) {
     launch(self().kernels().convert, of, "conversions", "a kernel that converts");
+  }
+  /// @throws as sum
+  void encode(device_encoding const& of) {
+    launch(self().kernels().encode, of, "payloads", "a kernel that encodes");
+  }
+  void encode(device_sum_encoding const& of) {
+    launch(self().kernels().encode_sum, of, "payloads", "a kernel that encodes a sum");
   }
   /// @throws poisoned_stream, transport_error
   void copy(std::span<std::byte> to, std::span<std::byte const> from) {

@@ -4,7 +4,9 @@
 
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
 #include <cstddef>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -28,6 +30,20 @@ class copy_list {
     bytes_.push_back(from.size());
   }
   [[nodiscard]] std::size_t count() const { return bytes_.size(); }
+  void put_equal_sources_together() {
+    constexpr auto part_bytes = std::size_t{4} << 20U;  // some of them fit into a cache
+    if (std::ranges::none_of(bytes_, [](std::size_t bytes) { return bytes > part_bytes / 4; }))
+      return;
+    parts_.clear();
+    for (std::size_t i = 0; i < count(); ++i)
+      for (std::size_t first = 0; first < bytes_[i]; first += part_bytes)
+        parts_.push_back({static_cast<std::byte*>(to_[i]) + first,
+                          static_cast<std::byte const*>(from_[i]) + first,
+                          std::min(part_bytes, bytes_[i] - first)});
+    std::ranges::sort(parts_, std::less<>{}, &device_copies::copy::from);
+    clear();
+    for (auto const& part : parts_) add({part.to, part.bytes}, {part.from, part.bytes});
+  }
   [[nodiscard]] device_copies::copy operator[](std::size_t i) const {
     return {static_cast<std::byte*>(to_[i]), static_cast<std::byte const*>(from_[i]), bytes_[i]};
   }
@@ -58,6 +74,7 @@ class copy_list {
   std::vector<void*> to_;
   std::vector<void const*> from_;
   std::vector<std::size_t> bytes_;
+  std::vector<device_copies::copy> parts_;
 };
 
 /// Where the two ends of a copy are.
@@ -74,6 +91,10 @@ class peer_copies {
   void add(copy_way way, std::span<std::byte> to, std::span<std::byte const> from) {
     if (!from.empty()) (way == copy_way::within_device ? within_ : between_).add(to, from);
   }
+
+  /// Of large copies within a device, makes those of the same bytes follow each other in parts: then
+  /// all but the first find them in its cache.
+  void put_equal_sources_together() { within_.put_equal_sources_together(); }
 
   /// Between devices engines are asked for, which leave the processors to what computes. Within one
   /// they reach a fraction of its rate, and CUDA, from 13.1 on, does as it is asked: there it may

@@ -129,6 +129,7 @@ class peer_meeting {
       part.add_put_off(context_.copies());
       part.add_messages(context_.copies(), of_.lent(rank));
     }
+    context_.copies().put_equal_sources_together();
     enqueue_copies(joint_stream(), of_.ranks.front());
   }
   void enqueue_copies(cudaStream_t stream, rank_id rank) {

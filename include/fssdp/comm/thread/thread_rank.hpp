@@ -218,7 +218,6 @@ class thread_rank {
   [[nodiscard]] bool names(rank_id peer) const {
     return !staged_[peer.index()].empty() || !wanted_[peer.index()].empty();
   }
-
   /// Collects the ranks that messages connect with this one, each in the same exchange. One that is
   /// in another is still to come, but if it names a rank here: then they disagree.
   /// @returns the first that has not come; this rank if all have
@@ -287,14 +286,12 @@ class thread_rank {
       std::this_thread::yield();
     if (stage_ == meeting::is_over) return;
     lock.lock();
-    while (stage_ != meeting::is_over) {
-      if (stage_ == meeting::is_served) {  // by a thread that waits for nobody
-        context_->sleep(lock, rank_);
-        continue;
-      }
+    while (stage_ == meeting::comes) {
       auto const who = find_circle();  // is awaited
       await(lock, who, nullptr, [&] { return stage_ != meeting::comes || find_circle() != who; });
     }
+    // a thread that serves waits for nobody
+    while (stage_ != meeting::is_over) context_->sleep(lock, rank_);
   }
 
   template <class Done>

@@ -6,8 +6,8 @@
 #include <bit>
 #include <cstdint>
 
-#include "fssdp/codec/scaled_codec.hpp"
 #include "fssdp/element/fp8.hpp"
+#include "fssdp/element/host_device.hpp"
 
 namespace fssdp::detail {
 
@@ -16,7 +16,7 @@ namespace fssdp::detail {
 /// would overflow) to the last with which the largest fp8 is a float.
 template <class Fp8>
 struct fp8_rule {
-  [[nodiscard]] static float scale(float largest) noexcept {
+  [[nodiscard]] FSSDP_HOST_DEVICE static float scale(float largest) noexcept {
     constexpr auto end = std::bit_cast<std::int32_t>(static_cast<float>(Fp8::largest()));
     constexpr auto mantissa = std::int32_t{0x007fffff};
     constexpr auto exponent_of_end = (end >> 23) - 127;
@@ -27,8 +27,10 @@ struct fp8_rule {
     return std::bit_cast<float>(std::clamp(needed - exponent_of_end, 1, 254 - exponent_of_end)
                                 << 23);
   }
-  [[nodiscard]] static std::uint8_t code(float x) noexcept { return Fp8{x}.bits(); }
-  [[nodiscard]] static float value(std::uint8_t code) noexcept {
+  [[nodiscard]] FSSDP_HOST_DEVICE static std::uint8_t code(float x) noexcept {
+    return Fp8{x}.bits();
+  }
+  [[nodiscard]] FSSDP_HOST_DEVICE static float value(std::uint8_t code) noexcept {
     return static_cast<float>(Fp8::from_bits(code));
   }
   [[nodiscard]] static double error(double magnitude) noexcept {

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+/// A communicator on a device whose encode lacks a part, or has another signature.
+#include <span>
+
+#include "fssdp/comm/communicator.hpp"
+
+#ifndef LACKS
+#define LACKS 0
+#endif
+
+struct near_miss {
+  using memory_space = fssdp::device_memory;
+  fssdp::rank_id rank() const { return {}; }
+  int size() const { return 1; }
+  template <class Post>
+  void exchange(Post&&) {}
+  void sum(fssdp::device_sum const&) {}
+  void convert(fssdp::device_conversion const&) {}
+  void copy(std::span<std::byte>, std::span<std::byte const>) {}
+  std::span<std::byte> allocate(std::size_t) { return {}; }
+  void free(std::span<std::byte>) {}
+#if LACKS == 1
+  void encode(void*) {}
+#elif LACKS == 2  // no sums
+  void encode(fssdp::device_encoding const&) {}
+#elif LACKS == 3  // nothing else
+  void encode(fssdp::device_sum_encoding const&) {}
+#else
+  void encode(fssdp::device_encoding const&) {}
+  void encode(fssdp::device_sum_encoding const&) {}
+#endif
+};
+
+void call(near_miss& comm) { fssdp::synchronize(comm); }
