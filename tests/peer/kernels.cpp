@@ -162,19 +162,17 @@ template <class Format>
 template <class To, class From>
 [[nodiscard]] int converted_differently(std::vector<From> from) {
   from.resize((from.size() + 15) / 16 * 16);
-  auto const stream = fssdp::make_cuda_stream();
-  auto const device = device_bytes{fssdp::cuda_memory{from.size() * 8}, stream.get()};
   auto bytes = std::vector<std::byte>(from.size() * 8);
   std::memcpy(bytes.data(), from.data(), from.size() * sizeof(From));
-  device.set(bytes);
-  auto* const begin = device.memory.bytes().data();
-  auto const done = loaded_kernels().convert(stream.get(), {.from_type = fssdp::dtype_of<From>,
-                                                            .to_type = fssdp::dtype_of<To>,
-                                                            .elements = from.size(),
-                                                            .from = begin,
-                                                            .to = begin + from.size() * 4});
-  auto const all = device.get();
-  auto different = done == cudaSuccess ? 0 : 1;
+  auto const kernels = peer_tests::loaded_kernels();
+  auto const all = peer_tests::after_kernel(bytes, [&](cudaStream_t stream, std::byte* begin) {
+    return kernels.convert(stream, {.from_type = fssdp::dtype_of<From>,
+                                    .to_type = fssdp::dtype_of<To>,
+                                    .elements = from.size(),
+                                    .from = begin,
+                                    .to = begin + from.size() * 4});
+  });
+  auto different = 0;
   for (std::size_t i = 0; i < from.size(); ++i) {
     auto found = To{};
     std::memcpy(&found, all.data() + from.size() * 4 + i * sizeof(To), sizeof(To));

@@ -92,8 +92,8 @@ class peer_copies {
     if (!from.empty()) (way == copy_way::within_device ? within_ : between_).add(to, from);
   }
 
-  /// Of large copies within a device, makes those of the same bytes follow each other in parts: then
-  /// all but the first find them in its cache.
+  /// Of large copies within a device, makes those of the same bytes follow each other in parts:
+  /// then all but the first find them in its cache.
   void put_equal_sources_together() { within_.put_equal_sources_together(); }
 
   /// Between devices engines are asked for, which leave the processors to what computes. Within one

@@ -20,8 +20,9 @@ struct peer_options {
   std::chrono::milliseconds deadline = std::chrono::seconds{60};  ///< for every wait
   device_kernels kernels = {};
   copied_by copies = copied_by::engines;
-  /// Of kernels that copy: so many blocks of threads, each on a multiprocessor of its own, or as many as
-  /// fill the device (0). A few are slower, and leave the other multiprocessors to what computes.
+  /// Of kernels that copy: so many blocks of threads, each on a multiprocessor of its own, or as
+  /// many as fill the device (0). A few are slower, and leave the other multiprocessors to what
+  /// computes.
   int copy_blocks = 0;
 };
 

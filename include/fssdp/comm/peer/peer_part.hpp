@@ -78,8 +78,8 @@ class peer_part {
     put_off_.push_back({to, from});
   }
   [[nodiscard]] bool has_put_off() const { return !put_off_.empty(); }
-  /// Whether a copy has to follow those that are put off: it touches what they write, or writes what
-  /// they read, and one launch has no order; or they fill one.
+  /// Whether a copy has to follow those that are put off: it touches what they write, or writes
+  /// what they read, and one launch has no order; or they fill one.
   [[nodiscard]] bool has_to_follow(std::span<std::byte> to, std::span<std::byte const> from) const {
     return put_off_.size() >= device_copies::most ||
            std::ranges::any_of(put_off_, [&](own_copy const& before) {
