@@ -56,7 +56,7 @@ export CUDA_DEVICE_MAX_CONNECTIONS=32
 
 failed=""
 not_run=""
-check() {  # check NAME COMMAND...
+check() {  # check NAME COMMAND...: prints what it says as it says it, and times nothing but this
   name=$1
   shift
   echo "== $name"
@@ -80,39 +80,65 @@ step() {  # step BACK_END RANKS: whole iterations of every policy, whose bytes a
     --layers 4 --iterations 5 --timeline "$build/step_$1.json"
 }
 
-if built gpu_peer "tests of devices of a process" "no catch2/catch.hpp (CATCH2_INCLUDE)"; then
-  check "peer: 1 to 6 ranks share devices" "$build/gpu_peer" --warn NoTests
-fi
+# What tells times has the device for itself; the rest runs side by side.
 check "speeds" "$build/gpu_speed"
 if built gpu_overlap "a layer of experts, overlap" "no cuBLAS in CUDA's toolkit"; then
   check "a layer of experts: examples/08_cuda_layer" "$build/gpu_cuda_layer"
-  for copies in engines kernels; do
+  for copies in "engines" "kernels" "kernels --blocks 8"; do
     check "overlap of gathers by $copies with matrix products" \
-      "$build/gpu_overlap" --copies "$copies" --trace "$build/overlap_$copies.json"
+      "$build/gpu_overlap" --copies $copies --trace "$build/overlap_${copies%% *}.json"
   done
 fi
 if built gpu_fssdp_perf fssdp_perf "no headers of CLI11, fmt and nlohmann_json"; then
   perf cuda 8
+  [ ! -x "$build/gpu_nccl_process" ] || perf nccl "$gpus"
 fi
 if built gpu_fssdp_step fssdp_step "no cuBLAS, or no headers of CLI11, fmt and nlohmann_json"; then
   step cuda 8
+  [ ! -x "$build/gpu_nccl_process" ] || step nccl "$gpus"
+fi
+
+beside=$(mktemp -d)
+trap 'rm -rf "$beside"' EXIT
+count=0
+begin() {  # begin NAME COMMAND...: as check, beside others; `finish` tells what it has said
+  count=$((count + 1))
+  echo "$1" >"$beside/$count.name"
+  shift
+  (
+    code=0
+    timeout "${TIMEOUT:-180}" "$@" >"$beside/$count.out" 2>&1 || code=$?
+    echo "$code" >"$beside/$count.code"
+  ) &
+}
+finish() {
+  wait
+  for number in $(seq "$count"); do
+    name=$(cat "$beside/$number.name")
+    echo "== $name"
+    cat "$beside/$number.out"
+    [ "$(cat "$beside/$number.code")" -eq 0 ] ||
+      { echo "tests/gpu: FAILED: $name" >&2; failed="$failed $name;"; }
+  done
+}
+
+if built gpu_peer "tests of devices of a process" "no catch2/catch.hpp (CATCH2_INCLUDE)"; then
+  begin "peer: 1 to 6 ranks share devices" "$build/gpu_peer" --warn NoTests
 fi
 if built gpu_nccl_process NCCL "no nccl.h or libnccl (NCCL_HOME)"; then
   for ranks in 2 4; do
-    check "nccl: $ranks processes, on one device if there are no more" \
+    begin "nccl: $ranks processes, on one device if there are no more" \
       sh "$here/nccl_processes.sh" "$ranks" "$build/gpu_nccl_process"
   done
   if [ "$gpus" -lt 6 ]; then
     leave_out "tests of NCCL" "devices: $gpus; they have up to 6 ranks, NCCL wants a device for each"
   elif built gpu_nccl "tests of NCCL" "no catch2/catch.hpp (CATCH2_INCLUDE)"; then
-    check "nccl: a device for each rank" "$build/gpu_nccl" --warn NoTests
+    begin "nccl: a device for each rank" "$build/gpu_nccl" --warn NoTests
   fi
-  [ ! -x "$build/gpu_fssdp_perf" ] || perf nccl "$gpus"
-  [ ! -x "$build/gpu_fssdp_step" ] || step nccl "$gpus"
 fi
 if built gpu_torch_process "process groups of PyTorch" "no torch with CUDA, or no NCCL"; then
   for ranks in 1 2; do
-    check "torch: $ranks processes over ProcessGroupNCCL" \
+    begin "torch: $ranks processes over ProcessGroupNCCL" \
       sh "$here/nccl_processes.sh" "$ranks" "$build/gpu_torch_process"
   done
 fi
@@ -123,10 +149,11 @@ elif "$sanitizer" "$build/gpu_peer" --list-tests 2>&1 | grep -q 'Device not supp
   leave_out compute-sanitizer "it does not support this device"
 else
   for tests in "*on a device*" "*used again*"; do  # each by itself: a name that is gone is a failure
-    check "compute-sanitizer: $tests" "$sanitizer" --error-exitcode 1 --report-api-errors no \
+    begin "compute-sanitizer: $tests" "$sanitizer" --error-exitcode 1 --report-api-errors no \
       "$build/gpu_peer" --warn NoTests "$tests"  # to ask what is not ready is no error
   done
 fi
+finish
 [ -z "$failed" ] || { echo "tests/gpu: FAILED:$failed" >&2; exit 1; }
 [ -z "$not_run" ] || { echo "tests/gpu: all that was run has passed; NOT RUN:$not_run" >&2; exit 77; }
 echo "tests/gpu: all has passed"
