@@ -18,7 +18,7 @@ struct options {
   int ranks = 4;
   int layers = 4;
   int width = 4096;
-  int rows = 256;
+  int rows = 4096;  // fewer: a product would take memory longer than processors
   int repeats = 11;
   fssdp::copied_by copies = fssdp::copied_by::engines;
   int blocks = 0;                    ///< of threads that copy; 0: as many as fill the device
@@ -36,7 +36,7 @@ inline constexpr auto help =
     "  --ranks N      that share the device, and experts of each layer; without it: 4\n"
     "  --layers N     one behind the other; without it: 4\n"
     "  --width N      experts are matrices of N x N in bf16; without it: 4096\n"
-    "  --rows N       that an expert is multiplied by; without it: 256\n"
+    "  --rows N       that an expert is multiplied by; without it: 4096\n"
     "  --repeats N    runs of which the median is told; without it: 11\n"
     "  --copies WHAT  what moves the experts: engines or kernels; without it: engines\n"
     "  --blocks N     of kernels that copy, each on a multiprocessor; without it: all there is "
