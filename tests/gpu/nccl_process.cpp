@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /// One rank over NCCL that is a process, among others that may share its device
 /// (nccl_processes.sh). Gathers and reductions, by many placements and cuts, leave the bits that
-/// they leave on threads; so do those of a duplicate. A rank that stalls ends all of them in time,
-/// a new communicator works. usage: gpu_nccl_process RANK RANKS FILE   rank 0 writes into FILE
-/// where the others find it
+/// they leave on threads; so do those of a duplicate. A graph is launched again and again. A rank
+/// that stalls ends all of them in time, a new communicator works. usage: gpu_nccl_process RANK
+/// RANKS FILE   rank 0 writes into FILE where the others find it
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -16,10 +16,12 @@
 #include <string>
 #include <thread>
 
+#include "fssdp/collective/memory_required.hpp"
 #include "fssdp/collective/warm_up.hpp"
 #include "fssdp/comm/nccl.hpp"
 #include "gpu_double/gpu_double.hpp"
 #include "nccl/captured.hpp"
+#include "nccl/everywhere_plan.hpp"
 #include "support/collective_bits.hpp"
 #include "support/device_bits.hpp"
 #include "support/on_all_ranks.hpp"
@@ -92,6 +94,25 @@ void compare(fssdp::nccl_communicator& comm, int instances, variety& tried) {
   }
 }
 
+/// A graph of a gather and a reduction moves what is there when it is launched.
+void replay(fssdp::nccl_communicator& comm) {
+  auto const of = support::everywhere_plan{comm.size()};
+  auto mine = nccl_tests::everywhere_buffers{of, comm};
+  auto const use = fssdp::memory_required<float>(of.plan, comm.rank(), of.elements);
+  auto const scratch = fssdp::cuda_memory{use.gather_scratch + use.reduce_scratch + 1, comm.rank()};
+  fssdp::warm_up(comm, of.plan);
+  auto const graph = nccl_tests::captured(
+      comm, [&] { mine.gather_and_reduce(comm, of.plan, {.device_scratch = scratch.bytes()}); });
+  for (auto const value : {1.0F, 5.0F, 2.0F}) {
+    mine.set(value);
+    fssdp::detail::cuda_require(cudaGraphLaunch(graph.get(), comm.stream()), comm.rank(),
+                                "cudaGraphLaunch");
+    comm.synchronize();
+    if (!mine.gradients_are(static_cast<float>(comm.size()) * value))
+      throw std::runtime_error{"a graph that is launched leaves other sums"};
+  }
+}
+
 /// A byte from every rank to every other.
 void meet(fssdp::nccl_communicator& comm, std::span<std::byte> bytes) {
   comm.exchange([&](auto& batch) {
@@ -149,6 +170,7 @@ void run(rank_id me, int ranks, std::filesystem::path const& file) {
           : registered.is_registered() ? "registered"
                                        : "not registered: NCCL does not take it");
   }
+  replay(comm);
   auto const other_stream = fssdp::make_cuda_stream(me);
   auto streamed = comm.duplicate(other_stream.get());
   auto beside = variety{};
@@ -163,8 +185,9 @@ void run(rank_id me, int ranks, std::filesystem::path const& file) {
   compare(again, instances / 10, beside);
   again.close();
   if (me == rank_id{0})
-    std::printf("%d ranks: a duplicate, one that stalls and a new communicator: as expected\n",
-                ranks);
+    std::printf(
+        "%d ranks: a graph, a duplicate, one that stalls and a new communicator: as expected\n",
+        ranks);
 }
 
 }  // namespace
