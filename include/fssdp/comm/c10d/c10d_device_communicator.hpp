@@ -267,8 +267,9 @@ inline void c10d_device_communicator::sum(device_sum const& of) {
   auto const sum_type = scalar_type_of(accumulator_of(of.partials));
   auto const out = tensor(of.out, of.elements, scalar_type_of(of.results));
   auto total = at::Tensor{};
-  for (auto const& [data, is_sum] : std::span{of.operands}.first(of.count)) {
-    auto const next = tensor(data, of.elements, is_sum ? sum_type : scalar_type_of(of.partials));
+  for (auto const& operand : std::span{of.operands}.first(of.count)) {
+    auto const next =
+        tensor(operand.data, of.elements, operand.is_sum ? sum_type : scalar_type_of(of.partials));
     if (!total.defined())
       total = next.to(sum_type, false, true);
     else
