@@ -33,12 +33,8 @@ class peer_ranks : public device_group {
   measurement measure(job const& what, std::filesystem::path const& timeline) override {
     auto const ranks = what.of.where->topology.ranks();
     auto const devices = fssdp::detail::peer_devices{std::min(ranks, device_count())};
-    auto world = fssdp::peer_world{{.ranks = ranks,
-                                    .devices = devices.count(),
-                                    .deadline = deadline_,
-                                    .kernels = kernels_,
-                                    .copies = devices.count() < ranks ? fssdp::copied_by::kernels
-                                                                      : fssdp::copied_by::engines}};
+    auto world = fssdp::peer_world{
+        {.ranks = ranks, .devices = devices.count(), .deadline = deadline_, .kernels = kernels_}};
     return measure_on(
         world, [&](fssdp::rank_id rank) { return devices.pool_of(rank); }, what, timeline);
   }

@@ -98,6 +98,27 @@ TEST_CASE("the double tells of memory that is not open") {
   REQUIRE(gpu_double::violations().size() == 2);
 }
 
+TEST_CASE(
+    "kernels copy where ranks share a device, if there are any and nothing else is asked for") {
+  gpu_double::reset({.devices = 3});
+  auto const of = support::everywhere_plan{3};
+  auto const copies_made = [&](int devices, fssdp::device_kernels const& kernels) {
+    auto const before = gpu_double::launches();
+    fssdp::peer_world{{.ranks = 3, .devices = devices, .kernels = kernels}}.run(
+        [&](peer_communicator& comm) {
+          auto mine = peer_tests::everywhere_buffers{of, comm.rank()};
+          fssdp::sparse_all_gather(comm, of.plan, mine.shard, mine.all);
+          comm.synchronize();
+        });
+    return gpu_double::launches() - before;
+  };
+  auto without = gpu_double::kernels();
+  without.copy = nullptr;
+  REQUIRE(copies_made(1, gpu_double::kernels()) == 1);  // for all ranks at once
+  REQUIRE(copies_made(3, gpu_double::kernels()) == 0);
+  REQUIRE(copies_made(1, without) == 0);
+}
+
 TEST_CASE("engines are asked to copy between devices only") {
   gpu_double::reset();
   constexpr auto ranks = 4;

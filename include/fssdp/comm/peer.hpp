@@ -35,7 +35,12 @@ class peer_world {
       : options_{checked(options)},
         devices_{options_.devices},
         meetings_{{.ranks = options_.ranks == 0 ? devices_.count() : options_.ranks,
-                   .deadline = options_.deadline}} {}
+                   .deadline = options_.deadline}} {
+    if (options_.copies == copied_by::automatic)
+      options_.copies = size() > devices_.count() && options_.kernels.copy != nullptr
+                            ? copied_by::kernels
+                            : copied_by::engines;
+  }
 
   [[nodiscard]] int size() const { return meetings_.size(); }
   /// The device that a rank's stream and memory are on.

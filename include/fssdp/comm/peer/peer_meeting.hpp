@@ -60,8 +60,9 @@ class peer_meeting {
       one_device &= devices_.device_of(rank) == device_;
       all_copied &= part.is_copied();
     }
-    is_joint_ = pairs > 2 * of_.ranks.size() + 1;
-    is_one_launch_ = is_joint_ && one_device && all_copied && options_.copies == copied_by::kernels;
+    is_one_launch_ =
+        of_.ranks.size() > 1 && one_device && all_copied && options_.copies == copied_by::kernels;
+    is_joint_ = is_one_launch_ || pairs > 2 * of_.ranks.size() + 1;
   }
 
   void begin(peer_part& part) {
