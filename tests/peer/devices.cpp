@@ -5,6 +5,9 @@
 
 #include <array>
 #include <cstddef>
+#include <stdexcept>
+#include <utility>
+#include <vector>
 
 #include "catch.hpp"
 #include "fssdp/collective/all_gather.hpp"
@@ -117,6 +120,31 @@ TEST_CASE(
   REQUIRE(copies_made(1, gpu_double::kernels()) == 1);  // for all ranks at once
   REQUIRE(copies_made(3, gpu_double::kernels()) == 0);
   REQUIRE(copies_made(1, without) == 0);
+}
+
+TEST_CASE("what work puts off is forgotten when the work throws") {
+  gpu_double::reset();
+  auto const launches = peer_tests::results_of(
+      {.ranks = 1, .copies = fssdp::copied_by::kernels}, [](peer_communicator& comm) {
+        auto const memory = fssdp::cuda_memory{128, comm.rank()};
+        auto const before = gpu_double::launches();
+        auto const copy = [&](peer_communicator& inner) {
+          inner.copy(memory.bytes().first(64), memory.bytes().last(64));
+        };
+        try {
+          comm.submit([&](peer_communicator& inner) {
+            copy(inner);
+            throw std::runtime_error{"no more"};
+          });
+        } catch (std::runtime_error const&) {
+        }
+        comm.synchronize();
+        auto const of_one_that_throws = gpu_double::launches() - before;
+        comm.submit(copy);
+        comm.synchronize();
+        return std::pair{of_one_that_throws, gpu_double::launches() - before};
+      });
+  REQUIRE(launches == std::vector{std::pair{0, 1}});
 }
 
 TEST_CASE("engines are asked to copy between devices only") {

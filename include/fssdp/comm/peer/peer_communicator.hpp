@@ -171,7 +171,10 @@ class peer_communicator : public detail::cuda_work<peer_communicator> {
     explicit putting_off(peer_communicator& of) : comm{of} { comm.puts_off_ = true; }
     putting_off(putting_off const&) = delete;
     putting_off& operator=(putting_off const&) = delete;
-    ~putting_off() { comm.puts_off_ = false; }
+    ~putting_off() {
+      comm.puts_off_ = false;
+      comm.part_->forget_put_off();  // there are some only when something has been thrown
+    }
   };
 
   [[nodiscard]] detail::copy_way way_from(rank_id peer) const {

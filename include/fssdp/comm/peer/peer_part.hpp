@@ -99,8 +99,9 @@ class peer_part {
   /// Adds what is put off to copies, and forgets it.
   void add_put_off(peer_copies& copies) {
     for (auto const& [to, from] : put_off_) copies.add(copy_way::within_device, to, from);
-    put_off_.clear();
+    forget_put_off();
   }
+  void forget_put_off() { put_off_.clear(); }
   /// Adds the messages that come in, from where they lie.
   void add_messages(peer_copies& copies, borrowed lent) const {
     for (std::size_t i = 0; i < lent.size(); ++i) copies.add(into_[i].way, into_[i].bytes, lent[i]);
