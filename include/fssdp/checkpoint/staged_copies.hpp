@@ -17,6 +17,14 @@ struct source_block {
   device_staging* by;
 };
 
+/// Waits for all copies of both buffers: memory that they read or write may go after that.
+inline void settle(device_staging& by) noexcept {
+  for (auto const which : {0, 1}) try {
+      by.await(which);
+    } catch (...) {  // what has failed before is what counts
+    }
+}
+
 /// Blocks of a device, where the host can read them: while it reads some, the next ones come.
 class staged_blocks {
  public:
@@ -26,8 +34,10 @@ class staged_blocks {
     for (auto const& block : blocks)
       require(block.bytes.size() <= by.buffer(0).size(), "device_staging: buffers of ",
               by.buffer(0).size(), " bytes; expected ", block.bytes.size(), " or more");
-    by_.await(0), by_.await(1);  // whatever a call that failed has left
   }
+  staged_blocks(staged_blocks const&) = delete;
+  staged_blocks& operator=(staged_blocks const&) = delete;
+  ~staged_blocks() { settle(by_); }
 
   /// Calls use(bytes) for each block, in order. Their bytes stay until release() is called.
   template <class Use, class Release>
@@ -91,7 +101,12 @@ void for_each_block(std::span<source_block const> blocks, Use use, Release relea
 class staged_target {
  public:
   /// @param by null: it is the host's
-  explicit staged_target(device_staging* by) : by_{by} { finish(); }
+  explicit staged_target(device_staging* by) : by_{by} {}
+  staged_target(staged_target const&) = delete;
+  staged_target& operator=(staged_target const&) = delete;
+  ~staged_target() {
+    if (by_ != nullptr) settle(*by_);
+  }
 
   /// How many bytes can be filled at once; 0: any number.
   [[nodiscard]] std::size_t most() const { return by_ == nullptr ? 0 : by_->buffer(0).size(); }
