@@ -19,18 +19,14 @@
 #include "fssdp/collective/memory_required.hpp"
 #include "fssdp/collective/warm_up.hpp"
 #include "fssdp/comm/nccl.hpp"
+#include "gpu/compare_with_threads.hpp"
 #include "gpu_double/gpu_double.hpp"
 #include "nccl/captured.hpp"
 #include "nccl/everywhere_plan.hpp"
-#include "support/collective_bits.hpp"
-#include "support/device_bits.hpp"
-#include "support/on_all_ranks.hpp"
-#include "support/scheduled_plan.hpp"
 
 namespace {
 
 using fssdp::rank_id;
-using support::random_instance;
 
 constexpr auto instances = 60;
 constexpr auto patience = std::chrono::seconds{10};  // of ranks that share a device and connect
@@ -75,23 +71,11 @@ struct variety {
   }
 };
 
-/// Every other one is scheduled, in pieces; the seeds are those of as many ranks.
-void compare(fssdp::nccl_communicator& comm, int instances, variety& tried) {
-  auto const limits = support::size_limits{.ranks = comm.size(), .nodes = 3, .experts = 16};
-  auto count = 0;
-  for (auto seed = std::uint64_t{1}; count < instances; ++seed) {
-    auto const of =
-        count % 2 == 0 ? random_instance{seed, limits} : support::relayed_instance(seed, limits);
-    if (of.plan.ranks() != comm.size()) continue;
-    auto const here = support::on_all_ranks(comm.size(), [&](fssdp::thread_communicator& threads) {
-      return support::collective_bits(threads, of);
-    });
-    fssdp::warm_up(comm, of.plan);
-    if (support::device_bits(comm, of) != here[comm.rank().index()])
-      throw std::runtime_error{"seed " + std::to_string(seed) + ": other bits than on threads"};
-    tried.add(of.plan);
-    ++count;
-  }
+void compare(fssdp::nccl_communicator& comm, int plans, variety& tried) {
+  gpu_tests::compare_with_threads(comm, plans, "NCCL", [&](fssdp::transfer_plan const& plan) {
+    fssdp::warm_up(comm, plan);
+    tried.add(plan);
+  });
 }
 
 /// A graph of a gather and a reduction moves what is there when it is launched.

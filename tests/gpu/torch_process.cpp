@@ -31,16 +31,12 @@
 
 #include "fssdp/all.hpp"
 #include "fssdp/comm/cuda/cuda_side_stream.hpp"
+#include "gpu/compare_with_threads.hpp"
 #include "gpu_double/gpu_double.hpp"
-#include "support/collective_bits.hpp"
-#include "support/device_bits.hpp"
-#include "support/on_all_ranks.hpp"
-#include "support/scheduled_plan.hpp"
 
 namespace {
 
 using fssdp::rank_id;
-using support::random_instance;
 using group_pointer = c10::intrusive_ptr<c10d::ProcessGroup>;
 
 constexpr auto instances = 20;
@@ -70,25 +66,13 @@ struct operators_of_torch : fssdp::c10d_device_communicator {
   [[nodiscard]] static cudaStream_t stream() { return c10::cuda::getCurrentCUDAStream().stream(); }
 };
 
-/// Every other plan is scheduled, in pieces; the seeds are those of as many ranks.
 /// @returns how many transfers there were
 template <class Comm>
 int compare(Comm& comm, char const* over) {
-  auto const limits = support::size_limits{.ranks = comm.size(), .nodes = 3, .experts = 16};
-  auto count = 0;
   auto transfers = 0;
-  for (auto seed = std::uint64_t{1}; count < instances; ++seed) {
-    auto const of =
-        count % 2 == 0 ? random_instance{seed, limits} : support::relayed_instance(seed, limits);
-    if (of.plan.ranks() != comm.size()) continue;
-    auto const here = support::on_all_ranks(comm.size(), [&](fssdp::thread_communicator& threads) {
-      return support::collective_bits(threads, of);
-    });
-    if (support::device_bits(comm, of) != here[comm.rank().index()])
-      wrong(std::string{over} + ", seed " + std::to_string(seed) + ": other bits than on threads");
-    transfers += static_cast<int>(of.plan.transfers().size());
-    ++count;
-  }
+  gpu_tests::compare_with_threads(comm, instances, over, [&](fssdp::transfer_plan const& plan) {
+    transfers += static_cast<int>(plan.transfers().size());
+  });
   return transfers;
 }
 
