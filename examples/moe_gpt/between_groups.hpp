@@ -6,9 +6,12 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <span>
 #include <stdexcept>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "between_method.hpp"
@@ -180,29 +183,33 @@ class between_groups {
   /// @tparam Part saved_part or loaded_part
   template <class Part>
   void add_parts(std::vector<Part>& parts) {
-    auto const add = [&](std::string const& name, fssdp::expert_buffer<float>& of_experts,
-                         fssdp::expert_buffer<float>& of_dense, char const* first,
-                         char const* second) {
-      auto const count = of_experts.tensors().size() / 2;
-      auto const units = of_experts.tensors();
-      add_part(parts, name + " " + first, first, units.first(count), whole_);
-      add_part(parts, name + " " + second, second, units.subspan(count), {});
-      for (std::size_t k = 0; k < 2; ++k)
-        if (auto const chunk = of_dense.tensors()[k]; chunk.elements > 0)
+    // of experts there are four tensors for each of these, of the dense parameters one
+    auto const add = [&](fssdp::expert_buffer<float>& of_experts,
+                         fssdp::expert_buffer<float>& of_dense,
+                         std::initializer_list<char const*> names) {
+      for (std::size_t n = 0; auto const* const name : names) {
+        if (n == of_dense.tensors().size()) return;
+        auto const is_factor = std::string_view{name} == "factor";
+        add_part(parts, std::string{"between "} + name, name,
+                 of_experts.tensors().subspan(4 * n, 4),
+                 is_factor ? std::span<std::size_t const>{} : whole_);
+        if (auto const chunk = of_dense.tensors()[n]; chunk.elements > 0)
           parts
               .emplace_back(
-                  "dense " + std::string{k == 0 ? first : second},
+                  std::string{"dense "} + name,
                   fssdp::block_layout{
                       {.experts = 1, .ranks = chunks_.ranks(), .slices = chunks_.ranks()}},
                   rank_, std::vector<fssdp::whole_tensor>{{"dense", {dense_elements_}}},
                   fssdp::tensor_pattern{"{tensor}.{group}"})
-              .add(k == 0 ? first : second, std::span{&chunk, 1});
+              .add(name, std::span{&chunk, 1});
+        ++n;
+      }
     };
     if (averages_gradients()) {
-      add("between", experts_->kept(), dense_->kept(), "left", "factor");
+      add(experts_->kept(), dense_->kept(), {"left", "factor"});
     } else {
-      add("between", expert_rounds_->residuals(), dense_rounds_->residuals(), "left", "factor");
-      add("between", expert_rounds_->kept(), dense_rounds_->kept(), "anchor", "velocity");
+      add(expert_rounds_->residuals(), dense_rounds_->residuals(), {"left", "factor"});
+      add(expert_rounds_->kept(), dense_rounds_->kept(), {"anchor", "velocity"});
     }
   }
   /// Where the exchanges are: how many there have been, and the steps left of a round.

@@ -22,6 +22,7 @@
 #include "fssdp/hybrid/quantized_compressor.hpp"
 #include "fssdp/hybrid/selected_compressor.hpp"
 #include "fssdp/hybrid/ternary_compressor.hpp"
+#include "fssdp/hybrid/threshold_compressor.hpp"
 #include "fssdp/hybrid/top_dct_compressor.hpp"
 #include "support/dice.hpp"
 #include "support/groups_by_hand.hpp"
@@ -34,6 +35,7 @@ using fssdp::quantized_compressor;
 using fssdp::random_compressor;
 using fssdp::strided_compressor;
 using fssdp::ternary_compressor;
+using fssdp::threshold_compressor;
 using fssdp::top_dct_compressor;
 using fssdp::unit_shape;
 using support::groups_by_hand;
@@ -77,6 +79,8 @@ void for_each_compressor(Law law) {
   law(quantized_compressor{{.bits = 2, .bucket = 16}});
   law(strided_compressor{3});
   law(random_compressor{0.3});
+  law(threshold_compressor{.dropped = 0.8});
+  law(threshold_compressor{.threshold = 2});
 }
 /// Calls law(compressor, shape, draw) for units of all sizes as well.
 template <class Law>
@@ -101,7 +105,9 @@ struct archetype {
   archetype& operator=(archetype const&) = delete;
   ~archetype() = default;
 
-  static constexpr fssdp::combination combines = fssdp::combination::gather;
+  [[nodiscard]] fssdp::combination combines(int /*round*/) const {
+    return fssdp::combination::gather;
+  }
   [[nodiscard]] std::string description() const { return "archetype"; }
   [[nodiscard]] int rounds() const { return 1; }
   [[nodiscard]] std::size_t payload_bytes(unit_shape, int) const { return 0; }
@@ -127,7 +133,7 @@ struct encodes_in_one_round : archetype {
   using archetype::archetype;
   void encode(fssdp::compression_unit const&, std::span<float const>, std::span<std::byte>) const {}
 };
-struct has_no_fixed_way : archetype {
+struct combines_in_any_round : archetype {
   using archetype::archetype;
   [[nodiscard]] fssdp::combination combines() const { return fssdp::combination::sum; }
 };
@@ -138,7 +144,7 @@ struct changes_when_it_encodes : archetype {
 };
 static_assert(!fssdp::compressor<decodes_no_floats>);
 static_assert(!fssdp::compressor<encodes_in_one_round>);
-static_assert(!fssdp::compressor<has_no_fixed_way>);
+static_assert(!fssdp::compressor<combines_in_any_round>);
 static_assert(!fssdp::compressor<changes_when_it_encodes>);
 static_assert(!fssdp::compressor<int8_codec>);
 

@@ -11,6 +11,7 @@
 #include "fssdp/hybrid/counter_random.hpp"
 #include "fssdp/hybrid/low_rank_compressor.hpp"
 #include "fssdp/hybrid/ternary_compressor.hpp"
+#include "fssdp/hybrid/threshold_compressor.hpp"
 #include "fssdp/hybrid/top_dct_compressor.hpp"
 #include "support/groups_by_hand.hpp"
 
@@ -141,4 +142,36 @@ TEST_CASE("PowerSGD: two steps of rank 1 of two groups") {
     for (std::size_t i = 0; i < 6; ++i) second[g][i] += residuals[g][i];
   groups.exchange(second);
   is_close(groups.state(1), {3.53936F, 3.301143F});
+}
+
+TEST_CASE("thresholds: marks of both groups, then sums at all of them") {
+  auto groups = groups_by_hand{fssdp::threshold_compressor{.threshold = 0.5F}, {1, 8}, 2};
+  auto const inputs = std::vector<floats>{{0.6F, -0.1F, 0.05F, 1.2F, -0.7F, 0.2F, 0, 0.4F},
+                                          {0.3F, -0.9F, 0.1F, 0.8F, 0.45F, -0.2F, 0, -1.1F}};
+  groups.exchange(inputs);
+  CHECK(groups.payload(0, 0) == std::vector{std::byte{0x19}});
+  CHECK(groups.payload(1, 0) == std::vector{std::byte{0x8a}});
+  CHECK(groups.payload(0, 1).size() == 5 * sizeof(float));
+  is_close(groups.average(0), {0.3F, -0.45F, 0, 1, -0.35F, 0, 0, -0.55F});
+  auto left = inputs[1];
+  for (std::size_t i = 0; i < 8; ++i) left[i] -= groups.own(1)[i];
+  is_close(left, {0.3F, 0, 0.1F, 0, 0.45F, -0.2F, 0, 0});
+
+  auto nothing = groups_by_hand{fssdp::threshold_compressor{.threshold = 2}, {1, 8}, 2};
+  nothing.exchange(inputs);
+  CHECK(nothing.payload(0, 1).empty());
+  CHECK(nothing.average(1) == floats(8));
+}
+
+TEST_CASE("thresholds: at least the share that is to be dropped is below them") {
+  auto const input = floats{5, -1, 2, 3, -4, 0, 0, 1, 9, -8};
+  auto groups = groups_by_hand{fssdp::threshold_compressor{.dropped = 0.75}, {1, 10}, 1};
+  groups.exchange({input});
+  CHECK(groups.own(0) == floats{0, 0, 0, 0, 0, 0, 0, 0, 9, -8});  // 8 of 10: rounded up
+  auto wide = groups_by_hand{fssdp::threshold_compressor{.dropped = 0.75}, {1, 100}, 1};
+  auto ramp = floats(100);
+  for (std::size_t i = 0; i < 100; ++i) ramp[i] = static_cast<float>(i) - 50;
+  wide.exchange({ramp});
+  CHECK(wide.payload(0, 0).size() == 13);
+  CHECK(wide.payload(0, 1).size() == 25 * sizeof(float));
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// How long rounds are.
 #include <cstdint>
+#include <vector>
 
 #include "catch.hpp"
 #include "fssdp/core/error.hpp"
@@ -41,4 +42,22 @@ TEST_CASE("QSR: in the warm-up rounds are the shortest, and without alpha always
   CHECK(quadratic{.least = 5}({.steps = 9, .learning_rate = 1e-9}) ==
         every{5}({.steps = 9, .learning_rate = 1e-9}));
   CHECK_THROWS_AS(schedule({.steps = 10, .learning_rate = 0}), fssdp::argument_error);
+}
+
+TEST_CASE("fragments in turn: each once in a period, applied after the delay") {
+  auto const schedule = fssdp::staggered{.fragments = 2, .period = 6, .delay = 2};
+  auto sent = std::vector<int>{};
+  auto applied = std::vector<int>{};
+  for (std::uint64_t step = 0; step <= 13; ++step) {
+    sent.push_back(schedule(step, 13).sent);
+    applied.push_back(schedule(step, 13).applied);
+  }
+  CHECK(sent ==
+        std::vector{-1, -1, -1, 0, -1, -1, 1, -1, -1, 0, -1, -1, -1, -1});  // 12 is too late
+  CHECK(applied == std::vector{-1, -1, -1, -1, -1, 0, -1, -1, 1, -1, -1, 0, -1, -1});
+  CHECK(fssdp::staggered{.period = 4}(8, 8).sent == 0);
+  CHECK(fssdp::staggered{.period = 4}(8, 8).applied == 0);
+  CHECK_THROWS_AS((fssdp::staggered{.fragments = 4, .period = 6}(0, 9)), fssdp::argument_error);
+  CHECK_THROWS_AS((fssdp::staggered{.fragments = 2, .period = 6, .delay = 3}(0, 9)),
+                  fssdp::argument_error);
 }

@@ -31,10 +31,9 @@ class groups_by_hand {
     sent_.assign(groups(), {});
     combined_.clear();
     for (int round = 0; round < compressor_.rounds(); ++round) {
-      auto const bytes = compressor_.payload_bytes(shape_, round);
       for (std::size_t g = 0; g < groups(); ++g) {
-        auto payload = std::vector<std::byte>(bytes, std::byte{0xa5});
         auto const before = rounds(g);
+        auto payload = std::vector<std::byte>(bytes_of(unit(g), before), std::byte{0xa5});
         compressor_.encode(unit(g), inputs[g], before, payload);
         sent_[g].push_back(std::move(payload));
       }
@@ -65,6 +64,13 @@ class groups_by_hand {
   }
 
  private:
+  [[nodiscard]] std::size_t bytes_of(fssdp::compression_unit const& unit,
+                                     std::vector<fssdp::combined_payload> const& before) const {
+    if constexpr (fssdp::detail::sizes_its_payloads<Compressor>)
+      return compressor_.payload_bytes_after(unit, before);
+    else
+      return compressor_.payload_bytes(shape_, static_cast<int>(before.size()));
+  }
   [[nodiscard]] fssdp::compression_unit unit(std::size_t group) {
     return {.shape = shape_,
             .shared_key = key_,
@@ -84,7 +90,7 @@ class groups_by_hand {
   }
   void combine(std::size_t round) {
     auto all = std::vector<std::byte>{};
-    if constexpr (Compressor::combines == fssdp::combination::gather) {
+    if (compressor_.combines(static_cast<int>(round)) == fssdp::combination::gather) {
       for (auto const& of_group : sent_)
         all.insert(all.end(), of_group[round].begin(), of_group[round].end());
     } else {

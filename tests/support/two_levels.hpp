@@ -48,11 +48,13 @@ using owned_layouts = fssdp::layer_stack<fssdp::table_layout>;
 /// An element of a gradient that depends on group, step and where it is, not on who owns it.
 [[nodiscard]] inline float gradient_at(int group, std::uint64_t step, int layer, int expert,
                                        std::size_t tensor, std::size_t element) {
-  auto draw = dice{
-      ((static_cast<std::uint64_t>(group) * 31 + step) * 37 + static_cast<std::uint64_t>(layer)) *
-          41 +
-      static_cast<std::uint64_t>(expert) * 1009 + tensor * 100'003 + element * 1'000'003};
-  return static_cast<float>(draw.between(-1000, 1000)) / 128;
+  auto bits = static_cast<std::uint64_t>(group) * 31 + step;
+  for (auto const part : {static_cast<std::uint64_t>(layer), static_cast<std::uint64_t>(expert),
+                          std::uint64_t{tensor}, std::uint64_t{element}}) {
+    bits = (bits ^ part) * 0x9e3779b97f4a7c15U;
+    bits ^= bits >> 29U;
+  }
+  return static_cast<float>(static_cast<int>(bits % 2001) - 1000) / 128;
 }
 
 /// What is known of a tensor of an expert: by layer, expert, tensor.

@@ -23,11 +23,15 @@ class any_compressor {
       compressor<Compressor> any_compressor(Compressor of)
       : self_{std::make_shared<model<Compressor> const>(std::move(of))} {}
 
-  [[nodiscard]] combination combines() const { return self_->combines(); }
+  [[nodiscard]] combination combines(int round) const { return self_->combines(round); }
   [[nodiscard]] std::string description() const { return self_->description(); }
   [[nodiscard]] int rounds() const { return self_->rounds(); }
   [[nodiscard]] std::size_t payload_bytes(unit_shape shape, int round) const {
     return self_->payload_bytes(shape, round);
+  }
+  [[nodiscard]] std::size_t payload_bytes_after(compression_unit const& unit,
+                                                std::span<combined_payload const> before) const {
+    return self_->payload_bytes_after(unit, before);
   }
   [[nodiscard]] std::size_t state_elements(unit_shape shape) const {
     return self_->state_elements(shape);
@@ -55,10 +59,12 @@ class any_compressor {
     interface(interface const&) = delete;
     interface& operator=(interface const&) = delete;
     virtual ~interface() = default;
-    [[nodiscard]] virtual combination combines() const = 0;
+    [[nodiscard]] virtual combination combines(int) const = 0;
     [[nodiscard]] virtual std::string description() const = 0;
     [[nodiscard]] virtual int rounds() const = 0;
     [[nodiscard]] virtual std::size_t payload_bytes(unit_shape, int) const = 0;
+    [[nodiscard]] virtual std::size_t payload_bytes_after(
+        compression_unit const&, std::span<combined_payload const>) const = 0;
     [[nodiscard]] virtual std::size_t state_elements(unit_shape) const = 0;
     [[nodiscard]] virtual std::size_t scratch_elements(unit_shape) const = 0;
     [[nodiscard]] virtual bool needs_residual(unit_shape) const = 0;
@@ -72,11 +78,18 @@ class any_compressor {
   template <class Compressor>
   struct model final : interface {
     explicit model(Compressor value) : of{std::move(value)} {}
-    [[nodiscard]] combination combines() const override { return Compressor::combines; }
+    [[nodiscard]] combination combines(int round) const override { return of.combines(round); }
     [[nodiscard]] std::string description() const override { return of.description(); }
     [[nodiscard]] int rounds() const override { return of.rounds(); }
     [[nodiscard]] std::size_t payload_bytes(unit_shape shape, int round) const override {
       return of.payload_bytes(shape, round);
+    }
+    [[nodiscard]] std::size_t payload_bytes_after(
+        compression_unit const& unit, std::span<combined_payload const> before) const override {
+      if constexpr (detail::sizes_its_payloads<Compressor>)
+        return of.payload_bytes_after(unit, before);
+      else
+        return of.payload_bytes(unit.shape, static_cast<int>(before.size()));
     }
     [[nodiscard]] std::size_t state_elements(unit_shape shape) const override {
       return of.state_elements(shape);

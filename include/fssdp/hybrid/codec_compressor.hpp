@@ -18,7 +18,7 @@ namespace fssdp {
 /// the groups. With a residual it is error feedback.
 template <codec Codec>
 struct codec_compressor {
-  static constexpr combination combines = combination::gather;
+  [[nodiscard]] combination combines(int /*round*/) const { return combination::gather; }
   Codec coder = {};
 
   /// Codecs have no names: the size of their blocks, and that of such a payload.

@@ -54,7 +54,7 @@ namespace detail {
 
 template <class Compressor>
 concept has_compressor_sizes = requires(Compressor const& compressor, unit_shape shape, int round) {
-  { Compressor::combines } -> std::same_as<combination const&>;
+  { compressor.combines(round) } -> std::same_as<combination>;
   { compressor.description() } -> std::same_as<std::string>;
   { compressor.rounds() } -> std::same_as<int>;
   { compressor.payload_bytes(shape, round) } -> std::same_as<std::size_t>;
@@ -73,16 +73,25 @@ concept has_compressor_functions = requires(Compressor const& compressor,
   { compressor.decode(unit, before, output) } -> std::same_as<void>;
 };
 
+/// Whether the size of a payload depends on what has come together in earlier rounds.
+template <class Compressor>
+concept sizes_its_payloads = requires(Compressor const& compressor, compression_unit const& unit,
+                                      std::span<combined_payload const> before) {
+  { compressor.payload_bytes_after(unit, before) } -> std::same_as<std::size_t>;
+};
+
 }  // namespace detail
 
 /// A value that turns the floats of a unit into payloads, and the payloads of all groups into the
 /// average of what they stand for. Options are members; what it remembers is the caller's.
 ///
-/// `combines`: a static constant, how payloads come together.
 /// `description()`: its name and all options: groups that differ in it disagree.
 /// `rounds()`: how many exchanges it takes; what is sent in a later one may depend on what has come
 /// together before.
-/// `payload_bytes(shape, round)`: the same on all ranks; may be 0.
+/// `combines(round)`: how the payloads of a round come together.
+/// `payload_bytes(shape, round)`: the same on all ranks; may be 0. Where it depends on the elements,
+/// the most that it can be, and there is `payload_bytes_after(unit, before)`: what it is once the
+/// rounds before have come together.
 /// `state_elements(shape)`, `scratch_elements(shape)`: floats that a unit needs.
 /// @throws argument_error if the options, or the bytes, cannot be
 ///

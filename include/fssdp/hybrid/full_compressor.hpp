@@ -32,7 +32,7 @@ inline void put_float(std::span<std::byte> bytes, std::size_t n, float value) {
 
 /// 4 bytes per element, exact. (HSDP: PyTorch's HYBRID_SHARD, a 2-D mesh of fully_shard)
 struct full_compressor {
-  static constexpr combination combines = combination::sum;
+  [[nodiscard]] combination combines(int /*round*/) const { return combination::sum; }
 
   [[nodiscard]] std::string description() const { return "full_compressor"; }
   [[nodiscard]] int rounds() const { return 1; }

@@ -18,12 +18,14 @@
 #include "fssdp/core/hasher.hpp"
 #include "fssdp/core/index.hpp"
 #include "fssdp/hybrid/any_compressor.hpp"
+#include "fssdp/hybrid/compressed_rounds.hpp"
 #include "fssdp/hybrid/counter_random.hpp"
-#include "fssdp/hybrid/payload_exchange.hpp"
+#include "fssdp/hybrid/rate_choice.hpp"
 #include "fssdp/layout/layer_stack.hpp"
 #include "fssdp/layout/table_layout.hpp"
 #include "fssdp/memory/expert_buffer.hpp"
 #include "fssdp/memory/expert_tensor.hpp"
+#include "fssdp/stream/host_stream.hpp"
 
 namespace fssdp {
 
@@ -36,12 +38,16 @@ enum class gradient_memory {
 
 struct gradient_exchange_options {
   any_compressor compressor = {};
+  /// Other compressors that `choose_compressors` may take in its place, tensor by tensor.
+  std::vector<any_compressor> alternatives = {};
   gradient_memory memory = gradient_memory::residual;  ///< unused by compressors that need none
   double decay = 0.999;                                ///< of the momentum
   bool sign = false;                                   ///< the sign of the average, in its place
   std::uint64_t seed = 0;                              ///< of all draws
   /// Of the arena that is kept, where owners may change: as many as a rank may own.
   std::size_t slots = 0;
+  /// Averages run there, while the caller goes on. It outlives the exchange.
+  host_stream* stream = nullptr;
 };
 
 /// DeMo and FlexDeMo: momentum, its largest coefficients, the sign. The optimizer behind it is
@@ -56,6 +62,8 @@ struct gradient_exchange_options {
 ///
 ///     auto between = gradient_exchange{counterparts, layouts, rank_in_group, shapes, options};
 ///     for each layer:   between.average(layer, gradients)
+///     between.synchronize()                               (where there is a stream)
+///     between.advance()
 ///
 /// What it remembers lies in a buffer of the shape of an arena, so that it moves with the owners
 /// (`kept` is for `reshard` and checkpoints), and no draw depends on who owns what.
@@ -63,7 +71,8 @@ class gradient_exchange {
  public:
   using layouts_type = layer_stack<table_layout>;
 
-  /// @param between the counterparts of this rank: ranks are groups. It outlives this
+  /// @param between the counterparts of this rank: ranks are groups. It outlives this, and is used
+  ///        by nothing else while averages are under way
   /// @param rank in the group, as in the layouts
   /// @param shapes of each tensor of a chunk
   /// @throws argument_error if a shape cannot be, or a compressor refuses it
@@ -75,17 +84,29 @@ class gradient_exchange {
         rank_{checked(rank, layouts_)},
         shapes_{std::move(shapes)},
         options_{std::move(options)},
-        memory_{std::max(layouts_.slots(rank_), options_.slots), memory_sizes()} {
+        compressors_{options_.compressor, options_.alternatives, layouts_.layers(), shapes_},
+        memory_{std::max(layouts_.slots(rank_), options_.slots), memory_sizes()},
+        calls_(static_cast<std::size_t>(layouts_.layers())) {
     detail::require(between_.in_host_memory(),
                     "gradient_exchange: a communicator between devices; expected one of host "
                     "memory, where gradients are");
-    scratch_.resize(largest([&](unit_shape s) { return options_.compressor.scratch_elements(s); }));
-    input_.resize(largest([](unit_shape s) { return s.elements(); }));
+    scratch_.resize(compressors_.scratch_elements());
+    for (auto const shape : shapes_) input_.resize(std::max(input_.size(), shape.elements()));
     method_ = method_hash();
+  }
+  gradient_exchange(gradient_exchange const&) = delete;
+  gradient_exchange& operator=(gradient_exchange const&) = delete;
+  /// Waits for averages that are under way.
+  ~gradient_exchange() {
+    try {
+      synchronize();
+    } catch (...) {  // they have failed, and are over
+    }
   }
 
   /// Replaces the gradients of a layer by their average over all groups; in all groups by the same
-  /// bits.
+  /// bits. With a stream it returns at once: gradients are to be left alone until `synchronize`, and
+  /// what goes wrong comes from there.
   /// @param gradients [owned, elements] per tensor: the shard of the layer
   /// @param rate the learning rate, where it belongs to the momentum
   /// @param loads tokens of each expert of the layer, summed over all groups; an expert without any
@@ -99,9 +120,50 @@ class gradient_exchange {
   template <tensor_memory Gradients>
   void average(layer_id layer, Gradients&& gradients, double rate = 1,
                std::span<std::uint64_t const> loads = {}) {
-    gradients_.clear();
-    for (auto const& tensor : tensors_of(gradients)) gradients_.push_back(tensor);
-    run(layer, gradients_, rate, loads);
+    require_layer(layer);
+    auto const& views = tensors_of(gradients);
+    require_shapes(layer, views);
+    auto const experts = static_cast<std::size_t>(layouts_.experts_per_layer());
+    detail::require(loads.empty() || loads.size() == experts, "gradient_exchange: loads of ",
+                    loads.size(), " experts; expected ", experts);
+    auto& call = calls_[layer.index()];
+    call.gradients.assign(views.begin(), views.end());
+    call.loads.assign(loads.begin(), loads.end());
+    call.rate = rate;
+    call.step = step_;
+    if (options_.stream == nullptr) return run(layer, call);
+    options_.stream->enqueue([this, layer, &call] { run(layer, call); });
+  }
+  /// Waits for all averages.
+  /// @throws what one of them has thrown
+  void synchronize() {
+    if (options_.stream != nullptr) options_.stream->synchronize();
+  }
+  /// The next step begins: other draws, other elements. After the last layer.
+  void advance() { ++step_; }
+
+  /// Whether averages measure from now on what every compressor leaves out. It takes the time of
+  /// one more `encode` for each.
+  void measure(bool on = true) {
+    synchronize();
+    compressors_.measure(on);
+  }
+  /// Chooses a compressor for each tensor of each layer, by what was measured: as few bytes as the
+  /// errors of the usual one allow. Another choice begins with no state of its compressor; momentum
+  /// and residual stay. A method of such a kind is L-GreCo. (arXiv 2210.17357)
+  /// @param inside the ranks of this group
+  /// @pre all ranks of all groups call it, between two steps
+  /// @cost two exchanges of 8 bytes for each compressor and tensor of a layer, and `choose_rates`
+  /// @throws argument_error if nothing has been measured; transport errors
+  template <communicator Comm>
+  void choose_compressors(Comm& inside, rate_options const& options = {}) {
+    synchronize();
+    compressors_.choose(communicator_ref{inside}, between_, layouts_, options,
+                        [&](layer_id layer, std::size_t k) { forget_state(layer, k); });
+  }
+  /// Which compressor a tensor of a layer has: 0, or 1 + its place among the alternatives.
+  [[nodiscard]] std::size_t compressor_of(layer_id layer, std::size_t tensor) const {
+    return compressors_.index_of(layer, tensor);
   }
 
   /// @throws argument_error if there is no such layer
@@ -122,27 +184,30 @@ class gradient_exchange {
   }
 
   /// What is remembered, slot by slot as in the arenas: to be moved with them, and saved.
+  /// @pre no average is under way
   [[nodiscard]] expert_buffer<float>& kept() { return memory_; }
   /// Owners have changed, and what is kept has been moved.
   void reshard(layouts_type layouts) { layouts_ = std::move(layouts); }
   /// How many averages of all layers there have been: part of a checkpoint.
   [[nodiscard]] std::uint64_t step() const { return step_; }
   void resume(std::uint64_t step) { step_ = step; }
-  /// The next step begins: other draws, other elements. After the last layer.
-  void advance() { ++step_; }
-  /// The bytes that this rank sends to other groups for a layer of which no expert is idle.
+  /// The bytes that this rank sends to other groups for a layer of which no expert is idle; at most,
+  /// if they depend on the elements.
   [[nodiscard]] std::size_t bytes_sent(layer_id layer) const {
-    auto const groups = static_cast<std::size_t>(between_.size());
-    auto bytes = std::size_t{0};
-    for (int round = 0; round < options_.compressor.rounds(); ++round)
-      for (auto const shape : shapes_)
-        bytes += options_.compressor.payload_bytes(shape, round) * owned(layer).size();
-    return options_.compressor.combines() == combination::gather
-               ? (groups - 1) * bytes
-               : 2 * bytes * (groups - 1) / groups;
+    auto bytes = detail::compressed_rounds::byte_count{};
+    for (std::size_t k = 0; k < shapes_.size(); ++k)
+      bytes.add(compressors_.of(layer, k), shapes_[k], owned(layer).size());
+    return bytes.sent_by(between_.rank(), between_.size());
   }
 
  private:
+  /// What `average` was called with.
+  struct call {
+    std::vector<expert_tensor<float>> gradients;
+    std::vector<std::uint64_t> loads;
+    double rate = 1;
+    std::uint64_t step = 0;
+  };
   /// A tensor of a chunk.
   struct unit {
     chunk_id chunk;
@@ -162,26 +227,18 @@ class gradient_exchange {
   }
   [[nodiscard]] bool remembers(unit_shape shape) const {
     return options_.memory == gradient_memory::momentum ||
-           (options_.memory == gradient_memory::residual &&
-            options_.compressor.needs_residual(shape));
+           (options_.memory == gradient_memory::residual && compressors_.needs_residual(shape));
   }
   /// Of each tensor what has not been sent, then the state of the compressor.
   [[nodiscard]] std::vector<std::size_t> memory_sizes() const {
     auto sizes = std::vector<std::size_t>{};
     for (auto const shape : shapes_) sizes.push_back(remembers(shape) ? shape.elements() : 0);
-    for (auto const shape : shapes_) sizes.push_back(options_.compressor.state_elements(shape));
+    for (auto const shape : shapes_) sizes.push_back(compressors_.state_elements(shape));
     return sizes;
-  }
-  template <class SizeOf>
-  [[nodiscard]] std::size_t largest(SizeOf size_of) const {
-    auto most = std::size_t{0};
-    for (auto const shape : shapes_) most = std::max(most, size_of(shape));
-    return most;
   }
   [[nodiscard]] std::uint64_t method_hash() const {
     auto hash = detail::hasher{};
-    for (auto const letter : options_.compressor.description())
-      hash.mix(static_cast<unsigned char>(letter));
+    hash.mix(compressors_.hash());
     hash.mix(static_cast<int>(options_.memory), options_.sign ? 1 : 0);
     hash.mix(std::bit_cast<std::uint64_t>(options_.decay));
     hash.mix(options_.seed);
@@ -192,45 +249,40 @@ class gradient_exchange {
     return hash.value();
   }
 
-  /// The payloads of all units in one round, one behind the other.
-  struct round_memory {
-    std::vector<std::size_t> begin;  // [units + 1]
-    std::vector<std::byte> mine;
-    std::vector<std::byte> all;
-  };
-
-  void run(layer_id layer, std::span<expert_tensor<float> const> gradients, double rate,
-           std::span<std::uint64_t const> loads) {
-    require_layer(layer);
-    require_shapes(layer, gradients);
-    auto const experts = static_cast<std::size_t>(layouts_.experts_per_layer());
-    detail::require(loads.empty() || loads.size() == experts, "gradient_exchange: loads of ",
-                    loads.size(), " experts; expected ", experts);
-    list_units(layer, gradients, loads);
-    for (auto const& u : units_) accumulate(u, rate);
-    auto label = label_of(layer, rate, loads);
-    rounds_.resize(static_cast<std::size_t>(options_.compressor.rounds()));
-    for (std::size_t round = 0; round < rounds_.size(); ++round) {
-      label.round = static_cast<int>(round);
-      exchange(layer, round, label);
+  void run(layer_id layer, call const& of) {
+    list_units(layer, of);
+    rounds_.clear();
+    for (auto const& u : units_) {
+      accumulate(u, of.rate);
+      auto const about = described(layer, u, of.step);
+      compressors_.measure_unit(layer, u.tensor, about, input_of(u));
+      rounds_.add({&compressors_.of(layer, u.tensor), about, input_of(u)});
     }
-    for (std::size_t n = 0; n < units_.size(); ++n) take_in(layer, n);
+    rounds_.run(between_, label_of(layer, of));
+    for (std::size_t n = 0; n < units_.size(); ++n) take_in(layer, n, of.step);
     for (auto const& u : idle_) std::ranges::fill(u.gradient, 0.0F);
   }
-  void list_units(layer_id layer, std::span<expert_tensor<float> const> gradients,
-                  std::span<std::uint64_t const> loads) {
+  void list_units(layer_id layer, call const& of) {
     units_.clear();
     idle_.clear();
     auto const first = static_cast<std::size_t>(layouts_.first_slot(layer, rank_));
     for (std::size_t slot = 0; auto const chunk : owned(layer)) {
-      auto const is_idle = !loads.empty() && loads[chunk.expert.index()] == 0;
-      for (std::size_t k = 0; k < shapes_.size(); ++k) {
-        auto const kept = memory_.tensors()[k][first + slot];
-        auto const state = memory_.tensors()[shapes_.size() + k][first + slot];
-        (is_idle ? idle_ : units_).push_back({chunk, k, gradients[k][slot], kept, state});
-      }
+      auto const is_idle = !of.loads.empty() && of.loads[chunk.expert.index()] == 0;
+      for (std::size_t k = 0; k < shapes_.size(); ++k)
+        (is_idle ? idle_ : units_)
+            .push_back({chunk, k, of.gradients[k][slot], memory_.tensors()[k][first + slot],
+                        state_at(layer, k, first + slot)});
       ++slot;
     }
+  }
+  [[nodiscard]] std::span<float> state_at(layer_id layer, std::size_t k, std::size_t slot) {
+    auto const all = memory_.tensors()[shapes_.size() + k][slot];
+    return all.first(compressors_.of(layer, k).state_elements(shapes_[k]));
+  }
+  void forget_state(layer_id layer, std::size_t k) {
+    auto const first = static_cast<std::size_t>(layouts_.first_slot(layer, rank_));
+    for (std::size_t slot = 0; slot < owned(layer).size(); ++slot)
+      std::ranges::fill(memory_.tensors()[shapes_.size() + k][first + slot], 0.0F);
   }
   /// What is to be sent: where something is remembered, it is added up there.
   void accumulate(unit const& u, double rate) const {
@@ -246,81 +298,48 @@ class gradient_exchange {
   [[nodiscard]] static std::span<float const> input_of(unit const& u) {
     return u.kept.empty() ? u.gradient : u.kept;
   }
-  void exchange(layer_id layer, std::size_t round, batch_label const& label) {
-    auto& now = rounds_[round];
-    auto const& compressor = options_.compressor;
-    now.begin.assign(1, 0);
-    for (auto const& u : units_)
-      now.begin.push_back(now.begin.back() +
-                          compressor.payload_bytes(shapes_[u.tensor], static_cast<int>(round)));
-    auto const bytes = now.begin.back();
-    grow(now.mine, bytes);
-    auto const combined_bytes =
-        detail::payload_exchange::combined_bytes(compressor.combines(), bytes, between_.size());
-    grow(now.all, combined_bytes);
-    for (std::size_t n = 0; n < units_.size(); ++n)
-      compressor.encode(described(layer, n), input_of(units_[n]), combined(n, round),
-                        std::span{now.mine}.subspan(now.begin[n], now.begin[n + 1] - now.begin[n]));
-    exchange_.run(between_, compressor.combines(), std::span{now.mine}.first(bytes),
-                  std::span{now.all}.first(combined_bytes), label);
-  }
   /// The average becomes the gradient; what this group has sent leaves its memory. Infinity and NaN
   /// stay there until they are sent, and leave nothing.
-  void take_in(layer_id layer, std::size_t n) {
+  void take_in(layer_id layer, std::size_t n, std::uint64_t step) {
     auto const& u = units_[n];
-    auto const of = described(layer, n);
-    auto const rounds = combined(n, rounds_.size());
+    auto const& compressor = compressors_.of(layer, u.tensor);
+    auto const about = described(layer, u, step);
+    auto const rounds = rounds_.rounds_of(n);
     if (!u.kept.empty()) {
       auto const sent = std::span{input_}.first(u.kept.size());
-      options_.compressor.own(of, rounds, sent);
+      compressor.own(about, rounds, sent);
       for (std::size_t i = 0; i < sent.size(); ++i) {
         auto const is_finite = sent[i] - sent[i] == 0;
         u.kept[i] = is_finite ? u.kept[i] - sent[i] : 0.0F;
       }
     }
-    options_.compressor.decode(of, rounds, u.gradient);
+    compressor.decode(about, rounds, u.gradient);
     if (!options_.sign) return;
     for (auto& value : u.gradient)
       if (value == value) value = value > 0 ? 1.0F : value < 0 ? -1.0F : 0.0F;
   }
-  [[nodiscard]] compression_unit described(layer_id layer, std::size_t n) {
-    auto const& u = units_[n];
-    auto const key = random_key(options_.seed, step_, layer.value(), u.chunk.expert.value(),
+  [[nodiscard]] compression_unit described(layer_id layer, unit const& u, std::uint64_t step) {
+    auto const key = random_key(options_.seed, step, layer.value(), u.chunk.expert.value(),
                                 u.chunk.slice.value(), u.tensor);
     return {.shape = shapes_[u.tensor],
             .shared_key = key,
             .own_key = random_key(key, between_.rank().value()),
-            .step = step_,
+            .step = step,
             .state = u.state,
             .scratch = scratch_};
   }
-  /// What has come together for a unit in the first rounds.
-  [[nodiscard]] std::span<combined_payload const> combined(std::size_t n, std::size_t rounds) {
-    combined_.clear();
-    for (auto const& round : std::span{rounds_}.first(rounds)) {
-      auto const first = round.begin[n];
-      auto const bytes = round.begin[n + 1] - first;
-      auto const all = std::span<std::byte const>{round.all}.subspan(first);
-      combined_.push_back({.mine = std::span<std::byte const>{round.mine}.subspan(first, bytes),
-                           .all = all,
-                           .stride = round.begin.back(),
-                           .groups = between_.size()});
-    }
-    return combined_;
-  }
-  [[nodiscard]] batch_label label_of(layer_id layer, double rate,
-                                     std::span<std::uint64_t const> loads) const {
+  [[nodiscard]] batch_label label_of(layer_id layer, call const& of) const {
     auto hash = detail::hasher{};
     hash.mix(method_);
     hash.mix(layer.value(), rank_.value());
-    hash.mix(step_);
-    hash.mix(std::bit_cast<std::uint64_t>(rate));
-    for (auto const& u : units_) hash.mix(u.chunk.expert.value(), u.chunk.slice.value());
-    for (auto const load : loads) hash.mix(load);
+    hash.mix(of.step);
+    hash.mix(std::bit_cast<std::uint64_t>(of.rate));
+    for (auto const& u : units_) {
+      hash.mix(u.chunk.expert.value(), u.chunk.slice.value());
+      hash.mix(compressors_.index_of(layer, u.tensor));
+    }
+    for (auto const load : of.loads) hash.mix(load);
     return {.plan = hash.value()};
-  }
-  static void grow(std::vector<std::byte>& bytes, std::size_t size) {
-    if (bytes.size() < size) bytes.resize(size);
   }
 
   communicator_ref between_;
@@ -328,15 +347,14 @@ class gradient_exchange {
   rank_id rank_;
   std::vector<unit_shape> shapes_;
   gradient_exchange_options options_;
+  detail::rate_choice compressors_;
   expert_buffer<float> memory_;
   std::uint64_t method_ = 0;
   std::uint64_t step_ = 0;
-  detail::payload_exchange exchange_;
-  std::vector<expert_tensor<float>> gradients_;  // that are averaged
-  std::vector<unit> units_;                      // of the layer that is averaged
+  std::vector<call> calls_;  // [layers]
+  detail::compressed_rounds rounds_;
+  std::vector<unit> units_;  // of the layer that is averaged
   std::vector<unit> idle_;
-  std::vector<round_memory> rounds_;
-  std::vector<combined_payload> combined_;
   std::vector<float> scratch_;  // of the compressor
   std::vector<float> input_;    // of one unit
 };

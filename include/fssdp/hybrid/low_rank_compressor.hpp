@@ -28,7 +28,7 @@ namespace fssdp {
 /// @cost 2 rank multiplications per element in each direction
 /// (PowerSGD, arXiv 1905.13727)
 struct low_rank_compressor {
-  static constexpr combination combines = combination::sum;
+  [[nodiscard]] combination combines(int /*round*/) const { return combination::sum; }
   std::size_t rank = 4;
   /// A unit is sent in full unless its payloads are smaller than it by more than this factor; 0: none
   /// is.

@@ -10,18 +10,19 @@
 #include <vector>
 
 #include "fssdp/comm/communicator.hpp"
+#include "fssdp/core/error.hpp"
 #include "fssdp/core/index.hpp"
 #include "fssdp/hybrid/any_compressor.hpp"
 #include "fssdp/hybrid/gradient_exchange.hpp"
-#include "fssdp/layout/layer_stack.hpp"
-#include "fssdp/layout/table_layout.hpp"
+#include "fssdp/hybrid/round_differences.hpp"
 #include "fssdp/memory/expert_buffer.hpp"
 #include "fssdp/memory/expert_tensor.hpp"
+#include "fssdp/stream/host_stream.hpp"
 
 namespace fssdp {
 
 /// What becomes of the average of what groups have learned. With d the average of (anchor - local),
-/// the pseudo-gradient:   v = momentum v + d     anchor -= rate (d + momentum v)     local = anchor
+/// the pseudo-gradient:   v = momentum v + d     anchor -= rate (d + momentum v)
 struct outer_update {
   double rate = 1;      ///< 1 without momentum: the average of the parameters (local SGD)
   double momentum = 0;  ///< Nesterov's
@@ -32,8 +33,12 @@ inline constexpr auto diloco = outer_update{.rate = 0.7, .momentum = 0.9};
 struct parameter_exchange_options {
   outer_update outer = {};
   any_compressor compressor = {};  ///< of pseudo-gradients; what it leaves out is a residual
+  /// The share of its own parameters that a group keeps when a round is finished: what it has
+  /// learned while the exchange was under way is in them. 0: the anchor takes their place.
+  double mix = 0;
   std::uint64_t seed = 0;
-  std::size_t slots = 0;  ///< as of gradient_exchange_options
+  std::size_t slots = 0;          ///< as of gradient_exchange_options
+  host_stream* stream = nullptr;  ///< exchanges run there, while the caller goes on
 };
 
 /// One rank's part: the parameters of what it owns. All groups begin with equal parameters; after
@@ -43,17 +48,24 @@ struct parameter_exchange_options {
 ///     for each layer:                  between.begin(layer, weights)
 ///     after schedule(start) steps, for each layer:   between.synchronize(layer, weights)
 ///
-/// What the optimizer of a group remembers stays in the group.
+/// With a stream and `start` and `finish` in place of `synchronize` groups train on while the
+/// exchange is under way, and layers may come in turn, as `staggered` says. Then anchors are equal
+/// in all groups, parameters only with a mix of 0 right after `finish`. (Streaming DiLoCo, arXiv
+/// 2501.18512)
+///
+/// What the optimizer of a group remembers stays in the group. It keeps two floats for each
+/// parameter, the anchor and what is on its way, and one more with momentum.
 class parameter_exchange {
  public:
   using layouts_type = gradient_exchange::layouts_type;
 
   /// As gradient_exchange takes them.
+  /// @throws argument_error besides, unless the mix is from 0 to below 1
   template <communicator Comm>
   parameter_exchange(Comm& between, layouts_type const& layouts, rank_id rank,
                      std::vector<unit_shape> const& shapes, parameter_exchange_options options = {})
       : outer_{options.outer},
-        shapes_{shapes},
+        mix_{checked(options.mix)},
         differences_{between,
                      layouts,
                      rank,
@@ -61,19 +73,20 @@ class parameter_exchange {
                      {.compressor = std::move(options.compressor),
                       .memory = gradient_memory::residual,
                       .seed = options.seed,
-                      .slots = options.slots}},
-        layouts_{layouts},
-        rank_{rank},
-        kept_{std::max(layouts.slots(rank), options.slots), sizes(shapes, options.outer)} {}
+                      .slots = options.slots,
+                      .stream = options.stream},
+                     outer_.momentum == 0 ? std::size_t{1} : std::size_t{2},
+                     false},
+        is_under_way_(static_cast<std::size_t>(layouts.layers())) {}
 
   /// These are the parameters that all groups have.
   /// @param weights [owned, elements] per tensor: the shard of the layer
   /// @throws argument_error if they have another shape
   template <tensor_memory Weights>
-  void begin(layer_id layer, Weights const& weights) {
-    auto const views = shard_of(layer, weights);
-    for_each_slot(layer, [&](std::size_t k, std::size_t slot, std::size_t kept) {
-      std::ranges::copy(views[k][slot], kept_.tensors()[k][kept].begin());
+  void begin(layer_id layer, Weights&& weights) {
+    auto const views = differences_.shard_of(layer, weights);
+    differences_.for_each_slot(layer, [&](std::size_t k, std::size_t slot, std::size_t kept) {
+      std::ranges::copy(views[k][slot], anchor(k, kept).begin());
     });
   }
   /// Brings a layer of all groups together.
@@ -81,69 +94,68 @@ class parameter_exchange {
   /// @throws as gradient_exchange::average, before any parameter changes
   template <tensor_memory Weights>
   void synchronize(layer_id layer, Weights&& weights) {
-    auto const views = shard_of(layer, weights);
-    auto const slots = layouts_.layer(layer).owned(rank_).size();
-    if (difference_.slots() < slots || difference_.tensors().size() != shapes_.size())
-      difference_ = expert_buffer<float>{layouts_.slots(rank_), elements(shapes_)};
-    difference_.resize(slots);
-    for_each_slot(layer, [&](std::size_t k, std::size_t slot, std::size_t kept) {
-      auto const anchor = kept_.tensors()[k][kept];
-      auto const to = difference_.tensors()[k][slot];
-      for (std::size_t i = 0; i < to.size(); ++i) to[i] = anchor[i] - views[k][slot][i];
-    });
-    differences_.average(layer, difference_);
-    for_each_slot(layer, [&](std::size_t k, std::size_t slot, std::size_t kept) {
-      update(kept_.tensors()[k][kept], velocity(k, kept), difference_.tensors()[k][slot]);
-      std::ranges::copy(kept_.tensors()[k][kept], views[k][slot].begin());
-    });
+    start(layer, weights);
+    finish(layer, weights);
   }
+  /// Sends what the group has learned. With a stream it returns at once.
+  /// @throws argument_error if the layer is under way already; without a stream as `synchronize`
+  template <tensor_memory Weights>
+  void start(layer_id layer, Weights&& weights) {
+    auto const views = differences_.shard_of(layer, weights);
+    detail::require(!is_under_way_[layer.index()], "parameter_exchange: layer ", layer,
+                    " is under way; expected `finish` before another `start`");
+    differences_.send(
+        layer, [&](std::size_t k, std::size_t slot, std::size_t kept, std::span<float> difference) {
+          auto const from = anchor(k, kept);
+          auto const local = views[k][slot];
+          for (std::size_t i = 0; i < difference.size(); ++i) difference[i] = from[i] - local[i];
+        });
+    is_under_way_[layer.index()] = true;
+  }
+  /// Waits for it, and applies it.
+  /// @throws argument_error if the layer is not under way; what the exchange has thrown, before any
+  ///         parameter changes
+  template <tensor_memory Weights>
+  void finish(layer_id layer, Weights&& weights) {
+    auto const views = differences_.shard_of(layer, weights);
+    detail::require(is_under_way_[layer.index()], "parameter_exchange: layer ", layer,
+                    " is not under way; expected `start` before `finish`");
+    auto const received = differences_.received(layer);
+    differences_.for_each_slot(layer, [&](std::size_t k, std::size_t slot, std::size_t kept) {
+      auto const to = anchor(k, kept);
+      update(to, outer_.momentum == 0 ? std::span<float>{} : differences_.kept(1, k, kept),
+             received[k][slot]);
+      mix(to, views[k][slot]);
+    });
+    is_under_way_[layer.index()] = false;
+  }
+  /// Whether a layer has been started and not finished.
+  [[nodiscard]] bool is_under_way(layer_id layer) const { return is_under_way_[layer.index()]; }
+
   /// The next round begins. After the last layer.
-  void advance() { differences_.advance(); }
+  void advance() { differences_.exchange().advance(); }
   /// How many rounds there have been: part of a checkpoint.
-  [[nodiscard]] std::uint64_t round() const { return differences_.step(); }
-  void resume(std::uint64_t round) { differences_.resume(round); }
+  [[nodiscard]] std::uint64_t round() const { return differences_.exchange().step(); }
+  void resume(std::uint64_t round) { differences_.exchange().resume(round); }
 
   /// Anchors and velocities, and what has not been sent, slot by slot as in the arenas: to be moved
   /// with the owners, and saved. The first is equal in all groups after a round.
-  [[nodiscard]] expert_buffer<float>& kept() { return kept_; }
-  [[nodiscard]] expert_buffer<float>& residuals() { return differences_.kept(); }
-  void reshard(layouts_type const& layouts) {
-    layouts_ = layouts;
-    differences_.reshard(layouts);
-  }
+  /// @pre no layer is under way
+  [[nodiscard]] expert_buffer<float>& kept() { return differences_.memory(); }
+  [[nodiscard]] expert_buffer<float>& residuals() { return differences_.exchange().kept(); }
+  void reshard(layouts_type const& layouts) { differences_.reshard(layouts); }
   [[nodiscard]] std::size_t bytes_sent(layer_id layer) const {
-    return differences_.bytes_sent(layer);
+    return differences_.exchange().bytes_sent(layer);
   }
 
  private:
-  [[nodiscard]] static std::vector<std::size_t> elements(std::span<unit_shape const> shapes) {
-    auto list = std::vector<std::size_t>{};
-    for (auto const shape : shapes) list.push_back(shape.elements());
-    return list;
+  [[nodiscard]] static float checked(double mix) {
+    detail::require(mix >= 0 && mix < 1, "parameter_exchange: a mix of ", mix,
+                    "; expected 0 or more, and less than 1");
+    return static_cast<float>(mix);
   }
-  [[nodiscard]] static std::vector<std::size_t> sizes(std::span<unit_shape const> shapes,
-                                                      outer_update const& outer) {
-    auto list = elements(shapes);
-    for (auto const shape : shapes) list.push_back(outer.momentum == 0 ? 0 : shape.elements());
-    return list;
-  }
-  template <tensor_memory Weights>
-  [[nodiscard]] auto shard_of(layer_id layer, Weights&& weights) const {
-    differences_.require_layer(layer);
-    auto const views = tensors_of(weights);
-    differences_.require_shapes(layer, views);
-    return std::vector(views.begin(), views.end());
-  }
-  /// Calls visit(tensor, slot in the layer, slot in the arena).
-  template <class Visit>
-  void for_each_slot(layer_id layer, Visit visit) const {
-    auto const first = static_cast<std::size_t>(layouts_.first_slot(layer, rank_));
-    auto const slots = layouts_.layer(layer).owned(rank_).size();
-    for (std::size_t k = 0; k < shapes_.size(); ++k)
-      for (std::size_t slot = 0; slot < slots; ++slot) visit(k, slot, first + slot);
-  }
-  [[nodiscard]] std::span<float> velocity(std::size_t k, std::size_t slot) {
-    return kept_.tensors()[shapes_.size() + k][slot];
+  [[nodiscard]] std::span<float> anchor(std::size_t k, std::size_t slot) {
+    return differences_.kept(0, k, slot);
   }
   void update(std::span<float> anchor, std::span<float> velocity, std::span<float const> d) const {
     auto const rate = static_cast<float>(outer_.rate);
@@ -157,14 +169,18 @@ class parameter_exchange {
       anchor[i] -= rate * move;
     }
   }
+  void mix(std::span<float const> anchor, std::span<float> local) const {
+    if (mix_ == 0)
+      std::ranges::copy(anchor, local.begin());
+    else
+      for (std::size_t i = 0; i < local.size(); ++i)
+        local[i] = mix_ * local[i] + (1 - mix_) * anchor[i];
+  }
 
   outer_update outer_;
-  std::vector<unit_shape> shapes_;
-  gradient_exchange differences_;
-  layouts_type layouts_;
-  rank_id rank_;
-  expert_buffer<float> kept_;        // of each tensor the anchor, then its velocity
-  expert_buffer<float> difference_;  // of a layer
+  float mix_;
+  detail::round_differences differences_;  // keeps of each tensor the anchor, then its velocity
+  std::vector<char> is_under_way_;         // [layers]
 };
 
 }  // namespace fssdp

@@ -27,6 +27,13 @@ class payload_exchange {
                : checked_product("payload_exchange", bytes, static_cast<std::size_t>(groups));
   }
 
+  /// The bytes that a rank sends for so many to be added.
+  [[nodiscard]] static std::size_t bytes_of_sum(std::size_t bytes, rank_id group, int groups) {
+    auto const [first, last] = floats_of(bytes, group, groups);
+    auto const part = (last - first) * sizeof(float);
+    return bytes - part + static_cast<std::size_t>(groups - 1) * part;
+  }
+
   /// @param mine [n]; of floats where they are summed
   /// @param all [groups, n], or [n]: the same bits in all groups
   /// @param label a hash of what is exchanged
@@ -64,7 +71,7 @@ class payload_exchange {
       return std::span{parts_}.subspan(group.index() * own_bytes, own_bytes);
     };
     between.exchange([&](batch_ref const& batch) {
-      batch.label({label.plan, 2 * label.round});
+      batch.label(label);
       for (auto const peer : first_n<rank_id>(between.size())) {
         if (peer == me) continue;
         auto const [begin, end] = floats_of(mine.size(), peer, between.size());
@@ -80,7 +87,7 @@ class payload_exchange {
       put_float(total, i, value);
     }
     between.exchange([&](batch_ref const& batch) {
-      batch.label({label.plan, 2 * label.round + 1});
+      batch.label({label.plan, label.round + 1});
       for (auto const peer : first_n<rank_id>(between.size())) {
         if (peer == me) continue;
         batch.send(total, peer);

@@ -26,7 +26,7 @@ namespace fssdp {
 /// (QSDP, arXiv 2302.02390, its gradients; the published rounding is remembered, not confirmed)
 class quantized_compressor {
  public:
-  static constexpr combination combines = combination::gather;
+  [[nodiscard]] combination combines(int /*round*/) const { return combination::gather; }
   struct options {
     std::size_t bits = 8;  ///< 1, 2, 4 or 8
     std::size_t bucket = 1024;

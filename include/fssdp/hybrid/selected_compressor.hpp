@@ -24,7 +24,7 @@ namespace detail {
 template <class Derived>
 class selection {
  public:
-  static constexpr combination combines = combination::sum;
+  [[nodiscard]] combination combines(int /*round*/) const { return combination::sum; }
 
   [[nodiscard]] int rounds() const { return 1; }
   [[nodiscard]] std::size_t payload_bytes(unit_shape shape, int /*round*/) const {

@@ -65,4 +65,36 @@ struct quadratic {
 
 static_assert(synchronization_schedule<every> && synchronization_schedule<quadratic>);
 
+/// Fragments of a model in turn, each once in `period` steps, and applied `delay` steps after it has
+/// been sent. One fragment without delay is `every{period}`. (Streaming DiLoCo, arXiv 2501.18512)
+struct staggered {
+  int fragments = 1;
+  std::uint64_t period = 1;
+  std::uint64_t delay = 0;
+
+  /// What is to be done after a step; -1: nothing.
+  struct turn {
+    int applied = -1;  ///< this fragment arrives: before another one is sent
+    int sent = -1;
+  };
+  /// @param step how many steps have been done
+  /// @param steps how many there will be: nothing is sent that could not be applied
+  /// @throws argument_error unless fragments divide the period, and each is applied before the next
+  ///         one is sent
+  [[nodiscard]] turn operator()(std::uint64_t step, std::uint64_t steps) const {
+    detail::require(
+        fragments >= 1 && period >= 1 && period % static_cast<std::uint64_t>(fragments) == 0,
+        "staggered: ", fragments, " fragments in ", period,
+        " steps; expected a number of them that divides the steps");
+    auto const apart = period / static_cast<std::uint64_t>(fragments);
+    detail::require(delay < apart, "staggered: a delay of ", delay, " steps; expected less than ",
+                    apart, ", those between two fragments");
+    auto const at = [&](std::uint64_t of) {
+      if (of == 0 || of % apart != 0 || of + delay > steps) return -1;
+      return static_cast<int>((of / apart - 1) % static_cast<std::uint64_t>(fragments));
+    };
+    return {.applied = step < delay ? -1 : at(step - delay), .sent = at(step)};
+  }
+};
+
 }  // namespace fssdp

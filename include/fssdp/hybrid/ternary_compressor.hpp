@@ -25,7 +25,7 @@ namespace fssdp {
 /// not finite becomes NaN in all groups.
 /// (TernGrad, arXiv 1705.07878, with its clipping and scaler sharing)
 struct ternary_compressor {
-  static constexpr combination combines = combination::gather;
+  [[nodiscard]] combination combines(int /*round*/) const { return combination::gather; }
   double clip = 2.5;  ///< in standard deviations; 0: nothing is clipped
 
   [[nodiscard]] std::string description() const {

@@ -72,7 +72,7 @@ class cosine_table {
 /// (DeMo, arXiv 2411.19870; FlexDeMo, 2502.06728. Where the paper and its code differ, as the code)
 class top_dct_compressor {
  public:
-  static constexpr combination combines = combination::gather;
+  [[nodiscard]] combination combines(int /*round*/) const { return combination::gather; }
   struct options {
     std::size_t rows = 1;
     std::size_t columns = 64;

@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+/// The elements above a threshold: which ones, as bits, then their sums.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "fssdp/core/error.hpp"
+#include "fssdp/hybrid/compressor.hpp"
+#include "fssdp/hybrid/full_compressor.hpp"
+
+namespace fssdp {
+
+/// A group marks the elements above a threshold; every group then sends its elements at all marks
+/// of all groups, 0 where it has none itself. What is below the threshold is left for the residual.
+///
+/// Two rounds: a bit for each element, which is gathered; then 4 bytes for each mark of any group,
+/// which are added. So the average is exact, and bytes depend on the elements: n / 8 + 4 times the
+/// union of the marks, where every group sends the first to all others. What is not finite is
+/// marked, and changes no other element.
+/// @cost a selection of the n-th largest magnitude of each unit
+///
+/// TAGC (arXiv 2504.05638) adds such values up by a sketch inside the network, and finds its
+/// threshold among 25 steps; here the marks are gathered, and the threshold is exact.
+struct threshold_compressor {
+  double dropped = 0.95;  ///< this share of a unit is below the threshold, at least
+  float threshold = 0;    ///< in place of that, if above 0: what is above it in magnitude is marked
+
+  [[nodiscard]] combination combines(int round) const {
+    return round == 0 ? combination::gather : combination::sum;
+  }
+  [[nodiscard]] std::string description() const {
+    return detail::text("threshold_compressor, ", dropped, " dropped, threshold ", threshold);
+  }
+  [[nodiscard]] int rounds() const { return 2; }
+  [[nodiscard]] std::size_t payload_bytes(unit_shape shape, int round) const {
+    detail::require(dropped >= 0 && dropped <= 1 && threshold >= 0,
+                    "threshold_compressor: a share of ", dropped, " dropped, a threshold of ",
+                    threshold, "; expected 0 to 1, and 0 or more");
+    auto const elements = shape.elements();
+    return round == 0 ? bytes_of_marks(elements)
+                      : detail::checked_product("threshold_compressor", elements, sizeof(float));
+  }
+  [[nodiscard]] std::size_t payload_bytes_after(compression_unit const& unit,
+                                                std::span<combined_payload const> before) const {
+    if (before.empty()) return bytes_of_marks(unit.shape.elements());
+    auto marks = std::size_t{0};
+    for_each_mark(unit, before[0], [&](std::size_t) { ++marks; });
+    return marks * sizeof(float);
+  }
+  [[nodiscard]] std::size_t state_elements(unit_shape) const { return 0; }
+  [[nodiscard]] std::size_t scratch_elements(unit_shape shape) const { return shape.elements(); }
+  [[nodiscard]] bool needs_residual(unit_shape) const { return true; }
+
+  void encode(compression_unit const& unit, std::span<float const> input,
+              std::span<combined_payload const> before, std::span<std::byte> payload) const {
+    if (!before.empty()) {
+      auto n = std::size_t{0};
+      for_each_mark(unit, before[0], [&](std::size_t at) {
+        detail::put_float(payload, n++, is_marked(before[0].mine, at) ? input[at] : 0.0F);
+      });
+      return;
+    }
+    auto const limit = limit_of(unit, input);
+    std::ranges::fill(payload, std::byte{0});
+    for (std::size_t i = 0; i < input.size(); ++i)
+      if (!(std::abs(input[i]) <= limit)) payload[i / 8] |= static_cast<std::byte>(1U << i % 8);
+  }
+  void own(compression_unit const& unit, std::span<combined_payload const> rounds,
+           std::span<float> output) const {
+    put(unit, rounds, rounds[1].mine, 1, output);
+  }
+  void decode(compression_unit const& unit, std::span<combined_payload const> rounds,
+              std::span<float> output) const {
+    put(unit, rounds, rounds[1].all, 1.0F / static_cast<float>(rounds[1].groups), output);
+  }
+
+ private:
+  [[nodiscard]] static std::size_t bytes_of_marks(std::size_t elements) {
+    return elements / 8 + (elements % 8 == 0 ? 0 : 1);
+  }
+  [[nodiscard]] static bool is_marked(std::span<std::byte const> marks, std::size_t at) {
+    return (std::to_integer<unsigned>(marks[at / 8]) >> at % 8 & 1U) != 0;
+  }
+  /// Calls visit(element) for what any group has marked, in ascending order.
+  template <class Visit>
+  static void for_each_mark(compression_unit const& unit, combined_payload const& marks,
+                            Visit visit) {
+    auto const groups = static_cast<std::size_t>(marks.groups);
+    for (std::size_t byte = 0; byte < marks.mine.size(); ++byte) {
+      auto bits = 0U;
+      for (std::size_t g = 0; g < groups; ++g)
+        bits |= std::to_integer<unsigned>(marks.of_group(g)[byte]);
+      for (std::size_t bit = 0; bit < 8 && bits >> bit != 0; ++bit)
+        if ((bits >> bit & 1U) != 0) visit(8 * byte + bit);
+    }
+  }
+  [[nodiscard]] float limit_of(compression_unit const& unit, std::span<float const> input) const {
+    if (threshold > 0 || input.empty()) return threshold;
+    auto const magnitudes = unit.scratch.first(input.size());
+    auto finite = std::size_t{0};
+    for (auto const x : input)
+      if (x - x == 0) magnitudes[finite++] = std::abs(x);
+    auto const below =
+        static_cast<std::size_t>(std::ceil(dropped * static_cast<double>(input.size())));
+    if (below == 0 || finite == 0) return -1;  // zeros are marked, too
+    auto const at = magnitudes.begin() + static_cast<std::ptrdiff_t>(std::min(below, finite) - 1);
+    std::ranges::nth_element(magnitudes.first(finite), at);
+    return *at;
+  }
+  static void put(compression_unit const& unit, std::span<combined_payload const> rounds,
+                  std::span<std::byte const> values, float share, std::span<float> output) {
+    std::ranges::fill(output, 0.0F);
+    auto n = std::size_t{0};
+    for_each_mark(unit, rounds[0],
+                  [&](std::size_t at) { output[at] = detail::float_at(values, n++) * share; });
+  }
+};
+
+static_assert(compressor<threshold_compressor>);
+
+}  // namespace fssdp
