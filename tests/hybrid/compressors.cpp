@@ -338,6 +338,18 @@ TEST_CASE("PowerSGD of full rank is exact, and an expert without tokens poisons 
   }
 }
 
+TEST_CASE("PowerSGD of a higher rank than the gradient is exact, too") {
+  auto groups = groups_by_hand{low_rank_compressor{.rank = 4, .least_saving = 0}, {24, 20}, 2};
+  auto product = floats(480);  // of one column and one row
+  for (std::size_t i = 0; i < 480; ++i)
+    product[i] = static_cast<float>((i / 20 + 1) * (i % 20 + 3)) / 100;
+  for (int step = 0; step < 3; ++step) {
+    groups.exchange({product, product});
+    for (std::size_t i = 0; i < 480; ++i)
+      REQUIRE(std::abs(groups.average(0)[i] - product[i]) <= 1e-5F * 6);
+  }
+}
+
 TEST_CASE("compressors refuse options that cannot be") {
   using options = top_dct_compressor::options;
   CHECK_THROWS_AS(top_dct_compressor(options{.columns = 0}), fssdp::argument_error);

@@ -108,8 +108,11 @@ struct low_rank_compressor {
         for (auto i = k; i < q.size(); i += rank) q[i] = 2 * draw[i] - 1;
     }
   }
-  /// Gram-Schmidt, column after column of [length, rank]. A column of norm 0 stays 0.
+  /// Gram-Schmidt, column after column of [length, rank], twice, so that rounding leaves columns
+  /// orthogonal. A column that lies in those before it, but for rounding, becomes 0: matrices of
+  /// lower rank, as of experts with few tokens, are not counted twice.
   void orthonormalize(std::span<float> matrix, std::size_t length) const {
+    constexpr auto least = 1e-5;  // of a column, for which rounding does not stand
     auto const dot = [&](std::size_t a, std::size_t b) {
       auto sum = 0.0;
       for (std::size_t i = 0; i < length; ++i)
@@ -117,13 +120,15 @@ struct low_rank_compressor {
       return sum;
     };
     for (std::size_t k = 0; k < rank; ++k) {
-      for (std::size_t j = 0; j < k; ++j) {
-        auto const along = static_cast<float>(dot(j, k));
-        for (std::size_t i = 0; i < length; ++i)
-          matrix[i * rank + k] -= along * matrix[i * rank + j];
-      }
+      auto const whole = std::sqrt(dot(k, k));
+      for (int pass = 0; pass < 2; ++pass)
+        for (std::size_t j = 0; j < k; ++j) {
+          auto const along = static_cast<float>(dot(j, k));
+          for (std::size_t i = 0; i < length; ++i)
+            matrix[i * rank + k] -= along * matrix[i * rank + j];
+        }
       auto const norm = std::sqrt(dot(k, k));
-      auto const scale = norm == 0 ? 0.0F : static_cast<float>(1 / norm);
+      auto const scale = norm <= least * whole ? 0.0F : static_cast<float>(1 / norm);
       for (std::size_t i = 0; i < length; ++i) matrix[i * rank + k] *= scale;
     }
   }
