@@ -15,15 +15,17 @@ struct between_method {
   std::string_view name;
   int number;  ///< 0: it takes none
 };
-inline constexpr auto between_methods = std::array<between_method, 9>{{{"full", 0},
-                                                                       {"bf16", 0},
-                                                                       {"int8", 0},
-                                                                       {"demo", 4},
-                                                                       {"demo-2d", 32},
-                                                                       {"striding", 16},
-                                                                       {"random", 16},
-                                                                       {"terngrad", 0},
-                                                                       {"powersgd", 4}}};
+inline constexpr auto between_methods = std::array<between_method, 11>{{{"full", 0},
+                                                                        {"bf16", 0},
+                                                                        {"int8", 0},
+                                                                        {"demo", 4},
+                                                                        {"demo-2d", 32},
+                                                                        {"striding", 16},
+                                                                        {"random", 16},
+                                                                        {"terngrad", 0},
+                                                                        {"powersgd", 4},
+                                                                        {"qsdp", 8},
+                                                                        {"tagc", 20}}};
 
 /// @throws std::invalid_argument that names what was expected
 [[nodiscard]] inline between_method between_method_of(std::string_view text) {
@@ -42,7 +44,7 @@ inline constexpr auto between_methods = std::array<between_method, 9>{{{"full", 
   throw std::invalid_argument{
       "--between " + std::string{text} +
       ": expected full, bf16, int8, demo[:KEPT], demo-2d[:KEPT], striding[:N], random[:N], "
-      "terngrad or powersgd[:RANK], with a whole number from 1 to 65536"};
+      "terngrad, powersgd[:RANK], qsdp[:BITS] or tagc[:N], with a whole number from 1 to 65536"};
 }
 
 }  // namespace moe_gpt

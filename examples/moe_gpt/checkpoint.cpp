@@ -3,6 +3,7 @@
 // compiled, and JSON is read.
 #include "checkpoint.hpp"
 
+#include <cstring>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
@@ -26,13 +27,24 @@ namespace {
                             {"--seq", chosen.seq},         {"--seed", chosen.seed},
                             {"--text (checksum)", sum}};
   if (chosen.groups > 1) {
-    all["--groups"] = chosen.groups;
     all["--between"] = chosen.between;
     all["--sync-every"] = chosen.sync_every;
     all["--sync-alpha"] = chosen.sync_alpha;
     all["--outer"] = name_of(chosen.outer);
+    all["--fragments"] = chosen.fragments;
+    all["--adapt-every"] = chosen.adapt_every;
   }
   return all;
+}
+
+/// Calls visit(bytes) for what this rank owns of some parts, group by group of each.
+template <class Visit>
+void for_each_bytes(std::span<fssdp::loaded_part const> parts, Visit visit) {
+  for (auto const& part : parts)
+    for (std::size_t g = 0; g < part.about().groups.size(); ++g)
+      for (std::size_t k = 0; k < part.about().tensors.size(); ++k)
+        for (std::size_t slot = 0; slot < part.owned().size(); ++slot)
+          visit(part.bytes(g, k, slot));
 }
 
 }  // namespace
@@ -47,7 +59,10 @@ void save(fssdp::communicator_ref comm, std::span<fssdp::saved_part const> parts
   auto state = nlohmann::json{{"must_agree", must_agree(chosen, text)},
                               {"--predict", name_of(chosen.predict)},
                               {"loads", besides.loads}};
-  if (chosen.groups > 1) state["between"] = besides.between;
+  if (chosen.groups > 1) {
+    state["--groups"] = chosen.groups;
+    state["between"] = besides.between;
+  }
   (void)fssdp::save_checkpoint(comm, parts,
                                {.folder = chosen.save,
                                 .step = static_cast<std::uint64_t>(steps),
@@ -61,23 +76,53 @@ struct resumed_run::checkpoint {
 
 resumed_run::resumed_run(options const& chosen, corpus const& text) {
   if (chosen.resume.empty()) return;
-  saved_ = std::make_unique<checkpoint>(checkpoint{fssdp::checkpoint_reader{chosen.resume}});
-  auto const& index = saved_->from.index();
   auto const refuse = [&](std::string const& what) {
-    throw std::invalid_argument{"--resume " + saved_->from.folder().string() + ": " + what};
+    throw std::invalid_argument{"--resume " + chosen.resume.string() + ": " + what};
   };
-  if (index.step >= static_cast<std::uint64_t>(chosen.steps))
-    refuse("it has had " + std::to_string(index.step) + " steps; expected --steps of more");
+  auto const open = [&](std::filesystem::path const& folder) -> checkpoint const& {
+    return *saved_.emplace_back(
+        std::make_unique<checkpoint>(checkpoint{fssdp::checkpoint_reader{folder}}));
+  };
+  auto const is_in_groups = std::filesystem::exists(chosen.resume / folder_of_group(0));
   try {
-    auto const state = nlohmann::json::parse(std::string_view{index.state});
-    auto const agreed = must_agree(chosen, text);
-    for (auto const& [name, value] : agreed.items())
-      if (state.at("must_agree").at(name) != value)
-        refuse("it was saved with " + name + " " + state.at("must_agree").at(name).dump() +
-               "; expected " + value.dump());
+    auto const state_of = [](checkpoint const& of) {
+      return nlohmann::json::parse(std::string_view{of.from.index().state});
+    };
+    if (is_in_groups) {
+      groups_ = state_of(open(chosen.resume / folder_of_group(0))).at("--groups").get<int>();
+      if (groups_ == chosen.groups) saved_.clear();  // this group's own, alone
+      for (int group = saved_.empty() ? chosen.group : 1;
+           group < (groups_ == chosen.groups ? chosen.group + 1 : groups_); ++group)
+        open(chosen.resume / folder_of_group(group));
+    } else {
+      open(chosen.resume);
+    }
+    for (auto const& one : saved_) {
+      auto const& index = one->from.index();
+      if (index.step >= static_cast<std::uint64_t>(chosen.steps))
+        refuse("it has had " + std::to_string(index.step) + " steps; expected --steps of more");
+      if (index.step != saved_.front()->from.index().step)
+        refuse("its groups have had " + std::to_string(saved_.front()->from.index().step) +
+               " and " + std::to_string(index.step) + " steps; expected as many");
+      auto const state = state_of(*one);
+      auto const& saved = state.at("must_agree");
+      auto const agreed = must_agree(chosen, text);
+      for (auto const& [name, value] : agreed.items())
+        if ((groups_ > 1 || saved.contains(name)) && saved.at(name) != value)
+          refuse("it was saved with " + name + " " + saved.at(name).dump() + "; expected " +
+                 value.dump());
+    }
+    auto const group = static_cast<std::size_t>(chosen.group) % saved_.size();
+    auto const state = state_of(*saved_[group]);
     if (state.at("--predict") == name_of(chosen.predict))
       besides_.loads = state.at("loads").get<remembered_loads>();
-    if (chosen.groups > 1) state.at("between").get_to(besides_.between);
+    if (groups_ > 1) state.at("between").get_to(besides_.between);
+    auto const is_within_a_round = chosen.sync_every > 0 && groups_ != chosen.groups &&
+                                   groups_ > 1 && besides_.between.back() != 0;
+    if (is_within_a_round)
+      refuse("it was saved within a round of " + std::to_string(groups_) + " groups, " +
+             std::to_string(static_cast<int>(besides_.between.back())) +
+             " steps before its end; expected the end for other groups");
   } catch (nlohmann::json::exception const& error) {
     refuse(std::string{"it is not of moe_gpt: "} + error.what());
   }
@@ -88,8 +133,8 @@ resumed_run::resumed_run(options const& chosen, corpus const& text) {
 resumed_run::~resumed_run() = default;
 
 expert_layouts resumed_run::owners(expert_layouts const& at_first) const {
-  if (saved_ == nullptr) return at_first;
-  auto const saved = saved_->from.index().layout("experts");
+  if (!exists()) return at_first;
+  auto const saved = saved_.front()->from.index().layout("experts");
   if (saved.ranks() != at_first.ranks() || saved.slices() != at_first.slices() ||
       saved.experts() != at_first.experts())
     return at_first;
@@ -105,10 +150,41 @@ expert_layouts resumed_run::owners(expert_layouts const& at_first) const {
   return expert_layouts{std::move(layers)};
 }
 
+namespace {
+
+/// All floats of some parts that this rank owns.
+[[nodiscard]] std::vector<float> floats_of(std::span<fssdp::loaded_part const> parts) {
+  auto all = std::vector<float>{};
+  for_each_bytes(parts, [&](std::span<std::byte> bytes) {
+    auto const first = all.size();
+    all.resize(first + bytes.size() / sizeof(float));
+    std::memcpy(all.data() + first, bytes.data(), bytes.size());
+  });
+  return all;
+}
+
+}  // namespace
+
 int resumed_run::load(fssdp::communicator_ref comm, std::span<fssdp::loaded_part const> parts) {
-  fssdp::load_checkpoint(comm, saved_->from, parts);
-  auto const steps = static_cast<int>(saved_->from.index().step);
-  saved_.reset();
+  fssdp::load_checkpoint(comm, saved_.front()->from, parts);
+  auto const steps = static_cast<int>(saved_.front()->from.index().step);
+  if (saved_.size() > 1) {  // first + mean of (other - first): what is equal stays as it is
+    auto const first = floats_of(parts);
+    auto apart = std::vector<float>(first.size());
+    for (auto const& other : std::span{saved_}.subspan(1)) {
+      fssdp::load_checkpoint(comm, other->from, parts);
+      auto const values = floats_of(parts);
+      for (std::size_t i = 0; i < apart.size(); ++i) apart[i] += values[i] - first[i];
+    }
+    auto at = std::size_t{0};
+    for_each_bytes(parts, [&](std::span<std::byte> bytes) {
+      for (std::size_t i = 0; i < bytes.size(); i += sizeof(float), ++at) {
+        auto const mean = first[at] + apart[at] / static_cast<float>(saved_.size());
+        std::memcpy(bytes.data() + i, &mean, sizeof mean);
+      }
+    });
+  }
+  saved_.clear();
   return steps;
 }
 

@@ -2,7 +2,6 @@
 /// What a run needs to go on: parameters, moments, owners, step, what loads are expected from.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -61,7 +60,7 @@ template <class Part, class Model>
 /// What else a checkpoint keeps of a run, by the caller's means.
 struct remembered {
   remembered_loads loads = {};
-  std::array<std::uint64_t, 2> between = {};  ///< between_groups::position
+  std::vector<double> between = {};  ///< between_groups::position
 };
 
 /// Whether a checkpoint is written after so many steps.
@@ -81,17 +80,23 @@ void save(Comm& comm, gpt<Real>& model, Groups* groups, options const& chosen, c
     besides.loads.push_back(model.experts().predictor(layer).memory());
   auto parts = detail::parts_of<fssdp::saved_part>(model);
   if (groups != nullptr) {
+    groups->drain(owned(model.arena().shard().weights(), model.dense().shard().weights()));
     groups->add_parts(parts);
     besides.between = groups->position();
   }
   save(fssdp::communicator_ref{comm}, parts, besides, chosen, text, steps);
 }
 
-/// The checkpoint that a run goes on from, or none.
+/// The checkpoint that a run goes on from, or none. Of a run in groups there is one for each.
+///
+/// A run of other groups begins with the mean over the groups that were: what all groups have in
+/// common stays as it is, and what they owed each other is conserved. A single group owes nothing:
+/// there it is dropped, and several groups that begin from one owe nothing yet.
 class resumed_run {
  public:
   /// That of --resume, if there is one.
-  /// @throws fssdp::file_error; std::invalid_argument if it is of another model or text
+  /// @throws fssdp::file_error; std::invalid_argument if it is of another model or text, or was
+  ///         saved between two exchanges of parameters by other groups
   resumed_run(options const& chosen, corpus const& text);
   ~resumed_run();
   resumed_run(resumed_run const&) = delete;
@@ -104,24 +109,28 @@ class resumed_run {
   /// @return the steps that it has had; 0 without one
   template <class Real, fssdp::communicator Comm, class Groups>
   [[nodiscard]] int bring(Comm& comm, gpt<Real>& model, Groups* groups) {
-    if (saved_ == nullptr) return 0;
+    if (!exists()) return 0;
     auto parts = detail::parts_of<fssdp::loaded_part>(model);
-    if (groups != nullptr) groups->add_parts(parts);
+    auto const begins = groups != nullptr && groups_ == 1;
+    if (groups != nullptr && !begins) groups->add_parts(parts);
     auto const steps = load(fssdp::communicator_ref{comm}, parts);
+    if (begins)
+      groups->begin(owned(model.arena().shard().weights(), model.dense().shard().weights()));
     for (std::size_t layer = 0; layer < besides_.loads.size(); ++layer)
       model.experts().predictor(fssdp::layer_id{layer}).recall(besides_.loads[layer]);
-    if (groups != nullptr) groups->resume(besides_.between);
+    if (groups != nullptr && !begins) groups->resume(besides_.between);
     return steps;
   }
   /// Whether there is one, before it has been brought.
-  [[nodiscard]] bool exists() const { return saved_ != nullptr; }
+  [[nodiscard]] bool exists() const { return !saved_.empty(); }
 
  private:
   struct checkpoint;
 
   [[nodiscard]] int load(fssdp::communicator_ref comm, std::span<fssdp::loaded_part const> parts);
 
-  std::unique_ptr<checkpoint> saved_;
+  std::vector<std::unique_ptr<checkpoint>> saved_;  // those that are to be read
+  int groups_ = 1;                                  // of the run that was saved
   remembered besides_;
 };
 

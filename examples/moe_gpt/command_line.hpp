@@ -238,7 +238,8 @@ inline void declare(CLI::App& app, options& chosen, raw_options& raw) {
         "Groups of ranks, each of which has the whole model, sharded inside");
   app.add_option("--between", chosen.between,
                  "What crosses between them: full, bf16, int8, demo[:KEPT of 64],\n"
-                 "demo-2d[:KEPT of 64 x 64], striding[:N], random[:N],\nterngrad, powersgd[:RANK]")
+                 "demo-2d[:KEPT of 64 x 64], striding[:N], random[:N],\nterngrad, powersgd[:RANK], "
+                 "qsdp[:BITS], tagc[:N]; of N elements one")
       ->type_name("METHOD")
       ->group("Groups")
       ->capture_default_str();
@@ -251,9 +252,24 @@ inline void declare(CLI::App& app, options& chosen, raw_options& raw) {
       ->type_name("X")
       ->group("Groups")
       ->capture_default_str();
-  app.add_option("--outer", raw.outer,
-                 "What becomes of what groups have learned: average, or diloco")
-      ->check(CLI::IsMember({"average", "diloco"}))
+  count("--fragments", chosen.fragments, "Groups",
+        "Fragments of the layers, which cross in turn, each once in\n--sync-every steps");
+  count("--sync-delay", chosen.sync_delay, "Groups",
+        "Steps that groups train on while parameters cross");
+  app.add_option("--sync-mix", chosen.sync_mix,
+                 "The share of its own parameters that a group keeps then")
+      ->check(real)
+      ->type_name("X")
+      ->group("Groups")
+      ->capture_default_str();
+  count("--adapt-every", chosen.adapt_every, "Groups",
+        "L-GreCo: steps between two choices of ranks (powersgd) or of what\nis kept (demo), tensor "
+        "by tensor; 0: never");
+  app.add_option(
+         "--outer", raw.outer,
+         "What becomes of what groups have learned: average; diloco;\nco2, where it is applied "
+         "a round late, and no step waits")
+      ->check(CLI::IsMember({"average", "diloco", "co2"}))
       ->type_name("NAME")
       ->group("Groups")
       ->capture_default_str();
@@ -307,7 +323,7 @@ inline void take_over(CLI::App const& app, raw_options const& raw, options& chos
     if (raw.predict == name_of(which)) chosen.predict = which;
   for (auto const which : {fssdp::routing_rule::even, fssdp::routing_rule::balanced})
     if (raw.routing == name_of(which)) chosen.routing = which;
-  for (auto const which : {outer::average, outer::diloco})
+  for (auto const which : {outer::average, outer::diloco, outer::co2})
     if (raw.outer == name_of(which)) chosen.outer = which;
   for (auto const which : {offload::none, offload::moments, offload::all})
     if (raw.offload == name_of(which)) chosen.offload = which;

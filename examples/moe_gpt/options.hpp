@@ -35,7 +35,7 @@ enum class prediction { mean, average };
 enum class offload { none, moments, all };
 
 /// What becomes of the average of what groups have learned by themselves.
-enum class outer { average, diloco };
+enum class outer { average, diloco, co2 };
 
 /// What ranks are: threads of one process, or processes that mpirun has started.
 enum class backend { thread, mpi };
@@ -81,10 +81,15 @@ struct options {
   moe_gpt::offload offload = moe_gpt::offload::none;
   std::filesystem::path offload_folder = {};  ///< empty: the system's for temporary files
   int groups = 1;                ///< of ranks: each has the whole model, sharded inside
+  int group = 0;                 ///< which of them this rank is in: not an option
   std::string between = "full";  ///< what crosses between groups
   int sync_every = 0;            ///< steps that groups train by themselves; 0: gradients cross
   double sync_alpha = 0;         ///< more steps as the learning rate falls; 0: not
   moe_gpt::outer outer = moe_gpt::outer::average;
+  int fragments = 1;      ///< of the layers, which cross in turn
+  int sync_delay = 0;     ///< steps from sending to applying
+  double sync_mix = 0;    ///< the share of its own parameters that a group keeps then
+  int adapt_every = 0;    ///< steps between two choices of compressors; 0: never
   double deadline = 600;  ///< seconds that a rank may be awaited
   double rate = 0;        ///< bytes per second of a network interface; 0: as fast as memory
   std::uint64_t seed = 1;
@@ -144,7 +149,15 @@ struct options {
   return "none";
 }
 [[nodiscard]] constexpr std::string_view name_of(outer which) {
-  return which == outer::diloco ? "diloco" : "average";
+  switch (which) {
+    case outer::diloco:
+      return "diloco";
+    case outer::co2:
+      return "co2";
+    case outer::average:
+      break;
+  }
+  return "average";
 }
 [[nodiscard]] constexpr std::string_view name_of(fssdp::routing_rule which) {
   return which == fssdp::routing_rule::balanced ? "balanced" : "even";
@@ -161,6 +174,11 @@ struct options {
 
 [[nodiscard]] inline std::chrono::milliseconds deadline_of(options const& chosen) {
   return std::chrono::milliseconds{static_cast<std::int64_t>(chosen.deadline * 1000)};
+}
+
+/// Where a group keeps its checkpoints, in the folder of --save.
+[[nodiscard]] inline std::filesystem::path folder_of_group(int group) {
+  return "group_" + std::to_string(group);
 }
 
 /// Refuses a file whose directory is not there: better now than after the training.
@@ -231,11 +249,35 @@ inline void validate(options const& chosen) {
   require(chosen.nodes <= 1 || chosen.nodes % chosen.groups == 0,
           "--groups " + std::to_string(chosen.groups) + ": expected a divisor of --nodes " +
               std::to_string(chosen.nodes));
-  (void)between_method_of(chosen.between);
   at_least("--sync-every", chosen.sync_every, 0);
   require(chosen.sync_alpha >= 0 && (chosen.sync_alpha == 0 || chosen.sync_every > 0),
           "--sync-alpha " + std::to_string(chosen.sync_alpha) +
               ": expected 0 or more, and --sync-every with it");
+  auto const rounds = static_cast<long>(chosen.sync_every);
+  require(chosen.outer == outer::average || rounds > 0,
+          "--outer " + std::string{name_of(chosen.outer)} + ": expected --sync-every with it");
+  within("--fragments", chosen.fragments, 1, chosen.layers);
+  require(chosen.fragments == 1 || (rounds > 0 && rounds % chosen.fragments == 0 &&
+                                    chosen.outer != outer::co2 && chosen.sync_alpha == 0),
+          "--fragments " + std::to_string(chosen.fragments) +
+              ": expected a divisor of --sync-every, without --sync-alpha and --outer co2");
+  at_least("--sync-delay", chosen.sync_delay, 0);
+  require(chosen.sync_delay == 0 || (chosen.sync_delay < rounds / chosen.fragments &&
+                                     chosen.outer != outer::co2 && chosen.sync_alpha == 0),
+          "--sync-delay " + std::to_string(chosen.sync_delay) +
+              ": expected less than the steps between two fragments, without --sync-alpha and "
+              "--outer co2");
+  require(chosen.sync_mix >= 0 && chosen.sync_mix < 1 &&
+              (chosen.sync_mix == 0 || chosen.sync_delay > 0),
+          "--sync-mix " + std::to_string(chosen.sync_mix) +
+              ": expected 0 or more, less than 1, and --sync-delay with it");
+  at_least("--adapt-every", chosen.adapt_every, 0);
+  auto const [method, number] = between_method_of(chosen.between);
+  require(method != "qsdp" || number == 1 || number == 2 || number == 4 || number == 8,
+          "--between " + chosen.between + ": expected 1, 2, 4 or 8 bits");
+  require(chosen.adapt_every == 0 || (rounds == 0 && (method == "powersgd" || method == "demo")),
+          "--adapt-every " + std::to_string(chosen.adapt_every) +
+              ": expected --between powersgd or demo with it, without --sync-every");
   require(chosen.save_every == 0 || !chosen.save.empty(),
           "--save-every " + std::to_string(chosen.save_every) + ": expected --save with it");
   require(chosen.keep == 0 || !chosen.save.empty(),

@@ -19,12 +19,11 @@ namespace moe_gpt {
 /// The options of one group: its share of ranks, nodes and sequences, a folder of its own for
 /// checkpoints.
 [[nodiscard]] inline options of_one_group(options chosen, int group) {
-  auto const folder = "group_" + std::to_string(group);
+  chosen.group = group;
   if (!chosen.save.empty()) {
     std::filesystem::create_directories(chosen.save);
-    chosen.save /= folder;
+    chosen.save /= folder_of_group(group);
   }
-  if (!chosen.resume.empty()) chosen.resume /= folder;
   chosen.ranks /= chosen.groups;
   chosen.nodes = chosen.nodes > chosen.groups ? chosen.nodes / chosen.groups : 1;
   chosen.batch /= chosen.groups;
@@ -46,6 +45,7 @@ template <fssdp::splittable_communicator Comm>
   auto const groups = fssdp::hybrid_groups{
       {.groups = job.chosen.groups, .ranks_per_group = comm.size() / job.chosen.groups}};
   auto two = fssdp::split(comm, groups);
+  auto exchanges = two.between.duplicate();
   auto const chosen = of_one_group(job.chosen, two.between.rank().value());
   return train_with_duplicates(two.inside, {.chosen = chosen,
                                             .text = job.text,
@@ -53,7 +53,8 @@ template <fssdp::splittable_communicator Comm>
                                             .observe = job.observe,
                                             .memory = job.memory,
                                             .planner = job.planner,
-                                            .between = fssdp::communicator_ref{two.between}});
+                                            .between = fssdp::communicator_ref{two.between},
+                                            .exchanges = fssdp::communicator_ref{exchanges}});
 }
 
 }  // namespace moe_gpt

@@ -32,6 +32,8 @@ struct rank_job {
   std::optional<fssdp::communicator_ref> plans = {};
   /// The counterparts of this rank in other groups, if there are any.
   std::optional<fssdp::communicator_ref> between = {};
+  /// The same counterparts, for exchanges that may go on while the ranks count.
+  std::optional<fssdp::communicator_ref> exchanges = {};
 };
 
 /// Trains on one rank.

@@ -56,9 +56,8 @@ template <class Real>
 /// Moves experts to other owners, if that pays for the loads that are expected.
 /// @param groups that change owners alike; null: there is one
 /// @return the bytes that have got another owner, over all ranks of a group
-template <class Real, fssdp::communicator Comm>
-std::uint64_t reshard(gpt<Real>& model, sharding_rule const& sharding, Comm& comm,
-                      between_groups* groups) {
+template <class Real>
+std::uint64_t reshard(gpt<Real>& model, sharding_rule const& sharding, between_groups* groups) {
   auto const& layouts = model.experts().layouts();
   auto loads = std::vector<fssdp::expert_loads>{};
   for (auto const layer : fssdp::first_n<fssdp::layer_id>(layouts.layers()))
@@ -69,7 +68,10 @@ std::uint64_t reshard(gpt<Real>& model, sharding_rule const& sharding, Comm& com
   auto moving = std::uint64_t{0};
   for (auto const chunk : fssdp::all_chunks(*next))
     moving += next->owner(chunk) == layouts.owner(chunk) ? 0 : 1;
-  if (groups != nullptr) groups->reshard(comm, *next);
+  if (groups != nullptr) {
+    groups->drain(owned(model.arena().shard().weights(), model.dense().shard().weights()));
+    groups->reshard(*next);
+  }
   model.reshard(*next);
   auto bytes = std::uint64_t{0};  // of a chunk, with its moments
   for (auto const& tensor : model.arena().shard().moves()) bytes += tensor.elements;
@@ -83,6 +85,14 @@ void average(between_groups& groups, gpt<Real>& model, double rate, double scale
   for (auto const& block : model.blocks()) loads.push_back(block.loads);
   groups.average(owned(model.arena().shard().gradients(), model.dense().shard().gradients()), rate,
                  scale, loads);
+}
+
+/// What all ranks of all groups have sent to other groups since this one had sent so much.
+template <fssdp::communicator Comm>
+[[nodiscard]] std::uint64_t all_bytes_since(between_groups const& groups, Comm& comm,
+                                            std::uint64_t before) {
+  return static_cast<std::uint64_t>(groups.groups()) *
+         fssdp::all_reduce(comm, std::array{groups.bytes_sent() - before})[0];
 }
 
 /// Trains on one rank.
@@ -123,8 +133,8 @@ template <class Real, fssdp::communicator Comm, fssdp::communicator Streamed>
   auto record = run_record{};
   auto groups = std::optional<between_groups>{};
   if (job.between.has_value()) {
-    groups.emplace(*job.between, chosen, model.arena().layouts(), comm.rank(),
-                   model.dense().layout().elements());
+    groups.emplace(group_communicators{fssdp::communicator_ref{comm}, *job.between, *job.exchanges},
+                   chosen, model.arena().layouts(), comm.rank(), model.dense().layout().elements());
     if (!saved.exists())
       groups->begin(owned(model.arena().shard().weights(), model.dense().shard().weights()));
   }
@@ -135,7 +145,7 @@ template <class Real, fssdp::communicator Comm, fssdp::communicator Streamed>
 
   for (int step = saved.bring(comm, model, of_groups); step < chosen.steps; ++step) {
     auto const start = std::chrono::steady_clock::now();
-    auto const moved = sharding.is_due(step) ? reshard(model, sharding, comm, of_groups) : 0;
+    auto const moved = sharding.is_due(step) ? reshard(model, sharding, of_groups) : 0;
     model.dense().gather(comm);
     auto loss = 0.0;
     for (int m = 0; m < chosen.micro_batches; ++m) {
@@ -175,10 +185,9 @@ template <class Real, fssdp::communicator Comm, fssdp::communicator Streamed>
     auto between_bytes = std::uint64_t{0};
     if (groups.has_value()) {
       groups->end_step(owned(model.arena().shard().weights(), model.dense().shard().weights()),
-                       step, rate);
+                       step + 1, rate);
       totals = groups->mean(totals);
-      between_bytes = static_cast<std::uint64_t>(count_of_groups) *
-                      fssdp::all_reduce(comm, std::array{groups->bytes_sent() - sent_before})[0];
+      between_bytes = all_bytes_since(*groups, comm, sent_before);
     }
 
     auto const seconds =
@@ -203,6 +212,11 @@ template <class Real, fssdp::communicator Comm, fssdp::communicator Streamed>
     if (is_save_due(chosen, step + 1)) save(comm, model, of_groups, chosen, text, step + 1);
   }
 
+  if (groups.has_value()) {
+    auto const sent_before = groups->bytes_sent();
+    groups->finish(owned(model.arena().shard().weights(), model.dense().shard().weights()));
+    record.steps.back().between_bytes += all_bytes_since(*groups, comm, sent_before);
+  }
   if (files != nullptr)
     record.offloaded_bytes = fssdp::all_reduce(comm, std::array{files->bytes()}).front();
   model.dense().gather(comm);

@@ -53,7 +53,11 @@ namespace moe_gpt {
           {"matrix_products", products_by()},
           {"groups", chosen.groups},
           {"between", chosen.between},
-          {"sync_every", chosen.sync_every}};
+          {"sync_every", chosen.sync_every},
+          {"outer", std::string{name_of(chosen.outer)}},
+          {"fragments", chosen.fragments},
+          {"sync_delay", chosen.sync_delay},
+          {"adapt_every", chosen.adapt_every}};
 }
 
 /// Writes to chosen.json: a reader never sees half a file. A device, a pipe or a link stays what it

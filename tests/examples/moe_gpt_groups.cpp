@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "catch.hpp"
@@ -71,20 +72,25 @@ TEST_CASE("owners change in all groups alike, and what is remembered goes along"
 TEST_CASE("a run of groups that is resumed goes on with the same bits") {
   struct variant {
     char const* between;
-    int sync_every;
-    moe_gpt::outer outer;
-    moe_gpt::mode mode;
+    int sync_every = 0;
+    moe_gpt::outer outer = moe_gpt::outer::average;
+    moe_gpt::mode mode = moe_gpt::mode::fssdp;
+    int fragments = 1;
+    int sync_delay = 0;
   };
-  for (auto const& v : {variant{"demo", 0, moe_gpt::outer::average, moe_gpt::mode::fssdp},
-                        variant{"powersgd:2", 0, moe_gpt::outer::average, moe_gpt::mode::fssdp},
-                        variant{"int8", 0, moe_gpt::outer::average, moe_gpt::mode::fsep},
-                        variant{"int8", 3, moe_gpt::outer::diloco, moe_gpt::mode::fssdp}}) {
-    CAPTURE(v.between, v.sync_every, name_of(v.mode));
+  for (auto const& v :
+       {variant{"demo"}, variant{"powersgd:2"},
+        variant{"int8", 0, moe_gpt::outer::average, moe_gpt::mode::fsep},
+        variant{"int8", 3, moe_gpt::outer::diloco}, variant{"full", 3, moe_gpt::outer::co2},
+        variant{"full", 2, moe_gpt::outer::diloco, moe_gpt::mode::fssdp, 2, 0}}) {
+    CAPTURE(v.between, v.sync_every, name_of(v.mode), name_of(v.outer));
     auto const folder = support::temporary_folder{};
     auto chosen = in_groups(2, v.between);
     chosen.mode = v.mode;
     chosen.sync_every = v.sync_every;
     chosen.outer = v.outer;
+    chosen.fragments = v.fragments;
+    chosen.sync_delay = v.sync_delay;
     auto const whole = small_training::train(chosen);
     chosen.save = folder.path() / "run";
     chosen.save_every = 4;  // in the middle of a round
@@ -101,15 +107,15 @@ TEST_CASE("a run of groups that is resumed goes on with the same bits") {
     auto const second = small_training::train(resumed);
     CHECK(second.steps.size() == 4);
     CHECK(second.heldout_loss == whole.heldout_loss);
-    resumed.between = "full";
+    resumed.between = "terngrad";
     CHECK_THROWS_AS(small_training::train(resumed), std::invalid_argument);
   }
 }
 
 TEST_CASE("every method trains, and fewer bytes cross") {
   auto const full = small_training::train(in_groups(2, "full"));
-  for (std::string const method :
-       {"int8", "demo", "demo-2d", "striding:4", "random:4", "terngrad", "powersgd:1"}) {
+  for (std::string const method : {"int8", "demo", "demo-2d", "striding:4", "random:4", "terngrad",
+                                   "powersgd:1", "qsdp:4", "tagc:10"}) {
     CAPTURE(method);
     auto const record = small_training::train(in_groups(2, method));
     CHECK(record.heldout_loss < record.steps.front().loss - 0.1);
@@ -139,6 +145,109 @@ TEST_CASE("groups that train by themselves for longer send less") {
   CHECK(bytes_between(small_training::train(chosen)) < sent);
 }
 
+TEST_CASE("groups that train on while parameters cross learn, too") {
+  auto rounds = in_groups(2, "full");
+  rounds.sync_every = 4;
+  auto const waits = small_training::train(rounds);
+  auto streaming = rounds;
+  streaming.fragments = 2;
+  auto const in_turn = small_training::train(streaming);
+  streaming.sync_delay = 1;
+  streaming.sync_mix = 0.5;
+  auto co2 = rounds;
+  co2.outer = moe_gpt::outer::co2;
+  for (auto const& record :
+       {in_turn, small_training::train(streaming), small_training::train(co2)}) {
+    CHECK(record.heldout_loss < record.steps.front().loss - 0.05);
+    CHECK(bytes_between(record) > 0);
+    CHECK(bytes_between(record) <= 2 * bytes_between(waits));  // at the end all cross once more
+  }
+}
+
+TEST_CASE("L-GreCo: ranks that are chosen on the way send less, and train as well") {
+  auto chosen = in_groups(2, "powersgd:2");
+  auto const fixed = small_training::train(chosen);
+  chosen.adapt_every = 2;
+  auto const adapted = small_training::train(chosen);
+  CHECK(bytes_between(adapted) < bytes_between(fixed));
+  CHECK(std::abs(adapted.heldout_loss - fixed.heldout_loss) < 0.1);
+}
+
+TEST_CASE("a run goes on in another number of groups") {
+  struct variant {
+    char const* between;
+    int sync_every;
+    moe_gpt::outer outer;
+  };
+  for (auto const& v :
+       {variant{"demo", 0, moe_gpt::outer::average}, variant{"int8", 0, moe_gpt::outer::average},
+        variant{"full", 4, moe_gpt::outer::diloco}, variant{"full", 4, moe_gpt::outer::co2}}) {
+    CAPTURE(v.between, v.sync_every, name_of(v.outer));
+    for (auto const& [from, to] : {std::pair{1, 2}, {2, 4}, {4, 2}, {2, 1}}) {
+      CAPTURE(from, to);
+      auto const folder = support::temporary_folder{};
+      auto chosen = in_groups(from, v.between);
+      chosen.sync_every = v.sync_every;
+      chosen.outer = v.outer;
+      chosen.save = folder.path() / "run";
+      chosen.steps = 4;
+      auto const first = small_training::train(chosen);
+      auto other = in_groups(to, v.between);
+      other.sync_every = v.sync_every;
+      other.outer = v.outer;
+      other.steps = 8;
+      other.resume = chosen.save;
+      auto const second = small_training::train(other);
+      CHECK(second.steps.size() == 4);
+      CHECK(second.heldout_loss < first.steps.front().loss - 0.05);
+      if (v.outer != moe_gpt::outer::co2)  // of which the first round has not yet arrived
+        CHECK(second.steps.front().loss < first.steps.front().loss - 0.05);
+    }
+  }
+}
+
+TEST_CASE("full gradients: another number of groups goes on as the same one") {
+  auto const folder = support::temporary_folder{};
+  auto chosen = in_groups(4, "full");
+  chosen.save = folder.path() / "run";
+  chosen.steps = 4;
+  (void)small_training::train(chosen);
+  auto go_on = in_groups(4, "full");
+  go_on.steps = 8;
+  go_on.resume = chosen.save;
+  auto const same = small_training::train(go_on);
+  for (int groups : {1, 2}) {
+    auto other = go_on;
+    other.groups = groups;
+    CHECK(distance(small_training::train(other), same) < 1e-5);
+  }
+}
+
+TEST_CASE("within a round other groups cannot go on") {
+  auto const folder = support::temporary_folder{};
+  auto chosen = in_groups(2, "full");
+  chosen.sync_every = 3;
+  chosen.save = folder.path() / "run";
+  chosen.save_every = 4;
+  chosen.steps = 8;
+  chosen.keep = 2;
+  (void)small_training::train(chosen);
+  for (auto const* const group : {"group_0", "group_1"})
+    std::filesystem::remove_all(chosen.save / group / "step_00000008");
+  auto other = in_groups(4, "full");
+  other.sync_every = 3;
+  other.steps = 8;
+  other.resume = chosen.save;
+  auto text = std::string{};
+  try {
+    (void)small_training::train(other);
+  } catch (std::invalid_argument const& error) {
+    text = error.what();
+  }
+  CHECK(text.find("it was saved within a round of 2 groups, 2 steps before its end; expected the "
+                  "end for other groups") != std::string::npos);
+}
+
 TEST_CASE("groups that cannot be are refused") {
   auto const refused = [](auto change) {
     auto chosen = in_groups(2, "full");
@@ -155,4 +264,10 @@ TEST_CASE("groups that cannot be are refused") {
   refused([](options& of) { of.between = "demo:0"; });
   refused([](options& of) { of.between = "int8:4"; });
   refused([](options& of) { of.between = "powersgd:x"; });
+  refused([](options& of) { of.between = "qsdp:3"; });
+  refused([](options& of) { of.outer = moe_gpt::outer::co2; });
+  refused([](options& of) { of.fragments = 2; });
+  refused([](options& of) { of.sync_delay = 1; });
+  refused([](options& of) { of.sync_mix = 0.5; });
+  refused([](options& of) { of.adapt_every = 2; });
 }

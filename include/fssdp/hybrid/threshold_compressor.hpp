@@ -49,7 +49,7 @@ struct threshold_compressor {
                                                 std::span<combined_payload const> before) const {
     if (before.empty()) return bytes_of_marks(unit.shape.elements());
     auto marks = std::size_t{0};
-    for_each_mark(unit, before[0], [&](std::size_t) { ++marks; });
+    for_each_mark(before[0], [&](std::size_t) { ++marks; });
     return marks * sizeof(float);
   }
   [[nodiscard]] std::size_t state_elements(unit_shape) const { return 0; }
@@ -60,7 +60,7 @@ struct threshold_compressor {
               std::span<combined_payload const> before, std::span<std::byte> payload) const {
     if (!before.empty()) {
       auto n = std::size_t{0};
-      for_each_mark(unit, before[0], [&](std::size_t at) {
+      for_each_mark(before[0], [&](std::size_t at) {
         detail::put_float(payload, n++, is_marked(before[0].mine, at) ? input[at] : 0.0F);
       });
       return;
@@ -70,13 +70,13 @@ struct threshold_compressor {
     for (std::size_t i = 0; i < input.size(); ++i)
       if (!(std::abs(input[i]) <= limit)) payload[i / 8] |= static_cast<std::byte>(1U << i % 8);
   }
-  void own(compression_unit const& unit, std::span<combined_payload const> rounds,
+  void own(compression_unit const&, std::span<combined_payload const> rounds,
            std::span<float> output) const {
-    put(unit, rounds, rounds[1].mine, 1, output);
+    put(rounds, rounds[1].mine, 1, output);
   }
-  void decode(compression_unit const& unit, std::span<combined_payload const> rounds,
+  void decode(compression_unit const&, std::span<combined_payload const> rounds,
               std::span<float> output) const {
-    put(unit, rounds, rounds[1].all, 1.0F / static_cast<float>(rounds[1].groups), output);
+    put(rounds, rounds[1].all, 1.0F / static_cast<float>(rounds[1].groups), output);
   }
 
  private:
@@ -88,8 +88,7 @@ struct threshold_compressor {
   }
   /// Calls visit(element) for what any group has marked, in ascending order.
   template <class Visit>
-  static void for_each_mark(compression_unit const& unit, combined_payload const& marks,
-                            Visit visit) {
+  static void for_each_mark(combined_payload const& marks, Visit visit) {
     auto const groups = static_cast<std::size_t>(marks.groups);
     for (std::size_t byte = 0; byte < marks.mine.size(); ++byte) {
       auto bits = 0U;
@@ -112,11 +111,11 @@ struct threshold_compressor {
     std::ranges::nth_element(magnitudes.first(finite), at);
     return *at;
   }
-  static void put(compression_unit const& unit, std::span<combined_payload const> rounds,
-                  std::span<std::byte const> values, float share, std::span<float> output) {
+  static void put(std::span<combined_payload const> rounds, std::span<std::byte const> values,
+                  float share, std::span<float> output) {
     std::ranges::fill(output, 0.0F);
     auto n = std::size_t{0};
-    for_each_mark(unit, rounds[0],
+    for_each_mark(rounds[0],
                   [&](std::size_t at) { output[at] = detail::float_at(values, n++) * share; });
   }
 };
