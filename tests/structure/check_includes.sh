@@ -32,7 +32,7 @@ awk '
     may("collective", "codec comm plan")
     may("token", "collective routing")
     may("runtime", "solver token")
-    may("hybrid", "codec comm layout")
+    may("hybrid", "collective")
     may("checkpoint", "collective file")
     # the back ends: which others a back end stands on
     stands_on["mpi", "mpi"] = stands_on["thread", "thread"] = stands_on["cuda", "cuda"] = 1
