@@ -1,0 +1,71 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Trains in 4 groups by one method after the other, and prints what each comes to: the held-out loss,
+# beside that of full gradients, and the bytes that cross between groups in a step. The last row is
+# one group alone, on its quarter of the batch: what it costs to exchange nothing.
+# usage: compare_methods.sh MOE_GPT [--only "METHOD ..."] [OPTION...]
+# The options are moe_gpt's, for all of them. METHOD is the first column: --only "full demo alone".
+set -eu
+usage="usage: compare_methods.sh MOE_GPT [--only 'METHOD ...'] [OPTION...]"
+moe_gpt=${1:?$usage}
+shift
+only=''
+if [ "${1:-}" = --only ]; then
+  only=${2:?$usage}
+  shift 2
+fi
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+batch=32
+for argument; do  # all but --batch go back to the end of the list
+  shift
+  case ${last:-} in
+    --batch) batch=$argument ;;
+    *) [ "$argument" = --batch ] || set -- "$@" "$argument" ;;
+  esac
+  last=$argument
+done
+
+full=''
+row() {  # row METHOD OPTION...: trains, and prints a line
+  method=$1
+  shift
+  case " ${only:-$method} " in *" $method "*) ;; *) return 0 ;; esac
+  if ! "$moe_gpt" --sample 0 "$@" >"$work/out" 2>"$work/err"; then
+    cat "$work/err" >&2
+    return 1
+  fi
+  loss=$(awk '/held-out loss/ { print $3 }' "$work/out")
+  bytes=$(awk '/between groups/ { print $3, $4 }' "$work/out")
+  speed=$(awk '/tokens per second/ { print $4 }' "$work/out")
+  [ "$method" = full ] && full=$loss
+  awk -v method="$method" -v loss="$loss" -v full="${full:-}" -v bytes="${bytes:--}" -v speed="$speed" \
+    'BEGIN {
+      apart = full == "" ? "-" : sprintf("%+.1f %%", 100 * (loss / full - 1))
+      printf "%-22s  %13s  %9s  %16s  %12s\n", method, loss, apart, bytes, speed
+    }'
+}
+in_groups() {  # in_groups METHOD OPTION...
+  name=$1
+  shift
+  row "$name" --ranks 4 --groups 4 --batch "$batch" "$@"
+}
+
+printf '%-22s  %13s  %9s  %16s  %12s\n' method 'held-out loss' 'over full' 'bytes per step' 'tokens/s'
+in_groups full "$@"
+for method in bf16 int8 qsdp:8 terngrad tagc:20 powersgd:4 powersgd:16 demo:4 demo-2d:32 striding:16 \
+  random:16; do
+  in_groups "$method" --between "$method" "$@"
+done
+in_groups powersgd:4-adapted --between powersgd:4 --adapt-every 20 "$@"
+in_groups local-4 --sync-every 4 "$@"
+in_groups local-8 --sync-every 8 "$@"
+in_groups qsr-4 --sync-every 4 --sync-alpha 0.012 "$@"
+in_groups diloco-10 --sync-every 10 --outer diloco "$@"
+in_groups diloco-10-int8 --sync-every 10 --outer diloco --between int8 "$@"
+in_groups streaming-12 --sync-every 12 --outer diloco --fragments 2 --sync-delay 2 --sync-mix 0.5 "$@"
+in_groups co2-12 --sync-every 12 --outer co2 "$@"
+case " ${only:-alone} " in
+  *" alone "*) row alone "$@" --ranks 1 --batch $((batch / 4)) ;;
+esac
