@@ -105,13 +105,13 @@ class round_way final : public exchange_way {
     if (streams()) {
       auto const turn = rule_.fragments(done, rule_.steps);
       if (turn.applied >= 0) apply(weights, turn.applied);
-      if (turn.sent >= 0) send(weights, turn.sent);
+      if (turn.sent >= 0) send(weights, turn.sent, done);
       if (rule_.fragments.delay == 0 && turn.sent >= 0) apply(weights, turn.sent);
       return;
     }
     if (left_ == 0)
       left_ = rule_.length({.step = done - 1, .steps = rule_.steps, .learning_rate = rate});
-    if (--left_ == 0) synchronize(weights);
+    if (--left_ == 0) synchronize(weights, done);
   }
   void drain(owned_tensors const& weights) override {
     for (int fragment = 0; fragment < rule_.fragments.fragments; ++fragment)
@@ -119,7 +119,7 @@ class round_way final : public exchange_way {
   }
   void finish(owned_tensors const& weights) override {
     drain(weights);
-    if (streams()) synchronize(weights);
+    if (streams()) synchronize(weights, rule_.steps);
   }
   std::vector<kept_part> kept() override {
     auto parts =
@@ -162,9 +162,9 @@ class round_way final : public exchange_way {
     });
     if (fragment == 0) visit(dense_, only, weights.dense);
   }
-  void send(owned_tensors const& weights, int fragment) {
-    for_fragment(weights, fragment, [](auto& exchange, fssdp::layer_id layer, auto const& shard) {
-      exchange.start(layer, shard);
+  void send(owned_tensors const& weights, int fragment, std::uint64_t step) {
+    for_fragment(weights, fragment, [&](auto& exchange, fssdp::layer_id layer, auto const& shard) {
+      exchange.start(layer, shard, step);
     });
   }
   void apply(owned_tensors const& weights, int fragment) {
@@ -176,11 +176,12 @@ class round_way final : public exchange_way {
     });
     if (any) advance();
   }
-  void synchronize(owned_tensors const& weights) {
+  void synchronize(owned_tensors const& weights, std::uint64_t step) {
     for (int fragment = 0; fragment < rule_.fragments.fragments; ++fragment)
-      for_fragment(weights, fragment, [](auto& exchange, fssdp::layer_id layer, auto const& shard) {
-        exchange.synchronize(layer, shard);
-      });
+      for_fragment(weights, fragment,
+                   [&](auto& exchange, fssdp::layer_id layer, auto const& shard) {
+                     exchange.synchronize(layer, shard, step);
+                   });
     advance();
   }
   void advance() {
@@ -220,11 +221,11 @@ class delayed_way final : public exchange_way {
         exchange.first_step(layer, shard);
       });
     }
-    if (--left_ == 0) end_round(weights);
+    if (--left_ == 0) end_round(weights, static_cast<std::uint64_t>(steps));
   }
   /// The last round is a round without steps, in which the one before arrives.
   void finish(owned_tensors const& weights) override {
-    end_round(weights);
+    end_round(weights, rule_.steps);
     (void)experts_.kept();  // waits
     at_.settled();
   }
@@ -275,7 +276,7 @@ class delayed_way final : public exchange_way {
     });
     visit(dense_, fssdp::layer_id{0}, weights.dense);
   }
-  void end_round(owned_tensors const& weights) {
+  void end_round(owned_tensors const& weights, std::uint64_t step) {
     auto const of_experts = experts_.gap_of_rank();
     auto const of_dense = dense_.gap_of_rank();
     at_.settled();
@@ -284,7 +285,7 @@ class delayed_way final : public exchange_way {
                              {.moved = of_experts.moved + of_dense.moved,
                               .first_step = of_experts.first_step + of_dense.first_step});
     for_all(weights, [&](auto& exchange, fssdp::layer_id layer, auto const& shard) {
-      exchange.synchronize(layer, shard, gap);
+      exchange.synchronize(layer, shard, gap, step);
     });
     experts_.advance();
     dense_.advance();

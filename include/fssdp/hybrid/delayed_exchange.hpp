@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -16,6 +17,7 @@
 #include "fssdp/core/error.hpp"
 #include "fssdp/core/index.hpp"
 #include "fssdp/hybrid/any_compressor.hpp"
+#include "fssdp/hybrid/counter_random.hpp"
 #include "fssdp/hybrid/gradient_exchange.hpp"
 #include "fssdp/hybrid/round_differences.hpp"
 #include "fssdp/memory/expert_buffer.hpp"
@@ -86,6 +88,10 @@ class delayed_exchange {
                      {.compressor = std::move(options.compressor),
                       .memory = gradient_memory::residual,
                       .seed = options.seed,
+                      .agreed = random_key(std::bit_cast<std::uint64_t>(options_.rate),
+                                           std::bit_cast<std::uint64_t>(options_.momentum),
+                                           std::bit_cast<std::uint64_t>(options_.clip),
+                                           options_.penalty ? 1 : 0),
                       .slots = options.slots,
                       .stream = options.stream},
                      2,
@@ -119,16 +125,19 @@ class delayed_exchange {
   }
   /// The end of a round of a layer: what has arrived is applied, what was learned is sent.
   /// @param gap 1 or more: `staleness_gap`; ignored without penalty
-  /// @throws argument_error; what the exchange of the last round has thrown, before any parameter
-  ///         of the layer changes; without a stream as gradient_exchange::average
+  /// @param step how many steps of training have been done: groups that differ in it disagree
+  /// @throws argument_error; what the exchange of the round before has thrown, before any parameter
+  ///         of the layer changes. Groups that disagree now have applied what they agreed on then:
+  ///         with a stream they find out at the end of the next round, without one at once
   template <tensor_memory Weights>
-  void synchronize(layer_id layer, Weights&& weights, double gap = 1) {
+  void synchronize(layer_id layer, Weights&& weights, double gap = 1, std::uint64_t step = 0) {
     auto const views = differences_.shard_of(layer, weights);
     detail::require(gap >= 1, "delayed_exchange: a staleness gap of ", gap, "; expected 1 or more");
     differences_.exchange().synchronize();
     auto const share = static_cast<float>(options_.penalty ? 1 / gap : 1.0);
     differences_.send(
-        layer, [&](std::size_t k, std::size_t slot, std::size_t kept, std::span<float> difference) {
+        layer, step,
+        [&](std::size_t k, std::size_t slot, std::size_t kept, std::span<float> difference) {
           end_round(differences_.kept(start_of_round, k, kept),
                     differences_.kept(velocity, k, kept), difference, views[k][slot], share);
         });

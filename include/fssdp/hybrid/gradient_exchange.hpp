@@ -44,6 +44,7 @@ struct gradient_exchange_options {
   double decay = 0.999;                                ///< of the momentum
   bool sign = false;                                   ///< the sign of the average, in its place
   std::uint64_t seed = 0;                              ///< of all draws
+  std::uint64_t agreed = 0;  ///< a hash of whatever else groups are to agree in
   /// Of the arena that is kept, where owners may change: as many as a rank may own.
   std::size_t slots = 0;
   /// Averages run there, while the caller goes on. It outlives the exchange.
@@ -242,6 +243,7 @@ class gradient_exchange {
     hash.mix(static_cast<int>(options_.memory), options_.sign ? 1 : 0);
     hash.mix(std::bit_cast<std::uint64_t>(options_.decay));
     hash.mix(options_.seed);
+    hash.mix(options_.agreed);
     for (auto const shape : shapes_) {
       hash.mix(shape.rows);
       hash.mix(shape.columns);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -13,6 +14,7 @@
 #include "fssdp/core/error.hpp"
 #include "fssdp/core/index.hpp"
 #include "fssdp/hybrid/any_compressor.hpp"
+#include "fssdp/hybrid/counter_random.hpp"
 #include "fssdp/hybrid/gradient_exchange.hpp"
 #include "fssdp/hybrid/round_differences.hpp"
 #include "fssdp/memory/expert_buffer.hpp"
@@ -73,6 +75,9 @@ class parameter_exchange {
                      {.compressor = std::move(options.compressor),
                       .memory = gradient_memory::residual,
                       .seed = options.seed,
+                      .agreed = random_key(std::bit_cast<std::uint64_t>(outer_.rate),
+                                           std::bit_cast<std::uint64_t>(outer_.momentum),
+                                           std::bit_cast<std::uint64_t>(options.mix)),
                       .slots = options.slots,
                       .stream = options.stream},
                      outer_.momentum == 0 ? std::size_t{1} : std::size_t{2},
@@ -90,22 +95,25 @@ class parameter_exchange {
     });
   }
   /// Brings a layer of all groups together.
+  /// @param step how many steps of training have been done: groups that differ in it disagree
   /// @cost as gradient_exchange::average; no allocation but for small lists
   /// @throws as gradient_exchange::average, before any parameter changes
   template <tensor_memory Weights>
-  void synchronize(layer_id layer, Weights&& weights) {
-    start(layer, weights);
+  void synchronize(layer_id layer, Weights&& weights, std::uint64_t step = 0) {
+    start(layer, weights, step);
     finish(layer, weights);
   }
   /// Sends what the group has learned. With a stream it returns at once.
+  /// @param step as of `synchronize`
   /// @throws argument_error if the layer is under way already; without a stream as `synchronize`
   template <tensor_memory Weights>
-  void start(layer_id layer, Weights&& weights) {
+  void start(layer_id layer, Weights&& weights, std::uint64_t step = 0) {
     auto const views = differences_.shard_of(layer, weights);
     detail::require(!is_under_way_[layer.index()], "parameter_exchange: layer ", layer,
                     " is under way; expected `finish` before another `start`");
     differences_.send(
-        layer, [&](std::size_t k, std::size_t slot, std::size_t kept, std::span<float> difference) {
+        layer, step,
+        [&](std::size_t k, std::size_t slot, std::size_t kept, std::span<float> difference) {
           auto const from = anchor(k, kept);
           auto const local = views[k][slot];
           for (std::size_t i = 0; i < difference.size(); ++i) difference[i] = from[i] - local[i];

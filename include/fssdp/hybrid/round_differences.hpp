@@ -64,13 +64,14 @@ class round_differences {
   }
   /// Calls write(tensor, slot in the layer, slot in the arena, difference) for all slots of a layer,
   /// and sends what has been written.
+  /// @param step of the training: groups that are at another one disagree
   template <class Write>
-  void send(layer_id layer, Write write) {
+  void send(layer_id layer, std::uint64_t step, Write write) {
     auto const shard = differences_of(layer);
     for_each_slot(layer, [&](std::size_t k, std::size_t slot, std::size_t kept) {
       write(k, slot, kept, shard[k][slot]);
     });
-    exchange_.average(layer, shard);
+    exchange_.average(layer, shard, static_cast<double>(step));  // it compares what it is given
   }
   /// The averages of a layer, once they are there.
   [[nodiscard]] std::vector<expert_tensor<float>> received(layer_id layer) {
