@@ -13,7 +13,7 @@
 #include "fssdp/checkpoint/load_checkpoint.hpp"
 #include "fssdp/checkpoint/load_tensors.hpp"
 #include "fssdp/checkpoint/save_checkpoint.hpp"
-#include "fssdp/checkpoint/staged_copies.hpp"
+#include "fssdp/memory/staged_copies.hpp"
 #include "support/late_staging.hpp"
 #include "support/laws.hpp"
 #include "support/on_all_ranks.hpp"

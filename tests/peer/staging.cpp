@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "catch.hpp"
-#include "fssdp/checkpoint/staged_copies.hpp"
 #include "fssdp/comm/cuda/cuda_staging.hpp"
+#include "fssdp/memory/staged_copies.hpp"
 #include "peer/device_bytes.hpp"
 #include "support/dice.hpp"
 

@@ -18,11 +18,11 @@
 #include "fssdp/checkpoint/checkpoint_part.hpp"
 #include "fssdp/checkpoint/checksum.hpp"
 #include "fssdp/checkpoint/safetensors_file.hpp"
-#include "fssdp/checkpoint/staged_copies.hpp"
 #include "fssdp/checkpoint/together.hpp"
 #include "fssdp/comm/communicator.hpp"
 #include "fssdp/core/error.hpp"
 #include "fssdp/memory/scratch_memory.hpp"
+#include "fssdp/memory/staged_copies.hpp"
 
 namespace fssdp {
 

@@ -19,11 +19,11 @@
 
 #include "fssdp/checkpoint/checkpoint_part.hpp"
 #include "fssdp/checkpoint/safetensors_file.hpp"
-#include "fssdp/checkpoint/staged_copies.hpp"
 #include "fssdp/checkpoint/tensor_pattern.hpp"
 #include "fssdp/checkpoint/together.hpp"
 #include "fssdp/comm/communicator.hpp"
 #include "fssdp/memory/scratch_memory.hpp"
+#include "fssdp/memory/staged_copies.hpp"
 
 namespace fssdp {
 

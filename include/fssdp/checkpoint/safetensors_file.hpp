@@ -17,10 +17,10 @@
 
 #include "fssdp/checkpoint/checksum.hpp"
 #include "fssdp/checkpoint/parse_safetensors.hpp"
-#include "fssdp/checkpoint/staged_copies.hpp"
 #include "fssdp/core/error.hpp"
 #include "fssdp/file/posix_file.hpp"
 #include "fssdp/memory/scratch_memory.hpp"
+#include "fssdp/memory/staged_copies.hpp"
 
 namespace fssdp {
 

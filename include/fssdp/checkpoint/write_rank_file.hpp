@@ -16,10 +16,10 @@
 #include "fssdp/checkpoint/checksum.hpp"
 #include "fssdp/checkpoint/safetensors_file.hpp"
 #include "fssdp/checkpoint/safetensors_header.hpp"
-#include "fssdp/checkpoint/staged_copies.hpp"
 #include "fssdp/core/error.hpp"
 #include "fssdp/file/new_file.hpp"
 #include "fssdp/memory/device_staging.hpp"
+#include "fssdp/memory/staged_copies.hpp"
 
 namespace fssdp::detail {
 
