@@ -3,17 +3,22 @@
 # Trains in 4 groups by one method after the other, and prints what each comes to: the held-out loss,
 # beside that of full gradients, and the bytes that cross between groups in a step. The last row is
 # one group alone, on its quarter of the batch: what it costs to exchange nothing.
-# usage: compare_methods.sh MOE_GPT [--only "METHOD ..."] [OPTION...]
-# The options are moe_gpt's, for all of them. METHOD is the first column: --only "full demo alone".
+# usage: compare_methods.sh MOE_GPT [--only "METHOD ..."] [--records FOLDER] [OPTION...]
+# METHOD is the first column: --only "full demo:4 alone". FOLDER takes the record of each training, as
+# moe_gpt's --json writes it. The options are moe_gpt's, for all trainings.
 set -eu
-usage="usage: compare_methods.sh MOE_GPT [--only 'METHOD ...'] [OPTION...]"
+usage="usage: compare_methods.sh MOE_GPT [--only 'METHOD ...'] [--records FOLDER] [OPTION...]"
 moe_gpt=${1:?$usage}
 shift
-only=''
-if [ "${1:-}" = --only ]; then
-  only=${2:?$usage}
+only='' records=''
+while :; do
+  case ${1:-} in
+    --only) only=${2:?$usage} ;;
+    --records) records=${2:?$usage} ;;
+    *) break ;;
+  esac
   shift 2
-fi
+done
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
@@ -32,6 +37,7 @@ row() {  # row METHOD OPTION...: trains, and prints a line
   method=$1
   shift
   case " ${only:-$method} " in *" $method "*) ;; *) return 0 ;; esac
+  [ -z "$records" ] || set -- "$@" --json "$records/$method.json"
   if ! "$moe_gpt" --sample 0 "$@" >"$work/out" 2>"$work/err"; then
     cat "$work/err" >&2
     return 1
