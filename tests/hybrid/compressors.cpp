@@ -350,6 +350,19 @@ TEST_CASE("PowerSGD of a higher rank than the gradient is exact, too") {
   }
 }
 
+TEST_CASE("PowerSGD: subnormal gradients, as residuals of idle experts, stay finite") {
+  for (float const magnitude : {1e-39F, 1e-42F, 1.5e-45F}) {
+    auto groups = groups_by_hand{low_rank_compressor{.rank = 2, .least_saving = 0}, {9, 4}, 2};
+    auto draw = support::dice{4};
+    auto input = floats(36);
+    for (auto& x : input) x = magnitude * static_cast<float>(draw.between(-2, 2));
+    for (int step = 0; step < 4; ++step) {
+      groups.exchange({input, floats(36)});
+      for (auto const x : groups.average(1)) REQUIRE(std::abs(x) <= 1e-38F);
+    }
+  }
+}
+
 TEST_CASE("compressors refuse options that cannot be") {
   using options = top_dct_compressor::options;
   CHECK_THROWS_AS(top_dct_compressor(options{.columns = 0}), fssdp::argument_error);

@@ -128,8 +128,9 @@ struct low_rank_compressor {
             matrix[i * rank + k] -= along * matrix[i * rank + j];
         }
       auto const norm = std::sqrt(dot(k, k));
-      auto const scale = norm <= least * whole ? 0.0F : static_cast<float>(1 / norm);
-      for (std::size_t i = 0; i < length; ++i) matrix[i * rank + k] *= scale;
+      auto const scale = norm <= least * whole ? 0.0 : 1 / norm;  // of subnormals no float
+      for (std::size_t i = 0; i < length; ++i)
+        matrix[i * rank + k] = static_cast<float>(scale * matrix[i * rank + k]);
     }
   }
   void read_p(combined_payload const& sums, std::span<float> p, std::size_t rows) const {
