@@ -96,7 +96,7 @@ class parameter_exchange {
   }
   /// Brings a layer of all groups together.
   /// @param step how many steps of training have been done: groups that differ in it disagree
-  /// @cost as gradient_exchange::average; no allocation but for small lists
+  /// @cost as gradient_exchange::average; no allocation once every layer has been exchanged
   /// @throws as gradient_exchange::average, before any parameter changes
   template <tensor_memory Weights>
   void synchronize(layer_id layer, Weights&& weights, std::uint64_t step = 0) {

@@ -52,15 +52,15 @@ class round_differences {
     for (std::size_t k = 0; k < shapes_.size(); ++k)
       for (std::size_t slot = 0; slot < slots; ++slot) visit(k, slot, first + slot);
   }
-  /// The shard of a layer.
+  /// The shard of a layer, until the next call.
   /// @throws argument_error if it is of another shape
   template <tensor_memory Weights>
-  [[nodiscard]] std::vector<expert_tensor<float>> shard_of(layer_id layer,
-                                                           Weights&& weights) const {
+  [[nodiscard]] std::span<expert_tensor<float> const> shard_of(layer_id layer, Weights&& weights) {
     exchange_.require_layer(layer);
     auto const& views = tensors_of(weights);
     exchange_.require_shapes(layer, views);
-    return {views.begin(), views.end()};
+    shard_.assign(views.begin(), views.end());
+    return shard_;
   }
   /// Calls write(tensor, slot in the layer, slot in the arena, difference) for all slots of a layer,
   /// and sends what has been written.
@@ -73,8 +73,8 @@ class round_differences {
     });
     exchange_.average(layer, shard, static_cast<double>(step));  // it compares what it is given
   }
-  /// The averages of a layer, once they are there.
-  [[nodiscard]] std::vector<expert_tensor<float>> received(layer_id layer) {
+  /// The averages of a layer, once they are there, until the next call.
+  [[nodiscard]] std::span<expert_tensor<float> const> received(layer_id layer) {
     exchange_.synchronize();
     return differences_of(layer);
   }
@@ -93,10 +93,14 @@ class round_differences {
       for (auto const shape : shapes_) list.push_back(shape.elements());
     return list;
   }
-  [[nodiscard]] std::vector<expert_tensor<float>> differences_of(layer_id layer) {
+  [[nodiscard]] std::span<expert_tensor<float> const> differences_of(layer_id layer) {
     auto const all =
         own_.tensors().empty() ? kept_.tensors().subspan(parts_ * shapes_.size()) : own_.tensors();
-    return layer_shard(layouts_, layer, rank_, all);
+    auto const first = static_cast<std::size_t>(layouts_.first_slot(layer, rank_));
+    auto const slots = layouts_.layer(layer).owned(rank_).size();
+    differences_.clear();
+    for (auto const& tensor : all) differences_.push_back(part_of(tensor, first, slots));
+    return differences_;
   }
 
   std::vector<unit_shape> shapes_;
@@ -106,6 +110,8 @@ class round_differences {
   gradient_exchange exchange_;
   expert_buffer<float> kept_;
   expert_buffer<float> own_;  // the differences, unless they are kept
+  std::vector<expert_tensor<float>> shard_;
+  std::vector<expert_tensor<float>> differences_;
 };
 
 }  // namespace fssdp::detail
