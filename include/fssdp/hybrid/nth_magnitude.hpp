@@ -24,7 +24,7 @@ namespace fssdp::detail {
   auto const bin = [&](float x) { return bits(x) >> 20U; };
   auto candidates = magnitudes.size();
   if (candidates < least_counted) {
-    std::copy(magnitudes.begin(), magnitudes.end(), scratch.begin());
+    if (scratch.data() != magnitudes.data()) std::ranges::copy(magnitudes, scratch.begin());
   } else {
     auto counts = std::array<std::size_t, 2048>{};
     for (auto const x : magnitudes) ++counts[bin(x)];
