@@ -58,7 +58,8 @@ class cosine_table {
   template <class Weights>
   static void multiply(Weights weights, float const* x, std::size_t length, float* to) {
     auto const sum = add_lines(
-        {}, length, [&](std::size_t i) { return weights[static_cast<std::ptrdiff_t>(i)]; },
+        lane_array{}, length,
+        [&](std::size_t i) { return weights[static_cast<std::ptrdiff_t>(i)]; },
         [&](std::size_t i) { return x + i * lanes; });
     std::ranges::copy(sum, to);
   }

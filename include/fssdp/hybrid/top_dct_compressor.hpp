@@ -192,16 +192,6 @@ class top_dct_compressor {
             {.size = size, .kept = std::min(options_.kept, size)}};
   }
 
-  /// Puts `lanes` lines of `columns` elements beside each other, filled up with zeros.
-  /// @param line_of line_of(l), as long as it is
-  template <class LineOf>
-  static void load_lines(std::span<float> lines, std::size_t columns, LineOf line_of) {
-    for (std::size_t l = 0; l < lanes; ++l) {
-      auto const line = std::span<float const>{line_of(l)};
-      for (std::size_t c = 0; c < line.size(); ++c) lines[c * lanes + l] = line[c];
-      for (auto c = line.size(); c < columns; ++c) lines[c * lanes + l] = 0;
-    }
-  }
   static void store_line(std::span<float const> lines, std::size_t l, std::span<float> line) {
     for (std::size_t c = 0; c < line.size(); ++c) line[c] = lines[c * lanes + l];
   }
@@ -212,7 +202,7 @@ class top_dct_compressor {
     auto const& kept = grid.kept;
     for (std::size_t first = 0; first < grid.blocks(); first += lanes) {
       auto const blocks = std::min(lanes, grid.blocks() - first);
-      load_lines(memory.elements, grid.columns, [&](std::size_t l) {
+      detail::load_lines(memory.elements, grid.columns, [&](std::size_t l) {
         auto const part = l < blocks ? grid.part(first + l) : block_part{};
         return input.subspan(part.first, part.columns);
       });
@@ -235,7 +225,7 @@ class top_dct_compressor {
     for (std::size_t b = 0; b < grid.blocks(); ++b) {
       auto const part = grid.part(b);
       for (std::size_t top = 0; top < grid.rows; top += lanes) {
-        load_lines(memory.elements, grid.columns, [&](std::size_t l) {
+        detail::load_lines(memory.elements, grid.columns, [&](std::size_t l) {
           auto const at = part.first + (top + l) * grid.unit_columns;
           return top + l < part.rows ? input.subspan(at, part.columns) : std::span<float const>{};
         });
@@ -296,7 +286,7 @@ class top_dct_compressor {
                    std::span<float> output) const {
     for (std::size_t c = 0; c < part.columns; c += lanes) {
       auto const sum = detail::add_lines(
-          {}, count, [&](std::size_t i) { return from.values[i]; },
+          detail::lane_array{}, count, [&](std::size_t i) { return from.values[i]; },
           [&](std::size_t i) { return &columns_->elements_of(place(from.places, i))[c]; });
       std::copy_n(sum.begin(), std::min(lanes, part.columns - c), &output[part.first + c]);
     }
@@ -313,7 +303,8 @@ class top_dct_compressor {
         auto const columns = std::min(lanes, part.columns - c);
         auto const sum_of = [&](std::size_t first, std::size_t last) {
           return detail::add_lines(
-              {}, last - first, [&](std::size_t i) { return from.weights[first + i]; },
+              detail::lane_array{}, last - first,
+              [&](std::size_t i) { return from.weights[first + i]; },
               [&](std::size_t i) { return &from.lines[(first + i) * grid.stride() + c]; });
         };
         auto const even = sum_of(0, lines.even);

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <span>
 
 namespace fssdp::detail {
 
@@ -20,8 +21,9 @@ using lane_array = std::array<float, lanes>;
 
 /// sum += weight(0) line(0) + weight(1) line(1) + ..., added one after the other in this order,
 /// where line(i) points to as many floats.
-template <class WeightOf, class LineOf>
-inline lane_array add_lines(lane_array const& to, std::size_t lines, WeightOf weight, LineOf line) {
+template <std::size_t width, class WeightOf, class LineOf>
+[[nodiscard]] std::array<float, width> add_lines(std::array<float, width> const& to,
+                                                 std::size_t lines, WeightOf weight, LineOf line) {
   auto sum = to;
   auto i = std::size_t{0};
   for (; i + 4 <= lines; i += 4) {
@@ -30,15 +32,27 @@ inline lane_array add_lines(lane_array const& to, std::size_t lines, WeightOf we
     auto const* const b = line(i + 1);
     auto const* const c = line(i + 2);
     auto const* const d = line(i + 3);
-    for (std::size_t l = 0; l < lanes; ++l)
+    for (std::size_t l = 0; l < width; ++l)
       sum[l] = sum[l] + w * a[l] + x * b[l] + y * c[l] + z * d[l];
   }
   for (; i < lines; ++i) {
     auto const w = weight(i);
     auto const* const a = line(i);
-    for (std::size_t l = 0; l < lanes; ++l) sum[l] += w * a[l];
+    for (std::size_t l = 0; l < width; ++l) sum[l] += w * a[l];
   }
   return sum;
+}
+
+/// Puts `lanes` lines beside each other: element i of line l at i * lanes + l.
+/// @param length of all lines, which are filled up with zeros
+/// @param line_of line_of(l), as long as it is
+template <class LineOf>
+void load_lines(std::span<float> to, std::size_t length, LineOf line_of) {
+  for (std::size_t l = 0; l < lanes; ++l) {
+    auto const line = std::span<float const>{line_of(l)};
+    for (std::size_t i = 0; i < line.size(); ++i) to[i * lanes + l] = line[i];
+    for (auto i = line.size(); i < length; ++i) to[i * lanes + l] = 0;
+  }
 }
 
 }  // namespace fssdp::detail
