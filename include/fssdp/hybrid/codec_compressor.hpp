@@ -48,14 +48,19 @@ struct codec_compressor {
     constexpr auto stretch = detail::stretch_elements<Codec>;
     auto const groups = static_cast<std::size_t>(rounds[0].groups);
     auto const share = 1.0F / static_cast<float>(groups);
+    auto sums = std::array<float, stretch>{};
+    auto one = std::array<float, stretch>{};
     for (std::size_t first = 0; first < output.size(); first += stretch) {
       auto const to = output.subspan(first, std::min(stretch, output.size() - first));
       auto const at = coder.encoded_bytes(first);
       auto const bytes = coder.encoded_bytes(to.size());
-      auto sums = std::array<float, stretch>{};
-      auto one = std::array<float, stretch>{};
-      for (std::size_t g = 0; g < groups; ++g) {
-        coder.decode(rounds[0].of_group(g).subspan(at, bytes), std::span{one}.first(to.size()));
+      auto const decode_to = [&](std::size_t group, std::array<float, stretch>& floats) {
+        auto const payload = rounds[0].of_group(group).subspan(at, bytes);
+        coder.decode(payload, std::span{floats}.first(to.size()));
+      };
+      decode_to(0, sums);
+      for (std::size_t g = 1; g < groups; ++g) {
+        decode_to(g, one);
         for (std::size_t i = 0; i < stretch; ++i) sums[i] += one[i];
       }
       for (auto& sum : sums) sum *= share;

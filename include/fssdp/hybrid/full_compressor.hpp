@@ -34,13 +34,14 @@ inline void put_float(std::span<std::byte> bytes, std::size_t n, float value) {
 
 /// to[i] = factor times the i-th float.
 inline void read_floats_times(float factor, std::span<std::byte const> from, std::span<float> to) {
-  for (std::size_t first = 0; first < to.size(); first += part_elements) {
-    auto const count = std::min(part_elements, to.size() - first);
-    auto part = float_part{};
-    std::memcpy(part.data(), from.data() + first * sizeof(float), count * sizeof(float));
-    for (auto& x : part) x *= factor;
-    put_part(part, to, first);
+  auto part = float_part{};
+  auto first = std::size_t{0};
+  for (; first + part_elements <= to.size(); first += part_elements) {
+    std::memcpy(part.data(), from.data() + first * sizeof(float), sizeof part);
+    auto* const here = &to[first];
+    for (std::size_t i = 0; i < part_elements; ++i) here[i] = factor * part[i];
   }
+  for (; first < to.size(); ++first) to[first] = factor * float_at(from, first);
 }
 
 }  // namespace detail
