@@ -14,6 +14,7 @@
 #include "fssdp/codec/fp8_e5m2_codec.hpp"
 #include "fssdp/codec/int8_codec.hpp"
 #include "fssdp/codec/link_coding.hpp"
+#include "fssdp/codec/shifted_codec.hpp"
 #include "fssdp/collective/all_gather.hpp"
 #include "fssdp/collective/all_reduce.hpp"
 #include "fssdp/collective/any_tensors.hpp"

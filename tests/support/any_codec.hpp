@@ -16,6 +16,7 @@
 #include "fssdp/codec/fp8_e5m2_codec.hpp"
 #include "fssdp/codec/int8_codec.hpp"
 #include "fssdp/codec/link_coding.hpp"
+#include "fssdp/codec/shifted_codec.hpp"
 #include "support/codec_data.hpp"
 #include "support/hundreds_codec.hpp"
 
@@ -50,6 +51,7 @@ struct any_codec {
           any_codec{"fp8_e4m3_codec", fssdp::fp8_e4m3_codec{}},
           any_codec{"fp8_e5m2_codec", fssdp::fp8_e5m2_codec{}},
           any_codec{"int8_codec", fssdp::int8_codec{}},
+          any_codec{"shifted_codec", fssdp::shifted_codec<8>{.seed = 5}},
           any_codec{"hundreds_codec", hundreds_codec{.levels = 77}}};
 }
 

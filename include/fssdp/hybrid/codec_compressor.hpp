@@ -9,6 +9,7 @@
 #include <string>
 
 #include "fssdp/codec/codec.hpp"
+#include "fssdp/codec/encode_elements.hpp"
 #include "fssdp/core/error.hpp"
 #include "fssdp/hybrid/compressor.hpp"
 
@@ -31,7 +32,7 @@ struct codec_compressor {
     return coder.encoded_bytes(shape.elements());
   }
   [[nodiscard]] std::size_t state_elements(unit_shape) const { return 0; }
-  [[nodiscard]] std::size_t scratch_elements(unit_shape) const { return Codec::block_elements; }
+  [[nodiscard]] std::size_t scratch_elements(unit_shape) const { return 0; }
   [[nodiscard]] bool needs_residual(unit_shape) const { return true; }
 
   void encode(compression_unit const&, std::span<float const> input,
@@ -42,22 +43,28 @@ struct codec_compressor {
            std::span<float> output) const {
     coder.decode(rounds[0].mine, output);
   }
-  void decode(compression_unit const& unit, std::span<combined_payload const> rounds,
+  void decode(compression_unit const&, std::span<combined_payload const> rounds,
               std::span<float> output) const {
-    constexpr auto block = std::size_t{Codec::block_elements};
+    constexpr auto stretch = detail::stretch_elements<Codec>;
     auto const groups = static_cast<std::size_t>(rounds[0].groups);
     auto const share = 1.0F / static_cast<float>(groups);
-    for (std::size_t first = 0; first < output.size(); first += block) {
-      auto const sum = output.subspan(first, std::min(block, output.size() - first));
-      auto const one = unit.scratch.first(sum.size());
+    auto sums = std::array<float, stretch>{};
+    auto one = std::array<float, stretch>{};
+    for (std::size_t first = 0; first < output.size(); first += stretch) {
+      auto const to = output.subspan(first, std::min(stretch, output.size() - first));
       auto const at = coder.encoded_bytes(first);
-      for (std::size_t g = 0; g < groups; ++g) {
-        auto const theirs = rounds[0].of_group(g).subspan(at, coder.encoded_bytes(sum.size()));
-        coder.decode(theirs, g == 0 ? sum : one);
-        if (g != 0)
-          for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += one[i];
+      auto const bytes = coder.encoded_bytes(to.size());
+      auto const decode_to = [&](std::size_t group, std::array<float, stretch>& floats) {
+        auto const payload = rounds[0].of_group(group).subspan(at, bytes);
+        coder.decode(payload, std::span{floats}.first(to.size()));
+      };
+      decode_to(0, sums);
+      for (std::size_t g = 1; g < groups; ++g) {
+        decode_to(g, one);
+        for (std::size_t i = 0; i < stretch; ++i) sums[i] += one[i];
       }
-      for (auto& value : sum) value *= share;
+      for (auto& sum : sums) sum *= share;
+      std::copy_n(sums.begin(), to.size(), to.begin());
     }
   }
 };

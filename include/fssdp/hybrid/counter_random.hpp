@@ -29,6 +29,35 @@ namespace detail {
   return counter;
 }
 
+/// The words of so many counters from `first` on, with that key: word w of the n-th is [w][n].
+template <std::size_t counters>
+[[nodiscard]] constexpr std::array<std::array<std::uint32_t, counters>, 4> philox_of_many(
+    std::uint64_t first, std::uint64_t key) {
+  auto c0 = std::array<std::uint32_t, counters>{};
+  auto c1 = c0;
+  auto c2 = c0;
+  auto c3 = c0;
+  auto low = static_cast<std::uint32_t>(key);
+  auto high = static_cast<std::uint32_t>(key >> 32U);
+  for (std::size_t n = 0; n < counters; ++n) {
+    c0[n] = static_cast<std::uint32_t>(first + n);
+    c1[n] = static_cast<std::uint32_t>((first + n) >> 32U);
+  }
+  for (int round = 0; round < 10; ++round) {
+    for (std::size_t n = 0; n < counters; ++n) {
+      auto const a = std::uint64_t{0xD2511F53} * c0[n];
+      auto const b = std::uint64_t{0xCD9E8D57} * c2[n];
+      c0[n] = static_cast<std::uint32_t>(b >> 32U) ^ c1[n] ^ low;
+      c1[n] = static_cast<std::uint32_t>(b);
+      c2[n] = static_cast<std::uint32_t>(a >> 32U) ^ c3[n] ^ high;
+      c3[n] = static_cast<std::uint32_t>(a);
+    }
+    low += 0x9E3779B9;
+    high += 0xBB67AE85;
+  }
+  return {c0, c1, c2, c3};
+}
+
 }  // namespace detail
 
 /// Uniform numbers in [0, 1), multiples of 2^-24: the n-th depends on the key and n, on nothing
@@ -42,10 +71,27 @@ class counter_random {
     auto const block = static_cast<std::uint64_t>(n / 4);
     auto const words = detail::philox(
         {static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32U), 0, 0}, key_);
-    return static_cast<float>(words[n % 4] >> 8U) * 0x1p-24F;
+    return as_float(words[n % 4]);
+  }
+
+  /// So many numbers are drawn fastest at once.
+  static constexpr std::size_t at_once = 64;
+  /// The numbers from the first-th on.
+  /// @pre first is a multiple of 4
+  [[nodiscard]] constexpr std::array<float, at_once> many(std::size_t first) const {
+    auto const words =
+        detail::philox_of_many<at_once / 4>(static_cast<std::uint64_t>(first / 4), key_);
+    auto numbers = std::array<float, at_once>{};
+    for (std::size_t n = 0; n < at_once / 4; ++n)
+      for (std::size_t w = 0; w < 4; ++w) numbers[4 * n + w] = as_float(words[w][n]);
+    return numbers;
   }
 
  private:
+  [[nodiscard]] static constexpr float as_float(std::uint32_t word) {
+    return static_cast<float>(static_cast<std::int32_t>(word >> 8U)) * 0x1p-24F;
+  }
+
   std::uint64_t key_;
 };
 

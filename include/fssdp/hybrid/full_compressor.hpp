@@ -9,6 +9,7 @@
 #include <string>
 
 #include "fssdp/hybrid/compressor.hpp"
+#include "fssdp/hybrid/fixed_parts.hpp"
 #include "fssdp/memory/copy_bytes.hpp"
 
 namespace fssdp {
@@ -19,6 +20,9 @@ namespace detail {
 inline void write_floats(std::span<float const> from, std::span<std::byte> to) {
   copy_bytes(to, std::as_bytes(from));
 }
+inline void read_floats(std::span<std::byte const> from, std::span<float> to) {
+  copy_bytes(std::as_writable_bytes(to), from);
+}
 [[nodiscard]] inline float float_at(std::span<std::byte const> bytes, std::size_t n) {
   auto value = 0.0F;
   std::memcpy(&value, bytes.data() + n * sizeof value, sizeof value);
@@ -26,6 +30,18 @@ inline void write_floats(std::span<float const> from, std::span<std::byte> to) {
 }
 inline void put_float(std::span<std::byte> bytes, std::size_t n, float value) {
   std::memcpy(bytes.data() + n * sizeof value, &value, sizeof value);
+}
+
+/// to[i] = factor times the i-th float.
+inline void read_floats_times(float factor, std::span<std::byte const> from, std::span<float> to) {
+  auto part = float_part{};
+  auto first = std::size_t{0};
+  for (; first + part_elements <= to.size(); first += part_elements) {
+    std::memcpy(part.data(), from.data() + first * sizeof(float), sizeof part);
+    auto* const here = &to[first];
+    for (std::size_t i = 0; i < part_elements; ++i) here[i] = factor * part[i];
+  }
+  for (; first < to.size(); ++first) to[first] = factor * float_at(from, first);
 }
 
 }  // namespace detail
@@ -49,13 +65,12 @@ struct full_compressor {
   }
   void own(compression_unit const&, std::span<combined_payload const> rounds,
            std::span<float> output) const {
-    for (std::size_t i = 0; i < output.size(); ++i) output[i] = detail::float_at(rounds[0].mine, i);
+    detail::read_floats(rounds[0].mine, output);
   }
   void decode(compression_unit const&, std::span<combined_payload const> rounds,
               std::span<float> output) const {
     auto const share = 1.0F / static_cast<float>(rounds[0].groups);
-    for (std::size_t i = 0; i < output.size(); ++i)
-      output[i] = detail::float_at(rounds[0].all, i) * share;
+    detail::read_floats_times(share, rounds[0].all, output);
   }
 };
 

@@ -3,17 +3,20 @@
 #pragma once
 
 #include <algorithm>
-#include <cmath>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <span>
 #include <string>
+#include <type_traits>
 
 #include "fssdp/core/error.hpp"
 #include "fssdp/hybrid/compressor.hpp"
 #include "fssdp/hybrid/counter_random.hpp"
+#include "fssdp/hybrid/fixed_parts.hpp"
 #include "fssdp/hybrid/full_compressor.hpp"
+#include "fssdp/hybrid/packed_codes.hpp"
 
 namespace fssdp {
 
@@ -58,72 +61,127 @@ class quantized_compressor {
 
   void encode(compression_unit const& unit, std::span<float const> input,
               std::span<combined_payload const>, std::span<std::byte> payload) const {
-    auto const draw = counter_random{unit.own_key};
-    for (std::size_t first = 0; first < input.size(); first += options_.bucket) {
-      auto const bucket = input.subspan(first, std::min(options_.bucket, input.size() - first));
-      auto const to = payload.first(bucket_bytes(bucket.size()));
-      payload = payload.subspan(to.size());
-      auto const [least, step] = range_of(bucket);
-      detail::put_float(to, 0, least);
-      detail::put_float(to, 1, step);
-      auto const codes = to.subspan(2 * sizeof(float));
-      std::ranges::fill(codes, std::byte{0});
-      for (std::size_t i = 0; i < bucket.size(); ++i) {
-        auto const place = step > 0 ? (bucket[i] - least) / step + draw[first + i] : 0.0F;
-        auto const code = static_cast<unsigned>(std::clamp(place, 0.0F, highest()));
-        codes[i * options_.bits / 8] |= static_cast<std::byte>(code << i * options_.bits % 8);
+    with_bits([&]<std::size_t bits>(bits_of<bits>) {
+      for (std::size_t first = 0; first < input.size(); first += options_.bucket) {
+        auto const bucket = input.subspan(first, std::min(options_.bucket, input.size() - first));
+        auto const to = payload.first(bucket_bytes(bucket.size()));
+        payload = payload.subspan(to.size());
+        encode_bucket<bits>(counter_random{unit.own_key}, first, bucket, to);
       }
-    }
+    });
   }
   void own(compression_unit const&, std::span<combined_payload const> rounds,
            std::span<float> output) const {
-    std::ranges::fill(output, 0.0F);
-    add(rounds[0].mine, output);
+    add_up(
+        1, [&](std::size_t) { return rounds[0].mine; }, output);
   }
   void decode(compression_unit const&, std::span<combined_payload const> rounds,
               std::span<float> output) const {
-    auto const groups = static_cast<std::size_t>(rounds[0].groups);
-    std::ranges::fill(output, 0.0F);
-    for (std::size_t g = 0; g < groups; ++g) add(rounds[0].of_group(g), output);
-    for (auto& value : output) value *= 1.0F / static_cast<float>(groups);
+    add_up(
+        static_cast<std::size_t>(rounds[0].groups),
+        [&](std::size_t group) { return rounds[0].of_group(group); }, output);
   }
 
  private:
+  static constexpr auto at_once = detail::part_elements;
+  static_assert(at_once == counter_random::at_once);
+
+  template <std::size_t bits>
+  using bits_of = std::integral_constant<std::size_t, bits>;
+  template <class Call>
+  void with_bits(Call call) const {
+    switch (options_.bits) {
+      case 1:
+        return call(bits_of<1>{});
+      case 2:
+        return call(bits_of<2>{});
+      case 4:
+        return call(bits_of<4>{});
+      default:
+        return call(bits_of<8>{});
+    }
+  }
+
+  static constexpr auto header_bytes = 2 * sizeof(float);
   struct bucket_range {
     float least;
     float step;
   };
 
   [[nodiscard]] std::size_t bucket_bytes(std::size_t elements) const {
-    return 2 * sizeof(float) + (elements * options_.bits + 7) / 8;
+    return header_bytes + (elements * options_.bits + 7) / 8;
   }
   [[nodiscard]] float highest() const { return static_cast<float>((1U << options_.bits) - 1); }
   [[nodiscard]] bucket_range range_of(std::span<float const> bucket) const {
-    auto least = bucket.front();
-    auto most = bucket.front();
-    auto zeros = 0.0F;  // NaN if an element is not finite
-    for (auto const x : bucket) {
-      least = std::min(least, x);
-      most = std::max(most, x);
-      zeros += x - x;
-    }
-    if (zeros != zeros) return {std::numeric_limits<float>::quiet_NaN(), 0};
-    return {least, most / highest() - least / highest()};
-  }
-  /// Adds what a payload stands for.
-  void add(std::span<std::byte const> payload, std::span<float> output) const {
-    auto const mask = (1U << options_.bits) - 1;
-    for (std::size_t first = 0; first < output.size(); first += options_.bucket) {
-      auto const bucket = output.subspan(first, std::min(options_.bucket, output.size() - first));
-      auto const from = payload.first(bucket_bytes(bucket.size()));
-      payload = payload.subspan(from.size());
-      auto const least = detail::float_at(from, 0);
-      auto const step = detail::float_at(from, 1);
-      auto const codes = from.subspan(2 * sizeof(float));
-      for (std::size_t i = 0; i < bucket.size(); ++i) {
-        auto const byte = std::to_integer<unsigned>(codes[i * options_.bits / 8]);
-        bucket[i] += least + step * static_cast<float>(byte >> i * options_.bits % 8 & mask);
+    auto lowest = detail::part_from(bucket, 0, bucket[0]);
+    auto greatest = lowest;
+    auto zeros = detail::float_part{};  // NaN if an element is not finite
+    for (std::size_t first = 0; first < bucket.size(); first += at_once) {
+      auto const part = detail::part_from(bucket, first, bucket[0]);
+      for (std::size_t i = 0; i < at_once; ++i) {
+        lowest[i] = part[i] < lowest[i] ? part[i] : lowest[i];
+        greatest[i] = part[i] > greatest[i] ? part[i] : greatest[i];
+        zeros[i] += part[i] - part[i];
       }
+    }
+    for (auto const zero : zeros)
+      if (zero != 0) return {std::numeric_limits<float>::quiet_NaN(), 0};
+    auto const least = std::ranges::min(lowest);
+    return {least, std::ranges::max(greatest) / highest() - least / highest()};
+  }
+  template <std::size_t bits>
+  void encode_bucket(counter_random const& draw, std::size_t index, std::span<float const> bucket,
+                     std::span<std::byte> to) const {
+    auto const range = range_of(bucket);
+    detail::put_float(to, 0, range.least);
+    detail::put_float(to, 1, range.step);
+    auto const payload = to.subspan(header_bytes);
+    std::ranges::fill(payload, std::byte{0});
+    if (!(range.step > 0)) return;
+    using packed = detail::packed_codes<bits>;
+    constexpr auto most = static_cast<float>((1U << bits) - 1);
+    for (std::size_t first = 0; first < bucket.size(); first += at_once) {
+      auto const part = detail::part_from(bucket, first, bucket[0]);
+      auto const draws = draw.many(index + first);
+      auto codes = detail::code_array{};
+      for (std::size_t i = 0; i < at_once; ++i) {
+        auto const place = (part[i] - range.least) / range.step + draws[i];
+        codes[i] = static_cast<std::uint8_t>(static_cast<int>(place < most ? place : most));
+      }
+      packed::pack(codes, packed::part_of(payload, first));
+    }
+  }
+  /// The average of what the payloads of groups stand for.
+  template <class PayloadOf>
+  void add_up(std::size_t groups, PayloadOf payload_of, std::span<float> output) const {
+    with_bits([&]<std::size_t bits>(bits_of<bits>) {
+      auto offset = std::size_t{0};
+      for (std::size_t first = 0; first < output.size(); first += options_.bucket) {
+        auto const bucket = output.subspan(first, std::min(options_.bucket, output.size() - first));
+        auto const bytes = bucket_bytes(bucket.size());
+        add_up_bucket<bits>(
+            groups, [&](std::size_t group) { return payload_of(group).subspan(offset, bytes); },
+            bucket);
+        offset += bytes;
+      }
+    });
+  }
+  template <std::size_t bits, class PayloadOf>
+  static void add_up_bucket(std::size_t groups, PayloadOf payload_of, std::span<float> bucket) {
+    using packed = detail::packed_codes<bits>;
+    auto const share = 1.0F / static_cast<float>(groups);
+    for (std::size_t first = 0; first < bucket.size(); first += at_once) {
+      auto sums = detail::float_part{};
+      for (std::size_t group = 0; group < groups; ++group) {
+        auto const payload = std::span<std::byte const>{payload_of(group)};
+        auto const least = detail::float_at(payload, 0);
+        auto const step = detail::float_at(payload, 1);
+        auto const codes = packed::unpack(packed::part_of(payload.subspan(header_bytes), first));
+        for (std::size_t i = 0; i < at_once; ++i)
+          sums[i] += least + step * static_cast<float>(static_cast<int>(codes[i]));
+      }
+      for (auto& sum : sums) sum *= share;
+      detail::put_part(sums, bucket, first);
     }
   }
 

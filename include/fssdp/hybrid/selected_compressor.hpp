@@ -12,7 +12,9 @@
 #include "fssdp/core/error.hpp"
 #include "fssdp/hybrid/compressor.hpp"
 #include "fssdp/hybrid/counter_random.hpp"
+#include "fssdp/hybrid/fixed_parts.hpp"
 #include "fssdp/hybrid/full_compressor.hpp"
+#include "fssdp/hybrid/nth_magnitude.hpp"
 
 namespace fssdp {
 
@@ -111,16 +113,15 @@ struct random_compressor : detail::selection<random_compressor> {
     auto const draws = unit.scratch.first(elements);
     auto const sorted = unit.scratch.subspan(elements, elements);
     auto const draw = counter_random{unit.shared_key};
-    for (std::size_t i = 0; i < elements; ++i) draws[i] = draw[i];
-    std::ranges::copy(draws, sorted.begin());
-    std::ranges::nth_element(sorted, sorted.begin() + static_cast<std::ptrdiff_t>(wanted - 1));
-    auto const last = sorted[wanted - 1];
+    for (std::size_t i = 0; i < elements; i += draw.at_once)
+      detail::put_part(draw.many(i), draws, i);
+    auto const last = detail::nth_magnitude(draws, wanted - 1, sorted);
     auto of_last = wanted - static_cast<std::size_t>(
                                 std::ranges::count_if(draws, [&](float d) { return d < last; }));
     for (std::size_t i = 0; i < elements; ++i) {
-      auto const is_tie = draws[i] == last && of_last > 0;
-      if (is_tie) --of_last;
-      if (draws[i] < last || is_tie) visit(i);
+      if (draws[i] > last || (draws[i] == last && of_last == 0)) continue;
+      if (draws[i] == last) --of_last;
+      visit(i);
     }
   }
 };

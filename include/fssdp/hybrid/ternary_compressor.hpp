@@ -3,17 +3,22 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <numeric>
 #include <span>
 #include <string>
 
 #include "fssdp/core/error.hpp"
 #include "fssdp/hybrid/compressor.hpp"
 #include "fssdp/hybrid/counter_random.hpp"
+#include "fssdp/hybrid/fixed_parts.hpp"
 #include "fssdp/hybrid/full_compressor.hpp"
+#include "fssdp/hybrid/packed_codes.hpp"
 
 namespace fssdp {
 
@@ -48,42 +53,53 @@ struct ternary_compressor {
     }
     auto const scale = shared_scale(before[0]);
     auto const draw = counter_random{unit.own_key};
-    std::ranges::fill(payload, std::byte{0});
-    for (std::size_t i = 0; i < input.size(); ++i) {
-      auto const magnitude = std::abs(input[i]);
-      auto const is_sent = draw[i] * scale < magnitude;
-      auto const code = !is_sent ? 1U : std::signbit(input[i]) ? 0U : 2U;
-      payload[i / 4] |= static_cast<std::byte>(code << 2 * (i % 4));
+    for (std::size_t first = 0; first < input.size(); first += detail::part_elements) {
+      auto const part = detail::part_from(input, first);
+      auto const draws = draw.many(first);
+      auto codes = detail::code_array{};
+      for (std::size_t i = 0; i < part.size(); ++i) {
+        auto const of_sign = std::bit_cast<std::int32_t>(part[i]) < 0 ? 0 : 2;
+        codes[i] = static_cast<std::uint8_t>(draws[i] * scale < std::abs(part[i]) ? of_sign : 1);
+      }
+      packed::pack(codes, packed::part_of(payload, first));
     }
   }
   void own(compression_unit const&, std::span<combined_payload const> rounds,
            std::span<float> output) const {
-    auto const scale = shared_scale(rounds[0]);
-    for (std::size_t i = 0; i < output.size(); ++i)
-      output[i] = scale * static_cast<float>(sign_at(rounds[1].mine, i));
+    add_up(
+        1, shared_scale(rounds[0]), [&](std::size_t) { return rounds[1].mine; }, output);
   }
   void decode(compression_unit const&, std::span<combined_payload const> rounds,
               std::span<float> output) const {
-    auto const groups = static_cast<std::size_t>(rounds[1].groups);
-    auto const scale = shared_scale(rounds[0]);
-    for (std::size_t i = 0; i < output.size(); ++i) {
-      auto sum = 0;
-      for (std::size_t g = 0; g < groups; ++g) sum += sign_at(rounds[1].of_group(g), i);
-      output[i] = scale * static_cast<float>(sum) / static_cast<float>(groups);
-    }
+    add_up(
+        rounds[1].groups, shared_scale(rounds[0]),
+        [&](std::size_t group) { return rounds[1].of_group(group); }, output);
   }
 
  private:
+  using packed = detail::packed_codes<2>;  // a sign, and 1
+
   [[nodiscard]] float scale_of(std::span<float const> input) const {
-    auto largest = 0.0;
-    auto sum = 0.0;
-    auto squares = 0.0;
-    for (auto const g : input) {
-      if (!std::isfinite(g)) return std::numeric_limits<float>::quiet_NaN();
-      largest = std::max(largest, std::abs(double{g}));
-      sum += g;
-      squares += double{g} * g;
+    constexpr auto lanes = std::size_t{8};
+    static_assert(detail::part_elements % lanes == 0);
+    auto largest_of = std::array<float, lanes>{};
+    auto sums = std::array<double, lanes>{};
+    auto squares_of = std::array<double, lanes>{};
+    for (std::size_t first = 0; first < input.size(); first += detail::part_elements) {
+      auto const part = detail::part_from(input, first);
+      for (std::size_t i = 0; i < part.size(); i += lanes)
+        for (std::size_t l = 0; l < lanes; ++l) {
+          auto const g = part[i + l];
+          auto const magnitude = std::abs(g);
+          largest_of[l] = magnitude > largest_of[l] ? magnitude : largest_of[l];
+          sums[l] += double{g};
+          squares_of[l] += double{g} * double{g};
+        }
     }
+    auto const largest = double{std::ranges::max(largest_of)};
+    auto const sum = std::accumulate(sums.begin(), sums.end(), 0.0);
+    auto const squares = std::accumulate(squares_of.begin(), squares_of.end(), 0.0);
+    if (!std::isfinite(squares)) return std::numeric_limits<float>::quiet_NaN();
     if (clip <= 0 || input.empty()) return static_cast<float>(largest);
     auto const mean = sum / static_cast<double>(input.size());
     auto const variance = squares / static_cast<double>(input.size()) - mean * mean;
@@ -98,8 +114,22 @@ struct ternary_compressor {
     }
     return largest;
   }
-  [[nodiscard]] static int sign_at(std::span<std::byte const> codes, std::size_t i) {
-    return static_cast<int>(std::to_integer<unsigned>(codes[i / 4]) >> 2 * (i % 4) & 3U) - 1;
+  /// The average of what the payloads of groups stand for.
+  template <class PayloadOf>
+  static void add_up(int groups, float scale, PayloadOf payload_of, std::span<float> output) {
+    for (std::size_t first = 0; first < output.size(); first += detail::part_elements) {
+      auto sums = std::array<std::int32_t, detail::part_elements>{};
+      sums.fill(-groups);
+      for (int g = 0; g < groups; ++g) {
+        auto const payload = std::span<std::byte const>{payload_of(static_cast<std::size_t>(g))};
+        auto const codes = packed::unpack(packed::part_of(payload, first));
+        for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += codes[i];
+      }
+      auto averages = detail::float_part{};
+      for (std::size_t i = 0; i < sums.size(); ++i)
+        averages[i] = scale * static_cast<float>(sums[i]) / static_cast<float>(groups);
+      detail::put_part(averages, output, first);
+    }
   }
 };
 

@@ -3,15 +3,21 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
 #include <string>
 
 #include "fssdp/core/error.hpp"
 #include "fssdp/hybrid/compressor.hpp"
+#include "fssdp/hybrid/fixed_parts.hpp"
 #include "fssdp/hybrid/full_compressor.hpp"
+#include "fssdp/hybrid/nth_magnitude.hpp"
+#include "fssdp/hybrid/packed_codes.hpp"
 
 namespace fssdp {
 
@@ -49,7 +55,8 @@ struct threshold_compressor {
                                                 std::span<combined_payload const> before) const {
     if (before.empty()) return bytes_of_marks(unit.shape.elements());
     auto marks = std::size_t{0};
-    for_each_mark(before[0], [&](std::size_t) { ++marks; });
+    for (std::size_t byte = 0; byte < before[0].mine.size(); byte += 8)
+      marks += static_cast<std::size_t>(std::popcount(word_of_all(before[0], byte)));
     return marks * sizeof(float);
   }
   [[nodiscard]] std::size_t state_elements(unit_shape) const { return 0; }
@@ -66,9 +73,16 @@ struct threshold_compressor {
       return;
     }
     auto const limit = limit_of(unit, input);
-    std::ranges::fill(payload, std::byte{0});
-    for (std::size_t i = 0; i < input.size(); ++i)
-      if (!(std::abs(input[i]) <= limit)) payload[i / 8] |= static_cast<std::byte>(1U << i % 8);
+    using packed = detail::packed_codes<1>;
+    for (std::size_t first = 0; first < input.size(); first += detail::part_elements) {
+      auto const part = detail::part_from(input, first);
+      auto marks = detail::code_array{};
+      for (std::size_t i = 0; i < part.size(); ++i)
+        marks[i] = std::abs(part[i]) <= limit ? 0 : 1;  // what is not a number is marked
+      auto const count = static_cast<std::ptrdiff_t>(std::min(part.size(), input.size() - first));
+      std::fill(marks.begin() + count, marks.end(), std::uint8_t{0});
+      packed::pack(marks, packed::part_of(payload, first));
+    }
   }
   void own(compression_unit const&, std::span<combined_payload const> rounds,
            std::span<float> output) const {
@@ -86,30 +100,38 @@ struct threshold_compressor {
   [[nodiscard]] static bool is_marked(std::span<std::byte const> marks, std::size_t at) {
     return (std::to_integer<unsigned>(marks[at / 8]) >> at % 8 & 1U) != 0;
   }
+  /// What any group has marked in 8 bytes, the first element in the lowest bit.
+  [[nodiscard]] static std::uint64_t word_of_all(combined_payload const& marks, std::size_t first) {
+    auto const groups = static_cast<std::size_t>(marks.groups);
+    auto const count = std::min(std::size_t{8}, marks.mine.size() - first);
+    auto word = std::uint64_t{0};
+    for (std::size_t g = 0; g < groups; ++g) {
+      auto bytes = std::array<std::byte, 8>{};
+      std::memcpy(bytes.data(), marks.of_group(g).data() + first, count);
+      for (std::size_t i = 0; i < 8; ++i) word |= std::to_integer<std::uint64_t>(bytes[i]) << 8 * i;
+    }
+    return word;
+  }
   /// Calls visit(element) for what any group has marked, in ascending order.
   template <class Visit>
   static void for_each_mark(combined_payload const& marks, Visit visit) {
-    auto const groups = static_cast<std::size_t>(marks.groups);
-    for (std::size_t byte = 0; byte < marks.mine.size(); ++byte) {
-      auto bits = 0U;
-      for (std::size_t g = 0; g < groups; ++g)
-        bits |= std::to_integer<unsigned>(marks.of_group(g)[byte]);
-      for (std::size_t bit = 0; bit < 8 && bits >> bit != 0; ++bit)
-        if ((bits >> bit & 1U) != 0) visit(8 * byte + bit);
-    }
+    for (std::size_t byte = 0; byte < marks.mine.size(); byte += 8)
+      for (auto word = word_of_all(marks, byte); word != 0; word &= word - 1)
+        visit(8 * byte + static_cast<std::size_t>(std::countr_zero(word)));
   }
   [[nodiscard]] float limit_of(compression_unit const& unit, std::span<float const> input) const {
     if (threshold > 0 || input.empty()) return threshold;
     auto const magnitudes = unit.scratch.first(input.size());
     auto finite = std::size_t{0};
-    for (auto const x : input)
-      if (x - x == 0) magnitudes[finite++] = std::abs(x);
+    for (auto const x : input) {
+      magnitudes[finite] = std::abs(x);
+      finite += std::isfinite(x) ? 1 : 0;
+    }
     auto const below =
         static_cast<std::size_t>(std::ceil(dropped * static_cast<double>(input.size())));
     if (below == 0 || finite == 0) return -1;  // zeros are marked, too
-    auto const at = magnitudes.begin() + static_cast<std::ptrdiff_t>(std::min(below, finite) - 1);
-    std::ranges::nth_element(magnitudes.first(finite), at);
-    return *at;
+    auto const found = magnitudes.first(finite);
+    return detail::nth_magnitude(found, std::min(below, finite) - 1, found);
   }
   static void put(std::span<combined_payload const> rounds, std::span<std::byte const> values,
                   float share, std::span<float> output) {

@@ -3,57 +3,18 @@
 #pragma once
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
-#include <cstdint>
-#include <cstring>
-#include <limits>
 #include <memory>
-#include <numbers>
 #include <span>
 #include <string>
-#include <vector>
 
 #include "fssdp/core/error.hpp"
 #include "fssdp/hybrid/compressor.hpp"
-#include "fssdp/hybrid/full_compressor.hpp"
+#include "fssdp/hybrid/cosine_table.hpp"
+#include "fssdp/hybrid/kept_coefficients.hpp"
+#include "fssdp/hybrid/weighted_lines.hpp"
 
 namespace fssdp {
-
-namespace detail {
-
-/// The orthonormal DCT-II of a length: c_j = sqrt((j ? 2 : 1) / N) sum_n x_n cos(pi (n + 1/2) j /
-/// N).
-class cosine_table {
- public:
-  explicit cosine_table(std::size_t length)
-      : length_{length}, by_element_(length * length), by_coefficient_(length * length) {
-    for (std::size_t n = 0; n < length; ++n)
-      for (std::size_t j = 0; j < length; ++j) {
-        auto const angle = std::numbers::pi * (static_cast<double>(n) + 0.5) *
-                           static_cast<double>(j) / static_cast<double>(length);
-        auto const scale = std::sqrt((j == 0 ? 1.0 : 2.0) / static_cast<double>(length));
-        auto const value = static_cast<float>(scale * std::cos(angle));
-        by_element_[n * length + j] = value;
-        by_coefficient_[j * length + n] = value;
-      }
-  }
-  /// What an element adds to each coefficient, if it is 1.
-  [[nodiscard]] std::span<float const> coefficients_of(std::size_t element) const {
-    return {by_element_.data() + element * length_, length_};
-  }
-  /// What a coefficient adds to each element.
-  [[nodiscard]] std::span<float const> elements_of(std::size_t coefficient) const {
-    return {by_coefficient_.data() + coefficient * length_, length_};
-  }
-
- private:
-  std::size_t length_;
-  std::vector<float> by_element_;      // [element, coefficient]
-  std::vector<float> by_coefficient_;  // [coefficient, element]
-};
-
-}  // namespace detail
 
 /// Of every block the `kept` coefficients of largest magnitude, each with its index; of equal ones
 /// the first. At each coefficient the groups that have sent it are averaged; the others are 0.
@@ -61,14 +22,15 @@ class cosine_table {
 /// A matrix is cut into blocks of rows x columns, and the last ones are filled up with zeros. A
 /// unit of one row, or any unit if `rows` is 1, is one run that is cut into blocks of `columns`.
 /// Blocks are counted from the start of the unit. A block with an element that is not finite
-/// becomes NaN in all groups.
+/// becomes NaN in all groups, and so
+/// does one that is near the largest float, as its sums are infinite.
 ///
 /// Indices take 1 byte where a block has at most 256 elements, else 2; values 4. So the default
 /// sends 20 of 256 bytes, 1/12.8; blocks of 64 x 64 with 32 kept 1/85. With 1-D blocks of 64, kept
 /// = 32 as in the published code saves only 3/8 with these indices, and nothing with its own of 8
 /// bytes.
-/// @cost `columns` (in two dimensions rows + columns) multiplications per element, and kept
-///       comparisons
+/// @cost of columns = 2^k about columns / 3 multiplications per element, in two dimensions twice
+///       that; kept comparisons, or a selection; kept multiplications to decode, for each group
 /// (DeMo, arXiv 2411.19870; FlexDeMo, 2502.06728. Where the paper and its code differ, as the code)
 class top_dct_compressor {
  public:
@@ -100,23 +62,24 @@ class top_dct_compressor {
   [[nodiscard]] int rounds() const { return 1; }
   [[nodiscard]] std::size_t payload_bytes(unit_shape shape, int /*round*/) const {
     auto const grid = grid_of(shape);
-    return detail::checked_product("top_dct_compressor", grid.blocks(), grid.bytes());
+    return detail::checked_product("top_dct_compressor", grid.blocks(), grid.kept.bytes());
   }
   [[nodiscard]] std::size_t state_elements(unit_shape) const { return 0; }
   [[nodiscard]] std::size_t scratch_elements(unit_shape) const {
-    return 3 * options_.rows * options_.columns;
+    auto const& [rows, columns, kept] = options_;
+    auto const to_encode = 2 * lanes * std::max(rows, columns) + 3 * rows * columns;
+    auto const to_merge = 4 * rows * columns + rows * detail::whole_lanes(columns) + 3 * rows;
+    return std::max(to_encode, to_merge);
   }
   [[nodiscard]] bool needs_residual(unit_shape) const { return true; }
 
   void encode(compression_unit const& unit, std::span<float const> input,
               std::span<combined_payload const>, std::span<std::byte> payload) const {
     auto const grid = grid_of(unit.shape);
-    auto const [block, other, magnitudes] = memory(unit, grid);
-    for (std::size_t b = 0; b < grid.blocks(); ++b) {
-      auto const is_finite = load(grid, b, input, block);
-      if (is_finite) transform(grid, block, other);
-      keep(grid, is_finite, block, magnitudes, payload.subspan(b * grid.bytes(), grid.bytes()));
-    }
+    if (grid.rows == 1)
+      encode_runs(grid, encoding_of(unit.scratch, options_), input, payload);
+    else
+      encode_blocks(grid, encoding_of(unit.scratch, options_), input, payload);
   }
   void own(compression_unit const& unit, std::span<combined_payload const> rounds,
            std::span<float> output) const {
@@ -131,135 +94,158 @@ class top_dct_compressor {
   }
 
  private:
+  static constexpr auto lanes = detail::lanes;
+  /// Where more are kept, a selection is faster than one search after the other.
+  static constexpr auto most_searches = std::size_t{32};
+
+  /// The elements of a block that are not filled up.
+  struct block_part {
+    std::size_t first;  // in the unit
+    std::size_t rows;
+    std::size_t columns;
+  };
   /// How a unit is cut into blocks.
   struct block_grid {
     std::size_t unit_rows;
     std::size_t unit_columns;
     std::size_t rows;  // of a block
     std::size_t columns;
-    std::size_t kept;
+    detail::kept_coefficients kept;
 
-    [[nodiscard]] std::size_t size() const { return rows * columns; }
     [[nodiscard]] std::size_t across() const { return up(unit_columns, columns); }
     [[nodiscard]] std::size_t blocks() const { return up(unit_rows, rows) * across(); }
-    [[nodiscard]] std::size_t index_bytes() const { return size() <= 256 ? 1 : 2; }
-    [[nodiscard]] std::size_t bytes() const { return kept * (index_bytes() + sizeof(float)); }
+    [[nodiscard]] std::size_t stride() const { return detail::whole_lanes(columns); }
+    [[nodiscard]] block_part part(std::size_t b) const {
+      auto const top = b / across() * rows;
+      auto const left = b % across() * columns;
+      return {.first = top * unit_columns + left,
+              .rows = std::min(rows, unit_rows - top),
+              .columns = std::min(columns, unit_columns - left)};
+    }
+    [[nodiscard]] std::span<std::byte> payload_of(std::size_t b, std::span<std::byte> all) const {
+      return all.subspan(b * kept.bytes(), kept.bytes());
+    }
 
    private:
     [[nodiscard]] static std::size_t up(std::size_t a, std::size_t b) {
       return a / b + (a % b == 0 ? 0 : 1);
     }
   };
-  struct working_memory {
-    std::span<float> block;
-    std::span<float> other;
-    std::span<float> third;
+  /// Cuts scratch memory.
+  class memory_of_unit {
+   public:
+    explicit memory_of_unit(std::span<float> all) : rest_{all} {}
+    [[nodiscard]] std::span<float> take(std::size_t elements) {
+      auto const part = rest_.first(elements);
+      rest_ = rest_.subspan(elements);
+      return part;
+    }
+
+   private:
+    std::span<float> rest_;
   };
+  struct encoding_memory {
+    std::span<float> elements;      // of lines, one beside the other
+    std::span<float> coefficients;  // the same
+    std::span<float> block;         // [rows, columns]
+    std::span<float> magnitudes;
+    std::span<float> scratch;
+  };
+  struct merging_memory {
+    std::span<float> sums;     // of a coefficient
+    std::span<float> senders;  // how many have sent it; 0 between blocks, as the sums are
+    std::span<float> places;   // of those that anybody has sent
+    std::span<float> values;
+    std::span<float> lines;  // [rows, stride]: those with coefficients, the even ones first
+    std::span<float> order;  // the rows of these lines
+    std::span<float> slots;  // which line a row has
+    std::span<float> weights;
+  };
+  [[nodiscard]] static encoding_memory encoding_of(std::span<float> scratch, options const& of) {
+    auto memory = memory_of_unit{scratch};
+    auto const size = of.rows * of.columns;
+    auto const lines = lanes * std::max(of.rows, of.columns);
+    return {memory.take(lines), memory.take(lines), memory.take(size), memory.take(size),
+            memory.take(size)};
+  }
+  [[nodiscard]] static merging_memory merging_of(std::span<float> scratch, options const& of) {
+    auto memory = memory_of_unit{scratch};
+    auto const size = of.rows * of.columns;
+    return {memory.take(size),
+            memory.take(size),
+            memory.take(size),
+            memory.take(size),
+            memory.take(of.rows * detail::whole_lanes(of.columns)),
+            memory.take(of.rows),
+            memory.take(of.rows),
+            memory.take(of.rows)};
+  }
 
   [[nodiscard]] block_grid grid_of(unit_shape shape) const {
     auto const is_run = shape.rows == 1 || options_.rows == 1;
     auto const rows = is_run ? std::size_t{1} : options_.rows;
     auto const size = rows * options_.columns;
     return {is_run ? std::size_t{shape.elements() == 0 ? 0U : 1U} : shape.rows,
-            is_run ? shape.elements() : shape.columns, rows, options_.columns,
-            std::min(options_.kept, size)};
-  }
-  [[nodiscard]] static working_memory memory(compression_unit const& unit, block_grid const& of) {
-    return {unit.scratch.first(of.size()), unit.scratch.subspan(of.size(), of.size()),
-            unit.scratch.subspan(2 * of.size(), of.size())};
-  }
-  /// Calls visit(element of the unit, element of the block) for each row of a block and each column
-  /// that is not filled up.
-  template <class Visit>
-  static void for_each_element(block_grid const& of, std::size_t b, Visit visit) {
-    auto const top = b / of.across() * of.rows;
-    auto const left = b % of.across() * of.columns;
-    auto const rows = std::min(of.rows, of.unit_rows - top);
-    auto const columns = std::min(of.columns, of.unit_columns - left);
-    for (std::size_t r = 0; r < rows; ++r)
-      for (std::size_t c = 0; c < columns; ++c)
-        visit((top + r) * of.unit_columns + left + c, r * of.columns + c);
-  }
-  /// Whether all elements are finite.
-  static bool load(block_grid const& of, std::size_t b, std::span<float const> input,
-                   std::span<float> block) {
-    std::ranges::fill(block, 0.0F);
-    auto zeros = 0.0F;  // NaN if one is not
-    for_each_element(of, b, [&](std::size_t from, std::size_t to) {
-      block[to] = input[from];
-      zeros += input[from] - input[from];
-    });
-    return zeros == 0;
-  }
-  /// to = from times the table, along rows: [rows, columns].
-  template <class LineOf>
-  static void along_rows(block_grid const& of, std::span<float const> from, std::span<float> to,
-                         LineOf line_of) {
-    std::ranges::fill(to, 0.0F);
-    for (std::size_t r = 0; r < of.rows; ++r) {
-      auto const row = to.subspan(r * of.columns, of.columns);
-      for (std::size_t c = 0; c < of.columns; ++c) {
-        auto const x = from[r * of.columns + c];
-        auto const line = line_of(c);
-        if (x != 0)
-          for (std::size_t j = 0; j < of.columns; ++j) row[j] += x * line[j];
-      }
-    }
-  }
-  /// The same along columns.
-  template <class LineOf>
-  static void along_columns(block_grid const& of, std::span<float const> from, std::span<float> to,
-                            LineOf line_of) {
-    std::ranges::fill(to, 0.0F);
-    for (std::size_t r = 0; r < of.rows; ++r) {
-      auto const line = line_of(r);
-      for (std::size_t j = 0; j < of.rows; ++j)
-        for (std::size_t c = 0; c < of.columns; ++c)
-          to[j * of.columns + c] += line[j] * from[r * of.columns + c];
-    }
-  }
-  void transform(block_grid const& of, std::span<float> block, std::span<float> other) const {
-    along_both(of, block, other, &detail::cosine_table::coefficients_of);
-  }
-  void transform_back(block_grid const& of, std::span<float> block, std::span<float> other) const {
-    along_both(of, block, other, &detail::cosine_table::elements_of);
-  }
-  template <class Line>
-  void along_both(block_grid const& of, std::span<float> block, std::span<float> other,
-                  Line line) const {
-    along_rows(of, block, other, [&](std::size_t c) { return ((*columns_).*line)(c); });
-    if (of.rows == 1)
-      std::ranges::copy(other, block.begin());
-    else
-      along_columns(of, other, block, [&](std::size_t r) { return ((*rows_).*line)(r); });
+            is_run ? shape.elements() : shape.columns,
+            rows,
+            options_.columns,
+            {.size = size, .kept = std::min(options_.kept, size)}};
   }
 
-  /// Writes the coefficients that are kept; NaN at the first ones if the block is not finite.
-  static void keep(block_grid const& of, bool is_finite, std::span<float const> block,
-                   std::span<float> magnitudes, std::span<std::byte> payload) {
-    constexpr auto taken = -1.0F;
-    std::ranges::transform(block, magnitudes.begin(), [](float c) { return std::abs(c); });
-    for (std::size_t n = 0; n < of.kept; ++n) {
-      auto at = n;
-      if (is_finite) {
-        at = static_cast<std::size_t>(std::ranges::max_element(magnitudes) - magnitudes.begin());
-        magnitudes[at] = taken;
+  static void store_line(std::span<float const> lines, std::size_t l, std::span<float> line) {
+    for (std::size_t c = 0; c < line.size(); ++c) line[c] = lines[c * lanes + l];
+  }
+
+  /// Blocks of one row: many at once.
+  void encode_runs(block_grid const& grid, encoding_memory const& memory,
+                   std::span<float const> input, std::span<std::byte> payload) const {
+    auto const& kept = grid.kept;
+    for (std::size_t first = 0; first < grid.blocks(); first += lanes) {
+      auto const blocks = std::min(lanes, grid.blocks() - first);
+      detail::load_lines(memory.elements, grid.columns, [&](std::size_t l) {
+        auto const part = l < blocks ? grid.part(first + l) : block_part{};
+        return input.subspan(part.first, part.columns);
+      });
+      columns_->transform(memory.elements, memory.coefficients);
+      auto const payload_of = [&](std::size_t l) { return grid.payload_of(first + l, payload); };
+      if (kept.kept <= most_searches) {
+        kept.put_largest_of_lanes(memory.coefficients, memory.elements, blocks, payload_of);
+        continue;
       }
-      put_index(of, payload, n, at);
-      detail::put_float(payload.subspan(of.kept * of.index_bytes()), n,
-                        is_finite ? block[at] : std::numeric_limits<float>::quiet_NaN());
+      for (std::size_t l = 0; l < blocks; ++l) {
+        auto const block = memory.block.first(kept.size);
+        store_line(memory.coefficients, l, block);
+        kept.put_largest(block, memory.magnitudes.first(kept.size), memory.scratch, payload_of(l));
+      }
     }
   }
-  static void put_index(block_grid const& of, std::span<std::byte> payload, std::size_t n,
-                        std::size_t index) {
-    payload[n * of.index_bytes()] = static_cast<std::byte>(index & 0xff);
-    if (of.index_bytes() == 2) payload[n * 2 + 1] = static_cast<std::byte>(index >> 8U);
-  }
-  [[nodiscard]] static std::size_t index_at(block_grid const& of,
-                                            std::span<std::byte const> payload, std::size_t n) {
-    auto const low = std::to_integer<std::size_t>(payload[n * of.index_bytes()]);
-    return of.index_bytes() == 1 ? low
-                                 : low + (std::to_integer<std::size_t>(payload[n * 2 + 1]) << 8U);
+  /// Blocks of several rows: many rows at once, then many columns.
+  void encode_blocks(block_grid const& grid, encoding_memory const& memory,
+                     std::span<float const> input, std::span<std::byte> payload) const {
+    for (std::size_t b = 0; b < grid.blocks(); ++b) {
+      auto const part = grid.part(b);
+      for (std::size_t top = 0; top < grid.rows; top += lanes) {
+        detail::load_lines(memory.elements, grid.columns, [&](std::size_t l) {
+          auto const at = part.first + (top + l) * grid.unit_columns;
+          return top + l < part.rows ? input.subspan(at, part.columns) : std::span<float const>{};
+        });
+        columns_->transform(memory.elements, memory.coefficients);
+        for (std::size_t l = 0; l < std::min(lanes, grid.rows - top); ++l)
+          store_line(memory.coefficients, l,
+                     memory.block.subspan((top + l) * grid.columns, grid.columns));
+      }
+      for (std::size_t left = 0; left < grid.columns; left += lanes) {
+        auto const columns = std::min(lanes, grid.columns - left);
+        for (std::size_t r = 0; r < grid.rows; ++r)
+          std::copy_n(&memory.block[r * grid.columns + left], columns, &memory.elements[r * lanes]);
+        rows_->transform(memory.elements, memory.coefficients);
+        for (std::size_t r = 0; r < grid.rows; ++r)
+          std::copy_n(&memory.coefficients[r * lanes], columns,
+                      &memory.block[r * grid.columns + left]);
+      }
+      grid.kept.put_largest(memory.block, memory.magnitudes, memory.scratch,
+                            grid.payload_of(b, payload));
+    }
   }
 
   /// The average of those who have sent a coefficient, in the order of the groups.
@@ -267,25 +253,101 @@ class top_dct_compressor {
   void merge(compression_unit const& unit, std::size_t groups, PayloadOf payload_of,
              std::span<float> output) const {
     auto const grid = grid_of(unit.shape);
-    auto const [block, other, senders] = memory(unit, grid);
-    auto const& merged = block;  // a binding cannot be captured by all compilers
+    auto const memory = merging_of(unit.scratch, options_);
+    std::ranges::fill(memory.sums, 0.0F);
+    std::ranges::fill(memory.senders, 0.0F);
     for (std::size_t b = 0; b < grid.blocks(); ++b) {
-      std::ranges::fill(block, 0.0F);
-      std::ranges::fill(senders, 0.0F);
+      auto count = std::size_t{0};
       for (std::size_t g = 0; g < groups; ++g) {
-        auto const payload = payload_of(g).subspan(b * grid.bytes(), grid.bytes());
-        for (std::size_t n = 0; n < grid.kept; ++n) {
-          auto const at = index_at(grid, payload, n) % grid.size();
-          block[at] += detail::float_at(payload.subspan(grid.kept * grid.index_bytes()), n);
-          senders[at] += 1;
+        auto const payload = payload_of(g).subspan(b * grid.kept.bytes(), grid.kept.bytes());
+        for (std::size_t n = 0; n < grid.kept.kept; ++n) {
+          auto const at = grid.kept.index_at(payload, n);
+          if (memory.senders[at] == 0) memory.places[count++] = static_cast<float>(at);
+          memory.sums[at] += grid.kept.value_at(payload, n);
+          memory.senders[at] += 1;
         }
       }
-      for (std::size_t i = 0; i < block.size(); ++i)
-        if (senders[i] > 1) block[i] /= senders[i];
-      transform_back(grid, block, other);
-      for_each_element(grid, b,
-                       [&](std::size_t to, std::size_t from) { output[to] = merged[from]; });
+      for (std::size_t i = 0; i < count; ++i) {
+        auto const at = place(memory.places, i);
+        memory.values[i] = memory.sums[at] / memory.senders[at];
+        memory.sums[at] = memory.senders[at] = 0;
+      }
+      if (grid.rows == 1)
+        restore_run(memory, count, grid.part(b), output);
+      else
+        restore_block(grid, memory, count, grid.part(b), output);
     }
+  }
+  /// Indices are kept as floats, which hold all of them exactly.
+  [[nodiscard]] static std::size_t place(std::span<float const> places, std::size_t i) {
+    return static_cast<std::size_t>(places[i]);
+  }
+  void restore_run(merging_memory const& from, std::size_t count, block_part const& part,
+                   std::span<float> output) const {
+    for (std::size_t c = 0; c < part.columns; c += lanes) {
+      auto const sum = detail::add_lines(
+          detail::lane_array{}, count, [&](std::size_t i) { return from.values[i]; },
+          [&](std::size_t i) { return &columns_->elements_of(place(from.places, i))[c]; });
+      std::copy_n(sum.begin(), std::min(lanes, part.columns - c), &output[part.first + c]);
+    }
+  }
+  void restore_block(block_grid const& grid, merging_memory const& from, std::size_t count,
+                     block_part const& part, std::span<float> output) const {
+    auto const lines = restore_rows(grid, from, count);
+    // Even coefficients add the same to elements that mirror each other, odd ones the opposite.
+    for (std::size_t r = 0; r < (grid.rows + 1) / 2; ++r) {
+      auto const mirror = grid.rows - 1 - r;
+      for (std::size_t i = 0; i < lines.all; ++i)
+        from.weights[i] = rows_->elements_of(place(from.order, i))[r];
+      for (std::size_t c = 0; c < part.columns; c += lanes) {
+        auto const columns = std::min(lanes, part.columns - c);
+        auto const sum_of = [&](std::size_t first, std::size_t last) {
+          return detail::add_lines(
+              detail::lane_array{}, last - first,
+              [&](std::size_t i) { return from.weights[first + i]; },
+              [&](std::size_t i) { return &from.lines[(first + i) * grid.stride() + c]; });
+        };
+        auto const even = sum_of(0, lines.even);
+        auto const odd = sum_of(lines.even, lines.all);
+        auto* const to = &output[part.first + c];
+        if (r < part.rows)
+          for (std::size_t l = 0; l < columns; ++l)
+            to[r * grid.unit_columns + l] = even[l] + odd[l];
+        if (mirror != r && mirror < part.rows)
+          for (std::size_t l = 0; l < columns; ++l)
+            to[mirror * grid.unit_columns + l] = even[l] - odd[l];
+      }
+    }
+  }
+  struct line_counts {
+    std::size_t even;
+    std::size_t all;
+  };
+  /// The rows of coefficients that are not all 0, restored along themselves.
+  line_counts restore_rows(block_grid const& grid, merging_memory const& to,
+                           std::size_t count) const {
+    constexpr auto none = -1.0F;
+    constexpr auto some = 0.0F;
+    std::ranges::fill(to.slots, none);
+    for (std::size_t i = 0; i < count; ++i) to.slots[place(to.places, i) / grid.columns] = some;
+    auto counts = line_counts{};
+    for (std::size_t parity = 0; parity < 2; ++parity) {
+      for (auto r = parity; r < grid.rows; r += 2) {
+        if (to.slots[r] == none) continue;
+        to.slots[r] = static_cast<float>(counts.all);
+        to.order[counts.all++] = static_cast<float>(r);
+      }
+      if (parity == 0) counts.even = counts.all;
+    }
+    std::ranges::fill(to.lines.first(counts.all * grid.stride()), 0.0F);
+    for (std::size_t i = 0; i < count; ++i) {
+      auto const at = place(to.places, i);
+      auto const elements = columns_->elements_of(at % grid.columns);
+      auto const slot = place(to.slots, at / grid.columns);
+      auto const line = to.lines.subspan(slot * grid.stride(), grid.stride());
+      for (std::size_t c = 0; c < line.size(); ++c) line[c] += to.values[i] * elements[c];
+    }
+    return counts;
   }
 
   options options_;
