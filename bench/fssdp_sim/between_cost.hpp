@@ -11,6 +11,7 @@
 #include "fssdp/core/index.hpp"
 #include "fssdp/topology/topology.hpp"
 #include "groups.hpp"
+#include "result.hpp"
 
 namespace sim {
 
@@ -21,6 +22,14 @@ struct layer_pace {
   double rest_seconds = 0;       ///< attention, what is dense, and waits
   std::vector<int> owned = {};   ///< [devices]: chunks
 };
+
+/// @param non_moe_seconds of a layer, forward and backward
+[[nodiscard]] inline layer_pace pace_of(layer_result const& of, double non_moe_seconds) {
+  return {.experts_seconds = of.compute_seconds * 2 / 3 + of.token_seconds / 2,
+          .reduction_seconds = of.reduction_seconds,
+          .rest_seconds = non_moe_seconds * 2 / 3 + of.exposed_backward_seconds,
+          .owned = of.owned};
+}
 
 /// Of an iteration; where parameters cross now and then, the share of one.
 struct between_cost {

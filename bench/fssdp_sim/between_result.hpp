@@ -22,11 +22,8 @@ namespace sim {
   auto paces = std::vector<layer_pace>{};
   for (std::size_t layer = 0; layer < layers; ++layer) {
     auto const& one = of.per_layer[layer * of.per_layer.size() / layers];
-    paces.push_back(
-        {.experts_seconds = one.compute_seconds * 2 / 3 + one.token_seconds / 2,
-         .reduction_seconds = one.reduction_seconds,
-         .rest_seconds = of.non_moe_seconds * 2 / 3 / of.layers + one.exposed_backward_seconds,
-         .owned = sliced ? std::vector<int>(one.owned.size(), where.experts) : one.owned});
+    auto& pace = paces.emplace_back(pace_of(one, of.non_moe_seconds / of.layers));
+    if (sliced) pace.owned.assign(pace.owned.size(), where.experts);
   }
   return paces;
 }

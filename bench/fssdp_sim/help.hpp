@@ -20,18 +20,17 @@ inline constexpr auto about =
 
 /// What --between names, for every program that has groups.
 [[nodiscard]] inline std::string about_methods() {
-  return "Methods, between groups\n  " + std::string{between::names_of_methods} +
+  auto names = std::string{between::names_of_methods};
+  names.insert(names.find("terngrad"), "\n  ");
+  auto usual = std::string{};
+  for (auto const& of : between::methods)
+    if (of.number > 0) usual += (usual.empty() ? "" : ", ") + between::text_of(of);
+  return "Methods, between groups\n  " + names +
          "\n"
-         "  KEPT: coefficients of 64, of 64 x 64; N: one element in N; RANK: columns; BITS: 1, 2, "
-         "4 or 8.\n"
-         "  Without a number: " +
-         [] {
-           auto text = std::string{};
-           for (auto const& of : between::methods)
-             if (of.number > 0) text += (text.empty() ? "" : ", ") + between::text_of(of);
-           return text;
-         }() +
-         "\n";
+         "  KEPT: coefficients of 64, or of 64 x 64; N: of N elements one; RANK: columns; BITS: 1, "
+         "2, 4\n"
+         "  or 8. Without a number: " +
+         usual + "\n";
 }
 
 [[nodiscard]] inline std::string footer() {

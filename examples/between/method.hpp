@@ -30,7 +30,7 @@ inline constexpr auto methods = std::array<method, 11>{{{"full", 0},
                                                         {"tagc", 20}}};
 /// How they are written.
 inline constexpr auto names_of_methods =
-    "full, bf16, int8, demo[:KEPT], demo-2d[:KEPT], striding[:N], random[:N],\n  terngrad, "
+    "full, bf16, int8, demo[:KEPT], demo-2d[:KEPT], striding[:N], random[:N], terngrad, "
     "powersgd[:RANK], qsdp[:BITS] or tagc[:N]";
 
 /// As it is written: with its number, if it takes one.
