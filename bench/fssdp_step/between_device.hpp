@@ -41,9 +41,9 @@ struct between_links {
 
 /// 32-bit gradients of what a device owns, averaged by the library's gradient_exchange on a stream
 /// beside; or parameters, every so many iterations, by its parameter_exchange. An emulated expert
-/// has 16 bits for each of its parameters; so these are others. In group g an element of a gradient
-/// is g + 1 times the load of its expert times a number by chance, or what a parameter learns in an
-/// iteration g + 1 times such a number.
+/// has 16 bits for each of its parameters; so these are others. An element of a gradient is the load
+/// of its expert times a number by chance, another one in every group; what a parameter learns in an
+/// iteration is such a number.
 class between_device {
  public:
   using layouts_type = fssdp::layer_stack<fssdp::table_layout>;
@@ -96,7 +96,7 @@ class between_device {
         auto const load = static_cast<float>(loads[layer.index()][chunk.expert.index()]);
         for (auto const& tensor : shard_slot(layer, slot++))
           for (std::size_t i = 0; i < tensor.size(); ++i) {
-            auto const value = factor() * pattern_[i % pattern_.size()];
+            auto const value = number(through_.counterparts.rank(), i);
             tensor[i] = gradients_.has_value() ? load * value : tensor[i] + value;
           }
       }
@@ -174,14 +174,17 @@ class between_device {
     for (auto const& tensor : shard(layer)) tensors.push_back(tensor[slot]);
     return tensors;
   }
-  [[nodiscard]] float factor() const {
-    return static_cast<float>(through_.counterparts.rank().value() + 1);
+  /// By chance, from -1 to 1: the same in every iteration, as whoever knows it can check averages.
+  [[nodiscard]] float number(fssdp::rank_id group, std::size_t element) const {
+    return pattern_[(element + 997 * group.index()) % pattern_.size()];
   }
   void require_average(fssdp::expert_id expert, std::span<float const> numbers, double load) const {
-    auto const mean = load * (through_.counterparts.size() + 1) / 2;
+    auto const groups = through_.counterparts.size();
     for (auto const at : {std::size_t{0}, numbers.size() / 2, numbers.size() - 1}) {
-      auto const expected = mean * pattern_[at % pattern_.size()];
-      if (std::abs(numbers[at] - expected) > 1e-4 * std::abs(mean) + 1e-6)
+      auto expected = 0.0;
+      for (auto const group : fssdp::first_n<fssdp::rank_id>(groups))
+        expected += load * number(group, at) / groups;
+      if (!(std::abs(numbers[at] - expected) <= 1e-5 * load))
         throw std::runtime_error{"average of expert " + std::to_string(expert.value()) +
                                  " over groups: " + std::to_string(numbers[at]) + "; expected " +
                                  std::to_string(expected)};
