@@ -19,7 +19,7 @@
 
 namespace sim {
 
-/// The tensors of an expert, or of a slice of it, which are runs. Every one of them is compressed by
+/// The tensors of an expert, or of a slice of it, which are runs. Each of them is compressed by
 /// itself; its elements are floats.
 /// @param smaller elements are divided by it, rows and columns in proportion
 [[nodiscard]] inline std::vector<fssdp::unit_shape> units_of(model_shape const& of, int slices = 1,
@@ -98,8 +98,8 @@ class crossing {
       most = std::max(most, count.sent_by(group, groups_));
     return most;
   }
-  /// How often counterparts wait for each other: for payloads that are gathered once, for those that
-  /// are added twice.
+  /// How often counterparts wait for each other: once for payloads that are gathered, twice for
+  /// those that are added.
   [[nodiscard]] int meetings() const {
     auto count = 0;
     for (int round = 0; round < compressor_.rounds(); ++round) {

@@ -41,9 +41,9 @@ struct between_links {
 
 /// 32-bit gradients of what a device owns, averaged by the library's gradient_exchange on a stream
 /// beside; or parameters, every so many iterations, by its parameter_exchange. An emulated expert
-/// has 16 bits for each of its parameters; so these are others. An element of a gradient is the load
-/// of its expert times a number by chance, another one in every group; what a parameter learns in an
-/// iteration is such a number.
+/// has 16 bits for each of its parameters; so these are others. An element of a gradient is the
+/// load of its expert times a number by chance, another one in every group; what a parameter learns
+/// in an iteration is such a number.
 class between_device {
  public:
   using layouts_type = fssdp::layer_stack<fssdp::table_layout>;

@@ -75,6 +75,14 @@ class second_world {
   std::jthread thread_;
 };
 
+/// What all devices are told, and where rank 0 leaves what it has seen.
+struct common_work {
+  job const& of;
+  layouts const& first;
+  shared_work& shared;
+  all_iterations& all;
+};
+
 /// The ports of groups that are like this one.
 [[nodiscard]] fssdp::topology times(int groups, fssdp::topology const& group) {
   return fssdp::topology{{.nodes = groups * group.nodes(),
@@ -113,15 +121,15 @@ class thread_devices : public device_group {
           .ranks = shape.ranks(), .deadline = deadline_, .ports = wires_of(of, ports)});
     auto world =
         fssdp::thread_world{{.ranks = shape.ranks(), .deadline = deadline_, .ports = ports}};
+    auto const work = common_work{of, first, shared, all};
     world.run([&](fssdp::thread_communicator& comm) {
       auto const rank = comm.rank();
       auto* const trace = traces.empty() ? nullptr : &traces[rank.index()];
       try {
         if (wires.has_value())
-          run_in_group(comm, control.of(rank), wires->of(rank), shape, of, shared, first, trace,
-                       all);
+          run_in_group(comm, control.of(rank), wires->of(rank), shape, work, trace);
         else
-          run_device(comm, control.of(rank), {}, of, shared, first, trace, all);
+          run_device(comm, control.of(rank), {}, work, trace);
       } catch (...) {
         control.fail(rank, std::current_exception());
         if (wires.has_value()) wires->fail(rank, std::current_exception());
@@ -157,27 +165,27 @@ class thread_devices : public device_group {
   }
   /// @param between what joins it to other groups, if there are any
   static void run_device(fssdp::thread_communicator& tokens, fssdp::thread_communicator& control,
-                         std::optional<between_links> between, job const& of, shared_work& shared,
-                         layouts const& first, fssdp::trace_recorder* trace, all_iterations& all) {
+                         std::optional<between_links> between, common_work const& work,
+                         fssdp::trace_recorder* trace) {
     auto experts = tokens.duplicate();
-    auto device = emulated_device{of.emulates.slow, fssdp::communicator_ref{experts}, trace};
+    auto device = emulated_device{work.of.emulates.slow, fssdp::communicator_ref{experts}, trace};
     if (between.has_value()) between->moving = &device.moving();
     run_rank({fssdp::communicator_ref{tokens}, fssdp::communicator_ref{control}, between}, device,
-             of, shared, first, all);
+             work.of, work.shared, work.first, work.all);
   }
-  static void run_in_group(fssdp::thread_communicator& comm, fssdp::thread_communicator& control,
+  /// The same with communicators of all groups.
+  static void run_in_group(fssdp::thread_communicator& tokens, fssdp::thread_communicator& control,
                            fssdp::thread_communicator& wires, fssdp::hybrid_groups const& shape,
-                           job const& of, shared_work& shared, layouts const& first,
-                           fssdp::trace_recorder* trace, all_iterations& all) {
-    auto const group = shape.group(comm.rank()).value();
-    auto const position = shape.rank_in_group(comm.rank()).value();
-    auto inside = comm.split(group, position);
+                           common_work const& work, fssdp::trace_recorder* trace) {
+    auto const group = shape.group(tokens.rank()).value();
+    auto const position = shape.rank_in_group(tokens.rank()).value();
+    auto inside = tokens.split(group, position);
     auto inside_control = control.split(group, position);
     auto counterparts = wires.split(position, group);
     run_device(
         *inside, *inside_control,
-        between_links{fssdp::communicator_ref{*counterparts}, fssdp::communicator_ref{control}}, of,
-        shared, first, trace, all);
+        between_links{fssdp::communicator_ref{*counterparts}, fssdp::communicator_ref{control}},
+        work, trace);
   }
 
   std::chrono::milliseconds deadline_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Groups in fssdp_sim and fssdp_step: bytes as the library sends them, what hides them, what is shown
-// of them, real exchanges between emulated devices.
+// Groups in fssdp_sim and fssdp_step: bytes as the library sends them, what hides them, what is
+// shown of them, real exchanges between emulated devices.
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
@@ -57,7 +57,7 @@ std::vector<std::string> lines_in(std::string const& text) {
   for (auto line = std::string{}; std::getline(in, line);) lines.push_back(line);
   return lines;
 }
-std::vector<std::size_t> bars_of(std::string const& line, char bar = '|') {
+std::vector<std::size_t> columns_of(std::string const& line, char bar = '|') {
   auto places = std::vector<std::size_t>{};
   for (std::size_t i = 0; i < line.size(); ++i)
     if (line[i] == bar) places.push_back(i);
@@ -291,13 +291,13 @@ TEST_CASE("every method stands in the table, the CSV and the JSON of groups") {
   auto const scene = small_group();
   auto const head = lines_in(sim::between_table_head(scene.front().of, asked.between));
   CHECK(is_in(head[1], "3 groups of these; gradients cross in every iteration"));
-  auto const cells = bars_of(sim::between_csv_head(), ',').size();
+  auto const cells = columns_of(sim::between_csv_head(), ',').size();
   for (auto const& of : {settings.front(), settings.back()}) {
     auto const one = small_between(scene.front(), sim::ours, of);
     auto const line = lines_in(sim::table_line(one)).front();
-    CHECK(bars_of(line) == bars_of(head.back()));
+    CHECK(columns_of(line) == columns_of(head.back()));
     CHECK(line.size() == head.back().size());
-    CHECK(bars_of(sim::csv_line(one), ',').size() == cells);
+    CHECK(columns_of(sim::csv_line(one), ',').size() == cells);
     auto const written = sim::to_json(one);
     CHECK(written["between"] == between::text_of(of.method));
     CHECK(written["groups"] == 3);
@@ -379,13 +379,13 @@ TEST_CASE("measurements of groups have columns of their own") {
   auto const scene = small_group();
   auto const head = lines_in(step::table_head(scene.front().of, {}, {}, {}, &between)).back();
   auto const line = lines_in(step::table_line(of, of)).front();
-  CHECK(bars_of(line) == bars_of(head));
+  CHECK(columns_of(line) == columns_of(head));
   CHECK(line.size() == head.size());
   CHECK(is_in(line, "1.000      1000       800"));
   auto const written = step::to_json(of, of);
   CHECK(written["between"] == "demo:4");
   CHECK(written["between_exposed_us"].get<double>() == Approx(1000));
-  CHECK(bars_of(step::csv_line(of, of), ',').size() == bars_of(step::csv_head(), ',').size());
+  CHECK(columns_of(step::csv_line(of, of), ',').size() == columns_of(step::csv_head(), ',').size());
   of.between.sync_every = 0;
   CHECK(of.seconds() == Approx(0.003));  // the median
   of.between.groups = 1;
