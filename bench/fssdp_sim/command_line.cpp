@@ -79,6 +79,11 @@ void validate(options const& of, raw_options const& raw, CLI::App const& app) {
     throw std::invalid_argument{"--advise --dump: expected one of them"};
   if (of.advise && !raw.write_trace.empty())
     throw std::invalid_argument{"--advise --write-trace: expected one of them"};
+  for (auto const* name : {"--advise", "--time"})
+    if (of.between.groups > 1 && app.count(name) > 0)
+      throw std::invalid_argument{"--groups " + std::string{name} + ": expected one of them"};
+  if (of.between.groups > 1 && of.goal == objective::balance)
+    throw std::invalid_argument{"--groups --objective balance: expected one of them"};
   if (!raw.write_trace.empty() &&
       of.clusters.size() * of.models.size() * std::max<std::size_t>(of.devices.size(), 1) > 1)
     throw std::invalid_argument{"--write-trace " + raw.write_trace +
@@ -98,6 +103,7 @@ program::command_line<options> read_command_line(int argc, char const* const* ar
   scene.declare_loads(app);
   scene.declare_process(app);
   scene.declare_scene(app, "What is simulated; lists, each with every other");
+  scene.declare_groups(app);
   declare_judgement(app, raw);
   declare_output(app, chosen, raw);
   return program::parse_arguments(app, argc, argv, chosen, [&] {

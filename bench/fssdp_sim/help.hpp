@@ -6,6 +6,7 @@
 
 #include <string>
 
+#include "between/method.hpp"
 #include "cluster.hpp"
 #include "model.hpp"
 #include "policies/policies.hpp"
@@ -16,6 +17,21 @@ inline constexpr auto about =
     "Simulates training iterations of Mixture-of-Experts models: which device computes with which\n"
     "experts under a policy, how long the slowest takes, and what moving experts adds to that.\n"
     "Nothing is trained and nothing is sent.";
+
+/// What --between names, for every program that has groups.
+[[nodiscard]] inline std::string about_methods() {
+  auto names = std::string{between::names_of_methods};
+  names.insert(names.find("terngrad"), "\n  ");
+  auto usual = std::string{};
+  for (auto const& of : between::methods)
+    if (of.number > 0) usual += (usual.empty() ? "" : ", ") + between::text_of(of);
+  return "Methods, between groups\n  " + names +
+         "\n"
+         "  KEPT: coefficients of 64, or of 64 x 64; N: of N elements one; RANK: columns; BITS: 1, "
+         "2, 4\n"
+         "  or 8. Without a number: " +
+         usual + "\n";
+}
 
 [[nodiscard]] inline std::string footer() {
   auto text = std::string{"Policies\n"};
@@ -48,7 +64,10 @@ inline constexpr auto about =
                     one.layers, one.experts, one.matrices, one.d_model, one.d_ffn, one.top_k);
   text +=
       "  The paper's four have 32 experts on up to 16 devices. A trace brings its own layers and\n"
-      "  experts. All devices are one group: no tensor, pipeline or data parallelism beside it.\n"
+      "  experts. All devices are one group, unless --groups says otherwise: no tensor or "
+      "pipeline\n"
+      "  parallelism beside it.\n\n" +
+      about_methods() +
       "\n"
       "Time of an iteration\n"
       "  layer      3 x computation of the fullest device + 4 x the port with most tokens, less\n"
@@ -75,6 +94,29 @@ inline constexpr auto about =
       "JSON has the same, in microseconds and bytes. Where devices times experts are many, some\n"
       "layers and iterations are simulated and scaled; the table and JSON say how many.\n"
       "\n"
+      "Groups\n"
+      "  With --groups G there are G clusters as named, each with the whole model in it; nothing "
+      "but\n"
+      "  what --between says crosses, from every device to its counterparts in the other groups: "
+      "of\n"
+      "  each expert that it owns gradients or parameters, as 32-bit numbers that the method "
+      "makes\n"
+      "  smaller (bytes by the library's compressors; of tagc for groups that agree in nothing). A "
+      "layer crosses "
+      "as\n"
+      "  soon as its gradients are with their owners, and the backward passes of those below hide "
+      "it;\n"
+      "  parameters (--sync-every) cross behind the optimizer, and nothing hides them. Wires are\n"
+      "  others than those inside; encoding and decoding take no time; dense parameters are left "
+      "out.\n"
+      "  A line per policy, wire and method: over full is over full gradients in every iteration, "
+      "over\n"
+      "  EP over ep with the same method; sent is what the device sends that sends most, link how "
+      "long\n"
+      "  the busiest interface takes, exposed what is not hidden of it, inside an iteration "
+      "without "
+      "it.\n"
+      "\n"
       "--dump writes an object per policy, iteration and layer: owners [expert], holders [expert]\n"
       "and routing, a list of [source, expert, destination, tokens].\n"
       "\n"
@@ -83,7 +125,9 @@ inline constexpr auto about =
       "  fssdp_sim --trace loads.csv --devices 16 --objective balance --slots 2 --stale 10\n"
       "  fssdp_sim --cluster h100 --devices 4096 --model deepseek-v3 --experts 512 --time\n"
       "  fssdp_sim --cluster a --trace loads.csv --iters 101,501 --dump placements.jsonl\n"
-      "  fssdp_sim --cluster b --trace loads.csv --advise";
+      "  fssdp_sim --cluster b --trace loads.csv --advise\n"
+      "  fssdp_sim --cluster h100 --devices 8 --groups 8 --between all --between-rate 1.25e9,5e10 "
+      "--policy ours";
   return text;
 }
 

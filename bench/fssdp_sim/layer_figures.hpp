@@ -26,6 +26,9 @@ namespace sim {
 
 struct layer_figures {
   fssdp::layer_cost cost = {};
+  double reduction_seconds = 0;  ///< of gradients to their owners
+  double exposed_backward_seconds =
+      0;                       ///< what of cost.exposed_seconds lies behind the backward pass
   double max_over_mean = 1;    ///< of the devices' tokens
   double bytes = 0;            ///< that all devices send in an iteration
   double interface_bytes = 0;  ///< that the busiest network interface takes in
@@ -62,21 +65,22 @@ inline double deliveries(layer_answer const& answer, movement moves) {
 
 inline double positive(double value) { return std::max(0.0, value); }
 
+/// What the window of the backward pass does not hide: a reduction, and what is gathered there.
+inline double exposed_backward_seconds(double gather, double reduction, double window,
+                                       traits const& of) {
+  auto const backward = 2 * window;
+  if (of.moves == movement::exposed) return reduction;
+  if (of.moves == movement::synced) return positive(gather + reduction - backward);
+  auto const again = of.often == fssdp::gathers::twice ? gather : 0.0;
+  return positive(again + reduction - backward);
+}
+
 /// What neither window hides of a gather and a reduction.
 inline double exposed_seconds(double gather, double reduction, double window, traits const& of) {
-  auto const forward = window;
-  auto const backward = 2 * window;
-  switch (of.moves) {
-    case movement::exposed:
-      return gather + reduction;
-    case movement::synced:
-      return positive(gather + reduction - backward);
-    case movement::gathered:
-    case movement::sliced:
-      break;
-  }
-  auto const again = of.often == fssdp::gathers::twice ? gather : 0.0;
-  return positive(gather - forward) + positive(again + reduction - backward);
+  auto const backward = exposed_backward_seconds(gather, reduction, window, of);
+  if (of.moves == movement::exposed) return gather + backward;
+  if (of.moves == movement::synced) return backward;
+  return positive(gather - window) + backward;
 }
 
 /// Of dispatch and combine, forward and backward, as far as nobody computes meanwhile. Whatever goes
@@ -127,8 +131,13 @@ inline fssdp::placement early_replicas(layer_answer const& answer) {
   cost.gather_seconds = early + late;
   cost.exposed_seconds =
       late + detail::exposed_seconds(early, experts.seconds, rates.window_seconds, of);
-  if (question.goal == objective::balance)
+  figures.reduction_seconds = experts.seconds;
+  figures.exposed_backward_seconds =
+      detail::exposed_backward_seconds(early, experts.seconds, rates.window_seconds, of);
+  if (question.goal == objective::balance) {
     cost.token_seconds = cost.gather_seconds = cost.exposed_seconds = 0;
+    figures.reduction_seconds = figures.exposed_backward_seconds = 0;
+  }
 
   auto const sum = [](std::vector<std::uint64_t> const& of_places) {
     return static_cast<double>(

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "between_result.hpp"
 #include "command_line.hpp"
 #include "comparison.hpp"
 #include "csv.hpp"
@@ -16,6 +17,7 @@
 #include "progress.hpp"
 #include "scenarios.hpp"
 #include "show_advice.hpp"
+#include "show_between.hpp"
 #include "simulate.hpp"
 #include "table.hpp"
 #include "write_loads.hpp"
@@ -37,6 +39,24 @@ sim::policy_result play(sim::policy const& which, sim::scenario const& of, sim::
   });
 }
 
+/// What a policy comes to, in a group that is alone or in every one of several.
+void show(sim::comparison const& result, sim::policy const& which, sim::setting const& where,
+          sim::options const& asked, nlohmann::ordered_json& json) {
+  if (asked.between.groups == 1) {
+    if (asked.form == sim::output::table) print(sim::table_line(result));
+    if (asked.form == sim::output::csv) print(sim::csv_lines(result));
+    if (asked.form == sim::output::json) json.push_back(sim::to_json(result));
+    return;
+  }
+  for (auto const& of :
+       sim::settings_of(asked.between, where.kind->ports.between_bytes_per_second)) {
+    auto const between = sim::result_between(result, which, where, of);
+    if (asked.form == sim::output::table) print(sim::table_line(between));
+    if (asked.form == sim::output::csv) print(sim::csv_line(between));
+    if (asked.form == sim::output::json) json.push_back(sim::to_json(between));
+  }
+}
+
 void compare(sim::options const& asked) {
   auto const all = sim::prepare_all(asked);
   if (!asked.write_trace.empty())
@@ -48,22 +68,22 @@ void compare(sim::options const& asked) {
     steps += one.of.samples.size() * one.of.layer_ids.size() * (asked.policies.size() + 1);
   auto shown = sim::progress{steps};
   auto json = nlohmann::ordered_json::array();
-  if (asked.form == sim::output::csv) print(sim::csv_head());
+  auto const groups = asked.between.groups > 1;
+  if (asked.form == sim::output::csv) print(groups ? sim::between_csv_head() : sim::csv_head());
   for (auto const& one : all) {
     auto const asked_ep = std::ranges::count(asked.policies, sim::ep.name, &sim::policy::name) > 0;
     auto const base = play(sim::ep, one.of, shown, asked_ep && dump ? &*dump : nullptr);
     if (asked.form == sim::output::table) {
       shown.clear();
-      print((&one == &all.front() ? "" : "\n") + sim::table_head(one.of));
+      print((&one == &all.front() ? "" : "\n") +
+            (groups ? sim::between_table_head(one.of, asked.between) : sim::table_head(one.of)));
     }
     for (auto const* which : asked.policies) {
       auto const result = sim::comparison{
           which->name == sim::ep.name ? base : play(*which, one.of, shown, dump ? &*dump : nullptr),
           base};
       shown.clear();
-      if (asked.form == sim::output::table) print(sim::table_line(result));
-      if (asked.form == sim::output::csv) print(sim::csv_lines(result));
-      if (asked.form == sim::output::json) json.push_back(sim::to_json(result));
+      show(result, *which, one.where, asked, json);
     }
   }
   if (dump.has_value()) dump->close();

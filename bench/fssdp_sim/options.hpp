@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cluster.hpp"
+#include "groups.hpp"
 #include "model.hpp"
 #include "policies/policies.hpp"
 #include "policy.hpp"
@@ -29,6 +30,7 @@ struct options {
   int slots = 4;
   std::optional<int> overlap = {};  ///< none: what the window hides
   objective goal = objective::time;
+  group_options between = {};
 
   std::uint64_t seed = 1;
   int iterations = 20;

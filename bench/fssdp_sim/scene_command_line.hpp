@@ -63,6 +63,8 @@ CLI::Option* add_list(CLI::App& app, char const* group, char const* type, char c
   using element = typename Values::value_type;
   if constexpr (std::is_integral_v<element>)
     option->check(program::number_like<element>("a whole number"));
+  else if constexpr (std::is_floating_point_v<element>)
+    option->check(program::number_like<element>("a number"));
   return option;
 }
 
@@ -139,6 +141,23 @@ class scene_command_line {
         ->default_str("");
   }
 
+  void declare_groups(CLI::App& app) {
+    constexpr auto group = "Groups";
+    auto& of = chosen_.between;
+    detail::add(app, group, "N", "--groups", of.groups,
+                "Groups, each as many devices as --devices says:\nshards inside, counterparts "
+                "between them");
+    detail::add_list(app, group, "METHOD,...", "--between", methods_,
+                     "What crosses: some of the methods below, or all");
+    detail::add(app, group, "N", "--sync-every", of.sync_every,
+                "Iterations that groups train by themselves before\nparameters cross; 0: gradients "
+                "do, in every one");
+    detail::add_list(app, group, "B/S,...", "--between-rate", of.wires,
+                     "Bytes per second of a wire between groups, one\ndirection: every device has "
+                     "one, or every node,\nas its cluster says. Without it: as fast as there")
+        ->default_str("");
+  }
+
   /// @throws std::invalid_argument on a name or a number that cannot be
   void accept(CLI::App const& app) {
     chosen_.trace = trace_;
@@ -146,6 +165,7 @@ class scene_command_line {
     chosen_.models = detail::chosen_from("--model", models_, models);
     if (app.count("--stale") > 0) chosen_.stale = stale_;
     if (app.count("--overlap") > 0) chosen_.overlap = overlap_;
+    accept_groups(app);
     check_numbers();
     check_loads();
     for (auto const* kind : chosen_.clusters)
@@ -159,6 +179,26 @@ class scene_command_line {
   }
 
  private:
+  void accept_groups(CLI::App const& app) {
+    auto& of = chosen_.between;
+    detail::require_at_least("--groups", of.groups, 1);
+    detail::require_at_most("--groups", of.groups, 4096);
+    for (auto const* name : {"--between", "--sync-every", "--between-rate"})
+      if (of.groups == 1 && app.count(name) > 0)
+        throw std::invalid_argument{std::string{name} + ": expected --groups 2 or more with it"};
+    detail::require_at_least("--sync-every", of.sync_every, 0);
+    for (auto const wire : of.wires)
+      if (!(wire >= 1 && wire <= 1e15))
+        throw std::invalid_argument{"--between-rate " + std::to_string(wire) +
+                                    ": expected 1 to 1e15"};
+    of.methods.clear();
+    for (auto const& text : methods_) {
+      auto const all =
+          std::vector<between::method>(between::methods.begin(), between::methods.end());
+      for (auto const& method : text == "all" ? all : std::vector{between::method_of(text)})
+        if (std::ranges::count(of.methods, method) == 0) of.methods.push_back(method);
+    }
+  }
   void check_numbers() const {
     detail::require_at_least("--slots", chosen_.slots, 0);
     detail::require_at_least("--iterations", chosen_.iterations, 1);
@@ -196,6 +236,7 @@ class scene_command_line {
   std::string trace_;
   std::vector<std::string> clusters_ = {"flat"};
   std::vector<std::string> models_ = {"gpt-moe-s"};
+  std::vector<std::string> methods_ = {"full"};
   std::int64_t stale_ = -1;
   int overlap_ = -1;
 };

@@ -86,6 +86,14 @@ class shards {
 
 }  // namespace detail
 
+/// [ranks]: how many chunks each owns.
+[[nodiscard]] inline std::vector<int> owned_by_rank(fssdp::table_layout const& owners) {
+  auto owned = std::vector<int>{};
+  for (auto const rank : fssdp::first_n<fssdp::rank_id>(owners.ranks()))
+    owned.push_back(static_cast<int>(owners.owned(rank).size()));
+  return owned;
+}
+
 /// @pre at least one sample and layer
 [[nodiscard]] inline policy_result simulate(policy const& which, scenario const& of,
                                             layer_observer const& observe = {}) {
@@ -127,6 +135,9 @@ class shards {
       mean_of.token_seconds += figures.cost.token_seconds / count;
       mean_of.exposed_seconds += figures.cost.exposed_seconds / count;
       mean_of.max_over_mean += figures.max_over_mean / count;
+      mean_of.reduction_seconds += figures.reduction_seconds / count;
+      mean_of.exposed_backward_seconds += figures.exposed_backward_seconds / count;
+      mean_of.owned = owned_by_rank(answer.owners);
       result.max_over_mean.push_back(figures.max_over_mean);
       result.bytes += figures.bytes * result.scale() / count;
       result.interface_bytes += figures.interface_bytes * result.scale() / count;

@@ -101,6 +101,9 @@ void validate(options const& of, CLI::App const& app) {
   if (of.backend == backend::mpi && (!of.scene.devices.empty() || of.scene.clusters.size() > 1))
     throw std::invalid_argument{
         "--backend mpi: expected one --cluster and no --devices: there are as many as processes"};
+  if (of.backend != backend::thread && of.scene.between.groups > 1)
+    throw std::invalid_argument{"--groups " + std::to_string(of.scene.between.groups) +
+                                ": expected --backend thread with it"};
   sim::detail::require_at_least("--prefetch", of.prefetch_distance, 0);
   sim::detail::require_at_least("--interval", of.interval, 1);
   sim::detail::require_at_least("--reshard-every", of.reshard_every, 0);
@@ -125,6 +128,7 @@ program::command_line<options> read_command_line(int argc, char const* const* ar
   scene.declare_loads(app);
   scene.declare_process(app);
   scene.declare_scene(app, "What is measured; lists, each with every other");
+  scene.declare_groups(app);
   declare_policies(app, chosen, raw);
   declare_emulation(app, chosen, raw);
   declare_output(app, raw);

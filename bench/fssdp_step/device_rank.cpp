@@ -14,6 +14,7 @@
 #include "fssdp/solver/heterogeneous_sharding.hpp"
 #include "fssdp/token/dispatch.hpp"
 #include "fssdp/token/gather_counts.hpp"
+#include "fssdp_sim/crossing.hpp"
 #include "fssdp_sim/split_loads.hpp"
 #include "predictors.hpp"
 
@@ -60,6 +61,11 @@ device_rank::device_rank(links const& through, device& on, job const& what, shar
   layers_.emplace(device_.make_materializer({first, elements_, weights_, gradients_}, policy_of(),
                                             options_of(first)));
   fill_weights();
+  if (!job_.between.has_value()) return;
+  auto const scale = job_.emulates.scale;
+  between_.emplace(through_.between.value(), job_.between->of,
+                   sim::units_of(*where_.model, first.slices(), scale), first, rank_,
+                   arena_slots(first));
 }
 device_rank::~device_rank() = default;
 
@@ -137,8 +143,16 @@ void device_rank::expect(std::size_t layer, fssdp::expert_loads const& loads) {
   layers_->predictor(fssdp::layer_id{layer}).recall(loads);
 }
 
+void device_rank::prepare(std::size_t sample) {
+  if (between_.has_value()) between_->prepare((*job_.of.loads)[sample].layers);
+}
+void device_rank::check_between(std::size_t sample) {
+  if (between_.has_value()) between_->check((*job_.of.loads)[sample].layers);
+}
+
 device_times device_rank::iterate(std::size_t sample, bool recorded) {
   times_ = {};
+  auto const sent = between_.has_value() ? between_->bytes_sent() : 0;
   checks_ = !recorded || device_.checks_always();
   planning_.begin();
   records_.clear();
@@ -149,8 +163,12 @@ device_times device_rank::iterate(std::size_t sample, bool recorded) {
     forward(sample, layer, recorded);
   for (auto layer = last; layer.value() >= 0; layer = fssdp::layer_id{layer.value() - 1})
     backward(layer);
-  auto const metrics = layers_->step([&](fssdp::iteration_metrics const&) { update(sample); },
-                                     fssdp::bytes_of(weights_, moments_));
+  auto const metrics =
+      layers_->step([&](fssdp::iteration_metrics const&) { update(sample, recorded); }, kept());
+  if (between_.has_value()) {
+    if (metrics.reshardings_accepted > 0) between_->reshard(layers_->layouts());
+    times_.between_bytes = static_cast<double>(between_->bytes_sent() - sent);
+  }
   times_.solving = planning_.on_caller();
   times_.planning = planning_.beside();
   times_.exposed = metrics.exposed_seconds;
@@ -202,6 +220,7 @@ void device_rank::backward(fssdp::layer_id layer) {
   compute_partials(layer);
   layers_->release(layer);
   layers_->reduce(layer);
+  if (between_.has_value()) between_->start(layer);
   auto const computing = range(fssdp::compute_track, "attention backward", layer);
   compute_dense(2);
 }
@@ -299,7 +318,16 @@ void device_rank::compute_partials(fssdp::layer_id layer) {
     memory_.fill(expert.partial, static_cast<float>(expert.rows));
 }
 
-void device_rank::update(std::size_t sample) {
+/// What moves when owners change.
+std::vector<fssdp::expert_tensor<std::byte>> device_rank::kept() {
+  auto all = fssdp::bytes_of(weights_, moments_);
+  if (!between_.has_value()) return all;
+  auto const more = between_->kept();
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
+void device_rank::update(std::size_t sample, bool recorded) {
   auto const& stack = layers_->layouts();
   for (auto const layer : fssdp::first_n<fssdp::layer_id>(stack.layers())) {
     auto weights = fssdp::layer_shard(stack, layer, rank_, weights_);
@@ -315,6 +343,7 @@ void device_rank::update(std::size_t sample) {
     memory_.add({weights[0].data, slot * weights[0].elements}, 1);
   }
   ++steps_;
+  if (between_.has_value()) times_.between = between_->finish(recorded);
 }
 
 void device_rank::check_shards() {

@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "between_device.hpp"
 #include "contents.hpp"
 #include "device.hpp"
 #include "device_blocks.hpp"
@@ -23,10 +24,17 @@
 
 namespace step {
 
-/// What the devices exchange besides experts: tokens, and what is small and goes past emulated links.
+/// What the devices of a group exchange besides experts: tokens, and what is small and goes past
+/// emulated links; and what crosses to other groups, if there are any.
 struct links {
   fssdp::communicator_ref tokens;
   fssdp::communicator_ref control;
+  std::optional<between_links> between = {};
+
+  /// All devices of all groups.
+  [[nodiscard]] fssdp::communicator_ref everyone() const {
+    return between.has_value() ? between->everyone : control;
+  }
 };
 
 class device_rank {
@@ -41,6 +49,10 @@ class device_rank {
   void remember(std::size_t sample);
   /// Expects loads of another iteration, whatever has been.
   void expect(std::size_t layer, fssdp::expert_loads const& loads);
+  /// Outside of what is measured: before an iteration, and after it.
+  /// @throws fssdp::ranks_disagree, std::runtime_error if what has crossed between groups is wrong
+  void prepare(std::size_t sample);
+  void check_between(std::size_t sample);
   /// Forward and backward of all layers.
   /// @param recorded whether the loads count for the next ones
   device_times iterate(std::size_t sample, bool recorded);
@@ -70,7 +82,8 @@ class device_rank {
   void check_experts(fssdp::layer_id layer) const;
   void compute_partials(fssdp::layer_id layer);
   /// The optimizer: every parameter becomes larger by 1.
-  void update(std::size_t sample);
+  void update(std::size_t sample, bool recorded);
+  [[nodiscard]] std::vector<fssdp::expert_tensor<std::byte>> kept();
   void fill_weights();
 
   [[nodiscard]] fssdp::token_counts counts_of(std::size_t sample, fssdp::layer_id layer);
@@ -112,6 +125,7 @@ class device_rank {
   bool checks_ = true;
   std::vector<layer_record> records_;
   fssdp::scratch_memory token_scratch_;
+  std::optional<between_device> between_;
   int steps_ = 0;
 };
 

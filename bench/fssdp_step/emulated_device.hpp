@@ -21,6 +21,8 @@ class emulated_device : public device {
   emulated_device(double slow, fssdp::communicator_ref const& experts, fssdp::trace_output trace)
       : slow_{slow}, trace_{trace}, experts_{experts}, beside_{experts_, stream_} {}
 
+  /// Where experts move.
+  [[nodiscard]] fssdp::host_stream& moving() { return stream_; }
   [[nodiscard]] device_memory& memory() override { return memory_; }
   [[nodiscard]] fssdp::materializer make_materializer(
       fssdp::expert_shards shards, fssdp::materializer_policy policy,

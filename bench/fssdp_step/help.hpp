@@ -6,6 +6,7 @@
 
 #include <string>
 
+#include "fssdp_sim/help.hpp"
 #include "policies.hpp"
 
 namespace step::detail {
@@ -55,6 +56,20 @@ inline constexpr auto about =
       "  Virtual devices on one GPU share its FLOP/s and its memory bandwidth. So only ratios\n"
       "  between policies mean something, and an even load gains less than on a cluster: a device\n"
       "  that waits leaves its share to the others.\n"
+      "\nGroups\n"
+      "  With --groups G there are G times as many devices, in groups that are clusters as named\n"
+      "  and have the same loads. What --between says crosses for real, by the library's\n"
+      "  gradient_exchange: of each expert 32-bit gradients, from its owner to the owners in "
+      "other\n"
+      "  groups, as soon as they are there, on a stream of its own; or by its parameter_exchange\n"
+      "  parameters, behind every --sync-every-th iteration (and the one that warms up). Wires "
+      "are\n"
+      "  others than those inside; one is so much slower than its method's payloads are smaller\n"
+      "  than real ones. Encoding and decoding take the host's time. Counterparts compare all "
+      "bits\n"
+      "  after each exchange.\n"
+      "\n" +
+      sim::detail::about_methods() +
       "\nColumns\n"
       "  iteration  median and 95th percentile (p95) of the iterations; forward and backward\n"
       "  over EP    time of ep / time of this policy\n"
@@ -68,6 +83,10 @@ inline constexpr auto about =
       "  solve, plan   placements and routing on the critical path; plans, made beside it\n"
       "  sent       by all devices, tokens and experts\n"
       "  replicas   memory of the device that has most\n"
+      "  sent between, waits   with --groups: to other groups, by the device that sends most, and "
+      "over\n"
+      "             what fssdp_sim says; for which devices wait for them, and the same by the "
+      "model\n"
       "The first iteration warms up and does not count. JSON has the same, and the clusters and\n"
       "models of fssdp_sim --help.\n"
       "\nExamples\n"
@@ -75,7 +94,9 @@ inline constexpr auto about =
       "  fssdp_step --cluster a --trace loads.csv --iters 101,501 --policy ep,hecate,ours --json\n"
       "  fssdp_step --cluster h100 --devices 64 --layers 2 --slow 100 --timeline iteration.json\n"
       "  mpirun -np 8 fssdp_step --backend mpi --cluster a --scale 16 --wire 1.25e8 --layers 2\n"
-      "  fssdp_step --backend cuda --devices 8 --layers 4 --timeline iteration.json";
+      "  fssdp_step --backend cuda --devices 8 --layers 4 --timeline iteration.json\n"
+      "  fssdp_step --cluster flat --devices 4 --groups 4 --between full,demo --between-rate "
+      "1.25e9";
   return text;
 }
 

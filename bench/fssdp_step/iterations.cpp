@@ -81,6 +81,10 @@ void take_over(all_iterations& to, job const& of, std::span<device_times const> 
   record.token_seconds = mean(&device_times::tokens) / slow;
   record.solving_seconds = mean(&device_times::solving);
   record.planning_seconds = mean(&device_times::planning);
+  record.between_seconds = mean(&device_times::between) / slow;
+  if (of.between.has_value())
+    record.between_bytes =
+        std::ranges::max(all, {}, &device_times::between_bytes).between_bytes * of.between->scale;
   for (auto const& one : all) to.replica_slots = std::max(to.replica_slots, one.replica_slots);
   to.bytes = mean(&device_times::expert_bytes) * of.emulates.scale +
              4 * mean(&device_times::token_rows) *
@@ -105,21 +109,24 @@ layouts first_owners(job const& of) {
 void run_rank(links const& through, device& on, job const& of, shared_work& shared,
               layouts const& first, all_iterations& result) {
   auto me = device_rank{through, on, of, shared, first};
-  auto const is_first_rank = through.tokens.rank() == fssdp::rank_id{0};
+  auto const everyone = through.everyone();
+  auto const is_first_rank = everyone.rank() == fssdp::rank_id{0};
   auto last = std::optional<std::size_t>{};
   auto const cores = std::max(1U, std::thread::hardware_concurrency());
   for (std::size_t n = 0; n <= of.of.samples.size(); ++n) {
     auto const counts = n > 0;
     auto const sample = of.of.samples[counts ? n - 1 : 0];
     if (n != 1) remember_before(me, of, last, sample);
-    wait_for_all(through.control);
+    me.prepare(sample);
+    wait_for_all(everyone);
     auto const begin = clock::now();
     auto const used = processor_seconds();
     auto times = me.iterate(sample, counts);
-    wait_for_all(through.control);
+    wait_for_all(everyone);
     auto const seconds = std::chrono::duration<double>(clock::now() - begin).count();
     if (is_first_rank || of.ranks_are_processes) times.processor = processor_seconds() - used;
     if (counts) last = sample;
+    me.check_between(sample);
     auto all = std::vector<device_times>(static_cast<std::size_t>(through.control.size()));
     fssdp::all_gather(through.control, std::span<device_times const>{&times, 1}, std::span{all});
     if (!is_first_rank) continue;
@@ -150,12 +157,18 @@ measurement summed_up(job const& of, all_iterations const& all) {
       .replica_bytes = all.replica_slots * static_cast<double>(where.rates.expert_bytes)};
   auto const scale =
       static_cast<double>(where.layers) / static_cast<double>(sim::layer_count(*of.of.loads));
-  for (auto& one : result.iterations) one.seconds *= scale;
+  for (auto& one : result.iterations)
+    for (auto part : {&iteration_record::seconds, &iteration_record::between_seconds,
+                      &iteration_record::between_bytes})
+      one.*part *= scale;
+  if (of.between.has_value()) result.between = of.between->of;
   auto const count = static_cast<double>(all.layers.size());
   for (auto const& layers : all.layers) {
     auto const predicted = predict(of, layers);
     result.predicted_seconds += predicted.seconds / count;
     result.max_over_mean += predicted.max_over_mean / count;
+    result.predicted_between_seconds += predicted.between.exposed_seconds / count;
+    result.predicted_between_bytes += predicted.between.bytes / count;
   }
   return result;
 }

@@ -14,6 +14,7 @@
 #include "fssdp/placement/loads.hpp"
 #include "fssdp/placement/placement.hpp"
 #include "fssdp/plan/transfer_plan.hpp"
+#include "fssdp_sim/groups.hpp"
 #include "fssdp_sim/policy.hpp"
 #include "fssdp_sim/simulate.hpp"
 #include "policies.hpp"
@@ -37,6 +38,14 @@ struct layer_record {
   sim::layer_answer answer;  ///< what was done
 };
 
+/// Groups of devices, each of which is a cluster of its own.
+struct between_job {
+  sim::group_setting of;
+  /// What payloads are divided by, and the rate of the wires with them: other than experts, as a
+  /// smaller matrix need not have a payload that is so much smaller.
+  double scale = 1;
+};
+
 struct job {
   sim::scenario const& of;
   policy const& which;
@@ -45,8 +54,9 @@ struct job {
   int interval = 10;        ///< of policies that look at loads now and then
   int reshard_every = 100;  ///< iterations
   bool plans_ahead = true;
-  std::size_t effort = 10'000;  ///< of schedules
-  bool links_are_real = false;  ///< else they are emulated, and counts travel past them
+  std::optional<between_job> between = {};  ///< none: one group
+  std::size_t effort = 10'000;              ///< of schedules
+  bool links_are_real = false;              ///< else they are emulated, and counts travel past them
   bool ranks_are_processes = false;
   std::function<void()> iteration_over = [] {};  ///< is called on rank 0
 };

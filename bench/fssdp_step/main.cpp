@@ -6,7 +6,10 @@
 #include <deque>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "command_line.hpp"
 #include "device_group.hpp"
@@ -60,6 +63,17 @@ void print(step::device_group const& from, std::string const& text, std::FILE* t
   return emulates;
 }
 
+/// What crosses between groups, every method on every wire; nothing, once, if there is one group.
+[[nodiscard]] std::vector<std::optional<step::between_job>> all_between(step::options const& asked,
+                                                                        sim::setting const& where) {
+  if (asked.scene.between.groups == 1) return {std::nullopt};
+  auto all = std::vector<std::optional<step::between_job>>{};
+  for (auto const& of :
+       sim::settings_of(asked.scene.between, where.kind->ports.between_bytes_per_second))
+    all.push_back(step::between_job{.of = of});
+  return all;
+}
+
 [[nodiscard]] std::unique_ptr<step::device_group> join(step::backend through,
                                                        std::chrono::milliseconds deadline) {
   switch (through) {
@@ -82,11 +96,19 @@ void run(step::options const& asked) {
   any_size.most_devices = 4096;
   auto const all = scenes_of(asked, *devices, any_size);
   auto steps = std::size_t{0};
-  for (auto const& one : all) steps += (one.of.samples.size() + 1) * (asked.policies.size() + 1);
+  for (auto const& one : all) {
+    auto const iterations = one.of.samples.size();
+    if (static_cast<std::size_t>(asked.scene.between.sync_every) > iterations)
+      throw std::invalid_argument{"--sync-every " + std::to_string(asked.scene.between.sync_every) +
+                                  ": expected at most " + std::to_string(iterations) +
+                                  ", the iterations that are measured"};
+    steps += (iterations + 1) * (asked.policies.size() + 1) * all_between(asked, one.where).size();
+  }
   auto shown = sim::progress{steps};
   auto json = nlohmann::ordered_json::array();
   if (asked.form == sim::output::csv) print(*devices, step::csv_head());
-  auto const measure = [&](sim::scenario const& of, step::policy const& which, bool is_last) {
+  auto const measure = [&](sim::scenario const& of, step::policy const& which,
+                           std::optional<step::between_job> const& between, bool is_last) {
     auto const name = std::string{of.where->kind->name} + " " + std::string{which.name};
     auto const what = step::job{.of = of,
                                 .which = which,
@@ -95,22 +117,25 @@ void run(step::options const& asked) {
                                 .interval = asked.interval,
                                 .reshard_every = asked.reshard_every,
                                 .plans_ahead = asked.plans_ahead,
+                                .between = between,
                                 .iteration_over = [&] { shown.step(name); }};
     return devices->measure(what, is_last ? asked.timeline : std::filesystem::path{});
   };
-  for (auto const& one : all) {
+  auto const show = [&](sim::prepared const& one, std::optional<step::between_job> const& between,
+                        bool is_first, bool ends) {
     auto const& ep_policy = step::policies.front();
-    auto const ep = measure(one.of, ep_policy, false);
+    auto const ep = measure(one.of, ep_policy, between, false);
     if (asked.form == sim::output::table) {
       shown.clear();
-      print(*devices, (&one == &all.front() ? "" : "\n") +
+      print(*devices, (is_first ? "" : "\n") +
                           step::table_head(one.of, asked, emulation_of(asked, one.where),
-                                           devices->devices_for(one.where.topology.ranks())));
+                                           devices->devices_for(one.where.topology.ranks()),
+                                           between.has_value() ? &between->of : nullptr));
     }
     for (auto const* which : asked.policies) {
-      auto const is_last = which == asked.policies.back() && &one == &all.back();
+      auto const is_last = ends && which == asked.policies.back();
       auto const again = which != &ep_policy || (is_last && !asked.timeline.empty());
-      auto const result = again ? measure(one.of, *which, is_last) : ep;
+      auto const result = again ? measure(one.of, *which, between, is_last) : ep;
       shown.clear();
       if (!devices->has_rank_0()) continue;
       if (asked.form == sim::output::table) print(*devices, step::table_line(result, ep));
@@ -120,6 +145,12 @@ void run(step::options const& asked) {
         print(*devices, step::warning_of(result),
               asked.form == sim::output::table ? stdout : stderr);
     }
+  };
+  for (auto const& one : all) {
+    auto const crossings = all_between(asked, one.where);
+    for (auto const& between : crossings)
+      show(one, between, &one == &all.front() && &between == &crossings.front(),
+           &one == &all.back() && &between == &crossings.back());
   }
   if (asked.form == sim::output::json) print(*devices, json.dump(1) + "\n");
 }

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "fssdp_sim/groups.hpp"
 #include "fssdp_sim/result.hpp"
 
 namespace step {
@@ -19,6 +20,8 @@ struct iteration_record {
   double token_seconds = 0;     ///< in dispatch and combine, waits included; their mean
   double solving_seconds = 0;   ///< placements and routing, before layers could go on
   double planning_seconds = 0;  ///< transfers, on the stream of the experts
+  double between_seconds = 0;   ///< for which devices waited for other groups; their mean
+  double between_bytes = 0;     ///< to other groups, by the device that sends most
   double busy_share = 0;        ///< of the host's cores, by this program
 };
 
@@ -34,6 +37,9 @@ struct measurement {
   double max_over_mean = 1;  ///< tokens of the fullest device, mean over layers and iterations
   double bytes = 0;          ///< sent by all devices in an iteration, tokens and experts
   double replica_bytes = 0;  ///< of the device that has most
+  sim::group_setting between = {};
+  double predicted_between_seconds = 0;  ///< part of predicted_seconds
+  double predicted_between_bytes = 0;
 
   [[nodiscard]] std::vector<double> all(double iteration_record::*part) const {
     auto values = std::vector<double>{};
@@ -46,10 +52,20 @@ struct measurement {
   [[nodiscard]] double p95() const {
     return sim::percentile(all(&iteration_record::seconds), 0.95);
   }
-  [[nodiscard]] double seconds() const { return median(&iteration_record::seconds); }
-  [[nodiscard]] double measured_over_predicted() const {
-    return sim::mean(all(&iteration_record::seconds)) / predicted_seconds;
+  /// Where parameters cross now and then, with the share of one iteration in that.
+  [[nodiscard]] double seconds() const {
+    if (between.sync_every <= 1) return median(&iteration_record::seconds);
+    return sim::percentile(without_waits(), 0.5) + between_seconds();
   }
+  [[nodiscard]] double measured_over_predicted() const {
+    if (between.sync_every <= 1)
+      return sim::mean(all(&iteration_record::seconds)) / predicted_seconds;
+    return (sim::mean(without_waits()) + between_seconds()) / predicted_seconds;
+  }
+  /// For which devices wait for other groups, and what they send there, in one iteration or as its
+  /// share.
+  [[nodiscard]] double between_seconds() const { return share(&iteration_record::between_seconds); }
+  [[nodiscard]] double between_bytes() const { return share(&iteration_record::between_bytes); }
   /// Of the time in which experts move; 0 if hardly any do.
   [[nodiscard]] double exposed_share() const {
     auto const moving = median(&iteration_record::moving_seconds);
@@ -57,6 +73,22 @@ struct measurement {
     return std::min(1.0, median(&iteration_record::exposed_seconds) / moving);
   }
   [[nodiscard]] double busy_share() const { return sim::mean(all(&iteration_record::busy_share)); }
+
+ private:
+  /// Behind every sync_every-th iteration, of so many.
+  [[nodiscard]] double share(double iteration_record::*part) const {
+    if (between.sync_every <= 1) return median(part);
+    auto const every = static_cast<std::size_t>(between.sync_every);
+    auto const rounds = iterations.size() / every;
+    auto sum = 0.0;
+    for (auto const& one : iterations) sum += one.*part;
+    return sum / static_cast<double>(rounds * every);
+  }
+  [[nodiscard]] std::vector<double> without_waits() const {
+    auto values = std::vector<double>{};
+    for (auto const& one : iterations) values.push_back(one.seconds - one.between_seconds);
+    return values;
+  }
 };
 
 }  // namespace step

@@ -2,19 +2,13 @@
 // The methods behind --between, --sync-every and --outer: the only file in which they are compiled.
 #include "between_groups.hpp"
 
-#include "between_method.hpp"
+#include "between/exchange.hpp"
+#include "between/method.hpp"
 #include "exchange_ways.hpp"
 #include "expert.hpp"
-#include "fssdp/codec/bf16_codec.hpp"
-#include "fssdp/codec/int8_codec.hpp"
 #include "fssdp/collective/all_reduce.hpp"
 #include "fssdp/collective/reshard.hpp"
-#include "fssdp/hybrid/codec_compressor.hpp"
 #include "fssdp/hybrid/low_rank_compressor.hpp"
-#include "fssdp/hybrid/quantized_compressor.hpp"
-#include "fssdp/hybrid/selected_compressor.hpp"
-#include "fssdp/hybrid/ternary_compressor.hpp"
-#include "fssdp/hybrid/threshold_compressor.hpp"
 #include "fssdp/hybrid/top_dct_compressor.hpp"
 #include "fssdp/memory/bytes_of.hpp"
 #include "fssdp/plan/reshard_plan.hpp"
@@ -26,32 +20,16 @@ namespace {
 
 /// The exchange of gradients that --between stands for.
 [[nodiscard]] fssdp::gradient_exchange_options exchange_of(options const& chosen) {
-  auto const [name, number] = between_method_of(chosen.between);
-  auto const count = static_cast<std::size_t>(number);
-  auto result = fssdp::gradient_exchange_options{};
-  auto const adapts = chosen.adapt_every > 0;
-  if (name == "bf16") result.compressor = fssdp::codec_compressor<fssdp::bf16_codec>{};
-  if (name == "int8") result.compressor = fssdp::codec_compressor<fssdp::int8_codec>{};
-  if (name == "qsdp") result.compressor = fssdp::quantized_compressor{{.bits = count}};
-  if (name == "tagc") result.compressor = fssdp::threshold_compressor{.dropped = 1 - 1.0 / number};
-  if (name == "terngrad") result.compressor = fssdp::ternary_compressor{};
-  if (name == "powersgd") {
-    result.compressor = fssdp::low_rank_compressor{.rank = count};
-    if (adapts)
-      result.alternatives = {fssdp::low_rank_compressor{.rank = (count + 1) / 2},
-                             fssdp::low_rank_compressor{.rank = 2 * count}};
-  }
-  if (name == "demo") {
-    result = fssdp::demo(fssdp::top_dct_compressor{{.kept = count}});
-    if (adapts)
-      result.alternatives = {fssdp::top_dct_compressor{{.kept = (count + 1) / 2}},
-                             fssdp::top_dct_compressor{{.kept = 2 * count}}};
-  }
-  if (name == "demo-2d")
-    result = fssdp::demo(fssdp::top_dct_compressor{{.rows = 64, .columns = 64, .kept = count}});
-  if (name == "striding") result = fssdp::demo(fssdp::strided_compressor{count});
-  if (name == "random") result = fssdp::demo(fssdp::random_compressor{1.0 / number});
-  result.seed = chosen.seed;
+  auto const method = between::method_of(chosen.between);
+  auto const count = static_cast<std::size_t>(method.number);
+  auto result = between::exchange_of(method, chosen.seed);
+  if (chosen.adapt_every == 0) return result;
+  if (method.name == "powersgd")
+    result.alternatives = {fssdp::low_rank_compressor{.rank = (count + 1) / 2},
+                           fssdp::low_rank_compressor{.rank = 2 * count}};
+  if (method.name == "demo")
+    result.alternatives = {fssdp::top_dct_compressor{{.kept = (count + 1) / 2}},
+                           fssdp::top_dct_compressor{{.kept = 2 * count}}};
   return result;
 }
 

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "between_method.hpp"
+#include "between/method.hpp"
 #include "fssdp/routing/routing_rule.hpp"
 #include "model_shape.hpp"
 
@@ -272,9 +272,7 @@ inline void validate(options const& chosen) {
           "--sync-mix " + std::to_string(chosen.sync_mix) +
               ": expected 0 or more, less than 1, and --sync-delay with it");
   at_least("--adapt-every", chosen.adapt_every, 0);
-  auto const [method, number] = between_method_of(chosen.between);
-  require(method != "qsdp" || number == 1 || number == 2 || number == 4 || number == 8,
-          "--between " + chosen.between + ": expected 1, 2, 4 or 8 bits");
+  auto const method = between::method_of(chosen.between).name;
   require(chosen.adapt_every == 0 || (rounds == 0 && (method == "powersgd" || method == "demo")),
           "--adapt-every " + std::to_string(chosen.adapt_every) +
               ": expected --between powersgd or demo with it, without --sync-every");

@@ -61,13 +61,15 @@ class compressed_rounds {
   class byte_count {
    public:
     void add(any_compressor const& compressor, unit_shape shape, std::size_t units) {
-      for (int r = 0; r < compressor.rounds(); ++r) {
-        auto const round = static_cast<std::size_t>(r);
-        if (rounds_.size() <= round) rounds_.resize(round + 1);
-        auto& of = compressor.combines(r) == combination::gather ? rounds_[round].gathered
-                                                                 : rounds_[round].added;
-        of += checked_product("gradient_exchange", compressor.payload_bytes(shape, r), units);
-      }
+      for (int r = 0; r < compressor.rounds(); ++r)
+        add(r, compressor.combines(r),
+            checked_product("gradient_exchange", compressor.payload_bytes(shape, r), units));
+    }
+    /// Payloads of a round, where their sizes are known.
+    void add(int round, combination how, std::size_t bytes) {
+      auto const at = static_cast<std::size_t>(round);
+      if (rounds_.size() <= at) rounds_.resize(at + 1);
+      (how == combination::gather ? rounds_[at].gathered : rounds_[at].added) += bytes;
     }
     [[nodiscard]] std::size_t sent_by(rank_id group, int groups) const {
       auto bytes = std::size_t{0};

@@ -17,7 +17,9 @@
 
 namespace fssdp::detail {
 
-/// One buffer of each group, between ranks that are groups. Allocates only to grow.
+/// One buffer of each group, between ranks that are groups. Allocates only to grow. Every rank
+/// names those behind it in turn as receivers, those before it as senders: whoever comes first, no
+/// two send to one while nobody sends to another.
 class payload_exchange {
  public:
   /// How long the combination of payloads is.
@@ -53,7 +55,10 @@ class payload_exchange {
     copy_bytes(all.subspan(me.index() * mine.size(), mine.size()), mine);
     between.exchange([&](batch_ref const& batch) {
       batch.label(label);
-      name_values(batch, me, between.size(), mine, all);
+      for_each_other(between, [&](rank_id next, rank_id previous) {
+        batch.send(mine, next);
+        batch.recv(all.subspan(previous.index() * mine.size(), mine.size()), previous);
+      });
     });
   }
   /// Every group adds up its part of all, in the order of the groups, and gives it to the others.
@@ -72,12 +77,11 @@ class payload_exchange {
     };
     between.exchange([&](batch_ref const& batch) {
       batch.label(label);
-      for (auto const peer : first_n<rank_id>(between.size())) {
-        if (peer == me) continue;
-        auto const [begin, end] = floats_of(mine.size(), peer, between.size());
-        batch.send(mine.subspan(begin * sizeof(float), (end - begin) * sizeof(float)), peer);
-        batch.recv(row(peer), peer);
-      }
+      for_each_other(between, [&](rank_id next, rank_id previous) {
+        auto const [begin, end] = floats_of(mine.size(), next, between.size());
+        batch.send(mine.subspan(begin * sizeof(float), (end - begin) * sizeof(float)), next);
+        batch.recv(row(previous), previous);
+      });
     });
     copy_bytes(row(me), mine.subspan(first * sizeof(float), own_bytes));
     auto const total = part(all, me);
@@ -88,12 +92,19 @@ class payload_exchange {
     }
     between.exchange([&](batch_ref const& batch) {
       batch.label({label.plan, label.round + 1});
-      for (auto const peer : first_n<rank_id>(between.size())) {
-        if (peer == me) continue;
-        batch.send(total, peer);
-        batch.recv(part(all, peer), peer);
-      }
+      for_each_other(between, [&](rank_id next, rank_id previous) {
+        batch.send(total, next);
+        batch.recv(part(all, previous), previous);
+      });
     });
+  }
+  /// Calls visit(next, previous) for those that are 1, 2, ... behind this rank, and before it.
+  template <class Visit>
+  static void for_each_other(communicator_ref const& between, Visit visit) {
+    auto const size = between.size();
+    auto const me = between.rank().value();
+    for (int away = 1; away < size; ++away)
+      visit(rank_id{(me + away) % size}, rank_id{(me + size - away) % size});
   }
   struct float_range {
     std::size_t first;
