@@ -10,10 +10,12 @@ from typing import Any
 
 import pytest
 import torch
+import torch._dynamo  # what optimizers import: once, before ranks are forked
 import torch.distributed as dist
 from test_experts import SHAPE, choices, make, together
 from torch import Tensor, nn
 from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 from trainer.ranks import run_ranks
 
@@ -108,11 +110,11 @@ class Training:
         rate: float = 0.005,
         **options: Any,
     ) -> None:
-        torch.manual_seed(seed)
         self.layers = make(stacked=stacked, dtype=torch.float32)
         with torch.no_grad():
             for p in self.layers.parameters():
                 p.mul_(0.3)
+        torch.manual_seed(seed)
         self.dense = Dense()
         self.rate = rate
         rank, ranks = dist.get_rank(), dist.get_world_size()
@@ -181,7 +183,7 @@ def in_all_groups(tensors: list[Tensor]) -> bool:
 
 def losses(rank: int, method: Any, options: dict[str, Any]) -> list[float]:
     training = Training(method, **options)
-    return [training.step(n) for n in range(5)]
+    return [training.step(0) for _ in range(5)]
 
 
 @pytest.mark.parametrize("stacked", [False, True])
@@ -328,9 +330,9 @@ def test_groups_have_to_begin_alike() -> None:
         assert "expected equal bits of what counterparts own" in text
 
 
-def resume(rank: int, method: Any, steps: int) -> None:
+def resume(rank: int, method: Any, steps: int, total: int) -> None:
     once = Training(method)
-    for n in range(2 * steps):
+    for n in range(total):
         if n == steps:
             saved = copy.deepcopy(
                 (once.between.state_dict(), once.optimizer.state_dict(), once.tensors())
@@ -343,7 +345,7 @@ def resume(rank: int, method: Any, steps: int) -> None:
             p.copy_(value)
     again.optimizer.load_state_dict(saved[1])
     again.between.load_state_dict(saved[0])
-    for n in range(steps, 2 * steps):
+    for n in range(steps, total):
         again.step(n)
     assert all(torch.equal(a, b) for a, b in zip(again.tensors(), once.tensors(), strict=True))
     first, second = (t.between.state_dict() for t in (once, again))
@@ -358,11 +360,11 @@ def memories(state: dict[str, Any]) -> list[Tensor]:
 
 @pytest.mark.parametrize("name", [n for n in METHODS if n != "streaming_late"])
 def test_a_run_goes_on_with_the_same_bits(name: str) -> None:
-    run_ranks(4, resume, METHODS[name], 3)
+    run_ranks(4, resume, METHODS[name], 3, 6)
 
 
 def test_streaming_goes_on_where_nothing_is_under_way() -> None:
-    run_ranks(4, resume, METHODS["streaming_late"], 5)
+    run_ranks(4, resume, METHODS["streaming_late"], 5, 9)
 
 
 def saved_in_a_file(rank: int, folder: str) -> None:
@@ -418,7 +420,7 @@ def refusals(rank: int) -> list[str]:
 def test_what_does_not_fit_is_named() -> None:
     expected = [
         "load_state_dict: group is 5; expected ",
-        "load_state_dict: method is 'demo'; expected 'GradientExchange(",
+        "load_state_dict: method is 'demo'; expected ",
         "load_state_dict: 0 parts; expected 2",
         "nothing has been measured",
         "averages of the last step are under way; expected wait()",
@@ -492,15 +494,15 @@ def owners_change(rank: int, method: Any) -> tuple[list[float], bool]:
         if n == 3:
             layouts = [fssdp.cyclic_layout(experts=6, ranks=2)] * 2
             assert moving.experts.reshard(moving.optimizer, layouts)
-        found.append((still.step(n), moving.step(n)))
+        found.append((still.step(0), moving.step(0)))
     whole = [t.experts.full_tensors() for t in (still, moving)]
     return found, all(torch.equal(whole[0][name], whole[1][name]) for name in whole[0])
 
 
-@pytest.mark.parametrize("stacked_name", ["demo", "low_rank", "diloco", "co2"])
-def test_what_is_remembered_moves_with_the_owners(stacked_name: str) -> None:
-    for found, equal in run_ranks(4, owners_change, METHODS[stacked_name]):
-        assert all(a == pytest.approx(b, rel=0, abs=1e-6) for a, b in found)
+@pytest.mark.parametrize("name", ["demo", "low_rank", "diloco", "co2"])
+def test_what_is_remembered_moves_with_the_owners(name: str) -> None:
+    for found, equal in run_ranks(4, owners_change, METHODS[name]):
+        assert equal and all(a == b for a, b in found)
         assert found[-1][0] < found[0][0]
 
 
@@ -555,8 +557,6 @@ def test_sums_stay_sums() -> None:
 
 def dense_alone(rank: int, kind: str) -> float:
     """Without experts; fully_shard over the ranks of a group."""
-    from torch.distributed.fsdp import fully_shard
-
     mesh = init_device_mesh("cpu", (GROUPS, INSIDE), mesh_dim_names=("replicate", "shard"))
     torch.manual_seed(1)
     model, whole = Dense(), Dense()
