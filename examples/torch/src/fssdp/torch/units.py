@@ -61,7 +61,10 @@ class Units:
         raise NotImplementedError
 
     def put_gradients(self, values: list[list[Tensor]], groups: int) -> None:
-        """Has them as gradients: [layers][tensors], averages over so many groups where sums are wanted."""
+        """Has them as gradients: [layers][tensors], averages over so many groups.
+
+        Where sums are wanted, they are multiplied by that number.
+        """
         raise NotImplementedError
 
     def hide_gradients(self) -> None:
