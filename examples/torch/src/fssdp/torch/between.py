@@ -39,8 +39,8 @@ class Between:
     An expert without tokens in all groups does not cross, and its gradient is zero.
 
     Ranks compare what they exchange: layouts, shapes, the method with its options, steps, rates and
-    loads. Where groups differ, all of them get RanksDisagree before a gradient or a parameter changes.
-    After that, or a TransportError, what is remembered is of no use.
+    loads. Where groups differ, all of them get RanksDisagree before a gradient or a parameter of the
+    layer changes. After that, or another TransportError, what is remembered is of no use.
 
     Args:
         group: the counterparts of this rank: a process group, or a mesh of one dimension; of a mesh
@@ -82,12 +82,24 @@ class Between:
         self.communicator = _on_host(self.group, timeout)
         self.inside: Communicator | None = None
         self.step = 0
-        self._dense, self._whole = list(dense), whole
         self._stream = _torch.HostStream() if method.overlap else None
         self._run: Run = RUNS[type(method)](self)
-        self._inside_group = None if inside is None else _group_of(inside)
-        if inside is not None and self._dense:
-            self._add_dense(self._inside_group)
+        self._waiting = list(dense), whole
+        if inside is not None:
+            self._settle(_group_of(inside))
+
+    def _settle(self, inside: dist.ProcessGroup) -> None:
+        """These are the ranks inside."""
+        if self.inside is None:
+            self.inside = _on_host(inside, self.timeout)
+            self._ranks_inside = _ranks(inside)
+        elif self._ranks_inside != _ranks(inside):
+            raise ArgumentError(
+                f"Between: experts are sharded over the ranks {_ranks(inside)}; expected those inside, "
+                f"{self._ranks_inside}"
+            )
+        (dense, whole), self._waiting = self._waiting, ([], False)
+        self.add_dense(dense, whole=whole)
 
     @property
     def groups(self) -> int:
@@ -98,24 +110,28 @@ class Between:
         """What ``shard_experts`` does with its own."""
         if any(isinstance(part.units, ExpertUnits) for part in self._run.parts):
             raise ArgumentError("Between: it has experts already; expected one for each shard_experts")
-        if self._inside_group is not None and _ranks(self._inside_group) != _ranks(experts.group):
-            raise ArgumentError(
-                f"Between: experts are sharded over the ranks {_ranks(experts.group)}; expected those "
-                f"inside, {_ranks(self._inside_group)}"
-            )
+        self._settle(experts.group)
         units = ExpertUnits(experts)
         units.deal(self._run.fragments)
         self._run.add(units, self.method.seed)
-        self._add_dense(experts.group)
 
-    def _add_dense(self, inside: dist.ProcessGroup) -> None:
-        if self.inside is not None:
-            return
-        self._inside_group = inside
-        self.inside = _on_host(inside, self.timeout)
-        listed = dense_units(self._dense, self._whole, self.inside, self._run.fragments)
-        for i, units in enumerate(listed):
-            self._run.add(units, self.method.seed + 1 + i)
+    def add_dense(self, parameters: Iterable[nn.Parameter], *, whole: bool = False) -> None:
+        """More parameters besides those of experts: after ``fully_shard``, which takes parameters of
+        experts as ``ignored_params``, and so comes after ``shard_experts``.
+
+        Args:
+            parameters, whole: as the constructor takes them.
+
+        Raises:
+            ArgumentError: as the constructor; nothing says yet which ranks are inside.
+        """
+        listed = list(parameters)
+        if self.inside is None:
+            raise ArgumentError(
+                "Between.add_dense: no ranks inside; expected shard_experts before, or inside=..."
+            )
+        for units in dense_units(listed, whole, self.inside, self._run.fragments):
+            self._run.add(units, self.method.seed + 1 + len(self._run.parts))
 
     def average(self, rate: float = 1.0) -> None:
         """Gradients become their average over all groups, if the method exchanges gradients;
@@ -126,7 +142,8 @@ class Between:
 
         Raises:
             ArgumentError: averages are under way.
-            RanksDisagree: groups have other methods, layouts, rates or loads; no gradient has changed.
+            RanksDisagree: groups have other methods, layouts, rates or loads; no gradient of the layer in
+                question has changed.
             TransportError: another rank has failed.
         """
         self._run.average(rate)
