@@ -108,6 +108,7 @@ class Training:
         seed: int = 3,
         solver: Any = None,
         rate: float = 0.005,
+        mesh_of_both: bool = False,
         **options: Any,
     ) -> None:
         self.layers = make(stacked=stacked, dtype=torch.float32)
@@ -127,11 +128,12 @@ class Training:
                 "cpu", (GROUPS, ranks // GROUPS), mesh_dim_names=("replicate", "shard")
             )
             inside = mesh["shard"].get_group()
+            counterparts, shard = (mesh, mesh) if mesh_of_both else (mesh["replicate"], mesh["shard"])
             self.between = Between(
-                mesh["replicate"], method, dense=self.dense.parameters(), whole=whole
+                counterparts, method, dense=self.dense.parameters(), whole=whole
             )
             self.experts = shard_experts(
-                list(self.layers), mesh["shard"], between=self.between, solver=solver, **options
+                list(self.layers), shard, between=self.between, solver=solver, **options
             )
         self.parallel = DistributedDataParallel(self.dense, process_group=inside)
         signs = isinstance(method, GradientExchange) and method.sign
@@ -227,6 +229,13 @@ def test_whole_dense_parameters_and_stacked_experts_have_them_too(name: str) -> 
     options = {"whole": True, "stacked": True}
     found = run_ranks(4, equal_after_exchanges, METHODS[name], options)[0]
     assert found[-1]
+
+
+@pytest.mark.parametrize("name", ["demo_overlap", "streaming_late", "co2"])
+def test_a_mesh_of_both_dimensions_is_the_same(name: str) -> None:
+    """But for draws: dense parameters come before experts."""
+    both = run_ranks(4, equal_after_exchanges, METHODS[name], {"mesh_of_both": True})[0]
+    assert both == run_ranks(4, equal_after_exchanges, METHODS[name], {})[0]
 
 
 def fragments(rank: int, method: Any) -> list[list[bool]]:
@@ -410,6 +419,10 @@ def refusals(rank: int) -> list[str]:
     refused(lambda: late.between.measure())
     refused(lambda: Between(dist.group.WORLD, "demo"))
     refused(lambda: Between(dist.group.WORLD, GradientExchange(memory="all")).add_experts(late.experts))
+    refused(lambda: Between(dist.group.WORLD, GradientExchange()).add_dense([]))
+    refused(lambda: late.between.add_experts(late.experts))
+    everybody = Between(dist.group.WORLD, GradientExchange(), inside=dist.group.WORLD)
+    refused(lambda: everybody.add_experts(late.experts))
     refused(lambda: Quadratic(alpha=1.0)(0, 10))
     refused(lambda: Staggered(fragments=3, period=4)(1, 10))
     refused(lambda: TopDctCompressor(kept=0).made())
@@ -429,6 +442,9 @@ def test_what_does_not_fit_is_named() -> None:
         "measure: the method is a ParameterExchange; expected a GradientExchange",
         "Between: method 'demo'; expected a GradientExchange",
         "memory 'all'; expected 'none', 'residual' or 'momentum'",
+        "Between.add_dense: no ranks inside",
+        "Between: it has experts already",
+        "expected those inside, [0, 1, 2, 3]",
         "Quadratic: no learning rate",
         "staggered: 3 fragments in 4 steps",
         "0 coefficients kept; expected 1 or more",
