@@ -12,7 +12,8 @@ the others are solvers of fssdp.
 
 Columns: the loss of the first and the last step; how far any loss is from that of the first line; the
 median time of a step; rows of the fullest rank over the mean; bytes that all ranks have sent for
-experts (tokens, parameters, gradients), and over the network altogether, in a step; how long a rank
+experts (tokens, parameters, gradients), between groups (with --between), and over the network
+altogether, in a step; how long a rank
 has waited for parameters and gradients of experts.
 """
 
@@ -29,6 +30,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from trainer.between import METHODS
 from trainer.deepspeed_experts import has_deepspeed
 from trainer.model import Shape
 from trainer.ranks import join_launched, run_ranks
@@ -63,6 +65,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--way", choices=WAYS, default="sparse")
     parser.add_argument("--dense", choices=("fsdp2", "ddp"), default="fsdp2")
     parser.add_argument("--groups", type=int, default=1, help="of ranks; each has all experts")
+    parser.add_argument("--between", default="", metavar="METHOD", help=f"of groups: {METHODS}")
+    parser.add_argument("--learning-rate", type=float, default=2e-3)
     parser.add_argument("--steps", type=int, default=40)
     parser.add_argument("--stacked", action="store_true", help="parameters [experts, ...]")
     parser.add_argument("--recompute", action="store_true", help="activation checkpointing")
@@ -108,9 +112,12 @@ def runs_of(given: argparse.Namespace) -> Iterator[tuple[str, Run]]:
 class Table:
     """Prints a line for each run."""
 
-    HEAD = ("", "first", "last", "apart", "step", "max/mean", "experts", "network", "waited", "rerun")
-    UNITS = ("", "loss", "loss", "", "ms", "", "MB", "MB", "ms", "")
-    WIDTHS = (26, 9, 9, 8, 7, 9, 8, 8, 7, 6)
+    HEAD = (
+        "", "first", "last", "apart", "step", "max/mean", "experts", "groups", "network", "waited",
+        "rerun",
+    )  # fmt: skip
+    UNITS = ("", "loss", "loss", "", "ms", "", "MB", "MB", "MB", "ms", "")
+    WIDTHS = (26, 9, 9, 8, 7, 9, 8, 8, 8, 7, 6)
 
     def __init__(self) -> None:
         self.rows: list[dict[str, Any]] = []
@@ -133,11 +140,12 @@ class Table:
             "step_ms": 1e3 * statistics.median(results[0].seconds),
             "load_max_over_mean": statistics.mean(results[0].balance),
             "expert_mb": sum(result.bytes_sent for result in results) / run.steps / 1e6,
+            "groups_mb": sum(result.bytes_between for result in results) / run.steps / 1e6,
             "network_mb": sum(hosts.values()) / run.steps / 1e6,
             "waited_ms": 1e3 * results[0].exposed / run.steps,
             "rerun_is_equal": None if again is None else again[0].losses == losses,
         }
-        formats = ("", "", ".6f", ".6f", ".1e", ".1f", ".3f", ".3f", ".3f", ".1f")
+        formats = ("", "", ".6f", ".6f", ".1e", ".1f", ".3f", ".3f", ".3f", ".3f", ".1f")
         texts = [format(value, f) for value, f in zip(row.values(), formats)]
         rerun = {None: "", True: "equal", False: "OTHER"}[row["rerun_is_equal"]]
         self._print([texts[0], *texts[2:], rerun])

@@ -260,4 +260,5 @@ NB_MODULE(_torch, to) {
   nanobind::module_::import_("fssdp");  // its types are used here, and its errors
   python::add_communicator(to);
   python::add_materializer(to);
+  python::add_exchanges(to);
 }

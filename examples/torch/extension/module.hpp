@@ -8,5 +8,6 @@ namespace python {
 
 void add_communicator(nanobind::module_& to);
 void add_materializer(nanobind::module_& to);
+void add_exchanges(nanobind::module_& to);
 
 }  // namespace python

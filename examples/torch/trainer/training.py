@@ -20,8 +20,9 @@ from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
 
 import fssdp
-from fssdp.torch import ShardedExperts, shard_experts
+from fssdp.torch import Between, ShardedExperts, shard_experts
 
+from .between import is_signed, method_of
 from .deepspeed_experts import DeepSpeedExperts
 from .expert_parallel import ExpertParallel
 from .model import Model, Shape, Text
@@ -37,6 +38,8 @@ class Run:
         dense: 'fsdp2' or 'ddp'.
         groups: the ranks are so many groups. Each shards all experts among its ranks; gradients are
             averaged over all groups.
+        between: what crosses between groups, in the place of that: see METHODS.
+        learning_rate: of AdamW; of SGD, with weight decay, where gradients become signs.
         reshard_every: new owners after so many steps.
         micro_batches: whose gradients are added up.
         slots: replicas that a rank has room for in one layer.
@@ -48,6 +51,8 @@ class Run:
     way: str = "sparse"
     dense: str = "fsdp2"
     groups: int = 1
+    between: str = ""
+    learning_rate: float = 2e-3
     shape: Shape = field(default_factory=Shape)
     steps: int = 40
     stacked: bool = False
@@ -75,6 +80,7 @@ class Result:
         bytes_sent: by this rank for experts: tokens, parameters, gradients.
         exposed: seconds that the caller has waited for parameters and gradients.
         moved: how often experts have changed their owners.
+        bytes_between: by this rank to other groups.
         host: where the rank is: ranks of one host have the same.
         wire_bytes: that the host has sent meanwhile, with headers, for the dense part, too.
     """
@@ -85,6 +91,7 @@ class Result:
     bytes_sent: int = 0
     exposed: float = 0.0
     moved: int = 0
+    bytes_between: int = 0
     host: str = ""
     wire_bytes: int = 0
 
@@ -133,6 +140,11 @@ class Trainer:
         self.mesh = None if self.alone else self._make_mesh()
         self.blocks = list(self.model.blocks)
         self.experts: ShardedExperts | None = None
+        self.between: Between | None = None
+        if run.between:
+            if run.groups == 1:
+                raise ValueError(f"between '{run.between}' with one group; expected 2 or more")
+            self.between = Between(self.mesh["replicate"], method_of(run.between))
         self._shard_experts()
         own = self._own_parameters()
         dense = [p for p in self.model.parameters() if id(p) not in own]
@@ -142,7 +154,11 @@ class Trainer:
         self.dense = dense
         self.own = [p for p in self.model.parameters() if id(p) in own]
         groups = [{"params": ps} for ps in (self.dense, self.own) if ps]
-        self.optimizer = torch.optim.AdamW(groups, lr=2e-3, weight_decay=0.1)
+        if self.between is not None:
+            self.between.add_dense(self.dense)
+        self.signed = self.between is not None and is_signed(self.between.method)
+        optimizer = torch.optim.SGD if self.signed else torch.optim.AdamW
+        self.optimizer = optimizer(groups, lr=run.learning_rate, weight_decay=0.1)
 
     def _make_mesh(self) -> DeviceMesh:
         """Of all ranks, or of groups of ranks: [groups, ranks of a group]."""
@@ -153,6 +169,11 @@ class Trainer:
             return init_device_mesh(self.run.device, (self.ranks,))
         shape = (groups, self.ranks // groups)
         return init_device_mesh(self.run.device, shape, mesh_dim_names=("replicate", "shard"))
+
+    @property
+    def inside(self) -> DeviceMesh | None:
+        """What the dense part is averaged over: where nothing else crosses between groups, all ranks."""
+        return self.mesh["shard"] if self.between is not None else self.mesh
 
     def wait_for_all(self) -> None:
         if not self.alone:
@@ -172,7 +193,8 @@ class Trainer:
             return
         self.experts = shard_experts(
             layers,
-            self.mesh,
+            self.inside,
+            between=self.between,
             solver=solver_of(run),
             rematerialize=run.rematerialize,
             plan_ahead=run.plan_ahead,
@@ -193,11 +215,12 @@ class Trainer:
     def _shard_dense(self, own: list[nn.Parameter]) -> None:
         if self.run.dense == "fsdp2":
             for module in (*self.blocks, self.model):
-                fully_shard(module, mesh=self.mesh, ignored_params=set(own))
+                fully_shard(module, mesh=self.inside, ignored_params=set(own))
             return
         names = [name for name, p in self.model.named_parameters() if any(p is q for q in own)]
         DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(self.model, names)
-        self.model = DistributedDataParallel(self.model)
+        group = None if self.between is None else self.inside.get_group()
+        self.model = DistributedDataParallel(self.model, process_group=group)
 
     def step(self, step: int) -> tuple[float, float]:
         """Trains on one batch; the loss over all ranks, and how even the ranks were."""
@@ -213,8 +236,17 @@ class Trainer:
                 part.backward()
                 loss += part.detach()
         balance = self._finish_gradients()
-        self._clip()
+        if self.between is None:
+            self._clip()
+        elif self.signed:  # each group its own: what it clips adds up in its momentum
+            self._clip()
+            self.between.average(self.run.learning_rate)
+        else:
+            self.between.average()
+            self._clip()
         self.optimizer.step()
+        if self.between is not None:
+            self.between.synchronize(self.run.learning_rate)
         if not self.alone:
             dist.all_reduce(loss)
         return float(loss) / self.ranks, balance
@@ -232,7 +264,7 @@ class Trainer:
 
     def _finish_gradients(self) -> float:
         if self.experts is not None:
-            metrics = self.experts.step()
+            metrics = self.experts.step(exchange=False)
             self.exposed += metrics.exposed_seconds
             return metrics.load_max_over_mean
         if not self.without_fssdp:
@@ -297,6 +329,8 @@ def train(run: Run) -> Result:
     result.exposed = trainer.exposed
     if trainer.experts is not None:
         of = trainer.experts
+        if trainer.between is not None:
+            result.bytes_between = trainer.between.communicator.bytes_sent
         result.bytes_sent = of.tokens.bytes_sent + of.communicator.bytes_sent
     elif run.way == "plain":
         result.bytes_sent = sum(block.experts.bytes_sent for block in trainer.blocks)

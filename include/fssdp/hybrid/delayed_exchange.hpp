@@ -120,7 +120,7 @@ class delayed_exchange {
   /// before, so that the counterparts' communicator is free.
   /// @throws what that exchange has thrown
   [[nodiscard]] staleness gap_of_rank() {
-    differences_.exchange().synchronize();
+    await_last_round();
     return last_;
   }
   /// The end of a round of a layer: what has arrived is applied, what was learned is sent.
@@ -133,7 +133,7 @@ class delayed_exchange {
   void synchronize(layer_id layer, Weights&& weights, double gap = 1, std::uint64_t step = 0) {
     auto const views = differences_.shard_of(layer, weights);
     detail::require(gap >= 1, "delayed_exchange: a staleness gap of ", gap, "; expected 1 or more");
-    differences_.exchange().synchronize();
+    await_last_round();
     auto const share = static_cast<float>(options_.penalty ? 1 / gap : 1.0);
     differences_.send(
         layer, step,
@@ -146,6 +146,7 @@ class delayed_exchange {
   void advance() {
     last_ = std::exchange(next_, {});
     differences_.exchange().advance();
+    has_arrived_ = false;
   }
   /// Where it is: part of a checkpoint.
   struct position {
@@ -187,6 +188,11 @@ class delayed_exchange {
                     options.rate, " and a clip of ", options.clip, "; expected more than 0");
     return options;
   }
+  /// Once in a round: the layers that it has sent already are not waited for.
+  void await_last_round() {
+    if (!has_arrived_) differences_.exchange().synchronize();
+    has_arrived_ = true;
+  }
   [[nodiscard]] static double squares_between(std::span<float const> a, std::span<float const> b) {
     auto sum = 0.0;
     for (std::size_t i = 0; i < a.size(); ++i) {
@@ -218,7 +224,8 @@ class delayed_exchange {
   delayed_exchange_options options_;
   detail::round_differences differences_;  // keeps x_t, m, what is on its way
   staleness last_;
-  staleness next_;  // of the round that has begun
+  staleness next_;            // of the round that has begun
+  bool has_arrived_ = false;  // what was sent in the last round
 };
 
 }  // namespace fssdp

@@ -166,6 +166,13 @@ class gradient_exchange {
   [[nodiscard]] std::size_t compressor_of(layer_id layer, std::size_t tensor) const {
     return compressors_.index_of(layer, tensor);
   }
+  /// Gives it the one that it has had in a checkpoint: with `resume`, and what is kept.
+  /// @pre no average is under way, and all ranks of all groups take the same
+  /// @throws argument_error if there is no such layer, tensor or compressor
+  void take_compressor(layer_id layer, std::size_t tensor, std::size_t index) {
+    require_layer(layer);
+    compressors_.take(layer, tensor, index);
+  }
 
   /// @throws argument_error if there is no such layer
   void require_layer(layer_id layer) const {

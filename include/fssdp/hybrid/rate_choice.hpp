@@ -45,6 +45,13 @@ class rate_choice {
   [[nodiscard]] std::size_t index_of(layer_id layer, std::size_t tensor) const {
     return choice_[class_of(layer, tensor)];
   }
+  /// @throws argument_error if there is no such tensor, or no such compressor
+  void take(layer_id layer, std::size_t tensor, std::size_t index) {
+    require(tensor < shapes_.size() && index < candidates_.size(), "take_compressor: compressor ",
+            index, " for tensor ", tensor, "; expected one of ", candidates_.size(), ", and of ",
+            shapes_.size());
+    choice_[class_of(layer, tensor)] = index;
+  }
   /// The most that any of them needs.
   [[nodiscard]] std::size_t state_elements(unit_shape shape) const {
     auto most = std::size_t{0};

@@ -112,3 +112,34 @@ TEST_CASE("nothing can be chosen before it has been measured") {
         "choose_compressors: nothing has been measured; expected `measure` before the averages of "
         "a step");
 }
+
+TEST_CASE("what was chosen before a checkpoint is taken again, and nothing that is not there") {
+  auto world = fssdp::thread_world{1};
+  auto const texts = support::on_all_ranks(world, [](fssdp::thread_communicator& comm) {
+    auto const full = fssdp::any_compressor{};
+    auto const low = fssdp::any_compressor{low_rank_compressor{.rank = 1, .least_saving = 1}};
+    auto exchange = gradient_exchange{comm,
+                                      support::owners_by_chance(experts, 2, 1),
+                                      rank_id{0},
+                                      {{24, 20}},
+                                      {.compressor = full, .alternatives = {low}}};
+    exchange.take_compressor(layer_id{1}, 0, 1);
+    auto list = std::vector<std::string>{std::to_string(exchange.compressor_of(layer_id{0}, 0)) +
+                                         std::to_string(exchange.compressor_of(layer_id{1}, 0))};
+    auto const refused = [&](int layer, std::size_t tensor, std::size_t index) {
+      try {
+        exchange.take_compressor(layer_id{layer}, tensor, index);
+      } catch (fssdp::argument_error const& error) {
+        list.emplace_back(error.what());
+      }
+    };
+    refused(2, 0, 1);
+    refused(0, 1, 1);
+    refused(0, 0, 2);
+    return list;
+  });
+  CHECK(texts[0] == std::vector<std::string>{
+                        "01", "gradient_exchange: layer 2; expected 0 to 1",
+                        "take_compressor: compressor 1 for tensor 1; expected one of 2, and of 1",
+                        "take_compressor: compressor 2 for tensor 0; expected one of 2, and of 1"});
+}

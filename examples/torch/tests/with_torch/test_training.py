@@ -70,6 +70,28 @@ def test_losses_are_equal(options: dict[str, Any], stacked: bool) -> None:
     check(**options, stacked=stacked)
 
 
+@ways(
+    {"between": "full", "way": "sparse", "dense": "fsdp2"},
+    {"between": "full", "way": "everywhere", "dense": "ddp"},
+)
+def test_full_gradients_between_groups(options: dict[str, Any]) -> None:
+    """They cross in fp32."""
+    results = check(4, tolerance=1e-6, groups=2, **options)
+    assert results[0].bytes_between > 0
+
+
+@pytest.mark.parametrize("between", ["demo-2d:8", "powersgd:1", "diloco:2", "co2:2", "terngrad"])
+def test_methods_between_groups(between: str) -> None:
+    """All ranks have the same losses, and after the last round, the same model."""
+    full, less = (
+        trained(4, groups=2, way="sparse", dense="ddp", between=name, learning_rate=1e-3)
+        for name in ("full", between)
+    )
+    assert all(result.losses == less[0].losses for result in less)
+    assert less[0].losses[-1] < less[0].losses[0]
+    assert sum(r.bytes_between for r in less) < sum(r.bytes_between for r in full)
+
+
 @pytest.mark.parametrize("stacked", [False, True])
 @pytest.mark.parametrize("recompute", [False, True])
 def test_replicas_that_are_given_up_between_forward_and_backward(

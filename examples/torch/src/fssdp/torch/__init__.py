@@ -28,6 +28,7 @@ except ImportError as error:
     ) from error
 
 from ._torch import Metrics
+from .between import Between
 from .collectives import (
     all_gather_v,
     combine,
@@ -37,10 +38,14 @@ from .collectives import (
     sparse_reduce_scatter,
 )
 from .communicator import Communicator, Work
+from .compressors import *
 from .experts import ShardedExperts, shard_experts
+from .methods import *
 from .tracing import Traceable, traceable
+from . import compressors, methods
 
 __all__ = [
+    "Between",
     "Communicator",
     "Metrics",
     "ShardedExperts",
@@ -54,4 +59,6 @@ __all__ = [
     "sparse_all_gather",
     "sparse_reduce_scatter",
     "traceable",
+    *compressors.__all__,
+    *methods.__all__,
 ]

@@ -18,6 +18,7 @@ from .. import table_layout
 from ..errors import ArgumentError
 from ..solvers import PlacementSolver, ShardingSolver
 from . import _torch
+from .between import Between
 from .checkpoint import announce_shards, make_state, named_state
 from .collectives import sparse_all_gather
 from .communicator import Communicator, duplicate_group
@@ -57,6 +58,7 @@ def shard_experts(
     window: int = 5,
     seconds_per_row: float = 0.0,
     topology: Topology | None = None,
+    between: Between | None = None,
     timeout: float = 60.0,
 ) -> ShardedExperts:
     """Shards the experts of MoE layers: each rank keeps those that it owns.
@@ -72,7 +74,7 @@ def shard_experts(
             of experts, or modules whose parameters are [experts, ...]. Equal on all ranks. Their
             parameters are on the device that this rank computes with.
         group: the ranks that share the experts, by default all. Of a mesh with two dimensions the
-            second; over the first, gradients are averaged.
+            second; over the first, gradients are averaged, unless ``between`` says otherwise.
         solver: who holds what, from the expected loads. By default owners only: expert parallelism.
         layouts: who owns what in each layer; by default blocks, as even as they can be.
         param_dtype: experts are computed with that: converted at the owner, and sent so.
@@ -101,6 +103,7 @@ def shard_experts(
         window: over how many iterations loads are averaged.
         seconds_per_row: what a row costs an expert, forward and backward: for ``calibrate``.
         topology: where the ranks sit; by default all on one node.
+        between: what crosses between groups of ranks that each shard all experts.
         timeout: seconds that a rank waits for another.
 
     Raises:
@@ -129,6 +132,7 @@ def shard_experts(
         window=window,
         seconds_per_row=seconds_per_row,
         topology=topology,
+        between=between,
         timeout=timeout,
     )
 
@@ -145,12 +149,14 @@ class ShardedExperts:
         device: where their parameters are.
         communicator: carries parameters and gradients.
         tokens: carries counts and rows.
+        between: what crosses between groups, if anything.
     """
 
     def __init__(self, layers: list[nn.Module], group: Any, **options: Any) -> None:
         if not layers:
             raise ArgumentError("shard_experts: 0 layers; expected 1 or more")
         self.group, self.replicate_group = _groups_of(group)
+        self.between: Between | None = options["between"]
         timeout = options["timeout"]
         self.device = device_of(layers)
         self.communicator, self.tokens = (
@@ -167,7 +173,7 @@ class ShardedExperts:
         self.routing, self.topology = options["routing"], options["topology"]
         self.calibrates = options["calibrate"]
         self.compute_type = options["param_dtype"]
-        self.scale = 1 / ranks if options["average"] else 1.0
+        self.averages = options["average"]
         self.iteration = 0
         self.reduces = True
         self.anchor = torch.zeros(0, device=self.device, requires_grad=True)
@@ -183,6 +189,8 @@ class ShardedExperts:
         self._make_materializer(options, one_piece)
         self._link(options, one_piece)
         announce_shards(self)
+        if self.between is not None:
+            self.between.add_experts(self)
 
     def _make_materializer(self, options: dict[str, Any], one_piece: bool) -> None:
         shards = self.shards
@@ -273,14 +281,20 @@ class ShardedExperts:
         finally:
             self.reduces = before
 
-    def step(self) -> Any:
+    def step(self, *, rate: float = 1.0, exchange: bool = True) -> Any:
         """Ends the iteration: parameters have their gradients, and may be written.
+
+        Args:
+            rate: the learning rate, for a momentum between groups (``demo``).
+            exchange: whether gradients are averaged between groups, too; else ``between.average`` does
+                it, so that a group may clip its own before.
 
         Returns:
             Metrics of the iteration.
 
         Raises:
             TransportError: what has gone wrong in gathers and reductions.
+            RanksDisagree: as ``Between.average``.
         """
         for state in reversed(self.states):
             if state.waiting:
@@ -289,24 +303,32 @@ class ShardedExperts:
         self.iteration += 1
         if any(state.reduced for state in self.states):
             self._finish_gradients()
-        for part in self.shards.parts():
-            gradient = None
-            if self.states[part.layer].reduced and part.parameter.requires_grad:
-                gradient = self.shards.gradient_of(part)
-            part.parameter.grad = gradient
+        self.reduced = [state.reduced for state in self.states]
+        self.loads = [state.loads for state in self.states]
+        self.show_gradients()
         for state in self.states:
             state.forget()
+        if self.between is not None and exchange:
+            self.between.average(rate)
         return metrics
 
+    def show_gradients(self) -> None:
+        """Parameters have those of the last iteration."""
+        for part in self.shards.parts():
+            gradient = None
+            if self.reduced[part.layer] and part.parameter.requires_grad:
+                gradient = self.shards.gradient_of(part)
+            part.parameter.grad = gradient
+
     def _finish_gradients(self) -> None:
-        scale = self.scale
-        if self.replicate_group is not None:
-            scale /= self.replicate_group.size() if self.scale != 1.0 else 1
+        summed = self.tokens.size
+        if self.replicate_group is not None and self.between is None:
+            summed *= self.replicate_group.size()
             for gradient in self.shards.gradients:
                 dist.all_reduce(gradient, group=self.replicate_group)
-        if scale != 1.0:
+        if self.averages and summed != 1:
             for gradient in self.shards.gradients:
-                gradient.mul_(scale)
+                gradient.mul_(1 / summed)
 
     def requires_grad_(self, trains: bool = True) -> ShardedExperts:
         """Freezes all experts, or has them train again. Every rank does the same."""
@@ -378,7 +400,7 @@ class ShardedExperts:
         """
         if layouts is None:
             topology = self.topology or Topology(ranks=self.tokens.size)
-            layouts = solver(self.expected_loads(), topology)
+            layouts = solver(self._loads_of_all_groups(), topology)
         _check_layouts(layouts, len(self.layers), self.experts, self.tokens.size)
         self.shards.require_room(layouts)
         if list(layouts) == self.layouts:
@@ -387,9 +409,21 @@ class ShardedExperts:
         moved = self.shards.weights()
         if names:
             moved += self.shards.moments(optimizer, names)
+        if self.between is not None:
+            moved += self.between.memory_of_experts(self.device)
         self.materializer.reshard(list(layouts), moved)
         self.shards.rearrange(layouts, optimizer, names)
+        if self.between is not None:
+            self.between.take_memory_of_experts(layouts)
         return True
+
+    def _loads_of_all_groups(self) -> list[list[int]]:
+        """Owners are the same in all groups, so what they are chosen by has to be."""
+        loads = self.expected_loads()
+        if self.between is None:
+            return loads
+        flat = self.between.sum_counts([load for of_layer in loads for load in of_layer])
+        return [flat[l * self.experts : (l + 1) * self.experts] for l in range(len(loads))]
 
     def _moments(self, optimizer: torch.optim.Optimizer | None) -> list[str]:
         """What an optimizer keeps: on a rank without experts, what it keeps on others."""

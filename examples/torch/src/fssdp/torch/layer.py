@@ -105,6 +105,7 @@ class LayerState:
         reduced: whether there are gradients of this iteration.
         waiting: whether gradients have been added up that wait for a reduction.
         seen: whether a forward pass of this iteration has been here.
+        loads: tokens of each expert in forward passes that train, of all ranks; empty if there are none.
     """
 
     def __init__(
@@ -129,6 +130,7 @@ class LayerState:
         self.reduced = False
         self.waiting = False
         self.seen = False
+        self.loads: list[int] = []
         self._users = 0
         self._numbers = itertools.count()
         self._storages: list[torch.UntypedStorage] = []
@@ -199,9 +201,14 @@ class LayerState:
     def next_number(self) -> int:
         return next(self._numbers)
 
+    def add_loads(self, loads: list[int]) -> None:
+        before = self.loads or [0] * len(loads)
+        self.loads = [a + b for a, b in zip(before, loads, strict=True)]
+
     def forget(self) -> None:
         """Ends the iteration."""
         self.reduced = self.waiting = self.seen = False
+        self.loads = []
         _torch.unbind(self._storages)
 
 
@@ -348,6 +355,8 @@ class ShardedLayer(nn.Module):
             )
             if self.training and not again:
                 state.materializer.record(state.index, all_counts.loads(), plan.device_loads)
+            if shared.between is not None and trains and not again:
+                state.add_loads(all_counts.loads())
             visit.leaves = state.leaves(trains)
             received = _Dispatch.apply(rows, shared.tokens, plan)
             anchor = shared.anchor if trains else received.new_empty(0)
