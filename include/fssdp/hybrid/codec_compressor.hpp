@@ -54,9 +54,9 @@ struct codec_compressor {
       auto const to = output.subspan(first, std::min(stretch, output.size() - first));
       auto const at = coder.encoded_bytes(first);
       auto const bytes = coder.encoded_bytes(to.size());
-      auto const decode_to = [&](std::size_t group, std::array<float, stretch>& floats) {
+      auto const decode_to = [&](std::size_t group, std::array<float, stretch>& values) {
         auto const payload = rounds[0].of_group(group).subspan(at, bytes);
-        coder.decode(payload, std::span{floats}.first(to.size()));
+        coder.decode(payload, std::span{values}.first(to.size()));
       };
       decode_to(0, sums);
       for (std::size_t g = 1; g < groups; ++g) {

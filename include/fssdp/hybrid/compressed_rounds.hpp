@@ -52,8 +52,8 @@ class compressed_rounds {
   }
 
   /// What has come together for a unit.
-  [[nodiscard]] std::span<combined_payload const> rounds_of(std::size_t unit) {
-    return first_rounds(unit, static_cast<std::size_t>(units_[unit].compressor->rounds()));
+  [[nodiscard]] std::span<combined_payload const> rounds_of(std::size_t n) {
+    return first_rounds(n, static_cast<std::size_t>(units_[n].compressor->rounds()));
   }
 
   /// The bytes that one rank of so many sends for units of which these are the sizes: exact unless

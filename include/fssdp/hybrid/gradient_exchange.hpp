@@ -127,13 +127,13 @@ class gradient_exchange {
     auto const experts = static_cast<std::size_t>(layouts_.experts_per_layer());
     detail::require(loads.empty() || loads.size() == experts, "gradient_exchange: loads of ",
                     loads.size(), " experts; expected ", experts);
-    auto& call = calls_[layer.index()];
-    call.gradients.assign(views.begin(), views.end());
-    call.loads.assign(loads.begin(), loads.end());
-    call.rate = rate;
-    call.step = step_;
-    if (options_.stream == nullptr) return run(layer, call);
-    options_.stream->enqueue([this, layer, &call] { run(layer, call); });
+    auto& wanted = calls_[layer.index()];
+    wanted.gradients.assign(views.begin(), views.end());
+    wanted.loads.assign(loads.begin(), loads.end());
+    wanted.rate = rate;
+    wanted.step = step_;
+    if (options_.stream == nullptr) return run(layer, wanted);
+    options_.stream->enqueue([this, layer, &wanted] { run(layer, wanted); });
   }
   /// Waits for all averages.
   /// @throws what one of them has thrown

@@ -28,7 +28,7 @@ struct local_round {
 };
 
 /// One expert. What each round ends with; all groups have the same.
-[[nodiscard]] std::vector<floats> come_together(
+[[nodiscard]] std::vector<floats> come_together_late(
     delayed_exchange_options options, bool overlapped, floats const& start,
     std::vector<std::vector<local_round>> const& rounds) {
   auto const groups = static_cast<int>(rounds.front().size());
@@ -61,7 +61,7 @@ struct local_round {
   return all.front();
 }
 
-void is_close(floats const& found, floats const& expected) {
+void are_close(floats const& found, floats const& expected) {
   REQUIRE(found.size() == expected.size());
   for (std::size_t i = 0; i < found.size(); ++i) {
     CAPTURE(i, found[i], expected[i]);
@@ -78,17 +78,18 @@ TEST_CASE("CO2: three rounds of two groups, with the staleness gap and a clip") 
       {{{0.93F, -1.9F}, {0.7F, -1.6F}}, {{0.93F, -1.9F}, {0.9F, -1.8F}}},
       {{{0.9F, -1.9F}, {0.9F, -1.9F}}, {{0.9F, -1.9F}, {0.9F, -1.9F}}}};
   for (auto const overlapped : {false, true}) {
-    auto const ends = come_together({.momentum = 0.5, .clip = 0.2}, overlapped, {1, -2}, rounds);
-    is_close(ends[0], {1, -2});
-    is_close(ends[1], {0.84F, -1.8F});
-    is_close(ends[2], {0.695448F, -1.603171F});
+    auto const ends =
+        come_together_late({.momentum = 0.5, .clip = 0.2}, overlapped, {1, -2}, rounds);
+    are_close(ends[0], {1, -2});
+    are_close(ends[1], {0.84F, -1.8F});
+    are_close(ends[2], {0.695448F, -1.603171F});
   }
 }
 
 TEST_CASE("without penalty, momentum and clip the average is applied a round late") {
   auto const rounds = std::vector<std::vector<local_round>>{
       {{{1}, {1.5F}}, {{1}, {2.5F}}}, {{{1}, {0.5F}}, {{1}, {0.25F}}}, {{{1}, {9}}, {{1}, {9}}}};
-  auto const ends = come_together({.clip = 1e30, .penalty = false}, true, {1}, rounds);
+  auto const ends = come_together_late({.clip = 1e30, .penalty = false}, true, {1}, rounds);
   CHECK(ends[0] == floats{1});
   CHECK(ends[1] == floats{2});           // 1 + ((0.5 + 1.5) / 2)
   CHECK(ends[2] == floats{2 - 0.625F});  // + ((0.5 - 1) + (0.25 - 1)) / 2

@@ -36,21 +36,21 @@ using support::owned_layouts;
 
 namespace {
 
-constexpr auto experts = 5;
-constexpr auto ranks = 2;
-constexpr auto steps = 200;
+constexpr auto expert_count = 5;
+constexpr auto group_ranks = 2;
+constexpr auto step_count = 200;
 
 /// A rank of a group: its communicators, and what it owns.
-struct place {
+struct group_place {
   thread_communicator& inside;
   thread_communicator& between;
   thread_communicator& checks;  // of the same counterparts
-  owned_layouts layouts = support::owners_by_chance(experts, ranks, 3);
+  owned_layouts layouts = support::owners_by_chance(expert_count, group_ranks, 3);
   fssdp::host_stream* stream = nullptr;
 
   [[nodiscard]] int group() const { return between.rank().value(); }
   [[nodiscard]] fssdp::expert_buffer<float> arena() const {
-    return {2 * experts, support::sizes_of(support::two_shapes())};
+    return {2 * expert_count, support::sizes_of(support::two_shapes())};
   }
   [[nodiscard]] auto shard(layer_id layer, fssdp::expert_buffer<float>& of) const {
     return fssdp::layer_shard(layouts, layer, inside.rank(), of);
@@ -70,7 +70,7 @@ struct place {
   /// Owners change; what is to go along is given.
   template <class... Buffers>
   void reshard(Buffers&... buffers) {
-    auto const next = support::owners_by_chance(experts, ranks, 4);
+    auto const next = support::owners_by_chance(expert_count, group_ranks, 4);
     auto const plan = fssdp::reshard_plan{layouts, next};
     fssdp::reshard(inside, plan, fssdp::bytes_of(buffers...));
     layouts = next;
@@ -78,10 +78,10 @@ struct place {
 };
 
 /// What a rank of two groups of two ends with, as a hash: checked after every exchange.
-using method = std::function<std::uint64_t(place)>;
+using group_method = std::function<std::uint64_t(group_place)>;
 
-[[nodiscard]] std::vector<std::uint64_t> run(method const& of, bool overlapped) {
-  auto const groups = fssdp::hybrid_groups{{.groups = 2, .ranks_per_group = ranks}};
+[[nodiscard]] std::vector<std::uint64_t> run_method(group_method const& of, bool overlapped) {
+  auto const groups = fssdp::hybrid_groups{{.groups = 2, .ranks_per_group = group_ranks}};
   auto world = fssdp::thread_world{groups.ranks()};
   return support::on_groups(world, groups, [&](auto&, auto& inside, auto& between) {
     auto stream = fssdp::host_stream{};
@@ -92,18 +92,18 @@ using method = std::function<std::uint64_t(place)>;
                .stream = overlapped ? &stream : nullptr});
   });
 }
-void is_equal_with_and_without_overlap(method const& of) {
-  auto const base = run(of, false);
+void is_equal_with_and_without_overlap(group_method const& of) {
+  auto const base = run_method(of, false);
   CHECK(base[0] == base[2]);  // the same place in the other group
   CHECK(base[1] == base[3]);
   CHECK(base[0] != base[1]);
-  CHECK(run(of, true) == base);
+  CHECK(run_method(of, true) == base);
 }
 
-[[nodiscard]] method averages(gradient_exchange_options options) {
-  return [options](place at) {
+[[nodiscard]] group_method averages(gradient_exchange_options options) {
+  return [options](group_place at) {
     auto chosen = options;
-    chosen.slots = 2 * experts;
+    chosen.slots = 2 * expert_count;
     chosen.stream = at.stream;
     auto exchange = fssdp::gradient_exchange{at.between, at.layouts, at.inside.rank(),
                                              support::two_shapes(), chosen};
@@ -111,7 +111,7 @@ void is_equal_with_and_without_overlap(method const& of) {
     for (int layer = 0; layer < 2; ++layer)
       gradients.emplace_back(0, support::sizes_of(support::two_shapes()));
     auto hash = fssdp::detail::hasher{};
-    for (std::uint64_t step = 0; step < steps; ++step) {
+    for (std::uint64_t step = 0; step < step_count; ++step) {
       for (auto const layer : fssdp::first_n<layer_id>(2)) {
         support::write_gradients(at.layouts, layer, at.inside.rank(), at.group(), step,
                                  gradients[layer.index()]);
@@ -123,7 +123,7 @@ void is_equal_with_and_without_overlap(method const& of) {
         fssdp::require_equal_bits(at.checks, of_layer);
         hash.mix(fssdp::hash_of_bits(of_layer));
       }
-      if (step != steps / 2) continue;
+      if (step != step_count / 2) continue;
       at.reshard(exchange.kept());
       exchange.reshard(at.layouts);
     }
@@ -131,10 +131,11 @@ void is_equal_with_and_without_overlap(method const& of) {
   };
 }
 
-[[nodiscard]] method rounds_of(fssdp::parameter_exchange_options options, std::uint64_t every) {
-  return [=](place at) {
+[[nodiscard]] group_method rounds_of(fssdp::parameter_exchange_options options,
+                                     std::uint64_t every) {
+  return [=](group_place at) {
     auto chosen = options;
-    chosen.slots = 2 * experts;
+    chosen.slots = 2 * expert_count;
     chosen.stream = at.stream;
     auto exchange = fssdp::parameter_exchange{at.between, at.layouts, at.inside.rank(),
                                               support::two_shapes(), chosen};
@@ -142,7 +143,7 @@ void is_equal_with_and_without_overlap(method const& of) {
     auto hash = fssdp::detail::hasher{};
     for (auto const layer : fssdp::first_n<layer_id>(2))
       exchange.begin(layer, at.shard(layer, weights));
-    for (std::uint64_t step = 0; step < steps; ++step) {
+    for (std::uint64_t step = 0; step < step_count; ++step) {
       at.train(weights, step);
       if ((step + 1) % every != 0) continue;
       for (auto const layer : fssdp::first_n<layer_id>(2))
@@ -153,7 +154,7 @@ void is_equal_with_and_without_overlap(method const& of) {
         hash.mix(fssdp::hash_of_bits(at.shard(layer, weights)));
       }
       exchange.advance();
-      if (step + 1 != steps / 2) continue;
+      if (step + 1 != step_count / 2) continue;
       at.reshard(weights, exchange.kept(), exchange.residuals());
       exchange.reshard(at.layouts);
     }
@@ -188,20 +189,20 @@ TEST_CASE("200 steps of local SGD and DiLoCo, in full and by a codec") {
 }
 
 TEST_CASE("200 steps of CO2") {
-  is_equal_with_and_without_overlap([](place at) {
+  is_equal_with_and_without_overlap([](group_place at) {
     auto exchange =
         fssdp::delayed_exchange{at.between,
                                 at.layouts,
                                 at.inside.rank(),
                                 support::two_shapes(),
-                                {.momentum = 0.2, .slots = 2 * experts, .stream = at.stream}};
+                                {.momentum = 0.2, .slots = 2 * expert_count, .stream = at.stream}};
     auto weights = at.arena();
     auto hash = fssdp::detail::hasher{};
     auto const for_all = [&](auto call) {
       for (auto const layer : fssdp::first_n<layer_id>(2)) call(layer, at.shard(layer, weights));
     };
     for_all([&](layer_id layer, auto const& shard) { exchange.begin(layer, shard); });
-    for (std::uint64_t step = 0; step < steps; ++step) {
+    for (std::uint64_t step = 0; step < step_count; ++step) {
       at.train(weights, step);
       if (step % 10 == 0)
         for_all([&](layer_id layer, auto const& shard) { exchange.first_step(layer, shard); });
@@ -213,7 +214,7 @@ TEST_CASE("200 steps of CO2") {
         fssdp::require_equal_bits(at.checks, shard);
         hash.mix(fssdp::hash_of_bits(shard));
       });
-      if (step + 1 != steps / 2) continue;
+      if (step + 1 != step_count / 2) continue;
       at.reshard(weights, exchange.kept(), exchange.residuals());
       exchange.reshard(at.layouts);
     }
@@ -224,20 +225,20 @@ TEST_CASE("200 steps of CO2") {
 TEST_CASE("200 steps of Streaming DiLoCo: anchors are equal, and parameters without a mix") {
   for (auto const mix : {0.0, 0.5}) {
     auto const schedule = fssdp::staggered{.fragments = 2, .period = 10, .delay = 3};
-    is_equal_with_and_without_overlap([&](place at) {
+    is_equal_with_and_without_overlap([&](group_place at) {
       auto exchange = fssdp::parameter_exchange{
           at.between,
           at.layouts,
           at.inside.rank(),
           support::two_shapes(),
-          {.outer = fssdp::diloco, .mix = mix, .slots = 2 * experts, .stream = at.stream}};
+          {.outer = fssdp::diloco, .mix = mix, .slots = 2 * expert_count, .stream = at.stream}};
       auto weights = at.arena();
       auto hash = fssdp::detail::hasher{};
       for (auto const layer : fssdp::first_n<layer_id>(2))
         exchange.begin(layer, at.shard(layer, weights));
-      for (std::uint64_t step = 1; step <= steps; ++step) {
+      for (std::uint64_t step = 1; step <= step_count; ++step) {
         at.train(weights, step);
-        auto const turn = schedule(step, steps);
+        auto const turn = schedule(step, step_count);
         if (turn.applied >= 0) {
           auto const layer = layer_id{turn.applied};
           exchange.finish(layer, at.shard(layer, weights));
@@ -248,7 +249,7 @@ TEST_CASE("200 steps of Streaming DiLoCo: anchors are equal, and parameters with
           hash.mix(fssdp::hash_of_bits(equal));
           exchange.advance();
         }
-        if (step == steps / 2 - 1) {  // nothing is under way
+        if (step == step_count / 2 - 1) {  // nothing is under way
           at.reshard(weights, exchange.kept(), exchange.residuals());
           exchange.reshard(at.layouts);
         }

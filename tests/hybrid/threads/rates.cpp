@@ -21,7 +21,7 @@ using fssdp::rank_id;
 
 namespace {
 
-constexpr auto experts = 4;
+constexpr auto four_experts = 4;
 
 /// A matrix of rank one in the first layer, one without structure in the second.
 void write_gradients(fssdp::layer_id layer, int group, std::uint64_t step,
@@ -38,7 +38,7 @@ void write_gradients(fssdp::layer_id layer, int group, std::uint64_t step,
 }
 
 /// What the ranks of two groups have seen.
-struct outcome {
+struct rated_bytes {
   std::vector<std::size_t> choices;
   std::uint64_t bytes_before = 0;
   std::uint64_t bytes_after = 0;
@@ -49,7 +49,7 @@ struct outcome {
 
 TEST_CASE("L-GreCo: ranks move to where they are needed, by fewer bytes, alike on all ranks") {
   auto const groups = fssdp::hybrid_groups{{.groups = 2, .ranks_per_group = 2}};
-  auto const layouts = support::owners_by_chance(experts, 2, 5);
+  auto const layouts = support::owners_by_chance(four_experts, 2, 5);
   auto world = fssdp::thread_world{groups.ranks()};
   auto const all = support::on_groups(world, groups, [&](auto&, auto& inside, auto& between) {
     auto counted = fssdp::counting{between};
@@ -73,7 +73,7 @@ TEST_CASE("L-GreCo: ranks move to where they are needed, by fewer bytes, alike o
       exchange.advance();
       return counted.counts().bytes_sent - before;
     };
-    auto result = outcome{};
+    auto result = rated_bytes{};
     exchange.measure();
     result.bytes_before = step(0);
     exchange.choose_compressors(inside, {.tolerance = 1.01});  // errors are rounded up
@@ -99,8 +99,8 @@ TEST_CASE("L-GreCo: ranks move to where they are needed, by fewer bytes, alike o
 TEST_CASE("nothing can be chosen before it has been measured") {
   auto world = fssdp::thread_world{1};
   auto const texts = support::on_all_ranks(world, [](fssdp::thread_communicator& comm) {
-    auto exchange = gradient_exchange{comm, support::owners_by_chance(experts, 1, 1), rank_id{0},
-                                      support::two_shapes()};
+    auto exchange = gradient_exchange{comm, support::owners_by_chance(four_experts, 1, 1),
+                                      rank_id{0}, support::two_shapes()};
     try {
       exchange.choose_compressors(comm);
     } catch (fssdp::argument_error const& error) {
@@ -119,7 +119,7 @@ TEST_CASE("what was chosen before a checkpoint is taken again, and nothing that 
     auto const full = fssdp::any_compressor{};
     auto const low = fssdp::any_compressor{low_rank_compressor{.rank = 1, .least_saving = 1}};
     auto exchange = gradient_exchange{comm,
-                                      support::owners_by_chance(experts, 2, 1),
+                                      support::owners_by_chance(four_experts, 2, 1),
                                       rank_id{0},
                                       {{24, 20}},
                                       {.compressor = full, .alternatives = {low}}};
