@@ -18,8 +18,8 @@
 namespace fssdp::detail {
 
 /// One buffer of each group, between ranks that are groups. Allocates only to grow. Every rank
-/// names those behind it in turn as receivers, those before it as senders: whoever comes first, no
-/// two send to one while nobody sends to another.
+/// names those behind it in turn as receivers, those before it as senders, so that of ranks that
+/// come at once no two want to send to the same one.
 class payload_exchange {
  public:
   /// How long the combination of payloads is.
