@@ -57,11 +57,22 @@ class gradient_way final : public exchange_way {
     return {{"left", &experts_.kept(), &dense_.kept(), 0},
             {"factor", &experts_.kept(), &dense_.kept(), 1, true}};
   }
-  std::vector<double> position() override { return {static_cast<double>(experts_.step())}; }
+  /// How many exchanges there have been, then which compressor each tensor has.
+  std::vector<double> position() override {
+    auto list = std::vector<double>{static_cast<double>(experts_.step())};
+    for_each_tensor([&](fssdp::layer_id layer, std::size_t k) {
+      list.push_back(static_cast<double>(experts_.compressor_of(layer, k)));
+    });
+    return list;
+  }
   void resume(std::span<double const> position) override {
     experts_.resume(static_cast<std::uint64_t>(position[0]));
     dense_.resume(static_cast<std::uint64_t>(position[0]));
     steps_ = static_cast<int>(position[0]);
+    auto at = std::size_t{1};
+    for_each_tensor([&](fssdp::layer_id layer, std::size_t k) {
+      experts_.take_compressor(layer, k, static_cast<std::size_t>(position[at++]));
+    });
   }
   void reshard(expert_layouts const& next) override {
     at_.layouts = next;
@@ -69,6 +80,12 @@ class gradient_way final : public exchange_way {
   }
 
  private:
+  template <class Visit>
+  void for_each_tensor(Visit visit) const {
+    for (auto const layer : fssdp::first_n<fssdp::layer_id>(at_.layouts.layers()))
+      for (std::size_t k = 0; k < at_.expert_shapes.size(); ++k) visit(layer, k);
+  }
+
   exchange_place at_;
   int adapt_every_;
   int steps_ = 0;
