@@ -67,7 +67,7 @@ done
 in_groups powersgd:4-adapted --between powersgd:4 --adapt-every 20 "$@"
 in_groups local-4 --sync-every 4 "$@"
 in_groups local-8 --sync-every 8 "$@"
-in_groups qsr-4 --sync-every 4 --sync-alpha 0.012 "$@"
+in_groups qsr-4 --sync-every 4 --sync-alpha 0.006 "$@"
 in_groups diloco-10 --sync-every 10 --outer diloco "$@"
 in_groups diloco-10-int8 --sync-every 10 --outer diloco --between int8 "$@"
 in_groups streaming-12 --sync-every 12 --outer diloco --fragments 2 --sync-delay 2 --sync-mix 0.5 "$@"
