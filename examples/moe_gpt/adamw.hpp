@@ -47,9 +47,12 @@ void adamw_step(std::span<Real> parameters, input<Real> gradients, output<Real> 
   }
 }
 
+/// In how many steps the rate rises.
+[[nodiscard]] inline int warm_up_of(int steps) { return std::max(1, std::min(10, steps / 10)); }
+
 /// The rate of step 0, 1, ...: a rise over the first steps, then half a cosine down to a tenth.
 [[nodiscard]] inline double learning_rate_at(int step, int steps, double peak) {
-  auto const warmup = std::max(1, std::min(10, steps / 10));
+  auto const warmup = warm_up_of(steps);
   if (step < warmup) return peak * (step + 1) / warmup;
   auto const done = std::min(1.0, static_cast<double>(step - warmup) / std::max(1, steps - warmup));
   return peak * (0.1 + 0.45 * (1 + std::cos(std::numbers::pi * done)));

@@ -2,6 +2,7 @@
 // The methods behind --between, --sync-every and --outer: the only file in which they are compiled.
 #include "between_groups.hpp"
 
+#include "adamw.hpp"
 #include "between/exchange.hpp"
 #include "between/method.hpp"
 #include "exchange_ways.hpp"
@@ -52,7 +53,9 @@ namespace {
     return std::make_unique<gradient_way>(at, gradients, chosen.adapt_every);
   auto const steps = static_cast<std::uint64_t>(chosen.sync_every);
   auto const rule =
-      round_rule{.length = {.alpha = chosen.sync_alpha, .least = steps},
+      round_rule{.length = {.alpha = chosen.sync_alpha,
+                            .least = steps,
+                            .warm_up = static_cast<std::uint64_t>(warm_up_of(chosen.steps))},
                  .fragments = {.fragments = chosen.fragments,
                                .period = steps,
                                .delay = static_cast<std::uint64_t>(chosen.sync_delay)},

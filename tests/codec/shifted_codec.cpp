@@ -22,7 +22,7 @@ using floats = std::vector<float>;
 
 namespace {
 
-constexpr auto most = std::numeric_limits<float>::max();
+constexpr auto largest_float = std::numeric_limits<float>::max();
 
 /// The numbers of the design of quantized weights.
 [[nodiscard]] floats eight_weights() {
@@ -74,7 +74,7 @@ TEST_CASE("over seeds the average of what is decoded is the element") {
     auto const to = support::there_and_back(shifted_codec<4>{seed}, from);
     for (std::size_t i = 0; i < from.size(); ++i) sums[i] += double{to[i]};
   }
-  auto const step = 1.6 / 13 * 1.125;  // at most; uniform errors have step^2 / 12
+  auto const step = 1.6 / 13 * 1.125;  // at largest_float; uniform errors have step^2 / 12
   for (std::size_t i = 0; i < from.size(); ++i)
     CHECK(std::abs(sums[i] / seeds - double{from[i]}) <= 5 * step / std::sqrt(12.0 * seeds));
 }
@@ -94,7 +94,7 @@ TEST_CASE("the shift depends on the bucket and the seed, on nothing else") {
 TEST_CASE("constant buckets and buckets of two values are exact, zeros stay zeros") {
   auto const coder = shifted_codec<8>{1};
   for (auto const& from : {floats(100, 0.1F), floats{0.1F, 0, 0.1F}, floats{3, -1.5F, 3, 0, -1.5F},
-                           floats(5), floats{1, 2, 3, 4, 5}, floats{-most}})
+                           floats(5), floats{1, 2, 3, 4, 5}, floats{-largest_float}})
     CHECK(support::there_and_back(coder, from) == from);
   CHECK(support::bits_of(support::there_and_back(coder, floats{-0.0F, 1})) ==
         support::bits_of(floats{0, 1}));
@@ -118,14 +118,16 @@ TEST_CASE("what has been decoded stays, in narrow buckets and at the ends of flo
     auto const width = std::ldexp(std::abs(center), -draw.between(1, 23));
     auto from = floats{};
     for (int n = 0; n < 300; ++n)
-      from.push_back(std::clamp(
-          center + width * static_cast<float>(draw.between(-1000, 1000)) / 999, -most, most));
+      from.push_back(
+          std::clamp(center + width * static_cast<float>(draw.between(-1000, 1000)) / 999,
+                     -largest_float, largest_float));
     CAPTURE(center, width);
     stays_as_it_is_decoded(shifted_codec<8>{static_cast<std::uint64_t>(i)}, from);
     stays_as_it_is_decoded(shifted_codec<4>{static_cast<std::uint64_t>(i)}, from);
     auto const to = support::there_and_back(shifted_codec<8>{}, from);
     CHECK(std::ranges::all_of(to, [](float x) { return x - x == 0; }));
   }
-  stays_as_it_is_decoded(shifted_codec<8>{}, {-most, most, 1e38F, -3e38F, 1});
-  CHECK(support::there_and_back(shifted_codec<8>{}, floats{-most, most, 5e37F})[1] > 3e38F);
+  stays_as_it_is_decoded(shifted_codec<8>{}, {-largest_float, largest_float, 1e38F, -3e38F, 1});
+  CHECK(support::there_and_back(shifted_codec<8>{},
+                                floats{-largest_float, largest_float, 5e37F})[1] > 3e38F);
 }
