@@ -74,7 +74,7 @@ TEST_CASE("over seeds the average of what is decoded is the element") {
     auto const to = support::there_and_back(shifted_codec<4>{seed}, from);
     for (std::size_t i = 0; i < from.size(); ++i) sums[i] += double{to[i]};
   }
-  auto const step = 1.6 / 13 * 1.125;  // at largest_float; uniform errors have step^2 / 12
+  auto const step = 1.6 / 13 * 1.125;  // at most; uniform errors have step^2 / 12
   for (std::size_t i = 0; i < from.size(); ++i)
     CHECK(std::abs(sums[i] / seeds - double{from[i]}) <= 5 * step / std::sqrt(12.0 * seeds));
 }
