@@ -68,7 +68,10 @@ namespace {
   return std::make_unique<round_way>(
       at,
       fssdp::parameter_exchange_options{
-          .outer = chosen.outer == outer::diloco ? fssdp::diloco : fssdp::outer_update{},
+          .outer = chosen.outer == outer::diloco
+                       ? fssdp::outer_update{.rate = chosen.outer_rate,
+                                             .momentum = chosen.outer_momentum}
+                       : fssdp::outer_update{},
           .compressor = gradients.compressor,
           .mix = chosen.sync_mix,
           .seed = chosen.seed},

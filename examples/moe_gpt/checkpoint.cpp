@@ -31,6 +31,8 @@ namespace {
     all["--sync-every"] = chosen.sync_every;
     all["--sync-alpha"] = chosen.sync_alpha;
     all["--outer"] = name_of(chosen.outer);
+    all["--outer-rate"] = chosen.outer_rate;
+    all["--outer-momentum"] = chosen.outer_momentum;
     all["--fragments"] = chosen.fragments;
     all["--adapt-every"] = chosen.adapt_every;
   }

@@ -252,6 +252,19 @@ inline void declare(CLI::App& app, options& chosen, raw_options& raw) {
       ->type_name("X")
       ->group("Groups")
       ->capture_default_str();
+  app.add_option("--outer-rate", chosen.outer_rate, "DiLoCo's outer learning rate")
+      ->check(real)
+      ->type_name("X")
+      ->group("Groups")
+      ->capture_default_str();
+  app.add_option(
+         "--outer-momentum", chosen.outer_momentum,
+         "DiLoCo's outer momentum: 0.9 is for rounds of hundreds of steps;\nshort ones go the "
+         "same way, and overshoot: 0.5 or less")
+      ->check(real)
+      ->type_name("X")
+      ->group("Groups")
+      ->capture_default_str();
   count("--fragments", chosen.fragments, "Groups",
         "Fragments of the layers, which cross in turn, each once in\n--sync-every steps");
   count("--sync-delay", chosen.sync_delay, "Groups",

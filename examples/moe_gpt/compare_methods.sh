@@ -68,9 +68,11 @@ in_groups powersgd:4-adapted --between powersgd:4 --adapt-every 20 "$@"
 in_groups local-4 --sync-every 4 "$@"
 in_groups local-8 --sync-every 8 "$@"
 in_groups qsr-4 --sync-every 4 --sync-alpha 0.006 "$@"
-in_groups diloco-10 --sync-every 10 --outer diloco "$@"
-in_groups diloco-10-int8 --sync-every 10 --outer diloco --between int8 "$@"
-in_groups streaming-12 --sync-every 12 --outer diloco --fragments 2 --sync-delay 2 --sync-mix 0.5 "$@"
+in_groups diloco-10 --sync-every 10 --outer diloco --outer-momentum 0.5 "$@"
+in_groups diloco-10-int8 --sync-every 10 --outer diloco --outer-momentum 0.5 --between int8 "$@"
+in_groups diloco-10-mu-0.9 --sync-every 10 --outer diloco "$@"
+in_groups streaming-12 --sync-every 12 --outer diloco --outer-momentum 0.5 --fragments 2 --sync-delay 2 \
+  --sync-mix 0.5 "$@"
 in_groups co2-12 --sync-every 12 --outer co2 "$@"
 case " ${only:-alone} " in
   *" alone "*) row alone "$@" --ranks 1 --batch $((batch / 4)) ;;

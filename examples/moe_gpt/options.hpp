@@ -86,12 +86,14 @@ struct options {
   int sync_every = 0;            ///< steps that groups train by themselves; 0: gradients cross
   double sync_alpha = 0;         ///< more steps as the learning rate falls; 0: not
   moe_gpt::outer outer = moe_gpt::outer::average;
-  int fragments = 1;      ///< of the layers, which cross in turn
-  int sync_delay = 0;     ///< steps from sending to applying
-  double sync_mix = 0;    ///< the share of its own parameters that a group keeps then
-  int adapt_every = 0;    ///< steps between two choices of compressors; 0: never
-  double deadline = 600;  ///< seconds that a rank may be awaited
-  double rate = 0;        ///< bytes per second of a network interface; 0: as fast as memory
+  double outer_rate = 0.7;      ///< of DiLoCo
+  double outer_momentum = 0.9;  ///< of DiLoCo; short rounds want less
+  int fragments = 1;            ///< of the layers, which cross in turn
+  int sync_delay = 0;           ///< steps from sending to applying
+  double sync_mix = 0;          ///< the share of its own parameters that a group keeps then
+  int adapt_every = 0;          ///< steps between two choices of compressors; 0: never
+  double deadline = 600;        ///< seconds that a rank may be awaited
+  double rate = 0;              ///< bytes per second of a network interface; 0: as fast as memory
   std::uint64_t seed = 1;
   std::filesystem::path save = {};  ///< where checkpoints go; empty: there are none
   int save_every = 0;               ///< steps; 0: only behind the last one
@@ -256,6 +258,12 @@ inline void validate(options const& chosen) {
   auto const rounds = static_cast<long>(chosen.sync_every);
   require(chosen.outer == outer::average || rounds > 0,
           "--outer " + std::string{name_of(chosen.outer)} + ": expected --sync-every with it");
+  require(
+      chosen.outer_rate > 0 && chosen.outer_rate <= 2,
+      "--outer-rate " + std::to_string(chosen.outer_rate) + ": expected more than 0, at most 2");
+  require(chosen.outer_momentum >= 0 && chosen.outer_momentum < 1,
+          "--outer-momentum " + std::to_string(chosen.outer_momentum) +
+              ": expected 0 or more, less than 1");
   within("--fragments", chosen.fragments, 1, chosen.layers);
   require(chosen.fragments == 1 || (rounds > 0 && rounds % chosen.fragments == 0 &&
                                     chosen.outer != outer::co2 && chosen.sync_alpha == 0),
