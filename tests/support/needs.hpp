@@ -34,6 +34,14 @@ namespace support {
              ? "nothing says how much memory the program itself takes: no /proc, or a sanitizer"
              : "";
 }
+/// A program that is not slowed down by a sanitizer, for what takes long and finds nothing new there.
+[[nodiscard]] inline std::string lacks_speed() {
+#ifdef FSSDP_TESTS_ARE_SANITIZED
+  return "under a sanitizer it takes long, and all that it does is done by other tests";
+#else
+  return {};
+#endif
+}
 /// That what happens in a race can be looked at.
 [[nodiscard]] inline std::string lacks_tolerance_of_races() {
 #if defined(__SANITIZE_THREAD__)
