@@ -36,9 +36,9 @@ class round_differences {
         layouts_{layouts},
         rank_{rank},
         parts_{kept},
-        exchange_{between, layouts, rank, shapes, options},
         kept_{std::max(layouts.slots(rank), options.slots), sizes(kept + (is_last_kept ? 1 : 0))},
-        own_{is_last_kept ? 0 : kept_.slots(), sizes(is_last_kept ? 0 : 1)} {}
+        own_{is_last_kept ? 0 : kept_.slots(), sizes(is_last_kept ? 0 : 1)},
+        exchange_{between, layouts, rank, shapes, options} {}
 
   /// A parameter's tensor k in a slot of the arena.
   [[nodiscard]] std::span<float> kept(std::size_t part, std::size_t k, std::size_t slot) {
@@ -107,11 +107,11 @@ class round_differences {
   layouts_type layouts_;
   rank_id rank_;
   std::size_t parts_;
-  gradient_exchange exchange_;
   expert_buffer<float> kept_;
   expert_buffer<float> own_;  // the differences, unless they are kept
   std::vector<expert_tensor<float>> shard_;
   std::vector<expert_tensor<float>> differences_;
+  gradient_exchange exchange_;  // last: it waits before the memory goes that it works on
 };
 
 }  // namespace fssdp::detail
