@@ -162,7 +162,8 @@ TEST_CASE("a solver that throws on one rank is told to all that share its plans"
     auto const what = fssdp::detail::what(thrown);
     CAPTURE(what);
     CHECK(what.find("out of ideas") != std::string::npos);
-    CHECK(support::is<fssdp::peer_failed>(thrown) == (rank != 1));
+    // rank 1 may hear of one that has ended because of it before it ends itself
+    if (rank != 1) CHECK(support::is<fssdp::peer_failed>(thrown));
   }
 }
 
