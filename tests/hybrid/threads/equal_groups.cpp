@@ -36,7 +36,7 @@ using support::owned_layouts;
 
 namespace {
 
-constexpr auto expert_count = 5;
+constexpr auto expert_count = 3;
 constexpr auto group_ranks = 2;
 constexpr auto step_count = 200;
 
