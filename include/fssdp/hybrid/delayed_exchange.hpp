@@ -102,10 +102,7 @@ class delayed_exchange {
   /// @throws argument_error if they have another shape
   template <tensor_memory Weights>
   void begin(layer_id layer, Weights&& weights) {
-    auto const views = differences_.shard_of(layer, weights);
-    differences_.for_each_slot(layer, [&](std::size_t k, std::size_t slot, std::size_t kept) {
-      std::ranges::copy(views[k][slot], differences_.kept(start_of_round, k, kept).begin());
-    });
+    differences_.keep(start_of_round, layer, weights);
   }
   /// The first step of a round has been done.
   template <tensor_memory Weights>

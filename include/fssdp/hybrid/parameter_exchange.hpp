@@ -90,10 +90,7 @@ class parameter_exchange {
   /// @throws argument_error if they have another shape
   template <tensor_memory Weights>
   void begin(layer_id layer, Weights&& weights) {
-    auto const views = differences_.shard_of(layer, weights);
-    differences_.for_each_slot(layer, [&](std::size_t k, std::size_t slot, std::size_t kept) {
-      std::ranges::copy(views[k][slot], anchor(k, kept).begin());
-    });
+    differences_.keep(anchors, layer, weights);
   }
   /// Brings a layer of all groups together.
   /// @param step how many steps of training have been done: groups that differ in it disagree
@@ -132,7 +129,7 @@ class parameter_exchange {
     auto const received = differences_.received(layer);
     differences_.for_each_slot(layer, [&](std::size_t k, std::size_t slot, std::size_t kept) {
       auto const to = anchor(k, kept);
-      update(to, outer_.momentum == 0 ? std::span<float>{} : differences_.kept(1, k, kept),
+      update(to, outer_.momentum == 0 ? std::span<float>{} : differences_.kept(velocities, k, kept),
              received[k][slot]);
       mix(to, views[k][slot]);
     });
@@ -158,13 +155,16 @@ class parameter_exchange {
   }
 
  private:
+  static constexpr std::size_t anchors = 0;  // parts of what is kept
+  static constexpr std::size_t velocities = 1;
+
   [[nodiscard]] static float checked(double mix) {
     detail::require(mix >= 0 && mix < 1, "parameter_exchange: a mix of ", mix,
                     "; expected 0 or more, and less than 1");
     return static_cast<float>(mix);
   }
   [[nodiscard]] std::span<float> anchor(std::size_t k, std::size_t slot) {
-    return differences_.kept(0, k, slot);
+    return differences_.kept(anchors, k, slot);
   }
   void update(std::span<float> anchor, std::span<float> velocity, std::span<float const> d) const {
     auto const rate = static_cast<float>(outer_.rate);

@@ -27,7 +27,7 @@ class round_differences {
 
   /// @param kept how many floats of each parameter are kept
   /// @param is_last_kept whether the differences are the last of what is kept; else they have a
-  ///        buffer of their own, which is empty of meaning while nothing is under way
+  ///        buffer of their own, of which nothing has to be saved
   template <communicator Comm>
   round_differences(Comm& between, layouts_type const& layouts, rank_id rank,
                     std::vector<unit_shape> const& shapes, gradient_exchange_options options,
@@ -43,6 +43,15 @@ class round_differences {
   /// A parameter's tensor k in a slot of the arena.
   [[nodiscard]] std::span<float> kept(std::size_t part, std::size_t k, std::size_t slot) {
     return kept_.tensors()[part * shapes_.size() + k][slot];
+  }
+  /// Copies a layer's parameters into a part of what is kept.
+  /// @throws as shard_of
+  template <tensor_memory Weights>
+  void keep(std::size_t part, layer_id layer, Weights&& weights) {
+    auto const views = shard_of(layer, weights);
+    for_each_slot(layer, [&](std::size_t k, std::size_t slot, std::size_t in_arena) {
+      std::ranges::copy(views[k][slot], kept(part, k, in_arena).begin());
+    });
   }
   /// Calls visit(tensor, slot in the layer, slot in the arena).
   template <class Visit>
