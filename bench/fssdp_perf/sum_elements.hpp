@@ -15,8 +15,10 @@ namespace perf {
 /// out[i] = s0[i] + s1[i] + ..., where summands are of the type of `out`.
 template <class Comm, class T>
 void sum_elements(Comm& comm, std::span<fssdp::summand const> summands, std::span<T> out) {
-  fssdp::detail::sum_on(fssdp::communicator_ref{comm}, fssdp::detail::make_sum<T, T>(), summands,
-                        {reinterpret_cast<std::byte*>(out.data()), out.size(), sizeof(T)});
+  fssdp::detail::form_sums(fssdp::communicator_ref{comm}, [&](fssdp::detail::sum_batch& sums) {
+    sums.add({fssdp::detail::make_sum<T, T>()}, summands,
+             {reinterpret_cast<std::byte*>(out.data()), out.size(), sizeof(T)});
+  });
 }
 
 }  // namespace perf

@@ -88,7 +88,7 @@ class has_it_all {
     calls.push_back("gather_values " + std::to_string(mine.size()) + " " +
                     std::to_string(all.size()));
   }
-  void sum(fssdp::device_sum const&) { calls.emplace_back("sum"); }
+  void sum(fssdp::device_sums const&) { calls.emplace_back("sum"); }
   void convert(fssdp::device_conversion const&) { calls.emplace_back("convert"); }
   void copy(std::span<std::byte>, std::span<std::byte const>) { calls.emplace_back("copy"); }
   [[nodiscard]] std::span<std::byte> allocate(std::size_t bytes) {
@@ -118,7 +118,7 @@ std::vector<std::string> calls_through(has_it_all& inner, Adaptor& comm) {
   if (comm.has_agreed(6)) comm.agree(3);
   comm.connect(std::vector<rank_id>(2));
   comm.gather_values(bytes, bytes);
-  comm.sum(fssdp::device_sum{});
+  comm.sum(fssdp::device_sums{});
   comm.convert(fssdp::device_conversion{});
   comm.copy(bytes, bytes);
   comm.free(comm.allocate(9));

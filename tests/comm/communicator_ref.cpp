@@ -127,7 +127,7 @@ class device_alone {
     ++gathers;
     std::ranges::copy(mine, all.begin());
   }
-  void sum(fssdp::device_sum const&) {}
+  void sum(fssdp::device_sums const&) {}
   void convert(fssdp::device_conversion const&) {}
   void copy(std::span<std::byte>, std::span<std::byte const>) {}
   std::span<std::byte> allocate(std::size_t) { return {}; }

@@ -234,13 +234,12 @@ struct coding_times {
   };
   auto const sum_of = [&](std::size_t operands) {
     return [&, operands](cudaStream_t stream, std::size_t i) {
-      auto sum = fssdp::device_sum{};
-      sum.elements = elements;
+      auto sum = fssdp::device_sums{};
       sum.code = code;
-      sum.count = operands;
+      sum.begin(begin(i), elements);
       for (std::size_t k = 0; k < operands; ++k)
-        sum.operands[k] = {payload(i, (i / in_turn + k) % coded_operands), false, true};
-      sum.out = begin(i);
+        sum.add(
+            {payload(i, (i / in_turn + k) % coded_operands), fssdp::device_sums::kind::payload});
       require(kernels.sum(stream, sum), "a kernel that decodes");
     };
   };
@@ -283,14 +282,11 @@ void print_sum(fssdp::dtype partials, fssdp::dtype results, std::size_t k) {
   auto const moved = k * of_operand + of_result;
   auto const memory = fssdp::cuda_memory{moved};
   require(cudaMemset(memory.bytes().data(), 0, moved), "cudaMemset");
-  auto sum = fssdp::device_sum{};
+  auto sum = fssdp::device_sums{};
   sum.partials = partials;
   sum.results = results;
-  sum.elements = elements;
-  sum.count = k;
-  for (std::size_t i = 0; i < k; ++i)
-    sum.operands[i] = {memory.bytes().data() + of_result + i * of_operand, false};
-  sum.out = memory.bytes().data();
+  sum.begin(memory.bytes().data(), elements);
+  for (std::size_t i = 0; i < k; ++i) sum.add({memory.bytes().data() + of_result + i * of_operand});
   auto const took = time_of([&](cudaStream_t stream, std::size_t) {
     require(kernels.sum(stream, sum), "a kernel that sums");
   });
@@ -315,11 +311,9 @@ void print_sums() {
 void print_overhead() {
   auto const memory = fssdp::cuda_memory{4096};
   auto const kernels = gpu_double::kernels();
-  auto sum = fssdp::device_sum{};
-  sum.elements = 4;
-  sum.count = 1;
-  sum.operands[0] = {memory.bytes().data(), false};
-  sum.out = memory.bytes().data() + 256;
+  auto sum = fssdp::device_sums{};
+  sum.begin(memory.bytes().data() + 256, 4);
+  sum.add({memory.bytes().data()});
   auto const launch = time_of([&](cudaStream_t stream, std::size_t) {
     require(kernels.sum(stream, sum), "a kernel that sums");
   });

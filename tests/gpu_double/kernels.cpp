@@ -45,12 +45,12 @@ cudaError_t loop_over(cudaStream_t stream, Work const& work) {
   return code;
 }
 
-void check_operands(cudaStream_t stream, fssdp::device_sum const& of) {
-  for (std::size_t i = 0; i < of.count; ++i) check_access(stream, of.operands[i].data);
+void check_operands(cudaStream_t stream, fssdp::device_sums const& of) {
+  for (std::size_t i = 0; i < of.operand_count; ++i) check_access(stream, of.operands[i]);
 }
-cudaError_t sum(cudaStream_t stream, fssdp::device_sum const& of) {
+cudaError_t sum(cudaStream_t stream, fssdp::device_sums const& of) {
   check_operands(stream, of);
-  check_access(stream, of.out);
+  for (std::size_t i = 0; i < of.count; ++i) check_access(stream, of.sums[i].out);
   return loop_over(stream, of);
 }
 template <class Encoding>

@@ -144,19 +144,21 @@ class coded_operands {
       if (kind == 0) {
         auto const& own = partials.emplace_back(small_numbers<T>(draw, elements));
         list.push_back({.partial = own.data()});
-        add(memory.add(std::span{own}, shift * sizeof(T)), {nullptr, false});
+        add(memory.add(std::span{own}, shift * sizeof(T)), fssdp::device_sums::kind::partial);
         continue;
       }
       auto& sum = sums.emplace_back(small_numbers<sum_type>(draw, elements));
       list.push_back({.summed = sum.data()});
       if (kind == 1) {
-        add(memory.add(std::span<sum_type const>{sum}, shift * sizeof(sum_type)), {nullptr, true});
+        add(memory.add(std::span<sum_type const>{sum}, shift * sizeof(sum_type)),
+            fssdp::device_sums::kind::sum);
         continue;
       }
       auto payload = std::vector<std::byte>(codec.encoded_bytes(elements));
       encode_elements(codec, std::span<sum_type const>{sum}, std::span{payload});
       decode_elements(codec, std::span<std::byte const>{payload}, std::span{sum});
-      add(memory.add(std::span<std::byte const>{payload}, shift), {nullptr, false, true});
+      add(memory.add(std::span<std::byte const>{payload}, shift),
+          fssdp::device_sums::kind::payload);
     }
     expected_.resize(elements);
     fssdp::accumulate<T>(list, std::span{expected_});
@@ -166,16 +168,12 @@ class coded_operands {
   }
 
   /// What a device is asked to sum in memory that begins there.
-  [[nodiscard]] fssdp::device_sum in(std::byte* begin) const {
-    auto sum = fssdp::device_sum{};
+  [[nodiscard]] fssdp::device_sums in(std::byte* begin, void* out = nullptr) const {
+    auto sum = fssdp::device_sums{};
     sum.partials = fssdp::dtype_of<T>;
     sum.code = code_of<Codec>;
-    sum.elements = expected_.size();
-    sum.count = operands_.size();
-    for (std::size_t i = 0; i < operands_.size(); ++i) {
-      sum.operands[i] = operands_[i];
-      sum.operands[i].data = begin + places_[i];
-    }
+    sum.begin(out, expected_.size());
+    for (std::size_t i = 0; i < kinds_.size(); ++i) sum.add({begin + places_[i], kinds_[i]});
     return sum;
   }
   [[nodiscard]] std::vector<sum_type> const& expected() const { return expected_; }
@@ -188,13 +186,13 @@ class coded_operands {
   }
 
  private:
-  void add(std::size_t place, fssdp::device_sum::operand const& operand) {
+  void add(std::size_t place, fssdp::device_sums::kind kind) {
     places_.push_back(place);
-    operands_.push_back(operand);
+    kinds_.push_back(kind);
   }
 
   std::vector<std::size_t> places_;
-  std::vector<fssdp::device_sum::operand> operands_;
+  std::vector<fssdp::device_sums::kind> kinds_;
   std::vector<std::vector<T>> partials_;
   std::vector<std::vector<sum_type>> sums_;
   std::vector<fssdp::summand> list_;
@@ -242,13 +240,11 @@ TEST_CASE("payloads that are decoded on a device give the bits that they give on
         auto const payload_at = memory.add(std::span<std::byte const>{payload}, shift);
         auto const to_at = memory.add_room(count * sizeof(T), shift * sizeof(T));
         auto const there = after_kernel(memory.bytes(), [&](cudaStream_t stream, std::byte* begin) {
-          auto sum = fssdp::device_sum{};
+          auto sum = fssdp::device_sums{};
           sum.results = fssdp::dtype_of<T>;
-          sum.elements = count;
           sum.code = code_of<Codec>;
-          sum.count = 1;
-          sum.operands[0] = {begin + payload_at, false, true};
-          sum.out = begin + to_at;
+          sum.begin(begin + to_at, count);
+          sum.add({begin + payload_at, fssdp::device_sums::kind::payload});
           return kernels.sum(stream, sum);
         });
         wrong += has_at(there, to_at, expected) ? 0 : 1;
@@ -276,11 +272,10 @@ TEST_CASE("sums of payloads and others on a device have the bits of the host's")
               draw.chance(50) ? fssdp::write_mode::overwrite : fssdp::write_mode::accumulate;
           auto const there =
               after_kernel(memory.bytes(), [&](cudaStream_t stream, std::byte* begin) {
-                auto sum = of.in(begin);
+                auto sum = of.in(begin, begin + out_at);
                 sum.results = fssdp::dtype_of<Out>;
                 sum.scale = 0.3;
                 sum.how = how;
-                sum.out = begin + out_at;
                 return kernels.sum(stream, sum);
               });
           wrong += has_at(there, out_at, of.expected(out, 0.3, how)) ? 0 : 1;

@@ -90,17 +90,16 @@ TEST_CASE("sums on a device have the bits of sums in a loop") {
         }
         fill<To>(std::span{before}.last(row), draw);
         auto const work = [&](std::byte* begin) {
-          auto sum = fssdp::device_sum{};
+          using kind = fssdp::device_sums::kind;
+          auto sum = fssdp::device_sums{};
           sum.partials = fssdp::dtype_of<From>;
           sum.results = fssdp::dtype_of<To>;
           sum.how = how;
           sum.scale = 0.3;
-          sum.elements = row / 8 - static_cast<std::size_t>(shift) * 3;
-          sum.count = count;
+          sum.begin(begin + count * row, row / 8 - static_cast<std::size_t>(shift) * 3);
           for (std::size_t i = 0; i < count; ++i)
-            sum.operands[i] = {begin + i * row + static_cast<std::size_t>(shift) * sizeof(sum_type),
-                               is_sum[i]};
-          sum.out = begin + count * row;
+            sum.add({begin + i * row + static_cast<std::size_t>(shift) * sizeof(sum_type),
+                     is_sum[i] ? kind::sum : kind::partial});
           return sum;
         };
         different += gives_equal_bits(before, work, kernels.sum) ? 0 : 1;

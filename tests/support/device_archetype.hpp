@@ -28,7 +28,7 @@ class on_a_device {
     comm_->exchange(std::forward<Post>(post));
   }
 
-  void sum(fssdp::device_sum const& of) { loop_over(of); }
+  void sum(fssdp::device_sums const& of) { loop_over(of); }
   void convert(fssdp::device_conversion const& of) { loop_over(of); }
   void encode(fssdp::device_encoding const& of) { loop_over(of); }
   void encode(fssdp::device_sum_encoding const& of) { loop_over(of); }

@@ -12,7 +12,7 @@
 #include "fssdp/comm/cuda/cuda_call.hpp"
 #include "fssdp/core/error.hpp"
 #include "fssdp/element/device_conversion.hpp"
-#include "fssdp/element/device_sum.hpp"
+#include "fssdp/element/device_sums.hpp"
 
 namespace support {
 
@@ -41,12 +41,10 @@ template <fssdp::device_communicator Comm>
     if (now != decltype(now){}) done += std::string{name} + " has written ";
   };
   refuses("sum", [&] {
-    auto sum = fssdp::device_sum{};
-    sum.elements = 1;
-    sum.out = to.data();
-    sum.count = 1;
-    sum.operands[0] = {from.data(), false};
-    comm.sum(sum);
+    auto sums = fssdp::device_sums{};
+    sums.begin(to.data(), 1);
+    sums.add({from.data()});
+    comm.sum(sums);
   });
   refuses("convert", [&] { comm.convert({.elements = 1, .from = from.data(), .to = to.data()}); });
   refuses("copy", [&] { comm.copy(to, from); });

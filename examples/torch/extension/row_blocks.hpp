@@ -107,9 +107,9 @@ struct reduce_blocks {
     using namespace fssdp::detail;
     auto const comm = fssdp::communicator_ref{to};
     auto const ranks = static_cast<std::size_t>(comm.size());
-    require(comm.in_host_memory() || ranks <= fssdp::device_sum::most_operands,
+    require(comm.in_host_memory() || ranks <= fssdp::device_sums::most_operands,
             "reduce_scatter_v: ", ranks, " ranks; expected at most ",
-            fssdp::device_sum::most_operands, " on devices");
+            fssdp::device_sums::most_operands, " on devices");
     auto const bytes = blocks.mine().size();
     auto scratch = pass_scratch{comm, &blocks.scratch(), {}};
     auto* const received = scratch.cut(0, bytes * ranks).data;
@@ -130,8 +130,10 @@ struct reduce_blocks {
     for (auto const peer : fssdp::first_n<fssdp::rank_id>(comm.size()))
       summands.push_back(
           {peer == blocks.rank() ? blocks.of(peer).data() : from(peer).data(), nullptr});
-    sum_on(comm, runtime_sum_of(blocks.type(), blocks.type()), summands,
-           {blocks.mine().data(), blocks.elements(), fssdp::bytes_of(blocks.type())});
+    form_sums(comm, [&](sum_batch& sums) {
+      sums.add({runtime_sum_of(blocks.type(), blocks.type())}, summands,
+               {blocks.mine().data(), blocks.elements(), fssdp::bytes_of(blocks.type())});
+    });
   }
 };
 

@@ -177,18 +177,18 @@ class coded_reduction_memory {
     return received_ + parts_.received().offset(k, slot);
   }
 
-  void sum_piece(communicator_ref const& comm, std::size_t k, std::span<transfer const> senders,
+  void sum_piece(sum_batch& sums, std::size_t k, std::span<transfer const> senders,
                  function_ref<std::byte const*(std::size_t)> bytes) const {
-    if (!in_host_memory_) return sum_on_device(comm, k, senders, bytes);
+    if (!in_host_memory_) return sum_on_device(sums, k, senders, bytes);
     auto const piece = senders.front().what();
     auto const elements = of_.extents.elements(k, piece);
     auto const codes = [&](transfer const& t) { return traffic_.codes(t); };
     auto const coded = sent_payloads_.contains(piece) || std::ranges::any_of(senders, codes);
     auto const step = coded ? traffic_.coder().stretch : elements;
     for (std::size_t first = 0; first < elements; first += step)
-      sum_stretch(comm, k, senders, {first, std::min(step, elements - first)}, bytes);
+      sum_stretch(sums, k, senders, {first, std::min(step, elements - first)}, bytes);
   }
-  void sum_unshared(communicator_ref const& comm) const { of_.sum_unshared(comm); }
+  void sum_unshared(sum_batch& sums) const { of_.sum_unshared(sums); }
 
  private:
   /// Elements of a piece that are summed at once.
@@ -201,7 +201,7 @@ class coded_reduction_memory {
   };
 
   /// Sums them over those who send them back and this rank.
-  void sum_stretch(communicator_ref const& comm, std::size_t k, std::span<transfer const> senders,
+  void sum_stretch(sum_batch& sums, std::size_t k, std::span<transfer const> senders,
                    part const& at, function_ref<std::byte const*(std::size_t)> bytes) const {
     auto const sum_type = accumulator_of(of_.partials[k].type);
     auto const sum_bytes = of_.sum_sizes()[k];
@@ -217,49 +217,49 @@ class coded_reduction_memory {
     });
     auto const piece = senders.front().what();
     if (of_.owns(piece.chunk)) {
-      sum_on(comm, of_.to_gradients(k), summands, at.of(of_.gradient(k, piece)), of_.scale,
-             of_.into);
+      sums.add(of_.to_owner(k), summands, at.of(of_.gradient(k, piece)));
     } else if (sent_payloads_.contains(piece)) {
-      auto const sums = element_range{room, at.elements, sum_bytes};
-      sum_on(comm, of_.to_sums(k), summands, sums);
-      encode(comm, k, piece, at.first, sums, traffic_.coder().of_sums, sum_type);
+      auto const sum = element_range{room, at.elements, sum_bytes};
+      sums.add(of_.to_pass_on(k), summands, sum);
+      encode(sums.comm(), k, piece, at.first, sum, traffic_.coder().of_sums, sum_type);
     } else {
-      sum_on(comm, of_.to_sums(k), summands, at.of(sum_of(k, piece)));
+      sums.add(of_.to_pass_on(k), summands, at.of(sum_of(k, piece)));
     }
   }
 
   /// Sums a whole piece, payloads as they are, and encodes the sum at once if it is sent coded.
-  void sum_on_device(communicator_ref const& comm, std::size_t k, std::span<transfer const> senders,
+  void sum_on_device(sum_batch& sums, std::size_t k, std::span<transfer const> senders,
                      function_ref<std::byte const*(std::size_t)> bytes) const {
     auto const piece = senders.front().what();
     auto const elements = of_.extents.elements(k, piece);
     if (elements == 0) return;
-    auto const add_operands = [&](device_sum& sum) {
-      sum.code = *traffic_.coder().on_devices;
-      sum.count = of_.in_rank_order(
-                         k, senders, 0, std::span<device_sum::operand>{sum.operands},
-                         [&](std::size_t i) {
-                           auto const* const operand = bytes(i);
-                           if (traffic_.codes(senders[i]))
-                             return device_sum::operand{operand, false, true};
-                           return operand_of(of_.received(k, senders[i], operand, 0));
-                         },
-                         operand_of)
-                      .size();
+    auto const code = *traffic_.coder().on_devices;
+    auto const add_operands = [&](auto& to) {
+      of_.in_rank_order(
+          k, senders, 0,
+          [&](std::size_t i) {
+            auto const* const operand = bytes(i);
+            to.add(traffic_.codes(senders[i])
+                       ? device_sums::operand{operand, device_sums::kind::payload}
+                       : sum_batch::operand_of(of_.received(k, senders[i], operand, 0)));
+          },
+          [&](summand const& own) { to.add(sum_batch::operand_of(own)); });
     };
-    if (!of_.owns(piece.chunk) && sent_payloads_.contains(piece)) {
+    if (of_.owns(piece.chunk)) {
+      sums.begin(of_.to_owner(k), senders.size() + 1, of_.gradient(k, piece), code);
+      add_operands(sums);
+    } else if (sent_payloads_.contains(piece)) {
       auto encoding = device_sum_encoding{
-          .sum = device_sum_of(of_.to_sums(k), {nullptr, elements, of_.sum_sizes()[k]}),
-          .residual = residual(k, piece, 0),
-          .payload = payload(k, piece).data()};
+          .sum = {}, .residual = residual(k, piece, 0), .payload = payload(k, piece).data()};
+      encoding.sum.partials = of_.to_sums(k).partials;
+      encoding.sum.code = code;
+      encoding.sum.begin(nullptr, elements);
       add_operands(encoding.sum);
-      return comm.encode(encoding);
+      sums.comm().encode(encoding);
+    } else {
+      sums.begin(of_.to_pass_on(k), senders.size() + 1, sum_of(k, piece), code);
+      add_operands(sums);
     }
-    auto sum = of_.owns(piece.chunk)
-                   ? device_sum_of(of_.to_gradients(k), of_.gradient(k, piece), of_.scale, of_.into)
-                   : device_sum_of(of_.to_sums(k), sum_of(k, piece));
-    add_operands(sum);
-    comm.sum(sum);
   }
 
   /// Encodes what this rank sends back for a piece, from its element `first` on.

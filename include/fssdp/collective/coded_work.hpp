@@ -11,7 +11,7 @@
 #include "fssdp/core/dtype.hpp"
 #include "fssdp/core/error.hpp"
 #include "fssdp/element/device_encoding.hpp"
-#include "fssdp/element/device_sum.hpp"
+#include "fssdp/element/device_sums.hpp"
 #include "fssdp/memory/tensor_list.hpp"
 
 namespace fssdp::detail {
@@ -57,14 +57,12 @@ inline void decode_on(communicator_ref const& comm, payload_codec const& coder,
                       std::span<std::byte const> payload, dtype type, element_range const& to) {
   if (comm.in_host_memory()) return coder.decode(payload, type, to.data, to.count);
   if (to.count == 0) return;
-  auto sum = device_sum{};  // of one operand
-  sum.results = type;
-  sum.elements = to.count;
-  sum.out = to.data;
-  sum.code = *coder.on_devices;
-  sum.count = 1;
-  sum.operands[0] = {payload.data(), false, true};
-  comm.sum(sum);
+  auto sums = device_sums{};  // one, of one operand
+  sums.results = type;
+  sums.code = *coder.on_devices;
+  sums.begin(to.data, to.count);
+  sums.add({payload.data(), device_sums::kind::payload});
+  comm.sum(sums);
 }
 
 }  // namespace fssdp::detail

@@ -10,7 +10,7 @@
 
 #include "fssdp/comm/communicator_ref.hpp"
 #include "fssdp/element/device_conversion.hpp"
-#include "fssdp/element/device_sum.hpp"
+#include "fssdp/element/device_sums.hpp"
 #include "fssdp/element/element_work.hpp"
 #include "fssdp/memory/copy_bytes.hpp"
 #include "fssdp/memory/tensor_list.hpp"
@@ -18,38 +18,65 @@
 
 namespace fssdp::detail {
 
-/// What a device is to sum, without the operands yet.
-[[nodiscard]] inline device_sum device_sum_of(element_sum const& with, element_range const& out,
-                                              double scale = 1,
-                                              write_mode how = write_mode::overwrite) {
-  auto sum = device_sum{};
-  sum.partials = with.partials;
-  sum.results = with.results;
-  sum.how = how;
-  sum.scale = scale;
-  sum.elements = out.count;
-  sum.out = out.data;
-  return sum;
-}
-[[nodiscard]] inline device_sum::operand operand_of(summand const& of) {
-  return of.summed != nullptr ? device_sum::operand{of.summed, true}
-                              : device_sum::operand{of.partial, false};
-}
+/// What is done with sums.
+struct sum_rule {
+  element_sum with;
+  double scale = 1;
+  write_mode how = write_mode::overwrite;
+};
 
-/// Forms a sum.
-/// @pre a device can sum so many at once (most_operands)
-inline void sum_on(communicator_ref const& comm, element_sum const& with,
-                   std::span<summand const> summands, element_range const& out, double scale = 1,
-                   write_mode how = write_mode::overwrite) {
-  if (comm.in_host_memory()) {
-    with.on_host(with, summands, out.data, out.count, scale, how);
-    return;
+/// Sums that depend on nothing of each other: a host forms each at once, a device many together.
+/// What is still held back is formed by `flush`.
+class sum_batch {
+ public:
+  explicit sum_batch(communicator_ref const& comm) : comm_{comm} {}
+
+  [[nodiscard]] communicator_ref const& comm() const { return comm_; }
+
+  /// @pre a device can sum so many at once (most_operands)
+  void add(sum_rule const& rule, std::span<summand const> summands, element_range const& out) {
+    if (comm_.in_host_memory()) {
+      rule.with.on_host(rule.with, summands, out.data, out.count, rule.scale, rule.how);
+    } else if (out.count != 0) {
+      begin(rule, summands.size(), out);
+      for (auto const& each : summands) add(operand_of(each));
+    }
   }
-  if (out.count == 0) return;
-  auto sum = device_sum_of(with, out, scale, how);
-  sum.count = summands.size();
-  std::ranges::transform(summands, sum.operands.begin(), operand_of);
-  comm.sum(sum);
+  /// Begins a sum on a device, whose operands follow.
+  void begin(sum_rule const& rule, std::size_t operands, element_range const& out,
+             payload_code code = {}) {
+    auto const is_alike = held_.partials == rule.with.partials &&
+                          held_.results == rule.with.results && held_.how == rule.how &&
+                          held_.scale == rule.scale && held_.code == code;
+    if (!is_alike || !held_.has_room_for(operands)) flush();
+    held_.partials = rule.with.partials;
+    held_.results = rule.with.results;
+    held_.how = rule.how;
+    held_.scale = rule.scale;
+    held_.code = code;
+    held_.begin(out.data, out.count);
+  }
+  void add(device_sums::operand const& operand) { held_.add(operand); }
+  [[nodiscard]] static device_sums::operand operand_of(summand const& of) {
+    return of.summed != nullptr ? device_sums::operand{of.summed, device_sums::kind::sum}
+                                : device_sums::operand{of.partial, device_sums::kind::partial};
+  }
+  void flush() {
+    if (held_.count != 0) comm_.sum(held_);
+    held_.clear();
+  }
+
+ private:
+  communicator_ref comm_;
+  device_sums held_;
+};
+
+/// Forms sums: add(sum_batch&) says which.
+template <class Add>
+void form_sums(communicator_ref const& comm, Add add) {
+  auto batch = sum_batch{comm};
+  add(batch);
+  batch.flush();
 }
 
 /// Copies bytes.

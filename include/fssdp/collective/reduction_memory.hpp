@@ -80,38 +80,42 @@ struct reduction_buffers {
     return {.partial = data + first * partials[k].element_bytes};
   }
 
-  /// Lists what is summed for a piece, from its element `first` on, in rank order: what those send
-  /// back who got it, operand_of(i) for senders[i], and this rank's own partial, if it has one.
-  /// @param own_operand makes an operand of a summand
-  /// @return the beginning of `list` that is used
-  template <class Operand, class OperandOf, class OwnOperand>
-  [[nodiscard]] std::span<Operand const> in_rank_order(std::size_t k,
-                                                       std::span<transfer const> senders,
-                                                       std::size_t first, std::span<Operand> list,
-                                                       OperandOf operand_of,
-                                                       OwnOperand own_operand) const {
+  /// Goes through what is summed for a piece, from its element `first` on, in rank order: what those
+  /// send back who got it, and this rank's own partial, if it has one.
+  /// @param sent(i) is called for senders[i], own(summand) for the partial
+  template <class Sent, class Own>
+  void in_rank_order(std::size_t k, std::span<transfer const> senders, std::size_t first, Sent sent,
+                     Own own) const {
     auto const piece = senders.front().what();
-    auto own = summand{};
-    if (holds(piece.chunk)) own.partial = partial(k, piece).part(first, 0).data;
-    auto count = std::size_t{0};
+    auto mine = summand{};
+    if (holds(piece.chunk)) mine.partial = partial(k, piece).part(first, 0).data;
     for (std::size_t i = 0; i < senders.size(); ++i) {
-      if (own.partial != nullptr && me < senders[i].destination)
-        list[count++] = own_operand(std::exchange(own, summand{}));
-      list[count++] = operand_of(i);
+      if (mine.partial != nullptr && me < senders[i].destination)
+        own(std::exchange(mine, summand{}));
+      sent(i);
     }
-    if (own.partial != nullptr) list[count++] = own_operand(own);
-    return list.first(count);
+    if (mine.partial != nullptr) own(mine);
   }
+  /// Lists it: operand_of(i) has come from senders[i].
+  /// @return the beginning of `list` that is used
   template <class OperandOf>
   [[nodiscard]] std::span<summand const> in_rank_order(std::size_t k,
                                                        std::span<transfer const> senders,
                                                        std::size_t first, std::span<summand> list,
                                                        OperandOf operand_of) const {
-    return in_rank_order(k, senders, first, list, operand_of, std::identity{});
+    auto count = std::size_t{0};
+    in_rank_order(
+        k, senders, first, [&](std::size_t i) { list[count++] = operand_of(i); },
+        [&](summand const& own) { list[count++] = own; });
+    return list.first(count);
   }
 
+  /// How gradients of tensor k are summed, and sums that are passed on.
+  [[nodiscard]] sum_rule to_owner(std::size_t k) const { return {to_gradients(k), scale, into}; }
+  [[nodiscard]] sum_rule to_pass_on(std::size_t k) const { return {to_sums(k)}; }
+
   /// Sums what this rank owns and nobody else holds.
-  void sum_unshared(communicator_ref const& comm) const {
+  void sum_unshared(sum_batch& sums) const {
     for (auto const expert : plan.materialized(me))
       for (auto const slice : first_n<slice_id>(plan.slices())) {
         auto const chunk = chunk_id{expert, slice};
@@ -119,7 +123,7 @@ struct reduction_buffers {
         for (std::size_t k = 0; k < partials.size(); ++k)
           for (int piece = 0; piece < plan.pieces(); ++piece) {
             auto const own = summand{.partial = partial(k, {chunk, piece}).data};
-            sum_on(comm, to_gradients(k), {&own, 1}, gradient(k, {chunk, piece}), scale, into);
+            sums.add(to_owner(k), {&own, 1}, gradient(k, {chunk, piece}));
           }
       }
   }
@@ -193,18 +197,18 @@ class reduction_memory {
   }
 
   /// Sums a piece over those who send it back and this rank; bytes(i) has come from senders[i].
-  void sum_piece(communicator_ref const& comm, std::size_t k, std::span<transfer const> senders,
+  void sum_piece(sum_batch& sums, std::size_t k, std::span<transfer const> senders,
                  function_ref<std::byte const*(std::size_t)> bytes) const {
     auto const piece = senders.front().what();
     auto const summands = of_.in_rank_order(k, senders, 0, summands_, [&](std::size_t i) {
       return of_.received(k, senders[i], bytes(i), 0);
     });
     if (of_.owns(piece.chunk))
-      sum_on(comm, of_.to_gradients(k), summands, of_.gradient(k, piece), of_.scale, of_.into);
+      sums.add(of_.to_owner(k), summands, of_.gradient(k, piece));
     else
-      sum_on(comm, of_.to_sums(k), summands, sum_of(k, piece));
+      sums.add(of_.to_pass_on(k), summands, sum_of(k, piece));
   }
-  void sum_unshared(communicator_ref const& comm) const { of_.sum_unshared(comm); }
+  void sum_unshared(sum_batch& sums) const { of_.sum_unshared(sums); }
 
  private:
   [[nodiscard]] element_range sum_of(std::size_t k, piece_id piece) const {

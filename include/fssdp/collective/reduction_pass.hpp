@@ -9,13 +9,14 @@
 #include <span>
 #include <utility>
 
+#include "fssdp/collective/communicator_work.hpp"
 #include "fssdp/collective/memory_cutter.hpp"
 #include "fssdp/collective/pass_scratch.hpp"
 #include "fssdp/collective/reduction_memory.hpp"
 #include "fssdp/collective/round_messages.hpp"
 #include "fssdp/comm/communicator_ref.hpp"
 #include "fssdp/core/error.hpp"
-#include "fssdp/element/device_sum.hpp"
+#include "fssdp/element/device_sums.hpp"
 #include "fssdp/memory/byte_count.hpp"
 #include "fssdp/plan/transfer_plan.hpp"
 
@@ -175,7 +176,7 @@ class reduction_arrivals {
 /// Moves what the plan says, backwards. The memory knows where operands are: `outgoing(k, t)` is
 /// what this rank sends back for a transfer, `operand_bytes(k, t)` the size of what comes back for
 /// one, `is_sum(t)` whether that is a sum, `received(k, slot)` where it is received;
-/// `sum_piece(comm, k, senders, bytes)` sums a piece that is complete, `sum_unshared(comm)` what
+/// `sum_piece(sums, k, senders, bytes)` sums a piece that is complete, `sum_unshared(sums)` what
 /// nobody sends back. Consecutive pieces of a chunk that `fills_slots` lie one behind the other,
 /// sums by themselves.
 template <class Memory>
@@ -191,7 +192,7 @@ class reduction_pass {
     comm.agree(memory_.label());
     if (comm.forwards() && plan_.rounds() > 1) {
       forward(comm, {plan_, me_, memory_.tensors(), lists});
-      memory_.sum_unshared(comm);
+      sum_unshared(comm);
       return;
     }
     auto operands = round_operands{plan_, me_, memory_.tensors(), lists};
@@ -200,7 +201,7 @@ class reduction_pass {
         lend(comm, round, operands);
       else
         exchange(comm, round, operands);
-    if (!borrows || plan_.rounds() == 0) memory_.sum_unshared(comm);
+    if (!borrows || plan_.rounds() == 0) sum_unshared(comm);
   }
 
  private:
@@ -214,8 +215,8 @@ class reduction_pass {
         most = std::max(most, last - first + 1);
       }
     }
-    require(most <= device_sum::most_operands, "sparse_reduce_scatter: ", most,
-            " operands of a sum on a device; expected at most ", device_sum::most_operands);
+    require(most <= device_sums::most_operands, "sparse_reduce_scatter: ", most,
+            " operands of a sum on a device; expected at most ", device_sums::most_operands);
   }
   /// Cuts the scratch: lists of what has come back, then what the memory needs. Returns the former.
   [[nodiscard]] std::byte* divide(communicator_ref const& comm, pass_scratch& scratch,
@@ -233,16 +234,18 @@ class reduction_pass {
         [&](batch_ref const& batch) { send(batch, round), borrow(batch, round); },
         [&](std::span<std::span<std::byte const> const> lent) {
           locate(round, lent, operands);
-          sum(comm, round, operands);
-          if (round == 0)
-            memory_.sum_unshared(comm);  // while others still read what this rank lends
+          form_sums(comm, [&](sum_batch& sums) {
+            sum(sums, round, operands);
+            if (round == 0)
+              memory_.sum_unshared(sums);  // while others still read what this rank lends
+          });
         });
   }
   /// One round, in which it is copied into the scratch.
   void exchange(communicator_ref const& comm, int round, round_operands& operands) const {
     comm.exchange(
         [&](batch_ref const& batch) { send(batch, round), receive(batch, round, operands); });
-    sum(comm, round, operands);
+    form_sums(comm, [&](sum_batch& sums) { sum(sums, round, operands); });
   }
 
   /// Everything at once: a piece is summed as soon as all that is to be added is there. Messages
@@ -279,7 +282,8 @@ class reduction_pass {
           auto const& t = out[out.size() - 1 - wanted / tensors];
           auto const piece = state.note(t, k, bytes.data());
           if (piece.senders.empty()) return;
-          memory_.sum_piece(comm, k, piece.senders, piece);
+          form_sums(comm,
+                    [&](sum_batch& sums) { memory_.sum_piece(sums, k, piece.senders, piece); });
           if (plan_.owner(t.chunk) == me_) return;
           order.set_ready((in.size() - 1 - piece.receive) * tensors + k);
           order.advance([&](std::size_t message) { gate.release(message); });
@@ -349,13 +353,16 @@ class reduction_pass {
     }
   }
 
+  void sum_unshared(communicator_ref const& comm) const {
+    form_sums(comm, [&](sum_batch& sums) { memory_.sum_unshared(sums); });
+  }
   /// Sums each piece of a round.
-  void sum(communicator_ref const& comm, int round, round_operands& operands) const {
+  void sum(sum_batch& sums, int round, round_operands& operands) const {
     auto const senders = plan_.sends(me_, round);
     for (std::size_t first = 0, last = 0; first < senders.size(); first = last) {
       while (last < senders.size() && senders[last].what() == senders[first].what()) ++last;
       for (std::size_t k = 0; k < memory_.tensors(); ++k)
-        memory_.sum_piece(comm, k, senders.subspan(first, last - first),
+        memory_.sum_piece(sums, k, senders.subspan(first, last - first),
                           [&](std::size_t i) { return operands(k, first + i); });
     }
   }

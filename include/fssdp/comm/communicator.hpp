@@ -110,7 +110,7 @@ concept device_communicator = communicator<Comm> &&
 
 /// Optional extra of such a communicator: codecs on its device. `encode` makes a payload of
 /// elements (device_encoding) or of a sum (device_sum_encoding); `sum` then takes payloads among
-/// its operands (device_sum::operand::is_payload), and decodes them. That is about the library's
+/// its operands (device_sums::kind::payload), and decodes them. That is about the library's
 /// codecs; those of users have no kernels.
 template <class Comm>
 concept coding_communicator = device_communicator<Comm> && detail::encodes_on_device<Comm>;

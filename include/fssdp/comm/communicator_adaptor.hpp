@@ -11,7 +11,7 @@
 #include "fssdp/core/index.hpp"
 #include "fssdp/element/device_conversion.hpp"
 #include "fssdp/element/device_encoding.hpp"
-#include "fssdp/element/device_sum.hpp"
+#include "fssdp/element/device_sums.hpp"
 
 namespace fssdp {
 
@@ -81,7 +81,7 @@ class communicator_adaptor {
     comm_->gather_values(mine, all);
   }
 
-  void sum(device_sum const& of) requires device_communicator<Comm> { comm_->sum(of); }
+  void sum(device_sums const& of) requires device_communicator<Comm> { comm_->sum(of); }
   void convert(device_conversion const& of) requires device_communicator<Comm> {
     comm_->convert(of);
   }

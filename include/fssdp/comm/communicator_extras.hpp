@@ -14,7 +14,7 @@
 #include "fssdp/core/index.hpp"
 #include "fssdp/element/device_conversion.hpp"
 #include "fssdp/element/device_encoding.hpp"
-#include "fssdp/element/device_sum.hpp"
+#include "fssdp/element/device_sums.hpp"
 #include "fssdp/stream/stream.hpp"
 
 namespace fssdp {
@@ -168,7 +168,7 @@ concept gathers_values = requires(Comm& comm, std::span<std::byte const> mine,
   comm.gather_values(mine, all);
 };
 template <class Comm>
-concept works_on_device = requires(Comm& comm, device_sum const& sum,
+concept works_on_device = requires(Comm& comm, device_sums const& sum,
                                    device_conversion const& conversion, std::span<std::byte> to,
                                    std::span<std::byte const> from) {
   comm.sum(sum);

@@ -14,7 +14,7 @@
 #include "fssdp/core/index.hpp"
 #include "fssdp/element/device_conversion.hpp"
 #include "fssdp/element/device_encoding.hpp"
-#include "fssdp/element/device_sum.hpp"
+#include "fssdp/element/device_sums.hpp"
 
 namespace fssdp {
 
@@ -143,7 +143,7 @@ class communicator_ref {
 
   /// Those of a device_communicator.
   /// @pre !in_host_memory()
-  void sum(device_sum const& sum) const { call_->sum(comm_, sum); }
+  void sum(device_sums const& sum) const { call_->sum(comm_, sum); }
   void convert(device_conversion const& of) const { call_->convert(comm_, of); }
   void copy(std::span<std::byte> to, std::span<std::byte const> from) const {
     call_->copy(comm_, to, from);
@@ -168,7 +168,7 @@ class communicator_ref {
     void (*announce)(void*, std::span<std::uint64_t const>);
     bool (*has_agreed)(void*, std::uint64_t);
     void (*gather_values)(void*, std::span<std::byte const>, std::span<std::byte>);
-    void (*sum)(void*, device_sum const&);
+    void (*sum)(void*, device_sums const&);
     void (*convert)(void*, device_conversion const&);
     void (*copy)(void*, std::span<std::byte>, std::span<std::byte const>);
     void (*encode)(void*, device_encoding const&);
@@ -228,7 +228,7 @@ class communicator_ref {
       static_assert(device_communicator<Comm>,
                     "a communicator in other memory says how its bytes are copied, converted and "
                     "summed");
-      all.sum = [](void* comm, device_sum const& sum) { static_cast<Comm*>(comm)->sum(sum); };
+      all.sum = [](void* comm, device_sums const& sum) { static_cast<Comm*>(comm)->sum(sum); };
       all.convert = [](void* comm, device_conversion const& of) {
         static_cast<Comm*>(comm)->convert(of);
       };

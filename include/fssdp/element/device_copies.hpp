@@ -8,6 +8,7 @@
 
 #include "fssdp/element/element_lanes.hpp"
 #include "fssdp/element/host_device.hpp"
+#include "fssdp/element/part_of.hpp"
 
 namespace fssdp {
 
@@ -50,7 +51,7 @@ struct copy_kernel {
   /// What one of so many threads copies of a tile.
   FSSDP_HOST_DEVICE void operator()(std::size_t tile, std::size_t thread,
                                     std::size_t threads) const {
-    auto const i = copy_of(tile);
+    auto const i = part_of(first_tile.data(), of.count, tile);
     auto const& [to, from, bytes] = of.copies[i];
     auto const first = (tile - first_tile[i]) * tile_bytes;
     auto const left = bytes - first;
@@ -67,19 +68,6 @@ struct copy_kernel {
   }
 
  private:
-  /// The last copy that begins at this tile or before: those without bytes have none.
-  FSSDP_HOST_DEVICE std::size_t copy_of(std::size_t tile) const {
-    auto low = std::size_t{0};
-    for (auto high = of.count; high - low > 1;) {
-      auto const middle = (low + high) / 2;
-      if (first_tile[middle] <= tile)
-        low = middle;
-      else
-        high = middle;
-    }
-    return low;
-  }
-
   template <class Block>
   FSSDP_HOST_DEVICE static void move(device_copies::copy const& of, std::size_t thread,
                                      std::size_t threads) {

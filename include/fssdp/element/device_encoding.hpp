@@ -8,7 +8,7 @@
 #include <cstring>
 #include <type_traits>
 
-#include "fssdp/element/device_sum.hpp"
+#include "fssdp/element/device_sums.hpp"
 #include "fssdp/element/dtype.hpp"
 #include "fssdp/element/element_lanes.hpp"
 #include "fssdp/element/host_device.hpp"
@@ -32,7 +32,7 @@ struct device_encoding {
 /// The payload of a sum that is not scaled, in the sum's own code, likewise. The sum itself goes
 /// nowhere.
 struct device_sum_encoding {
-  device_sum sum;             ///< `results`, `how`, `scale` and `out` mean nothing here
+  device_sums sum;            ///< one; `results`, `how`, `scale`, `out` mean nothing here
   float* residual = nullptr;  ///< as above
   void* payload = nullptr;
 };
@@ -109,9 +109,35 @@ class plain_elements {
   std::size_t elements_;
 };
 
+/// The elements of a sum that is encoded, likewise.
+template <element T, std::size_t N>
+class summed_elements {
+  using sums = operand_sums<T, N, true>;
+
+ public:
+  using sum_type = typename sums::sum_type;
+  static constexpr auto lanes = N;
+  static constexpr auto read_bytes = sums::read_bytes;
+
+  explicit summed_elements(device_sum_encoding const& of) : sums_{of.sum} {}
+  [[nodiscard]] bool is_aligned() const { return sums_.is_aligned(0); }
+  [[nodiscard]] FSSDP_HOST_DEVICE std::size_t elements() const { return sum().elements; }
+  [[nodiscard]] FSSDP_HOST_DEVICE element_lanes<sum_type, N> all(std::size_t first) const {
+    return sums_.all(sum(), first);
+  }
+  [[nodiscard]] FSSDP_HOST_DEVICE sum_type one(std::size_t i) const { return sums_.one(sum(), i); }
+
+ private:
+  [[nodiscard]] FSSDP_HOST_DEVICE device_sums::sum const& sum() const {
+    return sums_.about().sums[0];
+  }
+
+  sums sums_;
+};
+
 /// An encoding in steps of which 32 that follow one another, the threads of a warp, make a block of
 /// the payload: each reads some elements and keeps them until all know the scale.
-/// @tparam Source what it reads: plain_elements or operand_sums
+/// @tparam Source what it reads: plain_elements or summed_elements
 template <class Source, class Rule>
 class encoding_kernel {
   using layout = payload_layout<Rule>;
@@ -250,8 +276,8 @@ template <class Launch>
 void with_kernel(device_sum_encoding const& of, Launch launch) {
   with_accumulator(of.sum.partials, [&]<class Sum>(std::type_identity<Sum>) {
     with_rule(of.sum.code, [&]<class Rule>(std::type_identity<Rule>) {
-      using source = operand_sums<Sum, 8, true>;  // a list of operands is gone through once
-      launch(encoding_kernel<source, Rule>{source{of.sum}, of});
+      using source = summed_elements<Sum, 8>;  // a list of operands is gone through once
+      launch(encoding_kernel<source, Rule>{source{of}, of});
     });
   });
 }

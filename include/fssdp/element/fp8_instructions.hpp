@@ -8,16 +8,12 @@
 
 #include <cstdint>
 
+#include "fssdp/element/bf16_instructions.hpp"
+
 namespace fssdp::detail {
 
 struct e4m3_format;
 struct e5m2_format;
-
-/// The first of two is in the lower byte.
-struct float_pair {
-  float first;
-  float second;
-};
 
 __device__ inline float_pair floats_of_fp16(std::uint32_t pair) {
   float_pair of;

@@ -12,7 +12,7 @@
 #include <type_traits>
 
 #include "fssdp/core/error.hpp"
-#include "fssdp/element/device_sum.hpp"
+#include "fssdp/element/device_sums.hpp"
 #include "fssdp/element/dtype.hpp"
 #include "fssdp/element/element_lanes.hpp"
 #include "fssdp/element/host_device.hpp"

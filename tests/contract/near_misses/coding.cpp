@@ -14,7 +14,7 @@ struct near_miss {
   int size() const { return 1; }
   template <class Post>
   void exchange(Post&&) {}
-  void sum(fssdp::device_sum const&) {}
+  void sum(fssdp::device_sums const&) {}
   void convert(fssdp::device_conversion const&) {}
   void copy(std::span<std::byte>, std::span<std::byte const>) {}
   std::span<std::byte> allocate(std::size_t) { return {}; }

@@ -18,11 +18,11 @@ struct near_miss {
 #elif LACKS == 2
   void sum(void*) {}
 #else
-  void sum(fssdp::device_sum const&) {}
+  void sum(fssdp::device_sums const&) {}
 #endif
 #if LACKS == 3  // no convert
 #elif LACKS == 4
-  void convert(fssdp::device_sum const&) {}
+  void convert(fssdp::device_sums const&) {}
 #else
   void convert(fssdp::device_conversion const&) {}
 #endif

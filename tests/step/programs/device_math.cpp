@@ -106,6 +106,6 @@ fssdp::device_kernels step::device_kernels() {
   static auto const is_set_up = gpu_double::set_up_double();
   auto kernels = is_set_up ? gpu_double::kernels() : fssdp::device_kernels{};
   if (is_mutated("sum"))
-    kernels.sum = [](cudaStream_t, fssdp::device_sum const&) { return cudaSuccess; };
+    kernels.sum = [](cudaStream_t, fssdp::device_sums const&) { return cudaSuccess; };
   return kernels;
 }

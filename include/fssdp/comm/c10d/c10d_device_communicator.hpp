@@ -28,7 +28,7 @@
 #include "fssdp/comm/wait_pace.hpp"
 #include "fssdp/core/error.hpp"
 #include "fssdp/element/device_conversion.hpp"
-#include "fssdp/element/device_sum.hpp"
+#include "fssdp/element/device_sums.hpp"
 #include "fssdp/memory/torch_dtype.hpp"
 #include "fssdp/memory/torch_view.hpp"
 
@@ -142,7 +142,7 @@ class c10d_device_communicator {
 
   /// @throws argument_error if this torch has not the type, or an operand is a payload; what torch
   ///         throws
-  void sum(device_sum const& of);
+  void sum(device_sums const& of);
   void convert(device_conversion const& of) {
     tensor(of.to, of.elements, scalar_type_of(of.to_type))
         .copy_(tensor(of.from, of.elements, scalar_type_of(of.from_type)));
@@ -261,26 +261,29 @@ class c10d_device_communicator {
 };
 
 /// In the order of the operands, in the types and with the roundings of element/accumulate.hpp.
-inline void c10d_device_communicator::sum(device_sum const& of) {
+inline void c10d_device_communicator::sum(device_sums const& of) {
   detail::require(!of.decodes(), "c10d_device_communicator: payloads among the operands of a sum; ",
                   "expected elements, as torch has no operators for payloads");
   auto const sum_type = scalar_type_of(accumulator_of(of.partials));
-  auto const out = tensor(of.out, of.elements, scalar_type_of(of.results));
-  auto total = at::Tensor{};
-  for (auto const& operand : std::span{of.operands}.first(of.count)) {
-    auto const next =
-        tensor(operand.data, of.elements, operand.is_sum ? sum_type : scalar_type_of(of.partials));
-    if (!total.defined())
-      total = next.to(sum_type, false, true);
-    else
-      total.add_(next.to(sum_type));
+  for (auto const& sum : std::span{of.sums}.first(of.count)) {
+    auto const out = tensor(sum.out, sum.elements, scalar_type_of(of.results));
+    auto total = at::Tensor{};
+    for (auto i = sum.first; i < sum.first + sum.operands; ++i) {
+      auto const is_sum = of.kinds[i] == device_sums::kind::sum;
+      auto const next =
+          tensor(of.operands[i], sum.elements, is_sum ? sum_type : scalar_type_of(of.partials));
+      if (!total.defined())
+        total = next.to(sum_type, false, true);
+      else
+        total.add_(next.to(sum_type));
+    }
+    if (of.scale != 1) total.mul_(of.scale);
+    if (of.how == write_mode::accumulate) {
+      auto const wider = of.results == dtype::fp64 ? c10::ScalarType::Double : sum_type;
+      total = out.to(wider).add_(total);
+    }
+    out.copy_(total);
   }
-  if (of.scale != 1) total.mul_(of.scale);
-  if (of.how == write_mode::accumulate) {
-    auto const wider = of.results == dtype::fp64 ? c10::ScalarType::Double : sum_type;
-    total = out.to(wider).add_(total);
-  }
-  out.copy_(total);
 }
 
 static_assert(device_communicator<c10d_device_communicator>);

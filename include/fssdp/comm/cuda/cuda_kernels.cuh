@@ -91,10 +91,13 @@ template <class... Parameters>
   };
   for (auto const from : all_dtypes)
     for (auto const to : all_dtypes) {
-      auto sum = device_sum{.partials = from, .results = to, .count = 1};
-      for (auto const decodes : {false, true}) {
-        sum.operands[0] = {nullptr, false, decodes};
-        with_kernel(sum, load_steps);
+      for (auto const kind : {device_sums::kind::partial, device_sums::kind::payload}) {
+        auto sums = device_sums{};
+        sums.partials = from;
+        sums.results = to;
+        sums.begin(nullptr, 0);
+        sums.add({nullptr, kind});
+        with_kernel(sums, load_steps);
       }
       with_kernel(device_conversion{.from_type = from, .to_type = to}, load_steps);
     }
@@ -112,11 +115,11 @@ template <class... Parameters>
 }  // namespace detail
 
 /// The kernels of this library, for any pair of element types.
-/// @cost one launch for each sum, conversion or encoding, and for all of device_copies; every
+/// @cost one launch for each conversion or encoding, and for all of device_copies or device_sums; every
 ///       element is read and written once, 16 bytes at a time where all addresses allow it, codes
 ///       of payloads 4 or 8; payloads among the operands of a sum are decoded there, in registers
 [[nodiscard]] inline device_kernels cuda_kernels() {
-  return {.sum = detail::launch_for<device_sum>,
+  return {.sum = detail::launch_for<device_sums>,
           .convert = detail::launch_for<device_conversion>,
           .copy = detail::launch_copies,
           .encode = detail::launch_for<device_encoding>,

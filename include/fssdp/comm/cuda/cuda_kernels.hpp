@@ -9,7 +9,7 @@
 #include "fssdp/element/device_conversion.hpp"
 #include "fssdp/element/device_copies.hpp"
 #include "fssdp/element/device_encoding.hpp"
-#include "fssdp/element/device_sum.hpp"
+#include "fssdp/element/device_sums.hpp"
 
 namespace fssdp {
 
@@ -17,7 +17,7 @@ namespace fssdp {
 /// nvcc compiles (cuda_kernels.cuh). Each enqueues its work on the stream and returns what CUDA
 /// says about that; it neither allocates nor waits.
 struct device_kernels {
-  cudaError_t (*sum)(cudaStream_t stream, device_sum const& sum) = nullptr;  ///< decodes, too
+  cudaError_t (*sum)(cudaStream_t stream, device_sums const& sum) = nullptr;  ///< decodes, too
   cudaError_t (*convert)(cudaStream_t stream, device_conversion const& conversion) = nullptr;
   cudaError_t (*copy)(cudaStream_t stream, device_copies const& copies) = nullptr;
   cudaError_t (*encode)(cudaStream_t stream, device_encoding const& encoding) = nullptr;

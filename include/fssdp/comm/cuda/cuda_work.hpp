@@ -12,7 +12,7 @@
 #include "fssdp/core/error.hpp"
 #include "fssdp/element/device_conversion.hpp"
 #include "fssdp/element/device_encoding.hpp"
-#include "fssdp/element/device_sum.hpp"
+#include "fssdp/element/device_sums.hpp"
 
 namespace fssdp::detail {
 
@@ -24,7 +24,9 @@ class cuda_work {
  public:
   /// @throws argument_error if the options have no kernels; poisoned_stream if something has failed
   ///         before; transport_error
-  void sum(device_sum const& of) { launch(self().kernels().sum, of, "sums", "a kernel that sums"); }
+  void sum(device_sums const& of) {
+    launch(self().kernels().sum, of, "sums", "a kernel that sums");
+  }
   /// @throws as sum
   void convert(device_conversion const& of) {
     launch(self().kernels().convert, of, "conversions", "a kernel that converts");

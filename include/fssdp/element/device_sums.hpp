@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Sums that are formed where their operands are: on a device, in the order of a stream.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <type_traits>
+#include <utility>
+
+#include "fssdp/element/dtype.hpp"
+#include "fssdp/element/element_lanes.hpp"
+#include "fssdp/element/host_device.hpp"
+#include "fssdp/element/lane_conversion.hpp"
+#include "fssdp/element/part_of.hpp"
+#include "fssdp/element/payload_code.hpp"
+#include "fssdp/element/payload_lanes.hpp"
+#include "fssdp/element/rounded.hpp"
+#include "fssdp/element/write_mode.hpp"
+
+namespace fssdp {
+
+/// Sums that are formed at once: out[i] = scale * (s0[i] + s1[i] + ...), or adds that to out, each
+/// with operands of its own: what `accumulate` does, as a value that is small enough for the
+/// arguments of a kernel. None of them may read or write what another one writes.
+struct device_sums {
+  static constexpr std::size_t most = 32;
+  static constexpr std::size_t most_operands = 240;  // of all of them
+
+  /// Elements of the type `partials`, or sums of such: accumulator_t of it; or a payload of either,
+  /// which is decoded on the way.
+  enum class kind : std::uint8_t { partial, sum, payload };
+  struct operand {
+    void const* data = nullptr;
+    kind is = kind::partial;
+  };
+  struct sum {
+    void* out;
+    std::size_t elements;
+    std::uint32_t first;     ///< of its operands
+    std::uint32_t operands;  ///< how many, 1 or more
+  };
+
+  dtype partials = dtype::fp32;
+  dtype results = dtype::fp32;
+  write_mode how = write_mode::overwrite;
+  double scale = 1;
+  payload_code code = payload_code::int8;  ///< of all payloads
+  std::size_t count = 0;
+  std::size_t operand_count = 0;
+  std::array<sum, most> sums;
+  std::array<void const*, most_operands> operands;
+  std::array<kind, most_operands> kinds;
+
+  /// Begins another sum, whose operands follow.
+  /// @pre has_room_for what follows
+  void begin(void* out, std::size_t elements) {
+    sums[count++] = {out, elements, static_cast<std::uint32_t>(operand_count), 0};
+  }
+  void add(operand const& of) {
+    operands[operand_count] = of.data;
+    kinds[operand_count++] = of.is;
+    ++sums[count - 1].operands;
+  }
+  void clear() { count = operand_count = 0; }
+
+  /// Whether there is room for a sum of so many operands, or several.
+  [[nodiscard]] bool has_room_for(std::size_t more_operands, std::size_t more_sums = 1) const {
+    return count + more_sums <= most && operand_count + more_operands <= most_operands;
+  }
+  /// Whether others may be formed together with these: the same is done with what they add.
+  [[nodiscard]] bool is_like(device_sums const& other) const {
+    return partials == other.partials && results == other.results && how == other.how &&
+           scale == other.scale && code == other.code;
+  }
+  /// Adds those of another.
+  /// @pre is_like(other), and there is room
+  void append(device_sums const& other) {
+    for (auto const& each : std::span{other.sums}.first(other.count)) {
+      begin(each.out, each.elements);
+      for (auto i = each.first; i < each.first + each.operands; ++i)
+        add({other.operands[i], other.kinds[i]});
+    }
+  }
+  [[nodiscard]] bool decodes() const {
+    return std::find(kinds.data(), kinds.data() + operand_count, kind::payload) !=
+           kinds.data() + operand_count;
+  }
+};
+
+namespace detail {
+
+/// What device_sums of partials of type T add up to, before it is scaled: in the same order as on
+/// the host, N at once where that can be.
+/// @tparam Decodes whether there are payloads among the operands: then T is the type of the sums,
+///                 and partials are of any type that has such. Codes make kernels long: so there
+///                 are few
+template <element T, std::size_t N, bool Decodes>
+class operand_sums {
+  using kind = device_sums::kind;
+
+ public:
+  using sum_type = accumulator_t<T>;
+  using sums_type = element_lanes<sum_type, N>;
+  static constexpr auto lanes = N;
+  /// What a thread holds at once of operands, with their scales and addresses.
+  static constexpr auto read_bytes = 6 * wide_bytes;
+
+  explicit operand_sums(device_sums const& of) : of_{of} {}
+
+  /// Whether all operands of a sum allow wide accesses.
+  [[nodiscard]] bool is_aligned(std::size_t sum) const {
+    auto const& each = of_.sums[sum];
+    for (auto s = each.first; s < each.first + each.operands; ++s)
+      if (!is_wide(of_.operands[s], of_.kinds[s] == kind::payload ? payload_access : wide_bytes))
+        return false;
+    return true;
+  }
+  [[nodiscard]] FSSDP_HOST_DEVICE device_sums const& about() const { return of_; }
+
+  /// N elements of a sum.
+  /// @pre is_aligned(sum), and N divides `first`
+  [[nodiscard]] FSSDP_HOST_DEVICE sums_type all(device_sums::sum const& sum,
+                                                std::size_t first) const {
+    auto sums = sums_type{};
+    for (auto& each : sums.at) each = sum_type{-0.0F};  // what is added to it stays as it is
+    auto const end = sum.first + sum.operands;
+    for (auto s = sum.first; s < end;) s += add_next(s, end, first, sums);
+    return sums;
+  }
+  /// One.
+  [[nodiscard]] FSSDP_HOST_DEVICE sum_type one(device_sums::sum const& sum, std::size_t i) const {
+    auto total = value(sum.first, i);
+    for (auto s = sum.first + 1; s < sum.first + sum.operands; ++s) total += value(s, i);
+    return total;
+  }
+
+ private:
+  /// Reads operands of one type, and adds them.
+  template <class Source>
+  struct plain {
+    using source_lanes = element_lanes<Source, N>;
+    using packed = typename source_lanes::packed;
+    FSSDP_HOST_DEVICE static packed read(void const* data, std::size_t first) {
+      return source_lanes::read(static_cast<Source const*>(data) + first);
+    }
+    FSSDP_HOST_DEVICE static void add(packed const& read, payload_code, sums_type& sums) {
+      auto const values = converted_lanes<sum_type>(source_lanes::of(read));
+      for (std::size_t i = 0; i < N; ++i) sums.at[i] += values.at[i];
+    }
+  };
+  /// The same of payloads whose codes have this type.
+  template <class Code>
+  struct coded {
+    using source_lanes = payload_lanes<Code, N>;
+    using packed = typename source_lanes::packed;
+    FSSDP_HOST_DEVICE static packed read(void const* data, std::size_t first) {
+      return source_lanes::read(data, first);
+    }
+    FSSDP_HOST_DEVICE static void add(packed const& read, payload_code code, sums_type& sums) {
+      auto const codes = source_lanes::lanes::of(read.codes);
+      with_rule(code, [&]<class Rule>(std::type_identity<Rule>) {
+        if constexpr (sizeof(typename payload_layout<Rule>::code_type) == sizeof(Code))
+          for (std::size_t i = 0; i < N; ++i)
+            sums.at[i] += static_cast<sum_type>(decoded<Rule>(codes.at[i], read.scale));
+      });
+    }
+  };
+  /// How many operands a thread reads at once: as many as make four accesses. A device is fast only
+  /// if many are under way.
+  template <class Reader>
+  static constexpr auto at_once = std::max<std::size_t>(4 * wide_bytes /
+                                                            sizeof(typename Reader::packed),
+                                                        1);
+
+  /// Adds some operands of one kind, from s on.
+  /// @returns how many
+  FSSDP_HOST_DEVICE std::uint32_t add_next(std::uint32_t s, std::uint32_t end, std::size_t first,
+                                           sums_type& sums) const {
+    if constexpr (Decodes) {
+      if (of_.kinds[s] == kind::payload)
+        return of_.code == payload_code::bf16
+                   ? add_some<coded<std::uint16_t>, 4>(s, end, first, sums)
+                   : add_some<coded<std::uint8_t>, 4>(s, end, first, sums);
+      if (of_.kinds[s] == kind::partial) {
+        with_partial([&]<class Partial>(std::type_identity<Partial>) {
+          add_all<plain<Partial>>(s, first, sums, std::index_sequence<0>{});
+        });
+        return 1;
+      }
+    }
+    return of_.kinds[s] == kind::sum
+               ? add_some<plain<sum_type>, at_once<plain<sum_type>>>(s, end, first, sums)
+               : add_some<plain<T>, at_once<plain<T>>>(s, end, first, sums);
+  }
+  /// Calls visit(std::type_identity<Partial>{}) with the type that partials are of.
+  template <class Visit>
+  FSSDP_HOST_DEVICE void with_partial(Visit visit) const {
+    with_element(of_.partials, [&]<class Partial>(std::type_identity<Partial> type) {
+      if constexpr (std::is_same_v<accumulator_t<Partial>, sum_type>) visit(type);
+    });
+  }
+  /// Adds M operands from s on if they are of one kind, else half as many, and so on.
+  /// @returns how many
+  template <class Reader, std::uint32_t M>
+  FSSDP_HOST_DEVICE std::uint32_t add_some(std::uint32_t s, std::uint32_t end, std::size_t first,
+                                           sums_type& sums) const {
+    if constexpr (M > 1)
+      if (!are_alike<M>(s, end)) return add_some<Reader, M / 2>(s, end, first, sums);
+    add_all<Reader>(s, first, sums, std::make_index_sequence<M>{});
+    return M;
+  }
+  /// Adds those from s on: all are under way before the first is added, and stay in registers.
+  template <class Reader, std::size_t... K>
+  FSSDP_HOST_DEVICE void add_all(std::uint32_t s, std::size_t first, sums_type& sums,
+                                 std::index_sequence<K...>) const {
+    typename Reader::packed const read[] = {Reader::read(of_.operands[s + K], first)...};
+    (Reader::add(read[K], of_.code, sums), ...);
+  }
+  /// Whether there are M operands from s on, all of one kind.
+  template <std::uint32_t M>
+  FSSDP_HOST_DEVICE bool are_alike(std::uint32_t s, std::uint32_t end) const {
+    if (end - s < M) return false;
+    auto alike = true;
+    if constexpr (Decodes || !std::is_same_v<T, sum_type>)
+      for (std::uint32_t k = 1; k < M; ++k) alike &= of_.kinds[s + k] == of_.kinds[s];
+    return alike;
+  }
+
+  FSSDP_HOST_DEVICE sum_type value(std::uint32_t s, std::size_t i) const {
+    auto const* const data = of_.operands[s];
+    if constexpr (Decodes) {
+      if (of_.kinds[s] == kind::payload)
+        return static_cast<sum_type>(decoded_at(of_.code, data, i));
+      auto result = sum_type{};
+      if (of_.kinds[s] == kind::partial) {
+        with_partial([&]<class Partial>(std::type_identity<Partial>) {
+          result = static_cast<sum_type>(static_cast<Partial const*>(data)[i]);
+        });
+        return result;
+      }
+    }
+    return of_.kinds[s] == kind::sum ? static_cast<sum_type const*>(data)[i]
+                                     : static_cast<sum_type>(static_cast<T const*>(data)[i]);
+  }
+
+  device_sums of_;
+};
+
+/// The steps of device_sums of partials of type T, one sum after the other.
+template <element T, element Out, bool Decodes = false>
+class sum_kernel {
+  using sum_type = accumulator_t<T>;
+
+ public:
+  static constexpr auto lanes =
+      Decodes ? std::clamp<std::size_t>(lanes_of<T, Out>, 4, 8) : lanes_of<T, Out>;
+  /// By a thread in one step: sums, and results.
+  static constexpr auto held_bytes = lanes * (sizeof(sum_type) + sizeof(Out));
+
+  explicit sum_kernel(device_sums const& of) : sums_{of} {
+    first_step_[0] = 0;
+    for (std::size_t i = 0; i < of.count; ++i) {
+      first_step_[i + 1] = first_step_[i] + (of.sums[i].elements + lanes - 1) / lanes;
+      wide_[i] = is_wide(of.sums[i].out) && sums_.is_aligned(i);
+    }
+  }
+  /// Whether all addresses allow wide accesses.
+  [[nodiscard]] bool is_aligned() const {
+    return std::all_of(wide_.data(), wide_.data() + sums_.about().count,
+                       [](bool each) { return each; });
+  }
+  /// How many steps there are.
+  [[nodiscard]] std::size_t steps() const { return first_step_[sums_.about().count]; }
+
+  FSSDP_HOST_DEVICE void operator()(std::size_t step) const {
+    auto const i = part_of(first_step_.data(), sums_.about().count, step);
+    auto const& sum = sums_.about().sums[i];
+    auto const first = (step - first_step_[i]) * lanes;
+    auto const how = sums_.about().how;
+    auto* const out = static_cast<Out*>(sum.out);
+    if (wide_[i] && sum.elements - first >= lanes) {
+      write(how, sums_.all(sum, first), out + first);
+    } else {
+      for (auto at = first; at < sum.elements && at < first + lanes; ++at) {
+        auto const total = scaled(sums_.one(sum, at));
+        out[at] = how == write_mode::overwrite ? static_cast<Out>(total) : added(total, out[at]);
+      }
+    }
+  }
+
+ private:
+  FSSDP_HOST_DEVICE void write(write_mode how, element_lanes<sum_type, lanes> sums,
+                               Out* out) const {
+    for (auto& each : sums.at) each = scaled(each);
+    if (how == write_mode::overwrite) return converted_lanes<Out>(sums).store(out);
+    auto results = element_lanes<Out, lanes>{};
+    results.load(out);
+    for (std::size_t i = 0; i < lanes; ++i) results.at[i] = added(sums.at[i], results.at[i]);
+    results.store(out);
+  }
+  FSSDP_HOST_DEVICE sum_type scaled(sum_type total) const {
+    return product(static_cast<sum_type>(sums_.about().scale), total);
+  }
+  FSSDP_HOST_DEVICE static Out added(sum_type sum, Out before) {
+    using wider = std::common_type_t<sum_type, accumulator_t<Out>>;  // what is there may be wider
+    return static_cast<Out>(static_cast<wider>(before) + static_cast<wider>(sum));
+  }
+
+  operand_sums<T, lanes, Decodes> sums_;
+  std::array<std::size_t, device_sums::most + 1> first_step_;  // of each sum, then of none
+  std::array<bool, device_sums::most> wide_;  // [sum]: whether all its addresses allow that
+};
+
+/// Calls visit(std::type_identity<Sum>{}) with the type in which elements of a dtype are summed.
+template <class Visit>
+void with_accumulator(dtype of, Visit visit) {
+  if (accumulator_of(of) == dtype::fp64)
+    visit(std::type_identity<double>{});
+  else
+    visit(std::type_identity<float>{});
+}
+/// Calls launch(kernel) with the kernel for the types of sums.
+template <class Launch>
+void with_kernel(device_sums const& sums, Launch launch) {
+  with_element(sums.results, [&]<class Out>(std::type_identity<Out>) {
+    if (sums.decodes())
+      with_accumulator(sums.partials, [&]<class Sum>(std::type_identity<Sum>) {
+        launch(sum_kernel<Sum, Out, true>{sums});
+      });
+    else
+      with_element(sums.partials,
+                   [&]<class T>(std::type_identity<T>) { launch(sum_kernel<T, Out>{sums}); });
+  });
+}
+
+}  // namespace detail
+}  // namespace fssdp
