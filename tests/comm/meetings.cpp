@@ -24,19 +24,25 @@ constexpr auto all_bytes = std::array<std::byte, 64>{};
 
 constexpr auto no_service = [](thread_meeting const&) {};
 
-/// A byte to some peers, and one from each of them, of which `serve` sees the address.
-template <class Serve>
-void meet(thread_communicator& comm, std::vector<int> const& peers, Serve serve,
+constexpr auto nothing_to_prepare = [](auto const&) {};
+
+/// A byte to some peers, and one from each of them, of which `prepare` sees the address.
+template <class Prepare, class Serve>
+void meet(thread_communicator& comm, std::vector<int> const& peers, Prepare prepare, Serve serve,
           std::size_t bytes = 1) {
   comm.meet(
       [&](auto& batch) {
         batch.label({.plan = 7, .round = 2});
         for (auto const peer : peers) {
-          batch.send(std::span{all_bytes}.subspan(comm.rank().index(), bytes), rank_id{peer});
+          batch.send(std::span{all_bytes}.subspan(comm.rank().index() % 32, bytes), rank_id{peer});
           batch.borrow(1, rank_id{peer});
         }
       },
-      serve);
+      prepare, serve);
+}
+template <class Serve>
+void meet(thread_communicator& comm, std::vector<int> const& peers, Serve serve) {
+  meet(comm, peers, nothing_to_prepare, serve);
 }
 [[nodiscard]] std::vector<int> all_but(int rank, int ranks) {
   auto peers = std::vector<int>{};
@@ -47,28 +53,35 @@ void meet(thread_communicator& comm, std::vector<int> const& peers, Serve serve,
 
 }  // namespace
 
-TEST_CASE("the last rank that comes to a meeting serves all, and sees what each borrows") {
-  constexpr auto ranks = 5;
-  constexpr auto meetings = 200;
+TEST_CASE("one rank serves all that meet when each has seen what it borrows") {
+  auto const ranks = GENERATE(1, 2, 5, 70);
+  auto const meetings = ranks == 70 ? 5 : 200;
   auto served = std::atomic{0};
+  auto prepared = std::atomic{0};
   auto wrong = std::atomic{0};
   auto world = fssdp::thread_world{ranks};
   world.run([&](thread_communicator& comm) {
+    auto const peers = all_but(comm.rank().value(), ranks);
     for (int turn = 0; turn < meetings; ++turn) {
       auto here = false;
-      meet(comm, all_but(comm.rank().value(), ranks), [&](thread_meeting const& of) {
-        here = true;
-        auto const come = std::set<rank_id>(of.ranks.begin(), of.ranks.end());
-        wrong += come.size() == ranks && of.ranks.size() == ranks ? 0 : 1;
-        for (auto const rank : of.ranks) {
-          auto const lent = of.lent(rank);
-          auto const peers = all_but(rank.value(), ranks);
-          wrong += lent.size() == peers.size() ? 0 : 1;
-          auto const* const first = lent[0].data() - peers[0];  // of rank 0
-          for (std::size_t i = 0; i < lent.size(); ++i)
-            wrong += lent[i].data() == first + peers[i] && lent[i].size() == 1 ? 0 : 1;
-        }
-      });
+      meet(
+          comm, peers,
+          [&](auto const& lent) {
+            ++prepared;
+            wrong += lent.size() == peers.size() ? 0 : 1;
+            for (std::size_t i = 0; i < lent.size(); ++i)
+              wrong += lent[i].data() == &all_bytes[static_cast<std::size_t>(peers[i]) % 32] &&
+                               lent[i].size() == 1
+                           ? 0
+                           : 1;
+          },
+          [&](thread_meeting const& of) {
+            here = true;
+            auto const come = std::set<rank_id>(of.ranks.begin(), of.ranks.end());
+            wrong += come.size() == of.ranks.size() ? 0 : 1;
+            wrong += static_cast<int>(come.size()) == ranks ? 0 : 1;
+            wrong += prepared == (turn + 1) * ranks ? 0 : 1;
+          });
       served += here ? 1 : 0;
     }
   });
@@ -104,7 +117,7 @@ TEST_CASE("a chain of messages connects ranks that send each other nothing") {
           if (me + 1 < ranks) batch.send(std::span{all_bytes}.first(1), rank_id{me + 1});
           if (me != 0) batch.borrow(1, rank_id{me - 1});
         },
-        [&](thread_meeting const& of) { sizes += of.ranks.size(); });
+        nothing_to_prepare, [&](thread_meeting const& of) { sizes += of.ranks.size(); });
   });
   REQUIRE(sizes == ranks);
 }
@@ -115,7 +128,7 @@ TEST_CASE("who finds a message of another size at a meeting says so, nobody is s
   auto const result = support::fallout_of(world, [&](thread_communicator& comm) {
     auto const me = comm.rank().value();
     meet(
-        comm, all_but(me, 3), [&](auto const&) { ++served; }, me == 1 ? 2 : 1);
+        comm, all_but(me, 3), nothing_to_prepare, [&](auto const&) { ++served; }, me == 1 ? 2 : 1);
   });
   REQUIRE(served == 0);
   auto disagree = 0;
@@ -161,6 +174,26 @@ TEST_CASE("a rank that is refused at a meeting throws that, the others hear of i
   }
 }
 
+TEST_CASE("a rank that cannot prepare says why, nobody is served") {
+  auto served = std::atomic{0};
+  auto world = fssdp::thread_world{3};
+  auto const result = support::fallout_of(world, [&](thread_communicator& comm) {
+    auto const me = comm.rank().value();
+    meet(
+        comm, all_but(me, 3),
+        [&](auto const&) {
+          if (me == 1) throw std::runtime_error{"no list"};
+        },
+        [&](auto const&) { ++served; });
+  });
+  REQUIRE(served == 0);
+  REQUIRE(support::text(result.of_rank[1]) == "no list");
+  for (auto const rank : {0U, 2U}) {
+    REQUIRE(support::is<fssdp::peer_failed>(result.of_rank[rank]));
+    REQUIRE(support::failed_rank(result.of_rank[rank]) == 1);
+  }
+}
+
 TEST_CASE("whoever does not come to a meeting is named by those that wait") {
   using namespace std::chrono_literals;
   auto const how = GENERATE(0, 1, 2);
@@ -185,7 +218,8 @@ TEST_CASE("whoever does not come to a meeting is named by those that wait") {
 TEST_CASE("a meeting is not held when naming messages has failed") {
   auto world = fssdp::thread_world{2};
   auto const result = support::fallout_of(world, [](thread_communicator& comm) {
-    comm.meet([](auto&) { throw std::runtime_error{"nothing to say"}; }, no_service);
+    comm.meet([](auto&) { throw std::runtime_error{"nothing to say"}; }, nothing_to_prepare,
+              no_service);
   });
   REQUIRE(support::text(result.of_run) == "nothing to say");
 }

@@ -26,7 +26,7 @@ class cuda_watch {
   /// @param peers  how many an exchange may have without an allocation
   explicit cuda_watch(rank_id me, int peers = 0) : me_{me} {
     for (auto& mark : marks_) {
-      mark.event = make_cuda_event(me);
+      mark.own = make_cuda_event(me);
       mark.peers.reserve(static_cast<std::size_t>(peers));
     }
   }
@@ -37,8 +37,9 @@ class cuda_watch {
     step_ = 0;
   }
   /// The next exchange on a stream; its peers follow. None may be asked about while it is captured.
-  void begin_exchange(cudaStream_t stream) {
-    is_captured_ = is_captured(stream, me_);
+  void begin_exchange(cudaStream_t stream) { begin_exchange(is_captured(stream, me_)); }
+  void begin_exchange(bool captured) {
+    is_captured_ = captured;
     has_captured_ = has_captured_ || is_captured_;
     if (!is_captured_ && 2 * count_ > marks_.size()) forget_older_half();
     if (count_ < marks_.size()) ++count_;
@@ -56,7 +57,13 @@ class cuda_watch {
       --count_;
       return;
     }
-    cuda_require(cudaEventRecord(last().event.get(), stream), me_, "cudaEventRecord");
+    cuda_require(cudaEventRecord(last().own.get(), stream), me_, "cudaEventRecord");
+    end_exchange_by(last().own.get());
+  }
+  /// The same, and this event, which others may wait for as well, marks its end. When it is recorded
+  /// again, that of the later exchange stands for this one.
+  void end_exchange_by(cudaEvent_t event) {
+    last().event = event;
     last().is_enqueued = true;
   }
 
@@ -67,7 +74,7 @@ class cuda_watch {
   bool advance() {
     auto moved = false;
     for (; count_ != 0 && first().is_enqueued; moved = true) {
-      if (query(first().event.get()) != cudaSuccess) break;
+      if (query(first().event) != cudaSuccess) break;
       begin_ = (begin_ + 1) % marks_.size();
       --count_;
     }
@@ -113,7 +120,8 @@ class cuda_watch {
 
  private:
   struct exchange_mark {
-    cuda_event event;
+    cuda_event own;
+    cudaEvent_t event = nullptr;  ///< own, or one of several ranks
     bool is_enqueued = false;
     std::uint64_t sequence = 0;
     std::uint64_t plan = 0;
@@ -126,7 +134,7 @@ class cuda_watch {
   void forget_older_half() {
     auto const half = count_ / 2;
     auto const& newest = marks_[(begin_ + half - 1) % marks_.size()];
-    if (!newest.is_enqueued || query(newest.event.get()) != cudaSuccess) return;
+    if (!newest.is_enqueued || query(newest.event) != cudaSuccess) return;
     begin_ = (begin_ + half) % marks_.size();
     count_ -= half;
   }

@@ -18,7 +18,6 @@
 #include "fssdp/comm/cuda/cuda_call.hpp"
 #include "fssdp/comm/cuda/cuda_work.hpp"
 #include "fssdp/comm/peer/peer_context.hpp"
-#include "fssdp/comm/peer/peer_copies.hpp"
 #include "fssdp/comm/peer/peer_devices.hpp"
 #include "fssdp/comm/peer/peer_meeting.hpp"
 #include "fssdp/comm/peer/peer_options.hpp"
@@ -211,6 +210,10 @@ class peer_communicator : public detail::cuda_work<peer_communicator> {
             name(meeting);
             named = true;
           },
+          [&](auto lent) {
+            if (!part_->is_copied() || part_->has_to_copy_first()) copy_what_is_put_off();
+            part_->prepare(lent);
+          },
           [&](detail::thread_meeting const& of) {
             detail::peer_meeting{*context_, *devices_, *options_, of}.enqueue();
           });
@@ -239,9 +242,7 @@ class peer_communicator : public detail::cuda_work<peer_communicator> {
   /// What comes next may need it.
   void copy_what_is_put_off() {
     if (!part_->has_put_off()) return;
-    copies_.clear();
-    part_->add_put_off(copies_);
-    copies_.enqueue_as_kernels(stream(), rank(), kernels(), 0);
+    part_->take_put_off().enqueue_as_kernels(stream(), rank(), kernels(), 0);
   }
   /// From now on nothing is enqueued.
   void fail(std::exception_ptr failure) noexcept {
@@ -256,7 +257,6 @@ class peer_communicator : public detail::cuda_work<peer_communicator> {
   thread_communicator meeting_;  // of the threads
   detail::peer_devices const* devices_;
   std::unique_ptr<detail::peer_part> part_;  // where others find it
-  detail::peer_copies copies_;
   bool puts_off_ = false;
   std::uint64_t plan_ = 0;
   detail::failure_state failure_;

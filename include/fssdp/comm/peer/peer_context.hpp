@@ -4,6 +4,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <array>
 #include <cstddef>
 #include <mutex>
 #include <vector>
@@ -22,9 +23,15 @@ class peer_context {
  public:
   /// What is enqueued once for several ranks.
   struct joint_stream {
+    explicit joint_stream(rank_id first) : stream{make_cuda_stream(first)} {
+      for (auto& event : events) event = make_cuda_event(first);
+    }
+    /// In turn: exchanges that are under way are marked by them.
+    [[nodiscard]] cudaEvent_t next_event() { return events[turn++ % events.size()].get(); }
+
     cuda_stream stream;
-    cuda_event ready;
-    cuda_event done;
+    std::array<cuda_event, 32> events;
+    std::size_t turn = 0;
   };
 
   peer_context(peer_devices const& devices, int ranks)
@@ -33,8 +40,7 @@ class peer_context {
     for (auto const rank : first_n<rank_id>(ranks)) {
       devices.use(rank);
       events_[rank.index()] = {make_cuda_event(rank), make_cuda_event(rank)};
-      if (rank.value() < devices.count())
-        joint_.push_back({make_cuda_stream(rank), make_cuda_event(rank), make_cuda_event(rank)});
+      if (rank.value() < devices.count()) joint_.emplace_back(rank);
     }
   }
 

@@ -29,6 +29,11 @@ class copy_list {
     from_.push_back(from.data());
     bytes_.push_back(from.size());
   }
+  void append(copy_list const& other) {
+    to_.insert(to_.end(), other.to_.begin(), other.to_.end());
+    from_.insert(from_.end(), other.from_.begin(), other.from_.end());
+    bytes_.insert(bytes_.end(), other.bytes_.begin(), other.bytes_.end());
+  }
   [[nodiscard]] std::size_t count() const { return bytes_.size(); }
   void put_equal_sources_together() {
     constexpr auto part_bytes = std::size_t{4} << 20U;  // some of them fit into a cache
@@ -90,6 +95,11 @@ class peer_copies {
   }
   void add(copy_way way, std::span<std::byte> to, std::span<std::byte const> from) {
     if (!from.empty()) (way == copy_way::within_device ? within_ : between_).add(to, from);
+  }
+
+  void append(peer_copies const& other) {
+    within_.append(other.within_);
+    between_.append(other.between_);
   }
 
   /// Of large copies within a device, makes those of the same bytes follow each other in parts:

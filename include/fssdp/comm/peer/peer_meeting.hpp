@@ -36,14 +36,13 @@ class peer_meeting {
     auto const lock = std::scoped_lock{context_.mutex};
     auto const same = same_device_after{};
     choose();
-    for_all([&](peer_part& part) { begin(part); });
-    if (is_joint_) for_joint(context_.joint(device_).ready.get(), [&] { await_all_ready(); });
+    for_all([&](peer_part& part) {
+      if (part.is_read() || is_one_launch_) part.record(context_.ready(part.rank()));
+    });
     if (is_one_launch_)
-      for_joint(context_.joint(device_).done.get(), [&] { copy_for_all(); });
+      all_done_ = jointly([&](cudaStream_t joint) { copy_for_all(joint); });
     else
-      for_all([&](peer_part& part) { read(part); });
-    if (is_joint_ && !is_one_launch_)
-      for_joint(context_.joint(device_).done.get(), [&] { await_all_done(); });
+      read_one_by_one();
     for_all([&](peer_part& part) { end(part); });
   }
 
@@ -65,82 +64,80 @@ class peer_meeting {
     is_joint_ = is_one_launch_ || pairs > 2 * of_.ranks.size() + 1;
   }
 
-  void begin(peer_part& part) {
-    part.watch().begin_exchange(part.stream());
-    for (auto const peer : of_.ranks)
-      if (part.meets(peer)) part.watch().add_peer(peer);
-    if (!part.is_copied() || part.has_to_copy_first()) copy_what_is_put_off(part);
-    if (part.is_read() || is_one_launch_) part.record(context_.ready(part.rank()));
+  /// One launch on a stream of its own does it all.
+  void copy_for_all(cudaStream_t joint) {
+    for (auto const rank : of_.ranks) await(joint, context_.ready(rank));
+    auto& copies = context_.copies();
+    copies.clear();
+    for (auto const rank : of_.ranks) copies.append(context_.part(rank)->copies());
+    copies.put_equal_sources_together();
+    enqueue_copies(copies, joint, of_.ranks.front());
   }
-  void copy_what_is_put_off(peer_part& part) {
-    if (!part.has_put_off()) return;
-    context_.copies().clear();
-    part.add_put_off(context_.copies());
-    enqueue_copies(part.stream(), part.rank());
+  /// Each rank's stream does its own part.
+  void read_one_by_one() {
+    auto const await_all = [&](auto takes_part, auto event) {
+      return jointly([&](cudaStream_t joint) {
+        for (auto const rank : of_.ranks)
+          if (takes_part(*context_.part(rank))) await(joint, event(rank));
+      });
+    };
+    if (is_joint_)
+      all_ready_ = await_all([](peer_part const& part) { return part.is_read(); },
+                             [&](rank_id rank) { return context_.ready(rank); });
+    for_all([&](peer_part& part) { read(part); });
+    if (is_joint_)
+      all_done_ = await_all([](peer_part const& part) { return part.reads_any(); },
+                            [&](rank_id rank) { return context_.done(rank); });
   }
   void read(peer_part& part) {
     if (is_joint_ && part.reads_any())
-      part.await(context_.joint(device_).ready.get());
+      part.await(all_ready_);
     else
       part.for_each_sender([&](rank_id from) { part.await(context_.ready(from)); });
     auto const is_over = records_when_it_goes{part, context_.done(part.rank())};
-    auto const lent = of_.lent(part.rank());
-    if (!part.is_copied()) return part.visit(lent);
-    context_.copies().clear();
-    part.add_put_off(context_.copies());
-    part.add_messages(context_.copies(), lent);
-    enqueue_copies(part.stream(), part.rank());
+    if (part.is_copied())
+      enqueue_copies(part.copies(), part.stream(), part.rank());
+    else
+      part.visit();
   }
   void end(peer_part& part) {
     if (is_one_launch_ || (is_joint_ && part.is_read()))
-      part.await(context_.joint(device_).done.get());
+      part.await(all_done_);
     else
       part.for_each_reader([&](rank_id to) { part.await(context_.done(to)); });
-    part.watch().end_exchange(part.stream());
+    if (is_one_launch_)
+      part.watch().end_exchange_by(all_done_);
+    else
+      part.watch().end_exchange(part.stream());
   }
 
-  /// On the joint stream, and then an event there.
+  /// Calls work(stream) with the stream that the ranks share: what fails there fails for all.
+  /// @return an event there that stands for the work, also where some of it has failed
   template <class Work>
-  void for_joint(cudaEvent_t then, Work work) {
-    auto const first = of_.ranks.front();
+  cudaEvent_t jointly(Work work) {
+    auto& joint = context_.joint(device_);
+    auto const over = joint.next_event();
+    auto const stream = joint.stream.get();
     try {
-      use(first);
-      work();
-      cuda_require(cudaEventRecord(then, joint_stream()), first, "cudaEventRecord");
+      use(of_.ranks.front());
+      work(stream);
+      cuda_require(cudaEventRecord(over, stream), of_.ranks.front(), "cudaEventRecord");
     } catch (...) {
+      (void)cudaEventRecord(over, stream);
       for (auto const rank : of_.ranks) of_.refuse(rank, std::current_exception());
     }
+    return over;
   }
-  void await_all_ready() const {
-    for (auto const rank : of_.ranks)
-      if (is_one_launch_ || context_.part(rank)->is_read()) await_jointly(context_.ready(rank));
+  void await(cudaStream_t joint, cudaEvent_t event) const {
+    cuda_require(cudaStreamWaitEvent(joint, event, 0), of_.ranks.front(), "cudaStreamWaitEvent");
   }
-  void await_all_done() const {
-    for (auto const rank : of_.ranks)
-      if (context_.part(rank)->reads_any()) await_jointly(context_.done(rank));
-  }
-  void await_jointly(cudaEvent_t event) const {
-    cuda_require(cudaStreamWaitEvent(joint_stream(), event, 0), of_.ranks.front(),
-                 "cudaStreamWaitEvent");
-  }
-  void copy_for_all() {
-    context_.copies().clear();
-    for (auto const rank : of_.ranks) {
-      auto& part = *context_.part(rank);
-      part.add_put_off(context_.copies());
-      part.add_messages(context_.copies(), of_.lent(rank));
-    }
-    context_.copies().put_equal_sources_together();
-    enqueue_copies(joint_stream(), of_.ranks.front());
-  }
-  void enqueue_copies(cudaStream_t stream, rank_id rank) {
+  void enqueue_copies(peer_copies& copies, cudaStream_t stream, rank_id rank) const {
     if (options_.copies == copied_by::engines)
-      context_.copies().enqueue_on_engines(stream, rank);
+      copies.enqueue_on_engines(stream, rank);
     else
-      context_.copies().enqueue_as_kernels(stream, rank, options_.kernels,
-                                           static_cast<std::size_t>(options_.copy_blocks));
+      copies.enqueue_as_kernels(stream, rank, options_.kernels,
+                                static_cast<std::size_t>(options_.copy_blocks));
   }
-  [[nodiscard]] cudaStream_t joint_stream() const { return context_.joint(device_).stream.get(); }
 
   /// Calls work(part) for each rank, its device being the current one.
   template <class Work>
@@ -172,8 +169,10 @@ class peer_meeting {
   peer_devices const& devices_;
   peer_options const& options_;
   thread_meeting const& of_;
-  int device_ = 0;    // of what is done jointly
-  int current_ = -1;  // of this thread
+  int device_ = 0;  // of what is done jointly
+  cudaEvent_t all_ready_ = nullptr;
+  cudaEvent_t all_done_ = nullptr;  // likewise
+  int current_ = -1;                // of this thread
   bool is_joint_ = false;
   bool is_one_launch_ = false;
 };

@@ -96,18 +96,32 @@ class peer_part {
     }
     return false;
   }
-  /// Adds what is put off to copies, and forgets it.
-  void add_put_off(peer_copies& copies) {
-    for (auto const& [to, from] : put_off_) copies.add(copy_way::within_device, to, from);
+  /// What is put off, as a list, which is this rank's until the next one is made; nothing is any
+  /// more then.
+  [[nodiscard]] peer_copies& take_put_off() {
+    copies_.clear();
+    for (auto const& [to, from] : put_off_) copies_.add(copy_way::within_device, to, from);
     forget_put_off();
+    return copies_;
   }
   void forget_put_off() { put_off_.clear(); }
-  /// Adds the messages that come in, from where they lie.
-  void add_messages(peer_copies& copies, borrowed lent) const {
-    for (std::size_t i = 0; i < lent.size(); ++i) copies.add(into_[i].way, into_[i].bytes, lent[i]);
+
+  /// All have come: what this rank borrows lies there.
+  /// @throws as cuda_watch::begin_exchange
+  void prepare(borrowed lent) {
+    watch_.begin_exchange(false);
+    for (std::size_t peer = 0; peer < reads_.size(); ++peer)
+      if (meets(rank_id{peer})) watch_.add_peer(rank_id{peer});
+    lent_ = lent;
+    (void)take_put_off();
+    if (is_copied())
+      for (std::size_t i = 0; i < lent.size(); ++i)
+        copies_.add(into_[i].way, into_[i].bytes, lent[i]);
   }
+  /// What was put off, and the messages that come in.
+  [[nodiscard]] peer_copies& copies() { return copies_; }
   /// @throws what it throws
-  void visit(borrowed lent) const { (*visit_)(lent); }
+  void visit() const { (*visit_)(lent_); }
 
   void record(cudaEvent_t event) const {
     cuda_require(cudaEventRecord(event, stream_), rank_, "cudaEventRecord");
@@ -145,6 +159,8 @@ class peer_part {
   std::vector<incoming> into_;
   std::optional<function_ref<void(borrowed)>> visit_;
   std::vector<own_copy> put_off_;
+  borrowed lent_;
+  peer_copies copies_;
   cuda_watch watch_;
 };
 

@@ -21,10 +21,7 @@ class thread_rank;
 
 /// Ranks that have met (thread_communicator::meet), as the one that serves all of them sees them.
 struct thread_meeting {
-  using borrowed = std::span<std::span<std::byte const> const>;
-
   std::span<rank_id const> ranks;
-  function_ref<borrowed(rank_id)> lent;  ///< what a rank borrows, in the order in which it names it
   function_ref<void(rank_id, std::exception_ptr)> refuse;  ///< has a rank throw
 };
 
@@ -89,19 +86,20 @@ class thread_communicator {
     });
   }
 
-  /// Has one thread work for all ranks that messages connect, directly or through others: the last
-  /// of them that comes calls serve(detail::thread_meeting const&), which must not throw, while the
-  /// others wait. Where what they do is short and fought over, as with the driver of devices, that
-  /// is faster than that each does its own.
+  /// Has one thread work for all ranks that messages connect, directly or through others. When all
+  /// have come, each calls prepare(borrowed) with what it borrows, as lend does; the last that has
+  /// done so calls serve(detail::thread_meeting const&), which must not throw, while the others
+  /// wait. Where what they do is short and fought over, as with the driver of devices, that is
+  /// faster than that each does its own.
   /// @cost as exchange, but that the lock is taken once, and that who waits gives up its core more
   ///       often if there are as many cores as ranks
-  /// @throws as exchange; what it is refused with
-  template <class Post, class Serve>
-  void meet(Post&& post, Serve&& serve) {
+  /// @throws as exchange; what prepare throws: then nobody is served; what it is refused with
+  template <class Post, class Prepare, class Serve>
+  void meet(Post&& post, Prepare&& prepare, Serve&& serve) {
     begin();
     auto batch = borrowing{{*this}};
     post(batch);
-    meet_named(serve);
+    meet_named(prepare, serve);
   }
 
   /// Another communicator between the same ranks. Every rank makes the same duplicates in the same
@@ -156,7 +154,8 @@ class thread_communicator {
   void exchange_named();
   void lend_named(detail::function_ref<void(std::span<std::span<std::byte const> const>)> visit);
   void forward_named(detail::function_ref<void(std::size_t, std::span<std::byte const>)> arrived);
-  void meet_named(detail::function_ref<void(detail::thread_meeting const&)> serve);
+  void meet_named(detail::function_ref<void(std::span<std::span<std::byte const> const>)> prepare,
+                  detail::function_ref<void(detail::thread_meeting const&)> serve);
 
   std::unique_ptr<detail::thread_rank> does_;
 };

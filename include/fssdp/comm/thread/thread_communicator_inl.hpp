@@ -78,8 +78,9 @@ FSSDP_INLINE void thread_communicator::forward_named(
   does_->forward(arrived);
 }
 FSSDP_INLINE void thread_communicator::meet_named(
+    detail::function_ref<void(std::span<std::span<std::byte const> const>)> prepare,
     detail::function_ref<void(detail::thread_meeting const&)> serve) {
-  does_->meet(serve);
+  does_->meet(prepare, serve);
 }
 
 }  // namespace fssdp

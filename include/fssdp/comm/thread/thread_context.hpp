@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
@@ -21,6 +22,7 @@
 #include "fssdp/comm/back_end.hpp"
 #include "fssdp/comm/communicator.hpp"
 #include "fssdp/comm/group.hpp"
+#include "fssdp/comm/thread/meeting_room.hpp"
 #include "fssdp/comm/thread/port_network.hpp"
 #include "fssdp/comm/thread/shared_copy.hpp"
 #include "fssdp/comm/wait_pace.hpp"
@@ -164,7 +166,8 @@ class thread_context {
       : monitor_{monitor},
         ranks_{std::move(ranks)},
         boxes_(static_cast<std::size_t>(ranks_.size()) * static_cast<std::size_t>(ranks_.size())),
-        come_(static_cast<std::size_t>(ranks_.size())),
+        room_{static_cast<std::size_t>(ranks_.size())},
+        members_(static_cast<std::size_t>(ranks_.size())),
         children_made_(static_cast<std::size_t>(ranks_.size())) {}
 
   /// Without the lock.
@@ -180,18 +183,36 @@ class thread_context {
       monitor_.changed(in_world(rank)).notify_all();
   }
 
-  /// Who has come to a meeting (thread_rank::meet); null if it has not.
-  [[nodiscard]] thread_rank*& come(rank_id rank) { return come_[rank.index()]; }
+  /// Where ranks meet (thread_rank::meet).
+  [[nodiscard]] meeting_room& room() { return room_; }
+  /// A rank that has ever come there; a null pointer until then.
+  [[nodiscard]] thread_rank*& member(rank_id rank) { return members_[rank.index()]; }
   /// Something has happened to a rank that waits at a meeting.
   void wake(rank_id rank) { changed(rank).notify_all(); }
+  /// The lock, where others hold it often, and never long: to sleep would take longer.
+  [[nodiscard]] lock_type lock_soon() {
+    auto lock = lock_type{monitor_.mutex, std::try_to_lock};
+    for (auto yields = most_yields_at_meetings(); !lock.owns_lock() && yields != 0; --yields) {
+      std::this_thread::yield();
+      (void)lock.try_lock();
+    }
+    if (!lock.owns_lock()) lock.lock();
+    return lock;
+  }
   /// How often a rank gives up its core at a meeting before it sleeps: rarely, unless there is one
   /// for each.
   [[nodiscard]] int most_yields_at_meetings() const {
     static auto const cores = static_cast<int>(std::thread::hardware_concurrency());
     return cores >= ranks_.size() ? 100 * most_yields : most_yields;
   }
-  /// Waits until a rank is woken.
-  void sleep(lock_type& lock, rank_id me) { changed(me).wait(lock); }
+  /// Whether anyone has to be woken when a meeting is over. To be asked after that has been noted.
+  [[nodiscard]] bool anyone_sleeps_at_meeting() const { return asleep_ != 0; }
+  template <class IsOver>
+  void sleep_at_meeting(lock_type& lock, rank_id me, IsOver is_over) {
+    ++asleep_;
+    changed(me).wait(lock, is_over);
+    --asleep_;
+  }
 
   /// The communicator of the next duplicate or group that a rank makes here: the same for all its
   /// ranks, as they all make them in the same order. It lives as long as this one. Without the
@@ -353,7 +374,9 @@ class thread_context {
   thread_monitor& monitor_;
   group_ranks ranks_;
   std::vector<thread_mailbox> boxes_;  // [from, to]
-  std::vector<thread_rank*> come_;     // [rank]
+  meeting_room room_;
+  std::vector<thread_rank*> members_;  // [rank]
+  std::atomic<int> asleep_ = 0;        // at meetings
   std::map<std::pair<std::size_t, int>, std::unique_ptr<thread_context>>
       children_;                            // [number, color]
   std::vector<std::size_t> children_made_;  // [rank]

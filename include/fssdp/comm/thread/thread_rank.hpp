@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <optional>
 #include <span>
 #include <string>
 #include <thread>
@@ -16,6 +17,7 @@
 #include "fssdp/comm/back_end.hpp"
 #include "fssdp/comm/batch.hpp"
 #include "fssdp/comm/group.hpp"
+#include "fssdp/comm/thread/meeting_room.hpp"
 #include "fssdp/comm/thread/thread_communicator.hpp"
 #include "fssdp/comm/thread/thread_context.hpp"
 #include "fssdp/core/error.hpp"
@@ -53,7 +55,7 @@ class thread_rank {
         staged_(static_cast<std::size_t>(size_)),
         wanted_(staged_.size()),
         missing_(staged_.size()),
-        is_in_circle_(staged_.size()) {
+        names_{staged_.size()} {
     circle_.reserve(staged_.size());
   }
 
@@ -68,6 +70,7 @@ class thread_rank {
     missing_.assign(missing_.size(), 0);
     order_.clear();
     outgoing_.clear();
+    names_.clear();
     held_ = 0;
     wanted_bytes_ = 0;
     label_ = {};
@@ -79,12 +82,14 @@ class thread_rank {
     wanted.push_back({from, wanted.size(), order_.size(), bytes, into});
     order_.push_back(wanted.back());
     wanted_bytes_ += bytes;
+    names_.insert(from);
     ++missing_[from.index()];
   }
   void stage(std::span<std::byte const> bytes, rank_id to, bool held) {
     auto& staged = staged_[peer_index(rank_, to, size_)];
     outgoing_.emplace_back(to, staged.size());
     staged.push_back({bytes, held});
+    names_.insert(to);
     held_ += held ? 1 : 0;
   }
   void label(batch_label const& value) { label_ = value; }
@@ -123,20 +128,22 @@ class thread_rank {
       for_each_peer(wanted_, [&](rank_id from, auto const&) { give_back(from); });
     });
   }
-  void meet(serve_all serve) {
-    auto lock = context_->lock();
+  void meet(visit prepare, serve_all serve) {
+    auto lock = context_->lock_soon();
     context_->check(rank_);
     try {
-      borrowed_.resize(order_.size());
-      refused_ = nullptr;
-      stage_ = meeting::comes;
-      context_->come(rank_) = this;
-      if (find_circle() == rank_) serve_circle(lock, serve);
+      come_to_meeting();
+      lock.unlock();
+      await_circle(lock);
+      prepare_for_meeting(prepare);
+      auto& host = *host_;
+      if (host.unprepared_.fetch_sub(1) == 1) host.serve_circle(lock, serve);
       await_end_of_meeting(lock);
       if (refused_) std::rethrow_exception(std::exchange(refused_, nullptr));
+      if (dropped_by_.has_value()) await_failure(lock, *dropped_by_);
     } catch (...) {
       if (!lock.owns_lock()) lock.lock();
-      context_->come(rank_) = nullptr;
+      context_->room().leave(rank_);
       context_->fail(rank_, std::current_exception());
       throw;
     }
@@ -213,85 +220,102 @@ class thread_rank {
   }
 
   /// How far a rank is that meets others.
-  enum class meeting { comes, is_served, is_over };
+  enum class meeting { comes, is_there, is_over };
 
-  [[nodiscard]] bool names(rank_id peer) const {
-    return !staged_[peer.index()].empty() || !wanted_[peer.index()].empty();
-  }
-  /// Collects the ranks that messages connect with this one, each in the same exchange. One that is
-  /// in another is still to come, but if it names a rank here: then they disagree.
-  /// @returns the first that has not come; this rank if all have
-  [[nodiscard]] rank_id find_circle() {
-    circle_.assign(1, rank_);
-    std::ranges::fill(is_in_circle_, 0);
-    is_in_circle_[rank_.index()] = 1;
-    for (std::size_t i = 0; i < circle_.size(); ++i) {
-      auto const& at = *context_->come(circle_[i]);
-      for (auto const peer : first_n<rank_id>(size_)) {
-        if (is_in_circle_[peer.index()] != 0 || !at.names(peer)) continue;
-        auto const* const other = context_->come(peer);
-        if (other == nullptr || other->stage_ != meeting::comes ||
-            (other->sequence_ != at.sequence_ && !other->names(circle_[i])))
-          return peer;
-        is_in_circle_[peer.index()] = 1;
-        circle_.push_back(peer);
-      }
-    }
-    return rank_;
-  }
-  /// All have come: checks what they want of each other, and serves them. If something is wrong,
-  /// whose messages are has to throw.
-  void serve_circle(thread_context::lock_type& lock, serve_all serve) {
-    auto agree = true;
-    for (auto const to : circle_)
-      for (auto const from : circle_) {
-        auto& receiver = *context_->come(to);
-        auto const& sender = *context_->come(from);
-        if (!receiver.names(from) && !sender.names(to)) continue;
-        auto const complaint = receiver.mismatch(sender, from);
-        if (complaint.empty()) continue;
-        receiver.refuse(std::make_exception_ptr(context_->disagreement(to, from, complaint)));
-        agree = false;
-      }
-    if (!agree) return;
+  /// If all have come that messages connect with this rank, it is the host of their meeting.
+  void come_to_meeting() {
+    auto& room = context_->room();
+    borrowed_.resize(order_.size());
+    refused_ = nullptr;
+    dropped_by_.reset();
+    stage_ = meeting::comes;
+    if (context_->member(rank_) != this) context_->member(rank_) = this;
+    room.enter(rank_, names_, sequence_);
+    if (room.find_circle(rank_, circle_) != rank_) return;
+    unprepared_ = circle_.size();
     for (auto const rank : circle_) {
-      auto& of = *context_->come(rank);
-      of.stage_ = meeting::is_served;
-      for (auto const& message : of.order_)
-        of.borrowed_[message.number] =
-            context_->come(message.from)->staged_[rank.index()][message.place].bytes;
-    }
-    lock.unlock();
-    serve({circle_, [&](rank_id rank) { return std::span{context_->come(rank)->borrowed_}; },
-           [&](rank_id rank, std::exception_ptr thrown) {
-             auto& refused = context_->come(rank)->refused_;
-             if (!refused) refused = std::move(thrown);
-           }});
-    lock.lock();
-    for (auto const rank : circle_) {
-      auto& of = *std::exchange(context_->come(rank), nullptr);
-      of.stage_ = meeting::is_over;
-      if (&of != this) context_->wake(rank);
+      room.leave(rank);
+      auto& of = *context_->member(rank);
+      of.host_ = this;
+      of.stage_ = meeting::is_there;
+      if (rank != rank_) context_->wake(rank);
     }
   }
-  void refuse(std::exception_ptr thrown) {
-    refused_ = std::move(thrown);
-    stage_ = meeting::is_over;
-    context_->wake(rank_);
-  }
-  void await_end_of_meeting(thread_context::lock_type& lock) {
-    lock.unlock();
-    for (auto yields = context_->most_yields_at_meetings();
-         stage_ != meeting::is_over && yields != 0; --yields)
-      std::this_thread::yield();
-    if (stage_ == meeting::is_over) return;
+  /// Gives up its core to other threads for a while, and then sleeps, until all have come.
+  void await_circle(thread_context::lock_type& lock) {
+    if (yields_until([&] { return stage_ != meeting::comes; })) return;
     lock.lock();
     while (stage_ == meeting::comes) {
-      auto const who = find_circle();  // is awaited
-      await(lock, who, nullptr, [&] { return stage_ != meeting::comes || find_circle() != who; });
+      auto const who = context_->room().find_circle(rank_, circle_);  // is awaited
+      await(lock, who, nullptr, [&] {
+        return stage_ != meeting::comes || context_->room().find_circle(rank_, circle_) != who;
+      });
     }
-    // a thread that serves waits for nobody
-    while (stage_ != meeting::is_over) context_->sleep(lock, rank_);
+    lock.unlock();
+  }
+  /// Checks what peers send, and has a look at where it is. Those that are at a meeting change
+  /// nothing of what they have named.
+  void prepare_for_meeting(visit prepare) {
+    try {
+      for (auto const from : host_->circle_) {
+        auto const& sender = *context_->member(from);
+        if (!names_.contains(from) && !sender.names_.contains(rank_)) continue;
+        auto const complaint =
+            mismatch(sender.sequence_, sender.label_, sender.staged_[rank_.index()], from);
+        if (!complaint.empty()) throw context_->disagreement(rank_, from, complaint);
+      }
+      for (auto const& message : order_)
+        borrowed_[message.number] =
+            context_->member(message.from)->staged_[rank_.index()][message.place].bytes;
+      prepare(borrowed_);
+    } catch (...) {
+      refused_ = std::current_exception();
+    }
+  }
+  /// As the host: all are prepared. If one of them could not be, nobody is served.
+  void serve_circle(thread_context::lock_type& lock, serve_all serve) {
+    auto const refuses = [&](rank_id rank) { return context_->member(rank)->refused_ != nullptr; };
+    if (auto const bad = std::ranges::find_if(circle_, refuses); bad != circle_.end()) {
+      for (auto const rank : circle_) context_->member(rank)->dropped_by_ = *bad;
+    } else {
+      serve({circle_, [&](rank_id rank, std::exception_ptr thrown) {
+               auto& refused = context_->member(rank)->refused_;
+               if (!refused) refused = std::move(thrown);
+             }});
+    }
+    auto& context = *context_;
+    auto const me = rank_;
+    for (auto const rank : circle_)
+      if (rank != me) context.member(rank)->stage_ = meeting::is_over;
+    if (context.anyone_sleeps_at_meeting()) {
+      lock.lock();
+      for (auto const rank : circle_) context.wake(rank);
+      lock.unlock();
+    }
+    stage_ = meeting::is_over;  // the last, as it keeps the list: it may be gone now
+    if (!context.anyone_sleeps_at_meeting()) return;
+    lock.lock();
+    context.wake(me);
+    lock.unlock();
+  }
+  void await_end_of_meeting(thread_context::lock_type& lock) {
+    auto const is_over = [&] { return stage_ == meeting::is_over; };
+    if (yields_until(is_over)) return;
+    lock.lock();
+    context_->sleep_at_meeting(lock, rank_, is_over);  // who prepares or serves waits for nobody
+    lock.unlock();
+  }
+  /// Waits until a peer has failed.
+  /// @throws peer_failed
+  void await_failure(thread_context::lock_type& lock, rank_id peer) {
+    lock.lock();
+    await(lock, peer, nullptr, [] { return false; });
+  }
+  template <class Done>
+  [[nodiscard]] bool yields_until(Done done) const {
+    for (auto yields = context_->most_yields_at_meetings(); yields != 0 && !done(); --yields)
+      std::this_thread::yield();
+    return done();
   }
 
   template <class Done>
@@ -371,9 +395,6 @@ class thread_rank {
         return size_difference(i, wanted[i].bytes, messages[i].bytes.size());
     return {};
   }
-  [[nodiscard]] std::string mismatch(thread_rank const& sender, rank_id from) const {
-    return mismatch(sender.sequence_, sender.label_, sender.staged_[rank_.index()], from);
-  }
 
   thread_context* context_;
   rank_id rank_;
@@ -392,8 +413,11 @@ class thread_rank {
   std::vector<std::span<std::byte const>> borrowed_;
   std::atomic<meeting> stage_ = meeting::is_over;
   std::exception_ptr refused_;
-  std::vector<rank_id> circle_;
-  std::vector<std::uint8_t> is_in_circle_;  // [rank]
+  std::optional<rank_id> dropped_by_;        // nobody is served, as it has refused
+  rank_set names_;                           // peers
+  std::vector<rank_id> circle_;              // of the host: who is at its meeting
+  std::atomic<std::size_t> unprepared_ = 0;  // likewise
+  thread_rank* host_ = nullptr;
 };
 
 }  // namespace fssdp::detail
