@@ -29,10 +29,15 @@ struct hot_cost {
   int wrong = 0;
 };
 
+struct devices_used {
+  fssdp::copied_by copies;
+  int devices = 2;
+};
+
 /// @param enqueue(comm, buffers, options) what is measured
 /// @param links   what is coded in it, if anything: none, or coded_links
 template <class Enqueue, class... Links>
-[[nodiscard]] hot_cost cost_of_second(everywhere_plan const& of, fssdp::copied_by copies,
+[[nodiscard]] hot_cost cost_of_second(everywhere_plan const& of, devices_used const& use_of,
                                       Enqueue enqueue, Links const&... links) {
   gpu_double::reset({.allocations = []() -> long& { return support::allocations; }});
   auto const ranks = of.plan.ranks();
@@ -41,7 +46,8 @@ template <class Enqueue, class... Links>
   auto wrong = std::atomic{0};
   auto meets = std::barrier{ranks};
   peer_tests::on_devices(
-      {.ranks = ranks, .copies = copies, .devices = 2}, [&](peer_communicator& comm) {
+      {.ranks = ranks, .copies = use_of.copies, .devices = use_of.devices},
+      [&](peer_communicator& comm) {
         auto mine = everywhere_buffers{of, comm.rank()};
         auto const use = fssdp::memory_required<float>(of.plan, comm.rank(), of.elements, links...);
         auto const device = fssdp::cuda_memory{use.gather_scratch + use.reduce_scratch + 1};
@@ -92,7 +98,7 @@ TEST_CASE("neither verb allocates or waits for a device once its shape is known"
   for (auto const copies : {fssdp::copied_by::engines, fssdp::copied_by::kernels})
     for (auto const& of : {everywhere_plan{4}, in_pieces(4)}) {
       CAPTURE(of.plan.rounds(), copies == fssdp::copied_by::engines);
-      auto const cost = cost_of_second(of, copies,
+      auto const cost = cost_of_second(of, {copies},
                                        [&](peer_communicator& comm, everywhere_buffers& mine,
                                            fssdp::reduce_options const& options) {
                                          mine.gather_and_reduce(comm, of.plan, options);
@@ -111,7 +117,7 @@ TEST_CASE("a gather copies each byte once, a reduction none") {
   auto const bytes = std::size_t{4 * 3 * (7 + 11) * sizeof(float)};
   for (auto const copies : {fssdp::copied_by::engines, fssdp::copied_by::kernels}) {
     auto const gather =
-        cost_of_second(of, copies,
+        cost_of_second(of, {copies},
                        [&](peer_communicator& comm, everywhere_buffers& mine,
                            fssdp::reduce_options const& options) {
                          fssdp::sparse_all_gather(comm, of.plan, mine.shard, mine.all,
@@ -119,7 +125,7 @@ TEST_CASE("a gather copies each byte once, a reduction none") {
                        });
     auto const own = std::size_t{4 * (7 + 11) * sizeof(float)};  // partials have slots for these
     REQUIRE(gather.copied == bytes + own);
-    auto const reduce = cost_of_second(of, copies,
+    auto const reduce = cost_of_second(of, {copies},
                                        [&](peer_communicator& comm, everywhere_buffers& mine,
                                            fssdp::reduce_options const& options) {
                                          fssdp::sparse_reduce_scatter(comm, of.plan, mine.all,
@@ -128,6 +134,24 @@ TEST_CASE("a gather copies each byte once, a reduction none") {
     REQUIRE(reduce.copied == 0);
     REQUIRE(gather.wrong + reduce.wrong == 0);
   }
+}
+
+TEST_CASE("sums of a rank are one launch, those of ranks that share a device, too") {
+  if (auto const lacks = support::lacks_allocation_counts(); !lacks.empty())
+    return skip_test(lacks);
+  auto const of = everywhere_plan{4};
+  auto const launches = [&](int devices) {
+    auto const cost = cost_of_second(of, {fssdp::copied_by::engines, devices},
+                                     [&](peer_communicator& comm, everywhere_buffers& mine,
+                                         fssdp::reduce_options const& options) {
+                                       fssdp::sparse_reduce_scatter(comm, of.plan, mine.all,
+                                                                    mine.gradients, options);
+                                     });
+    REQUIRE(cost.wrong == 0);
+    return cost.launches;
+  };
+  REQUIRE(launches(2) == 4);
+  REQUIRE(launches(1) == 1);
 }
 
 TEST_CASE("neither verb allocates or waits where all links are coded, and launches are counted") {
@@ -146,8 +170,8 @@ TEST_CASE("neither verb allocates or waits where all links are coded, and launch
     fssdp::sparse_reduce_scatter(comm, of.plan, mine.all, mine.gradients, links, options);
   };
   auto const engines = fssdp::copied_by::engines;
-  auto const cost_of_gather = cost_of_second(of, engines, gather, links);
-  auto const cost_of_reduce = cost_of_second(of, engines, reduce, links);
+  auto const cost_of_gather = cost_of_second(of, {engines}, gather, links);
+  auto const cost_of_reduce = cost_of_second(of, {engines}, reduce, links);
   for (auto const& cost : {cost_of_gather, cost_of_reduce}) {
     REQUIRE(cost.wrong == 0);
     REQUIRE(cost.allocations == 0);
@@ -156,8 +180,8 @@ TEST_CASE("neither verb allocates or waits where all links are coded, and launch
   }
   // each of 4 ranks, of both tensors: encodes its expert and decodes all 4
   REQUIRE(cost_of_gather.launches == 4 * 2 * (1 + 4));
-  // likewise: encodes the partials of the 3 others, and sums its own
-  REQUIRE(cost_of_reduce.launches == 4 * 2 * (3 + 1));
+  // likewise: encodes the partials of the 3 others, and forms its sums at once
+  REQUIRE(cost_of_reduce.launches == 4 * (2 * 3 + 1));
 }
 
 TEST_CASE("what counts allocations of a rank sees one") {

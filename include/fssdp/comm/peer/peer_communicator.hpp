@@ -24,6 +24,7 @@
 #include "fssdp/comm/peer/peer_part.hpp"
 #include "fssdp/comm/thread/thread_communicator.hpp"
 #include "fssdp/core/error.hpp"
+#include "fssdp/element/device_sums.hpp"
 
 namespace fssdp {
 
@@ -90,6 +91,12 @@ class peer_communicator : public detail::cuda_work<peer_communicator> {
     if (part_->has_to_follow(to, from)) guarded([] {});
     check();
     part_->put_off(to, from);
+  }
+  /// In a visit of what peers lend, sums may be formed with those of other ranks.
+  /// @throws as cuda_work::sum
+  void sum(device_sums const& of) {
+    check();
+    if (kernels().sum == nullptr || !part_->put_off(of)) cuda_work::sum(of);
   }
   /// Behind what is put off.
   void free(std::span<std::byte> memory) noexcept {
@@ -233,6 +240,7 @@ class peer_communicator : public detail::cuda_work<peer_communicator> {
     check();
     try {
       copy_what_is_put_off();
+      sum_what_is_put_off();
       work();
     } catch (...) {
       fail(std::current_exception());
@@ -243,6 +251,11 @@ class peer_communicator : public detail::cuda_work<peer_communicator> {
   void copy_what_is_put_off() {
     if (!part_->has_put_off()) return;
     part_->take_put_off().enqueue_as_kernels(stream(), rank(), kernels(), 0);
+  }
+  void sum_what_is_put_off() {
+    if (part_->has_put_off_sums())
+      detail::cuda_require(kernels().sum(stream(), part_->take_put_off_sums()), rank(),
+                           "a kernel that sums");
   }
   /// From now on nothing is enqueued.
   void fail(std::exception_ptr failure) noexcept {

@@ -14,6 +14,7 @@
 #include "fssdp/comm/peer/peer_devices.hpp"
 #include "fssdp/comm/peer/peer_part.hpp"
 #include "fssdp/core/index.hpp"
+#include "fssdp/element/device_sums.hpp"
 
 namespace fssdp::detail {
 
@@ -55,6 +56,7 @@ class peer_context {
   std::mutex mutex;  // guards what follows, and the events
   [[nodiscard]] joint_stream& joint(int device) { return joint_[static_cast<std::size_t>(device)]; }
   [[nodiscard]] peer_copies& copies() { return copies_; }
+  [[nodiscard]] device_sums& sums() { return sums_; }
 
  private:
   struct rank_events {
@@ -65,6 +67,7 @@ class peer_context {
   std::vector<peer_part*> parts_;    // [rank]
   std::vector<joint_stream> joint_;  // [device]
   peer_copies copies_;
+  device_sums sums_;
 };
 
 }  // namespace fssdp::detail

@@ -61,7 +61,8 @@ class peer_meeting {
     }
     is_one_launch_ =
         of_.ranks.size() > 1 && one_device && all_copied && options_.copies == copied_by::kernels;
-    is_joint_ = is_one_launch_ || pairs > 2 * of_.ranks.size() + 1;
+    forms_sums_ = of_.ranks.size() > 1 && one_device && !all_copied;
+    is_joint_ = is_one_launch_ || forms_sums_ || pairs > 2 * of_.ranks.size() + 1;
   }
 
   /// One launch on a stream of its own does it all.
@@ -75,19 +76,39 @@ class peer_meeting {
   }
   /// Each rank's stream does its own part.
   void read_one_by_one() {
-    auto const await_all = [&](auto takes_part, auto event) {
-      return jointly([&](cudaStream_t joint) {
-        for (auto const rank : of_.ranks)
-          if (takes_part(*context_.part(rank))) await(joint, event(rank));
-      });
-    };
     if (is_joint_)
-      all_ready_ = await_all([](peer_part const& part) { return part.is_read(); },
-                             [&](rank_id rank) { return context_.ready(rank); });
+      all_ready_ = jointly([&](cudaStream_t joint) {
+        for (auto const rank : of_.ranks)
+          if (context_.part(rank)->is_read()) await(joint, context_.ready(rank));
+      });
     for_all([&](peer_part& part) { read(part); });
     if (is_joint_)
-      all_done_ = await_all([](peer_part const& part) { return part.reads_any(); },
-                            [&](rank_id rank) { return context_.done(rank); });
+      all_done_ = jointly([&](cudaStream_t joint) {
+        for (auto const rank : of_.ranks)
+          if (context_.part(rank)->reads_any()) await(joint, context_.done(rank));
+        if (forms_sums_) sum_for_all(joint);
+      });
+  }
+  /// The sums of several ranks, that they have put off.
+  void sum_for_all(cudaStream_t joint) {
+    auto& sums = context_.sums();
+    sums.count = 0;
+    auto const launch = [&] {
+      if (sums.count != 0)
+        cuda_require(options_.kernels.sum(joint, sums), of_.ranks.front(), "a kernel that sums");
+    };
+    for (auto const rank : of_.ranks) {
+      auto& part = *context_.part(rank);
+      if (!part.has_put_off_sums()) continue;
+      auto const own = part.take_put_off_sums();
+      if (sums.count != 0 && sums.is_like(own) && sums.has_room_for(own.operand_count, own.count)) {
+        sums.append(own);
+      } else {
+        launch();
+        sums = own;
+      }
+    }
+    launch();
   }
   void read(peer_part& part) {
     if (is_joint_ && part.reads_any())
@@ -98,14 +119,14 @@ class peer_meeting {
     if (part.is_copied())
       enqueue_copies(part.copies(), part.stream(), part.rank());
     else
-      part.visit();
+      part.visit(forms_sums_);
   }
   void end(peer_part& part) {
-    if (is_one_launch_ || (is_joint_ && part.is_read()))
+    if (is_one_launch_ || forms_sums_ || (is_joint_ && part.is_read()))
       part.await(all_done_);
     else
       part.for_each_reader([&](rank_id to) { part.await(context_.done(to)); });
-    if (is_one_launch_)
+    if (is_one_launch_ || forms_sums_)
       part.watch().end_exchange_by(all_done_);
     else
       part.watch().end_exchange(part.stream());
@@ -175,6 +196,7 @@ class peer_meeting {
   int current_ = -1;                // of this thread
   bool is_joint_ = false;
   bool is_one_launch_ = false;
+  bool forms_sums_ = false;  // of several ranks at once
 };
 
 }  // namespace fssdp::detail

@@ -10,6 +10,7 @@
 #include <functional>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "fssdp/comm/cuda/cuda_call.hpp"
@@ -17,6 +18,7 @@
 #include "fssdp/comm/peer/peer_copies.hpp"
 #include "fssdp/core/function_ref.hpp"
 #include "fssdp/core/index.hpp"
+#include "fssdp/element/device_sums.hpp"
 
 namespace fssdp::detail {
 
@@ -120,8 +122,27 @@ class peer_part {
   }
   /// What was put off, and the messages that come in.
   [[nodiscard]] peer_copies& copies() { return copies_; }
+  /// @param puts_off whether sums may wait for those of other ranks, if nothing follows them
   /// @throws what it throws
-  void visit() const { (*visit_)(lent_); }
+  void visit(bool puts_off) {
+    puts_off_sums_ = puts_off;
+    sums_.reset();
+    (*visit_)(lent_);
+    puts_off_sums_ = false;
+  }
+  /// Sums that are formed in a visit. What comes next may need them: so they are put off once.
+  /// @return whether they are
+  [[nodiscard]] bool put_off(device_sums const& sums) {
+    if (!puts_off_sums_ || sums_.has_value()) return false;
+    sums_ = sums;
+    return true;
+  }
+  [[nodiscard]] bool has_put_off_sums() const { return sums_.has_value(); }
+  /// They, which are not put off any more; nor are others.
+  [[nodiscard]] device_sums take_put_off_sums() {
+    puts_off_sums_ = false;
+    return *std::exchange(sums_, std::nullopt);
+  }
 
   void record(cudaEvent_t event) const {
     cuda_require(cudaEventRecord(event, stream_), rank_, "cudaEventRecord");
@@ -159,6 +180,8 @@ class peer_part {
   std::vector<incoming> into_;
   std::optional<function_ref<void(borrowed)>> visit_;
   std::vector<own_copy> put_off_;
+  bool puts_off_sums_ = false;
+  std::optional<device_sums> sums_;
   borrowed lent_;
   peer_copies copies_;
   cuda_watch watch_;
