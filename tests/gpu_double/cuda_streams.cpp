@@ -175,7 +175,12 @@ using gpu_double::is_default;
 using gpu_double::is_forbidden;
 using gpu_double::queue_of;
 
-cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned int) {
+/// There is no difference.
+cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
+  *least = *greatest = 0;
+  return cudaSuccess;
+}
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned int, int) {
   auto device = 0;
   (void)cudaGetDevice(&device);
   auto made = std::make_shared<CUstream_st>(device);

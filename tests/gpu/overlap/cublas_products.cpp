@@ -6,6 +6,7 @@
 #include <stdexcept>
 #include <type_traits>
 
+#include "fssdp/comm/cuda/cuda_call.hpp"
 #include "gpu/overlap/products.hpp"
 
 namespace {
@@ -16,11 +17,16 @@ void require(cublasStatus_t code) {
 
 }  // namespace
 
-std::function<void(overlap::product const&)> overlap::products_on(cudaStream_t stream) {
+std::function<void(overlap::product const&)> overlap::products_on(cudaStream_t stream, int spare) {
   auto made = cublasHandle_t{};
   require(cublasCreate(&made));
   auto const handle = std::shared_ptr<std::remove_pointer_t<cublasHandle_t>>{made, cublasDestroy};
   require(cublasSetStream(handle.get(), stream));
+  if (spare != 0) {
+    auto device = cudaDeviceProp{};
+    fssdp::detail::cuda_require(cudaGetDeviceProperties(&device, 0), {}, "cudaGetDeviceProperties");
+    require(cublasSetSmCountTarget(handle.get(), device.multiProcessorCount - spare));
+  }
   // Column by column, as cuBLAS goes, that is the transpose of out, from w and then x.
   return [handle](product const& of) {
     auto const one = 1.0F;

@@ -22,6 +22,7 @@ struct options {
   int repeats = 11;
   fssdp::copied_by copies = fssdp::copied_by::engines;
   int blocks = 0;                    ///< of threads that copy; 0: as many as fill the device
+  int spare = 0;                     ///< multiprocessors that products beside gathers leave free
   std::filesystem::path trace = {};  ///< empty: none
 };
 
@@ -41,6 +42,7 @@ inline constexpr auto help =
     "  --copies WHAT  what moves the experts: engines or kernels; without it: engines\n"
     "  --blocks N     of kernels that copy, each on a multiprocessor; without it: all there is "
     "room for\n"
+    "  --spare N      multiprocessors that products beside gathers leave free; without it: none\n"
     "  --trace FILE   gets a timeline for ui.perfetto.dev or draw_trace; without it: none\n";
 
 /// Reads and validates the arguments; prints nothing.
@@ -55,7 +57,8 @@ inline constexpr auto help =
   };
   auto const numbers = std::map<std::string_view, int*>{
       {"--ranks", &chosen.ranks}, {"--layers", &chosen.layers}, {"--width", &chosen.width},
-      {"--rows", &chosen.rows},   {"--blocks", &chosen.blocks}, {"--repeats", &chosen.repeats}};
+      {"--rows", &chosen.rows},   {"--blocks", &chosen.blocks}, {"--repeats", &chosen.repeats},
+      {"--spare", &chosen.spare}};
   for (int i = 1; i < argc; i += 2) {
     auto const name = std::string_view{argv[i]};
     if (name == "--help") return {.message = help};

@@ -20,7 +20,8 @@ struct product {
 };
 
 /// Enqueues products on a stream: by cuBLAS on a device, by loops on the double.
+/// @param spare  multiprocessors that they leave free
 /// @pre the stream outlives it
-[[nodiscard]] std::function<void(product const&)> products_on(cudaStream_t stream);
+[[nodiscard]] std::function<void(product const&)> products_on(cudaStream_t stream, int spare = 0);
 
 }  // namespace overlap

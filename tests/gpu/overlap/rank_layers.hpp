@@ -63,7 +63,7 @@ class rank_layers {
         record(gathers_[layer].begin, comm_->stream());
         gather(layer);
       }
-      if (how == order::products) multiply(layer, compute_.get(), beside_);
+      if (how == order::products) multiply(layer, compute_.get(), alone_);
       if (how == order::in_turn) multiply(layer, comm_->stream(), behind_);
     }
   }
@@ -181,7 +181,8 @@ class rank_layers {
   std::vector<stream_range> products_;              // [layer]
   fssdp::scratch_memory lists_;
   fssdp::cuda_stream compute_ = fssdp::make_cuda_stream(comm_->rank());
-  std::function<void(product const&)> beside_ = products_on(compute_.get());
+  std::function<void(product const&)> alone_ = products_on(compute_.get());
+  std::function<void(product const&)> beside_ = products_on(compute_.get(), of_.spare);
   std::function<void(product const&)> behind_ = products_on(comm_->stream());
 };
 

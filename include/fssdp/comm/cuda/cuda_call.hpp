@@ -127,11 +127,21 @@ class beside_captures {
 /// A stream of its own on the current device, which does not wait for the default stream.
 using cuda_stream = std::unique_ptr<std::remove_pointer_t<cudaStream_t>, detail::cuda_close>;
 
+/// Whether the blocks of a stream's kernels go before those of others that wait for room.
+enum class cuda_priority { normal, high };
+
 /// @throws transport_error if there is no device; out_of_memory
-[[nodiscard]] inline cuda_stream make_cuda_stream(rank_id me = {}) {
+[[nodiscard]] inline cuda_stream make_cuda_stream(rank_id me = {},
+                                                  cuda_priority priority = cuda_priority::normal) {
+  auto least = 0;
+  auto greatest = 0;
+  detail::cuda_require(cudaDeviceGetStreamPriorityRange(&least, &greatest), me,
+                       "cudaDeviceGetStreamPriorityRange");
   auto stream = cudaStream_t{};
-  detail::cuda_require_memory(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), me, 0,
-                              "a stream", "cudaStreamCreateWithFlags");
+  detail::cuda_require_memory(
+      cudaStreamCreateWithPriority(&stream, cudaStreamNonBlocking,
+                                   priority == cuda_priority::high ? greatest : least),
+      me, 0, "a stream", "cudaStreamCreateWithPriority");
   return cuda_stream{stream};
 }
 

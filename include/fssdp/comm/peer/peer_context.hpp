@@ -24,7 +24,8 @@ class peer_context {
  public:
   /// What is enqueued once for several ranks.
   struct joint_stream {
-    explicit joint_stream(rank_id first) : stream{make_cuda_stream(first)} {
+    /// What it copies takes few multiprocessors, and others may wait for it.
+    explicit joint_stream(rank_id first) : stream{make_cuda_stream(first, cuda_priority::high)} {
       for (auto& event : events) event = make_cuda_event(first);
     }
     /// In turn: exchanges that are under way are marked by them.
