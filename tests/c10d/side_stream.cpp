@@ -53,7 +53,7 @@ class lone_rank {
   }
   void synchronize() { late_device::synchronize(); }
   void sum(fssdp::device_sums const&) {}
-  void convert(fssdp::device_conversion const&) {}
+  void convert(fssdp::device_conversions const&) {}
   void copy(std::span<std::byte> to, std::span<std::byte const> from) {
     late_device::enqueue([to, from] { std::ranges::copy(from, to.begin()); });
   }

@@ -89,7 +89,7 @@ class has_it_all {
                     std::to_string(all.size()));
   }
   void sum(fssdp::device_sums const&) { calls.emplace_back("sum"); }
-  void convert(fssdp::device_conversion const&) { calls.emplace_back("convert"); }
+  void convert(fssdp::device_conversions const&) { calls.emplace_back("convert"); }
   void copy(std::span<std::byte>, std::span<std::byte const>) { calls.emplace_back("copy"); }
   [[nodiscard]] std::span<std::byte> allocate(std::size_t bytes) {
     calls.push_back("allocate " + std::to_string(bytes));
@@ -119,7 +119,7 @@ std::vector<std::string> calls_through(has_it_all& inner, Adaptor& comm) {
   comm.connect(std::vector<rank_id>(2));
   comm.gather_values(bytes, bytes);
   comm.sum(fssdp::device_sums{});
-  comm.convert(fssdp::device_conversion{});
+  comm.convert(fssdp::device_conversions{});
   comm.copy(bytes, bytes);
   comm.free(comm.allocate(9));
   comm.prepare([](auto& streamed) { streamed.agree(4); });

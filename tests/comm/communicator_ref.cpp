@@ -128,7 +128,7 @@ class device_alone {
     std::ranges::copy(mine, all.begin());
   }
   void sum(fssdp::device_sums const&) {}
-  void convert(fssdp::device_conversion const&) {}
+  void convert(fssdp::device_conversions const&) {}
   void copy(std::span<std::byte>, std::span<std::byte const>) {}
   std::span<std::byte> allocate(std::size_t) { return {}; }
   void free(std::span<std::byte>) {}

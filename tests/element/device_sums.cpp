@@ -15,7 +15,7 @@
 #include "catch.hpp"
 #include "fssdp/element/accumulate.hpp"
 #include "fssdp/element/convert.hpp"
-#include "fssdp/element/device_conversion.hpp"
+#include "fssdp/element/device_conversions.hpp"
 #include "support/dice.hpp"
 #include "support/laws.hpp"
 #include "support/small_integers.hpp"
@@ -130,16 +130,26 @@ template <class T, class Out>
          std::ranges::all_of(sums, [&](auto& each) { return each.is_right(scale, how); });
 }
 
+/// Whether a kernel makes conversions as `convert` does, so many at once.
 template <class From, class To>
-[[nodiscard]] bool converts_alike(support::dice& draw, std::size_t size, bool aligned) {
-  auto from = placed_elements<From>{size, aligned ? std::size_t{0} : std::size_t{1}};
-  auto expected = placed_elements<To>{size, 0};
-  auto to = placed_elements<To>{size, 0};
-  fill(from.all(), draw);
-  fssdp::convert(std::span<From const>{from.all()}, expected.all());
-  run(fssdp::detail::conversion_kernel<From, To>{
-      {.elements = size, .from = from.data(), .to = to.data()}});
-  return std::memcmp(to.data(), expected.data(), size * sizeof(To)) == 0;
+[[nodiscard]] bool converts_alike(support::dice& draw, std::size_t size, bool aligned,
+                                  std::size_t at_once = 1) {
+  auto from = std::deque<placed_elements<From>>{};
+  auto to = std::deque<placed_elements<To>>{};
+  auto task = fssdp::device_conversions{};
+  for (std::size_t i = 0; i < at_once; ++i) {
+    auto const count = i == 0 ? size : static_cast<std::size_t>(draw.between(0, 40));
+    auto& own = from.emplace_back(count, aligned ? std::size_t{0} : std::size_t{1});
+    fill(own.all(), draw);
+    task.add({own.data(), to.emplace_back(count, std::size_t{0}).data(), count});
+  }
+  run(fssdp::detail::conversion_kernel<From, To>{task});
+  for (std::size_t i = 0; i < at_once; ++i) {
+    auto expected = std::vector<To>(from[i].all().size());
+    fssdp::convert(std::span<From const>{from[i].all()}, std::span{expected});
+    if (std::memcmp(to[i].data(), expected.data(), expected.size() * sizeof(To)) != 0) return false;
+  }
+  return true;
 }
 
 }  // namespace
@@ -177,7 +187,7 @@ TEMPLATE_LIST_TEST_CASE("a kernel gives the bits of the host, for any number and
   REQUIRE(wrong == 0);
 }
 
-TEMPLATE_LIST_TEST_CASE("a kernel that forms many sums at once gives the bits of each", "",
+TEMPLATE_LIST_TEST_CASE("a kernel of many sums or conversions gives the bits of each", "",
                         all_types) {
   auto draw = support::dice{sizeof(TestType) + 16};
   auto wrong = 0;
@@ -185,7 +195,10 @@ TEMPLATE_LIST_TEST_CASE("a kernel that forms many sums at once gives the bits of
     for (auto const aligned : {true, false}) {
       auto const size = static_cast<std::size_t>(draw.between(0, 300));
       auto const alike = [&]<class... Out>(std::tuple<Out...>) {
-        return (sums_alike<TestType, Out>(draw, size, aligned, 3, 60, at_once) && ...);
+        return ((sums_alike<TestType, Out>(draw, size, aligned, 3, 60, at_once) &&
+                 converts_alike<TestType, Out>(draw, size, aligned,
+                                               3 * static_cast<std::size_t>(at_once))) &&
+                ...);
       };
       wrong += alike(all_types{}) ? 0 : 1;
     }

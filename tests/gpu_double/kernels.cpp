@@ -3,6 +3,7 @@
 #include <atomic>
 #include <mutex>
 #include <set>
+#include <span>
 #include <string>
 
 #include "gpu_double/gpu_double.hpp"
@@ -68,9 +69,11 @@ cudaError_t encode_sum(cudaStream_t stream, fssdp::device_sum_encoding const& of
   check_results(stream, of);
   return loop_over(stream, of);
 }
-cudaError_t convert(cudaStream_t stream, fssdp::device_conversion const& of) {
-  check_access(stream, of.from);
-  check_access(stream, of.to);
+cudaError_t convert(cudaStream_t stream, fssdp::device_conversions const& of) {
+  for (auto const& [from, to, elements] : std::span{of.conversions}.first(of.count)) {
+    check_access(stream, from);
+    check_access(stream, to);
+  }
   return loop_over(stream, of);
 }
 cudaError_t copy(cudaStream_t stream, fssdp::device_copies const& of) {

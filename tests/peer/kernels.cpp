@@ -65,6 +65,16 @@ void for_all_pairs(Visit visit) {
       });
 }
 
+template <class From, class To>
+[[nodiscard]] fssdp::device_conversions conversions_of(
+    fssdp::device_conversions::conversion const& one) {
+  auto all = fssdp::device_conversions{};
+  all.from_type = fssdp::dtype_of<From>;
+  all.to_type = fssdp::dtype_of<To>;
+  all.add(one);
+  return all;
+}
+
 constexpr auto row = std::size_t{support::all_types ? 64 : 8} << 10U;  // bytes
 
 }  // namespace
@@ -117,11 +127,7 @@ TEST_CASE("conversions on a device have the bits of conversions in a loop") {
     auto before = std::vector<std::byte>(2 * row);
     fill<From>(std::span{before}.first(row), draw);
     auto const work = [&](std::byte* begin) {
-      return fssdp::device_conversion{.from_type = fssdp::dtype_of<From>,
-                                      .to_type = fssdp::dtype_of<To>,
-                                      .elements = row / 8 - 1,
-                                      .from = begin,
-                                      .to = begin + row};
+      return conversions_of<From, To>({begin, begin + row, row / 8 - 1});
     };
     different += gives_equal_bits(before, work, kernels.convert) ? 0 : 1;
   });
@@ -165,11 +171,8 @@ template <class To, class From>
   std::memcpy(bytes.data(), from.data(), from.size() * sizeof(From));
   auto const kernels = peer_tests::loaded_kernels();
   auto const all = peer_tests::after_kernel(bytes, [&](cudaStream_t stream, std::byte* begin) {
-    return kernels.convert(stream, {.from_type = fssdp::dtype_of<From>,
-                                    .to_type = fssdp::dtype_of<To>,
-                                    .elements = from.size(),
-                                    .from = begin,
-                                    .to = begin + from.size() * 4});
+    return kernels.convert(stream,
+                           conversions_of<From, To>({begin, begin + from.size() * 4, from.size()}));
   });
   auto different = 0;
   for (std::size_t i = 0; i < from.size(); ++i) {

@@ -29,7 +29,7 @@ class on_a_device {
   }
 
   void sum(fssdp::device_sums const& of) { loop_over(of); }
-  void convert(fssdp::device_conversion const& of) { loop_over(of); }
+  void convert(fssdp::device_conversions const& of) { loop_over(of); }
   void encode(fssdp::device_encoding const& of) { loop_over(of); }
   void encode(fssdp::device_sum_encoding const& of) { loop_over(of); }
   void copy(std::span<std::byte> to, std::span<std::byte const> from) {

@@ -11,7 +11,7 @@
 #include "fssdp/comm/communicator.hpp"
 #include "fssdp/comm/cuda/cuda_call.hpp"
 #include "fssdp/core/error.hpp"
-#include "fssdp/element/device_conversion.hpp"
+#include "fssdp/element/device_conversions.hpp"
 #include "fssdp/element/device_sums.hpp"
 
 namespace support {
@@ -46,7 +46,11 @@ template <fssdp::device_communicator Comm>
     sums.add({from.data()});
     comm.sum(sums);
   });
-  refuses("convert", [&] { comm.convert({.elements = 1, .from = from.data(), .to = to.data()}); });
+  refuses("convert", [&] {
+    auto conversions = fssdp::device_conversions{};
+    conversions.add({from.data(), to.data(), 1});
+    comm.convert(conversions);
+  });
   refuses("copy", [&] { comm.copy(to, from); });
   refuses("allocate", [&] { comm.free(comm.allocate(from.size())); });
   return done;

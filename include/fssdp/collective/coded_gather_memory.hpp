@@ -94,12 +94,20 @@ class coded_gather_memory {
   /// Places what this rank owns, and encodes or converts what others get of it.
   void begin(communicator_ref const& comm, pass_scratch& scratch) {
     if (parts_.bytes() != 0) divide(scratch.cut(parts_.list_bytes(), parts_.data_bytes()));
-    of_.for_each_own_chunk([&](chunk_id chunk) {
-      if (!traffic_.codes_any_of(chunk)) of_.place(comm, chunk);
+    make_conversions(comm, [&](conversion_batch& batch) {
+      of_.for_each_own_chunk([&](chunk_id chunk) {
+        if (!traffic_.codes_any_of(chunk)) of_.place(batch, chunk);
+      });
+      for_each_shared_piece([&](std::size_t k, piece_id piece) {
+        if (!traffic_.codes_any_of(piece.chunk) && of_.changes_type(k) && !of_.holds(piece.chunk))
+          batch.add(of_.conversion(k), of_.own_piece(k, piece), landing(k, piece));
+      });
     });
-    for (auto const chunk : of_.plan.shared(of_.me))
-      for (int piece = 0; piece < of_.plan.pieces(); ++piece)
-        for (std::size_t k = 0; k < tensors(); ++k) make_ready(comm, k, {chunk, piece});
+    form_sums(comm, [&](sum_batch& decoded) {
+      for_each_shared_piece([&](std::size_t k, piece_id piece) {
+        if (traffic_.codes_any_of(piece.chunk)) encode(decoded, k, piece);
+      });
+    });
   }
 
   [[nodiscard]] std::span<std::byte> incoming(std::size_t k, piece_id piece) const {
@@ -111,8 +119,8 @@ class coded_gather_memory {
     if (as_it_is && of_.owns(piece.chunk)) return of_.own_piece(k, piece).bytes();
     return incoming(k, piece);
   }
-  void arrived(communicator_ref const& comm, std::size_t k, piece_id piece) const {
-    if (traffic_.codes_any_of(piece.chunk)) decode(comm, k, piece);
+  void arrived(sum_batch& decoded, std::size_t k, piece_id piece) const {
+    if (traffic_.codes_any_of(piece.chunk)) decode(decoded, k, piece);
   }
 
  private:
@@ -138,21 +146,24 @@ class coded_gather_memory {
             of_.to[k].element_bytes};
   }
 
-  /// Encodes a piece that this rank owns, or converts it where no slot has it.
-  void make_ready(communicator_ref const& comm, std::size_t k, piece_id piece) const {
-    if (traffic_.codes_any_of(piece.chunk)) {
-      auto const& coder = traffic_.coder();
-      encode_on(comm, coder, coder.of_source, of_.from[k].type, of_.own_piece(k, piece), nullptr,
-                payload(k, piece));
-      decode(comm, k, piece);
-    } else if (of_.changes_type(k) && !of_.holds(piece.chunk)) {
-      convert_on(comm, of_.conversion(k), of_.own_piece(k, piece), landing(k, piece));
-    }
+  /// Calls visit(k, piece) for each tensor of a piece that this rank owns and others get.
+  template <class Visit>
+  void for_each_shared_piece(Visit visit) const {
+    for (auto const chunk : of_.plan.shared(of_.me))
+      for (int piece = 0; piece < of_.plan.pieces(); ++piece)
+        for (std::size_t k = 0; k < tensors(); ++k) visit(k, piece_id{chunk, piece});
+  }
+  /// Encodes a piece that this rank owns, and decodes it as the others do.
+  void encode(sum_batch& decoded, std::size_t k, piece_id piece) const {
+    auto const& coder = traffic_.coder();
+    encode_on(decoded.comm(), coder, coder.of_source, of_.from[k].type, of_.own_piece(k, piece),
+              nullptr, payload(k, piece));
+    decode(decoded, k, piece);
   }
   /// Decodes a piece into its slot, if it has one.
-  void decode(communicator_ref const& comm, std::size_t k, piece_id piece) const {
+  void decode(sum_batch& decoded, std::size_t k, piece_id piece) const {
     if (of_.holds(piece.chunk))
-      decode_on(comm, traffic_.coder(), payload(k, piece), of_.to[k].type,
+      decode_on(decoded, traffic_.coder(), payload(k, piece), of_.to[k].type,
                 of_.replica_piece(k, piece));
   }
 

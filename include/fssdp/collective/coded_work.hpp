@@ -7,6 +7,7 @@
 #include <span>
 
 #include "fssdp/codec/payload_codec.hpp"
+#include "fssdp/collective/communicator_work.hpp"
 #include "fssdp/comm/communicator_ref.hpp"
 #include "fssdp/core/dtype.hpp"
 #include "fssdp/core/error.hpp"
@@ -52,17 +53,13 @@ inline void encode_on(communicator_ref const& comm, payload_codec const& coder,
   }
 }
 
-/// Decodes elements.
-inline void decode_on(communicator_ref const& comm, payload_codec const& coder,
+/// Decodes elements: on a device that is a sum of one operand.
+inline void decode_on(sum_batch& batch, payload_codec const& coder,
                       std::span<std::byte const> payload, dtype type, element_range const& to) {
-  if (comm.in_host_memory()) return coder.decode(payload, type, to.data, to.count);
+  if (batch.comm().in_host_memory()) return coder.decode(payload, type, to.data, to.count);
   if (to.count == 0) return;
-  auto sums = device_sums{};  // one, of one operand
-  sums.results = type;
-  sums.code = *coder.on_devices;
-  sums.begin(to.data, to.count);
-  sums.add({payload.data(), device_sums::kind::payload});
-  comm.sum(sums);
+  batch.begin({.with = {.results = type}}, 1, to, *coder.on_devices);
+  batch.add({payload.data(), device_sums::kind::payload});
 }
 
 }  // namespace fssdp::detail

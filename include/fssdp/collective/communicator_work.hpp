@@ -9,7 +9,7 @@
 #include <span>
 
 #include "fssdp/comm/communicator_ref.hpp"
-#include "fssdp/element/device_conversion.hpp"
+#include "fssdp/element/device_conversions.hpp"
 #include "fssdp/element/device_sums.hpp"
 #include "fssdp/element/element_work.hpp"
 #include "fssdp/memory/copy_bytes.hpp"
@@ -88,20 +88,42 @@ inline void copy_on(communicator_ref const& comm, std::span<std::byte const> fro
     comm.copy(to, from);
 }
 
-/// Converts elements, or copies those whose type stays the same.
-inline void convert_on(communicator_ref const& comm, element_conversion const& with,
-                       element_range const& from, element_range const& to) {
-  if (!with.changes_type()) {
-    if (from.count != 0) copy_on(comm, from.bytes(), to.bytes());
-  } else if (comm.in_host_memory()) {
-    with.on_host(with, from.data, to.data, from.count);
-  } else if (from.count != 0) {
-    comm.convert(device_conversion{.from_type = with.from_type,
-                                   .to_type = with.to_type,
-                                   .elements = from.count,
-                                   .from = from.data,
-                                   .to = to.data});
+/// Conversions of which none reads what another one writes: a host makes each at once, a device
+/// many together. What is still held back is made by `flush`.
+class conversion_batch {
+ public:
+  explicit conversion_batch(communicator_ref const& comm) : comm_{comm} {}
+
+  /// Converts elements, or copies those whose type stays the same.
+  void add(element_conversion const& with, element_range const& from, element_range const& to) {
+    if (!with.changes_type()) {
+      if (from.count != 0) copy_on(comm_, from.bytes(), to.bytes());
+    } else if (comm_.in_host_memory()) {
+      with.on_host(with, from.data, to.data, from.count);
+    } else if (from.count != 0) {
+      auto const is_alike = held_.from_type == with.from_type && held_.to_type == with.to_type;
+      if (!is_alike || held_.count == device_conversions::most) flush();
+      held_.from_type = with.from_type;
+      held_.to_type = with.to_type;
+      held_.add({from.data, to.data, from.count});
+    }
   }
+  void flush() {
+    if (held_.count != 0) comm_.convert(held_);
+    held_.count = 0;
+  }
+
+ private:
+  communicator_ref comm_;
+  device_conversions held_;
+};
+
+/// Converts elements: add(conversion_batch&) says which.
+template <class Add>
+void make_conversions(communicator_ref const& comm, Add add) {
+  auto batch = conversion_batch{comm};
+  add(batch);
+  batch.flush();
 }
 
 }  // namespace fssdp::detail

@@ -72,9 +72,9 @@ struct gather_buffers {
         if (owns({expert, slice})) visit(chunk_id{expert, slice});
   }
   /// Copies a chunk of this rank's shard into its slot.
-  void place(communicator_ref const& comm, chunk_id chunk) const {
+  void place(conversion_batch& batch, chunk_id chunk) const {
     for (std::size_t k = 0; k < to.size(); ++k)
-      convert_on(comm, conversion(k), own(k, chunk), replica(k, chunk));
+      batch.add(conversion(k), own(k, chunk), replica(k, chunk));
   }
 };
 
@@ -129,8 +129,10 @@ class gather_memory {
   /// Places what this rank owns, and converts what others get of it.
   void begin(communicator_ref const& comm, pass_scratch& scratch) {
     if (parts_.bytes() != 0) divide(scratch.cut(0, parts_.bytes()).data);
-    of_.for_each_own_chunk([&](chunk_id chunk) { of_.place(comm, chunk); });
-    if (of_.changes_types()) convert_for_others(comm);
+    make_conversions(comm, [&](conversion_batch& batch) {
+      of_.for_each_own_chunk([&](chunk_id chunk) { of_.place(batch, chunk); });
+      if (of_.changes_types()) convert_for_others(batch);
+    });
   }
 
   [[nodiscard]] std::span<std::byte> incoming(std::size_t k, piece_id piece) const {
@@ -145,7 +147,7 @@ class gather_memory {
     return landing(k, piece).bytes();
   }
   /// A piece is where it belongs as soon as it is there.
-  void arrived(communicator_ref const&, std::size_t, piece_id) const {}
+  void arrived(sum_batch&, std::size_t, piece_id) const {}
 
  private:
   /// Cuts the scratch: converted chunks, relayed pieces.
@@ -169,12 +171,12 @@ class gather_memory {
             of_.to[k].element_bytes};
   }
   /// What others get of this rank's shard, in their type, where no slot of its own has it.
-  void convert_for_others(communicator_ref const& comm) const {
+  void convert_for_others(conversion_batch& batch) const {
     for (auto const chunk : of_.plan.shared(of_.me))
       if (!of_.has_slot(chunk))
         for (std::size_t k = 0; k < tensors(); ++k)
           if (of_.changes_type(k))
-            convert_on(comm, of_.conversion(k), of_.own(k, chunk), converted(k, chunk));
+            batch.add(of_.conversion(k), of_.own(k, chunk), converted(k, chunk));
   }
 
   gather_buffers of_;
@@ -185,7 +187,7 @@ class gather_memory {
 
 /// Moves what the plan says. The memory knows where the bytes of a piece are: `begin(comm,
 /// scratch)` makes ready what this rank owns, `outgoing(k, piece)` and `incoming(k, piece)` name
-/// tensor k of a piece, `arrived(comm, k, piece)` is told when it is there. Consecutive pieces of a
+/// tensor k of a piece, `arrived(decoded, k, piece)` is told when it is there. Consecutive pieces of a
 /// chunk that `fills_slots` lie one behind the other.
 template <class Memory>
 class gather_pass {
@@ -199,8 +201,10 @@ class gather_pass {
     if (comm.forwards() && plan_.rounds() > 1) return forward(comm);
     for (int round = 0; round < plan_.rounds(); ++round) {
       comm.exchange([&](batch_ref const& batch) { name(batch, round); });
-      for (auto const& t : plan_.receives(me_, round))
-        for (std::size_t k = 0; k < memory_.tensors(); ++k) memory_.arrived(comm, k, t.what());
+      form_sums(comm, [&](sum_batch& decoded) {
+        for (auto const& t : plan_.receives(me_, round))
+          for (std::size_t k = 0; k < memory_.tensors(); ++k) memory_.arrived(decoded, k, t.what());
+      });
     }
   }
 
@@ -246,7 +250,9 @@ class gather_pass {
           auto const k = wanted % tensors;
           for (auto const follower : plan_.followers(me_, wanted / tensors))
             gate.release(static_cast<std::size_t>(follower) * tensors + k);
-          memory_.arrived(comm, k, in[wanted / tensors].what());
+          form_sums(comm, [&](sum_batch& decoded) {
+            memory_.arrived(decoded, k, in[wanted / tensors].what());
+          });
         });
   }
 

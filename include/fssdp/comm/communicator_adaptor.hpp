@@ -9,7 +9,7 @@
 
 #include "fssdp/comm/communicator.hpp"
 #include "fssdp/core/index.hpp"
-#include "fssdp/element/device_conversion.hpp"
+#include "fssdp/element/device_conversions.hpp"
 #include "fssdp/element/device_encoding.hpp"
 #include "fssdp/element/device_sums.hpp"
 
@@ -82,7 +82,7 @@ class communicator_adaptor {
   }
 
   void sum(device_sums const& of) requires device_communicator<Comm> { comm_->sum(of); }
-  void convert(device_conversion const& of) requires device_communicator<Comm> {
+  void convert(device_conversions const& of) requires device_communicator<Comm> {
     comm_->convert(of);
   }
   void encode(device_encoding const& of) requires coding_communicator<Comm> { comm_->encode(of); }

@@ -12,7 +12,7 @@
 #include "fssdp/comm/batch.hpp"
 #include "fssdp/comm/offered_calls.hpp"
 #include "fssdp/core/index.hpp"
-#include "fssdp/element/device_conversion.hpp"
+#include "fssdp/element/device_conversions.hpp"
 #include "fssdp/element/device_encoding.hpp"
 #include "fssdp/element/device_sums.hpp"
 #include "fssdp/stream/stream.hpp"
@@ -169,7 +169,7 @@ concept gathers_values = requires(Comm& comm, std::span<std::byte const> mine,
 };
 template <class Comm>
 concept works_on_device = requires(Comm& comm, device_sums const& sum,
-                                   device_conversion const& conversion, std::span<std::byte> to,
+                                   device_conversions const& conversion, std::span<std::byte> to,
                                    std::span<std::byte const> from) {
   comm.sum(sum);
   comm.convert(conversion);

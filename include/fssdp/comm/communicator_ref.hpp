@@ -12,7 +12,7 @@
 #include "fssdp/comm/group.hpp"
 #include "fssdp/core/function_ref.hpp"
 #include "fssdp/core/index.hpp"
-#include "fssdp/element/device_conversion.hpp"
+#include "fssdp/element/device_conversions.hpp"
 #include "fssdp/element/device_encoding.hpp"
 #include "fssdp/element/device_sums.hpp"
 
@@ -144,7 +144,7 @@ class communicator_ref {
   /// Those of a device_communicator.
   /// @pre !in_host_memory()
   void sum(device_sums const& sum) const { call_->sum(comm_, sum); }
-  void convert(device_conversion const& of) const { call_->convert(comm_, of); }
+  void convert(device_conversions const& of) const { call_->convert(comm_, of); }
   void copy(std::span<std::byte> to, std::span<std::byte const> from) const {
     call_->copy(comm_, to, from);
   }
@@ -169,7 +169,7 @@ class communicator_ref {
     bool (*has_agreed)(void*, std::uint64_t);
     void (*gather_values)(void*, std::span<std::byte const>, std::span<std::byte>);
     void (*sum)(void*, device_sums const&);
-    void (*convert)(void*, device_conversion const&);
+    void (*convert)(void*, device_conversions const&);
     void (*copy)(void*, std::span<std::byte>, std::span<std::byte const>);
     void (*encode)(void*, device_encoding const&);
     void (*encode_sum)(void*, device_sum_encoding const&);
@@ -229,7 +229,7 @@ class communicator_ref {
                     "a communicator in other memory says how its bytes are copied, converted and "
                     "summed");
       all.sum = [](void* comm, device_sums const& sum) { static_cast<Comm*>(comm)->sum(sum); };
-      all.convert = [](void* comm, device_conversion const& of) {
+      all.convert = [](void* comm, device_conversions const& of) {
         static_cast<Comm*>(comm)->convert(of);
       };
       all.copy = [](void* comm, std::span<std::byte> to, std::span<std::byte const> from) {

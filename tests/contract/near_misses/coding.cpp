@@ -15,7 +15,7 @@ struct near_miss {
   template <class Post>
   void exchange(Post&&) {}
   void sum(fssdp::device_sums const&) {}
-  void convert(fssdp::device_conversion const&) {}
+  void convert(fssdp::device_conversions const&) {}
   void copy(std::span<std::byte>, std::span<std::byte const>) {}
   std::span<std::byte> allocate(std::size_t) { return {}; }
   void free(std::span<std::byte>) {}

@@ -24,7 +24,7 @@ struct near_miss {
 #elif LACKS == 4
   void convert(fssdp::device_sums const&) {}
 #else
-  void convert(fssdp::device_conversion const&) {}
+  void convert(fssdp::device_conversions const&) {}
 #endif
 #if LACKS == 5  // no copy
 #elif LACKS == 6

@@ -27,7 +27,7 @@
 #include "fssdp/comm/communicator.hpp"
 #include "fssdp/comm/wait_pace.hpp"
 #include "fssdp/core/error.hpp"
-#include "fssdp/element/device_conversion.hpp"
+#include "fssdp/element/device_conversions.hpp"
 #include "fssdp/element/device_sums.hpp"
 #include "fssdp/memory/torch_dtype.hpp"
 #include "fssdp/memory/torch_view.hpp"
@@ -143,9 +143,10 @@ class c10d_device_communicator {
   /// @throws argument_error if this torch has not the type, or an operand is a payload; what torch
   ///         throws
   void sum(device_sums const& of);
-  void convert(device_conversion const& of) {
-    tensor(of.to, of.elements, scalar_type_of(of.to_type))
-        .copy_(tensor(of.from, of.elements, scalar_type_of(of.from_type)));
+  void convert(device_conversions const& of) {
+    for (auto const& [from, to, elements] : std::span{of.conversions}.first(of.count))
+      tensor(to, elements, scalar_type_of(of.to_type))
+          .copy_(tensor(from, elements, scalar_type_of(of.from_type)));
   }
   void copy(std::span<std::byte> to, std::span<std::byte const> from) {
     tensor(to.data(), to.size(), c10::kByte).copy_(tensor(from.data(), from.size(), c10::kByte));

@@ -99,7 +99,10 @@ template <class... Parameters>
         sums.add({nullptr, kind});
         with_kernel(sums, load_steps);
       }
-      with_kernel(device_conversion{.from_type = from, .to_type = to}, load_steps);
+      auto conversions = device_conversions{};
+      conversions.from_type = from;
+      conversions.to_type = to;
+      with_kernel(conversions, load_steps);
     }
   for (auto const code : all_payload_codes)
     for (auto const from : all_dtypes) {
@@ -115,12 +118,12 @@ template <class... Parameters>
 }  // namespace detail
 
 /// The kernels of this library, for any pair of element types.
-/// @cost one launch for each conversion or encoding, and for all of device_copies or device_sums; every
+/// @cost one launch for each encoding, and for all of device_sums, device_conversions or device_copies; every
 ///       element is read and written once, 16 bytes at a time where all addresses allow it, codes
 ///       of payloads 4 or 8; payloads among the operands of a sum are decoded there, in registers
 [[nodiscard]] inline device_kernels cuda_kernels() {
   return {.sum = detail::launch_for<device_sums>,
-          .convert = detail::launch_for<device_conversion>,
+          .convert = detail::launch_for<device_conversions>,
           .copy = detail::launch_copies,
           .encode = detail::launch_for<device_encoding>,
           .encode_sum = detail::launch_for<device_sum_encoding>,

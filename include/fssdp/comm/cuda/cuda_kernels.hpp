@@ -6,7 +6,7 @@
 #include <cuda_runtime_api.h>
 
 #include "fssdp/comm/cuda/cuda_call.hpp"
-#include "fssdp/element/device_conversion.hpp"
+#include "fssdp/element/device_conversions.hpp"
 #include "fssdp/element/device_copies.hpp"
 #include "fssdp/element/device_encoding.hpp"
 #include "fssdp/element/device_sums.hpp"
@@ -18,7 +18,7 @@ namespace fssdp {
 /// says about that; it neither allocates nor waits.
 struct device_kernels {
   cudaError_t (*sum)(cudaStream_t stream, device_sums const& sum) = nullptr;  ///< decodes, too
-  cudaError_t (*convert)(cudaStream_t stream, device_conversion const& conversion) = nullptr;
+  cudaError_t (*convert)(cudaStream_t stream, device_conversions const& conversion) = nullptr;
   cudaError_t (*copy)(cudaStream_t stream, device_copies const& copies) = nullptr;
   cudaError_t (*encode)(cudaStream_t stream, device_encoding const& encoding) = nullptr;
   cudaError_t (*encode_sum)(cudaStream_t stream, device_sum_encoding const& of) = nullptr;

@@ -10,7 +10,7 @@
 #include "fssdp/comm/cuda/cuda_call.hpp"
 #include "fssdp/comm/cuda/cuda_kernels.hpp"
 #include "fssdp/core/error.hpp"
-#include "fssdp/element/device_conversion.hpp"
+#include "fssdp/element/device_conversions.hpp"
 #include "fssdp/element/device_encoding.hpp"
 #include "fssdp/element/device_sums.hpp"
 
@@ -28,7 +28,7 @@ class cuda_work {
     launch(self().kernels().sum, of, "sums", "a kernel that sums");
   }
   /// @throws as sum
-  void convert(device_conversion const& of) {
+  void convert(device_conversions const& of) {
     launch(self().kernels().convert, of, "conversions", "a kernel that converts");
   }
   /// @throws as sum

@@ -44,7 +44,7 @@ class rank_set {
   std::vector<std::uint64_t> words_;
 };
 
-/// The ranks that have come to a communicator's meetings (thread_rank::meet) and wait for others.
+/// The ranks that have come to a communicator's meetings (meeting_guest) and wait for others.
 class meeting_room {
  public:
   explicit meeting_room(std::size_t ranks)

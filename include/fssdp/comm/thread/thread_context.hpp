@@ -31,7 +31,7 @@
 namespace fssdp::detail {
 
 class thread_context;
-class thread_rank;
+class meeting_guest;
 
 /// What all communicators of a world share: the lock, the deadline, the network if there is one,
 /// who sleeps where, who has left, the first failure.
@@ -183,10 +183,10 @@ class thread_context {
       monitor_.changed(in_world(rank)).notify_all();
   }
 
-  /// Where ranks meet (thread_rank::meet).
+  /// Where ranks meet (meeting_guest).
   [[nodiscard]] meeting_room& room() { return room_; }
   /// A rank that has ever come there; a null pointer until then.
-  [[nodiscard]] thread_rank*& member(rank_id rank) { return members_[rank.index()]; }
+  [[nodiscard]] meeting_guest*& member(rank_id rank) { return members_[rank.index()]; }
   /// Something has happened to a rank that waits at a meeting.
   void wake(rank_id rank) { changed(rank).notify_all(); }
   /// The lock, where others hold it often, and never long: to sleep would take longer.
@@ -375,8 +375,8 @@ class thread_context {
   group_ranks ranks_;
   std::vector<thread_mailbox> boxes_;  // [from, to]
   meeting_room room_;
-  std::vector<thread_rank*> members_;  // [rank]
-  std::atomic<int> asleep_ = 0;        // at meetings
+  std::vector<meeting_guest*> members_;  // [rank]
+  std::atomic<int> asleep_ = 0;          // at meetings
   std::map<std::pair<std::size_t, int>, std::unique_ptr<thread_context>>
       children_;                            // [number, color]
   std::vector<std::size_t> children_made_;  // [rank]

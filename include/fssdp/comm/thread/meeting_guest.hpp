@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+/// How a rank that is a thread takes part in meetings: it comes, prepares, waits or serves.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <exception>
+#include <optional>
+#include <span>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "fssdp/comm/thread/meeting_room.hpp"
+#include "fssdp/comm/thread/thread_communicator.hpp"
+#include "fssdp/comm/thread/thread_context.hpp"
+#include "fssdp/comm/thread/thread_messages.hpp"
+#include "fssdp/core/function_ref.hpp"
+#include "fssdp/core/index.hpp"
+
+namespace fssdp::detail {
+
+/// One rank at the meetings of one communicator.
+class meeting_guest {
+ public:
+  using visit = function_ref<void(std::span<std::span<std::byte const> const>)>;
+  using serve_all = function_ref<void(thread_meeting const&)>;
+
+  /// @param named what the rank has named when it comes
+  meeting_guest(thread_context& context, thread_messages const& named)
+      : context_{&context}, named_{named} {
+    circle_.reserve(named.staged.size());
+  }
+
+  /// As that of the communicator.
+  void meet(visit prepare, serve_all serve) {
+    auto lock = context_->lock_soon();
+    context_->check(named_.me);
+    try {
+      come_to_meeting();
+      lock.unlock();
+      await_circle(lock);
+      prepare_for_meeting(prepare);
+      auto& host = *host_;
+      if (host.unprepared_.fetch_sub(1) == 1) host.serve_circle(lock, serve);
+      await_end_of_meeting(lock);
+      if (refused_) std::rethrow_exception(std::exchange(refused_, nullptr));
+      if (dropped_by_.has_value()) await_failure(lock, *dropped_by_);
+    } catch (...) {
+      if (!lock.owns_lock()) lock.lock();
+      context_->room().leave(named_.me);
+      context_->fail(named_.me, std::current_exception());
+      throw;
+    }
+  }
+
+ private:
+  /// How far a rank is that meets others.
+  enum class meeting { comes, is_there, is_over };
+
+  /// If all have come that messages connect with this rank, it is the host of their meeting.
+  void come_to_meeting() {
+    auto& room = context_->room();
+    borrowed_.resize(named_.order.size());
+    refused_ = nullptr;
+    dropped_by_.reset();
+    stage_ = meeting::comes;
+    if (context_->member(named_.me) != this) context_->member(named_.me) = this;
+    room.enter(named_.me, named_.peers, named_.sequence);
+    if (room.find_circle(named_.me, circle_) != named_.me) return;
+    unprepared_ = circle_.size();
+    for (auto const rank : circle_) {
+      room.leave(rank);
+      auto& of = *context_->member(rank);
+      of.host_ = this;
+      of.stage_ = meeting::is_there;
+      if (rank != named_.me) context_->wake(rank);
+    }
+  }
+  /// Gives up its core to other threads for a while, and then sleeps, until all have come.
+  void await_circle(thread_context::lock_type& lock) {
+    if (yields_until([&] { return stage_ != meeting::comes; })) return;
+    lock.lock();
+    while (stage_ == meeting::comes) {
+      auto const who = context_->room().find_circle(named_.me, circle_);  // is awaited
+      await(lock, who, [&] {
+        return stage_ != meeting::comes || context_->room().find_circle(named_.me, circle_) != who;
+      });
+    }
+    lock.unlock();
+  }
+  /// Checks what peers send, and has a look at where it is. Those that are at a meeting change
+  /// nothing of what they have named.
+  void prepare_for_meeting(visit prepare) {
+    try {
+      for (auto const from : host_->circle_) {
+        auto const& sender = context_->member(from)->named_;
+        if (!named_.peers.contains(from) && !sender.peers.contains(named_.me)) continue;
+        auto const complaint =
+            named_.mismatch(sender.sequence, sender.label, sender.staged[named_.me.index()], from);
+        if (!complaint.empty()) throw context_->disagreement(named_.me, from, complaint);
+      }
+      for (auto const& message : named_.order)
+        borrowed_[message.number] =
+            context_->member(message.from)->named_.staged[named_.me.index()][message.place].bytes;
+      prepare(borrowed_);
+    } catch (...) {
+      refused_ = std::current_exception();
+    }
+  }
+  /// As the host: all are prepared. If one of them could not be, nobody is served.
+  void serve_circle(thread_context::lock_type& lock, serve_all serve) {
+    auto const refuses = [&](rank_id rank) { return context_->member(rank)->refused_ != nullptr; };
+    if (auto const bad = std::ranges::find_if(circle_, refuses); bad != circle_.end()) {
+      for (auto const rank : circle_) context_->member(rank)->dropped_by_ = *bad;
+    } else {
+      serve({circle_, [&](rank_id rank, std::exception_ptr thrown) {
+               auto& refused = context_->member(rank)->refused_;
+               if (!refused) refused = std::move(thrown);
+             }});
+    }
+    auto& context = *context_;
+    auto const me = named_.me;
+    for (auto const rank : circle_)
+      if (rank != me) context.member(rank)->stage_ = meeting::is_over;
+    if (context.anyone_sleeps_at_meeting()) {
+      lock.lock();
+      for (auto const rank : circle_) context.wake(rank);
+      lock.unlock();
+    }
+    stage_ = meeting::is_over;  // the last, as it keeps the list: it may be gone now
+    if (!context.anyone_sleeps_at_meeting()) return;
+    lock.lock();
+    context.wake(me);
+    lock.unlock();
+  }
+  void await_end_of_meeting(thread_context::lock_type& lock) {
+    auto const is_over = [&] { return stage_ == meeting::is_over; };
+    if (yields_until(is_over)) return;
+    lock.lock();
+    context_->sleep_at_meeting(lock, named_.me, is_over);  // who prepares or serves does not wait
+    lock.unlock();
+  }
+  /// Waits until a peer has failed.
+  /// @throws peer_failed
+  void await_failure(thread_context::lock_type& lock, rank_id peer) {
+    lock.lock();
+    await(lock, peer, [] { return false; });
+  }
+  template <class Done>
+  [[nodiscard]] bool yields_until(Done done) const {
+    for (auto yields = context_->most_yields_at_meetings(); yields != 0 && !done(); --yields)
+      std::this_thread::yield();
+    return done();
+  }
+
+  template <class Done>
+  void await(thread_context::lock_type& lock, rank_id peer, Done done) {
+    context_->await(lock, named_.me, peer, named_.sequence, named_.label, nullptr, done);
+  }
+
+  thread_context* context_;
+  thread_messages const& named_;
+  std::vector<std::span<std::byte const>> borrowed_;
+  std::atomic<meeting> stage_ = meeting::is_over;
+  std::exception_ptr refused_;
+  std::optional<rank_id> dropped_by_;        // nobody is served, as it has refused
+  std::vector<rank_id> circle_;              // of the host: who is at its meeting
+  std::atomic<std::size_t> unprepared_ = 0;  // likewise, how many are not ready to be served
+  meeting_guest* host_ = nullptr;
+};
+
+}  // namespace fssdp::detail
