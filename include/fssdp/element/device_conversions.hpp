@@ -63,9 +63,13 @@ class conversion_kernel {
     auto const* const from = static_cast<From const*>(each.from);
     auto* const to = static_cast<To*>(each.to);
     if (wide_[i] && each.elements - first >= lanes) {
-      auto values = element_lanes<From, lanes>{};
-      values.load(from + first);
-      converted_lanes<To>(values).store(to + first);
+      using from_lanes = element_lanes<From, lanes>;
+      using to_lanes = element_lanes<To, lanes>;
+      auto const words = from_lanes::read(from + first);
+      if constexpr (is_fp8<From>)
+        to_lanes::write(packed_as<to_lanes>(unpacked<float, from_lanes>(words)), to + first);
+      else
+        to_lanes::write(packed_as<to_lanes>(from_lanes::of(words)), to + first);
     } else {
       for (auto at = first; at < each.elements && at < first + lanes; ++at)
         to[at] = converted<To>(from[at]);

@@ -221,20 +221,27 @@ class encoding_kernel {
   /// Writes their codes, and what these lack.
   FSSDP_HOST_DEVICE void write(std::size_t first, lanes_of<sum_type> const& values, float scale,
                                float reciprocal) const {
-    auto codes = element_lanes<code_type, lanes, code_access>{};
-    auto left = lanes_of<float>{};
+    using code_lanes = element_lanes<code_type, lanes, code_access>;
+    auto numbers = lanes_of<float>{};
     for (std::size_t i = 0; i < lanes; ++i) {
       auto const value = as_float(values.at[i]);
-      codes.at[i] = Rule::code(layout::has_scales ? scaled(value, reciprocal) : value);
-      if (residual_ != nullptr)
-        left.at[i] = finite_or_zero(static_cast<float>(
-            values.at[i] - static_cast<sum_type>(decoded<Rule>(codes.at[i], scale))));
+      numbers.at[i] = layout::has_scales ? scaled(value, reciprocal) : value;
+    }
+    auto const packed = codes_of<Rule, code_lanes>(numbers);
+    auto left = lanes_of<float>{};
+    if (residual_ != nullptr) {
+      auto const shown = numbers_of<Rule, code_lanes>(packed);
+      for (std::size_t i = 0; i < lanes; ++i) {
+        auto const sent = layout::has_scales ? product(shown.at[i], scale) : shown.at[i];
+        left.at[i] = finite_or_zero(static_cast<float>(values.at[i] - static_cast<sum_type>(sent)));
+      }
     }
     if (is_whole(first)) {
-      codes.store(reinterpret_cast<code_type*>(payload_ + layout::code_of(first)));
+      code_lanes::write(packed, reinterpret_cast<code_type*>(payload_ + layout::code_of(first)));
       if (residual_ != nullptr) left.store(residual_ + first);
       return;
     }
+    auto const codes = code_lanes::of(packed);
     for (std::size_t i = 0; i < lanes && first + i < source_.elements(); ++i) {
       std::memcpy(payload_ + layout::code_of(first + i), &codes.at[i], sizeof(code_type));
       if (residual_ != nullptr) residual_[first + i] = left.at[i];

@@ -147,7 +147,7 @@ class operand_sums {
       return source_lanes::read(static_cast<Source const*>(data) + first);
     }
     FSSDP_HOST_DEVICE static void add(packed const& read, payload_code, sums_type& sums) {
-      auto const values = converted_lanes<sum_type>(source_lanes::of(read));
+      auto const values = unpacked<sum_type, source_lanes>(read);
       for (std::size_t i = 0; i < N; ++i) sums.at[i] += values.at[i];
     }
   };
@@ -160,11 +160,11 @@ class operand_sums {
       return source_lanes::read(data, first);
     }
     FSSDP_HOST_DEVICE static void add(packed const& read, payload_code code, sums_type& sums) {
-      auto const codes = source_lanes::lanes::of(read.codes);
       with_rule(code, [&]<class Rule>(std::type_identity<Rule>) {
-        if constexpr (sizeof(typename payload_layout<Rule>::code_type) == sizeof(Code))
-          for (std::size_t i = 0; i < N; ++i)
-            sums.at[i] += static_cast<sum_type>(decoded<Rule>(codes.at[i], read.scale));
+        if constexpr (sizeof(typename payload_layout<Rule>::code_type) == sizeof(Code)) {
+          auto const values = decoded_lanes<Rule, typename source_lanes::lanes>(read);
+          for (std::size_t i = 0; i < N; ++i) sums.at[i] += static_cast<sum_type>(values.at[i]);
+        }
       });
     }
   };
@@ -295,8 +295,9 @@ class sum_kernel {
   FSSDP_HOST_DEVICE void write(write_mode how, element_lanes<sum_type, lanes> sums,
                                Out* out) const {
     for (auto& each : sums.at) each = scaled(each);
-    if (how == write_mode::overwrite) return converted_lanes<Out>(sums).store(out);
-    auto results = element_lanes<Out, lanes>{};
+    using out_lanes = element_lanes<Out, lanes>;
+    if (how == write_mode::overwrite) return out_lanes::write(packed_as<out_lanes>(sums), out);
+    auto results = out_lanes{};
     results.load(out);
     for (std::size_t i = 0; i < lanes; ++i) results.at[i] = added(sums.at[i], results.at[i]);
     results.store(out);

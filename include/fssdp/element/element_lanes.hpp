@@ -34,30 +34,56 @@ using wide_block = word_block<wide_bytes>;
 /// What is moved at once where addresses do not allow more.
 using narrow_block = word_block<sizeof(std::uint32_t)>;
 
+/// Elements as they are moved: so many bytes, packed, that many fit into registers.
+/// @tparam Access how many bytes are moved at once
+template <std::size_t Bytes, std::size_t Access>
+struct packed_words {
+  static_assert(Bytes % Access == 0);
+  static constexpr auto count = Bytes / sizeof(std::uint32_t);
+  word_block<Access> blocks[Bytes / Access];
+
+  [[nodiscard]] FSSDP_HOST_DEVICE std::uint32_t& operator[](std::size_t i) {
+    return blocks[i / of_block].words[i % of_block];
+  }
+  [[nodiscard]] FSSDP_HOST_DEVICE std::uint32_t operator[](std::size_t i) const {
+    return blocks[i / of_block].words[i % of_block];
+  }
+
+ private:
+  static constexpr auto of_block = Access / sizeof(std::uint32_t);
+};
+
 /// The elements of one step.
 /// @tparam Access how many bytes of them are moved at once
 template <class T, std::size_t N,
           std::size_t Access = N * sizeof(T) < wide_bytes ? N * sizeof(T) : wide_bytes>
 struct element_lanes {
-  static constexpr auto per_block = Access / sizeof(T);
-  static_assert(N % per_block == 0);
+  using value_type = T;
   using block = word_block<Access>;
+  using packed = packed_words<N * sizeof(T), Access>;
+  static constexpr auto count = N;
   T at[N];
 
-  /// They as they are read: packed, so that many fit into registers.
-  struct packed {
-    block blocks[N / per_block];
-  };
   /// @pre `from` is a multiple of the access
   FSSDP_HOST_DEVICE static packed read(T const* from) {
     auto result = packed{};
-    for (std::size_t i = 0; i < N / per_block; ++i)
+    for (std::size_t i = 0; i < sizeof(packed) / Access; ++i)
       result.blocks[i] = reinterpret_cast<block const*>(from)[i];
     return result;
+  }
+  /// @pre `to` is a multiple of the access
+  FSSDP_HOST_DEVICE static void write(packed const& words, T* to) {
+    for (std::size_t i = 0; i < sizeof(packed) / Access; ++i)
+      reinterpret_cast<block*>(to)[i] = words.blocks[i];
   }
   FSSDP_HOST_DEVICE static element_lanes of(packed const& from) {
     auto result = element_lanes{};
     std::memcpy(static_cast<void*>(result.at), from.blocks, sizeof(at));
+    return result;
+  }
+  [[nodiscard]] FSSDP_HOST_DEVICE packed pack() const {
+    auto result = packed{};
+    std::memcpy(result.blocks, at, sizeof(at));
     return result;
   }
   /// Reads all of them.
@@ -65,13 +91,7 @@ struct element_lanes {
   FSSDP_HOST_DEVICE void load(T const* from) { *this = of(read(from)); }
   /// Writes all of them.
   /// @pre `to` is a multiple of the access
-  FSSDP_HOST_DEVICE void store(T* to) const {
-    for (std::size_t i = 0; i < N; i += per_block) {
-      auto words = block{};
-      std::memcpy(&words, at + i, Access);
-      *reinterpret_cast<block*>(to + i) = words;
-    }
-  }
+  FSSDP_HOST_DEVICE void store(T* to) const { write(pack(), to); }
 };
 
 }  // namespace fssdp::detail

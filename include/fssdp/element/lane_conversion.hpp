@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/// The elements of a step of a kernel in another type.
+/// The elements of a step of a kernel in another type. On devices that have instructions for it
+/// 8-bit floats and bf16 are converted two at a time, from word to word: taken apart byte by byte
+/// they would take longer than to move.
 #pragma once
 
 #include <cstddef>
@@ -22,81 +24,110 @@ inline constexpr bool is_fp8 = false;
 template <class Format>
 inline constexpr bool is_fp8<fp8<Format>> = true;
 
+/// Each as `converted` does it.
+template <element To, element From, std::size_t N, std::size_t Access>
+[[nodiscard]] FSSDP_HOST_DEVICE element_lanes<To, N> converted_lanes(
+    element_lanes<From, N, Access> const& values) {
+  auto results = element_lanes<To, N>{};
+  for (std::size_t i = 0; i < N; ++i) results.at[i] = converted<To>(values.at[i]);
+  return results;
+}
+
 /// Whether no infinity and no NaN is among them: of all at once, as a test of each takes longer than
 /// to convert it.
 template <std::size_t N>
 [[nodiscard]] FSSDP_HOST_DEVICE bool are_finite(element_lanes<float, N> const& values) {
-  auto zero = 0.0F;
-  for (std::size_t i = 0; i < N; ++i) zero += values.at[i] * 0.0F;  // else NaN
-  return zero == 0.0F;
+  float zero[2] = {};
+  for (std::size_t i = 0; i < N; ++i) zero[i % 2] += values.at[i] * 0.0F;  // else NaN
+  return zero[0] == zero[1];
 }
 
 #if FSSDP_HAS_FP8_INSTRUCTIONS
-template <class Format, std::size_t N>
-__device__ element_lanes<float, N> floats_of(element_lanes<fp8<Format>, N> const& values) {
-  auto results = element_lanes<float, N>{};
-  for (std::size_t i = 0; i < N; i += 2) {
-    auto pair = std::uint16_t{};
-    std::memcpy(&pair, values.at + i, sizeof(pair));
-    auto const both = floats_of_fp8<Format>(pair);
-    results.at[i] = both.first;
-    results.at[i + 1] = both.second;
+template <class Format, class Words>
+__device__ auto floats_of(std::type_identity<fp8<Format>>, Words const& words) {
+  auto results = element_lanes<float, 4 * Words::count>{};
+  for (std::size_t i = 0; i < Words::count; ++i) {
+    auto const low = floats_of_fp8<Format>(static_cast<std::uint16_t>(words[i]));
+    auto const high = floats_of_fp8<Format>(static_cast<std::uint16_t>(words[i] >> 16U));
+    results.at[4 * i] = low.first;
+    results.at[4 * i + 1] = low.second;
+    results.at[4 * i + 2] = high.first;
+    results.at[4 * i + 3] = high.second;
   }
   return results;
 }
-template <class Format, std::size_t N>
-__device__ element_lanes<fp8<Format>, N> fp8_of(element_lanes<float, N> const& values) {
-  auto results = element_lanes<fp8<Format>, N>{};
-  for (std::size_t i = 0; i < N; i += 2) {
-    auto const pair = fp8_of_finite<Format>({values.at[i], values.at[i + 1]});
-    std::memcpy(static_cast<void*>(results.at + i), &pair, sizeof(pair));
+template <class Words, class Format>
+__device__ Words words_of(element_lanes<float, 4 * Words::count> const& values,
+                          std::type_identity<fp8<Format>>) {
+  auto words = Words{};
+  for (std::size_t i = 0; i < Words::count; ++i) {
+    auto const* const four = values.at + 4 * i;
+    words[i] = fp8_of_finite<Format>({four[0], four[1]}) |
+               static_cast<std::uint32_t>(fp8_of_finite<Format>({four[2], four[3]})) << 16U;
   }
   if (!are_finite(values))
-    for (std::size_t i = 0; i < N; ++i) results.at[i] = fp8<Format>{values.at[i]};
-  return results;
+    for (std::size_t i = 0; i < Words::count; ++i) {
+      words[i] = 0;
+      for (std::size_t k = 0; k < 4; ++k)
+        words[i] |= std::uint32_t{fp8<Format>{values.at[4 * i + k]}.bits()} << 8 * k;
+    }
+  return words;
 }
 #endif
 #if FSSDP_HAS_BF16_INSTRUCTIONS
-template <std::size_t N>
-__device__ element_lanes<bf16, N> bf16_of(element_lanes<float, N> const& values) {
-  auto results = element_lanes<bf16, N>{};
-  for (std::size_t i = 0; i < N; i += 2) {
-    auto const pair = bf16_of_number({values.at[i], values.at[i + 1]});
-    std::memcpy(static_cast<void*>(results.at + i), &pair, sizeof(pair));
-  }
+template <class Words>
+__device__ Words words_of(element_lanes<float, 2 * Words::count> const& values,
+                          std::type_identity<bf16>) {
+  auto words = Words{};
+  for (std::size_t i = 0; i < Words::count; ++i)
+    words[i] = bf16_of_number({values.at[2 * i], values.at[2 * i + 1]});
   if (!are_finite(values))  // the bits of a NaN are not the device's
-    for (std::size_t i = 0; i < N; ++i) results.at[i] = bf16{values.at[i]};
-  return results;
+    for (std::size_t i = 0; i < Words::count; ++i)
+      words[i] = bf16{values.at[2 * i]}.bits() | std::uint32_t{bf16{values.at[2 * i + 1]}.bits()}
+                                                     << 16U;
+  return words;
 }
 #endif
 
-/// As `converted` does one; on devices that can, 8-bit floats two at a time.
-template <element To, element From, std::size_t N>
-[[nodiscard]] FSSDP_HOST_DEVICE element_lanes<To, N> converted_lanes(
-    element_lanes<From, N> const& values) {
-#if FSSDP_HAS_BF16_INSTRUCTIONS
-  if constexpr (std::is_same_v<To, bf16> && std::is_same_v<From, float> && N % 2 == 0) {
-    return bf16_of(values);
-  } else
-#endif
+/// Elements that have been read, in another type.
+/// @tparam Lanes what they have been read as
+template <element To, class Lanes>
+[[nodiscard]] FSSDP_HOST_DEVICE element_lanes<To, Lanes::count> unpacked(
+    typename Lanes::packed const& words) {
 #if FSSDP_HAS_FP8_INSTRUCTIONS
-      if constexpr (std::is_same_v<From, To>) {
-    return values;
-  } else if constexpr (is_fp8<From>) {
+  using from = typename Lanes::value_type;
+  if constexpr (is_fp8<from> && !std::is_same_v<from, To>) {
+    auto const floats = floats_of(std::type_identity<from>{}, words);
     if constexpr (std::is_same_v<To, float>)
-      return floats_of(values);
+      return floats;
     else
-      return converted_lanes<To>(floats_of(values));
-  } else if constexpr (is_fp8<To> && std::is_same_v<From, float>) {
-    return [&]<class Format>(std::type_identity<fp8<Format>>) {
-      return fp8_of<Format>(values);
-    }(std::type_identity<To>{});
+      return converted_lanes<To>(floats);
   } else
 #endif
   {
-    auto results = element_lanes<To, N>{};
-    for (std::size_t i = 0; i < N; ++i) results.at[i] = converted<To>(values.at[i]);
-    return results;
+    return converted_lanes<To>(Lanes::of(words));
+  }
+}
+/// Elements as they are to be written, in another type.
+/// @tparam Lanes what they are to be written as
+template <class Lanes, element From>
+[[nodiscard]] FSSDP_HOST_DEVICE typename Lanes::packed packed_as(
+    element_lanes<From, Lanes::count> const& values) {
+  using to = typename Lanes::value_type;
+#if FSSDP_HAS_FP8_INSTRUCTIONS
+  if constexpr (is_fp8<to> && std::is_same_v<From, float>)
+    return words_of<typename Lanes::packed>(values, std::type_identity<to>{});
+  else
+#endif
+#if FSSDP_HAS_BF16_INSTRUCTIONS
+      if constexpr (std::is_same_v<to, bf16> && std::is_same_v<From, float>)
+    return words_of<typename Lanes::packed>(values, std::type_identity<to>{});
+  else
+#endif
+  {
+    auto results = Lanes{};
+    for (std::size_t i = 0; i < Lanes::count; ++i) results.at[i] = converted<to>(values.at[i]);
+    return results.pack();
   }
 }
 

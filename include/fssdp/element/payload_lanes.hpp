@@ -8,8 +8,11 @@
 #include <cstring>
 #include <type_traits>
 
+#include "fssdp/element/bf16.hpp"
 #include "fssdp/element/element_lanes.hpp"
+#include "fssdp/element/fp8_rule.hpp"
 #include "fssdp/element/host_device.hpp"
+#include "fssdp/element/lane_conversion.hpp"
 #include "fssdp/element/payload_code.hpp"
 #include "fssdp/element/rounded.hpp"
 
@@ -41,6 +44,48 @@ struct payload_lanes {
   }
 };
 
+/// The type of which the codes of a rule are the bits; void if there is none.
+template <class Rule>
+struct type_of_codes : std::type_identity<void> {};
+template <class Fp8>
+struct type_of_codes<fp8_rule<Fp8>> : std::type_identity<Fp8> {};
+template <>
+struct type_of_codes<bf16_rule> : std::type_identity<bf16> {};
+
+/// Lanes of elements in place of those of their bits.
+template <class T, class Lanes>
+using lanes_like = element_lanes<T, Lanes::count, sizeof(typename Lanes::block)>;
+
+/// The numbers that codes stand for, before they are scaled.
+/// @tparam Lanes what they have been read as
+template <class Rule, class Lanes>
+[[nodiscard]] FSSDP_HOST_DEVICE element_lanes<float, Lanes::count> numbers_of(
+    typename Lanes::packed const& words) {
+  using type = typename type_of_codes<Rule>::type;
+  if constexpr (std::is_void_v<type>) {
+    auto const codes = Lanes::of(words);
+    auto result = element_lanes<float, Lanes::count>{};
+    for (std::size_t i = 0; i < Lanes::count; ++i) result.at[i] = Rule::value(codes.at[i]);
+    return result;
+  } else {
+    return unpacked<float, lanes_like<type, Lanes>>(words);
+  }
+}
+/// The codes of numbers that have been scaled.
+/// @tparam Lanes what they are to be written as
+template <class Rule, class Lanes>
+[[nodiscard]] FSSDP_HOST_DEVICE typename Lanes::packed codes_of(
+    element_lanes<float, Lanes::count> const& numbers) {
+  using type = typename type_of_codes<Rule>::type;
+  if constexpr (std::is_void_v<type>) {
+    auto codes = Lanes{};
+    for (std::size_t i = 0; i < Lanes::count; ++i) codes.at[i] = Rule::code(numbers.at[i]);
+    return codes.pack();
+  } else {
+    return packed_as<lanes_like<type, Lanes>>(numbers);
+  }
+}
+
 /// An element that a code stands for. Nothing is rounded.
 template <class Rule, class Code>
 [[nodiscard]] FSSDP_HOST_DEVICE float decoded(Code code, float scale) {
@@ -48,6 +93,15 @@ template <class Rule, class Code>
     return product(Rule::value(code), scale);
   else
     return Rule::value(code);
+}
+/// The same of codes that have been read.
+template <class Rule, class Lanes, class Packed>
+[[nodiscard]] FSSDP_HOST_DEVICE element_lanes<float, Lanes::count> decoded_lanes(
+    Packed const& read) {
+  auto result = numbers_of<Rule, Lanes>(read.codes);
+  if constexpr (payload_layout<Rule>::has_scales)
+    for (auto& each : result.at) each = product(each, read.scale);
+  return result;
 }
 /// One element of a payload, wherever that begins. It is rarely needed: inlined, it would make
 /// kernels several times as long.
