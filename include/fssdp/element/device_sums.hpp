@@ -255,8 +255,7 @@ class sum_kernel {
   using sum_type = accumulator_t<T>;
 
  public:
-  static constexpr auto lanes =
-      Decodes ? std::clamp<std::size_t>(lanes_of<T, Out>, 4, 8) : lanes_of<T, Out>;
+  static constexpr auto lanes = Decodes ? std::size_t{8} : lanes_of<T, Out>;
   /// By a thread in one step: sums, and results.
   static constexpr auto held_bytes = lanes * (sizeof(sum_type) + sizeof(Out));
 

@@ -17,7 +17,7 @@ inline constexpr unsigned block_threads = 256;
 /// the first of them; or 64, if it holds much meanwhile. With a bound of its own the compiler would
 /// rather read less at once.
 template <class Kernel>
-inline constexpr unsigned blocks_at_once = Kernel::held_bytes < 128 ? 6 : 4;
+inline constexpr unsigned blocks_at_once = Kernel::held_bytes < 80 ? 6 : 4;
 inline constexpr std::size_t most_blocks = 8192;  // enough to fill any device; then threads go on
 
 /// Every step of a kernel, each in a thread.
