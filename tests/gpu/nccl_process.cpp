@@ -3,14 +3,13 @@
 /// (nccl_processes.sh). Gathers and reductions, by many placements and cuts, leave the bits that
 /// they leave on threads; so do those of a duplicate. A graph is launched again and again. A rank
 /// that stalls ends all of them in time, a new communicator works. usage: gpu_nccl_process RANK
-/// RANKS FILE   rank 0 writes into FILE where the others find it
+/// RANKS FILE   they meet in files whose names begin with FILE
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <filesystem>
-#include <fstream>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -20,7 +19,7 @@
 #include "fssdp/collective/warm_up.hpp"
 #include "fssdp/comm/nccl.hpp"
 #include "gpu/compare_with_threads.hpp"
-#include "gpu_double/gpu_double.hpp"
+#include "gpu/nccl_processes.hpp"
 #include "nccl/captured.hpp"
 #include "nccl/everywhere_plan.hpp"
 
@@ -31,27 +30,6 @@ using fssdp::rank_id;
 constexpr auto instances = 60;
 constexpr auto patience = std::chrono::seconds{10};  // of ranks that share a device and connect
 constexpr auto deadline = std::chrono::seconds{60};
-
-/// From rank 0, through a file that appears when it is complete.
-[[nodiscard]] ncclUniqueId common_id(rank_id me, std::filesystem::path const& file) {
-  auto id = ncclUniqueId{};
-  if (me == rank_id{0}) {
-    auto const unfinished = file.string() + ".part";
-    fssdp::detail::nccl_require(ncclGetUniqueId(&id), me, "ncclGetUniqueId");
-    std::ofstream{unfinished, std::ios::binary}.write(id.internal, sizeof(id.internal));
-    std::filesystem::rename(unfinished, file);
-    return id;
-  }
-  auto const until = std::chrono::steady_clock::now() + deadline;
-  while (!std::filesystem::exists(file)) {
-    if (std::chrono::steady_clock::now() > until)
-      throw std::runtime_error{"rank 0 has not written " + file.string()};
-    std::this_thread::sleep_for(std::chrono::milliseconds{10});
-  }
-  if (!std::ifstream{file, std::ios::binary}.read(id.internal, sizeof(id.internal)))
-    throw std::runtime_error{file.string() + " is too short"};
-  return id;
-}
 
 /// What all these instances have been, so that a run which has tried little shows.
 struct variety {
@@ -130,15 +108,9 @@ void stall(fssdp::nccl_communicator& comm) {
 }
 
 void run(rank_id me, int ranks, std::filesystem::path const& file) {
-  auto devices = 0;
-  fssdp::detail::cuda_require(cudaGetDeviceCount(&devices), me, "cudaGetDeviceCount");
-  fssdp::detail::cuda_require(cudaSetDevice(me.value() % devices), me, "cudaSetDevice");
+  auto processes = gpu_tests::nccl_processes{me, ranks, file};
   auto const stream = fssdp::make_cuda_stream(me);
-  auto const communicator = [&](char const* name, std::chrono::milliseconds how_long) {
-    auto const id = common_id(me, file.string() + name);
-    return fssdp::nccl_communicator{id, ranks, me, stream.get(), {how_long, gpu_double::kernels()}};
-  };
-  auto comm = communicator("", deadline);
+  auto comm = processes.made(stream.get(), deadline);
   auto tried = variety{};
   {
     auto const arena = fssdp::nccl_memory{std::size_t{1} << 21U, me};
@@ -162,10 +134,10 @@ void run(rank_id me, int ranks, std::filesystem::path const& file) {
   streamed.close();
   comm.close();
   {
-    auto fails = communicator(".stalls", patience);
+    auto fails = processes.made(stream.get(), patience);
     stall(fails);
   }
-  auto again = communicator(".again", deadline);
+  auto again = processes.made(stream.get(), deadline);
   compare(again, instances / 10, beside);
   again.close();
   if (me == rank_id{0})
