@@ -2,9 +2,11 @@
 /// One rank over NCCL that is a process, among others that may share its device
 /// (nccl_processes.sh). Gathers and reductions, by many placements and cuts, leave the bits that
 /// they leave on threads; so do those of a duplicate. A graph is launched again and again. A rank
-/// that stalls ends all of them in time, a new communicator works. usage: gpu_nccl_process RANK
+/// that stalls ends all of them in time, a new communicator works; so does what shrinks, with and
+/// without a rank that stalls, where three are left or more. usage: gpu_nccl_process RANK
 /// RANKS FILE   they meet in files whose names begin with FILE
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -107,10 +109,34 @@ void stall(fssdp::nccl_communicator& comm) {
   if (!stalls) throw std::runtime_error{"a rank that stalls was not noticed"};
 }
 
+/// The others go on without the last rank, which is there, or stalls.
+void go_on_without_last(fssdp::nccl_communicator& comm, variety& tried) {
+  auto left = comm.without(std::array{rank_id{comm.size() - 1}});
+  if (left.rank() != comm.rank() || left.size() != comm.size() - 1)
+    throw std::runtime_error{"a communicator without the last rank has other ranks"};
+  compare(left, instances / 10, tried);
+  left.close();
+}
+
+/// The last rank does not come, and is left out.
+void lose_last(fssdp::nccl_communicator& comm, variety& tried) {
+  auto const memory = fssdp::cuda_memory{static_cast<std::size_t>(comm.size()), comm.rank()};
+  meet(comm, memory.bytes());
+  comm.synchronize();
+  if (comm.rank().value() == comm.size() - 1) return std::this_thread::sleep_for(2 * patience);
+  try {
+    meet(comm, memory.bytes());
+    comm.synchronize();
+  } catch (fssdp::transport_error const&) {
+    return go_on_without_last(comm, tried);
+  }
+  throw std::runtime_error{"a rank that is lost was not noticed"};
+}
+
 void run(rank_id me, int ranks, std::filesystem::path const& file) {
   auto processes = gpu_tests::nccl_processes{me, ranks, file};
   auto const stream = fssdp::make_cuda_stream(me);
-  auto comm = processes.made(stream.get(), deadline);
+  auto comm = processes.made(stream.get(), {.deadline = deadline});
   auto tried = variety{};
   {
     auto const arena = fssdp::nccl_memory{std::size_t{1} << 21U, me};
@@ -132,18 +158,23 @@ void run(rank_id me, int ranks, std::filesystem::path const& file) {
   auto beside = variety{};
   compare(streamed, instances / 10, beside);
   streamed.close();
+  if (ranks >= 3 && me != rank_id{ranks - 1}) go_on_without_last(comm, beside);
   comm.close();
   {
-    auto fails = processes.made(stream.get(), patience);
+    auto fails = processes.made(stream.get(), {.deadline = patience});
     stall(fails);
   }
-  auto again = processes.made(stream.get(), deadline);
+  if (ranks >= 3) {
+    auto shrinks = processes.made(stream.get(), {.deadline = patience, .may_shrink = true});
+    lose_last(shrinks, beside);
+  }
+  auto again = processes.made(stream.get(), {.deadline = deadline});
   compare(again, instances / 10, beside);
   again.close();
   if (me == rank_id{0})
     std::printf(
-        "%d ranks: a graph, a duplicate, one that stalls and a new communicator: as expected\n",
-        ranks);
+        "%d ranks: a graph, a duplicate, one that stalls and a new communicator%s: as expected\n",
+        ranks, ranks >= 3 ? ", one without the last rank, there or lost" : "");
 }
 
 }  // namespace

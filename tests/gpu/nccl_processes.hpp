@@ -41,9 +41,9 @@ class nccl_processes {
   /// Where all of them come to the same calls.
   [[nodiscard]] process_meeting& meeting() { return meeting_; }
 
-  /// A new communicator between all of them.
-  [[nodiscard]] communicator made(cudaStream_t stream, std::chrono::milliseconds deadline) {
-    return made(common_id(), {size(), deadline}, stream);
+  /// A new communicator between all of them, with the kernels of the device.
+  [[nodiscard]] communicator made(cudaStream_t stream, fssdp::nccl_options const& options) {
+    return made(common_id(), size(), stream, options);
   }
 
   /// Calls work(comm) in the first of the processes, and waits for all. Communicators are used
@@ -58,7 +58,7 @@ class nccl_processes {
     auto mine = ending{};
     if (rank().value() < of.ranks) {
       try {
-        if (is_new) in.comm.emplace(made(id, of, in.stream.get()));
+        if (is_new) in.comm.emplace(made(id, of.ranks, in.stream.get(), {.deadline = of.deadline}));
         work(*in.comm);
         mine.has_failed = in.comm->has_failed();
       } catch (std::exception const& error) {
@@ -112,10 +112,10 @@ class nccl_processes {
       fssdp::detail::nccl_require(ncclGetUniqueId(&id), rank(), "ncclGetUniqueId");
     return meeting_.all(id).front();
   }
-  [[nodiscard]] communicator made(ncclUniqueId const& id, nccl_tests::world const& of,
-                                  cudaStream_t stream) const {
-    return {
-        id, of.ranks, rank(), stream, {.deadline = of.deadline, .kernels = gpu_double::kernels()}};
+  [[nodiscard]] communicator made(ncclUniqueId const& id, int ranks, cudaStream_t stream,
+                                  fssdp::nccl_options options) const {
+    options.kernels = gpu_double::kernels();
+    return {id, ranks, rank(), stream, options};
   }
 
   process_meeting meeting_;
