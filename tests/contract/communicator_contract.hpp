@@ -389,6 +389,7 @@ class communicator_contract {
           differences{streamed.rank() == comm.rank() && streamed.size() == comm.size() ? 0 : 1};
       for (auto const turn : {0, 2, 4})
         count += exchange(comm, pattern, turn) + exchange(streamed, pattern, turn + 1);
+      if constexpr (requires { streamed.close(); }) streamed.close();
       return count;
     });
     REQUIRE(wrong == 0);

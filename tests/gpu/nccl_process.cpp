@@ -2,15 +2,16 @@
 /// One rank over NCCL that is a process, among others that may share its device
 /// (nccl_processes.sh). Gathers and reductions, by many placements and cuts, leave the bits that
 /// they leave on threads; so do those of a duplicate. A graph is launched again and again. A rank
-/// that stalls ends all of them in time, a new communicator works. usage: gpu_nccl_process RANK
-/// RANKS FILE   rank 0 writes into FILE where the others find it
+/// that stalls ends all of them in time, a new communicator works; so does what shrinks, with and
+/// without a rank that stalls, where three are left or more. usage: gpu_nccl_process RANK
+/// RANKS FILE   they meet in files whose names begin with FILE
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <filesystem>
-#include <fstream>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -20,7 +21,7 @@
 #include "fssdp/collective/warm_up.hpp"
 #include "fssdp/comm/nccl.hpp"
 #include "gpu/compare_with_threads.hpp"
-#include "gpu_double/gpu_double.hpp"
+#include "gpu/nccl_processes.hpp"
 #include "nccl/captured.hpp"
 #include "nccl/everywhere_plan.hpp"
 
@@ -31,27 +32,6 @@ using fssdp::rank_id;
 constexpr auto instances = 60;
 constexpr auto patience = std::chrono::seconds{10};  // of ranks that share a device and connect
 constexpr auto deadline = std::chrono::seconds{60};
-
-/// From rank 0, through a file that appears when it is complete.
-[[nodiscard]] ncclUniqueId common_id(rank_id me, std::filesystem::path const& file) {
-  auto id = ncclUniqueId{};
-  if (me == rank_id{0}) {
-    auto const unfinished = file.string() + ".part";
-    fssdp::detail::nccl_require(ncclGetUniqueId(&id), me, "ncclGetUniqueId");
-    std::ofstream{unfinished, std::ios::binary}.write(id.internal, sizeof(id.internal));
-    std::filesystem::rename(unfinished, file);
-    return id;
-  }
-  auto const until = std::chrono::steady_clock::now() + deadline;
-  while (!std::filesystem::exists(file)) {
-    if (std::chrono::steady_clock::now() > until)
-      throw std::runtime_error{"rank 0 has not written " + file.string()};
-    std::this_thread::sleep_for(std::chrono::milliseconds{10});
-  }
-  if (!std::ifstream{file, std::ios::binary}.read(id.internal, sizeof(id.internal)))
-    throw std::runtime_error{file.string() + " is too short"};
-  return id;
-}
 
 /// What all these instances have been, so that a run which has tried little shows.
 struct variety {
@@ -129,16 +109,34 @@ void stall(fssdp::nccl_communicator& comm) {
   if (!stalls) throw std::runtime_error{"a rank that stalls was not noticed"};
 }
 
+/// The others go on without the last rank, which is there, or stalls.
+void go_on_without_last(fssdp::nccl_communicator& comm, variety& tried) {
+  auto left = comm.without(std::array{rank_id{comm.size() - 1}});
+  if (left.rank() != comm.rank() || left.size() != comm.size() - 1)
+    throw std::runtime_error{"a communicator without the last rank has other ranks"};
+  compare(left, instances / 10, tried);
+  left.close();
+}
+
+/// The last rank does not come, and is left out.
+void lose_last(fssdp::nccl_communicator& comm, variety& tried) {
+  auto const memory = fssdp::cuda_memory{static_cast<std::size_t>(comm.size()), comm.rank()};
+  meet(comm, memory.bytes());
+  comm.synchronize();
+  if (comm.rank().value() == comm.size() - 1) return std::this_thread::sleep_for(2 * patience);
+  try {
+    meet(comm, memory.bytes());
+    comm.synchronize();
+  } catch (fssdp::transport_error const&) {
+    return go_on_without_last(comm, tried);
+  }
+  throw std::runtime_error{"a rank that is lost was not noticed"};
+}
+
 void run(rank_id me, int ranks, std::filesystem::path const& file) {
-  auto devices = 0;
-  fssdp::detail::cuda_require(cudaGetDeviceCount(&devices), me, "cudaGetDeviceCount");
-  fssdp::detail::cuda_require(cudaSetDevice(me.value() % devices), me, "cudaSetDevice");
+  auto processes = gpu_tests::nccl_processes{me, ranks, file};
   auto const stream = fssdp::make_cuda_stream(me);
-  auto const communicator = [&](char const* name, std::chrono::milliseconds how_long) {
-    auto const id = common_id(me, file.string() + name);
-    return fssdp::nccl_communicator{id, ranks, me, stream.get(), {how_long, gpu_double::kernels()}};
-  };
-  auto comm = communicator("", deadline);
+  auto comm = processes.made(stream.get(), {.deadline = deadline});
   auto tried = variety{};
   {
     auto const arena = fssdp::nccl_memory{std::size_t{1} << 21U, me};
@@ -160,18 +158,23 @@ void run(rank_id me, int ranks, std::filesystem::path const& file) {
   auto beside = variety{};
   compare(streamed, instances / 10, beside);
   streamed.close();
+  if (ranks >= 3 && me != rank_id{ranks - 1}) go_on_without_last(comm, beside);
   comm.close();
   {
-    auto fails = communicator(".stalls", patience);
+    auto fails = processes.made(stream.get(), {.deadline = patience});
     stall(fails);
   }
-  auto again = communicator(".again", deadline);
+  if (ranks >= 3) {
+    auto shrinks = processes.made(stream.get(), {.deadline = patience, .may_shrink = true});
+    lose_last(shrinks, beside);
+  }
+  auto again = processes.made(stream.get(), {.deadline = deadline});
   compare(again, instances / 10, beside);
   again.close();
   if (me == rank_id{0})
     std::printf(
-        "%d ranks: a graph, a duplicate, one that stalls and a new communicator: as expected\n",
-        ranks);
+        "%d ranks: a graph, a duplicate, one that stalls and a new communicator%s: as expected\n",
+        ranks, ranks >= 3 ? ", one without the last rank, there or lost" : "");
 }
 
 }  // namespace

@@ -130,6 +130,12 @@ if built gpu_nccl_process NCCL "no nccl.h or libnccl (NCCL_HOME)"; then
     begin "nccl: $ranks processes, on one device if there are no more" \
       sh "$here/nccl_processes.sh" "$ranks" "$build/gpu_nccl_process"
   done
+  if built gpu_nccl_contract "the contract over NCCL" "no catch2/catch.hpp (CATCH2_INCLUDE)"; then
+    for ranks in 2 4; do
+      begin "nccl: the contract and the laws, $ranks processes" \
+        sh "$here/nccl_processes.sh" "$ranks" "$build/gpu_nccl_contract" --durations yes
+    done
+  fi
   if [ "$gpus" -lt 6 ]; then
     leave_out "tests of NCCL" "devices: $gpus; they have up to 6 ranks, NCCL wants a device for each"
   elif built gpu_nccl "tests of NCCL" "no catch2/catch.hpp (CATCH2_INCLUDE)"; then

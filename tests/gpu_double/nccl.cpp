@@ -67,6 +67,8 @@ struct clique {
   std::vector<ncclResult_t> errors;                 // [rank]
   std::vector<bool> aborted;                        // [rank]
   std::map<int, std::shared_ptr<clique>> children;  // by the number of the split
+  /// By the ranks that are left out, and how often they have been.
+  std::map<std::pair<std::vector<int>, int>, std::shared_ptr<clique>> shrunk;
 };
 
 /// How many pieces of work of a communicator are in graphs. It is freed only when none is.
@@ -139,6 +141,7 @@ struct ncclComm {
   std::size_t rank;
   bool blocks;
   int splits = 0;
+  std::map<std::vector<int>, int> shrinks = {};
   bool finalizing = false;
   int polls = 0;                                    // until it is not in progress any more
   std::vector<std::function<void()>> pending = {};  // what it does then
@@ -457,6 +460,41 @@ ncclResult_t ncclCommSplit(ncclComm_t comm, int, int key, ncclComm_t* child, ncc
   }
   auto const blocks = config == nullptr ? comm->blocks : config->blocking != 0;
   return in_progress_unsaid(comm, [=] { (void)join(child, among, key, blocks); });
+}
+
+namespace {
+
+/// Ends what a communicator has on streams, once and for all.
+void end_all(ncclComm_t comm) {
+  auto const lock = std::scoped_lock{comm->among->mutex};
+  comm->among->aborted[comm->rank] = true;
+  for (std::size_t to = 0; to < comm->among->size; ++to) comm->among->box(comm->rank, to).clear();
+  comm->among->changed.notify_all();
+}
+
+}  // namespace
+
+/// With NCCL_SHRINK_ABORT what is under way ends, and nothing runs on the parent any more.
+ncclResult_t ncclCommShrink(ncclComm_t comm, int* lost, int count, ncclComm_t* child,
+                            ncclConfig_t* config, int flags) {
+  auto const ends_all = (flags & NCCL_SHRINK_ABORT) != 0;
+  if (!ends_all && !is_ready(comm, "ncclCommShrink")) return ncclInvalidUsage;
+  auto without = std::vector<int>(lost, lost + std::max(count, 0));
+  std::ranges::sort(without);
+  auto const me = static_cast<int>(comm->rank);
+  auto const left = static_cast<int>(comm->among->size) - count;
+  if (count < 1 || left < 1 || std::ranges::binary_search(without, me)) return ncclInvalidArgument;
+  if (ends_all) end_all(comm);
+  auto among = std::shared_ptr<clique>{};
+  {
+    auto const lock = std::scoped_lock{comm->among->mutex};
+    auto& entry = comm->among->shrunk[{without, comm->shrinks[without]++}];
+    if (entry == nullptr) entry = std::make_shared<clique>(left);
+    among = entry;
+  }
+  auto const rank = me - static_cast<int>(std::ranges::lower_bound(without, me) - without.begin());
+  auto const blocks = config == nullptr ? comm->blocks : config->blocking != 0;
+  return start(comm, [=] { (void)join(child, among, rank, blocks); });
 }
 
 ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t* state) {

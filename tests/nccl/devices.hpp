@@ -17,14 +17,15 @@ namespace nccl_tests {
 struct world {
   int ranks = 1;
   std::chrono::milliseconds deadline = std::chrono::seconds{30};
+  bool may_shrink = false;
 };
 
 /// Calls work(comm) on every rank.
 /// @throws what one of them has thrown
 template <class Work>
 void on_devices(world const& of, Work work) {
-  auto const options =
-      fssdp::nccl_options{.deadline = of.deadline, .kernels = gpu_double::kernels()};
+  auto const options = fssdp::nccl_options{
+      .deadline = of.deadline, .kernels = gpu_double::kernels(), .may_shrink = of.may_shrink};
   fssdp::nccl_world{options, of.ranks}.run(work);
 }
 

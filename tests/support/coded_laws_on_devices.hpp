@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// Coded gathers and reductions where ranks are devices leave the bits that threads leave. Each
-/// check is given results_of(ranks, work), as those of laws_on_devices.hpp.
+/// check is given results_of(ranks, work) and limits, as those of laws_on_devices.hpp.
 #pragma once
 
 #include <algorithm>
@@ -106,7 +106,8 @@ inline constexpr auto stay = [](auto&, auto& buffer) -> auto& { return buffer; }
 
 /// Of every codec, and of all dtypes at either end in turn.
 template <class ResultsOf>
-void check_coded_bits_on_devices(ResultsOf results_of) {
+void check_coded_bits_on_devices(ResultsOf results_of,
+                                 size_limits const& limits = few_coding_devices) {
   gpu_double::reset({.only_device_memory = true});
   auto const dtypes = dtypes_of_a_test();
   auto seed = std::uint64_t{0};
@@ -114,7 +115,7 @@ void check_coded_bits_on_devices(ResultsOf results_of) {
   auto summed = 0;  // of those back, that bring a sum
   for_each_device_codec([&](auto const& codec) {
     for (auto instance = 0; instance < some_instances * 2; ++instance) {
-      auto const of = coded_instance{++seed, few_coding_devices};
+      auto const of = coded_instance{++seed, limits};
       auto draw = dice{seed};
       auto const types = coded_types{draw.one_of(dtypes), draw.one_of(dtypes), draw.one_of(dtypes)};
       auto const coding = fssdp::link_coding{fssdp::coded_links{codec, of.on}};
@@ -138,19 +139,20 @@ void check_coded_bits_on_devices(ResultsOf results_of) {
       REQUIRE(here == there);
     }
   });
-  REQUIRE(coded > 100);  // of what the law is about there is something
-  REQUIRE(summed > 10);
+  REQUIRE((limits.ranks < 2 || coded > 100));  // of what the law is about there is something
+  REQUIRE((limits.ranks < 4 || summed > 10));
   REQUIRE(gpu_double::violations() == std::vector<std::string>{});
 }
 
 /// What a payload lacks is left on the device, too.
 template <class ResultsOf>
-void check_feedback_on_devices(ResultsOf results_of) {
+void check_feedback_on_devices(ResultsOf results_of,
+                               size_limits const& limits = few_coding_devices) {
   gpu_double::reset({.only_device_memory = true});
   for_each_device_codec([&]<class Codec>(Codec const&) {
     for (auto seed = std::uint64_t{5000}; seed < 5000 + some_instances; ++seed) {
       CAPTURE(seed);
-      auto const of = coded_instance{seed, few_coding_devices};
+      auto const of = coded_instance{seed, limits};
       auto const ranks = of.plan.ranks();
       auto const here = on_all_ranks(ranks, [&](fssdp::thread_communicator& comm) {
         return fed_back_bits<Codec>(comm, of, stay);

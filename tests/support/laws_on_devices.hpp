@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// The law <G x, y> = <x, G^T y> where ranks are devices, for all dtypes, and the bits of threads.
 /// Each check is given results_of(ranks, work): it calls work(comm) on so many ranks and gives what
-/// that returned, [rank].
+/// that returned, [rank]; and how large instances get, where there are not so many ranks.
 #pragma once
 
 #include <algorithm>
@@ -60,8 +60,8 @@ template <class Comm, class Buffers, class Put>
 
 /// @param first the seed of the first instance
 template <class ResultsOf, class ProductsOf>
-void check_transpose(int instances, std::uint64_t first, ResultsOf results_of,
-                     ProductsOf products_of) {
+void check_transpose(int instances, std::uint64_t first, size_limits const& limits,
+                     ResultsOf results_of, ProductsOf products_of) {
   gpu_double::reset({.only_device_memory = true});
   for_random_instances(
       instances,
@@ -76,14 +76,14 @@ void check_transpose(int instances, std::uint64_t first, ResultsOf results_of,
         REQUIRE(sum.wrong == 0);
         REQUIRE(sum.gathered_times_partials == sum.parameters_times_gradients);
       },
-      few_devices, first);
+      limits, first);
   REQUIRE(gpu_double::violations() == std::vector<std::string>{});
 }
 
 /// Replicas and partial gradients of bf16, and owners with floats, as types that the compiler knows.
 template <class ResultsOf>
-void check_transpose_on_devices(ResultsOf results_of) {
-  check_transpose(some_instances / 2, 24'000'000, results_of,
+void check_transpose_on_devices(ResultsOf results_of, size_limits const& limits = few_devices) {
+  check_transpose(some_instances / 2, 24'000'000, limits, results_of,
                   [](auto& comm, random_instance const& of) {
                     return products_on(comm, rank_buffers<fssdp::bf16, float>{of, comm.rank()},
                                        [](auto& on, auto& buffer) {
@@ -93,13 +93,14 @@ void check_transpose_on_devices(ResultsOf results_of) {
 }
 /// Of whatever dtypes: sums of small numbers are exact in all of the owners' here.
 template <class ResultsOf>
-void check_transpose_of_dtypes_on_devices(ResultsOf results_of) {
+void check_transpose_of_dtypes_on_devices(ResultsOf results_of,
+                                          size_limits const& limits = few_devices) {
   auto first = std::uint64_t{40'000'000};
   for (auto const travels : dtypes_of_a_test())
     for (auto const master :
          {fssdp::dtype::fp32, fssdp::dtype::fp64, fssdp::dtype::bf16, fssdp::dtype::fp16}) {
       CAPTURE(fssdp::name_of(travels), fssdp::name_of(master));
-      check_transpose(some_instances / 5, first, results_of,
+      check_transpose(some_instances / 5, first, limits, results_of,
                       [&](auto& comm, random_instance const& of) {
                         return products_on(comm, any_rank_buffers{of, comm.rank(), travels, master},
                                            [](auto& on, auto& buffer) {
@@ -112,7 +113,7 @@ void check_transpose_of_dtypes_on_devices(ResultsOf results_of) {
 
 /// By any schedule, and in the order of the ranks.
 template <class ResultsOf>
-void check_bits_on_devices(ResultsOf results_of) {
+void check_bits_on_devices(ResultsOf results_of, size_limits const& limits = few_devices) {
   gpu_double::reset({.only_device_memory = true});
   auto rounds = 0;
   auto forwarded = std::size_t{0};
@@ -132,9 +133,10 @@ void check_bits_on_devices(ResultsOf results_of) {
           REQUIRE(here == there);
         }
       },
-      few_devices);
-  REQUIRE(rounds > 2);  // of what the law is about there is something
-  REQUIRE(forwarded > 0);
+      limits);
+  auto const few = limits.ranks < 4;  // with which there may be no relays
+  REQUIRE((few || rounds > 2));       // of what the law is about there is something
+  REQUIRE((few || forwarded > 0));
   REQUIRE(gpu_double::violations() == std::vector<std::string>{});
 }
 

@@ -23,6 +23,10 @@ struct nccl_options {
   /// Whether a nccl_ref may abort the communicator that it was lent when something fails. A
   /// nccl_communicator aborts its own in any case.
   bool may_abort = false;
+  /// Whether a nccl_communicator that has failed is kept for nccl_communicator::without: it is
+  /// aborted only there, or when it is destroyed. Until then kernels that wait for a peer stay on
+  /// the stream, and what waits for the device, cudaFree for one, waits for ever.
+  bool may_shrink = false;
 };
 
 namespace detail {

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <span>
 #include <utility>
@@ -19,6 +20,7 @@
 #include "fssdp/comm/nccl/nccl_batch.hpp"
 #include "fssdp/comm/nccl/nccl_call.hpp"
 #include "fssdp/comm/nccl/nccl_context.hpp"
+#include "fssdp/comm/nccl/nccl_shrink.hpp"
 #include "fssdp/core/error.hpp"
 
 namespace fssdp {
@@ -225,7 +227,8 @@ class nccl_ref : public detail::cuda_work<nccl_ref> {
 };
 
 /// A rank of a communicator of its own, which does not block. Destroyed without `close`, it is
-/// aborted: then peers may lose what this rank has just sent.
+/// aborted: then peers may lose what this rank has just sent. When something fails it is aborted at
+/// once, unless nccl_options::may_shrink keeps it for `without`.
 class nccl_communicator : public nccl_ref {
  public:
   /// Collective.
@@ -260,6 +263,44 @@ class nccl_communicator : public nccl_ref {
     });
   }
 
+  /// Another communicator between the ranks that are left when some are lost, on the same stream.
+  /// They are numbered anew, in the order that they have. Collective among those that are left; the
+  /// lost ranks do not call it, and may be gone. How a rank finds out which ones these are is the
+  /// caller's choice: failed_rank() of an error is what one rank has seen.
+  ///
+  /// If this one has failed, or fails in what is on the stream, which is waited for, all that is
+  /// under way ends: parameters and gradients that it would have written have any value, and this
+  /// one can only be destroyed. Else it goes on working, between all of its ranks. NCCL 2.27 or
+  /// later; one that has reported an error of its own, or was not connected yet, may refuse.
+  /// @pre every rank that is left names the same ranks; graphs that are captured are not launched
+  /// @throws argument_error if none is lost, one is not there or is this one, none is left, or NCCL
+  ///         is older; poisoned_stream if this one was closed, or was aborted when it failed;
+  ///         deadline_exceeded if not all come that are left, transport_error, out_of_memory: then
+  ///         this one is aborted
+  [[nodiscard]] nccl_communicator without(std::span<rank_id const> lost) {
+    auto ranks = detail::checked_lost(lost, rank(), size());
+    try {
+      if (!has_failed()) synchronize();
+    } catch (transport_error const&) {  // whatever is under way is given up
+    }
+    if (handle() == nullptr)
+      throw poisoned_stream{detail::text(
+          "rank ", rank(), ": without: this communicator has been ",
+          has_failed() ? "aborted when it failed; expected nccl_options::may_shrink" : "closed")};
+    auto const before = std::ranges::lower_bound(ranks, rank().value()) - ranks.begin();
+    auto const me = rank_id{rank().value() - static_cast<int>(before)};
+    auto const left = size() - static_cast<int>(ranks.size());
+    auto const& options = context()->options();
+    try {
+      auto* const child = detail::nccl_shrunk(*context(), std::move(ranks), without_blocking());
+      settle(child, ncclInProgress, rank(), "ncclCommShrink", options);
+      return {child, left, me, stream(), options};
+    } catch (...) {
+      context()->abort(std::current_exception());
+      throw;
+    }
+  }
+
  private:
   friend nccl_ref;
   /// Takes the communicator, also where it throws.
@@ -271,7 +312,7 @@ class nccl_communicator : public nccl_ref {
   }
 
   [[nodiscard]] static nccl_options allowed_to_abort(nccl_options options) {
-    options.may_abort = true;
+    options.may_abort = !options.may_shrink;
     return options;
   }
 

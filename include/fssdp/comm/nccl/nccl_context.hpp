@@ -90,6 +90,11 @@ class nccl_context {
     drain(stream_, drain_time);
     if (options_.may_abort && query(stream_) == cudaErrorNotReady) abort_and_drain();
   }
+  /// The communicator has failed, if it had not, and is aborted, whatever the options say.
+  void abort(std::exception_ptr failure) noexcept {
+    if (!has_failed()) failure_.set(std::move(failure));
+    abort_and_drain();
+  }
   /// Waits until NCCL has put on the stream what a call names. Not for the stream.
   /// @throws transport_error; deadline_exceeded if a peer does not come to connect
   void settle(ncclResult_t code, char const* call) {

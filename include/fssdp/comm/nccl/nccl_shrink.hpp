@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+/// A communicator of NCCL's between the ranks that are left when some are lost.
+#pragma once
+
+#include <cuda_runtime_api.h>
+#include <nccl.h>
+
+#include <algorithm>
+#include <exception>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "fssdp/comm/back_end.hpp"
+#include "fssdp/comm/cuda/cuda_call.hpp"
+#include "fssdp/comm/cuda/cuda_watch.hpp"
+#include "fssdp/comm/nccl/nccl_call.hpp"
+#include "fssdp/comm/nccl/nccl_context.hpp"
+#include "fssdp/core/error.hpp"
+#include "fssdp/core/index.hpp"
+
+namespace fssdp::detail {
+
+/// Ranks that are lost, ascending, as NCCL takes them.
+/// @throws argument_error if there are none, one is not there, comes twice, or is this one
+[[nodiscard]] inline std::vector<int> checked_lost(std::span<rank_id const> lost, rank_id me,
+                                                   int size) {
+  require(!lost.empty(), "without: no ranks; expected those that are lost");
+  auto ranks = std::vector<int>{};
+  for (auto const rank : lost) {
+    require(rank.value() >= 0 && rank.value() < size, "without: rank ", rank, " of ", size,
+            " ranks; expected one from 0 to ", size - 1);
+    require(std::ranges::find(ranks, rank.value()) == ranks.end(), "without: rank ", rank,
+            " twice; expected each rank once");
+    ranks.push_back(rank.value());
+  }
+  std::ranges::sort(ranks);
+  require(std::ssize(ranks) < size, "without: all of ", size,
+          " ranks, so that none is left; expected at most ", size - 1);
+  require(!std::ranges::binary_search(ranks, me.value()), "without: rank ", me,
+          " is among the ranks that it leaves out; expected that only those that are left call");
+  return ranks;
+}
+
+#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 27, 0)
+/// Collective among the ranks that are left. If the communicator has failed, what it has under way
+/// ends, and with it the work on the stream; else the stream is empty.
+/// @param lost  as checked_lost gives them
+/// @return a communicator that may still be in progress
+/// @throws deadline_exceeded if not all come, transport_error: then the communicator is aborted
+[[nodiscard]] inline ncclComm_t nccl_shrunk(nccl_context& context, std::vector<int> lost,
+                                            ncclConfig_t config) {
+  struct arguments {
+    std::vector<int> lost;
+    ncclComm_t child = nullptr;
+  };
+  auto with = std::make_unique<arguments>(arguments{std::move(lost)});
+  auto const me = context.me();
+  auto const deadline = context.options().deadline;
+  auto const call = "ncclCommShrink";
+  auto const has_failed = context.has_failed();
+  try {
+    auto const code =
+        ncclCommShrink(context.comm(), with->lost.data(), static_cast<int>(with->lost.size()),
+                       &with->child, &config, has_failed ? NCCL_SHRINK_ABORT : NCCL_SHRINK_DEFAULT);
+    auto const ended = nccl_settled(context.comm(), code, me, deadline,
+                                    [&] { throw not_all_come(me, call, deadline); });
+    if (with->child == nullptr) {  // else an error may be one of before
+      nccl_require(ended, me, call);
+      throw transport_error{rank_id{-1}, text(call, " on rank ", me, " gives no communicator")};
+    }
+    drain(context.stream(), deadline);
+    if (query(context.stream()) == cudaErrorNotReady)
+      throw deadline_exceeded{
+          rank_id{-1}, text(call, " on rank ", me, ": what was on the stream has not ended within ",
+                            deadline.count(), " ms")};
+  } catch (...) {
+    auto const waits_for_graphs = context.watch().has_captured();
+    context.abort(std::current_exception());
+    if (waits_for_graphs) {
+      (void)with.release();  // aborted by another thread: NCCL may use them until it has been
+    } else if (with->child != nullptr) {
+      ncclCommAbort(with->child);
+    }
+    throw;
+  }
+  return with->child;
+}
+#else
+/// @throws argument_error
+[[nodiscard]] inline ncclComm_t nccl_shrunk(nccl_context&, std::vector<int> const&, ncclConfig_t) {
+  refuse({"without: NCCL ", NCCL_MAJOR, '.', NCCL_MINOR,
+          "; expected 2.27 or later, or a new nccl_communicator between the ranks that are left, "
+          "from a new ncclUniqueId"});
+}
+#endif
+
+}  // namespace fssdp::detail
