@@ -16,6 +16,7 @@
 #include "fssdp/comm/thread/thread_communicator.hpp"
 #include "fssdp/comm/thread/thread_context.hpp"
 #include "fssdp/comm/thread/thread_messages.hpp"
+#include "fssdp/comm/wait_pace.hpp"
 #include "fssdp/core/function_ref.hpp"
 #include "fssdp/core/index.hpp"
 
@@ -42,9 +43,12 @@ class meeting_guest {
       lock.unlock();
       await_circle(lock);
       prepare_for_meeting(prepare);
-      auto& host = *host_;
-      if (host.unprepared_.fetch_sub(1) == 1) host.serve_circle(lock, serve);
-      await_end_of_meeting(lock);
+      host_->note_prepared(lock);
+      if (host_ == this) {
+        await_stage(lock, meeting::is_prepared);
+        serve_circle(lock, serve);
+      }
+      await_stage(lock, meeting::is_over);
       if (refused_) std::rethrow_exception(std::exchange(refused_, nullptr));
       if (dropped_by_.has_value()) await_failure(lock, *dropped_by_);
     } catch (...) {
@@ -57,9 +61,10 @@ class meeting_guest {
 
  private:
   /// How far a rank is that meets others.
-  enum class meeting { comes, is_there, is_over };
+  enum class meeting { comes, is_there, is_prepared, is_over };
 
-  /// If all have come that messages connect with this rank, it is the host of their meeting.
+  /// If all have come that messages connect with this rank, they meet. The lowest is the host: it
+  /// serves them. If that were whoever comes last, what it works with would move from core to core.
   void come_to_meeting() {
     auto& room = context_->room();
     borrowed_.resize(named_.order.size());
@@ -69,18 +74,20 @@ class meeting_guest {
     if (context_->member(named_.me) != this) context_->member(named_.me) = this;
     room.enter(named_.me, named_.peers, named_.sequence);
     if (room.find_circle(named_.me, circle_) != named_.me) return;
-    unprepared_ = circle_.size();
-    for (auto const rank : circle_) {
+    auto& host = *context_->member(*std::ranges::min_element(circle_));
+    if (&host != this) std::swap(host.circle_, circle_);
+    host.unprepared_ = host.circle_.size();
+    for (auto const rank : host.circle_) {
       room.leave(rank);
       auto& of = *context_->member(rank);
-      of.host_ = this;
+      of.host_ = &host;
       of.stage_ = meeting::is_there;
       if (rank != named_.me) context_->wake(rank);
     }
   }
   /// Gives up its core to other threads for a while, and then sleeps, until all have come.
   void await_circle(thread_context::lock_type& lock) {
-    if (yields_until([&] { return stage_ != meeting::comes; })) return;
+    if (spins_until([&] { return stage_ != meeting::comes; })) return;
     lock.lock();
     while (stage_ == meeting::comes) {
       auto const who = context_->room().find_circle(named_.me, circle_);  // is awaited
@@ -109,6 +116,17 @@ class meeting_guest {
       refused_ = std::current_exception();
     }
   }
+  /// As the host: one more is prepared. It is another thread that says so, unless it is its own.
+  void note_prepared(thread_context::lock_type& lock) {
+    auto& context = *context_;  // the host may be gone when it has been told
+    auto const me = named_.me;
+    if (unprepared_.fetch_sub(1) != 1) return;
+    stage_ = meeting::is_prepared;
+    if (!context.anyone_sleeps_at_meeting()) return;
+    lock.lock();
+    context.wake(me);
+    lock.unlock();
+  }
   /// As the host: all are prepared. If one of them could not be, nobody is served.
   void serve_circle(thread_context::lock_type& lock, serve_all serve) {
     auto const refuses = [&](rank_id rank) { return context_->member(rank)->refused_ != nullptr; };
@@ -120,26 +138,18 @@ class meeting_guest {
                if (!refused) refused = std::move(thrown);
              }});
     }
-    auto& context = *context_;
-    auto const me = named_.me;
-    for (auto const rank : circle_)
-      if (rank != me) context.member(rank)->stage_ = meeting::is_over;
-    if (context.anyone_sleeps_at_meeting()) {
-      lock.lock();
-      for (auto const rank : circle_) context.wake(rank);
-      lock.unlock();
-    }
-    stage_ = meeting::is_over;  // the last, as it keeps the list: it may be gone now
-    if (!context.anyone_sleeps_at_meeting()) return;
+    for (auto const rank : circle_) context_->member(rank)->stage_ = meeting::is_over;
+    if (!context_->anyone_sleeps_at_meeting()) return;
     lock.lock();
-    context.wake(me);
+    for (auto const rank : circle_) context_->wake(rank);
     lock.unlock();
   }
-  void await_end_of_meeting(thread_context::lock_type& lock) {
-    auto const is_over = [&] { return stage_ == meeting::is_over; };
-    if (yields_until(is_over)) return;
+  /// Waits for those at the meeting, who wait for nobody else.
+  void await_stage(thread_context::lock_type& lock, meeting stage) {
+    auto const is_reached = [&] { return stage_ == stage; };
+    if (spins_until(is_reached)) return;
     lock.lock();
-    context_->sleep_at_meeting(lock, named_.me, is_over);  // who prepares or serves does not wait
+    context_->sleep_at_meeting(lock, named_.me, is_reached);
     lock.unlock();
   }
   /// Waits until a peer has failed.
@@ -148,8 +158,14 @@ class meeting_guest {
     lock.lock();
     await(lock, peer, [] { return false; });
   }
+  /// Looks again and again for a while: if there is a core for each rank, without giving up its own
+  /// at first.
   template <class Done>
-  [[nodiscard]] bool yields_until(Done done) const {
+  [[nodiscard]] bool spins_until(Done done) const {
+    for (auto looks = context_->most_looks_at_meetings(); looks != 0; --looks) {
+      if (done()) return true;
+      pause_core();
+    }
     for (auto yields = context_->most_yields_at_meetings(); yields != 0 && !done(); --yields)
       std::this_thread::yield();
     return done();

@@ -202,9 +202,10 @@ class thread_context {
   /// How often a rank gives up its core at a meeting before it sleeps: rarely, unless there is one
   /// for each.
   [[nodiscard]] int most_yields_at_meetings() const {
-    static auto const cores = static_cast<int>(std::thread::hardware_concurrency());
-    return cores >= ranks_.size() ? 100 * most_yields : most_yields;
+    return has_core_for_each() ? 100 * most_yields : most_yields;
   }
+  /// How often it looks before that, with short pauses.
+  [[nodiscard]] int most_looks_at_meetings() const { return has_core_for_each() ? most_looks : 0; }
   /// Whether anyone has to be woken when a meeting is over. To be asked after that has been noted.
   [[nodiscard]] bool anyone_sleeps_at_meeting() const { return asleep_ != 0; }
   template <class IsOver>
@@ -360,7 +361,12 @@ class thread_context {
  private:
   // To sleep and be woken takes longer than most peers need to post what they send.
   static constexpr int most_yields = 20;
+  static constexpr int most_looks = 1000;
 
+  [[nodiscard]] bool has_core_for_each() const {
+    static auto const cores = static_cast<int>(std::thread::hardware_concurrency());
+    return cores >= ranks_.size();
+  }
   bool help(lock_type& lock) {
     return monitor_.copies.help(lock,
                                 [this](rank_id rank) { monitor_.changed(rank).notify_all(); });
