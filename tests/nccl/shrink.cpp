@@ -16,7 +16,7 @@
 
 using fssdp::nccl_communicator;
 using fssdp::rank_id;
-using ranks = std::vector<rank_id>;
+using lost_ranks = std::vector<rank_id>;
 
 namespace {
 
@@ -53,7 +53,7 @@ void lose_last(nccl_communicator& comm, fssdp::cuda_memory const& memory) {
 }
 
 /// What rank 0 says of without(lost), where nobody else calls it.
-[[nodiscard]] std::string refusal_of(nccl_tests::world const& among, ranks const& lost) {
+[[nodiscard]] std::string refusal_of(nccl_tests::world const& among, lost_ranks const& lost) {
   auto const thrown = nccl_tests::thrown_by(among, [&](nccl_communicator& comm) {
     if (comm.rank() != rank_id{0}) return;
     try {
@@ -75,11 +75,11 @@ TEST_CASE(
   auto const thrown = nccl_tests::thrown_by({.ranks = 5}, [](nccl_communicator& comm) {
     auto const me = comm.rank().value();
     if (me != 1) {
-      auto left = comm.without(ranks{rank_id{1}});  // 0, 2, 3 and 4
+      auto left = comm.without(lost_ranks{rank_id{1}});  // 0, 2, 3 and 4
       expect(left, me == 0 ? 0 : me - 1, 4);
       compare(left);
       if (me == 2 || me == 3) {
-        auto again = left.without(ranks{rank_id{3}, rank_id{0}});
+        auto again = left.without(lost_ranks{rank_id{3}, rank_id{0}});
         expect(again, me - 2, 2);
         compare(again);
         auto streamed = again.duplicate();
@@ -106,13 +106,13 @@ TEST_CASE("ranks that have noticed a lost one go on without it, and without the 
     if (me == 3) return;
     auto const memory = fssdp::cuda_memory{1, comm.rank()};
     lose_last(comm, memory);
-    auto left = comm.without(ranks{rank_id{3}});
+    auto left = comm.without(lost_ranks{rank_id{3}});
     expect(left, me, 3);
     compare(left);
     left.synchronize();
     if (me == 2) return;
     lose_last(left, memory);
-    auto pair = left.without(ranks{rank_id{2}});
+    auto pair = left.without(lost_ranks{rank_id{2}});
     expect(pair, me, 2);
     compare(pair);
     pair.close();
@@ -135,7 +135,7 @@ TEST_CASE("a rank that has not met the lost one goes on with those that have") {
     if (me == 1 || me == 2) lose_last(comm, memory);
     if (me == 1) noticed.set_value();
     if (me == 0) heard.wait();
-    auto left = comm.without(ranks{rank_id{3}});
+    auto left = comm.without(lost_ranks{rank_id{3}});
     compare(left);
     left.close();
   });
@@ -158,7 +158,7 @@ TEST_CASE("what is under way when ranks are left out is given up, with graphs th
         comm, [&] { fssdp::sparse_all_gather(comm, of.plan, mine.shard, mine.all); });
     if (comm.rank() == rank_id{3}) return;
     cudaGraphLaunch(graph.get(), comm.stream());  // which waits for rank 3, and nobody has noticed
-    auto left = comm.without(ranks{rank_id{3}});
+    auto left = comm.without(lost_ranks{rank_id{3}});
     if (!comm.has_failed() || cudaStreamQuery(comm.stream()) != cudaSuccess)
       throw std::runtime_error{"something is under way"};
     compare(left);
@@ -180,7 +180,7 @@ TEST_CASE("a rank that is left and does not come is awaited no longer than the d
   auto const thrown = nccl_tests::thrown_by(of_four, [](nccl_communicator& comm) {
     if (comm.rank().value() >= 2) return;
     try {
-      auto const left = comm.without(ranks{rank_id{3}});
+      auto const left = comm.without(lost_ranks{rank_id{3}});
     } catch (fssdp::deadline_exceeded const&) {
       if (!comm.has_failed() || comm.handle() != nullptr)
         throw std::runtime_error{"it has not been aborted"};
@@ -231,7 +231,7 @@ TEST_CASE("a communicator that was closed, or aborted when it failed, does not s
         } catch (fssdp::transport_error const&) {
         }
       }
-      (void)comm.without(ranks{rank_id{comm.rank() == rank_id{0} ? 1 : 0}});
+      (void)comm.without(lost_ranks{rank_id{comm.rank() == rank_id{0} ? 1 : 0}});
     });
     for (auto const& of_rank : thrown) {
       REQUIRE(support::is<fssdp::poisoned_stream>(of_rank));
