@@ -23,17 +23,6 @@ inline constexpr auto longest_wait = std::chrono::hours{24 * 36'525};
   return std::chrono::steady_clock::now() + countable(deadline);
 }
 
-/// Lets a core rest for some cycles between looks at memory that another one writes.
-inline void pause_core() noexcept {
-#if defined(__x86_64__) || defined(__i386__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#else
-  std::this_thread::yield();
-#endif
-}
-
 /// Gives up the core between tests that find nothing: others may need it for what this rank waits
 /// for. When it takes long, it sleeps: who yields still takes turns from those that compute.
 class wait_pace {

@@ -16,7 +16,6 @@
 #include "fssdp/comm/thread/thread_communicator.hpp"
 #include "fssdp/comm/thread/thread_context.hpp"
 #include "fssdp/comm/thread/thread_messages.hpp"
-#include "fssdp/comm/wait_pace.hpp"
 #include "fssdp/core/function_ref.hpp"
 #include "fssdp/core/index.hpp"
 
@@ -36,7 +35,7 @@ class meeting_guest {
 
   /// As that of the communicator.
   void meet(visit prepare, serve_all serve) {
-    auto lock = context_->lock_soon();
+    auto lock = context_->lock();
     context_->check(named_.me);
     try {
       come_to_meeting();
@@ -87,7 +86,7 @@ class meeting_guest {
   }
   /// Gives up its core to other threads for a while, and then sleeps, until all have come.
   void await_circle(thread_context::lock_type& lock) {
-    if (spins_until([&] { return stage_ != meeting::comes; })) return;
+    if (yields_until([&] { return stage_ != meeting::comes; })) return;
     lock.lock();
     while (stage_ == meeting::comes) {
       auto const who = context_->room().find_circle(named_.me, circle_);  // is awaited
@@ -147,7 +146,7 @@ class meeting_guest {
   /// Waits for those at the meeting, who wait for nobody else.
   void await_stage(thread_context::lock_type& lock, meeting stage) {
     auto const is_reached = [&] { return stage_ == stage; };
-    if (spins_until(is_reached)) return;
+    if (yields_until(is_reached)) return;
     lock.lock();
     context_->sleep_at_meeting(lock, named_.me, is_reached);
     lock.unlock();
@@ -158,14 +157,9 @@ class meeting_guest {
     lock.lock();
     await(lock, peer, [] { return false; });
   }
-  /// Looks again and again for a while: if there is a core for each rank, without giving up its own
-  /// at first.
+  /// Looks again and again for a while, and gives up its core meanwhile.
   template <class Done>
-  [[nodiscard]] bool spins_until(Done done) const {
-    for (auto looks = context_->most_looks_at_meetings(); looks != 0; --looks) {
-      if (done()) return true;
-      pause_core();
-    }
+  [[nodiscard]] bool yields_until(Done done) const {
     for (auto yields = context_->most_yields_at_meetings(); yields != 0 && !done(); --yields)
       std::this_thread::yield();
     return done();

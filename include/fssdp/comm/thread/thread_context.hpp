@@ -24,6 +24,7 @@
 #include "fssdp/comm/group.hpp"
 #include "fssdp/comm/thread/meeting_room.hpp"
 #include "fssdp/comm/thread/port_network.hpp"
+#include "fssdp/comm/thread/rank_signal.hpp"
 #include "fssdp/comm/thread/shared_copy.hpp"
 #include "fssdp/comm/wait_pace.hpp"
 #include "fssdp/core/error.hpp"
@@ -61,7 +62,7 @@ class thread_monitor {
   shared_copies copies;  // large ones that are being made
   std::optional<failure> failed;
 
-  [[nodiscard]] std::condition_variable& changed(rank_id rank) { return changed_[rank.index()]; }
+  [[nodiscard]] rank_signal& changed(rank_id rank) { return changed_[rank.index()]; }
   /// How many threads of a rank wait for more than one mailbox.
   [[nodiscard]] int& waits_for_any(rank_id rank) { return waits_for_any_[rank.index()]; }
 
@@ -130,10 +131,10 @@ class thread_monitor {
     for (auto& changed : changed_) changed.notify_all();
   }
 
-  std::vector<std::condition_variable> changed_;  // [rank]
-  std::vector<int> waits_for_any_;                // [rank]
-  std::vector<bool> has_left_;                    // [rank]
-  std::vector<std::vector<wait>> waits_;          // [rank]
+  std::vector<rank_signal> changed_;      // [rank]
+  std::vector<int> waits_for_any_;        // [rank]
+  std::vector<bool> has_left_;            // [rank]
+  std::vector<std::vector<wait>> waits_;  // [rank]
 };
 
 /// What one rank offers another in one exchange. The memory stays the sender's; the receiver reads
@@ -173,14 +174,21 @@ class thread_context {
   /// Without the lock.
   [[nodiscard]] group_ranks const& ranks() const { return ranks_; }
   [[nodiscard]] bool is_throttled() const { return monitor_.network.has_value(); }
-  [[nodiscard]] lock_type lock() { return lock_type{monitor_.mutex}; }
+  [[nodiscard]] lock_type lock() {
+    auto lock = lock_type{monitor_.mutex, std::defer_lock};
+    lock_again(lock);
+    return lock;
+  }
+  static void lock_again(lock_type& lock) { rank_signal::lock_soon(lock); }
   [[nodiscard]] thread_mailbox& box(rank_id from, rank_id to) {
     return boxes_[from.index() * static_cast<std::size_t>(ranks_.size()) + to.index()];
   }
   /// Something has happened to a mailbox: wakes a rank that waits for that.
   void notify(rank_id rank, thread_mailbox const& box) {
     if (box.awaited > 0 || monitor_.waits_for_any(in_world(rank)) > 0)
-      monitor_.changed(in_world(rank)).notify_all();
+      changed(rank).notify_all();
+    else
+      changed(rank).note();
   }
 
   /// Where ranks meet (meeting_guest).
@@ -189,23 +197,13 @@ class thread_context {
   [[nodiscard]] meeting_guest*& member(rank_id rank) { return members_[rank.index()]; }
   /// Something has happened to a rank that waits at a meeting.
   void wake(rank_id rank) { changed(rank).notify_all(); }
-  /// The lock, where others hold it often, and never long: to sleep would take longer.
-  [[nodiscard]] lock_type lock_soon() {
-    auto lock = lock_type{monitor_.mutex, std::try_to_lock};
-    for (auto yields = most_yields_at_meetings(); !lock.owns_lock() && yields != 0; --yields) {
-      std::this_thread::yield();
-      (void)lock.try_lock();
-    }
-    if (!lock.owns_lock()) lock.lock();
-    return lock;
-  }
   /// How often a rank gives up its core at a meeting before it sleeps: rarely, unless there is one
   /// for each.
   [[nodiscard]] int most_yields_at_meetings() const {
     return has_core_for_each() ? 100 * most_yields : most_yields;
   }
-  /// How often it looks before that, with short pauses.
-  [[nodiscard]] int most_looks_at_meetings() const { return has_core_for_each() ? most_looks : 0; }
+  /// How often a rank looks for news before it takes the lock to see for itself.
+  [[nodiscard]] int most_looks() const { return has_core_for_each() ? 100 : 1; }
   /// Whether anyone has to be woken when a meeting is over. To be asked after that has been noted.
   [[nodiscard]] bool anyone_sleeps_at_meeting() const { return asleep_ != 0; }
   template <class IsOver>
@@ -266,6 +264,8 @@ class thread_context {
     --sent.missing;
     if ((sent.awaited > 0 && sent.missing == 0) || monitor.waits_for_any(at.to) > 0)
       monitor.changed(at.to).notify_all();
+    else
+      monitor.changed(at.to).note();
   }
 
   /// Where the receiver of a message has named it, from 1; 0 if it has not yet.
@@ -302,12 +302,10 @@ class thread_context {
       if (help(lock)) {
         yields = 0;
       } else if (yields < patience) {
-        lock.unlock();
-        std::this_thread::yield();
-        lock.lock();
+        changed(me).look(lock, most_looks());
       } else {
         ++sleepers;
-        in_time = changed(me).wait_until(lock, until) == std::cv_status::no_timeout;
+        in_time = changed(me).wait_until(lock, until);
         --sleepers;
       }
     in_time = in_time || over();
@@ -337,7 +335,7 @@ class thread_context {
     monitor_.wake_a_waiting_rank(in_world(me));
     guard.unlock();
     copy.work();
-    guard.lock();
+    lock_again(guard);
     monitor_.copies.withdraw(copy);
     changed(me).wait(guard, [&] { return copy.helpers == 0; });
   }
@@ -361,7 +359,6 @@ class thread_context {
  private:
   // To sleep and be woken takes longer than most peers need to post what they send.
   static constexpr int most_yields = 20;
-  static constexpr int most_looks = 1000;
 
   [[nodiscard]] bool has_core_for_each() const {
     static auto const cores = static_cast<int>(std::thread::hardware_concurrency());
@@ -372,9 +369,7 @@ class thread_context {
                                 [this](rank_id rank) { monitor_.changed(rank).notify_all(); });
   }
   [[nodiscard]] rank_id in_world(rank_id rank) const { return ranks_.world_rank(rank); }
-  [[nodiscard]] std::condition_variable& changed(rank_id rank) {
-    return monitor_.changed(in_world(rank));
-  }
+  [[nodiscard]] rank_signal& changed(rank_id rank) { return monitor_.changed(in_world(rank)); }
   [[nodiscard]] std::size_t next_child(rank_id me) { return children_made_[me.index()]++; }
 
   thread_monitor& monitor_;

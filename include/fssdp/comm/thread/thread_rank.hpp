@@ -139,7 +139,7 @@ class thread_rank {
       }
       lock.unlock();
       read();
-      lock.lock();
+      context_->lock_again(lock);
       for_each_peer(named_.staged, [&](rank_id to, auto const&) {
         auto& box = context_->box(rank_, to);
         await(lock, to, &box, [&] { return box.now == state::empty; });
