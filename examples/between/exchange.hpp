@@ -32,6 +32,9 @@ namespace between {
   if (name == "terngrad") result.compressor = fssdp::ternary_compressor{};
   if (name == "powersgd") result.compressor = fssdp::low_rank_compressor{.rank = count};
   if (name == "qsdp") result.compressor = fssdp::quantized_compressor{{.bits = count}};
+  if (name == "qsdp-shift")
+    result.compressor = fssdp::quantized_compressor{
+        {.bits = count, .rounding = fssdp::quantized_rounding::shifted}};
   if (name == "tagc")
     result.compressor = fssdp::threshold_compressor{.dropped = 1 - 1.0 / of.number};
   if (name == "demo") result = fssdp::demo(fssdp::top_dct_compressor{{.kept = count}});

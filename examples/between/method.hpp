@@ -17,7 +17,7 @@ struct method {
   friend bool operator==(method const&, method const&) = default;
 };
 /// With their usual numbers.
-inline constexpr auto methods = std::array<method, 11>{{{"full", 0},
+inline constexpr auto methods = std::array<method, 12>{{{"full", 0},
                                                         {"bf16", 0},
                                                         {"int8", 0},
                                                         {"demo", 4},
@@ -27,11 +27,12 @@ inline constexpr auto methods = std::array<method, 11>{{{"full", 0},
                                                         {"terngrad", 0},
                                                         {"powersgd", 4},
                                                         {"qsdp", 8},
+                                                        {"qsdp-shift", 8},
                                                         {"tagc", 20}}};
 /// How they are written.
 inline constexpr auto names_of_methods =
     "full, bf16, int8, demo[:KEPT], demo-2d[:KEPT], striding[:N], random[:N], terngrad, "
-    "powersgd[:RANK], qsdp[:BITS] or tagc[:N]";
+    "powersgd[:RANK], qsdp[:BITS], qsdp-shift[:BITS] or tagc[:N]";
 
 /// As it is written: with its number, if it takes one.
 [[nodiscard]] inline std::string text_of(method const& of) {
@@ -53,7 +54,7 @@ inline constexpr auto names_of_methods =
     auto const is_number = error == std::errc{} && end == digits.data() + digits.size();
     auto const are_bits = of.number == 1 || of.number == 2 || of.number == 4 || of.number == 8;
     if (usual > 0 && is_number && of.number >= 1 && of.number <= 65536 &&
-        (of.name != "qsdp" || are_bits))
+        (!of.name.starts_with("qsdp") || are_bits))
       return of;
   }
   throw std::invalid_argument{"--between " + std::string{text} + ": expected " + names_of_methods +

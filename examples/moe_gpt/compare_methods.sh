@@ -60,8 +60,8 @@ in_groups() {  # in_groups METHOD OPTION...
 
 printf '%-22s  %13s  %9s  %16s  %12s\n' method 'held-out loss' 'over full' 'bytes per step' 'tokens/s'
 in_groups full "$@"
-for method in bf16 int8 qsdp:8 terngrad tagc:20 powersgd:4 powersgd:16 demo:4 demo-2d:32 striding:16 \
-  random:16; do
+for method in bf16 int8 qsdp:8 qsdp-shift:8 terngrad tagc:20 powersgd:4 powersgd:16 demo:4 demo-2d:32 \
+  striding:16 random:16; do
   in_groups "$method" --between "$method" "$@"
 done
 in_groups powersgd:4-adapted --between powersgd:4 --adapt-every 20 "$@"

@@ -150,7 +150,7 @@ TEST_CASE("methods are read as they are written, and others are refused") {
   }
   CHECK(between::text_of(between::method_of("demo:8")) == "demo:8");
   for (auto const* text :
-       {"", "most", "demo:", "demo:0", "demo:x", "demo:70000", "int8:4", "qsdp:3"})
+       {"", "most", "demo:", "demo:0", "demo:x", "demo:70000", "int8:4", "qsdp:3", "qsdp-shift:16"})
     CHECK_THROWS_WITH(between::method_of(text),
                       Catch::Contains("--between " + std::string{text} + ": expected full, bf16"));
 }

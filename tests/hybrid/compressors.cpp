@@ -56,6 +56,10 @@ constexpr auto not_a_number = std::numeric_limits<float>::quiet_NaN();
   if (kind == 2 && !unit.empty()) unit[unit.size() / 2] = 1e6F;
   return unit;
 }
+[[nodiscard]] quantized_compressor shifted_quantized(std::size_t bits, std::size_t bucket) {
+  return quantized_compressor{
+      {.bits = bits, .bucket = bucket, .rounding = fssdp::quantized_rounding::shifted}};
+}
 [[nodiscard]] double squares(floats const& unit) {
   auto sum = 0.0;
   for (auto const x : unit) sum += double{x} * x;
@@ -77,6 +81,8 @@ void for_each_compressor(Law law) {
   law(low_rank_compressor{.rank = 1, .least_saving = 1});
   law(quantized_compressor{});
   law(quantized_compressor{{.bits = 2, .bucket = 16}});
+  law(shifted_quantized(8, 1024));
+  law(shifted_quantized(4, 16));
   law(strided_compressor{3});
   law(random_compressor{0.3});
   law(threshold_compressor{.dropped = 0.8});
@@ -301,6 +307,66 @@ TEST_CASE("QSDP: codes go up or down by chance, and are right on average") {
     }
   }
   for (std::size_t i = 0; i < 8; ++i) CHECK(std::abs(sums[i] / keys - input[i]) < 4 * step / 200);
+}
+
+TEST_CASE("QSDP: a grid that is shifted by chance is right on average, half a step wrong at most") {
+  auto const input = floats{0.12F, -0.4F, 0.25F, 0.9F, -0.05F, 0.3F, 0.62F, -0.7F};
+  auto groups = groups_by_hand{shifted_quantized(4, 8), {1, 8}, 1};
+  constexpr auto step = 1.6 / 15;
+  constexpr auto keys = 10'000;
+  auto sums = std::vector<double>(8);
+  for (std::uint64_t key = 0; key < keys; ++key) {
+    groups.set_key(fssdp::random_key(key));
+    groups.exchange({input});
+    for (std::size_t i = 0; i < 8; ++i) {
+      auto const value = double{groups.own(0)[i]};
+      sums[i] += value;
+      REQUIRE(std::abs(value - input[i]) <= step / 2 * 1.0001);
+    }
+  }
+  auto const error = step / std::sqrt(12.0 * keys);
+  for (std::size_t i = 0; i < 8; ++i) CHECK(std::abs(sums[i] / keys - input[i]) <= 4 * error);
+}
+
+TEST_CASE("QSDP: groups share the shift of a bucket, steps and buckets have others") {
+  auto const shift_of = [](std::vector<std::byte> const& payload, std::size_t bucket) {
+    auto const of_bucket = std::span{payload}.subspan(bucket * 12, 12);  // 8 codes of 4 bits
+    return (fssdp::detail::float_at(of_bucket, 0) + 1) / fssdp::detail::float_at(of_bucket, 1);
+  };
+  auto groups = groups_by_hand{shifted_quantized(4, 8), {2, 8}, 2};
+  auto inputs = std::vector<floats>(2, floats(16));
+  for (std::size_t g = 0; g < 2; ++g)
+    for (std::size_t i = 0; i < 16; ++i)  // from -1 on, to other ends in each group
+      inputs[g][i] = static_cast<float>((i % 8) * (g + 1)) / 4 - 1;
+  groups.exchange(inputs);
+  auto const payloads = std::vector{groups.payload(0, 0), groups.payload(1, 0)};
+  for (std::size_t bucket = 0; bucket < 2; ++bucket) {
+    CHECK(std::abs(shift_of(payloads[0], bucket)) <= 0.5F);
+    CHECK(std::abs(shift_of(payloads[0], bucket) - shift_of(payloads[1], bucket)) <= 1e-5F);
+  }
+  CHECK(std::abs(shift_of(payloads[0], 0) - shift_of(payloads[0], 1)) > 1e-3F);
+  groups.exchange(inputs);  // once more with the same key: nothing else is drawn from
+  CHECK(groups.payload(1, 0) == payloads[1]);
+  groups.set_key(2);
+  groups.exchange(inputs);
+  CHECK(groups.payload(0, 0) != payloads[0]);
+}
+
+TEST_CASE(
+    "QSDP: no shift goes past the ends of floats, and buckets of one value stay as they are") {
+  constexpr auto largest = std::numeric_limits<float>::max();
+  auto groups = groups_by_hand{shifted_quantized(8, 8), {1, 8}, 1};
+  for (std::uint64_t key = 0; key < 20; ++key) {
+    groups.set_key(key);
+    for (auto const& input :
+         {floats{0, largest, 1, 2, 3, 4, 5, 6}, floats{-largest, 0, -1, -2, -3, -4, -5, -6}}) {
+      groups.exchange({input});
+      for (std::size_t i = 0; i < 8; ++i)
+        REQUIRE(std::abs(double{groups.own(0)[i]} - double{input[i]}) <= largest / 509.0);
+    }
+    groups.exchange({floats(8, 0.3F)});
+    REQUIRE(groups.own(0) == floats(8, 0.3F));
+  }
 }
 
 TEST_CASE("striding: after as many exchanges as the stride each element has been sent once") {

@@ -10,6 +10,7 @@
 #include "catch.hpp"
 #include "fssdp/hybrid/counter_random.hpp"
 #include "fssdp/hybrid/low_rank_compressor.hpp"
+#include "fssdp/hybrid/quantized_compressor.hpp"
 #include "fssdp/hybrid/ternary_compressor.hpp"
 #include "fssdp/hybrid/threshold_compressor.hpp"
 #include "fssdp/hybrid/top_dct_compressor.hpp"
@@ -122,6 +123,28 @@ TEST_CASE("TernGrad: two bits for each element, by the larger scale of two group
   }
   for (std::size_t i = 0; i < 8; ++i)
     CHECK(groups.average(1)[i] == (groups.own(0)[i] + groups.own(1)[i]) / 2);
+}
+
+TEST_CASE("QSDP: a grid that is shifted by -0.45 steps") {
+  auto const compressor = fssdp::quantized_compressor{
+      {.bits = 4, .bucket = 8, .rounding = fssdp::quantized_rounding::shifted}};
+  auto key = std::uint64_t{0};
+  while (std::abs(fssdp::counter_random{key}[0] - 0.05F) > 1e-6F) ++key;  // r is that, less 1/2
+  auto groups = groups_by_hand{compressor, {1, 8}, 2};
+  groups.set_key(key);
+  auto const weights = floats{0.12F, -0.4F, 0.25F, 0.9F, -0.05F, 0.3F, 0.62F, -0.7F};
+  groups.exchange({weights, weights});
+  auto const codes =
+      std::vector{std::byte{0x38}, std::byte{0xf9}, std::byte{0xa7}, std::byte{0x0d}};
+  for (std::size_t g = 0; g < 2; ++g) {
+    auto const payload = std::span{groups.payload(g, 0)};
+    is_close({fssdp::detail::float_at(payload, 0), fssdp::detail::float_at(payload, 1)},
+             {-0.748F, 0.106667F});
+    CHECK(std::vector(payload.begin() + 8, payload.end()) == codes);
+    is_close(groups.own(g),
+             {0.105333F, -0.428F, 0.212F, 0.852F, -0.001333F, 0.318667F, 0.638667F, -0.748F});
+    CHECK(groups.average(g) == groups.own(0));  // the same, twice
+  }
 }
 
 TEST_CASE("PowerSGD: two steps of rank 1 of two groups") {

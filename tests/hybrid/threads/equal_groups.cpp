@@ -100,6 +100,10 @@ void is_equal_with_and_without_overlap(group_method const& of) {
   CHECK(run_method(of, true) == base);
 }
 
+[[nodiscard]] fssdp::quantized_compressor shifted_quantized() {
+  return fssdp::quantized_compressor{{.rounding = fssdp::quantized_rounding::shifted}};
+}
+
 [[nodiscard]] group_method averages(gradient_exchange_options options) {
   return [options](group_place at) {
     auto chosen = options;
@@ -174,6 +178,7 @@ TEST_CASE("200 steps of every method that averages gradients leave all groups wi
            fssdp::demo(fssdp::random_compressor{0.25}),
            {.compressor = fssdp::ternary_compressor{}},
            {.compressor = fssdp::quantized_compressor{}},
+           {.compressor = shifted_quantized()},
            {.compressor = fssdp::threshold_compressor{}},
            {.compressor = fssdp::low_rank_compressor{.rank = 2}}}) {
     CAPTURE(options.compressor.description());
@@ -186,6 +191,7 @@ TEST_CASE("200 steps of local SGD and DiLoCo, in full and by a codec") {
   is_equal_with_and_without_overlap(rounds_of({.outer = fssdp::diloco}, 10));
   is_equal_with_and_without_overlap(rounds_of(
       {.outer = fssdp::diloco, .compressor = fssdp::codec_compressor<fssdp::int8_codec>{}}, 10));
+  is_equal_with_and_without_overlap(rounds_of({.compressor = shifted_quantized()}, 4));
 }
 
 TEST_CASE("200 steps of CO2") {
