@@ -76,10 +76,14 @@ void add_compressors(nb::module_& to) {
       "clip"_a);
   to.def(
       "quantized_compressor",
-      [](std::size_t bits, std::size_t bucket) {
-        return any_compressor{fssdp::quantized_compressor{{.bits = bits, .bucket = bucket}}};
+      [](std::size_t bits, std::size_t bucket, bool shifted) {
+        using fssdp::quantized_rounding;
+        return any_compressor{fssdp::quantized_compressor{
+            {.bits = bits,
+             .bucket = bucket,
+             .rounding = shifted ? quantized_rounding::shifted : quantized_rounding::random}}};
       },
-      "bits"_a, "bucket"_a);
+      "bits"_a, "bucket"_a, "shifted"_a);
   to.def(
       "threshold_compressor",
       [](double dropped, float threshold) {

@@ -26,12 +26,12 @@ __all__ = ["METHODS", "is_signed", "method_of"]
 
 METHODS = (
     "full, bf16, int8, demo[:KEPT], demo-2d[:KEPT], striding[:N], random[:N], terngrad, qsdp[:BITS], "
-    "tagc, powersgd[:RANK], local[:STEPS], diloco[:STEPS], co2[:STEPS]"
+    "qsdp-shift[:BITS], tagc, powersgd[:RANK], local[:STEPS], diloco[:STEPS], co2[:STEPS]"
 )
 
 _numbers = {
-    "demo": 4, "demo-2d": 32, "striding": 16, "random": 16, "qsdp": 8, "powersgd": 4, "local": 4,
-    "diloco": 10, "co2": 4,
+    "demo": 4, "demo-2d": 32, "striding": 16, "random": 16, "qsdp": 8, "qsdp-shift": 8, "powersgd": 4,
+    "local": 4, "diloco": 10, "co2": 4,
 }  # fmt: skip
 
 
@@ -49,6 +49,9 @@ def method_of(text: str) -> Any:
         "random": lambda: demo(RandomCompressor(share=1 / number)),
         "terngrad": lambda: GradientExchange(compressor=TernaryCompressor()),
         "qsdp": lambda: GradientExchange(compressor=QuantizedCompressor(bits=number)),
+        "qsdp-shift": lambda: GradientExchange(
+            compressor=QuantizedCompressor(bits=number, shifted=True)
+        ),
         "tagc": lambda: GradientExchange(compressor=ThresholdCompressor()),
         "powersgd": lambda: GradientExchange(compressor=LowRankCompressor(rank=number)),
         "local": lambda: local_sgd(Every(number)),

@@ -134,13 +134,16 @@ class QuantizedCompressor(Compressor):
     Attributes:
         bits: 1, 2, 4 or 8.
         bucket: elements, a multiple of 8.
+        shifted: in place of u, all steps of a bucket move by a part of one, the same in all groups, and
+            elements go to the nearest: errors of half a step at most. QSDP's weights.
     """
 
     bits: int = 8
     bucket: int = 1024
+    shifted: bool = False
 
     def made(self) -> Any:
-        return _torch.quantized_compressor(self.bits, self.bucket)
+        return _torch.quantized_compressor(self.bits, self.bucket, self.shifted)
 
 
 @dataclass(frozen=True, kw_only=True)
