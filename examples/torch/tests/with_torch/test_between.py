@@ -42,6 +42,7 @@ from fssdp.torch import (
     demo,
     diloco,
     local_sgd,
+    mean_of_groups,
     shard_experts,
     streaming_diloco,
 )
@@ -60,6 +61,7 @@ COMPRESSORS = {
     "random": RandomCompressor(share=0.25),
     "ternary": TernaryCompressor(),
     "quantized": QuantizedCompressor(bits=4, bucket=32),
+    "quantized_shifted": QuantizedCompressor(bits=4, bucket=32, shifted=True),
     "threshold": ThresholdCompressor(dropped=0.75),
     "low_rank": LowRankCompressor(rank=1, least_saving=1),
 }
@@ -109,6 +111,7 @@ class Training:
         solver: Any = None,
         rate: float = 0.005,
         mesh_of_both: bool = False,
+        groups: int = GROUPS,
         **options: Any,
     ) -> None:
         self.layers = make(stacked=stacked, dtype=torch.float32)
@@ -125,7 +128,7 @@ class Training:
             inside = dist.group.WORLD
         else:
             mesh = init_device_mesh(
-                "cpu", (GROUPS, ranks // GROUPS), mesh_dim_names=("replicate", "shard")
+                "cpu", (groups, ranks // groups), mesh_dim_names=("replicate", "shard")
             )
             inside = mesh["shard"].get_group()
             counterparts, shard = (mesh, mesh) if mesh_of_both else (mesh["replicate"], mesh["shard"])
@@ -168,7 +171,7 @@ class Training:
         return [p.detach().clone() for p in self.parameters]
 
 
-def in_all_groups(tensors: list[Tensor]) -> bool:
+def in_all_groups(tensors: list[Tensor], groups: int = GROUPS) -> bool:
     """Whether counterparts have equal bits: ranks r and r + INSIDE."""
     flat = torch.cat([t.reshape(-1) for t in tensors])
     found = [torch.empty_like(flat) for _ in range(dist.get_world_size())]
@@ -177,9 +180,9 @@ def in_all_groups(tensors: list[Tensor]) -> bool:
     dist.all_reduce(sizes)
     assert len(set(sizes.tolist())) == 1
     dist.all_gather(found, flat)
-    inside = dist.get_world_size() // GROUPS
+    inside = dist.get_world_size() // groups
     return all(
-        torch.equal(found[g * inside + r], found[r]) for g in range(GROUPS) for r in range(inside)
+        torch.equal(found[g * inside + r], found[r]) for g in range(groups) for r in range(inside)
     )
 
 
@@ -376,6 +379,115 @@ def test_streaming_goes_on_where_nothing_is_under_way() -> None:
     run_ranks(4, resume, METHODS["streaming_late"], 5, 9)
 
 
+def save(rank: int, method: Any, folder: str, steps: int, groups: int) -> float:
+    """What a rank has after some steps, in a file of its group and position; the first loss."""
+    training = Training(method, groups=groups)
+    found = [training.step(0) for _ in range(steps)]
+    inside = dist.get_world_size() // groups
+    file = os.path.join(folder, f"{rank // inside}_{rank % inside}.pt")
+    parts = training.between.state_dict(), training.optimizer.state_dict(), training.tensors()
+    torch.save(parts, file)
+    return found[0]
+
+
+def files_of(folder: str, position: int, groups: int) -> list[Any]:
+    """Of all groups that were, of the ranks at that position."""
+    files = [os.path.join(folder, f"{g}_{position}.pt") for g in range(groups)]
+    return [torch.load(file, weights_only=True) for file in files]
+
+
+def go_on(rank: int, method: Any, folder: str, before: int, groups: int) -> list[float]:
+    """From the files of so many groups, in another number of them."""
+    saved = files_of(folder, rank % (dist.get_world_size() // groups), before)
+    states, optimizers, parameters = (list(of) for of in zip(*saved))
+    training = Training(method, groups=groups)
+    with torch.no_grad():
+        for p, value in zip(training.parameters, mean_of_groups(parameters), strict=True):
+            p.copy_(value)
+    training.optimizer.load_state_dict(mean_of_groups(optimizers))
+    training.between.load_state_dict(states[::-1])
+    assert training.between.step == states[0]["step"]
+    found = memories(training.between.state_dict())
+    for tensor, *old in zip(found, *(memories(state) for state in states), strict=True):
+        all_old = torch.stack(old).double()
+        apart = (tensor.double() - all_old.mean(0)).abs()
+        assert bool((apart <= 1e-6 * all_old.abs().amax(0)).all())
+        if all(torch.equal(one, old[0]) for one in old):
+            assert torch.equal(tensor, old[0])
+    losses = [training.step(0) for _ in range(4)]
+    if not isinstance(getattr(method, "schedule", None), Staggered):
+        assert in_all_groups(training.tensors(), groups)
+        training.between.require_equal_bits()
+    return losses
+
+
+@pytest.mark.parametrize("before, groups", [(2, 3), (2, 1), (1, 2)])
+@pytest.mark.parametrize("name", ["demo", "low_rank", "int8", "local_sgd", "co2", "streaming"])
+def test_another_number_of_groups_goes_on_from_the_mean(
+    name: str, before: int, groups: int, tmp_path: Any
+) -> None:
+    folder = str(tmp_path)
+    first = run_ranks(before, save, METHODS[name], folder, 4, before)[0]
+    last = run_ranks(groups, go_on, METHODS[name], folder, before, groups)[0][-1]
+    assert last < first
+
+
+def test_other_groups_of_two_ranks_go_on_too(tmp_path: Any) -> None:
+    folder = str(tmp_path)
+    method = diloco(Every(2), compressor=COMPRESSORS["int8"])
+    first = run_ranks(4, save, method, folder, 4, 2)[0]
+    assert run_ranks(2, go_on, method, folder, 2, 1)[0][-1] < first
+
+
+def within_a_round(rank: int, method: Any, folder: str, before: int) -> str:
+    states = [saved[0] for saved in files_of(folder, 0, before)]
+    training = Training(method, groups=dist.get_world_size())
+    kept = memories(training.between.state_dict())
+    with pytest.raises(fssdp.ArgumentError) as caught:
+        training.between.load_state_dict(states)
+    after = memories(training.between.state_dict())
+    assert all(torch.equal(a, b) for a, b in zip(after, kept, strict=True))
+    assert training.between.step == 0
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["diloco", "co2"])
+def test_within_a_round_other_groups_cannot_go_on(name: str, tmp_path: Any) -> None:
+    run_ranks(2, save, METHODS[name], str(tmp_path), 5, 2)
+    after = {"diloco": 2, "co2": 1}[name]
+    for text in run_ranks(3, within_a_round, METHODS[name], str(tmp_path), 2):
+        assert text == (
+            f"load_state_dict: saved within a round of 2 groups, after {after} of its steps; "
+            "expected its end, for 3 groups"
+        )
+
+
+def test_means_are_of_floats_and_all_else_is_equal() -> None:
+    states = [
+        {"a": [torch.tensor([1.0, 5.0]), 2.0, 7], "b": torch.tensor([3]), "c": ("x", None)},
+        {"a": [torch.tensor([3.0, 5.0]), 3.0, 7], "b": torch.tensor([3]), "c": ("x", None)},
+    ]
+    mean = mean_of_groups(states)
+    assert torch.equal(mean["a"][0], torch.tensor([2.0, 5.0]))
+    assert mean["a"][1:] == [2.5, 7]
+    assert torch.equal(mean["b"], torch.tensor([3]))
+    assert mean["c"] == ("x", None)
+    thirds = torch.tensor([1 / 3], dtype=torch.bfloat16)
+    assert torch.equal(mean_of_groups([thirds] * 3), thirds)
+    for states, text in [
+        ([], "mean_of_groups: no states; expected one for each group"),
+        ([{"a": 1}, {"b": 1}], "mean_of_groups: keys are [['a'], ['b']]; expected the same"),
+        ([{"a": 1}, {"a": 2}], "mean_of_groups: a is [1, 2]; expected the same in all groups"),
+        ([{"a": 1}, {"a": 1.0}], "mean_of_groups: a: float, int in different groups; expected one type"),
+        ([[1], [1, 2]], "mean_of_groups: lengths are [1, 2]; expected the same in all groups"),
+        ([torch.ones(1), torch.ones(2)], "mean_of_groups: tensors are "),
+        ([[torch.tensor(1)], [torch.tensor(2)]], "mean_of_groups: 0: torch.int64 differ; expected"),
+    ]:
+        with pytest.raises(fssdp.ArgumentError) as caught:
+            mean_of_groups(states)
+        assert text in str(caught.value)
+
+
 def saved_in_a_file(rank: int, folder: str) -> None:
     """What is remembered is of what torch.load takes without running code."""
     training = Training(METHODS["low_rank"])
@@ -403,6 +515,13 @@ def refusals(rank: int) -> list[str]:
 
     training = Training(METHODS["demo_overlap"])
     state = training.between.state_dict()
+    other = {**state, "group": 1 - state["group"]}
+    refused(lambda: training.between.load_state_dict({**state, "groups": 3}))
+    refused(lambda: training.between.load_state_dict([state]))
+    refused(lambda: training.between.load_state_dict([state, state]))
+    of_three = [{**state, "group": g, "groups": 3, "step": g // 2} for g in range(3)]
+    refused(lambda: training.between.load_state_dict(of_three))
+    training.between.load_state_dict([other, state])
     refused(lambda: training.between.load_state_dict({**state, "group": 5}))
     refused(lambda: training.between.load_state_dict({**state, "method": "demo"}))
     refused(lambda: training.between.load_state_dict({**state, "parts": []}))
@@ -432,6 +551,10 @@ def refusals(rank: int) -> list[str]:
 
 def test_what_does_not_fit_is_named() -> None:
     expected = [
+        "load_state_dict: groups is 3; expected 2, or a list with the states of all groups that were",
+        "of [2]; expected one of each group",
+        "of [2]; expected one of each group",
+        "load_state_dict: step is [0, 0, 1]; expected the same in all groups",
         "load_state_dict: group is 5; expected ",
         "load_state_dict: method is 'demo'; expected ",
         "load_state_dict: 0 parts; expected 2",

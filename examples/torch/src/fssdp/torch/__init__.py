@@ -40,6 +40,7 @@ from .collectives import (
 from .communicator import Communicator, Work
 from .compressors import *
 from .experts import ShardedExperts, shard_experts
+from .means import mean_of_groups
 from .methods import *
 from .tracing import Traceable, traceable
 from . import compressors, methods
@@ -54,6 +55,7 @@ __all__ = [
     "all_gather_v",
     "combine",
     "dispatch",
+    "mean_of_groups",
     "reduce_scatter_v",
     "shard_experts",
     "sparse_all_gather",

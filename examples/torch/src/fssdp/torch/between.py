@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from ..errors import ArgumentError
 from . import _torch
 from .communicator import Communicator
+from .means import mean_of
 from .methods import GradientExchange, Method
 from .runs import RUNS, Part, Run
 from .units import ExpertUnits, dense_units
@@ -231,18 +232,33 @@ class Between:
             "parts": [part.state() for part in self._run.parts],
         }
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: dict[str, Any] | Sequence[dict[str, Any]]) -> None:
         """Goes on, bit for bit, from where ``state_dict`` was: with the same ranks, owners and method.
 
+        Another number of groups goes on from the mean over the groups that were, which conserves what
+        they owe each other: each rank then takes a list, of what the ranks at its position had in all
+        of them. Parameters begin with their mean, too, and so does what the optimizer of a group has
+        by itself where parameters are exchanged: ``mean_of_groups``.
+
+        Args:
+            state: of this rank; or of all groups, in any order, for as many groups or others.
+
         Raises:
-            ArgumentError: that names what differs; then nothing has changed.
+            ArgumentError: that names what differs; other groups, and states from within a round, in
+                which groups have learned by themselves. Then nothing has changed.
         """
         self._run.drain()
+        state = self._own_of(list(state)) if isinstance(state, Sequence) else state
         expected = {
             "method": _text_of(self.method),
             "group": self.communicator.rank,
             "groups": self.groups,
         }
+        if state.get("groups") != self.groups and state.get("method") == expected["method"]:
+            raise ArgumentError(
+                f"load_state_dict: groups is {state.get('groups')!r}; expected {self.groups!r}, or a "
+                "list with the states of all groups that were"
+            )
         for name, value in expected.items():
             if state.get(name) != value:
                 raise ArgumentError(
@@ -258,6 +274,26 @@ class Between:
             part.load(saved)
         self.step = state["step"]
         self._run.load(state["run"])
+
+    def _own_of(self, states: list[dict[str, Any]]) -> dict[str, Any]:
+        """What this group goes on with, of the states of all groups that were: its own, or a mean."""
+        saved = sorted(states, key=lambda state: state["group"])
+        found = [state["group"] for state in saved]
+        counts = sorted({state["groups"] for state in saved})
+        if len(counts) != 1 or found != list(range(counts[0])):
+            raise ArgumentError(
+                f"load_state_dict: states of the groups {found} of {counts}; expected one of each group"
+            )
+        if len(saved) == self.groups:
+            return saved[self.communicator.rank]
+        done = self._run.steps_of_round(saved[0]["step"], saved[0]["run"])
+        if done > 0:
+            raise ArgumentError(
+                f"load_state_dict: saved within a round of {len(saved)} groups, after {done} of its "
+                f"steps; expected its end, for {self.groups} groups"
+            )
+        same = {"group": self.communicator.rank, "groups": self.groups}
+        return mean_of([{**state, **same} for state in saved], "load_state_dict")
 
     def sum_counts(self, counts: Sequence[int]) -> list[int]:
         """The sum over all groups, of this rank's and its counterparts' counts."""

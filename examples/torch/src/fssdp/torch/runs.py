@@ -136,6 +136,11 @@ class Run:
     def load(self, state: list[int]) -> None:
         pass
 
+    def steps_of_round(self, step: int, state: list[int]) -> int:
+        """Those that groups had trained by themselves in a round that was not over when ``state`` was
+        saved, after so many steps."""
+        return 0
+
 
 class GradientRun(Run):
     def __init__(self, between: Between) -> None:
@@ -233,6 +238,11 @@ class RoundRun(Run):
 
     def load(self, state: list[int]) -> None:
         self.start, self.length = state
+
+    def steps_of_round(self, step: int, state: list[int]) -> int:
+        if isinstance(self.between.method.schedule, Staggered):  # groups are never equal
+            return 0
+        return step - state[0]
 
 
 class ParameterRun(RoundRun):
