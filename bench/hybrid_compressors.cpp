@@ -183,6 +183,9 @@ BENCHMARK_CAPTURE(compress, dct_32_of_64x64, dct{{.rows = 64, .columns = 64, .ke
     ->Apply(units);
 BENCHMARK_CAPTURE(compress, ternary, fssdp::ternary_compressor{})->Apply(units);
 BENCHMARK_CAPTURE(compress, quantized_8, quantized{})->Apply(units);
+BENCHMARK_CAPTURE(compress, quantized_8_shifted,
+                  quantized{{.rounding = fssdp::quantized_rounding::shifted}})
+    ->Apply(units);
 BENCHMARK_CAPTURE(compress, quantized_4, quantized{{.bits = 4}})->Apply(units);
 BENCHMARK_CAPTURE(compress, low_rank_1, fssdp::low_rank_compressor{.rank = 1})->Apply(units);
 BENCHMARK_CAPTURE(compress, low_rank_4, fssdp::low_rank_compressor{.rank = 4})->Apply(units);

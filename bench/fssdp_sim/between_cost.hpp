@@ -86,17 +86,37 @@ namespace detail {
   return std::max(0.0, crossed - std::max(now, reduced));
 }
 
+/// For how long parameters that cross keep devices waiting, in a round: layer l is in fragment l
+/// modulo their number, and what fragments take longer than what hides them is not hidden.
+/// @param link [layers]: how long the exchange of each takes
+/// @param iteration_seconds of one in which nothing waits
+[[nodiscard]] inline double exposed_in_round(std::span<double const> link, group_rhythm const& of,
+                                             double iteration_seconds) {
+  auto const hidden = of.hiding_iterations() * iteration_seconds;
+  auto exposed = 0.0;
+  for (std::size_t fragment = 0; fragment < static_cast<std::size_t>(of.fragments); ++fragment) {
+    auto seconds = 0.0;
+    for (auto layer = fragment; layer < link.size();
+         layer += static_cast<std::size_t>(of.fragments))
+      seconds += link[layer];
+    exposed += std::max(0.0, seconds - hidden);
+  }
+  return exposed;
+}
+
 }  // namespace detail
 
 /// Every interface by itself: the devices behind it, their counterparts behind one of every other
 /// group. Gradients cross behind the backward passes of the layers below; parameters when the
-/// optimizer is done, and nothing hides them. What encoding and decoding take is left out, and the
-/// wires are none that a group uses inside.
+/// optimizer is done, and only whole iterations hide them: those of a delay, or of a round that is
+/// applied a round late. What encoding and decoding take is left out, and what the staleness gap
+/// does; the wires are none that a group uses inside.
 /// @param layers all of the model
 /// @param group the devices of one group
+/// @param iteration_seconds of one in which nothing waits for other groups
 [[nodiscard]] inline between_cost cost_between(std::span<layer_pace const> layers,
                                                fssdp::topology const& group, crossing const& by,
-                                               group_setting const& of) {
+                                               group_setting const& of, double iteration_seconds) {
   auto const bytes = detail::bytes_by_owned(layers, by);
   auto const ranks = static_cast<std::size_t>(group.ranks());
   auto sent = std::vector<std::vector<double>>{};  // [layers, ranks]
@@ -109,6 +129,7 @@ namespace detail {
     }
   }
   auto cost = between_cost{.bytes = std::ranges::max(of_all)};
+  auto const every = of.rhythm.sync_every;
   auto link = std::vector<double>(layers.size());
   for (auto const interface : fssdp::first_n<fssdp::rank_id>(group.ranks())) {
     if (group.interface_of(interface) != interface) continue;
@@ -120,12 +141,13 @@ namespace detail {
       seconds += link[layer] =
           detail::link_seconds(sent[layer], by, behind, of.bytes_per_second, group.cost());
     cost.link_seconds = std::max(cost.link_seconds, seconds);
-    cost.exposed_seconds = std::max(
-        cost.exposed_seconds, of.sync_every > 0 ? seconds : detail::exposed_behind(layers, link));
+    cost.exposed_seconds =
+        std::max(cost.exposed_seconds,
+                 every > 0 ? detail::exposed_in_round(link, of.rhythm, iteration_seconds)
+                           : detail::exposed_behind(layers, link));
   }
-  if (of.sync_every > 0)
-    for (auto* part : {&cost.bytes, &cost.link_seconds, &cost.exposed_seconds})
-      *part /= of.sync_every;
+  if (every > 0)
+    for (auto* part : {&cost.bytes, &cost.link_seconds, &cost.exposed_seconds}) *part /= every;
   return cost;
 }
 

@@ -52,12 +52,12 @@ struct between_result {
   auto const cost = [&](policy_result const& one, bool sliced, group_setting const& by) {
     auto const units = units_of(*where.model, sliced ? where.topology.ranks() : 1);
     return cost_between(paces_of(one, where, sliced), where.topology,
-                        crossing{by.method, units, by.groups}, by);
+                        crossing{by.method, units, by.groups}, by, one.seconds());
   };
   auto const sliced = which.costs.moves == movement::sliced;
   auto full = of;
   full.method = between::methods.front();
-  full.sync_every = 0;
+  full.rhythm = {};
   return {.inside = inside,
           .of = of,
           .cost = cost(inside.of, sliced, of),

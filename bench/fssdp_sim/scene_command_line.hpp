@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <stdexcept>
 #include <string>
@@ -149,9 +150,15 @@ class scene_command_line {
                 "between them");
     detail::add_list(app, group, "METHOD,...", "--between", methods_,
                      "What crosses: some of the methods below, or all");
-    detail::add(app, group, "N", "--sync-every", of.sync_every,
+    detail::add(app, group, "N", "--sync-every", of.rhythm.sync_every,
                 "Iterations that groups train by themselves before\nparameters cross; 0: gradients "
                 "do, in every one");
+    detail::add(app, group, "NAME", "--outer", outer_,
+                "What becomes of them: average; diloco; co2, a round\nlate, which hides them");
+    detail::add(app, group, "N", "--fragments", of.rhythm.fragments,
+                "Fragments of the layers, which cross in turn, each\nonce in --sync-every");
+    detail::add(app, group, "N", "--sync-delay", of.rhythm.sync_delay,
+                "Iterations that groups train on while a fragment\ncrosses");
     detail::add_list(app, group, "B/S,...", "--between-rate", of.wires,
                      "Bytes per second of a wire between groups, one\ndirection: every device has "
                      "one, or every node,\nas its cluster says. Without it: as fast as there")
@@ -183,10 +190,11 @@ class scene_command_line {
     auto& of = chosen_.between;
     detail::require_at_least("--groups", of.groups, 1);
     detail::require_at_most("--groups", of.groups, 4096);
-    for (auto const* name : {"--between", "--sync-every", "--between-rate"})
+    for (auto const* name :
+         {"--between", "--sync-every", "--outer", "--fragments", "--sync-delay", "--between-rate"})
       if (of.groups == 1 && app.count(name) > 0)
         throw std::invalid_argument{std::string{name} + ": expected --groups 2 or more with it"};
-    detail::require_at_least("--sync-every", of.sync_every, 0);
+    accept_rhythm(of.rhythm);
     for (auto const wire : of.wires)
       if (!(wire >= 1 && wire <= 1e15))
         throw std::invalid_argument{"--between-rate " + std::to_string(wire) +
@@ -198,6 +206,28 @@ class scene_command_line {
       for (auto const& method : text == "all" ? all : std::vector{between::method_of(text)})
         if (std::ranges::count(of.methods, method) == 0) of.methods.push_back(method);
     }
+  }
+  void accept_rhythm(group_rhythm& of) const {
+    detail::require_at_least("--sync-every", of.sync_every, 0);
+    detail::require_at_least("--fragments", of.fragments, 1);
+    detail::require_at_least("--sync-delay", of.sync_delay, 0);
+    constexpr auto outers = std::array{outer::average, outer::diloco, outer::co2};
+    auto const found = std::ranges::find(outers, outer_, name_of);
+    if (found == outers.end())
+      throw std::invalid_argument{"--outer " + outer_ + ": expected average, diloco or co2"};
+    of.outer = *found;
+    if (of.outer != outer::average && of.sync_every == 0)
+      throw std::invalid_argument{"--outer " + outer_ +
+                                  ": expected --sync-every 1 or more with it"};
+    if (of.fragments > 1 &&
+        (of.sync_every == 0 || of.sync_every % of.fragments != 0 || of.outer == outer::co2))
+      throw std::invalid_argument{"--fragments " + std::to_string(of.fragments) +
+                                  ": expected a divisor of --sync-every, without --outer co2"};
+    if (of.sync_delay > 0 &&
+        (of.sync_delay >= of.sync_every / of.fragments || of.outer == outer::co2))
+      throw std::invalid_argument{
+          "--sync-delay " + std::to_string(of.sync_delay) +
+          ": expected less than the iterations between two fragments, without --outer co2"};
   }
   void check_numbers() const {
     detail::require_at_least("--slots", chosen_.slots, 0);
@@ -237,6 +267,7 @@ class scene_command_line {
   std::vector<std::string> clusters_ = {"flat"};
   std::vector<std::string> models_ = {"gpt-moe-s"};
   std::vector<std::string> methods_ = {"full"};
+  std::string outer_ = "average";
   std::int64_t stale_ = -1;
   int overlap_ = -1;
 };

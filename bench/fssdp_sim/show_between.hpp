@@ -23,10 +23,19 @@ inline constexpr auto between_columns =
 }  // namespace detail
 
 /// How often, and what.
-[[nodiscard]] inline std::string rhythm_of(int sync_every) {
-  if (sync_every == 0) return "gradients cross in every iteration";
-  if (sync_every == 1) return "parameters cross after every iteration";
-  return fmt::format("parameters cross after {} iterations; shares of one", sync_every);
+[[nodiscard]] inline std::string text_of(group_rhythm const& of) {
+  if (of.sync_every == 0) return "gradients cross in every iteration";
+  auto text = std::string{"parameters cross"};
+  if (of.fragments > 1)
+    text = fmt::format("{} fragments of parameters cross in turn, each once in {} iterations",
+                       of.fragments, of.sync_every);
+  else
+    text += of.sync_every == 1 ? " after every iteration"
+                               : fmt::format(" after {} iterations", of.sync_every);
+  if (of.outer == outer::co2) text += ", applied a round late (co2)";
+  if (of.outer == outer::diloco) text += " (diloco)";
+  if (of.sync_delay > 0) text += fmt::format(", applied {} later", of.sync_delay);
+  return of.sync_every == 1 ? text : text + "; shares of one";
 }
 
 /// The group, how many of them there are, the columns.
@@ -35,9 +44,8 @@ inline constexpr auto between_columns =
   auto text = table_title(of);
   text += fmt::format(
       "# {} groups of these; {}; {} iteration{}, {} slot{} per device, overlap {}; loads {}\n",
-      asked.groups, rhythm_of(asked.sync_every), of.samples.size(),
-      of.samples.size() == 1 ? "" : "s", of.slots, of.slots == 1 ? "" : "s", of.overlap,
-      origin_of(of.predicts));
+      asked.groups, text_of(asked.rhythm), of.samples.size(), of.samples.size() == 1 ? "" : "s",
+      of.slots, of.slots == 1 ? "" : "s", of.overlap, origin_of(of.predicts));
   text += "# " + fmt::format(detail::between_columns, "", "", "wire", "iteration", "over full",
                              "over EP", "sent between", "of full", "link", "exposed", "inside");
   return text + "\n# " +
@@ -58,6 +66,18 @@ inline constexpr auto between_columns =
          "\n";
 }
 
+inline void write_rhythm(group_rhythm const& of, nlohmann::ordered_json& to) {
+  to["sync_every"] = of.sync_every;
+  to["outer"] = name_of(of.outer);
+  to["fragments"] = of.fragments;
+  to["sync_delay"] = of.sync_delay;
+}
+/// The same as cells of a CSV file.
+inline constexpr auto rhythm_csv_head = "sync_every,outer,fragments,sync_delay";
+[[nodiscard]] inline std::string csv_cells(group_rhythm const& of) {
+  return fmt::format("{},{},{},{}", of.sync_every, name_of(of.outer), of.fragments, of.sync_delay);
+}
+
 /// As without groups; iterations and what is over ep have in them what crosses.
 [[nodiscard]] inline nlohmann::ordered_json to_json(between_result const& of) {
   auto written = to_json(of.inside);
@@ -66,7 +86,7 @@ inline constexpr auto between_columns =
   written["inside_us"] = of.inside.of.seconds() * 1e6;
   written["groups"] = of.of.groups;
   written["between"] = between::text_of(of.of.method);
-  written["sync_every"] = of.of.sync_every;
+  write_rhythm(of.of.rhythm, written);
   written["between_bytes_per_second"] = of.of.bytes_per_second;
   written["speedup_over_full"] = of.over_full();
   written["between_bytes"] = static_cast<std::uint64_t>(std::llround(of.cost.bytes));
@@ -77,7 +97,8 @@ inline constexpr auto between_columns =
 }
 
 [[nodiscard]] inline std::string between_csv_head() {
-  return "cluster,devices,model,policy,groups,between,sync_every,between_bytes_per_second,"
+  return fmt::format("cluster,devices,model,policy,groups,between,{},between_bytes_per_second,",
+                     rhythm_csv_head) +
          "iteration_us,speedup_over_full,speedup_over_ep,between_bytes,between_share_of_full,"
          "between_link_us,between_exposed_us,inside_us\n";
 }
@@ -86,9 +107,9 @@ inline constexpr auto between_columns =
   return fmt::format(
       "{},{},{},{},{},{},{},{:.6g},{:.6g},{:.6g},{:.6g},{:.0f},{:.6g},{:.6g},{:.6g},{:.6g}\n",
       one.cluster, one.devices, one.model, one.policy, of.of.groups, between::text_of(of.of.method),
-      of.of.sync_every, of.of.bytes_per_second, of.seconds() * 1e6, of.over_full(), of.over_ep(),
-      of.cost.bytes, of.share_of_full(), of.cost.link_seconds * 1e6, of.cost.exposed_seconds * 1e6,
-      one.seconds() * 1e6);
+      csv_cells(of.of.rhythm), of.of.bytes_per_second, of.seconds() * 1e6, of.over_full(),
+      of.over_ep(), of.cost.bytes, of.share_of_full(), of.cost.link_seconds * 1e6,
+      of.cost.exposed_seconds * 1e6, one.seconds() * 1e6);
 }
 
 }  // namespace sim

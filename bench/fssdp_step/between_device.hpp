@@ -20,7 +20,6 @@
 #include "fssdp/hybrid/counter_random.hpp"
 #include "fssdp/hybrid/equal_shards.hpp"
 #include "fssdp/hybrid/gradient_exchange.hpp"
-#include "fssdp/hybrid/parameter_exchange.hpp"
 #include "fssdp/layout/layer_stack.hpp"
 #include "fssdp/layout/table_layout.hpp"
 #include "fssdp/memory/bytes_of.hpp"
@@ -28,22 +27,25 @@
 #include "fssdp/placement/loads.hpp"
 #include "fssdp/stream/host_stream.hpp"
 #include "fssdp_sim/groups.hpp"
+#include "parameter_rounds.hpp"
 
 namespace step {
 
 /// Where a device meets those of other groups.
 struct between_links {
   fssdp::communicator_ref counterparts;  ///< ranks are groups
-  fssdp::communicator_ref everyone;      ///< all devices of all groups, past emulated links
+  // past emulated links
+  fssdp::communicator_ref checks;    ///< counterparts, too, while exchanges are under way
+  fssdp::communicator_ref inside;    ///< the devices of a group
+  fssdp::communicator_ref everyone;  ///< all devices of all groups
   /// Where experts move: what is enqueued behind a reduction finds gradients with their owners.
   fssdp::host_stream* moving = nullptr;
 };
 
 /// 32-bit gradients of what a device owns, averaged by the library's gradient_exchange on a stream
-/// beside; or parameters, every so many iterations, by its parameter_exchange. An emulated expert
-/// has 16 bits for each of its parameters; so these are others. An element of a gradient is the
-/// load of its expert times a number by chance, another one in every group; what a parameter learns
-/// in an iteration is such a number.
+/// beside; or parameters, in rounds. An emulated expert has 16 bits for each of its parameters; so
+/// these are others. An element of a gradient is the load of its expert times a number by chance,
+/// another one in every group; what a parameter learns in an iteration is such a number.
 class between_device {
  public:
   using layouts_type = fssdp::layer_stack<fssdp::table_layout>;
@@ -67,14 +69,14 @@ class between_device {
     auto options = between::exchange_of(of.method);
     options.slots = slots;
     options.stream = &stream_;
-    if (of.sync_every == 0) {
+    if (of.rhythm.sync_every == 0) {
       gradients_.emplace(counted_, layouts, rank, std::move(units), std::move(options));
       return;
     }
-    parameters_.emplace(counted_, layouts, rank, std::move(units),
-                        fssdp::parameter_exchange_options{
-                            .compressor = options.compressor, .slots = slots, .stream = &stream_});
-    for (auto const layer : all_layers()) parameters_->begin(layer, shard(layer));
+    rounds_.emplace(counted_,
+                    parameter_rounds::place{layouts, rank, std::move(units), slots, through_.inside,
+                                            through_.counterparts},
+                    of, stream_, [this](fssdp::layer_id layer) { return shard(layer); });
   }
   between_device(between_device const&) = delete;
   between_device& operator=(between_device const&) = delete;
@@ -101,7 +103,7 @@ class between_device {
           }
       }
     }
-    ++prepared_;
+    if (rounds_.has_value()) rounds_->learn();
   }
   /// A layer has gone backward: as soon as its gradients are with their owners, their exchange
   /// begins.
@@ -114,36 +116,39 @@ class between_device {
   /// @return the seconds for which the device waits
   double finish(bool counts) {
     auto const begin = clock::now();
-    has_crossed_ = true;
     if (gradients_.has_value()) {
       through_.moving->synchronize();
       gradients_->synchronize();
       gradients_->advance();
+      crossed_.assign(all_layers().begin(), all_layers().end());
     } else {
       if (counts) ++counted_iterations_;
-      has_crossed_ = counted_iterations_ % of_.sync_every == 0;
-      if (!has_crossed_) return 0;
-      for (auto const layer : all_layers()) parameters_->synchronize(layer, shard(layer));
-      parameters_->advance();
+      crossed_ = rounds_->end_iteration(counted_iterations_);
     }
     return std::chrono::duration<double>(clock::now() - begin).count();
   }
-  /// That have been sent so far.
-  [[nodiscard]] std::uint64_t bytes_sent() const { return counted_.counts().bytes_sent; }
+  /// Before owners change, behind `finish`: waits for what is still under way.
+  void drain() {
+    if (rounds_.has_value()) rounds_->drain();
+  }
+  /// That have been sent so far, and waited for.
+  [[nodiscard]] std::uint64_t bytes_sent() const {
+    return rounds_.has_value() ? rounds_->bytes_sent() : counted_.counts().bytes_sent;
+  }
 
   /// Counterparts have the same bits after an exchange; of full ones they are averages.
   /// @param loads [layers] of experts, as they were prepared
   /// @throws fssdp::ranks_disagree, std::runtime_error
   void check(std::vector<fssdp::expert_loads> const& loads) {
-    if (!has_crossed_) return;
-    for (auto const layer : all_layers()) {
-      fssdp::require_equal_bits(through_.counterparts, shard(layer));
+    for (auto const layer : crossed_) {
+      fssdp::require_equal_bits(through_.checks, shard(layer));
       if (of_.method.name != "full") continue;
       auto slot = std::size_t{0};
       for (auto const chunk : layouts_.layer(layer).owned(rank_))
         for (auto const& tensor : shard_slot(layer, slot++)) {
           auto const load = static_cast<double>(loads[layer.index()][chunk.expert.index()]);
-          require_average(chunk.expert, tensor, gradients_.has_value() ? load : prepared_);
+          require_average(chunk.expert, tensor,
+                          gradients_.has_value() ? load : rounds_->factor(layer));
         }
     }
   }
@@ -151,13 +156,16 @@ class between_device {
   /// What moves with owners.
   [[nodiscard]] std::vector<fssdp::expert_tensor<std::byte>> kept() {
     if (gradients_.has_value()) return fssdp::bytes_of(values_, gradients_->kept());
-    return fssdp::bytes_of(values_, parameters_->kept(), parameters_->residuals());
+    auto all = fssdp::bytes_of(values_);
+    auto const more = rounds_->kept();
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
   }
   /// Owners have changed, and that has moved.
   void reshard(layouts_type const& layouts) {
     layouts_ = layouts;
     if (gradients_.has_value()) gradients_->reshard(layouts);
-    if (parameters_.has_value()) parameters_->reshard(layouts);
+    if (rounds_.has_value()) rounds_->reshard(layouts);
   }
 
  private:
@@ -198,12 +206,11 @@ class between_device {
   fssdp::rank_id rank_;
   std::vector<float> pattern_;
   fssdp::expert_buffer<float> values_;  // gradients or parameters, [slots, elements] per unit
-  int prepared_ = 0;                    // iterations
   int counted_iterations_ = 0;
-  bool has_crossed_ = false;  // in the last iteration
+  std::vector<fssdp::layer_id> crossed_;  // in the last iteration: equal in all groups
   fssdp::host_stream stream_;
   std::optional<fssdp::gradient_exchange> gradients_;
-  std::optional<fssdp::parameter_exchange> parameters_;
+  std::optional<parameter_rounds> rounds_;
 };
 
 }  // namespace step

@@ -318,10 +318,14 @@ void device_rank::compute_partials(fssdp::layer_id layer) {
     memory_.fill(expert.partial, static_cast<float>(expert.rows));
 }
 
+bool device_rank::owners_may_change(int steps) const {
+  return job_.which.shards == sim::sharding::by_load && job_.reshard_every > 0 &&
+         steps % job_.reshard_every == 0;
+}
 /// What moves when owners change.
 std::vector<fssdp::expert_tensor<std::byte>> device_rank::kept() {
   auto all = fssdp::bytes_of(weights_, moments_);
-  if (!between_.has_value()) return all;
+  if (!between_.has_value() || !owners_may_change(steps_ + 1)) return all;  // nothing waits
   auto const more = between_->kept();
   all.insert(all.end(), more.begin(), more.end());
   return all;
@@ -343,7 +347,9 @@ void device_rank::update(std::size_t sample, bool recorded) {
     memory_.add({weights[0].data, slot * weights[0].elements}, 1);
   }
   ++steps_;
-  if (between_.has_value()) times_.between = between_->finish(recorded);
+  if (!between_.has_value()) return;
+  times_.between = between_->finish(recorded);
+  if (owners_may_change(steps_)) between_->drain();
 }
 
 void device_rank::check_shards() {

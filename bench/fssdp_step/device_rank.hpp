@@ -83,6 +83,8 @@ class device_rank {
   void compute_partials(fssdp::layer_id layer);
   /// The optimizer: every parameter becomes larger by 1.
   void update(std::size_t sample, bool recorded);
+  /// Behind so many iterations, the one that warms up included.
+  [[nodiscard]] bool owners_may_change(int steps) const;
   [[nodiscard]] std::vector<fssdp::expert_tensor<std::byte>> kept();
   void fill_weights();
 

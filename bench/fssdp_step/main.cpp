@@ -98,9 +98,10 @@ void run(step::options const& asked) {
   auto steps = std::size_t{0};
   for (auto const& one : all) {
     auto const iterations = one.of.samples.size();
-    if (static_cast<std::size_t>(asked.scene.between.sync_every) > iterations)
-      throw std::invalid_argument{"--sync-every " + std::to_string(asked.scene.between.sync_every) +
-                                  ": expected at most " + std::to_string(iterations) +
+    auto const every = asked.scene.between.rhythm.sync_every;
+    if (static_cast<std::size_t>(every) > iterations)
+      throw std::invalid_argument{"--sync-every " + std::to_string(every) + ": expected at most " +
+                                  std::to_string(iterations) +
                                   ", the iterations that are measured"};
     steps += (iterations + 1) * (asked.policies.size() + 1) * all_between(asked, one.where).size();
   }

@@ -54,11 +54,11 @@ struct measurement {
   }
   /// Where parameters cross now and then, with the share of one iteration in that.
   [[nodiscard]] double seconds() const {
-    if (between.sync_every <= 1) return median(&iteration_record::seconds);
+    if (between.rhythm.sync_every <= 1) return median(&iteration_record::seconds);
     return sim::percentile(without_waits(), 0.5) + between_seconds();
   }
   [[nodiscard]] double measured_over_predicted() const {
-    if (between.sync_every <= 1)
+    if (between.rhythm.sync_every <= 1)
       return sim::mean(all(&iteration_record::seconds)) / predicted_seconds;
     return (sim::mean(without_waits()) + between_seconds()) / predicted_seconds;
   }
@@ -75,14 +75,14 @@ struct measurement {
   [[nodiscard]] double busy_share() const { return sim::mean(all(&iteration_record::busy_share)); }
 
  private:
-  /// Behind every sync_every-th iteration, of so many.
+  /// Of whole rounds.
   [[nodiscard]] double share(double iteration_record::*part) const {
-    if (between.sync_every <= 1) return median(part);
-    auto const every = static_cast<std::size_t>(between.sync_every);
-    auto const rounds = iterations.size() / every;
+    if (between.rhythm.sync_every <= 1) return median(part);
+    auto const every = static_cast<std::size_t>(between.rhythm.sync_every);
+    auto const whole = iterations.size() / every * every;
     auto sum = 0.0;
-    for (auto const& one : iterations) sum += one.*part;
-    return sum / static_cast<double>(rounds * every);
+    for (std::size_t n = 0; n < whole; ++n) sum += iterations[n].*part;
+    return sum / static_cast<double>(whole);
   }
   [[nodiscard]] std::vector<double> without_waits() const {
     auto values = std::vector<double>{};

@@ -54,7 +54,8 @@ struct predicted_iteration {
   auto const& groups = of.between->of;
   result.between = sim::cost_between(
       paces, where.topology,
-      sim::crossing{groups.method, sim::units_of(*where.model, slices), groups.groups}, groups);
+      sim::crossing{groups.method, sim::units_of(*where.model, slices), groups.groups}, groups,
+      result.seconds / scale);
   result.between.exposed_seconds *= scale;
   result.between.bytes *= scale;
   result.seconds += result.between.exposed_seconds;

@@ -51,7 +51,7 @@ inline constexpr auto most_busy = 0.5;
   if (groups)
     text += fmt::format("# {} groups of these, {} between them, {:.4g} GB/s; {}\n", between->groups,
                         between::text_of(between->method), between->bytes_per_second / 1e9,
-                        sim::rhythm_of(between->sync_every));
+                        sim::text_of(between->rhythm));
   text += "# " + fmt::format(detail::columns, "", "iteration", "p95", "over EP", "model", "ratio",
                              "max/mean", "exposed", "", "tokens", "solve", "plan", "sent",
                              "replicas", "host");
@@ -122,7 +122,7 @@ inline constexpr auto most_busy = 0.5;
   if (of.between.groups == 1) return written;
   written["groups"] = of.between.groups;
   written["between"] = between::text_of(of.between.method);
-  written["sync_every"] = of.between.sync_every;
+  sim::write_rhythm(of.between.rhythm, written);
   written["between_bytes_per_second"] = of.between.bytes_per_second;
   written["between_bytes"] = of.between_bytes();
   written["predicted_between_bytes"] = of.predicted_between_bytes;
@@ -132,9 +132,13 @@ inline constexpr auto most_busy = 0.5;
 }
 
 [[nodiscard]] inline std::string csv_head() {
-  return "cluster,devices,model,policy,measured_us,p95_us,predicted_us,over_ep,load_max_over_mean,"
-         "exposed_us,exposed_share,tokens_us,solving_us,planning_us,bytes,replica_bytes,"
-         "host_busy_share,groups,between,sync_every,between_bytes_per_second,between_bytes,"
+  return std::string{
+             "cluster,devices,model,policy,measured_us,p95_us,predicted_us,over_ep,load_max_over_"
+             "mean,"
+             "exposed_us,exposed_share,tokens_us,solving_us,planning_us,bytes,replica_bytes,"
+             "host_busy_share,groups,between,"} +
+         sim::rhythm_csv_head +
+         ",between_bytes_per_second,between_bytes,"
          "between_exposed_us,predicted_between_exposed_us\n";
 }
 [[nodiscard]] inline std::string csv_line(measurement const& of, measurement const& ep) {
@@ -148,7 +152,7 @@ inline constexpr auto most_busy = 0.5;
       us(&iteration_record::token_seconds), us(&iteration_record::solving_seconds),
       us(&iteration_record::planning_seconds), of.bytes, of.replica_bytes, of.busy_share(),
       of.between.groups, of.between.groups > 1 ? between::text_of(of.between.method) : "",
-      of.between.sync_every, of.between.bytes_per_second, of.between_bytes(),
+      sim::csv_cells(of.between.rhythm), of.between.bytes_per_second, of.between_bytes(),
       of.between_seconds() * 1e6, of.predicted_between_seconds * 1e6);
 }
 

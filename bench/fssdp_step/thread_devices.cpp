@@ -182,10 +182,13 @@ class thread_devices : public device_group {
     auto inside = tokens.split(group, position);
     auto inside_control = control.split(group, position);
     auto counterparts = wires.split(position, group);
-    run_device(
-        *inside, *inside_control,
-        between_links{fssdp::communicator_ref{*counterparts}, fssdp::communicator_ref{control}},
-        work, trace);
+    auto checks = control.split(position, group);
+    run_device(*inside, *inside_control,
+               between_links{.counterparts = fssdp::communicator_ref{*counterparts},
+                             .checks = fssdp::communicator_ref{*checks},
+                             .inside = fssdp::communicator_ref{*inside_control},
+                             .everyone = fssdp::communicator_ref{control}},
+               work, trace);
   }
 
   std::chrono::milliseconds deadline_;

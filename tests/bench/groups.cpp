@@ -119,11 +119,13 @@ sim::between_result small_between(sim::prepared const& one, sim::policy const& w
 
 /// Groups of two emulated devices, small enough for any machine.
 step::measurement measured_groups(char const* policy, char const* method, int groups,
-                                  int sync_every = 0, int reshard_every = 100) {
+                                  sim::group_rhythm const& rhythm = {}, int reshard_every = 100,
+                                  int iterations = 5) {
+  auto const count = std::to_string(iterations);
   auto asked = read_line(step::read_command_line, "fssdp_step",
                          {"--cluster", "flat", "--devices", "2", "--layers", "2", "--experts", "4",
-                          "--tokens", "32", "--iterations", "5", "--scale", "1536", "--slow", "1",
-                          "--overlap", "2"})
+                          "--tokens", "32", "--iterations", count.c_str(), "--scale", "1536",
+                          "--slow", "1", "--overlap", "2"})
                    .chosen.value();
   auto scenes = sim::prepare_all(asked.scene);
   auto& of = scenes.front().of;
@@ -136,7 +138,7 @@ step::measurement measured_groups(char const* policy, char const* method, int gr
        .reshard_every = reshard_every,
        .between = step::between_job{.of = {.groups = groups,
                                            .method = between::method_of(method),
-                                           .sync_every = sync_every,
+                                           .rhythm = rhythm,
                                            .bytes_per_second = 1e12}}},
       {});
 }
@@ -229,20 +231,20 @@ TEST_CASE("the devices of an interface share its wire, and the fullest one count
       std::vector<sim::layer_pace>{{.owned = {1, 2, 0, 1}}, {.owned = {0, 1, 2, 0}}};
   auto of = sim::group_setting{.groups = 2, .bytes_per_second = 4.0 * elements_of_expert};
   auto const alone =
-      sim::cost_between(layers, two_nodes(fssdp::network_interface::per_rank), by, of);
+      sim::cost_between(layers, two_nodes(fssdp::network_interface::per_rank), by, of, 0);
   CHECK(alone.bytes == Approx(3.0 * 4 * elements_of_expert));
   CHECK(alone.link_seconds == Approx(3));
   CHECK(alone.exposed_seconds == Approx(3));
   auto const shared =
-      sim::cost_between(layers, two_nodes(fssdp::network_interface::per_node), by, of);
+      sim::cost_between(layers, two_nodes(fssdp::network_interface::per_node), by, of, 0);
   CHECK(shared.bytes == Approx(3.0 * 4 * elements_of_expert));
   CHECK(shared.link_seconds == Approx(4));
   auto const costly = fssdp::topology{
       {.nodes = 1, .ranks = 4, .cost = {.between_latency_seconds = 10, .port_seconds = 1}}};
-  CHECK(sim::cost_between(layers, costly, by, of).link_seconds == Approx(3 + 2 * 2 * (10 + 1)));
-  of.sync_every = 4;
+  CHECK(sim::cost_between(layers, costly, by, of, 0).link_seconds == Approx(3 + 2 * 2 * (10 + 1)));
+  of.rhythm.sync_every = 4;
   auto const now_and_then =
-      sim::cost_between(layers, two_nodes(fssdp::network_interface::per_node), by, of);
+      sim::cost_between(layers, two_nodes(fssdp::network_interface::per_node), by, of, 0);
   CHECK(now_and_then.bytes == Approx(3.0 * elements_of_expert));
   CHECK(now_and_then.link_seconds == Approx(1));
 }
@@ -254,9 +256,33 @@ TEST_CASE("parameters that cross are hidden by nothing") {
   auto const topo = fssdp::topology{
       {.nodes = 1, .ranks = 1, .cost = {.between_latency_seconds = 0, .port_seconds = 0}}};
   auto of = sim::group_setting{.groups = 2, .bytes_per_second = 4.0 * elements_of_expert};
-  CHECK(sim::cost_between(layers, topo, by, of).exposed_seconds == 0);
-  of.sync_every = 1;
-  CHECK(sim::cost_between(layers, topo, by, of).exposed_seconds == Approx(1));
+  CHECK(sim::cost_between(layers, topo, by, of, 0).exposed_seconds == 0);
+  of.rhythm.sync_every = 1;
+  CHECK(sim::cost_between(layers, topo, by, of, 5).exposed_seconds == Approx(1));
+}
+
+TEST_CASE("iterations hide parameters that are applied later") {
+  auto const by = crossing_of("full", 2);
+  auto const layers = std::vector<sim::layer_pace>{{.owned = {3}}, {.owned = {1}}};
+  auto const topo = fssdp::topology{
+      {.nodes = 1, .ranks = 1, .cost = {.between_latency_seconds = 0, .port_seconds = 0}}};
+  auto const cost = [&](sim::group_rhythm const& rhythm) {
+    auto const of = sim::group_setting{
+        .groups = 2, .rhythm = rhythm, .bytes_per_second = 4.0 * elements_of_expert};
+    return sim::cost_between(layers, topo, by, of, 2);  // the layers take 3 and 1, an iteration 2
+  };
+  auto const in_one = cost({.sync_every = 4});
+  CHECK(in_one.exposed_seconds == Approx(1));
+  CHECK(cost({.sync_every = 4, .outer = sim::outer::diloco}).exposed_seconds == Approx(1));
+  CHECK(cost({.sync_every = 4, .outer = sim::outer::co2}).exposed_seconds == 0);
+  CHECK(cost({.sync_every = 1, .outer = sim::outer::co2}).exposed_seconds == Approx(2));
+  CHECK(cost({.sync_every = 4, .sync_delay = 1}).exposed_seconds == Approx(0.5));
+  CHECK(cost({.sync_every = 4, .sync_delay = 2}).exposed_seconds == 0);
+  CHECK(cost({.sync_every = 4, .fragments = 2}).exposed_seconds == Approx(1));
+  auto const in_turn = cost({.sync_every = 4, .fragments = 2, .sync_delay = 1});
+  CHECK(in_turn.exposed_seconds == Approx(0.25));
+  CHECK(in_turn.bytes == Approx(in_one.bytes));
+  CHECK(in_turn.link_seconds == Approx(in_one.link_seconds));
 }
 
 TEST_CASE("an iteration in groups is one of a group and what is exposed") {
@@ -306,12 +332,17 @@ TEST_CASE("every method stands in the table, the CSV and the JSON of groups") {
           Approx(written["inside_us"].get<double>() + written["between_exposed_us"].get<double>()));
     CHECK(written["speedup_over_full"].get<double>() == Approx(one.over_full()));
   }
-  CHECK(sim::rhythm_of(1) == "parameters cross after every iteration");
-  CHECK(is_in(sim::rhythm_of(8), "after 8 iterations"));
+  CHECK(sim::text_of({.sync_every = 1}) == "parameters cross after every iteration");
+  CHECK(is_in(sim::text_of({.sync_every = 8}), "after 8 iterations"));
+  CHECK(is_in(sim::text_of({.sync_every = 8, .outer = sim::outer::co2}), "a round late"));
+  CHECK(
+      is_in(sim::text_of({.sync_every = 8, .fragments = 2, .sync_delay = 3}),
+            "2 fragments of parameters cross in turn, each once in 8 iterations, applied 3 later"));
 }
 
 TEST_CASE("what cannot be between groups is refused by the name of its option") {
-  for (auto const* name : {"--between", "--sync-every", "--between-rate"})
+  for (auto const* name :
+       {"--between", "--sync-every", "--outer", "--fragments", "--sync-delay", "--between-rate"})
     CHECK(is_in(refused_by_sim({name, std::string{name} == "--between" ? "full" : "1"}),
                 std::string{name} + ": expected --groups 2 or more"));
   CHECK(is_in(refused_by_sim({"--groups", "0"}), "--groups 0: expected 1 or more"));
@@ -320,6 +351,23 @@ TEST_CASE("what cannot be between groups is refused by the name of its option") 
               "--between none: expected full, bf16"));
   CHECK(is_in(refused_by_sim({"--groups", "2", "--sync-every", "-1"}),
               "--sync-every -1: expected 0"));
+  CHECK(is_in(refused_by_sim({"--groups", "2", "--outer", "adam"}),
+              "--outer adam: expected average, diloco or co2"));
+  CHECK(is_in(refused_by_sim({"--groups", "2", "--outer", "co2"}),
+              "--outer co2: expected --sync-every 1"));
+  CHECK(is_in(refused_by_sim({"--groups", "2", "--fragments", "2"}),
+              "--fragments 2: expected a divisor of --sync-every"));
+  CHECK(is_in(refused_by_sim({"--groups", "2", "--sync-every", "3", "--fragments", "2"}),
+              "--fragments 2: expected a divisor of --sync-every"));
+  CHECK(is_in(
+      refused_by_sim({"--groups", "2", "--sync-every", "4", "--fragments", "2", "--outer", "co2"}),
+      "--fragments 2: expected a divisor of --sync-every, without --outer co2"));
+  CHECK(is_in(refused_by_sim(
+                  {"--groups", "2", "--sync-every", "4", "--fragments", "2", "--sync-delay", "2"}),
+              "--sync-delay 2: expected less than the iterations between two fragments"));
+  CHECK(is_in(refused_by_sim({"--groups", "2", "--sync-delay", "-1"}),
+              "--sync-delay -1: expected 0"));
+  CHECK(is_in(refused_by_sim({"--groups", "2", "--fragments", "0"}), "--fragments 0: expected 1"));
   CHECK(is_in(refused_by_sim({"--groups", "2", "--between-rate", "0"}), "--between-rate 0"));
   CHECK(is_in(refused_by_sim({"--groups", "2", "--between-rate", "1,x"}), "--between-rate: x"));
   CHECK(is_in(refused_by_sim({"--groups", "2", "--advise"}), "--groups --advise: expected one"));
@@ -352,20 +400,65 @@ TEST_CASE("emulated groups exchange slices, parameters, and what new owners brin
     return of.between_bytes() == Approx(of.predicted_between_bytes).epsilon(0.01);
   };
   CHECK(same_bytes(measured_groups("fsep", "full", 2)));
-  CHECK(same_bytes(measured_groups("ours", "full", 2, 0, 1)));
-  CHECK(same_bytes(measured_groups("ours", "demo", 2, 0, 1)));
-  auto const now_and_then = measured_groups("ours", "full", 2, 2, 1);
+  CHECK(same_bytes(measured_groups("ours", "full", 2, {}, 1)));
+  CHECK(same_bytes(measured_groups("ours", "demo", 2, {}, 1)));
+  auto const now_and_then = measured_groups("ours", "full", 2, {.sync_every = 2}, 1);
   CHECK(same_bytes(now_and_then));
   for (std::size_t n = 0; n < 4; ++n)
     CHECK((now_and_then.iterations[n].between_bytes > 0) == (n % 2 == 1));
-  CHECK(same_bytes(measured_groups("ep", "int8", 2, 1)));
+  CHECK(same_bytes(measured_groups("ep", "int8", 2, {.sync_every = 1})));
+}
+
+TEST_CASE("emulated groups apply parameters later: in fragments, and a round late") {
+  struct variant {
+    char const* policy;
+    char const* method;
+    int groups;
+    sim::group_rhythm rhythm;
+    int reshard_every = 100;
+  };
+  using sim::outer;
+  for (auto const& of : std::vector<variant>{
+           {"ours", "full", 2, {.sync_every = 2, .outer = outer::co2}},
+           {"ep", "full", 3, {.sync_every = 1, .outer = outer::co2}},
+           {"ours", "int8", 2, {.sync_every = 3, .outer = outer::co2}, 2},
+           {"fsep", "demo", 2, {.sync_every = 2, .outer = outer::co2}},
+           {"ours", "full", 2, {.sync_every = 2, .outer = outer::diloco}},
+           {"ours", "full", 2, {.sync_every = 2, .fragments = 2}},
+           {"ours", "full", 3, {.sync_every = 4, .fragments = 2, .sync_delay = 1}},
+           {"ours", "full", 2, {.sync_every = 3, .sync_delay = 2}},
+           {"ours", "full", 2, {.sync_every = 3, .sync_delay = 2}, 1},
+           {"ep",
+            "qsdp-shift:4",
+            2,
+            {.sync_every = 4, .outer = outer::diloco, .fragments = 2, .sync_delay = 1}}}) {
+    CAPTURE(of.policy, of.method, of.groups, sim::text_of(of.rhythm), of.reshard_every);
+    auto const seen =
+        measured_groups(of.policy, of.method, of.groups, of.rhythm, of.reshard_every, 8);
+    CHECK(seen.between_bytes() > 0);
+    CHECK(seen.between_bytes() == Approx(seen.predicted_between_bytes).epsilon(0.01));
+  }
+}
+
+TEST_CASE("what is sent counts in the iteration in which it is waited for") {
+  auto const crossed = [](sim::group_rhythm const& rhythm) {
+    auto in = std::vector<bool>{};
+    for (auto const& one : measured_groups("ep", "full", 2, rhythm).iterations)
+      in.push_back(one.between_bytes > 0);
+    return in;
+  };
+  CHECK(crossed({.sync_every = 4, .fragments = 2, .sync_delay = 1}) ==
+        std::vector{true, false, true, false});  // that of the iteration before the first, then one
+  CHECK(crossed({.sync_every = 4, .sync_delay = 2}) == std::vector{false, true, false, false});
+  CHECK(crossed({.sync_every = 2, .outer = sim::outer::co2}) ==
+        std::vector{false, true, false, true});
 }
 
 TEST_CASE("measurements of groups have columns of their own") {
   auto one =
       step::iteration_record{.seconds = 0.004, .between_seconds = 0.002, .between_bytes = 4e6};
   auto const between = sim::group_setting{
-      .groups = 2, .method = {"demo", 4}, .sync_every = 2, .bytes_per_second = 1e9};
+      .groups = 2, .method = {"demo", 4}, .rhythm = {.sync_every = 2}, .bytes_per_second = 1e9};
   auto of = step::measurement{.policy = "ours",
                               .iterations = {{.seconds = 0.002}, one, {.seconds = 0.002}, one},
                               .predicted_seconds = 0.003,
@@ -385,8 +478,10 @@ TEST_CASE("measurements of groups have columns of their own") {
   auto const written = step::to_json(of, of);
   CHECK(written["between"] == "demo:4");
   CHECK(written["between_exposed_us"].get<double>() == Approx(1000));
+  CHECK(written["sync_every"] == 2);
+  CHECK(written["outer"] == "average");
   CHECK(columns_of(step::csv_line(of, of), ',').size() == columns_of(step::csv_head(), ',').size());
-  of.between.sync_every = 0;
+  of.between.rhythm.sync_every = 0;
   CHECK(of.seconds() == Approx(0.003));  // the median
   of.between.groups = 1;
   CHECK(!step::to_json(of, of).contains("between"));
