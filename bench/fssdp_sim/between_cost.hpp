@@ -87,19 +87,23 @@ namespace detail {
 }
 
 /// For how long parameters that cross keep devices waiting, in a round: layer l is in fragment l
-/// modulo their number, and what fragments take longer than what hides them is not hidden.
-/// @param link [layers]: how long the exchange of each takes
+/// modulo their number, and the interface that takes longest for a fragment is waited for, unless
+/// iterations hide it.
+/// @param links [interfaces, layers]: how long the exchange of each takes
 /// @param iteration_seconds of one in which nothing waits
-[[nodiscard]] inline double exposed_in_round(std::span<double const> link, group_rhythm const& of,
-                                             double iteration_seconds) {
+[[nodiscard]] inline double exposed_in_round(std::span<std::vector<double> const> links,
+                                             group_rhythm const& of, double iteration_seconds) {
   auto const hidden = of.hiding_iterations() * iteration_seconds;
+  auto const fragments = static_cast<std::size_t>(of.fragments);
   auto exposed = 0.0;
-  for (std::size_t fragment = 0; fragment < static_cast<std::size_t>(of.fragments); ++fragment) {
-    auto seconds = 0.0;
-    for (auto layer = fragment; layer < link.size();
-         layer += static_cast<std::size_t>(of.fragments))
-      seconds += link[layer];
-    exposed += std::max(0.0, seconds - hidden);
+  for (std::size_t fragment = 0; fragment < fragments; ++fragment) {
+    auto longest = 0.0;
+    for (auto const& link : links) {
+      auto seconds = 0.0;
+      for (auto layer = fragment; layer < link.size(); layer += fragments) seconds += link[layer];
+      longest = std::max(longest, seconds);
+    }
+    exposed += std::max(0.0, longest - hidden);
   }
   return exposed;
 }
@@ -129,23 +133,24 @@ namespace detail {
     }
   }
   auto cost = between_cost{.bytes = std::ranges::max(of_all)};
-  auto const every = of.rhythm.sync_every;
-  auto link = std::vector<double>(layers.size());
+  auto links = std::vector<std::vector<double>>{};  // [interfaces, layers]
   for (auto const interface : fssdp::first_n<fssdp::rank_id>(group.ranks())) {
     if (group.interface_of(interface) != interface) continue;
     auto behind = std::vector<fssdp::rank_id>{};
     for (auto const rank : group.ranks_on(group.node(interface)))
       if (group.interface_of(rank) == interface) behind.push_back(rank);
+    auto& link = links.emplace_back();
     auto seconds = 0.0;
-    for (std::size_t layer = 0; layer < layers.size(); ++layer)
-      seconds += link[layer] =
-          detail::link_seconds(sent[layer], by, behind, of.bytes_per_second, group.cost());
+    for (auto const& of_layer : sent) {
+      link.push_back(detail::link_seconds(of_layer, by, behind, of.bytes_per_second, group.cost()));
+      seconds += link.back();
+    }
     cost.link_seconds = std::max(cost.link_seconds, seconds);
-    cost.exposed_seconds =
-        std::max(cost.exposed_seconds,
-                 every > 0 ? detail::exposed_in_round(link, of.rhythm, iteration_seconds)
-                           : detail::exposed_behind(layers, link));
+    cost.exposed_seconds = std::max(cost.exposed_seconds, detail::exposed_behind(layers, link));
   }
+  auto const every = of.rhythm.sync_every;
+  if (every > 0)
+    cost.exposed_seconds = detail::exposed_in_round(links, of.rhythm, iteration_seconds);
   if (every > 0)
     for (auto* part : {&cost.bytes, &cost.link_seconds, &cost.exposed_seconds}) *part /= every;
   return cost;

@@ -82,9 +82,11 @@ void take_over(all_iterations& to, job const& of, std::span<device_times const> 
   record.solving_seconds = mean(&device_times::solving);
   record.planning_seconds = mean(&device_times::planning);
   record.between_seconds = mean(&device_times::between) / slow;
+  if (of.between.has_value() && of.between->of.rhythm.sync_every > 0)
+    record.between_seconds = std::ranges::max(all, {}, &device_times::between).between / slow;
   if (of.between.has_value())
-    record.between_bytes =
-        std::ranges::max(all, {}, &device_times::between_bytes).between_bytes * of.between->scale;
+    for (auto const& one : all)
+      record.between_bytes.push_back(one.between_bytes * of.between->scale);
   for (auto const& one : all) to.replica_slots = std::max(to.replica_slots, one.replica_slots);
   to.bytes = mean(&device_times::expert_bytes) * of.emulates.scale +
              4 * mean(&device_times::token_rows) *
@@ -158,9 +160,10 @@ measurement summed_up(job const& of, all_iterations const& all) {
   auto const scale =
       static_cast<double>(where.layers) / static_cast<double>(sim::layer_count(*of.of.loads));
   for (auto& one : result.iterations)
-    for (auto part : {&iteration_record::seconds, &iteration_record::between_seconds,
-                      &iteration_record::between_bytes})
+    for (auto part : {&iteration_record::seconds, &iteration_record::between_seconds})
       one.*part *= scale;
+  for (auto& one : result.iterations)
+    for (auto& bytes : one.between_bytes) bytes *= scale;
   if (of.between.has_value()) result.between = of.between->of;
   auto const count = static_cast<double>(all.layers.size());
   for (auto const& layers : all.layers) {

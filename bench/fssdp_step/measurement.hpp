@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -20,9 +21,11 @@ struct iteration_record {
   double token_seconds = 0;     ///< in dispatch and combine, waits included; their mean
   double solving_seconds = 0;   ///< placements and routing, before layers could go on
   double planning_seconds = 0;  ///< transfers, on the stream of the experts
-  double between_seconds = 0;   ///< for which devices waited for other groups; their mean
-  double between_bytes = 0;     ///< to other groups, by the device that sends most
-  double busy_share = 0;        ///< of the host's cores, by this program
+  /// For which devices waited for other groups: their mean, or, where parameters cross, of the one
+  /// that waited longest, as all the others then wait for that.
+  double between_seconds = 0;
+  double busy_share = 0;                   ///< of the host's cores, by this program
+  std::vector<double> between_bytes = {};  ///< [devices]: to other groups
 };
 
 struct measurement {
@@ -62,10 +65,23 @@ struct measurement {
       return sim::mean(all(&iteration_record::seconds)) / predicted_seconds;
     return (sim::mean(without_waits()) + between_seconds()) / predicted_seconds;
   }
-  /// For which devices wait for other groups, and what they send there, in one iteration or as its
-  /// share.
-  [[nodiscard]] double between_seconds() const { return share(&iteration_record::between_seconds); }
-  [[nodiscard]] double between_bytes() const { return share(&iteration_record::between_bytes); }
+  /// For which devices wait for other groups, in one iteration or as its share.
+  [[nodiscard]] double between_seconds() const {
+    if (between.rhythm.sync_every <= 1) return median(&iteration_record::between_seconds);
+    auto sum = 0.0;
+    for (auto const& one : whole_rounds()) sum += one.between_seconds;
+    return sum / static_cast<double>(whole_rounds().size());
+  }
+  /// What the device sends there that sends most, in one iteration or as its share.
+  [[nodiscard]] double between_bytes() const {
+    auto sums = std::vector<double>{};
+    for (auto const& one : whole_rounds()) {
+      sums.resize(std::max(sums.size(), one.between_bytes.size()));
+      for (std::size_t rank = 0; rank < one.between_bytes.size(); ++rank)
+        sums[rank] += one.between_bytes[rank];
+    }
+    return sums.empty() ? 0 : std::ranges::max(sums) / static_cast<double>(whole_rounds().size());
+  }
   /// Of the time in which experts move; 0 if hardly any do.
   [[nodiscard]] double exposed_share() const {
     auto const moving = median(&iteration_record::moving_seconds);
@@ -75,14 +91,9 @@ struct measurement {
   [[nodiscard]] double busy_share() const { return sim::mean(all(&iteration_record::busy_share)); }
 
  private:
-  /// Of whole rounds.
-  [[nodiscard]] double share(double iteration_record::*part) const {
-    if (between.rhythm.sync_every <= 1) return median(part);
-    auto const every = static_cast<std::size_t>(between.rhythm.sync_every);
-    auto const whole = iterations.size() / every * every;
-    auto sum = 0.0;
-    for (std::size_t n = 0; n < whole; ++n) sum += iterations[n].*part;
-    return sum / static_cast<double>(whole);
+  [[nodiscard]] std::span<iteration_record const> whole_rounds() const {
+    auto const every = static_cast<std::size_t>(std::max(1, between.rhythm.sync_every));
+    return std::span{iterations}.first(iterations.size() / every * every);
   }
   [[nodiscard]] std::vector<double> without_waits() const {
     auto values = std::vector<double>{};
