@@ -369,6 +369,25 @@ TEST_CASE(
   }
 }
 
+TEST_CASE("QSDP: steps that are as small as those between floats") {
+  for (float const first : {1.0F, -1.0F, 16777215.0F})
+    for (int const unit : {1, 32}) {
+      auto input = floats(256, first);
+      for (std::size_t i = 1; i < 256; ++i)
+        input[i] = i % static_cast<std::size_t>(unit) == 0 ? std::nextafter(input[i - 1], 1e9F)
+                                                           : input[i - 1];
+      auto groups = groups_by_hand{shifted_quantized(8, 256), {1, 256}, 1};
+      for (std::uint64_t key = 0; key < 50; ++key) {
+        groups.set_key(key);
+        groups.exchange({input});
+        for (std::size_t i = 0; i < 256; ++i) {
+          auto const next = double{std::nextafter(input[i], 1e9F)} - double{input[i]};
+          REQUIRE(std::abs(double{groups.own(0)[i]} - double{input[i]}) <= 2 * next);
+        }
+      }
+    }
+}
+
 TEST_CASE("striding: after as many exchanges as the stride each element has been sent once") {
   auto groups = groups_by_hand{strided_compressor{5}, {1, 13}, 1};
   auto sent = floats(13);

@@ -190,9 +190,9 @@ class quantized_compressor {
       auto const more = added(first);
       auto codes = detail::code_array{};
       for (std::size_t i = 0; i < at_once; ++i) {
+        // Above -1, so that what is cut off leaves 0: a shift, rounded, is a step at most.
         auto const place = (part[i] - range.least) / range.step + more[i];
-        auto const code = place < most ? place : most;  // and not below 0, but for rounding
-        codes[i] = static_cast<std::uint8_t>(static_cast<int>(code > 0 ? code : 0));
+        codes[i] = static_cast<std::uint8_t>(static_cast<int>(place < most ? place : most));
       }
       packed::pack(codes, packed::part_of(payload, first));
     }
