@@ -29,7 +29,7 @@ inline constexpr auto about =
          "\n"
          "  KEPT: coefficients of 64, or of 64 x 64; N: of N elements one; RANK: columns; BITS: 1, "
          "2, 4\n"
-         "  or 8. Without a number: " +
+         "  or 8. Without a number:\n  " +
          usual + "\n";
 }
 

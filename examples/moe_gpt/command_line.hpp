@@ -239,7 +239,7 @@ inline void declare(CLI::App& app, options& chosen, raw_options& raw) {
   app.add_option("--between", chosen.between,
                  "What crosses between them: full, bf16, int8, demo[:KEPT of 64],\n"
                  "demo-2d[:KEPT of 64 x 64], striding[:N], random[:N],\nterngrad, powersgd[:RANK], "
-                 "qsdp[:BITS], qsdp-shift[:BITS], tagc[:N]; of N elements one")
+                 "qsdp[:BITS], qsdp-shift[:BITS], tagc[:N];\nof N elements one")
       ->type_name("METHOD")
       ->group("Groups")
       ->capture_default_str();
