@@ -9,8 +9,8 @@
 
 namespace sim {
 
-/// What becomes of what groups have learned by themselves: the average of their parameters, DiLoCo's
-/// step along it, or CO2's, a round late.
+/// What becomes of what groups have learned by themselves: the average of their parameters,
+/// DiLoCo's step along it, or CO2's, a round late.
 enum class outer { average, diloco, co2 };
 
 /// As command lines have it.
