@@ -71,7 +71,7 @@ built() {  # built PROGRAM NAME WHY: whether it could be built
 }
 perf() {  # perf BACK_END RANKS: prints a table, and asks nothing but that all elements are right
   check "fssdp_perf: $1, $2 ranks" \
-    sh -c '"$@" | tee -a /dev/stderr | grep ": 0 wrong, 0 wrong in" >/dev/null' sh \
+    sh -c 'table=$("$@") && echo "$table" && echo "$table" | grep -q ": 0 wrong, 0 wrong in"' sh \
     "$build/gpu_fssdp_perf" --backend "$1" --ranks "$2" --case all --collective ag,rs \
     --bytes 1M,16M --baseline broadcast --check
 }
@@ -111,7 +111,7 @@ begin() {  # begin NAME COMMAND...: as check, beside others; `finish` tells what
     echo "$code" >"$beside/$count.code"
   ) &
 }
-finish() {
+finish() {  # waits for all that have begun
   wait
   for number in $(seq "$count"); do
     name=$(cat "$beside/$number.name")
@@ -120,33 +120,11 @@ finish() {
     [ "$(cat "$beside/$number.code")" -eq 0 ] ||
       { echo "tests/gpu: FAILED: $name" >&2; failed="$failed $name;"; }
   done
+  count=0
 }
 
 if built gpu_peer "tests of devices of a process" "no catch2/catch.hpp (CATCH2_INCLUDE)"; then
   begin "peer: 1 to 6 ranks share devices" "$build/gpu_peer" --warn NoTests
-fi
-if built gpu_nccl_process NCCL "no nccl.h or libnccl (NCCL_HOME)"; then
-  for ranks in 2 4; do
-    begin "nccl: $ranks processes, on one device if there are no more" \
-      sh "$here/nccl_processes.sh" "$ranks" "$build/gpu_nccl_process"
-  done
-  if built gpu_nccl_contract "the contract over NCCL" "no catch2/catch.hpp (CATCH2_INCLUDE)"; then
-    for ranks in 2 4; do
-      begin "nccl: the contract and the laws, $ranks processes" \
-        sh "$here/nccl_processes.sh" "$ranks" "$build/gpu_nccl_contract" --durations yes
-    done
-  fi
-  if [ "$gpus" -lt 6 ]; then
-    leave_out "tests of NCCL" "devices: $gpus; they have up to 6 ranks, NCCL wants a device for each"
-  elif built gpu_nccl "tests of NCCL" "no catch2/catch.hpp (CATCH2_INCLUDE)"; then
-    begin "nccl: a device for each rank" "$build/gpu_nccl" --warn NoTests
-  fi
-fi
-if built gpu_torch_process "process groups of PyTorch" "no torch with CUDA, or no NCCL"; then
-  for ranks in 1 2; do
-    begin "torch: $ranks processes over ProcessGroupNCCL" \
-      sh "$here/nccl_processes.sh" "$ranks" "$build/gpu_torch_process"
-  done
 fi
 sanitizer=$(command -v compute-sanitizer || echo "$(dirname "$nvcc")/compute-sanitizer")
 if [ ! -x "$build/gpu_peer" ] || [ ! -x "$sanitizer" ]; then
@@ -160,6 +138,37 @@ else
   done
 fi
 finish
+
+# Processes that share a device: with more than about ten it has no memory for the next one's context.
+processes() {  # processes NAME RANKS PROGRAM [ARGUMENT]...
+  name="$1, $2 processes"
+  shift
+  begin "$name" sh "$here/nccl_processes.sh" "$@"
+}
+if built gpu_nccl_process NCCL "no nccl.h or libnccl (NCCL_HOME)"; then
+  for ranks in 2 4; do
+    processes "nccl: placements, graphs, lost ranks" "$ranks" "$build/gpu_nccl_process"
+  done
+  finish
+  if built gpu_nccl_contract "the contract over NCCL" "no catch2/catch.hpp (CATCH2_INCLUDE)"; then
+    for ranks in 2 4; do
+      processes "nccl: the contract and the laws" "$ranks" "$build/gpu_nccl_contract" \
+        --durations yes
+    done
+    finish
+  fi
+  if [ "$gpus" -lt 6 ]; then
+    leave_out "tests of NCCL" "devices: $gpus; they have up to 6 ranks, NCCL wants a device for each"
+  elif built gpu_nccl "tests of NCCL" "no catch2/catch.hpp (CATCH2_INCLUDE)"; then
+    check "nccl: a device for each rank" "$build/gpu_nccl" --warn NoTests
+  fi
+fi
+if built gpu_torch_process "process groups of PyTorch" "no torch with CUDA, or no NCCL"; then
+  for ranks in 1 2; do
+    processes "torch: ProcessGroupNCCL" "$ranks" "$build/gpu_torch_process"
+  done
+  finish
+fi
 [ -z "$failed" ] || { echo "tests/gpu: FAILED:$failed" >&2; exit 1; }
 [ -z "$not_run" ] || { echo "tests/gpu: all that was run has passed; NOT RUN:$not_run" >&2; exit 77; }
 echo "tests/gpu: all has passed"
