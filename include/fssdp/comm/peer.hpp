@@ -55,7 +55,7 @@ class peer_world {
     auto const alone = detail::only_run{"peer_world", is_running_};
     contexts_.clear();
     duplicates_.assign(static_cast<std::size_t>(size()), 0);
-    auto& context = contexts_.emplace_back(devices_, size());
+    auto& context = contexts_.emplace_back(devices_, size(), priority());
     meetings_.run([&](thread_communicator& meeting) {
       auto const rank = meeting.rank();
       devices_.use(rank);
@@ -87,8 +87,13 @@ class peer_world {
   detail::peer_context& next_context(rank_id rank) {
     auto const lock = std::scoped_lock{mutex_};
     auto const index = ++duplicates_[rank.index()];
-    while (contexts_.size() <= index) contexts_.emplace_back(devices_, size());
+    while (contexts_.size() <= index) contexts_.emplace_back(devices_, size(), priority());
     return contexts_[index];
+  }
+
+  /// Copies that take a few multiprocessors, and long, go before blocks that wait for room.
+  [[nodiscard]] cuda_priority priority() const {
+    return options_.copy_blocks != 0 ? cuda_priority::high : cuda_priority::normal;
   }
 
   peer_options options_;

@@ -24,8 +24,8 @@ class peer_context {
  public:
   /// What is enqueued once for several ranks.
   struct joint_stream {
-    /// What it copies takes few multiprocessors, and others may wait for it.
-    explicit joint_stream(rank_id first) : stream{make_cuda_stream(first, cuda_priority::high)} {
+    joint_stream(rank_id first, cuda_priority priority)
+        : stream{make_cuda_stream(first, priority)} {
       for (auto& event : events) event = make_cuda_event(first);
     }
     /// In turn: exchanges that are under way are marked by them.
@@ -36,13 +36,14 @@ class peer_context {
     std::size_t turn = 0;
   };
 
-  peer_context(peer_devices const& devices, int ranks)
+  /// @param joint of the streams of what is enqueued once for several ranks
+  peer_context(peer_devices const& devices, int ranks, cuda_priority joint)
       : events_(static_cast<std::size_t>(ranks)), parts_(events_.size()) {
     auto const same = same_device_after{};
     for (auto const rank : first_n<rank_id>(ranks)) {
       devices.use(rank);
       events_[rank.index()] = {make_cuda_event(rank), make_cuda_event(rank)};
-      if (rank.value() < devices.count()) joint_.emplace_back(rank);
+      if (rank.value() < devices.count()) joint_.emplace_back(rank, joint);
     }
   }
 
