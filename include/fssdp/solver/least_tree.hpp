@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Keys of numbered places, of which the least are asked for again and again.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <limits>
+#include <utility>
+#include <vector>
+
+namespace fssdp::detail {
+
+/// A tournament of places. Of equal keys the lower number is less.
+/// @cost O(log places) for a change, O(count log places) for the `count` least
+class least_tree {
+ public:
+  explicit least_tree(std::size_t places) {
+    while (leaves_ < places) leaves_ *= 2;
+    keys_.assign(leaves_, std::numeric_limits<double>::infinity());
+    winner_.resize(2 * leaves_);
+    for (std::size_t i = 0; i < places; ++i) keys_[i] = 0;
+    for (std::size_t i = 0; i < leaves_; ++i) winner_[leaves_ + i] = static_cast<int>(i);
+    for (auto n = leaves_ - 1; n > 0; --n) play(n);
+  }
+
+  void set(int place, double key) {
+    keys_[static_cast<std::size_t>(place)] = key;
+    for (auto n = (leaves_ + static_cast<std::size_t>(place)) / 2; n > 0; n /= 2) play(n);
+  }
+  [[nodiscard]] int least() const { return winner_[1]; }
+  [[nodiscard]] double key(int place) const { return keys_[static_cast<std::size_t>(place)]; }
+
+  /// Appends the places of the least keys, ascending, to a list.
+  void append_least(std::size_t count, std::vector<int>& list) {
+    front_.assign(1, 1);
+    auto const later = [&](std::size_t a, std::size_t b) { return beats(winner_[b], winner_[a]); };
+    while (count > 0 && !front_.empty()) {
+      std::ranges::pop_heap(front_, later);
+      auto const top = front_.back();
+      front_.pop_back();
+      if (keys_[static_cast<std::size_t>(winner_[top])] == std::numeric_limits<double>::infinity())
+        return;
+      if (top >= leaves_) {
+        list.push_back(winner_[top]);
+        --count;
+        continue;
+      }
+      for (auto const child : {2 * top, 2 * top + 1}) {
+        front_.push_back(child);
+        std::ranges::push_heap(front_, later);
+      }
+    }
+  }
+
+ private:
+  [[nodiscard]] bool beats(int a, int b) const {
+    auto const x = keys_[static_cast<std::size_t>(a)];
+    auto const y = keys_[static_cast<std::size_t>(b)];
+    return x != y ? x < y : a < b;
+  }
+  void play(std::size_t n) {
+    auto const a = winner_[2 * n];
+    auto const b = winner_[2 * n + 1];
+    winner_[n] = beats(b, a) ? b : a;
+  }
+
+  std::size_t leaves_ = 1;
+  std::vector<double> keys_;        // [leaves]
+  std::vector<int> winner_;         // [2 * leaves]: of the subtree of each node; 1 is the root
+  std::vector<std::size_t> front_;  // a heap of nodes
+};
+
+}  // namespace fssdp::detail
