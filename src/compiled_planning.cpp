@@ -27,6 +27,7 @@
 #include "fssdp/solver/cheapest_materialization_inl.hpp"
 #include "fssdp/solver/heterogeneous_sharding_inl.hpp"
 #include "fssdp/solver/materialization_budget_inl.hpp"
+#include "fssdp/solver/ownership_planner_inl.hpp"
 #include "fssdp/solver/placement_solver_inl.hpp"
 #include "fssdp/solver/sparse_materialization_inl.hpp"
 #include "fssdp/token/any_rows_inl.hpp"

@@ -30,6 +30,15 @@ class least_tree {
   [[nodiscard]] int least() const { return winner_[1]; }
   [[nodiscard]] double key(int place) const { return keys_[static_cast<std::size_t>(place)]; }
 
+  /// Appends the place of the least key, and those that it beats on its way to the root: the next
+  /// to least among them, and log2(places) in all.
+  void append_rivals(std::vector<int>& list) const {
+    auto const first = least();
+    list.push_back(first);
+    for (auto n = leaves_ + static_cast<std::size_t>(first); n > 1; n /= 2)
+      if (key(winner_[n ^ 1U]) < std::numeric_limits<double>::infinity())
+        list.push_back(winner_[n ^ 1U]);
+  }
   /// Appends the places of the least keys, ascending, to a list.
   void append_least(std::size_t count, std::vector<int>& list) {
     front_.assign(1, 1);

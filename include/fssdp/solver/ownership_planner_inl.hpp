@@ -38,9 +38,11 @@ class ownership_course {
   /// @return [units]
   [[nodiscard]] std::vector<int> solve() {
     auto const has_homes = std::exchange(of_.has_homes, false);
-    auto owners = solve_anew();
+    auto anew = solve_anew();
+    auto gathered = gather_groups(anew, free_);
     of_.has_homes = has_homes;
-    return has_homes ? solve_from_homes(std::move(owners)) : owners;
+    if (!has_homes || is_at_home(gathered)) return gathered;
+    return gather_groups(solve_from_homes(std::move(anew)), terms_with_forced());
   }
   [[nodiscard]] ownership_problem const& problem() const { return of_; }
   [[nodiscard]] std::uint64_t forced_bytes() const { return forced_; }
@@ -69,7 +71,6 @@ class ownership_course {
   [[nodiscard]] std::vector<int> solve_from_homes(std::vector<int> anew) {
     auto state = ownership_state{of_};
     place_at_homes(state);
-    if (is_at_home(anew)) return anew;
     auto search = ownership_search{state, terms_with_forced()};
     if (search.settle(order_) >= 0) {
       for (int u = 0; u < of_.units(); ++u)
@@ -88,9 +89,14 @@ class ownership_course {
     return refined(is_better ? std::move(anew) : state.owners(), terms);
   }
 
-  /// Proven or improved, if they are few; then groups come together.
-  [[nodiscard]] std::vector<int> refined(std::vector<int> owners, ownership_terms const& terms) {
+  /// Proven or improved, if they are few.
+  [[nodiscard]] std::vector<int> refined(std::vector<int> owners,
+                                         ownership_terms const& terms) const {
     if (is_small_) ownership_exact{of_, terms}.improve(owners);
+    return owners;
+  }
+  [[nodiscard]] std::vector<int> gather_groups(std::vector<int> const& owners,
+                                               ownership_terms const& terms) const {
     if (of_.groups.empty()) return owners;
     auto state = state_of(owners);
     ownership_search{state, terms}.gather_groups();

@@ -118,6 +118,7 @@ class ownership_search {
   struct undo {
     int unit, from, back;
   };
+  static constexpr auto most_partners = std::ptrdiff_t{8};
 
   static std::size_t at(int i) { return static_cast<std::size_t>(i); }
   [[nodiscard]] int node(int unit) const { return of_->node_of[at(state_->owner(unit))]; }
@@ -130,19 +131,29 @@ class ownership_search {
     } else {
       auto others = std::size_t{0};
       for (auto const clique : of_->cliques_of[at(unit)]) others += of_->cliques[at(clique)].size();
-      state_->append_roomy(4 + others, ranks_);
+      state_->append_roomy(others, ranks_);
     }
     auto best = -1;
     auto best_key = std::pair{0.0, 0.0};
     for (auto const rank : ranks_) {
       if (!state_->fits(unit, rank)) continue;
-      auto const key = std::pair{state_->fullness_after(unit, rank),
-                                 fullness_of(state_->on_rank(rank), of_->rank_scale)};
+      auto const key = std::pair{std::max(of_->bound, state_->fullness_after(unit, rank)),
+                                 overlap(of_->size[at(unit)], state_->on_rank(rank))};
       if (best >= 0 && key >= best_key) continue;
       best = rank;
       best_key = key;
     }
     return best;
+  }
+
+  /// How much a rank has of what a unit is large in.
+  [[nodiscard]] double overlap(ownership_amounts const& a, ownership_amounts const& b) const {
+    auto sum = 0.0;
+    for (std::size_t k = 0; k < a.size(); ++k) {
+      auto const scale = of_->rank_scale[k];
+      sum += static_cast<double>(a[k]) * scale * static_cast<double>(b[k]) * scale;
+    }
+    return sum;
   }
 
   /// What makes the fullest place emptier, and none as full.
@@ -151,17 +162,31 @@ class ownership_search {
     auto best = step{};
     sources_.assign(state_->fullest_ranks().begin(), state_->fullest_ranks().end());
     ranks_.clear();
-    state_->append_roomy(8, ranks_);
-    for (auto const source : sources_) {
-      auto const units = largest_on(source);
-      for (auto const unit : units) {
+    state_->append_roomy(0, ranks_);
+    for (auto const source : sources_)
+      for (auto const unit : largest_on(source)) {
         consider_moves(unit, now, best);
+        if (is_enough(best, now)) return best;
+      }
+    // exchanges are many: with those that have most room only
+    auto const roomy =
+        of_->ranks() > 64 ? std::min(most_partners, std::ssize(ranks_)) : std::ssize(ranks_);
+    std::ranges::partial_sort(ranks_, ranks_.begin() + roomy, {}, [&](int rank) {
+      return std::pair{fullness_of(state_->on_rank(rank), of_->rank_scale), rank};
+    });
+    ranks_.erase(std::unique(ranks_.begin(), ranks_.begin() + roomy), ranks_.end());
+    for (auto const source : sources_)
+      for (auto const unit : largest_on(source)) {
         for (auto const rank : ranks_)
           if (rank != source) consider_exchanges(unit, rank, now, best);
-        if (trials_ <= 0) return best;
+        if (trials_ <= 0 || is_enough(best, now)) return best;
       }
-    }
     return best;
+  }
+  /// Whether a step is good enough that no other is looked for: of two, the better one is rarely
+  /// worth the search.
+  [[nodiscard]] bool is_enough(step const& best, double now) const {
+    return best.unit >= 0 && !terms_.moves_matter() && best.after <= now - (now - of_->bound) / 2;
   }
 
   /// The units of a rank; of many, the largest.

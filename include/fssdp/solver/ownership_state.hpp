@@ -133,22 +133,21 @@ class ownership_state {
     return {&fullest_rank_, 1};
   }
 
-  /// Appends ranks that have room: all, if there are no more than `all_ranks`; else `count` of
-  /// those which are emptiest in all, and in each amount, and behind the emptiest interface.
-  void append_roomy(std::size_t count, std::vector<int>& list) {
+  /// Appends ranks that have room: all, if there are no more than 64. Else some of those which are
+  /// emptiest in all, and in each amount, and behind the emptiest interface; and as many more as
+  /// may be `taken`.
+  void append_roomy(std::size_t taken, std::vector<int>& list) {
     constexpr auto all_ranks = 64;
-    auto const begin = static_cast<std::ptrdiff_t>(list.size());
     if (of_->ranks() <= all_ranks) {
       for (int rank = 0; rank < of_->ranks(); ++rank) list.push_back(rank);
       return;
     }
-    emptiest_.append_least(count, list);
+    emptiest_.append_rivals(list);
     for (std::size_t k = 0; k < least_of_.size(); ++k)
-      if (of_->rank_scale[k] > 0) least_of_[k].append_least(1 + count / 4, list);
+      if (of_->rank_scale[k] > 0) least_of_[k].append_rivals(list);
     if (!of_->interface_of.empty())
       for (auto const rank : of_->behind[at(emptiest_interface_.least())]) list.push_back(rank);
-    std::ranges::sort(list.begin() + begin, list.end());
-    list.erase(std::unique(list.begin() + begin, list.end()), list.end());
+    if (taken > 0) emptiest_.append_least(taken + 1, list);
   }
 
  private:
