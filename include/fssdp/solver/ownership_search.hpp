@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <numeric>
+#include <span>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -166,8 +168,9 @@ class ownership_search {
     for (auto const source : sources_)
       for (auto const unit : largest_on(source)) {
         consider_moves(unit, now, best);
-        if (is_enough(best, now)) return best;
+        if (!terms_.moves_matter() && is_enough(best, now)) return best;
       }
+    if (is_enough(best, now)) return best;
     // exchanges are many: with those that have most room only
     auto const roomy =
         of_->ranks() > 64 ? std::min(most_partners, std::ssize(ranks_)) : std::ssize(ranks_);
@@ -184,9 +187,12 @@ class ownership_search {
     return best;
   }
   /// Whether a step is good enough that no other is looked for: of two, the better one is rarely
-  /// worth the search.
+  /// worth the search. Where moves matter it is, if there are trials enough for every rank.
   [[nodiscard]] bool is_enough(step const& best, double now) const {
-    return best.unit >= 0 && !terms_.moves_matter() && best.after <= now - (now - of_->bound) / 2;
+    constexpr auto of_a_step = std::int64_t{4096};
+    auto const are_trials_scarce = terms_.trials / of_a_step < of_->ranks();
+    return best.unit >= 0 && (!terms_.moves_matter() || are_trials_scarce) &&
+           best.after <= now - (now - of_->bound) / 2;
   }
 
   /// The units of a rank; of many, the largest.
