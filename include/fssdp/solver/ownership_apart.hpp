@@ -63,7 +63,10 @@ class apart_units {
   /// @return whether there are owners; false, too, if that takes too long to find out
   bool settle() {
     if (open_.empty()) return true;
-    if (work_ <= 0) return false;
+    if (work_ <= 0) {
+      if (stuck_ < 0) stuck_ = open_.front();
+      return false;
+    }
     auto scarcest = std::size_t{0};
     auto ranks = std::vector<int>{};
     for (std::size_t i = 0; i < open_.size(); ++i) {
