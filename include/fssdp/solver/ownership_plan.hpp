@@ -4,6 +4,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "fssdp/layout/table_layout.hpp"
@@ -29,6 +31,20 @@ struct ownership_plan {
   [[nodiscard]] rank_id owner(item_id item) const { return owners[item.index()]; }
   /// The items as experts, in their order, each of one slice.
   [[nodiscard]] table_layout layout() const { return {{.ranks = ranks}, owners}; }
+  /// The same of some items, in this order: those of one shape, as buffers, plans and collectives
+  /// have experts of equal tensors. Items of other shapes have a layout and buffers of their own.
+  /// @pre there is an item
+  [[nodiscard]] table_layout layout_of(std::span<item_id const> items) const {
+    return layout_of(owners, items, ranks);
+  }
+  /// The layout of owners of before.
+  /// @pre there is an item; each has an owner among the ranks
+  [[nodiscard]] static table_layout layout_of(std::span<rank_id const> owners,
+                                              std::span<item_id const> items, int ranks) {
+    auto list = std::vector<rank_id>{};
+    for (auto const item : items) list.push_back(owners[item.index()]);
+    return {{.ranks = ranks}, std::move(list)};
+  }
 
   friend bool operator==(ownership_plan const&, ownership_plan const&) = default;
 };
