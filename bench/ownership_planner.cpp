@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How long owners for items of any size take to be found: anew, with sets that are to be near, and
-// from owners of before after the loads have drifted. Counters: the fullest rank over the bound, and
-// the share of all bytes that moves.
+// from owners of before after the loads have drifted. Counters: the fullest rank over the bound,
+// and the share of all bytes that moves.
 #include "fssdp/solver/ownership_planner.hpp"
 
 #include <benchmark/benchmark.h>

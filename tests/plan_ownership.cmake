@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# cmake -DPROGRAM=... -DFOLDER=... -P plan_ownership.cmake: a question in JSON is answered in JSON, from
-# a file and from standard input, and one that cannot be is refused by name.
+# cmake -DPROGRAM=... -DFOLDER=... -P plan_ownership.cmake: a question in JSON is answered in JSON,
+# from a file and from standard input, and one that cannot be is refused by name.
 set(question ${FOLDER}/plan_ownership.json)
 
 # answer(<out> <json>): what the program says.

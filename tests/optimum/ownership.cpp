@@ -58,29 +58,29 @@ template <class Options>
   return list;
 }
 
-constexpr auto wanted = std::size_t{FSSDP_PROVEN_OPTIMA};
+constexpr auto proven = std::size_t{FSSDP_PROVEN_OPTIMA};
 
 }  // namespace
 
 TEST_CASE("owners of few items are within 1 % of the proven optimum") {
-  auto const list = ratios(wanted, 0, {.ranks = 6, .items = 12},
+  auto const list = ratios(proven, 0, {.ranks = 6, .items = 12},
                            [](support::dice&) { return fssdp::ownership_planner{}; });
-  REQUIRE(list.size() == wanted);
+  REQUIRE(list.size() == proven);
   REQUIRE(std::ranges::max(list) <= 1.01);
   REQUIRE(std::ranges::min(list) >= 0.999);
 }
 
 TEST_CASE("owners of few items with a price for moves are within 1 % of the proven optimum") {
-  auto const list = ratios(wanted, 10'000, {.ranks = 6, .items = 12}, [](support::dice& draw) {
+  auto const list = ratios(proven, 10'000, {.ranks = 6, .items = 12}, [](support::dice& draw) {
     return fssdp::ownership_planner{.price_per_byte = draw.between(1, 100) * 1e-10};
   });
-  REQUIRE(list.size() == wanted);
+  REQUIRE(list.size() == proven);
   REQUIRE(std::ranges::max(list) <= 1.01);
   REQUIRE(std::ranges::min(list) >= 0.999);
 }
 
 TEST_CASE("owners by steps alone are within 5 % of the proven optimum on average") {
-  auto const list = ratios(wanted / 4, 20'000, {.ranks = 6, .items = 14}, [](support::dice&) {
+  auto const list = ratios(proven / 4, 20'000, {.ranks = 6, .items = 14}, [](support::dice&) {
     return fssdp::ownership_planner{.exact_items = 0};
   });
   auto sum = 0.0;

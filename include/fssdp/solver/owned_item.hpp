@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What needs an owner: an expert of any size, a matrix that an optimizer needs whole, an embedding.
+/// What needs an owner: an expert of any size, an embedding, a matrix that is optimized whole.
 #pragma once
 
 #include <cstdint>
