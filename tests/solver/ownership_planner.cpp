@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <map>
-#include <numeric>
 #include <set>
 #include <string>
 #include <vector>
@@ -122,6 +121,26 @@ void for_any_planner(Law law) {
   return {};
 }
 
+/// Constraints hold, and the report says what is.
+void check_plan(ownership_planner const& solve, random_items const& of) {
+  auto const plan = solved(solve, of);
+  REQUIRE(plan.owners.size() == of.items.size());
+  REQUIRE(broken(of, plan.owners) == "");
+  REQUIRE(plan.fullness == Approx(naive_fullness(solve, of, plan.owners)).margin(1e-12));
+  REQUIRE(plan.fullness >= plan.bound * (1 - 1e-12));
+  auto moved = std::uint64_t{0};
+  auto items = std::size_t{0};
+  for (std::size_t i = 0; i < of.before.size(); ++i)
+    if (of.before[i].value() >= 0 && of.before[i] != plan.owners[i]) {
+      moved += of.items[i].bytes;
+      ++items;
+    }
+  REQUIRE(plan.moved_bytes == moved);
+  REQUIRE(plan.moved_items == items);
+  REQUIRE(plan.moved_bytes <= std::max(solve.most_moved_bytes, plan.forced_bytes));
+  fssdp::check_layout(plan.layout());
+}
+
 }  // namespace
 
 TEST_CASE("owned items: the largest first is not the best, and the best is found") {
@@ -237,24 +256,14 @@ TEST_CASE("owned items: sets that are to be near are on one node where that cost
 }
 
 TEST_CASE("owned items: constraints hold, and the report says what is") {
-  for_any_planner([](ownership_planner const& solve, random_items const& of) {
-    auto const plan = solved(solve, of);
-    REQUIRE(plan.owners.size() == of.items.size());
-    REQUIRE(broken(of, plan.owners) == "");
-    REQUIRE(plan.fullness == Approx(naive_fullness(solve, of, plan.owners)).margin(1e-12));
-    REQUIRE(plan.fullness >= plan.bound * (1 - 1e-12));
-    auto moved = std::uint64_t{0};
-    auto items = std::size_t{0};
-    for (std::size_t i = 0; i < of.before.size(); ++i)
-      if (of.before[i].value() >= 0 && of.before[i] != plan.owners[i]) {
-        moved += of.items[i].bytes;
-        ++items;
-      }
-    REQUIRE(plan.moved_bytes == moved);
-    REQUIRE(plan.moved_items == items);
-    REQUIRE(plan.moved_bytes <= std::max(solve.most_moved_bytes, plan.forced_bytes));
-    fssdp::check_layout(plan.layout());
-  });
+  for_any_planner(check_plan);
+}
+
+TEST_CASE("owned items: on up to 300 ranks constraints hold, too") {
+  for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+    CAPTURE(seed);
+    check_plan(any_planner(seed), {support::dice{seed}, {.ranks = 300, .items = 900}});
+  }
 }
 
 TEST_CASE("owned items: no owners of before that may stay cost less, but for the precision") {
