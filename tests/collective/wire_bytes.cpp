@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "catch.hpp"
+#include "fssdp/codec/bf16_codec.hpp"
 #include "fssdp/codec/fp8_e5m2_codec.hpp"
 #include "fssdp/codec/int8_codec.hpp"
 #include "fssdp/collective/sparse_all_gather.hpp"

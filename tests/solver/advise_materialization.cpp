@@ -6,6 +6,7 @@
 #include <string>
 
 #include "catch.hpp"
+#include "fssdp/core/error.hpp"
 #include "fssdp/layout/block_layout.hpp"
 #include "fssdp/placement/port_loads.hpp"
 #include "support/laws.hpp"

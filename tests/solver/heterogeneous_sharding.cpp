@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "catch.hpp"
+#include "fssdp/core/error.hpp"
 #include "support/naive_algorithm_2.hpp"
 #include "support/random_layers.hpp"
 

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "catch.hpp"
+#include "fssdp/core/error.hpp"
 #include "fssdp/solver/everywhere.hpp"
 #include "support/laws.hpp"
 #include "support/lists.hpp"
