@@ -145,9 +145,9 @@ template <class From, class To>
   }
   run(fssdp::detail::conversion_kernel<From, To>{task});
   for (std::size_t i = 0; i < at_once; ++i) {
-    auto expected = std::vector<To>(from[i].all().size());
-    fssdp::convert(std::span<From const>{from[i].all()}, std::span{expected});
-    if (std::memcmp(to[i].data(), expected.data(), expected.size() * sizeof(To)) != 0) return false;
+    auto expected = placed_elements<To>{from[i].all().size(), 0};
+    fssdp::convert(std::span<From const>{from[i].all()}, expected.all());
+    if (std::memcmp(to[i].data(), expected.data(), expected.all().size_bytes()) != 0) return false;
   }
   return true;
 }
