@@ -118,9 +118,10 @@ template <class... Parameters>
 }  // namespace detail
 
 /// The kernels of this library, for any pair of element types.
-/// @cost one launch for each encoding, and for all of device_sums, device_conversions or device_copies; every
-///       element is read and written once, 16 bytes at a time where all addresses allow it, codes
-///       of payloads 4 or 8; payloads among the operands of a sum are decoded there, in registers
+/// @cost one launch for each encoding, and for all of device_sums, device_conversions or
+///       device_copies; every element is read and written once, 16 bytes at a time where all
+///       addresses allow it, codes of payloads 4 or 8; payloads among the operands of a sum are
+///       decoded there, in registers
 [[nodiscard]] inline device_kernels cuda_kernels() {
   return {.sum = detail::launch_for<device_sums>,
           .convert = detail::launch_for<device_conversions>,

@@ -31,7 +31,7 @@ namespace fssdp {
 class peer_world;
 
 /// A rank of a peer_world (peer.hpp). The threads of the ranks meet and tell each other addresses;
-/// all else is enqueued, by the last thread that comes for all of them: a receiver's stream waits
+/// all else is enqueued, by one of the threads for all of them: a receiver's stream waits
 /// until the sender's data is ready, reads it where it is, and the sender's stream goes on when
 /// that is done.
 ///
@@ -41,7 +41,7 @@ class peer_world;
 ///
 /// @cost per exchange: its copies, at most three events for each rank and two to wait for, or one
 ///       per pair of ranks where those are fewer; if ranks share a device and kernels copy, one
-///       launch for up to 128 messages of all of them, else for those of each. The threads wait for
+///       launch for up to 128 messages, or 32 sums, of all of them, else for those of each. The threads wait for
 ///       each other, nobody for a device; no allocation once the largest batch has been seen
 class peer_communicator : public detail::cuda_work<peer_communicator> {
  public:

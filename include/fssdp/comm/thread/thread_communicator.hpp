@@ -87,9 +87,9 @@ class thread_communicator {
   }
 
   /// Has one thread work for all ranks that messages connect, directly or through others. When all
-  /// have come, each calls prepare(borrowed) with what it borrows, as lend does; the last that has
-  /// done so calls serve(detail::thread_meeting const&), which must not throw, while the others
-  /// wait. Where what they do is short and fought over, as with the driver of devices, that is
+  /// have come, each calls prepare(borrowed) with what it borrows, as lend does; when all have done
+  /// so, the lowest calls serve(detail::thread_meeting const&), which must not throw, while the
+  /// others wait. Where what they do is short and fought over, as with the driver of devices, that is
   /// faster than that each does its own.
   /// @cost as exchange, but that the lock is taken once, and that who waits gives up its core more
   ///       often if there are as many cores as ranks

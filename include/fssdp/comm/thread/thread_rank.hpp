@@ -3,15 +3,10 @@
 #pragma once
 
 #include <algorithm>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
-#include <optional>
 #include <span>
-#include <string>
-#include <thread>
-#include <utility>
 #include <vector>
 
 #include "fssdp/comm/back_end.hpp"
