@@ -41,8 +41,9 @@ class peer_world;
 ///
 /// @cost per exchange: its copies, at most three events for each rank and two to wait for, or one
 ///       per pair of ranks where those are fewer; if ranks share a device and kernels copy, one
-///       launch for up to 128 messages, or 32 sums, of all of them, else for those of each. The threads wait for
-///       each other, nobody for a device; no allocation once the largest batch has been seen
+///       launch for up to 128 messages, or 32 sums, of all of them, else for those of each. The
+///       threads wait for each other, nobody for a device; no allocation once the largest batch has
+///       been seen
 class peer_communicator : public detail::cuda_work<peer_communicator> {
  public:
   using stream_type = cudaStream_t;
