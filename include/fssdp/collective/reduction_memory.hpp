@@ -80,8 +80,8 @@ struct reduction_buffers {
     return {.partial = data + first * partials[k].element_bytes};
   }
 
-  /// Goes through what is summed for a piece, from its element `first` on, in rank order: what those
-  /// send back who got it, and this rank's own partial, if it has one.
+  /// Goes through what is summed for a piece, from its element `first` on, in rank order: what
+  /// those send back who got it, and this rank's own partial, if it has one.
   /// @param sent(i) is called for senders[i], own(summand) for the partial
   template <class Sent, class Own>
   void in_rank_order(std::size_t k, std::span<transfer const> senders, std::size_t first, Sent sent,
