@@ -14,6 +14,7 @@
 #include "fssdp/plan/plan_bytes_inl.hpp"
 #include "fssdp/plan/schedule_inl.hpp"
 #include "fssdp/plan/transfer_plan_inl.hpp"
+#include "fssdp/plan/uneven_plan_inl.hpp"
 #include "fssdp/plan/verify_inl.hpp"
 #include "fssdp/routing/balanced_routing_inl.hpp"
 #include "fssdp/routing/balanced_shares_inl.hpp"

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /// The data plane does not allocate, once it has been called.
+#include <cstddef>
 #include <vector>
 
 #include "catch.hpp"
 #include "fssdp/codec/int8_codec.hpp"
+#include "fssdp/collective/all_gather_v.hpp"
 #include "fssdp/collective/materialized_experts.hpp"
 #include "fssdp/collective/sparse_all_gather.hpp"
 #include "fssdp/collective/sparse_reduce_scatter.hpp"
@@ -13,7 +15,9 @@
 #include "fssdp/layout/make_shard.hpp"
 #include "fssdp/plan/make_plan.hpp"
 #include "fssdp/plan/reshard_plan.hpp"
+#include "fssdp/plan/uneven_plan.hpp"
 #include "fssdp/solver/everywhere.hpp"
+#include "fssdp/topology/topology.hpp"
 #include "support/allocation_counter.hpp"
 #include "support/coded_instance.hpp"
 #include "support/communicator_archetype.hpp"
@@ -194,4 +198,26 @@ TEST_CASE("plans are copied without an allocation") {
     REQUIRE(allocations_in([&] { (void)fssdp::transfer_plan{of.plan}; }) == 0);
     REQUIRE(allocations_in([&] { (void)fssdp::reshard_plan{moves}; }) == 0);
   });
+}
+
+TEST_CASE("uneven collectives allocate nothing from their second call on") {
+  if (auto const lacks = support::lacks_allocation_counts(); !lacks.empty())
+    return skip_test(lacks);
+  auto const plan =
+      fssdp::uneven_plan{fssdp::consecutive_blocks(std::vector<std::size_t>{30'000, 10, 4'000}),
+                         fssdp::topology{{.ranks = 3}},
+                         sizeof(float),
+                         {.least_bytes = 4096}};
+  auto const allocations = support::on_all_ranks(3, [&](thread_communicator& comm) {
+    auto mine = std::vector<float>(plan.elements(comm.rank()));
+    auto all = std::vector<float>(plan.elements());
+    auto scratch = fssdp::scratch_memory{};
+    auto const once = [&] {
+      all_gather_v(comm, plan, mine, all, fssdp::uncoded{}, {.scratch = &scratch});
+      reduce_scatter_v(comm, plan, all, mine, fssdp::uncoded{}, {.scratch = &scratch});
+    };
+    once();
+    return allocations_in(once);
+  });
+  REQUIRE(allocations == std::vector<long>(3));
 }

@@ -29,20 +29,26 @@ struct named_tensors {
 inline void check_memory(char const* collective, named_tensors const& buffer) {
   for (std::size_t k = 0; k < buffer.tensors.size(); ++k) {
     auto const& tensor = buffer.tensors[k];
-    auto const empty = tensor.slots == 0 || tensor.elements == 0;
+    auto const has_rows = tensor.offsets != nullptr;
+    auto const rows = has_rows ? tensor.offsets[tensor.slots] - tensor.offsets[0] : 1;
+    auto const empty = tensor.slots == 0 || tensor.elements == 0 || rows == 0;
     auto const most = std::numeric_limits<std::size_t>::max() / 2 / tensor.element_bytes;
     require(empty || tensor.elements <= most, collective, ": tensor ", k, " of ", buffer.name,
             " has ", tensor.elements, " elements; expected at most ", most);
+    require(empty || rows <= most / tensor.elements, collective, ": tensor ", k, " of ",
+            buffer.name, " has ", rows, " rows of ", tensor.elements,
+            " elements; expected at most ", most, " elements in all");
     if (tensor.is_scattered()) {
       for (std::size_t slot = 0; slot < tensor.slots; ++slot)
-        require(empty || tensor[slot].data != nullptr, collective, ": slot ", slot, " of tensor ",
-                k, " of ", buffer.name, " is null; expected memory for ", tensor.elements,
-                " elements");
+        require(empty || tensor.rows(slot) == 0 || tensor[slot].data != nullptr, collective,
+                ": slot ", slot, " of tensor ", k, " of ", buffer.name,
+                " is null; expected memory for ", tensor.elements, " elements");
       continue;
     }
     require(empty || tensor.data != nullptr, collective, ": tensor ", k, " of ", buffer.name,
             " is null; expected memory for ", tensor.slots, " slots of ", tensor.elements,
             " elements");
+    if (has_rows) continue;
     require(tensor.slots <= 1 || tensor.stride >= tensor.elements, collective, ": tensor ", k,
             " of ", buffer.name, " has a stride of ", tensor.stride, "; expected at least its ",
             tensor.elements, " elements, so that slots do not overlap");
@@ -53,12 +59,32 @@ inline void check_memory(char const* collective, named_tensors const& buffer) {
   }
 }
 
+/// @throws argument_error unless slots have the rows that the plan says, or none if it says none
+/// @param offsets of the plan for these slots
+inline void check_rows(char const* collective, named_tensors const& buffer,
+                       std::span<std::size_t const> offsets) {
+  for (std::size_t k = 0; k < buffer.tensors.size(); ++k) {
+    auto const* const has = buffer.tensors[k].offsets;
+    if (has == offsets.data()) continue;
+    require(!offsets.empty(), collective, ": tensor ", k, " of ", buffer.name,
+            " has offsets, and the plan knows no rows; expected none");
+    require(has != nullptr, collective, ": tensor ", k, " of ", buffer.name,
+            " has no offsets, and experts differ in size; expected those of the plan");
+    for (std::size_t slot = 0; slot + 1 < offsets.size(); ++slot)
+      require(has[slot + 1] - has[slot] == offsets[slot + 1] - offsets[slot], collective, ": slot ",
+              slot, " of tensor ", k, " of ", buffer.name, " has ", has[slot + 1] - has[slot],
+              " rows; expected ", offsets[slot + 1] - offsets[slot], ", as the plan says");
+  }
+}
+
 /// @throws argument_error unless check_memory accepts it and every tensor has the expected slots
+/// @param offsets of the plan, where experts differ in size
 inline void check_slots(char const* collective, named_tensors const& buffer, std::size_t expected,
-                        char const* shape) {
+                        char const* shape, std::span<std::size_t const> offsets = {}) {
   for (auto const& tensor : buffer.tensors)
     require(tensor.slots == expected, collective, ": ", buffer.name, " has ", tensor.slots,
             " slots; expected ", expected, " (", shape, ")");
+  check_rows(collective, buffer, offsets);
   check_memory(collective, buffer);
 }
 

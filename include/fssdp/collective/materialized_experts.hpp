@@ -8,18 +8,45 @@
 #include <utility>
 #include <vector>
 
+#include "fssdp/layout/make_shard.hpp"
 #include "fssdp/memory/expert_buffer.hpp"
 #include "fssdp/plan/transfer_plan.hpp"
 
 namespace fssdp {
 
+namespace detail {
+
+/// A buffer for experts of a plan, of equal size or not.
+template <class T>
+[[nodiscard]] expert_buffer<T> buffer_for(std::span<expert_id const> experts,
+                                          std::span<std::size_t const> offsets,
+                                          std::span<std::size_t const> elements,
+                                          std::pmr::memory_resource* resource) {
+  if (offsets.empty()) return {experts.size(), elements, resource};
+  return {offsets, elements, resource};
+}
+
+}  // namespace detail
+
+/// A zeroed buffer [owned, slice_elements] per tensor, for the shard of a rank: as of its layout,
+/// also where experts differ in size.
+/// @param elements the size of each tensor of one whole expert; of a row where experts have rows
+template <class T>
+[[nodiscard]] expert_buffer<T> make_shard(
+    transfer_plan const& plan, rank_id rank, std::span<std::size_t const> elements,
+    std::pmr::memory_resource* resource = std::pmr::new_delete_resource()) {
+  if (plan.has_rows()) return {plan.owned_offsets(rank), elements, resource};
+  return {plan.owned_count(rank), slice_sizes(elements, plan.slices()), resource};
+}
+
 /// A zeroed buffer [remote, elements] per tensor, for the replicas of a plan.
+/// @param elements the size of each tensor, as above
 /// @param resource where the memory comes from, as of make_shard
 template <class T>
 [[nodiscard]] expert_buffer<T> make_replicas(
     transfer_plan const& plan, rank_id rank, std::span<std::size_t const> elements,
     std::pmr::memory_resource* resource = std::pmr::new_delete_resource()) {
-  return {plan.remote(rank).size(), elements, resource};
+  return detail::buffer_for<T>(plan.remote(rank), plan.remote_offsets(rank), elements, resource);
 }
 template <class T>
 [[nodiscard]] expert_buffer<T> make_replicas(
@@ -34,7 +61,8 @@ template <class T>
 [[nodiscard]] expert_buffer<T> make_partials(
     transfer_plan const& plan, rank_id rank, std::span<std::size_t const> elements,
     std::pmr::memory_resource* resource = std::pmr::new_delete_resource()) {
-  return {plan.materialized(rank).size(), elements, resource};
+  return detail::buffer_for<T>(plan.materialized(rank), plan.materialized_offsets(rank), elements,
+                               resource);
 }
 template <class T>
 [[nodiscard]] expert_buffer<T> make_partials(

@@ -23,6 +23,11 @@ namespace fssdp::detail {
                                              rank_id rank, std::span<expert_id const> slots) {
   return {plan, rank, shape.weights.all(), shape.replicas.all(), slots, nullptr};
 }
+/// How many slots of equal size these experts take, or how many rows.
+[[nodiscard]] inline std::size_t room_for(std::span<expert_id const> experts,
+                                          std::span<std::size_t const> offsets) {
+  return offsets.empty() ? experts.size() : offsets.back();
+}
 /// What a buffer of these tensors takes.
 [[nodiscard]] inline std::size_t bytes_of_slots(std::size_t slots, tensor_list const& tensors) {
   auto sum = std::size_t{0};
@@ -39,7 +44,8 @@ template <class Gather, class Reduction>
                                 Reduction const& reduction) {
   auto use = memory_use{};
   use.replicas = bytes_of_slots(slots, shape.replicas);
-  use.partials = bytes_of_slots(plan.materialized(rank).size(), shape.partials);
+  use.partials = bytes_of_slots(room_for(plan.materialized(rank), plan.materialized_offsets(rank)),
+                                shape.partials);
   use.gather_scratch = gather.bytes();
   use.reduce_scratch = add_bytes(
       reduction_lists(plan.reduction(), rank, shape.partials.all().size()), reduction.bytes(false));
@@ -57,14 +63,15 @@ FSSDP_INLINE memory_use measure_memory(transfer_plan const& plan, rank_id rank,
   if (coder == nullptr) {
     auto const changes = gathered(shape, plan, rank, {}).changes_types();
     auto const slots = changes ? plan.materialized(rank) : plan.remote(rank);
-    return add_up(plan, rank, shape, slots.size(),
-                  gather_scratch{gathered(shape, plan, rank, slots)},
+    auto const room =
+        room_for(slots, changes ? plan.materialized_offsets(rank) : plan.remote_offsets(rank));
+    return add_up(plan, rank, shape, room, gather_scratch{gathered(shape, plan, rank, slots)},
                   reduction_scratch{plan.reduction(), rank, back, sums});
   }
   auto const slots = plan.materialized(rank);
   auto const traffic = coded_traffic{plan, *coder, on};
   auto const traffic_back = coded_traffic{plan.reduction(), *coder, on};
-  return add_up(plan, rank, shape, slots.size(),
+  return add_up(plan, rank, shape, room_for(slots, plan.materialized_offsets(rank)),
                 coded_gather_scratch{gathered(shape, plan, rank, slots), traffic},
                 coded_reduction_scratch{plan.reduction(), rank, traffic_back, back, sums});
 }

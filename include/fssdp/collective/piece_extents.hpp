@@ -16,16 +16,16 @@
 
 namespace fssdp::detail {
 
-/// Knows the tensors of a whole expert by their sizes.
+/// Knows the tensors of a whole expert by their sizes, or by those of a row.
 class piece_extents {
  public:
-  piece_extents(transfer_plan const& plan, tensor_sizes whole)
-      : slices_{plan.slices()}, pieces_{plan.pieces()}, whole_{whole} {}
+  /// @pre the plan lives as long
+  piece_extents(transfer_plan const& plan, tensor_sizes whole) : plan_{&plan}, whole_{whole} {}
 
   [[nodiscard]] std::size_t tensors() const { return whole_.size(); }
   /// A slice of tensor k, without padding.
   [[nodiscard]] slice_extent slice(std::size_t k, chunk_id chunk) const {
-    return {whole_[k], chunk.slice, slices_};
+    return {whole_[k] * plan_->rows(chunk.expert), chunk.slice, plan_->slices()};
   }
   /// The elements of a piece in tensor k.
   [[nodiscard]] std::size_t elements(std::size_t k, piece_id piece) const {
@@ -54,19 +54,18 @@ class piece_extents {
 
   /// The most elements that a slice of tensor k has, and a piece.
   [[nodiscard]] std::size_t slice_room(std::size_t k) const {
-    return slice_elements(whole_[k], slices_);
+    return slice_elements(whole_[k] * plan_->most_rows(), plan_->slices());
   }
   [[nodiscard]] std::size_t piece_room(std::size_t k) const {
-    return piece_elements(slice_room(k), pieces_);
+    return piece_elements(slice_room(k), plan_->pieces());
   }
 
  private:
   [[nodiscard]] piece_extent within_slice(std::size_t k, piece_id piece) const {
-    return {slice(k, piece.chunk).elements, piece.index, pieces_};
+    return {slice(k, piece.chunk).elements, piece.index, plan_->pieces()};
   }
 
-  int slices_;
-  int pieces_;
+  transfer_plan const* plan_;
   tensor_sizes whole_;
 };
 

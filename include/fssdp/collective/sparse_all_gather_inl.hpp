@@ -30,8 +30,11 @@ FSSDP_INLINE void gather_call::check_buffers(std::span<expert_id const> slots,
   auto const source = named_tensors{"from", from_.all()};
   auto const target = named_tensors{"to", to_.all()};
   check_sizes(name, plan_.slices(), source, target);
-  check_slots(name, source, plan_.owned_count(rank_), "chunks that the rank owns");
-  check_slots(name, target, slots.size(), shape);
+  auto const all = slots.size() == plan_.materialized(rank_).size();
+  check_slots(name, source, plan_.owned_count(rank_), "chunks that the rank owns",
+              plan_.owned_offsets(rank_));
+  check_slots(name, target, slots.size(), shape,
+              all ? plan_.materialized_offsets(rank_) : plan_.remote_offsets(rank_));
   check_aliases(name, source, target);
 }
 FSSDP_INLINE void gather_call::check(int ranks) const {

@@ -25,14 +25,17 @@ FSSDP_INLINE void reduction_call::check(int ranks, tensor_list const* residuals)
   auto const target = named_tensors{"to", to_.all()};
   check_ranks(name, ranks, plan_);
   check_sizes(name, plan_.slices(), target, source);
-  check_slots(name, source, plan_.materialized(rank_).size(), "experts that the rank holds");
-  check_slots(name, target, plan_.owned_count(rank_), "chunks that the rank owns");
+  check_slots(name, source, plan_.materialized(rank_).size(), "experts that the rank holds",
+              plan_.materialized_offsets(rank_));
+  check_slots(name, target, plan_.owned_count(rank_), "chunks that the rank owns",
+              plan_.owned_offsets(rank_));
   check_aliases(name, source, target);
   if (residuals == nullptr) return;
   auto const left = named_tensors{"residuals", residuals->all()};
   auto const held = plan_.reduction().materialized(rank_).size();
   check_sizes(name, 1, left, source);
-  check_slots(name, left, held, "experts that the rank holds");
+  check_slots(name, left, held, "experts that the rank holds",
+              plan_.reduction().materialized_offsets(rank_));
   check_aliases(name, source, left);
   check_aliases(name, target, left);
 }

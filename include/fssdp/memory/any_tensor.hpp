@@ -24,10 +24,11 @@ struct basic_any_tensor {
   std::size_t elements = 0;
   std::size_t stride = elements;  ///< distance between slots, in elements
   Void* const* places = nullptr;  ///< [slots]: must live as long as what it points to is used
+  std::size_t const* offsets = nullptr;  ///< [slots + 1], in rows: likewise
 
   template <std::same_as<void const> Const>
   requires(!std::is_const_v<Void>) constexpr operator basic_any_tensor<Const>() const {
-    return {type, data, slots, elements, stride, places};
+    return {type, data, slots, elements, stride, places, offsets};
   }
 };
 using any_tensor = basic_any_tensor<void>;
@@ -56,7 +57,8 @@ requires std::same_as<decltype(dtype_of<std::remove_const_t<T>>), dtype const>
                                tensor.slots,
                                tensor.elements,
                                tensor.stride,
-                               reinterpret_cast<any* const*>(tensor.places)};
+                               reinterpret_cast<any* const*>(tensor.places),
+                               tensor.offsets};
 }
 
 namespace detail {
@@ -81,9 +83,10 @@ template <class Void>
                                              std::size_t count) {
   using byte = std::conditional_t<std::is_const_v<Void>, std::byte const, std::byte>;
   auto const size = element_size(of);
+  if (of.offsets != nullptr) of.offsets += first;
   if (of.places != nullptr)
     of.places += first;
-  else if (count != 0)
+  else if (count != 0 && of.offsets == nullptr)
     of.data = static_cast<byte*>(of.data) + first * of.stride * size;
   of.slots = count;
   return of;

@@ -41,10 +41,29 @@ class expert_buffer {
     resize(slots);
   }
 
+  /// The same where experts differ in size: slot s of a tensor has offsets[s + 1] - offsets[s] rows
+  /// of its `elements`, one slot right behind the other.
+  /// @param offsets [slots + 1], ascending, as of transfer_plan::owned_offsets
+  expert_buffer(std::span<std::size_t const> offsets, std::span<std::size_t const> elements,
+                std::pmr::memory_resource* resource = std::pmr::new_delete_resource())
+      : expert_buffer{offsets.empty() ? 0 : offsets.back() - offsets.front(), elements, resource} {
+    detail::require(!offsets.empty(),
+                    "expert_buffer: no offsets; expected one, and one for each slot");
+    offsets_.assign(offsets.begin(), offsets.end());
+    for (auto& offset : offsets_) offset -= offsets.front();
+    for (std::size_t k = 0; k < tensors_.size(); ++k) {
+      tensors_[k].slots = offsets_.size() - 1;
+      tensors_[k].offsets = offsets_.data();
+      views_[k] = tensors_[k];
+    }
+  }
+
   /// Changes the number of slots. Allocates only to grow beyond the largest size so far, and then
   /// gives the old memory back; what the slots hold afterwards is unspecified.
-  /// @throws as the constructor; then nothing has changed
+  /// @throws as the constructor, and where slots have rows; then nothing has changed
   void resize(std::size_t slots) {
+    detail::require(offsets_.empty(), "expert_buffer: resized to ", slots,
+                    " slots; expected slots of equal size");
     auto needed = std::size_t{0};
     for (auto const& tensor : tensors_)
       needed = detail::add_bytes(needed, tensor_bytes(slots, tensor.elements));
@@ -91,6 +110,7 @@ class expert_buffer {
   detail::aligned_memory memory_;
   std::vector<expert_tensor<T>> tensors_;
   std::vector<expert_tensor<T const>> views_;  // the same, for readers
+  std::vector<std::size_t> offsets_;           // in rows, where slots differ in size
 };
 
 }  // namespace fssdp

@@ -28,6 +28,10 @@ template <class T>
 /// Where slots are allocated one by one, as the parameters of modules are, slot s is at places[s],
 /// and `data` and `stride` say nothing. What is in `places` is read whenever the slots are: it may
 /// change in between.
+///
+/// Where experts differ in size, slot s has the rows offsets[s], ..., offsets[s + 1] - 1 of `elements`
+/// each: at data + offsets[s] * elements, one slot right behind the other, or at places[s]. The
+/// offsets are those of a plan that knows the rows of its experts (transfer_plan::with_rows).
 template <class T>
 struct expert_tensor {
   T* data = nullptr;
@@ -35,14 +39,17 @@ struct expert_tensor {
   std::size_t elements = 0;
   std::size_t stride = elements;  ///< distance between slots, in elements
   T* const* places = nullptr;     ///< [slots]: must live as long as what it points to is used
+  std::size_t const* offsets = nullptr;  ///< [slots + 1], in rows: likewise
 
   /// The elements of one slot.
   [[nodiscard]] constexpr std::span<T> operator[](std::size_t slot) const {
-    return {places != nullptr ? detail::place_of(places, slot) : data + slot * stride, elements};
+    auto const begin = offsets != nullptr ? offsets[slot] * elements : slot * stride;
+    auto const rows = offsets != nullptr ? offsets[slot + 1] - offsets[slot] : 1;
+    return {places != nullptr ? detail::place_of(places, slot) : data + begin, rows * elements};
   }
   template <std::same_as<T const> Const>  // a template, as nvcc would warn where T is const
   requires(!std::is_const_v<T>) constexpr operator expert_tensor<Const>() const {
-    return {data, slots, elements, stride, places};
+    return {data, slots, elements, stride, places, offsets};
   }
 };
 
@@ -113,9 +120,10 @@ namespace detail {
 template <class T>
 [[nodiscard]] constexpr expert_tensor<T> part_of(expert_tensor<T> of, std::size_t first,
                                                  std::size_t count) {
+  if (of.offsets != nullptr) of.offsets += first;
   if (of.places != nullptr)
     of.places += first;
-  else if (count != 0)
+  else if (count != 0 && of.offsets == nullptr)
     of.data += first * of.stride;
   of.slots = count;
   return of;

@@ -38,15 +38,21 @@ struct tensor_view {
   std::size_t element_bytes = 1;
   void const* places = nullptr;  ///< a pointer for each slot, if they lie one by one
   dtype type = dtype::fp32;
+  std::size_t const* offsets = nullptr;  ///< [slots + 1], where slots have rows of elements
 
   [[nodiscard]] bool is_scattered() const { return places != nullptr; }
   [[nodiscard]] element_range operator[](std::size_t slot) const {
-    return {begin(slot), elements, element_bytes};
+    return {begin(slot), rows(slot) * elements, element_bytes};
   }
+  [[nodiscard]] std::size_t rows(std::size_t slot) const {
+    return offsets == nullptr ? 1 : offsets[slot + 1] - offsets[slot];
+  }
+  /// From the beginning of the first slot to the end of the last, unless they are scattered.
+  [[nodiscard]] element_range whole() const;
   /// Some of its slots.
   [[nodiscard]] tensor_view part(std::size_t first, std::size_t count) const;
   [[nodiscard]] any_tensor any() const {
-    return {type, data, slots, elements, stride, static_cast<void* const*>(places)};
+    return {type, data, slots, elements, stride, static_cast<void* const*>(places), offsets};
   }
   /// One of its slots, wherever it lies.
   [[nodiscard]] tensor_view one(std::size_t slot) const;
@@ -54,12 +60,14 @@ struct tensor_view {
   /// @pre T has that size, and is the type
   template <class T>
   [[nodiscard]] expert_tensor<T> as() const {
-    return {reinterpret_cast<T*>(data), slots, elements, stride, static_cast<T* const*>(places)};
+    return {reinterpret_cast<T*>(data),     slots,  elements, stride,
+            static_cast<T* const*>(places), offsets};
   }
 
  private:
   [[nodiscard]] std::byte* begin(std::size_t slot) const {
-    if (!is_scattered()) return data + slot * stride * element_bytes;
+    if (!is_scattered())
+      return data + (offsets == nullptr ? slot * stride : offsets[slot] * elements) * element_bytes;
     void* place = nullptr;  // all pointers to elements look alike
     std::memcpy(&place, static_cast<std::byte const*>(places) + slot * sizeof(void*),
                 sizeof(void*));
@@ -101,7 +109,8 @@ class tensor_list {
                  tensor.stride,
                  element_size(tensor),
                  tensor.places,
-                 type_of(tensor)};
+                 type_of(tensor),
+                 tensor.offsets};
     }
   }
   /// Tensors without memory, all of one type.

@@ -18,9 +18,10 @@ namespace fssdp::detail {
 FSSDP_INLINE tensor_view tensor_view::part(std::size_t first, std::size_t count) const {
   auto of = *this;
   of.slots = count;
+  if (offsets != nullptr) of.offsets += first;
   if (is_scattered())
     of.places = static_cast<std::byte const*>(places) + first * sizeof(void*);
-  else if (count != 0)
+  else if (count != 0 && offsets == nullptr)
     of.data += first * stride * element_bytes;
   return of;
 }
@@ -29,8 +30,17 @@ FSSDP_INLINE tensor_view tensor_view::one(std::size_t slot) const {
   auto of = *this;
   of.data = begin(slot);
   of.slots = 1;
+  of.elements *= rows(slot);
+  of.stride = of.elements;
   of.places = nullptr;
+  of.offsets = nullptr;
   return of;
+}
+
+FSSDP_INLINE element_range tensor_view::whole() const {
+  if (slots == 0) return {data, 0, element_bytes};
+  if (offsets == nullptr) return {data, (slots - 1) * stride + elements, element_bytes};
+  return {begin(0), (offsets[slots] - offsets[0]) * elements, element_bytes};
 }
 
 FSSDP_INLINE tensor_view* tensor_list::resize(std::size_t count) {
@@ -58,13 +68,9 @@ FSSDP_INLINE tensor_list::tensor_list(std::span<tensor_types const> tensors,
 }
 
 FSSDP_INLINE bool overlap(tensor_view const& a, tensor_view const& b) {
-  auto const whole = [](tensor_view const& tensor) {
-    auto const length =
-        tensor.slots == 0 ? 0 : (tensor.slots - 1) * tensor.stride + tensor.elements;
-    return element_range{tensor.data, length, tensor.element_bytes}.bytes();
-  };
   auto const scattered = a.is_scattered() || b.is_scattered();
-  if (!scattered && !overlap(whole(a), whole(b))) return false;
+  if (!scattered && !overlap(a.whole().bytes(), b.whole().bytes())) return false;
+  if (!scattered && a.offsets != nullptr && b.offsets != nullptr) return true;
   for (std::size_t i = 0; i < a.slots; ++i)
     for (std::size_t j = 0; j < b.slots; ++j)
       if (overlap(a[i].bytes(), b[j].bytes())) return true;
@@ -72,7 +78,8 @@ FSSDP_INLINE bool overlap(tensor_view const& a, tensor_view const& b) {
 }
 
 FSSDP_INLINE bool overlaps_itself(tensor_view const& tensor) {
-  if (!tensor.is_scattered()) return tensor.slots > 1 && tensor.stride < tensor.elements;
+  if (!tensor.is_scattered())
+    return tensor.offsets == nullptr && tensor.slots > 1 && tensor.stride < tensor.elements;
   for (std::size_t i = 0; i < tensor.slots; ++i)
     for (std::size_t j = 0; j < i; ++j)
       if (overlap(tensor[i].bytes(), tensor[j].bytes())) return true;

@@ -44,8 +44,9 @@ template <class Owners>
   auto const& topo = plan.topology();
   auto ports = port_model{topo, topo.cost(), static_cast<double>(chunk_bytes) / pieces};
   auto seconds = 0.0;
-  for_each_delivery(plan, plan.where(), [&](chunk_id, rank_id owner, rank_id rank) {
-    seconds = std::max(seconds, ports.play(owner, rank, 0, pieces).arrival);
+  for_each_delivery(plan, plan.where(), [&](chunk_id chunk, rank_id owner, rank_id rank) {
+    auto const part = part_of_largest(plan, chunk.expert);
+    seconds = std::max(seconds, ports.play(owner, rank, 0, pieces, part).arrival);
   });
   return seconds;
 }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <limits>
 #include <vector>
 
@@ -13,27 +14,28 @@
 
 namespace fssdp::detail {
 
-/// Chunks that ports cannot avoid.
+/// Chunks that ports cannot avoid; their rows where experts differ in size.
 struct gather_volume {
+  using amount = std::int64_t;
   static constexpr auto nothing = std::numeric_limits<int>::max();
 
   /// What one rank owns, and others get. Of no chunks, the fewest are `nothing`.
   struct owned_chunks {
-    int all = 0;
-    int crossing = 0;            ///< that other nodes get
-    int staying = 0;             ///< that other ranks of its node get
+    amount all = 0;
+    amount crossing = 0;         ///< that other nodes get
+    amount staying = 0;          ///< that other ranks of its node get
     int fewest_ranks = nothing;  ///< that get one of them
     int fewest_nodes = nothing;  ///< other than its own that get one of those that cross
     int fewest_there = nothing;  ///< ranks that get one of those on another node
   };
 
-  std::vector<int> into_rank;         ///< [ranks]: it is to get
-  std::vector<int> into_rank_remote;  ///< [ranks]: of those, owned on other nodes
+  std::vector<amount> into_rank;         ///< [ranks]: it is to get
+  std::vector<amount> into_rank_remote;  ///< [ranks]: of those, owned on other nodes
   std::vector<owned_chunks> out_of_rank;
-  std::vector<int> into_node;    ///< [nodes]
-  std::vector<int> out_of_node;  ///< [nodes]: owned there, and other nodes get
-  std::vector<int> fewest_on;    ///< [nodes]: ranks that get one of those that enter
-  int between_nodes = 0;
+  std::vector<amount> into_node;    ///< [nodes]
+  std::vector<amount> out_of_node;  ///< [nodes]: owned there, and other nodes get
+  std::vector<int> fewest_on;       ///< [nodes]: ranks that get one of those that enter
+  amount between_nodes = 0;
 
   explicit gather_volume(transfer_plan const& plan)
       : into_rank(static_cast<std::size_t>(plan.ranks())),
@@ -54,34 +56,35 @@ struct gather_volume {
   void count(transfer_plan const& plan, chunk_id chunk, std::vector<int>& ranks_on) {
     auto const& topo = plan.topology();
     auto const owner = plan.owner(chunk);
+    auto const size = static_cast<amount>(plan.rows(chunk.expert));
     auto const owner_node = topo.node(owner);
     auto ranks = 0;
     for (auto const rank : plan.where().holders(chunk.expert)) {
       if (rank == owner) continue;
       ++ranks;
       ++ranks_on[topo.node(rank).index()];
-      ++into_rank[rank.index()];
-      if (topo.node(rank) != owner_node) ++into_rank_remote[rank.index()];
+      into_rank[rank.index()] += size;
+      if (topo.node(rank) != owner_node) into_rank_remote[rank.index()] += size;
     }
     if (ranks == 0) return;
     auto& owned = out_of_rank[owner.index()];
-    ++owned.all;
+    owned.all += size;
     owned.fewest_ranks = std::min(owned.fewest_ranks, ranks);
-    if (ranks_on[owner_node.index()] != 0) ++owned.staying;
+    if (ranks_on[owner_node.index()] != 0) owned.staying += size;
     auto nodes = 0;
     for (auto const node : first_n<node_id>(topo.nodes())) {
       auto const there = ranks_on[node.index()];
       if (there == 0 || node == owner_node) continue;
       ++nodes;
-      ++into_node[node.index()];
+      into_node[node.index()] += size;
       fewest_on[node.index()] = std::min(fewest_on[node.index()], there);
       owned.fewest_there = std::min(owned.fewest_there, there);
     }
-    between_nodes += nodes;
+    between_nodes += nodes * size;
     if (nodes == 0) return;
-    ++owned.crossing;
+    owned.crossing += size;
     owned.fewest_nodes = std::min(owned.fewest_nodes, nodes);
-    ++out_of_node[owner_node.index()];
+    out_of_node[owner_node.index()] += size;
   }
 };
 

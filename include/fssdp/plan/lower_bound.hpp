@@ -42,7 +42,8 @@ struct time_bound {
 /// are the faster ones, equal or not: a chunk may enter a node more than once, straight from its
 /// owner, and leave its node and come back.
 ///
-/// The tight bound is that of pipeline_bound, for pieces of at least `least_piece_bytes` (as
+/// Where experts differ in size, chunk_bytes are those of the most rows, and the tight bound is the
+/// other one. Else it is that of pipeline_bound, for pieces of at least `least_piece_bytes` (as
 /// schedule_options has it), at the best number of pieces. It holds for plans of no smaller pieces.
 /// @cost O(chunks * (ranks + nodes)); the tight bound O(ranks * ranks on a node) besides, for up to
 ///       256 numbers of pieces and 90 ranges of larger ones
@@ -50,7 +51,8 @@ struct time_bound {
                                             std::size_t least_piece_bytes = 256U << 10) {
   auto const& topo = plan.topology();
   auto const volume = detail::gather_volume{plan};
-  auto const bytes = static_cast<double>(chunk_bytes);
+  auto const bytes =
+      static_cast<double>(chunk_bytes) / static_cast<double>(plan.most_rows());  // of a row
   auto result = time_bound{};
   auto const consider = [&](double seconds, auto const&... name) {
     if (seconds > result.seconds) {
@@ -63,22 +65,31 @@ struct time_bound {
   for (auto const node : first_n<node_id>(topo.nodes())) {
     auto const interfaces = node_bandwidth(topo, node);
     auto inside = 0.0;
-    auto wanted = 0;
+    auto wanted = detail::gather_volume::amount{0};
     for (auto const rank : topo.ranks_on(node)) {
       auto const between = topo.port(topo.interface_of(rank)).between_bytes_per_second;
       auto const port = topo.port(rank).inside_bytes_per_second;
       auto const both = port + (many ? between : 0.0);
-      consider(volume.into_rank[rank.index()] * bytes / both, "device in ", rank);
-      consider(volume.out_of_rank[rank.index()].all * bytes / both, "device out ", rank);
+      consider(static_cast<double>(volume.into_rank[rank.index()]) * bytes / both, "device in ",
+               rank);
+      consider(static_cast<double>(volume.out_of_rank[rank.index()].all) * bytes / both,
+               "device out ", rank);
       inside += port;
       wanted += volume.into_rank[rank.index()];
     }
-    consider(volume.into_node[node.index()] * bytes / interfaces, "node in ", node);
-    consider(volume.out_of_node[node.index()] * bytes / interfaces, "node out ", node);
-    consider(wanted * bytes / (inside + (many ? interfaces : 0.0)), "NVLink ", node);
+    consider(static_cast<double>(volume.into_node[node.index()]) * bytes / interfaces, "node in ",
+             node);
+    consider(static_cast<double>(volume.out_of_node[node.index()]) * bytes / interfaces,
+             "node out ", node);
+    consider(static_cast<double>(wanted) * bytes / (inside + (many ? interfaces : 0.0)), "NVLink ",
+             node);
     network += interfaces;
   }
-  consider(volume.between_nodes * bytes / network, "network");
+  consider(static_cast<double>(volume.between_nodes) * bytes / network, "network");
+  if (plan.has_rows()) {
+    result.tight_seconds = result.seconds;
+    return result;
+  }
 
   result.tight_seconds = std::numeric_limits<double>::infinity();
   auto const most = static_cast<int>(std::clamp<std::size_t>(

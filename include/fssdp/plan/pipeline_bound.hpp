@@ -205,11 +205,15 @@ class pipeline_bound {
                ? 1
                : static_cast<int>(topo_.ranks_on(node).size());
   }
-  [[nodiscard]] long count(int chunks) const { return static_cast<long>(chunks) * pieces_; }
+  [[nodiscard]] long count(gather_volume::amount chunks) const {
+    return static_cast<long>(chunks * pieces_);
+  }
 
   /// How long until an interface can begin to receive what ranks behind it are to get: from the
   /// start, unless all that is owned on its own node, which it has to leave first.
-  [[nodiscard]] double first_use(int remote) const { return remote != 0 ? 0 : between_.hop(); }
+  [[nodiscard]] double first_use(gather_volume::amount remote) const {
+    return remote != 0 ? 0 : between_.hop();
+  }
 
   /// What a rank is to get comes through its port inside the node or through the interface.
   [[nodiscard]] double into_rank(rank_id rank) const {

@@ -16,7 +16,7 @@
 namespace fssdp {
 
 /// All of a plan that does not follow from layout and topology, in the byte order of this machine.
-/// @cost 28 bytes for each transfer, 4 for each replica
+/// @cost 28 bytes for each transfer, 4 for each replica, 8 for each expert whose rows it knows
 [[nodiscard]] std::vector<std::byte> plan_to_bytes(transfer_plan const& plan);
 
 /// The plan again.
@@ -62,6 +62,8 @@ class word_reader {
   [[nodiscard]] std::span<std::byte const> bytes(std::size_t count);
   /// @throws argument_error if there are fewer bytes, or what they name is not in the layout
   [[nodiscard]] placement replicas(table_layout const& layout);
+  /// The rows of each expert.
+  [[nodiscard]] std::vector<std::size_t> rows(int experts);
   /// A number of things of so many bytes that are still to come.
   [[nodiscard]] std::size_t count_of(std::size_t bytes_each);
 

@@ -65,8 +65,14 @@ FSSDP_INLINE placement word_reader::replicas(table_layout const& layout) {
   return where;
 }
 
+FSSDP_INLINE std::vector<std::size_t> word_reader::rows(int experts) {
+  auto result = std::vector<std::size_t>{};
+  for (int e = 0; e < experts; ++e) result.push_back(static_cast<std::size_t>(long_word()));
+  return result;
+}
+
 /// At the beginning of every plan: another byte order, or another version, begins otherwise.
-inline constexpr auto plan_mark = std::uint32_t{0x01706c66};
+inline constexpr auto plan_mark = std::uint32_t{0x02706c66};
 inline constexpr auto bytes_of_transfer = 7 * sizeof(std::int32_t);
 
 /// One way to realise a placement.
@@ -114,6 +120,9 @@ FSSDP_INLINE std::vector<std::byte> plan_to_bytes(transfer_plan const& plan) {
   out.put_long(plan.hash_value());
   out.put(plan.where(),
           table_layout{{.ranks = plan.ranks(), .slices = plan.slices()}, std::move(owners)});
+  out.put(plan.has_rows() ? 1 : 0);
+  for (auto const expert : first_n<expert_id>(plan.has_rows() ? plan.experts() : 0))
+    out.put_long(plan.rows(expert));
   detail::put_transfers(out, plan);
   auto const has_reduction = plan.reduction() != plan;
   out.put(has_reduction ? 1 : 0);
@@ -129,7 +138,8 @@ FSSDP_INLINE transfer_plan plan_from_bytes(std::span<std::byte const> bytes,
                   detail::hexadecimal{mark}, "; expected ", detail::hexadecimal{detail::plan_mark},
                   ", a plan of this version from a machine of this byte order");
   auto const hash = in.long_word();
-  auto const tables = detail::plan_tables{layout, in.replicas(layout), topo};
+  auto tables = detail::plan_tables{layout, in.replicas(layout), topo};
+  if (in.word() != 0) tables.take_rows(in.rows(layout.experts()));
   auto plan = detail::take_transfers(in, tables);
   if (in.word() != 0) plan = plan.reduced_by(detail::take_transfers(in, tables));
   detail::require(in.is_at_end(), "plan_from_bytes: more bytes; expected the end of the plan");

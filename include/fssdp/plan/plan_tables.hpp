@@ -49,6 +49,11 @@ struct plan_tables {
     index_experts();
   }
 
+  /// Gives every expert its number of rows; none: all have the same size.
+  /// @throws argument_error if experts are sliced, there are not as many numbers, or their sum is
+  ///         too large
+  void take_rows(std::vector<std::size_t> of_experts);
+
   /// Replaces the transfers. Reductions go by them, too.
   /// @throws argument_error if a number of pieces, or what a transfer names, cannot be
   void take(std::vector<transfer> list, int into_pieces);
@@ -75,8 +80,14 @@ struct plan_tables {
   per_rank<chunk_id> shared;
   per_rank<piece_id> forwarded;
   per_rank<piece_id> relayed;
+  std::vector<std::size_t> rows;        // [experts], or none
+  std::size_t most_rows = 1;            // of one expert
+  per_rank<std::size_t> owned_offsets;  // of each list of a rank, where its experts' rows begin
+  per_rank<std::size_t> materialized_offsets;
+  per_rank<std::size_t> remote_offsets;
 
  private:
+  void index_rows();
   void check(transfer const& t, std::size_t count) const;
 
   /// For what is known of each chunk and each rank.

@@ -38,8 +38,10 @@ class port_model {
         in_free_(out_free_.size()) {}
 
   /// A transfer of what its source has from `ready` on, or of several pieces one behind the other.
-  simulation::span play(rank_id source, rank_id destination, double ready, int pieces = 1) {
-    auto const used = of(source, destination);
+  /// @param part of the bytes of a piece that these have
+  simulation::span play(rank_id source, rank_id destination, double ready, int pieces = 1,
+                        double part = 1) {
+    auto const used = of(source, destination, bytes_ * part);
     auto& out = out_free_[used.out];
     auto& in = in_free_[used.in];
     auto const start = std::max({ready, out, in});
@@ -56,11 +58,11 @@ class port_model {
     std::size_t out;  ///< ports: those inside nodes first, then interfaces
     std::size_t in;
   };
-  [[nodiscard]] use of(rank_id source, rank_id destination) const {
+  [[nodiscard]] use of(rank_id source, rank_id destination, double bytes) const {
     if (topo_.same_node(source, destination)) {
       auto const rate = std::min(topo_.port(source).inside_bytes_per_second,
                                  topo_.port(destination).inside_bytes_per_second);
-      return {bytes_ / rate + cost_.port_seconds, cost_.inside_latency_seconds, source.index(),
+      return {bytes / rate + cost_.port_seconds, cost_.inside_latency_seconds, source.index(),
               destination.index()};
     }
     auto const ranks = static_cast<std::size_t>(topo_.ranks());
@@ -68,7 +70,7 @@ class port_model {
     auto const in = topo_.interface_of(destination);
     auto const rate =
         std::min(topo_.port(out).between_bytes_per_second, topo_.port(in).between_bytes_per_second);
-    return {bytes_ / rate + cost_.port_seconds, cost_.between_latency_seconds, ranks + out.index(),
+    return {bytes / rate + cost_.port_seconds, cost_.between_latency_seconds, ranks + out.index(),
             ranks + in.index()};
   }
 
@@ -78,6 +80,11 @@ class port_model {
   std::vector<double> out_free_;
   std::vector<double> in_free_;
 };
+
+/// The part of the bytes of the largest expert that one has.
+[[nodiscard]] inline double part_of_largest(transfer_plan const& plan, expert_id expert) {
+  return static_cast<double>(plan.rows(expert)) / static_cast<double>(plan.most_rows());
+}
 
 /// simulate, with other costs of a message than those of the plan's topology.
 [[nodiscard]] inline simulation simulate_with(transfer_plan const& plan, std::size_t chunk_bytes,
@@ -90,7 +97,8 @@ class port_model {
     auto const feeder = plan.feeders()[i];
     auto const ready =
         feeder < 0 ? 0.0 : result.transfers[static_cast<std::size_t>(feeder)].arrival;
-    result.transfers.push_back(ports.play(t.source, t.destination, ready));
+    auto const part = part_of_largest(plan, t.chunk.expert);
+    result.transfers.push_back(ports.play(t.source, t.destination, ready, 1, part));
     result.seconds = std::max(result.seconds, result.transfers.back().arrival);
   }
   return result;
@@ -98,7 +106,8 @@ class port_model {
 
 }  // namespace detail
 
-/// Plays a gather of chunks of `chunk_bytes` through: ports serve their transfers one by one in
+/// Plays a gather of chunks of `chunk_bytes` through, of fewer where experts have fewer rows: ports
+/// serve their transfers one by one in
 /// canonical order, and a piece is passed on only once it has arrived.
 ///
 /// The time is that of the longest chain of transfers, each behind one that it waits for: at a

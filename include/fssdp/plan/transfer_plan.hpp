@@ -21,7 +21,8 @@ namespace fssdp {
 /// A value that says what moves, chunk by chunk or in pieces of chunks: read forwards it is a
 /// gather, backwards the reduction that is its transpose, unless reduced_by has named another plan
 /// for that. It knows layout, placement and topology, but no communicator, no sizes and no types,
-/// so that layers of any size can share it. Equal inputs give equal plans on every rank.
+/// so that layers of any size can share it; of experts that differ in size it knows how many rows
+/// each has. Equal inputs give equal plans on every rank.
 ///
 /// A handle on tables that never change. A collective keeps a copy of it until it has run, so that
 /// the plan that it is given may be a temporary.
@@ -47,6 +48,33 @@ class transfer_plan {
   /// The same in gathers; reductions go by another plan of the same layout, placement and topology.
   /// @throws argument_error if it is of others
   [[nodiscard]] transfer_plan reduced_by(transfer_plan const& other) const;
+  /// The same for experts that differ in size: expert e of every tensor is [rows[e], elements], of
+  /// as many elements to the row as the tensor says, such as the hidden units of an expert times the
+  /// width of the model. A chunk of so many bytes is then one of the most rows, for schedule and
+  /// simulate. Buffers say where their slots begin by the offsets below.
+  /// @param rows [experts]; none: all experts have the same size again
+  /// @throws argument_error if experts are sliced, there are not as many numbers, or their sum is too
+  ///         large
+  [[nodiscard]] transfer_plan with_rows(std::vector<std::size_t> rows) const;
+  /// Whether experts may differ in size.
+  [[nodiscard]] bool has_rows() const { return !tables_->rows.empty(); }
+  /// The rows of an expert, and the most that any has; 1 if all have the same size.
+  [[nodiscard]] std::size_t rows(expert_id expert) const {
+    return has_rows() ? tables_->rows[expert.index()] : 1;
+  }
+  [[nodiscard]] std::size_t most_rows() const { return tables_->most_rows; }
+  /// Where the rows of the chunks that a rank owns begin, in slot order, and where the last ends;
+  /// likewise of its materialized and its remote experts. None if all have the same size.
+  [[nodiscard]] std::span<std::size_t const> owned_offsets(rank_id rank) const {
+    return has_rows() ? tables_->owned_offsets.of(rank) : std::span<std::size_t const>{};
+  }
+  [[nodiscard]] std::span<std::size_t const> materialized_offsets(rank_id rank) const {
+    return has_rows() ? tables_->materialized_offsets.of(rank) : std::span<std::size_t const>{};
+  }
+  [[nodiscard]] std::span<std::size_t const> remote_offsets(rank_id rank) const {
+    return has_rows() ? tables_->remote_offsets.of(rank) : std::span<std::size_t const>{};
+  }
+
   /// The plan that reductions read backwards: this one, unless another has been named.
   [[nodiscard]] transfer_plan const& reduction() const {
     return tables_->reduction == nullptr ? *this : *tables_->reduction;

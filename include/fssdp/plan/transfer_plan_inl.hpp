@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <limits>
 #include <memory>
 #include <numeric>
 #include <span>
@@ -32,6 +33,9 @@ FSSDP_INLINE transfer_table::transfer_table(std::vector<transfer> transfers, int
   batched_sends_ = by_round(sends_, ranks);
   batched_receives_ = by_round(receives_, ranks);
 }
+
+/// Many rows, and room for what is added to them.
+inline constexpr auto most_sum_of_rows = std::numeric_limits<std::size_t>::max() / 4;
 
 template <class Position>
 void transfer_table::link(std::size_t positions, Position position) {
@@ -145,6 +149,44 @@ FSSDP_INLINE std::span<transfer const> transfer_table::receives(rank_id rank, in
   return of_round(batched_receives_.of(rank), round);
 }
 
+FSSDP_INLINE void plan_tables::take_rows(std::vector<std::size_t> of_experts) {
+  rows = std::move(of_experts);
+  most_rows = 1;
+  owned_offsets = materialized_offsets = remote_offsets = {};
+  if (!rows.empty()) index_rows();
+  hash = hashed().value();
+}
+
+FSSDP_INLINE void plan_tables::index_rows() {
+  require(slices == 1, "plan: rows of experts that are cut into ", slices,
+          " slices; expected whole experts");
+  require(rows.size() == owner.size(), "plan: rows of ", rows.size(), " experts; expected ",
+          owner.size());
+  auto sum = std::size_t{0};
+  for (auto const of_expert : rows) {
+    require(of_expert <= most_sum_of_rows - sum, "plan: more than ", most_sum_of_rows,
+            " rows in all; expected fewer");
+    sum += of_expert;
+  }
+  most_rows = std::max<std::size_t>(1, *std::max_element(rows.begin(), rows.end()));
+  auto const index = [this](per_rank<std::size_t>& offsets, auto const& experts) {
+    auto at = std::size_t{0};
+    offsets.items.push_back(at);
+    for (auto const expert : experts) offsets.items.push_back(at += rows[expert.index()]);
+    offsets.close();
+  };
+  auto in_slots = std::vector<std::vector<expert_id>>(owned.size());
+  for (std::size_t rank = 0; rank < owned.size(); ++rank) in_slots[rank].resize(owned[rank]);
+  for (auto const expert : first_n<expert_id>(where.experts()))
+    in_slots[owner[expert.index()].index()][static_cast<std::size_t>(slot[expert.index()])] =
+        expert;
+  for (auto const rank : first_n<rank_id>(where.ranks())) {
+    index(owned_offsets, in_slots[rank.index()]);
+    index(materialized_offsets, materialized.of(rank));
+    index(remote_offsets, remote.of(rank));
+  }
+}
+
 FSSDP_INLINE void plan_tables::take(std::vector<transfer> list, int into_pieces) {
   pieces = into_pieces;
   reduction.reset();
@@ -170,6 +212,7 @@ FSSDP_INLINE hasher plan_tables::hashed() const {
   for (auto const first : materialized.begin) sum.mix(first);
   for (auto const expert : materialized.items) sum.mix(expert.value());
   transfers.mix_into(sum);
+  for (auto const of_expert : rows) sum.mix(of_expert);
   return sum;
 }
 
@@ -279,6 +322,14 @@ FSSDP_INLINE transfer_plan transfer_plan::realised_by(std::vector<transfer> tran
   return {*tables_, std::move(transfers), pieces};
 }
 
+FSSDP_INLINE transfer_plan transfer_plan::with_rows(std::vector<std::size_t> rows) const {
+  auto tables = *tables_;
+  auto const back = std::exchange(tables.reduction, nullptr);
+  tables.take_rows(rows);
+  auto plan = transfer_plan{std::move(tables)};
+  return back == nullptr ? plan : plan.reduced_by(back->with_rows(std::move(rows)));
+}
+
 FSSDP_INLINE std::size_t transfer_plan::slot_in(std::span<expert_id const> list, expert_id item) {
   return detail::position_in(list, item);
 }
@@ -334,11 +385,11 @@ FSSDP_INLINE std::span<transfer const> transfer_plan::receives(rank_id rank, int
 
 FSSDP_INLINE transfer_plan transfer_plan::reduced_by(transfer_plan const& other) const {
   auto const same_scene = [](detail::plan_tables const& of) {
-    return std::tie(of.slices, of.owner, of.slot, of.where, of.topology);
+    return std::tie(of.slices, of.owner, of.slot, of.where, of.topology, of.rows);
   };
-  detail::require(
-      same_scene(*other.tables_) == same_scene(*tables_),
-      "plan: reductions by a plan of another layout, placement or topology; expected the same");
+  detail::require(same_scene(*other.tables_) == same_scene(*tables_),
+                  "plan: reductions by a plan of another layout, placement, topology or rows; "
+                  "expected the same");
   auto both = *tables_;
   both.reduction = std::make_shared<transfer_plan const>(other.reduction());
   auto hash = both.hashed();
@@ -357,7 +408,7 @@ FSSDP_INLINE detail::plan_tables transfer_plan::tables_of(detail::plan_tables ta
 FSSDP_INLINE bool transfer_plan::equals(transfer_plan const& other) const {
   if (tables_.shares_with(other.tables_)) return true;
   auto const gather = [](detail::plan_tables const& of) {
-    return std::tie(of.slices, of.pieces, of.owner, of.slot, of.where, of.transfers.all());
+    return std::tie(of.slices, of.pieces, of.owner, of.slot, of.where, of.rows, of.transfers.all());
   };
   auto const& [mine, theirs] = std::tie(*tables_, *other.tables_);
   if (gather(mine) != gather(theirs)) return false;

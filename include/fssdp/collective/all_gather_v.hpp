@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+/// All-gather and reduce-scatter of arrays whose parts have any lengths and any owners.
+#pragma once
+
+#include <cstddef>
+#include <ranges>
+#include <span>
+#include <type_traits>
+
+#include "fssdp/codec/coded_links.hpp"
+#include "fssdp/collective/sparse_all_gather.hpp"
+#include "fssdp/collective/sparse_reduce_scatter.hpp"
+#include "fssdp/comm/communicator.hpp"
+#include "fssdp/comm/communicator_extras.hpp"
+#include "fssdp/core/index.hpp"
+#include "fssdp/memory/expert_tensor.hpp"
+#include "fssdp/plan/uneven_plan.hpp"
+
+namespace fssdp {
+
+namespace detail {
+
+/// An array and what it is called.
+struct named_length {
+  char const* name;
+  std::size_t elements;
+};
+/// @throws argument_error unless the plan is for so many ranks, and the arrays are what this one owns
+///         and the whole
+void check_arrays(char const* collective, uneven_plan const& plan, int ranks, rank_id rank,
+                  named_length const& mine, named_length const& all);
+
+/// What a rank owns, one block behind the other, or the whole array, as slots of a plan.
+template <class T>
+[[nodiscard]] expert_tensor<T> as_slots(std::span<T> array, std::span<std::size_t const> offsets) {
+  return {
+      .data = array.data(), .slots = offsets.size() - 1, .elements = 1, .offsets = offsets.data()};
+}
+
+/// The elements of a contiguous range: constant ones of a constant range.
+template <std::ranges::contiguous_range Range>
+using range_element = std::remove_reference_t<std::ranges::range_reference_t<Range>>;
+
+/// Whether an array is there when the work of a communicator runs: not a temporary that owns it.
+template <class Range, class Comm>
+concept array_for = std::ranges::contiguous_range<Range> && std::ranges::sized_range<Range> &&
+    (!stream_bound<Comm> || std::ranges::borrowed_range<Range>);
+
+}  // namespace detail
+
+/// Every rank gets the whole array: `mine` [elements(rank)] -> `all` [elements()].
+///
+/// @param mine the blocks that this rank owns, in the order of the array, one behind the other; of
+///             any trivially copyable type
+/// @param all  the whole array; if its element type is another, elements are converted at their
+///             owner
+/// @param links uncoded, or coded_links: then all that hold it decode the same bytes
+/// @pre every rank calls with an equal plan; `mine` and `all` do not overlap, and live until the
+///      communicator is synchronized
+/// @cost that of sparse_all_gather for the parts of the plan: elements * (ranks - 1) / ranks in and
+///       out where blocks are alike, and each rank at least what others own; no allocation
+/// @throws argument_error before anything is sent, if an array has another length; transport errors
+template <communicator Comm, class Mine, class All, class Links = uncoded>
+requires detail::array_for<Mine, Comm> && detail::array_for<All, Comm>
+void all_gather_v(Comm& comm, uneven_plan const& plan, Mine&& mine, All&& all,
+                  Links const& links = {}, gather_options const& options = {}) {
+  auto const rank = comm.rank();
+  auto const from = std::span<detail::range_element<Mine> const>{mine};
+  auto const to = std::span<detail::range_element<All>>{all};
+  auto const& parts = plan.plan();
+  detail::check_arrays("all_gather_v", plan, comm.size(), rank, {"mine", from.size()},
+                       {"all", to.size()});
+  sparse_all_gather(comm, parts, detail::as_slots(from, parts.owned_offsets(rank)),
+                    detail::as_slots(to, parts.materialized_offsets(rank)), links, options);
+}
+
+/// Every rank gets the sums of what it owns: `partials` [elements()] -> `mine` [elements(rank)]. The
+/// transpose of all_gather_v.
+///
+/// @param partials what this rank adds to every element of the array
+/// @param mine the blocks that it owns, in the order of the array, one behind the other; in any
+///             element type
+/// @post `mine` has scale * (sum over all ranks): in accumulator_t, in an order that the plan fixes,
+///       so that equal plans give equal bits; by rank if its options say reduction_order::by_rank
+/// @cost that of sparse_reduce_scatter; one allocation if no scratch is given
+/// @throws as all_gather_v
+template <communicator Comm, class Partials, class Mine, class Links = uncoded>
+requires detail::array_for<Partials, Comm> && detail::array_for<Mine, Comm>
+void reduce_scatter_v(Comm& comm, uneven_plan const& plan, Partials&& partials, Mine&& mine,
+                      Links const& links = {}, reduce_options const& options = {}) {
+  auto const rank = comm.rank();
+  auto const from = std::span<detail::range_element<Partials> const>{partials};
+  auto const to = std::span<detail::range_element<Mine>>{mine};
+  auto const& parts = plan.plan();
+  detail::check_arrays("reduce_scatter_v", plan, comm.size(), rank, {"mine", to.size()},
+                       {"partials", from.size()});
+  sparse_reduce_scatter(comm, parts, detail::as_slots(from, parts.materialized_offsets(rank)),
+                        detail::as_slots(to, parts.owned_offsets(rank)), links, options);
+}
+
+}  // namespace fssdp
+
+#ifndef FSSDP_COMPILED
+#include "fssdp/collective/all_gather_v_inl.hpp"
+#endif

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+/// How lengths of arrays are checked.
+#pragma once
+
+#include <cstddef>
+
+#include "fssdp/collective/all_gather_v.hpp"
+#include "fssdp/collective/check_buffers.hpp"
+#include "fssdp/core/error.hpp"
+#include "fssdp/core/inline.hpp"
+
+namespace fssdp::detail {
+
+FSSDP_INLINE void check_arrays(char const* collective, uneven_plan const& plan, int ranks,
+                               rank_id rank, named_length const& mine, named_length const& all) {
+  check_ranks(collective, ranks, plan.plan());
+  auto const check = [&](named_length const& array, std::size_t expected) {
+    require(array.elements == expected, collective, ": ", array.name, " has ", array.elements,
+            " elements on rank ", rank, "; expected ", expected, ", as the plan says");
+  };
+  check(mine, plan.elements(rank));
+  check(all, plan.elements());
+}
+
+}  // namespace fssdp::detail

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Which rank owns which part of an array, and how the parts come together.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "fssdp/core/index.hpp"
+#include "fssdp/plan/schedule.hpp"
+#include "fssdp/plan/transfer_plan.hpp"
+#include "fssdp/topology/topology.hpp"
+
+namespace fssdp {
+
+/// Consecutive elements of an array, all owned by one rank.
+struct owned_block {
+  rank_id owner;
+  std::size_t elements = 0;
+  friend bool operator==(owned_block const&, owned_block const&) = default;
+};
+
+/// The blocks of an array of which rank r owns the next counts[r] elements, as MPI_Allgatherv has
+/// them where displacements are sums of counts.
+[[nodiscard]] std::vector<owned_block> consecutive_blocks(std::span<std::size_t const> counts);
+
+/// The plan of all_gather_v and reduce_scatter_v for an array of blocks of any lengths, in any order,
+/// by any owners; a rank may own none. A value, to be made once for many calls: equal arguments give
+/// equal plans on all ranks, and ranks whose lengths or owners differ find out by its hash.
+///
+/// Blocks that follow one another and have one owner are one. Long ones are cut, so that parts of
+/// about equal length are scheduled: each is an expert of one tensor and of as many rows as it has
+/// elements, which all ranks hold.
+class uneven_plan {
+ public:
+  /// @param blocks in the order in which they lie in the array
+  /// @param topo its ranks are those of the communicator
+  /// @param element_bytes as they travel: they decide how blocks are cut, any size gives right results
+  /// @cost that of `schedule` for all parts; most often fewer than 32, and two per block beyond
+  /// @throws argument_error if an owner is no rank, elements have no bytes, or there are more than
+  ///         can be counted
+  uneven_plan(std::span<owned_block const> blocks, fssdp::topology const& topo,
+              std::size_t element_bytes, schedule_options const& options = {});
+
+  [[nodiscard]] int ranks() const { return plan_.ranks(); }
+  /// How many elements the array has, and how many of them a rank owns.
+  [[nodiscard]] std::size_t elements() const {
+    return plan_.materialized_offsets(rank_id{0}).back();
+  }
+  [[nodiscard]] std::size_t elements(rank_id owner) const {
+    return plan_.owned_offsets(owner).back();
+  }
+  /// The bytes of the longest part, as lower_bound and simulate take them.
+  [[nodiscard]] std::size_t part_bytes() const { return plan_.most_rows() * element_bytes_; }
+  [[nodiscard]] transfer_plan const& plan() const { return plan_; }
+
+  friend bool operator==(uneven_plan const& a, uneven_plan const& b) { return a.plan_ == b.plan_; }
+
+ private:
+  transfer_plan plan_;
+  std::size_t element_bytes_;
+};
+
+}  // namespace fssdp
+
+#ifndef FSSDP_COMPILED
+#include "fssdp/plan/uneven_plan_inl.hpp"
+#endif

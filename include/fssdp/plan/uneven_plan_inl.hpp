@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+/// How blocks of any lengths become parts of about equal length.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <limits>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "fssdp/core/error.hpp"
+#include "fssdp/core/inline.hpp"
+#include "fssdp/layout/table_layout.hpp"
+#include "fssdp/plan/make_plan.hpp"
+#include "fssdp/plan/uneven_plan.hpp"
+#include "fssdp/solver/everywhere.hpp"
+
+namespace fssdp {
+
+namespace detail {
+
+/// Blocks without the empty ones, neighbours of one owner as one.
+/// @throws argument_error as uneven_plan
+[[nodiscard]] inline std::vector<owned_block> joined_blocks(std::span<owned_block const> blocks,
+                                                            int ranks) {
+  auto joined = std::vector<owned_block>{};
+  auto all = std::size_t{0};
+  for (std::size_t b = 0; b < blocks.size(); ++b) {
+    auto const [owner, elements] = blocks[b];
+    require(owner.value() >= 0 && owner.value() < ranks, "uneven_plan: block ", b,
+            " is owned by rank ", owner, "; expected ranks from 0 to ", ranks - 1);
+    require(elements <= most_sum_of_rows - all, "uneven_plan: block ", b, " has ", elements,
+            " elements, which makes more than ", most_sum_of_rows, " in all; expected fewer");
+    all += elements;
+    if (elements == 0) continue;
+    if (!joined.empty() && joined.back().owner == owner)
+      joined.back().elements += elements;
+    else
+      joined.push_back(blocks[b]);
+  }
+  if (joined.empty()) joined.push_back({rank_id{0}, 0});  // a plan has an expert
+  return joined;
+}
+
+/// Into how many parts of a length a block is cut.
+[[nodiscard]] inline std::size_t parts_of_length(std::size_t elements, std::size_t length) {
+  return std::max<std::size_t>(1, elements / length + (elements % length == 0 ? 0 : 1));
+}
+
+/// The length to which blocks are cut. Parts are scheduled as if all had it: the longest such length
+/// with which that counts few elements twice, or else counts the fewest.
+/// @param least so short a block is not cut
+[[nodiscard]] inline std::size_t part_length(std::span<owned_block const> blocks,
+                                             std::size_t least) {
+  constexpr auto most_cuts = std::size_t{32};
+  constexpr auto allowed = 1.05;  // what is scheduled, over what there is
+  auto longest = std::size_t{0};
+  auto all = 0.0;
+  for (auto const& block : blocks) {
+    longest = std::max(longest, block.elements);
+    all += static_cast<double>(block.elements);
+  }
+  auto best = std::max<std::size_t>(1, longest);
+  auto fewest = std::numeric_limits<double>::infinity();
+  for (std::size_t cuts = 1; cuts <= most_cuts; ++cuts) {
+    auto const length = longest / cuts + (longest % cuts == 0 ? 0 : 1);
+    if (cuts > 1 && length < least) break;
+    auto counted = 0.0;
+    for (auto const& block : blocks)
+      counted += static_cast<double>(
+          parts_of_length(block.elements, std::max<std::size_t>(1, length)) * length);
+    if (counted >= fewest) continue;
+    fewest = counted;
+    best = std::max<std::size_t>(1, length);
+    if (counted <= allowed * all) break;
+  }
+  return best;
+}
+
+/// The plan, not scheduled yet.
+[[nodiscard]] inline transfer_plan plan_of_parts(std::span<owned_block const> blocks,
+                                                 std::size_t length, topology const& topo) {
+  auto owners = std::vector<rank_id>{};
+  auto rows = std::vector<std::size_t>{};
+  for (auto const& block : blocks) {
+    auto const parts = parts_of_length(block.elements, length);
+    for (std::size_t part = 0; part < parts; ++part) {
+      owners.push_back(block.owner);
+      rows.push_back(std::min(length, block.elements - std::min(block.elements, part * length)));
+    }
+  }
+  auto const layout = table_layout{{.ranks = topo.ranks()}, std::move(owners)};
+  return make_plan(layout, everywhere{}(layout), topo).with_rows(std::move(rows));
+}
+
+[[nodiscard]] inline transfer_plan scheduled_parts(std::span<owned_block const> blocks,
+                                                   topology const& topo, std::size_t element_bytes,
+                                                   schedule_options const& options) {
+  require(element_bytes >= 1, "uneven_plan: elements of 0 bytes; expected at least 1");
+  auto const joined = joined_blocks(blocks, topo.ranks());
+  auto const length =
+      part_length(joined, std::max(options.least_bytes, options.piece_bytes) / element_bytes);
+  require(length <= std::numeric_limits<std::size_t>::max() / element_bytes,
+          "uneven_plan: blocks of ", length, " elements of ", element_bytes,
+          " bytes; expected fewer");
+  return schedule(plan_of_parts(joined, length, topo), length * element_bytes, options);
+}
+
+}  // namespace detail
+
+FSSDP_INLINE std::vector<owned_block> consecutive_blocks(std::span<std::size_t const> counts) {
+  auto blocks = std::vector<owned_block>{};
+  for (std::size_t rank = 0; rank < counts.size(); ++rank)
+    blocks.push_back({rank_id{rank}, counts[rank]});
+  return blocks;
+}
+
+FSSDP_INLINE uneven_plan::uneven_plan(std::span<owned_block const> blocks,
+                                      fssdp::topology const& topo, std::size_t element_bytes,
+                                      schedule_options const& options)
+    : plan_{detail::scheduled_parts(blocks, topo, element_bytes, options)},
+      element_bytes_{element_bytes} {}
+
+}  // namespace fssdp
