@@ -9,6 +9,7 @@
 #include "fssdp/collective/sparse_all_gather_inl.hpp"
 #include "fssdp/collective/sparse_reduce_scatter_inl.hpp"
 #include "fssdp/collective/sum_loads_inl.hpp"
+#include "fssdp/collective/transfer_between_inl.hpp"
 #include "fssdp/comm/communicator_ref_inl.hpp"
 #include "fssdp/comm/group_inl.hpp"
 #include "fssdp/comm/thread/thread_communicator_inl.hpp"

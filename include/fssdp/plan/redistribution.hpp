@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+/// The plan of a transfer between two distributions.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "fssdp/core/index.hpp"
+#include "fssdp/core/shared_value.hpp"
+#include "fssdp/plan/distribution.hpp"
+#include "fssdp/plan/schedule.hpp"
+#include "fssdp/plan/transfer_plan.hpp"
+#include "fssdp/plan/transfer_table.hpp"
+#include "fssdp/topology/topology.hpp"
+
+namespace fssdp {
+
+/// How parts are cut and scheduled.
+struct redistribution_options {
+  std::size_t element_bytes = 4;  ///< as they travel: those of the target's type
+  schedule_options schedule = {};
+};
+
+namespace detail {
+
+/// Elements of one tensor of a slot.
+struct slot_part {
+  std::size_t slot = 0;
+  std::size_t first = 0;
+};
+/// What a rank that has it already copies into its own target.
+struct local_part {
+  slot_part from;
+  slot_part to;
+  std::size_t elements = 0;
+};
+
+/// How tensors of one size move. Parts that cross are the experts of a plan, with as many rows as
+/// they have elements: each is owned by the rank that sends it first.
+struct size_class {
+  std::size_t elements = 0;         // of a whole expert's tensor
+  std::vector<transfer_plan> plan;  // one, or none if nothing crosses
+  std::size_t part_bytes = 0;       // of the longest part
+  per_rank<slot_part> sources;      // of each rank, for what it owns in the plan, in slot order
+  per_rank<slot_part> targets;      // of each rank, for its remote experts of the plan
+  per_rank<local_part> local;
+};
+
+}  // namespace detail
+
+/// What moves when experts that are distributed in one way are wanted in another: other ranks, more
+/// or fewer of them, other slices, other replicas. A value, to be made once for many calls: equal
+/// arguments give equal plans on all ranks, and ranks whose arguments differ find out by its hash.
+///
+/// Where slices of source and target overlap, that part moves as one. Whoever has it may send it: on
+/// nodes that have it already, one of their ranks does, the one with the least to send; it enters
+/// every other node once, from the node that has the least to send out. Ranks that have it
+/// themselves copy it. How parts travel, `schedule` decides, for all tensors of one size at once.
+class redistribution {
+ public:
+  /// @param elements the size of each tensor of a whole expert
+  /// @param topo its ranks are those of both distributions, and of the communicator
+  /// @cost that of `schedule` for all parts, for each size of tensors
+  /// @throws argument_error if experts or ranks differ, or the source lacks something that the target
+  ///         wants: names the first
+  redistribution(distribution const& from, distribution const& to,
+                 std::span<std::size_t const> elements, fssdp::topology const& topo = {},
+                 redistribution_options const& options = {});
+
+  [[nodiscard]] int ranks() const { return tables_->topology.ranks(); }
+  [[nodiscard]] fssdp::topology const& topology() const { return tables_->topology; }
+  [[nodiscard]] distribution const& from() const { return tables_->from; }
+  [[nodiscard]] distribution const& to() const { return tables_->to; }
+  /// The size of each tensor of a whole expert.
+  [[nodiscard]] std::span<std::size_t const> elements() const {
+    return {tables_->elements.data(), tables_->elements.size()};
+  }
+  /// What tensors of one size do, and which of them tensor k is.
+  [[nodiscard]] std::vector<detail::size_class> const& classes() const { return tables_->classes; }
+  [[nodiscard]] std::size_t class_of(std::size_t k) const { return tables_->class_of[k]; }
+  [[nodiscard]] std::size_t element_bytes() const { return tables_->element_bytes; }
+
+  /// The bytes that cross between ranks, all of them, and between nodes.
+  struct traffic {
+    std::uint64_t total = 0;
+    std::uint64_t between_nodes = 0;
+  };
+  [[nodiscard]] traffic bytes() const;
+  /// How long it takes on ideal ports: `simulate`, size by size.
+  [[nodiscard]] double simulated_seconds() const;
+  /// What no way to do it can beat, whoever sends: bytes over bandwidth of the port that binds. Into
+  /// ranks and nodes what they have not got; out of a rank or a node what nobody else has.
+  [[nodiscard]] double bound_seconds() const;
+
+  /// 64 bits that differ, almost surely, if two plans do.
+  [[nodiscard]] std::uint64_t hash_value() const { return tables_->hash; }
+
+ private:
+  struct tables {
+    distribution from;
+    distribution to;
+    std::vector<std::size_t> elements;
+    fssdp::topology topology;
+    std::size_t element_bytes;
+    std::vector<detail::size_class> classes;
+    std::vector<std::size_t> class_of;  // [tensors]
+    std::uint64_t hash = 0;
+  };
+  [[nodiscard]] static tables tables_of(distribution const& from, distribution const& to,
+                                        std::span<std::size_t const> elements,
+                                        fssdp::topology const& topo,
+                                        redistribution_options const& options);
+
+  detail::shared_value<tables> tables_;
+};
+
+}  // namespace fssdp
+
+#ifndef FSSDP_COMPILED
+#include "fssdp/plan/redistribution_inl.hpp"
+#endif
