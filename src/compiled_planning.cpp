@@ -16,6 +16,7 @@
 #include "fssdp/plan/redistribution_inl.hpp"
 #include "fssdp/plan/schedule_inl.hpp"
 #include "fssdp/plan/transfer_plan_inl.hpp"
+#include "fssdp/plan/transfer_table_inl.hpp"
 #include "fssdp/plan/uneven_plan_inl.hpp"
 #include "fssdp/plan/verify_inl.hpp"
 #include "fssdp/routing/balanced_routing_inl.hpp"

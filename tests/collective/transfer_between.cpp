@@ -213,7 +213,7 @@ TEST_CASE("a trainer's shards become a rollout's replicas within a tenth of the 
     INFO(nodes << " nodes");
     auto const plan = redistribution{shards.on(members, ranks),
                                      distribution{where}.on(others, ranks),
-                                     std::vector<std::size_t>{4'000'000},
+                                     std::vector<std::size_t>{40'000'000},
                                      topo,
                                      {.element_bytes = 2}};
     CHECK(plan.simulated_seconds() <= 1.1 * plan.bound_seconds());

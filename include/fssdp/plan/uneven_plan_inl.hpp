@@ -12,9 +12,9 @@
 #include "fssdp/core/error.hpp"
 #include "fssdp/core/inline.hpp"
 #include "fssdp/layout/table_layout.hpp"
+#include "fssdp/placement/placement.hpp"
 #include "fssdp/plan/make_plan.hpp"
 #include "fssdp/plan/uneven_plan.hpp"
-#include "fssdp/solver/everywhere.hpp"
 
 namespace fssdp {
 
@@ -91,7 +91,10 @@ namespace detail {
     }
   }
   auto const layout = table_layout{{.ranks = topo.ranks()}, std::move(owners)};
-  return make_plan(layout, everywhere{}(layout), topo).with_rows(std::move(rows));
+  auto where = placement{layout};
+  for (auto const part : first_n<expert_id>(layout.experts()))
+    for (auto const rank : first_n<rank_id>(layout.ranks())) where.add(part, rank);
+  return make_plan(layout, std::move(where), topo).with_rows(std::move(rows));
 }
 
 [[nodiscard]] inline transfer_plan scheduled_parts(std::span<owned_block const> blocks,
