@@ -24,6 +24,7 @@ namespace {
   auto const method = between::method_of(chosen.between);
   auto const count = static_cast<std::size_t>(method.number);
   auto result = between::exchange_of(method, chosen.seed);
+  result.start = static_cast<std::uint64_t>(chosen.between_start);
   if (chosen.adapt_every == 0) return result;
   if (method.name == "powersgd")
     result.alternatives = {fssdp::low_rank_compressor{.rank = (count + 1) / 2},

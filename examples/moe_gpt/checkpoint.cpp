@@ -28,6 +28,7 @@ namespace {
                             {"--text (checksum)", sum}};
   if (chosen.groups > 1) {
     all["--between"] = chosen.between;
+    all["--between-start"] = chosen.between_start;
     all["--sync-every"] = chosen.sync_every;
     all["--sync-alpha"] = chosen.sync_alpha;
     all["--outer"] = name_of(chosen.outer);

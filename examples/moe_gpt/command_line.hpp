@@ -243,6 +243,8 @@ inline void declare(CLI::App& app, options& chosen, raw_options& raw) {
       ->type_name("METHOD")
       ->group("Groups")
       ->capture_default_str();
+  count("--between-start", chosen.between_start, "Groups",
+        "Steps in which gradients cross in full before that: powersgd wants a\ntenth of them");
   count("--sync-every", chosen.sync_every, "Groups",
         "Steps that groups train by themselves before parameters cross; 0:\ngradients do, in every "
         "step");

@@ -91,6 +91,7 @@ struct options {
   int fragments = 1;            ///< of the layers, which cross in turn
   int sync_delay = 0;           ///< steps from sending to applying
   double sync_mix = 0;          ///< the share of its own parameters that a group keeps then
+  int between_start = 0;        ///< steps in which gradients cross in full, before `between`
   int adapt_every = 0;          ///< steps between two choices of compressors; 0: never
   double deadline = 600;        ///< seconds that a rank may be awaited
   double rate = 0;              ///< bytes per second of a network interface; 0: as fast as memory
@@ -280,6 +281,10 @@ inline void validate(options const& chosen) {
           "--sync-mix " + std::to_string(chosen.sync_mix) +
               ": expected 0 or more, less than 1, and --sync-delay with it");
   at_least("--adapt-every", chosen.adapt_every, 0);
+  at_least("--between-start", chosen.between_start, 0);
+  require(chosen.between_start == 0 || rounds == 0, "--between-start " +
+                                                        std::to_string(chosen.between_start) +
+                                                        ": expected no --sync-every with it");
   auto const method = between::method_of(chosen.between).name;
   require(chosen.adapt_every == 0 || (rounds == 0 && (method == "powersgd" || method == "demo")),
           "--adapt-every " + std::to_string(chosen.adapt_every) +

@@ -53,6 +53,7 @@ namespace moe_gpt {
           {"matrix_products", products_by()},
           {"groups", chosen.groups},
           {"between", chosen.between},
+          {"between_start", chosen.between_start},
           {"sync_every", chosen.sync_every},
           {"outer", std::string{name_of(chosen.outer)}},
           {"fragments", chosen.fragments},

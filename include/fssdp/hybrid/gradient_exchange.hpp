@@ -43,7 +43,10 @@ struct gradient_exchange_options {
   gradient_memory memory = gradient_memory::residual;  ///< unused by compressors that need none
   double decay = 0.999;                                ///< of the momentum
   bool sign = false;                                   ///< the sign of the average, in its place
-  std::uint64_t seed = 0;                              ///< of all draws
+  /// Averages in which gradients cross in full, before the compressor works: PowerSGD behind Adam
+  /// wants a tenth of the training (start_powerSGD_iter of PyTorch's hook).
+  std::uint64_t start = 0;
+  std::uint64_t seed = 0;    ///< of all draws
   std::uint64_t agreed = 0;  ///< a hash of whatever else groups are to agree in
   /// Of the arena that is kept, where owners may change: as many as a rank may own.
   std::size_t slots = 0;
@@ -204,7 +207,7 @@ class gradient_exchange {
   [[nodiscard]] std::size_t bytes_sent(layer_id layer) const {
     auto bytes = detail::compressed_rounds::byte_count{};
     for (std::size_t k = 0; k < shapes_.size(); ++k)
-      bytes.add(compressors_.of(layer, k), shapes_[k], owned(layer).size());
+      bytes.add(compressor_at(layer, k, step_), shapes_[k], owned(layer).size());
     return bytes.sent_by(between_.rank(), between_.size());
   }
 
@@ -250,6 +253,7 @@ class gradient_exchange {
     hash.mix(static_cast<int>(options_.memory), options_.sign ? 1 : 0);
     hash.mix(std::bit_cast<std::uint64_t>(options_.decay));
     hash.mix(options_.seed);
+    hash.mix(options_.start);
     hash.mix(options_.agreed);
     for (auto const shape : shapes_) {
       hash.mix(shape.rows);
@@ -265,7 +269,7 @@ class gradient_exchange {
       accumulate(u, of.rate);
       auto const about = described(layer, u, of.step);
       compressors_.measure_unit(layer, u.tensor, about, input_of(u));
-      rounds_.add({&compressors_.of(layer, u.tensor), about, input_of(u)});
+      rounds_.add({&compressor_at(layer, u.tensor, of.step), about, input_of(u)});
     }
     rounds_.run(between_, label_of(layer, of));
     for (std::size_t n = 0; n < units_.size(); ++n) take_in(layer, n, of.step);
@@ -280,13 +284,19 @@ class gradient_exchange {
       for (std::size_t k = 0; k < shapes_.size(); ++k)
         (is_idle ? idle_ : units_)
             .push_back({chunk, k, of.gradients[k][slot], memory_.tensors()[k][first + slot],
-                        state_at(layer, k, first + slot)});
+                        state_at(layer, k, first + slot, of.step)});
       ++slot;
     }
   }
-  [[nodiscard]] std::span<float> state_at(layer_id layer, std::size_t k, std::size_t slot) {
+  /// What compresses a tensor in the average of a step.
+  [[nodiscard]] any_compressor const& compressor_at(layer_id layer, std::size_t k,
+                                                    std::uint64_t step) const {
+    return step < options_.start ? in_full_ : compressors_.of(layer, k);
+  }
+  [[nodiscard]] std::span<float> state_at(layer_id layer, std::size_t k, std::size_t slot,
+                                          std::uint64_t step) {
     auto const all = memory_.tensors()[shapes_.size() + k][slot];
-    return all.first(compressors_.of(layer, k).state_elements(shapes_[k]));
+    return all.first(compressor_at(layer, k, step).state_elements(shapes_[k]));
   }
   void forget_state(layer_id layer, std::size_t k) {
     auto const first = static_cast<std::size_t>(layouts_.first_slot(layer, rank_));
@@ -311,7 +321,7 @@ class gradient_exchange {
   /// stay there until they are sent, and leave nothing.
   void take_in(layer_id layer, std::size_t n, std::uint64_t step) {
     auto const& u = units_[n];
-    auto const& compressor = compressors_.of(layer, u.tensor);
+    auto const& compressor = compressor_at(layer, u.tensor, step);
     auto const about = described(layer, u, step);
     auto const rounds = rounds_.rounds_of(n);
     if (!u.kept.empty()) {
@@ -357,6 +367,7 @@ class gradient_exchange {
   std::vector<unit_shape> shapes_;
   gradient_exchange_options options_;
   detail::rate_choice compressors_;
+  any_compressor in_full_;  // of the start
   expert_buffer<float> memory_;
   std::uint64_t method_ = 0;
   std::uint64_t step_ = 0;

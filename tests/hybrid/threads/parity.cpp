@@ -10,6 +10,7 @@
 
 #include "catch.hpp"
 #include "fssdp/all.hpp"
+#include "fssdp/comm/counting.hpp"
 #include "fssdp/comm/thread.hpp"
 #include "fssdp/hybrid/gradient_exchange.hpp"
 #include "fssdp/hybrid/low_rank_compressor.hpp"
@@ -111,6 +112,40 @@ template <class Schedule>
 }
 
 }  // namespace
+
+TEST_CASE("in the averages of its start, an exchange is a full one") {
+  auto const low = fssdp::any_compressor{fssdp::low_rank_compressor{.rank = 1, .least_saving = 1}};
+  auto const full = by_gradients({}, 8);
+  CHECK(by_gradients({.compressor = low, .start = 8}, 8) == full);
+  CHECK(by_gradients({.compressor = low, .start = 9}, 8) == full);
+  auto const begun = by_gradients({.compressor = low, .start = 7}, 8);
+  CHECK(begun != full);
+  CHECK(begun != by_gradients({.compressor = low}, 8));
+  CHECK(furthest(begun, full) < furthest(by_gradients({.compressor = low}, 8), full));
+}
+
+TEST_CASE("an exchange sends the bytes of full gradients until its start is over") {
+  auto const low = fssdp::any_compressor{fssdp::low_rank_compressor{.rank = 1, .least_saving = 1}};
+  auto world = fssdp::thread_world{2};
+  auto const bytes = support::on_all_ranks(world, [&](fssdp::thread_communicator& inner) {
+    auto between = fssdp::counting{inner};
+    auto exchange = fssdp::gradient_exchange{
+        between, one_expert(), rank_id{0}, {{rows, columns}}, {.compressor = low, .start = 2}};
+    auto gradients = fssdp::expert_buffer<float>{1, std::vector{size}};
+    auto sent = std::vector<std::uint64_t>{};
+    for (int step = 0; step < 3; ++step) {
+      auto const before = between.counts().bytes_sent;
+      sent.push_back(exchange.bytes_sent(only));
+      exchange.average(only, gradients, 1);
+      exchange.advance();
+      sent.push_back(between.counts().bytes_sent - before);
+    }
+    return sent;
+  });
+  auto const& of = bytes[0];
+  CHECK(of == std::vector{of[1], of[1], of[1], of[1], of[5], of[5]});
+  CHECK(of[5] < of[1]);
+}
 
 TEST_CASE("local SGD that comes together in every step is full exchange, with momentum, too") {
   for (auto const momentum : {0.0F, 0.9F}) {
