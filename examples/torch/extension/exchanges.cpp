@@ -209,8 +209,8 @@ void add_gradient_exchange(nb::module_& to) {
       [](gradients* self, communicator& between, std::vector<fssdp::table_layout> const& layouts,
          int rank, std::vector<std::pair<std::size_t, std::size_t>> const& shapes,
          any_compressor const& compressor, std::vector<any_compressor> alternatives,
-         std::string const& memory, double decay, bool sign, std::uint64_t seed,
-         fssdp::host_stream* stream) {
+         std::string const& memory, double decay, bool sign, std::uint64_t start,
+         std::uint64_t seed, fssdp::host_stream* stream) {
         new (self)
             gradients{place{between, layouts, rank, shapes},
                       fssdp::gradient_exchange_options{.compressor = compressor,
@@ -218,12 +218,13 @@ void add_gradient_exchange(nb::module_& to) {
                                                        .memory = memory_named(memory),
                                                        .decay = decay,
                                                        .sign = sign,
+                                                       .start = start,
                                                        .seed = seed,
                                                        .stream = stream}};
       },
-      nb::keep_alive<1, 2>(), nb::keep_alive<1, 12>(), "between"_a, "layouts"_a, "rank"_a,
-      "shapes"_a, "compressor"_a, "alternatives"_a, "memory"_a, "decay"_a, "sign"_a, "seed"_a,
-      "stream"_a.none());
+      nb::keep_alive<1, 2>(), nb::keep_alive<1, 13>(), "between"_a, "layouts"_a, "rank"_a,
+      "shapes"_a, "compressor"_a, "alternatives"_a, "memory"_a, "decay"_a, "sign"_a, "start"_a,
+      "seed"_a, "stream"_a.none());
   of.def(
       "average",
       [](gradients& self, int layer, nb::list const& list, double rate,

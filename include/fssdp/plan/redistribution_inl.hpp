@@ -17,9 +17,9 @@
 #include "fssdp/placement/placement.hpp"
 #include "fssdp/plan/lower_bound.hpp"
 #include "fssdp/plan/make_plan.hpp"
+#include "fssdp/plan/part_length.hpp"
 #include "fssdp/plan/redistribution.hpp"
 #include "fssdp/plan/simulate.hpp"
-#include "fssdp/plan/uneven_plan.hpp"
 
 namespace fssdp {
 
@@ -190,10 +190,10 @@ inline void plan_parts(std::vector<sent_part> const& found, topology const& topo
   auto sources = std::vector<std::vector<slot_part>>(ranks);
   auto targets = sources;
   if (!found.empty()) {
-    auto blocks = std::vector<owned_block>{};
-    for (auto const& part : found) blocks.push_back({part.source, part.elements});
+    auto lengths = std::vector<std::size_t>{};
+    for (auto const& part : found) lengths.push_back(part.elements);
     auto const least = std::max(options.schedule.least_bytes, options.schedule.piece_bytes);
-    auto const length = part_length(blocks, least / options.element_bytes);
+    auto const length = part_length(lengths, least / options.element_bytes);
     auto const parts = cut_to_length(found, length);
     auto owners = std::vector<rank_id>{};
     auto rows = std::vector<std::size_t>{};

@@ -14,6 +14,7 @@
 #include "fssdp/layout/table_layout.hpp"
 #include "fssdp/placement/placement.hpp"
 #include "fssdp/plan/make_plan.hpp"
+#include "fssdp/plan/part_length.hpp"
 #include "fssdp/plan/uneven_plan.hpp"
 
 namespace fssdp {
@@ -43,41 +44,6 @@ namespace detail {
   return joined;
 }
 
-/// Into how many parts of a length a block is cut.
-[[nodiscard]] inline std::size_t parts_of_length(std::size_t elements, std::size_t length) {
-  return std::max<std::size_t>(1, elements / length + (elements % length == 0 ? 0 : 1));
-}
-
-/// The length to which blocks are cut. Parts are scheduled as if all had it: the longest such length
-/// with which that counts few elements twice, or else counts the fewest.
-/// @param least so short a block is not cut
-[[nodiscard]] inline std::size_t part_length(std::span<owned_block const> blocks,
-                                             std::size_t least) {
-  constexpr auto most_cuts = std::size_t{32};
-  constexpr auto allowed = 1.05;  // what is scheduled, over what there is
-  auto longest = std::size_t{0};
-  auto all = 0.0;
-  for (auto const& block : blocks) {
-    longest = std::max(longest, block.elements);
-    all += static_cast<double>(block.elements);
-  }
-  auto best = std::max<std::size_t>(1, longest);
-  auto fewest = std::numeric_limits<double>::infinity();
-  for (std::size_t cuts = 1; cuts <= most_cuts; ++cuts) {
-    auto const length = longest / cuts + (longest % cuts == 0 ? 0 : 1);
-    if (cuts > 1 && length < least) break;
-    auto counted = 0.0;
-    for (auto const& block : blocks)
-      counted += static_cast<double>(
-          parts_of_length(block.elements, std::max<std::size_t>(1, length)) * length);
-    if (counted >= fewest) continue;
-    fewest = counted;
-    best = std::max<std::size_t>(1, length);
-    if (counted <= allowed * all) break;
-  }
-  return best;
-}
-
 /// The plan, not scheduled yet.
 [[nodiscard]] inline transfer_plan plan_of_parts(std::span<owned_block const> blocks,
                                                  std::size_t length, topology const& topo) {
@@ -102,8 +68,10 @@ namespace detail {
                                                    schedule_options const& options) {
   require(element_bytes >= 1, "uneven_plan: elements of 0 bytes; expected at least 1");
   auto const joined = joined_blocks(blocks, topo.ranks());
+  auto lengths = std::vector<std::size_t>{};
+  for (auto const& block : joined) lengths.push_back(block.elements);
   auto const length =
-      part_length(joined, std::max(options.least_bytes, options.piece_bytes) / element_bytes);
+      part_length(lengths, std::max(options.least_bytes, options.piece_bytes) / element_bytes);
   require(length <= std::numeric_limits<std::size_t>::max() / element_bytes,
           "uneven_plan: blocks of ", length, " elements of ", element_bytes,
           " bytes; expected fewer");

@@ -162,8 +162,8 @@ class GradientExchange:
     def __init__(
         self, between: Communicator, layouts: Sequence[fssdp.Layout], rank: int,
         shapes: Sequence[tuple[int, int]], compressor: Compressor,
-        alternatives: Sequence[Compressor], memory: str, decay: float, sign: bool, seed: int,
-        stream: HostStream | None,
+        alternatives: Sequence[Compressor], memory: str, decay: float, sign: bool, start: int,
+        seed: int, stream: HostStream | None,
     ) -> None: ...
     def average(
         self, layer: int, gradients: list, rate: float, loads: Sequence[int]

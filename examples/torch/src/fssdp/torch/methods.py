@@ -98,6 +98,8 @@ class GradientExchange:
             leaves it. One float for each element, but 'residual' where a compressor needs none.
         decay: of the momentum.
         sign: the sign of the average, in its place.
+        start: steps in which gradients cross in full, before the compressor works: PowerSGD behind Adam
+            wants a tenth of the training.
         seed: of all draws.
         overlap: averages run in a thread of their own until ``Between.wait``.
     """
@@ -107,6 +109,7 @@ class GradientExchange:
     memory: str = "residual"
     decay: float = 0.999
     sign: bool = False
+    start: int = 0
     seed: int = 0
     overlap: bool = False
 

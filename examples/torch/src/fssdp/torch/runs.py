@@ -152,7 +152,7 @@ class GradientRun(Run):
         return _torch.GradientExchange(
             *self.place(units), method.compressor.made(),
             [compressor.made() for compressor in method.alternatives],
-            method.memory, method.decay, method.sign, seed, self.between.stream,
+            method.memory, method.decay, method.sign, method.start, seed, self.between.stream,
         )  # fmt: skip
 
     @torch.no_grad()
