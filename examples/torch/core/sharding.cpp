@@ -4,11 +4,18 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
 
 #include "arrays.hpp"
 #include "fssdp/layout/table_layout.hpp"
+#include "fssdp/placement/physical_experts.hpp"
+#include "fssdp/plan/slot_moves.hpp"
 #include "fssdp/solver/expert_load_balancer.hpp"
 #include "fssdp/solver/heterogeneous_sharding.hpp"
+#include "fssdp/solver/incremental_load_balancer.hpp"
 #include "fssdp/solver/resharding.hpp"
 #include "module.hpp"
 
@@ -103,6 +110,58 @@ nb::tuple rebalance_experts(weight_array const& weight, int replicas, int groups
                         as_array(std::move(counts), counts_shape));
 }
 
+using slot_array = nb::ndarray<std::int64_t const, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+
+/// The map of one layer.
+fssdp::physical_experts map_of(slot_array const& slots, std::size_t layer, int experts, int gpus) {
+  auto logical = std::vector<fssdp::expert_id>{};
+  for (std::size_t slot = 0; slot < slots.shape(1); ++slot) {
+    auto const expert = slots(layer, slot);
+    fssdp::detail::require(expert >= 0 && expert < experts, "physical_to_logical_map: expert ",
+                           expert, " in slot ", slot, " of layer ", layer, "; expected 0 to ",
+                           experts - 1);
+    logical.push_back(fssdp::expert_id{static_cast<int>(expert)});
+  }
+  return {{.experts = experts, .ranks = gpus}, std::move(logical)};
+}
+
+/// The next map of each layer [layers, replicas], from the one in place.
+auto renew_experts(slot_array const& before, weight_array const& weight, int groups, int nodes,
+                   int gpus, double balance, int most_changes) {
+  auto const layers = weight.shape(0);
+  auto const experts = static_cast<int>(weight.shape(1));
+  auto const solve = fssdp::incremental_load_balancer{
+      .balance = balance,
+      .most_changes = most_changes,
+      .groups = groups,
+      .topology = fssdp::topology{{.nodes = nodes, .ranks = gpus}}};
+  auto slots = std::vector<std::int64_t>{};
+  for (std::size_t layer = 0; layer < layers; ++layer) {
+    auto const row = std::span{weight.data() + layer * weight.shape(1), weight.shape(1)};
+    auto const next = solve(map_of(before, layer, experts, gpus), whole_loads(row));
+    for (auto const expert : next.physical_to_logical()) slots.push_back(expert.value());
+  }
+  return as_array(std::move(slots), std::array{layers, before.shape(1)});
+}
+
+/// The moves of one layer, [moves, 6]: expert, from, to, round, placed, waits; and the scratch slots.
+nb::tuple slot_moves_of(slot_array const& before, slot_array const& after, int experts, int nodes,
+                        int gpus, int group_size, int scratch_slots) {
+  auto const moves =
+      fssdp::slot_moves{map_of(before, 0, experts, gpus),
+                        map_of(after, 0, experts, gpus),
+                        {.topology = fssdp::topology{{.nodes = nodes, .ranks = gpus}},
+                         .group_size = group_size,
+                         .scratch_slots = scratch_slots}};
+  auto rows = std::vector<std::int64_t>{};
+  for (auto const& move : moves.moves())
+    for (auto const value : {move.expert.value(), move.from.value(), move.to.value(), move.round,
+                             move.placed, move.waits ? 1 : 0})
+      rows.push_back(value);
+  auto const shape = std::array{moves.moves().size(), std::size_t{6}};
+  return nb::make_tuple(as_array(std::move(rows), shape), moves.rounds(), moves.scratch_slots());
+}
+
 }  // namespace
 
 void add_sharding(nb::module_& to) {
@@ -130,6 +189,8 @@ void add_sharding(nb::module_& to) {
                .replicas = replicas, .groups = groups, .topology = topo}(read_loads(loads));
          });
   to.def("rebalance_experts", rebalance_experts);
+  to.def("renew_experts", renew_experts);
+  to.def("slot_moves", slot_moves_of);
 }
 
 }  // namespace python

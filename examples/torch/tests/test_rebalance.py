@@ -123,3 +123,60 @@ def test_tensors_in_tensors_out():
 def test_wrong_arguments(arguments, message):
     with pytest.raises(fssdp.ArgumentError, match=message):
         fssdp.rebalance_experts(*arguments)
+
+
+def drifted(weight, seed):
+    """The same loads, each a little other."""
+    return weight * numpy.random.default_rng(seed).uniform(0.7, 1.3, weight.shape)
+
+
+def test_a_renewed_map_changes_less_and_is_as_well_balanced():
+    weight = numpy.stack([zipf(64, seed=seed) for seed in range(4)])
+    before, _, _ = fssdp.rebalance_experts(weight, 96, 1, 1, 16)
+    loads = drifted(weight, 7)
+    renewed = fssdp.renew_experts(before, loads, 2, 16, balance=1.0)
+    made_new, _, _ = fssdp.rebalance_experts(loads, 96, 1, 1, 16)
+    assert renewed.shape == before.shape and renewed.dtype == numpy.int64
+    for layer in range(4):
+        assert imbalance(loads[layer], renewed[layer], 16) <= imbalance(loads[layer], made_new[layer], 16)
+    assert (renewed != before).sum() < (made_new != before).sum()
+    few = fssdp.renew_experts(before, loads, 2, 16, balance=1.0, most_changes=3)
+    assert ((few != before).sum(axis=1) <= 3).all() and (few != before).any()
+    assert (fssdp.renew_experts(before, weight, 2, 16, balance=100.0) == before).all()
+
+
+def test_moves_lead_to_the_new_map():
+    weight = zipf(24, seed=3)[None]
+    before = fssdp.rebalance_experts(weight, 32, 1, 1, 8)[0][0]
+    after = fssdp.rebalance_experts(drifted(weight, 1), 32, 1, 1, 8)[0][0]
+    plan = fssdp.slot_moves(before, after, 24, 2, 8, group_size=4)
+    slots, waiting = list(before), {}
+    for now in range(plan.rounds):
+        moves = [move for move in plan.moves if move.round == now]
+        peers = {}
+        for move in moves:
+            assert slots[move.source] == move.expert  # nothing is overwritten before it is sent
+            a, b = move.source // 4, move.target // 4
+            if a != b:
+                assert peers.setdefault(a, b) == b and peers.setdefault(b, a) == a
+        for move in moves:
+            if move.waits:
+                waiting[move.target] = move.expert
+            else:
+                slots[move.target] = move.expert
+        for move in plan.moves:
+            if move.waits and move.placed == now:
+                slots[move.target] = waiting.pop(move.target)
+    assert slots == list(after)
+    assert fssdp.slot_moves(before, before, 24, 2, 8).moves == ()
+
+
+def test_maps_that_do_not_fit_are_named():
+    with pytest.raises(fssdp.ArgumentError, match="a map of the shape"):
+        fssdp.renew_experts(numpy.zeros(4), numpy.ones((1, 4)), 1, 2)
+    with pytest.raises(fssdp.ArgumentError, match="expert 4 in slot 0 of layer 0"):
+        fssdp.renew_experts([[4, 1, 2, 3]], numpy.ones((1, 4)), 1, 2)
+    with pytest.raises(fssdp.ArgumentError, match="expected 1 or more"):
+        fssdp.renew_experts([[0, 1, 2, 3]], numpy.ones((1, 4)), 1, 2, balance=0.5)
+    with pytest.raises(fssdp.ArgumentError, match="expert 3 has no slot"):
+        fssdp.slot_moves([0, 1, 2, 3], [0, 1, 2, 2], 4, 1, 2)

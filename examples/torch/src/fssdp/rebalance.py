@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The interface of DeepSeek's EPLB, in the place of its module."""
+"""The interface of DeepSeek's EPLB, in the place of its module; maps that change little; their moves."""
 
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from typing import Any
 
 import numpy
@@ -11,7 +12,7 @@ import numpy
 from . import _core
 from .errors import ArgumentError
 
-__all__ = ["rebalance_experts"]
+__all__ = ["SlotMove", "SlotMoves", "rebalance_experts", "renew_experts", "slot_moves"]
 
 
 def rebalance_experts(
@@ -59,3 +60,119 @@ def _maps(weight: Any, replicas: int, groups: int, nodes: int, gpus: int) -> tup
         )
     slots, rows, counts = _core.rebalance_experts(array, replicas, groups, nodes, gpus)
     return slots, rows, counts
+
+
+def renew_experts(
+    physical_to_logical_map: Any, weight: Any, num_nodes: int, num_gpus: int, *,
+    num_groups: int = 1, balance: float = 1.02, most_changes: int | None = None,
+) -> Any:
+    """The next map of the slots from the one that is in place, with as few changes as may be.
+
+    ``rebalance_experts`` makes every map from nothing, and most experts have to be sent. Here slots
+    change one by one, the one that lowers the fullest GPU the most first, until that is good enough.
+
+    Args:
+        physical_to_logical_map: [layers, num_replicas], the expert of each slot now, GPU by GPU.
+        weight: [layers, num_logical_experts], the load statistics, of any number type, from 0.
+        num_nodes: server nodes.
+        num_gpus: GPUs, as many on each node.
+        num_groups: of equally many experts. Where several divide by the nodes, each stays whole on
+            a node, and maps are those of ``rebalance_experts`` with GPUs renamed.
+        balance: the load of the fullest GPU over the mean that is good enough.
+        most_changes: slots of a layer that may change at most.
+
+    Returns:
+        [layers, num_replicas], int64: a tensor on the CPU if the map is one, else an array of numpy.
+
+    Raises:
+        ArgumentError: if shapes do not fit, an expert has no slot, or a weight is no load.
+    """
+    slots, is_tensor = _array(physical_to_logical_map, numpy.int64)
+    loads, _ = _array(weight, numpy.float64)
+    if slots.ndim != 2 or loads.ndim != 2 or len(slots) != len(loads) or loads.size == 0:
+        raise ArgumentError(
+            f"renew_experts: a map of the shape {list(slots.shape)} and weights of the shape "
+            f"{list(loads.shape)}; expected [layers, num_replicas] and [layers, num_logical_experts]"
+        )
+    changes = slots.shape[1] if most_changes is None else most_changes
+    renewed = _core.renew_experts(slots, loads, num_groups, num_nodes, num_gpus, balance, changes)
+    return sys.modules["torch"].from_numpy(renewed) if is_tensor else renewed
+
+
+@dataclass(frozen=True)
+class SlotMove:
+    """An expert that comes into a slot.
+
+    Attributes:
+        expert: which one.
+        source: a slot that has it before all moves; slots count GPU by GPU.
+        target: the slot it comes into.
+        round: in which it travels, or is copied if both slots are on one GPU.
+        placed: at the end of this round it may be written to its slot: nobody reads what that held
+            before any more.
+        waits: it is received beside the slots until then; else right where it belongs.
+    """
+
+    expert: int
+    source: int
+    target: int
+    round: int
+    placed: int
+    waits: bool
+
+
+@dataclass(frozen=True)
+class SlotMoves:
+    """The moves from one map to another, by round; in a round a GPU talks to one other.
+
+    Attributes:
+        moves: by round.
+        rounds: how many.
+        scratch_slots: experts that a GPU needs room for beside its slots, at most.
+    """
+
+    moves: tuple[SlotMove, ...]
+    rounds: int
+    scratch_slots: int
+
+
+def slot_moves(
+    before: Any, after: Any, num_experts: int, num_nodes: int, num_gpus: int, *,
+    group_size: int = 32, scratch_slots: int = 2,
+) -> SlotMoves:
+    """What has to be sent to change the map of a layer in place, and in which order.
+
+    Args:
+        before: [num_replicas], the expert of each slot now, GPU by GPU: a row of
+            ``physical_to_logical_map``.
+        after: [num_replicas], the expert of each slot then.
+        num_experts: logical experts.
+        num_nodes: server nodes; experts come from their own node where that has them.
+        num_gpus: GPUs, as many on each node.
+        group_size: sends and receives of a GPU in one round, at most.
+        scratch_slots: experts that may wait beside the slots of a GPU, if that can be had.
+
+    Raises:
+        ArgumentError: if the maps are no rows of equal length, or an expert has no slot.
+    """
+    maps = [_array(row, numpy.int64)[0] for row in (before, after)]
+    for row in maps:
+        if row.ndim != 1 or row.size == 0:
+            raise ArgumentError(
+                f"slot_moves: a map of the shape {list(row.shape)}; expected [num_replicas]"
+            )
+    rows, rounds, scratch = _core.slot_moves(
+        maps[0][None], maps[1][None], num_experts, num_nodes, num_gpus, group_size, scratch_slots
+    )
+    return SlotMoves(
+        tuple(SlotMove(*(int(value) for value in row[:5]), bool(row[5])) for row in rows),
+        rounds, scratch,
+    )  # fmt: skip
+
+
+def _array(values: Any, dtype: Any) -> tuple[Any, bool]:
+    """Contiguous, on the CPU, and whether it was a tensor."""
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(values, torch.Tensor):
+        return numpy.ascontiguousarray(values.detach().cpu().numpy(), dtype=dtype), True
+    return numpy.ascontiguousarray(values, dtype=dtype), False
