@@ -5,6 +5,7 @@
 #include "fssdp/collective/all_gather_v_inl.hpp"
 #include "fssdp/collective/materialized_experts_inl.hpp"
 #include "fssdp/collective/memory_required_inl.hpp"
+#include "fssdp/collective/move_slots_inl.hpp"
 #include "fssdp/collective/reshard_inl.hpp"
 #include "fssdp/collective/sparse_all_gather_inl.hpp"
 #include "fssdp/collective/sparse_reduce_scatter_inl.hpp"

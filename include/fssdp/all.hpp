@@ -21,6 +21,7 @@
 #include "fssdp/collective/any_tensors.hpp"
 #include "fssdp/collective/materialized_experts.hpp"
 #include "fssdp/collective/memory_required.hpp"
+#include "fssdp/collective/move_slots.hpp"
 #include "fssdp/collective/reshard.hpp"
 #include "fssdp/collective/sparse_all_gather.hpp"
 #include "fssdp/collective/sparse_reduce_scatter.hpp"

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -47,6 +48,15 @@ class slot_moves {
   slot_moves(physical_experts const& before, physical_experts const& after,
              slot_move_options const& options = {});
 
+  [[nodiscard]] int ranks() const { return ranks_; }
+  [[nodiscard]] int slots_per_rank() const { return slots_per_rank_; }
+  /// Which rank has a slot, and where it is there.
+  [[nodiscard]] rank_id rank_of(physical_id slot) const {
+    return rank_id{slot.value() / slots_per_rank_};
+  }
+  [[nodiscard]] std::size_t slot_on_rank(physical_id slot) const {
+    return static_cast<std::size_t>(slot.value() % slots_per_rank_);
+  }
   /// All of them, by round.
   [[nodiscard]] std::span<slot_move const> moves() const { return {moves_.data(), moves_.size()}; }
   [[nodiscard]] int rounds() const { return rounds_; }
@@ -55,9 +65,14 @@ class slot_moves {
   /// How many cross between ranks, and between nodes.
   [[nodiscard]] int sent() const { return sent_; }
   [[nodiscard]] int sent_between_nodes() const { return sent_between_nodes_; }
+  /// 64 bits that differ, almost surely, if two lists of moves do.
+  [[nodiscard]] std::uint64_t hash_value() const { return hash_; }
 
  private:
+  int ranks_;
+  int slots_per_rank_;
   std::vector<slot_move> moves_;
+  std::uint64_t hash_ = 0;
   int rounds_ = 0;
   int scratch_ = 0;
   int sent_ = 0;

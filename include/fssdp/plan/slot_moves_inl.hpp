@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "fssdp/core/error.hpp"
+#include "fssdp/core/hasher.hpp"
 #include "fssdp/core/inline.hpp"
 #include "fssdp/plan/slot_moves.hpp"
 
@@ -135,7 +136,8 @@ class move_rounds {
 }  // namespace detail
 
 FSSDP_INLINE slot_moves::slot_moves(physical_experts const& before, physical_experts const& after,
-                                    slot_move_options const& options) {
+                                    slot_move_options const& options)
+    : ranks_{before.ranks()}, slots_per_rank_{before.slots_per_rank()} {
   detail::require(before.experts() == after.experts() && before.ranks() == after.ranks() &&
                       before.slots_per_rank() == after.slots_per_rank(),
                   "slot_moves: from ", before.experts(), " experts in ", before.slots_per_rank(),
@@ -150,12 +152,17 @@ FSSDP_INLINE slot_moves::slot_moves(physical_experts const& before, physical_exp
   moves_ = rounds.take();
   rounds_ = rounds.rounds();
   scratch_ = rounds.scratch();
+  auto hash = detail::hasher{};
+  hash.mix(ranks_, slots_per_rank_);
   for (auto const& move : moves_) {
+    hash.mix(move.from.value(), move.to.value());
+    hash.mix(move.round, move.placed);
     auto const from = before.rank_of(move.from);
     auto const to = before.rank_of(move.to);
     sent_ += from != to ? 1 : 0;
     sent_between_nodes_ += topo.same_node(from, to) ? 0 : 1;
   }
+  hash_ = hash.value();
 }
 
 }  // namespace fssdp
