@@ -69,6 +69,7 @@ COMPRESSORS = {
 METHODS: dict[str, Any] = {
     **{name: GradientExchange(compressor=c) for name, c in COMPRESSORS.items()},
     "forgets": GradientExchange(compressor=COMPRESSORS["top_dct"], memory="none"),
+    "low_rank_start": GradientExchange(compressor=COMPRESSORS["low_rank"], start=2),
     "demo": demo(COMPRESSORS["top_dct_2d"]),
     "demo_overlap": demo(COMPRESSORS["top_dct"], overlap=True),
     "int8_overlap": GradientExchange(compressor=COMPRESSORS["int8"], overlap=True),
