@@ -13,16 +13,20 @@
 #include "fssdp/codec/int8_codec.hpp"
 #include "fssdp/collective/materialized_experts.hpp"
 #include "fssdp/collective/memory_required.hpp"
+#include "fssdp/collective/reshard.hpp"
 #include "fssdp/collective/sparse_all_gather.hpp"
 #include "fssdp/collective/sparse_reduce_scatter.hpp"
 #include "fssdp/collective/wire_bytes.hpp"
 #include "fssdp/comm/counting.hpp"
 #include "fssdp/comm/thread.hpp"
 #include "fssdp/layout/table_layout.hpp"
+#include "fssdp/memory/bytes_of.hpp"
 #include "fssdp/plan/lower_bound.hpp"
 #include "fssdp/plan/plan_bytes.hpp"
 #include "fssdp/plan/rank_ordered.hpp"
+#include "fssdp/plan/reshard_plan.hpp"
 #include "fssdp/plan/simulate.hpp"
+#include "support/communicator_archetype.hpp"
 #include "support/dice.hpp"
 #include "support/on_all_ranks.hpp"
 #include "support/random_instance.hpp"
@@ -234,6 +238,17 @@ TEST_CASE("buffers that do not have the rows of the plan are refused", "[collect
   support::refuses(
       [&](auto& comm) { fssdp::sparse_all_gather(comm, plan.with_rows({}), two_rows, copies); },
       "from has offsets, and the plan knows no rows");
+  auto const alone = fssdp::table_layout{{}, {rank_id{0}, rank_id{0}}};
+  auto shard =
+      fssdp::make_shard<float>(make_plan(alone, fssdp::everywhere{}(alone)).with_rows({2, 1}),
+                               rank_id{0}, std::vector<std::size_t>{1});
+  auto const bytes = fssdp::bytes_of(shard);
+  CHECK(bytes[0][0].size() == 2 * sizeof(float));
+  CHECK(bytes[0][1].data() == reinterpret_cast<std::byte*>(shard.tensors()[0][1].data()));
+  auto comm = support::communicator_archetype{rank_id{0}};
+  CHECK_THROWS_WITH(fssdp::reshard(comm, fssdp::reshard_plan{alone, alone}, shard),
+                    "reshard: tensor 0 of shard has offsets, and the plan knows no rows; expected "
+                    "none");
   CHECK_THROWS_AS(plan.with_rows({1}), fssdp::argument_error);
   CHECK_THROWS_AS(plan.with_rows({SIZE_MAX, SIZE_MAX}), fssdp::argument_error);
   auto const sliced = fssdp::table_layout{{.ranks = 1, .slices = 2}, {rank_id{0}, rank_id{0}}};

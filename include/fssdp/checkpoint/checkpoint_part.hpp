@@ -117,6 +117,8 @@ class checkpoint_part {
       detail::require(tensor.elements == expected && tensor.slots >= owned_.size(), "part '",
                       about_.name, "': tensor ", k, " of ", name, " is [", tensor.slots, ", ",
                       tensor.elements, "]; expected [", owned_.size(), ", ", expected, "]");
+      detail::require(tensor.offsets == nullptr, "part '", about_.name, "': tensor ", k, " of ",
+                      name, " has slots that differ in size; expected equal ones");
       constexpr auto size = sizeof(tensor.data[0]);
       views.push_back({reinterpret_cast<Byte*>(tensor.data), owned_.size(), tensor.elements * size,
                        tensor.stride * size});

@@ -113,6 +113,7 @@ inline void check_arena(char const* collective, named_tensors const& buffer,
     require(tensor.slots >= slots, collective, ": tensor ", k, " of ", buffer.name, " has ",
             tensor.slots, " slots; expected ", slots, " or more (chunks that the rank owns)");
   }
+  check_rows(collective, buffer, {});
   check_memory(collective, buffer);
 }
 

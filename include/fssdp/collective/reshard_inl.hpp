@@ -130,6 +130,7 @@ FSSDP_INLINE void reshard_call::check(rank_id rank, int ranks) const {
     require(tensor.slots >= needed, name, ": shard has ", tensor.slots, " slots; expected ", needed,
             " or more, as both layouts need them");
   auto const named = named_tensors{"shard", shard_.all()};
+  check_rows(name, named, {});
   check_memory(name, named);
   check_disjoint(name, named);
 }

@@ -33,7 +33,7 @@ template <tensor_memory... Buffers>
                     "; expected at most ", most / size);
     all.push_back({static_cast<std::byte*>(static_cast<void*>(tensor.data)), tensor.slots,
                    tensor.elements * size, tensor.stride * size,
-                   reinterpret_cast<std::byte* const*>(tensor.places)});
+                   reinterpret_cast<std::byte* const*>(tensor.places), tensor.offsets});
   };
   auto const append_all = [&](auto const& tensors) {
     for (auto const& tensor : tensors) append(tensor);
