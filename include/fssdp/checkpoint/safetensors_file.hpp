@@ -17,6 +17,7 @@
 
 #include "fssdp/checkpoint/checksum.hpp"
 #include "fssdp/checkpoint/parse_safetensors.hpp"
+#include "fssdp/checkpoint/place_elements.hpp"
 #include "fssdp/core/error.hpp"
 #include "fssdp/file/posix_file.hpp"
 #include "fssdp/memory/scratch_memory.hpp"
@@ -74,6 +75,8 @@ class safetensors_file {
   /// The checksum of all that stands before the tensors.
   [[nodiscard]] std::uint64_t header_checksum() const { return header_checksum_; }
   [[nodiscard]] std::uint64_t bytes() const { return data_begin_ + header_.data_bytes(); }
+  /// Whether it has checksums of its tensors.
+  [[nodiscard]] bool has_checksums() const { return !first_block_.empty(); }
 
   /// Fills `to` with the elements of a tensor from the first on, converted if the types differ.
   /// @param tensor its position in header().tensors()
@@ -121,32 +124,11 @@ class safetensors_file {
       }
       auto const wanted = std::span<std::byte const>{bytes}.subspan(
           static_cast<std::size_t>(low - read_low), static_cast<std::size_t>(high - low));
-      place(from.dtype, wanted, dtype, into, target);
+      detail::place_elements(from.dtype, wanted, dtype, into, target);
     }
   }
 
  private:
-  /// Converts elements into the target, as many at once as it takes.
-  static void place(file_dtype from_type, std::span<std::byte const> from, file_dtype to_type,
-                    std::span<std::byte> to, detail::staged_target& target) {
-    auto const size = element_bytes(to_type);
-    auto const all = to.size() / size;
-    auto const most = target.most() == 0 ? all : target.most() / size;
-    for (std::size_t first = 0; first < all; first += most) {
-      auto const n = std::min(most, all - first);
-      auto const source =
-          from.subspan(first * element_bytes(from_type), n * element_bytes(from_type));
-      auto const part = to.subspan(first * size, n * size);
-      auto const room = target.room_for(part);
-      if (from_type == to_type)
-        std::ranges::copy(source, room.begin());
-      else
-        detail::convert_elements(from_type, source, to_type, room);
-      target.filled(part);
-    }
-  }
-  [[nodiscard]] bool has_checksums() const { return !first_block_.empty(); }
-
   void read_checksums() {
     auto const& notes = header_.metadata();
     auto const size = notes.find(detail::block_bytes_note);
