@@ -43,6 +43,12 @@ class posix_file {
     if (file.descriptor < 0 && file.error == EEXIST) return {};
     return posix_file{path, file, "create"};
   }
+  /// An existing regular file, to be written into; no link is followed.
+  [[nodiscard]] static posix_file open_for_writing(std::filesystem::path const& path) {
+    auto file = posix_file{path, opened{path, O_RDWR | O_NOFOLLOW | O_NONBLOCK}, "open"};
+    require_file(S_ISREG(file.status().st_mode), path, "is no regular file");
+    return file;
+  }
   /// A regular file to be locked, existing or new; no link is followed.
   [[nodiscard]] static posix_file open_or_create(std::filesystem::path const& path) {
     constexpr auto flags = O_NOFOLLOW | O_NONBLOCK;

@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: Apache-2.0
+/// Writes experts into files as models of a family have them.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <filesystem>
+#include <map>
+#include <numeric>
+#include <optional>
+#include <span>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "fssdp/checkpoint/checkpoint_index.hpp"
+#include "fssdp/checkpoint/checkpoint_part.hpp"
+#include "fssdp/checkpoint/checksum.hpp"
+#include "fssdp/checkpoint/file_dtype.hpp"
+#include "fssdp/checkpoint/fused_matrix.hpp"
+#include "fssdp/checkpoint/model_family.hpp"
+#include "fssdp/checkpoint/published_files.hpp"
+#include "fssdp/checkpoint/safetensors_index.hpp"
+#include "fssdp/checkpoint/together.hpp"
+#include "fssdp/comm/communicator.hpp"
+#include "fssdp/core/error.hpp"
+#include "fssdp/file/new_file.hpp"
+#include "fssdp/file/posix_file.hpp"
+#include "fssdp/file/posix_folder.hpp"
+#include "fssdp/file/require_file.hpp"
+#include "fssdp/memory/scratch_memory.hpp"
+#include "fssdp/memory/staged_copies.hpp"
+
+namespace fssdp {
+
+struct save_tensors_options {
+  std::filesystem::path folder;  ///< without safetensors files, those of another model
+  /// The number that each layer of the part gets in the names, as model.layers of published_experts
+  /// has them; empty: 0, 1, ...
+  std::vector<int> layers = {};
+  /// F64, F32, F16 or BF16; none: as the memory has it
+  std::optional<file_dtype> dtype = {};
+  std::uint64_t file_bytes = 5'000'000'000;  ///< of the tensors of a file, unless one has more
+};
+
+namespace detail {
+
+/// Writes what a rank owns into the files that are there.
+class family_writer {
+ public:
+  family_writer(published_files const& files, std::filesystem::path const& folder,
+                std::string const& suffix)
+      : files_{files}, folder_{folder}, suffix_{suffix} {}
+
+  /// @param layers the number of each layer of the part
+  void write(saved_part const& part, model_family const& family, std::span<int const> layers,
+             file_dtype dtype) {
+    auto const& about = part.about();
+    auto const per_layer = about.experts() / about.layers;
+    for (std::size_t slot = 0; slot < part.owned().size(); ++slot) {
+      auto const expert = part.owned()[slot].expert.value();
+      for (auto const& pattern : family.patterns()) {
+        auto const region = region_of(part, slot, family, pattern, dtype);
+        if (region.empty()) continue;
+        auto const in_layer = expert_id{expert % per_layer};
+        auto const layer = layer_id{layers[static_cast<std::size_t>(expert / per_layer)]};
+        auto const where = files_.at(tensor_pattern{pattern}({layer, in_layer, {}, {}}));
+        auto const is_stacked = pattern.find("{expert}") == pattern.npos;
+        opened(where.file)
+            .write_at(where.first + (is_stacked ? in_layer.index() * region.size() : 0), region);
+      }
+    }
+    for (auto& [which, file] : opened_) {
+      file.flush();
+      file.close();
+    }
+  }
+
+ private:
+  /// What an expert has in a tensor of a pattern, as the file has it.
+  [[nodiscard]] std::span<std::byte const> region_of(saved_part const& part, std::size_t slot,
+                                                     model_family const& family,
+                                                     std::string const& pattern, file_dtype dtype) {
+    auto const& about = part.about();
+    auto const size = element_bytes(dtype);
+    auto region = std::span<std::byte>{};
+    for (std::size_t k = 0; k < about.tensors.size(); ++k) {
+      auto const& in_file = family.tensor(about.tensors[k].name);
+      if (in_file.pattern != pattern) continue;
+      auto const matrix = fused_matrix{about.tensors[k], in_file};
+      if (region.empty()) region = region_.reserve(matrix.region_elements() * size);
+      auto const from = on_host(part.bytes(0, k, slot), part.staging(0));
+      auto const own = converted_.reserve(about.tensors[k].elements() * size);
+      if (about.groups[0].dtype == dtype)
+        std::ranges::copy(from, own.begin());
+      else
+        convert_elements(about.groups[0].dtype, from, dtype, own);
+      matrix.scatter(own, size, region);
+    }
+    return region;
+  }
+  [[nodiscard]] std::span<std::byte const> on_host(std::span<std::byte const> bytes,
+                                                   device_staging* by) {
+    if (by == nullptr) return bytes;
+    constexpr auto block_bytes = std::size_t{1} << 20U;
+    auto blocks = std::vector<source_block>{};
+    for (auto rest = bytes; !rest.empty();) {
+      auto const n = std::min(rest.size(), block_bytes);
+      blocks.push_back({rest.first(n), by});
+      rest = rest.subspan(n);
+    }
+    auto const copy = staged_.reserve(bytes.size());
+    auto at = std::size_t{0};
+    for_each_block(
+        blocks,
+        [&](std::span<std::byte const> block) {
+          std::ranges::copy(block, copy.begin() + static_cast<std::ptrdiff_t>(at));
+          at += block.size();
+        },
+        [] {});
+    return copy;
+  }
+  [[nodiscard]] posix_file& opened(std::size_t which) {
+    auto const there = opened_.find(which);
+    if (there != opened_.end()) return there->second;
+    auto const path = folder_ / (files_.files()[which].name + suffix_);
+    return opened_.emplace(which, posix_file::open_for_writing(path)).first->second;
+  }
+
+  published_files const& files_;
+  std::filesystem::path folder_;
+  std::string suffix_;
+  std::map<std::size_t, posix_file> opened_;
+  scratch_memory region_;
+  scratch_memory converted_;
+  scratch_memory staged_;
+};
+
+/// @throws argument_error if a part cannot be written as the family has it
+inline void require_publishable(saved_part const& part, model_family const& family,
+                                save_tensors_options const& options) {
+  constexpr auto caller = "save_tensors";
+  auto const& about = part.about();
+  require(!options.folder.empty(), caller, ": no folder is given; expected one");
+  require(about.slices == 1, caller, ": part '", about.name, "' has experts in ", about.slices,
+          " slices; expected whole ones");
+  require(about.groups.size() == 1, caller, ": part '", about.name, "' has ", about.groups.size(),
+          " groups; expected one, that of the weights");
+  for (auto const& tensor : family.tensors)
+    require(std::ranges::count(about.tensors, tensor.name, &whole_tensor::name) == 1, caller,
+            ": part '", about.name, "' lacks the tensor '", tensor.name,
+            "'; expected all of family ", family.name, ", each once");
+  require(about.tensors.size() == family.tensors.size(), caller, ": part '", about.name, "' has ",
+          about.tensors.size(), " tensors; expected the ", family.tensors.size(), " of family ",
+          family.name);
+  require(options.layers.empty() || options.layers.size() == static_cast<std::size_t>(about.layers),
+          caller, ": ", options.layers.size(), " numbers of layers; the part '", about.name,
+          "' has ", about.layers);
+  for (auto const layer : options.layers)
+    require(layer >= 0, caller, ": layer ", layer, "; expected a number of 0 or more");
+  auto const dtype = options.dtype.value_or(about.groups[0].dtype);
+  require(needs_no_scale(dtype), caller, ": type ", name_of(dtype),
+          "; expected F64, F32, F16 or BF16");
+  require(options.file_bytes > 0, caller, ": files of 0 bytes; expected 1 or more");
+}
+/// Files of another model would be taken for parts of this one.
+/// @throws file_error
+inline void require_no_model(std::filesystem::path const& folder) {
+  auto failed = std::error_code{};
+  auto entries = std::filesystem::directory_iterator{folder, failed};
+  for (; !failed && entries != std::filesystem::directory_iterator{}; entries.increment(failed)) {
+    auto const name = entries->path().filename().string();
+    require_file(name.find(".safetensors") == name.npos, entries->path(),
+                 "is there already; expected a folder without safetensors files");
+  }
+  require_file(!failed, folder, "cannot list it: ", failed.message());
+}
+
+}  // namespace detail
+
+/// Writes the experts of all ranks as a model of a family has them, in its names: read_tensors with
+/// this family gives the same bits. One file model.safetensors, or, where that would be longer than
+/// options.file_bytes, several and model.safetensors.index.json.
+///
+/// @param part of this rank: whole experts, all tensors of the family, one group
+/// @pre every rank calls, and sees the same file system; memory is the host's, or was added with a
+///      device_staging; no rank writes for longer than the deadline of the communicator
+/// @post what else a model consists of is not there; who adds it adds it to the index, too. Files
+///       are called so when they are whole, the index comes last; what an interrupted call has left
+///       ends in .partial
+/// @cost each byte written once, by its owner; memory for what one expert has in a tensor, three
+///       times; five all_gathers of half a KiB
+/// @throws argument_error if the part is not that; file_error: where it failed with the cause,
+///         elsewhere with the rank's name, and if there are safetensors files in the folder;
+///         ranks_disagree if the parts or options differ; transport errors
+template <communicator Comm>
+void save_tensors(Comm& comm, saved_part const& part, model_family const& family,
+                  save_tensors_options const& options) {
+  constexpr auto caller = "save_tensors";
+  auto const& about = part.about();
+  auto layers = options.layers;
+  auto dtype = file_dtype::f32;
+  auto files = std::optional<detail::published_files>{};
+  auto const described = detail::together(comm, caller, [&] {
+    detail::require(part.rank() == comm.rank() && part.ranks() == comm.size(), caller, ": part '",
+                    about.name, "' is of rank ", part.rank(), " of ", part.ranks(),
+                    "; this is rank ", comm.rank(), " of ", comm.size());
+    detail::require_publishable(part, family, options);
+    if (layers.empty()) {
+      layers.resize(static_cast<std::size_t>(about.layers));
+      std::iota(layers.begin(), layers.end(), 0);
+    }
+    dtype = options.dtype.value_or(about.groups[0].dtype);
+    files.emplace(about, family, layers, dtype, options.file_bytes);
+    if (comm.rank() == rank_id{0}) {
+      detail::make_folder(options.folder);
+      detail::require_no_model(options.folder);
+    }
+    auto all = to_text(checkpoint_index{.state = {}, .files = {}, .parts = {about}});
+    for (auto const& file : files->files()) all += file.name + file.header;
+    return checksum(all);
+  });
+  for (auto const rank : first_n<rank_id>(comm.size())) {
+    if (described[rank.index()] == described.front()) continue;
+    detail::part_together(comm);
+    throw ranks_disagree{rank, detail::text(caller, ": rank ", rank,
+                                            " has another part, family or options than rank 0")};
+  }
+
+  auto const suffix = std::string{".partial"};
+  auto mine = std::deque<detail::new_file>{};  // of this rank, which creates and renames them
+  (void)detail::together(comm, caller, [&] {
+    for (auto f = comm.rank().index(); f < files->files().size();
+         f += static_cast<std::size_t>(comm.size())) {
+      auto const& about_file = files->files()[f];
+      auto& file = mine.emplace_back(options.folder / (about_file.name + suffix));
+      file.write_at(0, std::as_bytes(std::span{about_file.header}));
+    }
+    return 0;
+  });
+  (void)detail::together(comm, caller, [&] {
+    detail::family_writer{*files, options.folder, suffix}.write(part, family, layers, dtype);
+    return 0;
+  });
+  (void)detail::together(comm, caller, [&] {
+    for (auto& file : mine) {
+      auto name = file.path();
+      file.finish_as(name.replace_extension());
+    }
+    return 0;
+  });
+  (void)detail::together(comm, caller, [&] {
+    if (comm.rank() != rank_id{0} || files->files().size() == 1) return 0;
+    auto const name = std::string{safetensors_index_name};
+    detail::replace_file(options.folder / name, options.folder / (name + suffix),
+                         to_text(files->index()));
+    return 0;
+  });
+}
+
+}  // namespace fssdp
