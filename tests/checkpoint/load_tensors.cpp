@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,6 +12,7 @@
 #include "fssdp/layout/block_layout.hpp"
 #include "fssdp/layout/cyclic_layout.hpp"
 #include "fssdp/layout/layer_stack.hpp"
+#include "support/foreign_file.hpp"
 #include "support/on_all_ranks.hpp"
 #include "support/stored_instance.hpp"
 #include "support/temporary_folder.hpp"
@@ -22,31 +22,6 @@ using fssdp::rank_id;
 using fssdp::thread_communicator;
 
 namespace {
-
-/// A file as another program would write it.
-class foreign_file {
- public:
-  template <class T>
-  void add(std::string const& name, std::string const& dtype, std::string const& shape,
-           std::vector<T> const& values) {
-    auto const begin = data_.size();
-    data_.append(reinterpret_cast<char const*>(values.data()), values.size() * sizeof(T));
-    json_ += (json_.empty() ? "\"" : ", \"") + name + R"(": {"data_offsets": [)" +
-             std::to_string(begin) + ", " + std::to_string(data_.size()) + R"(], "dtype": ")" +
-             dtype + R"(", "shape": )" + shape + "}";
-  }
-  void write(std::filesystem::path const& path) const {
-    auto const json = '{' + json_ + '}';
-    auto length = std::string(8, '\0');
-    auto const size = std::uint64_t{json.size()};
-    std::memcpy(length.data(), &size, 8);
-    support::write_bytes(path, length + json + data_);
-  }
-
- private:
-  std::string json_;
-  std::string data_;
-};
 
 [[nodiscard]] float number_at(int layer, int expert, int tensor, std::size_t i) {
   return static_cast<float>(layer * 64 + expert * 16 + tensor * 8) + static_cast<float>(i) * 0.5F;
@@ -64,7 +39,7 @@ constexpr auto published = "model.layers.{layer}.moe.experts.{expert}.{tensor}.w
 /// Two layers of three experts in two files; w2 of all experts of a layer is one tensor.
 void publish(std::filesystem::path const& folder) {
   for (int layer = 0; layer < 2; ++layer) {
-    auto file = foreign_file{};
+    auto file = support::foreign_file{};
     auto const prefix = "model.layers." + std::to_string(layer) + ".";
     file.add(prefix + "attention", "F32", "[3]", std::vector<float>{1, 2, 3});
     auto stacked = std::vector<float>{};
@@ -147,7 +122,7 @@ TEST_CASE("a published model that does not fit is refused with the file and the 
   auto const other = fssdp::tensor_pattern{"model.layers.{layer}.moe.experts.9.{tensor}.weight"};
   REQUIRE_THAT(refusal({{"w1", {3, 5}}}, other), mentions("has no tensor"));
 
-  auto integers = foreign_file{};
+  auto integers = support::foreign_file{};
   integers.add("numbers", "I32", "[3]", std::vector<std::int32_t>{1, 2, 3});
   integers.add("scaled", "F8_E4M3", "[3]", std::vector<std::int8_t>{1, 2, 3});
   integers.write(folder.path() / "more.safetensors");
