@@ -4,29 +4,17 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <cstddef>
 #include <string>
 
 #include "fssdp/topology/topology.hpp"
 #include "inspection.hpp"
+#include "program/readable.hpp"
 
 namespace inspect {
 
-/// 1536 -> "1.5 KiB".
-[[nodiscard]] inline std::string readable_bytes(std::size_t bytes) {
-  constexpr auto units = std::array{"B", "KiB", "MiB", "GiB", "TiB"};
-  auto value = static_cast<double>(bytes);
-  auto unit = std::size_t{0};
-  for (; value >= 1024 && unit + 1 < units.size(); ++unit) value /= 1024;
-  return fmt::format("{:.{}f} {}", value, value < 1024 && value != static_cast<int>(value) ? 1 : 0,
-                     units[unit]);
-}
-
-/// 1, "node" -> "1 node".
-[[nodiscard]] inline std::string counted(std::size_t count, char const* noun) {
-  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
-}
+using program::counted;
+using program::readable_bytes;
 
 [[nodiscard]] inline std::string case_line(inspection const& of) {
   return fmt::format("case {}, {} of {}, seed {}", cases::name_of(of.asked.of_case),

@@ -97,10 +97,10 @@ namespace detail {
 /// What files have of the experts of a family.
 struct published_experts {
   model_family family;
-  std::vector<int> layers =
-      {};           ///< those that have experts, by their numbers in the names, ascending
-  int experts = 0;  ///< of each of these layers
-  std::vector<whole_tensor> tensors;            ///< of each expert, as a part has them
+  /// Those that have experts, by their numbers in the names, ascending.
+  std::vector<int> layers = {};
+  int experts = 0;                              ///< of each of these layers
+  std::vector<whole_tensor> tensors = {};       ///< of each expert, as a part has them
   std::vector<file_dtype> dtypes = {};          ///< all that they are of
   std::uint64_t missing = 0;                    ///< tensors that are not there but should be
   std::vector<std::string> missing_names = {};  ///< the first of them
