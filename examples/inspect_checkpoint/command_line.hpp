@@ -17,7 +17,7 @@ namespace stored {
                                                                       char const* const* argv) {
   auto chosen = options{};
   auto folder = std::string{};
-  auto app = CLI::App{detail::about, "inspect_checkpoint"};
+  auto app = CLI::App{detail::description, "inspect_checkpoint"};
   app.get_formatter()->column_width(26);
   app.footer(detail::footer);
   app.add_option("FOLDER", folder, "The folder, or a file")

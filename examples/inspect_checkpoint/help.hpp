@@ -4,7 +4,7 @@
 
 namespace stored::detail {
 
-inline constexpr auto about =
+inline constexpr auto description =
     "Shows what a folder of safetensors files holds: a checkpoint of fssdp, or a published model.\n"
     "Nothing is changed.";
 

@@ -82,12 +82,14 @@ template <class Number>
     types.emplace_back(name_of(type));
     is_read = is_read && fssdp::needs_no_scale(type);
   }
-  auto const& models = experts.family.models;
+  auto others = std::vector<std::string>{};  // model types of other names than the family's
+  for (auto const& model : experts.family.models)
+    if (model != experts.family.name) others.push_back(model);
   return fmt::format(
       "experts: {} in each of {}, family {}{}\n  layers   {}\n  tensors  {}\n"
       "  types    {}{}\n  names    {}\n\n",
       experts.experts, counted(experts.layers.size(), "layer"), experts.family.name,
-      models.empty() ? std::string{} : fmt::format(" ({})", fmt::join(models, ", ")),
+      others.empty() ? std::string{} : fmt::format(" (also {})", fmt::join(others, ", ")),
       ranges_text(experts.layers), tensors_line(experts.tensors), fmt::join(types, ", "),
       is_read ? "" : " (load_tensors reads F64, F32, F16 and BF16)",
       fmt::join(experts.family.patterns(), "\n           "));

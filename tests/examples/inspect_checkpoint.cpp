@@ -139,7 +139,8 @@ TEST_CASE("inspect_checkpoint shows the experts of a model, and what is missing"
   REQUIRE(whole.model.experts.has_value());
   REQUIRE(whole.model.experts->layers == model.layers);
   auto const text = stored::to_text(whole, false);
-  REQUIRE_THAT(text, mentions("experts: 3 in each of 3 layers, family qwen3_moe (qwen3_moe, "));
+  REQUIRE_THAT(text,
+               mentions("experts: 3 in each of 3 layers, family qwen3_moe (also qwen2_moe, "));
   REQUIRE_THAT(text, mentions("layers   1-2, 4") && mentions("gate [4,5], up [4,5], down [5,4]") &&
                          mentions("no checksums"));
   auto const json = stored::to_json(whole);

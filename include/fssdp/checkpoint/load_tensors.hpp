@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// Reads experts out of files that others have written: a published model, by its tensors' names.
+/// load_family.hpp knows those of some models.
 #pragma once
 
 #include <concepts>
