@@ -11,7 +11,10 @@
 #include "fssdp/layout/block_layout.hpp"
 #include "fssdp/layout/cyclic_layout.hpp"
 #include "fssdp/layout/layer_stack.hpp"
+#include "support/dice.hpp"
 #include "support/late_staging.hpp"
+#include "support/laws.hpp"
+#include "support/mutated_bytes.hpp"
 #include "support/on_all_ranks.hpp"
 #include "support/published_model.hpp"
 #include "support/temporary_folder.hpp"
@@ -296,4 +299,40 @@ TEST_CASE("experts that are missing are counted and named") {
   odd.write(folder.path() / "model.safetensors");
   REQUIRE_THAT(refusal([&] { (void)fssdp::experts_in(fssdp::safetensors_set{folder.path()}); }),
                mentions("has the shape [1,3,1]; expected an even number of outputs"));
+}
+
+TEST_CASE("a model whose header was changed at random is read, or refused by its file's name") {
+  auto const model = published_model{{0}, 2, 2, 3};
+  auto const layers =
+      fssdp::layer_stack{std::vector(1, fssdp::block_layout{{.experts = 2, .ranks = 1}})};
+  auto read = 0;
+  auto refused = 0;
+  for (std::string const family : all_families) {
+    auto const folder = support::temporary_folder{};
+    support::publish<float>(model, family, "F32", folder.path());
+    auto const path = folder.path() / "model-0.safetensors";
+    auto const bytes = support::bytes_of_file(path);
+    auto const data = fssdp::safetensors_file{path}.header().data_bytes();
+    auto const json = bytes.substr(8, bytes.size() - 8 - data);
+    for (auto seed = std::uint64_t{1}; seed <= std::uint64_t{support::law_instances} / 5; ++seed) {
+      auto draw = support::dice{seed};
+      auto const changed = support::mutated_bytes(json, draw);
+      support::write_bytes(path, fssdp::detail::little_endian(changed.size()) + changed +
+                                     bytes.substr(bytes.size() - data));
+      auto const said = refusal([&] {
+        (void)wrong_elements<float>(
+            model, model.tensors(), layers, rank_id{0}, [&](auto const& part) {
+              auto const files = fssdp::safetensors_set{folder.path()};
+              fssdp::read_tensors(files, part, fssdp::recognise_family(files));
+            });
+      });
+      ++(said == "accepted" ? read : refused);
+      if (said != "accepted" && !said.starts_with(folder.path().string())) {
+        CAPTURE(family, seed, said);
+        REQUIRE(false);
+      }
+    }
+  }
+  REQUIRE(refused > 0);
+  REQUIRE(read + refused == support::law_instances / 5 * 5);
 }
