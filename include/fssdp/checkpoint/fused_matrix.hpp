@@ -92,7 +92,7 @@ class fused_matrix {
   template <class Visit>
   void for_each(std::uint64_t first, std::uint64_t count, Visit visit) const {
     if (count == 0) return;
-    constexpr auto few = std::uint64_t{64};
+    constexpr auto few = std::uint64_t{16};
     auto const end = first + count;
     auto const step = is_transposed() ? few : inputs_;
     for (std::uint64_t low = 0; low < inputs_; low += step) {
