@@ -9,7 +9,7 @@ inline constexpr auto description =
     "Nothing is changed.";
 
 inline constexpr auto footer =
-    R"(FOLDER is the folder of all checkpoints of a run (then it is the last complete one), that of one
+    R"(FOLDER is the folder of all checkpoints of a run (the last complete one is shown), that of one
 step, the folder of a model, or one safetensors file.
 
 Of a checkpoint (what fssdp::save_checkpoint writes) it shows
@@ -26,12 +26,12 @@ Of both, their files, and types with bytes.
 Checksums are there where fssdp::save_checkpoint has written them, of every MiB; all bytes are read
 to verify them, unless --headers-only is given. Files of other programs have none.
 
-Types are those of safetensors: F32, BF16, F8_E4M3, ... Of a model, load_tensors reads F64, F32, F16
-and BF16; fp8 and 4 bits with scales in other tensors are shown, and not read.
+Types are those of safetensors: F32, BF16, F8_E4M3, ... Of a model, load_tensors reads F64, F32,
+F16 and BF16; fp8 and 4 bits with scales in other tensors are shown, and not read.
 
-JSON: kind ("checkpoint" or "model"), folder, bytes, tensors, files, types, problems; of a checkpoint
-step, complete_steps, incomplete_steps, state_bytes and parts; of a model experts, null if they are of
-no known family.
+JSON: kind ("checkpoint" or "model"), folder, bytes, tensors, files, types, problems; of a
+checkpoint step, complete_steps, incomplete_steps, state_bytes and parts; of a model has_index and
+experts, which are null if they are of no known family.
 
 Exit status: 0; 1 if something is missing, damaged or cannot be read; 2 for a wrong command line.
 
