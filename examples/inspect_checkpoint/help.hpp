@@ -9,8 +9,8 @@ inline constexpr auto description =
     "Nothing is changed.";
 
 inline constexpr auto footer =
-    R"(FOLDER is the folder of all checkpoints of a run (the last complete one is shown), that of one
-step, the folder of a model, or one safetensors file.
+    R"(FOLDER is the folder of all checkpoints of a run (the last complete one is shown), the folder
+of one step or of a model, or one safetensors file.
 
 Of a checkpoint (what fssdp::save_checkpoint writes) it shows
   the step, the other steps in the folder, and whether each is complete

@@ -24,7 +24,8 @@ struct published_model {
   int ffn = 4;
   int hidden = 5;
 
-  /// The number of an element, exact in 16 bits: tensors 0 to 5 are gate, up, down and their biases.
+  /// The number of an element, exact in 16 bits. Tensors 0 to 5 are gate, up, down and their
+  /// biases.
   [[nodiscard]] float number(int layer, int expert, int tensor, int output, int input) const {
     return static_cast<float>(
         (layer * 131 + expert * 71 + tensor * 37 + output * 11 + input * 3) % 241 - 120);

@@ -198,7 +198,7 @@ class expert_census {
 }  // namespace detail
 
 /// The layers, experts and shapes of a family in files, from names and headers. Dense layers are
-/// none of them; what predicts further tokens, as layer 61 of DeepSeek-V3, is one if it has experts.
+/// none of them; one that predicts further tokens, as layer 61 of DeepSeek-V3, is, if it has some.
 /// What is missing between them is listed.
 ///
 ///     auto const files = fssdp::safetensors_set{"OLMoE-1B-7B"};
