@@ -83,8 +83,8 @@ template <class Number>
     is_read = is_read && fssdp::needs_no_scale(type);
   }
   auto others = std::vector<std::string>{};  // model types of other names than the family's
-  for (auto const& model : experts.family.models)
-    if (model != experts.family.name) others.push_back(model);
+  for (auto const& type : experts.family.models)
+    if (type != experts.family.name) others.push_back(type);
   return fmt::format(
       "experts: {} in each of {}, family {}{}\n  layers   {}\n  tensors  {}\n"
       "  types    {}{}\n  names    {}\n\n",
