@@ -157,7 +157,7 @@ template <class T, class Master>
 }  // namespace
 
 TEST_CASE("experts that differ in size are gathered and reduced as loops do it", "[collective]") {
-  for (std::uint64_t seed = 0; seed < FSSDP_LAW_INSTANCES; ++seed) {
+  for (std::uint64_t seed = 0; seed < 5 + FSSDP_LAW_INSTANCES / 10; ++seed) {
     auto const of = sized_instance{seed};
     INFO("seed " << seed);
     auto const wrong = support::on_all_ranks(of.plan.ranks(), [&](thread_communicator& comm) {

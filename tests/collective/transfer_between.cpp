@@ -157,7 +157,7 @@ TEST_CASE("transfers cross streams", "[collective]") {
 }
 
 TEST_CASE("a transfer sends the bytes that it says, each part into a node once", "[collective]") {
-  for (std::uint64_t seed = 0; seed < FSSDP_LAW_INSTANCES; ++seed) {
+  for (std::uint64_t seed = 0; seed < 5 + FSSDP_LAW_INSTANCES / 5; ++seed) {
     auto const of = random_transfer{seed};
     INFO("seed " << seed);
     auto const sent = support::on_all_ranks(of.topo.ranks(), [&](thread_communicator& inner) {

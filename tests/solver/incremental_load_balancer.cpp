@@ -81,7 +81,7 @@ struct random_map {
 }  // namespace
 
 TEST_CASE("a map is never worse, and no more slots change than may", "[solver]") {
-  for (std::uint64_t seed = 0; seed < 3 * FSSDP_LAW_INSTANCES; ++seed) {
+  for (std::uint64_t seed = 0; seed < FSSDP_LAW_INSTANCES; ++seed) {
     auto const of = random_map{seed};
     INFO("seed " << seed);
     auto last = naive_balance(of.before, of.loads);
