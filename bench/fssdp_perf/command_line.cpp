@@ -69,15 +69,18 @@ void declare_measured(CLI::App& app, options& chosen, raw_options& raw) {
   add(app, what, "N", "--ranks", chosen.ranks, "Ranks");
   add(app, what, "N", "--nodes", chosen.nodes, "Nodes that the ranks sit on");
   add_list(app, what, "NAME", "--collective", raw.collectives,
-           "ag: sparse_all_gather, rs: sparse_reduce_scatter");
+           "ag: sparse_all_gather, rs: sparse_reduce_scatter; of blocks\nall_gather_v, "
+           "reduce_scatter_v");
   add_list(app, what, "NAME", "--case", raw.cases,
-           "Who holds what: " + list_of_names<case_kind>() + ",\nor all of them");
-  add(app, what, "N", "--experts", chosen.experts, "Experts; 0: two for each rank");
-  add_list(app, what, "SIZE", "--bytes", raw.bytes, "Bytes of one expert: 4096, 256K, 16M");
+           "Who holds what: " + list_of_names<case_kind>() + ",\nor all: the first five");
+  add(app, what, "N", "--experts", chosen.experts,
+      "Experts; 0: two for each rank, or as many blocks as ranks");
+  add_list(app, what, "SIZE", "--bytes", raw.bytes,
+           "Bytes of one expert, or of an average block: 4096, 256K, 16M");
   add(app, what, "TYPE", "--dtype", raw.dtype, "Element type: " + list_of_names<fssdp::dtype>());
   add(app, what, "NAME", "--baseline", raw.baseline,
       "What to measure besides: none, direct, broadcast, dense,\nneighbor, mpi-broadcast, gloo, "
-      "gloo-broadcast");
+      "gloo-broadcast, mpi-v,\ngloo-v");
 }
 
 void declare_manner(CLI::App& app, options& chosen, raw_options& raw) {
@@ -125,7 +128,7 @@ void take_over(raw_options const& raw, options& chosen) {
       chosen.cases.push_back(chosen_from<case_kind>("--case", name));
       continue;
     }
-    for (auto const each : names<case_kind>) chosen.cases.push_back(*named<case_kind>(each));
+    for (auto const each : cases::case_names) chosen.cases.push_back(*named<case_kind>(each));
   }
   chosen.bytes.clear();
   for (auto const& text : raw.bytes) chosen.bytes.push_back(size_from(text));

@@ -46,6 +46,10 @@ class device_memory {
   [[nodiscard]] fssdp::transfer_plan const& plan() const { return host_->plan(); }
   [[nodiscard]] collective which() const { return host_->which(); }
   [[nodiscard]] std::size_t elements() const { return host_->elements(); }
+  [[nodiscard]] std::size_t elements(fssdp::expert_id expert) const {
+    return host_->elements(expert);
+  }
+  [[nodiscard]] std::size_t most_elements() const { return host_->most_elements(); }
   [[nodiscard]] std::vector<fssdp::expert_id> wanted() const { return host_->wanted(); }
   [[nodiscard]] int device() const { return device_; }
   /// Memory of the same device for something on the way.
@@ -95,7 +99,11 @@ class device_memory {
   [[nodiscard]] static fssdp::expert_tensor<T> placed_at(fssdp::detail::cuda_bytes const& memory,
                                                          Buffer const& host) {
     auto const& shape = host.tensors().front();
-    return {reinterpret_cast<T*>(memory.get()), shape.slots, shape.elements, shape.stride};
+    return {.data = reinterpret_cast<T*>(memory.get()),
+            .slots = shape.slots,
+            .elements = shape.elements,
+            .stride = shape.stride,
+            .offsets = shape.offsets};
   }
   void copy(void* to, void const* from, std::size_t bytes, cudaMemcpyKind kind) const {
     if (bytes == 0) return;

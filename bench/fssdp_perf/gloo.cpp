@@ -9,7 +9,6 @@
 #include <gloo/transport/tcp/device.h>
 
 #include <algorithm>
-#include <cstring>
 #include <future>
 #include <map>
 #include <memory>
@@ -18,6 +17,7 @@
 #include <vector>
 
 #include "gloo_all_to_all.hpp"
+#include "gloo_blocks.hpp"
 #include "gloo_contestant.hpp"
 
 namespace perf {
@@ -63,15 +63,16 @@ class gloo_in_turn {
     for (auto const expert : plan.materialized(mine.rank())) {
       auto who = members{};
       for (auto const rank : plan.where().holders(expert)) who.push_back(rank);
-      if (who.size() == 1) continue;
+      if (who.size() == 1 || mine.elements(expert) == 0) continue;
       auto& made = known[who];
       if (made == nullptr) made = connect.connect(who);
       calls_.push_back({expert, made, place_in(who, plan.owner(expert))});
     }
-    if (mine.which() == collective::rs) unused_.resize(mine.elements());
+    if (mine.which() == collective::rs) unused_.resize(mine.most_elements());
   }
 
   void run() {
+    if (mine_->plan().has_rows() && mine_->which() == collective::ag) copy_own();
     for (auto const& one : calls_)
       if (mine_->which() == collective::ag)
         broadcast(one);
@@ -80,8 +81,7 @@ class gloo_in_turn {
     if (mine_->which() == collective::ag) return;
     for (auto const expert : mine_->wanted())
       if (mine_->plan().where().holders(expert).size() == 1)
-        std::memcpy(mine_->taken(expert).data(), mine_->given(expert).data(),
-                    mine_->given(expert).size_bytes());
+        std::ranges::copy(mine_->given(expert), mine_->taken(expert).begin());
   }
 
  private:
@@ -94,21 +94,26 @@ class gloo_in_turn {
     return mine_->plan().owner(expert) == mine_->rank();
   }
 
+  /// Of an array the own block has a place in the result.
+  void copy_own() {
+    for (auto const expert : mine_->wanted())
+      if (owns(expert)) std::ranges::copy(mine_->given(expert), mine_->taken(expert).begin());
+  }
   void broadcast(call const& of) {
     auto options = gloo::BroadcastOptions{of.among};
     auto* const data = owns(of.expert)
                            ? const_cast<T*>(mine_->given(of.expert).data())  // only read
                            : mine_->taken(of.expert).data();
-    options.setOutput(data, mine_->elements());
+    options.setOutput(data, mine_->elements(of.expert));
     options.setRoot(of.root);
     gloo::broadcast(options);
   }
   void reduce(call const& of) {
     if constexpr (std::is_floating_point_v<T>) {
       auto options = gloo::ReduceOptions{of.among};
-      options.setInput(const_cast<T*>(mine_->given(of.expert).data()), mine_->elements());
+      options.setInput(const_cast<T*>(mine_->given(of.expert).data()), mine_->elements(of.expert));
       options.setOutput(owns(of.expert) ? mine_->taken(of.expert).data() : unused_.data(),
-                        mine_->elements());
+                        mine_->elements(of.expert));
       options.setRoot(of.root);
       options.setReduceFunction([](void* out, void const* a, void const* b, std::size_t n) {
         gloo::sum<T>(out, a, b, n);
@@ -139,13 +144,18 @@ template <class Player, class T, class Make>
 template <class T>
 [[nodiscard]] contestant contestant_on(baseline which, world_memory<T>& of) {
   auto addresses = gloo::rendezvous::HashStore{};
-  if (which == baseline::gloo) {
-    auto const all = fssdp::first_n<fssdp::rank_id>(of.front().plan().ranks());
+  auto const with_all = [&](rank_memory<T> const& mine) {
+    auto const all = fssdp::first_n<fssdp::rank_id>(mine.plan().ranks());
+    return connector{addresses, mine.rank()}.connect({all.begin(), all.end()});
+  };
+  if (which == baseline::gloo)
     return contestant_of<gloo_all_to_all<T>>(which, of, [&](rank_memory<T>& mine) {
-      auto connect = connector{addresses, mine.rank()};
-      return std::make_shared<gloo_all_to_all<T>>(mine, connect.connect({all.begin(), all.end()}));
+      return std::make_shared<gloo_all_to_all<T>>(mine, with_all(mine));
     });
-  }
+  if (which == baseline::gloo_v)
+    return contestant_of<gloo_blocks<T>>(which, of, [&](rank_memory<T>& mine) {
+      return std::make_shared<gloo_blocks<T>>(mine, with_all(mine));
+    });
   return contestant_of<gloo_in_turn<T>>(which, of, [&](rank_memory<T>& mine) {
     return std::make_shared<gloo_in_turn<T>>(mine, connector{addresses, mine.rank()});
   });

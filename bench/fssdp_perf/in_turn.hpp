@@ -12,6 +12,8 @@
 #include <vector>
 
 #include "contestant.hpp"
+#include "fssdp/collective/communicator_work.hpp"
+#include "fssdp/comm/communicator_ref.hpp"
 #include "fssdp/comm/thread/thread_communicator.hpp"
 #include "fssdp/element/accumulate.hpp"
 #include "rank_memory.hpp"
@@ -53,11 +55,15 @@ class turns {
     auto const experts = fssdp::first_n<fssdp::expert_id>(mine.plan().experts());
     for (auto const expert : experts) trees_.push_back(binomial_tree(mine.plan(), expert));
     if (mine.which() == collective::ag) return;
-    for (auto& buffer : buffers_) buffer = mine.make_block(mine.elements() * sizeof(T));
+    for (auto& buffer : buffers_) buffer = mine.make_block(mine.most_elements() * sizeof(T));
   }
 
   /// Ranks outside a tree go on at once; they take part so that the ranks' exchanges match.
   void broadcast(Comm& comm) {
+    for (auto const expert : mine_->wanted())  // of an array also the own block
+      if (mine_->plan().owner(expert) == me_)
+        fssdp::detail::copy_on(fssdp::communicator_ref{comm}, std::as_bytes(mine_->given(expert)),
+                               std::as_writable_bytes(mine_->taken(expert)));
     for (std::size_t e = 0; e < trees_.size(); ++e)
       for (auto const& level : trees_[e])
         comm.exchange([&](auto& batch) {
@@ -86,8 +92,8 @@ class turns {
     if (mine_->plan().owner(expert) == me_) return mine_->given(expert);
     return mine_->taken(expert);
   }
-  [[nodiscard]] std::span<T> buffer(std::size_t i) const {
-    return {reinterpret_cast<T*>(buffers_[i].get()), mine_->elements()};
+  [[nodiscard]] std::span<T> buffer(std::size_t i, fssdp::expert_id expert) const {
+    return {reinterpret_cast<T*>(buffers_[i].get()), mine_->elements(expert)};
   }
 
   void reduce_level(Comm& comm, fssdp::expert_id expert, std::vector<tree_edge> const& level,
@@ -101,14 +107,15 @@ class turns {
         },
         [&](std::span<std::span<std::byte const> const> lent) {
           for (auto const& bytes : lent)
-            add(comm, expert, {reinterpret_cast<T const*>(bytes.data()), mine_->elements()}, last);
+            add(comm, expert, {reinterpret_cast<T const*>(bytes.data()), mine_->elements(expert)},
+                last);
         });
   }
   /// Adds to the sum so far; the last time at the owner, into its gradient.
   void add(Comm& comm, fssdp::expert_id expert, std::span<T const> other, bool last) {
     auto const at_owner = mine_->plan().owner(expert) == me_;
-    auto const to =
-        last && at_owner ? mine_->taken(expert) : buffer(sum_.data() == buffer(0).data() ? 1 : 0);
+    auto const in_first = sum_.data() == buffer(0, expert).data();
+    auto const to = last && at_owner ? mine_->taken(expert) : buffer(in_first ? 1 : 0, expert);
     auto const both =
         std::array{fssdp::summand{.partial = sum_.data()}, fssdp::summand{.partial = other.data()}};
     sum_elements(comm, std::span{both}.first(other.empty() ? 1 : 2), to);

@@ -36,7 +36,7 @@ template <class Memory>
   auto const& plan = mine.plan();
   auto jobs = std::vector<sum_job<T>>{};
   for (auto const expert : mine.wanted()) {
-    auto job = sum_job<T>{{}, mine.taken(expert).data(), mine.elements()};
+    auto job = sum_job<T>{{}, mine.taken(expert).data(), mine.elements(expert)};
     if (mine.which() == collective::ag) {
       job.from.push_back(of[plan.owner(expert).index()].given(expert).data());
     } else {

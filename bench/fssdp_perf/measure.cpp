@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -13,14 +14,15 @@
 
 #include "alternate.hpp"
 #include "bounds.hpp"
-#include "cases/cases.hpp"
 #include "device_ranks.hpp"
 #include "fssdp/comm/counting.hpp"
 #include "gloo_contestant.hpp"
 #include "in_turn.hpp"
 #include "measure_processes.hpp"
+#include "measured_plan.hpp"
 #include "port_model.hpp"
 #include "simulate.hpp"
+#include "task.hpp"
 #include "with_fssdp.hpp"
 #include "world_memory.hpp"
 
@@ -29,7 +31,7 @@ namespace {
 
 /// What goes over the wire in one call.
 template <class T>
-void count_bytes(fssdp::thread_world& world, fssdp::transfer_plan const& plan, world_memory<T>& of,
+void count_bytes(fssdp::thread_world& world, measured_plan const& plan, world_memory<T>& of,
                  result& found) {
   auto counts = std::vector<fssdp::exchange_counts>(of.size());
   world.run([&](fssdp::thread_communicator& comm) {
@@ -45,25 +47,25 @@ void count_bytes(fssdp::thread_world& world, fssdp::transfer_plan const& plan, w
 
 /// What processes other than the first do.
 template <class T>
-void follow(job const& what, options const& of, process_team& team,
-            fssdp::transfer_plan const& direct) {
-  auto mine = rank_memory<T>{what.collective, direct, team.rank(), what.bytes / sizeof(T)};
+void follow(job const& what, options const& of, process_team& team, task const& moved) {
+  auto const direct = moved.direct();
+  auto mine = rank_memory<T>{what.collective, direct, team.rank(), moved.elements};
   follow(checked(mpi_contestant(team, of.baseline, mine), mine), of, team);
 }
 
 template <class T>
 [[nodiscard]] result lead(job const& what, options const& of, process_team* team,
-                          cases::scene const& placed, fssdp::transfer_plan const& direct) {
-  auto const elements = what.bytes / sizeof(T);
-  auto const plan = plan_of(of, placed, what.bytes);
-  auto memory = make_memory<T>(what.collective, direct, elements);
+                          task const& moved) {
+  auto const direct = measured_plan{moved.direct(), moved.most_bytes()};
+  auto const plan = plan_of(of, moved);
+  auto memory = make_memory<T>(what.collective, direct.plan, moved.elements);
   auto contestants = std::vector{checked(with_fssdp("fssdp", plan, memory), memory)};
   auto const ports = of.rate > 0;  // they are the bound then, not the machine
   if (!ports)
     for (auto& bound : bounds(memory)) contestants.push_back(checked(std::move(bound), memory));
   auto const bounds_end = contestants.size();
 
-  auto const dense_plan = plan_of(of, everywhere(placed), what.bytes);
+  auto dense_plan = std::optional<measured_plan>{};
   auto dense_memory = world_memory<T>{};
   switch (of.baseline) {
     case baseline::none:
@@ -79,30 +81,33 @@ template <class T>
       throw std::invalid_argument{"--baseline " + std::string{name_of(of.baseline)} +
                                   ": expected --simulate with it"};
     case baseline::dense:
-      dense_memory = make_memory<T>(what.collective, dense_plan, elements);
-      contestants.push_back(checked(with_fssdp("dense", dense_plan, dense_memory), dense_memory));
+      dense_plan = plan_of(of, everywhere(moved));
+      dense_memory = make_memory<T>(what.collective, dense_plan->plan, moved.elements);
+      contestants.push_back(checked(with_fssdp("dense", *dense_plan, dense_memory), dense_memory));
       break;
     case baseline::neighbor:
     case baseline::mpi_broadcast:
+    case baseline::mpi_v:
       contestants.push_back(
           checked(mpi_contestant(*team, of.baseline, memory.front()), memory.front()));
       break;
     case baseline::gloo:
     case baseline::gloo_broadcast:
+    case baseline::gloo_v:
       contestants.push_back(checked(gloo_contestant(of.baseline, memory), memory));
       break;
   }
 
   auto world = world_of(of);
-  auto found = describe(what, of, placed);
+  auto found = describe(what, of, moved);
   found.baseline = of.baseline;
-  found.plan_seconds = seconds_to_plan(of, placed, what.bytes);
+  found.plan_seconds = seconds_to_plan(of, moved);
   count_bytes(world, plan, memory, found);
   auto const outcomes = alternate(world, contestants, of, team);
   found.seconds = median(outcomes.front().seconds);
   if (ports) {
-    bound_by_ports(plan, of, what.bytes, found);
-    found.simulated_seconds = fssdp::simulate(plan, what.bytes).seconds;
+    bound_by_ports(plan, of, found);
+    found.simulated_seconds = fssdp::simulate(plan.plan, plan.chunk_bytes).seconds;
   } else {
     auto const best = best_of(std::span{outcomes}.subspan(1, bounds_end - 1));
     found.bound_seconds = best.seconds;
@@ -118,11 +123,9 @@ template <class T>
 template <class T>
 [[nodiscard]] std::optional<result> measure_as(job const& what, options const& of,
                                                process_team* team) {
-  auto const placed = make_scene(what.of_case, cluster_of(of), expert_count(of), of.seed);
-  auto const direct = fssdp::make_plan(placed.layout, placed.where);
-  if (team == nullptr || team->rank() == fssdp::rank_id{0})
-    return lead<T>(what, of, team, placed, direct);
-  follow<T>(what, of, *team, direct);
+  auto const moved = task_of(what, of);
+  if (team == nullptr || team->rank() == fssdp::rank_id{0}) return lead<T>(what, of, team, moved);
+  follow<T>(what, of, *team, moved);
   return {};
 }
 

@@ -15,7 +15,7 @@ namespace perf {
 struct job {
   perf::collective collective;
   case_kind of_case;
-  std::size_t bytes;  ///< of one expert
+  std::size_t bytes;  ///< of one expert, or of a block in the mean
 };
 
 /// @param team null unless ranks or baseline are processes; then called by every process

@@ -14,13 +14,13 @@
 #include <vector>
 
 #include "alternate.hpp"
-#include "cases/cases.hpp"
-#include "cases/direct_plan.hpp"
 #include "device_memory.hpp"
 #include "measure.hpp"
+#include "measured_plan.hpp"
 #include "port_model.hpp"
 #include "simulate.hpp"
 #include "stream_timers.hpp"
+#include "task.hpp"
 #include "with_fssdp.hpp"
 #include "world_memory.hpp"
 
@@ -51,9 +51,9 @@ struct placed_memory {
 
 /// fssdp by a plan, on memory with room for what that relays.
 template <class Comm, class T>
-[[nodiscard]] basic_contestant<Comm> by_plan(std::string name, fssdp::transfer_plan const& plan,
+[[nodiscard]] basic_contestant<Comm> by_plan(std::string name, measured_plan const& plan,
                                              placed_memory<T>& memory) {
-  for (auto& mine : memory.device) mine.reserve_scratch(plan);
+  for (auto& mine : memory.device) mine.reserve_scratch(plan.plan);
   return checked(with_fssdp<Comm>(std::move(name), plan, memory.device), memory.device);
 }
 
@@ -65,18 +65,17 @@ template <class Comm, class T>
 template <class T, class Ranks>
 [[nodiscard]] result measure_devices(job const& what, options const& of, Ranks& ranks) {
   using comm = typename Ranks::communicator;
-  auto const placed = make_scene(what.of_case, cluster_of(of), expert_count(of), of.seed);
-  auto const direct = direct_plan(placed);
-  auto const plan = plan_of(of, placed, what.bytes);
-  auto const dense_plan = plan_of(of, everywhere(placed), what.bytes);
-  auto const elements = what.bytes / sizeof(T);
-  auto found = describe(what, of, placed);
+  auto const moved = task_of(what, of);
+  auto const direct = measured_plan{moved.direct(), moved.most_bytes()};
+  auto const plan = plan_of(of, moved);
+  auto dense_plan = std::optional<measured_plan>{};
+  auto found = describe(what, of, moved);
   found.baseline = of.baseline;
-  found.plan_seconds = seconds_to_plan(of, placed, what.bytes);
-  count_bytes(plan, what.bytes, found);
-  bound_by_ports(plan, of, what.bytes, found);
+  found.plan_seconds = seconds_to_plan(of, moved);
+  count_bytes(plan, found);
+  bound_by_ports(plan, of, found);
 
-  auto memory = detail::placed_memory<T>{what.collective, direct, elements, ranks};
+  auto memory = detail::placed_memory<T>{what.collective, direct.plan, moved.elements, ranks};
   auto dense = std::optional<detail::placed_memory<T>>{};
   auto contestants = std::vector{detail::by_plan<comm>("fssdp", plan, memory)};
   for (auto& bound : ranks.bounds(memory.device, found)) contestants.push_back(std::move(bound));
@@ -91,8 +90,9 @@ template <class T, class Ranks>
       contestants.push_back(checked(ranks.broadcasts(memory.device), memory.device));
       break;
     case baseline::dense:
-      dense.emplace(what.collective, dense_plan, elements, ranks);
-      contestants.push_back(detail::by_plan<comm>("dense", dense_plan, *dense));
+      dense_plan = plan_of(of, everywhere(moved));
+      dense.emplace(what.collective, dense_plan->plan, moved.elements, ranks);
+      contestants.push_back(detail::by_plan<comm>("dense", *dense_plan, *dense));
       break;
     default:
       throw std::logic_error{"options that have not been validated"};

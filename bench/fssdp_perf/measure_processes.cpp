@@ -13,11 +13,11 @@
 #include <vector>
 
 #include "alternate.hpp"
-#include "cases/cases.hpp"
-#include "cases/direct_plan.hpp"
+#include "measured_plan.hpp"
 #include "port_model.hpp"
 #include "rank_memory.hpp"
 #include "simulate.hpp"
+#include "task.hpp"
 #include "with_fssdp.hpp"
 
 namespace perf {
@@ -26,22 +26,21 @@ namespace {
 /// What a baseline needs besides.
 template <class T>
 struct other_placement {
-  fssdp::transfer_plan plan;
+  measured_plan plan;
   rank_memory<T> memory;
-  other_placement(fssdp::transfer_plan of, collective which, fssdp::rank_id rank,
-                  std::size_t elements, std::pmr::memory_resource* resource)
-      : plan{std::move(of)}, memory{which, plan, rank, elements, resource} {}
+  other_placement(measured_plan of, collective which, fssdp::rank_id rank, std::size_t elements,
+                  std::pmr::memory_resource* resource)
+      : plan{std::move(of)}, memory{which, plan.plan, rank, elements, resource} {}
 };
 
 template <class T>
 [[nodiscard]] std::optional<result> measure_as(job const& what, options const& of,
                                                process_team& team) {
-  auto const placed = make_scene(what.of_case, cluster_of(of), expert_count(of), of.seed);
-  auto const direct = direct_plan(placed);
-  auto const plan = plan_of(of, placed, what.bytes);
-  auto const elements = what.bytes / sizeof(T);
+  auto const moved = task_of(what, of);
+  auto const direct = measured_plan{moved.direct(), moved.most_bytes()};
+  auto const plan = plan_of(of, moved);
   auto* const resource = of.in_place ? &team.memory() : std::pmr::new_delete_resource();
-  auto mine = rank_memory<T>{what.collective, direct, team.rank(), elements, resource};
+  auto mine = rank_memory<T>{what.collective, direct.plan, team.rank(), moved.elements, resource};
   auto dense = std::optional<other_placement<T>>{};
   auto contestants = std::vector{checked(mpi_fssdp(team, "fssdp", plan, mine), mine)};
   switch (of.baseline) {
@@ -51,28 +50,29 @@ template <class T>
       contestants.push_back(checked(mpi_fssdp(team, "direct", direct, mine), mine));
       break;
     case baseline::dense:
-      dense.emplace(plan_of(of, everywhere(placed), what.bytes), what.collective, team.rank(),
-                    elements, resource);
+      dense.emplace(plan_of(of, everywhere(moved)), what.collective, team.rank(), moved.elements,
+                    resource);
       contestants.push_back(
           checked(mpi_fssdp(team, "dense", dense->plan, dense->memory), dense->memory));
       break;
     case baseline::broadcast:
     case baseline::mpi_broadcast:
     case baseline::neighbor:
+    case baseline::mpi_v:
       contestants.push_back(checked(mpi_contestant(team, of.baseline, mine), mine));
       break;
     default:
       throw std::invalid_argument{"--baseline " + std::string{name_of(of.baseline)} +
-                                  ": expected none, direct, broadcast, neighbor or dense with "
-                                  "--backend mpi"};
+                                  ": expected none, direct, broadcast, neighbor, dense or mpi-v "
+                                  "with --backend mpi"};
   }
   auto const outcomes = alternate(contestants, of, team);
   if (team.rank() != fssdp::rank_id{0}) return {};
-  auto found = describe(what, of, placed);
+  auto found = describe(what, of, moved);
   found.baseline = of.baseline;
-  found.plan_seconds = seconds_to_plan(of, placed, what.bytes);
-  count_bytes(plan, what.bytes, found);
-  bound_by_ports(plan, of, what.bytes, found);
+  found.plan_seconds = seconds_to_plan(of, moved);
+  count_bytes(plan, found);
+  bound_by_ports(plan, of, found);
   found.seconds = median(outcomes.front().seconds);
   if (of.check) found.wrong = outcomes.front().wrong;
   if (outcomes.size() == 1) return found;

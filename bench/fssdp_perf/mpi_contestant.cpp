@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <map>
 #include <memory>
 #include <stdexcept>
@@ -125,14 +124,22 @@ template <class T>
   return MPI_DATATYPE_NULL;
 }
 
-/// Runs a broadcast or a reduction for each expert that this rank holds with others.
+/// As MPI counts.
+[[nodiscard]] int count_of(std::size_t count) { return static_cast<int>(count); }
+
+/// Runs a broadcast or a reduction for each expert that this rank holds with others. Of an array the
+/// own block has a place in the result.
 template <class T>
-void broadcast(rank_memory<T>& mine, MPI_Datatype type, std::vector<group> const& groups) {
+void broadcast(rank_memory<T>& mine, std::vector<group> const& groups) {
+  if (mine.plan().has_rows())
+    for (auto const expert : mine.wanted())
+      if (mine.plan().owner(expert) == mine.rank())
+        std::ranges::copy(mine.given(expert), mine.taken(expert).begin());
   for (auto const& [expert, comm, root] : groups) {
     auto const owned = mine.plan().owner(expert) == mine.rank();
     auto* const data = owned ? const_cast<T*>(mine.given(expert).data())  // the root only reads
                              : mine.taken(expert).data();
-    MPI_Bcast(data, 1, type, root, comm);
+    MPI_Bcast(data, count_of(mine.elements(expert) * sizeof(T)), MPI_BYTE, root, comm);
   }
 }
 template <class T>
@@ -140,18 +147,41 @@ void reduce(rank_memory<T>& mine, MPI_Datatype type, std::vector<group> const& g
   for (auto const& [expert, comm, root] : groups) {
     auto const owned = mine.plan().owner(expert) == mine.rank();
     MPI_Reduce(mine.given(expert).data(), owned ? mine.taken(expert).data() : nullptr,
-               static_cast<int>(mine.elements()), type, MPI_SUM, root, comm);
+               count_of(mine.elements(expert)), type, MPI_SUM, root, comm);
   }
   for (auto const expert : mine.wanted())
     if (mine.plan().where().holders(expert).size() == 1)
-      std::memcpy(mine.taken(expert).data(), mine.given(expert).data(),
-                  mine.given(expert).size_bytes());
+      std::ranges::copy(mine.given(expert), mine.taken(expert).begin());
+}
+
+/// One call for all blocks of an array: MPI_Allgatherv, or MPI_Reduce_scatter.
+template <class T>
+[[nodiscard]] contestant all_blocks(rank_memory<T>& mine) {
+  auto const unit = mine.which() == collective::ag ? sizeof(T) : std::size_t{1};
+  auto counts = std::vector<int>{};  // [rank]: bytes or elements
+  auto begins = std::vector<int>{};
+  for (auto const offset : mine.plan().materialized_offsets(mine.rank()))
+    begins.push_back(count_of(offset * unit));
+  for (std::size_t r = 0; r + 1 < begins.size(); ++r) counts.push_back(begins[r + 1] - begins[r]);
+  return {.name = "mpi-v", .on_processes = [counts, begins, &mine] {
+            auto const* const from = mine.from().tensors().front().data;
+            auto* const to = mine.to().tensors().front().data;
+            if (mine.which() == collective::ag)
+              MPI_Allgatherv(from, counts[mine.rank().index()], MPI_BYTE, to, counts.data(),
+                             begins.data(), MPI_BYTE, MPI_COMM_WORLD);
+            else
+              MPI_Reduce_scatter(from, to, counts.data(), mpi_type<T>(), MPI_SUM, MPI_COMM_WORLD);
+          }};
 }
 
 template <class T>
 [[nodiscard]] contestant contestant_on(process_team& team, baseline which, rank_memory<T>& mine) {
-  if (mine.elements() * sizeof(T) > INT32_MAX)
-    throw std::invalid_argument{"MPI counts no more than 2 GiB per expert"};
+  auto const counted = which == baseline::mpi_v
+                           ? mine.plan().materialized_offsets(mine.rank()).back()
+                           : mine.most_elements();
+  if (counted * sizeof(T) > INT32_MAX)
+    throw std::invalid_argument{"MPI counts no more than 2 GiB per expert or array"};
+  if (which == baseline::mpi_v) return all_blocks(mine);
   auto result = contestant{};
   auto made = std::shared_ptr<handles>{};
   auto groups = std::vector<group>{};
@@ -160,14 +190,14 @@ template <class T>
       result = neighbor(mine);
     } else {
       result.name = "mpi-broadcast";
-      made = new_handles(mine);
+      made = std::make_shared<handles>();
       groups = make_groups(mine, *made);
     }
   });
   result.setup_seconds = setup_seconds;
   if (which == baseline::neighbor) return result;
   if (mine.which() == collective::ag)
-    result.on_processes = [made, groups, &mine] { broadcast(mine, made->expert, groups); };
+    result.on_processes = [made, groups, &mine] { broadcast(mine, groups); };
   else
     result.on_processes = [made, groups, &mine, type = mpi_type<T>()] {
       reduce(mine, type, groups);
@@ -177,7 +207,7 @@ template <class T>
 
 }  // namespace
 
-contestant mpi_fssdp(process_team& team, char const* name, fssdp::transfer_plan const& plan,
+contestant mpi_fssdp(process_team& team, char const* name, measured_plan const& plan,
                      any_rank_memory mine) {
   auto const comm = std::make_shared<fssdp::mpi_communicator>(
       MPI_COMM_WORLD, fssdp::mpi_options{.shared = &team.memory()});

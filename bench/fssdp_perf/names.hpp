@@ -6,6 +6,7 @@
 #include <array>
 #include <cstddef>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -16,7 +17,9 @@ namespace perf {
 
 enum class backend { thread, mpi, nccl, cuda };
 enum class collective { ag, rs };
-using cases::case_kind;
+/// Placements of experts, as in cases/; then blocks of an array, of which every rank owns one and gets
+/// all.
+enum class case_kind { pairs, hot, zipf, hot_node, random, blocks, zipf_blocks };
 enum class baseline {
   none,
   direct,
@@ -27,7 +30,9 @@ enum class baseline {
   neighbor,
   mpi_broadcast,
   gloo,
-  gloo_broadcast
+  gloo_broadcast,
+  mpi_v,
+  gloo_v
 };
 enum class memory { hot, cold };
 enum class nic_per { node, rank };
@@ -41,15 +46,18 @@ inline constexpr auto names<backend> =
 template <>
 inline constexpr auto names<collective> = std::array<std::string_view, 2>{"ag", "rs"};
 template <>
-inline constexpr auto names<case_kind> = cases::case_names;
+inline constexpr auto names<case_kind> = std::array<std::string_view, 7>{
+    "pairs", "hot", "zipf", "hot-node", "random", "blocks", "zipf-blocks"};
+static_assert(std::ranges::equal(cases::case_names,
+                                 std::span{names<case_kind>}.first(cases::case_names.size())));
 template <>
 inline constexpr auto names<fssdp::dtype> =
     std::array<std::string_view, 6>{"fp32", "fp64", "bf16", "fp16", "fp8_e4m3", "fp8_e5m2"};
 static_assert(names<fssdp::dtype>.size() == fssdp::all_dtypes.size());
 template <>
-inline constexpr auto names<baseline> = std::array<std::string_view, 10>{
-    "none", "direct",   "broadcast",     "dense", "chain",
-    "star", "neighbor", "mpi-broadcast", "gloo",  "gloo-broadcast"};
+inline constexpr auto names<baseline> = std::array<std::string_view, 12>{
+    "none",     "direct",        "broadcast", "dense",          "chain", "star",
+    "neighbor", "mpi-broadcast", "gloo",      "gloo-broadcast", "mpi-v", "gloo-v"};
 template <>
 inline constexpr auto names<memory> = std::array<std::string_view, 2>{"hot", "cold"};
 template <>
@@ -76,12 +84,18 @@ template <class Choice>
   return list;
 }
 
+/// Whether all_gather_v and reduce_scatter_v are measured, not the sparse collectives.
+[[nodiscard]] constexpr bool is_of_blocks(case_kind which) {
+  return which == case_kind::blocks || which == case_kind::zipf_blocks;
+}
+
 [[nodiscard]] constexpr bool needs_gloo(baseline which) {
-  return which == baseline::gloo || which == baseline::gloo_broadcast;
+  return which == baseline::gloo || which == baseline::gloo_broadcast || which == baseline::gloo_v;
 }
 /// Whether a baseline is one of MPI.
 [[nodiscard]] constexpr bool needs_mpi(baseline which) {
-  return which == baseline::neighbor || which == baseline::mpi_broadcast;
+  return which == baseline::neighbor || which == baseline::mpi_broadcast ||
+         which == baseline::mpi_v;
 }
 
 }  // namespace perf

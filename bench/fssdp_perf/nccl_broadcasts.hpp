@@ -98,12 +98,15 @@ template <class T>
 
 template <class T>
 void broadcast(fssdp::nccl_communicator& comm, device_memory<T>& mine, group_calls const& of) {
+  for (auto const expert : mine.wanted())  // of an array also the own block
+    if (mine.plan().owner(expert) == mine.rank())
+      comm.copy(std::as_writable_bytes(mine.taken(expert)), std::as_bytes(mine.given(expert)));
   for (auto const& [expert, group, root] : of.calls) {
     auto const owned = mine.plan().owner(expert) == mine.rank();
     auto* const data = owned ? const_cast<T*>(mine.given(expert).data())  // the root only reads
                              : mine.taken(expert).data();
-    fssdp::detail::nccl_require(ncclBroadcast(data, data, mine.elements() * sizeof(T), ncclInt8,
-                                              root, group, comm.stream()),
+    fssdp::detail::nccl_require(ncclBroadcast(data, data, mine.elements(expert) * sizeof(T),
+                                              ncclInt8, root, group, comm.stream()),
                                 mine.rank(), "ncclBroadcast");
   }
 }
@@ -113,7 +116,7 @@ void reduce(fssdp::nccl_communicator& comm, device_memory<T>& mine, group_calls 
     auto const owned = mine.plan().owner(expert) == mine.rank();
     fssdp::detail::nccl_require(
         ncclReduce(mine.given(expert).data(), owned ? mine.taken(expert).data() : nullptr,
-                   mine.elements(), nccl_type<T>(), ncclSum, root, group, comm.stream()),
+                   mine.elements(expert), nccl_type<T>(), ncclSum, root, group, comm.stream()),
         mine.rank(), "ncclReduce");
   }
   for (auto const expert : mine.wanted())

@@ -23,7 +23,7 @@ struct options {
   int nodes = 1;
   std::vector<collective> collectives = {collective::ag};
   std::vector<case_kind> cases = {case_kind::pairs};
-  int experts = 0;                                           ///< 0: two for each rank
+  int experts = 0;  ///< 0: two for each rank; of arrays one
   std::vector<std::size_t> bytes = {std::size_t{1} << 20U};  ///< per expert
   fssdp::dtype dtype = fssdp::dtype::fp32;
   int iterations = 20;
@@ -46,8 +46,10 @@ struct options {
 };
 
 [[nodiscard]] inline std::size_t size_of(fssdp::dtype which) { return fssdp::bytes_of(which); }
-[[nodiscard]] constexpr int expert_count(options const& of) {
-  return of.experts == 0 ? 2 * of.ranks : of.experts;
+/// An array has a block for each rank.
+[[nodiscard]] inline int expert_count(options const& of) {
+  if (of.experts != 0) return of.experts;
+  return std::ranges::all_of(of.cases, is_of_blocks) ? of.ranks : 2 * of.ranks;
 }
 
 /// Whether ranks are processes, or a baseline runs in processes, one for each rank.
@@ -87,6 +89,7 @@ inline constexpr auto summed_by_nccl =  // on every device
 /// The element types that the library behind a baseline can sum; all, if it has to sum none.
 [[nodiscard]] inline std::span<fssdp::dtype const> summed_by_library(options const& of) {
   if (of.baseline == baseline::mpi_broadcast || of.baseline == baseline::gloo_broadcast ||
+      of.baseline == baseline::mpi_v || of.baseline == baseline::gloo_v ||
       (of.backend == backend::mpi && of.baseline == baseline::broadcast))
     return summed_by_mpi_and_gloo;
   if (of.backend == backend::nccl && of.baseline == baseline::broadcast) return summed_by_nccl;
@@ -105,6 +108,32 @@ inline void validate_sums(options const& of) {
   throw std::invalid_argument{"--dtype " + std::string{name_of(of.dtype)} + ": expected " + list +
                               ", which the library behind --baseline " +
                               std::string{name_of(of.baseline)} + " can sum"};
+}
+
+/// What makes no sense for the blocks of an array, or for experts.
+/// @throws std::invalid_argument that names the option, its value and what was expected
+inline void validate_blocks(options const& of) {
+  auto const counts = of.baseline == baseline::mpi_v || of.baseline == baseline::gloo_v;
+  auto const text = "--baseline " + std::string{name_of(of.baseline)} + ": expected ";
+  for (auto const which : of.cases) {
+    auto const with = " with --case " + std::string{name_of(which)};
+    if (!is_of_blocks(which)) {
+      if (counts) throw std::invalid_argument{text + "one for experts" + with};
+      continue;
+    }
+    if (of.experts != 0)
+      throw std::invalid_argument{"--experts " + std::to_string(of.experts) + ": expected 0" +
+                                  with + ", which has a block for each rank"};
+    constexpr auto of_experts = std::array{baseline::dense, baseline::neighbor, baseline::gloo};
+    if (std::ranges::count(of_experts, of.baseline) > 0)
+      throw std::invalid_argument{text + "one for blocks" + with + ", such as mpi-v or broadcast"};
+  }
+  for (auto const bytes : of.bytes)
+    if (counts && bytes > INT32_MAX / static_cast<std::size_t>(of.ranks))
+      throw std::invalid_argument{"--bytes " + std::to_string(bytes) +
+                                  ": expected less than 2 GiB " + "in all with --baseline " +
+                                  std::string{name_of(of.baseline)} +
+                                  ", whose library counts with int"};
 }
 
 }  // namespace detail
@@ -149,6 +178,7 @@ inline void validate(options const& of) {
                 std::to_string(expert_count(of)) + " experts: expected at most " +
                 std::to_string(most_bytes) + " bytes in all; --simulate needs no memory for them");
   detail::validate_sums(of);
+  detail::validate_blocks(of);
   positive("--link-bandwidth", of.link_bandwidth);
   positive("--nic-bandwidth", of.nic_bandwidth);
   require(of.rate >= 0, "--rate " + std::to_string(of.rate) + ": expected more than 0");

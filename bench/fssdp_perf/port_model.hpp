@@ -11,14 +11,16 @@
 #include <vector>
 
 #include "cases/cases.hpp"
-#include "cases/direct_plan.hpp"
 #include "contestant.hpp"
 #include "fssdp/comm/thread.hpp"
 #include "fssdp/plan/make_plan.hpp"
 #include "fssdp/plan/schedule.hpp"
 #include "fssdp/plan/simulate.hpp"
+#include "fssdp/plan/uneven_plan.hpp"
 #include "fssdp/topology/topology.hpp"
+#include "measured_plan.hpp"
 #include "options.hpp"
+#include "task.hpp"
 
 namespace perf {
 
@@ -43,26 +45,30 @@ namespace perf {
 }
 
 /// The plan that is measured. Threads read each other's memory: on one node without ports of their
-/// own, whole chunks straight from their owners are best, and likewise processes, and streams that
+/// own, whole chunks or blocks straight from their owners are best, and likewise processes, and streams that
 /// share devices. Where ports count, pieces: over NCCL a rank has those of a device to itself.
-[[nodiscard]] inline fssdp::transfer_plan plan_of(options const& how, cases::scene const& of,
-                                                  std::size_t chunk_bytes) {
-  auto plan = fssdp::make_plan(of.layout, of.where, of.topology);
-  if (how.simulate || how.rate > 0 || how.backend == backend::nccl)
-    return fssdp::schedule(plan, chunk_bytes);
-  if (how.backend == backend::mpi && how.nodes > 1)
-    return fssdp::schedule(plan, chunk_bytes, {.least_bytes = least_piece(how)});
-  return plan;
+[[nodiscard]] inline measured_plan plan_of(options const& how, task const& of) {
+  auto const ports_count = how.simulate || how.rate > 0 || how.backend == backend::nccl ||
+                           (how.backend == backend::mpi && how.nodes > 1);
+  auto const with = fssdp::schedule_options{.least_bytes = least_piece(how)};
+  if (of.is_array()) {
+    auto const blocks = fssdp::consecutive_blocks(of.rows);
+    auto const& topo = of.placed.topology;
+    if (ports_count) return measured_plan{fssdp::uneven_plan{blocks, topo, of.element_bytes, with}};
+    return measured_plan{fssdp::uneven_plan::direct(blocks, topo, of.element_bytes)};
+  }
+  auto plan = of.node_aware();
+  if (ports_count) plan = fssdp::schedule(plan, of.most_bytes(), with);
+  return {std::move(plan), of.most_bytes()};
 }
 
 /// How long one rank takes to make it: the median of some calls.
-[[nodiscard]] inline double seconds_to_plan(options const& how, cases::scene const& of,
-                                            std::size_t chunk_bytes) {
+[[nodiscard]] inline double seconds_to_plan(options const& how, task const& of) {
   using clock = std::chrono::steady_clock;
   auto seconds = std::vector<double>{};
   for (int call = 0; call < 5; ++call) {
     auto const begin = clock::now();
-    auto const plan = plan_of(how, of, chunk_bytes);
+    auto const plan = plan_of(how, of);
     seconds.push_back(std::chrono::duration<double>{clock::now() - begin}.count());
   }
   return median(std::move(seconds));
@@ -88,39 +94,39 @@ namespace perf {
 }
 
 /// One expert after the other, each by its own best schedule.
-[[nodiscard]] inline double seconds_one_by_one(cases::scene const& of, std::size_t chunk_bytes) {
+[[nodiscard]] inline double seconds_one_by_one(task const& of) {
   auto seconds = 0.0;
-  for (auto const expert : fssdp::first_n<fssdp::expert_id>(of.layout.experts())) {
-    auto alone = fssdp::placement{of.layout};
-    for (auto const rank : of.where.holders(expert)) alone.add(expert, rank);
-    auto const plan = fssdp::make_plan(of.layout, alone, of.topology);
-    if (!plan.transfers().empty())
-      seconds += fssdp::simulate(fssdp::schedule(plan, chunk_bytes), chunk_bytes).seconds;
+  auto const& [topo, layout, where] = of.placed;
+  for (auto const expert : fssdp::first_n<fssdp::expert_id>(layout.experts())) {
+    auto alone = fssdp::placement{layout};
+    for (auto const rank : where.holders(expert)) alone.add(expert, rank);
+    auto const plan = fssdp::make_plan(layout, alone, topo);
+    auto const bytes = of.bytes(expert);
+    if (!plan.transfers().empty() && bytes > 0)
+      seconds += fssdp::simulate(fssdp::schedule(plan, bytes), bytes).seconds;
   }
   return seconds;
 }
 
 /// What a baseline takes on the ports of the model; none if there is none.
 /// @throws std::invalid_argument if it is one of another library
-[[nodiscard]] inline std::optional<double> simulated_baseline(options const& how,
-                                                              cases::scene const& of,
-                                                              std::size_t chunk_bytes) {
+[[nodiscard]] inline std::optional<double> simulated_baseline(options const& how, task const& of) {
   auto const time = [&](fssdp::transfer_plan const& plan) {
-    return fssdp::simulate(plan, chunk_bytes).seconds;
+    return fssdp::simulate(plan, of.most_bytes()).seconds;
   };
   switch (how.baseline) {
     case baseline::none:
       return {};
     case baseline::direct:
-      return time(direct_plan(of));
+      return time(of.direct());
     case baseline::chain:
-      return time(fssdp::make_plan(of.layout, of.where, of.topology));
+      return time(of.node_aware());
     case baseline::star:
-      return time(star_plan(of));
+      return time(of.sized(star_plan(of.placed)));
     case baseline::broadcast:
-      return seconds_one_by_one(of, chunk_bytes);
+      return seconds_one_by_one(of);
     case baseline::dense:
-      return time(plan_of(how, everywhere(of), chunk_bytes));
+      return time(plan_of(how, everywhere(of)).plan);
     default:
       throw std::invalid_argument{"--baseline " + std::string{name_of(how.baseline)} +
                                   ": expected one that can be simulated"};

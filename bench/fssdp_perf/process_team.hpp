@@ -9,6 +9,7 @@
 #include "any_memory.hpp"
 #include "contestant.hpp"
 #include "fssdp/comm/shared_memory.hpp"
+#include "measured_plan.hpp"
 #include "names.hpp"
 
 namespace perf {
@@ -55,13 +56,14 @@ class process_team {
 
 /// fssdp over MPI. Called by every process.
 /// @pre the plan outlives it
-[[nodiscard]] contestant mpi_fssdp(process_team& team, char const* name,
-                                   fssdp::transfer_plan const& plan, any_rank_memory mine);
+[[nodiscard]] contestant mpi_fssdp(process_team& team, char const* name, measured_plan const& plan,
+                                   any_rank_memory mine);
 
-/// One call for all transfers, or one for each expert. Called by every process.
+/// One call for all transfers, or one for each expert; of an array, one for all blocks. Called by every
+/// process.
 /// @param mine of the rank that the process stands for; its plan is a direct one
 /// @pre MPI sums fp32 and fp64 only
-/// @throws std::invalid_argument if an expert is larger than MPI can count
+/// @throws std::invalid_argument if an expert, or the array, is larger than MPI can count
 [[nodiscard]] contestant mpi_contestant(process_team& team, baseline which, any_rank_memory mine);
 
 }  // namespace perf

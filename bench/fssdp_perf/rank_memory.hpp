@@ -25,12 +25,14 @@ namespace perf {
 /// The buffers of one rank for one placement, filled with small integers.
 ///
 /// ag: `from` [owned, elements], the shard; `to` [remote, elements], the replicas. rs: `from`
-/// [materialized, elements], the partial gradients; `to` [owned, elements], the gradients.
+/// [materialized, elements], the partial gradients; `to` [owned, elements], the gradients. Where the
+/// plan knows rows, experts are the blocks of an array: ag has the whole of it in `to`.
 template <class T>
 class rank_memory {
  public:
   using value_type = T;
 
+  /// @param elements of an expert; of a row, if the plan knows rows
   /// @param resource where the buffers lie
   /// @pre the plan outlives it; experts are whole
   rank_memory(collective which, fssdp::transfer_plan const& plan, fssdp::rank_id rank,
@@ -43,11 +45,12 @@ class rank_memory {
         number_{which == collective::ag ? 1 : plan.ranks(), exact_integers<T>()} {
     auto const sizes = std::span{&elements, 1};
     if (which == collective::ag) {
-      from_ = {plan.owned_count(rank), sizes, resource};
-      to_ = fssdp::make_replicas<T>(plan, rank, elements, resource);
+      from_ = fssdp::make_shard<T>(plan, rank, sizes, resource);
+      to_ = plan.has_rows() ? fssdp::make_partials<T>(plan, rank, elements, resource)
+                            : fssdp::make_replicas<T>(plan, rank, elements, resource);
     } else {
       from_ = fssdp::make_partials<T>(plan, rank, elements, resource);
-      to_ = {plan.owned_count(rank), sizes, resource};
+      to_ = fssdp::make_shard<T>(plan, rank, sizes, resource);
     }
     fill();
   }
@@ -58,7 +61,12 @@ class rank_memory {
   [[nodiscard]] fssdp::rank_id rank() const { return rank_; }
   [[nodiscard]] fssdp::transfer_plan const& plan() const { return *plan_; }
   [[nodiscard]] collective which() const { return which_; }
+  /// Of an expert, or of a row.
   [[nodiscard]] std::size_t elements() const { return elements_; }
+  [[nodiscard]] std::size_t elements(fssdp::expert_id expert) const {
+    return elements_ * plan_->rows(expert);
+  }
+  [[nodiscard]] std::size_t most_elements() const { return elements_ * plan_->most_rows(); }
   /// Memory for something on the way.
   [[nodiscard]] static fssdp::detail::aligned_memory make_block(std::size_t bytes) {
     return fssdp::detail::allocate_aligned(bytes);
@@ -72,13 +80,13 @@ class rank_memory {
                                           : slot(plan_->materialized(rank_), expert)];
   }
   [[nodiscard]] std::span<T> taken(fssdp::expert_id expert) {
-    return to_.tensors().front()[which_ == collective::ag ? slot(plan_->remote(rank_), expert)
-                                                          : plan_->owner_slot(expert)];
+    return to_.tensors()
+        .front()[which_ == collective::ag ? slot(copies(), expert) : plan_->owner_slot(expert)];
   }
 
   /// The experts that have a place in `to`.
   [[nodiscard]] std::vector<fssdp::expert_id> wanted() const {
-    if (which_ == collective::ag) return {plan_->remote(rank_).begin(), plan_->remote(rank_).end()};
+    if (which_ == collective::ag) return {copies().begin(), copies().end()};
     auto owned = std::vector<fssdp::expert_id>{};
     for (auto const expert : plan_->materialized(rank_))
       if (plan_->owner(expert) == rank_) owned.push_back(expert);
@@ -105,6 +113,10 @@ class rank_memory {
   }
 
  private:
+  /// What has a place in `to` of a gather.
+  [[nodiscard]] std::span<fssdp::expert_id const> copies() const {
+    return plan_->has_rows() ? plan_->materialized(rank_) : plan_->remote(rank_);
+  }
   static std::size_t slot(std::span<fssdp::expert_id const> list, fssdp::expert_id expert) {
     return fssdp::transfer_plan::slot_in(list, expert);
   }

@@ -18,7 +18,7 @@ struct result {
   std::uint64_t seed = 0;
   int ranks = 0;
   int nodes = 0;
-  std::size_t bytes = 0;  ///< of one expert
+  std::size_t bytes = 0;  ///< of one expert, or of a block in the mean
   int chunks = 0;
   int replicas = 0;  ///< all together
   fssdp::dtype dtype = fssdp::dtype::fp32;

@@ -22,7 +22,7 @@ namespace perf {
       fssdp::version_major, fssdp::version_minor, fssdp::version_patch, of.ranks, of.nodes,
       of.nodes == 1 ? "" : "s", name_of(of.backend), expert_count(of), of.seed, name_of(of.memory),
       of.iterations, of.warmup, of.check ? ", every element compared" : "");
-  constexpr auto left = "{:>3} {:>8} {:>10} {:>6} {:>8} {:>8} {:>4}";
+  constexpr auto left = "{:>3} {:>11} {:>10} {:>6} {:>8} {:>8} {:>4}";
   constexpr auto right = " | {:>10} {:>7} {:>7} {:>10} {:>12} {:>12} {:>8} {:>8}";
   constexpr auto beside = " | {:>14} {:>8}";
   text +=
@@ -37,7 +37,7 @@ namespace perf {
 
 [[nodiscard]] inline std::string table_line(result const& of) {
   auto text = fmt::format(
-      "  {:>3} {:>8} {:>10} {:>6} {:>8} {:>8} {:>4}"
+      "  {:>3} {:>11} {:>10} {:>6} {:>8} {:>8} {:>4}"
       " | {:>10.1f} {:>7.2f} {:>7.2f} {:>10.1f} {:>12} {:>12} {:>8.1f} {:>8}",
       name_of(of.collective), name_of(of.of_case), of.bytes, of.chunks, of.replicas,
       name_of(of.dtype), op(of), of.seconds * 1e6, algbw(of), busbw(of), efficiency(of), of.bound,

@@ -4,12 +4,16 @@
 
 #include <cstddef>
 #include <deque>
+#include <span>
 #include <string>
 #include <utility>
 
 #include "contestant.hpp"
+#include "fssdp/collective/all_gather_v.hpp"
 #include "fssdp/collective/sparse_all_gather.hpp"
 #include "fssdp/collective/sparse_reduce_scatter.hpp"
+#include "fssdp/memory/expert_tensor.hpp"
+#include "measured_plan.hpp"
 #include "rank_memory.hpp"
 
 namespace perf {
@@ -23,22 +27,40 @@ template <class Options, class Memory>
   return options;
 }
 
+/// All slots of a tensor, which lie one right behind the other.
+template <class T>
+[[nodiscard]] std::span<T> whole(fssdp::expert_tensor<T> const& of) {
+  return {of.data, of.offsets[of.slots] * of.elements};
+}
+
+template <class Comm, class Memory>
+void call_on_arrays(Comm& comm, fssdp::uneven_plan const& plan, Memory& mine) {
+  auto const from = whole(fssdp::tensors_of(mine.from()).front());
+  auto const to = whole(fssdp::tensors_of(mine.to()).front());
+  if (mine.which() == collective::ag)
+    fssdp::all_gather_v(comm, plan, from, to, {}, with_scratch<fssdp::gather_options>(mine));
+  else
+    fssdp::reduce_scatter_v(comm, plan, from, to, {}, with_scratch<fssdp::reduce_options>(mine));
+}
+
 }  // namespace detail
 
 template <class Comm, class Memory>
-void call_fssdp(Comm& comm, fssdp::transfer_plan const& plan, Memory& mine) {
-  if (mine.which() == collective::ag)
-    fssdp::sparse_all_gather(comm, plan, mine.from(), mine.to(),
+void call_fssdp(Comm& comm, measured_plan const& by, Memory& mine) {
+  if (by.of_array.has_value())
+    detail::call_on_arrays(comm, *by.of_array, mine);
+  else if (mine.which() == collective::ag)
+    fssdp::sparse_all_gather(comm, by.plan, mine.from(), mine.to(),
                              detail::with_scratch<fssdp::gather_options>(mine));
   else
-    fssdp::sparse_reduce_scatter(comm, plan, mine.from(), mine.to(),
+    fssdp::sparse_reduce_scatter(comm, by.plan, mine.from(), mine.to(),
                                  detail::with_scratch<fssdp::reduce_options>(mine));
 }
 
 /// On the memory of all ranks, [rank].
 /// @pre the plan outlives it
 template <class Comm = fssdp::thread_communicator, class Memory>
-[[nodiscard]] basic_contestant<Comm> with_fssdp(std::string name, fssdp::transfer_plan const& plan,
+[[nodiscard]] basic_contestant<Comm> with_fssdp(std::string name, measured_plan const& plan,
                                                 std::deque<Memory>& of) {
   return {.name = std::move(name),
           .on_threads = [&](Comm& comm) { call_fssdp(comm, plan, of[comm.rank().index()]); }};

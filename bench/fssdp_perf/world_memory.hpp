@@ -14,6 +14,7 @@ namespace perf {
 template <class T>
 using world_memory = std::deque<rank_memory<T>>;  // [rank]
 
+/// @param elements of an expert, or of a row
 /// @pre the plan outlives it
 template <class T>
 [[nodiscard]] world_memory<T> make_memory(collective which, fssdp::transfer_plan const& plan,

@@ -125,9 +125,35 @@ TEST_CASE("what makes no sense between devices is refused, the rest is not") {
   }
 }
 
+TEST_CASE("blocks are asked for by name, and what fits only experts or only blocks is refused") {
+  auto const line = read({"--case", "blocks,zipf-blocks", "--baseline", "mpi-v", "--ranks", "6"});
+  REQUIRE(line.chosen.has_value());
+  CHECK(line.chosen->cases == std::vector{perf::case_kind::blocks, perf::case_kind::zipf_blocks});
+  CHECK(perf::expert_count(*line.chosen) == 6);
+  CHECK(perf::needs_processes(*line.chosen));
+  for (auto const* own :
+       {"none", "direct", "broadcast", "mpi-broadcast", "gloo-broadcast", "gloo-v"})
+    CHECK(read({"--case", "blocks", "--baseline", own, "--collective", "rs"}).chosen.has_value());
+  for (auto const* other : {"mpi-v", "gloo-v"})
+    CHECK(has(refusal({"--baseline", other}), "expected one for experts with --case pairs"));
+  for (auto const* other : {"dense", "neighbor", "gloo"})
+    CHECK(has(refusal({"--case", "zipf-blocks", "--baseline", other}),
+              "expected one for blocks with --case zipf-blocks"));
+  CHECK(
+      has(refusal({"--case", "blocks", "--experts", "8"}), "--experts 8: expected 0 with --case"));
+  CHECK(has(refusal({"--case", "blocks", "--baseline", "mpi-v", "--bytes", "512M"}),
+            "expected less than 2 GiB in all with --baseline mpi-v"));
+  CHECK(has(refusal({"--case", "blocks", "--backend", "cuda", "--baseline", "gloo-v"}),
+            "--baseline gloo-v: expected none, direct"));
+  CHECK(has(refusal({"--case", "blocks", "--baseline", "gloo-v", "--collective", "rs", "--dtype",
+                     "bf16"}),
+            "--dtype bf16: expected fp32 or fp64"));
+}
+
 TEST_CASE("--help explains cases, columns and baselines") {
   auto const line = read({"--help"});
   CHECK(line.exit_code == 0);
-  for (auto const* word : {"busbw", "hot-node", "mpi-broadcast", "efficiency", "--nic-bandwidth"})
+  for (auto const* word : {"busbw", "hot-node", "zipf-blocks", "mpi-broadcast", "gloo-v",
+                           "efficiency", "--nic-bandwidth"})
     CHECK(has(line.message, word));
 }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <deque>
+#include <numeric>
 #include <vector>
 
 #include "cases/cases.hpp"
@@ -13,9 +14,12 @@
 #include "fssdp/comm/thread.hpp"
 #include "fssdp_perf/bounds.hpp"
 #include "fssdp_perf/in_turn.hpp"
+#include "fssdp_perf/port_model.hpp"
 #include "fssdp_perf/rank_memory.hpp"
 #include "fssdp_perf/received_sums.hpp"
 #include "fssdp_perf/small_integers.hpp"
+#include "fssdp_perf/task.hpp"
+#include "fssdp_perf/with_fssdp.hpp"
 
 namespace {
 
@@ -30,13 +34,11 @@ constexpr auto elements = std::size_t{1027};  // no multiple of a block, a grain
 template <class T>
 struct instance {
   instance(collective which, perf::case_kind of)
-      : plan{[of] {
-          auto const placed =
-              cases::make_scene(of, fssdp::topology{{.nodes = 1, .ranks = ranks}}, 11, 4);
-          return fssdp::make_plan(placed.layout, placed.where);
-        }()} {
+      : moved{perf::make_task(of, fssdp::topology{{.nodes = 1, .ranks = ranks}}, 11, 4,
+                              elements * sizeof(T), sizeof(T))},
+        plan{moved.direct()} {
     for (auto const rank : fssdp::first_n<rank_id>(ranks))
-      memory.emplace_back(which, plan, rank, elements).spoil();
+      memory.emplace_back(which, plan, rank, moved.elements).spoil();
   }
   std::size_t wrong() {
     auto sum = std::size_t{0};
@@ -45,18 +47,27 @@ struct instance {
   }
   std::size_t outputs() const {
     auto sum = std::size_t{0};
-    for (auto const& one : memory) sum += one.wanted().size() * elements;
+    for (auto const& one : memory)
+      for (auto const expert : one.wanted()) sum += one.elements(expert);
     return sum;
   }
   void run(perf::contestant const& one) {
     fssdp::thread_world{ranks}.run([&](fssdp::thread_communicator& comm) { one.on_threads(comm); });
   }
 
+  perf::task moved;
   fssdp::transfer_plan plan;
   std::deque<perf::rank_memory<T>> memory = {};
 };
 
-constexpr auto all_cases = {perf::case_kind::pairs, perf::case_kind::hot, perf::case_kind::random};
+/// A block that the rank has in its result: its own one.
+template <class T>
+[[nodiscard]] expert_id rank_owns(perf::rank_memory<T> const& mine) {
+  return expert_id{mine.rank().value()};
+}
+
+constexpr auto all_cases = {perf::case_kind::pairs, perf::case_kind::hot, perf::case_kind::random,
+                            perf::case_kind::blocks, perf::case_kind::zipf_blocks};
 
 template <class T>
 void check_all(collective which) {
@@ -170,6 +181,37 @@ TEST_CASE("partials that another library has brought are summed with the own one
     CHECK(next == received.size());
   }
   CHECK(work.wrong() == 0);
+}
+
+TEST_CASE("blocks have as many elements in all, those of rank r 1 / (r + 1) of the first") {
+  for (auto const count : {1, 2, 3, 7, 64})
+    for (auto const average :
+         {std::size_t{1}, std::size_t{5}, std::size_t{1000}, std::size_t{1} << 30U}) {
+      auto const even = perf::block_lengths(perf::case_kind::blocks, count, average);
+      auto const zipf = perf::block_lengths(perf::case_kind::zipf_blocks, count, average);
+      CAPTURE(count, average);
+      CHECK(even == std::vector<std::size_t>(static_cast<std::size_t>(count), average));
+      CHECK(std::accumulate(zipf.begin(), zipf.end(), std::size_t{0}) == average * even.size());
+      for (std::size_t r = 0; r < zipf.size(); ++r)
+        CHECK(std::abs(static_cast<double>(zipf[r]) -
+                       static_cast<double>(zipf[0]) / static_cast<double>(r + 1)) <= 2);
+    }
+}
+
+TEST_CASE("plans for blocks pass the check, scheduled or direct, in pieces or not") {
+  for (auto const which : {collective::ag, collective::rs})
+    for (auto const of : {perf::case_kind::blocks, perf::case_kind::zipf_blocks})
+      for (auto const simulate : {false, true}) {
+        CAPTURE(perf::name_of(which), perf::name_of(of), simulate);
+        auto work = instance<float>{which, of};
+        auto const plan = perf::plan_of({.ranks = ranks, .simulate = simulate}, work.moved);
+        CHECK(plan.of_array.has_value());
+        CHECK(plan.chunk_bytes == plan.plan.most_rows() * sizeof(float));
+        work.run(perf::with_fssdp("fssdp", plan, work.memory));
+        CHECK(work.wrong() == 0);
+        work.memory.front().taken(rank_owns(work.memory.front()))[0] += 1;
+        CHECK(work.wrong() == 1);
+      }
 }
 
 TEST_CASE("even shares cover every element once and differ by little") {

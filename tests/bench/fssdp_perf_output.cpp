@@ -8,6 +8,7 @@
 #include "catch.hpp"
 #include "fssdp_perf/contestant.hpp"
 #include "fssdp_perf/json.hpp"
+#include "fssdp_perf/simulate.hpp"
 #include "fssdp_perf/table.hpp"
 
 namespace {
@@ -103,6 +104,23 @@ TEST_CASE("head and lines of the table have the same columns") {
       one.dtype = kind;
       CHECK(bars_of(lines_of(perf::table_line(one)).front()) == bars_of(line));
     }
+  }
+}
+
+TEST_CASE("bytes and bound of blocks are those of what moves, whatever their lengths") {
+  for (auto const of_case : {perf::case_kind::blocks, perf::case_kind::zipf_blocks}) {
+    CAPTURE(perf::name_of(of_case));
+    auto const of = perf::options{.ranks = 4, .cases = {of_case}, .simulate = true};
+    auto const bytes = std::size_t{1} << 20U;
+    auto const found = perf::simulate({perf::collective::ag, of_case, bytes}, of);
+    CHECK(found.chunks == 4);
+    CHECK(found.replicas == 12);
+    CHECK(found.wire == 12 * bytes);
+    CHECK(found.seconds >= found.bound_seconds);
+    // the last rank gets most: all but (1 / 4) / (1 + 1 / 2 + 1 / 3 + 1 / 4) of them
+    auto const wanted = of_case == perf::case_kind::blocks ? 3.0 : 4 - 12.0 / 25;
+    CHECK(found.bound_seconds ==
+          Approx(wanted * static_cast<double>(bytes) / of.link_bandwidth).epsilon(1e-4));
   }
 }
 

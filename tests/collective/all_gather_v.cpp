@@ -214,6 +214,34 @@ TEST_CASE("parts of blocks are about equally long, and take little more than the
   CHECK(even.part_bytes() == 4'000'000);
 }
 
+TEST_CASE("direct plans give what scheduled ones give, in one transfer for each block and rank",
+          "[collective]") {
+  auto const topo = fssdp::topology{{.nodes = 2, .ranks = 4}};
+  auto const counts = std::vector<std::size_t>{700'001, 0, 3, 90'000};
+  auto const blocks = fssdp::consecutive_blocks(counts);
+  auto const plan = uneven_plan::direct(blocks, topo, sizeof(float));
+  CHECK(plan.plan().transfers().size() == 3 * 3);
+  CHECK(plan.plan().pieces() == 1);
+  CHECK(plan.part_bytes() == 700'001 * sizeof(float));
+  verify(plan.plan());
+  auto const gathered = support::on_all_ranks(4, [&](thread_communicator& comm) {
+    auto const first = std::accumulate(counts.begin(), counts.begin() + comm.rank().value(), 0.0F);
+    auto mine = std::vector<float>(plan.elements(comm.rank()));
+    std::iota(mine.begin(), mine.end(), first);
+    auto all = std::vector<float>(plan.elements());
+    all_gather_v(comm, plan, mine, all);
+    auto sums = mine;
+    reduce_scatter_v(comm, plan, all, sums, {}, {.scale = 0.25});
+    auto expected = std::vector<float>(all.size());
+    std::iota(expected.begin(), expected.end(), 0.0F);
+    return all == expected && sums == mine ? 1 : 0;
+  });
+  CHECK(gathered == std::vector<int>(4, 1));
+  auto const none = uneven_plan::direct({}, topo, 4);
+  CHECK(none.elements() == 0);
+  CHECK_THROWS_AS(uneven_plan::direct(blocks, topo, 0), fssdp::argument_error);
+}
+
 TEST_CASE("uneven collectives refuse what does not fit", "[collective]") {
   auto const topo = fssdp::topology{{.ranks = 2}};
   auto const counts = std::vector<std::size_t>{2, 3};

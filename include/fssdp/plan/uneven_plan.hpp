@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "fssdp/core/index.hpp"
@@ -41,6 +42,12 @@ class uneven_plan {
   ///         can be counted
   uneven_plan(std::span<owned_block const> blocks, fssdp::topology const& topo,
               std::size_t element_bytes, schedule_options const& options = {});
+  /// The same, where blocks go whole and straight from their owners to all ranks: for ranks that read
+  /// each other's memory, which no port of a topology slows down, as threads and processes of a host.
+  /// @cost linear in blocks times ranks
+  /// @throws argument_error as the constructor
+  [[nodiscard]] static uneven_plan direct(std::span<owned_block const> blocks,
+                                          fssdp::topology const& topo, std::size_t element_bytes);
 
   [[nodiscard]] int ranks() const { return plan_.ranks(); }
   /// How many elements the array has, and how many of them a rank owns.
@@ -57,6 +64,9 @@ class uneven_plan {
   friend bool operator==(uneven_plan const& a, uneven_plan const& b) { return a.plan_ == b.plan_; }
 
  private:
+  uneven_plan(transfer_plan plan, std::size_t element_bytes)
+      : plan_{std::move(plan)}, element_bytes_{element_bytes} {}
+
   transfer_plan plan_;
   std::size_t element_bytes_;
 };

@@ -13,6 +13,7 @@
 #include "fssdp/core/inline.hpp"
 #include "fssdp/layout/table_layout.hpp"
 #include "fssdp/placement/placement.hpp"
+#include "fssdp/plan/direct_transfers.hpp"
 #include "fssdp/plan/make_plan.hpp"
 #include "fssdp/plan/part_length.hpp"
 #include "fssdp/plan/uneven_plan.hpp"
@@ -63,19 +64,36 @@ namespace detail {
   return make_plan(layout, std::move(where), topo).with_rows(std::move(rows));
 }
 
+/// @throws argument_error unless so many elements have bytes, and these can be counted
+inline void check_bytes(std::size_t length, std::size_t element_bytes) {
+  require(element_bytes >= 1, "uneven_plan: elements of 0 bytes; expected at least 1");
+  require(length <= std::numeric_limits<std::size_t>::max() / element_bytes,
+          "uneven_plan: blocks of ", length, " elements of ", element_bytes,
+          " bytes; expected fewer");
+}
+
 [[nodiscard]] inline transfer_plan scheduled_parts(std::span<owned_block const> blocks,
                                                    topology const& topo, std::size_t element_bytes,
                                                    schedule_options const& options) {
-  require(element_bytes >= 1, "uneven_plan: elements of 0 bytes; expected at least 1");
+  check_bytes(0, element_bytes);
   auto const joined = joined_blocks(blocks, topo.ranks());
   auto lengths = std::vector<std::size_t>{};
   for (auto const& block : joined) lengths.push_back(block.elements);
   auto const length =
       part_length(lengths, std::max(options.least_bytes, options.piece_bytes) / element_bytes);
-  require(length <= std::numeric_limits<std::size_t>::max() / element_bytes,
-          "uneven_plan: blocks of ", length, " elements of ", element_bytes,
-          " bytes; expected fewer");
+  check_bytes(length, element_bytes);
   return schedule(plan_of_parts(joined, length, topo), length * element_bytes, options);
+}
+
+/// Whole blocks.
+[[nodiscard]] inline transfer_plan direct_blocks(std::span<owned_block const> blocks,
+                                                 topology const& topo, std::size_t element_bytes) {
+  auto const joined = joined_blocks(blocks, topo.ranks());
+  auto const longest =
+      std::max<std::size_t>(1, std::ranges::max(joined, {}, &owned_block::elements).elements);
+  check_bytes(longest, element_bytes);
+  auto const plan = plan_of_parts(joined, longest, topo);
+  return plan.realised_by(direct_transfers(plan, plan.where()), 1);
 }
 
 }  // namespace detail
@@ -92,5 +110,11 @@ FSSDP_INLINE uneven_plan::uneven_plan(std::span<owned_block const> blocks,
                                       schedule_options const& options)
     : plan_{detail::scheduled_parts(blocks, topo, element_bytes, options)},
       element_bytes_{element_bytes} {}
+
+FSSDP_INLINE uneven_plan uneven_plan::direct(std::span<owned_block const> blocks,
+                                             fssdp::topology const& topo,
+                                             std::size_t element_bytes) {
+  return {detail::direct_blocks(blocks, topo, element_bytes), element_bytes};
+}
 
 }  // namespace fssdp
