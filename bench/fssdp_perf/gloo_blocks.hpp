@@ -16,8 +16,8 @@
 
 namespace perf {
 
-/// ag: gloo::allgatherv. rs: gloo::ReduceScatterHalvingDoubling, which works in place: to copy what it
-/// sums, and the result, is part of the work. It sums fp32 and fp64 only.
+/// ag: gloo::allgatherv. rs: gloo::ReduceScatterHalvingDoubling, which works in place: to copy what
+/// it sums, and the result, is part of the work. It sums fp32 and fp64 only.
 template <class T>
 class gloo_blocks {
  public:

@@ -127,8 +127,8 @@ template <class T>
 /// As MPI counts.
 [[nodiscard]] int count_of(std::size_t count) { return static_cast<int>(count); }
 
-/// Runs a broadcast or a reduction for each expert that this rank holds with others. Of an array the
-/// own block has a place in the result.
+/// Runs a broadcast or a reduction for each expert that this rank holds with others. Of an array
+/// the own block has a place in the result.
 template <class T>
 void broadcast(rank_memory<T>& mine, std::vector<group> const& groups) {
   if (mine.plan().has_rows())

@@ -17,8 +17,8 @@ namespace perf {
 
 enum class backend { thread, mpi, nccl, cuda };
 enum class collective { ag, rs };
-/// Placements of experts, as in cases/; then blocks of an array, of which every rank owns one and gets
-/// all.
+/// Placements of experts, as in cases/; then blocks of an array, of which every rank owns one and
+/// gets all.
 enum class case_kind { pairs, hot, zipf, hot_node, random, blocks, zipf_blocks };
 enum class baseline {
   none,

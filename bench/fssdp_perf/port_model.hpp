@@ -45,8 +45,9 @@ namespace perf {
 }
 
 /// The plan that is measured. Threads read each other's memory: on one node without ports of their
-/// own, whole chunks or blocks straight from their owners are best, and likewise processes, and streams that
-/// share devices. Where ports count, pieces: over NCCL a rank has those of a device to itself.
+/// own, whole chunks or blocks straight from their owners are best, and likewise processes, and
+/// streams that share devices. Where ports count, pieces: over NCCL a rank has those of a device to
+/// itself.
 [[nodiscard]] inline measured_plan plan_of(options const& how, task const& of) {
   auto const ports_count = how.simulate || how.rate > 0 || how.backend == backend::nccl ||
                            (how.backend == backend::mpi && how.nodes > 1);

@@ -59,8 +59,8 @@ class process_team {
 [[nodiscard]] contestant mpi_fssdp(process_team& team, char const* name, measured_plan const& plan,
                                    any_rank_memory mine);
 
-/// One call for all transfers, or one for each expert; of an array, one for all blocks. Called by every
-/// process.
+/// One call for all transfers, or one for each expert; of an array, one for all blocks. Called by
+/// every process.
 /// @param mine of the rank that the process stands for; its plan is a direct one
 /// @pre MPI sums fp32 and fp64 only
 /// @throws std::invalid_argument if an expert, or the array, is larger than MPI can count

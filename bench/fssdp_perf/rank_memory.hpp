@@ -25,8 +25,8 @@ namespace perf {
 /// The buffers of one rank for one placement, filled with small integers.
 ///
 /// ag: `from` [owned, elements], the shard; `to` [remote, elements], the replicas. rs: `from`
-/// [materialized, elements], the partial gradients; `to` [owned, elements], the gradients. Where the
-/// plan knows rows, experts are the blocks of an array: ag has the whole of it in `to`.
+/// [materialized, elements], the partial gradients; `to` [owned, elements], the gradients. Where
+/// the plan knows rows, experts are the blocks of an array: ag has the whole of it in `to`.
 template <class T>
 class rank_memory {
  public:

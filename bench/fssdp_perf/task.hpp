@@ -16,7 +16,7 @@
 
 namespace perf {
 
-/// The experts of one case, or the blocks of an array: block r is owned by rank r and wanted by all.
+/// The experts of one case, or the blocks of an array: block r is owned by rank r, wanted by all.
 struct task {
   cases::scene placed;
   std::size_t element_bytes;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// All-gather and reduce-scatter of blocks of any lengths: against loops over the blocks, as
-/// transposes of each other, with equal bits, without allocations, over streams; and their refusals.
+/// transposes of each other, with equal bits, without allocations, over streams; and refusals.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

@@ -25,9 +25,10 @@ struct owned_block {
 /// them where displacements are sums of counts.
 [[nodiscard]] std::vector<owned_block> consecutive_blocks(std::span<std::size_t const> counts);
 
-/// The plan of all_gather_v and reduce_scatter_v for an array of blocks of any lengths, in any order,
-/// by any owners; a rank may own none. A value, to be made once for many calls: equal arguments give
-/// equal plans on all ranks, and ranks whose lengths or owners differ find out by its hash.
+/// The plan of all_gather_v and reduce_scatter_v for an array of blocks of any lengths, in any
+/// order, by any owners; a rank may own none. A value, to be made once for many calls: equal
+/// arguments give equal plans on all ranks, and ranks whose lengths or owners differ find out by
+/// its hash.
 ///
 /// Blocks that follow one another and have one owner are one. Long ones are cut, so that parts of
 /// about equal length are scheduled: each is an expert of one tensor and of as many rows as it has
@@ -36,14 +37,15 @@ class uneven_plan {
  public:
   /// @param blocks in the order in which they lie in the array
   /// @param topo its ranks are those of the communicator
-  /// @param element_bytes as they travel: they decide how blocks are cut, any size gives right results
+  /// @param element_bytes as they travel: they decide how blocks are cut, any size gives right
+  ///                      results
   /// @cost that of `schedule` for all parts; most often fewer than 32, and two per block beyond
   /// @throws argument_error if an owner is no rank, elements have no bytes, or there are more than
   ///         can be counted
   uneven_plan(std::span<owned_block const> blocks, fssdp::topology const& topo,
               std::size_t element_bytes, schedule_options const& options = {});
-  /// The same, where blocks go whole and straight from their owners to all ranks: for ranks that read
-  /// each other's memory, which no port of a topology slows down, as threads and processes of a host.
+  /// The same, where blocks go whole and straight from their owners to all ranks: for ranks that
+  /// read each other's memory, as threads or processes of a host: no port is to be kept busy.
   /// @cost linear in blocks times ranks
   /// @throws argument_error as the constructor
   [[nodiscard]] static uneven_plan direct(std::span<owned_block const> blocks,
