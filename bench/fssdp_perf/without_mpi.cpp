@@ -15,7 +15,7 @@ contestant mpi_contestant(process_team&, baseline, any_rank_memory) {
   throw std::logic_error{"without MPI there is no team of processes"};
 }
 
-contestant mpi_fssdp(process_team&, char const*, fssdp::transfer_plan const&, any_rank_memory) {
+contestant mpi_fssdp(process_team&, char const*, measured_plan const&, any_rank_memory) {
   throw std::logic_error{"without MPI there is no team of processes"};
 }
 
