@@ -33,6 +33,7 @@ awk '
     may("token", "collective routing")
     may("runtime", "solver token")
     may("hybrid", "collective")
+    may("recovery", "collective")
     may("checkpoint", "collective file")
     # the back ends: which others a back end stands on
     stands_on["mpi", "mpi"] = stands_on["thread", "thread"] = stands_on["cuda", "cuda"] = 1
