@@ -53,8 +53,8 @@ TEST_CASE("a mirror lies on another node, and mirrors are spread evenly") {
     CAPTURE(seed);
     auto draw = support::dice{static_cast<std::uint64_t>(seed)};
     auto const topo = nodes_by_chance(draw);
-    auto const bytes = draw.chance(50) ? bytes_by_chance(draw, topo.ranks())
-                                       : std::vector<std::size_t>{};
+    auto const bytes =
+        draw.chance(50) ? bytes_by_chance(draw, topo.ranks()) : std::vector<std::size_t>{};
     auto const partners = mirror_partners{topo, bytes};
     REQUIRE(partners.ranks() == topo.ranks());
     REQUIRE(partners == mirror_partners{topo, bytes});

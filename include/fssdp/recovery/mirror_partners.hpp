@@ -35,7 +35,8 @@ class mirror_partners {
   explicit mirror_partners(topology const& topo, std::span<std::size_t const> owned_bytes = {})
       : partner_(static_cast<std::size_t>(topo.ranks())),
         mirrored_on_(static_cast<std::size_t>(topo.ranks())) {
-    detail::require(topo.ranks() >= 1, "mirror_partners: a topology of 0 ranks; expected 1 or more");
+    detail::require(topo.ranks() >= 1,
+                    "mirror_partners: a topology of 0 ranks; expected 1 or more");
     detail::require(owned_bytes.empty() || owned_bytes.size() == partner_.size(),
                     "mirror_partners: bytes of ", owned_bytes.size(), " ranks; expected ",
                     topo.ranks());
