@@ -109,10 +109,15 @@ TEST_CASE("mirroring sends each shard once, and 8 bytes to every other rank") {
     auto const ranks = static_cast<std::uint64_t>(of.topo.ranks());
     for (auto const rank : fssdp::first_n<rank_id>(of.topo.ranks())) {
       auto const own = of.layout.owned(rank).size();
-      auto const in_lines = [](std::size_t bytes) { return (bytes + 63) / 64 * 64; };
-      auto expected = in_lines(own * chunk);
-      for (auto const other : partners.mirrored_on(rank))
-        expected += 2 * in_lines(of.layout.owned(other).size() * chunk);
+      auto const memory_of = [&](rank_id of_rank) {
+        auto const whole = std::vector<std::size_t>{24, 7};
+        auto const sizes = fssdp::slice_sizes(whole, of.layout.slices());
+        auto const slots = of.layout.owned(of_rank).size();
+        return fssdp::expert_buffer<float>::bytes_for(slots, sizes) +
+               fssdp::expert_buffer<double>::bytes_for(slots, sizes);
+      };
+      auto expected = memory_of(rank);
+      for (auto const other : partners.mirrored_on(rank)) expected += 2 * memory_of(other);
       auto const& [found, promised, memory] = all[rank.index()];
       CHECK(promised == own * chunk + (ranks - 1) * 8);
       CHECK(found.bytes_sent == 3 * promised);
