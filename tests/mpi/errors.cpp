@@ -461,3 +461,21 @@ TEST_CASE("a deadline or a size that is not positive is refused") {
   REQUIRE_THROWS_WITH(with({.most_message_bytes = std::size_t{1} << 31U}),
                       mentions("at most 2147483648 bytes"));
 }
+
+TEST_CASE("an MPI that has no ULFM says so, and names the restart", "[at_least_2]") {
+  if (mpi_tests::lacks_processes(2)) return;
+#ifdef MPIX_ERR_PROC_FAILED
+  return skip_test("this MPI has ULFM");
+#endif
+  auto const refused = [&](auto call) {
+    auto const all = endings(2, {}, [&](mpi_communicator& comm) { call(comm); });
+    for (auto const rank : {0U, 1U}) {
+      CHECK(all[rank].is("argument_error"));
+      CHECK_THAT(all[rank].what(), mentions("has no ULFM") && mentions("its last checkpoint"));
+    }
+  };
+  refused([](mpi_communicator& comm) { (void)comm.find_lost(); });
+  refused([](mpi_communicator& comm) {
+    (void)comm.without(std::vector{rank_id{1 - comm.rank().value()}});
+  });
+}

@@ -28,6 +28,8 @@ template <fssdp::communicator Comm, class Batch>
   add(fssdp::connecting_communicator<Comm>, "connect");
   add(fssdp::duplicable_communicator<Comm>, "duplicate");
   add(fssdp::splittable_communicator<Comm>, "split");
+  add(fssdp::shrinkable_communicator<Comm>, "without");
+  add(fssdp::survivable_communicator<Comm>, "find_lost");
   add(fssdp::gathering_communicator<Comm>, "gather_values");
   add(fssdp::submitting_communicator<Comm>, "submit");
   add(fssdp::device_communicator<Comm>, "device work");

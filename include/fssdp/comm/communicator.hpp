@@ -89,6 +89,18 @@ concept duplicable_communicator = communicator<Comm> && detail::duplicates<Comm>
 template <class Comm>
 concept splittable_communicator = communicator<Comm> && detail::splits<Comm>;
 
+/// Optional extra: `without(lost)`, a span of rank_id, returns a communicator between the ranks that
+/// are left when some are lost, numbered anew in the same order. All that are left call it, with the
+/// same ranks. The communicator may have failed before.
+template <class Comm>
+concept shrinkable_communicator = communicator<Comm> && detail::shrinks<Comm>;
+
+/// Optional extra of such a communicator: `find_lost()` agrees with all ranks that call it, too, on
+/// who is lost, and returns them, ascending, none if all have come. It may be called when something
+/// has failed, and never waits longer than the deadline.
+template <class Comm>
+concept survivable_communicator = shrinkable_communicator<Comm> && detail::finds_lost<Comm>;
+
 /// Optional extra, where memory is a device's: `gather_values(mine, all)` is an all-gather of bytes
 /// of the host, mine [n] -> all [size, n], which are there when it returns.
 template <class Comm>

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <span>
 #include <type_traits>
+#include <vector>
 
 #include "fssdp/comm/batch.hpp"
 #include "fssdp/comm/offered_calls.hpp"
@@ -163,6 +164,16 @@ concept splits = requires(Comm& comm, any_color color, any_post post) {
   comm.split(color, color)->exchange(post);
 };
 template <class Comm>
+concept shrinks = requires(Comm& comm, std::span<rank_id const> lost, any_post post) {
+  { comm.without(lost).rank() } -> std::same_as<rank_id>;
+  { comm.without(lost).size() } -> std::same_as<int>;
+  comm.without(lost).exchange(post);
+};
+template <class Comm>
+concept finds_lost = shrinks<Comm> && requires(Comm& comm) {
+  { comm.find_lost() } -> std::same_as<std::vector<rank_id>>;
+};
+template <class Comm>
 concept gathers_values = requires(Comm& comm, std::span<std::byte const> mine,
                                   std::span<std::byte> all) {
   comm.gather_values(mine, all);
@@ -218,6 +229,13 @@ template <class Comm>
 concept its_split_takes_color_and_key_and_may_return_a_communicator =
     splits<Comm> || !offers_split<Comm>;
 template <class Comm>
+concept its_without_takes_lost_ranks_and_returns_a_communicator =
+    shrinks<Comm> || !offers_without<Comm>;
+/// Offers find_lost: then it has without, too.
+template <class Comm>
+concept its_find_lost_returns_ranks_and_without_goes_with_it =
+    finds_lost<Comm> || !offers_find_lost<Comm>;
+template <class Comm>
 concept its_gather_values_takes_mine_and_all = gathers_values<Comm> || !offers_gather_values<Comm>;
 /// Names as common as `copy` mean nothing where memory is the host's.
 template <class Comm>
@@ -240,6 +258,8 @@ concept offers_whole_extras = its_stream_type_submit_and_synchronize_go_together
     its_agree_takes_a_plan_hash<Comm> && its_announce_has_agreed_and_agree_go_together<Comm> &&
     its_connect_takes_a_span_of_peers<Comm> && its_duplicate_returns_a_communicator<Comm> &&
     its_split_takes_color_and_key_and_may_return_a_communicator<Comm> &&
+    its_without_takes_lost_ranks_and_returns_a_communicator<Comm> &&
+    its_find_lost_returns_ranks_and_without_goes_with_it<Comm> &&
     its_gather_values_takes_mine_and_all<Comm> && its_device_work_is_complete<Comm> &&
     its_encode_takes_encodings_of_elements_and_of_sums<Comm> && its_side_stream_is_complete<Comm>;
 

@@ -39,6 +39,8 @@ FSSDP_OFFERS(has_agreed);
 FSSDP_OFFERS(connect);
 FSSDP_OFFERS(duplicate);
 FSSDP_OFFERS(split);
+FSSDP_OFFERS(without);
+FSSDP_OFFERS(find_lost);
 FSSDP_OFFERS(gather_values);
 FSSDP_OFFERS(submit);
 FSSDP_OFFERS(synchronize);

@@ -8,12 +8,16 @@
 #include <exception>
 #include <memory>
 #include <optional>
+#include <span>
 #include <utility>
+#include <vector>
 
 #include "fssdp/comm/communicator.hpp"
+#include "fssdp/comm/lost_ranks.hpp"
 #include "fssdp/comm/mpi/mpi_call.hpp"
 #include "fssdp/comm/mpi/mpi_context.hpp"
 #include "fssdp/comm/mpi/mpi_monitor.hpp"
+#include "fssdp/comm/mpi/mpi_shrink.hpp"
 #include "fssdp/comm/mpi/mpi_split.hpp"
 #include "fssdp/comm/mpi/mpi_wait.hpp"
 #include "fssdp/comm/wait_pace.hpp"
@@ -105,6 +109,15 @@ class mpi_ref {
   /// others, in the group or not. Errors name ranks of the world, which is the first communicator.
   /// @throws as duplicate; argument_error if the color is negative and not no_color
   [[nodiscard]] std::optional<mpi_communicator> split(int color, int key = 0);
+  /// Optional extra: who is lost, as all ranks that are left agree (survivable_communicator), and
+  /// another communicator between those (shrinkable_communicator). Collective among the ranks that
+  /// are left; it takes an MPI with ULFM, and waits as long as that does.
+  /// @throws argument_error if this MPI has none: the run has to begin again from its last
+  ///         checkpoint; transport_error with what MPI says
+  [[nodiscard]] std::vector<rank_id> find_lost() {
+    return detail::mpi_find_lost(handle(), monitor());
+  }
+  [[nodiscard]] mpi_communicator without(std::span<rank_id const> lost);
   /// The rank in the world of a rank here, which is another one in a group.
   /// @throws argument_error unless it is a rank of this communicator
   [[nodiscard]] rank_id world_rank(rank_id rank) const {
@@ -194,6 +207,14 @@ inline std::optional<mpi_communicator> mpi_ref::split(int color, int key) {
   return mpi_communicator{context_->monitor(), std::move(made), number};
 }
 
+inline mpi_communicator mpi_ref::without(std::span<rank_id const> lost) {
+  auto const ranks = detail::checked_lost(lost, rank(), size());
+  auto const left = detail::mpi_shrunk(handle(), ranks, monitor());
+  return mpi_communicator{left.comm(), monitor().options()};
+}
+
+static_assert(survivable_communicator<mpi_ref>);
+static_assert(survivable_communicator<mpi_communicator>);
 static_assert(lending_communicator<mpi_ref>);
 static_assert(lending_communicator<mpi_communicator>);
 static_assert(forwarding_communicator<mpi_ref>);

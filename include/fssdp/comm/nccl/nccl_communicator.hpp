@@ -278,7 +278,7 @@ class nccl_communicator : public nccl_ref {
   ///         deadline_exceeded if not all come that are left, transport_error, out_of_memory: then
   ///         this one is aborted
   [[nodiscard]] nccl_communicator without(std::span<rank_id const> lost) {
-    auto ranks = detail::checked_lost(lost, rank(), size());
+    auto ranks = detail::checked_numbers(lost, rank(), size());
     try {
       if (!has_failed()) synchronize();
     } catch (transport_error const&) {  // whatever is under way is given up

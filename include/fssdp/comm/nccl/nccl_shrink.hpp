@@ -5,7 +5,6 @@
 #include <cuda_runtime_api.h>
 #include <nccl.h>
 
-#include <algorithm>
 #include <exception>
 #include <memory>
 #include <span>
@@ -15,6 +14,7 @@
 #include "fssdp/comm/back_end.hpp"
 #include "fssdp/comm/cuda/cuda_call.hpp"
 #include "fssdp/comm/cuda/cuda_watch.hpp"
+#include "fssdp/comm/lost_ranks.hpp"
 #include "fssdp/comm/nccl/nccl_call.hpp"
 #include "fssdp/comm/nccl/nccl_context.hpp"
 #include "fssdp/core/error.hpp"
@@ -23,30 +23,18 @@
 namespace fssdp::detail {
 
 /// Ranks that are lost, ascending, as NCCL takes them.
-/// @throws argument_error if there are none, one is not there, comes twice, or is this one
-[[nodiscard]] inline std::vector<int> checked_lost(std::span<rank_id const> lost, rank_id me,
-                                                   int size) {
-  require(!lost.empty(), "without: no ranks; expected those that are lost");
+/// @throws as checked_lost
+[[nodiscard]] inline std::vector<int> checked_numbers(std::span<rank_id const> lost, rank_id me,
+                                                      int size) {
   auto ranks = std::vector<int>{};
-  for (auto const rank : lost) {
-    require(rank.value() >= 0 && rank.value() < size, "without: rank ", rank, " of ", size,
-            " ranks; expected one from 0 to ", size - 1);
-    require(std::ranges::find(ranks, rank.value()) == ranks.end(), "without: rank ", rank,
-            " twice; expected each rank once");
-    ranks.push_back(rank.value());
-  }
-  std::ranges::sort(ranks);
-  require(std::ssize(ranks) < size, "without: all of ", size,
-          " ranks, so that none is left; expected at most ", size - 1);
-  require(!std::ranges::binary_search(ranks, me.value()), "without: rank ", me,
-          " is among the ranks that it leaves out; expected that only those that are left call");
+  for (auto const rank : checked_lost(lost, me, size)) ranks.push_back(rank.value());
   return ranks;
 }
 
 #if NCCL_VERSION_CODE >= NCCL_VERSION(2, 27, 0)
 /// Collective among the ranks that are left. If the communicator has failed, what it has under way
 /// ends, and with it the work on the stream; else the stream is empty.
-/// @param lost  as checked_lost gives them
+/// @param lost  as checked_numbers gives them
 /// @return a communicator that may still be in progress
 /// @throws deadline_exceeded if not all come, transport_error: then the communicator is aborted
 [[nodiscard]] inline ncclComm_t nccl_shrunk(nccl_context& context, std::vector<int> lost,

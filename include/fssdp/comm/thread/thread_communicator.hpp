@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <vector>
 
 #include "fssdp/comm/communicator.hpp"
 #include "fssdp/core/function_ref.hpp"
@@ -114,6 +115,22 @@ class thread_communicator {
   ///       until the world runs again
   /// @throws as exchange; argument_error if the color is negative and not no_color
   [[nodiscard]] std::optional<thread_communicator> split(int color, int key = 0);
+  /// Optional extra: agrees with all ranks that call it, too, on who is lost (survivable_communicator):
+  /// who has left, and who does not come within the deadline. Every rank calls it that is left when
+  /// something has failed. All communicators of the world have failed then.
+  /// @return ranks of this communicator, ascending; none if all have come
+  /// @cost waits for all that have not left, at most as long as the deadline
+  /// @throws peer_failed if this rank is lost itself: the others have not waited any longer
+  [[nodiscard]] std::vector<rank_id> find_lost();
+  /// Optional extra: another communicator between the ranks that are left when some are lost
+  /// (shrinkable_communicator), numbered anew in the same order. Those that are left call it, with
+  /// the same ranks; the lost ones may be gone, or come back: then they get an error. It has
+  /// failures of its own, of which the world throws nothing that a lost rank has thrown. Errors go on
+  /// naming ranks of the world. This one stays as it is: failed, or at work.
+  /// @cost some memory for each pair of ranks, until the world runs again; no exchange
+  /// @throws argument_error if none is lost, one is not there or is this one; peer_failed if the
+  ///         others have gone on without this rank
+  [[nodiscard]] thread_communicator without(std::span<rank_id const> lost);
   /// The rank in the world of a rank here, which is another one in a group.
   /// @throws argument_error unless it is a rank of this communicator
   [[nodiscard]] rank_id world_rank(rank_id rank) const;
@@ -162,6 +179,7 @@ class thread_communicator {
 
 static_assert(lending_communicator<thread_communicator>);
 static_assert(splittable_communicator<thread_communicator>);
+static_assert(survivable_communicator<thread_communicator>);
 static_assert(forwarding_communicator<thread_communicator>);
 
 }  // namespace fssdp

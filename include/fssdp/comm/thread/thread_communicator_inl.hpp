@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "fssdp/comm/group.hpp"
+#include "fssdp/comm/lost_ranks.hpp"
 #include "fssdp/comm/thread/thread_communicator.hpp"
 #include "fssdp/comm/thread/thread_rank.hpp"
 #include "fssdp/core/inline.hpp"
@@ -52,6 +53,16 @@ FSSDP_INLINE std::optional<thread_communicator> thread_communicator::split(int c
   auto const ranks = detail::ranks_of_color(all, color);
   auto& context = does_->context().child(rank(), color, does_->context().ranks().of(ranks));
   return thread_communicator{context, rank_id{std::ranges::find(ranks, rank()) - ranks.begin()}};
+}
+
+FSSDP_INLINE std::vector<rank_id> thread_communicator::find_lost() {
+  return does_->context().find_lost(rank());
+}
+
+FSSDP_INLINE thread_communicator thread_communicator::without(std::span<rank_id const> lost) {
+  auto const ranks = detail::checked_lost(lost, rank(), size());
+  auto const before = std::ranges::lower_bound(ranks, rank()) - ranks.begin();
+  return {does_->context().without(rank(), ranks), rank_id{rank().value() - before}};
 }
 
 FSSDP_INLINE rank_id thread_communicator::world_rank(rank_id rank) const {

@@ -22,120 +22,19 @@
 #include "fssdp/comm/back_end.hpp"
 #include "fssdp/comm/communicator.hpp"
 #include "fssdp/comm/group.hpp"
+#include "fssdp/comm/lost_ranks.hpp"
 #include "fssdp/comm/thread/meeting_room.hpp"
 #include "fssdp/comm/thread/port_network.hpp"
 #include "fssdp/comm/thread/rank_signal.hpp"
+#include "fssdp/comm/thread/roll_call.hpp"
 #include "fssdp/comm/thread/shared_copy.hpp"
+#include "fssdp/comm/thread/thread_monitor.hpp"
 #include "fssdp/comm/wait_pace.hpp"
 #include "fssdp/core/error.hpp"
 
 namespace fssdp::detail {
 
-class thread_context;
 class meeting_guest;
-
-/// What all communicators of a world share: the lock, the deadline, the network if there is one,
-/// who sleeps where, who has left, the first failure.
-class thread_monitor {
- public:
-  struct failure {
-    rank_id rank;
-    std::string what;
-    std::exception_ptr thrown;  // there; null if others have missed it
-  };
-
-  thread_monitor(int ranks, std::chrono::milliseconds limit, std::optional<port_network> ports)
-      : deadline{limit},
-        network{std::move(ports)},
-        copies{ranks},
-        changed_(static_cast<std::size_t>(ranks)),
-        waits_for_any_(static_cast<std::size_t>(ranks)),
-        has_left_(static_cast<std::size_t>(ranks)),
-        waits_(static_cast<std::size_t>(ranks)) {
-    for (auto& waits : waits_) waits.reserve(waits_.size());
-  }
-
-  std::mutex mutex;  // guards everything here and in the communicators
-  std::chrono::milliseconds const deadline;
-  std::optional<port_network> network;  // that messages pass, in real time
-  std::condition_variable network_changed;
-  shared_copies copies;  // large ones that are being made
-  std::optional<failure> failed;
-
-  [[nodiscard]] rank_signal& changed(rank_id rank) { return changed_[rank.index()]; }
-  /// How many threads of a rank wait for more than one mailbox.
-  [[nodiscard]] int& waits_for_any(rank_id rank) { return waits_for_any_[rank.index()]; }
-
-  /// Everybody is there again and nobody has failed.
-  void restart() {
-    failed.reset();
-    if (network.has_value()) network->clear();
-    has_left_.assign(has_left_.size(), false);
-  }
-  /// Records the first failure and wakes everybody.
-  void fail(rank_id failed_rank, std::string const& what,
-            std::exception_ptr const& thrown = nullptr) {
-    if (!failed.has_value()) failed = {failed_rank, what, thrown};
-    wake_all();
-  }
-  void fail(rank_id failed_rank, std::exception_ptr const& thrown) {
-    fail(failed_rank, detail::what(thrown), thrown);
-  }
-  /// Records that a rank will take part in nothing any more and wakes everybody: whoever awaits it
-  /// does so in vain.
-  void leave(rank_id rank) {
-    has_left_[rank.index()] = true;
-    wake_all();
-  }
-  [[nodiscard]] bool has_left(rank_id rank) const { return has_left_[rank.index()]; }
-
-  /// Remembers, until forgotten, that a rank waits for a peer in a communicator, among others.
-  void remember(rank_id rank, thread_context const& context, rank_id peer) {
-    auto& waits = waits_[rank.index()];
-    if (!std::ranges::count(waits, wait{&context, peer})) waits.push_back({&context, peer});
-  }
-  void forget(rank_id rank, thread_context const& context) {
-    std::erase_if(waits_[rank.index()], [&](wait const& w) { return w.context == &context; });
-  }
-  /// Wakes another rank that waits, if there is one.
-  void wake_a_waiting_rank(rank_id me) {
-    for (std::size_t step = 1; step < waits_.size(); ++step) {
-      auto const rank = (me.index() + step) % waits_.size();
-      if (!waits_[rank].empty()) return changed_[rank].notify_all();
-    }
-  }
-  /// A rank that waits for nobody, and for which `rank` is waiting, directly or through others: in
-  /// this communicator, or in whichever communicators those wait. `peer` if they all wait for each
-  /// other.
-  [[nodiscard]] rank_id end_of_queue(rank_id rank, thread_context const& context,
-                                     rank_id peer) const {
-    auto seen = std::vector{rank};
-    for (std::size_t next = 0; next < seen.size(); ++next) {
-      auto const& waits = waits_[seen[next].index()];
-      if (waits.empty()) return seen[next];
-      auto const here = std::ranges::count(waits, &context, &wait::context) != 0;
-      for (auto const& w : waits)
-        if ((w.context == &context || !here) && !std::ranges::count(seen, w.peer))
-          seen.push_back(w.peer);
-    }
-    return peer;
-  }
-
- private:
-  struct wait {
-    thread_context const* context;
-    rank_id peer;
-    bool operator==(wait const&) const = default;
-  };
-  void wake_all() {
-    for (auto& changed : changed_) changed.notify_all();
-  }
-
-  std::vector<rank_signal> changed_;      // [rank]
-  std::vector<int> waits_for_any_;        // [rank]
-  std::vector<bool> has_left_;            // [rank]
-  std::vector<std::vector<wait>> waits_;  // [rank]
-};
 
 /// What one rank offers another in one exchange. The memory stays the sender's; the receiver reads
 /// it in place and gives the box back.
@@ -163,13 +62,16 @@ class thread_context {
  public:
   using lock_type = std::unique_lock<std::mutex>;
 
-  thread_context(thread_monitor& monitor, group_ranks ranks)
+  thread_context(thread_monitor& monitor, thread_failures& failures, group_ranks ranks)
       : monitor_{monitor},
+        failures_{failures},
         ranks_{std::move(ranks)},
         boxes_(static_cast<std::size_t>(ranks_.size()) * static_cast<std::size_t>(ranks_.size())),
         room_{static_cast<std::size_t>(ranks_.size())},
+        roll_{static_cast<std::size_t>(ranks_.size())},
         members_(static_cast<std::size_t>(ranks_.size())),
-        children_made_(static_cast<std::size_t>(ranks_.size())) {}
+        children_made_(static_cast<std::size_t>(ranks_.size())),
+        left_made_(static_cast<std::size_t>(ranks_.size())) {}
 
   /// Without the lock.
   [[nodiscard]] group_ranks const& ranks() const { return ranks_; }
@@ -220,7 +122,7 @@ class thread_context {
   thread_context& child(rank_id me, int color, group_ranks const& ranks) {
     auto const guard = lock();
     auto& made = children_[{next_child(me), color}];
-    if (made == nullptr) made = std::make_unique<thread_context>(monitor_, ranks);
+    if (made == nullptr) made = std::make_unique<thread_context>(monitor_, failures_, ranks);
     return *made;
   }
   /// A rank makes nothing where others make a group. Without the lock.
@@ -229,13 +131,49 @@ class thread_context {
     (void)next_child(me);
   }
 
+  /// Waits for all ranks that have not left, as long as the deadline: who has not come then is lost.
+  /// From now on nobody waits for anybody in what has been made so far. Without the lock.
+  /// @return the lost ones, ascending, the same on all that have come
+  /// @throws peer_failed if the others have gone on without this rank
+  [[nodiscard]] std::vector<rank_id> find_lost(rank_id me) {
+    auto guard = lock();
+    check_not_lost(me);
+    monitor_.fail(failures_, in_world(me), text(ranks_.name(me), " asks who is lost"));
+    auto const until = end_of(monitor_.deadline);
+    auto const call = roll_.come(me);
+    auto const is_gone = [&](rank_id rank) { return has_left(rank); };
+    while (roll_.is_open(call))
+      if (roll_.is_complete(is_gone) || !changed(me).wait_until(guard, until)) {
+        if (roll_.is_open(call)) roll_.close();
+        for (auto const rank : first_n<rank_id>(ranks_.size())) changed(rank).notify_all();
+      }
+    check_not_lost(me);
+    return roll_.lost();
+  }
+  /// The communicator between the ranks that are left: the same for all that name the same ones. It
+  /// lives as long as this one. Without the lock.
+  /// @throws peer_failed if the others have gone on without this rank
+  thread_context& without(rank_id me, std::vector<rank_id> const& lost) {
+    auto const guard = lock();
+    check_not_lost(me);
+    auto& made = left_[{left_made_[me.index()]++, lost}];
+    if (made != nullptr) return *made;
+    auto in_the_world = std::vector<rank_id>{};
+    for (auto const rank : lost) in_the_world.push_back(in_world(rank));
+    roll_.leave_out(lost);
+    auto const left = ranks_.of(ranks_left(lost, ranks_.size()));
+    made = std::make_unique<thread_context>(monitor_, monitor_.failures_between(left, in_the_world),
+                                            left);
+    return *made;
+  }
+
   [[nodiscard]] bool has_left(rank_id rank) const { return monitor_.has_left(in_world(rank)); }
   /// Remembers, until the end of `await`, that a rank waits for a peer here.
   void remember(rank_id me, rank_id peer) {
     monitor_.remember(in_world(me), *this, in_world(peer));
   }
   void fail(rank_id failed_rank, std::exception_ptr const& thrown) {
-    monitor_.fail(in_world(failed_rank), thrown);
+    monitor_.fail(failures_, in_world(failed_rank), thrown);
   }
   /// What is thrown where a peer is in another collective.
   [[nodiscard]] ranks_disagree disagreement(rank_id me, rank_id peer,
@@ -276,7 +214,7 @@ class thread_context {
 
   /// @throws peer_failed if a rank has failed; what this one has thrown before, here or elsewhere
   void check(rank_id me) const {
-    auto const& failed = monitor_.failed;
+    auto const& failed = failures_.failed;
     if (!failed.has_value()) return;
     if (failed->rank == in_world(me) && failed->thrown) std::rethrow_exception(failed->thrown);
     throw peer_failed{failed->rank, text(ranks_.name(me), ": rank ", failed->rank,
@@ -294,7 +232,7 @@ class thread_context {
              batch_label const& label, thread_mailbox* box, Done done) {
     auto const until = end_of(monitor_.deadline);
     remember(me, peer);
-    auto const over = [&] { return done() || monitor_.failed.has_value() || has_left(peer); };
+    auto const over = [&] { return done() || failures_.failed.has_value() || has_left(peer); };
     auto in_time = true;
     auto& sleepers = box != nullptr ? box->awaited : monitor_.waits_for_any(in_world(me));
     auto const patience = is_throttled() ? 0 : most_yields;
@@ -320,7 +258,7 @@ class thread_context {
     auto const dump = in_time ? text("rank ", missing, " has left the world: ", awaits)
                               : text("no sign of rank ", missing, " within ",
                                      monitor_.deadline.count(), " ms: ", awaits);
-    monitor_.fail(missing, dump);
+    monitor_.fail(failures_, missing, dump);
     if (in_time) throw peer_failed{missing, dump};
     throw deadline_exceeded{missing, dump};
   }
@@ -370,17 +308,27 @@ class thread_context {
   }
   [[nodiscard]] rank_id in_world(rank_id rank) const { return ranks_.world_rank(rank); }
   [[nodiscard]] rank_signal& changed(rank_id rank) { return monitor_.changed(in_world(rank)); }
+  void check_not_lost(rank_id me) const {
+    if (roll_.is_lost(me))
+      throw peer_failed{in_world(me), text(ranks_.name(me),
+                                           " has been lost: the others have gone on without it")};
+  }
   [[nodiscard]] std::size_t next_child(rank_id me) { return children_made_[me.index()]++; }
 
   thread_monitor& monitor_;
+  thread_failures& failures_;
   group_ranks ranks_;
   std::vector<thread_mailbox> boxes_;  // [from, to]
   meeting_room room_;
+  roll_call roll_;
   std::vector<meeting_guest*> members_;  // [rank]
   std::atomic<int> asleep_ = 0;          // at meetings
   std::map<std::pair<std::size_t, int>, std::unique_ptr<thread_context>>
       children_;                            // [number, color]
   std::vector<std::size_t> children_made_;  // [rank]
+  std::map<std::pair<std::size_t, std::vector<rank_id>>, std::unique_ptr<thread_context>>
+      left_;                            // [number, lost ranks]
+  std::vector<std::size_t> left_made_;  // [rank]
 };
 
 }  // namespace fssdp::detail

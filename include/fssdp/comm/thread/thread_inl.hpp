@@ -17,6 +17,7 @@
 #include "fssdp/comm/thread.hpp"
 #include "fssdp/comm/thread/port_network.hpp"
 #include "fssdp/comm/thread/thread_context.hpp"
+#include "fssdp/comm/thread/thread_monitor.hpp"
 #include "fssdp/core/error.hpp"
 #include "fssdp/core/inline.hpp"
 
@@ -34,8 +35,7 @@ class thread_world_state {
   /// @param main(communicator, rank) what a rank does
   void run(function_ref<void(thread_context&, rank_id)> main) {
     auto const alone = only_run{"thread_world", is_running_};
-    auto& context = context_.emplace(monitor_, group_ranks{ranks_});
-    monitor_.restart();
+    auto& context = context_.emplace(monitor_, monitor_.restart(), group_ranks{ranks_});
     auto errors = std::vector<std::exception_ptr>(static_cast<std::size_t>(ranks_));
     auto threads = std::vector<std::jthread>{};  // join whatever happens
     for (auto const rank : first_n<rank_id>(ranks_))
@@ -47,12 +47,12 @@ class thread_world_state {
         } catch (...) {
           errors[rank.index()] = std::current_exception();
           auto const lock = context.lock();
-          monitor_.fail(rank, errors[rank.index()]);
+          monitor_.leave(rank, errors[rank.index()]);
         }
       });
     auto const network = std::jthread{[this](std::stop_token stop) { deliver(stop); }};
     threads.clear();
-    rethrow_first(errors);
+    if (auto const first = monitor_.first_of(errors)) std::rethrow_exception(first);
   }
 
  private:
@@ -86,13 +86,6 @@ class thread_world_state {
       else
         monitor_.network_changed.wait_until(lock, next);
     }
-  }
-
-  void rethrow_first(std::vector<std::exception_ptr> const& errors) const {
-    if (!monitor_.failed.has_value()) return;
-    if (auto const& first = errors[monitor_.failed->rank.index()]) std::rethrow_exception(first);
-    for (auto const& error : errors)  // the failed rank itself has noticed nothing
-      if (error) std::rethrow_exception(error);
   }
 
   int ranks_;

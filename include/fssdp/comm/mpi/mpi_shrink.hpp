@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+/// A communicator of MPI's between the ranks that are left when some are lost: where it has ULFM.
+#pragma once
+
+#include <mpi.h>
+#if __has_include(<mpi-ext.h>)
+#include <mpi-ext.h>
+#endif
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <numeric>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "fssdp/comm/lost_ranks.hpp"
+#include "fssdp/comm/mpi/mpi_call.hpp"
+#include "fssdp/comm/mpi/mpi_monitor.hpp"
+#include "fssdp/core/error.hpp"
+#include "fssdp/core/index.hpp"
+
+namespace fssdp::detail {
+
+#ifdef MPIX_ERR_PROC_FAILED
+/// The communicator between all ranks that are alive. Collective among them; waits as long as MPI
+/// does.
+/// @pre called with the lock of its monitor
+[[nodiscard]] inline mpi_handle mpi_alive(MPI_Comm of, rank_id me) {
+  auto made = MPI_Comm{MPI_COMM_NULL};
+  MPIX_Comm_revoke(of);  // those that wait for the lost ones come, too
+  mpi_require(MPIX_Comm_shrink(of, &made), me, "MPIX_Comm_shrink");
+  return mpi_handle::adopt(made);
+}
+/// The ranks of a communicator that are not in another one, ascending.
+[[nodiscard]] inline std::vector<rank_id> mpi_missing(MPI_Comm of, MPI_Comm alive, rank_id me) {
+  auto all = MPI_Group{MPI_GROUP_NULL};
+  auto left = MPI_Group{MPI_GROUP_NULL};
+  mpi_require(MPI_Comm_group(of, &all), me, "MPI_Comm_group");
+  mpi_require(MPI_Comm_group(alive, &left), me, "MPI_Comm_group");
+  auto size = 0;
+  MPI_Comm_size(of, &size);
+  auto numbers = std::vector<int>(static_cast<std::size_t>(size));
+  std::iota(numbers.begin(), numbers.end(), 0);
+  auto there = numbers;
+  auto const code = MPI_Group_translate_ranks(all, size, numbers.data(), left, there.data());
+  MPI_Group_free(&all);
+  MPI_Group_free(&left);
+  mpi_require(code, me, "MPI_Group_translate_ranks");
+  auto missing = std::vector<rank_id>{};
+  for (std::size_t rank = 0; rank < there.size(); ++rank)
+    if (there[rank] == MPI_UNDEFINED) missing.emplace_back(rank);
+  return missing;
+}
+
+/// @throws transport_error
+[[nodiscard]] inline std::vector<rank_id> mpi_find_lost(MPI_Comm of, mpi_monitor& monitor) {
+  auto const lock = monitor.lock();
+  auto const alive = mpi_alive(of, monitor.rank());
+  return mpi_missing(of, alive.comm(), monitor.rank());
+}
+/// @param lost ascending
+/// @throws peer_failed if other ranks are alive than those that are to be left
+[[nodiscard]] inline mpi_handle mpi_shrunk(MPI_Comm of, std::span<rank_id const> lost,
+                                           mpi_monitor& monitor) {
+  auto const lock = monitor.lock();
+  auto alive = mpi_alive(of, monitor.rank());
+  auto const missing = mpi_missing(of, alive.comm(), monitor.rank());
+  if (!std::ranges::equal(missing, lost))
+    throw peer_failed{missing.empty() ? rank_id{-1} : missing.back(),
+                      text("without: ", missing.size(), " ranks have failed; expected the ",
+                           lost.size(), " that are named: find them again")};
+  return alive;
+}
+#else
+/// @throws argument_error
+[[noreturn]] inline void refuse_without_ulfm(char const* call) {
+  auto name = std::array<char, MPI_MAX_LIBRARY_VERSION_STRING>{};
+  auto length = 0;
+  MPI_Get_library_version(name.data(), &length);
+  auto const whole = std::string_view{name.data(), static_cast<std::size_t>(length)};
+  refuse({call, ": this MPI (", whole.substr(0, whole.find_first_of(",\n")),
+          ") has no ULFM, MPIX_Comm_shrink, so a run whose ranks are lost cannot go on; expected "
+          "that it begins again from its last checkpoint, with the ranks that are left"});
+}
+[[noreturn]] inline std::vector<rank_id> mpi_find_lost(MPI_Comm, mpi_monitor&) {
+  refuse_without_ulfm("find_lost");
+}
+[[noreturn]] inline mpi_handle mpi_shrunk(MPI_Comm, std::span<rank_id const>, mpi_monitor&) {
+  refuse_without_ulfm("without");
+}
+#endif
+
+}  // namespace fssdp::detail
