@@ -12,10 +12,9 @@
 namespace fssdp::detail {
 
 /// Ranks that are lost, ascending.
-/// @throws argument_error if there are none, one is not there, comes twice, or is this one
+/// @throws argument_error if one is not there, comes twice, or is this one
 [[nodiscard]] inline std::vector<rank_id> checked_lost(std::span<rank_id const> lost, rank_id me,
                                                        int size) {
-  require(!lost.empty(), "without: no ranks; expected those that are lost");
   auto ranks = std::vector<rank_id>{};
   for (auto const rank : lost) {
     require(rank.value() >= 0 && rank.value() < size, "without: rank ", rank, " of ", size,

@@ -86,6 +86,9 @@ class mirror_state {
     shard_ = std::move(shard);
     is_under_way_ = true;
   }
+  [[nodiscard]] bool is_under_way() const { return is_under_way_; }
+  /// Whatever was begun has run, or will not.
+  void end() { is_under_way_ = false; }
   template <class Comm>
   void run(Comm& comm) {
     auto const done = under_way{is_under_way_};
@@ -107,11 +110,14 @@ class mirror_state {
     tell_all(comm);
     copy_own();
   }
-  /// What this rank owned when that step was mirrored: a copy of what is mirrored now, if it is that.
-  void keep_own(std::uint64_t step) {
+  /// Keeps what this rank owned when that step was mirrored, on which the ranks that are left agree:
+  /// the memory of its shard is not looked at any more. What is newer is forgotten, as they do.
+  void keep(std::uint64_t step) {
     if (own_step_ != step && step_ == step) copy_own();
     require(own_step_ == step, "mirrored_shard: the state of step ", step, " on rank ", me_,
             "; expected the step that the ranks that are left agree on");
+    for (auto& generation : generations_)
+      if (generation.step > std::optional{step}) generation.step.reset();
   }
   [[nodiscard]] std::span<expert_tensor<std::byte> const> own() { return own_.tensors(); }
   /// @pre it is mirrored here
@@ -252,14 +258,24 @@ class mirrored_shard {
     auto list = detail::tensor_list{shard};
     check(comm.rank(), comm.size(), list.all());
     state_->begin(step, std::move(list));
-    submit(comm, [state = state_.get()](auto& of) { state->run(of); });
+    try {
+      submit(comm, [state = state_.get()](auto& of) { state->run(of); });
+    } catch (...) {
+      state_->end();
+      throw;
+    }
   }
   /// Waits until the step is mirrored. Does nothing if none is under way.
   /// @throws what mirroring it has thrown
   template <communicator Comm>
   void finish(Comm& comm) {
     auto const time = timed{exposed_seconds_};
-    synchronize(comm);
+    try {
+      synchronize(comm);
+    } catch (...) {
+      state_->end();  // the stream may have dropped it
+      throw;
+    }
   }
 
   /// The newest step that is whole here.

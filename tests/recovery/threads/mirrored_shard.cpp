@@ -42,7 +42,7 @@ using step_number = std::optional<std::uint64_t>;
     expected.step_to(step);
     return support::differing_bytes(expected, layout.owned(of).size(), copy);
   };
-  mirror.state().keep_own(step);
+  mirror.state().keep(step);
   auto count = wrong_copy(mirror.rank(), mirror.state().own());
   for (auto const other : mirror.partners().mirrored_on(mirror.rank()))
     count += wrong_copy(other, mirror.state().mirror(other, step));

@@ -23,9 +23,10 @@
 namespace fssdp::detail {
 
 /// Ranks that are lost, ascending, as NCCL takes them.
-/// @throws as checked_lost
+/// @throws argument_error if there are none; as checked_lost
 [[nodiscard]] inline std::vector<int> checked_numbers(std::span<rank_id const> lost, rank_id me,
                                                       int size) {
+  require(!lost.empty(), "without: no ranks; expected those that are lost");
   auto ranks = std::vector<int>{};
   for (auto const rank : checked_lost(lost, me, size)) ranks.push_back(rank.value());
   return ranks;

@@ -122,14 +122,14 @@ class thread_communicator {
   /// @cost waits for all that have not left, at most as long as the deadline
   /// @throws peer_failed if this rank is lost itself: the others have not waited any longer
   [[nodiscard]] std::vector<rank_id> find_lost();
-  /// Optional extra: another communicator between the ranks that are left when some are lost
-  /// (shrinkable_communicator), numbered anew in the same order. Those that are left call it, with
+  /// Optional extra: another communicator between the ranks that are left when some are lost, or
+  /// none (shrinkable_communicator), numbered anew in the same order. Those that are left call it, with
   /// the same ranks; the lost ones may be gone, or come back: then they get an error. It has
   /// failures of its own, of which the world throws nothing that a lost rank has thrown. Errors go on
   /// naming ranks of the world. This one stays as it is: failed, or at work.
   /// @cost some memory for each pair of ranks, until the world runs again; no exchange
-  /// @throws argument_error if none is lost, one is not there or is this one; peer_failed if the
-  ///         others have gone on without this rank
+  /// @throws argument_error if one is not there or is this one; peer_failed if the others have gone
+  ///         on without this rank
   [[nodiscard]] thread_communicator without(std::span<rank_id const> lost);
   /// The rank in the world of a rank here, which is another one in a group.
   /// @throws argument_error unless it is a rank of this communicator

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+/// When ranks are lost: those that are left agree on a step, deal out all experts among themselves,
+/// and get their state as of that step.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "fssdp/collective/transfer_between.hpp"
+#include "fssdp/comm/batch.hpp"
+#include "fssdp/comm/communicator.hpp"
+#include "fssdp/comm/group.hpp"
+#include "fssdp/core/chunk.hpp"
+#include "fssdp/core/error.hpp"
+#include "fssdp/core/index.hpp"
+#include "fssdp/layout/shard_layout.hpp"
+#include "fssdp/layout/table_layout.hpp"
+#include "fssdp/memory/expert_tensor.hpp"
+#include "fssdp/memory/tensor_list.hpp"
+#include "fssdp/plan/distribution.hpp"
+#include "fssdp/plan/redistribution.hpp"
+#include "fssdp/recovery/chunks_left.hpp"
+#include "fssdp/recovery/even_owners.hpp"
+#include "fssdp/recovery/mirrored_shard.hpp"
+#include "fssdp/recovery/survivors.hpp"
+#include "fssdp/topology/topology.hpp"
+#include "fssdp/topology/topology_of.hpp"
+
+namespace fssdp {
+
+/// Where a run goes on.
+struct recovered_state {
+  std::uint64_t step = 0;   ///< all state is as of the end of this step
+  table_layout layout;      ///< of the ranks that are left, numbered as their communicator does
+  std::uint64_t bytes = 0;  ///< that have moved between ranks, all together
+};
+
+namespace detail {
+
+/// The newest step that is whole on all ranks that are left.
+/// @throws state_lost if there is none; ranks_disagree if mirrors are not of the same owners
+template <class Comm>
+[[nodiscard]] std::uint64_t agreed_step(Comm& comm, mirrored_shard& mirror,
+                                        std::span<rank_id const> ranks) {
+  using said =
+      std::array<std::uint64_t, 2>;  // the step from 1, 0 if there is none; of which owners
+  auto const newest = mirror.newest();
+  auto const mine = said{newest.has_value() ? *newest + 1 : 0, mirror.state().hash()};
+  auto all = std::vector<said>(static_cast<std::size_t>(comm.size()), mine);
+  comm.exchange([&](exchange_batch auto& batch) {
+    set_label(batch, {.plan = 0x7265636f766572, .round = 0});
+    name_values(batch, comm.rank(), comm.size(), std::as_bytes(std::span{mine}),
+                std::as_writable_bytes(std::span{all}));
+  });
+  auto step = mine[0];
+  for (auto const rank : first_n<rank_id>(comm.size())) {
+    auto const& [of_rank, owners] = all[rank.index()];
+    step = std::min(step, of_rank);
+    if (owners != all.front()[1])
+      throw ranks_disagree{ranks[rank.index()],
+                           text("recover: rank ", ranks[rank.index()], " and rank ", ranks.front(),
+                                " have mirrors of other owners, partners or sizes")};
+  }
+  if (step == 0)
+    throw state_lost{ranks.front(),
+                     {},
+                     {},
+                     "recover: no step has been mirrored yet; load the last checkpoint, with the "
+                     "ranks that are left"};
+  return step - 1;
+}
+
+/// Chunks of any layout as experts of their own: whole slots move.
+[[nodiscard]] inline distribution as_whole_slots(distribution const& of) {
+  auto lists = std::vector<std::vector<chunk_id>>{};
+  for (auto const rank : first_n<rank_id>(of.ranks())) {
+    auto& list = lists.emplace_back();
+    for (auto const chunk : of.slots(rank))
+      list.emplace_back(expert_id{chunk.expert.value() * of.slices() + chunk.slice.value()});
+  }
+  return distribution{of.experts() * of.slices(), 1, std::move(lists)};
+}
+
+/// The memory of a rank as bytes: so many slots of it.
+/// @throws argument_error if tensors or their sizes are others, or slots are missing
+[[nodiscard]] inline std::vector<expert_tensor<std::byte>> new_room(
+    tensor_list const& room, std::span<std::size_t const> slot_bytes, std::size_t slots) {
+  auto const all = room.all();
+  require(all.size() == slot_bytes.size(), "recover: room of ", all.size(), " tensors; expected ",
+          slot_bytes.size());
+  auto tensors = std::vector<expert_tensor<std::byte>>{};
+  for (std::size_t k = 0; k < all.size(); ++k) {
+    auto const& tensor = all[k];
+    auto const bytes = tensor.elements * tensor.element_bytes;
+    require(bytes == slot_bytes[k] && tensor.slots >= slots && tensor.offsets == nullptr,
+            "recover: tensor ", k, " of the room has ", tensor.slots, " slots of ", bytes,
+            " bytes; expected ", slots, " of ", slot_bytes[k]);
+    tensors.push_back({tensor.data, slots, bytes, tensor.stride * tensor.element_bytes,
+                       static_cast<std::byte* const*>(tensor.places)});
+  }
+  return tensors;
+}
+
+/// What a rank has as of a step: its own slots, and those of the lost ranks that it keeps mirrors of.
+class slots_left {
+ public:
+  slots_left(mirror_state& from, std::uint64_t step, std::span<rank_id const> ranks)
+      : places_(from.slot_bytes().size()) {
+    auto const add = [&](std::span<expert_tensor<std::byte> const> tensors, std::size_t slots) {
+      for (std::size_t k = 0; k < tensors.size(); ++k)
+        for (std::size_t slot = 0; slot < slots; ++slot)
+          places_[k].push_back(tensors[k][slot].data());
+    };
+    from.keep(step);
+    add(from.own(), from.owned(from.rank()));
+    for (auto const other : from.partners().mirrored_on(from.rank()))
+      if (!std::ranges::binary_search(ranks, other))
+        add(from.mirror(other, step), from.owned(other));
+    for (std::size_t k = 0; k < places_.size(); ++k)
+      tensors_.push_back({nullptr, places_[k].size(), from.slot_bytes()[k], from.slot_bytes()[k],
+                          places_[k].data()});
+  }
+  slots_left(slots_left const&) = delete;
+  slots_left& operator=(slots_left const&) = delete;
+
+  [[nodiscard]] std::vector<expert_tensor<std::byte>> const& tensors() const { return tensors_; }
+
+ private:
+  std::vector<std::vector<std::byte*>> places_;  // [tensors, slots]
+  std::vector<expert_tensor<std::byte>> tensors_;
+};
+
+/// Returns when all have come this far.
+template <class Comm>
+void meet(Comm& comm) {
+  auto const here = std::byte{1};
+  auto all = std::vector<std::byte>(static_cast<std::size_t>(comm.size()));
+  comm.exchange([&](exchange_batch auto& batch) {
+    set_label(batch, {.plan = 0x7265636f766572, .round = 1});
+    name_values(batch, comm.rank(), comm.size(), std::span{&here, 1}, std::span{all});
+  });
+}
+
+}  // namespace detail
+
+/// Goes on with the ranks that are left. They agree on who that is, and on the newest step that all
+/// of them have whole; every expert gets an owner among them; its parameters, moments, whatever was
+/// mirrored, come from its old owner, or from the mirror of one that is lost, as of that step. If more
+/// ranks are lost meanwhile, all of that begins again with those that are left then.
+///
+///     auto left = fssdp::survivors{comm};
+///     auto const now = fssdp::recover(left, mirror, fssdp::even_owners{},
+///                                     [&](fssdp::table_layout const& layout, rank_id rank) {
+///       for (auto* memory : {&weights, &moments}) memory->resize(layout.owned(rank).size());
+///       return fssdp::bytes_of(weights, moments);
+///     });
+///     // left.comm(), now.layout, now.step
+///
+/// @param left   at first of all ranks that are mirrored
+/// @param mirror as after its finish, which may have thrown: what the rank owned then has not changed
+///               since. It is only read: keep it until another one has finished its first step
+/// @param owners owners(distribution, ranks) -> a layout over the ranks that are left: given what each
+///               of them has, and which ranks they were; the same on all. It may be called again
+/// @param room   room(layout, rank) -> memory for what this rank owns from now on, [owned,
+///               slice_elements] per tensor, the same tensors as were mirrored; not the mirrors'
+/// @param topo   of the ranks at first; without ranks: all on one node
+/// @post every chunk has one owner, and there the bits that it had after that step
+/// @cost each chunk that a new owner does not have itself travels once, and 17 bytes from each rank to
+///       each other one; allocates. It waits no longer than the deadline for ranks that do not come,
+///       each time
+/// @throws state_lost on all ranks, if a rank and its partner are lost, or nothing has been mirrored;
+///         peer_failed if this rank is lost itself; argument_error; what owners and room throw;
+///         transport errors if it fails again and again while nobody is lost
+template <survivable_communicator Comm, class Owners, class Room>
+recovered_state recover(survivors<Comm>& left, mirrored_shard& mirror, Owners owners, Room room,
+                        topology const& topo = {}) {
+  auto& state = mirror.state();
+  auto const& before = mirror.layout();
+  detail::require(!state.is_under_way(),
+                  "recover: a step is being mirrored; expected finish before");
+  auto const machine = topology_or_one_node(topo, before.ranks());
+  auto const attempt = [&] {
+    left.shrink();
+    auto& comm = left.comm();
+    auto now = recovered_state{};
+    now.step = detail::agreed_step(comm, mirror, left.ranks());
+    auto const has = chunks_left(before, mirror.partners(), left.ranks());
+    auto const after = owners(has, left.ranks());
+    now.layout = as_table(after);
+    detail::require(now.layout.experts() == before.experts() &&
+                        now.layout.slices() == before.slices() && now.layout.ranks() == comm.size(),
+                    "recover: owners for ", now.layout.experts(), " experts in ",
+                    now.layout.slices(), " slices on ", now.layout.ranks(), " ranks; expected ",
+                    before.experts(), " in ", before.slices(), " on ", comm.size());
+    auto const plan = redistribution{detail::as_whole_slots(has),
+                                     detail::as_whole_slots(distribution{now.layout}),
+                                     state.slot_bytes(),
+                                     topology_of(machine, left.ranks()),
+                                     {.element_bytes = 1, .schedule = {}}};
+    auto const from = detail::slots_left{state, now.step, left.ranks()};
+    auto&& memory = room(now.layout, comm.rank());
+    auto const to = detail::new_room(detail::tensor_list{memory}, state.slot_bytes(),
+                                     now.layout.owned(comm.rank()).size());
+    transfer_between(comm, plan, from.tensors(), to);
+    now.bytes = plan.bytes().total;
+    detail::meet(comm);  // nobody goes on before all can
+    return now;
+  };
+  for (auto attempts = before.ranks();; --attempts) try {
+      return attempt();
+    } catch (peer_failed const&) {
+      if (attempts == 0) throw;
+    } catch (deadline_exceeded const&) {
+      if (attempts == 0) throw;
+    }
+}
+
+}  // namespace fssdp
