@@ -40,9 +40,14 @@ class state_lost : public error {
 
 namespace detail {
 
-[[nodiscard]] inline state_lost nobody_has(table_layout const& layout, rank_id rank,
-                                           std::optional<rank_id> partner) {
-  auto const owned = layout.owned(rank);
+/// @param name what ranks are called
+template <class Name>
+[[nodiscard]] state_lost nobody_has(table_layout const& layout, rank_id of_layout,
+                                    std::optional<rank_id> partner_there, Name name) {
+  auto const owned = layout.owned(of_layout);
+  auto const rank = name(of_layout);
+  auto const partner =
+      partner_there.has_value() ? std::optional{name(*partner_there)} : std::nullopt;
   auto list = std::string{};
   constexpr auto most = std::size_t{8};
   for (std::size_t i = 0; i < std::min(owned.size(), most); ++i)
@@ -63,12 +68,14 @@ namespace detail {
 /// What each of the ranks that are left has: its own chunks, and behind them those of the lost ranks
 /// that it keeps the mirrors of, rank by rank. A pure function.
 /// @param ranks those that are left, ascending, as the layout numbers them
+/// @param names [layout.ranks()]: what ranks are called in errors; empty: as the layout numbers them
 /// @return numbered as in `ranks`; every chunk is there once
 /// @throws state_lost if a rank that owns chunks is lost together with its partner; argument_error if
 ///         ranks are not there, or do not ascend
 [[nodiscard]] inline distribution chunks_left(table_layout const& layout,
                                               mirror_partners const& partners,
-                                              std::span<rank_id const> ranks) {
+                                              std::span<rank_id const> ranks,
+                                              std::span<rank_id const> names = {}) {
   detail::require(partners.ranks() == layout.ranks(), "chunks_left: partners of ", partners.ranks(),
                   " ranks; expected ", layout.ranks());
   detail::require(!ranks.empty(), "chunks_left: no ranks; expected those that are left");
@@ -78,10 +85,12 @@ namespace detail {
                     "chunks_left: rank ", ranks[i], "; expected ascending ranks from 0 to ",
                     layout.ranks() - 1);
   auto const is_left = [&](rank_id rank) { return std::ranges::binary_search(ranks, rank); };
+  auto const name = [&](rank_id rank) { return names.empty() ? rank : names[rank.index()]; };
   for (auto const rank : first_n<rank_id>(layout.ranks())) {
     if (is_left(rank) || layout.owned(rank).empty()) continue;
     auto const partner = partners.partner(rank);
-    if (!partner.has_value() || !is_left(*partner)) throw detail::nobody_has(layout, rank, partner);
+    if (!partner.has_value() || !is_left(*partner))
+      throw detail::nobody_has(layout, rank, partner, name);
   }
   auto lists = std::vector<std::vector<chunk_id>>{};
   for (auto const rank : ranks) {

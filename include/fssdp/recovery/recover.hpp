@@ -43,37 +43,79 @@ struct recovered_state {
 
 namespace detail {
 
-/// The newest step that is whole on all ranks that are left.
-/// @throws state_lost if there is none; ranks_disagree if mirrors are not of the same owners
+/// What a rank has: of the owners now, and of those before.
+struct mirrored_steps {
+  struct of_owners {
+    std::uint64_t hash = 0;
+    std::uint64_t newest = 0;  // from 1; 0: none
+    std::uint64_t padding = 0;
+  };
+  std::array<of_owners, 2> of = {};
+
+  [[nodiscard]] static of_owners of_state(mirror_state* state) {
+    if (state == nullptr || !state->newest().has_value()) return {};
+    return {state->hash(), *state->newest() + 1};
+  }
+  /// The newest step of these owners, from 1; 0: none.
+  [[nodiscard]] std::uint64_t newest_of(std::uint64_t hash) const {
+    for (auto const& owners : of)
+      if (owners.hash == hash) return owners.newest;
+    return 0;
+  }
+};
+
+/// The newest step that is whole on all ranks that are left: of the owners now, unless somebody has
+/// none of theirs. The mirror goes on with those owners, and forgets what is newer.
+/// @throws state_lost if there is none; ranks_disagree if ranks have not the same owners, partners or
+///         sizes
 template <class Comm>
 [[nodiscard]] std::uint64_t agreed_step(Comm& comm, mirrored_shard& mirror,
                                         std::span<rank_id const> ranks) {
-  using said =
-      std::array<std::uint64_t, 2>;  // the step from 1, 0 if there is none; of which owners
-  auto const newest = mirror.newest();
-  auto const mine = said{newest.has_value() ? *newest + 1 : 0, mirror.state().hash()};
-  auto all = std::vector<said>(static_cast<std::size_t>(comm.size()), mine);
+  auto mine = mirrored_steps{};
+  mine.of = {mirrored_steps::of_state(&mirror.state()),
+             mirrored_steps::of_state(mirror.old_state())};
+  auto all = std::vector<mirrored_steps>(static_cast<std::size_t>(comm.size()), mine);
   comm.exchange([&](exchange_batch auto& batch) {
     set_label(batch, {.plan = 0x7265636f766572, .round = 0});
-    name_values(batch, comm.rank(), comm.size(), std::as_bytes(std::span{mine}),
+    name_values(batch, comm.rank(), comm.size(), std::as_bytes(std::span{&mine, 1}),
                 std::as_writable_bytes(std::span{all}));
   });
-  auto step = mine[0];
-  for (auto const rank : first_n<rank_id>(comm.size())) {
-    auto const& [of_rank, owners] = all[rank.index()];
-    step = std::min(step, of_rank);
-    if (owners != all.front()[1])
-      throw ranks_disagree{ranks[rank.index()],
-                           text("recover: rank ", ranks[rank.index()], " and rank ", ranks.front(),
-                                " have mirrors of other owners, partners or sizes")};
+  auto const has_none = [](mirrored_steps const& of_rank) {
+    return of_rank.of[0].newest + of_rank.of[1].newest == 0;
+  };
+  for (auto const& [hash, newest, padding] : all.front().of) {
+    auto step = newest;
+    for (auto const& of_rank : all) step = std::min(step, of_rank.newest_of(hash));
+    if (step == 0) continue;
+    if (mirror.state().hash() == hash)
+      mirror.choose_new();
+    else
+      mirror.choose_old();
+    return step - 1;
   }
-  if (step == 0)
+  if (std::ranges::any_of(all, has_none))
     throw state_lost{ranks.front(),
                      {},
                      {},
-                     "recover: no step has been mirrored yet; load the last checkpoint, with the "
-                     "ranks that are left"};
-  return step - 1;
+                     "recover: no step has been mirrored on all ranks yet; load the last "
+                     "checkpoint, with the ranks that are left"};
+  throw ranks_disagree{
+      ranks.back(), text("recover: the ranks that are left, rank ", ranks.front(), " to rank ",
+                         ranks.back(), ", have no mirrors of the same owners, partners and sizes")};
+}
+
+/// Where ranks are in a list of ranks.
+/// @throws argument_error if one is not there
+[[nodiscard]] inline std::vector<rank_id> numbers_of(std::span<rank_id const> ranks,
+                                                     std::span<rank_id const> among) {
+  auto numbers = std::vector<rank_id>{};
+  for (auto const rank : ranks) {
+    auto const at = std::ranges::find(among, rank);
+    require(at != among.end(), "recover: rank ", rank, " is left, and nothing of it is mirrored; ",
+            "expected one of the ranks that the mirror is for");
+    numbers.emplace_back(at - among.begin());
+  }
+  return numbers;
 }
 
 /// Chunks of any layout as experts of their own: whole slots move.
@@ -164,14 +206,14 @@ void meet(Comm& comm) {
 ///
 /// @param left   at first of all ranks that are mirrored
 /// @param mirror as after its finish, which may have thrown: what the rank owned then has not changed
-///               since. It is only read: keep it until another one has finished its first step
+///               since. Afterwards `renew` it, and write: a loss before that is finished is no harm
 /// @param owners owners(distribution, ranks) -> a layout over the ranks that are left: given what each
 ///               of them has, and which ranks they were; the same on all. It may be called again
 /// @param room   room(layout, rank) -> memory for what this rank owns from now on, [owned,
 ///               slice_elements] per tensor, the same tensors as were mirrored; not the mirrors'
 /// @param topo   of the ranks at first; without ranks: all on one node
 /// @post every chunk has one owner, and there the bits that it had after that step
-/// @cost each chunk that a new owner does not have itself travels once, and 17 bytes from each rank to
+/// @cost each chunk that a new owner does not have itself travels once, and 49 bytes from each rank to
 ///       each other one; allocates. It waits no longer than the deadline for ranks that do not come,
 ///       each time
 /// @throws state_lost on all ranks, if a rank and its partner are lost, or nothing has been mirrored;
@@ -180,30 +222,31 @@ void meet(Comm& comm) {
 template <survivable_communicator Comm, class Owners, class Room>
 recovered_state recover(survivors<Comm>& left, mirrored_shard& mirror, Owners owners, Room room,
                         topology const& topo = {}) {
-  auto& state = mirror.state();
-  auto const& before = mirror.layout();
-  detail::require(!state.is_under_way(),
-                  "recover: a step is being mirrored; expected finish before");
-  auto const machine = topology_or_one_node(topo, before.ranks());
+  for (auto* state : {&mirror.state(), mirror.old_state()})
+    detail::require(state == nullptr || !state->is_under_way(),
+                    "recover: a step is being mirrored; expected finish before");
   auto const attempt = [&] {
     left.shrink();
     auto& comm = left.comm();
     auto now = recovered_state{};
     now.step = detail::agreed_step(comm, mirror, left.ranks());
-    auto const has = chunks_left(before, mirror.partners(), left.ranks());
-    auto const after = owners(has, left.ranks());
-    now.layout = as_table(after);
+    auto& state = mirror.state();
+    auto const& before = state.layout();
+    auto const ranks = detail::numbers_of(left.ranks(), state.members());
+    auto const has = chunks_left(before, state.partners(), ranks, state.members());
+    now.layout = as_table(owners(has, left.ranks()));
     detail::require(now.layout.experts() == before.experts() &&
                         now.layout.slices() == before.slices() && now.layout.ranks() == comm.size(),
                     "recover: owners for ", now.layout.experts(), " experts in ",
                     now.layout.slices(), " slices on ", now.layout.ranks(), " ranks; expected ",
                     before.experts(), " in ", before.slices(), " on ", comm.size());
-    auto const plan = redistribution{detail::as_whole_slots(has),
-                                     detail::as_whole_slots(distribution{now.layout}),
-                                     state.slot_bytes(),
-                                     topology_of(machine, left.ranks()),
-                                     {.element_bytes = 1, .schedule = {}}};
-    auto const from = detail::slots_left{state, now.step, left.ranks()};
+    auto const plan =
+        redistribution{detail::as_whole_slots(has),
+                       detail::as_whole_slots(distribution{now.layout}),
+                       state.slot_bytes(),
+                       topo.ranks() == 0 ? topology{} : topology_of(topo, left.ranks()),
+                       {.element_bytes = 1, .schedule = {}}};
+    auto const from = detail::slots_left{state, now.step, ranks};
     auto&& memory = room(now.layout, comm.rank());
     auto const to = detail::new_room(detail::tensor_list{memory}, state.slot_bytes(),
                                      now.layout.owned(comm.rank()).size());
@@ -212,7 +255,7 @@ recovered_state recover(survivors<Comm>& left, mirrored_shard& mirror, Owners ow
     detail::meet(comm);  // nobody goes on before all can
     return now;
   };
-  for (auto attempts = before.ranks();; --attempts) try {
+  for (auto attempts = left.comm().size();; --attempts) try {
       return attempt();
     } catch (peer_failed const&) {
       if (attempts == 0) throw;
