@@ -34,8 +34,8 @@ using ranks = std::vector<rank_id>;
   return all;
 }
 
-/// The fewest moves with which `have` chunks of each rank become even: by all choices of who has one
-/// more than others.
+/// The fewest moves with which `have` chunks of each rank become even: by all choices of who has
+/// one more than others.
 [[nodiscard]] std::size_t fewest_moves(std::vector<std::size_t> const& have) {
   auto const size = have.size();
   auto chunks = std::size_t{0};

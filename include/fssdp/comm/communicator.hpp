@@ -63,12 +63,12 @@ concept forwarding_communicator = communicator<Comm> && detail::forwards<Comm>;
 template <class Comm>
 concept agreeing_communicator = communicator<Comm> && detail::agrees<Comm>;
 
-/// Optional extra of such a communicator: the check goes on while the caller does. `announce(plans)`
-/// begins it for a list of hashes, in one exchange, and returns; all ranks announce at the same
-/// place among their calls, also where they know the plans already. `has_agreed(hash)` says whether
-/// `agree(hash)` would return at once; it never waits. Where lists differ, every rank gets
-/// ranks_disagree from its next call after it has seen that, and none sends anything of a plan that
-/// was new to it.
+/// Optional extra of such a communicator: the check goes on while the caller does.
+/// `announce(plans)` begins it for a list of hashes, in one exchange, and returns; all ranks
+/// announce at the same place among their calls, also where they know the plans already.
+/// `has_agreed(hash)` says whether `agree(hash)` would return at once; it never waits. Where lists
+/// differ, every rank gets ranks_disagree from its next call after it has seen that, and none sends
+/// anything of a plan that was new to it.
 template <class Comm>
 concept announcing_communicator = agreeing_communicator<Comm> && detail::announces<Comm>;
 
@@ -89,9 +89,9 @@ concept duplicable_communicator = communicator<Comm> && detail::duplicates<Comm>
 template <class Comm>
 concept splittable_communicator = communicator<Comm> && detail::splits<Comm>;
 
-/// Optional extra: `without(lost)`, a span of rank_id, returns a communicator between the ranks that
-/// are left when some are lost, numbered anew in the same order. All that are left call it, with the
-/// same ranks. The communicator may have failed before.
+/// Optional extra: `without(lost)`, a span of rank_id, returns a communicator between the ranks
+/// that are left when some are lost, numbered anew in the same order. All that are left call it,
+/// with the same ranks. The communicator may have failed before.
 template <class Comm>
 concept shrinkable_communicator = communicator<Comm> && detail::shrinks<Comm>;
 
@@ -127,11 +127,11 @@ concept device_communicator = communicator<Comm> &&
 template <class Comm>
 concept coding_communicator = device_communicator<Comm> && detail::encodes_on_device<Comm>;
 
-/// What a communicator has to offer whose caller computes in another stream of a device (`on_side_stream`
-/// makes one). What is submitted runs after all that the caller has enqueued there. `position()`
-/// counts it, from 1; what the caller enqueues after `await(position)` runs when the communicator
-/// has come that far; `clear` enqueues zeros there; `prepare(work)` runs work(comm) on the host, at
-/// once: it touches nothing of the caller's.
+/// What a communicator has to offer whose caller computes in another stream of a device
+/// (`on_side_stream` makes one). What is submitted runs after all that the caller has enqueued
+/// there. `position()` counts it, from 1; what the caller enqueues after `await(position)` runs
+/// when the communicator has come that far; `clear` enqueues zeros there; `prepare(work)` runs
+/// work(comm) on the host, at once: it touches nothing of the caller's.
 template <class Comm>
 concept side_stream_communicator = communicator<Comm> &&
     std::same_as<memory_space_of<Comm>, device_memory> && detail::is_on_side_stream<Comm>;
@@ -143,8 +143,8 @@ void agree(Comm& comm, std::uint64_t plan) {
   if constexpr (agreeing_communicator<Comm>) comm.agree(plan);
 }
 
-/// Begins to check a list of plans, all of which are about to be gone by; nothing where each plan is
-/// checked by itself.
+/// Begins to check a list of plans, all of which are about to be gone by; nothing where each plan
+/// is checked by itself.
 template <communicator Comm>
 void announce(Comm& comm, std::span<std::uint64_t const> plans) {
   if constexpr (announcing_communicator<Comm>) comm.announce(plans);

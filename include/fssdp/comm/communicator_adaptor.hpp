@@ -32,8 +32,8 @@ namespace fssdp {
 /// communicator runs it with: so what is enqueued on a stream passes through the adaptor, too. What
 /// an adaptor counts has to be shared between its copies.
 ///
-/// `duplicate`, `split`, `without` and `find_lost` are left out: what they return is the caller's to
-/// keep and to close, and may be driven by another thread. Adapt it, too.
+/// `duplicate`, `split`, `without` and `find_lost` are left out: what they return is the caller's
+/// to keep and to close, and may be driven by another thread. Adapt it, too.
 /// @cost none but the inner one's
 template <class Derived, communicator Comm>
 class communicator_adaptor {

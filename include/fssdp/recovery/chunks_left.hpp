@@ -19,8 +19,8 @@
 
 namespace fssdp {
 
-/// State that nobody has any more: a rank and its partner are lost at once. What is left is the last
-/// checkpoint.
+/// State that nobody has any more: a rank and its partner are lost at once. What is left is the
+/// last checkpoint.
 class state_lost : public error {
  public:
   state_lost(rank_id rank, std::optional<rank_id> partner, std::vector<chunk_id> chunks,
@@ -65,13 +65,14 @@ template <class Name>
 
 }  // namespace detail
 
-/// What each of the ranks that are left has: its own chunks, and behind them those of the lost ranks
-/// that it keeps the mirrors of, rank by rank. A pure function.
+/// What each of the ranks that are left has: its own chunks, and behind them those of the lost
+/// ranks that it keeps the mirrors of, rank by rank. A pure function.
 /// @param ranks those that are left, ascending, as the layout numbers them
-/// @param names [layout.ranks()]: what ranks are called in errors; empty: as the layout numbers them
+/// @param names [layout.ranks()]: what ranks are called in errors; empty: as the layout numbers
+///              them
 /// @return numbered as in `ranks`; every chunk is there once
-/// @throws state_lost if a rank that owns chunks is lost together with its partner; argument_error if
-///         ranks are not there, or do not ascend
+/// @throws state_lost if a rank that owns chunks is lost together with its partner; argument_error
+///         if ranks are not there, or do not ascend
 [[nodiscard]] inline distribution chunks_left(table_layout const& layout,
                                               mirror_partners const& partners,
                                               std::span<rank_id const> ranks,

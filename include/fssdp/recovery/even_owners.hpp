@@ -18,8 +18,8 @@
 namespace fssdp {
 
 /// Owners for what the ranks that are left have: floor(chunks / ranks) for each, one more for those
-/// that have most. What a rank has it keeps as far as that goes, its own chunks before mirrored ones;
-/// the rest goes to the ranks that have too few.
+/// that have most. What a rank has it keeps as far as that goes, its own chunks before mirrored
+/// ones; the rest goes to the ranks that have too few.
 ///
 /// It sees no loads: any sharding_solver can stand in its place, which moves more.
 struct even_owners {

@@ -15,15 +15,15 @@
 
 namespace fssdp {
 
-/// A partner for every rank, which keeps a mirror of its shard. A regular value, and a pure function
-/// of its arguments: equal on all ranks.
+/// A partner for every rank, which keeps a mirror of its shard. A regular value, and a pure
+/// function of its arguments: equal on all ranks.
 ///
 /// Ranks stand in a ring, node by node, the largest node first; the mirror of a rank lies as many
 /// places further on as that node has ranks. So the ranks of a node have their partners on one or
 /// two other nodes: of two nodes that are lost together, few pairs are partners.
 /// @post nobody is its own partner, nor has one on its own node if there are two nodes.
-///       Every rank has one mirror if no node has more than half of all ranks. If one has, the other
-///       ranks share its mirrors evenly, and so few of its own ranks have one.
+///       Every rank has one mirror if no node has more than half of all ranks. If one has, the
+///       other ranks share its mirrors evenly, and so few of its own ranks have one.
 /// @post between two nodes that are partners, the rank that owns most has its mirror where least is
 ///       owned
 class mirror_partners {
@@ -73,8 +73,8 @@ class mirror_partners {
  private:
   enum class node_order { most_first, least_first };
 
-  /// How many ranks are not to be partners of each other: those of the largest node, or each rank by
-  /// itself if there is only one node.
+  /// How many ranks are not to be partners of each other: those of the largest node, or each rank
+  /// by itself if there is only one node.
   [[nodiscard]] static std::size_t largest_block(topology const& topo) {
     if (topo.nodes() == 1) return 1;
     auto largest = std::size_t{0};

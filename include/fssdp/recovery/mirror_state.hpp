@@ -111,8 +111,9 @@ class mirror_state {
     tell_all(comm);
     copy_own();
   }
-  /// Keeps what this rank owned when that step was mirrored, on which the ranks that are left agree:
-  /// the memory of its shard is not looked at any more. What is newer is forgotten, as they do.
+  /// Keeps what this rank owned when that step was mirrored, on which the ranks that are left
+  /// agree: the memory of its shard is not looked at any more. What is newer is forgotten, as they
+  /// do.
   void keep(std::uint64_t step) {
     if (own_step_ != step && step_ == step) copy_own();
     require(own_step_ == step, "mirrored_shard: the state of step ", step, " on rank ", me_,

@@ -42,12 +42,12 @@ namespace fssdp {
 /// written last, and the generation before is left alone. Then all ranks tell each other, and copy
 /// what they own themselves: a rank whose partner is lost can go back to that step, too.
 ///
-/// When owners change, `renew` it: what was mirrored of the old owners stays until a step of the new
-/// ones is finished.
+/// When owners change, `renew` it: what was mirrored of the old owners stays until a step of the
+/// new ones is finished.
 class mirrored_shard {
  public:
-  /// @param shard  the memory of a rank, [owned, slice_elements] per tensor, of any types, as bytes_of
-  ///               gives it: here only its sizes count, the same on all ranks
+  /// @param shard  the memory of a rank, [owned, slice_elements] per tensor, of any types, as
+  ///               bytes_of gives it: here only its sizes count, the same on all ranks
   /// @param memory where copies lie: ordinary memory, or files (file_memory). It outlives this
   /// @cost memory for this rank's own shard, and twice for each that is mirrored here
   /// @throws argument_error if the layout breaks its law, partners or rank are of other ranks, or
@@ -61,13 +61,14 @@ class mirrored_shard {
     make(layout, partners, rank, detail::tensor_list{shard}, std::move(members), 0);
   }
 
-  /// From now on, other owners: after a reshard, or when ranks were lost. Every rank calls it, before
-  /// it writes the next step. Until that is finished, what was mirrored before is kept beside it.
+  /// From now on, other owners: after a reshard, or when ranks were lost. Every rank calls it,
+  /// before it writes the next step. Until that is finished, what was mirrored before is kept
+  /// beside it.
   /// @param ranks [layout.ranks()]: which ranks of those at first these are, survivors::ranks();
   ///              empty: as before
   /// @pre nothing is under way
-  /// @throws as the constructor; argument_error if the last step has failed on the way, and there was
-  ///         no recover since
+  /// @throws as the constructor; argument_error if the last step has failed on the way, and there
+  ///         was no recover since
   template <shard_layout Layout, tensor_memory Shard>
   void renew(Layout const& layout, mirror_partners const& partners, rank_id rank, Shard&& shard,
              std::span<rank_id const> ranks = {}) {

@@ -66,8 +66,8 @@ struct mirrored_steps {
 
 /// The newest step that is whole on all ranks that are left: of the owners now, unless somebody has
 /// none of theirs. The mirror goes on with those owners, and forgets what is newer.
-/// @throws state_lost if there is none; ranks_disagree if ranks have not the same owners, partners or
-///         sizes
+/// @throws state_lost if there is none; ranks_disagree if ranks have not the same owners, partners
+///         or sizes
 template <class Comm>
 [[nodiscard]] std::uint64_t agreed_step(Comm& comm, mirrored_shard& mirror,
                                         std::span<rank_id const> ranks) {
@@ -149,7 +149,8 @@ template <class Comm>
   return tensors;
 }
 
-/// What a rank has as of a step: its own slots, and those of the lost ranks that it keeps mirrors of.
+/// What a rank has as of a step: its own slots, and those of the lost ranks that it keeps mirrors
+/// of.
 class slots_left {
  public:
   slots_left(mirror_state& from, std::uint64_t step, std::span<rank_id const> ranks)
@@ -193,8 +194,8 @@ void meet(Comm& comm) {
 
 /// Goes on with the ranks that are left. They agree on who that is, and on the newest step that all
 /// of them have whole; every expert gets an owner among them; its parameters, moments, whatever was
-/// mirrored, come from its old owner, or from the mirror of one that is lost, as of that step. If more
-/// ranks are lost meanwhile, all of that begins again with those that are left then.
+/// mirrored, come from its old owner, or from the mirror of one that is lost, as of that step. If
+/// more ranks are lost meanwhile, all of that begins again with those that are left then.
 ///
 ///     auto left = fssdp::survivors{comm};
 ///     auto const now = fssdp::recover(left, mirror, fssdp::even_owners{},
@@ -205,20 +206,22 @@ void meet(Comm& comm) {
 ///     // left.comm(), now.layout, now.step
 ///
 /// @param left   at first of all ranks that are mirrored
-/// @param mirror as after its finish, which may have thrown: what the rank owned then has not changed
-///               since. Afterwards `renew` it, and write: a loss before that is finished is no harm
-/// @param owners owners(distribution, ranks) -> a layout over the ranks that are left: given what each
-///               of them has, and which ranks they were; the same on all. It may be called again
+/// @param mirror as after its finish, which may have thrown: what the rank owned then has not
+///               changed since. Afterwards `renew` it, and write: a loss before that is finished is
+///               no harm
+/// @param owners owners(distribution, ranks) -> a layout over the ranks that are left: given what
+///               each of them has, and which ranks they were; the same on all. It may be called
+///               again
 /// @param room   room(layout, rank) -> memory for what this rank owns from now on, [owned,
 ///               slice_elements] per tensor, the same tensors as were mirrored; not the mirrors'
 /// @param topo   of the ranks at first; without ranks: all on one node
 /// @post every chunk has one owner, and there the bits that it had after that step
-/// @cost each chunk that a new owner does not have itself travels once, and 49 bytes from each rank to
-///       each other one; allocates. It waits no longer than the deadline for ranks that do not come,
-///       each time
-/// @throws state_lost on all ranks, if a rank and its partner are lost, or nothing has been mirrored;
-///         peer_failed if this rank is lost itself; argument_error; what owners and room throw;
-///         transport errors if it fails again and again while nobody is lost
+/// @cost each chunk that a new owner does not have itself travels once, and 49 bytes from each rank
+///       to each other one; allocates. It waits no longer than the deadline for ranks that do not
+///       come, each time
+/// @throws state_lost on all ranks, if a rank and its partner are lost, or nothing has been
+///         mirrored; peer_failed if this rank is lost itself; argument_error; what owners and room
+///         throw; transport errors if it fails again and again while nobody is lost
 template <survivable_communicator Comm, class Owners, class Room>
 recovered_state recover(survivors<Comm>& left, mirrored_shard& mirror, Owners owners, Room room,
                         topology const& topo = {}) {

@@ -14,8 +14,8 @@
 
 namespace fssdp {
 
-/// Some ranks of a topology, numbered anew in their order, on the nodes and with the ports that they
-/// have; nodes without ranks are left out.
+/// Some ranks of a topology, numbered anew in their order, on the nodes and with the ports that
+/// they have; nodes without ranks are left out.
 /// @param ranks ascending
 /// @throws argument_error if there are none, one is not there, or they do not ascend
 [[nodiscard]] inline topology topology_of(topology const& all, std::span<rank_id const> ranks) {

@@ -36,8 +36,8 @@ constexpr auto size = 4;
   return fssdp::as_table(fssdp::block_layout{{.experts = 3 * size, .ranks = size}});
 }
 
-/// Mirrors a step on all ranks, then calls fail(comm) on rank 1 and go_on(comm, mirror) on the others,
-/// whose texts of errors come back.
+/// Mirrors a step on all ranks, then calls fail(comm) on rank 1 and go_on(comm, mirror) on the
+/// others, whose texts of errors come back.
 template <class Fail, class GoOn>
 [[nodiscard]] std::vector<std::string> lose_rank_1(fssdp::thread_world& world, Fail fail,
                                                    GoOn go_on) {

@@ -234,7 +234,8 @@ class nccl_communicator : public nccl_ref {
   /// Collective.
   /// @param id  from ncclGetUniqueId on one rank; how it comes to the others is the caller's choice
   /// @pre the device of this rank is the current one
-  /// @throws transport_error, out_of_memory; deadline_exceeded if not all ranks come; argument_error
+  /// @throws transport_error, out_of_memory; deadline_exceeded if not all ranks come;
+  ///         argument_error
   nccl_communicator(ncclUniqueId const& id, int ranks, rank_id rank, cudaStream_t stream,
                     nccl_options const& options = {})
       : nccl_communicator{made(id, ranks, rank, detail::nccl_checked(options)), ranks, rank, stream,

@@ -10,8 +10,8 @@
 
 namespace fssdp::detail {
 
-/// Ranks come to a call, which is closed when all have come that can, or when it is too late. Who has
-/// not come by then is lost for good. Whoever uses it locks it.
+/// Ranks come to a call, which is closed when all have come that can, or when it is too late. Who
+/// has not come by then is lost for good. Whoever uses it locks it.
 class roll_call {
  public:
   explicit roll_call(std::size_t ranks) : has_come_(ranks), is_lost_(ranks) {}

@@ -90,8 +90,8 @@ class thread_communicator {
   /// Has one thread work for all ranks that messages connect, directly or through others. When all
   /// have come, each calls prepare(borrowed) with what it borrows, as lend does; when all have done
   /// so, the lowest calls serve(detail::thread_meeting const&), which must not throw, while the
-  /// others wait. Where what they do is short and fought over, as with the driver of devices, that is
-  /// faster than that each does its own.
+  /// others wait. Where what they do is short and fought over, as with the driver of devices, that
+  /// is faster than that each does its own.
   /// @cost as exchange, but that the lock is taken once, and that who waits gives up its core more
   ///       often if there are as many cores as ranks
   /// @throws as exchange; what prepare throws: then nobody is served; what it is refused with
@@ -115,18 +115,19 @@ class thread_communicator {
   ///       until the world runs again
   /// @throws as exchange; argument_error if the color is negative and not no_color
   [[nodiscard]] std::optional<thread_communicator> split(int color, int key = 0);
-  /// Optional extra: agrees with all ranks that call it, too, on who is lost (survivable_communicator):
-  /// who has left, and who does not come within the deadline. Every rank calls it that is left when
-  /// something has failed. All communicators of the world have failed then.
+  /// Optional extra: agrees with all ranks that call it, too, on who is lost
+  /// (survivable_communicator): who has left, and who does not come within the deadline. Every rank
+  /// calls it that is left when something has failed. All communicators of the world have failed
+  /// then.
   /// @return ranks of this communicator, ascending; none if all have come
   /// @cost waits for all that have not left, at most as long as the deadline
   /// @throws peer_failed if this rank is lost itself: the others have not waited any longer
   [[nodiscard]] std::vector<rank_id> find_lost();
   /// Optional extra: another communicator between the ranks that are left when some are lost, or
-  /// none (shrinkable_communicator), numbered anew in the same order. Those that are left call it, with
-  /// the same ranks; the lost ones may be gone, or come back: then they get an error. It has
-  /// failures of its own, of which the world throws nothing that a lost rank has thrown. Errors go on
-  /// naming ranks of the world. This one stays as it is: failed, or at work.
+  /// none (shrinkable_communicator), numbered anew in the same order. Those that are left call it,
+  /// with the same ranks; the lost ones may be gone, or come back: then they get an error. It has
+  /// failures of its own, of which the world throws nothing that a lost rank has thrown. Errors go
+  /// on naming ranks of the world. This one stays as it is: failed, or at work.
   /// @cost some memory for each pair of ranks, until the world runs again; no exchange
   /// @throws argument_error if one is not there or is this one; peer_failed if the others have gone
   ///         on without this rank

@@ -131,8 +131,8 @@ class thread_context {
     (void)next_child(me);
   }
 
-  /// Waits for all ranks that have not left, as long as the deadline: who has not come then is lost.
-  /// From now on nobody waits for anybody in what has been made so far. Without the lock.
+  /// Waits for all ranks that have not left, as long as the deadline: who has not come then is
+  /// lost. From now on nobody waits for anybody in what has been made so far. Without the lock.
   /// @return the lost ones, ascending, the same on all that have come
   /// @throws peer_failed if the others have gone on without this rank
   [[nodiscard]] std::vector<rank_id> find_lost(rank_id me) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What all communicators between the threads of a world share: who sleeps where, who has left, what
-/// has failed.
+/// What all communicators between the threads of a world share: who sleeps where, who has left,
+/// what has failed.
 #pragma once
 
 #include <algorithm>
@@ -25,8 +25,8 @@ namespace fssdp::detail {
 
 class thread_context;
 
-/// What fails together: the communicators of a world, or those between the ranks that are left of it
-/// when some are lost.
+/// What fails together: the communicators of a world, or those between the ranks that are left of
+/// it when some are lost.
 struct thread_failures {
   struct failure {
     rank_id rank;
