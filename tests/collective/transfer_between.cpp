@@ -196,7 +196,7 @@ TEST_CASE("no way to transfer is quicker than the bound", "[collective]") {
 
 TEST_CASE("a trainer's shards become a rollout's replicas within a tenth of the bound",
           "[collective]") {
-  for (auto const nodes : {2, 4}) {
+  for (auto const nodes : {2, 4, 16}) {
     auto const trainers = 4 * nodes;
     auto const ranks = 8 * nodes;
     auto const topo = fssdp::topology{{.nodes = nodes, .ranks = ranks}};

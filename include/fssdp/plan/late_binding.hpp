@@ -61,13 +61,15 @@ class late_binding {
  public:
   /// @pre all flows one after the other take no more ticks than fit: something is on its way at any
   ///      time, so that none is counted beyond
+  /// @param busiest_first as of port_group
   /// @cost O(P log P) time for P flows on few ports; a pure function of its arguments
-  late_binding(piece_demand& demand, piece_time inside, piece_time between)
+  late_binding(piece_demand& demand, piece_time inside, piece_time between,
+               bool busiest_first = false)
       : demand_{demand},
         inside_{inside, {}, {}, {}, 0, 0},
         between_{between, {}, {}, {}, 0, 0},
         backlog_(static_cast<std::size_t>(demand.topo().ranks())) {
-    prepare();
+    prepare(busiest_first);
     do {
       for_each_fresh(inside_, [this](std::size_t group) { start_inside(group); });
       for_each_fresh(between_, [this](std::size_t group) { start_between(group); });
@@ -92,13 +94,13 @@ class late_binding {
   };
   static constexpr auto never = std::numeric_limits<ticks>::max();
 
-  void prepare() {
+  void prepare(bool busiest_first) {
     auto const& topo = demand_.topo();
     for (auto const node : first_n<node_id>(topo.nodes()))
-      inside_.groups.emplace_back(static_cast<int>(topo.ranks_on(node).size()));
+      inside_.groups.emplace_back(static_cast<int>(topo.ranks_on(node).size()), busiest_first);
     if (topo.nodes() > 1)
       for (int rail = 0; rail < demand_.rails(); ++rail)
-        between_.groups.emplace_back(demand_.gate_ports());
+        between_.groups.emplace_back(demand_.gate_ports(), busiest_first);
     for (int item = 0; item < demand_.items(); ++item) {
       for (auto const node : first_n<node_id>(topo.nodes()))
         inside_.groups[node.index()].expect(demand_.wanted_on(item, node));

@@ -67,7 +67,9 @@ class port_group {
     int feeder;
   };
 
-  explicit port_group(int ports)
+  /// @param busiest_first of ports that have become idle together, those with the most to send choose
+  ///                      first; else in the order in which they have
+  explicit port_group(int ports, bool busiest_first = false)
       : ports_{static_cast<std::size_t>(ports)},
         words_{words_for(ports)},
         queues_(ports_ * ports_ * classes),
@@ -76,7 +78,9 @@ class port_group {
         idle_out_(words_),
         idle_in_(words_),
         to_come_(ports_),
-        assigned_(ports_) {
+        assigned_(ports_),
+        waiting_(ports_),
+        busiest_first_{busiest_first} {
     for (int port = 0; port < ports; ++port) {
       include_port(idle_out_, port);
       include_port(idle_in_, port);
@@ -120,12 +124,16 @@ class port_group {
       auto& list = queue_of(best.out, best.in, best.rarity);
       auto const taken = pool_[static_cast<std::size_t>(list.head)];
       pop(list);
+      --waiting_[static_cast<std::size_t>(best.out)];
       exclude_port(idle_out_, best.out);
       exclude_port(idle_in_, best.in);
       satisfy(best.in);
       ++assigned_[static_cast<std::size_t>(best.out)];
       start(match{best.out, best.in, taken.item, taken.feeder});
     };
+    if (busiest_first_)
+      std::ranges::stable_sort(fresh_out_, {},
+                               [&](int out) { return -waiting_[static_cast<std::size_t>(out)]; });
     for (std::size_t i = 0; i < fresh_out_.size(); ++i) {
       auto const out = fresh_out_[i];
       if (!has_port(idle_out_, out)) continue;
@@ -176,6 +184,7 @@ class port_group {
       pool_.emplace_back();
     }
     pool_[static_cast<std::size_t>(at)] = {item, feeder, -1};
+    ++waiting_[static_cast<std::size_t>(out)];
     auto& to = queue_of(out, in, rarity);
     if (to.tail >= 0)
       pool_[static_cast<std::size_t>(to.tail)].next = at;
@@ -201,6 +210,7 @@ class port_group {
         auto const now = rare == urgent ? urgent : rarity(holders(item));
         if (!wanted || now != rare) {  // it has come by another way, or is not as rare any more
           pop(waiting);
+          --waiting_[static_cast<std::size_t>(out)];
           if (wanted) push(out, in, now, item, feeder);
           continue;
         }
@@ -223,7 +233,9 @@ class port_group {
   std::vector<port_word> idle_in_;
   std::vector<int> to_come_;   // [in]: items that it has not begun to get
   std::vector<int> assigned_;  // [out]: items that it has sent or begun to send
-  std::vector<entry> pool_;    // of all queues
+  std::vector<int> waiting_;   // [out]: entries in its queues
+  bool busiest_first_;
+  std::vector<entry> pool_;  // of all queues
   int free_ = -1;
   std::vector<int> fresh_out_;  // idle ports that may have found something to do
   std::vector<int> fresh_in_;

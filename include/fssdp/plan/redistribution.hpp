@@ -57,12 +57,13 @@ struct size_class {
 /// Where slices of source and target overlap, that part moves as one. Whoever has it may send it: on
 /// nodes that have it already, one of their ranks does, the one with the least to send; it enters
 /// every other node once, from the node that has the least to send out. Ranks that have it
-/// themselves copy it. How parts travel, `schedule` decides, for all tensors of one size at once.
+/// themselves copy it. How parts travel, `schedule` decides, for all tensors of one size at once: the
+/// quicker of both orders of senders.
 class redistribution {
  public:
   /// @param elements the size of each tensor of a whole expert
   /// @param topo its ranks are those of both distributions, and of the communicator
-  /// @cost that of `schedule` for all parts, for each size of tensors
+  /// @cost twice that of `schedule` for all parts, for each size of tensors
   /// @throws argument_error if experts or ranks differ, or the source lacks something that the target
   ///         wants: names the first
   redistribution(distribution const& from, distribution const& to,

@@ -210,8 +210,17 @@ inline void plan_parts(std::vector<sent_part> const& found, topology const& topo
         targets[rank.index()].push_back(place);
       }
     result.part_bytes = length * options.element_bytes;
-    result.plan.push_back(schedule(make_plan(layout, where, topo).with_rows(std::move(rows)),
-                                   result.part_bytes, options.schedule));
+    auto const plan = make_plan(layout, std::move(where), topo).with_rows(std::move(rows));
+    auto in_other_order = options.schedule;
+    in_other_order.senders = options.schedule.senders == sender_order::as_they_come
+                                 ? sender_order::busiest_first
+                                 : sender_order::as_they_come;
+    auto const one = schedule(plan, result.part_bytes, options.schedule);
+    auto const other = schedule(plan, result.part_bytes, in_other_order);
+    auto const seconds = [&](transfer_plan const& of) {
+      return simulate(of, result.part_bytes).seconds;
+    };
+    result.plan.push_back(seconds(other) < seconds(one) ? other : one);
   }
   result.sources = one_behind_the_other(sources);
   result.targets = one_behind_the_other(targets);

@@ -15,6 +15,12 @@ enum class reduction_order {
   by_rank  ///< all that contribute, at the owner (rank_ordered): the same bits for every schedule
 };
 
+/// Which of several senders that become idle together chooses first what it sends, and to whom.
+enum class sender_order {
+  as_they_come,
+  busiest_first  ///< the one with the most to send: less where most experts go to one rank only
+};
+
 /// How chunks are cut, who may help, in which order sums are formed, and how long to look for the
 /// best.
 struct schedule_options {
@@ -26,6 +32,7 @@ struct schedule_options {
   /// take. 0: nobody relays.
   std::size_t relay_bytes = std::numeric_limits<std::size_t>::max();
   reduction_order sums = reduction_order::along_trees;
+  sender_order senders = sender_order::as_they_come;
   /// Other cuts are tried as long as all tries together have no more transfers; 0: one try, a
   /// coarse one that is planned fast.
   std::size_t effort = 10'000;

@@ -31,7 +31,7 @@ FSSDP_INLINE transfer_plan schedule(transfer_plan const& plan, std::size_t chunk
                     transfers, " transfers; expected at most ", std::numeric_limits<int>::max());
   }
   auto const with = [&](detail::relaying how) {
-    auto search = detail::schedule_search{plan, chunk_bytes, how};
+    auto search = detail::schedule_search{plan, chunk_bytes, how, options.senders};
     auto const cuts = detail::promising_cuts(plan.topology(), chunk_bytes, options);
     auto last = std::size_t{0};
     for (auto const cut : cuts) {

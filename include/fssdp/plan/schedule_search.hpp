@@ -127,8 +127,9 @@ struct piece_times {
 /// Tries one cut after the other and keeps the one that takes the least time.
 class schedule_search {
  public:
-  schedule_search(transfer_plan const& plan, std::size_t chunk_bytes, relaying how)
-      : plan_{plan}, bytes_{static_cast<double>(chunk_bytes)}, how_{how} {}
+  schedule_search(transfer_plan const& plan, std::size_t chunk_bytes, relaying how,
+                  sender_order senders)
+      : plan_{plan}, bytes_{static_cast<double>(chunk_bytes)}, how_{how}, senders_{senders} {}
 
   [[nodiscard]] std::size_t tried() const { return tried_; }
   [[nodiscard]] int pieces() const { return pieces_; }
@@ -136,7 +137,8 @@ class schedule_search {
   void consider(int pieces) {
     auto demand = piece_demand{plan_, pieces, how_};
     auto const times = piece_times{demand, bytes_};
-    auto const played = late_binding{demand, times.inside, times.between};
+    auto const played =
+        late_binding{demand, times.inside, times.between, senders_ == sender_order::busiest_first};
     tried_ += played.flows().size();
     auto const seconds = times.tick.seconds(played.end());
     if (transfers_.has_value() && seconds >= least_) return;
@@ -153,6 +155,7 @@ class schedule_search {
   transfer_plan const& plan_;
   double bytes_;
   relaying how_;
+  sender_order senders_;
   std::size_t tried_ = 0;
   int pieces_ = 1;
   double least_ = 0;  // seconds
