@@ -86,7 +86,7 @@ struct random_transfer {
   }
 };
 
-[[nodiscard]] float value(expert_id expert, std::size_t k, std::size_t i) {
+[[nodiscard]] float source_value(expert_id expert, std::size_t k, std::size_t i) {
   return static_cast<float>(support::small_integer({expert.index(), k, i}));
 }
 
@@ -114,12 +114,12 @@ template <class T, class Communicator>
   auto from = expert_buffer<float>{of.from.slots(me).size(), slice_sizes_of(of, of.from.slices())};
   auto to = expert_buffer<T>{of.to.slots(me).size(), slice_sizes_of(of, of.to.slices())};
   for_each_element(of, of.from, me, from,
-                   [](auto& x, auto e, auto k, auto i) { x = value(e, k, i); });
+                   [](auto& x, auto e, auto k, auto i) { x = source_value(e, k, i); });
   transfer_between(comm, of.plan, from, to);
   synchronize(comm);
   auto wrong = 0;
   for_each_element(of, of.to, me, to, [&](auto& x, auto e, auto k, auto i) {
-    if (static_cast<float>(x) != value(e, k, i)) ++wrong;
+    if (static_cast<float>(x) != source_value(e, k, i)) ++wrong;
   });
   return wrong;
 }

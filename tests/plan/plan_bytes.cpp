@@ -106,6 +106,6 @@ TEST_CASE("the bytes of a plan of another layout, or of another kind of machine,
   auto swapped = known.sent;
   std::reverse(swapped.begin(), swapped.begin() + 4);
   CHECK(known.refusal_of(swapped) ==
-        "plan_from_bytes: the bytes begin with 666c7001; expected 1706c66, a plan of this version "
+        "plan_from_bytes: the bytes begin with 666c7002; expected 2706c66, a plan of this version "
         "from a machine of this byte order");
 }

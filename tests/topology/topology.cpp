@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "catch.hpp"
+#include "fssdp/core/error.hpp"
 #include "support/lists.hpp"
 
 using fssdp::node_id;

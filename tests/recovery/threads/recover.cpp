@@ -44,7 +44,7 @@ struct accident {
 };
 
 /// What has become of a rank.
-struct outcome {
+struct what_became {
   std::uint64_t step = 0;   ///< that it has gone on from
   std::uint64_t begun = 0;  ///< the last one that it has begun to mirror
   int recoveries = 0;
@@ -67,7 +67,7 @@ class training_rank {
         shard_{std::make_unique<trained_shard>(of.layout, comm.rank())},
         mirror_{of.layout, mirror_partners{of.topo}, comm.rank(), shard_->state()} {}
 
-  [[nodiscard]] outcome run() {
+  [[nodiscard]] what_became run() {
     for (;;) try {
         try {
           train(accident_now());
@@ -145,7 +145,7 @@ class training_rank {
   std::uint64_t every_;
   std::unique_ptr<trained_shard> shard_;
   mirrored_shard mirror_;
-  outcome result_;
+  what_became result_;
 };
 
 [[nodiscard]] fssdp::fault fault_by_chance(support::dice& draw, int exchanges) {
@@ -182,7 +182,7 @@ TEST_CASE("whoever is lost in whichever step, all experts go on with the bits of
         own.in_mirroring = fault_by_chance(draw, 2 * steps / static_cast<int>(every));
       if (draw.chance(60)) ++life;
     }
-    auto results = std::vector<outcome>(size);
+    auto results = std::vector<what_became>(size);
     auto world = fssdp::thread_world{{.ranks = of.topo.ranks(), .deadline = 30s}};
     try {
       world.run([&](thread_communicator& comm) {
