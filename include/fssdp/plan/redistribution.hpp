@@ -56,9 +56,9 @@ struct size_class {
 ///
 /// Where slices of source and target overlap, that part moves as one. Whoever has it may send it: on
 /// nodes that have it already, one of their ranks does, the one with the least to send; it enters
-/// every other node once, from the node that has the least to send out. Ranks that have it
-/// themselves copy it. How parts travel, `schedule` decides, for all tensors of one size at once: the
-/// quicker of both orders of senders.
+/// every other node once, from the node that has the least to send out, or straight from its sender
+/// to all where `schedule` finds that quicker. Ranks that have it themselves copy it. `schedule`
+/// decides for all tensors of one size at once, in the quicker of both orders of senders.
 class redistribution {
  public:
   /// @param elements the size of each tensor of a whole expert
