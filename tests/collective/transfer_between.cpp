@@ -302,3 +302,19 @@ TEST_CASE("ranks whose distributions differ find out", "[collective]") {
   });
   CHECK_THROWS_AS(std::rethrow_exception(fallout.of_run), fssdp::ranks_disagree);
 }
+
+TEST_CASE("ranks that mean other experts by the same moves find out", "[collective]") {
+  auto const from = distribution{2, 1, {{expert_id{0}, expert_id{1}}, {}}};
+  auto const sizes = std::vector<std::size_t>{10};
+  auto const first = redistribution{from, distribution{2, 1, {{}, {expert_id{0}}}}, sizes};
+  auto const second = redistribution{from, distribution{2, 1, {{}, {expert_id{1}}}}, sizes};
+  CHECK(first.classes()[0].plan == second.classes()[0].plan);
+  auto world = fssdp::thread_world{2};
+  auto const fallout = support::fallout_of(world, [&](thread_communicator& comm) {
+    auto const me = comm.rank();
+    auto memory = expert_buffer<float>{from.slots(me).size(), sizes};
+    auto wanted = expert_buffer<float>{me == rank_id{1} ? 1U : 0U, sizes};
+    transfer_between(comm, me == rank_id{0} ? first : second, memory, wanted);
+  });
+  CHECK_THROWS_AS(std::rethrow_exception(fallout.of_run), fssdp::ranks_disagree);
+}

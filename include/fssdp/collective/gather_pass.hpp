@@ -29,6 +29,7 @@ struct gather_buffers {
   std::span<expert_id const> slots;  ///< the experts in `to`, ascending
   find_conversion find;              ///< from types of `from` to those of `to`
   piece_extents extents{plan, tensor_sizes{to}};
+  std::uint64_t label = plan.hash_value();  ///< by which ranks find out that they disagree
 
   [[nodiscard]] bool owns(chunk_id chunk) const { return plan.owner(chunk) == me; }
   [[nodiscard]] bool holds(chunk_id chunk) const { return plan.where().holds(me, chunk.expert); }
@@ -124,7 +125,7 @@ class gather_memory {
 
   [[nodiscard]] std::size_t tensors() const { return of_.to.size(); }
   [[nodiscard]] bool fills_slots(chunk_id chunk) const { return of_.extents.fills_slots(chunk); }
-  [[nodiscard]] std::uint64_t label() const { return of_.plan.hash_value(); }
+  [[nodiscard]] std::uint64_t label() const { return of_.label; }
 
   /// Places what this rank owns, and converts what others get of it.
   void begin(communicator_ref const& comm, pass_scratch& scratch) {

@@ -91,8 +91,11 @@ FSSDP_INLINE void between_call::run(communicator_ref const& comm) const {
       for (auto const& slots : sources) source_views.push_back(slots.view());
       for (auto const& slots : targets) target_views.push_back(slots.view());
       auto scratch = pass_scratch{comm, options_.scratch, options_.device_scratch};
-      auto const memory = gather_memory{
-          gather_buffers{plan, rank_, source_views, target_views, plan.remote(rank_), find_}};
+      auto buffers =
+          gather_buffers{plan, rank_, source_views, target_views, plan.remote(rank_), find_};
+      buffers.label =
+          plan_.hash_value();  // the plan alone does not say which experts its parts are
+      auto const memory = gather_memory{buffers};
       gather_pass{plan, rank_, memory}.run(comm, scratch);
     }
 }

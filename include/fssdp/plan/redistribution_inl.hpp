@@ -15,7 +15,7 @@
 #include "fssdp/core/inline.hpp"
 #include "fssdp/layout/table_layout.hpp"
 #include "fssdp/placement/placement.hpp"
-#include "fssdp/plan/lower_bound.hpp"
+#include "fssdp/plan/common_parts.hpp"
 #include "fssdp/plan/make_plan.hpp"
 #include "fssdp/plan/part_length.hpp"
 #include "fssdp/plan/redistribution.hpp"
@@ -24,31 +24,6 @@
 namespace fssdp {
 
 namespace detail {
-
-/// Where elements lie that a slice of the source and one of the target have in common.
-struct common_part {
-  std::size_t first;  ///< in the whole tensor
-  std::size_t elements;
-  std::size_t in_source;  ///< behind the begin of the slice
-  std::size_t in_target;
-};
-
-/// Calls visit(source, target, part) for all of a tensor, by expert, then by slice of the source.
-template <class Visit>
-void for_each_common_part(distribution const& from, distribution const& to, std::size_t elements,
-                          Visit visit) {
-  for (auto const expert : first_n<expert_id>(from.experts()))
-    for (auto const source : first_n<slice_id>(from.slices()))
-      for (auto const target : first_n<slice_id>(to.slices())) {
-        auto const has = slice_extent{elements, source, from.slices()};
-        auto const wants = slice_extent{elements, target, to.slices()};
-        auto const first = std::max(has.first, wants.first);
-        auto const last = std::min(has.first + has.elements, wants.first + wants.elements);
-        if (first < last)
-          visit(chunk_id{expert, source}, chunk_id{expert, target},
-                common_part{first, last - first, first - has.first, first - wants.first});
-      }
-}
 
 /// A part on its way from one rank to some that lack it.
 struct sent_part {
@@ -226,7 +201,8 @@ inline void plan_parts(std::vector<sent_part> const& found, topology const& topo
   result.targets = one_behind_the_other(targets);
 }
 
-[[nodiscard]] inline std::uint64_t hash_of(std::span<std::size_t const> elements,
+[[nodiscard]] inline std::uint64_t hash_of(distribution const& from, distribution const& to,
+                                           std::span<std::size_t const> elements,
                                            std::vector<size_class> const& classes) {
   auto sum = hasher{};
   auto const mix_parts = [&](per_rank<slot_part> const& of) {
@@ -235,6 +211,14 @@ inline void plan_parts(std::vector<sent_part> const& found, topology const& topo
       sum.mix(first);
     }
   };
+  for (auto const* where : {&from, &to}) {
+    sum.mix(where->experts(), where->slices());
+    for (auto const rank : first_n<rank_id>(where->ranks())) {
+      sum.mix(where->slots(rank).size());
+      for (auto const chunk : where->slots(rank))
+        sum.mix(chunk.expert.value(), chunk.slice.value());
+    }
+  }
   for (auto const of_tensor : elements) sum.mix(of_tensor);
   for (auto const& one : classes) {
     for (auto const& plan : one.plan) sum.mix(plan.hash_value());
@@ -324,7 +308,7 @@ FSSDP_INLINE redistribution::tables redistribution::tables_of(
     detail::plan_parts(found, result.topology, options, made);
     made.local = detail::one_behind_the_other(local);
   }
-  result.hash = detail::hash_of(elements, result.classes);
+  result.hash = detail::hash_of(from, to, elements, result.classes);
   return result;
 }
 
