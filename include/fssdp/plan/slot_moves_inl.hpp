@@ -157,6 +157,7 @@ FSSDP_INLINE slot_moves::slot_moves(physical_experts const& before, physical_exp
   for (auto const& move : moves_) {
     hash.mix(move.from.value(), move.to.value());
     hash.mix(move.round, move.placed);
+    hash.mix(move.expert.value(), move.waits ? 1 : 0);
     auto const from = before.rank_of(move.from);
     auto const to = before.rank_of(move.to);
     sent_ += from != to ? 1 : 0;

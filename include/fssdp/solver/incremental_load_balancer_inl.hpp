@@ -261,7 +261,7 @@ FSSDP_INLINE physical_experts incremental_load_balancer::operator()(
   auto const is_grouped = groups > 1 && groups % topo.nodes() == 0;  // groups stay on their nodes
   while (!is_grouped && !enough() && map.improve(most_changes - map.changes())) continue;
   auto result = physical_experts{shape, map.slots()};
-  if (enough() || (before.experts() > before.ranks() * before.slots_per_rank())) return result;
+  if (enough()) return result;
   auto const fresh = expert_load_balancer{.replicas = before.ranks() * before.slots_per_rank(),
                                           .groups = groups,
                                           .topology = topo}(loads);
