@@ -39,7 +39,7 @@ class uneven_plan {
   /// @param topo its ranks are those of the communicator
   /// @param element_bytes as they travel: they decide how blocks are cut, any size gives right
   ///                      results
-  /// @cost that of `schedule` for all parts: at most 32 of the longest block, of others in proportion
+  /// @cost that of `schedule` for all parts: the longest block has at most 32, others fewer
   /// @throws argument_error if an owner is no rank, elements have no bytes, or there are more than
   ///         can be counted
   uneven_plan(std::span<owned_block const> blocks, fssdp::topology const& topo,
