@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <latch>
 #include <span>
 #include <string>
 #include <vector>
@@ -42,6 +43,7 @@ template <class Fail, class GoOn>
 [[nodiscard]] std::vector<std::string> lose_rank_1(fssdp::thread_world& world, Fail fail,
                                                    GoOn go_on) {
   auto texts = std::vector<std::string>(size);
+  auto mirrored = std::latch{size};
   world.run([&](thread_communicator& comm) {
     auto shard = trained_shard{three_each(), comm.rank()};
     auto mirror =
@@ -49,6 +51,7 @@ template <class Fail, class GoOn>
     shard.step_to(5);
     mirror.write(comm, 5, shard.state());
     mirror.finish(comm);
+    mirrored.arrive_and_wait();  // before one asks who is lost, and another's finish throws
     shard.step_to(6);
     if (comm.rank() == rank_id{1}) return fail(comm);
     try {
