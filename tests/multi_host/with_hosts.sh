@@ -151,15 +151,25 @@ if [ -n "$cut$kill" ]; then
   extra="$extra --enable-recovery"
 fi
 
+# how mpirun starts processes on other hosts, and what it calls shared memory
+if "$mpirun" --version | grep -qE '\(?Open( MPI|RTE)\)? 4\.'; then
+  shared=vader
+  launcher="--mca plm rsh --mca plm_rsh_agent $made/agent --mca plm_rsh_no_tree_spawn 1"
+  launcher="$launcher --mca oob_tcp_if_include ctl0"
+else
+  shared=sm
+  launcher="--prtemca plm ssh --prtemca plm_ssh_agent $made/agent"
+  launcher="$launcher --prtemca plm_ssh_no_tree_spawn 1 --prtemca prte_if_include ctl0"
+fi
+
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 code=0
-# shellcheck disable=SC2016,SC2086  # the shell on the host expands; extra holds several arguments
+# shellcheck disable=SC2016,SC2086  # the shell on the host expands; both hold several arguments
 TMPDIR=$made ip netns exec "$(host 0)" unshare --uts -- \
   sh -c 'hostname "$0"; exec "$@"' "$(host 0)" "$mpirun" --host "$list" -np $((hosts * ranks)) \
   --map-by "ppr:$ranks:node" --bind-to none \
-  --mca plm rsh --mca plm_rsh_agent "$made/agent" --mca plm_rsh_no_tree_spawn 1 \
-  --mca oob_tcp_if_include ctl0 --mca btl_tcp_if_include eth0 \
-  --mca pml ob1 --mca btl self,vader,tcp --mca mpi_yield_when_idle 1 $extra "$@" || code=$?
+  $launcher --mca btl_tcp_if_include eth0 \
+  --mca pml ob1 --mca btl "self,$shared,tcp" --mca mpi_yield_when_idle 1 $extra "$@" || code=$?
 if [ $counters = yes ]; then
   for h in $all; do echo "$h has sent $(sent "$h") bytes"; done
 fi
