@@ -100,4 +100,11 @@ TEMPLATE_TEST_CASE_SIG("ranks in different collectives name each other", "", ((b
   SECTION("another number of messages") {
     find_out<Lends>({.sends = {4, 4}, .receives = {4, 4}}, {}, "messages expected", "sent");
   }
+  SECTION("another plan, and both only send") {
+    find_out<Lends>({.label = {0xaaa, 0}, .receives = {}}, {.label = {0xbbb, 0}, .receives = {}},
+                    "plan aaa", "plan bbb");
+  }
+  SECTION("another number of messages, and both only send") {
+    find_out<Lends>({.receives = {}}, {.receives = {}}, "0 messages expected", "sent");
+  }
 }

@@ -137,6 +137,7 @@ class thread_rank {
       context_->lock_again(lock);
       for_each_peer(named_.staged, [&](rank_id to, auto const&) {
         auto& box = context_->box(rank_, to);
+        check_unwanted(to);
         await(lock, to, &box, [&] { return box.now == state::empty; });
       });
     } catch (...) {
@@ -176,6 +177,14 @@ class thread_rank {
   void check(thread_mailbox const& box, rank_id from) const {
     auto const complaint = named_.mismatch(box.sequence, box.label, box.messages, from);
     if (!complaint.empty()) throw context_->disagreement(rank_, from, complaint);
+  }
+  /// Refuses what a peer sends in this exchange though nothing is wanted from it: ranks with
+  /// different plans may only send, and each would wait for the other to receive.
+  void check_unwanted(rank_id from) const {
+    auto const& box = context_->box(from, rank_);
+    if (named_.wanted[from.index()].empty() && box.now == state::posted &&
+        box.sequence == named_.sequence)
+      check(box, from);
   }
 
   /// Waits for any message that is wanted and has not been taken, in the order in which they were
