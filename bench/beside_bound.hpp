@@ -62,10 +62,10 @@ struct setting {
   caches begin_with = caches::hot;
 };
 
-/// Runs verb(comm) on the ranks of a thread_world and, in turns with it, its bounds: bound(rank) on
+/// Runs collective(comm) on the ranks of a thread_world and, in turns with it, its bounds: bound(rank) on
 /// the same threads. The fastest of these is the bound.
-template <class Verb, class... Bounds>
-void measure(benchmark::State& state, setting const& of, Verb verb, Bounds... bounds) {
+template <class Collective, class... Bounds>
+void measure(benchmark::State& state, setting const& of, Collective collective, Bounds... bounds) {
   constexpr auto calls = 3;  // the first finds what others have left in the caches
   constexpr auto other_bytes = std::size_t{96} << 20U;  // more than the caches hold
   auto const ranks = static_cast<std::size_t>(of.ranks);
@@ -89,7 +89,7 @@ void measure(benchmark::State& state, setting const& of, Verb verb, Bounds... bo
         return sum;
       };
       (repeat(least, [&] { bounds(me); }), ...);
-      auto const seconds = repeat(best, [&] { verb(comm); });
+      auto const seconds = repeat(best, [&] { collective(comm); });
       if (me == fssdp::rank_id{0}) total = seconds;
     });
     state.SetIterationTime(total / calls);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Maps of an inference engine while loads drift: made anew each time (EPLB), or from the one in place.
+// Maps of an inference engine while loads drift: made from scratch each time (EPLB), or from the one in place.
 // Counters: the fullest rank over the mean, and the experts that are sent for each new map.
 #include <benchmark/benchmark.h>
 
@@ -38,7 +38,7 @@ class drifting_loads {
   std::mt19937_64 draw_{1};
 };
 
-/// The arguments are experts, ranks and slots of each; then whether maps are made anew.
+/// The arguments are experts, ranks and slots of each; then whether maps are made from scratch.
 void renewed_maps(benchmark::State& state) {
   auto const experts = static_cast<std::size_t>(state.range(0));
   auto const ranks = static_cast<int>(state.range(1));
@@ -46,7 +46,7 @@ void renewed_maps(benchmark::State& state) {
   auto const eplb = fssdp::expert_load_balancer{
       .replicas = ranks * static_cast<int>(state.range(2)), .topology = topo};
   auto const incremental = fssdp::incremental_load_balancer{.topology = topo};
-  auto const anew = state.range(3) != 0;
+  auto const from_scratch = state.range(3) != 0;
   auto loads_at = drifting_loads{experts};
   auto map = eplb(loads_at(0));
   auto balance = 0.0;
@@ -57,7 +57,7 @@ void renewed_maps(benchmark::State& state) {
     state.PauseTiming();
     auto const loads = loads_at(++time);
     state.ResumeTiming();
-    auto next = anew ? eplb(loads) : incremental(map, loads);
+    auto next = from_scratch ? eplb(loads) : incremental(map, loads);
     state.PauseTiming();
     auto const moves = fssdp::slot_moves{map, next, {.topology = topo}};
     balance += balance_of(next, loads);
@@ -71,7 +71,7 @@ void renewed_maps(benchmark::State& state) {
   state.counters["rounds"] = rounds / time;
 }
 BENCHMARK(renewed_maps)
-    ->ArgNames({"experts", "ranks", "slots", "anew"})
+    ->ArgNames({"experts", "ranks", "slots", "from_scratch"})
     ->ArgsProduct({{64}, {16}, {5}, {0, 1}})
     ->ArgsProduct({{256}, {32}, {9}, {0, 1}})
     ->ArgsProduct({{256}, {64}, {5}, {0, 1}})

@@ -109,8 +109,8 @@ class drifting_layer {
                                         *sim::model_named("deepseek-v3"), devices, experts};
 }
 
-/// Everything anew in every iteration.
-void plan_anew(benchmark::State& state) {
+/// Everything from scratch in every iteration.
+void plan_from_scratch(benchmark::State& state) {
   auto layer = layer_of(state);
   for (auto _ : state) {
     auto const where = layer.solve(layer.next());
@@ -200,7 +200,7 @@ void sizes(benchmark::internal::Benchmark* of) {
   of->ArgNames({"experts", "ranks"})->Unit(benchmark::kMicrosecond);
   of->Args({64, 32})->Args({256, 512})->Args({512, 4096});
 }
-BENCHMARK(plan_anew)->Apply(sizes);
+BENCHMARK(plan_from_scratch)->Apply(sizes);
 BENCHMARK(plan_renewed)->Apply(sizes)->Iterations(500);
 BENCHMARK(plan_shared)
     ->ArgNames({"experts", "ranks", "effort"})

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// The cases of the two verbs: eight experts, who holds them, how large they are.
+/// The cases of the two collectives: eight experts, who holds them, how large they are.
 #pragma once
 
 #include <benchmark/benchmark.h>

@@ -15,7 +15,7 @@
 namespace perf {
 
 /// Two events for each rank. Each stream is timed by itself: devices have no clock in common. The
-/// host's would count how late it notices that a stream is through, too.
+/// host's would count how late it notices that a stream has finished, too.
 class stream_timers {
  public:
   explicit stream_timers(int ranks) : timers_(static_cast<std::size_t>(ranks)) {}

@@ -46,7 +46,7 @@ class cuda_device : public device {
       fssdp::expert_shards shards, fssdp::materializer_policy policy,
       fssdp::materializer_options const& options) override;
   [[nodiscard]] fssdp::trace_output trace() override { return &trace_; }
-  /// An expert finds its rows one behind the other.
+  /// An expert finds its rows one after the other.
   [[nodiscard]] fssdp::row_orders orders() const override {
     return {fssdp::row_order::by_rank, fssdp::row_order::by_expert};
   }

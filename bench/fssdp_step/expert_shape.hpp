@@ -18,7 +18,7 @@ namespace step {
   return std::max<std::size_t>(1, elements / count) * count;
 }
 
-/// An expert as two matrices, w1 [width, hidden] and w2 [hidden, width], one behind the other: a row
+/// An expert as two matrices, w1 [width, hidden] and w2 [hidden, width], one after the other: a row
 /// has as many bytes as a token. What is left over behind them is moved, but not computed with.
 struct expert_shape {
   std::size_t elements;

@@ -74,7 +74,7 @@ class dense_part {
   }
 
  private:
-  /// The chunks of a buffer lie one behind the other: they are the flat array, padded at the end.
+  /// The chunks of a buffer lie one after the other: they are the flat array, padded at the end.
   template <class T, class Buffer>
   static std::span<T> flat(Buffer& buffer) {
     auto const chunks = buffer.tensors().front();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// The verbs on a communicator whose memory is a device's, and that offers nothing but what they
+/// The collectives on a communicator whose memory is a device's, and that offers nothing but what they
 /// ask for.
 #include "catch.hpp"
 #include "fssdp/collective/memory_required.hpp"

@@ -26,7 +26,7 @@ namespace {
 /// A number whose sums depend on the order in which they are formed.
 float uneven(std::size_t seed) { return 1.0F / static_cast<float>(seed % 1013 + 3); }
 
-/// The gradients of all owners, one behind the other.
+/// The gradients of all owners, one after the other.
 [[nodiscard]] std::vector<float> reduced(random_instance const& of,
                                          fssdp::transfer_plan const& plan) {
   constexpr auto elements = std::size_t{7};

@@ -106,7 +106,7 @@ TEST_CASE("pieces in another form end a message") {
   REQUIRE(messages(all, alike) == std::vector<pieces>{{0, 1}, {2}});
 }
 
-TEST_CASE("by rounds, both verbs send as few messages as pieces allow") {
+TEST_CASE("by rounds, both collectives send as few messages as pieces allow") {
   auto joined = std::size_t{0};
   support::for_random_instances(support::some_instances, [&](random_instance of) {
     of.plan = fssdp::schedule(of.plan, 40'960'000, {.piece_bytes = 5'120'000});

@@ -56,7 +56,7 @@ TEST_CASE("borrowed bytes are counted apart") {
   for (auto const& of_rank : counts) REQUIRE(of_rank == expected);
 }
 
-TEST_CASE("reset begins anew") {
+TEST_CASE("reset begins again") {
   auto comm = support::communicator_archetype{rank_id{0}};
   auto counted = counting{comm};
   counted.exchange([](auto&) {});

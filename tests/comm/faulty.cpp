@@ -57,7 +57,7 @@ void call(Comm& comm, int lends, std::string& record) {
 
 /// The calls of a rank alone whose second exchange breaks, and what comes out of each of three.
 template <class Error>
-void check_thrown(fault_kind kind, char const* verb) {
+void check_thrown(fault_kind kind, char const* does) {
   auto const lends = GENERATE(0, 1);
   for (auto const& expected : expectations) {
     CAPTURE(lends, expected.name);
@@ -78,7 +78,7 @@ void check_thrown(fault_kind kind, char const* verb) {
                            whole, lends == 1 ? expected.of_lend : expected.of_exchange, ""});
     REQUIRE(support::is<Error>(errors[1]));
     REQUIRE(support::text(errors[1]) ==
-            std::string{"rank 0 "} + verb + " on purpose " + expected.name);
+            std::string{"rank 0 "} + does + " on purpose " + expected.name);
   }
 }
 

@@ -328,7 +328,7 @@ TEST_CASE("a rank that is in another collective is found out by its label, or it
     }
 }
 
-TEST_CASE("what post throws is thrown before anything is sent, and the next batch starts anew") {
+TEST_CASE("what post throws is thrown before anything is sent, and the next batch starts again") {
   auto const got = support::on_all_ranks(2, [](thread_communicator& comm) {
     auto value = 3;
     auto thrown = 0;

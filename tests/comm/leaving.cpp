@@ -59,7 +59,7 @@ TEST_CASE("the others hear of it through those that await it, in every communica
   REQUIRE(names_rank_1(result.of_run));
 }
 
-TEST_CASE("a rank that is through disturbs nobody that waits for others") {
+TEST_CASE("a rank that has finished disturbs nobody that waits for others") {
   auto world = fssdp::thread_world{4};
   for (int turn = 0; turn < 20; ++turn)
     REQUIRE_NOTHROW(world.run([](thread_communicator& comm) {

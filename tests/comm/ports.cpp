@@ -241,7 +241,7 @@ TEST_CASE("messages of any size arrive through ports as they were sent") {
 }
 
 TEST_CASE("messages that are passed on take their time at every port") {
-  // 1/64 s for the bytes and 1/128 s for the latency, twice, one behind the other.
+  // 1/64 s for the bytes and 1/128 s for the latency, twice, one after the other.
   auto world = fssdp::thread_world{
       {.ranks = 3,
        .ports = topology{{.ranks = 3,

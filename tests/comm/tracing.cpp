@@ -79,7 +79,7 @@ template <class Hide>
   return sum;
 }
 
-/// What is wrong with what a rank has recorded of both verbs.
+/// What is wrong with what a rank has recorded of both collectives.
 [[nodiscard]] int faults(recorded const& rank, fssdp::transfer_plan const& plan) {
   auto counts = rank.counts;
   counts.bytes_borrowed = 0;

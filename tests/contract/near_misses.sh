@@ -3,7 +3,7 @@
 # near_misses.sh FILE CONCEPT COUNT FOLDER COMPILER ARGUMENT...: FILE compiles as it is, and for each
 # LACKS from 1 to COUNT it does not, as something does not satisfy the concept. All of it is compiled
 # at once, each in a namespace of its own, as reading the headers takes longest; where an error
-# belongs is told by that name, or by the number of its line, which begins anew with every LACKS.
+# belongs is told by that name, or by the number of its line, which begins again with every LACKS.
 set -u
 file=$1 concept=$2 count=$3 folder=$4
 shift 4

@@ -78,7 +78,7 @@ struct rank_experts {
   }
 };
 
-struct verb_times {
+struct collective_times {
   double gather;          // microseconds, of all ranks together
   double reduce;          // likewise
   double enqueue_gather;  // until the call has returned, on average
@@ -91,23 +91,23 @@ struct leaves_barrier {
 };
 
 /// Every rank owns an expert, all hold it.
-[[nodiscard]] verb_times times_of(int ranks, std::size_t bytes, fssdp::copied_by copies) {
+[[nodiscard]] collective_times times_of(int ranks, std::size_t bytes, fssdp::copied_by copies) {
   auto const layout = fssdp::block_layout{{.experts = ranks, .ranks = ranks}};
   auto const plan = make_plan(layout, fssdp::everywhere{}(layout));
   auto meets = std::barrier{ranks};
-  auto result = verb_times{1e30, 1e30, 1e30};
+  auto result = collective_times{1e30, 1e30, 1e30};
   fssdp::peer_world{
       {.ranks = ranks, .devices = 1, .kernels = gpu_double::kernels(), .copies = copies}}
       .run([&](fssdp::peer_communicator& comm) {
         auto const leaves = leaves_barrier{meets};
         auto const mine = rank_experts{ranks, bytes};
         auto lists = fssdp::scratch_memory{};
-        auto const measure = [&](auto verb, double& best, double* enqueuing) {
+        auto const measure = [&](auto collective, double& best, double* enqueuing) {
           for (int trial = 0; trial < 6; ++trial) {
             comm.synchronize();
             meets.arrive_and_wait();
             auto const start = clock_type::now();
-            for (int i = 0; i < times; ++i) verb();
+            for (int i = 0; i < times; ++i) collective();
             auto const enqueued = microseconds_since(start) / times;
             comm.synchronize();
             meets.arrive_and_wait();
@@ -143,7 +143,8 @@ void print_verbs(int ranks, std::size_t bytes) {
   auto const moved = bytes * static_cast<std::size_t>(ranks * ranks);  // own slots are written too
   auto const copied = copy_time(moved);
   auto const rate = 2e-3 * static_cast<double>(moved) / copied;  // GB/s, read and written
-  auto const bound = 1e-3 * n * (n + 1) * static_cast<double>(bytes) / rate;  // of either verb
+  auto const bound =
+      1e-3 * n * (n + 1) * static_cast<double>(bytes) / rate;  // of either collective
   for (auto const copies : {fssdp::copied_by::engines, fssdp::copied_by::kernels}) {
     auto const took = times_of(ranks, bytes, copies);
     std::printf(

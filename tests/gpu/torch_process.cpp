@@ -79,7 +79,7 @@ int compare(Comm& comm, char const* over) {
 constexpr auto experts = 8;
 constexpr auto sizes = std::array<std::int64_t, 2>{15, 6};
 
-/// What all elements of a tensor of an expert are, of all layers one behind the other.
+/// What all elements of a tensor of an expert are, of all layers one after the other.
 [[nodiscard]] double value(std::size_t expert, std::size_t tensor) {
   return static_cast<double>(1 + expert + 16 * tensor);
 }

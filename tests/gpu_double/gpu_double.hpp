@@ -46,7 +46,7 @@ struct settings {
   long& (*allocations)() = nullptr;
 };
 
-/// Begins anew: no violations, no faults, no device that reads another's memory.
+/// Begins again: no violations, no faults, no device that reads another's memory.
 void reset(settings const& as = {});
 [[nodiscard]] settings const& current();
 
@@ -84,7 +84,7 @@ void check_access(cudaStream_t stream, void const* address);
 /// No device has kernels: who launches one that has not been loaded is told by `violations`.
 void unload_kernels();
 
-/// How often the host has waited for a device, or asked whether it is through: by
+/// How often the host has waited for a device, or asked whether it has finished: by
 /// cudaStreamSynchronize, cudaStreamQuery, cudaEventSynchronize, cudaDeviceSynchronize, cudaFree.
 /// Not by cudaEventQuery: a look at whether an earlier exchange has run, whatever the answer.
 [[nodiscard]] int host_waits();

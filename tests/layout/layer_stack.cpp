@@ -53,7 +53,7 @@ TEST_CASE("expert e of layer l is expert l * experts_per_layer + e") {
   REQUIRE(stack.layer(layer_id{1}) == table(3, {1, 1}));
 }
 
-TEST_CASE("the shards of a rank lie one behind the other, layer by layer") {
+TEST_CASE("the shards of a rank lie one after the other, layer by layer") {
   auto const stack = three_layers();
   REQUIRE(owned(stack, 0) == std::vector{1, 5});
   REQUIRE(owned(stack, 1) == std::vector{2, 3, 4});

@@ -46,7 +46,7 @@ TEST_CASE("whole experts lie where the table says, in ascending slots") {
   REQUIRE(layout.slot(expert_id{4}) == 1);
 }
 
-TEST_CASE("the table of sliced experts has the slices of an expert one behind the other") {
+TEST_CASE("the table of sliced experts has the slices of an expert one after the other") {
   auto const layout = table_layout{{.ranks = 3, .slices = 2}, ranks({0, 2, 2, 2, 1, 0})};
   REQUIRE(layout.experts() == 3);
   REQUIRE(owned(layout, 0) == list{{0, 0}, {2, 1}});

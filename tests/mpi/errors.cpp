@@ -345,7 +345,7 @@ TEST_CASE("a communicator that has failed stays so, and so do its duplicates", "
   for (auto const& it : all) REQUIRE(it.what() == ": ");
 }
 
-TEST_CASE("after a failure the next run begins anew", "[at_least_2]") {
+TEST_CASE("after a failure the next run begins again", "[at_least_2]") {
   if (mpi_tests::lacks_processes(2)) return;
   for (auto const turn : {1, 2, 3}) {
     CAPTURE(turn);

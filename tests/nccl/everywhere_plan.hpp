@@ -37,7 +37,7 @@ struct everywhere_buffers {
       for (auto& element : tensor[0]) element = value;
     shard.copy_to_device();
   }
-  /// Enqueues both verbs.
+  /// Enqueues both collectives.
   template <class Comm>
   void gather_and_reduce(Comm& comm, fssdp::transfer_plan const& plan,
                          fssdp::reduce_options const& options = {}) {

@@ -92,7 +92,7 @@ template <class Enqueue, class... Links>
 
 }  // namespace
 
-TEST_CASE("neither verb allocates or waits for a device once its shape is known") {
+TEST_CASE("neither collective allocates or waits for a device once its shape is known") {
   if (auto const lacks = support::lacks_allocation_counts(); !lacks.empty())
     return skip_test(lacks);
   for (auto const copies : {fssdp::copied_by::engines, fssdp::copied_by::kernels})
@@ -106,7 +106,7 @@ TEST_CASE("neither verb allocates or waits for a device once its shape is known"
       REQUIRE(cost.wrong == 0);
       REQUIRE(cost.allocations == 0);
       REQUIRE(cost.waits == 0);
-      // every exchange of both verbs looks at earlier ones, and does not look again
+      // every exchange of both collectives looks at earlier ones, and does not look again
       REQUIRE(cost.looks_in_vain <= 2 * of.plan.rounds() * of.plan.ranks());
       REQUIRE(cost.allocations_on_streams == 0);
     }
@@ -154,7 +154,8 @@ TEST_CASE("sums of a rank are one launch, those of ranks that share a device, to
   REQUIRE(launches(1) == 1);
 }
 
-TEST_CASE("neither verb allocates or waits where all links are coded, and launches are counted") {
+TEST_CASE(
+    "neither collective allocates or waits where all links are coded, and launches are counted") {
   if (auto const lacks = support::lacks_allocation_counts(); !lacks.empty())
     return skip_test(lacks);
   auto const of = everywhere_plan{4};

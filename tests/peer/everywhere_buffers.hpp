@@ -23,7 +23,7 @@ struct everywhere_buffers {
     for (auto const& tensor : shard.tensors())
       for (auto& element : tensor[0]) element = static_cast<float>(rank.value() + 1);
   }
-  /// Enqueues both verbs.
+  /// Enqueues both collectives.
   template <class Comm>
   void gather_and_reduce(Comm& comm, fssdp::transfer_plan const& plan,
                          fssdp::reduce_options const& options = {}) {

@@ -137,7 +137,7 @@ TEST_CASE("the tight bound between nodes: what has entered last must reach all r
   REQUIRE(lower_bound(one, 1000, 250).tight_seconds == Approx(4 * 25.5 + 20 + 6));
   REQUIRE(simulate(schedule(one, 1000, {.piece_bytes = 250}), 1000).seconds ==
           Approx(4 * 25.5 + 20 + 6));
-  // two pieces one behind the other from two nodes, the last of them to both ranks
+  // two pieces one after the other from two nodes, the last of them to both ranks
   auto const three = slow_topology(3, 6, network_interface::per_node, cost);
   auto const two = plan_of(three, {0, 2}, {{4, 5}, {4, 5}});
   REQUIRE(lower_bound(two, 1000, 1000).tight_seconds == Approx(2 * 100.5 + 20 + 13.5));

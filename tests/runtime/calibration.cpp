@@ -82,7 +82,7 @@ TEST_CASE("calibration takes nothing away and no more slots than are left") {
       });
 }
 
-TEST_CASE("where all are to get an expert anew, everybody who holds it is in the plan") {
+TEST_CASE("where all are to get a new expert, everybody who holds it is in the plan") {
   support::for_random_instances(
       support::law_instances / 10, [](support::random_instance const& of) {
         auto const counts = support::random_counts(of, of.loads.size());

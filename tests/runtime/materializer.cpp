@@ -62,7 +62,7 @@ struct outcome {
   return std::ranges::equal(a, b, {}, &outcome::parameters, &outcome::parameters);
 }
 
-/// The same by the verbs alone: everything gathered, then everything reduced.
+/// The same by the collectives alone: everything gathered, then everything reduced.
 [[nodiscard]] std::vector<outcome> train_by_verbs(toy_shape const& shape, int iterations) {
   return support::on_all_ranks(shape.ranks, [&](thread_communicator& comm) {
     auto model = toy_model{shape, comm.rank()};
@@ -439,7 +439,7 @@ TEST_CASE("with coded parameters all have the same bits after calibration, too")
       }
 }
 
-TEST_CASE("owners that are chosen anew go on with what the old ones had") {
+TEST_CASE("owners that have changed go on with what the old ones had") {
   auto const shape = toy_shape{};
   auto const wrong = support::on_all_ranks(shape.ranks, [&](thread_communicator& comm) {
     auto model = toy_model{shape, comm.rank()};
@@ -475,7 +475,7 @@ TEST_CASE("owners that are chosen anew go on with what the old ones had") {
   REQUIRE(wrong == std::vector(shape.ranks, 0));
 }
 
-TEST_CASE("an iteration around the optimizer deals the experts out anew when that is due") {
+TEST_CASE("an iteration around the optimizer deals the experts out again when that is due") {
   auto const shape = toy_shape{};
   auto const trained = [&](bool by_hand) {
     return support::on_all_ranks(shape.ranks, [&](thread_communicator& comm) {
@@ -507,9 +507,9 @@ TEST_CASE("an iteration around the optimizer deals the experts out anew when tha
       return std::pair{owners, model.parameters()};
     });
   };
-  auto const anew = trained(false);
-  REQUIRE(anew == trained(true));
-  auto const& owners = anew[0].first;
+  auto const changed = trained(false);
+  REQUIRE(changed == trained(true));
+  auto const& owners = changed[0].first;
   auto const per_step = owners.size() / 5;
   auto const of_step = [&](std::size_t step) {
     return std::vector(owners.begin() + static_cast<std::ptrdiff_t>(step * per_step),

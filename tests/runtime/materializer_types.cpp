@@ -143,7 +143,7 @@ TEST_CASE("views of another type than that of the replicas are refused by name")
                mentions("expected the option in_one_piece"));
 }
 
-TEST_CASE("experts in one piece lie one behind the other and train to the same bits") {
+TEST_CASE("experts in one piece lie one after the other and train to the same bits") {
   for (auto const how : {overlap::off, overlap::on})
     for (int slices : {1, 4}) {
       auto const trained = [&](bool in_one_piece) {

@@ -33,7 +33,7 @@ class scattered_tensor {
     for (auto& slot : elsewhere) std::fill(slot.begin(), slot.end(), -1e9F);  // whoever reads there
     for (std::size_t slot = 0; slot < memory_.size(); ++slot) places_[slot] = memory_[slot].data();
   }
-  /// As gradients that are freed and made anew: no memory between iterations.
+  /// As gradients that are freed and made from scratch: no memory between iterations.
   void free() {
     for (auto& place : places_) place = nullptr;
   }

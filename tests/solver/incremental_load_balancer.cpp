@@ -89,7 +89,7 @@ TEST_CASE("a map is never worse, and no more slots change than may", "[solver]")
     for (auto const most : {0, 1, 2, 5, 1000}) {
       auto const next =
           incremental_load_balancer{.balance = 1, .most_changes = most}(of.before, of.loads);
-      CHECK(next.experts() == of.experts);  // each has a slot: physical_experts sees to it
+      CHECK(next.experts() == of.experts);  // each has a slot: physical_experts ensures it
       CHECK(changed_slots(of.before, next) <= most);
       auto const balance = naive_balance(next, of.loads);
       CHECK(balance <= naive_balance(of.before, of.loads) + 1e-9);

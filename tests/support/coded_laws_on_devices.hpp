@@ -26,7 +26,7 @@ namespace support {
 
 inline constexpr auto few_coding_devices = size_limits{.ranks = 6, .nodes = 3, .experts = 12};
 
-/// The element types at either end of both verbs: of owners, of replicas, of partial gradients.
+/// The element types at either end of both collectives: of owners, of replicas, of partial gradients.
 struct coded_types {
   fssdp::dtype shard;
   fssdp::dtype replicas;

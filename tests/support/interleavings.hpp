@@ -44,7 +44,7 @@ class interleavings {
   [[nodiscard]] std::size_t states() const { return seen_.size(); }
   /// Among them: nothing can happen any more, and somebody is not through.
   [[nodiscard]] std::size_t deadlocks() const { return deadlocks_; }
-  /// Among them: everybody is through.
+  /// Among them: everybody has finished.
   [[nodiscard]] std::size_t ends() const { return ends_; }
 
  private:

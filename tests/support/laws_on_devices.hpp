@@ -35,7 +35,7 @@ struct products {
   differences wrong;
 };
 
-/// Both verbs are enqueued, twice, before the first is waited for.
+/// Both collectives are enqueued, twice, before the first is waited for.
 /// @param put put(comm, buffer) on the device, as long as what it returns lives
 template <class Comm, class Buffers, class Put>
 [[nodiscard]] products products_on(Comm& comm, Buffers mine, Put put) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Algorithm 1 once more, written for the reader: every choice sorts its candidates anew.
+/// Algorithm 1 once more, written for the reader: every choice sorts its candidates again.
 #pragma once
 
 #include <algorithm>

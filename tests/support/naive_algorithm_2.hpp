@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// Algorithm 2 once more, written for the reader: every choice sums the loads and sorts its
-/// candidates anew.
+/// candidates again.
 #pragma once
 
 #include <algorithm>

@@ -47,7 +47,7 @@ struct stored_tensor {
 /// The key under which a header has the notes: no tensor can have this name.
 inline constexpr auto safetensors_notes_name = std::string_view{"__metadata__"};
 
-/// The tensors of a file in the order in which they lie there, one behind the other; and notes
+/// The tensors of a file in the order in which they lie there, one after the other; and notes
 /// about it.
 class safetensors_header {
  public:

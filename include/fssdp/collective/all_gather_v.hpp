@@ -50,7 +50,7 @@ concept array_for = std::ranges::contiguous_range<Range> && std::ranges::sized_r
 
 /// Every rank gets the whole array: `mine` [elements(rank)] -> `all` [elements()].
 ///
-/// @param mine the blocks that this rank owns, in the order of the array, one behind the other; of
+/// @param mine the blocks that this rank owns, in the order of the array, one after the other; of
 ///             any trivially copyable type
 /// @param all  the whole array; if its element type is another, elements are converted at their
 ///             owner
@@ -78,7 +78,7 @@ void all_gather_v(Comm& comm, uneven_plan const& plan, Mine&& mine, All&& all,
 /// transpose of all_gather_v.
 ///
 /// @param partials what this rank adds to every element of the array
-/// @param mine the blocks that it owns, in the order of the array, one behind the other; in any
+/// @param mine the blocks that it owns, in the order of the array, one after the other; in any
 ///             element type
 /// @post `mine` has scale * (sum over all ranks): in accumulator_t, in an order that the plan fixes,
 ///       so that equal plans give equal bits; by rank if its options say reduction_order::by_rank

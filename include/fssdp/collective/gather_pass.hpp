@@ -189,7 +189,7 @@ class gather_memory {
 /// Moves what the plan says. The memory knows where the bytes of a piece are: `begin(comm,
 /// scratch)` makes ready what this rank owns, `outgoing(k, piece)` and `incoming(k, piece)` name
 /// tensor k of a piece, `arrived(decoded, k, piece)` is told when it is there: what it decodes joins
-/// the batch. Consecutive pieces of a chunk that `fills_slots` lie one behind the other.
+/// the batch. Consecutive pieces of a chunk that `fills_slots` lie one after the other.
 template <class Memory>
 class gather_pass {
  public:

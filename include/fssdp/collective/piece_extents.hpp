@@ -45,7 +45,7 @@ class piece_extents {
   }
 
   /// Whether a chunk has the most elements that any has, in all tensors: then pieces that follow
-  /// one another fill their slots, all but the last, and lie one behind the other.
+  /// one another fill their slots, all but the last, and lie one after the other.
   [[nodiscard]] bool fills_slots(chunk_id chunk) const {
     for (std::size_t k = 0; k < tensors(); ++k)
       if (slice(k, chunk).elements != slice_room(k)) return false;

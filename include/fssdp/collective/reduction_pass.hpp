@@ -177,7 +177,7 @@ class reduction_arrivals {
 /// what this rank sends back for a transfer, `operand_bytes(k, t)` the size of what comes back for
 /// one, `is_sum(t)` whether that is a sum, `received(k, slot)` where it is received;
 /// `sum_piece(sums, k, senders, bytes)` sums a piece that is complete, `sum_unshared(sums)` what
-/// nobody sends back. Consecutive pieces of a chunk that `fills_slots` lie one behind the other,
+/// nobody sends back. Consecutive pieces of a chunk that `fills_slots` lie one after the other,
 /// sums by themselves.
 template <class Memory>
 class reduction_pass {

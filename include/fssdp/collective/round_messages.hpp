@@ -23,7 +23,7 @@ namespace fssdp::detail {
 /// Consecutive pieces of a chunk between two ranks are one message for each tensor. Both ends find
 /// the same messages, in the same order.
 /// @tparam Alike alike(a, b): whether the pieces of two transfers travel in the same form, and lie
-///         one behind the other in shards, replicas and scratch
+///         one after the other in shards, replicas and scratch
 template <class Alike>
 class round_messages {
  public:

@@ -90,7 +90,7 @@ template <class Comm>
 concept splittable_communicator = communicator<Comm> && detail::splits<Comm>;
 
 /// Optional extra: `without(lost)`, a span of rank_id, returns a communicator between the ranks
-/// that are left when some are lost, numbered anew in the same order. All that are left call it,
+/// that are left when some are lost, renumbered in the same order. All that are left call it,
 /// with the same ranks. The communicator may have failed before.
 template <class Comm>
 concept shrinkable_communicator = communicator<Comm> && detail::shrinks<Comm>;

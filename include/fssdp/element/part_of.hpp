@@ -8,7 +8,7 @@
 
 namespace fssdp::detail {
 
-/// Parts lie one behind the other, part i from first[i] on. Returns the last that begins at this
+/// Parts lie one after the other, part i from first[i] on. Returns the last that begins at this
 /// step or before: those without steps have none.
 /// @pre 1 <= count, and first[0] <= step
 template <class Step>

@@ -88,7 +88,7 @@ class compressed_rounds {
   };
 
  private:
-  /// The payloads of a round that come together in one way, one behind the other.
+  /// The payloads of a round that come together in one way, one after the other.
   struct lane {
     std::vector<std::byte> mine;
     std::vector<std::byte> all;

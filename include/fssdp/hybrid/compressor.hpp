@@ -14,7 +14,7 @@
 namespace fssdp {
 
 /// The elements of a unit, which is compressed by itself: one tensor of one chunk. Where it is a
-/// matrix, its rows lie one behind the other.
+/// matrix, its rows lie one after the other.
 struct unit_shape {
   std::size_t rows = 1;
   std::size_t columns = 0;

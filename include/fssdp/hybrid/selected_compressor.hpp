@@ -86,7 +86,7 @@ struct strided_compressor : detail::selection<strided_compressor> {
   }
 };
 
-/// A share of the elements, drawn anew in each exchange by the shared key: rounded up.
+/// A share of the elements, drawn again in each exchange by the shared key: rounded up.
 /// (DeToNATION, random replication)
 struct random_compressor : detail::selection<random_compressor> {
   double share = 1.0 / 16;

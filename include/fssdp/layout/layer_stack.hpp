@@ -18,7 +18,7 @@
 namespace fssdp {
 
 /// A layout over the experts of all layers: expert e of layer l is expert l * experts_per_layer() +
-/// e. In the arena of a rank, its shards of layer 0, 1, ... lie one behind the other. So a rank may
+/// e. In the arena of a rank, its shards of layer 0, 1, ... lie one after the other. So a rank may
 /// own many experts of one layer and none of another, in the same memory. (Paper, heterogeneous
 /// sharding)
 template <shard_layout Layout = table_layout>

@@ -14,7 +14,7 @@
 
 namespace fssdp {
 
-/// The tensors of all buffers as tensors of bytes, one behind the other:
+/// The tensors of all buffers as tensors of bytes, one after the other:
 /// `bytes_of(weights, first_moments, second_moments)`. Slots that lie one by one stay where they are:
 /// the tables of their places are those of the buffers.
 /// @cost one allocation; the views are valid as long as the buffers

@@ -17,7 +17,7 @@
 
 namespace fssdp::detail {
 
-/// Elements that lie one behind the other.
+/// Elements that lie one after the other.
 struct element_range {
   std::byte* data = nullptr;
   std::size_t count = 0;

@@ -46,7 +46,7 @@ struct schedule_options {
 /// enters a node once; ranks on its way may relay it. What the trees of the given plan were does
 /// not matter. Where the ports of the topology are such that chunks straight from their owners take
 /// less time (tiny chunks; interfaces as fast as ports inside a node; unequal ports), they go that
-/// way: whole, or cut into pieces one behind the other if `piece_bytes` asks for them.
+/// way: whole, or cut into pieces one after the other if `piece_bytes` asks for them.
 /// @param chunk_bytes of the largest chunk, as it travels
 /// @pre verify accepts the plan
 /// @post verify accepts the result; no rank keeps more than `relay_bytes` of what it relays; all

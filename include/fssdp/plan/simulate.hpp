@@ -37,7 +37,7 @@ class port_model {
         out_free_(2 * static_cast<std::size_t>(topo.ranks())),
         in_free_(out_free_.size()) {}
 
-  /// A transfer of what its source has from `ready` on, or of several pieces one behind the other.
+  /// A transfer of what its source has from `ready` on, or of several pieces one after the other.
   /// @param part of the bytes of a piece that these have
   simulation::span play(rank_id source, rank_id destination, double ready, int pieces = 1,
                         double part = 1) {

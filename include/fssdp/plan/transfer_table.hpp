@@ -12,7 +12,7 @@
 
 namespace fssdp::detail {
 
-/// A list per rank, one behind the other.
+/// A list per rank, one after the other.
 template <class T>
 struct per_rank {
   std::vector<T> items;

@@ -41,7 +41,7 @@ template <tensor_memory Buffer>
 
 }  // namespace detail
 
-/// The arenas of one rank: its shards of all layers, one behind the other, parameters and reduced
+/// The arenas of one rank: its shards of all layers, one after the other, parameters and reduced
 /// gradients. Views of memory that somebody else keeps. Where a tensor has a place for each slot,
 /// the entries may change between iterations: those of weights from `step` to the next prefetch or
 /// acquire, those of gradients to the next reduce of their layer, when they must not be null.

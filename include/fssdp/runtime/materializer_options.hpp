@@ -40,7 +40,7 @@ struct materializer_options {
   /// where replicas are fp64. The gradients of owners may be of any type: sums become it by one
   /// rounding. For fewer bits on the wire only, see materializer_policy::reduce_coding.
   std::optional<dtype> partial_type = {};
-  /// All experts that a rank computes with lie one behind the other, its own among them, as
+  /// All experts that a rank computes with lie one after the other, its own among them, as
   /// products of many matrices at once want them (experts_in_one_piece). They then take slots of
   /// the pool for all of them, and a copy of its own ones; `calibrate` adds nothing.
   bool in_one_piece = false;
@@ -66,7 +66,7 @@ struct materializer_options {
   std::optional<schedule_options> schedule = {};
   /// A layer keeps its placement, and so its plan, as long as at most this share of its tokens goes
   /// to other experts than when the solver was asked (load_change); then a renewing_solver goes on
-  /// from that placement. 0.015 is lost in the noise of most gates. With 0 the solver is asked anew
+  /// from that placement. 0.015 is lost in the noise of most gates. With 0 the solver is asked again
   /// whenever loads differ at all: then placements do not depend on what has been before, and a run
   /// that is resumed has the bits of one that was not interrupted.
   double load_tolerance = 0;

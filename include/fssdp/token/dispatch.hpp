@@ -19,7 +19,7 @@ namespace fssdp {
 /// How rows travel.
 struct token_options {
   /// The segments of two ranks, one for each expert, travel as one message if they have fewer bytes
-  /// than this on average; what of them does not lie one behind the other is packed, or unpacked.
+  /// than this on average; what of them does not lie one after the other is packed, or unpacked.
   /// Else each is a message, and nothing is packed. 0: never pack; -1: always one message. Equal on
   /// all ranks. By default `packs_below` in host memory; 0 on devices, where each segment that is
   /// packed is a copy of its own. Where both row orders are by rank, all is one message, unpacked.
@@ -96,7 +96,7 @@ void exchange_rows(char const* name, Comm& comm, token_plan const& plan, bool ba
 /// @pre every rank calls with its plan of the same counts and the same width; `from` and `to` do
 ///      not overlap, and live until the communicator is synchronized. The plan may be a temporary
 /// @cost one exchange; a message to each rank if its segments are short (token_options::pack_below),
-///       else one for each segment that leaves. A message whose rows do not lie one behind the other
+///       else one for each segment that leaves. A message whose rows do not lie one after the other
 ///       is copied once more, by its sender, its receiver or both; one allocation for that if no
 ///       scratch is given. Rows that stay are copied once. On devices, such copies are one for each
 ///       segment

@@ -12,7 +12,7 @@ namespace fssdp::detail {
 
 /// The rows that a rank sends, or those that it receives. All segments of one peer are one message
 /// if they are short; both ends decide that alike. Such a message lies in place where its segments
-/// lie one behind the other, else packed, behind those of the peers before it.
+/// lie one after the other, else packed, behind those of the peers before it.
 class row_messages {
  public:
   using segments = std::span<token_segment const>;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Rows of equal width, one behind the other: hidden states of tokens.
+/// Rows of equal width, one after the other: hidden states of tokens.
 #pragma once
 
 #include <cstddef>

@@ -37,8 +37,8 @@ struct expert_rows {
 
 /// How the rows of a rank are sorted.
 enum class row_order {
-  by_expert,  ///< by expert, then by peer: all rows of an expert lie one behind the other
-  by_rank     ///< by peer, then by expert: all rows of a message lie one behind the other
+  by_expert,  ///< by expert, then by peer: all rows of an expert lie one after the other
+  by_rank     ///< by peer, then by expert: all rows of a message lie one after the other
 };
 
 /// How the rows lie that a rank sends and receives. Equal on all ranks.

@@ -14,7 +14,7 @@
 
 namespace fssdp {
 
-/// Some ranks of a topology, numbered anew in their order, on the nodes and with the ports that
+/// Some ranks of a topology, renumbered in their order, on the nodes and with the ports that
 /// they have; nodes without ranks are left out.
 /// @param ranks ascending
 /// @throws argument_error if there are none, one is not there, or they do not ascend

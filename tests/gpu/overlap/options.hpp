@@ -35,7 +35,7 @@ inline constexpr auto help =
     "Ranks on one device gather the experts of a layer while they multiply by those of the one\n"
     "before. Tells how much of the gathers' time that hides, and whether all numbers are right.\n"
     "  --ranks N      that share the device, and experts of each layer; without it: 4\n"
-    "  --layers N     one behind the other; without it: 4\n"
+    "  --layers N     one after the other; without it: 4\n"
     "  --width N      experts are matrices of N x N in bf16; without it: 4096\n"
     "  --rows N       that an expert is multiplied by; without it: 4096\n"
     "  --repeats N    runs of which the median is told; without it: 11\n"

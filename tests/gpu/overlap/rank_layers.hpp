@@ -74,7 +74,7 @@ class rank_layers {
   }
 
   /// What has run, and when.
-  /// @pre it has been enqueued in this order, and is through
+  /// @pre it has been enqueued in this order, and has finished
   [[nodiscard]] std::vector<fssdp::trace_event> events(order how, cuda_event const& origin) const {
     auto all = std::vector<fssdp::trace_event>{};
     for (std::size_t layer = 0; layer < layers(); ++layer) {

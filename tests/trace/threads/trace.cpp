@@ -128,7 +128,7 @@ TEST_CASE("a full recorder keeps what came first and counts the rest") {
   trace.clear();
   REQUIRE(trace.events().empty());
   REQUIRE(trace.dropped() == 0);
-  trace.range(compute_track, "anew").end();
+  trace.range(compute_track, "again").end();
   REQUIRE(trace.events().size() == 1);
 }
 

@@ -47,7 +47,7 @@ using c10d_backend = std::remove_reference_t<decltype(*c10d_backend_of(
     std::declval<c10::intrusive_ptr<c10d::ProcessGroup> const&>(), c10::DeviceType::CPU))>;
 
 /// Calls name(), which sends and receives, and has all of it started together where the back end can
-/// do that: NCCL connects each pair of ranks anew, and may wait for ever, where it is not told.
+/// do that: NCCL connects each pair of ranks again, and may wait for ever, where it is not told.
 /// @returns what stands for all; null where it cannot
 template <class Backend, class Name>
 [[nodiscard]] c10::intrusive_ptr<c10d::Work> c10d_coalesced(Backend& backend, Name name) {

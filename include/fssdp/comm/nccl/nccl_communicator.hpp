@@ -265,7 +265,7 @@ class nccl_communicator : public nccl_ref {
   }
 
   /// Another communicator between the ranks that are left when some are lost, on the same stream.
-  /// They are numbered anew, in the order that they have. Collective among those that are left; the
+  /// They are renumbered, in the order that they have. Collective among those that are left; the
   /// lost ranks do not call it, and may be gone. How a rank finds out which ones these are is the
   /// caller's choice: failed_rank() of an error is what one rank has seen.
   ///

@@ -125,7 +125,7 @@ class nccl_context {
   }
 
   /// Enqueues an all-gather: the first row of the staging, of so many bytes, to all rows behind it,
-  /// one behind the other.
+  /// one after the other.
   void gather_staged(std::size_t bytes) {
     watch_.begin_exchange(stream_);
     for (auto const peer : first_n<rank_id>(static_cast<int>(size_)))

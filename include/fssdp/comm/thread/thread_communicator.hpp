@@ -124,7 +124,7 @@ class thread_communicator {
   /// @throws peer_failed if this rank is lost itself: the others have not waited any longer
   [[nodiscard]] std::vector<rank_id> find_lost();
   /// Optional extra: another communicator between the ranks that are left when some are lost, or
-  /// none (shrinkable_communicator), numbered anew in the same order. Those that are left call it,
+  /// none (shrinkable_communicator), renumbered in the same order. Those that are left call it,
   /// with the same ranks; the lost ones may be gone, or come back: then they get an error. It has
   /// failures of its own, of which the world throws nothing that a lost rank has thrown. Errors go
   /// on naming ranks of the world. This one stays as it is: failed, or at work.

@@ -117,7 +117,7 @@ def duplicate_group(group: dist.ProcessGroup) -> dist.ProcessGroup:
 
 
 class Work:
-    """An asynchronous collective. It sees to it that the memory of its tensors is there until it has
+    """An asynchronous collective. It keeps the memory of its tensors until it has
     finished."""
 
     def __init__(self, begun: Any, result: Callable[[], Any]) -> None:

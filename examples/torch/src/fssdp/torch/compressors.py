@@ -100,7 +100,7 @@ class StridedCompressor(Compressor):
 
 @dataclass(frozen=True, kw_only=True)
 class RandomCompressor(Compressor):
-    """A share of the elements, drawn anew in each exchange, alike in all groups: 4 share bytes per
+    """A share of the elements, drawn again in each exchange, alike in all groups: 4 share bytes per
     element, added. No state. (DeToNATION, arXiv 2502.06728)"""
 
     share: float = 1 / 16
