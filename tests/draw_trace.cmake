@@ -108,7 +108,7 @@ expect("${svg}" 1 "<title>")
 draw(svg --from 1000 --to 1001.12)
 expect("${svg}" 12 "<title>x: ")
 
-# What is no trace.
+# What is not a trace.
 file(REMOVE ${trace})
 refuse(1 "draw_trace.json: cannot be read" ${trace})
 refuse(1 "cannot be read" ${FOLDER})
@@ -116,7 +116,7 @@ foreach(wrong
     "{\"traceEvents\": [|no valid JSON.*line 1"
     "{\"traceEvents\": 5}|no trace: expected an array of events"
     "[]|no range"
-    "[5]|event 0 is no object"
+    "[5]|event 0 is not an object"
     "[{${range}, \"pid\": 0, \"dur\": 1}]|event 0 has no number \"ts\""
     "[{${range}, \"pid\": 0, \"ts\": \"1\", \"dur\": 1}]|event 0 has no number \"ts\""
     "[{${range}, \"pid\": 0.5, \"ts\": 1, \"dur\": 1}]|event 0 has no integer \"pid\""

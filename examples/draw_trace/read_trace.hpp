@@ -111,7 +111,7 @@ inline void complete(trace& of) {
   for (auto const& json : *events) {
     auto const event = raw_event{json, number++};
     if (!json.is_object())
-      throw std::runtime_error{fmt::format("event {} is no object", number - 1)};
+      throw std::runtime_error{fmt::format("event {} is not an object", number - 1)};
     if (event.is("ph", "X")) add_range(read, event);
     if (event.is("ph", "M")) add_metadata(read, event);
   }

@@ -73,7 +73,7 @@ inline void compare_index(std::filesystem::path const& path,
       shown.files, [](file_report const& file) { return file.name.starts_with("rank_"); });
   if (is_of_a_save && std::filesystem::is_directory(asked.folder))
     shown.problems.push_back((asked.folder / fssdp::checkpoint_index_name).string() +
-                             " is not there: the files of ranks are no complete checkpoint");
+                             " is not there: the files of ranks are not a complete checkpoint");
   auto const index = asked.folder / fssdp::safetensors_index_name;
   shown.model.has_index = std::filesystem::exists(index);
   if (shown.model.has_index) compare_index(index, in_file, shown);

@@ -40,7 +40,7 @@ TEST_CASE("a trace has a sample per iteration, ascending, whatever the order of 
   CHECK(sim::mean_tokens(trace) == Approx(9));
 }
 
-TEST_CASE("what is no trace is refused by its line, what stands there and what was expected") {
+TEST_CASE("what is not a trace is refused by its line, what stands there and what was expected") {
   CHECK(fault_of("") == "loads.csv:0: it is empty; expected the columns iter,layer,e0,e1,...");
   CHECK(fault_of("iter,e0,e1\n") == "loads.csv:1: column 2 is called 'e0'; expected layer");
   CHECK(fault_of("iter,layer\n") == "loads.csv:1: no column e0; expected iter,layer,e0,e1,...");

@@ -85,12 +85,12 @@ TEST_CASE("files that are missing or of another checkpoint are refused by name")
   fs::remove(files[0]);
   REQUIRE_THAT(pair.complaint(), mentions("has no complete checkpoint"));
   support::write_bytes(files[0], R"({"weight_map": {}})");
-  REQUIRE_THAT(pair.complaint(), mentions("checkpoint.json: it is no index of a checkpoint"));
+  REQUIRE_THAT(pair.complaint(), mentions("checkpoint.json: it is not an index of a checkpoint"));
   support::write_bytes(files[0], "");
-  REQUIRE_THAT(pair.complaint(), mentions("checkpoint.json: it is no index"));
+  REQUIRE_THAT(pair.complaint(), mentions("checkpoint.json: it is not an index"));
   fs::remove(files[0]);
   fs::create_directory(files[0]);
-  REQUIRE_THAT(pair.complaint(), mentions("is no regular file"));
+  REQUIRE_THAT(pair.complaint(), mentions("is not a regular file"));
   REQUIRE_THROWS_WITH(fssdp::checkpoint_reader{pair.folder() / "none"},
                       mentions("none: has no complete checkpoint"));
 }
@@ -136,29 +136,29 @@ TEST_CASE("an index with a fitting checksum is still not believed") {
        }()),
        "over 8 levels deep"},
       {forged(R"({"step":1,"step":2})"), "it has 'step' twice"},
-      {with("/step", -1), "'step' is no whole number"},
-      {with("/step", 1.5), "'step' is no whole number"},
-      {with("/step", "1"), "'step' is no whole number"},
-      {with("/state", 1), "'state' is no text"},
+      {with("/step", -1), "'step' is not a whole number"},
+      {with("/step", 1.5), "'step' is not a whole number"},
+      {with("/step", "1"), "'step' is not a whole number"},
+      {with("/state", 1), "'state' is not a string"},
       {without("", "state"), "lacks 'state'"},
       {with("/files", nlohmann::json::array()), "it has no files"},
-      {with("/files", 3), "'files' is no list"},
+      {with("/files", 3), "'files' is not a list"},
       {with("/files/0", 3), "lacks 'header'"},
-      {with("/files/0/name", "../rank"), "'../rank' is no name of a file"},
-      {with("/files/0/name", "/etc/passwd"), "is no name of a file"},
-      {with("/files/0/name", ".."), "is no name of a file"},
-      {with("/files/0/name", ""), "is no name of a file"},
-      {with("/files/0/header", "12"), "is no checksum"},
-      {with("/files/0/bytes", -1), "'bytes' is no whole number"},
-      {with("/parts/0/owners/3", 2), "'owners' is no whole number from 0 to 1"},
-      {with("/parts/0/owners/3", -1), "'owners' is no whole number"},
+      {with("/files/0/name", "../rank"), "'../rank' is not a file name"},
+      {with("/files/0/name", "/etc/passwd"), "is not a file name"},
+      {with("/files/0/name", ".."), "is not a file name"},
+      {with("/files/0/name", ""), "is not a file name"},
+      {with("/files/0/header", "12"), "is not a checksum"},
+      {with("/files/0/bytes", -1), "'bytes' is not a whole number"},
+      {with("/parts/0/owners/3", 2), "'owners' is not a whole number from 0 to 1"},
+      {with("/parts/0/owners/3", -1), "'owners' is not a whole number"},
       {with("/parts/0/owners", nlohmann::json::array()), "has 0 owners"},
       {with("/parts/0/slices", 3), "has 8 owners; expected 3"},
-      {with("/parts/0/slices", 0), "'slices' is no whole number"},
-      {with("/parts/0/slices", 2147483648U), "'slices' is no whole number"},
+      {with("/parts/0/slices", 0), "'slices' is not a whole number"},
+      {with("/parts/0/slices", 2147483648U), "'slices' is not a whole number"},
       {with("/parts/0/layers", 3), "expected 2 for each expert of 3 layers"},
       {with("/parts/0/pattern", "{host}"), "the gap '{host}'"},
-      {with("/parts/0/tensors/0/shape", {1, -1}), "'shape' is no whole number"},
+      {with("/parts/0/tensors/0/shape", {1, -1}), "'shape' is not a whole number"},
       {with("/parts/0/tensors/0/shape", {4294967296U, 4294967296U}), "too many elements"},
       {with("/parts/0/groups/0/dtype", "I64"), "is of type 'I64'; expected F64"},
       {with("/parts/0/groups/0/dtype", "F31"), "is of type 'F31'"},

@@ -133,7 +133,7 @@ TEST_CASE("a step is saved again in place of itself, and older ones go when they
   REQUIRE(fssdp::complete_steps(folder.path()) == std::vector<std::uint64_t>{3, 4});
 }
 
-TEST_CASE("folders that are no steps are left alone") {
+TEST_CASE("folders that are not steps are left alone") {
   auto const folder = support::temporary_folder{};
   save_step(folder.path(), 5);
   for (auto const* const name : {"step_6", "step_0000000x", "step_", "notes", "step_00000099"}) {

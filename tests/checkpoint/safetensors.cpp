@@ -226,7 +226,7 @@ TEST_CASE("hostile headers are refused with the file and the cause") {
       {file_with(R"({"a":)" + deep), "'a' is an array"},
       {file_with('{' + tensor("a", f32, deep, "[0,8]")), "has an array in 'shape'"},
       {file_with(R"({"a":{"dtype":{"x":)" + deep), "has an object in 'dtype'"},
-      {file_with(R"({"__metadata__":{"x":)" + deep), "expected a text"},
+      {file_with(R"({"__metadata__":{"x":)" + deep), "expected a string"},
       {file_with(R"({"__metadata__":{"x":1}})"), "'__metadata__' has a number for 'x'"},
       {file_with(R"({"__metadata__":{"x":"1","x":"2"}})"), "has 'x' twice"},
       {file_with(R"({"__metadata__":{},"__metadata__":{}})"), "'__metadata__' is there twice"},
@@ -276,7 +276,7 @@ TEST_CASE("hostile headers are refused with the file and the cause") {
            R"({"__metadata__":{"fssdp.block_bytes":"4096","fssdp.xxh3":"000000000000000g"},)" +
                good + '}',
            8),
-       "a checksum that is no such number"},
+       "a checksum that is not a number"},
   };
   for (auto const& [bytes, cause] : cases) {
     CAPTURE(bytes.substr(0, 200), cause);
@@ -286,7 +286,7 @@ TEST_CASE("hostile headers are refused with the file and the cause") {
   }
 }
 
-TEST_CASE("what is no regular file is refused, and does not block") {
+TEST_CASE("what is not a regular file is refused, and does not block") {
   auto const folder = support::temporary_folder{};
   auto const refusal = [](std::filesystem::path const& path) -> std::string {
     try {
@@ -297,10 +297,10 @@ TEST_CASE("what is no regular file is refused, and does not block") {
     return "accepted";
   };
   REQUIRE_THAT(refusal(folder.path() / "none"), mentions("none: cannot open: No such file"));
-  REQUIRE_THAT(refusal(folder.path()), mentions("is no regular file"));
+  REQUIRE_THAT(refusal(folder.path()), mentions("is not a regular file"));
   auto const pipe = folder.path() / "pipe";
   REQUIRE(::mkfifo(pipe.c_str(), 0600) == 0);
-  REQUIRE_THAT(refusal(pipe), mentions("pipe: is no regular file"));
+  REQUIRE_THAT(refusal(pipe), mentions("pipe: is not a regular file"));
 }
 
 TEST_CASE("parts of tensors are read in any type, across blocks") {

@@ -276,7 +276,7 @@ TEST_CASE("an index of others is read, and refused where it is none") {
           "2 of 12");
   REQUIRE(read(R"({"weight_map": {}})") == "0 of 0");
   REQUIRE_THAT(read(R"({"metadata": {}})"), mentions(path.string()) && mentions("'weight_map'"));
-  REQUIRE_THAT(read(R"({"weight_map": []})"), mentions("'weight_map' is no object"));
+  REQUIRE_THAT(read(R"({"weight_map": []})"), mentions("'weight_map' is not an object"));
   REQUIRE_THAT(read(R"({"weight_map": {"a": 1}})"), mentions("no text for 'a'"));
-  REQUIRE_THAT(read("{"), mentions("it is no JSON"));
+  REQUIRE_THAT(read("{"), mentions("it is not JSON"));
 }

@@ -187,7 +187,7 @@ TEST_CASE("inspect_checkpoint compares the index of a model with its files") {
   auto const moved = look_at(folder.path());
   REQUIRE_THAT(moved.problems[2], mentions("6 tensors are in other files than the index says"));
   support::write_bytes(folder.path() / "model.safetensors.index.json", "{");
-  REQUIRE_THAT(look_at(folder.path()).problems[0], mentions("it is no JSON"));
+  REQUIRE_THAT(look_at(folder.path()).problems[0], mentions("it is not JSON"));
 }
 
 TEST_CASE("inspect_checkpoint says what is in a folder without experts") {

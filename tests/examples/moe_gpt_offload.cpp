@@ -125,5 +125,5 @@ TEST_CASE("a folder that has gone is named by the rank that needs it") {
   chosen.offload = offload::moments;
   chosen.offload_folder = std::filesystem::path{"no"} / "such" / "folder";
   REQUIRE_THROWS_AS(small_training::train(chosen), fssdp::file_error);
-  REQUIRE_THROWS_WITH(small_training::train(chosen), mentions("no/such/folder: is no folder"));
+  REQUIRE_THROWS_WITH(small_training::train(chosen), mentions("no/such/folder: is not a folder"));
 }

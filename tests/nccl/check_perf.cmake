@@ -31,7 +31,7 @@ foreach(i RANGE ${last})
   foreach(figure IN LISTS figures)  # what is not finite is null in JSON
     string(JSON type TYPE "${json}" ${i} ${figure})
     if(NOT type STREQUAL "NUMBER")
-      message(FATAL_ERROR "${figure} is no number: ${json}")
+      message(FATAL_ERROR "${figure} is not a number: ${json}")
     endif()
   endforeach()
 endforeach()

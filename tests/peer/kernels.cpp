@@ -136,7 +136,7 @@ TEST_CASE("conversions on a device have the bits of conversions in a loop") {
 
 namespace {
 
-/// Numbers on and beside every border of an 8-bit float, of either sign, and what is no number.
+/// Numbers on and beside every border of an 8-bit float, of either sign, and what is not a number.
 template <class Format>
 [[nodiscard]] std::vector<float> around_all(std::type_identity<fssdp::fp8<Format>>) {
   auto numbers = std::vector<float>{0.0F,

@@ -105,7 +105,7 @@ void for_any_planner(Law law) {
   auto const owner = [&](item_id item) { return owners[item.index()]; };
   auto const& asked = of.constraints;
   for (auto const rank : owners)
-    if (rank.value() < 0 || rank.value() >= of.topo.ranks()) return "an owner is no rank";
+    if (rank.value() < 0 || rank.value() >= of.topo.ranks()) return "an owner is not a rank";
   for (auto const& set : asked.together)
     for (auto const item : set)
       if (owner(item) != owner(set.front())) return "together";

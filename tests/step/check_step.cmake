@@ -18,7 +18,7 @@ foreach(i RANGE ${last})
           tokens_us solving_us bytes replica_bytes)
     string(JSON type TYPE "${json}" ${i} ${figure})  # what is not finite is null in JSON
     if(NOT type STREQUAL "NUMBER")
-      message(FATAL_ERROR "${figure} is no number: ${json}")
+      message(FATAL_ERROR "${figure} is not a number: ${json}")
     endif()
   endforeach()
   foreach(figure IN ITEMS measured_us tokens_us)

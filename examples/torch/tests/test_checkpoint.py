@@ -49,7 +49,7 @@ def test_what_others_wrote(tmp_path):
     (safetensors({"a": tensor(4, 12)}, bytes(12)), "begins at byte 4; expected 0"),
     (safetensors({"a": tensor(0, 8)}, bytes(9)), "has 9 bytes of tensors of 8"),
     (safetensors({"a": tensor(0, 8, dtype="F31")}, bytes(8)), "the unknown type 'F31'"),
-    (safetensors({"a": tensor(0, 8, (-2,))}, bytes(8)), "a size that is no whole number"),
+    (safetensors({"a": tensor(0, 8, (-2,))}, bytes(8)), "a size that is not a whole number"),
     (safetensors({}, b"").replace(b"{}", b'{"a":1,"a":2}').replace(b"\2\0", b"\15\0", 1),
      "a name occurs twice"),
 ])  # fmt: skip

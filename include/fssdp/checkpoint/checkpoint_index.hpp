@@ -122,7 +122,7 @@ inline constexpr auto index_end = std::string_view{"}\n"};
 }  // namespace detail
 
 /// The index as the text of a file.
-/// @throws argument_error if a text in it is no UTF-8, or it is too long
+/// @throws argument_error if a text in it is not UTF-8, or it is too long
 [[nodiscard]] inline std::string to_text(checkpoint_index const& index) {
   auto files = nlohmann::json::array();
   for (auto const& file : index.files)
@@ -137,7 +137,7 @@ inline constexpr auto index_end = std::string_view{"}\n"};
     json = content.dump();
   } catch (nlohmann::json::exception const& error) {
     throw argument_error{
-        detail::text("checkpoint: a name or the state is no UTF-8: ", error.what())};
+        detail::text("checkpoint: a name or the state is not UTF-8: ", error.what())};
   }
   detail::require(json.size() < longest_checkpoint_index - 1024, "checkpoint: an index of ",
                   json.size(), " bytes; expected less than ", longest_checkpoint_index,
@@ -158,11 +158,11 @@ inline constexpr auto index_end = std::string_view{"}\n"};
   auto const require = [](bool holds, auto const&... parts) {
     if (!holds) throw file_error{detail::text(parts...)};
   };
-  require(text.starts_with(detail::index_begin), "it is no index of a checkpoint");
+  require(text.starts_with(detail::index_begin), "it is not an index of a checkpoint");
   text.remove_prefix(detail::index_begin.size());
   auto version = 0;
   auto const [rest, wrong] = std::from_chars(text.data(), text.data() + text.size(), version);
-  require(wrong == std::errc{}, "it is no index of a checkpoint");
+  require(wrong == std::errc{}, "it is not an index of a checkpoint");
   require(version == checkpoint_version, "it is of version ", version, "; expected ",
           checkpoint_version);
   text.remove_prefix(static_cast<std::size_t>(rest - text.data()));
@@ -185,9 +185,9 @@ inline constexpr auto index_end = std::string_view{"}\n"};
   for (auto const& file : detail::list_at(content, "files")) {
     auto const header = detail::from_hex(detail::text_at(file, "header"));
     auto const name = detail::text_at(file, "name");
-    require(header.has_value(), "'header' of '", name, "' is no checksum");
+    require(header.has_value(), "'header' of '", name, "' is not a checksum");
     require(!name.empty() && name.front() != '.' && name.find('/') == name.npos, "'", name,
-            "' is no name of a file");
+            "' is not a file name");
     index.files.push_back(
         {name, detail::number_at(file, "bytes", 0, std::numeric_limits<std::uint64_t>::max()),
          *header});

@@ -36,7 +36,7 @@ namespace fssdp::detail {
   try {
     return nlohmann::json::parse(json, check);
   } catch (nlohmann::json::exception const& error) {
-    throw file_error{text("it is no JSON: ", error.what())};
+    throw file_error{text("it is not JSON: ", error.what())};
   }
 }
 
@@ -49,13 +49,13 @@ namespace fssdp::detail {
 /// The same, a list, ...
 [[nodiscard]] inline nlohmann::json const& list_at(nlohmann::json const& object, char const* key) {
   auto const& value = value_at(object, key);
-  if (!value.is_array()) throw file_error{text("'", key, "' is no list")};
+  if (!value.is_array()) throw file_error{text("'", key, "' is not a list")};
   return value;
 }
 /// ... a text, ...
 [[nodiscard]] inline std::string text_at(nlohmann::json const& object, char const* key) {
   auto const& value = value_at(object, key);
-  if (!value.is_string()) throw file_error{text("'", key, "' is no text")};
+  if (!value.is_string()) throw file_error{text("'", key, "' is not a string")};
   return value.get<std::string>();
 }
 /// ... or a whole number; `name` is what an error calls it.
@@ -63,7 +63,7 @@ namespace fssdp::detail {
                                                 std::uint64_t least, std::uint64_t most) {
   if (!value.is_number_unsigned() || value.get<std::uint64_t>() < least ||
       value.get<std::uint64_t>() > most)
-    throw file_error{text("'", name, "' is no whole number from ", least, " to ", most)};
+    throw file_error{text("'", name, "' is not a whole number from ", least, " to ", most)};
   return value.get<std::uint64_t>();
 }
 [[nodiscard]] inline std::uint64_t number_at(nlohmann::json const& object, char const* key,

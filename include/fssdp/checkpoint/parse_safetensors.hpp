@@ -131,7 +131,7 @@ class safetensors_events {
   bool binary(std::vector<std::uint8_t>& /*value*/) { return unexpected("bytes"); }
   bool parse_error(std::size_t position, std::string const& /*last*/,
                    nlohmann::json::exception const& /*error*/) {
-    return refuse("its header is no JSON from byte ", position, " on");
+    return refuse("its header is not JSON from byte ", position, " on");
   }
   // NOLINTEND(readability-identifier-naming)
 
@@ -144,7 +144,7 @@ class safetensors_events {
   bool unexpected(char const* what) {
     switch (place_) {
       case place::notes:
-        return refuse("'__metadata__' has ", what, " for '", key_, "'; expected a text");
+        return refuse("'__metadata__' has ", what, " for '", key_, "'; expected a string");
       case place::top:
         return refuse("'", key_, "' is ", what, "; expected what a tensor is");
       case place::tensor:

@@ -157,7 +157,7 @@ class safetensors_file {
     checksums_.reserve(static_cast<std::size_t>(count));
     for (std::size_t at = 0; at < text.size(); at += checksum_digits) {
       auto const sum = detail::from_hex(std::string_view{text}.substr(at, checksum_digits));
-      detail::require_file(sum.has_value(), path(), "has a checksum that is no such number");
+      detail::require_file(sum.has_value(), path(), "has a checksum that is not a number");
       checksums_.push_back(*sum);
     }
   }

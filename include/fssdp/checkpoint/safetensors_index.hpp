@@ -33,7 +33,7 @@ struct safetensors_index {
 };
 
 /// The index as the text of a file.
-/// @throws argument_error if a name is no UTF-8
+/// @throws argument_error if a name is not UTF-8
 [[nodiscard]] inline std::string to_text(safetensors_index const& index) {
   auto json = nlohmann::json{{"metadata", {{"total_size", index.total_bytes}}},
                              {"weight_map", nlohmann::json::object()}};
@@ -41,7 +41,7 @@ struct safetensors_index {
   try {
     return json.dump(2) + '\n';
   } catch (nlohmann::json::exception const& error) {
-    throw argument_error{detail::text("safetensors_index: a name is no UTF-8: ", error.what())};
+    throw argument_error{detail::text("safetensors_index: a name is not UTF-8: ", error.what())};
   }
 }
 
@@ -59,7 +59,7 @@ struct safetensors_index {
     auto const json = detail::parse_json(text);
     auto index = safetensors_index{};
     auto const& map = detail::value_at(json, "weight_map");
-    if (!map.is_object()) throw file_error{"'weight_map' is no object"};
+    if (!map.is_object()) throw file_error{"'weight_map' is not an object"};
     for (auto const& [tensor, in_file] : map.items()) {
       if (!in_file.is_string())
         throw file_error{detail::text("'weight_map' has no text for '", tensor, "'")};

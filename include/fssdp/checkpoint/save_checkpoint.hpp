@@ -192,7 +192,7 @@ std::filesystem::path save_checkpoint(Comm& comm, std::span<saved_part const> pa
         checkpoint_index{.step = index.step, .state = {}, .files = {}, .parts = index.parts};
     auto result = beginning{checksum(to_text(described)), 0, 0};
     if (comm.rank() == rank_id{0}) {
-      (void)to_text(index);  // refuses a state that is no text
+      (void)to_text(index);  // refuses a state that is not a string
       detail::make_folder(options.folder);
       lock.emplace(options.folder);
       detail::make_folder(of_step);

@@ -87,11 +87,12 @@ struct exchange_name {
 /// How two ranks' exchanges differ; empty if they do not.
 [[nodiscard]] inline std::string difference(exchange_name const& here, exchange_name const& there) {
   if (here.sequence != there.sequence)
-    return text("exchange ", here.sequence, " here, ", there.sequence, " there");
+    return text("exchange ", here.sequence, " here, ", there.sequence,
+                " there; expected that both call the same collectives in the same order");
   if (here.label != there.label)
     return text("round ", here.label.round, " of plan ", hexadecimal{here.label.plan},
                 " here, round ", there.label.round, " of plan ", hexadecimal{there.label.plan},
-                " there");
+                " there; expected equal plans: of equal layouts, loads, solvers and topologies");
   return {};
 }
 /// How many messages are expected from a peer, and how many it sends.

@@ -76,7 +76,8 @@ class file_memory : public std::pmr::memory_resource {
   /// @throws file_error unless it is a folder
   explicit file_memory(std::filesystem::path folder) : folder_{std::move(folder)} {
     auto ignored = std::error_code{};
-    detail::require_file(std::filesystem::is_directory(folder_, ignored), folder_, "is no folder");
+    detail::require_file(std::filesystem::is_directory(folder_, ignored), folder_,
+                         "is not a folder");
   }
 
   [[nodiscard]] std::filesystem::path const& folder() const { return folder_; }

@@ -29,7 +29,7 @@ class posix_file {
   [[nodiscard]] static posix_file open(std::filesystem::path const& path) {
     // never waits for a pipe's writer
     auto file = posix_file{path, opened{path, O_RDONLY | O_NONBLOCK}, "open"};
-    require_file(S_ISREG(file.status().st_mode), path, "is no regular file");
+    require_file(S_ISREG(file.status().st_mode), path, "is not a regular file");
     return file;
   }
   /// A new file: it is an error if there is something of that name, were it a link to nothing.
@@ -46,7 +46,7 @@ class posix_file {
   /// An existing regular file, to be written into; no link is followed.
   [[nodiscard]] static posix_file open_for_writing(std::filesystem::path const& path) {
     auto file = posix_file{path, opened{path, O_RDWR | O_NOFOLLOW | O_NONBLOCK}, "open"};
-    require_file(S_ISREG(file.status().st_mode), path, "is no regular file");
+    require_file(S_ISREG(file.status().st_mode), path, "is not a regular file");
     return file;
   }
   /// A regular file to be locked, existing or new; no link is followed.
@@ -55,7 +55,7 @@ class posix_file {
     auto found = opened{path, O_RDWR | O_CREAT | flags};
     if (found.error == EACCES) found = opened{path, O_RDONLY | flags};  // another user's
     auto file = posix_file{path, found, "open"};
-    require_file(S_ISREG(file.status().st_mode), path, "is no regular file");
+    require_file(S_ISREG(file.status().st_mode), path, "is not a regular file");
     return file;
   }
   posix_file(posix_file&& other) noexcept

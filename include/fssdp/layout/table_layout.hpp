@@ -24,7 +24,7 @@ class table_layout {
 
   table_layout() : table_layout{shape{}, {rank_id{0}}} {}
   /// @param owners [experts * slices]: the owner of each chunk in canonical order
-  /// @throws argument_error if there is no owner, or one that is no rank, or if the last expert has
+  /// @throws argument_error if there is no owner, or one that is not a rank, or if the last expert has
   ///         too few slices
   table_layout(shape const& of, std::vector<rank_id> owners);
 

@@ -75,7 +75,7 @@ class placement {
   placement() = default;
 
   /// Every expert with its owner and nowhere else.
-  /// @throws argument_error if there is no expert or no rank, or an owner that is no rank
+  /// @throws argument_error if there is no expert or no rank, or an owner that is not a rank
   template <shard_layout Layout>
   explicit placement(Layout const& layout) {
     reset(layout);

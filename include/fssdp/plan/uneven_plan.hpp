@@ -40,7 +40,7 @@ class uneven_plan {
   /// @param element_bytes as they travel: they decide how blocks are cut, any size gives right
   ///                      results
   /// @cost that of `schedule` for all parts: the longest block has at most 32, others fewer
-  /// @throws argument_error if an owner is no rank, elements have no bytes, or there are more than
+  /// @throws argument_error if an owner is not a rank, elements have no bytes, or there are more than
   ///         can be counted
   uneven_plan(std::span<owned_block const> blocks, fssdp::topology const& topo,
               std::size_t element_bytes, schedule_options const& options = {});

@@ -31,7 +31,7 @@ namespace fssdp::detail {
   return 0;
 }
 
-/// Appends the text in quotes, escaped; a byte that is no UTF-8 becomes U+FFFD.
+/// Appends the text in quotes, escaped; a byte that is not UTF-8 becomes U+FFFD.
 inline void append_json_text(std::string& json, std::string_view text) {
   constexpr auto hex = std::string_view{"0123456789abcdef"};
   json += '"';

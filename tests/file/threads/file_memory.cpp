@@ -96,9 +96,10 @@ TEST_CASE("files that cannot be had are refused by folder, bytes and cause") {
   auto const folder = support::temporary_folder{};
   auto const missing = folder.path() / "none";
   REQUIRE_THROWS_AS(file_memory{missing}, fssdp::file_error);
-  REQUIRE_THROWS_WITH(file_memory{missing}, mentions(missing.string()) && mentions("is no folder"));
+  REQUIRE_THROWS_WITH(file_memory{missing},
+                      mentions(missing.string()) && mentions("is not a folder"));
   support::write_bytes(missing, "a file");
-  REQUIRE_THROWS_WITH(file_memory{missing}, mentions("is no folder"));
+  REQUIRE_THROWS_WITH(file_memory{missing}, mentions("is not a folder"));
   std::filesystem::remove(missing);
 
   std::filesystem::create_directory(missing);

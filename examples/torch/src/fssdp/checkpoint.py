@@ -212,7 +212,7 @@ def read_checkpoint_index(folder: str | os.PathLike[str]) -> CheckpointIndex:
     path = of_step / INDEX_NAME
     frame = _INDEX.fullmatch(_read(path))
     if frame is None:
-        raise FileError(f"{path}: it is no index of a checkpoint, or was cut off")
+        raise FileError(f"{path}: it is not an index of a checkpoint, or was cut off")
     version = int(frame[1])
     _require(version == VERSION, path, f"is of version {version}; expected {VERSION}")
     try:
@@ -318,5 +318,5 @@ def _stored_tensor(name: str, of: dict[str, Any]) -> StoredTensor:
     first, end = of["data_offsets"]
     shape = tuple(of["shape"])
     if any(type(number) is not int or number < 0 for number in (first, end, *shape)):
-        raise ValueError(f"tensor '{name}' has a size that is no whole number")
+        raise ValueError(f"tensor '{name}' has a size that is not a whole number")
     return StoredTensor(name, of["dtype"], shape, first, end - first)

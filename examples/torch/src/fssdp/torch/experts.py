@@ -496,7 +496,7 @@ class ShardedExperts:
         names = {id(module): name for name, module in model.named_modules()}
         found = [names.get(id(layer)) for layer in self.layers]
         if None in found:
-            raise ArgumentError(f"layer {found.index(None)} is no module of this model")
+            raise ArgumentError(f"layer {found.index(None)} is not a module of this model")
         return [f"{name}." if name else "" for name in found]
 
 
