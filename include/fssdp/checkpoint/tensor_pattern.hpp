@@ -20,7 +20,8 @@ struct tensor_place {
 };
 
 /// Names with gaps, {layer}, {expert}, {tensor} and {group}:
-/// `model.layers.{layer}.block_sparse_moe.experts.{expert}.{tensor}.weight`
+///
+///     model.layers.{layer}.block_sparse_moe.experts.{expert}.{tensor}.weight
 struct tensor_pattern {
   std::string text = "layers.{layer}.experts.{expert}.{tensor}.{group}";
 

@@ -83,8 +83,11 @@ struct bf16_codec {
 
 static_assert(codec<bf16_codec>);
 
+namespace detail {
+
 template <>
-inline constexpr std::optional<payload_code> detail::code_on_devices<bf16_codec> =
-    payload_code::bf16;
+inline constexpr std::optional<payload_code> code_on_devices<bf16_codec> = payload_code::bf16;
+
+}  // namespace detail
 
 }  // namespace fssdp

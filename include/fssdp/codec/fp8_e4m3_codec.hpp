@@ -24,8 +24,11 @@ using fp8_e4m3_codec = scaled_codec<detail::fp8_rule<fp8_e4m3>>;
 
 static_assert(codec<fp8_e4m3_codec>);
 
+namespace detail {
+
 template <>
-inline constexpr std::optional<payload_code> detail::code_on_devices<fp8_e4m3_codec> =
-    payload_code::e4m3;
+inline constexpr std::optional<payload_code> code_on_devices<fp8_e4m3_codec> = payload_code::e4m3;
+
+}  // namespace detail
 
 }  // namespace fssdp

@@ -24,8 +24,11 @@ using fp8_e5m2_codec = scaled_codec<detail::fp8_rule<fp8_e5m2>>;
 
 static_assert(codec<fp8_e5m2_codec>);
 
+namespace detail {
+
 template <>
-inline constexpr std::optional<payload_code> detail::code_on_devices<fp8_e5m2_codec> =
-    payload_code::e5m2;
+inline constexpr std::optional<payload_code> code_on_devices<fp8_e5m2_codec> = payload_code::e5m2;
+
+}  // namespace detail
 
 }  // namespace fssdp

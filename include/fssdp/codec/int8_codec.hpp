@@ -23,8 +23,11 @@ using int8_codec = scaled_codec<detail::int8_rule>;
 
 static_assert(codec<int8_codec>);
 
+namespace detail {
+
 template <>
-inline constexpr std::optional<payload_code> detail::code_on_devices<int8_codec> =
-    payload_code::int8;
+inline constexpr std::optional<payload_code> code_on_devices<int8_codec> = payload_code::int8;
+
+}  // namespace detail
 
 }  // namespace fssdp

@@ -120,7 +120,8 @@ void sparse_all_gather(Comm& comm, transfer_plan const& plan, From&& from, To&& 
 
 /// As sparse_reduce_scatter of buffers whose types are known. Each tensor is summed in
 /// accumulator_of its type in `from`, and becomes its type in `to`.
-/// @param from, to, @post, @cost, @throws as sparse_all_gather above
+/// @cost as of the function for types that are known
+/// @throws argument_error before anything is sent; transport errors
 template <communicator Comm, tensor_memory From, tensor_memory To>
 requires detail::any_pair<From, To> && outlives_the_call<From, Comm> && outlives_the_call<To, Comm>
 void sparse_reduce_scatter(Comm& comm, transfer_plan const& plan, From&& from, To&& to,

@@ -44,8 +44,8 @@ struct layer_cost {
   double exposed_seconds = 0;
 
   layer_cost() = default;
-  /// @param topology with ranks
-  /// @throws argument_error if tokens, ports and topology differ in nodes or ranks
+  /// @param given with ranks
+  /// @throws argument_error if tokens, ports and `given` differ in nodes or ranks
   layer_cost(token_traffic const& tokens, port_loads const& ports, layer_rates const& rates,
              topology const& given, gathers often = gathers::once);
 

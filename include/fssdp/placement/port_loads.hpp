@@ -22,7 +22,7 @@ struct port_loads {
   int between_nodes = 0;         ///< crossings, over all nodes
 
   /// Nothing moves.
-  /// @param topology with ranks
+  /// @param topo with ranks
   explicit port_loads(topology const& topo)
       : into_node(static_cast<std::size_t>(topo.nodes())),
         out_of_node(into_node.size()),

@@ -36,7 +36,7 @@ class balanced_shares {
   /// @throws argument_error if the sizes differ
   balanced_shares(placement const& where, topology const& topo, token_demand const& demand);
 
-  /// @param topology with ranks
+  /// @param topo with ranks
   void assign(placement const& where, topology const& topo, token_demand const& demand);
 
   /// [ranks]: tokens that each works on

@@ -29,8 +29,10 @@
 namespace fssdp {
 
 namespace detail {
+
 class materializer_core;
-}
+
+}  // namespace detail
 
 /// An expert that a rank computes with, its types known at run time: each tensor has one slot.
 struct any_expert {

@@ -1,0 +1,32 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Runs Doxygen on the headers and the guides, and follows the links of the pages that it writes.
+# usage: build.sh DOXYGEN SOURCE_DIR FOLDER, where FOLDER/Doxyfile is and FOLDER/html will be
+set -eu
+doxygen=$1
+source=$2
+folder=$3
+rm -rf "$folder/html"
+
+# What guides link to besides guides, headers and pictures becomes a listing of its own.
+cd "$source"
+listed=$(find examples -name '*.[chs][pu]*' -o -name '*.sh' | LC_ALL=C sort)
+for file in $listed; do
+  grep -qrF --include='*.md' "$file)" README.md bench examples include tests || continue
+  printf '/** @example %s\n    As it is in the repository. */\n' "$file"
+done >"$folder/listings.dox"
+
+"$doxygen" "$folder/Doxyfile"
+
+cd "$folder/html"
+failed=0
+for page in $(cat ./*.html | grep -oE '(href|src)="[^"#:]+[#"]' | sed 's/^[a-z]*="//; s/["#]$//' | sort -u); do
+  [ -f "$page" ] && continue
+  echo "$page: a page links to it, and it is not there" >&2
+  failed=1
+done
+if grep -lE '<(script|img|link)[^>]*(src|href)="(https?:)?//' ./*.html >&2; then
+  echo "these pages take something from the network" >&2
+  failed=1
+fi
+exit $failed
