@@ -21,7 +21,7 @@ END {
   for (i = 1; i <= NR; ++i) {
     if (lines[i] ~ /^namespace fssdp \{/) {
       is_public = 1
-      lines[i] = lines[i] " /** @addtogroup " topic_of(FILENAME) " */ /** @{ */"
+      lines[i] = lines[i] " /** @within{" topic_of(FILENAME) "," folder "} */ /** @{ */"
     } else if (lines[i] ~ /^}  \/\/ namespace fssdp$/) lines[i] = "/** @} */ }"
     else if (lines[i] ~ /^namespace (fssdp::)?detail \{/) is_hidden[i] = in_detail = 1
     else if (in_detail) {
@@ -30,8 +30,7 @@ END {
     } else if (is_public && lines[i] ~ /^[a-z\[]/) has_names = 1
   }
   if (!has_names) exit
-  lines[1] = "/// @header{" topic_of(FILENAME) "," title "," folder "}"
-  sub(/^\/\/\/ /, "/// @brief ", lines[2])
+  lines[1] = "/// @defgroup " topic_of(FILENAME) " " title
   for (i = 1; i <= NR; ++i) {
     sub(/\/\/\/ @throws /, "/// @errors ", lines[i])  # in words, beyond the name of a type
     if (lines[i] ~ /^ *\/\/\/ \(/) sub(/\/\/\/ /, "/// @apart ", lines[i])  # (Paper: ...)
