@@ -20,7 +20,8 @@ done >"$folder/listings.dox"
 
 cd "$folder/html"
 failed=0
-for page in $(cat ./*.html | grep -oE '(href|src)="[^"#:]+[#"]' | sed 's/^[a-z]*="//; s/["#]$//' | sort -u); do
+linked=$(cat ./*.html | grep -oE '(href|src)="[^"#:]+[#"]' | sed 's/^[a-z]*="//; s/["#]$//' | sort -u)
+for page in $linked; do
   [ -f "$page" ] && continue
   echo "$page: a page links to it, and it is not there" >&2
   failed=1

@@ -8,6 +8,7 @@
 
 namespace fssdp {
 
+/// The numbers of this version: major.minor.patch.
 inline constexpr int version_major = 0;
 inline constexpr int version_minor = 2;
 inline constexpr int version_patch = 0;

@@ -76,6 +76,7 @@ inline constexpr auto file_dtypes = std::array<file_dtype_entry, 17>{{
 template <element T>
 inline constexpr file_dtype file_dtype_of = detail::in_a_file(dtype_of<T>);
 
+/// What safetensors files call it: "F32".
 [[nodiscard]] constexpr std::string_view name_of(file_dtype dtype) {
   return detail::file_dtypes[static_cast<std::size_t>(dtype)].name;
 }

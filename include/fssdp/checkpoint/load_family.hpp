@@ -149,6 +149,7 @@ inline void read_tensors(safetensors_set const& from, loaded_part const& part,
 
 /// The same on all ranks: it succeeds on all of them, or throws on all; then what the memory holds
 /// is unspecified.
+/// @cost that of read_tensors, and an all_gather of half a KiB from each rank
 /// @throws as read_tensors where it fails; on the other ranks a file_error that names that rank;
 ///         transport errors
 template <communicator Comm>
@@ -160,6 +161,7 @@ void load_tensors(Comm& comm, std::filesystem::path const& from, loaded_part con
   });
 }
 /// The same of the family that the names in the files are of.
+/// @cost the same
 /// @throws as recognise_family, too
 template <communicator Comm>
 void load_tensors(Comm& comm, std::filesystem::path const& from, loaded_part const& part) {

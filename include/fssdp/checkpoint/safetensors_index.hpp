@@ -25,6 +25,7 @@ inline constexpr auto safetensors_index_name = std::string_view{"model.safetenso
 /// The longest index that is read, in bytes.
 inline constexpr std::uint64_t longest_safetensors_index = std::uint64_t{256} << 20U;
 
+/// Which of the files of a folder has which tensor.
 struct safetensors_index {
   std::uint64_t total_bytes = 0;  ///< of all tensors; 0 where the file does not say
   std::map<std::string, std::string, std::less<>> files;  ///< by the name of the tensor

@@ -34,6 +34,7 @@
 
 namespace fssdp {
 
+/// Where a checkpoint goes, and what goes with it.
 struct save_options {
   std::filesystem::path folder;  ///< of all steps
   std::uint64_t step = 0;

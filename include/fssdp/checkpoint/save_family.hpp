@@ -36,6 +36,7 @@
 
 namespace fssdp {
 
+/// Where experts go, and what their layers are called there.
 struct save_tensors_options {
   std::filesystem::path folder;  ///< without safetensors files, those of another model
   /// The number that each layer of the part gets in the names, as model.layers of published_experts

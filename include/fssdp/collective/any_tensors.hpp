@@ -106,6 +106,7 @@ void sparse_all_gather(Comm& comm, transfer_plan const& plan, From&& from, To&& 
 }
 
 /// The same with a codec that is chosen at run time, or with none.
+/// @cost that of the codec
 template <communicator Comm, tensor_memory From, tensor_memory To>
 requires outlives_the_call<From, Comm> && outlives_the_call<To, Comm>
 void sparse_all_gather(Comm& comm, transfer_plan const& plan, From&& from, To&& to,
@@ -155,6 +156,7 @@ void sparse_reduce_scatter(Comm& comm, transfer_plan const& plan, From&& from, T
 }
 
 /// The same with a codec that is chosen at run time, or with none.
+/// @cost that of the codec
 template <communicator Comm, tensor_memory From, tensor_memory To>
 requires outlives_the_call<From, Comm> && outlives_the_call<To, Comm>
 void sparse_reduce_scatter(Comm& comm, transfer_plan const& plan, From&& from, To&& to,

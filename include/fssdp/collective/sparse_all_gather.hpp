@@ -158,6 +158,7 @@ void sparse_all_gather(Comm& comm, transfer_plan const& plan, From&& from, To&& 
 }
 
 /// The same without a codec.
+/// @cost as of the first
 template <communicator Comm, expert_memory From, expert_memory To>
 requires outlives_the_call<From, Comm> && outlives_the_call<To, Comm>
 void sparse_all_gather(Comm& comm, transfer_plan const& plan, From&& from, To&& to, uncoded,

@@ -167,6 +167,7 @@ void sparse_reduce_scatter(Comm& comm, transfer_plan const& plan, From&& from, T
 /// @post the residual of what a rank sends over a coded link, if it holds the expert, is what
 ///       encode_with_feedback leaves; all others are untouched. A rank that only relays a piece has
 ///       no residual for it: what its payload lacks is lost
+/// @cost the same; a payload with a residual is decoded where it is made, too
 template <communicator Comm, expert_memory From, expert_memory To, codec Codec,
           expert_memory Residuals>
 requires outlives_the_call<From, Comm> && outlives_the_call<To, Comm> &&
@@ -182,6 +183,7 @@ void sparse_reduce_scatter(Comm& comm, transfer_plan const& plan, From&& from, T
 }
 
 /// The same without a codec.
+/// @cost as of the first
 template <communicator Comm, expert_memory From, expert_memory To>
 requires outlives_the_call<From, Comm> && outlives_the_call<To, Comm>
 void sparse_reduce_scatter(Comm& comm, transfer_plan const& plan, From&& from, To&& to, uncoded,

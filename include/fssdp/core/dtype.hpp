@@ -12,6 +12,7 @@ namespace fssdp {
 /// An element type. e4m3 and e5m2 are the two formats of fp8.
 enum class dtype : std::uint8_t { fp32, fp64, bf16, fp16, e4m3, e5m2 };
 
+/// Each of them once, in the order of their values.
 inline constexpr std::array all_dtypes = {dtype::fp32, dtype::fp64, dtype::bf16,
                                           dtype::fp16, dtype::e4m3, dtype::e5m2};
 

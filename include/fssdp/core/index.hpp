@@ -36,6 +36,8 @@ class strong_index {
   int value_ = 0;
 };
 
+/// What is counted, each from 0. They do not convert to each other, nor to int: `value()` is the
+/// number, `index()` the same as a size.
 using rank_id = strong_index<struct rank_tag>;
 using node_id = strong_index<struct node_tag>;
 using layer_id = strong_index<struct layer_tag>;

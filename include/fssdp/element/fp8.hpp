@@ -122,6 +122,7 @@ class fp8 {
   std::uint8_t bits_ = 0;
 };
 
+/// The two formats of OCP: 4 bits of exponent and 3 of mantissa, or 5 and 2.
 using fp8_e4m3 = fp8<detail::e4m3_format>;
 using fp8_e5m2 = fp8<detail::e5m2_format>;
 

@@ -20,6 +20,7 @@ namespace fssdp {
 /// fp8_e5m2_codec or bf16_codec.
 enum class payload_code : std::uint8_t { int8, e4m3, e5m2, bf16 };
 
+/// Each of them once, in the order of their values.
 inline constexpr std::array all_payload_codes = {payload_code::int8, payload_code::e4m3,
                                                  payload_code::e5m2, payload_code::bf16};
 

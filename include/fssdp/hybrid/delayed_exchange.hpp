@@ -26,6 +26,7 @@
 
 namespace fssdp {
 
+/// How far and how fast parameters follow the average of a round ago, and what crosses.
 struct delayed_exchange_options {
   double rate = 1;                 ///< alpha
   double momentum = 0;             ///< beta: 0 up to 16 devices, 0.2 for 32, 0.5 for 64

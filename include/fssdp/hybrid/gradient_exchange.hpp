@@ -36,6 +36,7 @@ enum class gradient_memory {
   momentum   ///< m = decay m + rate gradient; m is sent, and what has been sent leaves it (DeMo)
 };
 
+/// What of a gradient crosses, and what becomes of the rest.
 struct gradient_exchange_options {
   any_compressor compressor = {};
   /// Other compressors that `choose_compressors` may take in its place, tensor by tensor.

@@ -97,6 +97,7 @@ struct hybrid_communicators {
 
 /// Splits a communicator into groups.
 /// @pre every rank calls with equal groups
+/// @cost that of two comm.split
 /// @throws argument_error if they are of other ranks; transport errors
 template <splittable_communicator Comm>
 [[nodiscard]] auto split(Comm& comm, hybrid_groups const& groups) {

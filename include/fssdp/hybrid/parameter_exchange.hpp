@@ -33,6 +33,7 @@ struct outer_update {
 /// again: there a momentum of 0.9 overshoots, 0.5 does not. (arXiv 2311.08105)
 inline constexpr auto diloco = outer_update{.rate = 0.7, .momentum = 0.9};
 
+/// What crosses at the end of a round, and what is made of it.
 struct parameter_exchange_options {
   outer_update outer = {};
   any_compressor compressor = {};  ///< of pseudo-gradients; what it leaves out is a residual

@@ -24,6 +24,7 @@ struct rate_table {
   std::size_t usual = 0;                    ///< the candidate that all classes have by default
 };
 
+/// How much error is allowed, and how finely it is counted.
 struct rate_options {
   double tolerance = 1;          ///< of errors, together: so many times those by default
   std::size_t buckets = 10'000;  ///< errors are rounded up to a budget / buckets

@@ -122,6 +122,7 @@ class mirrored_shard {
     }
   }
   /// Waits until the step is mirrored. Does nothing if none is under way.
+  /// @cost no message of its own
   /// @throws what mirroring it has thrown
   template <communicator Comm>
   void finish(Comm& comm) {

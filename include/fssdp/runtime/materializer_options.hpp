@@ -27,6 +27,7 @@ enum class retention {
 /// Which way the layers are gone through: what is gathered ahead.
 enum class training_pass { forward, backward };
 
+/// Pools, order and types of what a materializer moves.
 struct materializer_options {
   retention replicas = retention::keep;
   /// How many layers are gathered before they are acquired, counted from the one that is.

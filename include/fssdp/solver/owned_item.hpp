@@ -8,6 +8,7 @@
 
 namespace fssdp {
 
+/// The number of an item, from 0.
 using item_id = strong_index<struct item_tag>;
 
 /// What an item weighs on the rank that owns it. Units are free: an amount counts by its share of

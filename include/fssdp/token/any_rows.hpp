@@ -68,6 +68,7 @@ inline void check_row_type(char const* caller, char const* name, any_const_rows 
 }  // namespace detail
 
 /// As dispatch and combine of rows_view: rows travel as they are.
+/// @cost as there
 /// @throws as there; argument_error if `from` and `to` are of two types, or of none
 template <communicator Comm>
 void dispatch(Comm& comm, token_plan const& plan, any_const_rows const& from, any_rows const& to,

@@ -34,6 +34,7 @@ struct trace_track {
   friend bool operator==(trace_track const&, trace_track const&) = default;
 };
 
+/// The tracks that the library writes to; others are free to be made.
 inline constexpr auto compute_track = trace_track{"compute"};
 inline constexpr auto gather_track = trace_track{"gather"};
 inline constexpr auto reduce_track = trace_track{"reduce"};

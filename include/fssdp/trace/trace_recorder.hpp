@@ -13,6 +13,7 @@
 
 namespace fssdp {
 
+/// Whose trace is recorded, and how much of it.
 struct trace_options {
   rank_id rank = {};              ///< whose trace it is
   std::size_t capacity = 65'536;  ///< events that it keeps; those behind them are counted

@@ -10,6 +10,7 @@
 
 namespace fssdp {
 
+/// How a rank waits for the others of a process group, and how it makes another one.
 struct c10d_options {
   /// How long a rank waits for a message. The timeout of the group is not used.
   std::chrono::milliseconds deadline = std::chrono::seconds{60};

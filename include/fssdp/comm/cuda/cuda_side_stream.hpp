@@ -103,6 +103,7 @@ class cuda_side_stream {
 ///         {.replica_slots = 6, .partial_slots = 9, .memory = &pools}};
 ///     layers.acquire(l);  // what is enqueued on `compute` from here on finds the experts there
 ///
+/// @cost events are made; nothing is sent
 /// @throws transport_error
 template <device_communicator Comm>
 [[nodiscard]] cuda_side_stream<Comm> on_side_stream(Comm& comm, cudaStream_t stream) {

@@ -16,6 +16,7 @@ enum class copied_by {
   kernels   ///< one launch for up to 128 messages: better for many small ones, and within a device
 };
 
+/// Ranks, devices, and how bytes get from one to another.
 struct peer_options {
   int ranks = 0;    ///< 0: one for each device
   int devices = 0;  ///< 0: all that are there. Rank r is on device r modulo this
