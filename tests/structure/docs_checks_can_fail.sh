@@ -1,12 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Plants one fault of each kind into a copy of headers and guides: check_docs.sh and check_links.sh must
-# name them all, and nothing else.
+# Plants one fault of each kind into headers, guides and tests: check_docs.sh, check_links.sh and
+# check_guides.sh must name them all, and nothing else.
 # usage: docs_checks_can_fail.sh SOURCE_DIR SCRATCH_DIR
 set -eu
 checks=$1/tests/structure
 rm -rf "$2"
-mkdir -p "$2/include/fssdp/comm" "$2/guides"
+mkdir -p "$2/include/fssdp/comm" "$2/guides" "$2/tests/guides"
+cp "$checks/../guides/extract.sh" "$2/tests/guides/"
 
 cat >"$2/include/fssdp/comm/planted.hpp" <<'HEADER'
 // planted faults
@@ -123,11 +124,29 @@ cat >"$2/README.md" <<'GUIDE'
 ```
     [not](a-link.md)
 GUIDE
+cat >"$2/guides/code.md" <<'GUIDE'
+```cpp
+int main() {}
+```
+```cpp
+included();
+```
+```sh
+echo "no C++"
+```
+```cpp
+forgotten();
+```
+GUIDE
+cat >"$2/tests/planted.cpp" <<'TEST'
+#include "guides/guides/code.md/2.inc"
+#include "guides/guides/code.md/4.inc"
+TEST
 
 expect() {  # expect CHECK TEXT...: CHECK fails and prints a line with each text, and no other line
   check=$1
   shift
-  if found=$(sh "$checks/$check" "$scratch" 2>&1); then
+  if found=$(sh "$checks/$check" "$scratch" "$scratch/blocks" 2>&1); then
     echo "$check passes on planted faults" >&2
     exit 1
   fi
@@ -152,4 +171,7 @@ expect check_links.sh \
   'README.md:1: a link leads to guides/gone.md, which is not there' \
   'README.md:2: a link leads to the heading #three of guides/there.md, which is not there' \
   'README.md:2: a link leads to the heading #nothing of README.md, which is not there'
+expect check_guides.sh \
+  'guides/code.md:11: no test includes this block: expected #include "guides/guides/code.md/3.inc"' \
+  'tests include "guides/guides/code.md/4.inc", and the guide has no such block'
 rm -rf "$2"

@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/// The program of the README of include/fssdp/recovery: it stands here between two marks, and runs.
+/// The program of the README of include/fssdp/recovery runs.
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <filesystem>
-#include <fstream>
-#include <string>
 #include <vector>
 
 #include "catch.hpp"
@@ -22,24 +19,6 @@
 using fssdp::rank_id;
 
 namespace {
-
-/// The lines between two marks of a file, without what they are indented by.
-[[nodiscard]] std::vector<std::string> lines_between(std::filesystem::path const& path,
-                                                     std::string const& first,
-                                                     std::string const& last) {
-  auto const tests = std::filesystem::path{__FILE__}.parent_path().parent_path().parent_path();
-  auto file = std::ifstream{tests.parent_path() / path};
-  auto lines = std::vector<std::string>{};
-  auto is_between = false;
-  for (auto line = std::string{}; std::getline(file, line);) {
-    auto const begin = line.find_first_not_of(' ');
-    auto const text = begin == std::string::npos ? std::string{} : line.substr(begin);
-    if (is_between && text == last) return lines;
-    if (is_between) lines.push_back(text);
-    if (text == first) is_between = true;
-  }
-  return {};
-}
 
 /// What is left at the end of the program: the ranks, and how many values are wrong.
 struct outcome {
@@ -69,43 +48,7 @@ struct outcome {
       ++slot;
     }
   };
-  // [guide]
-  auto left = fssdp::survivors{comm};
-  auto mirror = fssdp::mirrored_shard{layout, fssdp::mirror_partners{machine}, comm.rank(),
-                                      fssdp::bytes_of(weights, moments)};
-  auto step = std::uint64_t{0};
-  for (auto is_lost = false; step < steps;) {
-    auto own = left.comm().duplicate();  // for mirrors, while training goes on
-    auto stream = fssdp::host_stream{};
-    auto behind = fssdp::on_stream(own, stream);
-    try {
-      if (is_lost) mirror.write(behind, step, fssdp::bytes_of(weights, moments));
-      while (step < steps) {
-        forward_and_backward(left.comm(), layout);
-        mirror.finish(behind);  // before parameters change
-        optimizer(++step);
-        mirror.write(behind, step, fssdp::bytes_of(weights, moments));
-      }
-      mirror.finish(behind);
-    } catch (fssdp::transport_error const&) {
-      try {
-        mirror.finish(behind);
-      } catch (fssdp::error const&) {  // the mirror knows how far it has come
-      }
-      auto const room = [&](fssdp::table_layout const& to, rank_id rank) {
-        for (auto* memory : {&weights, &moments}) memory->resize(to.owned(rank).size());
-        return fssdp::bytes_of(weights, moments);
-      };
-      auto const now = fssdp::recover(left, mirror, fssdp::even_owners{}, room, machine);
-      layout = now.layout;
-      step = now.step;
-      auto const partners = fssdp::mirror_partners{fssdp::topology_of(machine, left.ranks())};
-      mirror.renew(layout, partners, left.comm().rank(), fssdp::bytes_of(weights, moments),
-                   left.ranks());
-      is_lost = true;
-    }
-  }
-  // [end of guide]
+#include "guides/include/fssdp/recovery/README.md/1.inc"
   auto result = outcome{left.ranks().size(), 0};
   for (std::size_t slot = 0; auto const chunk : layout.owned(left.comm().rank())) {
     auto const expert = static_cast<float>(chunk.expert.value());
@@ -119,13 +62,6 @@ struct outcome {
 }
 
 }  // namespace
-
-TEST_CASE("the program of the README of recovery is the one that is tested here") {
-  auto const here =
-      lines_between("tests/recovery/threads/guide.cpp", "// [guide]", "// [end of guide]");
-  REQUIRE(here.size() > 10);
-  CHECK(here == lines_between("include/fssdp/recovery/README.md", "```cpp", "```"));
-}
 
 TEST_CASE("the program of the README trains to the end, whoever is lost") {
   auto owners = std::vector<rank_id>{};
