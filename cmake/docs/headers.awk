@@ -32,6 +32,7 @@ END {
   if (!has_names) exit
   lines[1] = "/// @defgroup " topic_of(FILENAME) " " title
   for (i = 1; i <= NR; ++i) {
+    sub(/^#if __has_include.*/, "#if 1", lines[i])
     sub(/\/\/\/ @throws /, "/// @errors ", lines[i])  # in words, beyond the name of a type
     if (lines[i] ~ /^ *\/\/\/ \(/) sub(/\/\/\/ /, "/// @apart ", lines[i])  # (Paper: ...)
     print is_hidden[i] ? "" : lines[i]
