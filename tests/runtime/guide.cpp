@@ -93,3 +93,53 @@ TEST_CASE("the iteration of the runtime's guide ends with all gradients at their
   });
   REQUIRE(wrong == std::vector<int>(4));
 }
+
+TEST_CASE("the loop of the runtime's guide trains, and experts keep what is theirs") {
+  constexpr auto iterations = 102;
+  auto const wrong = support::on_all_ranks(4, [](fssdp::thread_communicator& comm) {
+    auto model = support::toy_model{{.layers = 2, .experts = 8, .ranks = 4}, comm.rank()};
+    auto const layouts = model.layouts();
+    auto const sizes = model.shape().elements;
+    auto& weights = model.weights();
+    auto& gradients = model.gradients();
+    auto moments = fssdp::make_shard<float>(layouts, comm.rank(), sizes);
+    auto const each_moment = [&](auto const& of, auto function) {
+      for (std::size_t slot = 0; auto const chunk : of.owned(comm.rank())) {
+        for (auto const& tensor : moments.tensors())
+          for (auto& moment : tensor[slot]) function(chunk.expert, moment);
+        ++slot;
+      }
+    };
+    each_moment(layouts, [](fssdp::expert_id expert, float& moment) {
+      moment = static_cast<float>(expert.value());
+    });
+    auto errors = 0;
+    auto passes = 0;
+    auto replicas = 0;
+    auto updates = 0;
+    auto const gate = [&](fssdp::layer_id l) {  // rank 0's experts are busy, as long as it lasts
+      auto loads = model.loads(l, 0);
+      for (std::size_t e = 0; e < loads.size(); ++e) loads[e] += e < 2 ? 4000 : 0;
+      return loads;
+    };
+    auto const forward = [&](fssdp::layer_id, fssdp::token_plan const& rows,
+                             experts_of_a_layer const& experts) {
+      errors += rows.groups().size() == experts.size() ? 0 : 1;
+      replicas += static_cast<int>(experts.size()) > 2 ? 1 : 0;
+    };
+    auto const backward = [&](fssdp::layer_id, experts_of_a_layer const& experts,
+                              partials_of_a_layer const& partials) {
+      for (auto const& tensor : partials)
+        for (std::size_t e = 0; e < experts.size(); ++e) tensor[e][0] = 1;
+      ++passes;
+    };
+    auto const optimizer = [&](fssdp::iteration_metrics const&) { ++updates; };
+#include "guides/include/fssdp/runtime/README.md/2.inc"
+    each_moment(layers.layouts(), [&](fssdp::expert_id expert, float const& moment) {
+      errors += moment == static_cast<float>(expert.value()) ? 0 : 1;
+    });
+    errors += layers.layouts() == layouts ? 1 : 0;  // owners have changed
+    return errors + (passes == 2 * iterations && updates == iterations && replicas > 0 ? 0 : 1);
+  });
+  REQUIRE(wrong == std::vector<int>(4));
+}
