@@ -21,14 +21,19 @@ namespace fssdp {
 namespace detail {
 
 /// An array and what it is called.
-struct named_length {
+struct named_array {
   char const* name;
   std::size_t elements;
+  std::span<std::byte const> bytes;
 };
+template <class T>
+[[nodiscard]] named_array named(char const* name, std::span<T> array) {
+  return {name, array.size(), std::as_bytes(array)};
+}
 /// @throws argument_error unless the plan is for so many ranks, and the arrays are what this one owns
-///         and the whole
+///         and the whole, and have no memory in common: then they fit the plan as its slots
 void check_arrays(char const* collective, uneven_plan const& plan, int ranks, rank_id rank,
-                  named_length const& mine, named_length const& all);
+                  named_array const& mine, named_array const& all);
 
 /// What a rank owns, one block behind the other, or the whole array, as slots of a plan.
 template <class T>
@@ -68,10 +73,14 @@ void all_gather_v(Comm& comm, uneven_plan const& plan, Mine&& mine, All&& all,
   auto const from = std::span<detail::range_element<Mine> const>{mine};
   auto const to = std::span<detail::range_element<All>>{all};
   auto const& parts = plan.plan();
-  detail::check_arrays("all_gather_v", plan, comm.size(), rank, {"mine", from.size()},
-                       {"all", to.size()});
-  sparse_all_gather(comm, parts, detail::as_slots(from, parts.owned_offsets(rank)),
-                    detail::as_slots(to, parts.materialized_offsets(rank)), links, options);
+  detail::check_arrays("all_gather_v", plan, comm.size(), rank, detail::named("mine", from),
+                       detail::named("all", to));
+  auto const mine_as_slots = detail::as_slots(from, parts.owned_offsets(rank));
+  auto all_as_slots = detail::as_slots(to, parts.materialized_offsets(rank));
+  if constexpr (std::is_same_v<Links, uncoded>)
+    submit(comm, detail::make_gather(comm, parts, mine_as_slots, all_as_slots, options));
+  else
+    sparse_all_gather(comm, parts, mine_as_slots, all_as_slots, links, options);
 }
 
 /// Every rank gets the sums of what it owns: `partials` [elements()] -> `mine` [elements(rank)]. The
@@ -92,10 +101,14 @@ void reduce_scatter_v(Comm& comm, uneven_plan const& plan, Partials&& partials, 
   auto const from = std::span<detail::range_element<Partials> const>{partials};
   auto const to = std::span<detail::range_element<Mine>>{mine};
   auto const& parts = plan.plan();
-  detail::check_arrays("reduce_scatter_v", plan, comm.size(), rank, {"mine", to.size()},
-                       {"partials", from.size()});
-  sparse_reduce_scatter(comm, parts, detail::as_slots(from, parts.materialized_offsets(rank)),
-                        detail::as_slots(to, parts.owned_offsets(rank)), links, options);
+  detail::check_arrays("reduce_scatter_v", plan, comm.size(), rank, detail::named("mine", to),
+                       detail::named("partials", from));
+  auto const all_as_slots = detail::as_slots(from, parts.materialized_offsets(rank));
+  auto mine_as_slots = detail::as_slots(to, parts.owned_offsets(rank));
+  if constexpr (std::is_same_v<Links, uncoded>)
+    submit(comm, detail::unchecked_reduction(comm, parts, all_as_slots, mine_as_slots, options));
+  else
+    sparse_reduce_scatter(comm, parts, all_as_slots, mine_as_slots, links, options);
 }
 
 }  // namespace fssdp

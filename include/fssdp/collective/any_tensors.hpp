@@ -50,7 +50,8 @@ template <communicator Comm, class From, class To>
 [[nodiscard]] gather_call make_any_gather(Comm const& comm, transfer_plan const& plan, From& from,
                                           To& to, gather_options const& options) {
   static_assert(!is_read_only<To>, "to is to be written");
-  return {plan, comm.rank(), list_elements(from), list_elements(to), &runtime_conversion, options};
+  return {plan_of_call(comm, plan), comm.rank(),         list_elements(from),
+          list_elements(to),        &runtime_conversion, options};
 }
 
 /// @throws argument_error if the buffers do not fit the plan
@@ -59,8 +60,8 @@ template <communicator Comm, class From, class To>
                                                 From& from, To& to, reduce_options const& options,
                                                 tensor_list const* residuals = nullptr) {
   static_assert(!is_read_only<To>, "to is to be written");
-  auto call = reduction_call{
-      plan, comm.rank(), list_elements(from), list_elements(to), &runtime_sum_of, options};
+  auto call = reduction_call{plan_of_call(comm, plan), comm.rank(),     list_elements(from),
+                             list_elements(to),        &runtime_sum_of, options};
   call.check(comm.size(), residuals);
   if (residuals != nullptr) call.keep_residuals(*residuals);
   return call;

@@ -11,6 +11,7 @@
 #include "fssdp/codec/coded_links.hpp"
 #include "fssdp/codec/payload_codec.hpp"
 #include "fssdp/collective/coded_call.hpp"
+#include "fssdp/collective/plan_of_call.hpp"
 #include "fssdp/comm/communicator.hpp"
 #include "fssdp/comm/communicator_ref.hpp"
 #include "fssdp/element/dtype.hpp"
@@ -81,13 +82,13 @@ class gather_call {
 template <communicator Comm, expert_memory From, expert_memory To>
 [[nodiscard]] gather_call make_gather(Comm const& comm, transfer_plan const& plan, From& from,
                                       To& to, gather_options const& options) {
+  using Source = element_of<From>;
+  using Target = element_of<To>;
   static_assert(!is_read_only<To>, "to is to be written");
-  return {plan,
-          comm.rank(),
-          tensor_list{from},
-          tensor_list{to},
-          &known_conversion<element_of<From>, element_of<To>>,
-          options};
+  static_assert(std::is_same_v<Source, Target> || (element<Source> && element<Target>),
+                "from and to have different element types, and there is no conversion");
+  return {plan_of_call(comm, plan),          comm.rank(), tensor_list{from}, tensor_list{to},
+          &known_conversion<Source, Target>, options};
 }
 
 }  // namespace detail
@@ -116,10 +117,6 @@ template <communicator Comm, expert_memory From, expert_memory To>
 requires outlives_the_call<From, Comm> && outlives_the_call<To, Comm>
 void sparse_all_gather(Comm& comm, transfer_plan const& plan, From&& from, To&& to,
                        gather_options const& options = {}) {
-  using Source = element_of<From>;
-  using Target = element_of<To>;
-  static_assert(std::is_same_v<Source, Target> || (element<Source> && element<Target>),
-                "from and to have different element types, and there is no conversion");
   auto call = detail::make_gather(comm, plan, from, to, options);
   call.check(comm.size());
   submit(comm, std::move(call));

@@ -11,6 +11,7 @@
 #include "fssdp/collective/gather_pass.hpp"
 #include "fssdp/collective/pass_scratch.hpp"
 #include "fssdp/collective/sparse_all_gather.hpp"
+#include "fssdp/collective/whole_experts.hpp"
 #include "fssdp/core/inline.hpp"
 
 namespace fssdp::detail {
@@ -48,8 +49,10 @@ FSSDP_INLINE void gather_call::check_coded(int ranks) const {
 }
 
 FSSDP_INLINE void gather_call::run(communicator_ref const& comm) const {
+  auto const of = buffers(slots());
+  if (moves_whole_experts(plan_) && !of.changes_types()) return gather_whole_experts(comm, of);
   auto scratch = pass_scratch{comm, options_.scratch, options_.device_scratch};
-  auto const memory = gather_memory{buffers(slots())};
+  auto const memory = gather_memory{of};
   gather_pass{plan_, rank_, memory}.run(comm, scratch);
 }
 FSSDP_INLINE void gather_call::run_coded(communicator_ref const& comm, payload_codec const& coder,

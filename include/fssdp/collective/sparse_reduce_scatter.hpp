@@ -11,6 +11,7 @@
 #include "fssdp/codec/coded_links.hpp"
 #include "fssdp/codec/payload_codec.hpp"
 #include "fssdp/collective/coded_call.hpp"
+#include "fssdp/collective/plan_of_call.hpp"
 #include "fssdp/comm/communicator.hpp"
 #include "fssdp/comm/communicator_ref.hpp"
 #include "fssdp/element/dtype.hpp"
@@ -79,17 +80,23 @@ class reduction_call {
   reduce_options options_;
 };
 
+/// To be checked before it runs.
+template <communicator Comm, expert_memory From, expert_memory To>
+[[nodiscard]] reduction_call unchecked_reduction(Comm const& comm, transfer_plan const& plan,
+                                                 From const& from, To& to,
+                                                 reduce_options const& options) {
+  using Partial = element_of<From const>;
+  using Gradient = element_of<To>;
+  static_assert(element<Gradient> && !is_read_only<To>, "to is to be written");
+  return {plan_of_call(comm, plan),      comm.rank(), tensor_list{from}, tensor_list{to},
+          &known_sum<Partial, Gradient>, options};
+}
 /// @throws argument_error if the buffers do not fit the plan
 template <communicator Comm, expert_memory From, expert_memory To>
 [[nodiscard]] reduction_call make_reduction(Comm const& comm, transfer_plan const& plan,
                                             From const& from, To& to, reduce_options const& options,
                                             tensor_list const* residuals = nullptr) {
-  using Partial = element_of<From const>;
-  using Gradient = element_of<To>;
-  static_assert(element<Gradient> && !is_read_only<To>, "to is to be written");
-  auto call = reduction_call{
-      plan,   comm.rank(), tensor_list{from}, tensor_list{to}, &known_sum<Partial, Gradient>,
-      options};
+  auto call = unchecked_reduction(comm, plan, from, to, options);
   call.check(comm.size(), residuals);
   if (residuals != nullptr) call.keep_residuals(*residuals);
   return call;

@@ -12,6 +12,7 @@
 #include "fssdp/collective/reduction_memory.hpp"
 #include "fssdp/collective/reduction_pass.hpp"
 #include "fssdp/collective/sparse_reduce_scatter.hpp"
+#include "fssdp/collective/whole_experts.hpp"
 #include "fssdp/core/inline.hpp"
 
 namespace fssdp::detail {
@@ -42,7 +43,13 @@ FSSDP_INLINE void reduction_call::check(int ranks, tensor_list const* residuals)
 
 FSSDP_INLINE void reduction_call::run(communicator_ref const& comm) const {
   auto scratch = pass_scratch{comm, options_.scratch, options_.device_scratch};
-  auto const memory = reduction_memory{buffers()};
+  auto const of = buffers();
+  if (comm.in_host_memory() && comm.lends() && moves_whole_experts(of.plan)) {
+    auto const summands = most_operands(of.plan, rank_) + 1;
+    auto lists = memory_cutter{scratch.cut(byte_count(summands, sizeof(summand), 1), 0).lists};
+    return reduce_whole_experts(comm, of, lists.items<summand>(summands));
+  }
+  auto const memory = reduction_memory{of};
   reduction_pass{plan_.reduction(), rank_, memory}.run(comm, scratch);
 }
 FSSDP_INLINE void reduction_call::run_coded(communicator_ref const& comm,

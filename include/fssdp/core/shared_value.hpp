@@ -20,12 +20,20 @@ class shared_value {
 
   [[nodiscard]] T const& operator*() const noexcept { return *value_.get(); }
   [[nodiscard]] T const* operator->() const noexcept { return value_.get(); }
+  /// A handle that does not keep the value: it, and all copies of it, are good for as long as this
+  /// one is there.
+  /// @cost copies count nothing: where threads share a value, none waits for another's count
+  [[nodiscard]] shared_value borrowed() const noexcept {
+    return shared_value{std::shared_ptr<T const>{std::shared_ptr<void>{}, value_.get()}};
+  }
   /// Whether both are handles on the same value.
   [[nodiscard]] bool shares_with(shared_value const& other) const noexcept {
     return value_ == other.value_;
   }
 
  private:
+  explicit shared_value(std::shared_ptr<T const> value) : value_{std::move(value)} {}
+
   std::shared_ptr<T const> value_;
 };
 

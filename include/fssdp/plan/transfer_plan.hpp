@@ -139,9 +139,14 @@ class transfer_plan {
   [[nodiscard]] std::span<transfer const> sends(rank_id rank, int round) const;
   [[nodiscard]] std::span<transfer const> receives(rank_id rank, int round) const;
 
+  /// A handle that keeps nothing: it, and copies of it, are good while this one is there. For calls
+  /// that have run when they return: ranks that are threads, and share a plan, need not count.
+  [[nodiscard]] transfer_plan borrowed() const { return transfer_plan{tables_.borrowed()}; }
+
   friend bool operator==(transfer_plan const& a, transfer_plan const& b) { return a.equals(b); }
 
  private:
+  explicit transfer_plan(detail::shared_value<detail::plan_tables> tables) : tables_{tables} {}
   [[nodiscard]] bool equals(transfer_plan const& other) const;
   explicit transfer_plan(detail::plan_tables tables);
   [[nodiscard]] static detail::plan_tables tables_of(detail::plan_tables tables,

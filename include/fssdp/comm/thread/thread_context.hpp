@@ -230,6 +230,7 @@ class thread_context {
   template <class Done>
   void await(lock_type& lock, rank_id me, rank_id peer, std::uint64_t sequence,
              batch_label const& label, thread_mailbox* box, Done done) {
+    if (done()) return;
     auto const until = end_of(monitor_.deadline);
     remember(me, peer);
     auto const over = [&] { return done() || failures_.failed.has_value() || has_left(peer); };

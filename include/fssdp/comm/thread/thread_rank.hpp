@@ -53,37 +53,44 @@ class thread_rank {
 
   /// As those of the communicator.
   void exchange() {
-    transact([&] {
-      for_each_peer(named_.wanted, [&](rank_id from, auto const& wanted) {
-        auto const messages = open(from);
-        for (auto const& message : wanted) copy(message, messages[message.place].bytes);
-        give_back(from);
-      });
-    });
+    auto const last = last_wanted();
+    transact(
+        [&] {
+          for_each_peer(named_.wanted, [&](rank_id from, auto const& wanted) {
+            auto const messages = open(from);
+            for (auto const& message : wanted) copy(message, messages[message.place].bytes);
+            if (from != last) give_back(from, context_->lock());
+          });
+        },
+        [&](thread_context::lock_type const& lock) {
+          if (last.value() >= 0) give_back(last, lock);
+        });
   }
   void lend(visit look) {
     borrowed_.resize(named_.order.size());
-    transact([&] {
-      for_each_peer(named_.wanted, [&](rank_id from, auto const& wanted) {
-        auto const messages = open(from);
-        for (auto const& message : wanted)
-          borrowed_[message.number] = messages[message.place].bytes;
-      });
-      look(borrowed_);
-      for_each_peer(named_.wanted, [&](rank_id from, auto const&) { give_back(from); });
-    });
+    transact(
+        [&] {
+          for_each_peer(named_.wanted, [&](rank_id from, auto const& wanted) {
+            auto const messages = open(from);
+            for (auto const& message : wanted)
+              borrowed_[message.number] = messages[message.place].bytes;
+          });
+          look(borrowed_);
+        },
+        [&](thread_context::lock_type const& lock) { give_back_all(lock); });
   }
   void forward(arrived tell) {
-    transact([&] {
-      while (auto const* message = next_there()) {
-        auto const bytes = context_->box(message->from, rank_).messages[message->place].bytes;
-        if (message->into != nullptr) copy(*message, bytes);
-        tell(message->number, bytes);
-      }
-      require(named_.held == 0, "forward: ", named_.held,
-              " messages are held when all has arrived; expected all to be let go");
-      for_each_peer(named_.wanted, [&](rank_id from, auto const&) { give_back(from); });
-    });
+    transact(
+        [&] {
+          while (auto const* message = next_there()) {
+            auto const bytes = context_->box(message->from, rank_).messages[message->place].bytes;
+            if (message->into != nullptr) copy(*message, bytes);
+            tell(message->number, bytes);
+          }
+          require(named_.held == 0, "forward: ", named_.held,
+                  " messages are held when all has arrived; expected all to be let go");
+        },
+        [&](thread_context::lock_type const& lock) { give_back_all(lock); });
   }
   void meet(visit prepare, meeting_guest::serve_all serve) { guest_.meet(prepare, serve); }
   /// Lets a held message go.
@@ -110,10 +117,11 @@ class thread_rank {
       if (!messages[peer].empty()) function(rank_id{peer}, messages[peer]);
   }
 
-  /// Posts what is staged, lets `read` take what is wanted, waits until all peers have read. If
-  /// anything fails, closes this rank's memory to its peers before the exception goes on.
-  template <class Read>
-  void transact(Read read) {
+  /// Posts what is staged, lets `read` take what is wanted and, under the lock, `give_back(lock)`
+  /// return what is still open, waits until all peers have read. If anything fails, closes this
+  /// rank's memory to its peers before the exception goes on.
+  template <class Read, class GiveBack>
+  void transact(Read read, GiveBack give_back) {
     auto lock = context_->lock();
     context_->check(rank_);
     try {
@@ -135,6 +143,7 @@ class thread_rank {
       lock.unlock();
       read();
       context_->lock_again(lock);
+      give_back(lock);
       for_each_peer(named_.staged, [&](rank_id to, auto const&) {
         auto& box = context_->box(rank_, to);
         check_unwanted(to);
@@ -225,8 +234,16 @@ class thread_rank {
       });
     }
   }
-  void give_back(rank_id from) {
-    auto const lock = context_->lock();
+  /// The last rank from which anything is wanted; rank_id{-1} if nothing is.
+  [[nodiscard]] rank_id last_wanted() const {
+    auto last = rank_id{-1};
+    for_each_peer(named_.wanted, [&](rank_id from, auto const&) { last = from; });
+    return last;
+  }
+  void give_back_all(thread_context::lock_type const& lock) {
+    for_each_peer(named_.wanted, [&](rank_id from, auto const&) { give_back(from, lock); });
+  }
+  void give_back(rank_id from, thread_context::lock_type const&) {
     auto& box = context_->box(from, rank_);
     box.now = state::empty;
     context_->notify(from, box);
