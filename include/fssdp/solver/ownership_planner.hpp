@@ -49,7 +49,9 @@ struct ownership_planner {
   /// @param before [items], or empty if there are none: the owners of now; rank_id{-1} for an item
   ///               that has none, as it is new or its rank is lost
   /// @post all constraints hold; nothing moves if these owners are those that would be given to
-  ///       items without owners
+  ///       items without owners. Names of items decide only between units (items that go together)
+  ///       of equal amounts. Without owners of before, names of ranks and nodes decide only between
+  ///       such as are alike: by other names the fullest place is as full
   /// @throws argument_error unless there is an item and a rank; on a negative option, on an item or
   ///         rank that does not exist, on amounts that add up to 2^63 or more; if constraints
   ///         contradict each other: the text names items which cannot have owners

@@ -192,7 +192,8 @@ FSSDP_INLINE ownership_plan ownership_planner::operator()(std::span<owned_item c
                              .forced_bytes = course.forced_bytes(),
                              .near_sets = detail::ownership_search{state, {}}.gathered_groups()};
   for (std::size_t i = 0; i < items.size(); ++i) {
-    plan.owners.emplace_back(owners[static_cast<std::size_t>(of.unit_of[i])]);
+    auto const owner = owners[static_cast<std::size_t>(of.unit_of[i])];
+    plan.owners.emplace_back(of.rank_name[static_cast<std::size_t>(owner)]);
     if (!before.empty() && before[i].value() >= 0 && before[i] != plan.owners.back())
       ++plan.moved_items;
   }

@@ -53,6 +53,7 @@ struct ownership_problem {
   std::vector<std::vector<int>> cliques_of;  // [units]
   std::vector<std::vector<int>> groups;      // units that are to be near each other
   std::vector<std::vector<int>> groups_of;   // [units]
+  std::vector<int> rank_name;                // [ranks]: what the topology calls them
   std::vector<int> node_of;                  // [ranks]
   std::vector<std::vector<int>> ranks_on;    // [nodes]
   std::vector<int> interface_of;             // [ranks], or empty: none counts
@@ -88,6 +89,7 @@ struct ownership_problem {
   void set_topology(topology const& topo) {
     ranks_on.resize(static_cast<std::size_t>(topo.nodes()));
     for (auto const rank : first_n<rank_id>(topo.ranks())) {
+      rank_name.push_back(rank.value());
       node_of.push_back(topo.node(rank).value());
       ranks_on[topo.node(rank).index()].push_back(rank.value());
     }
@@ -115,8 +117,8 @@ struct ownership_problem {
     auto number = std::vector<int>(index(topo.ranks()), -1);
     auto bandwidth = std::vector<double>{};
     auto all = 0.0;
-    for (auto const rank : first_n<rank_id>(topo.ranks())) {
-      auto const through = topo.interface_of(rank);
+    for (int rank = 0; rank < ranks(); ++rank) {
+      auto const through = topo.interface_of(rank_id{rank_name[index(rank)]});
       auto& which = number[through.index()];
       if (which < 0) {
         which = static_cast<int>(bandwidth.size());
@@ -124,7 +126,7 @@ struct ownership_problem {
         all += bandwidth.back();
         behind.emplace_back();
       }
-      behind[index(which)].push_back(rank.value());
+      behind[index(which)].push_back(rank);
       interface_of.push_back(which);
     }
     auto const can_be_fuller = [&](std::size_t i) {

@@ -19,6 +19,7 @@
 #include "fssdp/solver/owned_item.hpp"
 #include "fssdp/solver/ownership_apart.hpp"
 #include "fssdp/solver/ownership_constraints.hpp"
+#include "fssdp/solver/ownership_order.hpp"
 #include "fssdp/solver/ownership_problem.hpp"
 #include "fssdp/topology/topology.hpp"
 
@@ -43,6 +44,7 @@ class ownership_units {
     restrict_ranks();
     add_cliques();
     add_groups();
+    ownership_order{problem_}.apply(topo);
   }
 
   [[nodiscard]] ownership_problem take() { return std::move(problem_); }
