@@ -53,14 +53,15 @@ class fused_matrix {
       for_each(first, to.size() / size, [&](std::size_t k, std::size_t at) { into[k] = from[at]; });
     });
   }
-  /// Puts all elements into their places in the region; others stay.
-  void scatter(std::span<std::byte const> from, std::size_t size,
+  /// Puts elements, which are those from the first on, into their places in the region; others stay.
+  void scatter(std::span<std::byte const> from, std::size_t first, std::size_t size,
                std::span<std::byte> region) const {
     with_words(size, [&](auto word) {
       using Word = decltype(word);
       auto const* const source = reinterpret_cast<Word const*>(from.data());
       auto* const into = reinterpret_cast<Word*>(region.data());
-      for_each(0, from.size() / size, [&](std::size_t k, std::size_t at) { into[at] = source[k]; });
+      for_each(first, from.size() / size,
+               [&](std::size_t k, std::size_t at) { into[at] = source[k]; });
     });
   }
 

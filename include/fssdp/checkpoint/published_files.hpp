@@ -11,14 +11,19 @@
 #include <vector>
 
 #include "fssdp/checkpoint/checkpoint_part.hpp"
+#include "fssdp/checkpoint/checksum.hpp"
 #include "fssdp/checkpoint/file_dtype.hpp"
 #include "fssdp/checkpoint/fused_matrix.hpp"
 #include "fssdp/checkpoint/model_family.hpp"
+#include "fssdp/checkpoint/safetensors_file.hpp"
 #include "fssdp/checkpoint/safetensors_header.hpp"
 #include "fssdp/checkpoint/safetensors_index.hpp"
 #include "fssdp/core/error.hpp"
 
 namespace fssdp::detail {
+
+/// Of how many bytes of a tensor a file has one checksum.
+inline constexpr auto published_block_bytes = std::uint64_t{1} << 20U;
 
 /// The files of a model, alike on all ranks: their names, what they begin with, and where the bytes
 /// of each tensor are.
@@ -26,7 +31,8 @@ class published_files {
  public:
   struct file {
     std::string name;
-    std::string header;       ///< the bytes with which it begins
+    std::string header;  ///< the bytes with which it begins, with checksums of 0
+    safetensors_header tensors = {};
     std::uint64_t bytes = 0;  ///< of its tensors
   };
   struct place {
@@ -73,6 +79,11 @@ class published_files {
   }
 
   [[nodiscard]] std::vector<file> const& files() const { return files_; }
+  /// The bytes with which a file begins, as many as in `header`.
+  /// @param sums the checksums of its blocks, in digits
+  [[nodiscard]] std::string header_of(std::size_t file, std::string sums) const {
+    return to_text(safetensors_header{files_[file].tensors.tensors(), notes(std::move(sums))});
+  }
   /// Where a tensor begins.
   /// @pre it is one of them
   [[nodiscard]] place at(std::string const& tensor) const {
@@ -117,11 +128,22 @@ class published_files {
     };
     return "model-" + digits(which + 1) + "-of-" + digits(count) + ".safetensors";
   }
+  /// Hugging Face transformers look for the format.
+  [[nodiscard]] static safetensors_header::notes notes(std::string sums) {
+    return {{"format", "pt"},
+            {std::string{block_bytes_note}, std::to_string(published_block_bytes)},
+            {std::string{checksums_note}, std::move(sums)}};
+  }
   void write_headers(std::vector<std::vector<stored_tensor>> tensors) {
     for (std::size_t f = 0; f < files_.size(); ++f) {
       files_[f].name = name_of_file(f, files_.size());
-      try {  // the note is what Hugging Face transformers look for
-        files_[f].header = to_text(safetensors_header{std::move(tensors[f]), {{"format", "pt"}}});
+      try {
+        auto blocks = std::uint64_t{0};
+        for (auto const& tensor : tensors[f])
+          blocks += block_count(tensor.bytes, published_block_bytes);
+        files_[f].tensors = safetensors_header{std::move(tensors[f])};
+        files_[f].header =
+            header_of(f, std::string(static_cast<std::size_t>(blocks) * checksum_digits, '0'));
       } catch (file_error const& error) {  // it is the caller who has named them so
         throw argument_error{text("save_tensors: ", error.what())};
       }

@@ -70,8 +70,11 @@ class family_writer {
         auto const layer = layer_id{layers[static_cast<std::size_t>(expert / per_layer)]};
         auto const where = files_.at(tensor_pattern{pattern}({layer, in_layer, {}, {}}));
         auto const is_stacked = pattern.find("{expert}") == pattern.npos;
-        opened(where.file)
-            .write_at(where.first + (is_stacked ? in_layer.index() * region.size() : 0), region);
+        auto const begin = where.first + (is_stacked ? in_layer.index() * region.size() : 0);
+        auto& file = opened(where.file);
+        for_each_run(element_bytes(dtype), [&](std::size_t first, std::size_t bytes) {
+          file.write_at(begin + first, region.subspan(first, bytes));
+        });
       }
     }
     for (auto& [which, file] : opened_) {
@@ -81,7 +84,8 @@ class family_writer {
   }
 
  private:
-  /// What an expert has in a tensor of a pattern, as the file has it.
+  /// What an expert has in a tensor of a pattern, as the file has it: of a slice of it, elements
+  /// that are there (for_each_run), and others.
   [[nodiscard]] std::span<std::byte const> region_of(saved_part const& part, std::size_t slot,
                                                      model_family const& family,
                                                      std::string const& pattern, file_dtype dtype) {
@@ -92,16 +96,33 @@ class family_writer {
       auto const& in_file = family.tensor(about.tensors[k].name);
       if (in_file.pattern != pattern) continue;
       auto const matrix = fused_matrix{about.tensors[k], in_file};
-      if (region.empty()) region = region_.reserve(matrix.region_elements() * size);
+      if (region.empty()) {
+        region = region_.reserve(matrix.region_elements() * size);
+        is_there_.assign(matrix.region_elements(), std::byte{0});
+      }
+      auto const [first, elements] = part.extent(k, slot);
       auto const from = on_host(part.bytes(0, k, slot), part.staging(0));
-      auto const own = converted_.reserve(about.tensors[k].elements() * size);
+      auto const own = converted_.reserve(elements * size);
       if (about.groups[0].dtype == dtype)
         std::ranges::copy(from, own.begin());
       else
         convert_elements(about.groups[0].dtype, from, dtype, own);
-      matrix.scatter(own, size, region);
+      matrix.scatter(own, first, size, region);
+      marks_.assign(elements, std::byte{1});
+      matrix.scatter(marks_, first, 1, is_there_);
     }
     return region;
+  }
+  /// Calls visit(first, bytes) for each run of the last region that is there.
+  template <class Visit>
+  void for_each_run(std::size_t size, Visit visit) const {
+    for (auto at = is_there_.begin(); at != is_there_.end();) {
+      auto const begin = std::find(at, is_there_.end(), std::byte{1});
+      at = std::find(begin, is_there_.end(), std::byte{0});
+      if (begin != at)
+        visit(static_cast<std::size_t>(begin - is_there_.begin()) * size,
+              static_cast<std::size_t>(at - begin) * size);
+    }
   }
   [[nodiscard]] std::span<std::byte const> on_host(std::span<std::byte const> bytes,
                                                    device_staging* by) {
@@ -136,9 +157,27 @@ class family_writer {
   std::string suffix_;
   std::map<std::size_t, posix_file> opened_;
   scratch_memory region_;
+  std::vector<std::byte> is_there_;  // of each element of the region: whether it is the chunk's
+  std::vector<std::byte> marks_;
   scratch_memory converted_;
   scratch_memory staged_;
 };
+
+/// The checksums of all blocks of a file's tensors, read from it.
+[[nodiscard]] inline std::string checksums_in(std::filesystem::path const& path,
+                                              published_files::file const& about) {
+  auto const file = posix_file::open(path);
+  auto memory = scratch_memory{};
+  auto sums = std::string{};
+  for (auto const& tensor : about.tensors.tensors())
+    for (auto first = std::uint64_t{0}; first < tensor.bytes; first += published_block_bytes) {
+      auto const size = std::min(published_block_bytes, tensor.bytes - first);
+      auto const block = memory.reserve(static_cast<std::size_t>(size));
+      file.read_at(about.header.size() + tensor.first + first, block);
+      sums += to_hex(checksum(block));
+    }
+  return sums;
+}
 
 /// @throws argument_error if a part cannot be written as the family has it
 inline void require_publishable(saved_part const& part, model_family const& family,
@@ -146,8 +185,6 @@ inline void require_publishable(saved_part const& part, model_family const& fami
   constexpr auto caller = "save_tensors";
   auto const& about = part.about();
   require(!options.folder.empty(), caller, ": no folder is given; expected one");
-  require(about.slices == 1, caller, ": part '", about.name, "' has experts in ", about.slices,
-          " slices; expected whole ones");
   require(about.groups.size() == 1, caller, ": part '", about.name, "' has ", about.groups.size(),
           " groups; expected one, that of the weights");
   for (auto const& tensor : family.tensors)
@@ -184,16 +221,19 @@ inline void require_no_model(std::filesystem::path const& folder) {
 
 /// Writes the experts of all ranks as a model of a family has them, in its names: read_tensors with
 /// this family gives the same bits. One file model.safetensors, or, where that would be longer than
-/// options.file_bytes, several and model.safetensors.index.json.
+/// options.file_bytes, several and model.safetensors.index.json. Their notes have checksums of the
+/// tensors, which whoever reads them by this library compares, and others pass over.
 ///
-/// @param part of this rank: whole experts, all tensors of the family, one group
+/// @param part of this rank: experts, whole or in slices, all tensors of the family, one group
 /// @pre every rank calls, and sees the same file system; memory is the host's, or was added with a
-///      device_staging; no rank writes for longer than the deadline of the communicator
+///      device_staging; no rank writes, or reads its files again, for longer than the deadline of
+///      the communicator
 /// @post what else a model consists of is not there; who adds it adds it to the index, too. Files
 ///       are called so when they are whole, the index comes last; what an interrupted call has left
 ///       ends in .partial
-/// @cost each byte written once, by its owner; memory for what one expert has in a tensor, three
-///       times; five all_gathers of half a KiB
+/// @cost each byte written once, by its owner: a call for each run of a slice that lies in one piece
+///       in the file; each file read once, by one rank, for checksums; memory for what one expert has
+///       in a tensor, five times; five all_gathers of half a KiB
 /// @throws argument_error if the part is not that; file_error: where it failed with the cause,
 ///         elsewhere with the rank's name, and if there are safetensors files in the folder;
 ///         ranks_disagree if the parts or options differ; transport errors
@@ -247,7 +287,11 @@ void save_tensors(Comm& comm, saved_part const& part, model_family const& family
     return 0;
   });
   (void)detail::together(comm, caller, [&] {
+    auto f = comm.rank().index();
     for (auto& file : mine) {
+      auto const header = files->header_of(f, checksums_in(file.path(), files->files()[f]));
+      file.write_at(0, std::as_bytes(std::span{header}));
+      f += static_cast<std::size_t>(comm.size());
       auto name = file.path();
       file.finish_as(name.replace_extension());
     }
