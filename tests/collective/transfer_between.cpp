@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "catch.hpp"
+#include "fssdp/collective/any_tensors.hpp"
 #include "fssdp/comm/counting.hpp"
 #include "fssdp/comm/faulty.hpp"
 #include "fssdp/comm/queued_communicator.hpp"
@@ -21,6 +22,7 @@
 #include "fssdp/memory/expert_buffer.hpp"
 #include "fssdp/plan/verify.hpp"
 #include "fssdp/stream/host_stream.hpp"
+#include "support/any_buffer.hpp"
 #include "support/dice.hpp"
 #include "support/on_all_ranks.hpp"
 #include "support/refusal.hpp"
@@ -124,6 +126,47 @@ template <class T, class Communicator>
   return wrong;
 }
 
+/// The same where tensors have types of their own.
+template <class Communicator>
+[[nodiscard]] int wrong_by_types(Communicator& comm, random_transfer const& of,
+                                 std::vector<fssdp::dtype> const& from_types,
+                                 std::vector<fssdp::dtype> const& to_types) {
+  auto const me = comm.rank();
+  auto memory = std::vector<support::any_buffer>{};
+  auto const make = [&](distribution const& where, std::vector<fssdp::dtype> const& types) {
+    auto const sizes = slice_sizes_of(of, where.slices());
+    auto tensors = std::vector<fssdp::any_tensor>{};
+    for (std::size_t k = 0; k < types.size(); ++k) {
+      memory.emplace_back(types[k], where.slots(me).size(), std::span{&sizes[k], 1});
+      tensors.push_back(memory.back().tensors()[0]);
+    }
+    return tensors;
+  };
+  auto const from = make(of.from, from_types);
+  auto const to = make(of.to, to_types);
+  auto const values_of = [&](distribution const& where, std::size_t k, std::size_t slot) {
+    auto const chunk = where.slots(me)[slot];
+    auto const part = fssdp::slice_extent{of.elements[k], chunk.slice, where.slices()};
+    auto values = std::vector<double>(part.elements);
+    for (std::size_t i = 0; i < values.size(); ++i)
+      values[i] = source_value(chunk.expert, k, part.first + i);
+    return values;
+  };
+  for (std::size_t k = 0; k < from.size(); ++k)
+    for (std::size_t slot = 0; slot < from[k].slots; ++slot)
+      support::write(from[k], slot, values_of(of.from, k, slot));
+  transfer_between(comm, of.plan, from, to);
+  auto wrong = 0;
+  for (std::size_t k = 0; k < to.size(); ++k)
+    for (std::size_t slot = 0; slot < to[k].slots; ++slot) {
+      auto const expected = values_of(of.to, k, slot);
+      auto found = support::read(to[k], slot);
+      found.resize(expected.size());  // without padding
+      if (found != expected) ++wrong;
+    }
+  return wrong;
+}
+
 [[nodiscard]] bool is_right(std::vector<int> const& wrong) {
   return std::ranges::all_of(wrong, [](int count) { return count == 0; });
 }
@@ -151,6 +194,44 @@ TEST_CASE("every slot of the target has what the source had, in its type", "[col
     });
     CHECK(is_right(wrong));
   }
+}
+
+TEST_CASE("tensors whose types are known at run time only each have types of their own",
+          "[collective]") {
+  for (std::uint64_t seed = 0; seed < FSSDP_LAW_INSTANCES; ++seed) {
+    auto const of = random_transfer{seed};
+    INFO("seed " << seed);
+    auto draw = support::dice{seed};
+    auto from_types = std::vector<fssdp::dtype>{};
+    auto to_types = std::vector<fssdp::dtype>{};
+    for (std::size_t k = 0; k < of.elements.size(); ++k) {
+      from_types.push_back(fssdp::all_dtypes[static_cast<std::size_t>(draw.between(0, 2))]);
+      to_types.push_back(fssdp::all_dtypes[static_cast<std::size_t>(draw.between(0, 2))]);
+    }
+    auto const wrong = support::on_all_ranks(of.topo.ranks(), [&](thread_communicator& comm) {
+      return wrong_by_types(comm, of, from_types, to_types);
+    });
+    CHECK(is_right(wrong));
+  }
+}
+
+TEST_CASE("a buffer of an element type goes with tensors of any", "[collective]") {
+  auto const blocks = distribution{fssdp::block_layout{{.experts = 4, .ranks = 2}}};
+  auto const cyclic = distribution{fssdp::cyclic_layout{{.experts = 4, .ranks = 2}}};
+  auto const sizes = std::vector<std::size_t>{3};
+  auto const plan = redistribution{blocks, cyclic, sizes};
+  auto const found = support::on_all_ranks(2, [&](thread_communicator& comm) {
+    auto from = expert_buffer<float>{2, sizes};
+    auto const first = static_cast<float>(2 * comm.rank().value());
+    for (std::size_t slot = 0; slot < 2; ++slot)
+      std::ranges::fill(from.tensors()[0][slot], first + static_cast<float>(slot));
+    auto to = support::any_buffer{fssdp::dtype::bf16, 2, sizes};
+    transfer_between(comm, plan, from, to.tensors());
+    return std::vector{support::read(to.tensors()[0], 0)[2], support::read(to.tensors()[0], 1)[0]};
+  });
+  CHECK(found == std::vector<std::vector<double>>{{0, 2}, {1, 3}});
+  auto none = fssdp::any_tensor{.type = static_cast<fssdp::dtype>(99)};
+  support::refuses([&](auto& comm) { transfer_between(comm, plan, none, none); }, "99");
 }
 
 TEST_CASE("transfers cross streams", "[collective]") {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Both collectives for buffers whose element types are known at run time only, as those of a host
-/// framework are. (reshard, bytes_of, memory_required, gathered_bytes and reduced_bytes take such
+/// The collectives for buffers whose element types are known at run time only, as those of a host
+/// framework are. (reshard, move_slots, bytes_of, memory_required, gathered_bytes and reduced_bytes take such
 /// types, too, where they are.)
 ///
 ///     auto const weights = std::array{
@@ -21,12 +21,14 @@
 #include "fssdp/collective/coded_call.hpp"
 #include "fssdp/collective/sparse_all_gather.hpp"
 #include "fssdp/collective/sparse_reduce_scatter.hpp"
+#include "fssdp/collective/transfer_between.hpp"
 #include "fssdp/comm/communicator.hpp"
 #include "fssdp/element/dtype.hpp"
 #include "fssdp/element/runtime_work.hpp"
 #include "fssdp/memory/any_tensor.hpp"
 #include "fssdp/memory/expert_tensor.hpp"
 #include "fssdp/memory/tensor_list.hpp"
+#include "fssdp/plan/redistribution.hpp"
 #include "fssdp/plan/transfer_plan.hpp"
 
 namespace fssdp {
@@ -167,6 +169,24 @@ void sparse_reduce_scatter(Comm& comm, transfer_plan const& plan, From&& from, T
   submit(comm, [call = std::move(call), coding](auto& inner) {
     call.run_coded(communicator_ref{inner}, coding.coder(), coding.on());
   });
+}
+
+/// As transfer_between of buffers whose types are known. Each tensor has types of its own, and is
+/// converted where it is sent from if that of `to` is another one.
+/// @throws as there; argument_error if a dtype is none
+template <communicator Comm, tensor_memory From, tensor_memory To>
+requires detail::any_pair<From, To> && outlives_the_call<From, Comm> && outlives_the_call<To, Comm>
+void transfer_between(Comm& comm, redistribution const& plan, From&& from, To&& to,
+                      gather_options const& options = {}) {
+  static_assert(!is_read_only<To>, "to is to be written");
+  auto call = detail::between_call{plan,
+                                   comm.rank(),
+                                   detail::list_elements(from),
+                                   detail::list_elements(to),
+                                   &detail::runtime_conversion,
+                                   options};
+  call.check(comm.size());
+  submit(comm, std::move(call));
 }
 
 }  // namespace fssdp
