@@ -173,6 +173,7 @@ void sparse_reduce_scatter(Comm& comm, transfer_plan const& plan, From&& from, T
 
 /// As transfer_between of buffers whose types are known. Each tensor has types of its own, and is
 /// converted where it is sent from if that of `to` is another one.
+/// @cost as there
 /// @throws as there; argument_error if a dtype is none
 template <communicator Comm, tensor_memory From, tensor_memory To>
 requires detail::any_pair<From, To> && outlives_the_call<From, Comm> && outlives_the_call<To, Comm>
