@@ -10,9 +10,9 @@ rm -rf "$folder/html"
 
 # What guides link to besides guides, headers and pictures becomes a listing of its own.
 cd "$source"
-listed=$(find examples -name '*.[chs][pu]*' -o -name '*.sh' | LC_ALL=C sort)
+listed=$(find examples tests/contract -name '*.[chs][pu]*' -o -name '*.sh' | LC_ALL=C sort)
 for file in $listed; do
-  grep -qrF --include='*.md' "$file)" README.md bench examples include tests || continue
+  grep -qrE --include='*.md' "[(/]${file##*/}\\)" README.md bench examples include tests || continue
   printf '/** @example %s\n    As it is in the repository. */\n' "$file"
 done >"$folder/listings.dox"
 
