@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Plants one fault of each kind into headers, guides and tests: check_docs.sh, check_links.sh and
-# check_guides.sh must name them all, and nothing else.
+# Plants one fault of each kind into headers, guides, tests and figures: check_docs.sh, check_links.sh,
+# check_guides.sh and figures.sh must name them all, and nothing else.
 # usage: docs_checks_can_fail.sh SOURCE_DIR SCRATCH_DIR
 set -eu
 checks=$1/tests/structure
@@ -174,4 +174,30 @@ expect check_links.sh \
 expect check_guides.sh \
   'guides/code.md:11: no test includes this block: expected #include "guides/guides/code.md/3.inc"' \
   'tests include "guides/guides/code.md/4.inc", and the guide has no such block'
+
+mkdir -p "$2/bench"
+cp "$checks/../figures.sh" "$2/tests/"
+printf 'It takes **1,012 us**, or\n0.13 of 4.\n' >"$2/guides/figures.md"
+cat >"$2/bench/figures.txt" <<'FIGURES'
+run printf 'time 1012.4 us\nshare 0.125\nof 3\n'
+in guides/figures.md
+says takes [1,012] us, or [0.13] of [4]
+exact time ([0-9.]+) us
+exact share ([0-9.]+)
+exact of ([0-9]+)
+exact of ([0-9]+)
+says in [4] seconds
+about seconds ([0-9]+)
+FIGURES
+if found=$(sh "$2/tests/figures.sh" 2>&1); then
+  echo "figures.sh passes on planted faults" >&2
+  exit 1
+fi
+echo "$found"
+for text in '1012 claimed       1012 measured  same' '0.13 claimed       0.13 measured  same' \
+  '4 claimed          3 measured  DIFFERS' 'figures.txt:7: expected one more figure' \
+  'figures.txt:8: guides/figures.md does not say: in 4 seconds' \
+  'figures.txt:9: the command does not print: seconds'; do
+  echo "$found" | grep -qF "$text" || { echo "figures.sh does not print: $text" >&2; exit 1; }
+done
 rm -rf "$2"
