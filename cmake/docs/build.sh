@@ -9,10 +9,9 @@ folder=$3
 rm -rf "$folder/html"
 
 # What guides link to besides guides, headers and pictures becomes a listing of its own.
-cd "$source"
-listed=$(find examples tests/contract -name '*.[chs][pu]*' -o -name '*.sh' | LC_ALL=C sort)
-for file in $listed; do
-  grep -qrE --include='*.md' "[(/]${file##*/}\\)" README.md bench examples include tests || continue
+find "$source" -name build -prune -o -name '.?*' -prune -o -name '*.md' -print | while read -r guide; do
+  awk -v root="$source" -v only=listings -f "$source/cmake/docs/guides.awk" "$guide"
+done | LC_ALL=C sort -u | while read -r file; do
   printf '/** @example %s\n    As it is in the repository. */\n' "$file"
 done >"$folder/listings.dox"
 

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # What Doxygen reads in the place of a guide: pages, headings and links have names that it knows.
-# Links to guides lead to their pages, those to headers to their topics, others to listings.
+# Links to guides lead to their pages, those to headers to their topics, those to other files to
+# listings of them, and those to folders to the list of all listings.
 # usage: awk -v root=DIR -f guides.awk DIR/GUIDE.md
+#        awk -v root=DIR -v only=listings -f guides.awk DIR/GUIDE.md   prints which listings there must be
 BEGIN { topic_path = "include/fssdp/" }
 
 function page_of(path) {  # include/fssdp/comm/README.md: guide_include_fssdp_comm_README
@@ -42,15 +44,21 @@ function target_of(link,    anchor, path) {
     return path
   }
   if (path ~ /\.md$/) return "@ref " page_of(path) (anchor == "" ? "" : "-" anchor)
-  if (index(path, topic_path) == 1) {
+  if (index(path, topic_path) == 1 && path ~ /\.(hpp|cuh)$/) {
     path = substr(path, length(topic_path) + 1)
     sub(/\.(hpp|cuh)$/, "", path)
     gsub(/\//, "_", path)
     return "@ref header_" path
   }
+  if (path !~ /\.[^.\/]*$/) return "examples.html"
+  if (only == "listings") print path
   gsub(/\//, "_2", path)
   gsub(/\./, "_8", path)
   return path "-example.html"
+}
+
+function show(text) {
+  if (only != "listings") print text
 }
 
 FNR == 1 {
@@ -62,14 +70,16 @@ FNR == 1 {
   is_code = !is_code
   sub(/```cpp$/, "```{.cpp}")
   sub(/```python$/, "```{.py}")
-  print
+  show($0)
   next
 }
-is_code || /^    / { print; next }
+is_code || /^    / { show($0); next }
 /^#+ / {
   heading = $0
   sub(/^#+ /, "", heading)
-  print $0 " {#" (/^# / ? page_of(guide) : page_of(guide) "-" anchor_of(heading)) "}"
+  anchor = page_of(guide) "-" anchor_of(heading)
+  if (/^# /) show($0 " {#" page_of(guide) "}\n@anchor " anchor)
+  else show($0 " {#" anchor "}")
   next
 }
 {
@@ -81,5 +91,5 @@ is_code || /^    / { print; next }
     line = line substr(rest, 1, RSTART - 1) "](" (is_ours ? target_of(link) : link) ")"
     rest = substr(rest, RSTART + RLENGTH)
   }
-  print line rest
+  show(line rest)
 }
