@@ -3,7 +3,8 @@
 # Doxygen (tried: 1.9.4); a doc block that Doxygen warns of is an error.
 find_program(DOXYGEN doxygen)
 if(NOT DOXYGEN)
-  message(FATAL_ERROR "FSSDP_BUILD_DOCS needs doxygen, which is not there (Debian: apt-get install doxygen)")
+  message(FATAL_ERROR
+    "FSSDP_BUILD_DOCS needs doxygen, which is not there (Debian: apt-get install doxygen)")
 endif()
 set(FSSDP_DOCS_FOLDER ${PROJECT_BINARY_DIR})
 set(FSSDP_DOCS_SOURCE ${CMAKE_CURRENT_LIST_DIR}/docs)

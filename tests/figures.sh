@@ -34,7 +34,7 @@ run() {  # run COMMAND: its output is in $scratch/output
   printf '\n%s\n' "$command"
   sh -c "$command" >"$scratch/output" 2>&1 </dev/null || fail "this command fails: $command"
 }
-quote() {  # quote TEXT: the guide says it; its figures in brackets are what follows is compared with
+quote() {  # quote TEXT: the guide says it; figures in brackets are what follows is compared with
   text=$(echo "$1" | tr -d '[]')
   claims=$(echo "$1" | grep -oE '\[[^]]*\]' | tr -d '[],')
   grep -qF -- "$text" "$scratch/guide" || fail "$guide does not say: $text"

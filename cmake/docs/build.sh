@@ -9,7 +9,8 @@ folder=$3
 rm -rf "$folder/html"
 
 # What guides link to besides guides, headers and pictures becomes a listing of its own.
-find "$source" -name build -prune -o -name '.?*' -prune -o -name '*.md' -print | while read -r guide; do
+guides=$(find "$source" -name build -prune -o -name '.?*' -prune -o -name '*.md' -print)
+for guide in $guides; do
   awk -v root="$source" -v only=listings -f "$source/cmake/docs/guides.awk" "$guide"
 done | LC_ALL=C sort -u | while read -r file; do
   printf '/** @example %s\n    As it is in the repository. */\n' "$file"
@@ -19,7 +20,8 @@ done >"$folder/listings.dox"
 
 cd "$folder/html"
 failed=0
-linked=$(cat ./*.html | grep -oE '(href|src)="[^"#:]+[#"]' | sed 's/^[a-z]*="//; s/["#]$//' | sort -u)
+linked=$(cat ./*.html | grep -oE '(href|src)="[^"#:]+[#"]' | sed 's/^[a-z]*="//; s/["#]$//' |
+  sort -u)
 for page in $linked; do
   [ -f "$page" ] && continue
   echo "$page: a page links to it, and it is not there" >&2

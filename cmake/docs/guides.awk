@@ -3,7 +3,7 @@
 # Links to guides lead to their pages, those to headers to their topics, those to other files to
 # listings of them, and those to folders to the list of all listings.
 # usage: awk -v root=DIR -f guides.awk DIR/GUIDE.md
-#        awk -v root=DIR -v only=listings -f guides.awk DIR/GUIDE.md   prints which listings there must be
+# With -v only=listings it prints only which files have to have listings.
 BEGIN { topic_path = "include/fssdp/" }
 
 function page_of(path) {  # include/fssdp/comm/README.md: guide_include_fssdp_comm_README

@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Writes every block of C++ (```cpp) of every guide below DIR into a file of its own: the third one of
-# include/fssdp/comm/README.md is FOLDER/guides/include/fssdp/comm/README.md/3.inc. A test includes it
-# where it belongs, so that what a guide shows is what is tested. Compilers name lines of the guide.
-# Files that have not changed are left alone. Prints the guides that have blocks.
+# Writes every block of C++ (```cpp) of every guide below DIR into a file of its own: the third one
+# of include/fssdp/comm/README.md is FOLDER/guides/include/fssdp/comm/README.md/3.inc. A test
+# includes it where it belongs: what a guide shows is what is tested. Compilers name lines of the
+# guide. Files that have not changed are left alone. Prints the guides that have blocks.
 # usage: extract.sh DIR FOLDER
 set -eu
 cd "${1:?usage: extract.sh DIR FOLDER}"

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Checks the doc blocks of the headers below DIR/include/fssdp: every public name has one, and that
 # of a function which is given a communicator to use says what it costs. Public is what stands in
-# namespace fssdp outside of detail; of classes, public functions are looked at, but no constructors.
+# namespace fssdp outside of detail; of classes public functions are looked at, but no constructors.
 # A block is also for what follows without an empty line. Prints file:line and the reason.
 # usage: check_docs.sh DIR
 cd "${1:?usage: check_docs.sh DIR}/include/fssdp" || exit 1
@@ -83,7 +83,10 @@ awk '
     return kind
   }
 
-  FNR == 1 { is_public = in_detail = in_class = in_body = in_requires = 0; text = block = ""; last_line = 0 }
+  FNR == 1 {
+    is_public = in_detail = in_class = in_body = in_requires = last_line = 0
+    text = block = ""
+  }
   /^namespace fssdp \{/ { is_public = 1; block = ""; next }
   /^}  \/\/ namespace fssdp$/ { is_public = 0; next }
   /^namespace (fssdp::)?detail \{/ { in_detail = 1; next }

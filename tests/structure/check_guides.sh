@@ -1,15 +1,15 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Checks that a test includes each block of C++ of the guides below DIR (tests/guides/extract.sh says
-# how), and that there is a block for all that tests include. A whole program is not included: it is
+# Checks that a test includes each block of C++ of the guides below DIR (tests/guides/extract.sh
+# says how), and that there is a block for all that tests include. A whole program is not included: it is
 # also an example, with which check_readme.sh compares it. Prints file:line and the reason.
 # usage: check_guides.sh DIR SCRATCH_DIR
 cd "${1:?usage: check_guides.sh DIR SCRATCH_DIR}" || exit 1
 scratch=${2:?usage: check_guides.sh DIR SCRATCH_DIR}
 rm -rf "$scratch"
 sh tests/guides/extract.sh . "$scratch" >/dev/null || exit 1
-included=$(grep -rhoE --include='*.[ch]*' '^#include "guides/.*\.inc"' tests | sed 's/^[^"]*"//; s/"$//' |
-  LC_ALL=C sort)
+included=$(grep -rhoE --include='*.[ch]*' '^#include "guides/.*\.inc"' tests |
+  sed 's/^[^"]*"//; s/"$//' | LC_ALL=C sort)
 blocks=$(cd "$scratch" && find guides -name '*.inc' | LC_ALL=C sort)
 failed=0
 for block in $blocks; do

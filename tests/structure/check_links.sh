@@ -8,7 +8,7 @@ guides=$(find . -name build -prune -o -name '.?*' -prune -o -name '*.md' -print 
   LC_ALL=C sort)
 [ -n "$guides" ] || { echo "no guides in $1" >&2; exit 1; }
 
-# Where each link leads, as guide:line:path#anchor, and the headings that there are, as =path#anchor.
+# Where each link leads, as guide:line:path#anchor, and the headings that are there, =path#anchor.
 # shellcheck disable=SC2086  # no guide has a space in its name
 found=$(awk '
   function resolved(folder, link,    parts, n, i, kept, path) {  # a/b, ../c.md: a/c.md

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Plants one fault of each kind into headers, guides, tests and figures: check_docs.sh, check_links.sh,
-# check_guides.sh and figures.sh must name them all, and nothing else.
+# Plants one fault of each kind into headers, guides, tests and figures: check_docs.sh,
+# check_links.sh, check_guides.sh and figures.sh must name them all, and nothing else.
 # usage: docs_checks_can_fail.sh SOURCE_DIR SCRATCH_DIR
 set -eu
 checks=$1/tests/structure
@@ -154,7 +154,7 @@ expect() {  # expect CHECK TEXT...: CHECK fails and prints a line with each text
   for text in "$@"; do
     echo "$found" | grep -qF "$text" || { echo "$check does not name: $text" >&2; exit 1; }
   done
-  [ "$(echo "$found" | wc -l)" -eq $# ] || { echo "$check names more than was planted" >&2; exit 1; }
+  [ "$(echo "$found" | wc -l)" -eq $# ] || { echo "$check names more than that" >&2; exit 1; }
 }
 scratch=$2
 expect check_docs.sh \
