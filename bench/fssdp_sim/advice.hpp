@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Does replication pay, and with how many slots?
+/// Does replication pay, and with how many slots? Who should own what?
 #pragma once
 
 #include <algorithm>
@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "comparison.hpp"
+#include "owners_of_all.hpp"
 #include "policies/ep.hpp"
 #include "policies/ours.hpp"
 #include "simulate.hpp"
@@ -22,6 +23,7 @@ struct advice {
   std::vector<policy_result> by_slots;  ///< ascending, the first one without a slot
   std::size_t chosen = 0;               ///< the fewest slots that are about as fast as any
   std::vector<double> expert_loads;     ///< over the mean of their layer, of all iterations
+  owners_of_all owners;                 ///< of experts of all layers and of matrices
 
   [[nodiscard]] policy_result const& best() const { return by_slots[chosen]; }
   [[nodiscard]] double speedup_over_ep() const { return ep.seconds() / best().seconds(); }
@@ -44,7 +46,8 @@ inline constexpr auto good_enough = 1.01;
 /// @param play(policy, scenario) simulates
 [[nodiscard]] inline advice advise(
     scenario const& of, std::function<policy_result(policy const&, scenario const&)> const& play) {
-  auto found = advice{.ep = play(ep, of), .by_slots = {}, .expert_loads = {}};
+  auto found =
+      advice{.ep = play(ep, of), .by_slots = {}, .expert_loads = {}, .owners = plan_owners(of)};
   for (auto const slots : slots_to_try(of.where->experts)) {
     auto with_slots = of;
     with_slots.slots = slots;

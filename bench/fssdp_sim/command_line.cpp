@@ -41,8 +41,9 @@ void declare_output(CLI::App& app, options& chosen, raw_options& raw) {
       ->check(program::not_empty("a file"))
       ->type_name("FILE")
       ->group(group);
-  app.add_flag("--advise", chosen.advise,
-               "Say whether replication pays, and with how\nmany slots; report loads")
+  app.add_flag(
+         "--advise", chosen.advise,
+         "Say whether replication pays, and with how\nmany slots; report loads, and owners of all")
       ->group(group);
   app.add_flag("--time", chosen.timed,
                "Measure solving and planning, too: columns more\nin the table and in JSON")

@@ -44,9 +44,47 @@ inline nlohmann::ordered_json spread_json(std::vector<double> const& values) {
           {"max", percentile(values, 1)}};
 }
 
+inline std::string owners_line(std::string const& name, owner_figures const& of) {
+  return fmt::format("  {:<28} | {:>9.3f} {:>8.3f} | {:>9.3f} {:>8.3f} | {:>8.3f}\n", name,
+                     static_cast<double>(of.most.bytes) / 1e9, of.bytes_over_mean,
+                     static_cast<double>(of.most.step_cost) / 1e12, of.step_cost_over_mean,
+                     of.load_over_mean);
+}
+inline std::string owners_text(owners_of_all const& of) {
+  auto text = fmt::format("\n# {:<28} | {:>9} {:>8} | {:>9} {:>8} | {:>8}\n", "owners, fullest",
+                          "GB", "/ mean", "TFLOP", "/ mean", "load");
+  text += owners_line("in blocks", of.blocks);
+  text += owners_line("ownership_planner", of.planned);
+  text += fmt::format(
+      "  {} experts and {} matrices, {:.3f} GB: {} move, {:.3f} GB; the fullest place is {:.3f} of "
+      "what is fair, the bound is {:.3f}\n",
+      of.experts, of.matrices, of.bytes / 1e9, of.plan.moved_items,
+      static_cast<double>(of.plan.moved_bytes) / 1e9, of.plan.fullness, of.plan.bound);
+  return text;
+}
+inline nlohmann::ordered_json owners_json(owner_figures const& of) {
+  return {{"most_bytes", of.most.bytes},
+          {"bytes_over_mean", of.bytes_over_mean},
+          {"most_step_flops", of.most.step_cost},
+          {"step_flops_over_mean", of.step_cost_over_mean},
+          {"load_over_mean", of.load_over_mean}};
+}
+inline nlohmann::ordered_json owners_json(owners_of_all const& of) {
+  return {{"experts", of.experts},
+          {"matrices", of.matrices},
+          {"bytes", static_cast<std::uint64_t>(std::llround(of.bytes))},
+          {"blocks", owners_json(of.blocks)},
+          {"planned", owners_json(of.planned)},
+          {"fullness", of.plan.fullness},
+          {"bound", of.plan.bound},
+          {"moved_items", of.plan.moved_items},
+          {"moved_bytes", of.plan.moved_bytes}};
+}
+
 }  // namespace detail
 
-/// The verdict, what every number of slots comes to, and how loads spread before and after.
+/// The verdict, what every number of slots comes to, how loads spread before and after, and owners
+/// of all experts and matrices.
 [[nodiscard]] inline std::string to_text(advice const& of, scenario const& about) {
   auto text = table_title(about) + verdict(of) + "\n";
   text += fmt::format("# {:>5} | {:>7} | {:>8} {:>8} | {:>12} | {:>9}\n", "slots", "over EP",
@@ -61,6 +99,7 @@ inline nlohmann::ordered_json spread_json(std::vector<double> const& values) {
   text += detail::spread_line("experts, load / mean", of.expert_loads);
   text += detail::spread_line("devices before, max / mean", of.ep.max_over_mean);
   text += detail::spread_line("devices after, max / mean", of.best().max_over_mean);
+  text += detail::owners_text(of.owners);
   return text;
 }
 
@@ -86,7 +125,8 @@ inline nlohmann::ordered_json spread_json(std::vector<double> const& values) {
           {"loads",
            {{"experts", detail::spread_json(of.expert_loads)},
             {"devices_before", detail::spread_json(of.ep.max_over_mean)},
-            {"devices_after", detail::spread_json(of.best().max_over_mean)}}}};
+            {"devices_after", detail::spread_json(of.best().max_over_mean)}}},
+          {"owners", detail::owners_json(of.owners)}};
 }
 
 }  // namespace sim

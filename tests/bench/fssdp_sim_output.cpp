@@ -41,6 +41,10 @@ std::deque<sim::prepared> small_scene(std::vector<char const*> more = {}) {
   arguments.insert(arguments.end(), more.begin(), more.end());
   return sim::prepare_all(read_sim(arguments).chosen.value());
 }
+/// The largest of what an owner has of any amount, over the mean.
+double most_of(sim::owner_figures const& of) {
+  return std::max({of.bytes_over_mean, of.step_cost_over_mean, of.load_over_mean});
+}
 sim::comparison small_result(sim::scenario const& of) {
   return {sim::simulate(sim::hecate, of), sim::simulate(sim::ep, of)};
 }
@@ -250,4 +254,43 @@ TEST_CASE("advice says in words and in JSON what it found") {
   CHECK(written["by_slots"].size() == sim::slots_to_try(8).size());
   CHECK(written["loads"]["devices_after"]["max"].get<double>() >=
         written["loads"]["devices_after"]["p50"].get<double>());
+}
+
+TEST_CASE("advice plans owners for the experts of all layers, and for matrices") {
+  auto const scene = small_scene();
+  auto const& of = scene.front().of;
+  auto const owners = sim::plan_owners(of);
+  CHECK(owners.experts == 2 * 8);
+  CHECK(owners.matrices == 2 * 4);  // of attention; this model has nothing else
+  auto const& model = *of.where->model;
+  auto const parameters = 2 * (8 * sim::expert_parameters(model) + model.attention_parameters);
+  CHECK(owners.bytes == Approx(14 * parameters));
+  // 8 experts on 16 devices, 2 layers: in blocks, half of the devices have two and others none
+  CHECK(static_cast<double>(owners.blocks.most.bytes) >= 2 * 14 * sim::expert_parameters(model));
+  CHECK(most_of(owners.planned) < most_of(owners.blocks));
+  CHECK(owners.plan.owners.size() == owners.experts + owners.matrices);
+  CHECK(owners.plan.moved_bytes > 0);
+  CHECK(owners.plan.moved_bytes < static_cast<std::uint64_t>(owners.bytes));
+  CHECK(owners.plan.fullness >= most_of(owners.planned) * (1 - 1e-9));
+  CHECK(owners.plan.fullness >= owners.plan.bound);
+}
+
+TEST_CASE("owners of a model with shared experts and dense layers count these, too") {
+  auto const scene = small_scene({"--model", "deepseek-v3"});
+  auto const owners = sim::plan_owners(scene.front().of);
+  CHECK(owners.matrices == 2 * (4 + 3) + 3 * (4 + 3));
+  CHECK(sim::detail::orthogonalization_flops(2, 3) == 5 * (4 * 4 * 3 + 2 * 8));
+  CHECK(sim::detail::orthogonalization_flops(3, 2) == 5 * (4 * 4 * 3 + 2 * 8));
+}
+
+TEST_CASE("owners are part of the advice in words and in JSON") {
+  auto const scene = small_scene();
+  auto const found = sim::advise(
+      scene.front().of, [](auto const& which, auto const& of) { return sim::simulate(which, of); });
+  CHECK(says(sim::to_text(found, scene.front().of), "ownership_planner"));
+  auto const written = sim::to_json(found)["owners"];
+  CHECK(written["experts"].get<std::size_t>() == 16);
+  CHECK(written["moved_bytes"].get<std::uint64_t>() == found.owners.plan.moved_bytes);
+  CHECK(written["planned"]["load_over_mean"].get<double>() <
+        written["blocks"]["load_over_mean"].get<double>());
 }
