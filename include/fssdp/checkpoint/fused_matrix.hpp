@@ -53,7 +53,7 @@ class fused_matrix {
       for_each(first, to.size() / size, [&](std::size_t k, std::size_t at) { into[k] = from[at]; });
     });
   }
-  /// Puts elements, which are those from the first on, into their places in the region; others stay.
+  /// Puts elements, those from the first on, into their places in the region; others stay.
   void scatter(std::span<std::byte const> from, std::size_t first, std::size_t size,
                std::span<std::byte> region) const {
     with_words(size, [&](auto word) {

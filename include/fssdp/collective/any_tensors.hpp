@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// The collectives for buffers whose element types are known at run time only, as those of a host
-/// framework are. (reshard, move_slots, bytes_of, memory_required, gathered_bytes and reduced_bytes take such
-/// types, too, where they are.)
+/// framework are. (reshard, move_slots, bytes_of, memory_required, gathered_bytes and reduced_bytes
+/// take such types, too, where they are.)
 ///
 ///     auto const weights = std::array{
 ///         fssdp::any_tensor{.type = fssdp::dtype::bf16, .data = w, .slots = 2, .elements = 4096},

@@ -95,7 +95,8 @@ class ownership_order {
     }
   }
 
-  /// What tells a rank from others: the bandwidth to other nodes, and the first unit of each list that it is in.
+  /// What tells a rank from others: the bandwidth to other nodes, and the first unit of each list
+  /// that it is in.
   [[nodiscard]] std::vector<std::vector<std::uint64_t>> signs_of_ranks(topology const& topo) const {
     auto signs = std::vector<std::vector<std::uint64_t>>(of_->node_of.size());
     for (auto const rank : first_n<rank_id>(topo.ranks()))
