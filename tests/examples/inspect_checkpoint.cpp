@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <map>
 #include <string>
 #include <vector>
@@ -188,6 +190,42 @@ TEST_CASE("inspect_checkpoint compares the index of a model with its files") {
   REQUIRE_THAT(moved.problems[2], mentions("6 tensors are in other files than the index says"));
   support::write_bytes(folder.path() / "model.safetensors.index.json", "{");
   REQUIRE_THAT(look_at(folder.path()).problems[0], mentions("it is not JSON"));
+}
+
+TEST_CASE("inspect_checkpoint compares the checksums of what save_tensors has written") {
+  auto const folder = support::temporary_folder{};
+  auto const model = support::published_model{{0, 1}, 3, 4, 5};
+  auto const tensors = model.tensors();
+  auto const layers = fssdp::layer_stack<fssdp::cyclic_layout>{
+      std::vector(2, fssdp::cyclic_layout{{.experts = 3, .ranks = 2, .slices = 2}})};
+  fssdp::thread_world{2}.run([&](thread_communicator& comm) {
+    auto sizes = std::vector<std::size_t>{};
+    for (auto const& tensor : tensors) sizes.push_back(tensor.elements());
+    auto weights = fssdp::make_shard<float>(layers, comm.rank(), sizes);
+    support::for_each_published(model, tensors, layers, comm.rank(), weights,
+                                [](float& value, float number) { value = number; });
+    auto part = fssdp::saved_part{"experts", layers, comm.rank(), tensors};
+    part.add("weight", weights);
+    fssdp::save_tensors(comm, part, fssdp::family_named("qwen3_moe"), {.folder = folder.path()});
+  });
+  auto const whole = look_at(folder.path());
+  REQUIRE(whole.problems.empty());
+  REQUIRE(whole.files.size() == 1);
+  REQUIRE(whole.files[0].tensors == 2 * 3 * 3);
+  REQUIRE(whole.files[0].verified == whole.files[0].tensors);
+
+  auto const path = folder.path() / "model.safetensors";
+  auto bytes = std::string{};
+  {
+    auto file = std::ifstream{path, std::ios::binary};
+    bytes.assign(std::istreambuf_iterator<char>{file}, {});
+  }
+  bytes.back() = static_cast<char>(bytes.back() ^ 1);
+  support::write_bytes(path, bytes);
+  auto const changed = look_at(folder.path());
+  REQUIRE(changed.problems.size() == 1);
+  REQUIRE_THAT(changed.problems[0], mentions("is not what was written: its checksum differs"));
+  REQUIRE(look_at(folder.path(), true).problems.empty());
 }
 
 TEST_CASE("inspect_checkpoint says what is in a folder without experts") {
