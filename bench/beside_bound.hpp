@@ -62,7 +62,7 @@ struct setting {
   caches begin_with = caches::hot;
 };
 
-/// Runs collective(comm) on the ranks of a thread_world and, in turns with it, its bounds: bound(rank) on
+/// Runs collective(comm) on the ranks of a thread_world and, in turns with it, bound(rank) on
 /// the same threads. The fastest of these is the bound.
 template <class Collective, class... Bounds>
 void measure(benchmark::State& state, setting const& of, Collective collective, Bounds... bounds) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Maps of an inference engine while loads drift: made from scratch each time (EPLB), or from the one in place.
+// Maps of an inference engine while loads drift: made from scratch each time (EPLB), or from the
+// one in place.
 // Counters: the fullest rank over the mean, and the experts that are sent for each new map.
 #include <benchmark/benchmark.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /// What a first program needs: both collectives, what they take (dtypes at run time as well), the
-/// plainest placements. All the rest, such as materializer, schedule, codecs, tokens, solvers that weigh, traces, is included by
-/// its own header, or by all.hpp. Communicators are in comm/.
+/// plainest placements. All the rest (materializer, schedule, codecs, tokens, other solvers, traces)
+/// has headers of its own, which all.hpp includes. Communicators are in comm/.
 #pragma once
 
 #include "fssdp/collective/all_gather.hpp"
