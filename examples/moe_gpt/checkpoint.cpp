@@ -3,7 +3,9 @@
 // compiled, and JSON is read.
 #include "checkpoint.hpp"
 
+#include <cstdint>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
@@ -12,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "fssdp/checkpoint/checkpoint_folder.hpp"
 #include "fssdp/checkpoint/load_checkpoint.hpp"
 #include "fssdp/checkpoint/save_checkpoint.hpp"
 
@@ -71,6 +74,19 @@ void save(fssdp::communicator_ref comm, std::span<fssdp::saved_part const> parts
                                 .step = static_cast<std::uint64_t>(steps),
                                 .state = state.dump(),
                                 .keep = chosen.keep});
+}
+
+std::string where_to_resume(options const& chosen) {
+  auto const steps = chosen.save.empty() || !std::filesystem::is_directory(chosen.save)
+                         ? std::vector<std::uint64_t>{}
+                         : fssdp::complete_steps(chosen.save);
+  if (!steps.empty())
+    return "the last checkpoint is that of step " + std::to_string(steps.back()) + ": --resume " +
+           chosen.save.string();
+  if (!chosen.resume.empty())
+    return "there is no checkpoint but the one that this run has begun from: --resume " +
+           chosen.resume.string();
+  return "there is no checkpoint: --save and --save-every write them";
 }
 
 struct resumed_run::checkpoint {

@@ -6,9 +6,11 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
+#include "between_groups.hpp"
 #include "expert_layouts.hpp"
 #include "fssdp/checkpoint/checkpoint_part.hpp"
 #include "fssdp/comm/communicator_ref.hpp"
@@ -86,6 +88,10 @@ void save(Comm& comm, gpt<Real>& model, Groups* groups, options const& chosen, c
   }
   save(fssdp::communicator_ref{comm}, parts, besides, chosen, text, steps);
 }
+
+/// What a run that cannot go on by itself says of its last checkpoint: how to go on from it, or
+/// that there is none.
+[[nodiscard]] std::string where_to_resume(options const& chosen);
 
 /// The checkpoint that a run goes on from, or none. Of a run in groups there is one for each.
 ///

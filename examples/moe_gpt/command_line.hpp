@@ -3,8 +3,11 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <charconv>
 #include <cstdint>
+#include <stdexcept>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "blas.hpp"
@@ -45,6 +48,7 @@ inline constexpr auto footer =
     "  moe_gpt --steps 3 --rematerialize --rate 2e8 --trace trace.json\n"
     "  mpirun -np 4 moe_gpt --backend mpi --steps 50\n"
     "  moe_gpt --ranks 4 --nodes 2 --groups 2 --between demo:4 --rate 1e7\n"
+    "  moe_gpt --mirror-every 1 --lose 2@20\n"
     "  moe_gpt --save run --save-every 50   and, was it interrupted, --resume run as well\n"
     "  moe_gpt --ranks 8 --nodes 2 --experts 32 --overlap 8 --spare-slots 4 --steps 500\n"
     "\n"
@@ -66,6 +70,7 @@ struct raw_options {
   std::string offload_folder;
   std::string save;
   std::string resume;
+  std::vector<std::string> lose;
   std::string json;
   std::string trace;
 };
@@ -305,6 +310,16 @@ inline void declare(CLI::App& app, options& chosen, raw_options& raw) {
       ->check(program::not_empty("a folder"))
       ->type_name("FOLDER")
       ->group("Checkpoints");
+  count("--mirror-every", chosen.mirror_every, "Checkpoints",
+        "Steps after which what each rank owns is copied to a partner on another\nnode: when ranks "
+        "are lost, the others go on from there; 0: never.\nOver MPI that takes one with ULFM");
+  app.add_option("--lose", raw.lose,
+                 "For tests of that: a rank stops for ever in a step, RANK@STEP[:PHASE].\nPhases: "
+                 "reshard, gather, forward, backward, reduce, optimizer,\nmirror; recovery, from "
+                 "that step on")
+      ->check(program::not_empty("a rank and a step"))
+      ->type_name("RANK@STEP[:PHASE]")
+      ->group("Checkpoints");
   count("--sample", chosen.sample, "Output", "Bytes that the model writes when it is trained");
   app.add_option("--json", raw.json, "Write the figures of every step to this file")
       ->check(program::not_empty("a file"))
@@ -319,11 +334,40 @@ inline void declare(CLI::App& app, options& chosen, raw_options& raw) {
   app.add_flag("--quiet", chosen.quiet, "No progress and no report")->group("Output");
 }
 
+/// @throws std::invalid_argument that says how it is written
+[[nodiscard]] inline lost_at read_lost(std::string const& text) {
+  auto const refuse = [&] {
+    throw std::invalid_argument{"--lose " + text + ": expected RANK@STEP or RANK@STEP:PHASE"};
+  };
+  auto result = lost_at{};
+  auto const at = text.find('@');
+  auto const colon = text.find(':');
+  auto const number = [&](std::string const& digits) {
+    auto value = 0;
+    auto const end = digits.data() + digits.size();
+    auto const [stop, error] = std::from_chars(digits.data(), end, value);
+    if (error != std::errc{} || stop != end) refuse();
+    return value;
+  };
+  if (at == std::string::npos || colon < at) refuse();
+  result.rank = number(text.substr(0, at));
+  result.step = number(text.substr(at + 1, colon == std::string::npos ? colon : colon - at - 1));
+  if (colon == std::string::npos) return result;
+  for (auto const which : run_phases) {
+    if (text.substr(colon + 1) != name_of(which)) continue;
+    result.phase = which;
+    return result;
+  }
+  refuse();
+  return result;
+}
+
 inline void take_over(CLI::App const& app, raw_options const& raw, options& chosen) {
   chosen.text.assign(raw.text.begin(), raw.text.end());
   chosen.offload_folder = raw.offload_folder;
   chosen.save = raw.save;
   chosen.resume = raw.resume;
+  for (auto const& text : raw.lose) chosen.lose.push_back(read_lost(text));
   chosen.json = raw.json;
   chosen.trace = raw.trace;
   for (auto const which : {backend::thread, backend::mpi})
@@ -364,6 +408,7 @@ inline void take_over(CLI::App const& app, raw_options const& raw, options& chos
                                  .offload_folder = {},
                                  .save = {},
                                  .resume = {},
+                                 .lose = {},
                                  .json = {},
                                  .trace = {}};
   auto app = CLI::App{detail::about, "moe_gpt"};

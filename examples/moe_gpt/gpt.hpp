@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -105,11 +106,13 @@ class gpt {
   /// The summed loss of this rank's sequences, in nats. Gradients add up over the micro-batches of
   /// a step; after the last one those of the experts are on their way to the owners, the dense ones
   /// are left for `reduce`.
+  /// @param between is called between the two passes
   template <fssdp::communicator Comm>
   double forward_backward(Comm& comm, std::span<std::uint8_t const> bytes,
                           std::span<std::uint8_t const> targets, batch_scale const& scale,
                           micro_batch const& which = {},
-                          calibration_rule calibrates = calibration_rule::off) {
+                          calibration_rule calibrates = calibration_rule::off,
+                          std::function<void()> const& between = {}) {
     if (which.index == 0) dense_.clear_gradients();
     auto const forward_user = 2 * which.index;
     auto const first = which.index == 0 ? calibrates : calibration_rule::off;
@@ -121,6 +124,7 @@ class gpt {
       for (std::size_t e = 0; e < shape_.experts; ++e) block.loads[e] += block.moe.loads()[e];
     }
     auto const loss = cross_entropy(targets, logits, 1 / static_cast<double>(scale.global_tokens));
+    if (between) between();
     backward(comm, bytes, scale, which, forward_user);
     return loss;
   }

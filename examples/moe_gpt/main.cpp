@@ -24,8 +24,7 @@ void run(moe_gpt::options const& asked) {
     std::fflush(stdout);
   }
   auto const record = [&] {
-    auto bar = moe_gpt::progress{
-        chosen.steps, moe_gpt::style_for(stdout, chosen.quiet || !world->has_rank_0()), stdout};
+    auto bar = moe_gpt::progress{chosen.steps, moe_gpt::style_for(stdout, chosen.quiet), stdout};
     return world->train(text, [&](moe_gpt::step_record const& step) { bar.show(step); });
   }();
   if (!world->has_rank_0()) return;

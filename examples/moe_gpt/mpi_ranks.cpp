@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The rank that this process is, of those that mpirun has started.
+#include <csignal>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -37,7 +38,9 @@ class mpi_ranks : public rank_world {
                                   "; expected that, or none with --backend mpi"};
     chosen_.ranks = topo.ranks();
     chosen_.nodes = topo.nodes();
-    MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
+    auto me = 0;
+    MPI_Comm_rank(MPI_COMM_WORLD, &me);
+    has_rank_0_ = me == 0;
     validate(chosen_);
     auto const expected = topology_of(chosen_);
     for (auto const rank : fssdp::first_n<fssdp::rank_id>(topo.ranks()))
@@ -50,7 +53,7 @@ class mpi_ranks : public rank_world {
   }
 
   [[nodiscard]] options const& chosen() const override { return chosen_; }
-  [[nodiscard]] bool has_rank_0() const override { return rank_ == 0; }
+  [[nodiscard]] bool has_rank_0() const override { return has_rank_0_; }
 
   run_record train(corpus const& text,
                    std::function<void(step_record const&)> const& observe) override {
@@ -61,7 +64,9 @@ class mpi_ranks : public rank_world {
                                         .text = text,
                                         .trace = trace,
                                         .observe = observe,
-                                        .memory = &memory_});
+                                        .memory = &memory_,
+                                        .stop = [] { (void)std::raise(SIGKILL); }});
+        has_rank_0_ = result.is_of_first_rank;
       };
       if (chosen_.trace.empty()) return train({});
       auto trace = fssdp::trace_recorder{{.rank = comm.rank()}};
@@ -75,7 +80,7 @@ class mpi_ranks : public rank_world {
   fssdp::shared_memory memory_;  // ranks of a host read each other's experts
   fssdp::mpi_world world_;
   options chosen_;
-  int rank_ = 0;
+  bool has_rank_0_ = false;
 };
 
 }  // namespace

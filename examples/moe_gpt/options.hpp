@@ -14,6 +14,7 @@
 #include "between/method.hpp"
 #include "fssdp/routing/routing_rule.hpp"
 #include "model_shape.hpp"
+#include "run_phase.hpp"
 
 namespace moe_gpt {
 
@@ -100,7 +101,9 @@ struct options {
   int save_every = 0;               ///< steps; 0: only behind the last one
   int keep = 0;                     ///< how many of them stay; 0: all
   std::filesystem::path resume = {};
-  int sample = 240;  ///< bytes that the model writes when it is trained
+  int mirror_every = 0;            ///< steps; 0: a rank that is lost takes the run with it
+  std::vector<lost_at> lose = {};  ///< ranks that stop for ever, as a test
+  int sample = 240;                ///< bytes that the model writes when it is trained
   std::filesystem::path json = {};
   std::filesystem::path trace = {};
   bool quiet = false;
@@ -316,6 +319,28 @@ inline void validate(options const& chosen) {
                                     std::to_string(chosen.seq) +
                                     ": expected sizes that make at most 10^12 numbers in the "
                                     "attention of a layer, which has batch * heads * seq * seq");
+  at_least("--mirror-every", chosen.mirror_every, 0);
+  require(chosen.mirror_every == 0 || chosen.groups == 1,
+          "--mirror-every " + std::to_string(chosen.mirror_every) +
+              ": expected no --groups with it, where each group has the whole model");
+  require(
+      chosen.mirror_every == 0 || chosen.trace.empty(),
+      "--mirror-every " + std::to_string(chosen.mirror_every) + ": expected no --trace with it");
+  for (auto const& [rank, step, phase] : chosen.lose) {
+    auto const what = "--lose " + std::to_string(rank) + "@" + std::to_string(step) + ":" +
+                      std::string{name_of(phase)};
+    require(chosen.mirror_every > 0, what + ": expected --mirror-every with it");
+    require(rank >= 0 && (rank < chosen.ranks || chosen.ranks == any_number),
+            what + ": expected a rank from 0 to " + std::to_string(chosen.ranks - 1));
+    require(step >= 1 && step <= chosen.steps,
+            what + ": expected a step from 1 to " + std::to_string(chosen.steps));
+    require(phase != run_phase::mirror || step % chosen.mirror_every == 0,
+            what + ": expected a step after which is mirrored, a multiple of " +
+                std::to_string(chosen.mirror_every));
+    require(phase != run_phase::reshard ||
+                (chosen.reshard_every > 0 && step > 1 && (step - 1) % chosen.reshard_every == 0),
+            what + ": expected --reshard-every, and a step that begins with it");
+  }
   auto const& folder = chosen.offload_folder;
   require(folder.empty() || chosen.offload != offload::none,
           "--offload-folder " + folder.string() + ": expected --offload moments or all with it");

@@ -13,6 +13,7 @@
 #include <string>
 
 #include "readable.hpp"
+#include "recovery_line.hpp"
 #include "report.hpp"
 
 namespace moe_gpt {
@@ -66,6 +67,10 @@ class progress {
 
   void show(step_record const& at) {
     if (style_ == progress_style::silent) return;
+    for (auto const& of : at.recoveries) {
+      std::fputs(((drawn_ ? "\n" : "") + recovery_line(of) + "\n").c_str(), out_);
+      drawn_ = false;
+    }
     rate_ = rate_ == 0 ? at.tokens_per_second : 0.9 * rate_ + 0.1 * at.tokens_per_second;
     auto const now = clock::now();
     auto const spent = std::chrono::duration<double>(now - start_).count();

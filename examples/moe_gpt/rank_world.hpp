@@ -21,10 +21,11 @@ class rank_world {
 
   /// The options, with as many ranks and nodes as there are.
   [[nodiscard]] virtual options const& chosen() const = 0;
-  /// Whether rank 0 is here: it reports.
+  /// Whether rank 0 is here, or after a training the first rank that is left: it reports.
   [[nodiscard]] virtual bool has_rank_0() const = 0;
-  /// Trains on all ranks. `observe` is called after every step, by rank 0.
-  /// @return the report of rank 0, where it is
+  /// Trains on all ranks. `observe` is called after every step, by rank 0; when that is lost, by
+  /// the first that is left.
+  /// @return the report of that rank, where it is
   /// @throws whatever the first rank that failed has thrown; elsewhere what tells of it
   virtual run_record train(corpus const& text,
                            std::function<void(step_record const&)> const& observe) = 0;

@@ -10,6 +10,16 @@
 
 namespace moe_gpt {
 
+/// Ranks were lost, and the others have gone on.
+struct recovery_record {
+  std::vector<int> lost;    ///< by their numbers at first
+  int ranks = 0;            ///< that are left
+  int step = 0;             ///< that they go on from
+  int steps_again = 0;      ///< that had been done since, or begun
+  double seconds = 0;       ///< from the first error until all is in place again
+  std::uint64_t bytes = 0;  ///< that have moved between ranks
+};
+
 /// The figures of one step, over all ranks.
 struct step_record {
   int step = 0;     ///< from 1
@@ -24,6 +34,7 @@ struct step_record {
   double exposed_seconds = 0;        ///< ranks waited for experts to move; mean over ranks
   double communication_seconds = 0;  ///< experts moved; mean over ranks
   fssdp::iteration_metrics experts = {};
+  std::vector<recovery_record> recoveries = {};  ///< since the step before was done
 };
 
 /// Bytes as the model has read and written them.
@@ -40,6 +51,10 @@ struct run_record {
   std::uint64_t offloaded_bytes = 0;     ///< in files, over all ranks
   std::vector<step_record> steps = {};
   written_text sample = {};
+  bool is_of_first_rank = false;  ///< of all, or of those that are left
+  std::vector<recovery_record> recoveries = {};
+  std::uint64_t mirrored_bytes = 0;  ///< that all ranks send when a step is mirrored
+  double mirror_seconds = 0;         ///< that the first rank has waited for mirrors, in all
 };
 
 }  // namespace moe_gpt

@@ -14,6 +14,7 @@
 #include "blas.hpp"
 #include "options.hpp"
 #include "readable.hpp"
+#include "recovery_line.hpp"
 #include "report.hpp"
 
 namespace moe_gpt {
@@ -95,6 +96,14 @@ template <class Figure>
         fmt::format(
             "{} over all ranks, {}", readable_bytes(static_cast<double>(record.offloaded_bytes)),
             chosen.offload == offload::all ? "all that they own" : "the moments of what they own"));
+  if (chosen.mirror_every > 0) {
+    rows.emplace_back(
+        "mirrors",
+        fmt::format("{} every {} step{}, for which the first rank waited {:.1f} ms in all",
+                    readable_bytes(static_cast<double>(record.mirrored_bytes)), chosen.mirror_every,
+                    chosen.mirror_every == 1 ? "" : "s", 1e3 * record.mirror_seconds));
+    for (auto const& of : record.recoveries) rows.emplace_back("recovery", recovery_line(of));
+  }
   auto const moving = detail::mean_of(steps, [](auto const& s) { return s.communication_seconds; });
   auto const waiting = detail::mean_of(steps, [](auto const& s) { return s.exposed_seconds; });
   rows.emplace_back("experts on the move",

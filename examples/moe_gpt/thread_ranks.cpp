@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "fssdp/comm/faulty.hpp"
 #include "fssdp/comm/thread.hpp"
 #include "fssdp/plan/plan_cache.hpp"
 #include "rank_world.hpp"
@@ -36,12 +37,17 @@ class thread_ranks : public rank_world {
     auto plans = fssdp::plan_cache{static_cast<std::size_t>(4 * chosen_.layers)};
     world.run([&](fssdp::thread_communicator& comm) {
       auto* const trace = traces.empty() ? nullptr : &traces[comm.rank().index()];
-      auto record = train_in_groups(comm, {.chosen = chosen_,
-                                           .text = text,
-                                           .trace = trace,
-                                           .observe = observe,
-                                           .planner = std::ref(plans)});
-      if (comm.rank() == fssdp::rank_id{0}) result = std::move(record);
+      try {
+        auto record = train_in_groups(
+            comm, {.chosen = chosen_,
+                   .text = text,
+                   .trace = trace,
+                   .observe = observe,
+                   .planner = std::ref(plans),
+                   .stop = [] { throw fssdp::rank_left{"as --lose has told it"}; }});
+        if (record.is_of_first_rank) result = std::move(record);
+      } catch (fssdp::rank_left const&) {  // without a word
+      }
     });
     if (!traces.empty()) write_trace(chosen_.trace, traces);
     return result;

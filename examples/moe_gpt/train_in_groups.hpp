@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "any_survivable.hpp"
 #include "fssdp/comm/communicator.hpp"
 #include "fssdp/comm/communicator_ref.hpp"
 #include "fssdp/hybrid/hybrid_groups.hpp"
@@ -41,6 +42,10 @@ template <class Comm>
 
 template <fssdp::splittable_communicator Comm>
 [[nodiscard]] run_record train_in_groups(Comm& comm, rank_job const& job) {
+  if (job.chosen.mirror_every > 0) {
+    auto any = any_survivable{comm};
+    return train_mirrored(any, job);
+  }
   if (job.chosen.groups == 1) return train_with_duplicates(comm, job);
   auto const groups = fssdp::hybrid_groups{
       {.groups = job.chosen.groups, .ranks_per_group = comm.size() / job.chosen.groups}};

@@ -7,6 +7,7 @@
 
 #include "expert_stream.hpp"
 #include "fssdp/trace/chrome_trace.hpp"
+#include "train_mirrored.hpp"
 #include "trainer.hpp"
 
 namespace moe_gpt {
@@ -16,6 +17,10 @@ run_record train_on(fssdp::communicator_ref tokens, fssdp::communicator_ref expe
   auto const overlaps = job.chosen.no_overlap ? overlap_rule::off : overlap_rule::on;
   auto comm = expert_stream{experts, overlaps};
   return train_rank<float>(tokens, comm, job);
+}
+
+run_record train_mirrored(any_survivable& comm, rank_job const& job) {
+  return mirrored_training<float>{comm, job}.run();
 }
 
 void write_trace(std::filesystem::path const& file, std::span<fssdp::trace_recorder const> traces) {

@@ -36,6 +36,14 @@ namespace moe_gpt {
                      {"calibrations_accepted", step.experts.calibrations_accepted},
                      {"calibrations_rejected", step.experts.calibrations_rejected},
                      {"between_bytes", step.between_bytes}});
+  auto recoveries = nlohmann::ordered_json::array();
+  for (auto const& of : record.recoveries)
+    recoveries.push_back({{"lost", of.lost},
+                          {"ranks", of.ranks},
+                          {"step", of.step},
+                          {"steps_again", of.steps_again},
+                          {"seconds", of.seconds},
+                          {"bytes", of.bytes}});
   return {{"mode", std::string{name_of(chosen.mode)}},
           {"ranks", chosen.ranks},
           {"nodes", chosen.nodes},
@@ -58,7 +66,11 @@ namespace moe_gpt {
           {"outer", std::string{name_of(chosen.outer)}},
           {"fragments", chosen.fragments},
           {"sync_delay", chosen.sync_delay},
-          {"adapt_every", chosen.adapt_every}};
+          {"adapt_every", chosen.adapt_every},
+          {"mirror_every", chosen.mirror_every},
+          {"mirrored_bytes", record.mirrored_bytes},
+          {"mirror_seconds", record.mirror_seconds},
+          {"recoveries", recoveries}};
 }
 
 /// Writes to chosen.json: a reader never sees half a file. A device, a pipe or a link stays what it
