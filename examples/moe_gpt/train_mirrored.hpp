@@ -146,13 +146,17 @@ class mirrored_training {
   /// Nobody is lost, and yet something has failed: a few times in a run that may be.
   [[nodiscard]] bool may_try_again() { return failures_++ < most_failures; }
   [[nodiscard]] std::string text_of(fssdp::state_lost const& lost) const {
-    auto text = std::string{};
-    if (lost.partner().has_value())
+    auto text = std::string{lost.what()};
+    if (lost.partner().has_value()) {
+      auto const all = chosen_.layers * chosen_.experts;
+      auto const experts = std::ranges::count_if(
+          lost.chunks(), [&](fssdp::chunk_id chunk) { return chunk.expert.value() < all; });
       text = "rank " + std::to_string(lost.rank().value()) + " and its partner, rank " +
-             std::to_string(lost.partner()->value()) + ", are lost, and with them the state of " +
-             std::to_string(lost.chunks().size()) + " experts or parts of the dense parameters";
-    else
-      text = lost.what();
+             std::to_string(lost.partner()->value()) + ", are lost, and with them " +
+             std::to_string(experts) + (experts == 1 ? " expert" : " experts") +
+             (job_.chosen.mode == mode::fsep ? " in part" : "") +
+             " and a part of the dense parameters";
+    }
     return text + "; " + where_to_resume(chosen_);
   }
   /// All is in place again.

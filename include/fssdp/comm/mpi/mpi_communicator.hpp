@@ -127,13 +127,15 @@ class mpi_ref {
   /// Says that this rank takes part in nothing any more, neither here nor in duplicates and groups
   /// nor in what they were made of, and waits until all others do; twice the deadline, so that
   /// those who await a rank that is missing find out before. `thrown` is what the rank leaves by:
-  /// the others then get a peer_failed.
+  /// the others then get a peer_failed. Where ranks were lost, and this one has gone on without them
+  /// (without), it does nothing.
   /// @pre no other thread exchanges
   /// @throws deadline_exceeded that names a rank whose farewell has not come: MPI_Finalize would
   ///         wait for it; peer_failed if all have left, one of them by an exception, and `thrown`
   ///         is null
   void leave(std::exception_ptr const& thrown = nullptr) {
     auto lock = monitor().lock();
+    if (monitor().goes_on_elsewhere()) return;
     if (thrown != nullptr) monitor().fail(thrown);
     monitor().leave(thrown);
     auto pace = detail::wait_pace{};
@@ -210,7 +212,10 @@ inline std::optional<mpi_communicator> mpi_ref::split(int color, int key) {
 inline mpi_communicator mpi_ref::without(std::span<rank_id const> lost) {
   auto const ranks = detail::checked_lost(lost, rank(), size());
   auto const left = detail::mpi_shrunk(handle(), ranks, monitor());
-  return mpi_communicator{left.comm(), monitor().options()};
+  auto made = mpi_communicator{left.comm(), monitor().options()};
+  auto const lock = monitor().lock();
+  monitor().go_on_elsewhere();
+  return made;
 }
 
 static_assert(survivable_communicator<mpi_ref>);

@@ -258,6 +258,10 @@ class mpi_monitor {
       tell(peer, notice);
     }
   }
+  /// Ranks are lost, and the others go on in another communicator, which has a monitor of its own:
+  /// here nobody says farewell any more.
+  void go_on_elsewhere() { goes_on_elsewhere_ = true; }
+  [[nodiscard]] bool goes_on_elsewhere() const { return goes_on_elsewhere_; }
   /// A rank whose farewell has not come; none if all have.
   [[nodiscard]] std::optional<rank_id> still_there() const {
     for (auto const peer : first_n<rank_id>(size_))
@@ -348,6 +352,7 @@ class mpi_monitor {
   std::vector<std::size_t> part_bytes_;
   mpi_lending lending_;
   bool has_said_farewell_ = false;
+  bool goes_on_elsewhere_ = false;
   int left_ = 0;
   std::optional<failure> failed_;
   clock::time_point listened_;

@@ -1,0 +1,88 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# How long a training over MPI stands still when a process of it is killed: starts it, kills one of
+# its processes at random (kill -9), and prints the time from then to the next step that is done. In
+# the end the median and the worst of all runs. It takes an MPI with ULFM: Open MPI 5.
+# usage: kill_a_process.sh MOE_GPT [--runs N] [--ranks N] [OPTION...]
+# The options are moe_gpt's. MPIRUN is the launcher (mpirun), MPIRUN_OPTIONS what it is told
+# (--with-ft ulfm); as root on a machine with few cores, for instance,
+#   MPIRUN_OPTIONS="--with-ft ulfm --allow-run-as-root --map-by :OVERSUBSCRIBE"
+set -u
+usage="usage: kill_a_process.sh MOE_GPT [--runs N] [--ranks N] [OPTION...]"
+moe_gpt=${1:?$usage}
+shift
+runs=5
+ranks=6
+while [ $# -gt 0 ]; do
+  case $1 in
+    --runs) runs=${2:?$usage} && shift 2 ;;
+    --ranks) ranks=${2:?$usage} && shift 2 ;;
+    *) break ;;
+  esac
+done
+pgrep -f . >/dev/null 2>&1 || { echo "kill_a_process.sh: no pgrep here, or no /proc" >&2; exit 1; }
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+
+# A text as an expression that matches it alone.
+literal() { printf %s "$1" | sed 's/[][\\.*^$+?(){}|]/\\&/g'; }
+# Each line of the input behind the time at which it came.
+stamped() { while IFS= read -r line; do echo "$(date +%s.%N) $line"; done; }
+# await FILE EXPRESSION: until a line matches; fails if the training has ended, or after a minute.
+await() {
+  tries=0
+  until grep -q -- "$2" "$1"; do
+    tries=$((tries + 1))
+    kill -0 "$training" 2>/dev/null && [ "$tries" -lt 6000 ] || { sleep 0.5; grep -q -- "$2" "$1"; return; }
+    sleep 0.01
+  done
+}
+give_up() {
+  echo "run $run: $1. It has said:"
+  cut -d' ' -f2- "$said" | tail -n 30
+  kill -9 "$training" $(pgrep -f -- "$pattern") 2>/dev/null
+  wait "$training" 2>/dev/null
+  failed=$((failed + 1))
+}
+
+failed=0
+run=0
+while [ "$run" -lt "$runs" ]; do
+  run=$((run + 1))
+  said=$folder/said_$run
+  json=$folder/run_$run.json
+  pattern="^$(literal "$moe_gpt --backend mpi --json $json ")"
+  : >"$said"
+  # shellcheck disable=SC2086
+  "${MPIRUN:-mpirun}" ${MPIRUN_OPTIONS---with-ft ulfm} -np "$ranks" \
+    "$moe_gpt" --backend mpi --json "$json" --mirror-every 1 --steps 300 --experts 12 --layers 2 \
+    --d-model 64 --batch 12 --deadline 20 --sample 0 "$@" </dev/null >"$folder/pipe_$run" 2>&1 &
+  training=$!
+  # what it says goes through a file, as the id of the training is wanted
+  tail -n +1 --pid="$training" -s 0.01 -f "$folder/pipe_$run" | stamped >>"$said" &
+  reader=$!
+  await "$said" ' *1/[0-9]* .*loss' || { give_up "no step is done"; continue; }
+  sleep "0.$(shuf -i 2-9 -n 1)"
+  victim=$(pgrep -f -- "$pattern" | shuf -n 1)
+  [ -n "$victim" ] || { give_up "there is no process to kill; expected --steps of more"; continue; }
+  killed=$(date +%s.%N)
+  kill -9 "$victim"
+  await "$said" 'missed in step' || { give_up "no step is done after the kill"; continue; }
+  line=$(grep -m 1 'missed in step' "$said")
+  seconds=$(awk -v from="$killed" -v to="${line%% *}" 'BEGIN { printf "%.3f", to - from }')
+  echo "$seconds" >>"$folder/seconds"
+  echo "run $run: $seconds s from the kill to the next step that is done (${line#* })"
+  await "$said" 'held-out loss' || { give_up "it has not come to its end"; continue; }
+  ended=0
+  while kill -0 "$training" 2>/dev/null && [ "$ended" -lt 300 ]; do
+    ended=$((ended + 1))
+    sleep 0.1
+  done
+  [ "$ended" -lt 300 ] || { give_up "it is through, and does not end"; continue; }
+  wait "$training" "$reader" 2>/dev/null
+done
+[ -e "$folder/seconds" ] && sort -n "$folder/seconds" | awk '
+  { all[NR] = $1 }
+  END { printf "%d of the runs: median %.3f s, worst %.3f s\n", NR,
+               (all[int((NR + 1) / 2)] + all[int(NR / 2) + 1]) / 2, all[NR] }'
+[ "$failed" -eq 0 ] || { echo "$failed of $runs runs have failed"; exit 1; }
