@@ -4,7 +4,8 @@
 # its processes at random (kill -9), and prints the time from then to the next step that is done. In
 # the end the median and the worst of all runs. It takes an MPI with ULFM: Open MPI 5.
 # usage: kill_a_process.sh MOE_GPT [--runs N] [--ranks N] [OPTION...]
-# The options are moe_gpt's. MPIRUN is the launcher (mpirun), MPIRUN_OPTIONS what it is told
+# The options are moe_gpt's, --mirror-every among them; without any, a small model mirrors each of 300
+# steps. MPIRUN is the launcher (mpirun), MPIRUN_OPTIONS what it is told
 # (--with-ft ulfm); as root on a machine with few cores, for instance,
 #   MPIRUN_OPTIONS="--with-ft ulfm --allow-run-as-root --map-by :OVERSUBSCRIBE"
 set -u
@@ -20,6 +21,8 @@ while [ $# -gt 0 ]; do
     *) break ;;
   esac
 done
+[ $# -gt 0 ] || set -- --mirror-every 1 --steps 300 --experts 12 --layers 2 --d-model 64 --batch 12 \
+  --deadline 20 --sample 0
 pgrep -f . >/dev/null 2>&1 || { echo "kill_a_process.sh: no pgrep here, or no /proc" >&2; exit 1; }
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
@@ -55,8 +58,7 @@ while [ "$run" -lt "$runs" ]; do
   : >"$said"
   # shellcheck disable=SC2086
   "${MPIRUN:-mpirun}" ${MPIRUN_OPTIONS---with-ft ulfm} -np "$ranks" \
-    "$moe_gpt" --backend mpi --json "$json" --mirror-every 1 --steps 300 --experts 12 --layers 2 \
-    --d-model 64 --batch 12 --deadline 20 --sample 0 "$@" </dev/null >"$folder/pipe_$run" 2>&1 &
+    "$moe_gpt" --backend mpi --json "$json" "$@" </dev/null >"$folder/pipe_$run" 2>&1 &
   training=$!
   # what it says goes through a file, as the id of the training is wanted
   tail -n +1 --pid="$training" -s 0.01 -f "$folder/pipe_$run" | stamped >>"$said" &
