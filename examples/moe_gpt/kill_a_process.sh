@@ -29,20 +29,21 @@ trap 'rm -rf "$folder"' EXIT
 
 # A text as an expression that matches it alone.
 literal() { printf %s "$1" | sed 's/[][\\.*^$+?(){}|]/\\&/g'; }
-# Each line of the input behind the time at which it came.
-stamped() { while IFS= read -r line; do echo "$(date +%s.%N) $line"; done; }
-# await FILE EXPRESSION: until a line matches; fails if the training has ended, or after a minute.
+# What all processes have said so far: to files, as launchers give them a terminal.
+said() { cat "$folder/said_$run".* 2>/dev/null; }
+# await EXPRESSION: until a line matches; fails if the training has ended, or after a minute.
 await() {
   tries=0
-  until grep -q -- "$2" "$1"; do
+  until said | grep -q -- "$1"; do
     tries=$((tries + 1))
-    kill -0 "$training" 2>/dev/null && [ "$tries" -lt 6000 ] || { sleep 0.5; grep -q -- "$2" "$1"; return; }
+    kill -0 "$training" 2>/dev/null && [ "$tries" -lt 6000 ] || { said | grep -q -- "$1"; return; }
     sleep 0.01
   done
 }
 give_up() {
   echo "run $run: $1. It has said:"
-  cut -d' ' -f2- "$said" | tail -n 30
+  said | tail -n 30
+  # shellcheck disable=SC2046
   kill -9 "$training" $(pgrep -f -- "$pattern") 2>/dev/null
   wait "$training" 2>/dev/null
   failed=$((failed + 1))
@@ -52,36 +53,32 @@ failed=0
 run=0
 while [ "$run" -lt "$runs" ]; do
   run=$((run + 1))
-  said=$folder/said_$run
   json=$folder/run_$run.json
   pattern="^$(literal "$moe_gpt --backend mpi --json $json ")"
-  : >"$said"
-  # shellcheck disable=SC2086
+  # shellcheck disable=SC2016,SC2086
   "${MPIRUN:-mpirun}" ${MPIRUN_OPTIONS---with-ft ulfm} -np "$ranks" \
-    "$moe_gpt" --backend mpi --json "$json" "$@" </dev/null >"$folder/pipe_$run" 2>&1 &
+    sh -c 'to=$1 && shift && exec "$@" >"$to.$$" 2>&1' sh "$folder/said_$run" \
+    "$moe_gpt" --backend mpi --json "$json" "$@" </dev/null >"$folder/said_$run.launcher" 2>&1 &
   training=$!
-  # what it says goes through a file, as the id of the training is wanted
-  tail -n +1 --pid="$training" -s 0.01 -f "$folder/pipe_$run" | stamped >>"$said" &
-  reader=$!
-  await "$said" ' *1/[0-9]* .*loss' || { give_up "no step is done"; continue; }
+  await '^ *1/[0-9]* .*loss' || { give_up "no step is done"; continue; }
   sleep "0.$(shuf -i 2-9 -n 1)"
   victim=$(pgrep -f -- "$pattern" | shuf -n 1)
   [ -n "$victim" ] || { give_up "there is no process to kill; expected --steps of more"; continue; }
   killed=$(date +%s.%N)
   kill -9 "$victim"
-  await "$said" 'missed in step' || { give_up "no step is done after the kill"; continue; }
-  line=$(grep -m 1 'missed in step' "$said")
-  seconds=$(awk -v from="$killed" -v to="${line%% *}" 'BEGIN { printf "%.3f", to - from }')
+  await 'missed in step' || { give_up "no step is done after the kill"; continue; }
+  seconds=$(awk -v from="$killed" -v to="$(date +%s.%N)" 'BEGIN { printf "%.3f", to - from }')
   echo "$seconds" >>"$folder/seconds"
-  echo "run $run: $seconds s from the kill to the next step that is done (${line#* })"
-  await "$said" 'held-out loss' || { give_up "it has not come to its end"; continue; }
+  echo "run $run: $seconds s from the kill to the next step that is done:" \
+    "$(said | grep -m 1 'missed in step')"
+  await 'held-out loss' || { give_up "it has not come to its end"; continue; }
   ended=0
   while kill -0 "$training" 2>/dev/null && [ "$ended" -lt 300 ]; do
     ended=$((ended + 1))
     sleep 0.1
   done
   [ "$ended" -lt 300 ] || { give_up "it is through, and does not end"; continue; }
-  wait "$training" "$reader" 2>/dev/null
+  wait "$training" 2>/dev/null
 done
 [ -e "$folder/seconds" ] && sort -n "$folder/seconds" | awk '
   { all[NR] = $1 }
