@@ -38,15 +38,14 @@ class rank_life {
         moves_{experts_.ref()},
         copies_{mirrors_.ref()},
         streamed_{moves_, overlaps()},
+        trainer_{tokens_, streamed_, with_plans(), so_far, &mirror},
         behind_{copies_, overlaps()} {
-    job_.plans = plans_.ref();
     mirror.through(behind_);
-    trainer_.emplace(tokens_, streamed_, job_, so_far, &mirror);
   }
   rank_life(rank_life const&) = delete;
   rank_life& operator=(rank_life const&) = delete;
 
-  void run(std::function<void(int step)> const& begun) { trainer_->run(begun); }
+  void run(std::function<void(int step)> const& begun) { trainer_.run(begun); }
 
  private:
   using streamed = expert_stream<fssdp::communicator_ref>;
@@ -55,12 +54,17 @@ class rank_life {
     return job_.chosen.no_overlap ? overlap_rule::off : overlap_rule::on;
   }
 
+  [[nodiscard]] rank_job const& with_plans() {
+    job_.plans = plans_.ref();
+    return job_;
+  }
+
   any_survivable experts_, plans_, mirrors_;
   rank_job job_;
   fssdp::communicator_ref tokens_, moves_, copies_;
   streamed streamed_;
-  mirror_stream behind_;
-  std::optional<rank_trainer<Real, fssdp::communicator_ref, streamed>> trainer_;
+  rank_trainer<Real, fssdp::communicator_ref, streamed> trainer_;
+  mirror_stream behind_;  // goes first: it reads the model
 };
 
 /// A rank through all losses.
