@@ -286,7 +286,7 @@ TEST_CASE("a rank of moe_gpt that is lost with its partner is named, and the las
   };
   chosen.lose = {{1, 4, run_phase::forward}, {2, 4, run_phase::forward}};
   CHECK_THAT(said(),
-             mentions("rank 1 and its partner, rank 2, are lost, and with them 3 experts") &&
+             mentions("rank 1 and its partner, rank 2, are lost, and with them 4 experts") &&
                  mentions("there is no checkpoint: --save and --save-every write them"));
   chosen.save = folder.path();
   chosen.save_every = 2;
