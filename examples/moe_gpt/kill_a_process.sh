@@ -4,9 +4,9 @@
 # its processes at random (kill -9), and prints the time from then to the next step that is done. In
 # the end the median and the worst of all runs. It takes an MPI with ULFM: Open MPI 5.
 # usage: kill_a_process.sh MOE_GPT [--runs N] [--ranks N] [OPTION...]
-# The options are moe_gpt's, --mirror-every among them; without any, a small model mirrors each of 300
-# steps. MPIRUN is the launcher (mpirun), MPIRUN_OPTIONS what it is told
-# (--with-ft ulfm); as root on a machine with few cores, for instance,
+# The options are moe_gpt's, --mirror-every among them; without any, a small model mirrors each of
+# 300 steps. MPIRUN is the launcher (mpirun), MPIRUN_OPTIONS what it is told (--with-ft ulfm); as
+# root on a machine with few cores, for instance,
 #   MPIRUN_OPTIONS="--with-ft ulfm --allow-run-as-root --map-by :OVERSUBSCRIBE"
 set -u
 usage="usage: kill_a_process.sh MOE_GPT [--runs N] [--ranks N] [OPTION...]"

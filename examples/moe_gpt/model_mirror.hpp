@@ -172,8 +172,8 @@ class model_mirror {
       model.experts().predictor(fssdp::layer_id{layer}).recall(loads[layer]);
     return goes_on_->step;
   }
-  /// The model is what is mirrored from now on, and this step of it at once. At first it waits until
-  /// there is something to go back to.
+  /// The model is what is mirrored from now on, and this step of it at once. At first it waits
+  /// until there is something to go back to.
   void begin(gpt<Real>& model, int step) {
     auto const is_first = !mirror_.has_value();
     owners_changed(model);
