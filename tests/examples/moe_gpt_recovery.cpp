@@ -43,7 +43,7 @@ using moe_gpt::options;
 using moe_gpt::run_phase;
 using moe_gpt::run_record;
 
-constexpr auto steps = 6;
+constexpr auto all_steps = 6;
 constexpr auto ranks = 4;
 
 [[nodiscard]] options small() {
@@ -55,7 +55,7 @@ constexpr auto ranks = 4;
   chosen.heads = 2;
   chosen.seq = 8;
   chosen.batch = 5;
-  chosen.steps = steps;
+  chosen.steps = all_steps;
   chosen.seed = 7;
   chosen.overlap = 3;
   chosen.spare_slots = 2;
@@ -151,7 +151,7 @@ class references {
 };
 
 /// The figures of a step that do not depend on the clock.
-[[nodiscard]] auto figures(moe_gpt::step_record const& of) {
+[[nodiscard]] auto clockless_figures(moe_gpt::step_record const& of) {
   return std::tuple{of.step,
                     of.loss,
                     of.load_max_over_mean_ep,
@@ -162,13 +162,14 @@ class references {
 }
 /// What is wrong with a run that has gone on from a step; empty if nothing is.
 [[nodiscard]] std::string wrong_with(run_record const& run, run_record const& reference, int from) {
-  if (run.steps.size() != steps) return "it has not done all steps, each once";
-  if (reference.steps.size() + static_cast<std::size_t>(from) != steps) return "no such reference";
+  if (run.steps.size() != all_steps) return "it has not done all steps, each once";
+  if (reference.steps.size() + static_cast<std::size_t>(from) != all_steps)
+    return "no such reference";
   for (std::size_t i = 0; i < run.steps.size(); ++i)
     if (run.steps[i].step != static_cast<int>(i) + 1) return "steps are in another order";
   for (auto const& step : reference.steps) {
     auto const& other = run.steps[static_cast<std::size_t>(step.step) - 1];
-    if (figures(step) != figures(other))
+    if (clockless_figures(step) != clockless_figures(other))
       return "step " + std::to_string(step.step) + " differs: loss " + std::to_string(other.loss) +
              ", gathered " + std::to_string(other.gathered_bytes) + ", moved " +
              std::to_string(other.moved_bytes) + "; expected " + std::to_string(step.loss) + ", " +
@@ -214,7 +215,7 @@ struct variation {
   auto phases =
       std::vector<run_phase>{run_phase::gather, run_phase::forward,   run_phase::backward,
                              run_phase::reduce, run_phase::optimizer, run_phase::recovery};
-  auto const step = draw.between(1, steps);
+  auto const step = draw.between(1, all_steps);
   if (step % chosen.mirror_every == 0) phases.push_back(run_phase::mirror);
   if (chosen.reshard_every > 0 && step > 1 && (step - 1) % chosen.reshard_every == 0)
     phases.push_back(run_phase::reshard);
@@ -317,8 +318,8 @@ TEST_CASE("ranks of moe_gpt that are lost one after the other are missed one by 
   CHECK(run.recoveries[1].lost == std::vector{3});
   CHECK(run.recoveries[2].lost == std::vector{1});
   CHECK(run.recoveries[2].ranks == 2);
-  CHECK(run.steps.size() == steps);
-  CHECK(seen.back() == steps);
+  CHECK(run.steps.size() == all_steps);
+  CHECK(seen.back() == all_steps);
 }
 
 TEST_CASE("options of moe_gpt that mirror, and that lose ranks, are read and checked") {
