@@ -1,0 +1,31 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# A training that is mirrored loses a process. Where this MPI has no ULFM, those that are left say how
+# to go on from the last checkpoint, and that does.
+# usage: check_mirrored_training.sh MOE_GPT FOLDER TEXT
+set -eu
+moe_gpt=${1:?usage: check_mirrored_training.sh MOE_GPT FOLDER TEXT}
+folder=$2
+text=$3
+rm -rf "$folder"
+mkdir -p "$folder"
+train() {  # train RANKS [OPTION...]
+  count=$1
+  shift
+  "${MPIRUN:-mpirun}" --enable-recovery -np "$count" "$moe_gpt" --backend mpi --text "$text" \
+    --experts 6 --layers 2 --d-model 16 --heads 2 --seq 16 --batch 6 --steps 8 --quiet \
+    --deadline 3 "$@" </dev/null >"$folder/said" 2>&1
+}
+code=0
+train 3 --mirror-every 1 --lose 1@6 --save "$folder/run" --save-every 2 || code=$?
+if ! grep -q 'has no ULFM' "$folder/said"; then
+  echo "this MPI has ULFM: kill_a_process.sh"
+  exit 77
+fi
+cat "$folder/said"
+[ "$code" -ne 0 ]
+grep -q "from its last checkpoint.*the last checkpoint is that of step 4: --resume $folder/run" \
+  "$folder/said"
+train 2 --resume "$folder/run" --json "$folder/rest.json" || { cat "$folder/said"; exit 1; }
+grep -q '"step": 8' "$folder/rest.json"
+rm -rf "$folder"
