@@ -1,12 +1,16 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # A training that is mirrored loses a process. Where this MPI has no ULFM, those that are left say how
-# to go on from the last checkpoint, and that does.
+# to go on from the last checkpoint, and that does. Ends with 77 where it may have.
 # usage: check_mirrored_training.sh MOE_GPT FOLDER TEXT
 set -eu
 moe_gpt=${1:?usage: check_mirrored_training.sh MOE_GPT FOLDER TEXT}
 folder=$2
 text=$3
+"${MPIRUN:-mpirun}" --version | grep -Eq '(Open MPI|OpenRTE)\) [0-4]\.' || {
+  echo "skipped: this MPI may have ULFM, of which kill_a_process.sh tells"
+  exit 77
+}
 rm -rf "$folder"
 mkdir -p "$folder"
 train() {  # train RANKS [OPTION...]
@@ -18,10 +22,6 @@ train() {  # train RANKS [OPTION...]
 }
 code=0
 train 3 --mirror-every 1 --lose 1@6 --save "$folder/run" --save-every 2 || code=$?
-if ! grep -q 'has no ULFM' "$folder/said"; then
-  echo "this MPI has ULFM: kill_a_process.sh"
-  exit 77
-fi
 cat "$folder/said"
 [ "$code" -ne 0 ]
 grep -q "from its last checkpoint.*the last checkpoint is that of step 4: --resume $folder/run" \
