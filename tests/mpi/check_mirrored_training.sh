@@ -20,10 +20,8 @@ train() {  # train RANKS [OPTION...]
     --experts 6 --layers 2 --d-model 16 --heads 2 --seq 16 --batch 6 --steps 8 --quiet \
     --deadline 3 "$@" </dev/null >"$folder/said" 2>&1
 }
-code=0
-train 3 --mirror-every 1 --lose 1@6 --save "$folder/run" --save-every 2 || code=$?
+train 3 --mirror-every 1 --lose 1@6 --save "$folder/run" --save-every 2 || :
 cat "$folder/said"
-[ "$code" -ne 0 ]
 grep -q "from its last checkpoint.*the last checkpoint is that of step 4: --resume $folder/run" \
   "$folder/said"
 train 2 --resume "$folder/run" --json "$folder/rest.json" || { cat "$folder/said"; exit 1; }
