@@ -21,6 +21,7 @@
 
 #include "fssdp/comm/mpi/mpi_call.hpp"
 #include "fssdp/comm/mpi/mpi_lending.hpp"
+#include "fssdp/comm/mpi/mpi_loss.hpp"
 #include "fssdp/core/error.hpp"
 #include "fssdp/core/index.hpp"
 
@@ -188,9 +189,9 @@ class mpi_monitor {
       auto there = 0;
       auto status = MPI_Status{};
       auto const comm = first_.comm();
-      if (MPI_Iprobe(MPI_ANY_SOURCE, mpi_notice_tag, comm, &there, &status) != MPI_SUCCESS ||
-          there == 0)
-        return;
+      auto const probed = MPI_Iprobe(MPI_ANY_SOURCE, mpi_notice_tag, comm, &there, &status);
+      if (probed != MPI_SUCCESS) return note_loss(probed);
+      if (there == 0) return;
       auto notice = mpi_notice{};
       auto const code = MPI_Recv(&notice, sizeof notice, MPI_BYTE, status.MPI_SOURCE,
                                  mpi_notice_tag, comm, MPI_STATUS_IGNORE);
@@ -334,6 +335,20 @@ class mpi_monitor {
   }
   void note_failure(mpi_notice const& notice) {
     if (!failed_.has_value()) failed_ = {rank_id{notice.rank}, notice.text.data(), nullptr};
+  }
+  /// With ULFM, notices from anybody cannot be asked for any more once a rank is lost, or others
+  /// have begun to go on without it: that is news enough.
+  /// @param code what MPI says of it; other errors are left to what is exchanged
+  void note_loss(int code) {
+    switch (mpi_loss_of(code)) {
+      case mpi_loss::none:
+        break;
+      case mpi_loss::ended:
+        fail(rank_id{mpi_first_ended(first_.comm())}, "its process has ended");
+        break;
+      case mpi_loss::given_up:
+        fail(rank_id{-1}, "others go on without the ranks that are lost");
+    }
   }
   /// For whom this rank waits in a communicator, or else in any; -1 if for nobody.
   [[nodiscard]] int awaited(int context) const {

@@ -3,9 +3,6 @@
 #pragma once
 
 #include <mpi.h>
-#if __has_include(<mpi-ext.h>)
-#include <mpi-ext.h>
-#endif
 
 #include <algorithm>
 #include <array>
@@ -18,6 +15,7 @@
 
 #include "fssdp/comm/lost_ranks.hpp"
 #include "fssdp/comm/mpi/mpi_call.hpp"
+#include "fssdp/comm/mpi/mpi_loss.hpp"
 #include "fssdp/comm/mpi/mpi_monitor.hpp"
 #include "fssdp/core/error.hpp"
 #include "fssdp/core/index.hpp"
