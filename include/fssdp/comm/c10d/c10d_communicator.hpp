@@ -16,8 +16,10 @@
 #include "fssdp/comm/c10d/c10d_backend.hpp"
 #include "fssdp/comm/c10d/c10d_batch.hpp"
 #include "fssdp/comm/c10d/c10d_options.hpp"
+#include "fssdp/comm/c10d/c10d_roll_call.hpp"
 #include "fssdp/comm/c10d/c10d_transfers.hpp"
 #include "fssdp/comm/communicator.hpp"
+#include "fssdp/comm/lost_ranks.hpp"
 #include "fssdp/core/error.hpp"
 
 namespace fssdp {
@@ -80,10 +82,37 @@ class c10d_communicator {
   /// Another communicator between the same ranks, for another thread or stream.
   /// @throws argument_error without c10d_options::make_group; what that throws
   [[nodiscard]] c10d_communicator duplicate() {
-    return c10d_communicator{detail::c10d_group_from(options_), options_};
+    return {detail::c10d_group_from(options_), options_, roll_call_.next()};
+  }
+
+  /// Agrees with all ranks that call it on who is lost (survivable_communicator).
+  /// @cost if any are lost, as long as the deadline; some reads of the store
+  /// @throws argument_error without c10d_options::store; peer_failed if the others have gone on
+  ///         without this rank; transport_error if the store is out of reach
+  [[nodiscard]] std::vector<rank_id> find_lost() {
+    detail::require(options_.store != nullptr,
+                    "find_lost: a group that has failed carries nothing; expected "
+                    "c10d_options::store, where its ranks meet");
+    return roll_call_.hold(*options_.store, rank_, size(), options_.deadline);
+  }
+  /// A communicator between the ranks that are left when some are lost, renumbered in the same order
+  /// (shrinkable_communicator). Those that are left call it, with the same ranks.
+  /// @throws argument_error without c10d_options::make_group_of, or on ranks that are not there; what
+  ///         it throws
+  [[nodiscard]] c10d_communicator without(std::span<rank_id const> lost) {
+    auto const left = detail::ranks_left(detail::checked_lost(lost, rank_, size()), size());
+    auto options = detail::c10d_options_of(options_, left);
+    auto group = options.make_group();
+    return {std::move(group), std::move(options), roll_call_.next()};
   }
 
  private:
+  c10d_communicator(c10::intrusive_ptr<c10d::ProcessGroup> group, c10d_options options,
+                    detail::c10d_roll_call roll_call)
+      : c10d_communicator{std::move(group), std::move(options)} {
+    roll_call_ = std::move(roll_call);
+  }
+
   /// What lies in staging_: a head, and what comes or goes behind it.
   struct staged_stream {
     rank_id peer;
@@ -116,6 +145,7 @@ class c10d_communicator {
   std::vector<staged_stream> in_;
   std::vector<staged_stream> out_;
   detail::failure_state failure_;
+  detail::c10d_roll_call roll_call_;
 };
 
 inline void c10d_communicator::exchange_all() {
@@ -225,6 +255,7 @@ inline at::Tensor c10d_communicator::staged_tensor(std::span<std::byte> bytes) c
       at::kByte);
 }
 
-static_assert(duplicable_communicator<c10d_communicator>);
+static_assert(duplicable_communicator<c10d_communicator> &&
+              survivable_communicator<c10d_communicator>);
 
 }  // namespace fssdp
