@@ -30,7 +30,7 @@ namespace {
   if (draw.chance(20)) solve.weights.load = 0;
   return solve;
 }
-[[nodiscard]] ownership_plan solved(ownership_planner const& solve, random_items const& of) {
+[[nodiscard]] ownership_plan plan_of(ownership_planner const& solve, random_items const& of) {
   return solve(of.items, of.topo, of.constraints, of.before);
 }
 /// [old] = new
@@ -83,8 +83,8 @@ TEST_CASE("owned items by other names get the same owners, if no two amounts are
     end_ties(of, draw);
     auto const solve = some_planner(draw);
     auto const names = other_names(of.items.size(), draw);
-    auto const plan = solved(solve, of);
-    auto const other = solved(solve, with_items_renamed(of, names));
+    auto const plan = plan_of(solve, of);
+    auto const other = plan_of(solve, with_items_renamed(of, names));
     for (std::size_t i = 0; i < names.size(); ++i)
       REQUIRE(other.owners[static_cast<std::size_t>(names[i])] == plan.owners[i]);
     REQUIRE(other.fullness == plan.fullness);
@@ -101,8 +101,8 @@ TEST_CASE("owned items on ranks and nodes by other names: no place is fuller, or
     auto const solve = some_planner(draw);
     auto const ranks = other_names(static_cast<std::size_t>(of.topo.ranks()), draw);
     auto const nodes = other_names(static_cast<std::size_t>(of.topo.nodes()), draw);
-    auto const plan = solved(solve, of);
-    auto const other = solved(solve, with_ranks_renamed(of, ranks, nodes));
+    auto const plan = plan_of(solve, of);
+    auto const other = plan_of(solve, with_ranks_renamed(of, ranks, nodes));
     REQUIRE(other.fullness == plan.fullness);
     REQUIRE(other.bound == plan.bound);
     REQUIRE(other.most == plan.most);
