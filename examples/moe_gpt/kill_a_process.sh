@@ -5,9 +5,9 @@
 # the end the median and the worst of all runs. It takes an MPI with ULFM: Open MPI 5.
 # usage: kill_a_process.sh MOE_GPT [--runs N] [--ranks N] [OPTION...]
 # The options are moe_gpt's, --mirror-every among them; without any, a small model mirrors each of
-# 300 steps. MPIRUN is the launcher (mpirun), MPIRUN_OPTIONS what it is told (--with-ft ulfm); as
+# 300 steps. MPIRUN is the launcher (mpirun), MPIRUN_OPTIONS what it is told; as
 # root on a machine with few cores, for instance,
-#   MPIRUN_OPTIONS="--with-ft ulfm --allow-run-as-root --map-by :OVERSUBSCRIBE"
+#   MPIRUN_OPTIONS="--with-ft ulfm --mca coll ^han --allow-run-as-root --map-by :OVERSUBSCRIBE"
 set -u
 usage="usage: kill_a_process.sh MOE_GPT [--runs N] [--ranks N] [OPTION...]"
 moe_gpt=${1:?$usage}
@@ -56,7 +56,7 @@ while [ "$run" -lt "$runs" ]; do
   json=$folder/run_$run.json
   pattern="^$(literal "$moe_gpt --backend mpi --json $json ")"
   # shellcheck disable=SC2016,SC2086
-  "${MPIRUN:-mpirun}" ${MPIRUN_OPTIONS---with-ft ulfm} -np "$ranks" \
+  "${MPIRUN:-mpirun}" ${MPIRUN_OPTIONS---with-ft ulfm --mca coll ^han} -np "$ranks" \
     sh -c 'to=$1 && shift && exec "$@" >"$to.$$" 2>&1' sh "$folder/said_$run" \
     "$moe_gpt" --backend mpi --json "$json" "$@" </dev/null >"$folder/said_$run.launcher" 2>&1 &
   training=$!

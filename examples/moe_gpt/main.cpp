@@ -32,6 +32,7 @@ void run(moe_gpt::options const& asked) {
   if (chosen.quiet) return;
   std::fputs(("\n" + moe_gpt::summary_table(chosen, record)).c_str(), stdout);
   if (chosen.sample > 0) std::fputs(moe_gpt::sample_text(record.sample).c_str(), stdout);
+  std::fflush(stdout);  // MPI_Finalize may take long when ranks have been lost
 }
 
 }  // namespace
