@@ -110,10 +110,10 @@ TEST_CASE("over c10d those that are left go on when ranks are lost, again and ag
     return first + "; " + counted(left.comm()) + "; " + counted(copy) + "; lost " +
            std::to_string(left.lost().size());
   });
-  CHECK(said[1] == "gone");
-  CHECK(said[3] == "gone, too, after 3 ranks, sum 33");
+  REQUIRE(said[1] == "gone");
+  REQUIRE(said[3] == "gone, too, after 3 ranks, sum 33");
   for (auto const rank : {0U, 2U})
-    CHECK(said[rank] == "3 ranks, sum 33; 2 ranks, sum 21; 2 ranks, sum 21; lost 2");
+    REQUIRE(said[rank] == "3 ranks, sum 33; 2 ranks, sum 21; 2 ranks, sum 21; lost 2");
 }
 
 TEST_CASE("over c10d nobody is lost who comes, however late") {
@@ -123,7 +123,7 @@ TEST_CASE("over c10d nobody is lost who comes, however late") {
     left.shrink();
     return counted(left.comm()) + "; lost " + std::to_string(left.lost().size());
   });
-  for (auto const& words : said) CHECK(words == "3 ranks, sum 33; lost 0");
+  for (auto const& words : said) REQUIRE(words == "3 ranks, sum 33; lost 0");
 }
 
 TEST_CASE("over c10d a rank that comes when the deadline has passed is told so") {
@@ -133,9 +133,9 @@ TEST_CASE("over c10d a rank that comes when the deadline has passed is told so")
     left.shrink();
     return counted(left.comm());
   });
-  CHECK(said[0] == "2 ranks, sum 21");
-  CHECK(said[1] == "2 ranks, sum 21");
-  CHECK_THAT(said[2], mentions("rank 2 has been lost: the others have gone on without it"));
+  REQUIRE(said[0] == "2 ranks, sum 21");
+  REQUIRE(said[1] == "2 ranks, sum 21");
+  REQUIRE_THAT(said[2], mentions("rank 2 has been lost: the others have gone on without it"));
 }
 
 TEST_CASE("over c10d the state of a lost rank comes back from its mirror") {
@@ -164,7 +164,7 @@ TEST_CASE("over c10d the state of a lost rank comes back from its mirror") {
                ? "right"
                : "other bits, or other owners";
   });
-  for (auto const rank : {0U, 2U, 3U}) CHECK(said[rank] == "right");
+  for (auto const rank : {0U, 2U, 3U}) REQUIRE(said[rank] == "right");
 }
 
 TEST_CASE("what shrinking takes over c10d, and is not given, is named") {
@@ -185,8 +185,8 @@ TEST_CASE("what shrinking takes over c10d, and is not given, is named") {
                        refusal([&] { (void)comm.without(me); })};
   });
   for (auto const& of_rank : said) {
-    CHECK_THAT(of_rank[0], mentions("c10d_options::store"));
-    CHECK_THAT(of_rank[1], mentions("c10d_options::make_group_of"));
-    CHECK_THAT(of_rank[2], mentions("among the ranks"));
+    REQUIRE_THAT(of_rank[0], mentions("c10d_options::store"));
+    REQUIRE_THAT(of_rank[1], mentions("c10d_options::make_group_of"));
+    REQUIRE_THAT(of_rank[2], mentions("among the ranks"));
   }
 }

@@ -6,7 +6,9 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstddef>
+#include <memory>
 #include <numeric>
 #include <span>
 #include <string>
@@ -17,18 +19,39 @@
 #include "fssdp/comm/mpi/mpi_call.hpp"
 #include "fssdp/comm/mpi/mpi_loss.hpp"
 #include "fssdp/comm/mpi/mpi_monitor.hpp"
+#include "fssdp/comm/wait_pace.hpp"
 #include "fssdp/core/error.hpp"
 #include "fssdp/core/index.hpp"
 
 namespace fssdp::detail {
 
 #ifdef MPIX_ERR_PROC_FAILED
-/// The communicator between all ranks that are alive. Collective among them; waits as long as MPI
-/// does.
+/// Waits until all ranks that are alive have come: before MPIX_Comm_shrink, which cannot be given up,
+/// and takes ranks that are out of reach for alive.
+/// @throws deadline_exceeded, which names no rank (-1)
+inline void mpi_await_living(MPI_Comm of, rank_id me, std::chrono::milliseconds deadline) {
+  auto all = std::make_unique<int>(1);
+  auto request = MPI_Request{MPI_REQUEST_NULL};
+  mpi_require(MPIX_Comm_iagree(of, all.get(), &request), me, "MPIX_Comm_iagree");
+  auto pace = wait_pace{};
+  auto const until = end_of(deadline);
+  for (auto done = 0; done == 0; pace.rest()) {
+    // an error says that some have failed, which is why we are here
+    if (MPI_Test(&request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS) return;
+    if (done == 0 && std::chrono::steady_clock::now() > until) {
+      (void)all.release();  // MPI may still write to it
+      throw not_all_come(me, "find_lost", deadline);
+    }
+  }
+}
+/// The communicator between all ranks that are alive. Collective among them.
 /// @pre called with the lock of its monitor
-[[nodiscard]] inline mpi_handle mpi_alive(MPI_Comm of, rank_id me) {
+/// @throws deadline_exceeded, which names no rank (-1), if some do not come
+[[nodiscard]] inline mpi_handle mpi_alive(MPI_Comm of, rank_id me,
+                                          std::chrono::milliseconds deadline) {
   auto made = MPI_Comm{MPI_COMM_NULL};
   MPIX_Comm_revoke(of);  // those that wait for the lost ones come, too
+  mpi_await_living(of, me, deadline);
   mpi_require(MPIX_Comm_shrink(of, &made), me, "MPIX_Comm_shrink");
   return mpi_handle::adopt(made);
 }
@@ -56,7 +79,7 @@ namespace fssdp::detail {
 /// @throws transport_error
 [[nodiscard]] inline std::vector<rank_id> mpi_find_lost(MPI_Comm of, mpi_monitor& monitor) {
   auto const lock = monitor.lock();
-  auto const alive = mpi_alive(of, monitor.rank());
+  auto const alive = mpi_alive(of, monitor.rank(), monitor.options().deadline);
   return mpi_missing(of, alive.comm(), monitor.rank());
 }
 /// @param lost ascending
@@ -64,7 +87,7 @@ namespace fssdp::detail {
 [[nodiscard]] inline mpi_handle mpi_shrunk(MPI_Comm of, std::span<rank_id const> lost,
                                            mpi_monitor& monitor) {
   auto const lock = monitor.lock();
-  auto alive = mpi_alive(of, monitor.rank());
+  auto alive = mpi_alive(of, monitor.rank(), monitor.options().deadline);
   auto const missing = mpi_missing(of, alive.comm(), monitor.rank());
   if (!std::ranges::equal(missing, lost))
     throw peer_failed{missing.empty() ? rank_id{-1} : missing.back(),
