@@ -11,10 +11,14 @@
 
 #include "catch.hpp"
 #include "fssdp/collective/all_reduce.hpp"
+#include "fssdp/collective/transfer_between.hpp"
 #include "fssdp/comm/faulty.hpp"
 #include "fssdp/comm/queued_communicator.hpp"
 #include "fssdp/comm/thread.hpp"
 #include "fssdp/layout/block_layout.hpp"
+#include "fssdp/plan/distribution.hpp"
+#include "fssdp/plan/redistribution.hpp"
+#include "fssdp/recovery/even_owners.hpp"
 #include "fssdp/recovery/recover.hpp"
 #include "fssdp/solver/heterogeneous_sharding.hpp"
 #include "support/mirrored_training.hpp"
@@ -254,4 +258,31 @@ TEST_CASE("a step that is under way, or has failed on the way, is not the last w
     CHECK_THAT(text, mentions("step 3 after step 2 has failed on the way; expected recover"));
     CHECK_THAT(text, mentions("renewed after a step that has failed on the way"));
   }
+}
+
+TEST_CASE("ranks that join later get their share by a transfer") {
+  auto const all = support::on_all_ranks(size, [](thread_communicator& comm) {
+    auto owners = std::vector<rank_id>{};  // of a run that has gone on with three ranks
+    for (int expert = 0; expert < 12; ++expert) owners.emplace_back(expert / 4);
+    auto const of_three = fssdp::table_layout{{.ranks = size}, owners};
+    auto const of_four = fssdp::even_owners{}(fssdp::distribution{of_three});
+    auto before = trained_shard{of_three, comm.rank()};
+    auto after = trained_shard{of_four, comm.rank()};
+    before.step_to(7);
+    auto const from = before.state();
+    auto const to = after.state();
+    auto sizes = std::vector<std::size_t>{};  // parameters and moments, as bytes
+    for (auto const& tensor : to) sizes.push_back(tensor.elements);
+    auto const plan = fssdp::redistribution{fssdp::distribution{of_three},
+                                            fssdp::distribution{of_four},
+                                            sizes,
+                                            two_nodes(),
+                                            {.element_bytes = 1}};
+    fssdp::transfer_between(comm, plan, from, to);
+    auto const expert_bytes = (24 + 7) * (sizeof(float) + sizeof(double));
+    return std::vector{static_cast<int>(of_four.owned(comm.rank()).size()), after.wrong(7),
+                       static_cast<int>(plan.bytes().total / expert_bytes)};
+  });
+  // each of the three keeps three of its experts, and gives one away
+  for (auto const& of_rank : all) CHECK(of_rank == std::vector{3, 0, 3});
 }
