@@ -122,9 +122,9 @@ TEST_CASE("an index with a fitting checksum is still not believed") {
   later.replace(later.find(":1,"), 3, ":99999999999999,");
   auto const cases = std::vector<hostile>{
       {future, "of version 7; expected 1"},
-      {later, "no index of a checkpoint"},
-      {forged(""), "no JSON"},
-      {forged("{"), "no JSON"},
+      {later, "not an index of a checkpoint"},
+      {forged(""), "not JSON"},
+      {forged("{"), "not JSON"},
       {forged("{}"), "lacks 'step'"},
       {forged("[]"), "lacks 'step'"},
       {forged(std::string{"{}\0", 3}), "zero byte"},

@@ -100,8 +100,8 @@ def test_an_index(tmp_path):
 
 
 @pytest.mark.parametrize("index, message", [
-    (b"{}", "no index of a checkpoint"),
-    (INDEX[:-9], "no index of a checkpoint, or was cut off"),
+    (b"{}", "not an index of a checkpoint"),
+    (INDEX[:-9], "not an index of a checkpoint, or was cut off"),
     (INDEX.replace(b":1,", b":2,", 1), "is of version 2; expected 1"),
     (INDEX.replace(b'"owners":[0,1,1]', b'"owners":[0,1,2]'), "owner 2"),
     (INDEX.replace(b'"step"', b'"stop"'), "KeyError"),
