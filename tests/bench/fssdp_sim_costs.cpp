@@ -192,7 +192,10 @@ TEST_CASE("percentiles lie between values") {
 }
 
 TEST_CASE("advice takes the fewest slots that are about as fast as any") {
-  auto of = sim::setting{.topology = fssdp::topology{{.nodes = 1, .ranks = 2}}, .experts = 5};
+  auto of = sim::setting{.model = &sim::models.front(),
+                         .topology = fssdp::topology{{.nodes = 1, .ranks = 2}},
+                         .layers = 1,
+                         .experts = 5};
   auto const loads = sim::load_trace{{1, {{4, 2, 0, 0, 0}}}};
   auto const asked = sim::scenario{.where = &of, .loads = &loads, .layer_ids = {0}, .samples = {0}};
   auto const play = [](double second, double third) {
