@@ -15,7 +15,7 @@
 
 namespace fssdp::detail {
 
-/// Numbers the units of a problem anew, by size, and its ranks and nodes, by their ports and by the
+/// Numbers the units of a problem by size, and its ranks and nodes, by their ports and by the
 /// lists of ranks that they are in. Where two are alike in that, their names decide: of ranks, such
 /// as are alike in all that constraints and topology say; owners of before do not count here, as
 /// items without any are to get the same owners.
