@@ -204,8 +204,12 @@ TEST_CASE("ranks that plan by other loads disagree before a plan is used") {
     CAPTURE(rank);
     auto const& thrown = end.of_rank[static_cast<std::size_t>(rank)];
     REQUIRE(thrown != nullptr);
-    CHECK(support::is<fssdp::ranks_disagree>(thrown));
-    if (rank != 3) CHECK(fssdp::detail::what(thrown).find("rank 3") != std::string::npos);
+    auto const what = fssdp::detail::what(thrown);
+    CAPTURE(what);
+    // a rank may hear of one that has seen it and ended before it sees it itself
+    if (!support::is<fssdp::ranks_disagree>(thrown)) CHECK(support::is<fssdp::peer_failed>(thrown));
+    CHECK(what.find("or has recorded other loads") != std::string::npos);
+    if (rank != 3) CHECK(what.find("rank 3") != std::string::npos);
   }
 }
 

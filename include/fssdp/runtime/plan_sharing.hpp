@@ -41,8 +41,9 @@ class plan_sharing {
   /// @param failure why this rank has none, if that is so
   /// @return [ranks]; those of this rank are empty
   /// @cost all ranks learn how many bytes there are; then a sparse all-gather to everywhere
-  /// @throws on all ranks, if one has failed: its exception there, peer_failed elsewhere;
-  ///         ranks_disagree; transport errors
+  /// @throws on all ranks, if one has failed: its exception there, peer_failed elsewhere; where
+  ///         `what` differs: ranks_disagree, or peer_failed with its text on a rank that hears of
+  ///         another's first; transport errors
   [[nodiscard]] std::vector<std::vector<std::byte>> exchange(
       std::uint64_t what, std::span<std::byte const> mine,
       std::exception_ptr const& failure) const {
