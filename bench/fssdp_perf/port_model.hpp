@@ -39,9 +39,11 @@ namespace perf {
                                    .between_latency_seconds = of.nic_latency}}};
 }
 
-/// Pieces may be smaller where hosts are joined by sockets: they are slow.
-[[nodiscard]] constexpr std::size_t least_piece(options const& of) {
-  return of.backend == backend::mpi ? 64U << 10U : fssdp::schedule_options{}.least_bytes;
+/// Where hosts are joined by sockets, smaller pieces pay: links are slow. Blocks of an array are cut
+/// to this length before they are scheduled, so that a short array still has several parts.
+[[nodiscard]] constexpr std::size_t least_piece(options const& of, bool is_array) {
+  if (of.backend != backend::mpi) return fssdp::schedule_options{}.least_bytes;
+  return is_array ? 16U << 10U : 64U << 10U;
 }
 
 /// The plan that is measured. Threads read each other's memory: on one node without ports of their
@@ -51,7 +53,7 @@ namespace perf {
 [[nodiscard]] inline measured_plan plan_of(options const& how, task const& of) {
   auto const ports_count = how.simulate || how.rate > 0 || how.backend == backend::nccl ||
                            (how.backend == backend::mpi && how.nodes > 1);
-  auto const with = fssdp::schedule_options{.least_bytes = least_piece(how)};
+  auto const with = fssdp::schedule_options{.least_bytes = least_piece(how, of.is_array())};
   if (of.is_array()) {
     auto const blocks = fssdp::consecutive_blocks(of.rows);
     auto const& topo = of.placed.topology;

@@ -59,7 +59,8 @@ inline void count_bytes(measured_plan const& by, result& found) {
 
 /// What the ports allow at best.
 inline void bound_by_ports(measured_plan const& by, options const& of, result& found) {
-  auto const bound = fssdp::lower_bound(by.plan, by.chunk_bytes, least_piece(of));
+  auto const bound =
+      fssdp::lower_bound(by.plan, by.chunk_bytes, least_piece(of, by.of_array.has_value()));
   found.bound_seconds = bound.seconds;
   found.tight_bound_seconds = bound.tight_seconds;
   found.bound = bound.resource;

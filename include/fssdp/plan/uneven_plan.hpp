@@ -39,6 +39,8 @@ class uneven_plan {
   /// @param topo its ranks are those of the communicator
   /// @param element_bytes as they travel: they decide how blocks are cut, any size gives right
   ///                      results
+  /// @param options parts are not shorter than the larger of piece_bytes and least_bytes; at
+  ///                1 Gbit/s, 16 KiB suit short arrays
   /// @cost that of `schedule` for all parts: the longest block has at most 32, others fewer
   /// @throws argument_error if an owner is not a rank, elements have no bytes, or there are more than
   ///         can be counted
