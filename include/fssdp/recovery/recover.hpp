@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "fssdp/collective/check_buffers.hpp"
 #include "fssdp/collective/transfer_between.hpp"
 #include "fssdp/comm/batch.hpp"
 #include "fssdp/comm/communicator.hpp"
@@ -253,6 +254,8 @@ recovered_state recover(survivors<Comm>& left, mirrored_shard& mirror, Owners ow
     auto&& memory = room(now.layout, comm.rank());
     auto const to = detail::new_room(detail::tensor_list{memory}, state.slot_bytes(),
                                      now.layout.owned(comm.rank()).size());
+    detail::check_aliases("recover", {"the mirror", detail::tensor_list{from.tensors()}.all()},
+                          {"the room", detail::tensor_list{to}.all()});
     transfer_between(comm, plan, from.tensors(), to);
     now.bytes = plan.bytes().total;
     detail::meet(comm);  // nobody goes on before all can

@@ -210,6 +210,19 @@ TEST_CASE("room, owners and mirrors that do not fit are refused") {
     return std::string{};
   });
   CHECK_THAT(owners[0], mentions("on 2 ranks; expected 12 in 1 on 3"));
+  auto const mirrors = lose_rank_1(world, leaves, [](auto& comm, mirrored_shard& mirror) {
+    auto left = fssdp::survivors{comm};
+    auto memory = fssdp::expert_buffer<std::byte>{4, mirror.state().slot_bytes()};
+    auto tensors = std::vector(memory.tensors().begin(), memory.tensors().end());
+    auto places = std::vector<std::byte*>{};
+    for (std::size_t slot = 0; slot < 4; ++slot) places.push_back(tensors[0][slot].data());
+    places[3] = mirror.state().own()[0][0].data();  // what another attempt would need
+    tensors[0].places = places.data();
+    (void)fssdp::recover(left, mirror, fssdp::even_owners{},
+                         [&](auto const&, rank_id) { return tensors; });
+    return std::string{};
+  });
+  CHECK_THAT(mirrors[0], mentions("recover: the mirror and the room share memory in tensor 0"));
 }
 
 TEST_CASE("a step that is under way, or has failed on the way, is not the last word") {
