@@ -25,6 +25,7 @@
 #include "support/any_buffer.hpp"
 #include "support/dice.hpp"
 #include "support/on_all_ranks.hpp"
+#include "support/random_distribution.hpp"
 #include "support/refusal.hpp"
 #include "support/small_integers.hpp"
 
@@ -38,23 +39,6 @@ using fssdp::slice_id;
 using fssdp::thread_communicator;
 
 namespace {
-
-/// Any distribution: owners of slices, replicas of whole experts, on all ranks or on some.
-[[nodiscard]] distribution random_distribution(support::dice& draw, int experts, int ranks,
-                                               bool is_source) {
-  auto const slices = draw.chance(50) ? 1 : draw.between(1, 4);
-  auto slots = std::vector<std::vector<chunk_id>>(static_cast<std::size_t>(ranks));
-  auto const first = draw.between(0, ranks - 1);  // from this rank on they take part
-  auto const extra = draw.chance(50) ? 0 : draw.between(5, 60);
-  for (auto const chunk : fssdp::chunk_range{0, experts * slices, slices}) {
-    auto const owner = draw.between(first, ranks - 1);
-    for (int rank = first; rank < ranks; ++rank)
-      if ((rank == owner && (is_source || draw.chance(90))) || draw.chance(extra))
-        slots[static_cast<std::size_t>(rank)].push_back(chunk);
-  }
-  for (auto& list : slots) draw.shuffle(list);
-  return {experts, slices, std::move(slots)};
-}
 
 struct random_transfer {
   fssdp::topology topo;
@@ -70,8 +54,8 @@ struct random_transfer {
   random_transfer(support::dice& draw, int experts)
       : topo{{.nodes = draw.between(1, 3), .ranks = draw.between(3, 8)}},
         elements{some_sizes(draw)},
-        from{random_distribution(draw, experts, topo.ranks(), true)},
-        to{random_distribution(draw, experts, topo.ranks(), false)},
+        from{support::random_distribution(draw, experts, topo.ranks(), true)},
+        to{support::random_distribution(draw, experts, topo.ranks(), false)},
         plan{from,
              to,
              elements,
@@ -174,9 +158,10 @@ template <class Communicator>
 /// Whether tensors of some size all go straight from their owners.
 [[nodiscard]] bool has_straight_plan(redistribution const& plan) {
   return std::ranges::any_of(plan.classes(), [](fssdp::detail::size_class const& one) {
-    return std::ranges::any_of(one.plan, [](fssdp::transfer_plan const& of) {
-      return std::ranges::all_of(
-          of.transfers(), [&](fssdp::transfer const& t) { return t.source == of.owner(t.chunk); });
+    return std::ranges::any_of(one.steps, [](fssdp::detail::part_step const& step) {
+      return std::ranges::all_of(step.plan.transfers(), [&](fssdp::transfer const& t) {
+        return t.source == step.plan.owner(t.chunk);
+      });
     });
   });
 }
@@ -188,7 +173,7 @@ TEST_CASE("every slot of the target has what the source had, in its type", "[col
     auto const of = random_transfer{seed};
     INFO("seed " << seed);
     for (auto const& one : of.plan.classes())
-      for (auto const& plan : one.plan) CHECK_NOTHROW(verify(plan));
+      for (auto const& step : one.steps) CHECK_NOTHROW(verify(step.plan));
     auto const wrong = support::on_all_ranks(of.topo.ranks(), [&](thread_communicator& comm) {
       return wrong_on<float>(comm, of) + wrong_on<fssdp::bf16>(comm, of);
     });
@@ -359,10 +344,14 @@ TEST_CASE("what the source lacks is named, and buffers that do not fit are refus
   auto few = expert_buffer<float>{1, sizes};
   support::refuses([&](auto& comm) { transfer_between(comm, plan, from, few); },
                    "to has 1 slots; expected 2");
+  CHECK_THROWS_WITH(scratch_required(plan, rank_id{0}, from, few),
+                    mentions("to has 1 slots; expected 2"));
   support::refuses([&](auto& comm) { transfer_between(comm, plan, to, to); }, "from has 2 slots");
-  auto const same = redistribution{all, all, sizes};
-  support::refuses([&](auto& comm) { transfer_between(comm, same, from, from); },
-                   "from and to share memory");
+  auto places = std::vector<float*>(2, to.tensors()[0].data);
+  auto const twice =
+      std::vector{fssdp::expert_tensor<float>{.slots = 2, .elements = 10, .places = places.data()}};
+  support::refuses([&](auto& comm) { transfer_between(comm, plan, from, twice); },
+                   "slots of tensor 0 of to share memory");
 }
 
 TEST_CASE("ranks whose distributions differ find out", "[collective]") {
@@ -389,7 +378,7 @@ TEST_CASE("ranks that mean other experts by the same moves find out", "[collecti
   auto const sizes = std::vector<std::size_t>{10};
   auto const first = redistribution{from, distribution{2, 1, {{}, {expert_id{0}}}}, sizes};
   auto const second = redistribution{from, distribution{2, 1, {{}, {expert_id{1}}}}, sizes};
-  CHECK(first.classes()[0].plan == second.classes()[0].plan);
+  CHECK(first.classes()[0].steps[0].plan == second.classes()[0].steps[0].plan);
   auto world = fssdp::thread_world{2};
   auto const fallout = support::fallout_of(world, [&](thread_communicator& comm) {
     auto const me = comm.rank();

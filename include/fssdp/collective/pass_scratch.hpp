@@ -25,6 +25,9 @@ class pass_scratch {
   /// What is not given is allocated.
   pass_scratch(communicator_ref const& comm, scratch_memory* given, std::span<std::byte> device)
       : comm_{comm}, lists_{given != nullptr ? given : &own_}, device_{device} {}
+  /// A part of what another one has cut.
+  pass_scratch(communicator_ref const& comm, std::byte* part)
+      : comm_{comm}, lists_{&own_}, part_{part} {}
   pass_scratch(pass_scratch const&) = delete;
   pass_scratch& operator=(pass_scratch const&) = delete;
   ~pass_scratch() {
@@ -32,9 +35,10 @@ class pass_scratch {
   }
 
   /// Memory for both.
-  /// @pre called once; `lists` is a number of whole cache lines
+  /// @pre called once; `lists` is a number of whole cache lines, and 0 of a part
   /// @throws argument_error if the device memory that is given is too small, or not at a cache line
   [[nodiscard]] parts cut(std::size_t lists, std::size_t data) {
+    if (part_ != nullptr) return {part_, part_ + lists};
     if (comm_.in_host_memory()) {
       auto* const begin = lists_->reserve(add_bytes(lists, data)).data();
       return {begin, begin + lists};
@@ -54,6 +58,7 @@ class pass_scratch {
   scratch_memory* lists_;
   std::span<std::byte> device_;
   std::span<std::byte> allocated_;
+  std::byte* part_ = nullptr;
 };
 
 }  // namespace fssdp::detail

@@ -10,6 +10,7 @@
 #include "fssdp/core/index.hpp"
 #include "fssdp/core/shared_value.hpp"
 #include "fssdp/plan/distribution.hpp"
+#include "fssdp/plan/moved_parts.hpp"
 #include "fssdp/plan/schedule.hpp"
 #include "fssdp/plan/transfer_plan.hpp"
 #include "fssdp/plan/transfer_table.hpp"
@@ -21,30 +22,28 @@ namespace fssdp {
 struct redistribution_options {
   std::size_t element_bytes = 4;  ///< as they travel: those of the target's type
   schedule_options schedule = {};
+  /// For buffers of which both begin at the same address on a rank, with slots that lie tight: what
+  /// moves is divided into steps, each of at most about a chunk into a rank and out of it, so that
+  /// two chunks are set aside on a rank at most, where that can be had. Without, it moves in one
+  /// step, and what overlaps something that is still to be read is set aside until then.
+  bool in_place = false;
+  std::size_t source_element_bytes = 0;  ///< in place, if those of the source are of another size
 };
 
 namespace detail {
 
-/// Elements of one tensor of a slot.
-struct slot_part {
-  std::size_t slot = 0;
-  std::size_t first = 0;
+/// Parts that move together. They are the experts of a plan, with as many rows as they have
+/// elements: each is owned by the rank that sends it first.
+struct part_step {
+  transfer_plan plan;
+  std::size_t part_bytes = 0;   // of the longest part
+  per_rank<slot_part> sources;  // of each rank, for what it owns in the plan, in slot order
+  per_rank<slot_part> targets;  // of each rank, for its remote experts of the plan
 };
-/// What a rank that has it already copies into its own target.
-struct local_part {
-  slot_part from;
-  slot_part to;
-  std::size_t elements = 0;
-};
-
-/// How tensors of one size move. Parts that cross are the experts of a plan, with as many rows as
-/// they have elements: each is owned by the rank that sends it first.
+/// How tensors of one size move.
 struct size_class {
-  std::size_t elements = 0;         // of a whole expert's tensor
-  std::vector<transfer_plan> plan;  // one, or none if nothing crosses
-  std::size_t part_bytes = 0;       // of the longest part
-  per_rank<slot_part> sources;      // of each rank, for what it owns in the plan, in slot order
-  per_rank<slot_part> targets;      // of each rank, for its remote experts of the plan
+  std::size_t elements = 0;      // of a whole expert's tensor
+  std::vector<part_step> steps;  // none if nothing crosses; one, unless they move in place
   per_rank<local_part> local;
 };
 
@@ -58,12 +57,14 @@ struct size_class {
 /// nodes that have it already, one of their ranks does, the one with the least to send; it enters
 /// every other node once, from the node that has the least to send out, or straight from its sender
 /// to all where `schedule` finds that quicker. Ranks that have it themselves copy it. `schedule`
-/// decides for all tensors of one size at once, in the quicker of both orders of senders.
+/// decides for all tensors of one size at once, in the quicker of both orders of senders; if they
+/// move in steps, for those of each.
 class redistribution {
  public:
   /// @param elements the size of each tensor of a whole expert
   /// @param topo its ranks are those of both distributions, and of the communicator
-  /// @cost twice that of `schedule` for all parts, for each size of tensors
+  /// @cost twice that of `schedule` for all parts, for each size of tensors; O(steps * parts) to
+  ///       divide them
   /// @throws argument_error if experts or ranks differ, or the source lacks something that the target
   ///         wants: names the first
   redistribution(distribution const& from, distribution const& to,
@@ -89,7 +90,7 @@ class redistribution {
     std::uint64_t between_nodes = 0;
   };
   [[nodiscard]] traffic bytes() const;
-  /// How long it takes on ideal ports: `simulate`, size by size.
+  /// How long it takes on ideal ports: `simulate`, size by size and step by step.
   [[nodiscard]] double simulated_seconds() const;
   /// What no way to do it can beat, whoever sends: bytes over bandwidth of the port that binds. Into
   /// ranks and nodes what they have not got; out of a rank or a node what nobody else has.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Who sends which part to whom.
+/// How the parts of a redistribution travel, and what that takes.
 #pragma once
 
 #include <algorithm>
@@ -17,122 +17,16 @@
 #include "fssdp/placement/placement.hpp"
 #include "fssdp/plan/common_parts.hpp"
 #include "fssdp/plan/make_plan.hpp"
+#include "fssdp/plan/moved_parts.hpp"
 #include "fssdp/plan/part_length.hpp"
+#include "fssdp/plan/part_senders.hpp"
+#include "fssdp/plan/part_steps.hpp"
 #include "fssdp/plan/redistribution.hpp"
 #include "fssdp/plan/simulate.hpp"
 
 namespace fssdp {
 
 namespace detail {
-
-/// A part on its way from one rank to some that lack it.
-struct sent_part {
-  rank_id source;
-  slot_part from;
-  std::size_t elements = 0;
-  std::vector<std::pair<rank_id, slot_part>> targets;
-};
-
-/// Finds out who sends what. Remembers how much everyone has to send, so that it is evened out over
-/// all tensors.
-class part_senders {
- public:
-  part_senders(distribution const& from, distribution const& to, topology const& topo)
-      : from_{from},
-        to_{to},
-        topo_{topo},
-        out_of_rank_(static_cast<std::size_t>(topo.ranks())),
-        out_of_node_(static_cast<std::size_t>(topo.nodes())) {}
-
-  /// The parts of tensors of one size, by expert, then by slice of the source.
-  /// @param sent(part), local(rank, part) take what is found
-  /// @throws argument_error if nobody has a part that is wanted
-  template <class Sent, class Local>
-  void find(std::size_t elements, Sent sent, Local local) {
-    for_each_common_part(from_, to_, elements,
-                         [&](chunk_id source, chunk_id target, common_part const& part) {
-                           deal_out(source, target, part, sent, local);
-                         });
-  }
-
- private:
-  template <class Sent, class Local>
-  void deal_out(chunk_id source, chunk_id target, common_part const& where, Sent sent,
-                Local local) {
-    auto const holders = from_.places(source);
-    auto const targets = to_.places(target);
-    if (targets.empty()) return;
-    require(!holders.empty(), "redistribution: nobody has elements ", where.first, " to ",
-            where.first + where.elements, " of expert ", source.expert, " (slice ", source.slice,
-            " of ", from_.slices(), "), and rank ", targets.front().rank,
-            " wants them; expected a rank that has them");
-    auto remote = std::vector<distribution::place>{};
-    for (auto const& place : targets) {
-      auto const own = std::ranges::find(holders, place.rank, &distribution::place::rank);
-      if (own == holders.end())
-        remote.push_back(place);
-      else
-        local(place.rank,
-              local_part{
-                  {own->slot, where.in_source}, {place.slot, where.in_target}, where.elements});
-    }
-    while (!remote.empty()) {
-      auto const from = sender(holders, remote);
-      auto part = sent_part{from.rank, {from.slot, where.in_source}, where.elements, {}};
-      auto const serves = [&](distribution::place const& place) {
-        auto const node = topo_.node(place.rank);
-        return node == topo_.node(from.rank) || !is_on(node, holders);
-      };
-      for (auto const& place : remote)
-        if (serves(place)) part.targets.push_back({place.rank, {place.slot, where.in_target}});
-      std::erase_if(remote, serves);
-      note(part);
-      sent(std::move(part));
-    }
-  }
-
-  [[nodiscard]] bool is_on(node_id node, std::span<distribution::place const> holders) const {
-    return std::ranges::any_of(holders,
-                               [&](auto const& place) { return topo_.node(place.rank) == node; });
-  }
-
-  /// Who sends next: to nodes that have not got the part, whoever is on the node with the least to
-  /// send out; else somebody on the node of the first that lacks it.
-  [[nodiscard]] distribution::place sender(std::span<distribution::place const> holders,
-                                           std::vector<distribution::place> const& remote) const {
-    auto const crosses = std::ranges::any_of(
-        remote, [&](auto const& place) { return !is_on(topo_.node(place.rank), holders); });
-    auto const home = topo_.node(remote.front().rank);
-    auto best = distribution::place{};
-    auto least = std::tuple{std::numeric_limits<std::size_t>::max(), std::size_t{0}};
-    for (auto const& place : holders) {
-      auto const node = topo_.node(place.rank);
-      if (!crosses && node != home) continue;
-      auto const to_send =
-          std::tuple{crosses ? out_of_node_[node.index()] : 0, out_of_rank_[place.rank.index()]};
-      if (to_send >= least) continue;
-      least = to_send;
-      best = place;
-    }
-    return best;
-  }
-
-  void note(sent_part const& part) {
-    out_of_rank_[part.source.index()] += part.elements;
-    auto const node = topo_.node(part.source);
-    for (auto const& [rank, place] : part.targets)
-      if (topo_.node(rank) != node) {
-        out_of_node_[node.index()] += part.elements;
-        return;
-      }
-  }
-
-  distribution const& from_;
-  distribution const& to_;
-  topology const& topo_;
-  std::vector<std::size_t> out_of_rank_;  // elements
-  std::vector<std::size_t> out_of_node_;
-};
 
 template <class T>
 [[nodiscard]] per_rank<T> one_behind_the_other(std::vector<std::vector<T>> const& lists) {
@@ -144,61 +38,66 @@ template <class T>
   return table;
 }
 
-/// Cuts parts to about equal length, so that they can be scheduled alike.
-[[nodiscard]] inline std::vector<sent_part> cut_to_length(std::vector<sent_part> const& parts,
-                                                          std::size_t length) {
-  auto cut = std::vector<sent_part>{};
-  for (auto const& whole : parts)
-    for (std::size_t at = 0; at < whole.elements; at += length) {
-      auto& part = cut.emplace_back(whole);
-      part.elements = std::min(length, whole.elements - at);
-      part.from.first += at;
-      for (auto& [rank, place] : part.targets) place.first += at;
-    }
-  return cut;
-}
-
-/// Plans how parts travel.
-inline void plan_parts(std::vector<sent_part> const& found, topology const& topo,
-                       redistribution_options const& options, size_class& result) {
+/// Plans how parts travel that move together.
+/// @pre there are some
+[[nodiscard]] inline part_step plan_parts(std::vector<sent_part> const& found, topology const& topo,
+                                          redistribution_options const& options) {
   auto const ranks = static_cast<std::size_t>(topo.ranks());
   auto sources = std::vector<std::vector<slot_part>>(ranks);
   auto targets = sources;
-  if (!found.empty()) {
-    auto lengths = std::vector<std::size_t>{};
-    for (auto const& part : found) lengths.push_back(part.elements);
-    auto const least = std::max(options.schedule.least_bytes, options.schedule.piece_bytes);
-    auto const length = part_length(lengths, least / options.element_bytes);
-    auto const parts = cut_to_length(found, length);
-    auto owners = std::vector<rank_id>{};
-    auto rows = std::vector<std::size_t>{};
-    for (auto const& part : parts) {
-      owners.push_back(part.source);
-      rows.push_back(part.elements);
-      sources[part.source.index()].push_back(part.from);
-    }
-    auto const layout = table_layout{{.ranks = topo.ranks()}, std::move(owners)};
-    auto where = placement{layout};
-    for (std::size_t p = 0; p < parts.size(); ++p)
-      for (auto const& [rank, place] : parts[p].targets) {
-        where.add(expert_id{p}, rank);
-        targets[rank.index()].push_back(place);
-      }
-    result.part_bytes = length * options.element_bytes;
-    auto const plan = make_plan(layout, std::move(where), topo).with_rows(std::move(rows));
-    auto in_other_order = options.schedule;
-    in_other_order.senders = options.schedule.senders == sender_order::as_they_come
-                                 ? sender_order::busiest_first
-                                 : sender_order::as_they_come;
-    auto const one = schedule(plan, result.part_bytes, options.schedule);
-    auto const other = schedule(plan, result.part_bytes, in_other_order);
-    auto const seconds = [&](transfer_plan const& of) {
-      return simulate(of, result.part_bytes).seconds;
-    };
-    result.plan.push_back(seconds(other) < seconds(one) ? other : one);
+  auto lengths = std::vector<std::size_t>{};
+  for (auto const& part : found) lengths.push_back(part.elements);
+  auto const least = std::max(options.schedule.least_bytes, options.schedule.piece_bytes);
+  auto const length = part_length(lengths, least / options.element_bytes);
+  auto const parts = cut_to_length(found, length);
+  auto owners = std::vector<rank_id>{};
+  auto rows = std::vector<std::size_t>{};
+  for (auto const& part : parts) {
+    owners.push_back(part.source);
+    rows.push_back(part.elements);
+    sources[part.source.index()].push_back(part.from);
   }
-  result.sources = one_behind_the_other(sources);
-  result.targets = one_behind_the_other(targets);
+  auto const layout = table_layout{{.ranks = topo.ranks()}, std::move(owners)};
+  auto where = placement{layout};
+  for (std::size_t p = 0; p < parts.size(); ++p)
+    for (auto const& [rank, place] : parts[p].targets) {
+      where.add(expert_id{p}, rank);
+      targets[rank.index()].push_back(place);
+    }
+  auto const part_bytes = length * options.element_bytes;
+  auto const plan = make_plan(layout, std::move(where), topo).with_rows(std::move(rows));
+  auto in_other_order = options.schedule;
+  in_other_order.senders = options.schedule.senders == sender_order::as_they_come
+                               ? sender_order::busiest_first
+                               : sender_order::as_they_come;
+  auto const one = schedule(plan, part_bytes, options.schedule);
+  auto const other = schedule(plan, part_bytes, in_other_order);
+  auto const seconds = [&](transfer_plan const& of) { return simulate(of, part_bytes).seconds; };
+  return {seconds(other) < seconds(one) ? other : one, part_bytes, one_behind_the_other(sources),
+          one_behind_the_other(targets)};
+}
+
+/// Plans how all parts of tensors of one size travel: together, or in steps.
+inline void plan_steps(std::vector<sent_part> const& found,
+                       std::vector<std::vector<local_part>> const& local, distribution const& from,
+                       distribution const& to, topology const& topo,
+                       redistribution_options const& options, size_class& result) {
+  result.local = one_behind_the_other(local);
+  if (found.empty()) return;
+  if (!options.in_place) {
+    result.steps.push_back(plan_parts(found, topo, options));
+    return;
+  }
+  auto const source_bytes =
+      options.source_element_bytes == 0 ? options.element_bytes : options.source_element_bytes;
+  auto const slots = slots_in_place{slice_elements(result.elements, from.slices()),
+                                    slice_elements(result.elements, to.slices()), source_bytes,
+                                    options.element_bytes};
+  for (auto const& step : part_steps{found, local, slots}.take()) {
+    auto parts = std::vector<sent_part>{};
+    for (auto const part : step) parts.push_back(found[part]);
+    result.steps.push_back(plan_parts(parts, topo, options));
+  }
 }
 
 [[nodiscard]] inline std::uint64_t hash_of(distribution const& from, distribution const& to,
@@ -221,9 +120,12 @@ inline void plan_parts(std::vector<sent_part> const& found, topology const& topo
   }
   for (auto const of_tensor : elements) sum.mix(of_tensor);
   for (auto const& one : classes) {
-    for (auto const& plan : one.plan) sum.mix(plan.hash_value());
-    mix_parts(one.sources);
-    mix_parts(one.targets);
+    sum.mix(one.steps.size());
+    for (auto const& step : one.steps) {
+      sum.mix(step.plan.hash_value());
+      mix_parts(step.sources);
+      mix_parts(step.targets);
+    }
   }
   return sum.value();
 }
@@ -305,8 +207,7 @@ FSSDP_INLINE redistribution::tables redistribution::tables_of(
     senders.find(
         of_tensor, [&](detail::sent_part part) { found.push_back(std::move(part)); },
         [&](rank_id rank, detail::local_part const& part) { local[rank.index()].push_back(part); });
-    detail::plan_parts(found, result.topology, options, made);
-    made.local = detail::one_behind_the_other(local);
+    detail::plan_steps(found, local, from, to, result.topology, options, made);
   }
   result.hash = detail::hash_of(from, to, elements, result.classes);
   return result;
@@ -321,8 +222,9 @@ FSSDP_INLINE redistribution::redistribution(distribution const& from, distributi
 FSSDP_INLINE redistribution::traffic redistribution::bytes() const {
   auto sum = traffic{};
   for (auto const of_tensor : tables_->class_of)
-    for (auto const& plan : classes()[of_tensor].plan)
-      for (auto const& t : plan.transfers()) {
+    for (auto const& step : classes()[of_tensor].steps)
+      for (auto const& t : step.plan.transfers()) {
+        auto const& plan = step.plan;
         auto const part = piece_extent{plan.rows(t.chunk.expert), t.piece, plan.pieces()};
         auto const bytes = std::uint64_t{part.elements * element_bytes()};
         sum.total += bytes;
@@ -335,8 +237,8 @@ FSSDP_INLINE double redistribution::simulated_seconds() const {
   auto seconds = 0.0;
   for (std::size_t c = 0; c < classes().size(); ++c) {
     auto const tensors = static_cast<std::size_t>(std::ranges::count(tables_->class_of, c));
-    for (auto const& plan : classes()[c].plan)
-      seconds += simulate(plan, tensors * classes()[c].part_bytes).seconds;
+    for (auto const& step : classes()[c].steps)
+      seconds += simulate(step.plan, tensors * step.part_bytes).seconds;
   }
   return seconds;
 }
