@@ -234,10 +234,10 @@ TEST_CASE("buffers that do not have the rows of the plan are refused", "[collect
   support::refuses([&](auto& comm) { fssdp::sparse_all_gather(comm, plan, two_rows, copies); },
                    "slot 0 of tensor 0 of from has 2 rows", "expected 3");
   support::refuses([&](auto& comm) { fssdp::sparse_all_gather(comm, plan, plain, copies); },
-                   "from has no offsets");
+                   "from has no row offsets");
   support::refuses(
       [&](auto& comm) { fssdp::sparse_all_gather(comm, plan.with_rows({}), two_rows, copies); },
-      "from has offsets, and the plan knows no rows");
+      "from has row offsets; expected none, as");
   auto const alone = fssdp::table_layout{{}, {rank_id{0}, rank_id{0}}};
   auto shard =
       fssdp::make_shard<float>(make_plan(alone, fssdp::everywhere{}(alone)).with_rows({2, 1}),
@@ -247,8 +247,8 @@ TEST_CASE("buffers that do not have the rows of the plan are refused", "[collect
   CHECK(bytes[0][1].data() == reinterpret_cast<std::byte*>(shard.tensors()[0][1].data()));
   auto comm = support::communicator_archetype{rank_id{0}};
   CHECK_THROWS_WITH(fssdp::reshard(comm, fssdp::reshard_plan{alone, alone}, shard),
-                    "reshard: tensor 0 of shard has offsets, and the plan knows no rows; expected "
-                    "none");
+                    "reshard: tensor 0 of shard has row offsets; expected none, as the plan is for "
+                    "experts of equal size");
   CHECK_THROWS_AS(plan.with_rows({1}), fssdp::argument_error);
   CHECK_THROWS_AS(plan.with_rows({SIZE_MAX, SIZE_MAX}), fssdp::argument_error);
   auto const sliced = fssdp::table_layout{{.ranks = 1, .slices = 2}, {rank_id{0}, rank_id{0}}};

@@ -55,7 +55,7 @@ TEST_CASE("a codec that devices have no kernels for is refused by name") {
     (void)support::any_coded_bits(comm, of, fp32_at_all_ends, coding, support::stay);
   };
   REQUIRE_THROWS_WITH(peer_tests::on_devices({.ranks = of.plan.ranks()}, code_something),
-                      mentions("expected one that devices have kernels for: int8_codec"));
+                      mentions("expected one that has device kernels: int8_codec"));
 }
 
 TEST_CASE("payloads on a device without kernels are refused by name") {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Small dense collectives over nothing but `exchange`: for counts and norms, not for parameters.
+/// A small dense all-gather built on `exchange` alone: for counts and norms, not for parameters.
 #pragma once
 
 #include <concepts>
@@ -20,7 +20,7 @@ struct all_gather_call {
   std::span<std::byte const> from;
   std::span<std::byte> to;
 
-  /// @throws argument_error if `to` has not the size for all ranks, or overlaps `from`
+  /// @throws argument_error if the size of `to` is not ranks * the size of `from`, or they overlap
   void check(int ranks, std::size_t element_bytes) const;
 
   template <communicator Comm>
@@ -31,11 +31,11 @@ struct all_gather_call {
 
 }  // namespace detail
 
-/// Every rank gets everybody's values: mine [n] -> all [ranks, n], row r from rank r.
-/// Returns when the rows are there (it synchronizes the communicator).
-/// @pre the same n on all ranks; `mine` and `all` do not overlap
-/// @cost size - 1 messages of n elements out and in, one exchange; where the communicator's memory is
-///       a device's, its own way for values of the host (`gather_values`)
+/// Gathers the values of all ranks: mine [n] -> all [ranks, n], where row r comes from rank r.
+/// Blocks until `all` is complete (it synchronizes the communicator).
+/// @pre n is the same on all ranks; `mine` and `all` do not overlap
+/// @cost one exchange: size - 1 messages of n elements sent, and as many received; where the
+///       communicator works on device memory, its own call for host values (`gather_values`)
 /// @throws argument_error if `all` is not [ranks, n] or overlaps `mine`; transport errors
 template <communicator Comm, std::ranges::contiguous_range Mine, std::ranges::contiguous_range All>
 void all_gather(Comm& comm, Mine const& mine, All&& all) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What an all-gather refuses.
+/// Argument checks of all_gather.
 #pragma once
 
 #include <cstddef>

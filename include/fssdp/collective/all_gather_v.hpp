@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// All-gather and reduce-scatter of arrays whose parts have any lengths and any owners.
+/// All-gather and reduce-scatter of one array that is divided unevenly among the ranks.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@ namespace fssdp {
 
 namespace detail {
 
-/// An array and what it is called.
+/// An array and its name in error messages.
 struct named_array {
   char const* name;
   std::size_t elements;
@@ -30,41 +30,42 @@ template <class T>
 [[nodiscard]] named_array named(char const* name, std::span<T> array) {
   return {name, array.size(), std::as_bytes(array)};
 }
-/// @throws argument_error unless the plan is for so many ranks, and the arrays are what this one owns
-///         and the whole, and have no memory in common: then they fit the plan as its slots
+/// @throws argument_error unless the plan is for this number of ranks, `mine` has the elements that
+///         this rank owns, `all` has all elements, and the two share no memory
 void check_arrays(char const* collective, uneven_plan const& plan, int ranks, rank_id rank,
                   named_array const& mine, named_array const& all);
 
-/// What a rank owns, one block behind the other, or the whole array, as slots of a plan.
+/// The blocks that a rank owns, or the whole array, as the slots of a plan.
 template <class T>
 [[nodiscard]] expert_tensor<T> as_slots(std::span<T> array, std::span<std::size_t const> offsets) {
   return {
       .data = array.data(), .slots = offsets.size() - 1, .elements = 1, .offsets = offsets.data()};
 }
 
-/// The elements of a contiguous range: constant ones of a constant range.
+/// The elements of a contiguous range; const if the range is.
 template <std::ranges::contiguous_range Range>
 using range_element = std::remove_reference_t<std::ranges::range_reference_t<Range>>;
 
-/// Whether an array is there when the work of a communicator runs: not a temporary that owns it.
+/// Whether an array still exists when the communicator does its work: not a temporary that owns it.
 template <class Range, class Comm>
 concept array_for = std::ranges::contiguous_range<Range> && std::ranges::sized_range<Range> &&
     (!stream_bound<Comm> || std::ranges::borrowed_range<Range>);
 
 }  // namespace detail
 
-/// Every rank gets the whole array: `mine` [elements(rank)] -> `all` [elements()].
+/// Gathers the whole array on every rank: `mine` [elements(rank)] -> `all` [elements()].
 ///
-/// @param mine the blocks that this rank owns, in the order of the array, one after the other; of
-///             any trivially copyable type
-/// @param all  the whole array; if its element type is another, elements are converted at their
-///             owner
-/// @param links uncoded, or coded_links: then all that hold it decode the same bytes
+/// @param mine the blocks that this rank owns, contiguous, in the order of the array; of any
+///             trivially copyable type
+/// @param all  the whole array; if its element type differs from that of `mine`, owners convert
+///             before they send
+/// @param links uncoded, or coded_links: then all ranks decode the same bytes
 /// @pre every rank calls with an equal plan; `mine` and `all` do not overlap, and live until the
 ///      communicator is synchronized
-/// @cost that of sparse_all_gather for the parts of the plan: elements * (ranks - 1) / ranks in and
-///       out where blocks are alike, and each rank at least what others own; no allocation
-/// @throws argument_error before anything is sent, if an array has another length; transport errors
+/// @cost as sparse_all_gather with the parts of the plan: a rank receives what the others own; with
+///       equal blocks it sends and receives elements * (ranks - 1) / ranks; no allocation
+/// @throws argument_error before anything is sent, if an array has the wrong length; transport
+///         errors
 template <communicator Comm, class Mine, class All, class Links = uncoded>
 requires detail::array_for<Mine, Comm> && detail::array_for<All, Comm>
 void all_gather_v(Comm& comm, uneven_plan const& plan, Mine&& mine, All&& all,
@@ -83,15 +84,16 @@ void all_gather_v(Comm& comm, uneven_plan const& plan, Mine&& mine, All&& all,
     sparse_all_gather(comm, parts, mine_as_slots, all_as_slots, links, options);
 }
 
-/// Every rank gets the sums of what it owns: `partials` [elements()] -> `mine` [elements(rank)]. The
-/// transpose of all_gather_v.
+/// Sums the array over all ranks and leaves each rank the part that it owns: `partials`
+/// [elements()] -> `mine` [elements(rank)]. The transpose of all_gather_v.
 ///
-/// @param partials what this rank adds to every element of the array
-/// @param mine the blocks that it owns, in the order of the array, one after the other; in any
+/// @param partials this rank's summand for every element of the array
+/// @param mine the blocks that this rank owns, contiguous, in the order of the array; of any
 ///             element type
-/// @post `mine` has scale * (sum over all ranks): in accumulator_t, in an order that the plan fixes,
-///       so that equal plans give equal bits; by rank if its options say reduction_order::by_rank
-/// @cost that of sparse_reduce_scatter; one allocation if no scratch is given
+/// @post `mine` has scale * (sum over all ranks). Sums are formed in accumulator_t, in an order
+///       that the plan fixes: equal plans give equal bits. With reduction_order::by_rank in the
+///       options of the plan, that order is the order of ranks
+/// @cost as sparse_reduce_scatter; one allocation if no scratch is given
 /// @throws as all_gather_v
 template <communicator Comm, class Partials, class Mine, class Links = uncoded>
 requires detail::array_for<Partials, Comm> && detail::array_for<Mine, Comm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// How lengths of arrays are checked.
+/// Argument checks of all_gather_v and its transpose.
 #pragma once
 
 #include <cstddef>

@@ -10,10 +10,11 @@
 
 namespace fssdp {
 
-/// The element-wise sum over all ranks: [n] on every rank -> [n], the same bits on every rank, as
-/// the summands are added in rank order. Returns when it is known (it synchronizes).
-/// @pre the same n on all ranks
-/// @cost size - 1 messages of n elements out and in, one exchange; two allocations
+/// Sums element-wise over all ranks: [n] on every rank -> [n]. The summands are added in rank
+/// order, so all ranks get the same bits. Blocks until the sum is there (it synchronizes the
+/// communicator).
+/// @pre n is the same on all ranks
+/// @cost one exchange: size - 1 messages of n elements sent, and as many received; two allocations
 /// @throws transport errors
 template <communicator Comm, std::ranges::contiguous_range Values>
 [[nodiscard]] auto all_reduce(Comm& comm, Values const& mine) {

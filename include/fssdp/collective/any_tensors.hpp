@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-/// The collectives for buffers whose element types are known at run time only, as those of a host
-/// framework are. (reshard, move_slots, bytes_of, memory_required, gathered_bytes and reduced_bytes
-/// take such types, too, where they are.)
+/// The collectives for buffers whose element types are known only at run time, as in a host
+/// framework. (reshard, move_slots, bytes_of, memory_required, gathered_bytes and reduced_bytes
+/// accept such buffers in their own headers.)
 ///
 ///     auto const weights = std::array{
 ///         fssdp::any_tensor{.type = fssdp::dtype::bf16, .data = w, .slots = 2, .elements = 4096},
 ///         fssdp::any_tensor{.type = fssdp::dtype::fp32, .data = b, .slots = 2, .elements = 64}};
 ///     fssdp::sparse_all_gather(comm, plan, weights, replicas);
 ///
-/// Every ordinary buffer of an element type may stand in for one of the two, as well.
+/// One of the two buffers may also be an ordinary buffer, whose element type is known at compile
+/// time.
 #pragma once
 
 #include <concepts>
@@ -35,23 +36,23 @@ namespace fssdp {
 
 namespace detail {
 
-/// Whether the types of one buffer or the other are known at run time only.
+/// Whether the element types of either buffer are known only at run time.
 template <class From, class To>
 concept any_pair = tensor_memory<From> && tensor_memory<To> &&(any_memory<From> || any_memory<To>);
 
-/// Refuses buffers whose elements have no dtype.
+/// Rejects buffers whose element type has no dtype.
 template <tensor_memory Buffer>
 [[nodiscard]] tensor_list list_elements(Buffer& buffer) {
   if constexpr (!any_memory<Buffer>)
     static_assert(element<element_of<Buffer>>,
-                  "the other buffer has dtypes, which this one's type is none of");
+                  "the other buffer has dtypes; expected an element type that has one, too");
   return tensor_list{buffer};
 }
 
 template <communicator Comm, class From, class To>
 [[nodiscard]] gather_call make_any_gather(Comm const& comm, transfer_plan const& plan, From& from,
                                           To& to, gather_options const& options) {
-  static_assert(!is_read_only<To>, "to is to be written");
+  static_assert(!is_read_only<To>, "expected a `to` that can be written");
   return {plan_of_call(comm, plan), comm.rank(),         list_elements(from),
           list_elements(to),        &runtime_conversion, options};
 }
@@ -61,7 +62,7 @@ template <communicator Comm, class From, class To>
 [[nodiscard]] reduction_call make_any_reduction(Comm const& comm, transfer_plan const& plan,
                                                 From& from, To& to, reduce_options const& options,
                                                 tensor_list const* residuals = nullptr) {
-  static_assert(!is_read_only<To>, "to is to be written");
+  static_assert(!is_read_only<To>, "expected a `to` that can be written");
   auto call = reduction_call{plan_of_call(comm, plan), comm.rank(),     list_elements(from),
                              list_elements(to),        &runtime_sum_of, options};
   call.check(comm.size(), residuals);
@@ -72,19 +73,19 @@ template <communicator Comm, class From, class To>
 template <class Call, communicator Comm, codec Codec>
 void submit_coded(Comm& comm, Call call, coded_links<Codec> const& links) {
   static_assert(can_code<Comm, Codec>,
-                "this codec has no kernels: on devices int8_codec, fp8_e4m3_codec, fp8_e5m2_codec "
-                "and bf16_codec have");
+                "this codec has no device kernels; expected int8_codec, fp8_e4m3_codec, "
+                "fp8_e5m2_codec or bf16_codec");
   submit(comm, coded_call{std::move(call), links, &make_runtime_payload<Codec>});
 }
 
 }  // namespace detail
 
-/// As sparse_all_gather of buffers whose types are known. Each tensor has types of its own, and is
-/// converted if that of `to` is another one.
-/// @param from, to any_tensor, lists of it, or one of them a buffer of an element type
-/// @post the bits that buffers of the same types, known to the compiler, would get
-/// @cost as there; a buffer of more than six tensors takes an allocation, as there
-/// @throws as there; argument_error if a dtype is none
+/// As sparse_all_gather of buffers whose types are known at compile time. Each tensor has its own
+/// types, and is converted if they differ between `from` and `to`.
+/// @param from, to any_tensor, lists of it, or one of them an ordinary buffer
+/// @post the same bits as with buffers of the same types that are known at compile time
+/// @cost as sparse_all_gather; one more allocation for a buffer of more than six tensors
+/// @throws as sparse_all_gather; argument_error if a dtype is invalid
 template <communicator Comm, tensor_memory From, tensor_memory To>
 requires detail::any_pair<From, To> && outlives_the_call<From, Comm> && outlives_the_call<To, Comm>
 void sparse_all_gather(Comm& comm, transfer_plan const& plan, From&& from, To&& to,
@@ -122,9 +123,9 @@ void sparse_all_gather(Comm& comm, transfer_plan const& plan, From&& from, To&& 
   });
 }
 
-/// As sparse_reduce_scatter of buffers whose types are known. Each tensor is summed in
-/// accumulator_of its type in `from`, and becomes its type in `to`.
-/// @cost as of the function for types that are known
+/// As sparse_reduce_scatter of buffers whose types are known at compile time. Each tensor is summed
+/// in accumulator_of its type in `from`, and rounded to its type in `to`.
+/// @cost as sparse_reduce_scatter
 /// @throws argument_error before anything is sent; transport errors
 template <communicator Comm, tensor_memory From, tensor_memory To>
 requires detail::any_pair<From, To> && outlives_the_call<From, Comm> && outlives_the_call<To, Comm>
@@ -146,7 +147,7 @@ void sparse_reduce_scatter(Comm& comm, transfer_plan const& plan, From&& from, T
                            coded_links<Codec> const& links, Residuals&& residuals,
                            reduce_options const& options = {}) {
   static_assert(std::same_as<element_of<Residuals>, float> && !is_read_only<Residuals>,
-                "residuals are floats, to be written");
+                "expected residuals of floats that can be written");
   auto const left = detail::tensor_list{residuals};
   detail::submit_coded(comm, detail::make_any_reduction(comm, plan, from, to, options, &left),
                        links);
@@ -171,15 +172,15 @@ void sparse_reduce_scatter(Comm& comm, transfer_plan const& plan, From&& from, T
   });
 }
 
-/// As transfer_between of buffers whose types are known. Each tensor has types of its own, and is
-/// converted where it is sent from if that of `to` is another one.
-/// @cost as there
-/// @throws as there; argument_error if a dtype is none
+/// As transfer_between of buffers whose types are known at compile time. Each tensor has its own
+/// types, and is converted by the sender if they differ between `from` and `to`.
+/// @cost as transfer_between
+/// @throws as transfer_between; argument_error if a dtype is invalid
 template <communicator Comm, tensor_memory From, tensor_memory To>
 requires detail::any_pair<From, To> && outlives_the_call<From, Comm> && outlives_the_call<To, Comm>
 void transfer_between(Comm& comm, redistribution const& plan, From&& from, To&& to,
                       gather_options const& options = {}) {
-  static_assert(!is_read_only<To>, "to is to be written");
+  static_assert(!is_read_only<To>, "expected a `to` that can be written");
   auto call = detail::between_call{plan,
                                    comm.rank(),
                                    detail::list_elements(from),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Refuses buffers that do not fit a plan, before anything is sent.
+/// Rejects buffers that do not fit a plan, before anything is sent.
 #pragma once
 
 #include <cstddef>
@@ -13,19 +13,19 @@
 
 namespace fssdp::detail {
 
-/// @throws argument_error unless a communicator of so many ranks has the plan's
+/// @throws argument_error unless the plan is for this number of ranks
 inline void check_ranks(char const* collective, int ranks, transfer_plan const& plan) {
   require(ranks == plan.ranks(), collective, ": ", ranks, " ranks; the plan is for ", plan.ranks());
 }
 
-/// A buffer and what it is called.
+/// A buffer and its name in error messages.
 struct named_tensors {
   char const* name;
   std::span<tensor_view const> tensors;
 };
 
-/// @throws argument_error unless every tensor has memory behind it that can be counted, and slots
-///         that do not overlap
+/// @throws argument_error unless every tensor has memory, a size that std::size_t can count, and
+///         slots that do not overlap
 inline void check_memory(char const* collective, named_tensors const& buffer) {
   for (std::size_t k = 0; k < buffer.tensors.size(); ++k) {
     auto const& tensor = buffer.tensors[k];
@@ -59,17 +59,17 @@ inline void check_memory(char const* collective, named_tensors const& buffer) {
   }
 }
 
-/// @throws argument_error unless slots have the rows that the plan says, or none if it says none
-/// @param offsets of the plan for these slots
+/// @throws argument_error unless slots have the numbers of rows that the plan says
+/// @param offsets of the plan for these slots; empty if its experts are of equal size
 inline void check_rows(char const* collective, named_tensors const& buffer,
                        std::span<std::size_t const> offsets) {
   for (std::size_t k = 0; k < buffer.tensors.size(); ++k) {
     auto const* const has = buffer.tensors[k].offsets;
     if (has == offsets.data()) continue;
     require(!offsets.empty(), collective, ": tensor ", k, " of ", buffer.name,
-            " has offsets, and the plan knows no rows; expected none");
+            " has row offsets; expected none, as the plan is for experts of equal size");
     require(has != nullptr, collective, ": tensor ", k, " of ", buffer.name,
-            " has no offsets, and experts differ in size; expected those of the plan");
+            " has no row offsets; expected those of the plan, as its experts differ in size");
     for (std::size_t slot = 0; slot + 1 < offsets.size(); ++slot)
       require(has[slot + 1] - has[slot] == offsets[slot + 1] - offsets[slot], collective, ": slot ",
               slot, " of tensor ", k, " of ", buffer.name, " has ", has[slot + 1] - has[slot],
@@ -88,7 +88,7 @@ inline void check_slots(char const* collective, named_tensors const& buffer, std
   check_memory(collective, buffer);
 }
 
-/// @throws argument_error unless there is a whole expert of these sizes in each of the slots
+/// @throws argument_error unless each of the slots has room for a whole expert of these sizes
 inline void check_partials(char const* collective, named_tensors const& buffer,
                            std::span<std::size_t const> elements, std::size_t slots) {
   require(buffer.tensors.size() == elements.size(), collective, ": ", buffer.name, " has ",
@@ -99,7 +99,7 @@ inline void check_partials(char const* collective, named_tensors const& buffer,
   check_slots(collective, buffer, slots, "experts that the rank holds");
 }
 
-/// @throws argument_error unless there are slots enough, a slice of an expert of these sizes in each
+/// @throws argument_error unless there are enough slots, each for one slice of such an expert
 inline void check_arena(char const* collective, named_tensors const& buffer,
                         std::span<std::size_t const> elements, int slices, std::size_t slots) {
   require(buffer.tensors.size() == elements.size(), collective, ": ", buffer.name, " has ",
@@ -117,7 +117,7 @@ inline void check_arena(char const* collective, named_tensors const& buffer,
   check_memory(collective, buffer);
 }
 
-/// @throws argument_error unless both have the same tensors, one in slices and the other whole
+/// @throws argument_error unless both have the same tensors, `sharded` in slices and `whole` whole
 inline void check_sizes(char const* collective, int slices, named_tensors const& sharded,
                         named_tensors const& whole) {
   require(sharded.tensors.size() == whole.tensors.size(), collective, ": ", sharded.name, " has ",
@@ -132,7 +132,7 @@ inline void check_sizes(char const* collective, int slices, named_tensors const&
   }
 }
 
-/// @throws argument_error unless the tensors of a buffer have no memory in common
+/// @throws argument_error if tensors of a buffer, or slots of one tensor, share memory
 inline void check_disjoint(char const* collective, named_tensors const& buffer) {
   for (std::size_t k = 0; k < buffer.tensors.size(); ++k) {
     require(!overlaps_itself(buffer.tensors[k]), collective, ": slots of tensor ", k, " of ",
@@ -143,8 +143,7 @@ inline void check_disjoint(char const* collective, named_tensors const& buffer) 
   }
 }
 
-/// @throws argument_error unless what is written shares no memory with what is read, nor with
-///         itself
+/// @throws argument_error if the written buffer shares memory with the other one, or within itself
 inline void check_aliases(char const* collective, named_tensors const& from,
                           named_tensors const& to) {
   for (std::size_t k = 0; k < to.tensors.size(); ++k)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// A collective of which something is coded, ready to run.
+/// A call of a collective with a codec, ready to run.
 #pragma once
 
 #include "fssdp/codec/codec.hpp"
@@ -10,7 +10,7 @@
 
 namespace fssdp::detail {
 
-/// Whether what a communicator moves can be coded by this codec: on a device it needs kernels.
+/// Whether this codec can be used on the memory of a communicator: on a device it needs kernels.
 template <class Comm, class Codec>
 inline constexpr bool can_code = in_host_memory<Comm> || code_on_devices<Codec>.has_value();
 
@@ -25,7 +25,7 @@ struct coded_call {
   void operator()(Comm& comm) const {
     static_assert(
         in_host_memory<Comm> || coding_communicator<Comm>,
-        "this communicator codes nothing on its device: it has no encode(device_encoding)");
+        "this communicator cannot encode on its device: expected one with encode(device_encoding)");
     call.run_coded(communicator_ref{comm}, make_coder(links.codec), links.on);
   }
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Where the pieces of a gather come from and go to, if some travel as payloads.
+/// The memory of a gather in which some pieces travel as payloads of a codec.
 #pragma once
 
 #include <cstddef>
@@ -21,8 +21,8 @@
 
 namespace fssdp::detail {
 
-/// The memory of a rank's part in such a gather: payloads of what it sends and gets, and pieces
-/// that travel as they are and belong into no slot of this rank: relayed ones, and converted ones.
+/// The scratch of one rank in such a gather: slots for the payloads that it sends or receives, and
+/// for uncoded pieces without a slot in `to`: those that it relays or converts.
 class coded_gather_scratch {
  public:
   coded_gather_scratch(gather_buffers const& of, coded_traffic const& traffic)
@@ -48,7 +48,7 @@ class coded_gather_scratch {
   }
   [[nodiscard]] std::size_t bytes() const { return add_bytes(list_bytes(), data_bytes()); }
 
-  /// Calls visit(piece) for each that the rank sends or gets as a payload.
+  /// Calls visit(piece) for each piece that the rank sends or receives as a payload.
   template <class Visit>
   void for_each_coded(Visit visit) const {
     for (auto const chunk : plan_.shared(rank_))
@@ -57,7 +57,7 @@ class coded_gather_scratch {
     for (auto const& t : plan_.receives(rank_))
       if (traffic_.codes_any_of(t.chunk)) visit(t.what());
   }
-  /// Calls visit(piece) for each other one that has no slot in `to`, but needs one.
+  /// Calls visit(piece) for each uncoded piece that needs scratch, as it has no slot in `to`.
   template <class Visit>
   void for_each_loose(Visit visit) const {
     for (auto const& piece : plan_.relayed(rank_))
@@ -72,15 +72,15 @@ class coded_gather_scratch {
   transfer_plan const& plan_;
   rank_id rank_;
   coded_traffic traffic_;
-  bool converts_;  // whether any elements change their type at their owner
+  bool converts_;  // whether owners convert any tensor
   piece_extents extents_;
   element_sizes sizes_;
   std::size_t coded_ = 0;  // pieces
   std::size_t loose_ = 0;
 };
 
-/// Pieces of coded chunks travel as payloads, encoded once, at the owner; all that hold the expert
-/// decode the same bytes, the owner included. All other pieces travel as they are.
+/// Pieces of coded chunks travel as payloads. The owner encodes them once; all ranks that hold the
+/// expert, the owner included, decode the same bytes. All other pieces travel uncoded.
 class coded_gather_memory {
  public:
   /// @pre `of` has a slot for every expert that the rank holds
@@ -91,7 +91,7 @@ class coded_gather_memory {
   [[nodiscard]] bool fills_slots(chunk_id chunk) const { return of_.extents.fills_slots(chunk); }
   [[nodiscard]] std::uint64_t label() const { return traffic_.label(); }
 
-  /// Places what this rank owns, and encodes or converts what others get of it.
+  /// Copies this rank's own chunks into `to`, and encodes or converts what it sends.
   void begin(communicator_ref const& comm, pass_scratch& scratch) {
     if (parts_.bytes() != 0) divide(scratch.cut(parts_.list_bytes(), parts_.data_bytes()));
     make_conversions(comm, [&](conversion_batch& batch) {
@@ -139,14 +139,14 @@ class coded_gather_memory {
     return {payloads_ + parts_.payloads().offset(k, coded_.slot(piece)),
             traffic_.coder().encoded_bytes(of_.extents.elements(k, piece))};
   }
-  /// Where a piece is that travels as it is, in the type of `to`.
+  /// Where an uncoded piece is, in the type of `to`.
   [[nodiscard]] element_range landing(std::size_t k, piece_id piece) const {
     if (of_.holds(piece.chunk)) return of_.replica_piece(k, piece);
     return {pieces_ + parts_.pieces().offset(k, loose_.slot(piece)), of_.extents.elements(k, piece),
             of_.to[k].element_bytes};
   }
 
-  /// Calls visit(k, piece) for each tensor of a piece that this rank owns and others get.
+  /// Calls visit(k, piece) for each tensor of each piece that this rank owns and sends.
   template <class Visit>
   void for_each_shared_piece(Visit visit) const {
     for (auto const chunk : of_.plan.shared(of_.me))

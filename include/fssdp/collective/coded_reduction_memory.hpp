@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Where the pieces of a coded reduction lie on one rank, and how they are decoded and summed.
+/// The memory of a reduction in which some operands travel as payloads of a codec.
 #pragma once
 
 #include <algorithm>
@@ -27,8 +27,8 @@
 
 namespace fssdp::detail {
 
-/// The scratch of a reduction of which something is coded: first what lists and stretches take,
-/// then slots.
+/// The scratch of one rank in such a reduction: lists and stretches first, then slots. A stretch is
+/// the part of a piece that is decoded and summed in one step.
 class coded_reduction_scratch {
  public:
   coded_reduction_scratch(transfer_plan const& plan, rank_id rank, coded_traffic const& traffic,
@@ -54,28 +54,28 @@ class coded_reduction_scratch {
 
   /// The most operands that a sum has.
   [[nodiscard]] std::size_t summands() const { return received_ + 1; }
-  /// For the parts that are decoded at once: of the payloads of one sum, and of a sum to encode.
+  /// Room for one stretch: of each decoded payload of a sum, and of a sum that is to be encoded.
   [[nodiscard]] std::size_t stretch_bytes() const {
     return byte_count(stretches_, traffic_.coder().stretch, sum_sizes_.most());
   }
   [[nodiscard]] std::size_t sent_payloads() const { return sent_payloads_; }
-  /// Sums that are passed on as they are.
+  /// How many sums are passed on uncoded.
   [[nodiscard]] std::size_t sent_sums() const { return sent_sums_; }
   [[nodiscard]] auto payloads() const {
     return payload_slots(sent_payloads_, extents_, traffic_.coder());
   }
   [[nodiscard]] auto sums() const { return element_slots(sent_sums_, extents_, sum_sizes_); }
-  /// For what arrives in one round, unless it is borrowed.
+  /// Slots for what is received in one round, unless peers' memory is read in place.
   [[nodiscard]] auto received() const {
     return slot_array{
         received_, extents_.tensors(), [this](std::size_t k) {
           auto const room = extents_.piece_room(k);
           auto const payload = receives_payloads_ ? traffic_.coder().encoded_bytes(room) : 0;
           auto const sum = receives_elements_ ? unpadded_bytes(1, room, sum_sizes_[k]) : 0;
-          return padded(std::max(payload, sum));  // of either
+          return padded(std::max(payload, sum));  // room for either
         }};
   }
-  /// What the host has, also where data is a device's.
+  /// The part of the scratch that is in host memory even where the data is on a device.
   [[nodiscard]] std::size_t list_bytes() const {
     auto const pieces = add_bytes(piece_list::bytes(sent_payloads_), piece_list::bytes(sent_sums_));
     return add_bytes(pieces, byte_count(summands(), sizeof(summand), 1));
@@ -86,18 +86,18 @@ class coded_reduction_scratch {
     return add_bytes(add_bytes(decodes_first ? stretch_bytes() : 0, slots),
                      borrows ? 0 : received().bytes());
   }
-  /// The most that is ever taken.
+  /// An upper bound, whether `decodes_first` or not.
   [[nodiscard]] std::size_t bytes(bool borrows) const {
     return add_bytes(list_bytes(), data_bytes(borrows, true));
   }
 
-  /// Calls visit(transfer) for each for which the rank sends back a payload.
+  /// Calls visit(transfer) for each transfer that this rank answers with a payload.
   template <class Visit>
   void for_each_payload(Visit visit) const {
     for (auto const& t : plan_.receives(rank_))
       if (traffic_.codes(t)) visit(t);
   }
-  /// Calls visit(piece) for each of which it sends back a sum as it is.
+  /// Calls visit(piece) for each piece of which it sends back an uncoded sum.
   template <class Visit>
   void for_each_sum(Visit visit) const {
     for (auto const& t : plan_.receives(rank_))
@@ -119,12 +119,11 @@ class coded_reduction_scratch {
   bool receives_elements_ = false;
 };
 
-/// What goes over a coded link is encoded before it is sent, partials and sums alike, and decoded
-/// where it is summed: by the host a stretch at a time, by a device on the way into the sum.
+/// Partials and sums are encoded before they are sent over a coded link, and decoded by the rank
+/// that sums them: on the host stretch by stretch, on a device within the kernel that sums.
 class coded_reduction_memory {
  public:
-  /// @param residuals [materialized, elements] of floats per tensor, or none: then what a payload lacks is
-  ///                  lost
+  /// @param residuals [materialized, elements] of floats per tensor; empty: no error feedback
   coded_reduction_memory(reduction_buffers const& of, coded_traffic const& traffic,
                          std::span<tensor_view const> residuals, bool in_host_memory)
       : in_host_memory_{in_host_memory},
@@ -191,7 +190,7 @@ class coded_reduction_memory {
   void sum_unshared(sum_batch& sums) const { of_.sum_unshared(sums); }
 
  private:
-  /// Elements of a piece that are summed at once.
+  /// A stretch: the elements of a piece that are summed in one step.
   struct part {
     std::size_t first;
     std::size_t elements;
@@ -200,7 +199,7 @@ class coded_reduction_memory {
     }
   };
 
-  /// Sums them over those who send them back and this rank.
+  /// Sums a stretch over the senders and this rank.
   void sum_stretch(sum_batch& sums, std::size_t k, std::span<transfer const> senders,
                    part const& at, function_ref<std::byte const*(std::size_t)> bytes) const {
     auto const sum_type = accumulator_of(of_.partials[k].type);
@@ -227,7 +226,7 @@ class coded_reduction_memory {
     }
   }
 
-  /// Sums a whole piece, payloads as they are, and encodes the sum at once if it is sent coded.
+  /// Sums a whole piece with payloads as operands; encodes the sum if it is sent over a coded link.
   void sum_on_device(sum_batch& sums, std::size_t k, std::span<transfer const> senders,
                      function_ref<std::byte const*(std::size_t)> bytes) const {
     auto const piece = senders.front().what();
@@ -262,14 +261,14 @@ class coded_reduction_memory {
     }
   }
 
-  /// Encodes what this rank sends back for a piece, from its element `first` on.
+  /// Encodes what this rank sends back for a piece, beginning with its element `first`.
   void encode(communicator_ref const& comm, std::size_t k, piece_id piece, std::size_t first,
               element_range const& from, payload_encoder const& with, dtype type) const {
     auto const begin = encoded_bytes(first);
     auto const to = payload(k, piece).subspan(begin, encoded_bytes(first + from.count) - begin);
     encode_on(comm, traffic_.coder(), with, type, from, residual(k, piece, first), to);
   }
-  /// Where the residuals of a piece are, from its element `first` on; null if it has none.
+  /// The residuals of a piece, beginning with its element `first`; null if it has none.
   [[nodiscard]] float* residual(std::size_t k, piece_id piece, std::size_t first) const {
     if (residuals_.empty() || !of_.holds(piece.chunk)) return nullptr;
     auto const slot = transfer_plan::slot_in(of_.plan.materialized(of_.me), piece.chunk.expert);

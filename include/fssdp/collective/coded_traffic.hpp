@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What of a plan's traffic is coded.
+/// Which transfers of a plan are coded.
 #pragma once
 
 #include <cstdint>
@@ -14,13 +14,13 @@
 
 namespace fssdp::detail {
 
-/// A plan, and the links of it that carry payloads: the same on every rank.
+/// A plan, and the class of links over which its transfers carry payloads: equal on every rank.
 class coded_traffic {
  public:
   /// @pre the plan and the codec outlive it
   coded_traffic(transfer_plan const& plan, payload_codec const& coder, link_class on)
       : plan_{plan}, coder_{coder}, on_{on} {}
-  /// One that says what is coded, and how large payloads are.
+  /// Enough to know what is coded and how large payloads are; it cannot encode.
   template <codec Codec>
   coded_traffic(transfer_plan const& plan, coded_links<Codec> const& links)
       : coded_traffic{plan, payload_codec::sizes_of(links.codec), links.on} {}
@@ -40,8 +40,8 @@ class coded_traffic {
            (used.inside_nodes && on_ != link_class::between_nodes);
   }
 
-  /// The plan's hash, mixed with all that decides what the bytes of a message mean: payloads of two
-  /// codecs may have one size.
+  /// The plan's hash, mixed with everything that decides what the bytes of a message mean: payloads
+  /// of two codecs may have the same size.
   [[nodiscard]] std::uint64_t label() const {
     auto hash = hasher{};
     hash.mix(plan_.hash_value());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Payloads made and read in the order of a communicator's stream: at once where its memory is the
-/// host's.
+/// Encoding and decoding in the order of a communicator's stream; at once where its memory is host
+/// memory.
 #pragma once
 
 #include <cstddef>
@@ -17,24 +17,24 @@
 
 namespace fssdp::detail {
 
-/// Refuses a codec that devices have no kernels for, where it is known at run time only.
+/// Rejects a codec without device kernels, where the codec is known only at run time.
 /// @throws argument_error
 inline void check_codec_of_device(char const* caller, payload_codec const& coder) {
   require(coder.on_devices.has_value(), caller, ": the codec ", coder.name(),
-          " in memory of a device; expected one that devices have kernels for: int8_codec, "
-          "fp8_e4m3_codec, fp8_e5m2_codec or bf16_codec");
+          " on device memory; expected one that has device kernels: int8_codec, fp8_e4m3_codec, "
+          "fp8_e5m2_codec or bf16_codec");
 }
-/// The same, and communicators that encode nothing.
+/// As above, and rejects communicators that cannot encode.
 /// @throws argument_error
 inline void check_codes(char const* caller, communicator_ref const& comm,
                         payload_codec const& coder) {
   if (comm.in_host_memory()) return;
   check_codec_of_device(caller, coder);
   require(comm.encodes(), caller,
-          ": a codec over a communicator that offers no encode(device_encoding)");
+          ": a codec on a communicator without encode(device_encoding); expected one that has it");
 }
 
-/// Encodes elements, with feedback if there is a residual: a float for each of them.
+/// Encodes elements, with error feedback if there is a residual: one float per element.
 inline void encode_on(communicator_ref const& comm, payload_codec const& coder,
                       payload_encoder const& with, dtype type, element_range const& from,
                       float* residual, std::span<std::byte> payload) {
@@ -53,7 +53,7 @@ inline void encode_on(communicator_ref const& comm, payload_codec const& coder,
   }
 }
 
-/// Decodes elements: on a device that is a sum of one operand.
+/// Decodes elements. On a device this is a sum of one operand.
 inline void decode_on(sum_batch& batch, payload_codec const& coder,
                       std::span<std::byte const> payload, dtype type, element_range const& to) {
   if (batch.comm().in_host_memory()) return coder.decode(payload, type, to.data, to.count);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Sums and conversions in the order of a communicator's stream: at once where its memory is the
-/// host's.
+/// Sums and conversions in the order of a communicator's stream; at once where its memory is host
+/// memory.
 #pragma once
 
 #include <algorithm>
@@ -18,22 +18,22 @@
 
 namespace fssdp::detail {
 
-/// What is done with sums.
+/// How operands are summed and what is done with the result.
 struct sum_rule {
   element_sum with;
   double scale = 1;
   write_mode how = write_mode::overwrite;
 };
 
-/// Sums that depend on nothing of each other: a host forms each at once, a device many together.
-/// What is still held back is formed by `flush`.
+/// Collects sums that do not depend on one another: a host forms each at once, a device many in one
+/// launch. `flush` forms those that are still pending.
 class sum_batch {
  public:
   explicit sum_batch(communicator_ref const& comm) : comm_{comm} {}
 
   [[nodiscard]] communicator_ref const& comm() const { return comm_; }
 
-  /// @pre a device can sum so many at once (most_operands)
+  /// @pre at most most_operands summands where the sum is formed on a device
   void add(sum_rule const& rule, std::span<summand const> summands, element_range const& out) {
     if (comm_.in_host_memory()) {
       rule.with.on_host(rule.with, summands, out.data, out.count, rule.scale, rule.how);
@@ -42,7 +42,7 @@ class sum_batch {
       for (auto const& each : summands) add(operand_of(each));
     }
   }
-  /// Begins a sum on a device, whose operands follow.
+  /// Begins a sum on a device; its operands follow.
   void begin(sum_rule const& rule, std::size_t operands, element_range const& out,
              payload_code code = {}) {
     auto const is_alike = held_.partials == rule.with.partials &&
@@ -71,7 +71,7 @@ class sum_batch {
   device_sums held_;
 };
 
-/// Forms sums: add(sum_batch&) says which.
+/// Forms the sums that add(sum_batch&) adds to a batch.
 template <class Add>
 void form_sums(communicator_ref const& comm, Add add) {
   auto batch = sum_batch{comm};
@@ -88,13 +88,13 @@ inline void copy_on(communicator_ref const& comm, std::span<std::byte const> fro
     comm.copy(to, from);
 }
 
-/// Conversions of which none reads what another one writes: a host makes each at once, a device
-/// many together. What is still held back is made by `flush`.
+/// Collects conversions that are independent: none reads what another one writes. A host makes each
+/// at once, a device many in one launch. `flush` makes those that are still pending.
 class conversion_batch {
  public:
   explicit conversion_batch(communicator_ref const& comm) : comm_{comm} {}
 
-  /// Converts elements, or copies those whose type stays the same.
+  /// Converts elements, or copies them where the type stays the same.
   void add(element_conversion const& with, element_range const& from, element_range const& to) {
     if (!with.changes_type()) {
       if (from.count != 0) copy_on(comm_, from.bytes(), to.bytes());
@@ -118,7 +118,7 @@ class conversion_batch {
   device_conversions held_;
 };
 
-/// Converts elements: add(conversion_batch&) says which.
+/// Makes the conversions that add(conversion_batch&) adds to a batch.
 template <class Add>
 void make_conversions(communicator_ref const& comm, Add add) {
   auto batch = conversion_batch{comm};

@@ -29,7 +29,7 @@ struct gather_buffers {
   std::span<expert_id const> slots;  ///< the experts in `to`, ascending
   find_conversion find;              ///< from types of `from` to those of `to`
   piece_extents extents{plan, tensor_sizes{to}};
-  std::uint64_t label = plan.hash_value();  ///< by which ranks find out that they disagree
+  std::uint64_t label = plan.hash_value();  ///< by which ranks detect that they disagree
 
   [[nodiscard]] bool owns(chunk_id chunk) const { return plan.owner(chunk) == me; }
   [[nodiscard]] bool holds(chunk_id chunk) const { return plan.where().holds(me, chunk.expert); }
@@ -42,7 +42,7 @@ struct gather_buffers {
     return find(from[k].type, to[k].type);
   }
   [[nodiscard]] bool changes_type(std::size_t k) const { return from[k].type != to[k].type; }
-  /// Whether any tensor does.
+  /// Whether any tensor has different types in `from` and `to`.
   [[nodiscard]] bool changes_types() const {
     for (std::size_t k = 0; k < to.size(); ++k)
       if (changes_type(k)) return true;
@@ -65,7 +65,7 @@ struct gather_buffers {
     return extents.cut_slice(replica(k, piece.chunk), k, piece);
   }
 
-  /// Calls visit(chunk) for what this rank owns and has a slot for.
+  /// Calls visit(chunk) for every chunk that this rank owns and has a slot for.
   template <class Visit>
   void for_each_own_chunk(Visit visit) const {
     for (auto const expert : slots)
@@ -79,8 +79,8 @@ struct gather_buffers {
   }
 };
 
-/// Of how many chunks a rank needs room for converted copies, beside the given slots, if any change
-/// their type: of all that others get, unless all of them have slots.
+/// How many converted chunks a rank needs scratch for, given the slots of its `to`: none if no
+/// tensor changes its type, or if `to` has slots for all chunks that it sends.
 [[nodiscard]] inline std::size_t converted_chunks(transfer_plan const& plan, rank_id rank,
                                                   std::span<expert_id const> slots) {
   auto const has_slot = [&](chunk_id chunk) {
@@ -90,8 +90,8 @@ struct gather_buffers {
   return std::ranges::all_of(shared, has_slot) ? 0 : shared.size();
 }
 
-/// The memory of a rank's part in a gather, cut into its parts: chunks that it converts, with room
-/// for the tensors that change their type, and pieces that it only relays, with room for all.
+/// The scratch of one rank in a gather: the chunks that it converts, with room for the tensors that
+/// change their type; and the pieces that it only relays, with room for all tensors.
 class gather_scratch {
  public:
   explicit gather_scratch(gather_buffers const& of)
@@ -127,7 +127,7 @@ class gather_memory {
   [[nodiscard]] bool fills_slots(chunk_id chunk) const { return of_.extents.fills_slots(chunk); }
   [[nodiscard]] std::uint64_t label() const { return of_.label; }
 
-  /// Places what this rank owns, and converts what others get of it.
+  /// Copies this rank's own chunks into `to`, and converts what it sends.
   void begin(communicator_ref const& comm, pass_scratch& scratch) {
     if (parts_.bytes() != 0) divide(scratch.cut(0, parts_.bytes()).data);
     make_conversions(comm, [&](conversion_batch& batch) {
@@ -147,31 +147,31 @@ class gather_memory {
     }
     return landing(k, piece).bytes();
   }
-  /// A piece is where it belongs as soon as it is there.
+  /// Nothing to do: the piece was received where it belongs.
   void arrived(sum_batch&, std::size_t, piece_id) const {}
 
  private:
-  /// Cuts the scratch: converted chunks, relayed pieces.
+  /// Divides the scratch: converted chunks, then relayed pieces.
   void divide(std::byte* scratch) {
     converted_ = scratch;
     relayed_ = converted_ + parts_.converted().bytes();
   }
 
-  /// Where a piece that others own comes in: in its slot, or in the scratch if this rank does not
-  /// hold its expert.
+  /// Where a remote piece is received: in its slot, or in the scratch if this rank does not hold
+  /// its expert.
   [[nodiscard]] element_range landing(std::size_t k, piece_id piece) const {
     if (of_.holds(piece.chunk)) return of_.replica_piece(k, piece);
     auto const slot = transfer_plan::slot_in(of_.plan.relayed(of_.me), piece);
     return {relayed_ + parts_.relayed().offset(k, slot), of_.extents.elements(k, piece),
             of_.to[k].element_bytes};
   }
-  /// A chunk of this rank's shard in the scratch.
+  /// Where the scratch has the converted copy of a chunk of this rank's shard.
   [[nodiscard]] element_range converted(std::size_t k, chunk_id chunk) const {
     auto const slot = transfer_plan::slot_in(of_.plan.shared(of_.me), chunk);
     return {converted_ + parts_.converted().offset(k, slot), of_.extents.slice(k, chunk).elements,
             of_.to[k].element_bytes};
   }
-  /// What others get of this rank's shard, in their type, where no slot of its own has it.
+  /// Converts the chunks that this rank sends and that have no slot in its own `to`.
   void convert_for_others(conversion_batch& batch) const {
     for (auto const chunk : of_.plan.shared(of_.me))
       if (!of_.has_slot(chunk))
@@ -186,10 +186,11 @@ class gather_memory {
   std::byte* relayed_ = nullptr;
 };
 
-/// Moves what the plan says. The memory knows where the bytes of a piece are: `begin(comm,
-/// scratch)` makes ready what this rank owns, `outgoing(k, piece)` and `incoming(k, piece)` name
-/// tensor k of a piece, `arrived(decoded, k, piece)` is told when it is there: what it decodes joins
-/// the batch. Consecutive pieces of a chunk that `fills_slots` lie one after the other.
+/// Runs the transfers of the plan. The memory knows where the bytes of a piece are:
+/// `begin(comm, scratch)` prepares what this rank owns; `outgoing(k, piece)` and
+/// `incoming(k, piece)` return the bytes of tensor k of a piece; `arrived(decoded, k, piece)` is
+/// called when it was received, and adds what it decodes to the batch. Consecutive pieces of a
+/// chunk that `fills_slots` are contiguous.
 template <class Memory>
 class gather_pass {
  public:
@@ -210,7 +211,7 @@ class gather_pass {
   }
 
  private:
-  /// The messages of a round.
+  /// Adds the messages of a round to a batch.
   void name(batch_ref const& batch, int round) const {
     batch.label({memory_.label(), round});
     auto const alike = [this](transfer const& a, transfer const&) {
@@ -230,7 +231,7 @@ class gather_pass {
     });
   }
 
-  /// Everything at once: a piece goes on as soon as it is there.
+  /// All rounds in one exchange: a piece is relayed as soon as it was received.
   void forward(communicator_ref const& comm) {
     auto const tensors = memory_.tensors();
     auto const in = plan_.receives(me_);

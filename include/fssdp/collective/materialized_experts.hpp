@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Memory for replicas and partial gradients, and one view over all that a rank holds.
+/// Buffers for replicas and partial gradients, and one view of all experts that a rank holds.
 #pragma once
 
 #include <cstddef>
@@ -28,9 +28,9 @@ template <class T>
 
 }  // namespace detail
 
-/// A zeroed buffer [owned, slice_elements] per tensor, for the shard of a rank: as of its layout,
-/// also where experts differ in size.
-/// @param elements the size of each tensor of one whole expert; of a row where experts have rows
+/// A zeroed buffer [owned, slice_elements] per tensor, for the shard of a rank. As make_shard of
+/// the layout, and also for plans whose experts differ in size.
+/// @param elements the size of each tensor of one whole expert; of one row where experts have rows
 template <class T>
 [[nodiscard]] expert_buffer<T> make_shard(
     transfer_plan const& plan, rank_id rank, std::span<std::size_t const> elements,
@@ -40,8 +40,8 @@ template <class T>
 }
 
 /// A zeroed buffer [remote, elements] per tensor, for the replicas of a plan.
-/// @param elements the size of each tensor, as above
-/// @param resource where the memory comes from, as of make_shard
+/// @param elements the size of each tensor, as for make_shard
+/// @param resource where the memory is allocated, as for make_shard
 template <class T>
 [[nodiscard]] expert_buffer<T> make_replicas(
     transfer_plan const& plan, rank_id rank, std::span<std::size_t const> elements,
@@ -56,7 +56,7 @@ template <class T>
 }
 
 /// A zeroed buffer [materialized, elements] per tensor, ascending experts: for partial gradients,
-/// or for parameters that are wanted in one piece.
+/// or for the parameters of all experts that a rank holds, contiguous.
 template <class T>
 [[nodiscard]] expert_buffer<T> make_partials(
     transfer_plan const& plan, rank_id rank, std::span<std::size_t const> elements,
@@ -78,7 +78,7 @@ struct slots_and_elements {
   std::size_t slots = 0;
   std::size_t elements = 0;
 };
-/// Where a rank finds an expert: in its shard, or among its replicas.
+/// Where an expert that a rank holds is: in its shard, or among its replicas.
 struct expert_place {
   bool is_own = false;
   std::size_t slot = 0;
@@ -87,7 +87,7 @@ struct expert_place {
 [[nodiscard]] expert_place expert_place_of(transfer_plan const& plan, rank_id rank,
                                            expert_id expert);
 
-/// Those of view_experts.
+/// Argument checks of view_experts.
 /// @throws argument_error unless shard and replicas have as many tensors
 void check_counts(std::size_t weights, std::size_t replicas);
 /// @throws argument_error unless the shapes of tensor k are those of a shard and of replicas
@@ -98,7 +98,8 @@ void check_view(transfer_plan const& plan, rank_id rank, std::size_t slots);
 
 }  // namespace detail
 
-/// What a rank computes with: its own whole experts in place, all others in its replicas.
+/// The experts that a rank computes with: its own whole experts in place, all others in its
+/// replicas.
 template <class T>
 class materialized_experts {
  public:
@@ -112,7 +113,7 @@ class materialized_experts {
 
   /// How many experts the rank holds.
   [[nodiscard]] std::size_t size() const { return ids_.size(); }
-  /// Expert i in ascending order: the same i as in the rank's partial gradients.
+  /// Expert i in ascending order: the index i is the same in the rank's partial gradients.
   [[nodiscard]] materialized_expert operator[](std::size_t i) const {
     auto const per_expert = tensors_.size() / ids_.size();
     return {ids_[i], {tensors_.data() + i * per_expert, per_expert}};
@@ -123,11 +124,11 @@ class materialized_experts {
   std::vector<std::span<T>> tensors_;
 };
 
-/// One view over the shard and the replicas of a rank, ascending by expert.
+/// One view of the shard and the replicas of a rank, ascending by expert.
 /// @pre weights [owned, slice_elements], replicas [remote, elements]; plan and buffers outlive the
 ///      view
 /// @cost no copy of parameters; one allocation
-/// @throws argument_error if the shapes are others
+/// @throws argument_error if a buffer has another shape
 template <expert_memory Weights, expert_memory Replicas>
 [[nodiscard]] auto view_experts(transfer_plan const& plan, rank_id rank, Weights const& weights,
                                 Replicas const& replicas) {
@@ -148,7 +149,7 @@ template <expert_memory Weights, expert_memory Replicas>
   return materialized_experts<T const>{plan.materialized(rank), std::move(tensors)};
 }
 
-/// The same over a buffer that has all of it in one piece, [materialized, elements].
+/// The same for one buffer of all experts that the rank holds, [materialized, elements].
 template <expert_memory Experts>
 [[nodiscard]] auto view_experts(transfer_plan const& plan, rank_id rank, Experts const& experts) {
   using T = element_of<Experts const>;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Cuts scratch into its parts.
+/// Divides scratch memory into parts.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace fssdp::detail {
 
-/// Hands out one part after the other, each at a cache line.
+/// Returns one part after the other, each aligned to a cache line.
 class memory_cutter {
  public:
   explicit memory_cutter(std::byte* memory) : next_{memory} {}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What a plan takes, before anything is allocated.
+/// How much memory a plan needs, before anything is allocated.
 #pragma once
 
 #include <cstddef>
@@ -15,12 +15,12 @@
 
 namespace fssdp {
 
-/// Bytes that a rank needs beside its shard, to gather by a plan and to reduce by it.
+/// The bytes that a rank needs besides its shard for gathers and reductions by a plan.
 struct memory_use {
-  std::size_t replicas = 0;        ///< what make_replicas takes, or make_partials if types differ
-  std::size_t partials = 0;        ///< what make_partials takes
-  std::size_t gather_scratch = 0;  ///< at most: conversions, and pieces it relays
-  /// At most; less where peers' memory can be borrowed, or a device decodes as it sums.
+  std::size_t replicas = 0;        ///< of make_replicas, or of make_partials if types differ
+  std::size_t partials = 0;        ///< of make_partials
+  std::size_t gather_scratch = 0;  ///< at most: converted chunks, and pieces that it relays
+  /// At most; less where peers' memory is read in place, or a device decodes as it sums.
   std::size_t reduce_scratch = 0;
 
   [[nodiscard]] std::size_t total() const {
@@ -31,7 +31,7 @@ struct memory_use {
 
 namespace detail {
 
-/// The tensors of an expert where they are owned, used and summed, without memory for them.
+/// The tensors of an expert as they are owned, used and summed, without memory.
 struct expert_shape {
   tensor_list weights;
   tensor_list replicas;
@@ -49,7 +49,7 @@ struct expert_shape {
   }
 };
 
-/// @param coder the codec of what is coded; null: nothing is
+/// @param coder the codec; null: nothing is coded
 [[nodiscard]] memory_use measure_memory(transfer_plan const& plan, rank_id rank,
                                         expert_shape const& shape,
                                         payload_codec const* coder = nullptr,
@@ -65,11 +65,11 @@ template <codec Codec>
 }  // namespace detail
 
 /// The memory of a rank for parameters that are Weight at their owners and Replica where they are
-/// used, and for partial gradients in Partial. Where the types differ, the rank's own experts get
-/// converted copies, too: [materialized] instead of [remote].
+/// used, and for partial gradients in Partial. Where Weight and Replica differ, the rank's own
+/// experts need converted copies as well: [materialized] instead of [remote].
 /// @param elements the size of each tensor of one whole expert
-/// @cost no allocation of what it measures
-/// @throws argument_error if the bytes are too many to be counted
+/// @cost computes sizes only; allocates none of the memory
+/// @throws argument_error if a size is too large for std::size_t
 template <element Weight, element Replica = Weight, element Partial = Replica>
 [[nodiscard]] memory_use memory_required(transfer_plan const& plan, rank_id rank,
                                          std::span<std::size_t const> elements) {
@@ -81,16 +81,16 @@ template <element Weight, element Replica = Weight, element Partial = Replica>
                                          std::size_t elements) {
   return memory_required<Weight, Replica, Partial>(plan, rank, std::span{&elements, 1});
 }
-/// The same where types are known at run time, and each tensor may have its own: replicas are
+/// The same where types are known only at run time, and each tensor may have its own: replicas are
 /// [materialized] if any tensor changes its type.
-/// @throws argument_error also if a dtype is none
+/// @throws argument_error also if a dtype is invalid
 [[nodiscard]] inline memory_use memory_required(transfer_plan const& plan, rank_id rank,
                                                 std::span<tensor_types const> tensors) {
   return detail::measure_memory(plan, rank, detail::expert_shape::of(tensors));
 }
 
-/// The same if both are coded: replicas are [materialized] then, whatever the types. Residuals, if
-/// there are any, take what partials in float do.
+/// The same where gathers and reductions are coded: replicas are [materialized] then, whatever the
+/// types. Residuals, if there are any, need as much as partials in float.
 template <element Weight, element Replica = Weight, element Partial = Replica, codec Codec>
 [[nodiscard]] memory_use memory_required(transfer_plan const& plan, rank_id rank,
                                          std::span<std::size_t const> elements,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What gathers and reductions take on one rank.
+/// The sizes of buffers and scratch on one rank.
 #pragma once
 
 #include <cstddef>
@@ -18,17 +18,17 @@
 
 namespace fssdp::detail {
 
-/// What a gather would work with on a rank.
+/// The buffers of a gather on a rank, without memory.
 [[nodiscard]] inline gather_buffers gathered(expert_shape const& shape, transfer_plan const& plan,
                                              rank_id rank, std::span<expert_id const> slots) {
   return {plan, rank, shape.weights.all(), shape.replicas.all(), slots, nullptr};
 }
-/// How many slots of equal size these experts take, or how many rows.
+/// The number of slots that these experts need; the number of rows where experts differ in size.
 [[nodiscard]] inline std::size_t room_for(std::span<expert_id const> experts,
                                           std::span<std::size_t const> offsets) {
   return offsets.empty() ? experts.size() : offsets.back();
 }
-/// What a buffer of these tensors takes.
+/// The bytes of a buffer of these tensors.
 [[nodiscard]] inline std::size_t bytes_of_slots(std::size_t slots, tensor_list const& tensors) {
   auto sum = std::size_t{0};
   for (auto const& tensor : tensors.all())
@@ -37,7 +37,7 @@ namespace fssdp::detail {
 }
 
 /// The memory of a rank whose replicas have these slots.
-/// @param gather, reduce what their scratch is made of
+/// @param gather, reduce the classes that divide their scratch
 template <class Gather, class Reduction>
 [[nodiscard]] memory_use add_up(transfer_plan const& plan, rank_id rank, expert_shape const& shape,
                                 std::size_t slots, Gather const& gather,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Changes the map of an inference engine's experts in place.
+/// Moves the experts of an inference engine to the slots of a new map, in place.
 #pragma once
 
 #include <type_traits>
@@ -38,22 +38,24 @@ class slot_moves_call {
 
 }  // namespace detail
 
-/// Makes the moves: every slot has its expert of the new map afterwards.
+/// Makes the moves: afterwards every slot has its expert of the new map.
 ///
-/// @param slots [slots_per_rank, elements] per tensor: of one buffer, or of several as bytes_of gives
-///              them
+/// @param slots [slots_per_rank, elements] per tensor: of one buffer, or of several, as bytes_of
+///              returns them
 /// @param options scratch, kept between calls: moves.scratch_slots() slots of all tensors
-/// @pre every rank calls with equal moves and equal sizes; the memory and the scratch live until the
-///      communicator is synchronized
-/// @post slots that no move comes into are as they were. After a transport error all are unspecified
-/// @cost an exchange for each round, with a message per tensor of each expert that this rank sends or
-///       gets; copies of what waits, and of what stays on its rank; copies the list of the moves
+/// @pre every rank calls with equal moves and equal sizes; the memory and the scratch live until
+///      the communicator is synchronized
+/// @post slots that are not the target of a move are unchanged. After a transport error the
+///       contents of all slots are unspecified
+/// @cost one exchange per round, with one message per tensor for each expert that this rank sends
+///       or receives; copies of experts that wait for their slot, and of those that stay on their
+///       rank; one copy of the list of moves
 /// @throws argument_error before anything is sent; transport errors
 template <communicator Comm, tensor_memory Slots>
 requires outlives_the_call<Slots, Comm>
 void move_slots(Comm& comm, slot_moves const& moves, Slots&& slots,
                 reshard_options const& options = {}) {
-  static_assert(!is_read_only<Slots>, "the slots are to be written");
+  static_assert(!is_read_only<Slots>, "expected slots that can be written");
   auto call = detail::slot_moves_call{moves, detail::tensor_list{slots}, options};
   call.check(comm.size());
   submit(comm, std::move(call));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What moves between slots do on one rank.
+/// How a rank makes its moves between slots.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@
 
 namespace fssdp::detail {
 
-/// The slots of one rank while experts come and go.
+/// The slots of one rank during the moves.
 class moving_slots {
   [[nodiscard]] auto scratch_slots() const {
     return slot_array{
@@ -64,7 +64,7 @@ class moving_slots {
     return {scratch_ + scratch_slots().offset(k, at), slots_[k].elements * slots_[k].element_bytes};
   }
 
-  /// Where the experts of a round come to: their slots, or beside them.
+  /// Runs one round: experts are received in their slots, or in scratch while the slot is in use.
   void exchange(int round, std::span<slot_move const> moves) {
     landing_.clear();
     for (auto const& move : moves) {
@@ -94,7 +94,7 @@ class moving_slots {
         }
     });
   }
-  /// Puts what has waited into slots that nobody reads any more.
+  /// Copies waiting experts into slots whose old expert is no longer needed.
   void place(int round) {
     std::erase_if(waiting_, [&](waiting const& one) {
       if (one.move.placed != round) return false;
@@ -112,7 +112,7 @@ class moving_slots {
   std::span<tensor_view const> slots_;
   std::byte* scratch_ = nullptr;
   std::vector<std::size_t> free_;     // of the scratch
-  std::vector<std::size_t> landing_;  // of the moves of a round: where in the scratch, or none
+  std::vector<std::size_t> landing_;  // of the moves of a round: the scratch slot, or none
   std::vector<waiting> waiting_;
 };
 

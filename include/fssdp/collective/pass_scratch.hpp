@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Where a pass has its lists, and what it sums and converts into.
+/// The scratch of one pass: for its lists, and for sums and conversions.
 #pragma once
 
 #include <cstddef>
@@ -13,8 +13,8 @@
 
 namespace fssdp::detail {
 
-/// The scratch of one pass over a communicator: one block on the host; where its memory is a
-/// device's, lists on the host and data there.
+/// The scratch of one pass over a communicator: one block in host memory; where the communicator
+/// works on device memory, lists on the host and data on the device.
 class pass_scratch {
  public:
   struct parts {
@@ -22,7 +22,7 @@ class pass_scratch {
     std::byte* data;
   };
 
-  /// What is not given is allocated.
+  /// Memory that is not given is allocated.
   pass_scratch(communicator_ref const& comm, scratch_memory* given, std::span<std::byte> device)
       : comm_{comm}, lists_{given != nullptr ? given : &own_}, device_{device} {}
   /// A part of what another one has cut.
@@ -34,9 +34,9 @@ class pass_scratch {
     if (!allocated_.empty()) comm_.free(allocated_);
   }
 
-  /// Memory for both.
-  /// @pre called once; `lists` is a number of whole cache lines, and 0 of a part
-  /// @throws argument_error if the device memory that is given is too small, or not at a cache line
+  /// Returns the memory for both.
+  /// @pre called once; `lists` is a multiple of a cache line, and 0 of a part
+  /// @throws argument_error if the given device memory is too small, or not aligned to a cache line
   [[nodiscard]] parts cut(std::size_t lists, std::size_t data) {
     if (part_ != nullptr) return {part_, part_ + lists};
     if (comm_.in_host_memory()) {
@@ -48,7 +48,7 @@ class pass_scratch {
     if (device_.empty()) return {begin, (allocated_ = comm_.allocate(data)).data()};
     require(device_.size() >= data && bytes_to_line(device_.data()) == 0,
             "device_scratch: ", device_.size(), " bytes at ", device_.data(), "; expected ", data,
-            " bytes at a cache line");
+            " bytes, aligned to a cache line");
     return {begin, device_.data()};
   }
 

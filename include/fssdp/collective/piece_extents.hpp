@@ -16,7 +16,7 @@
 
 namespace fssdp::detail {
 
-/// Knows the tensors of a whole expert by their sizes, or by those of a row.
+/// Knows the tensors of a whole expert by their sizes, or by the sizes of one row.
 class piece_extents {
  public:
   /// @pre the plan lives as long
@@ -32,7 +32,7 @@ class piece_extents {
     return within_slice(k, piece).elements;
   }
 
-  /// A piece of a slice of tensor k, and of a whole expert.
+  /// A piece within a slice of tensor k, and within a whole expert.
   [[nodiscard]] element_range cut_slice(element_range const& slice, std::size_t k,
                                         piece_id piece) const {
     auto const part = within_slice(k, piece);
@@ -44,15 +44,15 @@ class piece_extents {
     return expert.part(slice(k, piece.chunk).first + part.first, part.elements);
   }
 
-  /// Whether a chunk has the most elements that any has, in all tensors: then pieces that follow
-  /// one another fill their slots, all but the last, and lie one after the other.
+  /// Whether a chunk has the largest size that any chunk has, in all tensors. Then consecutive
+  /// pieces of it fill their slots, all but the last, and are contiguous.
   [[nodiscard]] bool fills_slots(chunk_id chunk) const {
     for (std::size_t k = 0; k < tensors(); ++k)
       if (slice(k, chunk).elements != slice_room(k)) return false;
     return true;
   }
 
-  /// The most elements that a slice of tensor k has, and a piece.
+  /// The number of elements of the largest slice of tensor k, and of the largest piece.
   [[nodiscard]] std::size_t slice_room(std::size_t k) const {
     return slice_elements(whole_[k] * plan_->most_rows(), plan_->slices());
   }
@@ -69,7 +69,7 @@ class piece_extents {
   tensor_sizes whole_;
 };
 
-/// The sizes of the elements of tensors, or of sums of such.
+/// The sizes in bytes of one element of each tensor, or of the sums of such elements.
 class element_sizes {
  public:
   [[nodiscard]] static element_sizes of(std::span<tensor_view const> tensors) {

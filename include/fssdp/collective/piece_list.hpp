@@ -12,8 +12,8 @@
 
 namespace fssdp::detail {
 
-/// Knows which slot each of them has: ascending, so that pieces that follow one another in a chunk
-/// have slots that do, if nothing lies between them.
+/// Knows the slot of each of them, ascending: consecutive pieces of a chunk have consecutive slots
+/// if all pieces between them are listed.
 class piece_list {
  public:
   piece_list() = default;
@@ -23,7 +23,7 @@ class piece_list {
     return byte_count(count, sizeof(piece_id), 1);
   }
 
-  /// Names all its pieces, none twice, by calls of the function that name_all is given.
+  /// Lists all its pieces, none twice: name_all calls the function that it is given for each.
   template <class NameAll>
   void assign(NameAll name_all) {
     auto named = std::size_t{0};
@@ -34,7 +34,7 @@ class piece_list {
     return std::ranges::binary_search(pieces_, piece);
   }
   /// The slot of a piece.
-  /// @pre it has been named
+  /// @pre it is listed
   [[nodiscard]] std::size_t slot(piece_id piece) const {
     return static_cast<std::size_t>(std::ranges::lower_bound(pieces_, piece) - pieces_.begin());
   }

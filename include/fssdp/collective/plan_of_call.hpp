@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// The plan that a call keeps until it has run.
+/// The handle by which a call keeps its plan until it has run.
 #pragma once
 
 #include "fssdp/comm/communicator.hpp"
@@ -7,8 +7,8 @@
 
 namespace fssdp::detail {
 
-/// A handle for a call on this communicator: one that keeps the plan where the call may run after
-/// its caller has gone on, else one that counts nothing.
+/// The handle for a call on this communicator: one that owns the plan where the call may run after
+/// the caller has returned, otherwise one without a reference count.
 template <communicator Comm>
 [[nodiscard]] transfer_plan plan_of_call(Comm const&, transfer_plan const& plan) {
   if constexpr (stream_bound<Comm>)

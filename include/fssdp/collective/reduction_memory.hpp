@@ -24,7 +24,7 @@
 
 namespace fssdp::detail {
 
-/// How many transfers bring operands to a rank in one round, at most.
+/// The largest number of transfers of one round that bring operands to a rank.
 [[nodiscard]] inline std::size_t most_operands(transfer_plan const& plan, rank_id rank) {
   auto most = std::size_t{0};
   for (int round = 0; round < plan.rounds(); ++round)
@@ -45,12 +45,12 @@ struct reduction_buffers {
 
   [[nodiscard]] bool owns(chunk_id chunk) const { return plan.owner(chunk) == me; }
   [[nodiscard]] bool holds(chunk_id chunk) const { return plan.where().holds(me, chunk.expert); }
-  /// Whether a rank sends back a sum of several instead of its partial.
+  /// Whether a rank sends back a sum of several partials instead of its own partial.
   [[nodiscard]] bool forwards(rank_id rank, piece_id piece) const {
     return std::ranges::binary_search(plan.forwarded(rank), piece);
   }
 
-  /// What becomes of a sum of tensor k at its owner, and where it is passed on.
+  /// How tensor k is summed at its owner; to_sums: by a rank that passes the sum on.
   [[nodiscard]] element_sum to_gradients(std::size_t k) const {
     return find(partials[k].type, gradients[k].type);
   }
@@ -67,22 +67,22 @@ struct reduction_buffers {
     return extents.cut_slice(gradients[k][plan.owner_slot(piece.chunk)], k, piece);
   }
 
-  /// What comes back for a transfer, as it is: a partial, or a sum if its receiver has passed the
-  /// piece on.
+  /// The bytes that come back for a transfer: a partial, or a sum if the receiver has relayed the
+  /// piece.
   [[nodiscard]] std::size_t operand_bytes(std::size_t k, transfer const& t) const {
     auto const is_sum = forwards(t.destination, t.what());
     return extents.elements(k, t.what()) * (is_sum ? sum_sizes()[k] : partials[k].element_bytes);
   }
-  /// Such an operand from its element `first` on.
+  /// Such an operand, beginning with its element `first`.
   [[nodiscard]] summand received(std::size_t k, transfer const& t, std::byte const* data,
                                  std::size_t first) const {
     if (forwards(t.destination, t.what())) return {.summed = data + first * sum_sizes()[k]};
     return {.partial = data + first * partials[k].element_bytes};
   }
 
-  /// Goes through what is summed for a piece, from its element `first` on, in rank order: what
-  /// those send back who got it, and this rank's own partial, if it has one.
-  /// @param sent(i) is called for senders[i], own(summand) for the partial
+  /// Visits the summands of a piece in rank order, beginning with its element `first`: what the
+  /// receivers of the piece send back, and this rank's own partial if it holds the expert.
+  /// @param sent(i) is called for senders[i], own(summand) for this rank's partial
   template <class Sent, class Own>
   void in_rank_order(std::size_t k, std::span<transfer const> senders, std::size_t first, Sent sent,
                      Own own) const {
@@ -96,8 +96,8 @@ struct reduction_buffers {
     }
     if (mine.partial != nullptr) own(mine);
   }
-  /// Lists it: operand_of(i) has come from senders[i].
-  /// @return the beginning of `list` that is used
+  /// Lists these summands; operand_of(i) is the one from senders[i].
+  /// @return the used beginning of `list`
   template <class OperandOf>
   [[nodiscard]] std::span<summand const> in_rank_order(std::size_t k,
                                                        std::span<transfer const> senders,
@@ -110,11 +110,12 @@ struct reduction_buffers {
     return list.first(count);
   }
 
-  /// How gradients of tensor k are summed, and sums that are passed on.
+  /// The rules for sums of tensor k: of its gradients, and of sums that are passed on.
   [[nodiscard]] sum_rule to_owner(std::size_t k) const { return {to_gradients(k), scale, into}; }
   [[nodiscard]] sum_rule to_pass_on(std::size_t k) const { return {to_sums(k)}; }
 
-  /// Sums what this rank owns and nobody else holds.
+  /// Sums the chunks that this rank owns and no other rank holds: their only summand is its
+  /// partial.
   void sum_unshared(sum_batch& sums) const {
     for (auto const expert : plan.materialized(me))
       for (auto const slice : first_n<slice_id>(plan.slices())) {
@@ -129,7 +130,7 @@ struct reduction_buffers {
   }
 };
 
-/// What the scratch of a reduction is made of.
+/// The scratch of a reduction on one rank.
 class reduction_scratch {
  public:
   reduction_scratch(transfer_plan const& plan, rank_id rank, piece_extents const& extents,
@@ -139,13 +140,13 @@ class reduction_scratch {
         extents_{extents},
         sum_sizes_{sum_sizes} {}
 
-  /// The most operands that a sum has.
+  /// The largest number of operands of one sum.
   [[nodiscard]] std::size_t summands() const { return received_ + 1; }
-  /// For what the rank passes on.
+  /// For the sums that the rank passes on.
   [[nodiscard]] auto sums() const { return element_slots(sums_, extents_, sum_sizes_); }
-  /// For what arrives in one round, unless it is borrowed.
+  /// For what is received in one round, unless peers' memory is read in place.
   [[nodiscard]] auto received() const { return element_slots(received_, extents_, sum_sizes_); }
-  /// Of the list of what is summed.
+  /// The size of the list of summands of one sum.
   [[nodiscard]] std::size_t list_bytes() const {
     return byte_count(summands(), sizeof(summand), 1);
   }
@@ -163,7 +164,7 @@ class reduction_scratch {
   element_sizes sum_sizes_;
 };
 
-/// Partials are sent and read in place; sums that are passed on stand in the scratch.
+/// Partials are sent and read in place; sums that are passed on are in the scratch.
 class reduction_memory {
  public:
   explicit reduction_memory(reduction_buffers const& of)
@@ -182,7 +183,7 @@ class reduction_memory {
     if (!borrows) received_ = memory.bytes(parts_.received().bytes());
   }
 
-  /// What this rank sends back for a transfer that it got.
+  /// What this rank sends back for a transfer that it received.
   [[nodiscard]] std::span<std::byte const> outgoing(std::size_t k, transfer const& t) const {
     return (is_sum(t) ? sum_of(k, t.what()) : of_.partial(k, t.what())).bytes();
   }
@@ -196,7 +197,7 @@ class reduction_memory {
     return received_ + parts_.received().offset(k, slot);
   }
 
-  /// Sums a piece over those who send it back and this rank; bytes(i) has come from senders[i].
+  /// Sums a piece over the ranks that send it back and this rank; bytes(i) is from senders[i].
   void sum_piece(sum_batch& sums, std::size_t k, std::span<transfer const> senders,
                  function_ref<std::byte const*(std::size_t)> bytes) const {
     auto const piece = senders.front().what();

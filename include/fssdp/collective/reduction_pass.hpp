@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// How a reduction runs on one rank: the rounds of the plan, read backwards.
+/// How a reduction runs on one rank: the rounds of the plan in reverse order.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +22,7 @@
 
 namespace fssdp::detail {
 
-/// Where each operand of a round is: tensor k of what is sent back for a transfer.
+/// Where the operands of a round are: tensor k of what is sent back for a transfer.
 class round_operands {
  public:
   [[nodiscard]] static std::size_t bytes(transfer_plan const& plan, rank_id rank,
@@ -34,7 +34,7 @@ class round_operands {
         where_{
             memory_cutter{scratch}.items<std::byte const*>(most_operands(plan, rank) * tensors)} {}
 
-  /// @param transfer which of those that the rank sends in the gather's round
+  /// @param transfer the index among the rank's sends in that round of the gather
   [[nodiscard]] std::byte const*& operator()(std::size_t k, std::size_t transfer) {
     return where_[transfer * tensors_ + k];
   }
@@ -44,26 +44,26 @@ class round_operands {
   std::span<std::byte const*> where_;
 };
 
-/// Keeps the order of a plan where a rank has much to send at once: what is ready early would else
-/// keep a port busy that another message needs, which others wait for. Messages inside a node and
-/// those to other nodes leave by different ports, and do not wait for each other.
+/// Sends in the order of the plan. A message that is ready early must wait for its turn: otherwise
+/// it would occupy the port while other ranks wait for a message that should go first. Messages
+/// inside a node and messages between nodes use different ports, and do not wait for each other.
 class send_order {
  public:
-  /// @param messages memory for a number for each
+  /// @param messages memory for one number per message
   explicit send_order(std::span<std::uint8_t> messages) : messages_{messages} {
     std::ranges::fill(messages_, std::uint8_t{0});
   }
 
-  /// Says by which port a message leaves, before the first one advances.
+  /// Marks a message as one inside the node; to be called before the first `advance`.
   void set_inside(std::size_t message) { set(message, inside); }
   void set_ready(std::size_t message) { set(message, ready); }
-  /// Whether a message goes before the first sum.
+  /// Marks a message that is sent before anything is summed.
   void set_gone(std::size_t message) { set(message, gone); }
   [[nodiscard]] bool has_gone(std::size_t message) const {
     return (messages_[message] & gone) != 0;
   }
-  /// Calls go(message) for what may go now: all that is ready and has nothing before it at its port
-  /// that is not.
+  /// Calls go(message) for every message that may be sent now: it is ready, and all earlier ones of
+  /// its port have been sent.
   template <class Go>
   void advance(Go go) {
     for (auto const is_inside : {false, true})
@@ -88,15 +88,16 @@ class send_order {
   std::array<std::size_t, 2> next_ = {};  // of each port
 };
 
-/// Knows all that a rank sends in a gather, by piece, then by peer: each comes back as an operand.
+/// Collects the operands of all sums: each transfer that this rank sends in a gather comes back as
+/// one. Sorted by piece, then by peer.
 class reduction_arrivals {
  public:
-  /// The operands of one tensor of a piece, when all of them are there.
+  /// All operands of one tensor of a piece.
   struct complete {
-    std::span<transfer const> senders;           ///< empty: some are missing
-    std::span<std::byte const* const> operands;  ///< of the first sender from 0, others by stride
+    std::span<transfer const> senders;           ///< empty while operands are missing
+    std::span<std::byte const* const> operands;  ///< that of sender i is at i * stride
     std::size_t stride;
-    std::size_t receive;  ///< which of its receives brought the piece to this rank in a gather
+    std::size_t receive;  ///< the index of the receive that brought this piece in a gather
     [[nodiscard]] std::byte const* operator()(std::size_t sender) const {
       return operands[sender * stride];
     }
@@ -130,7 +131,8 @@ class reduction_arrivals {
             static_cast<std::uint32_t>(i);
   }
 
-  /// Notes the operand that has come back for tensor k of a transfer.
+  /// Notes the operand that was received for tensor k of a transfer.
+  /// @return the operands of the piece if this was the last one
   [[nodiscard]] complete note(transfer const& t, std::size_t k, std::byte const* operand) {
     auto const b = find(t);
     auto const first = std::size_t{first_[b]};
@@ -142,11 +144,11 @@ class reduction_arrivals {
             receive_[b]};
   }
 
-  /// The order of what this rank sends back: a message for each receive and tensor.
+  /// The order in which this rank sends back: one message for each receive and tensor.
   [[nodiscard]] send_order sending() const { return send_order{ready_}; }
 
  private:
-  /// Where a transfer is among those that are sorted by piece.
+  /// The index of a transfer in the order by piece.
   [[nodiscard]] std::size_t find(transfer const& t) const {
     auto const round = plan_.sends(me_, t.round);
     return static_cast<std::size_t>(
@@ -165,20 +167,20 @@ class reduction_arrivals {
   std::span<std::uint8_t> ready_;         // [receives, tensors]
 };
 
-/// The bytes of the lists of what has come back: in one round, or in all where a plan has several,
-/// as messages may be passed on as they come in then.
+/// The bytes of the lists of operands: of one round, or of all rounds where a plan has several, as
+/// messages may then be passed on while others are still received.
 [[nodiscard]] inline std::size_t reduction_lists(transfer_plan const& plan, rank_id rank,
                                                  std::size_t tensors) {
   return plan.rounds() <= 1 ? round_operands::bytes(plan, rank, tensors)
                             : reduction_arrivals::bytes(plan, rank, tensors);
 }
 
-/// Moves what the plan says, backwards. The memory knows where operands are: `outgoing(k, t)` is
-/// what this rank sends back for a transfer, `operand_bytes(k, t)` the size of what comes back for
-/// one, `is_sum(t)` whether that is a sum, `received(k, slot)` where it is received;
-/// `sum_piece(sums, k, senders, bytes)` sums a piece that is complete, `sum_unshared(sums)` what
-/// nobody sends back. Consecutive pieces of a chunk that `fills_slots` lie one after the other,
-/// sums by themselves.
+/// Runs the transfers of the plan backwards. The memory knows where operands are: `outgoing(k, t)`
+/// is what this rank sends back for a transfer; `operand_bytes(k, t)` the size of what comes back
+/// for one, `is_sum(t)` whether that is a sum, `received(k, slot)` where it is received.
+/// `sum_piece(sums, k, senders, bytes)` sums a piece whose operands are complete,
+/// `sum_unshared(sums)` sums what only this rank holds. Consecutive pieces of a chunk that
+/// `fills_slots` are contiguous, and so are their sums.
 template <class Memory>
 class reduction_pass {
  public:
@@ -205,7 +207,7 @@ class reduction_pass {
   }
 
  private:
-  /// @throws argument_error if a piece has more operands than a device sums at once
+  /// @throws argument_error if a piece has more operands than a device can sum in one launch
   void check_summands() const {
     auto most = std::size_t{0};
     for (int round = 0; round < plan_.rounds(); ++round) {
@@ -218,7 +220,7 @@ class reduction_pass {
     require(most <= device_sums::most_operands, "sparse_reduce_scatter: ", most,
             " operands of a sum on a device; expected at most ", device_sums::most_operands);
   }
-  /// Cuts the scratch: lists of what has come back, then what the memory needs. Returns the former.
+  /// Divides the scratch: the lists of operands, which it returns, then what the memory needs.
   [[nodiscard]] std::byte* divide(communicator_ref const& comm, pass_scratch& scratch,
                                   bool borrows) {
     auto const lists = reduction_lists(plan_, me_, memory_.tensors());
@@ -228,7 +230,7 @@ class reduction_pass {
     return parts.lists;
   }
 
-  /// One round, in which what comes back is read where it is.
+  /// One round in which peers' operands are read in place.
   void lend(communicator_ref const& comm, int round, round_operands& operands) const {
     comm.exchange_lending(
         [&](batch_ref const& batch) { send(batch, round), borrow(batch, round); },
@@ -237,19 +239,19 @@ class reduction_pass {
           form_sums(comm, [&](sum_batch& sums) {
             sum(sums, round, operands);
             if (round == 0)
-              memory_.sum_unshared(sums);  // while others still read what this rank lends
+              memory_.sum_unshared(sums);  // while peers still read this rank's memory
           });
         });
   }
-  /// One round, in which it is copied into the scratch.
+  /// One round in which operands are received in the scratch.
   void exchange(communicator_ref const& comm, int round, round_operands& operands) const {
     comm.exchange(
         [&](batch_ref const& batch) { send(batch, round), receive(batch, round, operands); });
     form_sums(comm, [&](sum_batch& sums) { sum(sums, round, operands); });
   }
 
-  /// Everything at once: a piece is summed as soon as all that is to be added is there. Messages
-  /// are named, and sent, in the reversed order of the gather.
+  /// All rounds in one exchange: a piece is summed as soon as all its operands are there. Messages
+  /// are added, and sent, in the reverse order of the gather.
   void forward(communicator_ref const& comm, reduction_arrivals state) const {
     auto const tensors = memory_.tensors();
     auto const out = plan_.sends(me_);
@@ -290,7 +292,7 @@ class reduction_pass {
         });
   }
 
-  /// Calls visit(message) for each of a round: sums and partials do not travel in one.
+  /// Calls visit(message) for each message of a round; sums and partials are in separate messages.
   template <class Visit>
   void for_each_message(std::span<transfer const> transfers, Visit visit) const {
     auto const alike = [this](transfer const& a, transfer const& b) {
@@ -298,7 +300,7 @@ class reduction_pass {
     };
     round_messages{transfers, alike}.for_each(visit);
   }
-  /// Calls visit(message, k) for each that comes back, tensor by tensor.
+  /// Calls visit(message, k) for each message that comes back, tensor by tensor.
   template <class Visit>
   void for_each_back(int round, Visit visit) const {
     for_each_message(plan_.sends(me_, round), [&](auto const& message) {
@@ -335,7 +337,7 @@ class reduction_pass {
       if (k + 1 == memory_.tensors()) slot += message.size();
     });
   }
-  /// Notes where the operands are that have been borrowed.
+  /// Notes where the operands are that are read in place.
   void locate(int round, std::span<std::span<std::byte const> const> lent,
               round_operands& operands) const {
     auto next = lent.begin();

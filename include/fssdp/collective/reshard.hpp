@@ -19,14 +19,14 @@ namespace fssdp {
 /// What a caller can keep between reshards.
 struct reshard_options {
   scratch_memory* scratch = nullptr;  ///< one for each communicator
-  /// Between devices, as gather_options take it: plan.scratch_slots() slots of all tensors.
+  /// Between devices, as in gather_options: plan.scratch_slots() slots of all tensors.
   std::span<std::byte> device_scratch = {};
 };
 
 namespace detail {
 
-/// A reshard on one rank, ready to run: all that it needs besides the memory of the shard and the
-/// scratch is in it.
+/// A reshard on one rank, ready to run. It keeps all that it needs but the memory of the shard and
+/// the scratch.
 class reshard_call {
  public:
   reshard_call(reshard_plan const& plan, tensor_list shard, reshard_options const& options)
@@ -50,25 +50,26 @@ class reshard_call {
 
 }  // namespace detail
 
-/// Moves what every rank owns to where another layout has it: parameters and moments alike.
+/// Moves the shard of every rank to the owners that another layout gives it, in place: parameters
+/// and optimizer state alike.
 ///
-/// @param shard [slots, slice_elements] per tensor: of one buffer, or of several as bytes_of gives
-///              them; in the slot order of the old layout before, of the new one afterwards.
-///              `slots` is what both layouts need, plan.slots(rank), or more
+/// @param shard [slots, slice_elements] per tensor: of one buffer, or of several, as bytes_of
+///              returns them; in the slot order of the old layout before, of the new one
+///              afterwards. `slots` is at least plan.slots(rank), which is enough for both layouts
 /// @pre every rank calls with an equal plan and equal sizes; the memory and the scratch live until
 ///      the communicator is synchronized. The plan, views and lists of views may be temporaries
-/// @post every chunk has the bits that it had at its old owner; slots behind are unspecified. After
-///       a transport error the whole shard is
-/// @cost each chunk that changes its owner travels once: a message per tensor; one exchange per
-///       round; scratch of plan.scratch_slots() slots; copies within the rank; allocates. For now
-///       and then, not for every iteration
+/// @post every chunk has the bits that it had at its old owner; unused slots at the end are
+///       unspecified. After a transport error the contents of the whole shard are unspecified
+/// @cost one exchange per round; each chunk that changes its owner travels once, in one message per
+///       tensor; copies within the rank; scratch of plan.scratch_slots() slots; allocates. Meant
+///       for once in many iterations, not for each
 /// @throws argument_error before anything is sent; transport errors
 /// (Paper: re-sharding)
 template <communicator Comm, tensor_memory Shard>
 requires outlives_the_call<Shard, Comm>
 void reshard(Comm& comm, reshard_plan const& plan, Shard&& shard,
              reshard_options const& options = {}) {
-  static_assert(!is_read_only<Shard>, "the shard is to be written");
+  static_assert(!is_read_only<Shard>, "expected a shard that can be written");
   auto call = detail::reshard_call{plan, detail::tensor_list{shard}, options};
   call.check(comm.rank(), comm.size());
   submit(comm, std::move(call));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What a reshard does on one rank.
+/// How a rank moves its chunks in a reshard.
 #pragma once
 
 #include <algorithm>
@@ -18,8 +18,8 @@
 
 namespace fssdp::detail {
 
-/// The shard of one rank while chunks come and go. Places are the slots of the shard, and behind
-/// them those of the scratch.
+/// The shard of one rank while chunks are moved. A place is a slot of the shard or, numbered after
+/// these, a slot of the scratch.
 class moving_shard {
   [[nodiscard]] std::size_t slot_bytes(std::size_t k) const {
     return tensors_[k].elements * tensors_[k].element_bytes;
@@ -58,7 +58,8 @@ class moving_shard {
     for (std::size_t k = 0; k < tensors_.size(); ++k) copy_on(comm_, bytes(k, from), bytes(k, to));
   }
 
-  /// What arrives takes free slots, then scratch; from there it goes where something has left.
+  /// Chunks are received in free slots, then in scratch; from scratch they move to slots that have
+  /// become free.
   void exchange(int round) {
     auto const sends = plan_.sends(me_, round);
     auto const receives = plan_.receives(me_, round);
@@ -90,8 +91,8 @@ class moving_shard {
     }
   }
 
-  /// Puts every chunk into its slot of the new layout: first along the ways that end in an empty
-  /// slot, then in rings, each with one chunk set aside.
+  /// Moves every chunk to its slot of the new layout: first along chains that end in an empty slot,
+  /// then around cycles, for each of which one chunk is set aside.
   void sort() {
     auto const after = plan_.after(me_);
     for (auto hole : free_)
@@ -106,7 +107,7 @@ class moving_shard {
       place_of_.at(after[hole]) = hole;
     }
   }
-  /// Brings a chunk to a place and returns where it was.
+  /// Copies a chunk to a place and returns the place that has become free.
   std::size_t fetch(chunk_id chunk, std::size_t to) {
     auto& place = place_of_.at(chunk);
     copy(place, to);

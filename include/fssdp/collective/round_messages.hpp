@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What two ranks exchange in one round, in as few messages as may be.
+/// The messages of one round between two ranks: as few as possible.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace fssdp::detail {
 
-/// The transfer of a round that moves this piece between these ranks; null if there is none.
+/// The transfer that moves this piece between these ranks in a round; null if there is none.
 /// @param transfers of the round, in its order
 [[nodiscard]] inline transfer const* find_in_round(std::span<transfer const> transfers,
                                                    transfer const& wanted) {
@@ -20,14 +20,14 @@ namespace fssdp::detail {
   return found == end || before_in_round(wanted, *found) ? nullptr : found;
 }
 
-/// Consecutive pieces of a chunk between two ranks are one message for each tensor. Both ends find
-/// the same messages, in the same order.
-/// @tparam Alike alike(a, b): whether the pieces of two transfers travel in the same form, and lie
-///         one after the other in shards, replicas and scratch
+/// Consecutive pieces of a chunk between two ranks form one message per tensor. Sender and receiver
+/// find the same messages in the same order.
+/// @tparam Alike alike(a, b): whether the pieces of two transfers travel in the same form, and are
+///         contiguous in shards, replicas and scratch
 template <class Alike>
 class round_messages {
  public:
-  /// The transfers that a message is made of, in the order of their pieces.
+  /// The transfers of one message, in the order of their pieces.
   class message {
    public:
     class iterator {
@@ -49,14 +49,14 @@ class round_messages {
     [[nodiscard]] transfer const& front() const { return *first_; }
     [[nodiscard]] iterator begin() const { return {all_, first_}; }
     [[nodiscard]] iterator end() const { return {all_, nullptr}; }
-    /// How many they are.
+    /// The number of transfers.
     [[nodiscard]] std::size_t size() const {
       auto count = std::size_t{0};
       for (auto at = begin(); at != end(); ++at) ++count;
       return count;
     }
 
-    /// The memory from its first piece to its last.
+    /// The memory from the first piece to the last.
     /// @param piece(transfer) a span of bytes
     template <class Piece>
     [[nodiscard]] auto joined(Piece piece) const {
@@ -71,7 +71,7 @@ class round_messages {
     transfer const* first_;
   };
 
-  /// @param transfers what a rank sends, or what it receives, in a round, by piece and peer
+  /// @param transfers what a rank sends or receives in a round, sorted by piece and peer
   round_messages(std::span<transfer const> transfers, Alike alike)
       : transfers_{transfers}, alike_{alike} {}
 
@@ -82,7 +82,7 @@ class round_messages {
   }
 
  private:
-  /// The transfer of the piece before or behind this one's, if it is part of the same message.
+  /// The transfer of an adjacent piece, if it is part of the same message.
   [[nodiscard]] transfer const* neighbour(transfer const& t, int distance) const {
     auto wanted = t;
     wanted.piece += distance;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// SparseAllGather: owners' parameters to replicas.
+/// SparseAllGather: copies parameters from their owners to the replicas.
 #pragma once
 
 #include <cstddef>
@@ -23,13 +23,13 @@
 
 namespace fssdp {
 
-/// How parameters travel.
+/// How a gather uses memory.
 struct gather_options {
   /// Kept between calls, so that they do not allocate; one for each communicator.
   scratch_memory* scratch = nullptr;
-  /// Where the communicator's memory is a device's: memory of it for what is not a list, at a cache
-  /// line; memory_required says how much is always enough. Without, it is allocated in the order of
-  /// the stream.
+  /// For communicators that work on device memory: device memory for what is not a list, aligned to
+  /// a cache line; memory_required says how much is always enough. If empty, it is allocated in
+  /// stream order.
   std::span<std::byte> device_scratch = {};
 };
 
@@ -37,8 +37,8 @@ namespace detail {
 
 struct gather_buffers;
 
-/// A gather on one rank, ready to run: what it needs besides the memory of parameters and the
-/// scratch is in it.
+/// A gather on one rank, ready to run. It keeps all that it needs but the memory of parameters and
+/// the scratch.
 class gather_call {
  public:
   /// @param find from types of `from` to those of `to`
@@ -53,7 +53,7 @@ class gather_call {
 
   /// @throws argument_error unless the buffers fit the plan
   void check(int ranks) const;
-  /// The same where all experts that the rank holds must have slots.
+  /// As check; in addition, `to` must have slots for all experts that the rank holds.
   void check_coded(int ranks) const;
 
   template <communicator Comm>
@@ -84,33 +84,33 @@ template <communicator Comm, expert_memory From, expert_memory To>
                                       To& to, gather_options const& options) {
   using Source = element_of<From>;
   using Target = element_of<To>;
-  static_assert(!is_read_only<To>, "to is to be written");
+  static_assert(!is_read_only<To>, "expected a `to` that can be written");
   static_assert(std::is_same_v<Source, Target> || (element<Source> && element<Target>),
-                "from and to have different element types, and there is no conversion");
+                "from and to have different element types; expected types that convert");
   return {plan_of_call(comm, plan),          comm.rank(), tensor_list{from}, tensor_list{to},
           &known_conversion<Source, Target>, options};
 }
 
 }  // namespace detail
 
-/// Copies every expert's chunks from their owners to all that hold it. The transpose of
+/// Copies every expert from its owners to all ranks that hold it. The transpose of
 /// sparse_reduce_scatter.
 ///
 /// @param from [owned, slice_elements] per tensor: the shard, in the layout's slot order
 /// @param to   [remote, elements] per tensor: the replicas, ascending experts; or
-///             [materialized, elements]: then the rank's own experts are copied in as well, so that all
-///             that it holds lies in one piece. If its element type is another, every chunk is
-///             converted once, at its owner
+///             [materialized, elements]: then the rank's own experts are copied, too, and all that
+///             it holds is contiguous. If its element type differs from that of `from`, the owner
+///             converts every chunk once
 /// @pre verify accepts the plan; every rank calls with an equal plan and equal sizes; `from` and
-///      `to` do not overlap; memory and scratch live until the communicator is synchronized: where
-///      it is bound to a stream, a temporary buffer that owns its memory does not compile. The plan,
-///      views and lists of views may be temporaries: the call keeps its own
-/// @post on every rank, each held expert has the bits of its owners, converted to the type of `to`;
-///       when the gather has completed on a rank, no peer reads that rank's `from` any more
-/// @cost a message per tensor of each of the rank's transfers in the plan, in the type of `to`; by
-///       rounds, one exchange for each, and consecutive pieces that two ranks exchange in one are
-///       one message; no packing, no allocation. Where types differ, scratch for the chunks that
-///       others get and no slot of `to` has: one allocation if none is given
+///      `to` do not overlap. Memory and scratch live until the communicator is synchronized; on a
+///      communicator that is bound to a stream, a temporary buffer that owns its memory does not
+///      compile. The plan, views and lists of views may be temporaries: the call keeps its own
+/// @post on every rank, each held expert has the bits of its owners, converted to the type of `to`.
+///       When the gather has completed on a rank, no peer reads that rank's `from` any more
+/// @cost one message per transfer of this rank and tensor, in the type of `to`; in plans with
+///       rounds, one exchange per round, in which consecutive pieces between two ranks are one
+///       message. No packing, no allocation. Where types differ, scratch for the converted chunks
+///       that this rank sends and has no slot for in `to`: one allocation if none is given
 /// @throws argument_error before anything is sent; transport errors
 /// (Paper: spAG, SparseAllGather)
 template <communicator Comm, expert_memory From, expert_memory To>
@@ -122,21 +122,22 @@ void sparse_all_gather(Comm& comm, transfer_plan const& plan, From&& from, To&& 
   submit(comm, std::move(call));
 }
 
-/// The same, and what goes over some links is coded: a chunk of which any transfer in the plan does
-/// travels as its payload all the way, encoded once, at its owner, piece by piece.
+/// The same, coded over some links. A chunk is coded if any of its transfers goes over such a link:
+/// the owner encodes it once, piece by piece, and it travels as its payload all the way.
 ///
-/// @param to    [materialized, elements] per tensor: what the rank owns is decoded as well, so that all
-///              that hold an expert compute with the same numbers. The shard keeps its own
-/// @param links the codec, with equal options on every rank, and the links that it is for
-/// @post every held expert has the same bits on all ranks: of a coded chunk those that are decoded,
-///       converted to the type of `to`; of all others those of its owner, as without a codec.
-///       Pieces begin at multiples of 256 elements of a slice: where blocks fit in there, plans
-///       that code the same chunks give equal bits
-/// @cost messages as without a codec; those of coded chunks have the size of their payloads.
-///       Encodes each coded chunk once, decodes it on all that hold it; scratch for the payloads
-///       that a rank sends or gets, and for pieces that it only relays. On a device either is a
-///       launch for each piece and tensor; codecs there are the library's (coding_communicator)
-/// @throws as without a codec; ranks_disagree if codecs or links differ
+/// @param to    [materialized, elements] per tensor: the rank's own experts are decoded, too, so
+///              that all ranks compute with the same numbers. `from` keeps the exact values
+/// @param links the codec, with equal options on every rank, and the class of links to code
+/// @post every held expert has the same bits on all ranks: coded chunks have the decoded values,
+///       converted to the type of `to`; all others the bits of their owner, as without a codec.
+///       Pieces begin at multiples of 256 elements of a slice: if that is a multiple of the codec's
+///       block, plans that code the same chunks give equal bits
+/// @cost messages as without a codec; those of coded chunks have the size of their payloads. Each
+///       coded chunk is encoded once, and decoded on all ranks that hold it. Scratch for the
+///       payloads that a rank sends or receives, and for pieces that it only relays. On a device,
+///       one launch for each piece and tensor to encode and to decode; only the library's codecs
+///       work there
+///       (coding_communicator)
 template <communicator Comm, expert_memory From, expert_memory To, codec Codec>
 requires outlives_the_call<From, Comm> && outlives_the_call<To, Comm>
 void sparse_all_gather(Comm& comm, transfer_plan const& plan, From&& from, To&& to,
@@ -144,18 +145,18 @@ void sparse_all_gather(Comm& comm, transfer_plan const& plan, From&& from, To&& 
   using Source = element_of<From>;
   using Target = element_of<To>;
   static_assert(element<Source> && element<Target>,
-                "only floats can be encoded, and types that become floats");
+                "only floats, and types that convert to floats, can be encoded");
   static_assert(detail::can_code<Comm, Codec>,
-                "this codec has no kernels: on devices int8_codec, fp8_e4m3_codec, fp8_e5m2_codec "
-                "and bf16_codec have");
+                "this codec has no device kernels; expected int8_codec, fp8_e4m3_codec, "
+                "fp8_e5m2_codec or bf16_codec");
   auto call = detail::make_gather(comm, plan, from, to, options);
   call.check_coded(comm.size());
   submit(comm, detail::coded_call{std::move(call), links,
                                   &detail::payload_codec::make<Source, Target, Codec>});
 }
 
-/// The same without a codec.
-/// @cost as of the first
+/// The same with `uncoded` as links, for callers that choose: without a codec.
+/// @cost as the first overload
 template <communicator Comm, expert_memory From, expert_memory To>
 requires outlives_the_call<From, Comm> && outlives_the_call<To, Comm>
 void sparse_all_gather(Comm& comm, transfer_plan const& plan, From&& from, To&& to, uncoded,

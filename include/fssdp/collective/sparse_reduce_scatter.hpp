@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// SparseReduceScatter: partial gradients back to the owners, summed.
+/// SparseReduceScatter: sums partial gradients at their owners.
 #pragma once
 
 #include <concepts>
@@ -23,15 +23,15 @@
 
 namespace fssdp {
 
-/// How gradients arrive.
+/// How a reduction writes its sums and uses memory.
 struct reduce_options {
-  double scale = 1.0;                       ///< multiplies the sum, once
-  write_mode into = write_mode::overwrite;  ///< or add to what is there
+  double scale = 1.0;                       ///< multiplies each sum, once
+  write_mode into = write_mode::overwrite;  ///< or add to what `to` contains
   /// Kept between calls, so that they do not allocate; one for each communicator.
   scratch_memory* scratch = nullptr;
-  /// Where the communicator's memory is a device's: memory of it for what is not a list, at a cache
-  /// line; memory_required says how much is always enough. Without, it is allocated in the order of
-  /// the stream.
+  /// For communicators that work on device memory: device memory for what is not a list, aligned to
+  /// a cache line; memory_required says how much is always enough. If empty, it is allocated in
+  /// stream order.
   std::span<std::byte> device_scratch = {};
 };
 
@@ -39,8 +39,8 @@ namespace detail {
 
 struct reduction_buffers;
 
-/// A reduction on one rank, ready to run: what it needs besides the memory of gradients and the
-/// scratch is in it.
+/// A reduction on one rank, ready to run. It keeps all that it needs but the memory of gradients
+/// and the scratch.
 class reduction_call {
  public:
   /// @param find from types of `from` to those of `to`, or to accumulator_of them
@@ -53,10 +53,10 @@ class reduction_call {
         find_{find},
         options_{options} {}
 
-  /// @param residuals one for every partial, of floats, or none
+  /// @param residuals [materialized, elements] of floats per tensor, or null
   /// @throws argument_error unless the buffers fit the plan
   void check(int ranks, tensor_list const* residuals = nullptr) const;
-  /// Error feedback goes there from now on.
+  /// Turns error feedback on, with these residuals.
   void keep_residuals(tensor_list residuals) { residuals_ = std::move(residuals); }
 
   template <communicator Comm>
@@ -80,14 +80,14 @@ class reduction_call {
   reduce_options options_;
 };
 
-/// To be checked before it runs.
+/// The call without its argument checks.
 template <communicator Comm, expert_memory From, expert_memory To>
 [[nodiscard]] reduction_call unchecked_reduction(Comm const& comm, transfer_plan const& plan,
                                                  From const& from, To& to,
                                                  reduce_options const& options) {
   using Partial = element_of<From const>;
   using Gradient = element_of<To>;
-  static_assert(element<Gradient> && !is_read_only<To>, "to is to be written");
+  static_assert(element<Gradient> && !is_read_only<To>, "expected a `to` that can be written");
   return {plan_of_call(comm, plan),      comm.rank(), tensor_list{from}, tensor_list{to},
           &known_sum<Partial, Gradient>, options};
 }
@@ -102,39 +102,39 @@ template <communicator Comm, expert_memory From, expert_memory To>
   return call;
 }
 
-/// Reduces with payloads over some links.
+/// Runs a reduction with a codec on some links.
 template <element Partial, communicator Comm, codec Codec>
 void reduce_coded(Comm& comm, reduction_call call, coded_links<Codec> const& links) {
   static_assert(can_code<Comm, Codec>,
-                "this codec has no kernels: on devices int8_codec, fp8_e4m3_codec, fp8_e5m2_codec "
-                "and bf16_codec have");
+                "this codec has no device kernels; expected int8_codec, fp8_e4m3_codec, "
+                "fp8_e5m2_codec or bf16_codec");
   submit(comm, coded_call{std::move(call), links,
                           &payload_codec::make<Partial, accumulator_t<Partial>, Codec>});
 }
 
 }  // namespace detail
 
-/// Sums every expert's partial gradients over all that hold it, each chunk at its owner. The
-/// transpose of sparse_all_gather: the same plan, read backwards.
+/// Sums the partial gradients of every expert over all ranks that hold it, at the owner of each
+/// chunk. The transpose of sparse_all_gather: it uses the same plan, backwards (more precisely
+/// `plan.reduction()`, which is meant by "the plan" below).
 ///
-/// A rank that passes a chunk on in a gather sums here what comes back before it sends the sum on.
-/// Sums are formed in accumulator_t (of doubles double, else float), in ascending rank order of
-/// those that contribute, the summing rank's own partial at its place among them; scaled and
-/// rounded once, at the owner. A direct plan thus sums all holders in rank order. It goes by
-/// `plan.reduction()`, which is meant where this says plan.
+/// A rank that relays a chunk in a gather sums what comes back before it sends the sum on. Sums are
+/// formed in accumulator_t (double for doubles, else float), in ascending order of the ranks that
+/// contribute, this rank's own partial included; they are scaled and rounded once, at the owner. A
+/// plan without relays thus sums all holders in rank order.
 ///
 /// @param from [materialized, elements] per tensor: partial gradients, ascending experts
-/// @param to   [owned, slice_elements] per tensor: gradients, in the layout's slot order, in any
-///             element type; padding behind a shorter slice is not written
+/// @param to   [owned, slice_elements] per tensor: gradients, in the layout's slot order, of any
+///             element type; the padding of a shorter slice is not written
 /// @pre verify accepts the plan; every rank calls with an equal plan and equal sizes; `from` and
-///      `to` do not overlap; memory and scratch live until the communicator is synchronized: where
-///      it is bound to a stream, a temporary buffer that owns its memory does not compile. The plan,
-///      views and lists of views may be temporaries: the call keeps its own
-/// @post `to` has scale * (sum over the holders), the own partial counted once; equal plans give
-///       equal bits, whatever the timing
-/// @cost a message per tensor of each of the rank's transfers in the plan, in the type of `from`,
-///       or in accumulator_t where it is already a sum; rounds as in a gather; scratch for the sums
-///       that a rank passes on, and, unless peers' memory can be borrowed, for what it receives in
+///      `to` do not overlap. Memory and scratch live until the communicator is synchronized; on a
+///      communicator that is bound to a stream, a temporary buffer that owns its memory does not
+///      compile. The plan, views and lists of views may be temporaries: the call keeps its own
+/// @post `to` has scale * (sum over the holders), where the owner's own partial counts once. Equal
+///       plans give equal bits, whatever the timing
+/// @cost one message per transfer of this rank and tensor, in the type of `from`, or in
+///       accumulator_t where it is a sum already; rounds as in a gather. Scratch for the sums that
+///       a rank passes on and, unless peers' memory can be read in place, for what it receives in
 ///       one round; one allocation if no scratch is given
 /// @throws argument_error before anything is sent; transport errors
 /// (Paper: spRS, SparseReduceScatter)
@@ -145,17 +145,17 @@ void sparse_reduce_scatter(Comm& comm, transfer_plan const& plan, From&& from, T
   submit(comm, detail::make_reduction(comm, plan, from, to, options));
 }
 
-/// The same, and what goes over some links is coded, each of them by itself: the partial or the sum
-/// is encoded where it is sent, and decoded where it is summed.
+/// The same, coded over some links. Each transfer is coded by itself: a partial or a sum is encoded
+/// by its sender and decoded by the rank that sums it.
 ///
-/// @param links the codec, with equal options on every rank, and the links that it is for
-/// @post `to` has that sum of what is decoded, in the same order; chunks that travel over no coded
-///       link have the bits that they have without a codec
+/// @param links the codec, with equal options on every rank, and the class of links to code
+/// @post `to` has the sum of the decoded values, in the same order; chunks that travel over no
+///       coded link have the bits that they have without a codec
 /// @cost messages as without a codec; those over coded links have the size of their payloads.
-///       Scratch for the payloads that a rank sends, too, and on the host for some 1024 elements of
-///       each operand of a sum. On a device a launch encodes a partial, and one sums a piece,
-///       payloads as they are, and encodes that if it goes on coded; codecs there are the library's
-/// @throws as without a codec; ranks_disagree if codecs or links differ
+///       Scratch also for the payloads that a rank sends, and on the host for about 1024 elements
+///       of each operand of a sum. On a device, one launch encodes a partial; one launch sums a
+///       piece with payloads as operands, and encodes the sum if it is sent over a coded link. Only
+///       the library's codecs work there
 template <communicator Comm, expert_memory From, expert_memory To, codec Codec>
 requires outlives_the_call<From, Comm> && outlives_the_call<To, Comm>
 void sparse_reduce_scatter(Comm& comm, transfer_plan const& plan, From&& from, To&& to,
@@ -164,17 +164,17 @@ void sparse_reduce_scatter(Comm& comm, transfer_plan const& plan, From&& from, T
       comm, detail::make_reduction(comm, plan, from, to, options), links);
 }
 
-/// The same with error feedback: what a payload lacks is added to what the rank sends in the next
-/// step. What is lost over any number of steps is then what is left in the residuals.
+/// The same with error feedback: the error of a payload is kept, and added to what the rank sends
+/// in the next step. So the total error over any number of steps is what is left in the residuals.
 ///
-/// @param residuals float [materialized, elements] per tensor: zero at first, kept between steps. They
-///                  belong to the plan: when the placement changes, whoever holds other experts
-///                  moves them or sets them to zero
-/// @pre residuals overlap neither `from` nor `to` and live as long
-/// @post the residual of what a rank sends over a coded link, if it holds the expert, is what
-///       encode_with_feedback leaves; all others are untouched. A rank that only relays a piece has
-///       no residual for it: what its payload lacks is lost
-/// @cost the same; a payload with a residual is decoded where it is made, too
+/// @param residuals float [materialized, elements] per tensor: zero at first, kept between steps.
+///                  They belong to the plan: if a rank holds other experts than before, the caller
+///                  moves its residuals accordingly or sets them to zero
+/// @pre residuals do not overlap `from` or `to`, and live as long
+/// @post if a rank holds the expert, the residual of what it sends over a coded link is what
+///       encode_with_feedback leaves; all others are unchanged. A rank that only relays a piece has
+///       no residual for it: the error of its payload is lost
+/// @cost as without feedback; a payload with a residual is also decoded by its sender
 template <communicator Comm, expert_memory From, expert_memory To, codec Codec,
           expert_memory Residuals>
 requires outlives_the_call<From, Comm> && outlives_the_call<To, Comm> &&
@@ -183,14 +183,14 @@ void sparse_reduce_scatter(Comm& comm, transfer_plan const& plan, From&& from, T
                            coded_links<Codec> const& links, Residuals&& residuals,
                            reduce_options const& options = {}) {
   static_assert(std::same_as<element_of<Residuals>, float> && !is_read_only<Residuals>,
-                "residuals are floats, to be written");
+                "expected residuals of floats that can be written");
   auto const left = detail::tensor_list{residuals};
   detail::reduce_coded<element_of<From>>(
       comm, detail::make_reduction(comm, plan, from, to, options, &left), links);
 }
 
-/// The same without a codec.
-/// @cost as of the first
+/// The same with `uncoded` as links, for callers that choose: without a codec.
+/// @cost as the first overload
 template <communicator Comm, expert_memory From, expert_memory To>
 requires outlives_the_call<From, Comm> && outlives_the_call<To, Comm>
 void sparse_reduce_scatter(Comm& comm, transfer_plan const& plan, From&& from, To&& to, uncoded,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What a reduction does on one rank.
+/// How a rank takes part in a reduction.
 #pragma once
 
 #include <utility>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Tokens per expert over all ranks.
+/// Tokens per expert, summed over all ranks.
 #pragma once
 
 #include <cstddef>
@@ -11,17 +11,17 @@ namespace fssdp {
 
 namespace detail {
 
-/// The sum of rows of loads.
+/// The sum of the rows of `all`.
 /// @param all [ranks, experts]
-/// @throws argument_error if it cannot be counted
+/// @throws argument_error if a sum is too large to be counted
 [[nodiscard]] expert_loads sum_rows(expert_loads const& all, std::size_t experts);
 
 }  // namespace detail
 
-/// The loads to plan with, from the tokens per expert of this rank: [experts] -> [experts], equal
-/// on all ranks. It synchronizes.
+/// Sums the tokens per expert over all ranks: [experts] -> [experts]. These are the loads to plan
+/// with, equal on all ranks. Blocks until they are there (it synchronizes the communicator).
 /// @cost as all_reduce
-/// @throws as all_reduce; argument_error, on all ranks, if the sum cannot be counted
+/// @throws as all_reduce; argument_error, on all ranks, if a sum is too large to be counted
 template <communicator Comm>
 [[nodiscard]] expert_loads sum_loads(Comm& comm, expert_loads const& mine) {
   auto all = expert_loads(static_cast<std::size_t>(comm.size()) * mine.size());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What a communicator does once for a plan, done before it matters.
+/// One-time work of a communicator for a plan, done in advance.
 #pragma once
 
 #include <algorithm>
@@ -14,8 +14,8 @@
 
 namespace fssdp {
 
-/// The ranks that one rank exchanges messages with, in gathers and reductions by a plan, ascending.
-/// @cost one allocation, and what it grows by
+/// The ranks that one rank exchanges messages with in gathers and reductions by a plan, ascending.
+/// @cost allocates the list
 [[nodiscard]] inline std::vector<rank_id> peers_of(transfer_plan const& plan, rank_id rank) {
   auto peers = std::vector<rank_id>{};
   for (auto const* const part : {&plan, &plan.reduction()}) {
@@ -29,16 +29,16 @@ namespace fssdp {
 
 namespace detail {
 
-/// What gathers and reductions by a plan are checked by.
+/// The hashes by which ranks check that they use the same plan for gathers and reductions.
 [[nodiscard]] inline std::array<std::uint64_t, 2> hashes_of(transfer_plan const& plan) {
   return {plan.hash_value(), plan.reduction().hash_value()};
 }
 
 }  // namespace detail
 
-/// Connects the ranks that meet in a plan, and makes sure that all have come with the same one:
-/// gathers and reductions by it then wait for neither, and can be captured into a graph. Nothing on
-/// communicators that need no such thing.
+/// Connects the ranks that communicate in a plan, and checks that all ranks have the same plan.
+/// Gathers and reductions by it then need neither, and can be captured into a graph. Does nothing
+/// on communicators that need no preparation.
 /// @pre every rank calls with an equal plan
 /// @cost once per plan and communicator; it waits for all ranks
 /// @throws argument_error if the plan is for other ranks; ranks_disagree if plans differ; transport

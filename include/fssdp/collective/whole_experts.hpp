@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// The short way of plans that move whole experts, all at once: nothing is cut, relayed, converted
-/// on the way or looked for.
+/// The fast path for plans that move whole experts in one round: nothing is cut, relayed or
+/// converted.
 #pragma once
 
 #include <cstddef>
@@ -17,12 +17,12 @@
 
 namespace fssdp::detail {
 
-/// Whether a plan does that: then owners send all that travels.
+/// Whether the fast path applies. Then owners send all that travels.
 [[nodiscard]] inline bool moves_whole_experts(transfer_plan const& plan) {
   return plan.rounds() <= 1 && plan.pieces() == 1 && plan.slices() == 1;
 }
 
-/// A gather: the messages of gather_pass, named without its questions.
+/// A gather: the messages of gather_pass, without its case distinctions.
 /// @pre the plan moves whole experts, and no tensor changes its type
 inline void gather_whole_experts(communicator_ref const& comm, gather_buffers const& of) {
   auto const tensors = of.to.size();
@@ -47,9 +47,9 @@ inline void gather_whole_experts(communicator_ref const& comm, gather_buffers co
   });
 }
 
-/// A reduction between ranks that lend each other host memory: the messages of reduction_pass, named
-/// likewise, and the same sums.
-/// @param list room for as many summands as there are operands of one sum
+/// A reduction between ranks that read each other's host memory in place: the messages and the sums
+/// of reduction_pass.
+/// @param list room for the operands of one sum
 /// @pre the plan moves whole experts
 inline void reduce_whole_experts(communicator_ref const& comm, reduction_buffers const& of,
                                  std::span<summand> list) {
@@ -89,7 +89,7 @@ inline void reduce_whole_experts(communicator_ref const& comm, reduction_buffers
       },
       [&](std::span<std::span<std::byte const> const> lent) {
         form_sums(comm, [&](sum_batch& sums) { sum_pieces(sums, lent); });
-        sum_unshared();  // while others still read what this rank lends
+        sum_unshared();  // while peers still read this rank's memory
       });
 }
 

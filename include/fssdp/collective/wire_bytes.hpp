@@ -18,7 +18,7 @@
 
 namespace fssdp {
 
-/// As they travel, over all ranks.
+/// Bytes as they travel, over all ranks.
 struct wire_bytes {
   std::uint64_t inside_nodes = 0;
   std::uint64_t between_nodes = 0;
@@ -30,7 +30,7 @@ struct wire_bytes {
 namespace detail {
 
 /// Adds up all messages.
-/// @param message(k, elements, transfer) the bytes of so many elements of tensor k
+/// @param message(k, elements, transfer) the bytes of this number of elements of tensor k
 template <class Message>
 [[nodiscard]] wire_bytes sum_of_messages(transfer_plan const& plan, tensor_list const& tensors,
                                          Message message) {
@@ -45,9 +45,9 @@ template <class Message>
   return sum;
 }
 
-/// What a gather sends.
+/// The bytes that a gather sends.
 /// @param replicas tensors of whole experts
-/// @param coded what is coded; null: nothing
+/// @param coded which transfers are coded; null: none
 [[nodiscard]] inline wire_bytes gathered_bytes(transfer_plan const& plan,
                                                tensor_list const& replicas,
                                                coded_traffic const* coded = nullptr) {
@@ -60,8 +60,8 @@ template <class Message>
                          });
 }
 
-/// What a reduction sends: partials, or sums where a rank has passed the piece on.
-/// @param coded likewise, for plan.reduction()
+/// The bytes that a reduction sends: partials, and sums where a rank has relayed the piece.
+/// @param coded as above, for plan.reduction()
 [[nodiscard]] inline wire_bytes reduced_bytes(transfer_plan const& plan,
                                               tensor_list const& partials,
                                               coded_traffic const* coded = nullptr) {
@@ -76,7 +76,7 @@ template <class Message>
       });
 }
 
-/// Links as those two take them.
+/// The links of a coded collective as a coded_traffic.
 [[nodiscard]] inline wire_bytes gathered_bytes(transfer_plan const& plan,
                                                tensor_list const& replicas, uncoded) {
   return gathered_bytes(plan, replicas);
@@ -100,7 +100,7 @@ template <codec Codec>
 
 }  // namespace detail
 
-/// What sparse_all_gather sends, by this plan and with these links.
+/// The bytes that sparse_all_gather sends by this plan with these links.
 /// @param elements the size of each tensor of one whole expert
 /// @param links uncoded, or coded_links
 /// @cost O(transfers * tensors)
@@ -110,8 +110,8 @@ template <element Replica, class Links = uncoded>
                                         Links const& links = {}) {
   return detail::gathered_bytes(plan, {elements, dtype_of<Replica>}, links);
 }
-/// The same of replicas whose types are known at run time.
-/// @throws argument_error if a dtype is none
+/// The same for replicas whose types are known only at run time.
+/// @throws argument_error if a dtype is invalid
 template <class Links = uncoded>
 [[nodiscard]] wire_bytes gathered_bytes(transfer_plan const& plan,
                                         std::span<tensor_types const> tensors,
@@ -119,7 +119,8 @@ template <class Links = uncoded>
   return detail::gathered_bytes(plan, {tensors, &tensor_types::replica}, links);
 }
 
-/// What sparse_reduce_scatter sends: partials, or sums where a rank has passed the piece on.
+/// The bytes that sparse_reduce_scatter sends: partials, and sums where a rank has relayed the
+/// piece.
 template <element Partial, class Links = uncoded>
 [[nodiscard]] wire_bytes reduced_bytes(transfer_plan const& plan,
                                        std::span<std::size_t const> elements,
