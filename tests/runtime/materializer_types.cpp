@@ -128,7 +128,7 @@ TEST_CASE("views of another type than that of the replicas are refused by name")
             layers.acquire(first);
             layers.reduce(first, fssdp::expert_buffer<double>{8, std::vector<std::size_t>{300, 7}});
           }),
-      mentions("reduce of type fp64") && mentions("expected fp32"));
+      mentions("reduced as fp64") && mentions("expected fp32"));
   REQUIRE_THAT(complaint(options,
                          [&](fssdp::materializer& layers) {
                            layers.prefetch(first);

@@ -188,7 +188,8 @@ TEST_CASE("a materializer needs a planner, and one that plans what it is asked f
     return std::string{};
   });
   CHECK(errors[0] ==
-        "materializer: no planner; expected make_requested_plan, a plan_cache or another one");
+        "materializer: the planner is null; expected make_requested_plan, a plan_cache or another "
+        "planner");
 }
 
 TEST_CASE("a rank with another plan than the others ends with an error on every rank") {

@@ -232,7 +232,7 @@ TEST_CASE("plans are shared among the ranks of the materializer, and ahead") {
     });
     return texts;
   });
-  CHECK(errors[0] ==
-        std::vector<std::string>{"materializer: share_plans; expected plan_ahead as well",
-                                 "materializer: share_plans as rank 0 of 1; expected rank 0 of 2"});
+  CHECK(errors[0] == std::vector<std::string>{
+                         "materializer: share_plans without plan_ahead; expected both",
+                         "materializer: share_plans has rank 0 of 1; expected rank 0 of 2"});
 }

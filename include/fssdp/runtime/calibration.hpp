@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Whether more replicas pay, once the gate has spoken.
+/// Calibration: whether more replicas pay, once the gate has chosen experts.
 #pragma once
 
 #include <algorithm>
@@ -21,28 +21,28 @@
 
 namespace fssdp {
 
-/// Replicas to add to a placement that is there already.
+/// Replicas that are added to the placement of a layer.
 struct calibration {
-  placement where;     ///< with them
-  transfer_plan plan;  ///< moves them, and what is there already only if all holders get it again
-  std::size_t slots = 0;      ///< they take so many on the rank where they take most
-  double saved_seconds = 0;   ///< the fullest rank has fewer rows
-  double gather_seconds = 0;  ///< on idle ports
+  placement where;     ///< the placement with the added replicas
+  transfer_plan plan;  ///< moves them; existing ones only if all holders receive the expert again
+  std::size_t slots = 0;      ///< that the plan takes, on the rank where it takes most
+  double saved_seconds = 0;   ///< of computation, as the fullest rank has fewer rows
+  double gather_seconds = 0;  ///< that the plan takes on idle ports
 };
 
-/// Who gets an expert that is added somewhere: where experts travel as payloads of a codec, all
-/// that hold it, so that they have the same bits.
+/// Which ranks receive an expert for which replicas are added. Where experts travel as payloads of
+/// a codec, all ranks that hold it, so that they have the same bits.
 enum class receivers { newcomers, all_holders };
 
-/// What calibration weighs.
+/// What calibration computes with.
 struct calibration_options {
-  std::size_t slots = 0;  ///< that are left on every rank
+  std::size_t slots = 0;  ///< free ones, on every rank
   slot_use use = slot_use::remote;
   receivers to = receivers::newcomers;
   std::size_t chunk_bytes = 0;
   double seconds_per_row = 0;  ///< of an expert, forward and backward
   fssdp::topology topology = {};
-  routing_rule routing = routing_rule::even;  ///< how tokens will go to replicas
+  routing_rule routing = routing_rule::even;  ///< how tokens will be sent to replicas
 };
 
 namespace detail {
@@ -58,10 +58,10 @@ namespace detail {
 
 }  // namespace detail
 
-/// The replicas that `wanted` has and `where` lacks, most loaded first, as far as slots are left;
-/// nothing if there are none. Pure: equal on all ranks.
+/// Chooses the replicas that `wanted` has and `where` lacks, most loaded experts first, until the
+/// free slots are taken. Nothing if there are none to add. Pure: equal on all ranks.
 /// @param wanted the solver's placement for the real loads
-/// @post where contains the old placement; the gain is saved_seconds - gather_seconds
+/// @post the new placement contains the old one; it gains saved_seconds - gather_seconds
 /// (Paper, calibration)
 template <shard_layout Layout>
 [[nodiscard]] std::optional<calibration> calibrate(placement const& where, placement const& wanted,

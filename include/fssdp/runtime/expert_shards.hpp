@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What a rank owns of the experts of all layers, and in which types it is moved.
+/// The shards of one rank for all layers, and the types in which they are moved.
 #pragma once
 
 #include <concepts>
@@ -26,32 +26,33 @@ namespace fssdp {
 
 namespace detail {
 
-/// Whether the memory of a buffer that is given as `Buffer&&` is there when the call has returned.
+/// Whether the memory of a buffer that is passed as `Buffer&&` still exists after the call.
 template <class Buffer>
 inline constexpr bool is_kept = std::is_lvalue_reference_v<Buffer> || !has_tensors<Buffer>;
 
-/// Refuses buffers whose elements have no dtype, or cannot be written.
+/// Rejects buffers whose element type has no dtype, or that are read-only.
 template <tensor_memory Buffer>
 [[nodiscard]] tensor_list list_arena(Buffer& buffer) {
-  static_assert(!is_read_only<Buffer>, "arenas are to be written");
+  static_assert(!is_read_only<Buffer>, "expected arenas that can be written");
   if constexpr (!any_memory<Buffer>)
-    static_assert(element<element_of<Buffer>>, "arenas have elements of a dtype");
+    static_assert(element<element_of<Buffer>>, "expected arenas of an element type with a dtype");
   return tensor_list{buffer};
 }
 
 }  // namespace detail
 
-/// The arenas of one rank: its shards of all layers, one after the other, parameters and reduced
-/// gradients. Views of memory that somebody else keeps. Where a tensor has a place for each slot,
-/// the entries may change between iterations: those of weights from `step` to the next prefetch or
-/// acquire, those of gradients to the next reduce of their layer, when they must not be null.
+/// The arenas of one rank: its shards of all layers, one after the other, for parameters and for
+/// reduced gradients. They are views; the caller keeps the memory. Where a tensor has a table of
+/// places, one for each slot, entries may change between iterations: those of weights from `step`
+/// until the next prefetch or acquire; those of gradients until the next reduce of their layer, by
+/// which they must not be null.
 class expert_shards {
  public:
-  /// @param layouts who owns what: of any layouts whose slots ascend with the experts
+  /// @param layouts who owns what: layouts whose slots ascend with the experts
   /// @param elements the size of each tensor of one whole expert
-  /// @param weights, gradients [slots, slice_elements] per tensor, with at least the slots that the
-  ///        layouts need, of any types (any_tensor, too); layer_shard says where a layer begins
-  /// @throws argument_error if slots of a layout do not ascend
+  /// @param weights, gradients [slots, slice_elements] per tensor, of any types (also any_tensor),
+  ///        with at least the slots that the layouts need; layer_shard says where a layer begins
+  /// @throws argument_error if the slots of a layout do not ascend with the experts
   template <shard_layout Layout, tensor_memory Weights, tensor_memory Gradients>
   expert_shards(layer_stack<Layout> const& layouts, std::span<std::size_t const> elements,
                 Weights&& weights, Gradients&& gradients)
@@ -68,7 +69,7 @@ class expert_shards {
   [[nodiscard]] std::span<detail::tensor_view const> weights() const { return weights_.all(); }
   [[nodiscard]] std::span<detail::tensor_view const> gradients() const { return gradients_.all(); }
   /// The tensors of a whole expert.
-  /// @param replica, partial their types; without, as the options say
+  /// @param replica, partial the types of replicas and partials; empty: the default of the options
   [[nodiscard]] std::vector<tensor_types> types(std::optional<dtype> replica,
                                                 std::optional<dtype> partial) const {
     auto list = std::vector<tensor_types>{};
@@ -80,7 +81,7 @@ class expert_shards {
     return list;
   }
 
-  /// @throws argument_error unless both arenas have room for what the rank owns
+  /// @throws argument_error unless both arenas have slots for all that the rank owns
   void check(rank_id rank) const {
     auto const slots = layouts_.slots(rank);
     detail::check_arena("materializer", {"weights", weights()}, elements_, layouts_.slices(),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// The replicas of all layers, and the gathers that are under way.
+/// The replicas of all layers, and the gathers in flight.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@
 
 namespace fssdp::detail {
 
-/// Layers take room in a pool when they are gathered, and give it back when they are dropped.
+/// Gathering a layer takes slots from a pool; dropping its replicas returns them.
 class gathered_replicas {
  public:
   /// @pre queue and meter outlive it
@@ -30,13 +30,13 @@ class gathered_replicas {
   [[nodiscard]] slot_pool const& pool() const { return pool_; }
 
   /// Begins to gather a layer by its plan.
-  /// @param slots how many the rank takes that needs most: all pools stay alike, and all ranks
-  ///        decide alike
-  /// @return false if there is no room
+  /// @param slots the number that the rank with most replicas needs: every rank takes this many, so
+  ///        that all pools stay equal and all ranks decide alike
+  /// @return false if the pool has no room
   [[nodiscard]] bool gather(materialized_layer& layer, std::size_t slots) {
     auto const range = pool_.take(slots);
     if (!range.has_value()) return false;
-    layer.state.begin_gather();  // it is not materialized if this throws
+    layer.state.begin_gather();  // stays so if the gather fails
     fill(layer.replicas, layer.in_slots(), *range);
     waiting_.push_back(&layer.replicas);
     meter_.expose([&] {
@@ -44,14 +44,14 @@ class gathered_replicas {
     });
     return true;
   }
-  /// Enqueues all gathers that have begun; waits where ranks still compare plans.
+  /// Enqueues all gathers that have begun. Waits if ranks are still comparing plans.
   void enqueue_all() {
     if (waiting_.empty()) return;
     meter_.expose([&] {
       while (!waiting_.empty()) enqueue_first();
     });
   }
-  /// Waits until a layer is not being gathered.
+  /// Waits until the gather of a layer is complete, if there is one.
   void finish(materialized_layer& layer) {
     if (layer.state.replicas() != replica_state::gathering) return;
     enqueue_all();
@@ -59,9 +59,9 @@ class gathered_replicas {
     layer.state.end_gather();
     meter_.count_gather(layer.replicas.moved);
   }
-  /// Gathers what calibration adds to a layer that is there, and waits for it.
-  /// @param all whether it takes slots for all that the plan names, or for what is remote
-  /// @pre the pool has so many slots in a row
+  /// Gathers what calibration adds to a materialized layer, and waits for it.
+  /// @param use whether all experts of the plan get slots, or only remote ones
+  /// @pre the pool has that many consecutive slots
   void add(materialized_layer& layer, transfer_plan plan, std::size_t slots, slot_use use) {
     auto& added = layer.added;
     added.plan = std::move(plan);
@@ -74,16 +74,16 @@ class gathered_replicas {
     meter_.wait(added.gathered, meter_.metrics.gather_seconds);
     meter_.count_gather(added.moved);
   }
-  /// Gives the replicas of a layer back to the pool.
+  /// Returns the slots of a layer's replicas to the pool.
   void drop(materialized_layer& layer) {
-    finish(layer);  // if nobody has acquired it
+    finish(layer);  // if it was never acquired
     layer.state.drop_replicas();
     for (auto* set : {&layer.replicas, &layer.added})
       if (auto const range = std::exchange(set->range, {})) pool_.give_back(*range);
   }
 
  private:
-  /// @param slots the experts that take one, ascending
+  /// @param slots the experts that get one, ascending
   void fill(replica_set& set, std::vector<expert_id> slots, slot_range range) const {
     set.range = range;
     set.experts = std::move(slots);
@@ -101,7 +101,7 @@ class gathered_replicas {
   work_queue const& queue_;
   iteration_meter& meter_;
   slot_pool pool_;
-  std::deque<replica_set*> waiting_;  // in order, until the stream has them
+  std::deque<replica_set*> waiting_;  // begun, and not yet enqueued; in order
 };
 
 }  // namespace fssdp::detail

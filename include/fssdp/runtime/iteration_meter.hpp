@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Measures an iteration while it goes on.
+/// Measures an iteration while it runs.
 #pragma once
 
 #include <algorithm>
@@ -32,9 +32,9 @@ class iteration_meter {
 
   iteration_metrics metrics;
 
-  /// Calls work(), which submits to the queue or waits for it, and counts the time as exposed: the
-  /// caller does nothing else meanwhile.
-  /// @throws what has gone wrong on the stream, if it has failed
+  /// Calls work(), which submits to the queue or waits for it, and counts the time as exposed, as
+  /// the caller does nothing else meanwhile.
+  /// @throws the cause, if the stream has failed
   template <class Work>
   void expose(Work work) {
     auto const begin = trace_clock::now();
@@ -48,19 +48,19 @@ class iteration_meter {
   void wait(stream_event& event) {
     wait_for([&] { return event.wait(); });
   }
-  /// Counts the time that work took there, too.
+  /// Waits for work, and adds the time that it took on the stream.
   void wait(timed_work& work, double& seconds) {
     wait_for([&] { return work.wait(queue_); });
     seconds += work.seconds();
   }
-  /// Waits for what a caller on another stream has enqueued, and for what is on this one.
+  /// Waits for what the caller has enqueued on another stream, and for what is on this one.
   void settle() const noexcept {
     if (queue_.in_host_memory()) return;
     try {
       auto over = stream_event{};
       queue_.submit([](void*, communicator_ref const&) {}, nullptr, over.next());
       queue_.synchronize();
-    } catch (std::exception const&) {  // the stream has told, or will
+    } catch (std::exception const&) {  // reported by the stream, now or on its next use
     }
   }
   void count_gather(wire_bytes const& moved) {
@@ -72,11 +72,11 @@ class iteration_meter {
     metrics.reduced_bytes += moved.total();
     count(moved);
   }
-  /// Takes in how full the ranks were in a layer.
+  /// Adds the rows per rank of one layer.
   void balance(std::span<std::uint64_t const> device_loads) {
     balances_.push_back(max_over_mean(device_loads));
   }
-  /// What has come together, and what pools have taken; from here on everything counts from zero.
+  /// Returns the metrics of the iteration, with the peaks of the pools, and resets all counters.
   [[nodiscard]] iteration_metrics close(slot_pool& replicas, slot_pool& partials) {
     metrics.replica_slots_peak = replicas.peak();
     metrics.partial_slots_peak = partials.peak();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// How far an iteration has come with one layer. README.md has the picture.
+/// The states of a layer during an iteration. README.md has a diagram.
 #pragma once
 
 #include <algorithm>
@@ -12,24 +12,24 @@ namespace fssdp {
 
 /// Whether a layer has its placement for this iteration.
 enum class placement_state {
-  open,    ///< none yet
+  open,    ///< not yet
   chosen,  ///< the solver's; calibration may still add replicas
-  fixed    ///< nothing is added any more: it was calibrated or released, or has gradients
+  fixed    ///< final: the layer was calibrated or released, or has gradients
 };
 
 /// Where the experts of a layer are.
 enum class replica_state {
-  sharded,      ///< each with its owner, and nowhere else
-  gathering,    ///< on their way to the ranks that the placement names
-  materialized  ///< on those ranks
+  sharded,      ///< only at their owners
+  gathering,    ///< being sent to the ranks of the placement
+  materialized  ///< on all ranks of the placement
 };
 
-/// What has become of the gradients of a layer.
+/// The gradients of a layer.
 enum class gradient_state {
-  none,        ///< nothing has been added up in this iteration
-  collecting,  ///< partial gradients are being added up in the pool
-  reducing,    ///< they are on their way to the owners
-  reduced      ///< they have been added up at the owners; more may follow
+  none,        ///< none in this iteration
+  collecting,  ///< partial gradients are accumulated in the pool
+  reducing,    ///< a reduction to the owners is in flight
+  reduced      ///< summed at the owners; more may follow
 };
 
 namespace detail {
@@ -42,9 +42,9 @@ class layer_state {
   [[nodiscard]] placement_state placement() const { return placement_; }
   [[nodiscard]] replica_state replicas() const { return replicas_; }
   [[nodiscard]] gradient_state gradients() const { return gradients_; }
-  /// Whether a micro-batch uses the replicas.
+  /// Whether any micro-batch has acquired the layer.
   [[nodiscard]] bool in_use() const { return !users_.empty(); }
-  /// Whether the next reduction adds to what an earlier one of this iteration has left.
+  /// Whether the next reduction adds to an earlier one of this iteration.
   [[nodiscard]] bool has_gradients() const { return has_gradients_; }
 
   void place() { placement_ = placement_state::chosen; }
@@ -52,7 +52,7 @@ class layer_state {
   void end_gather() { replicas_ = replica_state::materialized; }
   void drop_replicas() { replicas_ = replica_state::sharded; }
 
-  /// @throws argument_error if this micro-batch has the layer already
+  /// @throws argument_error if this micro-batch has acquired the layer already
   void require_not_acquired(int micro_batch) const {
     require(!std::ranges::count(users_, micro_batch), "materializer: micro-batch ", micro_batch,
             " acquires layer ", layer_, " again; expected release before");
@@ -62,16 +62,17 @@ class layer_state {
   void release(int micro_batch) {
     auto const user = std::ranges::find(users_, micro_batch);
     require(user != users_.end(), "materializer: micro-batch ", micro_batch, " releases layer ",
-            layer_, "; expected one that has acquired it");
+            layer_, ", which it has not acquired; expected acquire before");
     users_.erase(user);
     placement_ = placement_state::fixed;
   }
 
-  /// @throws argument_error unless one micro-batch has the layer, the first of the iteration
+  /// @throws argument_error unless exactly one micro-batch uses the layer, the first one of the
+  ///         iteration
   void require_calibratable() const {
     require(users_.size() == 1 && placement_ == placement_state::chosen, "materializer: layer ",
-            layer_, " is calibrated with ", users_.size(),
-            " micro-batches in it; expected one, the first of the iteration");
+            layer_, " is calibrated while ", users_.size(),
+            " micro-batches use it; expected one, the first of the iteration");
   }
   void calibrate() { placement_ = placement_state::fixed; }
 
@@ -86,25 +87,26 @@ class layer_state {
   }
   void end_reduction() { gradients_ = gradient_state::reduced; }
 
-  /// @throws argument_error unless it is known who holds the experts
+  /// @throws argument_error if the layer has no placement in this iteration yet
   void require_placement() const {
     require(placement_ != placement_state::open, "materializer: layer ", layer_,
             " has no placement yet; expected prefetch or acquire before");
   }
-  /// @throws argument_error unless a micro-batch has the experts
+  /// @throws argument_error unless a micro-batch has acquired the layer
   void require_acquired() const {
     require(in_use(), "materializer: layer ", layer_,
             " is not acquired; expected acquire before its experts are used");
   }
-  /// @throws argument_error if something has been added up that waits for its reduction
+  /// @throws argument_error if partial gradients in the pool wait for their reduction
   void require_no_partials() const {
     require(gradients_ != gradient_state::collecting, "materializer: layer ", layer_,
-            " has partial gradients in the pool; expected reduce for them before");
+            " has partial gradients in the pool; expected reduce(layer) for them before");
   }
-  /// @throws argument_error unless an iteration can be closed
+  /// @throws argument_error if a micro-batch has not released the layer, or partials are not
+  ///         reduced
   void require_closed() const {
-    require(users_.empty(), "materializer: step while ", users_.size(),
-            " micro-batches have layer ", layer_, "; expected release before");
+    require(users_.empty(), "materializer: step while ", users_.size(), " micro-batches use layer ",
+            layer_, "; expected release before");
     require_no_partials();
   }
   /// @pre require_closed accepts it, no reduction is under way, and the replicas have been dropped

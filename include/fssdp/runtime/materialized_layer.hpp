@@ -57,26 +57,26 @@ struct layer_setting {
   [[nodiscard]] slot_use use() const {
     return in_place ? slot_use::remote : slot_use::materialized;
   }
-  /// Whom calibration gathers an expert for.
+  /// Which ranks receive an expert for which calibration adds replicas.
   [[nodiscard]] receivers added_to() const {
     return gather_coding.codes() ? receivers::all_holders : receivers::newcomers;
   }
 };
 
-/// What a solver has said about some loads.
+/// A solver's placement, and the loads for which it was made.
 struct solved_placement {
   expert_loads loads;
   placement where;
 };
 
-/// What a layer is expected to need in the next iteration: made before that begins, so that ranks
-/// can compare their plans meanwhile.
+/// A layer's expected placement and plan for the next iteration, made before that begins, so that
+/// ranks can compare plans in advance.
 struct next_iteration {
-  placement where = {};                    // as far as there will be room
-  std::optional<transfer_plan> plan = {};  // none if the layer has it already
+  placement where = {};                    // shrunk to the room that is expected
+  std::optional<transfer_plan> plan = {};  // none if the layer already has this plan
 };
 
-/// For which iteration a layer has been planned before that begins, and by how many micro-batches.
+/// For which iteration, and after how many recorded micro-batches, a layer was last planned ahead.
 struct planning_state {
   int iteration = 0;
   int records = 0;
@@ -85,7 +85,7 @@ struct planning_state {
 
 class materialized_layer;
 
-/// Replicas in a range of a pool.
+/// Replicas in a range of slots of a pool.
 struct replica_set {
   explicit replica_set(materialized_layer& layer) : of{layer} {}
 
@@ -94,16 +94,16 @@ struct replica_set {
   }
 
   materialized_layer& of;
-  std::optional<transfer_plan> plan;  // of the stream, until it is planned
-  std::optional<slot_range> range;    // taken of the pool
+  std::optional<transfer_plan> plan;  // written on the stream until it is planned
+  std::optional<slot_range> range;    // taken from the pool
   std::vector<expert_id> experts;     // in its first slots, ascending
   std::vector<tensor_view> tensors;   // those slots
   timed_work gathered;
-  wire_bytes moved;  // by that
+  wire_bytes moved;  // by that gather
 };
 
-/// Its members change on the caller's thread; what runs on the stream reads what stays as it is
-/// meanwhile, and writes plans and byte counts, which the caller reads when the work is over.
+/// Members are changed on the caller's thread. Work on the stream reads what does not change until
+/// it is done; it writes plans and byte counts, which the caller reads after that.
 class materialized_layer {
  public:
   /// @pre setting and scratch outlive it
@@ -117,8 +117,8 @@ class materialized_layer {
   materialized_layer(materialized_layer const&) = delete;
   materialized_layer& operator=(materialized_layer const&) = delete;
 
-  /// Finds its part of the arenas. What is known about placements is forgotten.
-  /// @pre nothing goes by an old plan any more
+  /// Finds its part of the arenas, and forgets placements and plans of the former layout.
+  /// @pre no work by an old plan is in flight
   void look_at(layer_stack<table_layout> const& stack, expert_shards const& shards) {
     layout_ = &stack.layer(id);
     auto const first = static_cast<std::size_t>(stack.first_slot(id, setting_.rank));
@@ -141,8 +141,9 @@ class materialized_layer {
   /// The experts that the rank holds, ascending.
   [[nodiscard]] std::span<expert_id const> held() const { return held_; }
 
-  /// What the solver wants for these loads; asked only if they are others than before. Without
-  /// tolerance it depends on nothing but the loads, so that a run that is resumed goes on alike.
+  /// The solver's placement for these loads. The solver is asked only if they differ from the last
+  /// ones. With tolerance 0 the result depends on the loads alone, so a resumed run continues
+  /// alike.
   [[nodiscard]] placement const& wanted(expert_loads const& loads,
                                         any_placement_solver const& solve, double tolerance) {
     if (!is_solved(loads, tolerance))
@@ -150,7 +151,7 @@ class materialized_layer {
                                                              : solve(loads, *layout_));
     return solved->where;
   }
-  /// Whether that is known, without asking the solver.
+  /// Whether that placement is known without asking the solver.
   [[nodiscard]] bool is_solved(expert_loads const& loads, double tolerance) const {
     return solved.has_value() && (tolerance == 0 ? solved->loads == loads
                                                  : load_change(solved->loads, loads) <= tolerance);
@@ -158,19 +159,19 @@ class materialized_layer {
   void take_solved(expert_loads const& loads, placement wanted_then) {
     solved = solved_placement{loads, std::move(wanted_then)};
   }
-  /// Takes the placement of this iteration. The plan of another one is forgotten.
-  /// @pre nothing is gathered or reduced by that any more
+  /// Sets the placement of this iteration; a plan for another placement is forgotten.
+  /// @pre no gather or reduction by that plan is in flight
   void place(placement chosen) {
     state.place();
     take(std::move(chosen));
   }
-  /// Takes one with more replicas.
+  /// Sets a placement with more replicas than the current one.
   void extend(placement chosen) {
     state.calibrate();
     take(std::move(chosen));
   }
-  /// Makes the plan for the placement that it is expected to take next, at once.
-  /// @param made by another rank, if it has been
+  /// Makes the plan for the placement that the layer is expected to take next.
+  /// @param made the plan, if another rank has made it
   void plan_next(placement const& expected_place, std::optional<transfer_plan> made = {}) {
     if (!next.has_value()) next.emplace();
     if (is_planned_ && where == expected_place)
@@ -180,11 +181,11 @@ class materialized_layer {
           made.has_value() ? checked(std::move(*made), expected_place) : plan_for(expected_place);
     next->where = expected_place;
   }
-  /// The plan that is expected to be gone by.
+  /// The plan that is expected for the next iteration.
   [[nodiscard]] transfer_plan const& next_plan() const {
     return next->plan.has_value() ? *next->plan : *replicas.plan;
   }
-  /// Begins to make the plan, on the stream, unless there is one.
+  /// Begins to make the plan on the stream, unless there is one.
   void begin_plan(work_queue const& queue) {
     if (is_planned_) return;
     queue.prepare(
@@ -195,7 +196,7 @@ class materialized_layer {
     is_planned_ = true;
   }
 
-  /// Begins to gather into the range of a set, by a plan that may still have to be made on the stream.
+  /// Begins to gather into a set. Its plan may still be in the making, on the same stream.
   void gather(work_queue const& queue, replica_set& into) {
     into.gathered.submit(
         queue,
@@ -218,7 +219,7 @@ class materialized_layer {
     state.begin_reduction();
   }
 
-  /// Takes in loads of one micro-batch.
+  /// Adds the loads of one micro-batch.
   void record(std::span<std::uint64_t const> loads, std::span<std::uint64_t const> devices) {
     auto const add = [](expert_loads& sum, std::span<std::uint64_t const> more) {
       if (more.empty()) return;
@@ -229,7 +230,7 @@ class materialized_layer {
     add(recorded, loads);
     add(recorded_devices, devices);
   }
-  /// @pre state.require_closed accepts it, and its replicas have been dropped
+  /// @pre require_closed accepts the state, and the replicas have been dropped
   void end_iteration() {
     if (!recorded.empty()) expected.push(recorded);
     records = 0;
@@ -244,15 +245,15 @@ class materialized_layer {
     for (auto* work : {&replicas.gathered, &added.gathered, &reduced}) work->settle();
   }
 
-  /// The experts that the rank needs slots for, ascending.
+  /// The experts that need slots on this rank, ascending.
   [[nodiscard]] std::vector<expert_id> in_slots() const {
     auto list = std::vector<expert_id>{};
     for (auto const expert : held_)
       if (!is_in_place(expert)) list.push_back(expert);
     return list;
   }
-  /// All that the rank holds, [materialized * tensors], each of one slot: its own experts in place,
-  /// the others in their slots.
+  /// All experts that the rank holds, [materialized * tensors], each tensor with one slot: its own
+  /// experts in the arena, the others in the pool.
   [[nodiscard]] std::vector<tensor_view> views() const {
     auto tensors = std::vector<tensor_view>{};
     for (auto const expert : held_) {
@@ -265,13 +266,13 @@ class materialized_layer {
   layer_id id;
   layer_state state;
   any_load_predictor expected;    // loads
-  int records = 0;                // micro-batches in this iteration so far
-  expert_loads recorded;          // their loads
-  expert_loads recorded_devices;  // likewise, [ranks]
+  int records = 0;                // micro-batches recorded in this iteration
+  expert_loads recorded;          // the sum of their loads
+  expert_loads recorded_devices;  // the sum of their rows per rank, [ranks]
 
   std::optional<placement> where;          // of this iteration, or of an earlier one
-  std::optional<solved_placement> solved;  // of the planning thread, until it has finished, ...
-  std::optional<next_iteration> next;      // ... and so is this
+  std::optional<solved_placement> solved;  // the planning thread writes this ...
+  std::optional<next_iteration> next;      // ... and this, until it has planned the layer
   planning_state planned_by;
   stream_event next_planned;
   stream_event planned;
@@ -279,9 +280,9 @@ class materialized_layer {
   replica_set added{*this};  // by calibration
 
   std::optional<slot_range> partial_range;
-  std::vector<tensor_view> partials;  // in that
+  std::vector<tensor_view> partials;  // in that range
   timed_work reduced;
-  wire_bytes moved_back;  // by that
+  wire_bytes moved_back;  // by that reduction
 
  private:
   void take(placement chosen) {
@@ -306,11 +307,11 @@ class materialized_layer {
                    of);
   }
   [[nodiscard]] transfer_plan checked(transfer_plan plan, placement const& of) const {
-    require(plan.where() == of, "materializer: the planner has planned another placement of layer ",
-            id, "; expected that of the request");
+    require(plan.where() == of, "materializer: the plan that the planner returned for layer ", id,
+            " has another placement; expected that of the request");
     return plan;
   }
-  /// Nobody has expected it: ranks compare it by itself.
+  /// Makes a plan that was not announced: ranks compare it separately.
   void make_plan_now(communicator_ref const& comm) {
     replicas.plan = plan_for(*where);
     comm.announce(hashes_of(*replicas.plan));
@@ -372,7 +373,7 @@ class materialized_layer {
   [[nodiscard]] bool is_in_place(expert_id expert) const {
     return setting_.in_place && layout_->slices() == 1 && layout_->owner(expert) == setting_.rank;
   }
-  /// Whether calibration has had an expert gathered for all that hold it.
+  /// Whether calibration has gathered an expert again for all ranks that hold it.
   [[nodiscard]] bool is_renewed(expert_id expert) const {
     return setting_.gather_coding.codes() && added.holds(expert) &&
            added.plan->where().holders(expert).size() > 1;
@@ -388,9 +389,9 @@ class materialized_layer {
   std::vector<tensor_view> weights_;
   std::vector<tensor_view> gradients_;
   std::vector<expert_id> held_;
-  bool is_planned_ = false;                  // or is being planned
-  tensor_list partials_;                     // that are being reduced, ...
-  write_mode into_ = write_mode::overwrite;  // ... into what
+  bool is_planned_ = false;                  // or the plan is in the making
+  tensor_list partials_;                     // the input of the reduction in flight, ...
+  write_mode into_ = write_mode::overwrite;  // ... and how it writes gradients
 };
 
 }  // namespace fssdp::detail

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// The iteration: gathers layers before they are needed and reduces them while the next one
+/// Runs iterations: gathers layers before they are needed, and reduces them while the next one
 /// computes.
 #pragma once
 
@@ -34,14 +34,14 @@ class materializer_core;
 
 }  // namespace detail
 
-/// An expert that a rank computes with, its types known at run time: each tensor has one slot.
+/// An expert that a rank computes with, of types known only at run time: each tensor has one slot.
 struct any_expert {
   expert_id id;
   std::vector<any_const_tensor> tensors;
 };
 
-/// The experts of all MoE layers of a model during training. Between steps they are sharded; during
-/// one, a layer's replicas are there from `prefetch` or `acquire` to `release`, its partial
+/// The experts of all MoE layers of a model during training. Between steps they are sharded. During
+/// a step, the replicas of a layer exist from `prefetch` or `acquire` to `release`, its partial
 /// gradients from `partials` to `reduce`.
 ///
 ///     auto layers = materializer{comm, shards, {.placement = sparse_materialization{...}}, {...}};
@@ -53,22 +53,22 @@ struct any_expert {
 ///     layers.step();               the optimizer, on what this rank owns
 ///
 /// Every rank makes the same calls in the same order. On a communicator that is bound to a stream,
-/// gathers and reductions run while the caller computes; on another one they run in the call. The
-/// bits are the same. Between devices the communicator is a side_stream_communicator (beside): what
-/// would wait is then the caller's stream, not the caller.
+/// gathers and reductions run asynchronously; on any other they run within the call. The results
+/// have the same bits. Between devices, the communicator is a side_stream_communicator
+/// (on_side_stream): where a call would wait, it makes the caller's stream wait, not the host.
 ///
-/// A layer has one placement per iteration: what the solver says about the predicted loads, as far
-/// as the pool has room. Nothing is allocated for parameters after construction. The states of a
-/// layer are in layer_state.hpp, their picture in this folder's README.md.
+/// A layer has one placement per iteration: the solver's for the predicted loads, shrunk to the
+/// room in the pool. After construction nothing is allocated for parameters. The states of a layer
+/// are in layer_state.hpp, their diagram is in the README.md of this folder.
 /// (Paper, sections on materialization, re-materialization and calibration)
 class materializer {
  public:
-  /// @param comm carries gathers and reductions, nothing else
+  /// @param comm only gathers and reductions go over it
   /// @param shards what this rank owns
-  /// @param policy who holds what, who owns what, what is coded on the wire
-  /// @pre the communicator, the arenas and the sink of a trace outlive it; its destructor waits for
+  /// @param policy solvers, predictor, planner, and which links are coded
+  /// @pre communicator, arenas and trace sink outlive the materializer. Its destructor waits for
   ///      the work that uses its memory
-  /// @throws argument_error if shards, options or pools do not fit: before anything is allocated
+  /// @throws argument_error before anything is allocated, if shards, options or pools do not fit
   template <materializing_communicator Comm>
   materializer(Comm& comm, expert_shards shards, materializer_policy policy = {},
                materializer_options const& options = {})
@@ -81,36 +81,37 @@ class materializer {
   [[nodiscard]] layer_stack<table_layout> const& layouts() const;
   /// The loads that the next iteration is planned with.
   [[nodiscard]] expert_loads expected_loads(layer_id which) const;
-  /// What expects the loads of a layer: between iterations its memory can be kept, and recalled.
+  /// The load predictor of a layer. Its memory can be saved and restored between iterations.
   [[nodiscard]] any_load_predictor& predictor(layer_id which);
   /// Who holds the experts of a layer in this iteration.
   /// @pre the layer has been prefetched or acquired in it
   [[nodiscard]] placement const& where(layer_id which) const;
-  /// How they get it. Waits until it is planned.
-  /// @pre likewise
+  /// The plan of a layer in this iteration. Waits until it is made.
+  /// @pre as where
   [[nodiscard]] transfer_plan const& plan(layer_id which);
 
-  /// Begins to gather a layer: chooses its placement, and has it planned and gathered on the stream.
-  /// Nothing happens if it is there; or if there is no room now and will be: then it is gathered
-  /// when it is acquired. It does not wait for other ranks: over NCCL, which needs the ranks to have
-  /// compared their plans first (announcing_communicator), a layer for which that goes on is put on
-  /// the stream by a later call.
+  /// Begins to gather a layer: chooses its placement, then plans and gathers on the stream. Does
+  /// nothing if the layer is gathered already. If the pool has no room now, the layer is gathered
+  /// when it is acquired. Does not wait for other ranks: over NCCL, ranks must compare their plans
+  /// before they gather (announcing_communicator); while that is in progress, a later call enqueues
+  /// the gather.
   /// @throws argument_error if there is no such layer; transport errors of earlier work; over NCCL
-  ///         ranks_disagree if ranks have come with other loads, before anything is sent by a plan
-  ///         that is new
+  ///         ranks_disagree, before anything is sent by a new plan, if ranks have recorded
+  ///         different loads
   void prefetch(layer_id which);
 
-  /// Waits until a layer is there, and has the next ones gathered. The experts keep their addresses
-  /// until all micro-batches that have acquired the layer have released it, or until `calibrate`.
-  /// Over NCCL it waits if ranks still compare the plans of this iteration.
-  /// @throws argument_error if this micro-batch has it already, or the pool has no room for a
-  ///         placement that this iteration has begun with; transport errors
+  /// Waits until a layer is gathered, and begins to gather the next ones. The experts keep their
+  /// addresses until all micro-batches that have acquired the layer have released it, or until
+  /// `calibrate`. Over NCCL it also waits if ranks are still comparing the plans of this iteration.
+  /// @throws argument_error if this micro-batch has acquired the layer already, or if the pool
+  ///         lacks room for the placement that the layer had earlier in this iteration; transport
+  ///         errors
   void acquire(layer_id which, int micro_batch = 0, training_pass way = training_pass::forward);
 
-  /// What this rank computes with, ascending experts: a view.
+  /// A view of the experts that this rank computes with, ascending.
   /// @tparam T the type of replicas
-  /// @pre the layer is acquired; the view is used until it is released or calibrated
-  /// @throws argument_error if it is not acquired, or replicas are of another type
+  /// @pre the layer is acquired. The view is valid until it is released or calibrated
+  /// @throws argument_error if the layer is not acquired, or replicas are of another type
   template <element T>
   [[nodiscard]] materialized_experts<T const> experts(layer_id which) const {
     require_type<T>("experts", &tensor_types::replica);
@@ -118,8 +119,8 @@ class materializer {
     for (auto const& tensor : acquired(which)) tensors.emplace_back(tensor.as<T const>()[0]);
     return {held(which), std::move(tensors)};
   }
-  /// The same as tensors [materialized, elements], for products of many matrices at once.
-  /// @throws argument_error likewise, and without materializer_options::in_one_piece
+  /// The same as tensors [materialized, elements], for batched matrix products.
+  /// @throws argument_error as experts, and without materializer_options::in_one_piece
   template <element T>
   [[nodiscard]] std::vector<expert_tensor<T const>> experts_in_one_piece(layer_id which) const {
     require_type<T>("experts_in_one_piece", &tensor_types::replica);
@@ -128,26 +129,29 @@ class materializer {
     return tensors;
   }
 
-  /// The same for types that are known at run time, or differ between the tensors of an expert.
+  /// The same for types that are known only at run time, or differ between the tensors of an
+  /// expert.
   [[nodiscard]] std::vector<any_expert> any_experts(layer_id which) const;
 
-  /// Ends what `acquire` began.
+  /// Ends the use that `acquire` began. The last release drops the replicas unless they are kept.
   /// @throws argument_error if this micro-batch has not acquired the layer
   void release(layer_id which, int micro_batch = 0);
 
-  /// After the gate: plans with the real loads and gathers what is missing, if that takes less time
-  /// than it saves. Replicas that are there stay; coded ones that more ranks get come again to all.
+  /// To be called when the gate has chosen experts: solves for the real loads, and gathers the
+  /// replicas that are missing, if that takes less time than it saves. Existing replicas stay.
+  /// Where experts are coded and get more replicas, all their holders receive them again.
   /// @param counts tokens of every rank for every expert, equal on all ranks
-  /// @return whether replicas have been added: take `experts` again
-  /// @pre one micro-batch has acquired the layer, the first of this iteration
-  /// @throws argument_error if not; transport errors
+  /// @return whether replicas were added: then call `experts` again
+  /// @pre exactly one micro-batch has acquired the layer, the first one of this iteration
+  /// @throws argument_error otherwise; transport errors
   /// (Paper, calibration)
   bool calibrate(layer_id which, token_counts const& counts);
 
-  /// Where the partial gradients of a layer are added up: [materialized, elements] per tensor, zero
-  /// at first. Waits for older reductions if there is no room.
+  /// The buffer in which the partial gradients of a layer are accumulated: [materialized, elements]
+  /// per tensor, zero when it is first asked for. Waits for older reductions if there is no room.
   /// @tparam T the type of partial gradients
-  /// @throws argument_error if there will be none, or they are of another type; transport errors
+  /// @throws argument_error if the pool is too small, or partials are of another type; transport
+  ///         errors
   template <element T>
   [[nodiscard]] std::vector<expert_tensor<T>> partials(layer_id which) {
     require_type<T>("partials", &tensor_types::partial);
@@ -156,57 +160,61 @@ class materializer {
     return views;
   }
 
-  /// The same for types that are known at run time.
+  /// The same for types that are known only at run time.
   [[nodiscard]] std::vector<any_tensor> any_partials(layer_id which);
 
-  /// Begins to sum the partial gradients of a layer at their owners: after its last micro-batch. A
-  /// second reduction in one iteration adds to the first. Replicas that nobody uses are dropped.
-  /// Over NCCL the layer is planned here for the next iteration, by the loads recorded so far.
+  /// Begins to sum the partial gradients of a layer at their owners; to be called after its last
+  /// micro-batch. A second reduction in one iteration adds to the first. Replicas that no
+  /// micro-batch uses are dropped. Over NCCL, this call also plans the layer for the next
+  /// iteration, by the loads recorded so far.
   /// @throws argument_error as partials; transport errors of earlier work
   void reduce(layer_id which);
-  /// The same for partial gradients of the caller's own, [materialized, elements] per tensor, of
-  /// the type of partial gradients.
-  /// @pre their memory, not the views of it, lives and stays as it is until `step`
+  /// The same for partial gradients in memory of the caller, [materialized, elements] per tensor,
+  /// of the type of partial gradients.
+  /// @pre the memory (not the views) lives, and is unchanged, until `step`
   /// @throws argument_error if they have another shape or type; transport errors of earlier work
   template <tensor_memory Partials>
   void reduce(layer_id which, Partials const& own) {
     reduce_own(which, detail::tensor_list{own});
   }
 
-  /// Takes in the real loads of a layer and micro-batch, for the next placements. Best before the
-  /// layer is reduced, as over NCCL it is planned then; again by `step` if loads are recorded later.
-  /// @param device_loads rows of every rank, if the metrics are to tell how full they were
-  /// @throws argument_error on another number of experts
+  /// Records the real loads of a layer in a micro-batch; the next placements are predicted from
+  /// them. Best called before the layer is reduced: over NCCL, that call plans its next iteration.
+  /// If loads are recorded later, `step` plans again.
+  /// @param device_loads rows of every rank, for the metrics of load balance; may be empty
+  /// @throws argument_error if there are not as many loads as experts
   void record(layer_id which, std::span<std::uint64_t const> loads,
               std::span<std::uint64_t const> device_loads = {});
 
-  /// Closes the iteration: all gradients are there, and no peer reads this rank's weights any more,
-  /// so the optimizer may write them. Over NCCL all ranks begin to compare the plans of the next one,
-  /// in one exchange; it goes on while the caller does.
+  /// Ends the iteration. Afterwards all gradients are at their owners, and no peer reads this
+  /// rank's weights any more: the optimizer may write them. Over NCCL, ranks begin to compare the
+  /// plans of the next iteration, in one exchange, asynchronously.
   /// @throws argument_error if a layer is still acquired or has partials that are not reduced;
   ///         transport errors
   iteration_metrics step();
 
-  /// The same around the optimizer: closes the iteration, calls update(metrics), and moves experts
-  /// to other owners if that is due and the sharding solver of the policy wants it.
-  /// @param moved as `reshard` takes it
+  /// As above, around the optimizer: ends the iteration, calls update(metrics), and then moves
+  /// experts to other owners if that is due and the sharding solver of the policy decides so.
+  /// @param moved all buffers to move, as for `reshard`
   template <tensor_memory Moved>
   iteration_metrics step(detail::function_ref<void(iteration_metrics const&)> update,
                          Moved&& moved) {
-    static_assert(!is_read_only<Moved>, "what is moved is to be written");
+    static_assert(!is_read_only<Moved>, "expected buffers that can be written");
     return step_and_move(update, detail::tensor_list{moved});
   }
 
-  /// Whether it is time to choose other owners: between `step` and the next iteration.
+  /// Whether a reshard is due by reshard_every. To be asked after `step`, before the next
+  /// iteration.
   [[nodiscard]] bool is_reshard_due() const;
-  /// Experts go to other owners, with all that belongs to them.
-  /// @param next the layouts of all layers: of a sharding solver, from the expected loads
-  /// @param moved what an owner has of its experts: bytes_of(weights, moments...)
-  /// @pre the iteration is closed, and the optimizer has finished with it
+  /// Moves experts to other owners, with all that belongs to them.
+  /// @param next the layouts of all layers, such as a sharding solver returns for the expected
+  ///        loads
+  /// @param moved everything that an owner keeps of its experts: bytes_of(weights, moments...)
+  /// @pre the iteration has ended, and the optimizer has finished
   /// @throws argument_error as reshard, and if an arena is too small; transport errors
   template <tensor_memory Moved>
   void reshard(layer_stack<table_layout> const& next, Moved&& moved) {
-    static_assert(!is_read_only<Moved>, "what is moved is to be written");
+    static_assert(!is_read_only<Moved>, "expected buffers that can be written");
     move_experts(next, detail::tensor_list{moved});
   }
 
@@ -216,7 +224,7 @@ class materializer {
 
   [[nodiscard]] std::span<tensor_types const> tensors() const;
   [[nodiscard]] std::span<expert_id const> held(layer_id which) const;
-  /// All tensors of all experts that the rank holds, each of one slot.
+  /// The tensors of all experts that the rank holds, each tensor with one slot.
   [[nodiscard]] std::vector<detail::tensor_view> acquired(layer_id which) const;
   [[nodiscard]] std::span<detail::tensor_view const> in_one_piece(layer_id which) const;
   [[nodiscard]] std::span<detail::tensor_view const> room_for_partials(layer_id which);
@@ -225,7 +233,7 @@ class materializer {
                                   detail::tensor_list moved);
   void move_experts(layer_stack<table_layout> const& next, detail::tensor_list moved);
 
-  /// @throws argument_error unless that type of all tensors is T
+  /// @throws argument_error unless this type (replica or partial) of all tensors is T
   template <element T>
   void require_type(char const* call, dtype tensor_types::*which) const {
     for (auto const& tensor : tensors())

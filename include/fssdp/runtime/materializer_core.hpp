@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What a materializer does, for any types: pools, layers, metrics.
+/// The untyped implementation of the materializer: pools, layers, metrics.
 #pragma once
 
 #include <algorithm>
@@ -36,8 +36,8 @@
 
 namespace fssdp::detail {
 
-/// The communicator's queue, if shards and options fit it.
-/// @throws argument_error if not
+/// Returns the queue if shards and options fit it.
+/// @throws argument_error otherwise
 [[nodiscard]] inline work_queue const& fitting(work_queue const& queue, expert_shards const& shards,
                                                materializer_options const& options) {
   require(queue.size() == shards.layouts().ranks(), "materializer: ", queue.size(),
@@ -51,8 +51,8 @@ namespace fssdp::detail {
 [[nodiscard]] inline layer_setting setting_for(work_queue const& queue, expert_shards const& shards,
                                                materializer_policy const& policy,
                                                materializer_options const& options) {
-  require(policy.planner != nullptr, "materializer: no planner; expected make_requested_plan, a ",
-          "plan_cache or another one");
+  require(policy.planner != nullptr, "materializer: the planner is null; expected ",
+          "make_requested_plan, a plan_cache or another planner");
   for (auto const* const coding : {&policy.gather_coding, &policy.reduce_coding})
     if (coding->codes() && !queue.in_host_memory())
       check_codec_of_device("materializer", coding->coder());
@@ -76,7 +76,7 @@ namespace fssdp::detail {
           .trace = options.trace};
 }
 
-/// Its calls are those of `materializer`, which says what they do.
+/// The calls of `materializer`, where they are documented.
 class materializer_core {
  public:
   materializer_core(work_queue const& queue, expert_shards shards, materializer_policy policy,
@@ -179,16 +179,16 @@ class materializer_core {
     return true;
   }
 
-  /// Where partial gradients are added up.
+  /// The buffer in which the partial gradients of a layer are accumulated.
   [[nodiscard]] std::span<tensor_view const> room_for_partials(layer_id which) {
     auto& layer = at(which);
     layer.state.require_placement();
     return partials_.of(layer,
                         most_slots_used(*layer.where, layer.layout(), slot_use::materialized));
   }
-  /// Begins to reduce what is there.
+  /// Begins to reduce the partials in the pool.
   void reduce(layer_id which) {
-    begin_reduction(at(which), tensor_list{room_for_partials(which)});  // without tokens, too
+    begin_reduction(at(which), tensor_list{room_for_partials(which)});  // zeros by default
   }
   void reduce_own(layer_id which, tensor_list own) {
     auto& layer = at(which);
@@ -196,8 +196,9 @@ class materializer_core {
     check_partials("materializer", {"partials", own.all()}, shards_.elements(),
                    layer.held().size());
     for (std::size_t k = 0; k < own.all().size(); ++k)
-      require(own.all()[k].type == setting_.tensors[k].partial, "materializer: reduce of type ",
-              name_of(own.all()[k].type), "; expected ", name_of(setting_.tensors[k].partial));
+      require(own.all()[k].type == setting_.tensors[k].partial, "materializer: tensor ", k,
+              " is reduced as ", name_of(own.all()[k].type), "; expected ",
+              name_of(setting_.tensors[k].partial));
     partials_.finish(layer);
     layer.state.require_no_partials();
     begin_reduction(layer, std::move(own));
@@ -206,8 +207,8 @@ class materializer_core {
   void record(layer_id which, std::span<std::uint64_t const> loads,
               std::span<std::uint64_t const> device_loads) {
     auto const experts = static_cast<std::size_t>(layouts_.experts_per_layer());
-    require(loads.size() == experts, "materializer: loads of ", loads.size(), " experts; expected ",
-            experts);
+    require(loads.size() == experts, "materializer: record for layer ", which, " has ",
+            loads.size(), " loads; expected ", experts, ", one per expert");
     at(which).record(loads, device_loads);
   }
 
@@ -242,11 +243,11 @@ class materializer_core {
            iterations_ % options_.reshard_every == 0;
   }
   void reshard(layer_stack<table_layout> const& next, tensor_list moved) {
-    for (auto const& arena : {shards_.weights(), shards_.gradients()})  // before anything moves
+    for (auto const& arena : {shards_.weights(), shards_.gradients()})  // before anything is moved
       for (auto const& tensor : arena)
-        require(tensor.slots >= next.slots(queue_.rank()), "materializer: an arena of ",
-                tensor.slots, " slots; expected ", next.slots(queue_.rank()), " or more on rank ",
-                queue_.rank());
+        require(tensor.slots >= next.slots(queue_.rank()), "materializer: an arena of rank ",
+                queue_.rank(), " has ", tensor.slots, " slots; expected ",
+                next.slots(queue_.rank()), " or more for the next layouts");
     auto const call =
         reshard_call{reshard_plan{layouts_, next}, std::move(moved), reshard_options{}};
     call.check(queue_.rank(), queue_.size());
@@ -267,11 +268,11 @@ class materializer_core {
   }
 
  private:
-  /// What a gather does that finds no room: it hopes for later, or takes what there is.
+  /// What a gather does if the pool has no room: wait for a later call, or fail.
   enum class shortage { waits, ends };
 
-  /// Begins to gather.
-  /// @return false if it has been put off
+  /// Begins to gather a layer.
+  /// @return false if the gather is deferred, as the pool has no room
   bool gather(layer_id which, shortage when) {
     announce_plans();
     auto& layer = at(which);
@@ -280,15 +281,15 @@ class materializer_core {
     meter_.expose([&] { layer.begin_plan(queue_); });
     auto const count = most_slots_used(*layer.where, layer.layout(), setting_.use());
     auto const has_room = replicas_.gather(layer, count);
-    require(has_room || when == shortage::waits, "materializer: the pool has ",
-            replicas_.pool().longest(), " replica slots in a row; layer ", which, " needs ", count,
-            " again: expected other layers to be released before, or more replica_slots");
+    require(has_room || when == shortage::waits, "materializer: layer ", which, " needs ", count,
+            " consecutive replica slots, and the pool has ", replicas_.pool().longest(),
+            "; expected other layers to be released before, or more replica_slots");
     return has_room;
   }
 
   void announce_plans() { next_.announce(replicas_.pool().slots()); }
 
-  /// Chooses the placement of this iteration: what the solver wants, as far as there is room.
+  /// Chooses the placement of this iteration: the solver's, shrunk to the room in the pool.
   bool place(materialized_layer& layer, shortage when) {
     auto const loads = layer.expected.predict();
     auto where = layer.wanted(loads, policy_.placement, options_.load_tolerance);
@@ -303,7 +304,7 @@ class materializer_core {
     return true;
   }
   void begin_reduction(materialized_layer& layer, tensor_list from) {
-    replicas_.enqueue_all();  // in the order in which all ranks have begun them
+    replicas_.enqueue_all();  // all ranks enqueue them in the same order
     partials_.reduce(layer, std::move(from));
     if (!layer.state.in_use()) replicas_.drop(layer);
     next_.plan_behind(layer, iterations_ + 1, replicas_.pool().slots());
@@ -321,7 +322,7 @@ class materializer_core {
   std::deque<materialized_layer> layers_;
   scratch_memory scratch_;
   int iterations_ = 0;
-  next_plans next_;  // last, as its thread uses everything else
+  next_plans next_;  // last, as its thread uses all other members
 };
 
 }  // namespace fssdp::detail

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// The calls of a materializer, handed to its core.
+/// The calls of a materializer, passed on to its core.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Placements and plans of the next iteration, made while this one goes on.
+/// Placements and plans of the next iteration, made during this one.
 #pragma once
 
 #include <cstddef>
@@ -30,11 +30,11 @@
 
 namespace fssdp::detail {
 
-/// Where a materializer plans layers before they are placed: on a thread of its own, for all ranks,
-/// or in the calls of those whose ranks have to compare plans.
+/// Plans layers before they are placed: on a thread of its own; on all ranks together; or, on
+/// communicators whose ranks have to compare plans, in the calls of the materializer.
 class next_plans {
  public:
-  /// What all of it goes by.
+  /// The settings of the materializer.
   struct rules {
     work_queue const& queue;
     layer_setting const& setting;
@@ -42,7 +42,7 @@ class next_plans {
     materializer_options const& options;
   };
 
-  /// @pre everything outlives it
+  /// @pre all arguments outlive it
   next_plans(rules const& by, iteration_meter& meter, std::deque<materialized_layer>& layers)
       : by_{by}, meter_{meter}, layers_{layers} {
     if (by_.options.plan_ahead) thread_.emplace(meter_);
@@ -50,13 +50,13 @@ class next_plans {
       sharing_.emplace(*by_.options.share_plans, by_.setting.topology);
   }
 
-  /// A layer is being reduced: what is known of the loads of this iteration, and there is time
-  /// until it is needed, is planned for the next one; once, unless more loads have come.
-  /// @param room slots that there will be
+  /// To be called when a layer is reduced: plans layers for the next iteration, by the loads
+  /// recorded so far. A layer is planned once per iteration, and again if more loads were recorded.
+  /// @param room the slots that the pool will have
   void plan_behind(materialized_layer& reduced, int iteration, std::size_t room) {
     if (!thread_.has_value() && !by_.queue.announces()) return;
     auto jobs = std::vector<planning_job>{};
-    for (auto& layer : layers_) {  // that which is needed first is planned first
+    for (auto& layer : layers_) {  // in the order in which they are needed
       if (&layer != &reduced && (!thread_.has_value() || layer.recorded.empty())) continue;
       auto const state = planning_state{iteration, layer.records};
       if (std::exchange(layer.planned_by, state) == state) continue;
@@ -77,7 +77,7 @@ class next_plans {
     });
   }
   /// Waits until a layer has been planned.
-  /// @throws what has gone wrong there
+  /// @throws what solver or planner have thrown
   void finish(materialized_layer& layer) {
     if (thread_.has_value()) thread_->finish(layer);
   }
@@ -85,8 +85,8 @@ class next_plans {
     for (auto& layer : layers_) finish(layer);
   }
 
-  /// Where ranks have to compare plans: makes those of all layers for the iteration that begins,
-  /// and lets them be compared while the caller goes on. Once, until they are forgotten.
+  /// Where ranks have to compare plans: plans all layers of the next iteration, and begins to
+  /// compare them asynchronously. Once, until forget_announced.
   void announce(std::size_t room) {
     if (!by_.queue.announces() || are_announced_) return;
     finish_all();
@@ -102,10 +102,10 @@ class next_plans {
     });
     are_announced_ = true;
   }
-  /// An iteration begins, or other owners have the experts.
+  /// To be called when an iteration begins, or owners have changed.
   void forget_announced() { are_announced_ = false; }
 
-  /// The same for what calibration has found: what it gathers, and the plan of the layer from then.
+  /// As announce, for what calibration adds: its gather, and the plan of the layer from then on.
   void announce_calibrated(materialized_layer& layer, calibration const& found) {
     if (!by_.queue.announces()) return;
     meter_.expose([&] {
@@ -126,10 +126,10 @@ class next_plans {
   [[nodiscard]] bool has_room_for_owners(materialized_layer const& layer, std::size_t room) const {
     return most_slots_used(placement{layer.layout()}, layer.layout(), by_.setting.use()) <= room;
   }
-  /// Plans a layer before its iteration begins: as it will be placed, if the loads are these and
-  /// there is so much room.
-  /// @param made the plan for that, if another rank has made it
-  /// @return false if there is too little
+  /// Makes the placement and the plan that a layer will have in the next iteration, if these are
+  /// the loads and this is the room.
+  /// @param made the plan, if another rank has made it
+  /// @return false if there is too little room
   bool plan(planning_job const& job, std::size_t room, std::optional<transfer_plan> made = {}) {
     auto& layer = *job.layer;
     auto const& layout = layer.layout();
@@ -143,8 +143,8 @@ class next_plans {
     return true;
   }
 
-  /// Plans layers with all other ranks: each asks solver and planner for its share of those that
-  /// need it. What the others have made comes as bytes.
+  /// Plans layers together with all other ranks. Each asks solver and planner for its share of the
+  /// layers that need them, and receives the results of the others as bytes.
   void plan_for_all(std::vector<planning_job> const& jobs, std::size_t room) {
     auto unsolved = std::vector<planning_job const*>{};
     auto what = hasher{};
@@ -170,7 +170,7 @@ class next_plans {
       for (auto const& theirs : sharing_->exchange(what.value(), mine.bytes(), failure))
         for (auto in = word_reader{theirs}; !in.is_at_end();) read_plan(in, unsolved, room);
     }
-    for (auto const& job : jobs) (void)plan(job, room);  // those that need no solver
+    for (auto const& job : jobs) (void)plan(job, room);  // also layers already solved
   }
   void write_plan(planning_job const& job, std::size_t n, std::size_t room, word_writer& out) {
     (void)plan(job, room);
@@ -179,13 +179,13 @@ class next_plans {
     out.put(layer.solved->where, layer.layout());
     auto const bytes = layer.next.has_value() && layer.next->plan.has_value()
                            ? plan_to_bytes(*layer.next->plan)
-                           : std::vector<std::byte>{};  // all ranks have it
+                           : std::vector<std::byte>{};  // all ranks have it already
     out.put_long(bytes.size());
     out.put(bytes);
   }
   void read_plan(word_reader& in, std::span<planning_job const* const> unsolved, std::size_t room) {
     auto const n = std::size_t{in.word()};
-    require(n < unsolved.size(), "materializer: plan ", n, " of another rank; expected 0 to ",
+    require(n < unsolved.size(), "materializer: another rank sent plan ", n, "; expected 0 to ",
             unsolved.size() - 1);
     auto const& job = *unsolved[n];
     auto& layer = *job.layer;
@@ -201,7 +201,7 @@ class next_plans {
   std::deque<materialized_layer>& layers_;
   bool are_announced_ = false;  // the plans of this iteration
   std::optional<plan_sharing> sharing_;
-  std::optional<planning_thread> thread_;  // last, as its work uses everything else
+  std::optional<planning_thread> thread_;  // last, as its work uses all other members
 };
 
 }  // namespace fssdp::detail

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// The partial gradients of all layers, and the reductions that are under way.
+/// The partial gradients of all layers, and the reductions in flight.
 #pragma once
 
 #include <cstddef>
@@ -16,8 +16,8 @@
 
 namespace fssdp::detail {
 
-/// Layers take room in a pool when their gradients begin to add up, and give it back when those are
-/// with their owners.
+/// A layer takes slots from a pool for its first partial gradients, and returns them when these
+/// have been summed at their owners.
 class partial_sums {
  public:
   /// @pre queue and meter outlive it
@@ -28,10 +28,10 @@ class partial_sums {
 
   [[nodiscard]] slot_pool& pool() { return pool_; }
 
-  /// Where the gradients of a layer add up: [materialized, elements] per tensor, zero at first.
-  /// Waits for older reductions if there is no room.
-  /// @param slots how many the rank takes that holds most experts
-  /// @throws argument_error if there will be none
+  /// The partial gradients of a layer: [materialized, elements] per tensor, zero at first. Waits
+  /// for older reductions if there is no room.
+  /// @param slots the number that the rank with most experts needs
+  /// @throws argument_error if the pool has no room
   [[nodiscard]] std::span<tensor_view const> of(materialized_layer& layer, std::size_t slots) {
     finish(layer);
     if (layer.partial_range.has_value()) return layer.partials;
@@ -40,9 +40,9 @@ class partial_sums {
       finish_oldest();
       range = pool_.take(slots);
     }
-    require(range.has_value(), "materializer: ", pool_.slots() - pool_.used(),
-            " slots are left for partial gradients; layer ", layer.id, " needs ", slots,
-            ": expected other layers to be reduced before, or more partial_slots");
+    require(range.has_value(), "materializer: the partial gradients of layer ", layer.id, " need ",
+            slots, " consecutive slots, and the pool has ", pool_.slots() - pool_.used(),
+            " free; expected other layers to be reduced before, or more partial_slots");
     layer.partial_range = range;
     layer.partials = pool_.tensors({range->first, layer.held().size()});
     layer.state.collect();
@@ -51,12 +51,12 @@ class partial_sums {
     return layer.partials;
   }
 
-  /// Begins to reduce partial gradients of a layer, from wherever they are.
+  /// Begins to reduce partial gradients of a layer, in the pool or in memory of the caller.
   void reduce(materialized_layer& layer, tensor_list from) {
     meter_.expose([&] { layer.reduce(queue_, std::move(from)); });
     under_way_.push_back(&layer);
   }
-  /// Waits until a layer is not being reduced.
+  /// Waits until the reduction of a layer is complete, if there is one.
   void finish(materialized_layer const& layer) {
     while (layer.state.gradients() == gradient_state::reducing) finish_oldest();
   }

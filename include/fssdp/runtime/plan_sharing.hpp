@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Plans that one rank makes for all.
+/// Divides planning among ranks.
 #pragma once
 
 #include <algorithm>
@@ -22,28 +22,28 @@
 
 namespace fssdp::detail {
 
-/// Deals out layers to the ranks that plan them, and what these have made to all ranks.
+/// Decides which rank plans which layer, and sends the results to all ranks.
 class plan_sharing {
  public:
-  /// @pre nothing else goes through the communicator
+  /// @pre nothing else uses the communicator
   plan_sharing(communicator_ref const& comm, topology const& topo) : comm_{comm}, topology_{topo} {}
 
-  /// Whether this rank plans the n-th of some layers. Ranks take turns, and those of one turn are
-  /// far from each other, so that hosts share the work.
+  /// Whether this rank plans the n-th of `layers` layers. Ranks take turns; consecutive layers go
+  /// to different hosts, so that hosts share the work.
   /// @param what a hash of what is planned
   [[nodiscard]] bool is_mine(std::size_t n, std::size_t layers, std::uint64_t what) const {
     auto const ranks = static_cast<std::size_t>(comm_.size());
     return (n * ranks / layers + what % ranks) % ranks == comm_.rank().index();
   }
 
-  /// Every rank's bytes to all ranks.
+  /// Sends every rank's bytes to all ranks.
   /// @param what a hash of what is planned: equal on all ranks
-  /// @param failure why this rank has none, if that is so
-  /// @return [ranks]; those of this rank are empty
-  /// @cost all ranks learn how many bytes there are; then a sparse all-gather to everywhere
-  /// @throws on all ranks, if one has failed: its exception there, peer_failed elsewhere; where
-  ///         `what` differs: ranks_disagree, or peer_failed with its text on a rank that hears of
-  ///         another's first; transport errors
+  /// @param failure the exception if this rank has failed to plan, else null
+  /// @return [ranks]; the entry of this rank is empty
+  /// @cost an exchange of byte counts; then a sparse all-gather to all ranks
+  /// @throws on all ranks if one has failed: there its exception, elsewhere peer_failed. If `what`
+  ///         differs: ranks_disagree, or peer_failed with its text on ranks that receive another
+  ///         rank's error first. Transport errors
   [[nodiscard]] std::vector<std::vector<std::byte>> exchange(
       std::uint64_t what, std::span<std::byte const> mine,
       std::exception_ptr const& failure) const {
@@ -60,7 +60,7 @@ class plan_sharing {
       if (announced[rank.index()].has_failed == 0) continue;
       auto const& bytes = result[rank.index()];
       throw peer_failed{
-          rank, text("materializer: rank ", rank, " could not plan for all: ",
+          rank, text("materializer: rank ", rank, " could not make its share of the plans: ",
                      std::string(reinterpret_cast<char const*>(bytes.data()), bytes.size()))};
     }
     return result;
@@ -80,7 +80,7 @@ class plan_sharing {
             rank, text("materializer: rank ", rank, " plans other layers than rank ", comm_.rank(),
                        ", or has recorded other loads; expected the same on all ranks")};
   }
-  /// As one chunk of each rank that has any: of the longest one's size.
+  /// Gathers the bytes as one chunk for each rank that has any; all chunks have the largest size.
   [[nodiscard]] std::vector<std::vector<std::byte>> gather(std::span<announcement const> announced,
                                                            std::span<std::byte const> mine) const {
     auto result = std::vector<std::vector<std::byte>>(announced.size());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Where layers are planned while the caller goes on.
+/// A thread that plans layers while the caller continues.
 #pragma once
 
 #include <utility>
@@ -14,20 +14,20 @@
 
 namespace fssdp::detail {
 
-/// A layer that is to be planned, and the loads that it is planned for.
+/// A layer, and the loads that it is planned for.
 struct planning_job {
   materialized_layer* layer;
   expert_loads loads;
 };
 
-/// A thread that plans layers in the order in which they come.
+/// Plans layers in the order in which they are submitted.
 class planning_thread {
  public:
   /// @pre the meter outlives it
   explicit planning_thread(iteration_meter& meter) : meter_{meter} {}
 
-  /// Has work(jobs) done.
-  /// @pre earlier work of their layers is finished
+  /// Runs work(jobs) on the thread.
+  /// @pre earlier work on these layers has finished
   /// @throws what earlier work has thrown
   template <class Work>
   void submit(std::vector<planning_job> jobs, Work work) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// One arena of slots that the layers of a model share.
+/// A fixed number of slots that the layers of a model share.
 #pragma once
 
 #include <algorithm>
@@ -25,18 +25,18 @@ struct slot_range {
 
 namespace detail {
 
-/// Memory for a fixed number of experts, allocated once, laid out as in an expert_buffer but not
-/// written: a device's will do. Ranges are taken where they fit first: equal calls give equal
-/// ranges, so ranks that take and give back alike agree without talking.
+/// Memory for a fixed number of experts, allocated once, laid out as in an expert_buffer; not
+/// written, so device memory can be used. Ranges are allocated first-fit: equal calls give equal
+/// ranges, so ranks that make the same calls have the same ranges without communication.
 class slot_pool {
  public:
   /// @param shapes the elements and the type of each tensor of one slot
-  /// @param resource where the memory comes from; it outlives the pool
+  /// @param resource allocates the memory; outlives the pool
   /// @throws as expert_buffer
   slot_pool(std::size_t slots, tensor_list const& shapes,
             std::pmr::memory_resource* resource = std::pmr::new_delete_resource())
       : slots_{slots} {
-    require(resource != nullptr, "slot_pool: no resource; expected one for its memory");
+    require(resource != nullptr, "slot_pool: the memory resource is null; expected one");
     auto bytes = std::size_t{0};
     for (auto const& shape : shapes.all())
       bytes = add_bytes(bytes, byte_count(slots, shape.elements, shape.element_bytes));
@@ -51,23 +51,23 @@ class slot_pool {
     }
   }
 
-  /// Writes zeros everywhere: the pages of the host's memory are there from now on.
+  /// Writes zeros to all slots, so that the pages of host memory are mapped afterwards.
   void clear() { std::fill_n(memory_.get(), bytes(), std::byte{}); }
 
   [[nodiscard]] std::size_t slots() const { return slots_; }
   [[nodiscard]] std::size_t used() const { return used_; }
-  /// The most that was used at once since the last `forget_peak`.
+  /// The largest number of slots in use at once since the last `forget_peak`.
   [[nodiscard]] std::size_t peak() const { return peak_; }
   void forget_peak() { peak_ = used_; }
   [[nodiscard]] std::size_t bytes() const { return allocated_bytes(memory_); }
 
-  /// The longest range that could be taken now.
+  /// The size of the longest free range.
   [[nodiscard]] std::size_t longest() const {
     auto longest = std::size_t{0};
     for_each_gap([&](slot_range gap) { longest = std::max(longest, gap.count); });
     return longest;
   }
-  /// Nothing if there are not as many in a row.
+  /// Takes a range; none if there are not enough consecutive free slots.
   [[nodiscard]] std::optional<slot_range> take(std::size_t count) {
     if (count == 0) return slot_range{};
     auto found = std::optional<slot_range>{};
@@ -85,7 +85,7 @@ class slot_pool {
   void give_back(slot_range range) {
     if (range.count == 0) return;
     require(std::erase(taken_, range) == 1, "slot_pool: slots ", range.first, " to ",
-            range.first + range.count - 1, " are given back; expected a range that is taken");
+            range.first + range.count - 1, " are given back; expected a range that was taken");
     used_ -= range.count;
   }
 

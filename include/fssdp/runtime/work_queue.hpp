@@ -18,8 +18,8 @@
 
 namespace fssdp {
 
-/// What a materializer works over: any communicator of host memory; between devices one that works
-/// beside the stream that computes, on_side_stream(comm, stream).
+/// The communicators that a materializer accepts: any of host memory; between devices, one that
+/// works on a side stream of the stream that computes: on_side_stream(comm, stream).
 template <class Comm>
 concept materializing_communicator = communicator<Comm> &&
     (std::same_as<memory_space_of<Comm>, host_memory> || side_stream_communicator<Comm>);
@@ -28,11 +28,11 @@ concept materializing_communicator = communicator<Comm> &&
 
 namespace fssdp::detail {
 
-/// Somebody else's communicator, to which work is submitted in order. Where its memory is a
-/// device's, it is a side_stream_communicator: the caller computes on another stream.
+/// A reference to a communicator, to which work is submitted in order. Where its memory is device
+/// memory, it is a side_stream_communicator: the caller computes on another stream.
 class work_queue {
  public:
-  /// What is enqueued: run(of, comm) gets the communicator without its stream.
+  /// The type of work: run(of, comm) gets the communicator without its stream.
   using function = void (*)(void* of, communicator_ref const& comm);
 
   template <materializing_communicator Comm>
@@ -46,19 +46,19 @@ class work_queue {
   [[nodiscard]] int size() const { return size_; }
   [[nodiscard]] bool in_host_memory() const { return call_.await == nullptr; }
 
-  /// Enqueues run(of, comm); reaches the mark when it has run.
+  /// Enqueues run(of, comm); `done` is reached when it has run.
   /// @pre `of` lives until then
   /// @throws poisoned_stream if earlier work has failed
   void submit(function run, void* of, stream_event::mark done) const {
     call_.submit(comm_, run, of, std::move(done));
   }
-  /// The same for work of the host that no stream of a device has to wait for.
+  /// The same for host work that no device stream has to wait for.
   void prepare(function run, void* of, stream_event::mark done) const {
     call_.prepare(comm_, run, of, std::move(done));
   }
-  /// Whether ranks have to compare plans by themselves, while the caller goes on: those of devices.
+  /// Whether ranks have to compare plans in advance: on devices.
   [[nodiscard]] bool announces() const { return announces_; }
-  /// Those of an announcing_communicator.
+  /// As announce of an announcing_communicator.
   /// @throws ranks_disagree, transport errors; poisoned_stream if earlier work has failed
   void announce(std::span<std::uint64_t const> plans) const {
     if (announces()) ask([&](communicator_ref const& comm) { comm.announce(plans); });
@@ -72,8 +72,8 @@ class work_queue {
   /// @throws what that has thrown
   void synchronize() const { call_.synchronize(comm_); }
 
-  /// Those of a communicator on a side stream; on the host the caller itself waits, and memory is
-  /// cleared at once.
+  /// As those of a communicator on a side stream. On the host, the caller itself waits, and memory
+  /// is cleared at once.
   [[nodiscard]] std::uint64_t position() const {
     return in_host_memory() ? 0 : call_.position(comm_);
   }
@@ -96,7 +96,7 @@ class work_queue {
     void (*await)(void*, std::uint64_t);
     void (*clear)(void*, std::span<std::byte>);
   };
-  /// Work for a stream: what is left of the communicator there may have a stream of its own.
+  /// Work for a stream. The communicator that it gets may itself be bound to a stream.
   [[nodiscard]] static auto task(function run, void* of, stream_event::mark done) {
     return [run, of, done = std::move(done)](auto& comm) mutable {
       fssdp::submit(comm, [run, of, done = std::move(done)](auto& inner) mutable {
@@ -127,7 +127,7 @@ class work_queue {
     }
     return all;
   }
-  /// Calls it with the communicator of a side_stream_communicator, at once.
+  /// Calls question with the communicator of a side_stream_communicator, at once.
   void ask(function_ref<void(communicator_ref const&)> question) const {
     auto asked = stream_event{};
     prepare(
@@ -149,7 +149,7 @@ class work_queue {
 };
 
 /// Calls work(), which submits to a queue or waits for it.
-/// @throws what has gone wrong there, if its stream has failed
+/// @throws the cause, if the stream of the queue has failed
 template <class Work>
 void on_sound_stream(work_queue const& queue, Work work) {
   try {
