@@ -76,7 +76,8 @@ TEST_CASE("bytes that end too early, or go on, are not a plan") {
   }
   auto longer = known.sent;
   longer.push_back(std::byte{0});
-  CHECK(known.refusal_of(longer) == "plan_from_bytes: more bytes; expected the end of the plan");
+  CHECK(known.refusal_of(longer) ==
+        "plan_from_bytes: bytes are left after the plan; expected none");
 }
 
 TEST_CASE("bytes that have changed on their way are refused, or are another plan that says so") {

@@ -304,8 +304,8 @@ TEST_CASE("cheapest: what cannot be is refused by name") {
     REQUIRE_THROWS_AS(solve(loads, layout), fssdp::argument_error);
     REQUIRE_THROWS_WITH(solve(loads, layout), mentions(name) && mentions("0 or more"));
   };
-  refuses(cheapest_materialization{.trials = -1}, "-1 trials");
+  refuses(cheapest_materialization{.trials = -1}, "trials is -1");
   refuses(cheapest_materialization{.tokens = -5}, "-5 tokens");
-  refuses(cheapest_materialization{.budget = {.experts_in = -2}}, "experts_in -2");
-  refuses(largest_overlap{.budget = {.spare_slots = -2}}, "spare_slots -2");
+  refuses(cheapest_materialization{.budget = {.experts_in = -2}}, "experts_in is -2");
+  refuses(largest_overlap{.budget = {.spare_slots = -2}}, "spare_slots is -2");
 }

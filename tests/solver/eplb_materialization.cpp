@@ -111,7 +111,7 @@ TEST_CASE("EPLB beside owners refuses slots below zero and a topology of other r
   auto const loads = expert_loads(4);
   REQUIRE_THROWS_AS(eplb_materialization{.spare_slots = -1}(loads, layout), fssdp::argument_error);
   REQUIRE_THROWS_WITH(eplb_materialization{.spare_slots = -1}(loads, layout),
-                      mentions("spare_slots -1") && mentions("0 or more"));
+                      mentions("spare_slots is -1") && mentions("0 or more"));
   auto const other = eplb_materialization{1, topology{{.nodes = 1, .ranks = 3}}};
   REQUIRE_THROWS_WITH(other(loads, layout), mentions("3 ranks") && mentions("4"));
 }

@@ -166,5 +166,5 @@ TEST_CASE("an overlap beyond all experts is one of all experts, a negative one i
   REQUIRE(solved(99, loads, topo) == solved(4, loads, topo));
   auto const solve = heterogeneous_sharding{.overlap = -1};
   REQUIRE_THROWS_AS(solve(loads, topo), fssdp::argument_error);
-  REQUIRE_THROWS_WITH(solve(loads, topo), mentions("overlap -1") && mentions("0 or more"));
+  REQUIRE_THROWS_WITH(solve(loads, topo), mentions("overlap is -1") && mentions("0 or more"));
 }

@@ -170,9 +170,9 @@ TEST_CASE("what does not fit a map is refused", "[solver]") {
   CHECK_THROWS_WITH(incremental_load_balancer{}(map, one),
                     "incremental_load_balancer: 1 loads; expected 2, one for each expert");
   CHECK_THROWS_WITH(incremental_load_balancer{.balance = 0.5}(map, two),
-                    "incremental_load_balancer: a balance of 0.5; expected 1 or more");
+                    "incremental_load_balancer: balance is 0.5; expected 1 or more");
   CHECK_THROWS_WITH(incremental_load_balancer{.most_changes = -1}(map, two),
-                    "incremental_load_balancer: -1 changes; expected 0 or more");
+                    "incremental_load_balancer: most_changes is -1; expected 0 or more");
   CHECK_THROWS_AS(balance_of(map, one), fssdp::argument_error);
   auto const other = physical_experts{{2, 1}, {expert_id{0}, expert_id{1}}};
   CHECK_THROWS_AS(changed_slots(map, other), fssdp::argument_error);

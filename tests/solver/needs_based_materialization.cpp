@@ -146,9 +146,9 @@ TEST_CASE("needs-based: what cannot be is refused by name") {
     REQUIRE_THROWS_AS(solve(expert_loads{1, 2}, layout), fssdp::argument_error);
     REQUIRE_THROWS_WITH(solve(expert_loads{1, 2}, layout), mentions(name) && mentions(expected));
   };
-  refuses({.budget = {.experts_in = -1}}, "experts_in -1", "0 or more");
-  refuses({.budget = {.experts_out = -2}}, "experts_out -2", "0 or more");
-  refuses({.budget = {.spare_slots = -3}}, "spare_slots -3", "0 or more");
+  refuses({.budget = {.experts_in = -1}}, "experts_in is -1", "0 or more");
+  refuses({.budget = {.experts_out = -2}}, "experts_out is -2", "0 or more");
+  refuses({.budget = {.spare_slots = -3}}, "spare_slots is -3", "0 or more");
   refuses({}, "no budget", "paying_budget");
   refuses({.budget = {}, .topology = topology{{.nodes = 1, .ranks = 3}}}, "topology has 3 ranks",
           "expected 2");

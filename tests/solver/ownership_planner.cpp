@@ -375,7 +375,7 @@ TEST_CASE("owned items: bad input is refused, and the value is named") {
   auto const solve = ownership_planner{};
   REQUIRE_THROWS_WITH(solve({}, topo), mentions("0 items"));
   REQUIRE_THROWS_WITH(solve(items, topology{}), mentions("0 ranks"));
-  REQUIRE_THROWS_WITH(solve(items, topo, {}, on({1})), mentions("1 owners of before"));
+  REQUIRE_THROWS_WITH(solve(items, topo, {}, on({1})), mentions("before has 1 owners"));
   REQUIRE_THROWS_WITH(solve(items, topo, {}, on({1, 2})), mentions("rank 2 of item 1"));
   REQUIRE_THROWS_WITH(solve(items, topo, {}, on({-2, 1})), mentions("rank -2 of item 0"));
   REQUIRE_THROWS_WITH(solve(items, topo, {.apart = {items_of({0, 7})}}),

@@ -148,8 +148,8 @@ TEST_CASE("options that cannot be are refused by name") {
     REQUIRE_THROWS_AS(solve(loads, layout), fssdp::argument_error);
     REQUIRE_THROWS_WITH(solve(loads, layout), mentions(name) && mentions(expected));
   };
-  refuses({.overlap = -1}, "overlap -1", "0 or more");
-  refuses({.overlap = 1, .spare_slots = -2}, "spare_slots -2", "0 or more");
+  refuses({.overlap = -1}, "overlap is -1", "0 or more");
+  refuses({.overlap = 1, .spare_slots = -2}, "spare_slots is -2", "0 or more");
   refuses({.overlap = 1, .spare_slots = 1, .topology = topology{{.nodes = 1, .ranks = 3}}},
           "topology has 3 ranks", "expected 2");
 }

@@ -145,7 +145,7 @@ def test_costs():
     assert fssdp.break_even_tokens(RATES) == 2 * 9_000_000 / (4 * 4096)
     small = fssdp.MaterializationBudget(experts_in=2, experts_out=1, spare_slots=3)
     assert not small.allows(ports)
-    with pytest.raises(fssdp.ArgumentError, match="experts_out of node 0 is 2; the budget allows 1"):
+    with pytest.raises(fssdp.ArgumentError, match="experts_out of node 0 is 2; expected at most 1"):
         fssdp.check_within(ports, small)
     with pytest.raises(fssdp.ArgumentError, match="token_bytes"):
         fssdp.break_even_tokens(fssdp.LayerRates(token_bytes=-1))

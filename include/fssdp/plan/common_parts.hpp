@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What slices of two distributions have in common.
+/// The overlaps of the slices of two distributions.
 #pragma once
 
 #include <algorithm>
@@ -11,15 +11,15 @@
 
 namespace fssdp::detail {
 
-/// Where elements lie that a slice of the source and one of the target have in common.
+/// The elements that a slice of the source and a slice of the target have in common.
 struct common_part {
   std::size_t first;  ///< in the whole tensor
   std::size_t elements;
-  std::size_t in_source;  ///< behind the begin of the slice
+  std::size_t in_source;  ///< offset from the beginning of the slice
   std::size_t in_target;
 };
 
-/// Calls visit(source, target, part) for all of a tensor, by expert, then by slice of the source.
+/// Calls visit(source, target, part) for all overlaps of a tensor, by expert, then by source slice.
 template <class Visit>
 void for_each_common_part(distribution const& from, distribution const& to, std::size_t elements,
                           Visit visit) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Chunks straight from their owners: what other plans are measured against.
+/// Direct transfers: every chunk from its owner to each holder. The baseline for other plans.
 #pragma once
 
 #include <algorithm>
@@ -12,8 +12,8 @@
 
 namespace fssdp::detail {
 
-/// Calls function(chunk, owner, holder) for every chunk and holder of its expert but its owner,
-/// ascending.
+/// Calls function(chunk, owner, holder) for every chunk and every holder of its expert except its
+/// owner, ascending.
 /// @param of a layout, or a plan
 template <class Owners, class Function>
 void for_each_delivery(Owners const& of, placement const& where, Function function) {
@@ -25,7 +25,7 @@ void for_each_delivery(Owners const& of, placement const& where, Function functi
 }
 
 /// The owner of every chunk sends it to all other holders of its expert, in one round; all pieces
-/// to one of them before the first to the next.
+/// to one holder before the first to the next.
 template <class Owners>
 [[nodiscard]] std::vector<transfer> direct_transfers(Owners const& of, placement const& where,
                                                      int pieces = 1) {
@@ -38,7 +38,7 @@ template <class Owners>
   return transfers;
 }
 
-/// How long that takes (simulate).
+/// The time of direct transfers, by simulate.
 [[nodiscard]] inline double direct_seconds(transfer_plan const& plan, std::size_t chunk_bytes,
                                            int pieces = 1) {
   auto const& topo = plan.topology();

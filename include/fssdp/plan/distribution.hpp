@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Which rank has which chunks, in which slots: owners, replicas, or both.
+/// Which rank has which chunks, in which slots: at owners, as replicas, or both.
 #pragma once
 
 #include <cstddef>
@@ -13,45 +13,45 @@
 
 namespace fssdp {
 
-/// The chunks in the slots of every rank. A chunk may lie on any number of ranks, none included, and
-/// a rank may have none: layouts and placements are distributions, so are the slots of an inference
-/// engine, and either may be on a part of the ranks only.
+/// The chunks in the slots of every rank. A chunk may be on any number of ranks, also on none, and
+/// a rank may have no chunks. Layouts and placements are distributions, and so are the slots of an
+/// inference engine; any of them may use only some of the ranks.
 class distribution {
  public:
-  /// A rank that has a chunk, and the slot it lies in.
+  /// A rank that has a chunk, and the chunk's slot there.
   struct place {
     rank_id rank;
     std::size_t slot = 0;
     friend bool operator==(place const&, place const&) = default;
   };
 
-  /// What a layout says: each chunk at its owner.
+  /// The distribution of a layout: each chunk at its owner.
   template <shard_layout Layout>
   explicit distribution(Layout const& layout)
       : distribution{layout.experts(), layout.slices(), lists_of(layout)} {}
-  /// What a placement says: whole experts on all that hold them, ascending, as in buffers of a plan
-  /// with everything in one piece.
+  /// The distribution of a placement: whole experts on all ranks that hold them, ascending, as in
+  /// buffers [materialized, elements].
   explicit distribution(placement const& where);
-  /// Anything else.
+  /// Any other distribution.
   /// @param slots [ranks]: the chunk in each slot of a rank
-  /// @throws argument_error if there are no experts, slices or ranks, a chunk is none of these, or a
-  ///         rank has one twice
+  /// @throws argument_error if there are no experts, slices or ranks, if an expert or slice is out
+  ///         of range, or if a rank has a chunk twice
   distribution(int experts, int slices, std::vector<std::vector<chunk_id>> slots);
 
-  /// The same on some ranks of a larger group; all others have nothing.
-  /// @param members [ranks()]: which rank of the group each of these is
-  /// @throws argument_error if they are not as many, not below `ranks`, or one comes twice
+  /// The same distribution on some ranks of a larger group; the others have no chunks.
+  /// @param members [ranks()]: the rank in the group of each rank
+  /// @throws argument_error unless there are ranks() members, all below `ranks` and different
   [[nodiscard]] distribution on(std::span<rank_id const> members, int ranks) const;
 
   [[nodiscard]] int experts() const { return experts_; }
   [[nodiscard]] int slices() const { return slices_; }
   [[nodiscard]] int ranks() const { return static_cast<int>(slots_.size()); }
-  /// What a rank has, in slot order.
+  /// The chunks of a rank, in slot order.
   [[nodiscard]] std::span<chunk_id const> slots(rank_id rank) const {
     auto const& list = slots_[rank.index()];
     return {list.data(), list.size()};
   }
-  /// Where a chunk lies, ascending ranks.
+  /// Where a chunk is, by ascending rank.
   [[nodiscard]] std::span<place const> places(chunk_id chunk) const {
     auto const& list = places_[position(chunk)];
     return {list.data(), list.size()};

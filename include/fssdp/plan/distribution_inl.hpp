@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// How lists of slots are checked and read the other way.
+/// Checks lists of slots, and inverts them.
 #pragma once
 
 #include <cstddef>

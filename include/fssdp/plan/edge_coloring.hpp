@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Colors the edges between senders and receivers so that no rank has a color twice on one side.
+/// Colors the edges of a bipartite graph of senders and receivers, so that no rank sends or
+/// receives twice in one color.
 #pragma once
 
 #include <cstddef>
@@ -11,8 +12,8 @@
 namespace fssdp::detail {
 
 /// A bipartite multigraph with at most `colors` edges at every sender and at every receiver. Each
-/// edge takes a color that is free at both ends; where there is none, two colors change places
-/// along the path that begins at the receiver, which cannot come back to the sender (Koenig).
+/// edge gets a color that is free at both ends. If there is none, two colors are exchanged along
+/// the alternating path that begins at the receiver, which cannot reach the sender (Koenig).
 class edge_coloring {
  public:
   struct edge {
@@ -25,7 +26,7 @@ class edge_coloring {
     at_receiver_ = at_sender_;
   }
 
-  /// A color from 0 for each edge.
+  /// The color of each edge, from 0.
   [[nodiscard]] std::vector<int> color(std::vector<edge> const& edges) {
     auto color_of = std::vector<int>(edges.size());
     auto const settle = [&](std::size_t e, std::size_t color) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What a placement forces through the ports of a topology, whatever the plan.
+/// The chunks that a placement forces through the ports of a topology, for any plan.
 #pragma once
 
 #include <algorithm>
@@ -14,27 +14,27 @@
 
 namespace fssdp::detail {
 
-/// Chunks that ports cannot avoid; their rows where experts differ in size.
+/// The chunks that must pass each port; their rows where experts differ in size.
 struct gather_volume {
   using amount = std::int64_t;
   static constexpr auto nothing = std::numeric_limits<int>::max();
 
-  /// What one rank owns, and others get. Of no chunks, the fewest are `nothing`.
+  /// The chunks that one rank owns and other ranks get. `nothing` is the minimum over no chunks.
   struct owned_chunks {
     amount all = 0;
-    amount crossing = 0;         ///< that other nodes get
-    amount staying = 0;          ///< that other ranks of its node get
-    int fewest_ranks = nothing;  ///< that get one of them
-    int fewest_nodes = nothing;  ///< other than its own that get one of those that cross
-    int fewest_there = nothing;  ///< ranks that get one of those on another node
+    amount crossing = 0;         ///< chunks that other nodes get
+    amount staying = 0;          ///< chunks that only other ranks of its node get
+    int fewest_ranks = nothing;  ///< the smallest number of ranks that get one of them
+    int fewest_nodes = nothing;  ///< of other nodes that get one of the crossing chunks
+    int fewest_there = nothing;  ///< of ranks that get a crossing chunk on another node
   };
 
-  std::vector<amount> into_rank;         ///< [ranks]: it is to get
+  std::vector<amount> into_rank;         ///< [ranks]: chunks that it gets
   std::vector<amount> into_rank_remote;  ///< [ranks]: of those, owned on other nodes
   std::vector<owned_chunks> out_of_rank;
   std::vector<amount> into_node;    ///< [nodes]
-  std::vector<amount> out_of_node;  ///< [nodes]: owned there, and other nodes get
-  std::vector<int> fewest_on;       ///< [nodes]: ranks that get one of those that enter
+  std::vector<amount> out_of_node;  ///< [nodes]: owned there, and other nodes get them
+  std::vector<int> fewest_on;       ///< [nodes]: the fewest ranks that get one of those that enter
   amount between_nodes = 0;
 
   explicit gather_volume(transfer_plan const& plan)

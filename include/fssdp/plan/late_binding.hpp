@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Decides which piece goes where and when, by playing the gather through on ideal ports.
+/// Decides which piece is sent where and when, by simulating the gather on ideal ports.
 #pragma once
 
 #include <algorithm>
@@ -15,14 +15,13 @@
 
 namespace fssdp::detail {
 
-/// Time in integers, so that every rank counts the same.
+/// Time in integers, so that every rank computes the same.
 using ticks = std::int64_t;
 
-/// How long a tick is: a picosecond, or longer where the sum of all times would be too large for
-/// that.
+/// The length of a tick: a picosecond, or longer if the sum of all times would overflow.
 class tick_length {
  public:
-  /// @param most_seconds of all that is counted, one after the other
+  /// @param most_seconds the sum of all times
   explicit tick_length(double most_seconds)
       : per_second_{std::min(1e12, static_cast<double>(most_ticks) / most_seconds)} {}
 
@@ -36,7 +35,7 @@ class tick_length {
   double per_second_;
 };
 
-/// How long a piece keeps its ports busy, and how long it then travels.
+/// How long a piece keeps its ports busy, and its latency after that.
 struct piece_time {
   ticks busy = 0;
   ticks latency = 0;
@@ -49,18 +48,19 @@ struct flow {
   int feeder;  ///< the flow that brought the piece to the source; -1 if the source owns it
   rank_id source;
   rank_id destination;
-  int out;  ///< ports, in their group
+  int out;  ///< the sending port in its group
   int in;
 };
 
-/// A work-conserving simulation from which the trees emerge: whenever two ports are idle, of what
-/// one has and the other wants the rarest goes, then what goes to the receiver that still has the
-/// most to get, then the most urgent item. Before all that, a piece that is to leave its node goes
-/// to the end of its rail while that has little to do.
+/// A work-conserving simulation from which the trees of the plan result. Whenever a sending and a
+/// receiving port are idle, it chooses among the pieces that one has and the other needs: the
+/// rarest first; then for the receiver that still needs most; then the most urgent item. A piece
+/// that has to leave its node goes before all others, to the end of its rail, while that has few
+/// pieces.
 class late_binding {
  public:
-  /// @pre all flows one after the other take no more ticks than fit: something is on its way at any
-  ///      time, so that none is counted beyond
+  /// @pre the sum of the times of all flows fits into ticks: something is always in flight, so no
+  ///      time is larger
   /// @param busiest_first as of port_group
   /// @cost O(P log P) time for P flows on few ports; a pure function of its arguments
   late_binding(piece_demand& demand, piece_time inside, piece_time between,
@@ -76,20 +76,20 @@ class late_binding {
     } while (advance());
   }
 
-  /// All flows in order of their start.
+  /// All flows, in order of their start.
   [[nodiscard]] std::vector<flow> const& flows() const { return flows_; }
-  /// When the last one has arrived.
+  /// When the last flow arrives.
   [[nodiscard]] ticks end() const { return now_; }
 
  private:
-  /// All ports of one kind: groups that work side by side, and their flows in order of their start,
-  /// which is that of their end.
+  /// All ports of one kind: groups that work independently, and their flows in order of their
+  /// start, which is also the order of their end.
   struct port_kind {
     piece_time time;
     std::vector<port_group> groups;
-    std::vector<std::size_t> fresh;  // groups that may have found something to do
+    std::vector<std::size_t> fresh;  // groups that may have new matches
     std::vector<int> flows;
-    std::size_t released;  // of the flows: ports idle again
+    std::size_t released;  // the number of flows whose ports are idle again
     std::size_t arrived;
   };
   static constexpr auto never = std::numeric_limits<ticks>::max();
@@ -113,7 +113,7 @@ class late_binding {
     }
   }
 
-  /// Calls start(group) for those that may have found something to do, and forgets them first.
+  /// Calls start(group) for all groups that may have new matches, and clears their list.
   template <class Start>
   void for_each_fresh(port_kind& kind, Start start) {
     turn_.clear();
@@ -125,7 +125,7 @@ class late_binding {
     return between_.groups[static_cast<std::size_t>(demand_.rail(item))];
   }
 
-  /// A rank has an item and can pass it on.
+  /// A rank has received an item and can pass it on.
   void arrive(int item, rank_id rank, int feeder) {
     auto const node = demand_.topo().node(rank);
     inside_.groups[node.index()].offer(demand_.position(rank), item, feeder,
@@ -142,7 +142,8 @@ class late_binding {
     between_.fresh.push_back(static_cast<std::size_t>(demand_.rail(item)));
   }
 
-  /// The port on a node through whose rank an item leaves it, on a rail, if that is its owner's.
+  /// The port of the rank through which an item leaves a node on a rail, if that is its owner's
+  /// node.
   [[nodiscard]] int rail_begin(int item, node_id node) const {
     auto const leaves = demand_.kind() == piece_demand::gates::of_rails && demand_.crosses(item) &&
                         demand_.owner_node(item) == node;
@@ -179,7 +180,8 @@ class late_binding {
           start(between_, m, from, to);
         });
   }
-  /// The rank that gets an item for its node; where they share the gate, the neediest.
+  /// The rank that receives an item for its node; where ranks share the gate, the one that needs
+  /// most.
   [[nodiscard]] rank_id entry(port_group::match const& m) {
     if (demand_.kind() == piece_demand::gates::of_ranks) return rank_id{m.in};
     auto const node = node_id{m.in};
@@ -201,7 +203,7 @@ class late_binding {
   [[nodiscard]] flow const& flow_at(int index) const {
     return flows_[static_cast<std::size_t>(index)];
   }
-  /// When the next ports are idle again; when the next piece arrives.
+  /// The time at which the next ports become idle; at which the next piece arrives.
   [[nodiscard]] ticks next_release(port_kind const& kind) const {
     if (kind.released == kind.flows.size()) return never;
     return flow_at(kind.flows[kind.released]).start + kind.time.busy;
@@ -211,7 +213,7 @@ class late_binding {
     return flow_at(kind.flows[kind.arrived]).start + kind.time.busy + kind.time.latency;
   }
 
-  /// Goes on to what happens next; false if nothing does.
+  /// Advances to the next event; false if there is none.
   [[nodiscard]] bool advance() {
     auto const next = std::min({next_release(inside_), next_release(between_),
                                 next_arrival(inside_), next_arrival(between_)});
@@ -236,9 +238,9 @@ class late_binding {
   piece_demand& demand_;
   port_kind inside_;
   port_kind between_;
-  std::vector<int> backlog_;  // [rank]: pieces at the end of a rail that have not crossed yet
+  std::vector<int> backlog_;  // [ranks]: pieces at the end of a rail that have not crossed yet
   std::vector<flow> flows_;
-  std::vector<std::size_t> turn_;  // groups that are being looked at
+  std::vector<std::size_t> turn_;  // groups that are being processed
   ticks now_ = 0;
 };
 

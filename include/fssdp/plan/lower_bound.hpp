@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What no plan can beat.
+/// Lower bounds of the time of any plan.
 #pragma once
 
 #include <algorithm>
@@ -17,35 +17,37 @@ namespace fssdp {
 
 namespace detail {
 
-/// Larger numbers of pieces are bounded a sixteenth of them at a time: there, it is not the number
-/// that matters.
+/// Up to this number of pieces the bound is computed for each number; above, for ranges that grow
+/// by a sixteenth, as the exact number hardly matters there.
 inline constexpr int pieces_bounded_one_by_one = 256;
 
 }  // namespace detail
 
 /// Lower bounds of the time of a gather.
 struct time_bound {
-  double seconds = 0;        ///< bytes over bandwidth, of the port that binds
-  double tight_seconds = 0;  ///< with latency, what a message costs, filling and emptying
-  std::string resource;      ///< what binds `seconds`: "device in 3", "node out 0", ...
+  double seconds = 0;        ///< bytes over bandwidth, of the bottleneck port
+  double tight_seconds = 0;  ///< with latency, overhead per message, filling and emptying
+  std::string resource;      ///< the bottleneck of `seconds`: "device in 3", "node out 0", ...
 };
 
-/// Bounds for whatever realises the placement of a plan; of the plan itself only placement, owners
-/// and topology matter. With B inside a node, b of an interface, C of all interfaces of a node:
-///   device in   chunks that a rank is to get / (B + b)
+/// Lower bounds for any plan of the placement; of the given plan only placement, owners and
+/// topology are used. Let B be the bandwidth inside a node, b that of an interface, C that of all
+/// interfaces of a node:
+///   device in   chunks that a rank gets / (B + b)
 ///   device out  chunks that it owns and others get / (B + b), as each leaves at least once
 ///   node in     chunks that enter a node / C, as each enters at least once
 ///   node out    chunks that leave their owner's node / C
 ///   network     chunks that cross / C of all nodes
-///   NVLink      what ranks of a node are to get / (B of all of them + C)
-/// where one node has no b and no C. No plan that verify accepts takes less time, whichever ports
-/// are the faster ones, equal or not: a chunk may enter a node more than once, straight from its
-/// owner, and leave its node and come back.
+///   NVLink      chunks that the ranks of a node get / (B of all of them + C)
+/// With one node there is no b and no C. The bounds hold for every plan that verify accepts and for
+/// any ratio of bandwidths: also for plans in which a chunk enters a node more than once, directly
+/// from its owner, or leaves its node and comes back.
 ///
-/// Where experts differ in size, chunk_bytes are those of the most rows, and the tight bound is the
-/// other one. Else it is that of pipeline_bound, for pieces of at least `least_piece_bytes` (as
-/// schedule_options has it), at the best number of pieces. It holds for plans of no smaller pieces.
-/// @cost O(chunks * (ranks + nodes)); the tight bound O(ranks * ranks on a node) besides, for up to
+/// Where experts differ in size, chunk_bytes is the size of the largest, and the tight bound equals
+/// the simple one. Otherwise the tight bound is that of pipeline_bound with the best number of
+/// pieces of at least `least_piece_bytes` (as in schedule_options); it holds for plans without
+/// smaller pieces.
+/// @cost O(chunks * (ranks + nodes)); for the tight bound also O(ranks * ranks on a node) for up to
 ///       256 numbers of pieces and 90 ranges of larger ones
 [[nodiscard]] inline time_bound lower_bound(transfer_plan const& plan, std::size_t chunk_bytes,
                                             std::size_t least_piece_bytes = 256U << 10) {

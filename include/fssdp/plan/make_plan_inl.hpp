@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// How make_plan chooses.
+/// Chooses between the two kinds of plan.
 #pragma once
 
 #include <utility>

@@ -18,7 +18,7 @@
 
 namespace fssdp::detail {
 
-/// The owners in some tables, as a layout has them.
+/// The owners of plan_tables, as those of a layout.
 class table_owners {
  public:
   explicit table_owners(plan_tables const& of) : of_{of} {}
@@ -37,7 +37,7 @@ class node_aware_transfers {
   node_aware_transfers(placement const& where, topology const& topo)
       : where_{where}, topo_{topo}, entries_(static_cast<std::size_t>(topo.ranks())) {}
 
-  /// The other nodes that have a holder, ascending.
+  /// The other nodes with holders, ascending.
   [[nodiscard]] node_demand demand(expert_id expert, rank_id owner) const {
     auto result = node_demand{topo_.node(owner), {}};
     for (auto const node : first_n<node_id>(topo_.nodes()))
@@ -46,7 +46,8 @@ class node_aware_transfers {
     return result;
   }
 
-  /// From the owner along the chain; on each node from the first holder to the others.
+  /// The transfers of a chunk: from the owner along the chain; on each node from its first holder
+  /// to the others.
   void follow(chunk_id chunk, rank_id owner, std::vector<node_id> const& chain) {
     auto from = owner;
     auto round = 0;
@@ -70,7 +71,8 @@ class node_aware_transfers {
     return holders;
   }
 
-  /// The holder through which the fewest chunks enter its node so far; the lowest of equals.
+  /// The holder through which fewest chunks have entered its node so far; of equal ones, the
+  /// lowest.
   [[nodiscard]] rank_id entry(std::vector<rank_id> const& holders) {
     auto const least = *std::ranges::min_element(
         holders, {}, [&](rank_id rank) { return entries_[rank.index()]; });
@@ -85,12 +87,13 @@ class node_aware_transfers {
 
   placement const& where_;
   topology const& topo_;
-  std::vector<int> entries_;  // chunks that enter a node through each rank
+  std::vector<int> entries_;  // [ranks]: chunks that enter a node through each
   std::vector<transfer> transfers_;
 };
 
-/// Every chunk enters a node once and spreads from there; between nodes it travels along a chain,
-/// so that no node sends it twice. The chains' ends are chosen to even out what the nodes send
+/// Every chunk enters each node once and spreads from there. Between nodes it travels along a
+/// chain, so that no node sends it twice; the last nodes of the chains are chosen to balance what
+/// nodes send
 /// (node_chains).
 [[nodiscard]] inline transfer_plan node_aware_plan(plan_tables tables) {
   auto const owners = table_owners{tables};
@@ -105,12 +108,12 @@ class node_aware_transfers {
   return {std::move(tables), std::move(transfers)};
 }
 
-/// Whether direct transfers may be the faster ones for chunks of some size from `least` bytes on.
+/// Whether direct transfers may be faster for chunks of some size of `least` bytes or more.
 ///
-/// The time of a plan (simulate) is that of the longest chain of transfers, so a convex function of
-/// the bytes of a chunk: from `least` on it rises at most as steeply as without what messages cost,
-/// and at least as steeply as on average up to there. If such a plan is not behind at `least`, and
-/// never rises more steeply than direct transfers do on average, it stays ahead.
+/// The time of a plan (simulate) is that of its longest chain of transfers: a convex function of
+/// the bytes of a chunk. Above `least`, its slope is at most that without overhead per message, and
+/// at least the average slope up to `least`. So if this plan is not slower at `least`, and its
+/// largest slope is not above the average slope of direct transfers, it is never slower.
 [[nodiscard]] inline bool direct_may_win(transfer_plan const& plan, std::size_t least) {
   auto const free_of_charge = message_cost{0, 0, 0};
   auto const rounding = 1 + 1e-12;

@@ -10,7 +10,7 @@
 
 namespace fssdp {
 
-/// Where a chunk starts, and which other nodes need it (ascending).
+/// The node where a chunk starts, and the other nodes that need it, ascending.
 struct node_demand {
   node_id owner_node;
   std::vector<node_id> wanted;
@@ -18,8 +18,8 @@ struct node_demand {
 
 namespace detail {
 
-/// Chooses where each chain ends. A chain of k nodes makes every node but its last send once, so
-/// choosing the last ones (leaves) evens out what the nodes send.
+/// Chooses the last node (leaf) of each chain. In a chain of k nodes every node but the leaf sends
+/// once, so the choice of leaves balances what nodes send.
 class leaf_balance {
  public:
   leaf_balance(std::vector<node_demand> const& demands, int nodes)
@@ -38,13 +38,14 @@ class leaf_balance {
   }
 
   [[nodiscard]] node_id leaf(std::size_t chunk) const { return leaf_[chunk]; }
-  /// Steps from one node to another in ring order.
+  /// The distance from one node to another in ring order.
   [[nodiscard]] int distance(node_id from, node_id to) const {
     return (to.value() - from.value() + nodes_) % nodes_;
   }
 
  private:
-  /// First choice: few destinations first; the busiest destination, the nearest in ring order.
+  /// A first choice: chunks with few destinations first; the busiest destination, then the nearest
+  /// in ring order.
   void choose() {
     auto order = std::vector<std::size_t>{};
     for (std::size_t e = 0; e < demands_.size(); ++e)
@@ -63,13 +64,13 @@ class leaf_balance {
     }
   }
 
-  /// Hands leaves along a path to the busiest node, if that leaves all others below it.
+  /// Shifts leaves along a path to the busiest node, if all others then stay below its load.
   bool improve() {
     auto const busiest = node_id{std::ranges::max_element(out_) - out_.begin()};
     struct step {
       node_id node;
-      std::size_t from;   // the step before, towards the busiest node
-      std::size_t chunk;  // whose leaf moves from this node to that of the step before
+      std::size_t from;   // the previous step, towards the busiest node
+      std::size_t chunk;  // whose leaf moves from this node to that of the previous step
     };
     auto path = std::vector<step>{{busiest, 0, 0}};
     auto seen = std::vector<bool>(static_cast<std::size_t>(nodes_));
@@ -95,17 +96,17 @@ class leaf_balance {
 
   std::vector<node_demand> const& demands_;
   int nodes_;
-  std::vector<int> out_;  // chunks that each node sends to other nodes
+  std::vector<int> out_;  // [nodes]: chunks that each sends to other nodes
   std::vector<node_id> leaf_;
 };
 
 }  // namespace detail
 
-/// For every chunk the nodes that it visits after its owner's, in this order.
+/// For every chunk, the nodes that it visits after its owner's node, in order.
 ///
-/// Each node gets a chunk once and passes it on at most once. Which node comes last is chosen so
-/// that the busiest sender sends as little as an exchange of leaves can achieve.
-/// @cost O(C N) space for C chunks and N nodes; time O(C N^2) per improvement, at most one
+/// Each node gets a chunk once and passes it on at most once. The last nodes are chosen such that
+/// the busiest node sends as little as exchanges of leaves can achieve.
+/// @cost O(C N) space for C chunks and N nodes; O(C N^2) time per improvement, with at most one
 ///       improvement per transfer
 [[nodiscard]] inline std::vector<std::vector<node_id>> node_chains(
     std::vector<node_demand> const& demands, int nodes) {
@@ -116,7 +117,7 @@ class leaf_balance {
     if (!chain.empty()) {
       auto const owner_node = demands[e].owner_node;
       auto const last = balance.distance(owner_node, balance.leaf(e));
-      std::ranges::sort(chain, {}, [&](node_id node) {  // ring order behind the leaf, leaf last
+      std::ranges::sort(chain, {}, [&](node_id node) {  // in ring order after the leaf; leaf last
         auto const steps = balance.distance(owner_node, node);
         return steps > last ? steps - nodes : steps;
       });

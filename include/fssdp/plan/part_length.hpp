@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// How blocks of any lengths are cut into parts that can be scheduled as if they were alike.
+/// Cuts blocks of different lengths into parts that can be scheduled as equal ones.
 #pragma once
 
 #include <algorithm>
@@ -9,18 +9,18 @@
 
 namespace fssdp::detail {
 
-/// Into how many parts of a length a block is cut.
+/// The number of parts of a given length that a block is cut into.
 [[nodiscard]] inline std::size_t parts_of_length(std::size_t elements, std::size_t length) {
   return std::max<std::size_t>(1, elements / length + (elements % length == 0 ? 0 : 1));
 }
 
-/// The length to which blocks are cut. Parts are scheduled as if all had it: the longest such length
-/// with which that counts few elements twice, or else counts the fewest.
-/// @param least so short a block is not cut
+/// The length of the parts. Parts are scheduled as if all had this length: it is the largest one
+/// that counts few elements too many, or else the one that counts fewest.
+/// @param least blocks of this length or shorter are not cut
 [[nodiscard]] inline std::size_t part_length(std::span<std::size_t const> blocks,
                                              std::size_t least) {
   constexpr auto most_cuts = std::size_t{32};
-  constexpr auto allowed = 1.05;  // what is scheduled, over what there is
+  constexpr auto allowed = 1.05;  // scheduled elements over real ones
   auto longest = std::size_t{0};
   auto all = 0.0;
   for (auto const elements : blocks) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Who still wants which piece, and on which rail it crosses between nodes.
+/// Which ranks still need which pieces, and on which rail a piece crosses between nodes.
 #pragma once
 
 #include <algorithm>
@@ -15,16 +15,16 @@
 
 namespace fssdp::detail {
 
-/// Whether ranks may pass on what they do not hold.
+/// Whether ranks may pass on pieces of experts that they do not hold.
 enum class relaying { allowed, none };
 
-/// The pieces of all chunks that move (items), and the ranks and nodes that have yet to begin to
-/// get them.
+/// The pieces of all chunks that move (items), and the ranks and nodes that do not have them yet
+/// and are not receiving them.
 ///
-/// A piece enters every node once, through a gate. Gates are the nodes themselves where ranks share
-/// an interface; where every rank has one, rails: the interfaces with the same number in their
-/// nodes, so that a piece crosses from gate to gate of one rail, and may be relayed by the ranks
-/// there; without relays, the ranks that hold the expert.
+/// A piece enters every node once, through a gate. Where ranks share an interface, nodes are the
+/// gates. Where every rank has an interface, there are rails: the interfaces with the same number
+/// in their nodes. A piece then crosses from gate to gate of one rail, and the ranks there may
+/// relay it; without relays, the gates are the ranks that hold the expert.
 class piece_demand {
  public:
   enum class gates { of_nodes, of_rails, of_ranks };
@@ -55,29 +55,30 @@ class piece_demand {
   }
   [[nodiscard]] rank_id owner(int item) const { return of(item).owner; }
   [[nodiscard]] node_id owner_node(int item) const { return topo_.node(owner(item)); }
-  /// Whether other nodes want it.
+  /// Whether other nodes need it.
   [[nodiscard]] bool crosses(int item) const { return of(item).crosses; }
-  /// The rail of an item: pieces of a chunk take turns, and so do chunks.
+  /// The rail of an item: pieces of a chunk alternate between rails, and chunks start at different
+  /// ones.
   [[nodiscard]] int rail(int item) const {
     auto const chunks = static_cast<int>(chunks_.size());
     return (item / chunks + item % chunks) % rails_;
   }
-  /// Where the rail of an item meets a node.
+  /// The rank of a node on the rail of an item.
   [[nodiscard]] rank_id rail_end(int item, node_id node) const {
     return topo_.ranks_on(node)[static_cast<std::size_t>(rail(item))];
   }
   /// The place of a rank within its node.
   [[nodiscard]] int position(rank_id rank) const { return position_[rank.index()]; }
 
-  /// The ranks on a node that want an item, by position.
+  /// The ranks on a node that need an item, by position.
   [[nodiscard]] std::span<port_word> wanted_on(int item, node_id node) {
     return {wanted_.data() + at(item, node) * node_words_, node_words_};
   }
-  /// The gates through which an item is still to come in.
+  /// The gates through which an item has yet to enter.
   [[nodiscard]] std::span<port_word> wanted_at_gates(int item) {
     return {gate_wanted_.data() + static_cast<std::size_t>(item) * gate_words_, gate_words_};
   }
-  /// How many ranks on a node, and how many nodes, have an item or are getting it.
+  /// How many ranks of a node, and how many nodes, have an item or are receiving it.
   [[nodiscard]] int holders_on(int item, node_id node) const { return holders_[at(item, node)]; }
   [[nodiscard]] int crossed(int item) const { return crossed_[static_cast<std::size_t>(item)]; }
 
@@ -95,7 +96,7 @@ class piece_demand {
   struct moving_chunk {
     chunk_id chunk;
     rank_id owner;
-    std::size_t first;  // of its destinations
+    std::size_t first;  // index of its destinations
     std::size_t last;
     bool crosses;
   };
@@ -120,8 +121,8 @@ class piece_demand {
     gate_words_ = words_for(gate_ports_);
   }
 
-  /// What moves; the chunks that most ranks want first. Items are numbered by piece, then by chunk:
-  /// a lower number is more urgent.
+  /// Collects the chunks that move, those that most ranks need first. Items are numbered by piece,
+  /// then by chunk: a lower number is more urgent.
   void collect(transfer_plan const& plan) {
     for (auto const chunk : chunk_range{0, plan.experts() * plan.slices(), plan.slices()}) {
       auto const owner = plan.owner(chunk);
@@ -149,7 +150,7 @@ class piece_demand {
     if (holders < std::numeric_limits<std::uint8_t>::max()) ++holders;
   }
 
-  /// Notes who wants an item, and where it enters nodes.
+  /// Records which ranks need an item, and through which gates it enters nodes.
   void note(int item) {
     auto const& chunk = of(item);
     auto const destinations =
@@ -164,7 +165,7 @@ class piece_demand {
     if (gates_ == gates::of_rails && rail_end(item, owner_node(item)) != chunk.owner)
       include_port(wanted_on(item, owner_node(item)), position(rail_end(item, owner_node(item))));
   }
-  /// The gate through which an item enters a node; of several ranks, that with the fewest so far.
+  /// The gate through which an item enters a node; of several ranks, the one with fewest so far.
   [[nodiscard]] int gate_into(int item, node_id node) {
     if (gates_ != gates::of_ranks) return node.value();
     auto best = -1;
@@ -185,14 +186,14 @@ class piece_demand {
   int gate_ports_ = 0;
   std::size_t node_words_ = 1;
   std::size_t gate_words_ = 1;
-  std::vector<int> position_;  // [rank]
+  std::vector<int> position_;  // [ranks]
   std::vector<moving_chunk> chunks_;
   std::vector<rank_id> destinations_;   // of all chunks
   std::vector<port_word> wanted_;       // [item, node, words]
   std::vector<port_word> gate_wanted_;  // [item, words]
   std::vector<std::uint8_t> holders_;   // [item, node]
   std::vector<std::uint8_t> crossed_;   // [item]
-  std::vector<int> entries_;            // [rank]: items that enter a node there
+  std::vector<int> entries_;            // [ranks]: items that enter a node there
 };
 
 }  // namespace fssdp::detail

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// A lower bound that counts latency and the filling and emptying of pipelines.
+/// A lower bound that includes latency and the filling and emptying of pipelines.
 #pragma once
 
 #include <algorithm>
@@ -16,34 +16,33 @@
 
 namespace fssdp::detail {
 
-/// Into how many pieces every chunk is cut: from `fewest` to `most`.
+/// The range of numbers of pieces per chunk: from `fewest` to `most`.
 struct piece_counts {
   int fewest = 1;
   int most = 1;
 };
 
-/// What no plan can beat that cuts all chunks into the same number of equal pieces.
+/// A bound for all plans that cut all chunks into the same number of equal pieces.
 ///
 /// A port that passes p pieces is busy for p (o + s/B), and the last of them arrives one latency
-/// later. Three things come on top of that count:
-///  - Filling. A port receives nothing before some rank has something to send to it: owners have
-///    from the start, any other rank a piece-time and a latency after its own first piece has begun
-///    to arrive. So the number of ports that have begun grows like a broadcast, and the j-th to
-///    begin loses the time until then, whatever is sent (`begins`).
-///  - Emptying. When the last piece leaves its owner (its node) for the first time, nobody else has
-///    it. All others that want it must still be reached: by those that get it, and by its owner
-///    (node), whose x-th further copy is at the earliest what its ports pass behind all the first
-///    ones and x - 1 copies (`further_places`).
-///  - Ports pass whole pieces: p of them need the first time at which the ports together can have
-///    passed p (`time_for`).
-/// All holds for every plan that verify accepts and every machine, whichever way pieces take, as
-/// only what must be there is counted: a piece may enter a node several times, straight from its
-/// owner, and leave its node and come back where that is quicker. Ports are taken to be as fast as
-/// the fastest of their kind.
+/// later. Three terms are added:
+///  - Filling. A port receives nothing before some rank has something to send to it: owners do from
+///    the start; any other rank does a piece-time and a latency after its own first piece has begun
+///    to arrive. So the number of ports that have begun grows like a broadcast, and the j-th one
+///    loses the time until then (`begins`).
+///  - Emptying. When the last piece leaves its owner (its node) for the first time, no other rank
+///  has
+///    it. All others must still receive it: from ranks that have received it, and from its owner
+///    (node), which sends its x-th further copy at the earliest after all first copies and x - 1
+///    others (`further_places`).
+///  - Whole pieces: p pieces take until the ports together can have passed p whole ones
+///  (`time_for`).
+/// The bound holds for every plan that verify accepts and every topology, whichever way pieces
+/// take: a piece may enter a node several times, directly from its owner, and leave its node and
+/// come back. All ports of a kind count as fast as the fastest of them.
 ///
-/// For a range of counts it is a little less than the least of their bounds: pieces are as small as
-/// the smallest and cost their ports, all together, as little as the fewest; ports pass them like a
-/// fluid.
+/// For a range of numbers it is slightly below the smallest of their bounds: pieces count as the
+/// smallest, overheads as those of the fewest pieces, and ports pass fractions of pieces.
 class pipeline_bound {
  public:
   pipeline_bound(topology const& topo, gather_volume const& volume, double chunk_bytes,
@@ -62,7 +61,7 @@ class pipeline_bound {
     between_ = {bytes / between_rate + each, cost.between_latency_seconds};
   }
 
-  /// @param enough a bound of no interest is not looked at further: at least this is returned
+  /// @param enough a known bound: the computation may stop, and returns at least this
   [[nodiscard]] double seconds(double enough = std::numeric_limits<double>::infinity()) const {
     auto most = into_nodes();
     for (auto const node : first_n<node_id>(topo_.nodes())) {
@@ -84,14 +83,14 @@ class pipeline_bound {
     double latency;
     [[nodiscard]] double hop() const { return busy + latency; }
   };
-  /// A port that begins at a time and can have passed on whole pieces since then.
+  /// A port that is open from some time on; it passes whole pieces one after the other.
   struct opening {
     double begin;
     double busy;
-    double end;  ///< what comes behind the last piece
+    double end;  ///< the time after its last piece
   };
 
-  /// The first time at which ports together can have passed a number of pieces.
+  /// The first time at which these ports together can have passed a number of pieces.
   [[nodiscard]] double time_for(long pieces, std::span<opening const> ports) const {
     if (pieces <= 0) return 0;
     auto const passed = [&](double time) {
@@ -112,8 +111,8 @@ class pipeline_bound {
     return low;
   }
 
-  /// When each of a number of ports can begin to receive, at the earliest: those that have
-  /// something to send do so from `senders` on, and whoever has begun to receive joins them.
+  /// The earliest times at which a number of ports can begin to receive. Those in `senders` can
+  /// send from these times on; every port that has begun to receive can send, too.
   [[nodiscard]] static std::vector<double> begins(std::vector<double> senders, std::size_t ports,
                                                   port const& of) {
     auto free = times{std::greater<>{}, std::move(senders)};
@@ -128,10 +127,10 @@ class pipeline_bound {
     return found;
   }
 
-  /// When a piece reaches the places that want it, one after the other: the piece that is behind
-  /// `passed` others, all of which leave a place for the first time through `ports`. That place
-  /// passes on further copies, one latency each; whoever has it does so as fast as `way`, with as
-  /// many ports, from such times on, as join(time, push) says.
+  /// The times at which further copies of a piece arrive at the places that need it. The piece
+  /// comes after `passed` others, and all of them leave a place for the first time through `ports`.
+  /// That place sends further copies, one latency each. Places that have the piece send it through
+  /// ports like `way`, beginning at the times that join(time, push) pushes.
   template <class Join>
   class further_places {
    public:
@@ -158,7 +157,7 @@ class pipeline_bound {
       join_(time, [&](double from) { free_.push(from); });
       return time;
     }
-    /// The time of the n-th from now on.
+    /// The n-th time from now on.
     [[nodiscard]] double next(int n) {
       auto last = 0.0;
       for (int i = 0; i < n; ++i) last = next();
@@ -172,11 +171,11 @@ class pipeline_bound {
     port way_;
     Join join_;
     times free_;
-    double copy_ = -1;  // when the next copy has left; negative: not known yet
+    double copy_ = -1;  // when the next copy has left; negative: not computed yet
   };
 
-  /// When a piece that has entered a node is where `others` more of its ranks want it: they pass it
-  /// on, and further copies may enter at the times that entry() says, ascending.
+  /// When a piece that has entered a node has reached `others` more of its ranks: they pass it on,
+  /// and further copies may enter at the times that entry() returns, ascending.
   template <class Entry>
   [[nodiscard]] double spread(double first, int others, Entry entry) const {
     auto free = times{};
@@ -209,13 +208,13 @@ class pipeline_bound {
     return static_cast<long>(chunks * pieces_);
   }
 
-  /// How long until an interface can begin to receive what ranks behind it are to get: from the
-  /// start, unless all that is owned on its own node, which it has to leave first.
+  /// When an interface can first receive for the ranks behind it: from the start, unless all that
+  /// they get is owned on their own node and would have to leave it first.
   [[nodiscard]] double first_use(gather_volume::amount remote) const {
     return remote != 0 ? 0 : between_.hop();
   }
 
-  /// What a rank is to get comes through its port inside the node or through the interface.
+  /// What a rank gets comes through its port inside the node or through the interface.
   [[nodiscard]] double into_rank(rank_id rank) const {
     auto const all = volume_.into_rank[rank.index()];
     auto const remote = volume_.into_rank_remote[rank.index()];
@@ -245,8 +244,8 @@ class pipeline_bound {
     auto const any =
         further_places{*this, pieces, ports, quick, two_ports}.next(owned.fewest_ranks);
     if (owned.crossing != 0) return any;
-    // Nobody on another node gets anything: a copy that leaves the node has to come back. That of
-    // the last piece does not, or comes one latency, and a hop, behind its leaving.
+    // No other node gets anything: a copy that leaves the node has to come back. The copy of the
+    // last piece does not leave, or comes back a latency and a hop later.
     auto const back = between_.latency + between_.hop();
     auto const last =
         std::min(further_places{*this, pieces, ports, inside_, one_port}.next(owned.fewest_ranks),
@@ -256,7 +255,7 @@ class pipeline_bound {
     return std::max({any, last, time_for(pieces, arriving)});
   }
 
-  /// All ranks of a node together: nobody receives before somebody has something to send.
+  /// All ranks of a node together: none receives before some rank has something to send.
   [[nodiscard]] double into_ranks_of(node_id node) const {
     auto const ranks = topo_.ranks_on(node);
     auto total = 0L;
@@ -273,7 +272,7 @@ class pipeline_bound {
       auto const first = first_use(volume_.into_node[node.index()]);
       for (int i = 0; i < interfaces(node); ++i)
         ports.push_back({first, between_.busy, between_.latency});
-      // What has entered may be sent on, by all ranks if each has an interface, else by one after
+      // What has entered can be sent by all ranks if each has an interface; otherwise by one after
       // the other.
       for (std::size_t i = 0; i < ranks.size(); ++i)
         senders.push_back(first + between_.hop() +
@@ -284,8 +283,8 @@ class pipeline_bound {
     return time_for(total, ports);
   }
 
-  /// What leaves a node: ranks that own none of it get something to send from those that do. The
-  /// last piece must then reach the other nodes, and in the last of them all ranks.
+  /// What leaves a node: ranks that own none of it receive it from those that do. The last piece
+  /// must then reach the other nodes, and in the last of them all ranks.
   [[nodiscard]] double out_of_node(node_id owner_node) const {
     auto const leaving = volume_.out_of_node[owner_node.index()];
     if (leaving == 0) return 0;
@@ -326,7 +325,7 @@ class pipeline_bound {
                   [&] { return time_for(++passed, ports); });
   }
 
-  /// All nodes together: an interface receives nothing before another one has something to send.
+  /// All nodes together: no interface receives before another one has something to send.
   [[nodiscard]] double into_nodes() const {
     if (volume_.between_nodes == 0) return 0;
     auto senders = std::vector<double>{};
@@ -338,7 +337,7 @@ class pipeline_bound {
         receivers += static_cast<std::size_t>(interfaces(node));
     }
     auto ports = std::vector<opening>{};
-    // whoever gets something can have it sent on by all interfaces of its node
+    // what a rank has received can be sent by all interfaces of its node
     auto free = times{std::greater<>{}, std::move(senders)};
     while (ports.size() < receivers) {
       auto const begin = free.top();
@@ -358,7 +357,7 @@ class pipeline_bound {
   topology const& topo_;
   gather_volume const& volume_;
   int pieces_;
-  bool whole_;  // pieces are passed one by one, not like a fluid
+  bool whole_;  // pieces are passed one by one, not in fractions
   port inside_{};
   port between_{};
 };

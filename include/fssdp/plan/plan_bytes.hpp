@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Plans as bytes, for other ranks or for later.
+/// Plans as bytes, to send or to store.
 #pragma once
 
 #include <cstddef>
@@ -15,15 +15,16 @@
 
 namespace fssdp {
 
-/// All of a plan that does not follow from layout and topology, in the byte order of this machine.
-/// @cost 28 bytes for each transfer, 4 for each replica, 8 for each expert whose rows it knows
+/// The part of a plan that does not follow from layout and topology, in the byte order of this
+/// host.
+/// @cost 28 bytes for each transfer, 4 for each replica, and 8 for each expert if the plan has rows
 [[nodiscard]] std::vector<std::byte> plan_to_bytes(transfer_plan const& plan);
 
-/// The plan again.
-/// @param layout and topology of the plan: those who exchange plans know both
-/// @post equal to the plan that the bytes were made of, the plan of its reductions included
+/// Restores a plan.
+/// @param layout, topology those of the plan
+/// @post equal to the plan that the bytes were made of, including the plan of its reductions
 /// @cost that of a transfer_plan from its transfers: no schedule is searched
-/// @throws argument_error if these are not the bytes of a plan of this layout: its hash tells
+/// @throws argument_error if the bytes are not a plan of this layout, which its hash shows
 [[nodiscard]] transfer_plan plan_from_bytes(std::span<std::byte const> bytes,
                                             table_layout const& layout, topology const& topo = {});
 
@@ -38,7 +39,7 @@ class word_writer {
   void put(std::span<std::byte const> bytes) {
     bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
   }
-  /// The replicas of a placement: holders that are no owners.
+  /// The replicas of a placement: holders that are not owners.
   void put(placement const& where, table_layout const& layout);
 
   void reserve(std::size_t more) { bytes_.reserve(bytes_.size() + more); }
@@ -60,11 +61,11 @@ class word_reader {
   [[nodiscard]] std::int32_t number() { return static_cast<std::int32_t>(word()); }
   [[nodiscard]] std::uint64_t long_word();
   [[nodiscard]] std::span<std::byte const> bytes(std::size_t count);
-  /// @throws argument_error if there are fewer bytes, or what they name is not in the layout
+  /// @throws argument_error if there are fewer bytes, or an expert or rank is not in the layout
   [[nodiscard]] placement replicas(table_layout const& layout);
   /// The rows of each expert.
   [[nodiscard]] std::vector<std::size_t> rows(int experts);
-  /// A number of things of so many bytes that are still to come.
+  /// Reads how many records of this size follow; they must fit into what is left.
   [[nodiscard]] std::size_t count_of(std::size_t bytes_each);
 
  private:

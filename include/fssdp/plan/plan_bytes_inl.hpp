@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// How plans are written and read.
+/// Writes and reads plans.
 #pragma once
 
 #include <cstddef>
@@ -36,7 +36,7 @@ FSSDP_INLINE void word_writer::put(placement const& where, table_layout const& l
 
 FSSDP_INLINE std::span<std::byte const> word_reader::bytes(std::size_t count) {
   require(count <= bytes_.size(), "plan_from_bytes: the bytes end ", count - bytes_.size(),
-          " too early; expected all of a plan");
+          " bytes too early; expected a whole plan");
   auto const result = bytes_.first(count);
   bytes_ = bytes_.subspan(count);
   return result;
@@ -71,11 +71,11 @@ FSSDP_INLINE std::vector<std::size_t> word_reader::rows(int experts) {
   return result;
 }
 
-/// At the beginning of every plan: another byte order, or another version, begins otherwise.
+/// At the beginning of every plan; differs for another byte order or version.
 inline constexpr auto plan_mark = std::uint32_t{0x02706c66};
 inline constexpr auto bytes_of_transfer = 7 * sizeof(std::int32_t);
 
-/// One way to realise a placement.
+/// Writes the transfers of a plan.
 FSSDP_INLINE void put_transfers(word_writer& out, transfer_plan const& plan) {
   auto const transfers = plan.transfers();
   out.reserve(3 * sizeof(std::uint32_t) + transfers.size() * bytes_of_transfer);
@@ -142,10 +142,10 @@ FSSDP_INLINE transfer_plan plan_from_bytes(std::span<std::byte const> bytes,
   if (in.word() != 0) tables.take_rows(in.rows(layout.experts()));
   auto plan = detail::take_transfers(in, tables);
   if (in.word() != 0) plan = plan.reduced_by(detail::take_transfers(in, tables));
-  detail::require(in.is_at_end(), "plan_from_bytes: more bytes; expected the end of the plan");
+  detail::require(in.is_at_end(), "plan_from_bytes: bytes are left after the plan; expected none");
   detail::require(plan.hash_value() == hash, "plan_from_bytes: a plan with the hash ",
                   detail::hexadecimal{plan.hash_value()}, "; expected ", detail::hexadecimal{hash},
-                  ": it is damaged, or of another layout");
+                  ": the bytes are damaged, or of another layout or topology");
   return plan;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Remembers plans: placements repeat from one iteration to the next, and from layer to layer.
+/// Caches plans, as placements repeat between iterations and between layers.
 #pragma once
 
 #include <algorithm>
@@ -17,25 +17,25 @@
 
 namespace fssdp {
 
-/// A planner that makes each plan once. It is keyed by all of its input, not by a hash alone. Any
-/// number of threads may use it at once, those of several ranks as well:
+/// A planner that makes each plan once. The key is the whole input, not only a hash. Any number of
+/// threads may use it at the same time, also those of several ranks:
 ///
 ///     auto plans = plan_cache{64};
 ///     auto layers = materializer{comm, shards, {.placement = solver, .planner = std::ref(plans)}};
 class plan_cache {
  public:
-  /// @param capacity how many plans it keeps: those used last
-  /// @param make makes those that are new
-  /// @throws argument_error unless the capacity is at least one
+  /// @param capacity how many plans are kept: the most recently used ones
+  /// @param make makes new plans
+  /// @throws argument_error if the capacity is 0
   explicit plan_cache(std::size_t capacity, planner make = make_requested_plan)
       : capacity_{capacity}, make_{std::move(make)} {
-    detail::require(capacity > 0, "plan_cache: a capacity of 0; expected 1 or more");
+    detail::require(capacity > 0, "plan_cache: capacity is 0; expected 1 or more");
   }
 
   /// @post equal to what the planner makes of the request
-  /// @cost of a plan that is known: a comparison of the request with those that are kept. Threads
-  ///       that ask for the same new one wait for the first of them to make it
-  /// @throws as the planner; then nothing is kept
+  /// @cost for a cached plan: comparisons of the request with the cached ones. If several threads
+  ///       ask for the same new plan, one makes it and the others wait
+  /// @throws as the planner; then nothing is cached
   [[nodiscard]] transfer_plan operator()(plan_request const& of) {
     auto lock = std::unique_lock{mutex_};
     for (;;) {
@@ -45,7 +45,7 @@ class plan_cache {
       if (known->made.has_value()) return *known->made;
     }
   }
-  /// How many plans there are, those that are being made included.
+  /// The number of plans, including those that are being made.
   [[nodiscard]] std::size_t size() const {
     auto const lock = std::scoped_lock{mutex_};
     return entries_.size();
@@ -74,7 +74,7 @@ class plan_cache {
     bool has_failed = false;
   };
 
-  /// The entry of a request, which is from now on the one used last; null if there is none.
+  /// The entry of a request, marked as the most recently used; null if there is none.
   [[nodiscard]] std::shared_ptr<entry> find(plan_request const& of) {
     auto const at = std::ranges::find_if(entries_, [&](auto const& e) { return e->answers(of); });
     if (at == entries_.end()) return nullptr;
@@ -105,7 +105,7 @@ class plan_cache {
   planner make_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::list<std::shared_ptr<entry>> entries_;  // the one used last comes first
+  std::list<std::shared_ptr<entry>> entries_;  // the most recently used first
 };
 
 }  // namespace fssdp

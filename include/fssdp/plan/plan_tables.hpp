@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What a plan knows: the transfers, and for every rank and chunk what follows from them.
+/// The data of a plan: the transfers, and what follows from them for every rank and chunk.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ namespace fssdp {
 
 class transfer_plan;
 
-/// Over which kinds of links something travels.
+/// The kinds of links that a chunk travels over.
 struct link_use {
   bool between_nodes = false;
   bool inside_nodes = false;
@@ -28,11 +28,11 @@ struct link_use {
 
 namespace detail {
 
-/// The tables behind a transfer_plan, which says what each is. Filled once, then only read.
+/// The tables of a transfer_plan, where each is documented. Filled once, then only read.
 struct plan_tables {
-  /// Everything but the transfers.
-  /// @throws argument_error if the layout breaks its law, the placement does not contain it, or the
-  ///         topology has other ranks
+  /// All tables without transfers.
+  /// @throws argument_error if the layout breaks its law, an owner does not hold its expert in the
+  ///         placement, or the topology has other ranks
   template <shard_layout Layout>
   plan_tables(Layout const& layout, placement held, fssdp::topology const& topo)
       : where{std::move(held)},
@@ -49,19 +49,19 @@ struct plan_tables {
     index_experts();
   }
 
-  /// Gives every expert its number of rows; none: all have the same size.
-  /// @throws argument_error if experts are sliced, there are not as many numbers, or their sum is
-  ///         too large
+  /// Sets the number of rows of every expert; empty: all have the same size.
+  /// @throws argument_error if experts are sliced, there are not as many numbers as experts, or
+  ///         their sum is too large
   void take_rows(std::vector<std::size_t> of_experts);
 
-  /// Replaces the transfers. Reductions go by them, too.
-  /// @throws argument_error if a number of pieces, or what a transfer names, cannot be
+  /// Replaces the transfers, also those of reductions.
+  /// @throws argument_error if `into_pieces`, or an id in a transfer, is out of range
   void take(std::vector<transfer> list, int into_pieces);
 
   [[nodiscard]] std::size_t position(chunk_id chunk) const {
     return chunk.expert.index() * static_cast<std::size_t>(slices) + chunk.slice.index();
   }
-  /// All that tells this gather from others.
+  /// A hash of everything that distinguishes this gather from others.
   [[nodiscard]] hasher hashed() const;
 
   placement where;
@@ -72,7 +72,7 @@ struct plan_tables {
   std::vector<rank_id> owner;      // [chunks]
   std::vector<int> slot;           // [chunks]
   std::vector<link_use> links;     // [chunks]
-  std::vector<std::size_t> owned;  // [ranks]: how many chunks
+  std::vector<std::size_t> owned;  // [ranks]: the number of chunks
   std::uint64_t hash = 0;
   std::shared_ptr<transfer_plan const> reduction;  // null: the plan itself
   per_rank<expert_id> materialized;
@@ -82,7 +82,7 @@ struct plan_tables {
   per_rank<piece_id> relayed;
   std::vector<std::size_t> rows;        // [experts], or none
   std::size_t most_rows = 1;            // of one expert
-  per_rank<std::size_t> owned_offsets;  // of each list of a rank, where its experts' rows begin
+  per_rank<std::size_t> owned_offsets;  // of each list of a rank: where rows begin
   per_rank<std::size_t> materialized_offsets;
   per_rank<std::size_t> remote_offsets;
 
@@ -90,12 +90,12 @@ struct plan_tables {
   void index_rows();
   void check(transfer const& t, std::size_t count) const;
 
-  /// For what is known of each chunk and each rank.
+  /// Allocates the tables of chunks and ranks.
   void make_room();
   void index_owners();
   void index_experts();
 
-  /// What each rank sends, once each, by whether it owns it.
+  /// Lists what each rank sends, each chunk once, by whether the rank owns it.
   void index_sent();
 
   void index_links();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// How a placement becomes a plan, for those who make plans again and again.
+/// Planners: functions from a placement to a plan, for callers that plan repeatedly.
 #pragma once
 
 #include <cstddef>
@@ -15,21 +15,21 @@
 
 namespace fssdp {
 
-/// All that a plan depends on. A view: what it refers to outlives it.
+/// The input of a plan. A view: what it refers to must outlive it.
 struct plan_request {
   table_layout const& layout;
   placement const& where;
   fssdp::topology const& topology;
   std::size_t chunk_bytes = 0;                    ///< of the largest chunk, as it travels
-  std::optional<schedule_options> schedule = {};  ///< without: a plan of whole chunks
+  std::optional<schedule_options> schedule = {};  ///< empty: a plan of whole chunks
 };
 
-/// Makes plans: a pure function, so that all ranks get the same; several threads may call it at
-/// once. make_requested_plan is one, a plan_cache another (`std::ref(cache)`).
+/// A pure function that makes plans, so that all ranks get the same ones; several threads may call
+/// it at the same time. Examples: make_requested_plan, and a plan_cache (`std::ref(cache)`).
 using planner = std::function<transfer_plan(plan_request const&)>;
 
-/// make_plan, and schedule if that is asked for.
-/// @throws argument_error as these
+/// make_plan, followed by schedule if the request has schedule options.
+/// @throws argument_error as make_plan and schedule
 [[nodiscard]] inline transfer_plan make_requested_plan(plan_request const& of) {
   auto plan = make_plan(of.layout, of.where, of.topology);
   return of.schedule.has_value() ? schedule(plan, of.chunk_bytes, *of.schedule) : plan;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Ports that reach each other, and what waits to pass between them.
+/// Ports that reach one another, and the items that wait to be sent between them.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 
 namespace fssdp::detail {
 
-/// Small sets of ports: a bit for each.
+/// A small set of ports: one bit for each.
 using port_word = std::uint64_t;
 inline constexpr std::size_t ports_per_word = 64;
 
@@ -41,12 +41,13 @@ void for_each_common(std::span<port_word const> a, std::span<port_word const> b,
       function(static_cast<int>(word * ports_per_word) + std::countr_zero(left));
 }
 
-/// A group of full-duplex ports, any two of which can talk while both are idle, and for every pair
-/// the items that one has and the other wants: the rarest first, then in order of arrival.
+/// A group of full-duplex ports, any two of which can communicate while both are idle. For every
+/// pair it keeps the items that one has and the other needs: the rarest first, then in order of
+/// arrival.
 class port_group {
  public:
-  /// Items wait by class: urgent ones, then by the number of ports that have them or are getting
-  /// them: 1, 2, 3 or 4, 5 to 8, more.
+  /// Items wait in classes: urgent ones; then by the number of ports that have them or are
+  /// receiving them: 1, 2, 3 or 4, 5 to 8, more.
   static constexpr int classes = 6;
   static constexpr int urgent = 0;
   [[nodiscard]] static int rarity(int holders) {
@@ -57,7 +58,7 @@ class port_group {
 
   struct entry {
     int item;
-    int feeder;  ///< what brought it to the sender
+    int feeder;  ///< the flow that brought it to the sender
     int next;
   };
   struct match {
@@ -67,8 +68,8 @@ class port_group {
     int feeder;
   };
 
-  /// @param busiest_first of ports that have become idle together, those with the most to send choose
-  ///                      first; else in the order in which they have
+  /// @param busiest_first of ports that become idle together, the one with most to send chooses
+  ///                      first; otherwise in the order in which they became idle
   explicit port_group(int ports, bool busiest_first = false)
       : ports_{static_cast<std::size_t>(ports)},
         words_{words_for(ports)},
@@ -87,14 +88,14 @@ class port_group {
     }
   }
 
-  /// Each of the ports is to get one more item; one of them one less.
+  /// Announces one more item for each of these ports; fulfilled: one fewer.
   void expect(std::span<port_word const> wanted) {
     for_each_common(wanted, wanted, [&](int in) { ++to_come_[static_cast<std::size_t>(in)]; });
   }
   void satisfy(int in) { --to_come_[static_cast<std::size_t>(in)]; }
   [[nodiscard]] int to_come(int in) const { return to_come_[static_cast<std::size_t>(in)]; }
 
-  /// `out` has an item that the ports in `wanted` want, one of them urgently.
+  /// `out` has an item that the ports in `wanted` need, one of them urgently.
   void offer(int out, int item, int feeder, std::span<port_word const> wanted, int holders,
              int urgently = nobody) {
     for_each_common(wanted, wanted, [&](int in) {
@@ -104,7 +105,7 @@ class port_group {
     });
     if (has_port(idle_out_, out)) fresh_out_.push_back(out);
   }
-  /// A transfer between two ports is over.
+  /// The transfer between two ports has ended.
   void release(int out, int in) {
     include_port(idle_out_, out);
     include_port(idle_in_, in);
@@ -112,11 +113,10 @@ class port_group {
     fresh_in_.push_back(in);
   }
 
-  /// Brings idle ports together that have something to do with each other, and calls
-  /// start(match) for each pair.
-  /// @param wants(item, in)   whether a port still wants an item
-  /// @param holders(item)     how many have it
-  /// @param backlog(in)       of ports that have urgent items, those with the least go first
+  /// Matches idle ports that can exchange an item, and calls start(match) for each pair.
+  /// @param wants(item, in)   whether a port still needs an item
+  /// @param holders(item)     how many ports have it
+  /// @param backlog(in)       ports with urgent items are matched by ascending backlog
   template <class Wants, class Holders, class Backlog, class Start>
   void bring_together(Wants wants, Holders holders, Backlog backlog, Start start) {
     auto const settle = [&](candidate const& best) {
@@ -164,7 +164,7 @@ class port_group {
     int in = -1;
     int rarity = 0;
     int item = 0;
-    std::array<int, 4> key = {};  // less is better
+    std::array<int, 4> key = {};  // smaller is better
   };
 
   [[nodiscard]] std::span<port_word> row(std::vector<port_word>& sets, int port) const {
@@ -208,7 +208,7 @@ class port_group {
         auto const [item, feeder, next] = pool_[static_cast<std::size_t>(waiting.head)];
         auto const wanted = wants(item, in);
         auto const now = rare == urgent ? urgent : rarity(holders(item));
-        if (!wanted || now != rare) {  // it has come by another way, or is not as rare any more
+        if (!wanted || now != rare) {  // it was received from another port, or is no longer as rare
           pop(waiting);
           --waiting_[static_cast<std::size_t>(out)];
           if (wanted) push(out, in, now, item, feeder);
@@ -227,17 +227,17 @@ class port_group {
   std::size_t ports_;
   std::size_t words_;
   std::vector<waiting_list> queues_;  // [out, in, class]
-  std::vector<port_word> for_in_;     // [out]: the ports that want something it has
-  std::vector<port_word> from_out_;   // [in]: the ports that have something it wants
+  std::vector<port_word> for_in_;     // [out]: the ports that need something it has
+  std::vector<port_word> from_out_;   // [in]: the ports that have something it needs
   std::vector<port_word> idle_out_;
   std::vector<port_word> idle_in_;
-  std::vector<int> to_come_;   // [in]: items that it has not begun to get
+  std::vector<int> to_come_;   // [in]: items that it has not begun to receive
   std::vector<int> assigned_;  // [out]: items that it has sent or begun to send
   std::vector<int> waiting_;   // [out]: entries in its queues
   bool busiest_first_;
   std::vector<entry> pool_;  // of all queues
   int free_ = -1;
-  std::vector<int> fresh_out_;  // idle ports that may have found something to do
+  std::vector<int> fresh_out_;  // idle ports that may have new matches
   std::vector<int> fresh_in_;
 };
 

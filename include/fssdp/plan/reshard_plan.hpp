@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// The moves that turn one layout into another, in rounds that need little memory.
+/// The moves from one layout to another, in rounds that need little memory.
 #pragma once
 
 #include <algorithm>
@@ -18,24 +18,25 @@
 
 namespace fssdp {
 
-/// Which chunks change their owner, and in which round each of them travels. A handle on a value
-/// that never changes: a copy counts a reference. Equal inputs give equal plans on every rank.
+/// Which chunks change their owner, and in which round each of them travels. A handle on an
+/// immutable value: a copy increments a reference count. Equal inputs give equal plans on every
+/// rank.
 ///
-/// Shards are full: what arrives takes the place of what leaves in the same round, or waits beside
-/// it, in scratch, until the round is over. No rank gets more than `scratch_slots` chunks in a
-/// round, and none gets more than it can place. The moves are the edges of a bipartite graph,
-/// senders on one side and receivers on the other; coloring its edges (Koenig) takes as many colors
-/// as the busiest rank has moves, and a round has `scratch_slots` colors.
+/// Shards are full: a chunk takes the slot of one that leaves in the same round, or waits in
+/// scratch until the round is over. No rank receives more than `scratch_slots` chunks in a round,
+/// and none receives more than it can place. The moves are the edges of a bipartite graph of
+/// senders and receivers. Coloring its edges (Koenig) takes as many colors as the busiest rank has
+/// moves, and a round has `scratch_slots` colors.
 /// @cost ceil(n / scratch_slots) rounds, where n is the largest number of chunks that leave or
 ///       enter a rank; O(ranks * n * (ranks + n)) time
 class reshard_plan {
  public:
   struct options {
-    int scratch_slots = 2;  ///< how many chunks a rank has room for beside its shard
+    int scratch_slots = 2;  ///< how many chunks a rank has room for besides its shard
   };
 
-  /// @throws argument_error if a layout breaks its law, the two differ in experts, slices or ranks,
-  ///         or there is no scratch slot
+  /// @throws argument_error if a layout breaks its law, the layouts differ in experts, slices or
+  ///         ranks, or scratch_slots is below 1
   template <shard_layout From, shard_layout To>
   reshard_plan(From const& from, To const& to, options const& how)
       : tables_{tables{from, to, how}} {}
@@ -61,7 +62,7 @@ class reshard_plan {
   [[nodiscard]] std::span<chunk_id const> after(rank_id rank) const {
     return tables_->after.of(rank);
   }
-  /// The slots that a rank's shard needs throughout.
+  /// The slots that a rank's shard needs during the whole reshard.
   [[nodiscard]] std::size_t slots(rank_id rank) const {
     return std::max(before(rank).size(), after(rank).size());
   }
@@ -101,9 +102,9 @@ class reshard_plan {
       }
     }
 
-    /// Gives every move a round. Ranks that send or receive less than the busiest one are filled up
-    /// with moves that are none: to themselves as long as they can, so that a full rank never gets
-    /// something in a round in which it gives nothing.
+    /// Assigns a round to every move. Ranks with fewer moves than the busiest one get dummy moves,
+    /// to themselves where possible, so that a full rank never receives in a round in which it
+    /// sends nothing.
     [[nodiscard]] std::vector<transfer> in_rounds(std::vector<transfer> list) const {
       auto out = std::vector<int>(static_cast<std::size_t>(ranks));
       auto in = out;

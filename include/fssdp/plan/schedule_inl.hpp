@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// How schedule chooses.
+/// Chooses the best schedule.
 #pragma once
 
 #include <algorithm>
@@ -18,16 +18,16 @@ namespace fssdp {
 
 FSSDP_INLINE transfer_plan schedule(transfer_plan const& plan, std::size_t chunk_bytes,
                                     schedule_options const& options) {
-  detail::require(chunk_bytes > 0, "schedule: chunks of 0 bytes; expected at least 1");
+  detail::require(chunk_bytes > 0, "schedule: chunk_bytes is 0; expected 1 or more");
   detail::require(options.piece_bytes == 0 || detail::pieces_of(chunk_bytes, options.piece_bytes) <=
                                                   std::size_t{most_pieces},
-                  "schedule: pieces of ", options.piece_bytes, " bytes for chunks of ", chunk_bytes,
-                  "; expected at most ", most_pieces, " pieces");
+                  "schedule: piece_bytes is ", options.piece_bytes, " for chunks of ", chunk_bytes,
+                  " bytes; expected at most ", most_pieces, " pieces");
   if (options.piece_bytes != 0) {
     auto const pieces = detail::pieces_of(chunk_bytes, options.piece_bytes);
     auto const transfers = detail::most_transfers(plan, pieces);
-    detail::require(transfers <= std::numeric_limits<int>::max(), "schedule: pieces of ",
-                    options.piece_bytes, " bytes for chunks of ", chunk_bytes, ": up to ",
+    detail::require(transfers <= std::numeric_limits<int>::max(), "schedule: piece_bytes is ",
+                    options.piece_bytes, " for chunks of ", chunk_bytes, " bytes: up to ",
                     transfers, " transfers; expected at most ", std::numeric_limits<int>::max());
   }
   auto const with = [&](detail::relaying how) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// The search for a schedule: how chunks are cut, and when each piece goes where.
+/// The search for a schedule: how chunks are cut, and when each piece is sent where.
 #pragma once
 
 #include <algorithm>
@@ -24,9 +24,9 @@
 
 namespace fssdp::detail {
 
-/// How many pieces a rank can keep in so many bytes, whatever their type: a piece may be longer
-/// than others by what it takes to begin at a multiple of piece_granularity, and memory ends at a
-/// cache line.
+/// How many pieces a rank can store in this many bytes, whatever their type: a piece may be longer
+/// than others, as it begins at a multiple of piece_granularity, and memory is divided at cache
+/// lines.
 [[nodiscard]] inline std::size_t most_pieces_within(std::size_t bytes, std::size_t chunk_bytes,
                                                     int pieces) {
   constexpr auto longer = piece_granularity * sizeof(double);
@@ -55,7 +55,7 @@ struct piece_times {
   }
 
  private:
-  /// Of all pieces one after the other, to every rank.
+  /// The time to send all pieces to every rank, one after the other.
   [[nodiscard]] static double most_seconds(piece_demand const& demand, double chunk_bytes) {
     auto const& topo = demand.topo();
     auto const& cost = topo.cost();
@@ -73,8 +73,7 @@ struct piece_times {
   }
 };
 
-/// For each of some numbers that are not negative how many smaller ones there are, of equal ones
-/// one.
+/// Replaces each of some nonnegative numbers by its rank among the different ones.
 [[nodiscard]] inline std::vector<int> without_gaps(std::vector<ticks> const& numbers) {
   auto ranks = std::vector<int>(numbers.size());
   if (numbers.empty()) return ranks;
@@ -87,7 +86,7 @@ struct piece_times {
       ranks[i] = smaller[static_cast<std::size_t>(numbers[i])];
     return ranks;
   }
-  auto sorted = numbers;  // few numbers, far apart
+  auto sorted = numbers;  // few numbers in a large range
   std::ranges::sort(sorted);
   sorted.erase(std::unique(sorted.begin(), sorted.end()), sorted.end());
   for (std::size_t i = 0; i < numbers.size(); ++i)
@@ -96,7 +95,7 @@ struct piece_times {
 }
 
 /// Flows as transfers: in order of their start, and in rounds of about the time of a piece on the
-/// slowest link. A rank passes a piece on in one round, behind the one in which it gets it.
+/// slowest link. A rank passes a piece on in one round, after the round in which it receives it.
 [[nodiscard]] inline std::vector<transfer> as_transfers(piece_demand const& demand,
                                                         std::vector<flow> const& flows,
                                                         ticks round_time) {
@@ -124,7 +123,7 @@ struct piece_times {
   return transfers;
 }
 
-/// Tries one cut after the other and keeps the one that takes the least time.
+/// Tries one cut after the other and keeps the fastest.
 class schedule_search {
  public:
   schedule_search(transfer_plan const& plan, std::size_t chunk_bytes, relaying how,
@@ -162,13 +161,13 @@ class schedule_search {
   std::optional<std::vector<transfer>> transfers_;
 };
 
-/// How many pieces of a size a chunk has; the last may be shorter.
+/// The number of pieces of this size in a chunk; the last may be shorter.
 [[nodiscard]] constexpr std::size_t pieces_of(std::size_t chunk_bytes, std::size_t piece_bytes) {
   return chunk_bytes / piece_bytes + (chunk_bytes % piece_bytes == 0 ? 0 : 1);
 }
 
-/// How many transfers a schedule has at most: to those that hold an expert, and to a relay on every
-/// node.
+/// The largest number of transfers of a schedule: to all holders of an expert, and to one relay on
+/// every node.
 [[nodiscard]] inline double most_transfers(transfer_plan const& plan, std::size_t pieces) {
   auto chunks = 0.0;
   auto deliveries = 0.0;
@@ -181,8 +180,8 @@ class schedule_search {
   return (deliveries + chunks * plan.topology().nodes()) * static_cast<double>(pieces);
 }
 
-/// Numbers of pieces to try, the most promising first.
-/// @pre the pieces that the options ask for can be counted
+/// The numbers of pieces to try, the most promising first.
+/// @pre the number of pieces of the requested size can be counted
 [[nodiscard]] inline std::vector<int> promising_cuts(topology const& topo, std::size_t chunk_bytes,
                                                      schedule_options const& options) {
   if (options.piece_bytes != 0)

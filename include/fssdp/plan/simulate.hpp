@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// How long a plan takes on ideal ports.
+/// The time of a plan on ideal ports.
 #pragma once
 
 #include <algorithm>
@@ -12,11 +12,11 @@
 
 namespace fssdp {
 
-/// When everything happens, in seconds from the start of the gather.
+/// When each transfer happens, in seconds from the start of the gather.
 struct simulation {
   struct span {
     double start = 0;     ///< both ports begin
-    double released = 0;  ///< both ports are free again
+    double released = 0;  ///< both ports are idle again
     double arrival = 0;   ///< the destination has the piece and can pass it on
   };
   double seconds = 0;           ///< the last arrival
@@ -25,9 +25,9 @@ struct simulation {
 
 namespace detail {
 
-/// The ports of a topology: every rank has one for its node and, alone or with its node, an
-/// interface to others; each sends and receives at once. They serve transfers one by one, in the
-/// order in which they are played.
+/// The ports of a topology. Every rank has a port for its node and, alone or shared with its node,
+/// an interface to other nodes; each sends and receives at the same time. Ports serve transfers one
+/// by one, in the order of the calls of `play`.
 class port_model {
  public:
   port_model(topology const& topo, message_cost const& cost, double piece_bytes)
@@ -37,8 +37,8 @@ class port_model {
         out_free_(2 * static_cast<std::size_t>(topo.ranks())),
         in_free_(out_free_.size()) {}
 
-  /// A transfer of what its source has from `ready` on, or of several pieces one after the other.
-  /// @param part of the bytes of a piece that these have
+  /// A transfer that its source can send from `ready` on, or of several pieces one after the other.
+  /// @param part the share of the bytes of a piece that these have
   simulation::span play(rank_id source, rank_id destination, double ready, int pieces = 1,
                         double part = 1) {
     auto const used = of(source, destination, bytes_ * part);
@@ -55,7 +55,7 @@ class port_model {
   struct use {
     double busy;
     double latency;
-    std::size_t out;  ///< ports: those inside nodes first, then interfaces
+    std::size_t out;  ///< index of a port: those inside nodes first, then interfaces
     std::size_t in;
   };
   [[nodiscard]] use of(rank_id source, rank_id destination, double bytes) const {
@@ -81,12 +81,12 @@ class port_model {
   std::vector<double> in_free_;
 };
 
-/// The part of the bytes of the largest expert that one has.
+/// The size of an expert as a share of the largest one.
 [[nodiscard]] inline double part_of_largest(transfer_plan const& plan, expert_id expert) {
   return static_cast<double>(plan.rows(expert)) / static_cast<double>(plan.most_rows());
 }
 
-/// simulate, with other costs of a message than those of the plan's topology.
+/// simulate, with a different overhead per message than that of the plan's topology.
 [[nodiscard]] inline simulation simulate_with(transfer_plan const& plan, std::size_t chunk_bytes,
                                               message_cost const& cost) {
   auto ports = port_model{plan.topology(), cost, static_cast<double>(chunk_bytes) / plan.pieces()};
@@ -106,13 +106,13 @@ class port_model {
 
 }  // namespace detail
 
-/// Plays a gather of chunks of `chunk_bytes` through, of fewer where experts have fewer rows: ports
-/// serve their transfers one by one in
-/// canonical order, and a piece is passed on only once it has arrived.
+/// Simulates a gather of chunks of `chunk_bytes` (of fewer bytes where experts have fewer rows).
+/// Ports serve their transfers one by one in canonical order, and a piece is passed on once it has
+/// arrived.
 ///
-/// The time is that of the longest chain of transfers, each behind one that it waits for: at a
-/// port, or for the piece. Read backwards, with the order of time reversed, the chains are the
-/// same: the reduction of as many bytes takes as long, unless it goes by another plan.
+/// The time is that of the longest chain of transfers, each of which waits for the one before it:
+/// for a port, or for the piece. Reversed in time, the chains are the same: so the reduction of as
+/// many bytes takes as long, unless it goes by another plan.
 /// @pre verify accepts the plan
 /// @cost O(transfers)
 [[nodiscard]] inline simulation simulate(transfer_plan const& plan, std::size_t chunk_bytes) {

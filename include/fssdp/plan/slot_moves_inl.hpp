@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// How moves are put into rounds.
+/// Assigns moves to rounds.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace fssdp {
 
 namespace detail {
 
-/// Puts moves into rounds, round by round.
+/// Assigns moves to rounds, round by round.
 class move_rounds {
  public:
   move_rounds(physical_experts const& before, physical_experts const& after, topology const& topo,
@@ -61,8 +61,8 @@ class move_rounds {
     }
   }
 
-  /// The pairs of ranks with the most to move first, each rank in one; in a pair first what can be
-  /// received where it belongs.
+  /// Pairs of ranks with most moves first, each rank in one pair; for a pair, first the moves that
+  /// can be received in their slots.
   void next_round() {
     auto pairs = std::map<std::pair<rank_id, rank_id>, std::vector<std::size_t>>{};
     for (std::size_t i = 0; i < moves_.size(); ++i)
@@ -84,12 +84,12 @@ class move_rounds {
         if (run(pair->second, low == high, may_crowd) && low != high)
           busy[low.index()] = busy[high.index()] = 1;
       }
-      if (done_ != before) break;  // else somebody needs more room than was asked for
+      if (done_ != before) break;  // otherwise more room is needed than was asked for
     }
     finish_round();
   }
-  /// Moves what can be moved between two ranks, or on one.
-  /// @return whether anything was
+  /// Makes the moves that are possible between two ranks, or on one.
+  /// @return whether there were any
   bool run(std::vector<std::size_t> const& list, bool local, bool may_crowd) {
     auto count = 0;
     for (auto const is_direct : {true, false})
@@ -99,7 +99,7 @@ class move_rounds {
         if (is_direct != (readers_[move.to.index()] == 0)) continue;
         auto& waiting = waiting_[rank_of(move.to).index()];
         if (!is_direct && !may_crowd && waiting >= options_.scratch_slots) continue;
-        if (!is_direct && may_crowd && count != 0) continue;  // no more than is needed
+        if (!is_direct && may_crowd && count != 0) continue;  // only as many as needed
         move.round = round_;
         move.waits = !is_direct;
         if (move.waits) most_waiting_ = std::max(most_waiting_, ++waiting);
@@ -109,7 +109,7 @@ class move_rounds {
       }
     return count != 0;
   }
-  /// What has been read may be overwritten.
+  /// Slots whose experts have been read may be overwritten.
   void finish_round() {
     for (auto const i : moved_) --readers_[moves_[i].from.index()];
     for (auto& move : moves_) {
@@ -125,8 +125,8 @@ class move_rounds {
   physical_experts const& before_;
   slot_move_options const& options_;
   std::vector<slot_move> moves_;
-  std::vector<int> readers_;        // [slots]: moves that are still to read what it has held
-  std::vector<int> waiting_;        // [ranks]: experts beside the slots
+  std::vector<int> readers_;        // [slots]: moves that still have to read its old expert
+  std::vector<int> waiting_;        // [ranks]: experts in scratch
   std::vector<std::size_t> moved_;  // in this round
   std::size_t done_ = 0;
   int round_ = 0;
@@ -143,8 +143,8 @@ FSSDP_INLINE slot_moves::slot_moves(physical_experts const& before, physical_exp
                   "slot_moves: from ", before.experts(), " experts in ", before.slots_per_rank(),
                   " slots of ", before.ranks(), " ranks to ", after.experts(), " in ",
                   after.slots_per_rank(), " of ", after.ranks(), "; expected equal numbers");
-  detail::require(options.group_size >= 1, "slot_moves: groups of ", options.group_size,
-                  " operations; expected 1 or more");
+  detail::require(options.group_size >= 1, "slot_moves: group_size is ", options.group_size,
+                  "; expected 1 or more");
   detail::require(options.scratch_slots >= 0, "slot_moves: ", options.scratch_slots,
                   " scratch slots; expected 0 or more");
   auto const topo = topology_or_one_node(options.topology, before.ranks());

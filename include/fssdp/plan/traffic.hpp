@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Counts what a plan moves through the ports of a topology.
+/// Counts the chunks that a plan moves through the ports of a topology.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace fssdp {
 
-/// Chunks that move in one gather. Times the bytes of a chunk, these are bytes.
+/// Numbers of chunks in one gather. Multiplied by the bytes of a chunk, these are bytes.
 struct port_traffic {
   int between_nodes = 0;
   int inside_nodes = 0;
@@ -21,7 +21,7 @@ struct port_traffic {
   std::vector<int> into_rank;    ///< [ranks]
 };
 
-/// @throws argument_error if the topology has another number of ranks
+/// @throws argument_error if the topology has a different number of ranks
 [[nodiscard]] inline port_traffic traffic(transfer_plan const& plan, topology const& given = {}) {
   auto const topo = topology_or_one_node(given, plan.ranks());
   auto count = port_traffic{};

@@ -9,17 +9,17 @@
 
 namespace fssdp {
 
-/// In a gather `source` sends a piece of a chunk's parameters to `destination`; a reduction reads
-/// the same line backwards: `destination` sends its gradient sum to `source`.
+/// In a gather `source` sends a piece of a chunk's parameters to `destination`. A reduction uses
+/// the same transfer backwards: `destination` sends its partial or sum to `source`.
 ///
-/// Canonical order is that of time, in which ports serve them. Rounds cut it into batches for
-/// communicators that exchange one batch after the other.
+/// The canonical order is the order in time in which ports serve transfers. Rounds divide it into
+/// batches for communicators that exchange one batch after the other.
 struct transfer {
-  int round = 0;  ///< a rank can pass on in round r what reached it in a round before r
+  int round = 0;  ///< a rank passes on a piece in a later round than it receives it
   chunk_id chunk;
   rank_id source;
   rank_id destination;
-  int piece = 0;  ///< of the chunk
+  int piece = 0;  ///< index within the chunk
   int order = 0;  ///< ports serve lower ones first
 
   [[nodiscard]] piece_id what() const { return {chunk, piece}; }
@@ -36,7 +36,7 @@ struct transfer {
 
 namespace detail {
 
-/// The order of what a rank sends, or receives, in one round: by piece and peer.
+/// The order of the sends, or the receives, of a rank in one round: by piece, then by peer.
 [[nodiscard]] inline bool before_in_round(transfer const& a, transfer const& b) {
   if (a.chunk != b.chunk) return a.chunk < b.chunk;
   if (a.piece != b.piece) return a.piece < b.piece;

@@ -18,53 +18,54 @@
 
 namespace fssdp {
 
-/// A value that says what moves, chunk by chunk or in pieces of chunks: read forwards it is a
-/// gather, backwards the reduction that is its transpose, unless reduced_by has named another plan
-/// for that. It knows layout, placement and topology, but no communicator, no sizes and no types,
-/// so that layers of any size can share it; of experts that differ in size it knows how many rows
-/// each has. Equal inputs give equal plans on every rank.
+/// The list of all transfers, of whole chunks or of pieces. Forwards it is a gather; backwards it
+/// is the transposed reduction, unless reduced_by has set another plan for reductions. It knows
+/// layout, placement and topology, but no communicator, no sizes and no types, so layers of any
+/// size can share it; if experts differ in size, it knows how many rows each has. Equal inputs give
+/// equal plans on every rank.
 ///
-/// A handle on tables that never change. A collective keeps a copy of it until it has run, so that
-/// the plan that it is given may be a temporary.
-/// @cost a copy counts a reference and allocates nothing
+/// A handle on immutable tables. A collective keeps a copy until it has run, so a plan may be a
+/// temporary.
+/// @cost a copy increments a reference count and does not allocate
 class transfer_plan {
  public:
-  /// Takes the transfers as they are; `verify` tells whether they do what the placement says.
-  /// make_plan chooses good ones, schedule better ones for chunks of a known size.
-  /// @param pieces into how many every chunk is cut
-  /// @throws argument_error if the layout breaks its law, the placement does not contain it, the
-  ///         topology has other ranks, or a number of pieces, or what a transfer names, cannot be
+  /// Takes any transfers; `verify` checks whether they realise the placement. make_plan chooses
+  /// good ones, schedule better ones for chunks of a known size.
+  /// @param pieces the number of pieces that every chunk is cut into
+  /// @throws argument_error if the layout breaks its law, an owner does not hold its expert in the
+  ///         placement, the topology has other ranks, or `pieces` or an id in a transfer is out of
+  ///         range
   template <shard_layout Layout>
   transfer_plan(Layout const& layout, placement where, std::vector<transfer> transfers,
                 fssdp::topology const& topo = {}, int pieces = 1)
       : transfer_plan{{layout, std::move(where), topo}, std::move(transfers), pieces} {}
-  /// The same from what is known without the transfers.
+  /// The same from tables without transfers.
   transfer_plan(detail::plan_tables tables, std::vector<transfer> transfers, int pieces = 1);
 
-  /// The same placement, realised by other transfers, in gathers and in reductions.
+  /// The same placement, realised by other transfers in gathers and in reductions.
   /// @throws argument_error as the constructor
   [[nodiscard]] transfer_plan realised_by(std::vector<transfer> transfers, int pieces) const;
 
-  /// The same in gathers; reductions go by another plan of the same layout, placement and topology.
-  /// @throws argument_error if it is of others
+  /// The same plan for gathers, and `other` for reductions.
+  /// @throws argument_error unless `other` has the same layout, placement, topology and rows
   [[nodiscard]] transfer_plan reduced_by(transfer_plan const& other) const;
-  /// The same for experts that differ in size: expert e of every tensor is [rows[e], elements], of
-  /// as many elements to the row as the tensor says, such as the hidden units of an expert times the
-  /// width of the model. A chunk of so many bytes is then one of the most rows, for schedule and
-  /// simulate. Buffers say where their slots begin by the offsets below.
-  /// @param rows [experts]; none: all experts have the same size again
-  /// @throws argument_error if experts are sliced, there are not as many numbers, or their sum is too
-  ///         large
+  /// The same plan for experts that differ in size: every tensor of expert e is [rows[e],
+  /// elements], where `elements` is the size of a row. For example, rows are the hidden units of an
+  /// expert, and elements the width of the model. chunk_bytes of schedule and simulate are then
+  /// those of the largest expert. The offsets below say where the slots of a buffer begin.
+  /// @param rows [experts]; empty: all experts have the same size again
+  /// @throws argument_error if experts are sliced, there are not as many numbers as experts, or
+  ///         their sum is too large
   [[nodiscard]] transfer_plan with_rows(std::vector<std::size_t> rows) const;
   /// Whether experts may differ in size.
   [[nodiscard]] bool has_rows() const { return !tables_->rows.empty(); }
-  /// The rows of an expert, and the most that any has; 1 if all have the same size.
+  /// The rows of an expert; the most that any expert has. 1 if all have the same size.
   [[nodiscard]] std::size_t rows(expert_id expert) const {
     return has_rows() ? tables_->rows[expert.index()] : 1;
   }
   [[nodiscard]] std::size_t most_rows() const { return tables_->most_rows; }
-  /// Where the rows of the chunks that a rank owns begin, in slot order, and where the last ends;
-  /// likewise of its materialized and its remote experts. None if all have the same size.
+  /// Where the rows of each chunk that a rank owns begin, in slot order, and where the last one
+  /// ends; the same for its materialized and its remote experts. Empty if all have the same size.
   [[nodiscard]] std::span<std::size_t const> owned_offsets(rank_id rank) const {
     return has_rows() ? tables_->owned_offsets.of(rank) : std::span<std::size_t const>{};
   }
@@ -75,15 +76,15 @@ class transfer_plan {
     return has_rows() ? tables_->remote_offsets.of(rank) : std::span<std::size_t const>{};
   }
 
-  /// The plan that reductions read backwards: this one, unless another has been named.
+  /// The plan that reductions use backwards: this one, unless reduced_by has set another.
   [[nodiscard]] transfer_plan const& reduction() const {
     return tables_->reduction == nullptr ? *this : *tables_->reduction;
   }
 
   [[nodiscard]] int experts() const { return tables_->where.experts(); }
-  /// How many chunks an expert is cut into.
+  /// The number of slices of an expert.
   [[nodiscard]] int slices() const { return tables_->slices; }
-  /// How many pieces a chunk is cut into.
+  /// The number of pieces of a chunk.
   [[nodiscard]] int pieces() const { return tables_->pieces; }
   [[nodiscard]] int ranks() const { return tables_->where.ranks(); }
   [[nodiscard]] fssdp::topology const& topology() const { return tables_->topology; }
@@ -92,7 +93,7 @@ class transfer_plan {
   [[nodiscard]] rank_id owner(chunk_id chunk) const {
     return tables_->owner[tables_->position(chunk)];
   }
-  /// Where the chunk lies in its owner's shard.
+  /// The slot of a chunk in its owner's shard.
   [[nodiscard]] std::size_t owner_slot(chunk_id chunk) const {
     return static_cast<std::size_t>(tables_->slot[tables_->position(chunk)]);
   }
@@ -101,29 +102,30 @@ class transfer_plan {
   /// 64 bits that differ, almost surely, if two plans do.
   [[nodiscard]] std::uint64_t hash_value() const { return tables_->hash; }
 
-  /// What a rank computes with: all the experts it holds, ascending.
+  /// The experts that a rank computes with: all that it holds, ascending.
   [[nodiscard]] std::span<expert_id const> materialized(rank_id rank) const;
-  /// The experts that take a slot among the replicas of a rank, ascending: those it holds and does
-  /// not own; where experts are sliced, all it holds, as they must be put together.
+  /// The experts that take a slot among the replicas of a rank, ascending: those that it holds and
+  /// does not own. If experts are sliced: all that it holds, as their slices have to be put
+  /// together.
   [[nodiscard]] std::span<expert_id const> remote(rank_id rank) const;
-  /// How many chunks a rank owns.
+  /// The number of chunks that a rank owns.
   [[nodiscard]] std::size_t owned_count(rank_id rank) const { return tables_->owned[rank.index()]; }
-  /// The chunks that a rank owns and others get, ascending.
+  /// The chunks that a rank owns and sends to others, ascending.
   [[nodiscard]] std::span<chunk_id const> shared(rank_id rank) const;
   /// The pieces of chunks that a rank does not own and passes on to others, ascending.
   [[nodiscard]] std::span<piece_id const> forwarded(rank_id rank) const;
-  /// Those of them that it only relays, as it does not hold the expert, ascending.
+  /// Of these, the pieces that it only relays, as it does not hold the expert, ascending.
   [[nodiscard]] std::span<piece_id const> relayed(rank_id rank) const;
   /// The position of an item in one of the lists above.
   [[nodiscard]] static std::size_t slot_in(std::span<expert_id const> list, expert_id item);
   [[nodiscard]] static std::size_t slot_in(std::span<chunk_id const> list, chunk_id const& item);
   [[nodiscard]] static std::size_t slot_in(std::span<piece_id const> list, piece_id const& item);
 
-  /// For each transfer the one that brings the piece to its source, by position; -1 if the source
+  /// For each transfer, the index of the one that brings the piece to its source; -1 if the source
   /// owns it.
   [[nodiscard]] std::span<int const> feeders() const;
 
-  /// Over which kinds of links a chunk travels, on all its ways.
+  /// The kinds of links that a chunk travels over, in all its transfers.
   [[nodiscard]] link_use links(chunk_id chunk) const {
     return tables_->links[tables_->position(chunk)];
   }
@@ -131,16 +133,17 @@ class transfer_plan {
   /// What a rank sends (receives) in a gather, in canonical order.
   [[nodiscard]] std::span<transfer const> sends(rank_id rank) const;
   [[nodiscard]] std::span<transfer const> receives(rank_id rank) const;
-  /// Which of its sends pass on what a rank gets by its n-th receive, by position.
+  /// The indices of the sends that pass on what a rank gets by its n-th receive.
   [[nodiscard]] std::span<int const> followers(rank_id rank, std::size_t received) const;
-  /// What it sends by round, then by piece and peer.
+  /// The sends of a rank by round, then by piece and peer.
   [[nodiscard]] std::span<transfer const> batched_sends(rank_id rank) const;
   /// What it sends (receives) in one round, by piece and peer.
   [[nodiscard]] std::span<transfer const> sends(rank_id rank, int round) const;
   [[nodiscard]] std::span<transfer const> receives(rank_id rank, int round) const;
 
-  /// A handle that keeps nothing: it, and copies of it, are good while this one is there. For calls
-  /// that have run when they return: ranks that are threads, and share a plan, need not count.
+  /// A handle without a reference count: it and its copies are valid while this plan exists. For
+  /// calls that have finished when they return: ranks that are threads and share a plan need not
+  /// count.
   [[nodiscard]] transfer_plan borrowed() const { return transfer_plan{tables_.borrowed()}; }
 
   friend bool operator==(transfer_plan const& a, transfer_plan const& b) { return a.equals(b); }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What a plan finds out about its transfers.
+/// Checks transfers, and builds the tables of a plan.
 #pragma once
 
 #include <algorithm>
@@ -25,7 +25,7 @@ namespace fssdp {
 
 namespace detail {
 
-/// Many rows, and room for what is added to them.
+/// The limit of the sum of rows: leaves room to add to it without overflow.
 inline constexpr auto most_sum_of_rows = std::numeric_limits<std::size_t>::max() / 4;
 
 FSSDP_INLINE void plan_tables::take_rows(std::vector<std::size_t> of_experts) {
@@ -99,18 +99,18 @@ FSSDP_INLINE void plan_tables::check(transfer const& t, std::size_t count) const
   auto const [expert, slice] = t.chunk;
   auto const ranks = where.ranks();
   auto const rank_ok = [&](rank_id r) { return r.value() >= 0 && r.value() < ranks; };
-  require(expert.value() >= 0 && expert.value() < where.experts(), "plan: expert ", expert,
-          "; expected 0 to ", where.experts() - 1);
-  require(slice.value() >= 0 && slice.value() < slices, "plan: slice ", slice, "; expected 0 to ",
-          slices - 1);
+  require(expert.value() >= 0 && expert.value() < where.experts(), "plan: transfer of expert ",
+          expert, "; expected 0 to ", where.experts() - 1);
+  require(slice.value() >= 0 && slice.value() < slices, "plan: transfer of slice ", slice,
+          " of expert ", expert, "; expected 0 to ", slices - 1);
   require(rank_ok(t.source) && rank_ok(t.destination) && t.source != t.destination,
           "plan: transfer of slice ", slice, " of expert ", expert, " from rank ", t.source,
           " to rank ", t.destination, "; expected two different ranks from 0 to ", ranks - 1);
-  require(t.piece >= 0 && t.piece < pieces, "plan: piece ", t.piece, "; expected 0 to ",
+  require(t.piece >= 0 && t.piece < pieces, "plan: transfer of piece ", t.piece, "; expected 0 to ",
           pieces - 1);
   require(owner[position(t.chunk)] != t.destination, "plan: rank ", t.destination, " gets slice ",
           slice, " of expert ", expert, "; expected a rank that does not own it");
-  require(t.round >= 0 && t.round < static_cast<int>(count), "plan: round ", t.round,
+  require(t.round >= 0 && t.round < static_cast<int>(count), "plan: transfer in round ", t.round,
           "; expected 0 or more, and fewer rounds than transfers");
 }
 
@@ -267,7 +267,7 @@ FSSDP_INLINE transfer_plan transfer_plan::reduced_by(transfer_plan const& other)
     return std::tie(of.slices, of.owner, of.slot, of.where, of.topology, of.rows);
   };
   detail::require(same_scene(*other.tables_) == same_scene(*tables_),
-                  "plan: reductions by a plan of another layout, placement, topology or rows; "
+                  "plan: reduced_by a plan of another layout, placement, topology or rows; "
                   "expected the same");
   auto both = *tables_;
   both.reduction = std::make_shared<transfer_plan const>(other.reduction());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Transfers sorted by what each rank does in each round.
+/// Transfers sorted by rank and round.
 #pragma once
 
 #include <cstddef>
@@ -23,40 +23,40 @@ struct per_rank {
   }
 };
 
-/// All transfers in canonical order, those of each rank, and those of each rank and round.
+/// All transfers in canonical order; those of each rank; those of each rank and round.
 class transfer_table {
  public:
   transfer_table() = default;
-  /// @pre all transfers name ranks below `ranks`
+  /// @pre the ranks of all transfers are below `ranks`
   transfer_table(std::vector<transfer> transfers, int ranks);
 
-  /// Finds out which transfer brings what others pass on.
+  /// Finds, for each transfer, the one that brings the piece to its source.
   /// @param position(piece) a number below `positions` for every piece
   template <class Position>
   void link(std::size_t positions, Position position);
 
-  /// All that tells these transfers from others.
+  /// Adds everything that distinguishes these transfers from others to a hash.
   void mix_into(hasher& hash) const;
 
   [[nodiscard]] int rounds() const { return rounds_; }
   [[nodiscard]] std::vector<transfer> const& all() const { return all_; }
-  /// The position of the transfer that brings the piece to the source of each; -1: none does.
+  /// For each transfer, the index of the one that brings the piece to its source; -1: none does.
   [[nodiscard]] std::span<int const> feeders() const;
-  /// Which of its sends pass on what a rank gets by its n-th receive, by position.
+  /// The indices of the sends that pass on what a rank gets by its n-th receive.
   [[nodiscard]] std::span<int const> followers(rank_id rank, std::size_t received) const;
-  /// What a rank sends (receives), in canonical order.
+  /// The sends (receives) of a rank, in canonical order.
   [[nodiscard]] std::span<transfer const> sends(rank_id rank) const;
   [[nodiscard]] std::span<transfer const> receives(rank_id rank) const;
-  /// What it sends by round, then by piece and peer.
+  /// The sends of a rank by round, then by piece and peer.
   [[nodiscard]] std::span<transfer const> batched_sends(rank_id rank) const;
-  /// What it sends (receives) in one round, by piece and peer.
+  /// The sends (receives) of a rank in one round, by piece and peer.
   [[nodiscard]] std::span<transfer const> sends(rank_id rank, int round) const;
   [[nodiscard]] std::span<transfer const> receives(rank_id rank, int round) const;
 
  private:
-  /// The transfers of each rank at one of their ends: counted, then dealt out.
+  /// The transfers of each rank at one of their ends, by counting sort.
   [[nodiscard]] per_rank<transfer> dealt_out(rank_id transfer::*end, int ranks) const;
-  /// The positions of all transfers, dealt out like the transfers.
+  /// The indices of all transfers, sorted in the same way.
   [[nodiscard]] std::vector<int> numbers(rank_id transfer::*end,
                                          std::vector<std::size_t> next) const;
   static per_rank<transfer> by_round(per_rank<transfer> table, int ranks);

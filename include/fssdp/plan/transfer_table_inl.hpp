@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// How transfers are sorted by what each rank does.
+/// Sorts transfers by rank and round.
 #pragma once
 
 #include <algorithm>
@@ -29,7 +29,7 @@ template <class Position>
 void transfer_table::link(std::size_t positions, Position position) {
   struct note {
     int rank = -1;
-    int received = -1;  // where among what the rank receives
+    int received = -1;  // index among the receives of the rank
   };
   auto const ranks = static_cast<int>(sends_.begin.size()) - 1;
   auto brought = std::vector<note>(positions);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// How blocks of any lengths become parts of about equal length.
+/// Divides blocks of any lengths into parts of about equal length.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +22,7 @@ namespace fssdp {
 
 namespace detail {
 
-/// Blocks without the empty ones, neighbours of one owner as one.
+/// The blocks without empty ones; adjacent blocks of one owner are joined.
 /// @throws argument_error as uneven_plan
 [[nodiscard]] inline std::vector<owned_block> joined_blocks(std::span<owned_block const> blocks,
                                                             int ranks) {
@@ -41,11 +41,11 @@ namespace detail {
     else
       joined.push_back(blocks[b]);
   }
-  if (joined.empty()) joined.push_back({rank_id{0}, 0});  // a plan has an expert
+  if (joined.empty()) joined.push_back({rank_id{0}, 0});  // a plan needs at least one expert
   return joined;
 }
 
-/// The plan, not scheduled yet.
+/// The plan before it is scheduled.
 [[nodiscard]] inline transfer_plan plan_of_parts(std::span<owned_block const> blocks,
                                                  std::size_t length, topology const& topo) {
   auto owners = std::vector<rank_id>{};
@@ -64,9 +64,9 @@ namespace detail {
   return make_plan(layout, std::move(where), topo).with_rows(std::move(rows));
 }
 
-/// @throws argument_error unless so many elements have bytes, and these can be counted
+/// @throws argument_error unless element_bytes is 1 or more and the bytes of a part can be counted
 inline void check_bytes(std::size_t length, std::size_t element_bytes) {
-  require(element_bytes >= 1, "uneven_plan: elements of 0 bytes; expected at least 1");
+  require(element_bytes >= 1, "uneven_plan: element_bytes is 0; expected 1 or more");
   require(length <= std::numeric_limits<std::size_t>::max() / element_bytes,
           "uneven_plan: blocks of ", length, " elements of ", element_bytes,
           " bytes; expected fewer");
@@ -85,7 +85,7 @@ inline void check_bytes(std::size_t length, std::size_t element_bytes) {
   return schedule(plan_of_parts(joined, length, topo), length * element_bytes, options);
 }
 
-/// Whole blocks.
+/// The plan of whole blocks.
 [[nodiscard]] inline transfer_plan direct_blocks(std::span<owned_block const> blocks,
                                                  topology const& topo, std::size_t element_bytes) {
   auto const joined = joined_blocks(blocks, topo.ranks());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// How a plan is replayed.
+/// Checks a plan by simulation.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ namespace fssdp {
 FSSDP_INLINE void verify(transfer_plan const& plan) {
   constexpr auto never = -1;
   struct state {
-    int arrived = never;  // the round in which a rank gets a piece; 0 to an owner: before that
+    int arrived = never;  // the round in which a rank receives a piece; owners: before round 0
     int sent = never;     // the round in which it passes it on
     bool has = false;
   };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Whether replicas pay, with which budget, and why.
+/// Advice: whether replicas pay, with which budget, and why.
 #pragma once
 
 #include <cstdint>
@@ -14,36 +14,36 @@
 
 namespace fssdp {
 
-/// What to give to cheapest_materialization, and what that is expected to gain.
+/// The budget for cheapest_materialization, and the expected gain.
 struct materialization_advice {
   materialization_budget budget = {};  ///< of ports and memory; {}: replicas do not pay
   double seconds_without = 0;          ///< an iteration of the layer without replicas
   double seconds_with = 0;             ///< with that budget
-  double max_over_mean_without = 1;    ///< rows of the fullest rank over the average
+  double max_over_mean_without = 1;    ///< rows of the fullest rank over the mean
   double max_over_mean_with = 1;
   std::string why = {};  ///< one sentence, in these numbers
 
   [[nodiscard]] bool pays() const { return budget != materialization_budget{}; }
-  /// How many times as fast an iteration of the layer becomes.
+  /// The speedup of an iteration of the layer.
   [[nodiscard]] double gain() const {
     return seconds_with > 0 ? seconds_without / seconds_with : 1;
   }
 };
 
-/// What is known about a layer.
+/// The input of the advice.
 struct advised_layer {
   std::span<std::uint64_t const> loads;  ///< [experts], tokens of one iteration over all ranks
   layer_rates rates = {};
-  fssdp::topology topology = {};  ///< without ranks: all on one node
+  fssdp::topology topology = {};  ///< if empty: all ranks are on one node
   int most_slots = 4;             ///< replicas that a rank has memory for
 };
 
-/// Tries 0, 1, 2, 4, ... and `most_slots` slots with a paying_budget each, and takes the fewest that
-/// are within 1 % of the best.
-/// @post the budget's slots are at most `most_slots`; the gain is at least 1
+/// Tries 0, 1, 2, 4, ... and `most_slots` slots, each with a paying_budget, and chooses the
+/// smallest number that is within 1 % of the best.
+/// @post the budget has at most `most_slots` slots; the gain is at least 1
 /// @cost that of cheapest_materialization for each number of slots; a pure function
-/// @throws argument_error on loads that do not fit the layout, rates without a cost of tokens, or
-///         negative slots
+/// @throws argument_error if loads do not fit the layout, rates have no cost per token, or
+///         most_slots is negative
 template <shard_layout Layout>
 [[nodiscard]] materialization_advice advise_materialization(advised_layer const& of,
                                                             Layout const& layout);

@@ -24,14 +24,14 @@
 
 namespace fssdp::detail {
 
-/// A placement, and what it comes to if tokens are spread evenly over the ranks they come from.
+/// A placement, and its cost if tokens are spread evenly over the ranks that they come from.
 struct judged_placement {
   materialization_budget budget;
   double seconds = 0;
   double max_over_mean = 1;
 };
 
-/// With two digits behind the point.
+/// With two decimals.
 [[nodiscard]] inline std::string two_digits(double value) {
   auto digits = std::to_string(std::round(value * 100) / 100);
   digits.erase(std::min(digits.size(), digits.find('.') + 3));
@@ -60,11 +60,11 @@ struct judged_placement {
 
 FSSDP_INLINE materialization_advice advise(advised_layer const& of, table_layout const& layout) {
   require_loads("advise_materialization", of.loads, layout.experts());
-  require(of.most_slots >= 0, "advise_materialization: most_slots ", of.most_slots,
+  require(of.most_slots >= 0, "advise_materialization: most_slots is ", of.most_slots,
           "; expected 0 or more");
   require(of.rates.seconds_per_token > 0 || of.rates.token_bytes > 0,
-          "advise_materialization: rates of 0 seconds and 0 bytes per token; expected what a token "
-          "costs");
+          "advise_materialization: .rates has 0 seconds and 0 bytes per token; expected the cost "
+          "of a token");
   auto const topo = topology_or_one_node(of.topology, layout.ranks());
   auto demand = token_demand{};
   expect_demand(of.loads, topo, demand);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Any solver as one type, for those who keep one among their options.
+/// Type-erased solvers, to be kept in options.
 #pragma once
 
 #include <concepts>
@@ -40,7 +40,7 @@ class any_placement_solver {
                                      table_layout const& layout) const {
     return solve_(loads, layout, nullptr);
   }
-  /// The same from the placement before, where the solver is a renewing_solver.
+  /// Continues from an earlier placement if the solver is a renewing_solver; otherwise ignores it.
   [[nodiscard]] placement operator()(std::span<std::uint64_t const> loads,
                                      table_layout const& layout, placement const& before) const {
     return solve_(loads, layout, &before);
@@ -70,9 +70,9 @@ class any_sharding_solver {
                    layouts_type const& current, std::span<expert_loads const> loads,
                    topology const& topo) { return owners_by(solve, current, loads, topo); }} {}
 
-  /// Whether owners ever change.
+  /// Whether there is a solver, so that owners may change.
   [[nodiscard]] bool moves_experts() const { return solve_ != nullptr; }
-  /// The owners for these loads, [layers] of [experts]; none if all are to stay.
+  /// The owners for these loads, [layers] of [experts]; none if owners are to stay.
   /// @throws argument_error as the solver
   [[nodiscard]] std::optional<layouts_type> operator()(layouts_type const& current,
                                                        std::span<expert_loads const> loads,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// The cheapest placement that several solvers find, made cheaper still.
+/// The cheapest placement of several solvers, refined.
 #pragma once
 
 #include <cstdint>
@@ -14,41 +14,42 @@
 
 namespace fssdp {
 
-/// A portfolio: owners only, Algorithm 1 with the largest overlap, and needs-based materialization
-/// with all slots or fewer, and with all or some of them for what nodes take in. Each is refined:
-/// where a device or a port is fullest, replicas are exchanged while that makes it cheaper. What
-/// then costs least, by layer_cost, is kept, so it is never dearer than any of them. (Not from the
-/// paper.)
+/// Compares placements and returns the cheapest by layer_cost: owners only; Algorithm 1 with the
+/// largest overlap; and needs-based materialization with all slots or fewer, and with all or some
+/// of the experts that may enter nodes. Each is refined first: where a rank or a port is fullest,
+/// replicas are exchanged as long as that lowers the cost. So the result never costs more than any
+/// of them. (Not from the paper.)
 struct cheapest_materialization {
-  /// To be given, as memory and ports are the caller's: hidden_budget or paying_budget say what
-  /// they allow; {} allows no replicas.
+  /// Required, as only the caller knows memory and ports: see hidden_budget and paying_budget; {}
+  /// allows no replicas.
   materialization_budget budget = detail::no_budget;
-  layer_rates rates = {};  ///< to be given as well: what a token costs, else nothing is cheaper
-  /// Tokens of an iteration, over all ranks and experts; 0: gathers are hidden.
+  layer_rates rates = {};  ///< required if the budget allows replicas: what a token costs
+  /// Tokens of an iteration, over all ranks and experts; 0: gathers are hidden and cost nothing.
   double tokens = 0;
-  fssdp::topology topology = {};  ///< where the ranks sit; without ranks: all on one node
-  int trials = 50;                ///< exchanges that refining looks at, for each of them; 0: none
-  /// By what share of its cost a placement must be cheaper than the one before it, to be worth a new
-  /// plan.
+  fssdp::topology topology = {};  ///< the nodes of the ranks; if empty: all on one node
+  int trials = 50;                ///< exchanges tried when a placement is refined; 0: none
+  /// The relative saving in cost from which a new placement replaces the one before, which then
+  /// needs a new plan.
   double worth = 0.01;
 
   /// @param loads [experts], any scale
   /// @post the budget allows its port_loads
-  /// @cost a few times that of its solvers, and 12 `trials` times that of estimated_cost at most
-  /// @throws argument_error without a budget, or without rates where it allows replicas; on a
-  ///         negative budget or number, or another number of loads or ranks
+  /// @cost a few times that of its solvers, and at most 12 * `trials` times that of estimated_cost
+  /// @throws argument_error without a budget, or without rates where it allows replicas; if a
+  ///         number is negative, or loads or ranks are not as many as in the layout
   template <shard_layout Layout>
   [[nodiscard]] placement operator()(std::span<std::uint64_t const> loads,
                                      Layout const& layout) const {
     return solve(loads, detail::owner_table(layout));
   }
 
-  /// For loads that have changed a little: the placement before, as long as nothing cheaper by
-  /// `worth` is found among that, Algorithm 1 with the largest overlap, and needs-based
-  /// materialization within the budget or what the placement before takes of it, each of them
-  /// refined if it comes near. A new one if the placement before is beyond the budget.
-  /// @param before what this solver has returned for the loads before and the same layout
-  /// @cost that of these three solvers, and some 12 exchanges
+  /// For loads that have changed a little: returns the placement before unless a candidate is
+  /// cheaper by `worth`, or the placement before exceeds the budget. Candidates are the placement
+  /// before, Algorithm 1 with the largest overlap, and needs-based materialization, within the
+  /// budget and within what the placement before uses of it; those with a cost near the best are
+  /// refined.
+  /// @param before what this solver has returned for earlier loads and the same layout
+  /// @cost that of these three solvers, and about 12 exchanges
   /// @throws argument_error as above
   template <shard_layout Layout>
   [[nodiscard]] placement operator()(std::span<std::uint64_t const> loads, Layout const& layout,

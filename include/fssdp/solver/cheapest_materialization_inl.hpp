@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// How the cheapest placement is looked for.
+/// The search for the cheapest placement.
 #pragma once
 
 #include <algorithm>
@@ -31,26 +31,25 @@ namespace fssdp {
 
 namespace detail {
 
-/// @throws argument_error that says what has to be given
+/// @throws argument_error that says which required option is missing
 inline void require_choices(cheapest_materialization const& of) {
   constexpr auto me = "cheapest_materialization";
   require_budget(me, of.budget);
   require(of.budget == materialization_budget{} || of.rates.seconds_per_token > 0 ||
               of.rates.token_bytes > 0,
           me,
-          ": rates of 0 seconds and 0 bytes per token; expected what a token costs, as "
-          ".rates: else no replica can make anything cheaper");
+          ": .rates has 0 seconds and 0 bytes per token; expected the cost of a token, without "
+          "which no replica can pay");
 }
 
-/// The topology of a solver, if all that it is given fits.
-/// @throws argument_error if not
+/// The topology of a solver, if its options fit.
+/// @throws argument_error otherwise
 [[nodiscard]] inline fssdp::topology checked_topology(cheapest_materialization const& of,
                                                       std::span<std::uint64_t const> loads,
                                                       table_layout const& layout) {
   require_loads("cheapest_materialization", loads, layout.experts());
-  require(of.trials >= 0 && of.tokens >= 0 && of.worth >= 0,
-          "cheapest_materialization: ", of.trials, " trials, ", of.tokens, " tokens, worth ",
-          of.worth, "; expected 0 or more");
+  require(of.trials >= 0 && of.tokens >= 0 && of.worth >= 0, "cheapest_materialization: trials is ",
+          of.trials, ", tokens ", of.tokens, ", worth ", of.worth, "; expected 0 or more");
   require_choices(of);
   return topology_or_one_node(of.topology, layout.ranks());
 }
@@ -63,7 +62,7 @@ inline void require_choices(cheapest_materialization const& of) {
   });
 }
 
-/// The least budget that a placement is within.
+/// The smallest budget that allows a placement.
 [[nodiscard]] inline materialization_budget taken_by(placement const& where,
                                                      table_layout const& layout,
                                                      fssdp::topology const& topo) {
@@ -73,7 +72,7 @@ inline void require_choices(cheapest_materialization const& of) {
           .spare_slots = ports.busiest_rank()};
 }
 
-/// There are no more experts than that.
+/// The budget, limited to the number of experts.
 [[nodiscard]] inline materialization_budget within_reach(materialization_budget const& budget,
                                                          int experts) {
   return {.experts_in = std::min(budget.experts_in, experts),
@@ -81,7 +80,7 @@ inline void require_choices(cheapest_materialization const& of) {
           .spare_slots = std::min(budget.spare_slots, experts)};
 }
 
-/// Experts that a node has slots for.
+/// The number of replicas that a node has slots for.
 [[nodiscard]] inline int slots_of_node(fssdp::topology const& topo,
                                        materialization_budget const& of) {
   auto most = std::size_t{0};
@@ -90,7 +89,7 @@ inline void require_choices(cheapest_materialization const& of) {
   return static_cast<int>(most) * of.spare_slots;
 }
 
-/// Calls `consider(placement, budget)`; no slot is to be filled beyond that budget.
+/// Calls `consider(placement, budget)` for each candidate; refinement must stay within that budget.
 template <class Consider>
 void for_each_candidate(cheapest_materialization const& of, std::span<std::uint64_t const> loads,
                         table_layout const& layout, fssdp::topology const& topo,
@@ -108,7 +107,7 @@ void for_each_candidate(cheapest_materialization const& of, std::span<std::uint6
     }
   consider(placement{layout}, most);
   consider(largest_overlap{most, topo}(loads, layout), most);
-  if (of.tokens == 0) return;  // else more replicas may be dearer: gathers take time
+  if (of.tokens == 0) return;  // otherwise gathers cost time, and fewer replicas may be cheaper
   fewer = most;
   for (auto const slots : {most.spare_slots / 2, most.spare_slots / 4, 2, 1})
     if (slots >= 1 && slots < fewer.spare_slots) {

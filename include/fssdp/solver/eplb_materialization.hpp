@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// EPLB's replicas for experts whose owners stay.
+/// The replication policy of EPLB, for experts whose owners stay.
 #pragma once
 
 #include <algorithm>
@@ -18,29 +18,30 @@
 
 namespace fssdp {
 
-/// Fills the free slots of all ranks the way expert_load_balancer does, where owners are given.
+/// Fills the free slots of all ranks as expert_load_balancer does, with given owners.
 ///
-/// In each node, the expert of the largest load per replica that is owned there gets one more
-/// replica, until the slots are given away or all ranks of the node hold it. Then replicas are
-/// packed: the largest load per replica first, to the least loaded rank of the node that has a free
-/// slot and lacks the expert. (Ties: lower id; loads that an owner bears count.) A replica that no
-/// such rank is left for is dropped. Who has no load gets no replica, unless nobody has any.
+/// In each node, the expert with the largest load per replica among those owned there gets one more
+/// replica, until no slot is left or all ranks of the node hold it. Then replicas are assigned to
+/// ranks: the largest load per replica first, to the least loaded rank of the node that has a free
+/// slot and lacks the expert. (Ties: lower id. The loads of owned experts count.) A replica without
+/// such a rank is dropped. Experts without load get no replica, unless no expert has any load.
 ///
-/// Replicas stay in the node of the owner, so no parameters cross nodes: EPLB's hierarchical
-/// policy. Its global one is a topology without ranks: all on one node.
+/// Replicas stay in the node of the owner, so no parameters cross nodes: this is the hierarchical
+/// policy of EPLB. Its global policy results from a topology without ranks: all on one node.
 /// @cost O(E + R (log E + D)) comparisons for R replicas; a pure function
 struct eplb_materialization {
   int spare_slots = 0;            ///< m: how many replicas a rank has memory for
-  fssdp::topology topology = {};  ///< where the ranks sit; without ranks: all on one node
+  fssdp::topology topology = {};  ///< the nodes of the ranks; if empty: all on one node
 
   /// @param loads [experts], any scale
-  /// @post every owner holds its experts, and no rank holds more than `spare_slots` others
-  /// @throws argument_error on negative slots, or another number of loads or ranks
+  /// @post every owner holds its experts, and no rank holds more than `spare_slots` replicas
+  /// @throws argument_error if spare_slots is negative, or loads or ranks are not as many as in the
+  ///         layout
   template <shard_layout Layout>
   [[nodiscard]] placement operator()(std::span<std::uint64_t const> loads,
                                      Layout const& layout) const {
     detail::require_loads("eplb_materialization", loads, layout.experts());
-    detail::require(spare_slots >= 0, "eplb_materialization: spare_slots ", spare_slots,
+    detail::require(spare_slots >= 0, "eplb_materialization: spare_slots is ", spare_slots,
                     "; expected 0 or more");
     auto const topo = topology_or_one_node(topology, layout.ranks());
     auto where = placement{layout};
@@ -75,7 +76,7 @@ struct eplb_materialization {
     for (std::size_t place = 0; place < experts.size(); ++place)
       borne[layout.owner(experts[place]).index()].add(shares[place]);
 
-    auto order = extra;  // by share, then id: the places ascend with the ids
+    auto order = extra;  // by load per replica, then id: indices ascend with ids
     std::ranges::sort(order, [&](std::size_t a, std::size_t b) {
       auto const by_share = shares[a] <=> shares[b];
       return by_share > 0 || (by_share == 0 && a < b);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Fully sharded data parallelism: every rank holds everything while it computes.
+/// Fully sharded data parallelism (FSDP): every rank holds every expert while it computes.
 #pragma once
 
 #include <cstdint>
@@ -9,16 +9,16 @@
 
 namespace fssdp {
 
-/// Every expert on every rank. The other end of the dial: FSDP, a dense all-gather.
+/// Every expert on every rank, as in FSDP: a gather is a dense all-gather.
 struct everywhere {
-  /// @throws argument_error on another number of loads than experts.
+  /// @throws argument_error if there are not as many loads as experts
   template <shard_layout Layout>
   [[nodiscard]] placement operator()(std::span<std::uint64_t const> loads,
                                      Layout const& layout) const {
     detail::require_loads("everywhere", loads, layout.experts());
     return (*this)(layout);
   }
-  /// The same, as it does not look at loads.
+  /// The same without loads, which it does not use.
   template <shard_layout Layout>
   [[nodiscard]] placement operator()(Layout const& layout) const {
     auto where = placement{layout};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What solvers take the tokens of nodes to be when only the loads of experts are known.
+/// The demand that solvers assume for each node when only the loads of experts are known.
 #pragma once
 
 #include <bit>
@@ -13,9 +13,10 @@
 
 namespace fssdp::detail {
 
-/// The loads as parts of about 2^40, spread over nodes by their ranks. Loads are divided by their
-/// greatest common divisor before, so their scale changes no part; if all are zero, they are equal.
-/// @cost O(N E), no allocation once `demand` has been as large
+/// Spreads the loads over the nodes in proportion to their ranks, scaled to a sum of about 2^40.
+/// Loads are divided by their greatest common divisor first, so the result does not depend on their
+/// scale; if all are zero, they count as equal.
+/// @cost O(N E); no allocation if `demand` has been as large before
 inline void expect_demand(std::span<std::uint64_t const> loads, topology const& topo,
                           token_demand& demand) {
   __extension__ typedef unsigned __int128 wide;
@@ -40,7 +41,7 @@ inline void expect_demand(std::span<std::uint64_t const> loads, topology const& 
     auto const here = topo.ranks_on(node).size();
     auto const row = demand.of(node);
     for (std::size_t e = 0; e < loads.size(); ++e) row[e] = first[e] * here / ranks;
-    if (node == node_id{0}) return;  // last, as the others read it
+    if (node == node_id{0}) return;  // computed last, as the others read it
   }
 }
 

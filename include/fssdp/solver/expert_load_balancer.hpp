@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// EPLB, the expert parallelism load balancer of DeepSeek: slots for experts and their replicas.
+/// EPLB, the expert parallelism load balancer of DeepSeek: fills slots with experts and replicas.
 #pragma once
 
 #include <algorithm>
@@ -19,28 +19,29 @@
 
 namespace fssdp {
 
-/// Fills equally many slots on every rank with experts; owners move, too.
+/// Fills the slots of all ranks, equally many on each, with experts. Owners move, too.
 ///
-/// Hierarchical, if the groups divide by the nodes: each node gets as many groups of consecutive
-/// experts, whole, so that a router that keeps a token within few groups keeps it within few nodes;
-/// in each node the experts of the largest load per replica get the slots beyond the first, and
-/// replicas are packed on its ranks. Else global: as if there were one node and one group. Packing:
-/// the largest to the least loaded with room; where each gets one, in the order they come in.
+/// Hierarchical if the number of groups is a multiple of the number of nodes: each node gets
+/// equally many whole groups of consecutive experts, so that a router that limits the groups of a
+/// token limits its nodes; in each node the experts with the largest load per replica get the
+/// additional slots, and replicas are packed on its ranks. Otherwise global: as if there were one
+/// node and one group. Packing assigns the largest item to the least loaded rank that has room; if
+/// each rank gets one item, items are assigned in order.
 ///
-/// Ties go to the lower expert, node and rank, and to what comes first in a node, as in the
-/// original (github.com/deepseek-ai/EPLB). Quotients are compared exactly, by cross multiplication;
-/// decisions differ from the original's floats where rounding makes them, which is in ties and
-/// between loads that a float takes for equal. Without loads all extra slots of a node go to its
-/// first expert.
+/// Ties go to the lower expert, node and rank, and to the first in a node, as in the original
+/// (github.com/deepseek-ai/EPLB). Quotients are compared exactly, by cross multiplication, where
+/// the original compares rounded floats: decisions differ only in ties, and between loads that are
+/// equal as floats. If all loads are zero, all additional slots of a node go to its first expert.
 /// @cost O(S log S + S log D) comparisons for S slots; a pure function
 struct expert_load_balancer {
-  int replicas = 0;  ///< slots of all ranks together, the first of each expert included
-  int groups = 1;    ///< of equally many experts
-  fssdp::topology topology = {};  ///< the ranks, as many on each node
+  int replicas = 0;  ///< slots of all ranks together, including the first of each expert
+  int groups = 1;    ///< all with equally many experts
+  fssdp::topology topology = {};  ///< the ranks; equally many on each node
 
   /// @param loads [experts], any scale
-  /// @throws argument_error unless there are experts and ranks, slots for all experts and as many on
-  ///         each rank; if hierarchical, unless groups and nodes are of one size each
+  /// @throws argument_error unless there are experts and ranks, at least one slot for each expert,
+  ///         and equally many slots on each rank; in hierarchical mode, unless all groups have
+  ///         equally many experts, and all nodes equally many ranks
   [[nodiscard]] physical_experts operator()(std::span<std::uint64_t const> loads) const {
     check(loads.size());
     auto const hierarchical = groups % topology.nodes() == 0;
@@ -84,7 +85,7 @@ struct expert_load_balancer {
                       node, "; expected ", topology.ranks_on(node_id{0}).size(), " as on node 0");
   }
 
-  /// Packs of equally many items each, about equally heavy: [packs] of places in `items`.
+  /// Packs of equally many items each, with similar sums: [packs] of indices into `items`.
   static std::vector<std::vector<std::size_t>> packed(std::span<load_share const> items,
                                                       std::size_t packs) {
     auto result = std::vector<std::vector<std::size_t>>(packs);
@@ -96,13 +97,13 @@ struct expert_load_balancer {
     }
     std::ranges::stable_sort(order, [&](auto a, auto b) { return items[a] > items[b]; });
     auto weight = std::vector<load_share_sum>(packs);
-    auto room = std::vector<std::size_t>(packs);  // a heap of those that have some
+    auto room = std::vector<std::size_t>(packs);  // a heap of the packs with room
     std::iota(room.begin(), room.end(), std::size_t{0});
     auto const later = [&](std::size_t a, std::size_t b) {
       auto const by_weight = weight[a] <=> weight[b];
       return by_weight > 0 || (by_weight == 0 && a > b);
     };
-    for (auto const item : order) {  // equal weights so far: a heap as it is
+    for (auto const item : order) {  // all weights are equal at first: `room` is a heap
       std::ranges::pop_heap(room, later);
       auto const pack = room.back();
       result[pack].push_back(item);
@@ -115,7 +116,7 @@ struct expert_load_balancer {
     return result;
   }
 
-  /// [nodes] of the experts of whole groups.
+  /// The experts of each node, in whole groups: [nodes].
   static lists experts_of_nodes(std::span<std::uint64_t const> loads, int groups,
                                 std::size_t nodes) {
     auto const size = loads.size() / static_cast<std::size_t>(groups);
@@ -130,13 +131,13 @@ struct expert_load_balancer {
     return experts;
   }
 
-  /// [ranks of one node] of the experts in `slots` slots.
+  /// The experts of each rank of one node, one for each slot: [ranks of the node].
   static lists slots_of_ranks(std::span<std::uint64_t const> loads, std::vector<expert_id> experts,
                               std::size_t ranks, std::size_t slots) {
     auto of_node = expert_loads{};
     for (auto const expert : experts) of_node.push_back(loads[expert.index()]);
     auto const extra = detail::extra_replicas(of_node, ranks * slots - experts.size());
-    auto places = std::vector<std::size_t>(experts.size());  // [replicas] in `experts`
+    auto places = std::vector<std::size_t>(experts.size());  // [replicas]: indices into `experts`
     std::iota(places.begin(), places.end(), std::size_t{0});
     places.insert(places.end(), extra.begin(), extra.end());
     auto count = std::vector<int>(experts.size());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Which experts get one replica more, as long as there are some to give.
+/// Which experts get additional replicas.
 #pragma once
 
 #include <algorithm>
@@ -13,11 +13,11 @@
 
 namespace fssdp::detail {
 
-/// Gives `extra` replicas away one by one, each to the item that bears the largest load per replica
-/// (ties: the lower place).
-/// @param loads [items]; each has a replica to begin with
-/// @param most  how many an item can have
-/// @return [extra] places in `loads`, in the order of giving; fewer if every item has `most`
+/// Assigns `extra` replicas one by one, each to the item with the largest load per replica (ties:
+/// the lower index).
+/// @param loads [items]; each item has one replica at first
+/// @param most  the largest number of replicas of an item
+/// @return [extra] indices into `loads`, in order of assignment; fewer if every item has `most`
 /// @cost O((items + extra) log items) time
 [[nodiscard]] inline std::vector<std::size_t> extra_replicas(
     std::span<std::uint64_t const> loads, std::size_t extra,

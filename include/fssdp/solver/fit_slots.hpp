@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Takes replicas away until the memory suffices.
+/// Removes replicas until a placement fits into memory.
 #pragma once
 
 #include <algorithm>
@@ -15,11 +15,11 @@
 
 namespace fssdp {
 
-/// Which experts take a slot beside the shard: those that a rank does not own whole, or all that it
-/// holds (where the copies that are computed with have another type).
+/// Which experts take slots besides the shard: those that a rank does not own whole, or all that it
+/// holds (if it computes with converted or decoded copies).
 enum class slot_use { remote, materialized };
 
-/// How many slots a placement takes on a rank.
+/// The number of slots that a placement takes on a rank.
 template <shard_layout Layout>
 [[nodiscard]] int slots_used(placement const& where, Layout const& layout, rank_id rank,
                              slot_use use) {
@@ -31,7 +31,7 @@ template <shard_layout Layout>
   return count;
 }
 
-/// The same on the rank where it takes most.
+/// The same for the rank where it takes most.
 template <shard_layout Layout>
 [[nodiscard]] std::size_t most_slots_used(placement const& where, Layout const& layout,
                                           slot_use use) {
@@ -41,12 +41,12 @@ template <shard_layout Layout>
   return static_cast<std::size_t>(most);
 }
 
-/// The placement with at most `slots` used on every rank: each keeps its most loaded replicas
-/// (ties: lower id). Equal on all ranks, as the placement is.
+/// Returns a placement that takes at most `slots` slots on every rank: each rank keeps its most
+/// loaded replicas (ties: lower id). A pure function: equal on all ranks.
 /// @pre check_contains accepts the placement
 /// @cost O(ranks * E log E); nothing is copied but the placement
-/// @throws argument_error if the experts owned on a rank take more slots by themselves, or on
-///         another number of loads
+/// @throws argument_error if the owned experts of a rank alone take more slots, or if there are not
+///         as many loads as experts
 template <shard_layout Layout>
 [[nodiscard]] placement fit_slots(placement const& where, Layout const& layout,
                                   std::span<std::uint64_t const> loads, int slots,
@@ -56,8 +56,8 @@ template <shard_layout Layout>
   auto const order = by_load(loads);
   for (auto const rank : first_n<rank_id>(layout.ranks())) {
     auto room = slots - slots_used(fitting, layout, rank, use);
-    detail::require(room >= 0, "fit_slots: ", slots, " slots; expected at least ", slots - room,
-                    " for the experts owned on rank ", rank);
+    detail::require(room >= 0, "fit_slots: ", slots, " slots on rank ", rank,
+                    "; expected at least ", slots - room, ", which its own experts take");
     for (auto const expert : order) {
       if (room == 0) break;
       if (!where.holds(rank, expert) || fitting.holds(rank, expert)) continue;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// How Algorithm 2 gives owners to experts.
+/// Algorithm 2.
 #pragma once
 
 #include <algorithm>
@@ -23,10 +23,11 @@ namespace fssdp {
 
 namespace detail {
 
-/// What decides between places of equal load: fewer free slots and then the id, or only the id.
+/// The tie rule between ranks or nodes of equal load: fewer free slots, then the id; or only the
+/// id.
 enum class place_tie { free_slots, id };
 
-/// The load of one layer per rank and node.
+/// The load of one layer on each rank and node.
 struct rank_loads {
   __extension__ typedef unsigned __int128 wide;  // sums never overflow
 
@@ -43,7 +44,7 @@ struct rank_loads {
   std::vector<wide> on_node;
 };
 
-/// The slots that are left, over all layers.
+/// The free slots of all ranks, over all layers.
 class free_places {
  public:
   free_places(topology const& topo, std::size_t experts) : topo_{topo} {
@@ -55,7 +56,7 @@ class free_places {
     }
   }
 
-  /// Takes a slot of the least loaded rank of the least loaded node that have one.
+  /// Takes a slot on the least loaded rank of the least loaded node that have one.
   rank_id take(rank_loads const& load, place_tie tie_rule) {
     auto const node =
         least<node_id>(first_n<node_id>(topo_.nodes()), load.on_node, on_node_, tie_rule);
@@ -84,7 +85,7 @@ class free_places {
   std::vector<std::size_t> on_node_;
 };
 
-/// The layers, the one with the largest load among what is not replicated first.
+/// The layers in the order of their largest load among experts without replicas, largest first.
 [[nodiscard]] inline std::vector<std::size_t> layer_order(
     std::span<expert_loads const> loads, std::vector<std::vector<expert_id>> const& orders,
     std::size_t replicated) {
@@ -105,7 +106,7 @@ FSSDP_INLINE std::vector<table_layout> heterogeneous_sharding::operator()(
   detail::require(!loads.empty(), "heterogeneous_sharding: 0 layers; expected 1 or more");
   detail::require(topo.ranks() >= 1, "heterogeneous_sharding: a topology of 0 ranks; expected ",
                   "1 or more");
-  detail::require(overlap >= 0, "heterogeneous_sharding: overlap ", overlap,
+  detail::require(overlap >= 0, "heterogeneous_sharding: overlap is ", overlap,
                   "; expected 0 or more");
   auto const experts = loads.front().size();
   detail::require(experts >= 1, "heterogeneous_sharding: 0 experts; expected 1 or more");

@@ -15,17 +15,18 @@
 
 namespace fssdp::detail {
 
-/// Every node sends out the experts that others need most, as many as it may, and takes in those
-/// that it needs most of all that are sent out. What is hosted nowhere near goes to the hosts there
-/// are; so where more tokens flow into a node than leave any, one of its experts gets another host,
-/// which gives up what it needs least.
-/// @cost O(N E + swaps (N + experts of a node * hosts of an expert)); no allocation once it has seen
-///       the largest input
+/// Chooses for every node the experts that leave it and those that it hosts. Of its own experts,
+/// the ones that other nodes need most may leave, up to the limit; of all that leave, it takes in
+/// those that it needs most. Tokens for other experts go to the nodes that host them. So if more
+/// tokens flow into a node than leave any node, one of its experts gets another host, which gives
+/// up the expert that it needs least.
+/// @cost O(N E + swaps (N + experts of a node * hosts of an expert)); no allocation if it has seen
+///       an input as large before
 class host_choice {
  public:
   /// @param owner_node [experts]: the node of each
-  /// @param most_in [nodes]: experts that may enter each
-  /// @param most_out of the experts owned on a node, that may leave it
+  /// @param most_in [nodes]: the largest number of experts that may enter each
+  /// @param most_out the largest number of a node's own experts that may leave it
   void choose(token_demand const& demand, std::span<node_id const> owner_node,
               std::span<std::size_t const> most_in, int most_out) {
     demand_ = &demand;
@@ -39,7 +40,7 @@ class host_choice {
     if (nodes_ > 1) relieve_busiest();
   }
 
-  /// The hosts of an expert, its owner's node among them, ascending.
+  /// The nodes that host an expert, ascending; its owner's node is one of them.
   [[nodiscard]] std::span<std::uint32_t const> hosts(expert_id expert) {
     auto& list = hosts_[expert.index()];
     std::ranges::sort(list);
@@ -132,7 +133,7 @@ class host_choice {
       if (!relieve()) return;
   }
 
-  /// Spreads the tokens on the way to an expert over its hosts.
+  /// Distributes the tokens from other nodes for an expert over its hosts.
   void pour(std::size_t e) {
     vessels_.clear();
     for (auto const n : hosts_[e]) vessels_.push_back({.level = into_[n], .number = n});
@@ -156,7 +157,7 @@ class host_choice {
     return 0;
   }
 
-  /// One more host for the expert that brings most tokens into the busiest node.
+  /// Adds a host for the expert that brings most tokens into the node with most incoming tokens.
   bool relieve() {
     auto const busiest = static_cast<std::size_t>(std::ranges::max_element(into_) - into_.begin());
     auto const limit = into_[busiest];
@@ -205,7 +206,7 @@ class host_choice {
     return true;
   }
 
-  /// The tokens of a node for an expert that it gives up go to the emptiest of the other hosts.
+  /// Removes an expert from a node; its tokens there go to the host with fewest incoming tokens.
   bool drop(std::size_t node, std::size_t e, std::uint64_t limit) {
     auto here = hosts_[e].size();
     auto to = hosts_[e].size();
@@ -233,9 +234,9 @@ class host_choice {
   std::size_t experts_ = 0;
   std::size_t nodes_ = 0;
   std::vector<std::vector<std::uint32_t>> hosts_;   // [experts]
-  std::vector<std::vector<std::uint64_t>> poured_;  // [experts]: tokens that come in, per host
-  std::vector<std::vector<std::uint32_t>> taken_;   // [nodes]: remote experts
-  std::span<std::size_t const> most_;               // [nodes]: of them
+  std::vector<std::vector<std::uint64_t>> poured_;  // [experts]: incoming tokens of each host
+  std::vector<std::vector<std::uint32_t>> taken_;   // [nodes]: remote experts that it hosts
+  std::span<std::size_t const> most_;               // [nodes]: the largest number of these
   std::vector<std::uint64_t> stray_;                // [experts]: tokens that leave their nodes
   std::vector<std::uint64_t> into_, out_;           // [nodes]
   std::vector<bool> sent_, hosting_;                // [experts], [nodes]

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// How a map is improved slot by slot.
+/// Improves a map slot by slot.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +22,7 @@ namespace fssdp {
 
 namespace detail {
 
-/// A map whose slots change one by one, and what every rank has to do.
+/// A map whose slots change one by one, and the load of every rank.
 class changing_map {
  public:
   changing_map(physical_experts const& map, std::span<std::uint64_t const> loads)
@@ -43,9 +43,9 @@ class changing_map {
   [[nodiscard]] double fullest() const { return std::ranges::max(of_rank_); }
   [[nodiscard]] int changes() const { return changes_; }
 
-  /// Makes the change that lowers the fullest rank the most for each slot that it takes.
-  /// @param most slots that may still change
-  /// @return whether there is one
+  /// Makes the change that lowers the fullest rank most per changed slot.
+  /// @param most the number of slots that may still change
+  /// @return whether there was one
   [[nodiscard]] bool improve(int most) {
     hot_ = static_cast<std::size_t>(std::ranges::max_element(of_rank_) - of_rank_.begin());
     best_ = {};
@@ -75,20 +75,20 @@ class changing_map {
   }
 
  private:
-  static constexpr auto most_ranks = std::size_t{16};  // the emptiest, which give or take
+  static constexpr auto most_ranks = std::size_t{16};  // the emptiest: partners of the fullest
 
   struct change {
-    bool exchanges;  ///< two slots; else `slot` becomes the expert of hot_slot
+    bool exchanges;  ///< two slots are exchanged; otherwise `slot` gets the expert of hot_slot
     std::size_t hot_slot;
     std::size_t slot;
-    double gain;  ///< of the fullest rank, for each slot that changes
+    double gain;  ///< in load of the fullest rank, per changed slot
   };
 
   [[nodiscard]] double share(expert_id expert) const {
     return load_[expert.index()] / count_[expert.index()];
   }
   [[nodiscard]] std::size_t first(std::size_t rank) const { return rank * slots_; }
-  /// How many slots more differ from the beginning if one becomes an expert's.
+  /// How many more slots differ from the first map if `slot` gets this expert.
   [[nodiscard]] int cost(std::size_t slot, expert_id becomes) const {
     return (before_[slot] != becomes ? 1 : 0) - (before_[slot] != expert_[slot] ? 1 : 0);
   }
@@ -109,8 +109,8 @@ class changing_map {
                  cost(mine, expert_[other]) + cost(other, expert_[mine]), most);
       }
   }
-  /// A slot of the rank becomes one more of an expert of the fullest rank. What it was is then dealt
-  /// out over fewer slots, which may be on that rank, too.
+  /// Considers slots of the rank for one more replica of an expert of the fullest rank. The load of
+  /// the former expert is then divided among its other slots, which may be on the fullest rank.
   void consider_replicas(std::size_t rank, int most) {
     for (auto slot = first(rank); slot < first(rank) + slots_; ++slot) {
       auto const lost = expert_[slot];
@@ -139,7 +139,7 @@ class changing_map {
   [[nodiscard]] double others_on(std::size_t rank, expert_id expert, std::size_t slot) const {
     return slots_on(rank, expert) - (expert_[slot] == expert ? 1 : 0);
   }
-  /// The load of the fullest of the ranks that take over what a slot of an expert has had.
+  /// The largest load of a rank that takes over the load of a removed slot.
   [[nodiscard]] double elsewhere(expert_id lost, double added) const {
     auto most = 0.0;
     for (std::size_t slot = 0; slot < expert_.size(); ++slot)
@@ -158,7 +158,7 @@ class changing_map {
       if (count_[expert_[s].index()] > 0) of_rank_[s / slots_] += share(expert_[s]);
   }
 
-  std::size_t slots_;  // of each rank
+  std::size_t slots_;  // on each rank
   std::vector<expert_id> before_;
   std::vector<expert_id> expert_;  // [slots]
   std::vector<int> count_;         // [experts]: slots
@@ -170,9 +170,9 @@ class changing_map {
   std::optional<change> best_;
 };
 
-/// A map with its ranks renamed to those that have most of their experts already, and with experts
-/// that are there already in their slots.
-/// @param alike(a, b): whether two ranks may change names
+/// Renames the ranks of a map such that most experts are where they were, and reorders the slots of
+/// each rank such that experts keep their slots.
+/// @param alike(a, b): whether two ranks may be exchanged
 template <class Alike>
 [[nodiscard]] std::vector<expert_id> nearest_names(physical_experts const& before,
                                                    physical_experts const& wanted, Alike alike) {
@@ -235,8 +235,8 @@ FSSDP_INLINE int changed_slots(physical_experts const& before, physical_experts 
   auto const a = before.physical_to_logical();
   auto const b = after.physical_to_logical();
   detail::require(a.size() == b.size() && before.ranks() == after.ranks(),
-                  "changed_slots: ", a.size(), " slots on ", before.ranks(), " ranks, and ",
-                  b.size(), " on ", after.ranks(), "; expected equal numbers");
+                  "changed_slots: before has ", a.size(), " slots on ", before.ranks(),
+                  " ranks, after has ", b.size(), " on ", after.ranks(), "; expected equal shapes");
   auto count = 0;
   for (std::size_t slot = 0; slot < a.size(); ++slot) count += a[slot] != b[slot] ? 1 : 0;
   return count;
@@ -252,8 +252,9 @@ FSSDP_INLINE physical_experts incremental_load_balancer::operator()(
     physical_experts const& before, std::span<std::uint64_t const> loads) const {
   constexpr auto name = "incremental_load_balancer";
   detail::require_loads_of(name, before, loads);
-  detail::require(balance >= 1, name, ": a balance of ", balance, "; expected 1 or more");
-  detail::require(most_changes >= 0, name, ": ", most_changes, " changes; expected 0 or more");
+  detail::require(balance >= 1, name, ": balance is ", balance, "; expected 1 or more");
+  detail::require(most_changes >= 0, name, ": most_changes is ", most_changes,
+                  "; expected 0 or more");
   auto const topo = topology_or_one_node(topology, before.ranks());
   auto const shape = physical_experts::shape{before.experts(), before.ranks()};
   auto map = detail::changing_map{before, loads};

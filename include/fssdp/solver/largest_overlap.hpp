@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Algorithm 1 with as many experts as the ports really allow.
+/// Algorithm 1 with as many experts as the ports allow.
 #pragma once
 
 #include <cstdint>
@@ -14,19 +14,21 @@
 
 namespace fssdp {
 
-/// sparse_materialization, its `overlap` a k whose port_loads are within the budget while those of
-/// k + 1 are not, found by bisection: Algorithm 1 allows as many experts as one port carries, but
-/// few go through any one. (Where everybody gets all again, a still larger k may fit.)
+/// sparse_materialization with an `overlap` k whose port_loads are within the budget while those of
+/// k + 1 are not, found by bisection. Algorithm 1 limits the overlap to what one port can carry;
+/// usually only some of the replicas go through any one port, so more experts fit. (Once every rank
+/// gets all of them, a still larger k may fit again; it is not looked for.)
 /// @cost log E times that of sparse_materialization
 struct largest_overlap {
-  /// To be given, as memory and ports are the caller's: hidden_budget or paying_budget say what
-  /// they allow; {} allows no replicas.
+  /// Required, as only the caller knows memory and ports: see hidden_budget and paying_budget; {}
+  /// allows no replicas.
   materialization_budget budget = detail::no_budget;
-  fssdp::topology topology = {};  ///< where the ranks sit; without ranks: all on one node
+  fssdp::topology topology = {};  ///< the nodes of the ranks; if empty: all on one node
 
   /// @param loads [experts], any scale
   /// @post the budget allows its port_loads
-  /// @throws argument_error without a budget, on a negative one, or another number of loads or ranks
+  /// @throws argument_error without a budget, if it is negative, or if loads or ranks are not as
+  ///         many as in the layout
   template <shard_layout Layout>
   [[nodiscard]] placement operator()(std::span<std::uint64_t const> loads,
                                      Layout const& layout) const {

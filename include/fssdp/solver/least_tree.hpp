@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Keys of numbered places, of which the least are asked for again and again.
+/// Finds the places with the smallest keys, while keys change.
 #pragma once
 
 #include <algorithm>
@@ -10,8 +10,8 @@
 
 namespace fssdp::detail {
 
-/// A tournament of places. Of equal keys the lower number is less.
-/// @cost O(log places) for a change, O(count log places) for the `count` least
+/// A tournament tree over numbered places. Of equal keys, that of the lower number is less.
+/// @cost O(log places) for a changed key, O(count log places) for the `count` smallest
 class least_tree {
  public:
   explicit least_tree(std::size_t places) {
@@ -30,8 +30,8 @@ class least_tree {
   [[nodiscard]] int least() const { return winner_[1]; }
   [[nodiscard]] double key(int place) const { return keys_[static_cast<std::size_t>(place)]; }
 
-  /// Appends the place of the least key, and those that it beats on its way to the root: the next
-  /// to least among them, and log2(places) in all.
+  /// Appends the place with the smallest key and all that it is compared with on its way to the
+  /// root: log2(places) of them, among them the second smallest.
   void append_rivals(std::vector<int>& list) const {
     auto const first = least();
     list.push_back(first);
@@ -39,7 +39,7 @@ class least_tree {
       if (key(winner_[n ^ 1U]) < std::numeric_limits<double>::infinity())
         list.push_back(winner_[n ^ 1U]);
   }
-  /// Appends the places of the least keys, ascending, to a list.
+  /// Appends the places of the smallest keys, ascending, to a list.
   void append_least(std::size_t count, std::vector<int>& list) {
     front_.assign(1, 1);
     auto const later = [&](std::size_t a, std::size_t b) { return beats(winner_[b], winner_[a]); };

@@ -21,10 +21,10 @@ namespace detail {
 
 FSSDP_INLINE void require_budget(char const* solver, materialization_budget const& budget) {
   require(budget != no_budget, solver,
-          ": no budget is given; expected what memory and ports allow, as .budget = "
-          "hidden_budget(...) or paying_budget(...), or .budget = {} for no replicas");
+          ": no budget; expected .budget = hidden_budget(...) or paying_budget(...), as memory and "
+          "ports allow, or .budget = {} for no replicas");
   auto const at_least_0 = [&](char const* what, int value) {
-    require(value >= 0, solver, ": ", what, " ", value, "; expected 0 or more");
+    require(value >= 0, solver, ": ", what, " is ", value, "; expected 0 or more");
   };
   at_least_0("experts_in", budget.experts_in);
   at_least_0("experts_out", budget.experts_out);
@@ -43,7 +43,7 @@ FSSDP_INLINE void check_within(port_loads const& ports, materialization_budget c
                         std::vector<int> const& counts) {
     for (std::size_t i = 0; i < counts.size(); ++i)
       detail::require(counts[i] <= most, "placement: ", name, " of ", place, " ", i, " is ",
-                      counts[i], "; the budget allows ", most);
+                      counts[i], "; expected at most ", most, ", as the budget allows");
   };
   check("experts_in", budget.experts_in, "node", ports.into_node);
   check("experts_out", budget.experts_out, "node", ports.out_of_node);
@@ -72,7 +72,7 @@ FSSDP_INLINE materialization_budget paying_budget(std::span<std::uint64_t const>
                                                   int spare_slots) {
   auto const experts = static_cast<int>(loads.size());
   auto budget = hidden_budget(rates, topo, experts, spare_slots);
-  auto const least = break_even_tokens(rates) * topo.nodes();  // over all nodes
+  auto const least = break_even_tokens(rates) * topo.nodes();  // of all nodes together
   auto const paying = static_cast<int>(std::ranges::count_if(
       loads, [&](std::uint64_t tokens) { return static_cast<double>(tokens) > least; }));
   budget.experts_in = std::max(budget.experts_in, paying);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Replicas where they are needed, within what every port can carry.
+/// Replicas where they are needed most, within the limits of every port.
 #pragma once
 
 #include <algorithm>
@@ -21,19 +21,20 @@
 
 namespace fssdp {
 
-/// Every node takes in the experts that it needs most, as many as its ports and slots allow; inside
-/// a node, where copies are nearly free, they get as many replicas as an even load takes. To be
-/// routed by balanced_routing.
+/// Every node takes in the experts that it needs most, as many as its ports and slots allow. Inside
+/// a node, where copies are nearly free, experts get as many replicas as an even load requires.
+/// Route with balanced_routing.
 ///
-/// Algorithm 1 asks that t experts at most have replicas, and gives each to all; what a network
-/// really limits is how many enter a node and how many leave one. (Not from the paper.)
+/// Algorithm 1 limits how many experts have replicas, and gives replicas of all of them to every
+/// rank; what a network really limits is how many experts enter and leave each node. (Not from the
+/// paper.)
 struct needs_based_materialization {
-  /// To be given, as memory and ports are the caller's: hidden_budget or paying_budget say what
-  /// they allow; {} allows no replicas.
+  /// Required, as only the caller knows memory and ports: see hidden_budget and paying_budget; {}
+  /// allows no replicas.
   materialization_budget budget = detail::no_budget;
-  fssdp::topology topology = {};  ///< where the ranks sit; without ranks: all on one node
+  fssdp::topology topology = {};  ///< the nodes of the ranks; if empty: all on one node
 
-  /// The solver's memory: what a caller keeps who counts allocations.
+  /// Memory that can be kept between calls, so that they do not allocate.
   class workspace {
    public:
     workspace() = default;
@@ -53,9 +54,10 @@ struct needs_based_materialization {
 
   /// @param loads [experts], any scale
   /// @post every owner holds its experts; the budget allows its port_loads
-  /// @cost O(N E + moves (D / N) (E / D + m)^2) time, at most a move for each slot and rank; memory for
-  ///       E / D + m experts on every rank
-  /// @throws argument_error without a budget, on a negative one, or another number of loads or ranks
+  /// @cost O(N E + moves (D / N) (E / D + m)^2) time, with at most one move per slot and rank;
+  ///       memory for E / D + m experts on every rank
+  /// @throws argument_error without a budget, if it is negative, or if loads or ranks are not as
+  ///         many as in the layout
   template <shard_layout Layout>
   [[nodiscard]] placement operator()(std::span<std::uint64_t const> loads,
                                      Layout const& layout) const {
@@ -65,7 +67,7 @@ struct needs_based_materialization {
     return where;
   }
 
-  /// The same without an allocation, once `where` and `memory` have seen the largest input.
+  /// The same without an allocation, if `where` and `memory` have seen an input as large before.
   template <shard_layout Layout>
   void solve_into(std::span<std::uint64_t const> loads, Layout const& layout, placement& where,
                   workspace& memory) const {
@@ -75,8 +77,8 @@ struct needs_based_materialization {
     solve(layout, topo, memory.demand, where, memory);
   }
 
-  /// Where it is known what each node needs. In any unit: only proportions matter.
-  /// @throws argument_error as above, or on another number of nodes or experts
+  /// The same where the demand of each node is known, in any unit: only proportions matter.
+  /// @throws argument_error as above, and if nodes or experts are not as many
   template <shard_layout Layout>
   void solve_into(token_demand const& demand, Layout const& layout, placement& where,
                   workspace& memory) const {
@@ -121,7 +123,7 @@ struct needs_based_materialization {
         if (!part.owned) where.add(part.expert, rank);
   }
 
-  /// Which nodes host what, and how many tokens each then works on.
+  /// Chooses the experts that each node hosts, and how many tokens it then computes.
   static void host(fssdp::topology const& topo, token_demand const& demand, workspace& memory) {
     auto const experts = demand.experts();
     memory.shares.reset(topo.nodes(), experts);
@@ -133,7 +135,7 @@ struct needs_based_materialization {
     memory.shares.balance(demand, topo);
   }
 
-  /// Gives replicas to ranks.
+  /// Assigns the experts of nodes to ranks.
   template <shard_layout Layout>
   static void pack(Layout const& layout, fssdp::topology const& topo, int slots,
                    workspace& memory) {
@@ -150,7 +152,7 @@ struct needs_based_materialization {
     std::ranges::sort(memory.order, [&](std::uint32_t a, std::uint32_t b) {
       return hosts[a].tokens != hosts[b].tokens ? hosts[a].tokens > hosts[b].tokens : a < b;
     });
-    auto target = std::uint64_t{0};  // some rank has as much, whatever the replicas
+    auto target = std::uint64_t{0};  // some rank has at least this much, whatever the replicas
     for (auto const node : first_n<node_id>(topo.nodes())) {
       auto const ranks = topo.ranks_on(node).size();
       target = std::max(target, (memory.shares.loads()[node.index()] + ranks - 1) / ranks);

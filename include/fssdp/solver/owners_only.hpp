@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Expert parallelism: nothing is replicated; whole experts do not move.
+/// Expert parallelism (EP): no replicas.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +9,9 @@
 
 namespace fssdp {
 
-/// Every expert with its owner alone. One end of the dial: EP.
+/// Every expert at its owner alone, as in EP. Nothing moves unless experts are sliced.
 struct owners_only {
-  /// @throws argument_error on another number of loads than experts.
+  /// @throws argument_error if there are not as many loads as experts
   template <shard_layout Layout>
   [[nodiscard]] placement operator()(std::span<std::uint64_t const> loads,
                                      Layout const& layout) const {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Whether units that are apart can have owners at all, and which.
+/// Owners for units that must be on different ranks, if there are any.
 #pragma once
 
 #include <algorithm>
@@ -13,8 +13,8 @@
 
 namespace fssdp::detail {
 
-/// Of units that are all apart, some which together have fewer ranks than they are; or none.
-/// Each looks for a rank, whose unit makes way for it if it finds another one (Kuhn, 1955).
+/// Finds units that are all apart and together may use fewer ranks than they are; or none. A
+/// matching by augmenting paths (Kuhn, 1955).
 /// @cost O(units * all their lists)
 class crowded_units {
  public:
@@ -23,7 +23,7 @@ class crowded_units {
   [[nodiscard]] std::vector<int> find(std::vector<int> const& clique) {
     unit_at_.clear();
     for (auto const unit : clique) {
-      if (of_->list_of[ownership_problem::index(unit)] < 0) continue;  // those go anywhere
+      if (of_->list_of[ownership_problem::index(unit)] < 0) continue;  // may be on any rank
       tried_.clear();
       reached_.assign(1, unit);
       if (!seat(unit)) return reached_;
@@ -52,7 +52,8 @@ class crowded_units {
   std::vector<int> reached_;
 };
 
-/// Owners for all units that are apart from others: always that with the fewest ranks left next.
+/// Finds owners for all units that are apart from others; always next the one with fewest ranks
+/// left.
 class apart_units {
  public:
   explicit apart_units(ownership_problem const& of) : state_{of} {
@@ -60,7 +61,7 @@ class apart_units {
       if (!of.cliques_of[ownership_problem::index(u)].empty()) open_.push_back(u);
   }
 
-  /// @return whether there are owners; false, too, if that takes too long to find out
+  /// @return whether owners were found; false also if the search takes too long
   bool settle() {
     if (open_.empty()) return true;
     if (work_ <= 0) {
@@ -94,7 +95,7 @@ class apart_units {
   }
   [[nodiscard]] std::vector<int> const& owners() const { return state_.owners(); }
   [[nodiscard]] bool is_proven() const { return work_ > 0; }
-  /// The last one that had no rank left.
+  /// The last unit for which no rank was left.
   [[nodiscard]] int stuck() const { return stuck_; }
 
  private:
@@ -114,7 +115,7 @@ class apart_units {
 
   ownership_state state_;
   std::vector<int> open_;
-  std::int64_t work_ = 50'000'000;  // ranks looked at: about a second
+  std::int64_t work_ = 50'000'000;  // the limit of ranks looked at: about a second
   int stuck_ = -1;
 };
 

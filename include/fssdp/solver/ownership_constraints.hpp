@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What owners have to respect whatever it costs, and what they may respect for free.
+/// Constraints on owners.
 #pragma once
 
 #include <vector>
@@ -9,8 +9,8 @@
 
 namespace fssdp {
 
-/// Sets of items and what is asked of their owners. All but `near` holds, or a plan is refused. An
-/// item may be in any number of them.
+/// Sets of items with conditions on their owners. All conditions but `near` are hard: if they
+/// cannot hold, there is an error. An item may be in any number of sets.
 struct ownership_constraints {
   using item_set = std::vector<item_id>;
   struct choice {
@@ -21,8 +21,8 @@ struct ownership_constraints {
   std::vector<item_set> together = {};  ///< one rank owns all items of a set
   std::vector<item_set> apart = {};     ///< no rank owns two items of a set
   std::vector<choice> on_ranks = {};    ///< one of these ranks owns the item
-  item_set same_node = {};              ///< each stays on the node where its owner was before
-  std::vector<item_set> near = {};      ///< on one node, as far as that costs nothing
+  item_set same_node = {};              ///< each item stays on the node of its owner before
+  std::vector<item_set> near = {};      ///< preferably on one node; never at a higher cost
 };
 
 }  // namespace fssdp

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// The best owners of few units, by branch and bound.
+/// The best owners for few units, by branch and bound.
 #pragma once
 
 #include <algorithm>
@@ -13,8 +13,8 @@
 
 namespace fssdp::detail {
 
-/// Tries all owners of the units, the largest first, but for those that cannot be better than the
-/// best by more than the precision.
+/// Tries all assignments, the largest units first; skips those that cannot improve on the best one
+/// by more than the precision.
 class ownership_exact {
  public:
   ownership_exact(ownership_problem const& of, ownership_terms const& terms)
@@ -24,8 +24,8 @@ class ownership_exact {
     choices_.resize(order_.size());
   }
 
-  /// @param owners [units] if there are owners already: those found are better, or none
-  /// @return whether there are better ones, which then are in `owners`
+  /// @param owners [units], a known assignment or empty; replaced if a better one is found
+  /// @return whether a better one was found
   bool improve(std::vector<int>& owners) {
     best_cost_ = std::numeric_limits<double>::infinity();
     if (!owners.empty()) {
@@ -38,7 +38,7 @@ class ownership_exact {
     if (found_) owners = best_;
     return found_;
   }
-  /// Whether nothing has been left untried.
+  /// Whether the search was complete.
   [[nodiscard]] bool is_proven() const { return trials_ > 0; }
 
  private:
@@ -50,7 +50,7 @@ class ownership_exact {
   };
 
   static std::size_t at(int i) { return static_cast<std::size_t>(i); }
-  /// What costs as much is not looked at.
+  /// A solution must cost less than this.
   [[nodiscard]] double wanted() const { return best_cost_ * (1 - terms_.precision); }
 
   void branch(std::size_t depth) {
@@ -83,7 +83,7 @@ class ownership_exact {
       if (!state_.fits(unit, rank)) continue;
       auto const moved = of_->moved(unit, rank);
       if (state_.moved_bytes() + moved > terms_.most_moved) continue;
-      if (are_ranks_alike() && state_.units_on(rank).empty()) {  // one of the empty ones will do
+      if (are_ranks_alike() && state_.units_on(rank).empty()) {  // empty ranks are equivalent
         auto const place = at(state_.interface_of(rank));
         if (seen_empty_[place]) continue;
         seen_empty_[place] = true;
@@ -100,7 +100,7 @@ class ownership_exact {
     return of_->lists.empty() && !(of_->has_homes && terms_.moves_matter());
   }
 
-  /// Whether what is left fits, were it liquid, below what is wanted.
+  /// Whether the remaining units would fit below the wanted cost if they could be divided freely.
   [[nodiscard]] bool has_room(std::size_t depth) const {
     auto const most = wanted() - terms_.cost(0, state_.moved_bytes());
     if (most >= std::numeric_limits<double>::max()) return true;
@@ -119,7 +119,7 @@ class ownership_exact {
   ownership_terms terms_;
   ownership_state state_;
   std::vector<int> order_;
-  std::vector<ownership_amounts> left_;       // [units + 1]: what is to come, by depth
+  std::vector<ownership_amounts> left_;       // [units + 1]: of the remaining units, by depth
   std::vector<std::vector<choice>> choices_;  // by depth
   std::vector<bool> seen_empty_;              // [interfaces]
   std::vector<int> best_;

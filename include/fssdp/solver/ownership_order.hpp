@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Units and ranks in an order of their own, so that what is found does not hang on their names.
+/// A canonical order of units and ranks, so that results do not depend on their numbering.
 #pragma once
 
 #include <algorithm>
@@ -15,10 +15,10 @@
 
 namespace fssdp::detail {
 
-/// Numbers the units of a problem by size, and its ranks and nodes, by their ports and by the
-/// lists of ranks that they are in. Where two are alike in that, their names decide: of ranks, such
-/// as are alike in all that constraints and topology say; owners of before do not count here, as
-/// items without any are to get the same owners.
+/// Numbers the units of a problem by size, and its ranks and nodes by their ports and by the lists
+/// of ranks that they are in. Where two are equal in all of that, the original numbers decide: for
+/// ranks, only between those that constraints and topology treat alike. Owners before do not count
+/// here, so that items without owners before get the same owners.
 /// @cost O(n log n) for units, ranks, and what all lists have together
 class ownership_order {
  public:
@@ -95,8 +95,8 @@ class ownership_order {
     }
   }
 
-  /// What tells a rank from others: the bandwidth to other nodes, and the first unit of each list
-  /// that it is in.
+  /// What distinguishes a rank: the bandwidth to other nodes, and the first unit of each list that
+  /// it is in.
   [[nodiscard]] std::vector<std::vector<std::uint64_t>> signs_of_ranks(topology const& topo) const {
     auto signs = std::vector<std::vector<std::uint64_t>>(of_->node_of.size());
     for (auto const rank : first_n<rank_id>(topo.ranks()))

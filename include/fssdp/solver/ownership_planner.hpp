@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Owners for items of any size, under constraints, with as few moves as pay.
+/// Owners for items of any size, under constraints, with few moves.
 #pragma once
 
 #include <cstdint>
@@ -14,22 +14,22 @@
 
 namespace fssdp {
 
-/// One owner for every item, such that the fullest place is as empty as it gets.
+/// Chooses one owner for every item, such that the fullest rank or interface is as empty as
+/// possible.
 ///
-/// How full a rank is: the largest of its shares of bytes, step cost and load, each over its fair
-/// share, which is one part in as many as there are ranks, times the weight of that amount. How
-/// full an interface between nodes is: the same for bytes and load of the ranks behind it, times
-/// the weight of interfaces; what is fair there goes by bandwidth. 1 is even; a single item may be
-/// more than is fair. What is minimized is the fullness of the fullest place, plus
+/// Fullness of a rank: the largest of its shares of bytes, step cost and load, each divided by the
+/// fair share 1 / ranks, and multiplied by the weight of that amount. Fullness of an interface
+/// between nodes: the same for bytes and load of all ranks behind it, multiplied by the weight of
+/// interfaces; fair shares are in proportion to bandwidth. 1 is an even distribution; a single item
+/// may be larger than a fair share. The planner minimizes the largest fullness plus
 /// `price_per_byte` times the bytes that move.
 ///
-/// Items go by size, the largest first, each to the place that is emptiest with it. Then the
-/// fullest place gives an item away or exchanges two, as long as it gets emptier. Where owners of
-/// before are given, the same starts from these, and ends where a further move does not pay. Up to
-/// `exact_items` items are solved by branch and bound, unless `trials` are over.
-/// @cost O((items + trials) log ranks), and the size of the constraints; a pure function
+/// Items are assigned by size, the largest first, each to where the fullness is then smallest.
+/// After that, items of the fullest rank or interface are moved or exchanged as long as it gets
+/// emptier. With owners before, this starts from them, and stops where a further move does not pay.
+/// Up to `exact_items` items are solved by branch and bound, within `trials`.
 struct ownership_planner {
-  /// How much an amount counts; 0: not at all.
+  /// The weights of amounts in fullness; 0: ignored.
   struct weight_list {
     double bytes = 1;
     double step_cost = 1;
@@ -39,22 +39,22 @@ struct ownership_planner {
   };
 
   weight_list weights = {};
-  double price_per_byte = 0;  ///< what a moved byte costs, in fullness: 1e-12 is 1 for a terabyte
-  /// At most as many bytes move. What constraints force to move is not refused, but counts.
+  double price_per_byte = 0;  ///< the price of a moved byte, in fullness: 1e-12 is 1 per terabyte
+  /// The limit of moved bytes. Moves that constraints force are made even beyond it, and count.
   std::uint64_t most_moved_bytes = std::numeric_limits<std::uint64_t>::max();
-  double precision = 1e-3;  ///< good enough: how far from the bound; a smaller gain moves nothing
-  std::int64_t trials = 4'000'000;  ///< moves and exchanges that are looked at
+  double precision = 1e-3;  ///< relative: stops this near the bound; smaller gains move nothing
+  std::int64_t trials = 4'000'000;  ///< the limit of moves and exchanges that are tried
   int exact_items = 20;
 
-  /// @param before [items], or empty if there are none: the owners of now; rank_id{-1} for an item
-  ///               that has none, as it is new or its rank is lost
-  /// @post all constraints hold; nothing moves if these owners are those that would be given to
-  ///       items without owners. Names of items decide only between units (items that go together)
-  ///       of equal amounts. Without owners of before, names of ranks and nodes decide only between
-  ///       such as are alike: by other names the fullest place is as full
-  /// @throws argument_error unless there is an item and a rank; on a negative option, on an item or
-  ///         rank that does not exist, on amounts that add up to 2^63 or more; if constraints
-  ///         contradict each other: the text names items which cannot have owners
+  /// @param before [items], the current owners, or empty if there are none; rank_id{-1} for an item
+  ///               without owner, because it is new or its rank is lost
+  /// @post all constraints hold. Nothing moves if the current owners are those that items without
+  ///       owners would get. The numbers of items matter only between units (items that go
+  ///       together) of equal amounts. Without owners before, the numbers of ranks and nodes matter
+  ///       only between equivalent ones: renumbering does not change the fullness
+  /// @throws argument_error if there are no items or no ranks; on a negative option, an item or
+  ///         rank that does not exist, or amounts that add up to 2^63 or more; if constraints
+  ///         contradict each other: the text names items that cannot have owners
   [[nodiscard]] ownership_plan operator()(std::span<owned_item const> items, topology const& topo,
                                           ownership_constraints const& constraints = {},
                                           std::span<rank_id const> before = {}) const;

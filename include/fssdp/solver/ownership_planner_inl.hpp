@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// How an ownership_planner goes about it.
+/// The algorithm of ownership_planner.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,7 @@ namespace fssdp {
 
 namespace detail {
 
-/// The steps of an ownership_planner, over units.
+/// The steps of the algorithm, over units.
 class ownership_course {
  public:
   ownership_course(ownership_problem problem, ownership_planner const& options)
@@ -89,7 +89,7 @@ class ownership_course {
     return refined(is_better ? std::move(anew) : state.owners(), terms);
   }
 
-  /// Proven or improved, if they are few.
+  /// The owners after branch and bound, if there are few units.
   [[nodiscard]] std::vector<int> refined(std::vector<int> owners,
                                          ownership_terms const& terms) const {
     if (is_small_) ownership_exact{of_, terms}.improve(owners);
@@ -103,7 +103,7 @@ class ownership_course {
     return state.owners();
   }
 
-  /// Units stay where they are, or most of each, if they may.
+  /// Assigns units to the owner before, or to that of most of their bytes, if allowed.
   void place_at_homes(ownership_state& state) {
     forced_ = 0;
     for (auto const unit : order_) {
@@ -137,11 +137,10 @@ class ownership_course {
     auto apart = apart_units{of_};
     auto const found = apart.settle();
     require(found, "ownership_planner: ",
-            apart.is_proven()
-                ? "`apart` and `on_ranks` leave no rank for item "
-                : "`apart` and `on_ranks` leave no rank, as far as was tried, for item ",
+            apart.is_proven() ? "`apart` and `on_ranks` leave no rank for item "
+                              : "no rank was found, within the limit of the search, for item ",
             apart.stuck() < 0 ? -1 : of_.first_item[at(apart.stuck())],
-            ", wherever the items are that it is apart from; expected one");
+            ", given the items that it is apart from; expected constraints that leave one");
     for (int u = 0; u < of_.units(); ++u)
       if (apart.owners()[at(u)] >= 0) state.place(u, apart.owners()[at(u)]);
   }

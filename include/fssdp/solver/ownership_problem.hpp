@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What an ownership_planner is asked, in a form to search in: items that go together are one unit.
+/// The input of an ownership_planner in terms of units: items that go together.
 #pragma once
 
 #include <algorithm>
@@ -27,7 +27,7 @@ using ownership_amounts = std::array<std::uint64_t, 3>;
   return a;
 }
 
-/// Fullness for each amount of a place.
+/// For each amount, the factor from its value to the fullness of a place (a rank or an interface).
 using ownership_scale = std::array<double, 3>;
 
 [[nodiscard]] inline double fullness_of(ownership_amounts const& of, ownership_scale const& scale) {
@@ -46,17 +46,17 @@ struct ownership_problem {
   std::vector<int> unit_of;                  // [items]
   std::vector<int> first_item;               // [units]: the first item of each
   std::vector<ownership_amounts> size;       // [units]
-  std::vector<std::vector<home>> homes;      // [units]: who has which part of it; or empty
-  std::vector<int> list_of;                  // [units]: which list of ranks; -1: all ranks
+  std::vector<std::vector<home>> homes;      // [units]: ranks that own parts of it; or empty
+  std::vector<int> list_of;                  // [units]: its list of allowed ranks; -1: all ranks
   std::vector<std::vector<int>> lists;       // ascending ranks
   std::vector<std::vector<int>> cliques;     // units that are apart
   std::vector<std::vector<int>> cliques_of;  // [units]
-  std::vector<std::vector<int>> groups;      // units that are to be near each other
+  std::vector<std::vector<int>> groups;      // units that should be on one node
   std::vector<std::vector<int>> groups_of;   // [units]
-  std::vector<int> rank_name;                // [ranks]: what the topology calls them
+  std::vector<int> rank_name;                // [ranks]: the rank of the topology
   std::vector<int> node_of;                  // [ranks]
   std::vector<std::vector<int>> ranks_on;    // [nodes]
-  std::vector<int> interface_of;             // [ranks], or empty: none counts
+  std::vector<int> interface_of;             // [ranks]; empty if interfaces do not count
   std::vector<std::vector<int>> behind;      // [interfaces]: ranks
   ownership_scale rank_scale{};
   std::vector<ownership_scale> interface_scale;  // [interfaces]
@@ -73,7 +73,7 @@ struct ownership_problem {
   [[nodiscard]] bool is_allowed(int unit, int rank) const {
     return list_of[index(unit)] < 0 || std::ranges::binary_search(list(unit), rank);
   }
-  /// Bytes that move if this rank gets the unit; and those that move in any case.
+  /// The bytes that move if this rank gets the unit; those that move in any case.
   [[nodiscard]] std::uint64_t moved(int unit, int rank) const {
     auto bytes = std::uint64_t{0};
     if (has_homes)
@@ -85,7 +85,7 @@ struct ownership_problem {
 
   static std::size_t index(int i) { return static_cast<std::size_t>(i); }
 
-  /// Reads the topology. Interfaces count where they can be fuller than the ranks behind them.
+  /// Reads the topology. Interfaces count if they can be fuller than the ranks behind them.
   void set_topology(topology const& topo) {
     ranks_on.resize(static_cast<std::size_t>(topo.nodes()));
     for (auto const rank : first_n<rank_id>(topo.ranks())) {
@@ -95,7 +95,7 @@ struct ownership_problem {
     }
   }
 
-  /// What is fair, and what no owners get below.
+  /// Computes fair shares and the lower bound of fullness.
   /// @param weights of bytes, step cost, load
   void set_scales(topology const& topo, ownership_scale const& weights, double of_interfaces) {
     for (std::size_t k = 0; k < total.size(); ++k)
@@ -148,7 +148,8 @@ struct ownership_problem {
     behind.clear();
   }
 
-  /// Of the largest h * ranks + 1 units some rank has h + 1 or more: their least sum, for any h.
+  /// A lower bound of the largest sum on a rank: of the largest h * ranks + 1 units, some rank has
+  /// at least h + 1; for any h.
   [[nodiscard]] std::uint64_t most_where_units_meet(std::vector<std::uint64_t> sizes) const {
     std::ranges::sort(sizes, std::greater{});
     auto most = std::uint64_t{0};
@@ -157,7 +158,7 @@ struct ownership_problem {
       auto sum = std::uint64_t{0};
       for (auto i = h * step - h; i <= h * step; ++i) sum += sizes[i];
       most = std::max(most, sum);
-      if (h >= 64) break;  // those beyond are hardly above what is fair
+      if (h >= 64) break;  // more units are hardly above the fair share
     }
     return most;
   }

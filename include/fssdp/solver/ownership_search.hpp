@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// The largest units first, and then what makes the fullest place emptier.
+/// A local search: assigns the largest units first, then empties the fullest place step by step.
 #pragma once
 
 #include <algorithm>
@@ -15,12 +15,12 @@
 
 namespace fssdp::detail {
 
-/// What moves are worth, and when to stop.
+/// The price of moves, and when to stop.
 struct ownership_terms {
-  double price = 0;              ///< fullness for a moved byte
-  std::uint64_t most_moved = 0;  ///< bytes
+  double price = 0;              ///< in fullness, per moved byte
+  std::uint64_t most_moved = 0;  ///< the limit of moved bytes
   double precision = 0;          ///< relative
-  std::int64_t trials = 0;       ///< what is looked at
+  std::int64_t trials = 0;       ///< the limit of moves and exchanges that are tried
   [[nodiscard]] bool moves_matter() const { return price > 0 || most_moved != unlimited; }
   [[nodiscard]] double cost(double fullness, std::uint64_t moved) const {
     return price > 0 ? fullness + price * static_cast<double>(moved) : fullness;
@@ -28,7 +28,7 @@ struct ownership_terms {
   static constexpr auto unlimited = static_cast<std::uint64_t>(-1);
 };
 
-/// Units, the largest first; those that are apart from others before all.
+/// Units by size, largest first; units that are apart from others before all others.
 [[nodiscard]] inline std::vector<int> by_weight(ownership_problem const& of) {
   auto weight = std::vector<double>(of.size.size());
   for (int u = 0; u < of.units(); ++u) weight[ownership_problem::index(u)] = of.weight(u);
@@ -50,7 +50,7 @@ class ownership_search {
   ownership_search(ownership_state& state, ownership_terms const& terms)
       : state_{&state}, of_{&state.of()}, terms_{terms}, trials_{terms.trials} {}
 
-  /// Gives units without an owner one, in this order, where it is emptiest with them.
+  /// Assigns units without an owner, in this order, to where the fullness is then smallest.
   /// @return the first unit that fits nowhere, or -1
   int settle(std::vector<int> const& order) {
     for (auto const unit : order) {
@@ -62,8 +62,8 @@ class ownership_search {
     return -1;
   }
 
-  /// Takes steps as long as the fullest place gets emptier, and then goes back to where fullness
-  /// and moves together cost least. Costs that are as good as equal: to where fewer have moved.
+  /// Takes steps as long as the fullest place gets emptier, then returns to the state with the
+  /// lowest cost of fullness and moves. Of nearly equal costs, to the one with the fewest moves.
   void descend() {
     taken_.clear();
     auto const start = terms_.cost(state_->fullness(), state_->moved_bytes());
@@ -87,8 +87,8 @@ class ownership_search {
     }
   }
 
-  /// Brings units of a group to the node that has most of them, unless a place gets fuller than the
-  /// fullest is, or more bytes have moved.
+  /// Brings the units of a group to the node that has most of them, if the largest fullness does
+  /// not grow and no more bytes are moved.
   void gather_groups() {
     if (of_->groups.empty() || of_->ranks_on.size() < 2) return;
     limit_ = state_->fullness();
@@ -101,7 +101,7 @@ class ownership_search {
         changed = gather(static_cast<int>(g)) || changed;
     }
   }
-  /// How many groups are on one node.
+  /// The number of groups that are on one node.
   [[nodiscard]] std::size_t gathered_groups() const {
     auto count = std::size_t{0};
     for (auto const& group : of_->groups)
@@ -148,7 +148,7 @@ class ownership_search {
     return best;
   }
 
-  /// How much a rank has of what a unit is large in.
+  /// How similar two vectors of amounts are: their scaled inner product.
   [[nodiscard]] double overlap(ownership_amounts const& a, ownership_amounts const& b) const {
     auto sum = 0.0;
     for (std::size_t k = 0; k < a.size(); ++k) {
@@ -158,7 +158,7 @@ class ownership_search {
     return sum;
   }
 
-  /// What makes the fullest place emptier, and none as full.
+  /// The step that most lowers the fullest place without making another one as full.
   step best_step() {
     auto const now = state_->fullness();
     auto best = step{};
@@ -171,7 +171,7 @@ class ownership_search {
         if (!terms_.moves_matter() && is_enough(best, now)) return best;
       }
     if (is_enough(best, now)) return best;
-    // exchanges are many: with those that have most room only
+    // there are many exchanges: only those with the emptiest ranks are tried
     auto const roomy =
         of_->ranks() > 64 ? std::min(most_partners, std::ssize(ranks_)) : std::ssize(ranks_);
     std::ranges::partial_sort(ranks_, ranks_.begin() + roomy, {}, [&](int rank) {
@@ -186,8 +186,8 @@ class ownership_search {
       }
     return best;
   }
-  /// Whether a step is good enough that no other is looked for: of two, the better one is rarely
-  /// worth the search. Where moves matter it is, if there are trials enough for every rank.
+  /// Whether a step is good enough to stop looking for a better one. Where moves matter it is not,
+  /// unless the remaining trials are few for the number of ranks.
   [[nodiscard]] bool is_enough(step const& best, double now) const {
     constexpr auto of_a_step = std::int64_t{4096};
     auto const are_trials_scarce = terms_.trials / of_a_step < of_->ranks();
@@ -195,7 +195,7 @@ class ownership_search {
            best.after <= now - (now - of_->bound) / 2;
   }
 
-  /// The units of a rank; of many, the largest.
+  /// The units of a rank; if it has many, some of the largest and some of the smallest.
   [[nodiscard]] std::vector<int> largest_on(int rank) const {
     constexpr auto most = std::ptrdiff_t{64};
     auto const all = state_->units_on(rank);
@@ -203,7 +203,7 @@ class ownership_search {
     std::ranges::sort(units);
     if (std::ssize(units) <= most) return units;
     std::ranges::stable_sort(units, [&](int a, int b) { return of_->weight(a) > of_->weight(b); });
-    // half of them the largest, half the smallest: these fit where little room is left
+    // half of them the largest, half the smallest: those fit where little room is left
     units.erase(units.begin() + most / 2, units.end() - most / 2);
     return units;
   }
@@ -246,7 +246,7 @@ class ownership_search {
     if (terms_.moves_matter()) {
       auto const free_a = a.moved <= 0;
       if (free_a != (b.moved <= 0)) return free_a;
-      if (!free_a) {  // what is gained for each byte
+      if (!free_a) {  // gain per byte
         auto const x = (now - a.after) * static_cast<double>(b.moved);
         auto const y = (now - b.after) * static_cast<double>(a.moved);
         if (x != y) return x > y;
@@ -285,11 +285,11 @@ class ownership_search {
     auto gain = gained(unit, from, to);
     if (back >= 0) gain += gained(back, to, from);
     if (back < 0) return gain > 0;
-    for (auto const g : of_->groups_of[at(unit)])  // who is in one group with it counts otherwise
+    for (auto const g : of_->groups_of[at(unit)])  // its own groups count differently
       gain -= 2 * static_cast<int>(std::ranges::count(of_->groups_of[at(back)], g));
     return gain > 0;
   }
-  /// By how much the sum of squares of what groups have on nodes grows, half of it.
+  /// Half the increase of the sum of squares of the numbers of units that groups have on nodes.
   [[nodiscard]] int gained(int unit, int from, int to) const {
     auto sum = 0;
     for (auto const g : of_->groups_of[at(unit)]) sum += count(g, to) - count(g, from) + 1;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Who owns which unit while owners are searched for, and how full that makes every place.
+/// An assignment during the search, and the fullness of every place.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 
 namespace fssdp::detail {
 
-/// Books of an assignment of units to ranks, some of which may have none yet.
+/// Tracks an assignment of units to ranks; some units may have no rank yet.
 class ownership_state {
  public:
   explicit ownership_state(ownership_problem const& of)
@@ -69,7 +69,7 @@ class ownership_state {
       change_interface(interface_of(rank),
                        on_interface_[at(interface_of(rank))] - of_->size[at(unit)]);
   }
-  /// One unit to a rank, and another one, unless -1, to where the first was.
+  /// Moves a unit to a rank, and the unit `back`, unless it is -1, to where the first one was.
   void move(int unit, int rank, int back) {
     auto const from = owner(unit);
     remove(unit);
@@ -78,7 +78,7 @@ class ownership_state {
     if (back >= 0) place(back, from);
   }
 
-  /// Whether a rank may own a unit, if it had not the unit `without`.
+  /// Whether a rank may own a unit, if it did not own the unit `without`.
   [[nodiscard]] bool fits(int unit, int rank, int without = -1) const {
     if (!of_->is_allowed(unit, rank)) return false;
     for (auto const clique : of_->cliques_of[at(unit)]) {
@@ -88,7 +88,7 @@ class ownership_state {
     return true;
   }
 
-  /// How full the places are that change, if one unit goes to a rank and another one back.
+  /// The largest fullness of the places that change if `unit` moves to a rank and `back` returns.
   [[nodiscard]] double fullness_after(int unit, int rank, int back = -1) const {
     auto const from = owner(unit);
     auto const& size = of_->size[at(unit)];
@@ -105,7 +105,7 @@ class ownership_state {
     auto const out = interface_of(from);
     return std::max(most, fullness_of(on_interface_[at(out)] - size + returned, scale(out)));
   }
-  /// By how many bytes more is moved then; negative: less.
+  /// By how many bytes such a step increases moved_bytes; negative: decreases.
   [[nodiscard]] std::int64_t moved_more(int unit, int rank, int back = -1) const {
     if (!of_->has_homes) return 0;
     auto const from = owner(unit);
@@ -133,9 +133,9 @@ class ownership_state {
     return {&fullest_rank_, 1};
   }
 
-  /// Appends ranks that have room: all, if there are no more than 64. Else some of those which are
-  /// emptiest in all, and in each amount, and behind the emptiest interface; and as many more as
-  /// may be `taken`.
+  /// Appends ranks that have room: all, if there are at most 64. Otherwise some that are emptiest
+  /// in total, in each amount, and behind the emptiest interface; and as many more as may be
+  /// `taken`.
   void append_roomy(std::size_t taken, std::vector<int>& list) {
     constexpr auto all_ranks = 64;
     if (of_->ranks() <= all_ranks) {
@@ -173,13 +173,13 @@ class ownership_state {
 
   ownership_problem const* of_;
   std::vector<int> owner_;  // [units]; -1: none yet
-  std::vector<int> place_;  // [units]: where in the list of its rank
+  std::vector<int> place_;  // [units]: the index in the list of its rank
   std::vector<ownership_amounts> on_rank_;
   std::vector<std::vector<int>> units_on_;
   std::vector<ownership_amounts> on_interface_;
   std::unordered_map<std::uint64_t, int> taken_;  // by clique and rank: its unit
   std::uint64_t moved_ = 0;
-  least_tree fullest_;  // by fullness, negative
+  least_tree fullest_;  // by negative fullness
   least_tree emptiest_;
   least_tree fullest_interface_;
   least_tree emptiest_interface_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Items, constraints and owners of before, checked, as an ownership_problem.
+/// Checks items, constraints and owners before, and builds an ownership_problem of them.
 #pragma once
 
 #include <algorithm>
@@ -25,7 +25,7 @@
 
 namespace fssdp::detail {
 
-/// Builds the problem; every error names the items that it is about.
+/// Builds the problem; every error names the items that it concerns.
 class ownership_units {
  public:
   ownership_units(std::span<owned_item const> items, topology const& topo,
@@ -67,13 +67,12 @@ class ownership_units {
   }
 
   void check_before() const {
-    require(before_.empty() || before_.size() == items_.size(),
-            "ownership_planner: ", before_.size(), " owners of before; expected 0 or ",
-            items_.size(), ", one for each item");
+    require(before_.empty() || before_.size() == items_.size(), "ownership_planner: before has ",
+            before_.size(), " owners; expected 0 or ", items_.size(), ", one for each item");
     for (std::size_t i = 0; i < before_.size(); ++i) check(before_[i], item_id{i}, -1);
   }
 
-  /// Items that go together become one unit; units are numbered by their first items.
+  /// Merges items that go together into units, numbered in the order of their first items.
   void unite() {
     auto root = std::vector<int>(items_.size());
     std::iota(root.begin(), root.end(), 0);
@@ -169,13 +168,13 @@ class ownership_units {
       check(item, "same_node");
       auto const owner = owner_before(item);
       require(owner.value() >= 0, "ownership_planner: item ", item,
-              " in `same_node` has no owner of before; expected one");
+              " in `same_node` has no owner in `before`; expected one");
       auto list = std::vector<int>{};
       for (auto const rank : topo_->ranks_on(topo_->node(owner))) list.push_back(rank.value());
       restrict_to(item, std::move(list));
     }
   }
-  /// The other items of a unit, for an error.
+  /// The other items of a unit, for an error message.
   [[nodiscard]] std::string items_with(int unit, item_id but) const {
     auto list = std::string{};
     for (std::size_t i = 0; i < items_.size(); ++i)
@@ -192,13 +191,13 @@ class ownership_units {
         check(item, "apart");
         auto const [found, is_new] = first.emplace(unit_of(item), item);
         require(is_new || found->second == item, "ownership_planner: items ", found->second,
-                " and ", item, " are in one set of `apart` and go together; expected either");
+                " and ", item, " are in one set of `apart` and go together; expected one of both");
         if (is_new) clique.push_back(unit_of(item));
       }
       if (clique.size() < 2) continue;
       auto const crowded = crowded_units{problem_}.find(clique);
       require(crowded.empty(), "ownership_planner: items ", first_items(crowded),
-              " are apart, but have fewer ranks together than they are; expected one for each");
+              " are apart, and may use fewer ranks than they are; expected one rank for each");
       for (auto const unit : clique)
         problem_.cliques_of[at(unit)].push_back(static_cast<int>(problem_.cliques.size()));
       problem_.cliques.push_back(std::move(clique));

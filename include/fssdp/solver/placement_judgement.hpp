@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What cheapest_materialization judges placements by.
+/// The cost by which cheapest_materialization compares placements.
 #pragma once
 
 #include "fssdp/core/index.hpp"
@@ -14,7 +14,7 @@
 
 namespace fssdp::detail {
 
-/// What a placement costs, exposed gathers included.
+/// The cost of a placement, exposed gathers included.
 struct placement_judgement {
   cheapest_materialization const& of;
   fssdp::topology const& topo;

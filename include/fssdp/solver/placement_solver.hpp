@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// The concept of a placement solver: loads and a layout in, a placement out.
+/// The concept of a placement solver: a function from loads and a layout to a placement.
 #pragma once
 
 #include <concepts>
@@ -11,17 +11,17 @@
 
 namespace fssdp {
 
-/// A pure function: equal loads and layouts give equal placements on every rank. Options are
-/// members. The placement contains the layout.
+/// A pure function: equal loads and layouts give equal placements on every rank. Its options are
+/// members. In the placement, every owner holds its experts.
 template <class Solver, class Layout = block_layout>
 concept placement_solver = requires(Solver const& solve, std::span<std::uint64_t const> loads,
                                     Layout const& layout) {
   { solve(loads, layout) } -> std::same_as<placement>;
 };
 
-/// Optional extra: a solver that goes on from the placement before, as loads change little from one
-/// iteration to the next. Still a pure function, now of three arguments; placements that repeat need
-/// no new plan. Whether the one before is of use is for the solver to find out.
+/// Optional: a solver that can start from the placement before, as loads change little from one
+/// iteration to the next. Also a pure function, of three arguments. If it returns the same
+/// placement, no new plan is needed. The solver itself decides whether to use the placement before.
 template <class Solver, class Layout = block_layout>
 concept renewing_solver = placement_solver<Solver, Layout> &&
     requires(Solver const& solve, std::span<std::uint64_t const> loads, Layout const& layout,
@@ -31,7 +31,7 @@ concept renewing_solver = placement_solver<Solver, Layout> &&
 
 namespace detail {
 
-/// @throws argument_error unless there are loads of so many experts
+/// @throws argument_error unless there are as many loads as experts
 void require_loads(char const* solver, std::span<std::uint64_t const> loads, int experts);
 
 }  // namespace detail

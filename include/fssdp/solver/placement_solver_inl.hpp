@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What all placement solvers refuse.
+/// The argument check of all placement solvers.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Makes a placement cheaper, a replica at a time.
+/// Makes a placement cheaper, one replica at a time.
 #pragma once
 
 #include <algorithm>
@@ -19,15 +19,15 @@
 
 namespace fssdp::detail {
 
-/// Looks at what binds: the fullest rank, the node that takes in most tokens, the one that sends
-/// out most. An expert that has to do with it gets one more replica, in a free slot or in place of
-/// another, wherever that is cheaper; until nothing is, or enough has been tried.
-/// @cost `trials` times that of estimated_cost, and the exchanges that a budget refuses before; no
-///       allocation once it has seen the largest input
+/// Finds the bottleneck: the fullest rank, or the node that receives or sends most tokens. An
+/// expert that contributes to it gets one more replica, in a free slot or in place of another one,
+/// wherever that lowers the cost. Ends when nothing does, or after `trials`.
+/// @cost `trials` times that of estimated_cost, and checks of exchanges that the budget does not
+///       allow; no allocation if it has seen an input as large before
 class refinement {
  public:
   /// @pre the placement is within the budget
-  /// @return seconds, as estimated_cost has them
+  /// @return the cost in seconds, as estimated_cost
   template <shard_layout Layout>
   double improve(placement& where, Layout const& layout, topology const& topo,
                  token_demand const& demand, layer_rates const& rates,
@@ -62,7 +62,7 @@ class refinement {
       for (auto const rank : where.holders(expert))
         if (rank != owner_[expert.index()]) count(expert, rank, 1);
   }
-  /// Keeps the books when a replica comes (1) or goes (-1).
+  /// Updates all counts when a replica is added (1) or removed (-1).
   void count(expert_id expert, rank_id rank, int change) {
     auto& list = replicas_[rank.index()];
     if (change > 0)
@@ -89,8 +89,8 @@ class refinement {
     count(expert, rank, -1);
   }
 
-  /// Free slots get experts of their nodes, unless that costs more: so fewer tokens leave their
-  /// ranks, and loads may differ from those that were expected.
+  /// Fills free slots with experts of their nodes, unless that raises the cost: fewer tokens then
+  /// leave their ranks, also if loads are not as expected.
   void fill(placement& where) {
     auto const& shares = cost_.shares();
     weight_.assign(static_cast<std::size_t>(topo_->nodes()) * owner_.size(), 0);
@@ -112,9 +112,9 @@ class refinement {
       }
     if (added_.empty() || accept(where, 0)) return;
     for (auto const& [expert, rank] : added_) remove(where, expert, rank);
-    seconds_ = cost_.seconds(where, *topo_, *demand_, *rates_);  // its shares are looked at
+    seconds_ = cost_.seconds(where, *topo_, *demand_, *rates_);  // updates the shares that are read
   }
-  /// Of those that a rank lacks and its node hosts, the expert with most tokens per replica.
+  /// The expert with most tokens per replica among those that the node hosts and the rank lacks.
   [[nodiscard]] std::optional<expert_id> scarcest(placement const& where, rank_id rank) const {
     auto const first = topo_->node(rank).index() * owner_.size();
     auto best = std::optional<expert_id>{};
@@ -127,7 +127,7 @@ class refinement {
     }
     return best;
   }
-  /// Experts that weigh anything, the heaviest first.
+  /// Lists experts with a weight above 0, the largest first.
   void by_weight(std::span<std::uint64_t const> weights) {
     candidates_.clear();
     for (auto const expert : first_n<expert_id>(static_cast<int>(weights.size())))
@@ -139,7 +139,7 @@ class refinement {
     });
   }
 
-  /// The first exchange that makes it cheaper.
+  /// Makes the first exchange that lowers the cost.
   bool step(placement& where) {
     find_candidates(where);
     for (auto const expert : candidates_)
@@ -194,8 +194,8 @@ class refinement {
     });
   }
 
-  /// Puts `expert` in the place of `victim`, or in a free slot if they are the same; takes it back
-  /// unless the placement is then cheaper.
+  /// Replaces `victim` by `expert`, or puts `expert` in a free slot if they are the same; undoes it
+  /// unless that lowers the cost.
   bool try_exchange(placement& where, expert_id expert, rank_id rank, expert_id victim) {
     if (trials_ <= 0 || !is_within_budget(expert, rank, victim)) return false;
     if (victim != expert) remove(where, victim, rank);
@@ -212,7 +212,7 @@ class refinement {
     seconds_ = now;
     return true;
   }
-  /// Whether the ports of the two nodes that an exchange concerns are within the budget after it.
+  /// Whether the ports of the two affected nodes are within the budget after an exchange.
   [[nodiscard]] bool is_within_budget(expert_id expert, rank_id rank, expert_id victim) const {
     auto const node = topo_->node(rank);
     auto const owner_node = topo_->node(owner_[expert.index()]);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Which ranks of a node hold the experts that it hosts, and how many replicas there are.
+/// Assigns the experts that a node hosts to its ranks, with replicas.
 #pragma once
 
 #include <algorithm>
@@ -14,24 +14,24 @@
 
 namespace fssdp::detail {
 
-/// Tokens of an expert on one rank.
+/// The tokens of an expert on one rank.
 struct replica_part {
   expert_id expert;
   std::uint64_t tokens = 0;
-  bool owned = false;  ///< takes no slot, and stays
+  bool owned = false;  ///< takes no slot, and cannot be removed
 };
 
-/// Foreign experts go, the most loaded first, to ranks that have room for as much in a slot; those
-/// with few tokens to ranks that are full, so that slots are left where there is room. Then the
-/// fullest rank lets go of what it has too much, to the emptiest, which holds the expert or has a
-/// slot for it. A rank that spends its last slot takes as much as it has room for, even if the
-/// giver is then below the average: that one has a slot left, and takes from the next. So one slot
-/// on every rank suffices for an even load, up to the size of experts.
-/// @cost O(moves * ranks of a node * experts of a rank squared); no allocation once it has seen the
-///       largest input
+/// Remote experts are assigned first, the most loaded first: those with many tokens to ranks with
+/// room for them, those with few tokens to ranks that are nearly full, so that slots remain where
+/// there is room. Then the fullest rank gives its excess to the emptiest rank that holds the expert
+/// or has a free slot. A rank that uses its last slot takes as much as it has room for, even if the
+/// giver is then below the average: the giver still has a slot, and takes from the next one. So one
+/// slot on every rank is enough for an even load, up to the size of single experts.
+/// @cost O(moves * ranks of a node * experts of a rank squared); no allocation if it has seen an
+///       input as large before
 class replica_packing {
  public:
-  /// @param owned the experts that a rank owns, at most
+  /// @param owned the largest number of experts that a rank owns
   void reset(topology const& topo, int owned, int slots) {
     stride_ = static_cast<std::size_t>(owned + slots);
     auto const ranks = static_cast<std::size_t>(topo.ranks());
@@ -43,9 +43,9 @@ class replica_packing {
   void add_owned(rank_id rank, expert_id expert, std::uint64_t tokens) {
     add(rank, {expert, tokens, true});
   }
-  /// To the rank of those where it spoils least: a rank that is to get more than these tokens with
-  /// each of its free slots would lack the difference; one with less room would be too full.
-  /// @pre there is a free slot
+  /// Assigns a remote expert to the rank where it wastes least: capacity if the rank should take
+  /// more tokens with each of its free slots, balance if it has too little room.
+  /// @pre one of the ranks has a free slot
   void add_foreign(std::span<rank_id const> ranks, expert_id expert, std::uint64_t tokens,
                    std::uint64_t target) {
     auto best = ranks.front();
@@ -62,7 +62,7 @@ class replica_packing {
     --free_[best.index()];
     add(best, {expert, tokens});
   }
-  /// Makes replicas until no rank of those has more than `target`, or slots are used up.
+  /// Makes replicas until none of these ranks has more than `target`, or no slots are left.
   void even_out(std::span<rank_id const> ranks, std::uint64_t target) {
     auto const enough = target + target / 256;
     for (auto moves = 4 * ranks.size() * stride_; moves > 0; --moves) {
@@ -118,7 +118,7 @@ class replica_packing {
     return true;
   }
 
-  /// What `to` should take over, if the part is large enough.
+  /// The tokens that `to` should take over, if the part is large enough.
   [[nodiscard]] std::uint64_t wanted(rank_id from, rank_id to, bool holds,
                                      std::uint64_t target) const {
     auto const over = load_[from.index()] - target;
@@ -143,7 +143,7 @@ class replica_packing {
     ++free_[from.index()];
   }
 
-  std::size_t stride_ = 0;           // parts that a rank has room for
+  std::size_t stride_ = 0;           // the largest number of parts of a rank
   std::vector<replica_part> parts_;  // [ranks, stride]
   std::vector<std::size_t> count_;   // [ranks]
   std::vector<std::uint64_t> load_;  // [ranks]

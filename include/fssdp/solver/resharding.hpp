@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// New owners only where what they gain pays for the move.
+/// New owners only where they save more time than the move takes.
 #pragma once
 
 #include <algorithm>
@@ -22,38 +22,40 @@
 
 namespace fssdp {
 
-/// What new owners gain and cost, and who they are if that pays.
+/// The gain and the cost of new owners, and the owners if the gain is larger.
 template <shard_layout Layout>
 struct resharding_verdict {
-  std::optional<std::vector<Layout>> layouts;  ///< [layers]; none: all stays as it is
-  double gained_seconds = 0;                   ///< until the next time; negative: lost
-  double moved_seconds = 0;                    ///< what the busiest port takes
+  std::optional<std::vector<Layout>> layouts;  ///< [layers]; none: owners stay
+  double gained_seconds = 0;                   ///< until the next resharding; negative: lost
+  double moved_seconds = 0;                    ///< the time that the busiest port takes
   std::uint64_t moved_bytes = 0;               ///< through that port
 };
 
-/// A sharding solver that is asked whether it is worth it.
+/// A sharding solver combined with a decision whether its owners pay.
 ///
-/// A layer takes as long as its fullest rank: `seconds_per_token` for each token there, where
-/// `materialization` says who holds an expert, and its holders share its load evenly. What that is
-/// less under the new owners, over all layers and `iterations`, is the gain. The cost is the time
-/// of the busiest port: chunks that a rank sends or gets inside its node, or through an interface
-/// between nodes. New owners come back if the gain is more than the cost.
-/// (Algorithm 2 of the paper; it re-shards at fixed intervals.)
+/// A layer takes as long as its fullest rank: `seconds_per_token` for each of its tokens, where
+/// `materialization` decides who holds an expert, and the holders of an expert share its load
+/// evenly. The gain is the time that the new owners save, over all layers and `iterations`. The
+/// cost is the time of the busiest port: the chunks that a rank sends or receives inside its node,
+/// or through an interface between nodes. The result has new owners if the gain is larger than the
+/// cost.
+/// (Algorithm 2 of the paper; the paper re-shards at fixed intervals.)
 /// @cost that of the solvers, and O(layers * experts * ranks); a pure function
 template <sharding_solver Sharding = heterogeneous_sharding, class Materialization = owners_only>
 struct resharding {
   Sharding sharding = {};
-  Materialization materialization = {};  ///< the placement solver that runs on either layouts
-  double seconds_per_token = 0;          ///< of the computation, forward and backward
-  std::size_t chunk_bytes = 0;           ///< of one expert or slice: all that moves with it
+  Materialization materialization = {};  ///< the placement solver, applied to both layouts
+  double seconds_per_token = 0;          ///< of computation, forward and backward
+  std::size_t chunk_bytes = 0;           ///< of all that moves with one expert or slice
   int iterations = 1;                    ///< until owners can change again
 
   /// @param current [layers] layouts
-  /// @param loads   [layers] of [experts], in tokens of one iteration, as load_average predicts them
+  /// @param loads   [layers] of [experts], in tokens of one iteration, as load_average predicts
+  ///        them
   /// @post gained_seconds > moved_seconds, or there are no layouts
-  /// @throws argument_error on a negative option; unless there are as many layouts as loads, of the
-  ///         experts of the loads, the ranks of the topology and the slices of the new layouts; as
-  ///         the solvers
+  /// @throws argument_error if an option is negative; unless there are as many layouts as loads,
+  ///         with the experts of the loads, the ranks of the topology, and the slices of the new
+  ///         layouts; as the solvers
   template <std::ranges::random_access_range Layouts>
   requires shard_layout<std::ranges::range_value_t<Layouts>> &&
       placement_solver<Materialization, std::ranges::range_value_t<Layouts>>
@@ -63,8 +65,8 @@ struct resharding {
     auto next = sharding(loads, topo);
     using layout = std::ranges::range_value_t<decltype(next)>;
     auto layouts = std::vector<layout>(std::ranges::begin(next), std::ranges::end(next));
-    detail::require(layouts.size() == loads.size(), "resharding: the solver gives ", layouts.size(),
-                    " layouts; expected ", loads.size());
+    detail::require(layouts.size() == loads.size(), "resharding: the solver returned layouts for ",
+                    layouts.size(), " layers; expected ", loads.size());
     auto less = signed_wide{0};
     auto ports = port_use{topo};
     for (std::size_t layer = 0; layer < loads.size(); ++layer) {
@@ -91,17 +93,17 @@ struct resharding {
 
  private:
   __extension__ typedef __int128 signed_wide;
-  static constexpr int point = 16;  // bits of a shared load behind the point
+  static constexpr int point = 16;  // fractional bits of a shared load
 
   void check(std::size_t layouts, std::size_t layers) const {
     detail::require(seconds_per_token >= 0, "resharding: ", seconds_per_token,
                     " seconds per token; expected 0 or more");
     detail::require(iterations >= 0, "resharding: ", iterations, " iterations; expected 0 or more");
     detail::require(layouts == layers, "resharding: layouts of ", layouts, " layers; expected ",
-                    layers, ", as there are loads");
+                    layers, ", as many as loads");
   }
 
-  /// What the fullest rank has to do in one layer, with `point` bits behind the point.
+  /// The load of the fullest rank in one layer, with `point` fractional bits.
   template <shard_layout Layout>
   [[nodiscard]] signed_wide fullest(expert_loads const& loads, Layout const& layout) const {
     auto const where = materialization(loads, layout);
@@ -115,7 +117,7 @@ struct resharding {
     return std::ranges::max(on_rank);
   }
 
-  /// How many chunks go through each port.
+  /// The number of chunks that go through each port.
   class port_use {
    public:
     explicit port_use(topology const& topo)
@@ -136,7 +138,7 @@ struct resharding {
       double seconds = 0;
       std::uint64_t bytes = 0;
     };
-    /// The port that takes longest; the first of equals.
+    /// The port that takes longest; of equal ones, the first.
     [[nodiscard]] port_load busiest(std::size_t bytes_each) const {
       auto most = port_load{};
       auto const consider = [&](std::uint64_t chunks, double bytes_per_second) {
@@ -161,7 +163,7 @@ struct resharding {
       std::uint64_t between_in = 0;
     };
     topology const& topo_;
-    std::vector<chunk_counts> use_;  // [ranks]; between nodes, those of an interface at its rank
+    std::vector<chunk_counts> use_;  // [ranks]; of an interface between nodes at its rank
   };
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// The concept of a sharding solver: loads of all layers in, a layout for each layer out.
+/// The concept of a sharding solver: a function from the loads of all layers to their layouts.
 #pragma once
 
 #include <ranges>
@@ -11,7 +11,7 @@
 
 namespace fssdp {
 
-/// A pure function: equal loads and topologies give equal layouts on every rank. Options are
+/// A pure function: equal loads and topologies give equal layouts on every rank. Its options are
 /// members. `solve(loads, topology)` takes [layers] loads of [experts] and returns [layers] layouts
 /// over the ranks of the topology.
 template <class Solver>

@@ -12,20 +12,21 @@ namespace fssdp {
 
 /// Gives replicas to the `overlap` most loaded experts.
 ///
-/// If the slots suffice (overlap <= spare_slots) every rank gets all of them. Otherwise the slots
-/// of all ranks are shared out by load, each of these experts gets at least one replica, and a
-/// replica goes to the node that lacks the expert and has the most free slots. (Paper, Algorithm 1;
-/// ties: more load, then lower id. An expert uses no slot with its owner; where experts are sliced,
-/// that one must be put together, too, in memory of its own.)
+/// If the slots are enough (overlap <= spare_slots), every rank gets all of them. Otherwise the
+/// slots of all ranks are divided among these experts by load, at least one replica for each; a
+/// replica goes to the node that lacks the expert and has the most free slots. (Paper, Algorithm 1.
+/// Ties: more load first, then lower id. An expert takes no slot on its owner. Where experts are
+/// sliced, owners must gather the whole expert as well, in additional memory.)
 /// @cost O(E log E + replicas * (N + D / N)) time; a pure function
 struct sparse_materialization {
   int overlap = 0;                ///< t: how many experts can be gathered while other work hides it
   int spare_slots = 0;            ///< m: how many replicas a rank has memory for
-  fssdp::topology topology = {};  ///< where the ranks sit; without ranks: all on one node
+  fssdp::topology topology = {};  ///< the nodes of the ranks; if empty: all on one node
 
   /// @param loads [experts], any scale
-  /// @post every owner holds its experts, and no rank holds more than `spare_slots` others
-  /// @throws argument_error on negative options, or another number of loads or ranks.
+  /// @post every owner holds its experts, and no rank holds more than `spare_slots` replicas
+  /// @throws argument_error if an option is negative, or loads or ranks are not as many as in the
+  ///         layout
   template <shard_layout Layout>
   [[nodiscard]] placement operator()(std::span<std::uint64_t const> loads,
                                      Layout const& layout) const {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// How Algorithm 1 gives slots to experts.
+/// Algorithm 1.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +23,7 @@ namespace fssdp {
 
 namespace detail {
 
-/// The slots that are left, per rank and per node.
+/// The free slots of each rank and node.
 class free_slots {
  public:
   free_slots(fssdp::topology const& topo, int m)
@@ -32,10 +32,10 @@ class free_slots {
       on_node_.push_back(static_cast<int>(topo.ranks_on(node).size()) * m);
   }
 
-  /// Puts one replica on the best rank that has a slot and lacks the expert, if there is one.
+  /// Puts a replica on the best rank that has a free slot and lacks the expert, if there is one.
   bool place(placement& where, expert_id expert) {
     auto best = std::optional<rank_id>{};
-    auto best_key = std::pair{false, 0};  // the node lacks the expert; its free slots
+    auto best_key = std::pair{false, 0};  // whether the node lacks the expert; its free slots
     for (auto const node : first_n<node_id>(topo_.nodes())) {
       auto const free = on_node_[node.index()];
       if (free == 0 || (best_key.first && free <= best_key.second)) continue;  // never better
@@ -56,7 +56,7 @@ class free_slots {
   }
 
  private:
-  /// The rank of a node with the most free slots of those that lack the expert and have any.
+  /// The rank of a node with the most free slots among those that lack the expert.
   [[nodiscard]] std::optional<rank_id> freest(placement const& where, node_id node,
                                               expert_id expert) const {
     auto best = std::optional<rank_id>{};
@@ -73,7 +73,7 @@ class free_slots {
   std::vector<int> on_node_;
 };
 
-/// Shares the slots of all ranks out to the experts at the top, by load.
+/// Divides the slots of all ranks among the most loaded experts, by load.
 inline void share_slots(placement& where, std::span<std::uint64_t const> loads,
                         std::span<expert_id const> top, fssdp::topology const& topo, int m) {
   __extension__ typedef unsigned __int128 wide;  // loads times slots never overflow
@@ -96,9 +96,9 @@ inline void share_slots(placement& where, std::span<std::uint64_t const> loads,
 FSSDP_INLINE void sparse_materialization::check(std::span<std::uint64_t const> loads,
                                                 int experts) const {
   detail::require_loads("sparse_materialization", loads, experts);
-  detail::require(overlap >= 0, "sparse_materialization: overlap ", overlap,
+  detail::require(overlap >= 0, "sparse_materialization: overlap is ", overlap,
                   "; expected 0 or more");
-  detail::require(spare_slots >= 0, "sparse_materialization: spare_slots ", spare_slots,
+  detail::require(spare_slots >= 0, "sparse_materialization: spare_slots is ", spare_slots,
                   "; expected 0 or more");
 }
 
