@@ -227,7 +227,7 @@ TEST_CASE("tensors that cannot be memory of experts are refused by name") {
           "of slot 1: 7 elements of Float; expected 6 of Float");
   refused(refusal_of(std::vector{good, at::empty({6}, at::kHalf)}),
           "of slot 1: 6 elements of Half; expected 6 of Float");
-  refused(refusal_of(std::vector<at::Tensor>{}), "no slots, and no tensor that they are like");
+  refused(refusal_of(std::vector<at::Tensor>{}), "no slots, and no `like`");
 }
 
 TEST_CASE("autograd is told of tensors that were written") {

@@ -271,7 +271,7 @@ TEST_CASE("tokens on a device: what does not fit together is refused by its numb
   REQUIRE_THROWS_AS(fssdp::order_by_expert(on, fewer, of.order()), fssdp::argument_error);
   auto short_of = of.order();
   short_of.choice_of = short_of.choice_of.first(1);
-  REQUIRE_THROWS_WITH(fssdp::order_by_expert(on, all, short_of), mentions("choices of 1 rows"));
+  REQUIRE_THROWS_WITH(fssdp::order_by_expert(on, all, short_of), mentions("choice_of for 1"));
   auto const rows_of_plan = std::vector<std::uint32_t>(all.size() - 1);
   REQUIRE_THROWS_WITH(
       fssdp::order_for_plan(on, std::span<std::uint32_t const>{rows_of_plan}, of.order()),

@@ -94,7 +94,7 @@ TEST_CASE("a layout of nothing is refused") {
 TEST_CASE("two chunks in one slot are refused") {
   refused([](talker& of) { of.places[1].slot = 0; },
           mentions("slice 1 of expert 0") && mentions("slot 1 of rank 0") &&
-              mentions("said to be at slot 0 of rank 0"));
+              mentions("the layout returns slot 0 of rank 0"));
 }
 
 TEST_CASE("a gap between slots is refused") {
@@ -149,5 +149,5 @@ TEST_CASE("a chunk that does not exist is refused") {
 
 TEST_CASE("a list that misjudges its length is refused, as shards are made by it") {
   refused([](talker& of) { of.lists[1].imagined = 1; },
-          mentions("rank 1 owns 2 chunks, but lists 1"));
+          mentions("the size of the list of rank 1 is 2, and it has 1"));
 }

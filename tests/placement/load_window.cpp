@@ -53,10 +53,10 @@ TEST_CASE("a window that cannot be, or loads of another model, are refused") {
   REQUIRE_THROWS_AS((load_window{0}), fssdp::argument_error);
   REQUIRE_THROWS_WITH((load_window{0}), mentions("0 experts") && mentions("1 or more"));
   REQUIRE_THROWS_AS((load_window{4, 0}), fssdp::argument_error);
-  REQUIRE_THROWS_WITH((load_window{4, 0}), mentions("length 0") && mentions("1 or more"));
+  REQUIRE_THROWS_WITH((load_window{4, 0}), mentions("length is 0") && mentions("1 or more"));
   auto window = load_window{4};
   REQUIRE_THROWS_AS(window.push(expert_loads(3)), fssdp::argument_error);
-  REQUIRE_THROWS_WITH(window.push(expert_loads(3)), mentions("3 experts") && mentions("4"));
+  REQUIRE_THROWS_WITH(window.push(expert_loads(3)), mentions("3 loads") && mentions("4"));
   REQUIRE(window.predict() == expert_loads(4));
 }
 

@@ -243,5 +243,5 @@ def test_predictors():
     assert average.predict()[2] == (5 + 2**39 + 1) // 2
     with pytest.raises(fssdp.ArgumentError, match="alpha is 3 / 2"):
         fssdp.LoadAverage(2, alpha=(3, 2))
-    with pytest.raises(fssdp.ArgumentError, match="loads of 2 experts; expected 3"):
+    with pytest.raises(fssdp.ArgumentError, match="push of 2 loads; expected 3"):
         window.push([1, 2])

@@ -18,9 +18,9 @@
 
 namespace fssdp {
 
-/// Rounds to nearest, ties to even. No scale, so blocks of one element. Keeps the sign of zero,
-/// subnormal numbers in steps of 2^-133, infinities, and NaN as NaN. From 0x1.ffp127 on a number
-/// becomes infinity, as bf16 itself has it.
+/// Rounds to nearest, ties to even. There is no scale, so a block is one element. Keeps the sign of
+/// zero, subnormal numbers (in steps of 2^-133), infinities, and NaN as NaN. Numbers of 0x1.ffp127
+/// and more become infinity, as in bf16 itself.
 struct bf16_codec {
   static constexpr std::size_t block_elements = 1;
 
@@ -56,7 +56,8 @@ struct bf16_codec {
     }
   }
 
-  /// 2^-8 of the element, or half a step of the subnormal numbers; none for what becomes infinity.
+  /// 2^-8 of the element, or half a step of the subnormal numbers; no bound for numbers that become
+  /// infinity.
   [[nodiscard]] static double error_bound(float element, float /*largest*/) noexcept {
     auto const magnitude = std::abs(static_cast<double>(element));
     if (magnitude >= 0x1.ffp127) return std::numeric_limits<double>::infinity();
@@ -64,7 +65,7 @@ struct bf16_codec {
   }
 
  private:
-  // A loop of known length into memory that nothing else can see is vectorized.
+  // A loop of fixed length that writes to local memory is vectorized.
   static constexpr std::size_t group = 64;
 
   static std::byte* encode_group(std::span<float const, group> from, std::byte* out) noexcept {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// The concept of a codec: floats in, fewer bytes out, and back.
+/// The concept of a codec: encodes floats in fewer bytes, and decodes them.
 #pragma once
 
 #include <concepts>
@@ -11,7 +11,7 @@ namespace fssdp {
 
 namespace detail {
 
-inline constexpr std::size_t most_block_elements = 4096;  // a block of floats stands on the stack
+inline constexpr std::size_t most_block_elements = 4096;  // a block of floats is on the stack
 
 template <class Codec>
 concept has_static_block = requires {
@@ -38,28 +38,27 @@ concept has_codec_functions = requires(Codec const& coder, std::span<float const
 
 }  // namespace detail
 
-/// A value that turns floats into a payload of bytes and back. Options are members.
+/// A value that encodes floats as a payload of bytes, and decodes it. Its options are members.
 ///
-/// `block_elements`, a static constant from 1 to 4096: this many elements are encoded together. A
-/// range that begins at a multiple of it and ends at one, or at the end, can be encoded on its own:
+/// `block_elements`, a static constant from 1 to 4096: how many elements are encoded together. A
+/// range that begins at a multiple of it, and ends at one or at the end, can be encoded by itself:
 /// its payload is the part of the whole payload that begins at `encoded_bytes(first)`.
 ///
-/// `encoded_bytes(elements)`: the size of a payload. It adds up over blocks.
-/// @throws argument_error if the bytes are too many to be counted
+/// `encoded_bytes(elements)`: the size of a payload; the sum over its blocks.
+/// @throws argument_error if the size is too large for std::size_t
 ///
-/// `encode(from, payload)`, `decode(payload, to)`: pure; they write every byte and every element
-/// and allocate nothing. A payload needs no alignment; its numbers have the byte order of the
-/// topology.
-/// @pre payload.size() == encoded_bytes(from.size()), or of to.size(); memory that does not overlap
-/// @post what has been decoded survives encoding and decoding without a change; zero stays zero;
-///       what is not finite does not become finite, and changes no other element
+/// `encode(from, payload)`, `decode(payload, to)`: pure; they write every byte or element, and do
+/// not allocate. A payload needs no alignment; its numbers have the byte order of the host.
+/// @pre payload.size() == encoded_bytes(from.size()), or of to.size(); memory does not overlap
+/// @post decoded values are unchanged by encoding and decoding them again; zero stays zero;
+///       elements that are not finite do not become finite, and do not change any other element
 ///
-/// The library's codecs code memory of devices, too, by kernels that give the same bytes; others
-/// are for memory of the host.
+/// The library's codecs have kernels for device memory, with the same bytes; other codecs work in
+/// host memory only.
 ///
-/// `error_bound(element, largest)`: no element x of a block differs by more from what is decoded,
-/// where `element` is at least |x| and `largest` the greatest finite magnitude in its block.
-/// It does not fall where one of them grows, so (largest, largest) holds for the block.
+/// `error_bound(element, largest)`: an upper bound of the error of each element x of a block, where
+/// `element` is at least |x| and `largest` the largest finite magnitude in its block. It does not
+/// decrease in either argument, so (largest, largest) holds for the whole block.
 template <class Codec>
 concept codec = std::copy_constructible<Codec> && detail::has_block<Codec> &&
     detail::has_codec_functions<Codec>;

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Which links of a plan carry payloads, and of which codec.
+/// Which links of a plan carry payloads, and with which codec.
 #pragma once
 
 #include "fssdp/codec/codec.hpp"
 
 namespace fssdp {
 
-/// Links between two ranks, by whether the plan's topology has both on one node. A plan that was
-/// made without a topology has all its ranks on one node.
+/// Classes of links between two ranks: whether both are on one node of the plan's topology. In a
+/// plan without a topology, all ranks are on one node.
 enum class link_class { between_nodes, inside_nodes, all };
 
-/// Asks a collective to code nothing: for those who are given either.
+/// Tells a collective not to code; for callers that choose between this and coded_links.
 struct uncoded {};
 
-/// Asks a collective to code what goes over these links.
+/// Tells a collective to code what is sent over these links.
 template <codec Codec>
 struct coded_links {
   Codec codec = {};

@@ -14,8 +14,9 @@
 
 namespace fssdp {
 
-/// What `coder.decode` gives, converted: rounded once more, as T rounds, where T cannot hold it.
-/// @pre payload.size() == coder.encoded_bytes(to.size()); memory that does not overlap
+/// Decodes with `coder.decode` and converts to T; rounds once more where T has fewer bits than
+/// float.
+/// @pre payload.size() == coder.encoded_bytes(to.size()); memory does not overlap
 /// @cost reads the payload once, writes every element once, no allocation
 template <codec Codec, element T>
 void decode_elements(Codec const& coder, std::span<std::byte const> payload,

@@ -15,16 +15,16 @@ namespace fssdp {
 
 namespace detail {
 
-/// A stretch is what passes through the stack at once: whole blocks.
+/// How many elements are converted on the stack in one step: whole blocks.
 template <codec Codec>
 inline constexpr std::size_t stretch_elements =
     std::max<std::size_t>(1, 1024 / Codec::block_elements) * Codec::block_elements;
 
 }  // namespace detail
 
-/// The payload of the elements as floats: that of `coder.encode`, where they are converted first.
-/// Only doubles are rounded by that, once, to nearest even; from 2^128 on they become infinity.
-/// @pre payload.size() == coder.encoded_bytes(from.size()); memory that does not overlap
+/// The payload of the elements, converted to floats first, as of `coder.encode`. Only doubles are
+/// rounded by that, once, to nearest even; from 2^128 on they become infinity.
+/// @pre payload.size() == coder.encoded_bytes(from.size()); memory does not overlap
 /// @cost reads every element once, writes the payload once, no allocation
 template <codec Codec, element T>
 void encode_elements(Codec const& coder, std::span<T const> from,

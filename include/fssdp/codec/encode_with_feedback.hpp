@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Error feedback: what one payload leaves out, the next one makes up for.
+/// Error feedback: the error of one payload is added to the next one.
 #pragma once
 
 #include <algorithm>
@@ -13,14 +13,14 @@
 
 namespace fssdp {
 
-/// Encodes from + residual, and leaves in the residual what the payload lacks of that. The residual
-/// is the caller's: one float per element, zero at first, kept from one step to the next. Of an
-/// element that is not finite, or becomes infinite, nothing is left.
+/// Encodes from + residual, and stores the error in the residual. The caller keeps the residual:
+/// one float per element, zero at first, from one step to the next. For an element that is not
+/// finite, or becomes infinite, the new residual is zero.
 /// @pre residual.size() == from.size(), payload.size() == coder.encoded_bytes(from.size()); memory
-///      that does not overlap
-/// @post over any number of calls, the sum of what is decoded and the last residual are the sum of
-///       `from` and the first residual, but for one rounding to a float in each call.
-///       |residual| <= coder.error_bound of from + residual; of doubles it holds more.
+///      does not overlap
+/// @post over any number of calls, the sum of all decoded values and the last residual equals the
+///       sum of all `from` and the first residual, up to one rounding to float per call.
+///       |residual| <= coder.error_bound of from + residual; for doubles it also has their rounding
 /// @cost reads every element twice, reads and writes the residual, encodes and decodes, no
 ///       allocation
 template <codec Codec, element T>
@@ -42,13 +42,13 @@ void encode_with_feedback(Codec const& coder, std::span<T const> from, std::span
     coder.decode(payload.first(bytes), std::span{decoded}.first(n));
     for (std::size_t i = 0; i < n; ++i) {
       auto const left = static_cast<float>(sum(i) - static_cast<sum_type>(decoded[i]));
-      rest[i] = left - left == 0 ? left : 0.0F;  // if it is finite
+      rest[i] = left - left == 0 ? left : 0.0F;  // zero unless it is finite
     }
     payload = payload.subspan(bytes);
   }
 }
 
-/// The same of a type of another library.
+/// The same for an element type of another library.
 template <codec Codec, element T>
 requires detail::any_foreign<T>
 void encode_with_feedback(Codec const& coder, std::span<T const> from, std::span<float> residual,

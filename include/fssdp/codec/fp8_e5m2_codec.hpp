@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// One byte per element, 3 significant bits: for gradients of very different size.
+/// One byte per element, 3 significant bits: for gradients of very different magnitudes.
 #pragma once
 
 #include <optional>
@@ -12,14 +12,13 @@
 namespace fssdp {
 
 /// 260 bytes for 256 elements: a power of two s, the smallest with largest <= 57344 s, and every x
-/// as the nearest fp8_e5m2 of x / s, ties to even. A block keeps 31 binary orders below its largest
-/// element.
+/// as the nearest fp8_e5m2 of x / s, ties to even. A block has 31 binary orders of magnitude below
+/// its largest element.
 ///
-/// An element is off by at most 2^-3 of itself, or by 2^-17 s if that is more (it is for elements
-/// below 2^-14 s). s is at least 2^-126, and at most 2^112: magnitudes above 57344 * 2^112, which
-/// is 1.75 * 2^127, saturate to that. Zero keeps its sign, and so does what becomes zero.
-/// Infinities stay infinities, with their sign; NaN stays NaN. A block of zeroes has the smallest
-/// s.
+/// The error of an element is at most 2^-3 of it, or 2^-17 s if that is more (for elements below
+/// 2^-14 s). s is at least 2^-126, and at most 2^112: magnitudes above 57344 * 2^112, which is
+/// 1.75 * 2^127, saturate to that. Zero keeps its sign, and so does an element that becomes zero.
+/// Infinities stay infinities, with their sign; NaN stays NaN. A block of zeros has the smallest s.
 using fp8_e5m2_codec = scaled_codec<detail::fp8_rule<fp8_e5m2>>;
 
 static_assert(codec<fp8_e5m2_codec>);

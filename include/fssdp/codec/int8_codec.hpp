@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// One byte per element, 255 equal steps per block.
+/// One byte per element, 255 equidistant values per block.
 #pragma once
 
 #include <optional>
@@ -14,10 +14,10 @@ namespace fssdp {
 /// and every x as the nearest of -127 s, -126 s, ..., 127 s, ties to the even multiple. The largest
 /// element becomes 127 s or -127 s.
 ///
-/// An element is off by at most (0.5 + 2^-16) s: no more than largest / 254 and 2^-14 of that,
-/// where s is above 2^-126, its smallest; elements of smaller blocks become multiples of that.
-/// Nothing saturates. Zeroes of both signs, and what is below half a step, become +0. There is
-/// neither infinity nor NaN: both take the code -128 and become NaN. A block of zeroes has the
+/// The error of an element is at most (0.5 + 2^-16) s: largest / 254, increased by at most 2^-14 of
+/// that, where s is above its minimum 2^-126; elements of smaller blocks become multiples of that.
+/// Nothing saturates. Zeros of both signs, and elements below half a step, become +0. There is no
+/// infinity: infinities and NaN have the code -128 and become NaN. A block of zeros has the
 /// smallest s.
 using int8_codec = scaled_codec<detail::int8_rule>;
 

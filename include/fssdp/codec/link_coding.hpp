@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What is coded on the wire, as a value.
+/// A type-erased codec and the links that it is for, as a value.
 #pragma once
 
 #include <memory>
@@ -11,11 +11,11 @@
 
 namespace fssdp {
 
-/// Any coded_links, or uncoded, as one type: for those who keep them among their options.
+/// Any coded_links, or uncoded, as one type, to be kept in options.
 ///
 ///     link_coding const on_slow_links = coded_links{int8_codec{}};
 ///
-/// @cost of one with a codec: an allocation, when it is made; copies share it
+/// @cost with a codec, one allocation when it is made; copies share it
 class link_coding {
  public:
   /// Nothing is coded.
@@ -25,10 +25,10 @@ class link_coding {
   link_coding(coded_links<Codec> const& links)
       : codec_{std::make_shared<Codec const>(links.codec)}, make_{&make<Codec>}, on_{links.on} {}
 
-  /// Whether anything is.
+  /// Whether there is a codec.
   [[nodiscard]] bool codes() const { return codec_ != nullptr; }
   [[nodiscard]] link_class on() const { return on_; }
-  /// The codec, for elements of any dtype: good as long as this or a copy.
+  /// The codec, for elements of any dtype. Valid while this or a copy of it exists.
   /// @pre codes()
   [[nodiscard]] detail::payload_codec coder() const { return make_(codec_.get()); }
 

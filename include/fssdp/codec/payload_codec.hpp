@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// A codec as a value: what the collectives encode and decode with.
+/// A type-erased codec: what the collectives encode and decode with.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@
 
 namespace fssdp::detail {
 
-/// Encodes elements whose type it knows, or is told.
+/// Encodes elements of a fixed type, or of the type that it is given.
 struct payload_encoder {
   /// As `encode_elements`.
   void (*plain)(void const* codec, dtype type, void const* from, std::size_t elements,
@@ -48,15 +48,15 @@ template <codec Codec, element T>
 using payload_decoder = void (*)(void const* codec, std::span<std::byte const> payload, dtype type,
                                  void* to, std::size_t elements);
 
-/// A codec that somebody else keeps, for what a rank gives (Source), for sums of it, and for what
-/// it gets (Target).
+/// A reference to a codec, with the types of what a rank sends (Source), of sums of it, and of what
+/// it receives (Target).
 class payload_codec {
  public:
   payload_encoder of_source;
   payload_encoder of_sums;
   payload_decoder to_target = nullptr;
-  std::size_t stretch = 1;  ///< so many elements are coded at once, a number of whole blocks
-  std::optional<payload_code> on_devices = {};  ///< the code by which devices know it, if they do
+  std::size_t stretch = 1;                      ///< elements coded in one step: whole blocks
+  std::optional<payload_code> on_devices = {};  ///< the code of its device kernels, if any
 
   template <element Source, element Target, codec Codec>
   [[nodiscard]] static payload_codec make(Codec const& coder) {
@@ -70,7 +70,7 @@ class payload_codec {
     };
     return of;
   }
-  /// One that says how large payloads are, and codes nothing.
+  /// For sizes of payloads only; it cannot encode.
   template <codec Codec>
   [[nodiscard]] static payload_codec sizes_of(Codec const& coder) {
     auto of = payload_codec{};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// A codec as a value, for elements of any dtype that is known at run time.
+/// A type-erased codec for elements of any dtype.
 #pragma once
 
 #include <algorithm>
@@ -16,8 +16,8 @@
 
 namespace fssdp::detail {
 
-/// What a codec does to elements of any dtype: they pass through floats, a stretch at a time. The
-/// bits are those of encode_elements, encode_with_feedback and decode_elements.
+/// Applies a codec to elements of any dtype: converts them to floats, a stretch at a time. The bits
+/// are those of encode_elements, encode_with_feedback and decode_elements.
 template <codec Codec>
 class runtime_payload {
   static constexpr std::size_t stretch = stretch_elements<Codec>;
@@ -65,7 +65,8 @@ class runtime_payload {
   }
 
  private:
-  /// Calls use(floats, first) for all elements: at once if they are floats, else by stretches.
+  /// Calls use(floats, first) for all elements: once if they are floats, otherwise for each
+  /// stretch.
   template <class Use>
   static void as_floats(dtype type, void const* from, std::size_t elements, Use use) {
     if (type == dtype::fp32) {

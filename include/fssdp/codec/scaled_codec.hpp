@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// One byte per element and one scale per block: what fp8 and int8 have in common.
+/// Codecs with one byte per element and one scale per block: the common part of fp8 and int8.
 #pragma once
 
 #include <algorithm>
@@ -21,9 +21,10 @@ namespace fssdp {
 
 namespace detail {
 
-/// How a block of floats becomes bytes: `scale(largest)`, a normal float whose reciprocal is one
-/// too, for the greatest finite magnitude of the block; `code(x)` of an element divided by the
-/// scale; `value(code)`, to be multiplied by it; `error(x)`, the bound of |value(code(x)) - x|.
+/// The rule that encodes a block: `scale(largest)`, for the largest finite magnitude of the block,
+/// returns a normal float whose reciprocal is normal, too; `code(x)` encodes an element divided by
+/// the scale; `value(code)` decodes it, to be multiplied by the scale; `error(x)` bounds
+/// |value(code(x)) - x|.
 template <class Rule>
 concept scaling_rule = requires(float x, double magnitude, std::uint8_t code) {
   { Rule::scale(x) } -> std::same_as<float>;
@@ -34,10 +35,11 @@ concept scaling_rule = requires(float x, double magnitude, std::uint8_t code) {
 
 }  // namespace detail
 
-/// Blocks of 256 elements, the last one maybe shorter. A block travels as its scale, a float, and
-/// one byte per element: 260 bytes, so that in an aligned payload the codes of all blocks begin at
-/// multiples of four. A shorter block gets a scale of its own. Decoding rounds nothing: a code
-/// times its scale is a float, the same on every machine that does not flush subnormals to zero.
+/// Blocks of 256 elements; the last one may be shorter. A payload has for each block its scale, a
+/// float, and one byte per element: 260 bytes, so that in an aligned payload the codes of all
+/// blocks begin at multiples of four. A shorter block has its own scale. Decoding does not round: a
+/// code times its scale is a float, the same on every processor that does not flush subnormals to
+/// zero.
 template <detail::scaling_rule Rule>
 struct scaled_codec {
   static constexpr std::size_t block_elements = detail::payload_block_elements;
@@ -81,8 +83,7 @@ struct scaled_codec {
  private:
   using block = std::span<float const, block_elements>;
 
-  // The loops have a known length and write to memory that nothing else can see, or read from such
-  // memory: they are vectorized.
+  // These loops have a fixed length and read or write local memory: they are vectorized.
   [[nodiscard]] static float largest_finite(block from) noexcept {
     constexpr auto infinity = std::int32_t{0x7f800000};
     auto largest = std::int32_t{0};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Few bits per element, on a grid that is shifted by chance: weights without bias.
+/// Few bits per element, on a randomly shifted grid: unbiased, for weights.
 #pragma once
 
 #include <algorithm>
@@ -18,29 +18,32 @@
 
 namespace fssdp {
 
-/// Buckets of elements as the nearest points of a grid: base, base + step, ..., with 2^bits - 2
-/// points from the least to the greatest element. The base is the least element plus a shift in
-/// [-step / 2, step / 2), drawn from the bits of these two and the seed: over seeds the average of
-/// what is decoded is the element. It crosses, so all that hold a chunk decode the same point.
-/// For weights: their owners keep fp32, and take their steps there.
+/// Encodes the elements of a bucket as the nearest points of a grid: base, base + step, ..., with
+/// 2^bits - 2 points from the smallest to the largest element. The base is the smallest element
+/// plus a random shift in [-step / 2, step / 2), computed from the bits of these two elements and
+/// the seed: the mean of the decoded element over all seeds is the element. The base is part of the
+/// payload, so all ranks that hold a chunk decode the same values. For weights: owners keep fp32,
+/// and update that.
 ///
-/// A bucket travels as base and step, 8 bytes, and `bits` for each element. Two codes are no
-/// points: zero, which becomes +0, and what is not finite, which becomes NaN. Elements that are on
-/// such a grid already, and constant buckets, are exact: so what has been decoded does not change.
+/// The payload of a bucket is base and step, 8 bytes, and `bits` for each element. Two codes are
+/// reserved: for zero, which becomes +0, and for elements that are not finite, which become NaN.
+/// Elements that are on such a grid already, and constant buckets, are exact: so decoded values do
+/// not change when they are coded again.
 /// @tparam bits 4 or 8
-/// @tparam bucket elements; with 256, pieces of chunks begin where buckets do, and plans that code
-///         the same chunks give equal bits
+/// @tparam bucket the number of elements; with 256, pieces of chunks begin at buckets, and plans
+///         that code the same chunks give equal bits
 /// @cost a few passes over the bucket, in doubles
 ///
-/// After QSDP (arXiv 2302.02390, its weights), which has 2^bits points, steps of (greatest - least)
-/// / (2^bits - 1), no code for zero or NaN, and a new shift when what was decoded is coded again.
-/// Here a step has 4 significant bits, is up to 1/8 larger, and all points are floats.
+/// After the weight quantization of QSDP (arXiv 2302.02390). That has 2^bits points, steps of
+/// (largest - smallest) / (2^bits - 1), no code for zero or NaN, and a new shift when decoded
+/// values are coded again. Here a step has 4 significant bits, is up to 1/8 larger, and all points
+/// are floats.
 template <std::size_t bits = 8, std::size_t bucket = 256>
 struct shifted_codec {
   static_assert(bits == 4 || bits == 8, "codes have 4 or 8 bits");
   static constexpr std::size_t block_elements = bucket;
 
-  std::uint64_t seed = 0;  ///< for other shifts of the same elements; decoding does not need it
+  std::uint64_t seed = 0;  ///< selects the random shifts; not needed for decoding
 
   [[nodiscard]] static std::size_t encoded_bytes(std::size_t elements) {
     constexpr auto most = std::numeric_limits<std::size_t>::max() / 16;
@@ -65,7 +68,7 @@ struct shifted_codec {
     }
   }
 
-  /// A step of the bucket whose elements go from -largest to largest; nearly half of that where the
+  /// A step of a bucket whose elements are from -largest to largest; nearly half of that where the
   /// next point is a float.
   [[nodiscard]] static double error_bound(float /*element*/, float largest) noexcept {
     auto const most = std::abs(static_cast<double>(largest));
@@ -98,14 +101,14 @@ struct shifted_codec {
   [[nodiscard]] static constexpr std::size_t bytes_of(std::size_t elements) {
     return header_bytes + (elements * bits + 7) / 8;
   }
-  /// Whether an element has a point on the grid.
+  /// Whether an element is encoded as a point of the grid.
   [[nodiscard]] static bool has_point(float x) { return x != 0 && x - x == 0; }
-  /// All numbers up to twice as large that are multiples of it are floats.
+  /// A unit such that all its multiples up to twice the magnitude are floats.
   [[nodiscard]] static double granule(double magnitude) {
     auto const exponent = magnitude > 0 ? std::ilogb(magnitude) : -149;
     return std::ldexp(1.0, std::max(exponent - 22, -149));
   }
-  /// The least float of so many significant bits that is not below x.
+  /// The smallest float with this many significant bits that is not below x.
   [[nodiscard]] static double round_up(double x, int significant) {
     auto const unit = std::ldexp(1.0, std::max(std::ilogb(x) + 1 - significant, -149));
     return std::ceil(x / unit) * unit;
@@ -168,10 +171,11 @@ struct shifted_codec {
     auto const wanted = double{least} + step * shift(least, greatest);
     auto const lowest = std::ceil(double{std::numeric_limits<float>::lowest()} / unit) * unit;
     auto const base = std::max(std::floor(wanted / unit + 0.5) * unit, lowest);
-    // No point is 0: that has a code of its own.
+    // No point may be 0, which has a code of its own.
     return {std::fmod(base, step) == 0 ? base + unit : base, step};
   }
-  /// A grid whose points all elements are, from the least one on; a step of 0 if there is none.
+  /// A grid that has all elements among its points, beginning with the smallest; its step is 0 if
+  /// there is none.
   [[nodiscard]] static grid exact_grid(std::span<float const> from, double least, double range) {
     auto const is_exact = [&](grid const& of) {
       return std::ranges::all_of(from, [&](float x) {
@@ -184,7 +188,7 @@ struct shifted_codec {
     auto const power = grid{least, round_up(range / top, 1)};
     return is_exact(power) ? power : grid{};
   }
-  /// In [-1/2, 1/2), of 24 bits.
+  /// A random number in [-1/2, 1/2) of 24 bits.
   [[nodiscard]] double shift(float least, float greatest) const {
     auto hash = detail::hasher{};
     hash.mix(seed);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Chunks: what is owned and what moves, a slice of an expert.
+/// Chunks: slices of experts, the units of ownership and communication.
 #pragma once
 
 #include <algorithm>
@@ -11,8 +11,8 @@
 
 namespace fssdp {
 
-/// A slice of an expert. A whole expert is its own only slice: where experts are whole, an
-/// expert_id will do for a chunk; where they are sliced, it names the first slice.
+/// A slice of an expert. A whole expert is its only slice: where experts are whole, an expert_id
+/// converts to a chunk; where they are sliced, it converts to the first slice.
 struct chunk_id {
   expert_id expert;
   slice_id slice;
@@ -24,7 +24,7 @@ struct chunk_id {
   friend constexpr auto operator<=>(chunk_id const&, chunk_id const&) = default;
 };
 
-/// A piece of a chunk: what moves at once. A chunk that is not cut is its own only piece.
+/// A piece of a chunk: the unit of a transfer. A chunk that is not cut is its only piece.
 struct piece_id {
   chunk_id chunk;
   int index = 0;
@@ -35,8 +35,8 @@ struct piece_id {
   friend constexpr auto operator<=>(piece_id const&, piece_id const&) = default;
 };
 
-/// Consecutive chunks in canonical order: by expert, then by slice. The n-th chunk of all is slice
-/// n % slices of expert n / slices.
+/// Consecutive chunks in canonical order: by expert, then by slice. The n-th chunk is slice n %
+/// slices of expert n / slices.
 class chunk_range {
  public:
   class iterator {
@@ -76,14 +76,14 @@ class chunk_range {
   int slices_;
 };
 
-/// The room that a slice of a tensor takes: slices are equally long but for the last ones, which
-/// may be shorter or empty.
+/// The elements that a slice of a tensor has room for: all slices have the same size, except that
+/// the last ones may be shorter or empty.
 [[nodiscard]] constexpr std::size_t slice_elements(std::size_t elements, int slices) {
   auto const parts = static_cast<std::size_t>(slices);
   return elements / parts + (elements % parts == 0 ? 0 : 1);
 }
 
-/// The elements of a chunk of all tensors of an expert.
+/// The number of elements of a chunk, over all tensors of an expert.
 /// @param elements the size of each
 [[nodiscard]] constexpr std::size_t chunk_elements(std::span<std::size_t const> elements,
                                                    int slices) {
@@ -92,7 +92,7 @@ class chunk_range {
   return sum;
 }
 
-/// The part of a whole tensor that a slice is.
+/// The part of a whole tensor that is a slice.
 struct slice_extent {
   std::size_t first = 0;
   std::size_t elements = 0;
@@ -102,14 +102,14 @@ struct slice_extent {
         elements{std::min(slice_elements(whole, slices), whole - first)} {}
 };
 
-/// Into how many pieces a chunk may be cut.
+/// The largest number of pieces of a chunk.
 inline constexpr int most_pieces = 1 << 16;
 
-/// Pieces begin at multiples of so many elements. Each is encoded by itself: blocks of a codec are
-/// split only if their size does not divide this.
+/// Pieces begin at multiples of this many elements. As each piece is encoded by itself, this should
+/// be a multiple of a codec's block, so that no block is split.
 inline constexpr std::size_t piece_granularity = 256;
 
-/// The room that a piece of a slice takes; the last pieces may be shorter or empty.
+/// The elements that a piece of a slice has room for; the last pieces may be shorter or empty.
 [[nodiscard]] constexpr std::size_t piece_elements(std::size_t slice, int pieces) {
   if (pieces == 1) return slice;
   auto const blocks = slice_elements(slice, pieces) / piece_granularity +
@@ -117,7 +117,7 @@ inline constexpr std::size_t piece_granularity = 256;
   return std::min(slice, blocks * piece_granularity);
 }
 
-/// The part of a slice that a piece is.
+/// The part of a slice that is a piece.
 struct piece_extent {
   std::size_t first = 0;
   std::size_t elements = 0;

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /// The exceptions of the library, and the check that throws them.
 ///
-/// Bad input is refused by an `argument_error` from the call, before anything is sent. Trouble on
-/// the wire is a `transport_error` and names the rank that caused it. A device that has no memory
-/// left is an `out_of_memory`, before anything is sent. Trouble with a file is a `file_error` and
-/// names the file.
+/// A bad argument throws argument_error before anything is sent. A failed communication throws a
+/// transport_error that names the rank that caused it. If device memory is exhausted, out_of_memory
+/// is thrown before anything is sent. A file_error names the file.
 #pragma once
 
 #include <concepts>
@@ -21,17 +20,17 @@
 
 namespace fssdp {
 
-/// What every exception of the library derives from.
+/// The base class of all exceptions of the library.
 class error : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// A value that a function cannot work with; the text names it and says what was expected.
+/// An invalid argument; the text names it and says what was expected.
 class argument_error : public error {
   using error::error;
 };
 
-/// A plan that would not deliver what its placement promises.
+/// A plan that does not realise its placement.
 class plan_error : public error {
   using error::error;
 };
@@ -47,7 +46,7 @@ class transport_error : public error {
   rank_id failed_rank_;
 };
 
-/// Another rank has left: a collective by an exception, or for good while it is awaited.
+/// Another rank has left a collective with an exception, or has ended while others wait for it.
 class peer_failed : public transport_error {
   using transport_error::transport_error;
 };
@@ -57,24 +56,24 @@ class deadline_exceeded : public transport_error {
   using transport_error::transport_error;
 };
 
-/// Two ranks are not in the same collective: plans, order or message sizes differ.
+/// Two ranks are not in the same collective: their plans, order of calls or message sizes differ.
 class ranks_disagree : public transport_error {
   using transport_error::transport_error;
 };
 
-/// A device has not as much memory as is wanted, or the host not as much pinned memory. Nothing has
-/// been sent, and the communicator goes on: what was called can be called again when there is more,
-/// in time for the other ranks, which wait. It is no std::bad_alloc, which is memory of the host: a
-/// class can be only one of two kinds of std::exception.
+/// There is not enough device memory, or pinned host memory. Nothing has been sent, and the
+/// communicator stays usable: the call can be repeated when memory is available, before the
+/// deadline of the other ranks, which wait. It does not derive from std::bad_alloc, as it derives
+/// from std::runtime_error already.
 class out_of_memory : public error {
  public:
-  /// @param device the number of the device; -1: pinned memory of the host
+  /// @param device the number of the device; -1: pinned host memory
   out_of_memory(rank_id rank, int device, std::size_t bytes, std::string const& what)
       : error{what}, rank_{rank}, device_{device}, bytes_{bytes} {}
-  /// The rank that wanted it; 0 if nobody has said which one that is.
+  /// The rank that asked for the memory; 0 if that is not known.
   [[nodiscard]] rank_id rank() const { return rank_; }
   [[nodiscard]] int device() const { return device_; }
-  /// How many were wanted; 0 if that is not known.
+  /// The bytes that were asked for; 0 if that is not known.
   [[nodiscard]] std::size_t bytes() const { return bytes_; }
 
  private:
@@ -83,24 +82,24 @@ class out_of_memory : public error {
   std::size_t bytes_;
 };
 
-/// A file that cannot be read or written, or that does not hold what it should; the text names it.
+/// A file that cannot be read or written, or whose contents are not as expected; the text names it.
 class file_error : public error {
   using error::error;
 };
 
-/// Work was given to a stream on which earlier work has failed.
+/// Work was enqueued on a stream on which earlier work has failed.
 class poisoned_stream : public error {
   using error::error;
 };
 
 namespace detail {
 
-/// A number that is to be written in hexadecimal digits.
+/// A number to be printed in hexadecimal digits.
 struct hexadecimal {
   std::uint64_t value = 0;
 };
 
-/// Something that a message is made of, of few types: whatever prints messages is compiled once.
+/// A part of a message, of one of a few types, so that the code that prints it is compiled once.
 class text_part {
  public:
   text_part(std::string_view words) : kind_{kind::words}, words_{words} {}
@@ -120,7 +119,7 @@ class text_part {
   template <class Tag>
   text_part(strong_index<Tag> index) : text_part{index.value()} {}
 
-  /// Numbers as in C++ whatever the user's locale is, of 6 digits at most if they are not whole.
+  /// Numbers are printed as in C++, independent of the locale; other than integers with 6 digits.
   void append_to(std::string& text) const;
 
  private:
@@ -135,13 +134,13 @@ class text_part {
 [[nodiscard]] std::string joined(std::initializer_list<text_part> parts);
 [[noreturn, gnu::cold]] void refuse(std::initializer_list<text_part> parts);
 
-/// The parts written one after the other.
+/// The parts as one text.
 template <class... Parts>
 [[nodiscard]] std::string text(Parts const&... parts) {
   return joined({text_part{parts}...});
 }
 
-/// Throws an argument_error made of the parts unless the condition holds.
+/// Throws an argument_error with these parts as text unless the condition holds.
 template <class... Parts>
 void require(bool condition, Parts const&... parts) {
   if (!condition) [[unlikely]]

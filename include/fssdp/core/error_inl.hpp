@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// How the texts of errors are written.
+/// The texts of errors.
 #pragma once
 
 #include <array>

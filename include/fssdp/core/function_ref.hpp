@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// A function that somebody else keeps.
+/// A reference to a function.
 #pragma once
 
 #include <concepts>
@@ -9,9 +9,9 @@
 
 namespace fssdp::detail {
 
-/// What a function without templates takes in place of `auto function`: a pointer to it and how it
-/// is called. It is good for as long as the function is there; a call that takes one by value may
-/// be given a temporary.
+/// A parameter type for functions that are not templates, in place of `auto function`: a pointer to
+/// the function object and to code that calls it. Valid while the function exists; as a parameter
+/// it may refer to a temporary.
 template <class Signature>
 class function_ref;
 

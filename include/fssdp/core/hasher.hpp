@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Hashes by which ranks find out that they disagree.
+/// Hashes by which ranks detect that they disagree.
 #pragma once
 
 #include <cstdint>
 
 namespace fssdp::detail {
 
-/// 64 bits of many numbers, the same on every machine: FNV-1a over words, with a final mix.
+/// A 64-bit hash of many numbers, the same on every host: FNV-1a over words, with a final mix.
 class hasher {
  public:
   template <class Number>
   void mix(Number value) {
     hash_ = (hash_ ^ static_cast<std::uint64_t>(value)) * 0x100000001b3;
   }
-  /// Two numbers that fit into 32 bits.
+  /// Adds two numbers that fit into 32 bits.
   void mix(int high, int low) {
     mix((static_cast<std::uint64_t>(static_cast<std::uint32_t>(high)) << 32U) |
         static_cast<std::uint32_t>(low));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Ranks, nodes, groups, layers, experts and slices are numbers that must not be mixed up: each has
-/// its own type.
+/// Index types: ranks, nodes, groups, layers, experts and slices have different types, so that they
+/// cannot be confused.
 #pragma once
 
 #include <compare>
@@ -9,7 +9,7 @@
 
 namespace fssdp {
 
-/// A number from 0 that counts one kind of thing.
+/// An index from 0 into things of one kind.
 template <class Tag>
 class strong_index {
  public:
@@ -18,7 +18,7 @@ class strong_index {
   constexpr explicit strong_index(Integer value) : value_{static_cast<int>(value)} {}
 
   [[nodiscard]] constexpr int value() const { return value_; }
-  /// The same number as a subscript.
+  /// The same number as a std::size_t.
   [[nodiscard]] constexpr std::size_t index() const { return static_cast<std::size_t>(value_); }
 
   constexpr strong_index& operator++() {
@@ -36,8 +36,8 @@ class strong_index {
   int value_ = 0;
 };
 
-/// What is counted, each from 0. They do not convert to each other, nor to int: `value()` is the
-/// number, `index()` the same as a size.
+/// The kinds of indices. They do not convert to one another, nor to int: `value()` is the number as
+/// an int, `index()` as a std::size_t.
 using rank_id = strong_index<struct rank_tag>;
 using node_id = strong_index<struct node_tag>;
 using layer_id = strong_index<struct layer_tag>;

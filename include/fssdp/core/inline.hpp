@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Where the bodies of functions that are no templates are compiled: in every file that includes
-/// them, or, with the target fssdp::compiled, once for a whole program.
+/// Where function bodies that are not templates are compiled: in every file that includes them, or,
+/// with the target fssdp::compiled, once for the whole program.
 ///
-/// Those bodies stand in files that end with _inl.hpp, which the headers include unless
-/// FSSDP_COMPILED is defined. Nobody else includes them.
+/// These bodies are in files that end with _inl.hpp. Headers include them unless FSSDP_COMPILED is
+/// defined; no other file should.
 #pragma once
 
 #ifdef FSSDP_COMPILED

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// An immutable value that all copies of its handle share.
+/// An immutable value with shared ownership.
 #pragma once
 
 #include <memory>
@@ -7,9 +7,9 @@
 
 namespace fssdp::detail {
 
-/// A handle on a value that nobody changes. Whoever keeps a copy of the handle keeps the value.
-/// Never empty: there is no move, so that the source of one would still have its value.
-/// @cost one allocation to make; a copy counts a reference, atomically; a read follows a pointer
+/// A handle on an immutable value, which exists as long as any handle on it. Never empty: it has no
+/// move, as a moved-from handle would have no value.
+/// @cost one allocation to make it; a copy increments an atomic counter; a read follows a pointer
 template <class T>
 class shared_value {
  public:
@@ -20,13 +20,12 @@ class shared_value {
 
   [[nodiscard]] T const& operator*() const noexcept { return *value_.get(); }
   [[nodiscard]] T const* operator->() const noexcept { return value_.get(); }
-  /// A handle that does not keep the value: it, and all copies of it, are good for as long as this
-  /// one is there.
-  /// @cost copies count nothing: where threads share a value, none waits for another's count
+  /// A handle without ownership: it and its copies are valid while this one exists.
+  /// @cost copies do not count: threads that share a value do not contend for the counter
   [[nodiscard]] shared_value borrowed() const noexcept {
     return shared_value{std::shared_ptr<T const>{std::shared_ptr<void>{}, value_.get()}};
   }
-  /// Whether both are handles on the same value.
+  /// Whether both refer to the same value.
   [[nodiscard]] bool shares_with(shared_value const& other) const noexcept {
     return value_ == other.value_;
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// How placements are judged.
+/// Estimates the cost of placements.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What a placement and a routing cost an iteration of one layer, by a model of the topology.
+/// The cost of a placement and a routing for one layer, by a model of the topology.
 #pragma once
 
 #include <cstddef>
@@ -10,33 +10,33 @@
 
 namespace fssdp {
 
-/// What the model needs to know of a layer.
+/// The properties of a layer that the model needs.
 struct layer_rates {
   double seconds_per_token = 0;  ///< of an expert, forward; backward takes twice as long
-  std::size_t token_bytes = 0;   ///< one token on its way to an expert, or back
-  std::size_t expert_bytes = 0;  ///< the parameters of an expert; as many of gradients
-  double window_seconds = 0;     ///< computation that hides a gather; backward there is twice that
+  std::size_t token_bytes = 0;   ///< of one token on its way to an expert, or back
+  std::size_t expert_bytes = 0;  ///< of the parameters of an expert; gradients have as many
+  double window_seconds = 0;     ///< of computation to hide a gather; twice that for a reduction
 };
 
-/// How often experts are gathered in an iteration: once, or for the backward pass again.
+/// How often experts are gathered in an iteration: once, or again for the backward pass.
 enum class gathers { once, twice };
 
-/// How long the busiest port takes for what a placement moves, with the filling of its pipeline: a
-/// piece of `piece_bytes` through the port of rank 0, and the latency, for each doubling of the
-/// nodes that have it. Without the filling it is never above lower_bound, which looks at more
-/// resources.
+/// The time of the busiest port for what a placement moves, including the time to fill the
+/// pipeline: for each doubling of the nodes that have a piece, `piece_bytes` through the port of
+/// rank 0 plus the latency. Without that time it is never above lower_bound, which has more terms.
 /// @throws argument_error if ports and topology differ in nodes or ranks
 [[nodiscard]] double gather_seconds(port_loads const& ports, topology const& given,
                                     std::size_t expert_bytes, std::size_t piece_bytes = 256U << 10);
 
-/// What the windows do not hide, if a gather takes so long and a reduction as well.
+/// The time that windows do not hide, if a gather takes `gather` seconds and a reduction as long.
 [[nodiscard]] double exposed_seconds(double gather, layer_rates const& rates,
                                      gathers often = gathers::once);
 
-/// An iteration of one layer. Ports are full duplex; nothing but gathers and reductions overlaps.
-///   compute   3 x the fullest device: forward, and twice that backward
+/// The time of an iteration of one layer. Ports are full duplex; only gathers and reductions
+/// overlap with other work.
+///   compute   3 x the fullest rank: forward, and twice that for backward
 ///   tokens    4 x the busiest port: there and back, forward and backward
-///   exposed   what the windows do not hide of gathers and of the reduction
+///   exposed   the part of gathers and of the reduction that windows do not hide
 struct layer_cost {
   double compute_seconds = 0;
   double token_seconds = 0;
@@ -52,7 +52,7 @@ struct layer_cost {
   [[nodiscard]] double seconds() const { return compute_seconds + token_seconds + exposed_seconds; }
 
  private:
-  /// In seconds for every byte of a token.
+  /// The seconds of the busiest port per byte of a token.
   static double busiest_port(token_traffic const& tokens, topology const& given);
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// How long ports take.
+/// The times of ports.
 #pragma once
 
 #include <algorithm>

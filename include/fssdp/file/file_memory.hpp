@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Memory that lies in files: for what ordinary memory has no room for. It takes POSIX.
+/// Memory in files, for data that does not fit into ordinary memory. Requires POSIX.
 #pragma once
 
 #include <fcntl.h>
@@ -23,21 +23,21 @@ namespace fssdp {
 
 namespace detail {
 
-/// An open file in a folder, without a name there, that only this user may read. Every function
+/// An open file in a folder, without a name there, which only this user can read. Every function
 /// throws a file_error with the folder and the cause.
 class unnamed_file {
  public:
   explicit unnamed_file(std::filesystem::path const& folder) : folder_{folder} {
     auto name = (folder / "fssdp_XXXXXX").string();
     descriptor_ = ::mkostemp(name.data(), O_CLOEXEC);
-    if (descriptor_ < 0) refuse_file_for(errno, folder, "make a file in this folder");
+    if (descriptor_ < 0) refuse_file_for(errno, folder, "create a file in this folder");
     (void)::unlink(name.c_str());
   }
   unnamed_file(unnamed_file const&) = delete;
   unnamed_file& operator=(unnamed_file const&) = delete;
   ~unnamed_file() { (void)::close(descriptor_); }
 
-  /// Makes it so long, with room on the disk for all of it.
+  /// Sets its size, and reserves the disk space.
   void reserve(std::size_t bytes) {
     auto error = 0;
     do {
@@ -45,7 +45,7 @@ class unnamed_file {
     } while (error == EINTR);
     if (error != 0) refuse_file_for(error, folder_, "reserve ", bytes, " bytes in this folder");
   }
-  /// Its first bytes as memory, which outlives this object.
+  /// Maps its first bytes; the mapping outlives this object.
   [[nodiscard]] void* map(std::size_t bytes) {
     auto* const memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor_, 0);
     if (memory == MAP_FAILED)
@@ -60,20 +60,20 @@ class unnamed_file {
 
 }  // namespace detail
 
-/// A resource of memory that lies in files of a folder: for what an owner keeps of experts between
-/// the steps that need it, moments before all.
+/// A memory resource that allocates in files of a folder: for optimizer state and other data of
+/// owners that is not needed in every step.
 ///
 ///     auto files = fssdp::file_memory{"/local/disk"};
 ///     auto moments = fssdp::make_shard<float>(layout, rank, elements, &files);
 ///
-/// Each block is a file, mapped: the system keeps of it what there is memory for, writes out what
-/// is needed least, and reads it back when it is touched. Files have no names: nothing is left of
-/// them when the process ends, however it ends. Room on the disk is reserved at once; a disk that
-/// breaks afterwards is a signal (SIGBUS), as with any mapping. Devices cannot read it, and
-/// networks that pin what they send may refuse it. Threads may share it.
+/// Each block is a mapped file. The system keeps as much of it in memory as fits, writes out the
+/// least recently used pages, and reads them back when they are accessed. The files have no names,
+/// so nothing is left when the process ends, even if it crashes. Disk space is reserved at
+/// allocation; a later disk error raises SIGBUS, as with any mapping. Devices cannot access the
+/// memory, and network libraries that pin send buffers may refuse it. Thread-safe.
 class file_memory : public std::pmr::memory_resource {
  public:
-  /// @throws file_error unless it is a folder
+  /// @throws file_error if `folder` is not a folder
   explicit file_memory(std::filesystem::path folder) : folder_{std::move(folder)} {
     auto ignored = std::error_code{};
     detail::require_file(std::filesystem::is_directory(folder_, ignored), folder_,
@@ -81,7 +81,7 @@ class file_memory : public std::pmr::memory_resource {
   }
 
   [[nodiscard]] std::filesystem::path const& folder() const { return folder_; }
-  /// What lies in files now, in whole pages.
+  /// The bytes that are allocated, in whole pages.
   [[nodiscard]] std::size_t bytes() const { return bytes_; }
 
  private:
@@ -90,10 +90,10 @@ class file_memory : public std::pmr::memory_resource {
     return (std::max<std::size_t>(bytes, 1) + page() - 1) / page() * page();
   }
 
-  /// Whole pages, zero.
-  /// @cost a file is made, a page is read when it is first touched
-  /// @throws file_error that names folder, bytes and cause; argument_error if the alignment is more
-  ///         than a page
+  /// Allocates whole pages of zeros.
+  /// @cost creates a file; each page is read from disk when it is first accessed
+  /// @throws file_error that names folder, bytes and cause; argument_error if the alignment is
+  ///         larger than a page
   void* do_allocate(std::size_t bytes, std::size_t alignment) override {
     detail::require(alignment <= page(), "file_memory: an alignment of ", alignment,
                     " bytes; expected at most a page, ", page());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// A file that is there whole, or not at all.
+/// A file that is written completely, or not at all.
 #pragma once
 
 #include <unistd.h>
@@ -19,12 +19,12 @@
 
 namespace fssdp::detail {
 
-/// Is removed again unless it is finished. What was there before is never written to.
+/// A new file that is removed unless it is finished. Existing files are never written to.
 class new_file {
  public:
-  /// @throws file_error if it cannot be created, or there is something of that name
+  /// @throws file_error if it cannot be created, or the name exists
   explicit new_file(std::filesystem::path const& path) : new_file{posix_file::create(path)} {}
-  /// @param file that the caller has created
+  /// @param file created by the caller
   explicit new_file(posix_file file) : file_{std::move(file)} {}
   new_file(new_file const&) = delete;
   new_file& operator=(new_file const&) = delete;
@@ -39,7 +39,7 @@ class new_file {
     constexpr auto many = std::size_t{1} << 20U;
     if (bytes.size() >= many) file_.begin_flush(position, bytes.size());
   }
-  /// @post it outlives a power failure
+  /// @post the contents survive a power failure
   /// @throws file_error
   void finish() {
     file_.flush();
@@ -47,9 +47,9 @@ class new_file {
     flush_folder(path().parent_path());
     is_finished_ = true;
   }
-  /// The same under another name in its folder, in place of a file that has it.
-  /// @post a crash at any moment leaves the old file, or the new one
-  /// @throws file_error; the new file may be in its place all the same
+  /// As finish, and renames the file within its folder, in place of an existing file.
+  /// @post a crash at any moment leaves the old or the new file
+  /// @throws file_error; the new file may have replaced the old one all the same
   void finish_as(std::filesystem::path const& name) {
     file_.flush();
     file_.close();
@@ -64,8 +64,8 @@ class new_file {
   bool is_finished_ = false;
 };
 
-/// Writes a file of this text in place of what has its name, whole or not at all.
-/// @param partial its name until then, that nothing has
+/// Replaces a file by one with this text, atomically.
+/// @param partial the name of the file while it is written; must not exist
 /// @throws file_error
 inline void replace_file(std::filesystem::path const& path, std::filesystem::path const& partial,
                          std::string_view text) {

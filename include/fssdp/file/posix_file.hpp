@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// An open file: reads and writes at positions, errors that name it.
+/// An open file: positioned reads and writes, with errors that name it.
 #pragma once
 
 #include <fcntl.h>
@@ -19,41 +19,41 @@
 
 namespace fssdp::detail {
 
-/// What became of an attempt to lock a file.
+/// The result of an attempt to lock a file.
 enum class lock_state { taken, of_another, unsupported };
 
-/// Owns a descriptor. Every function throws a file_error with the file's name and the cause.
+/// Owns a file descriptor. Every function throws a file_error with the file's name and the cause.
 class posix_file {
  public:
-  /// An existing regular file, to be read.
+  /// Opens an existing regular file for reading.
   [[nodiscard]] static posix_file open(std::filesystem::path const& path) {
-    // never waits for a pipe's writer
+    // O_NONBLOCK: does not wait for the writer of a pipe
     auto file = posix_file{path, opened{path, O_RDONLY | O_NONBLOCK}, "open"};
     require_file(S_ISREG(file.status().st_mode), path, "is not a regular file");
     return file;
   }
-  /// A new file: it is an error if there is something of that name, were it a link to nothing.
+  /// Creates a file; an error if the name exists, even as a dangling link.
   [[nodiscard]] static posix_file create(std::filesystem::path const& path) {
     return {path, opened{path, O_RDWR | O_CREAT | O_EXCL}, "create"};
   }
-  /// The same, or nothing if there is something of that name.
+  /// The same; none if the name exists.
   [[nodiscard]] static std::optional<posix_file> create_unless_there(
       std::filesystem::path const& path) {
     auto const file = opened{path, O_RDWR | O_CREAT | O_EXCL};
     if (file.descriptor < 0 && file.error == EEXIST) return {};
     return posix_file{path, file, "create"};
   }
-  /// An existing regular file, to be written into; no link is followed.
+  /// Opens an existing regular file for writing; does not follow links.
   [[nodiscard]] static posix_file open_for_writing(std::filesystem::path const& path) {
     auto file = posix_file{path, opened{path, O_RDWR | O_NOFOLLOW | O_NONBLOCK}, "open"};
     require_file(S_ISREG(file.status().st_mode), path, "is not a regular file");
     return file;
   }
-  /// A regular file to be locked, existing or new; no link is followed.
+  /// Opens a regular file for locking, existing or new; does not follow links.
   [[nodiscard]] static posix_file open_or_create(std::filesystem::path const& path) {
     constexpr auto flags = O_NOFOLLOW | O_NONBLOCK;
     auto found = opened{path, O_RDWR | O_CREAT | flags};
-    if (found.error == EACCES) found = opened{path, O_RDONLY | flags};  // another user's
+    if (found.error == EACCES) found = opened{path, O_RDONLY | flags};  // a file of another user
     auto file = posix_file{path, found, "open"};
     require_file(S_ISREG(file.status().st_mode), path, "is not a regular file");
     return file;
@@ -72,7 +72,7 @@ class posix_file {
   [[nodiscard]] std::filesystem::path const& path() const { return path_; }
   [[nodiscard]] std::uint64_t bytes() const { return static_cast<std::uint64_t>(status().st_size); }
 
-  /// Fills `to` with what begins at a position.
+  /// Reads `to.size()` bytes at a position.
   void read_at(std::uint64_t position, std::span<std::byte> to) const {
     while (!to.empty()) {
       auto const got = ::pread(descriptor_, to.data(), to.size(), static_cast<::off_t>(position));
@@ -96,8 +96,8 @@ class posix_file {
       position += static_cast<std::uint64_t>(put);
     }
   }
-  /// Locks it against everybody else who opens it, in this process or another; does not wait. The
-  /// lock goes when it is unlocked, and with the process.
+  /// Locks it against all who open it, in this process or another; does not wait. Unlocked by
+  /// unlock, or when the process ends.
   [[nodiscard]] lock_state try_lock() {
     auto failed = 0;
     do {
@@ -107,19 +107,19 @@ class posix_file {
     return failed == EWOULDBLOCK ? lock_state::of_another : lock_state::unsupported;
   }
   void unlock() { (void)::flock(descriptor_, LOCK_UN); }
-  /// Has the disk begin with what was written there, where the system can be told so.
+  /// Begins to write these bytes to disk, where the system supports that.
   void begin_flush([[maybe_unused]] std::uint64_t position, [[maybe_unused]] std::size_t length) {
-#ifdef SYNC_FILE_RANGE_WRITE  // of Linux; a hint: what fails fails again in flush
+#ifdef SYNC_FILE_RANGE_WRITE  // Linux; a hint: flush reports errors
     (void)::sync_file_range(descriptor_, static_cast<::off_t>(position),
                             static_cast<::off_t>(length), SYNC_FILE_RANGE_WRITE);
 #endif
   }
-  /// Returns when what was written would outlive a power failure.
+  /// Returns when all that was written survives a power failure.
   void flush() {
     while (::fsync(descriptor_) != 0)
       if (errno != EINTR) refuse_file_for(errno, path_, "flush");
   }
-  /// Closes, and tells of an error that only comes then.
+  /// Closes the file, and reports errors that occur only then.
   void close() {
     if (::close(std::exchange(descriptor_, -1)) != 0 && errno != EINTR)  // closed in any case
       refuse_file_for(errno, path_, "close");

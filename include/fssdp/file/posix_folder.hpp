@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Folders: made, flushed, and rid of a file.
+/// Folders: creates them, flushes them, and removes files.
 #pragma once
 
 #include <fcntl.h>
@@ -21,9 +21,9 @@ class posix_folder {
   [[nodiscard]] static posix_folder open(std::filesystem::path const& path) {
     return {path.empty() ? std::filesystem::path{"."} : path, 0};
   }
-  /// The same, where no link is in its place.
+  /// Opens a folder that is not a symbolic link.
   [[nodiscard]] static posix_folder open_unlinked(std::filesystem::path const& path) {
-    auto folder = path.has_filename() ? path : path.parent_path();  // a/ is behind a link, too
+    auto folder = path.has_filename() ? path : path.parent_path();  // a/ would follow a link
     auto ignored = std::error_code{};
     require_file(!std::filesystem::is_symlink(folder, ignored), folder,
                  "is a symbolic link; expected a folder");
@@ -34,14 +34,14 @@ class posix_folder {
   ~posix_folder() { (void)::close(descriptor_); }
 
   [[nodiscard]] std::filesystem::path const& path() const { return path_; }
-  /// Returns when the names in it would outlive a power failure.
+  /// Returns when the names in it survive a power failure.
   void flush() const {
     auto failed = 0;
     do {
       failed = ::fsync(descriptor_) != 0 ? errno : 0;
     } while (failed == EINTR);
     if (failed != 0 && failed != EINVAL)
-      refuse_file_for(failed, path_, "flush");  // some know no way
+      refuse_file_for(failed, path_, "flush");  // some file systems cannot
   }
   /// Removes a file or a link, if there is one.
   void remove(std::filesystem::path const& name) const {
@@ -59,13 +59,13 @@ class posix_folder {
   int descriptor_ = -1;
 };
 
-/// Returns when the names in a folder would outlive a power failure.
+/// Returns when the names in a folder survive a power failure.
 /// @throws file_error
 inline void flush_folder(std::filesystem::path const& folder) {
   posix_folder::open(folder).flush();
 }
 
-/// Makes a folder and those above it, and flushes their names.
+/// Creates a folder and its parents, and flushes their names.
 /// @throws file_error
 inline void make_folder(std::filesystem::path const& folder) {
   auto ignored = std::error_code{};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// The check that names a file and what is wrong with it.
+/// The check that throws a file_error.
 #pragma once
 
 #include <filesystem>
@@ -14,12 +14,12 @@ template <class... Parts>
 [[noreturn]] void refuse_file(std::filesystem::path const& file, Parts const&... parts) {
   throw file_error{text(file.string(), ": ", parts...)};
 }
-/// The same unless the condition holds.
+/// The same unless a condition holds.
 template <class... Parts>
 void require_file(bool condition, std::filesystem::path const& file, Parts const&... parts) {
   if (!condition) refuse_file(file, parts...);
 }
-/// The same with a deed that has failed, and what the system says about the errno.
+/// The same with an action that has failed, and the system's text for the errno.
 template <class... Deed>
 [[noreturn]] void refuse_file_for(int error, std::filesystem::path const& file,
                                   Deed const&... deed) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Consecutive chunks share an owner.
+/// A layout in which consecutive chunks have the same owner.
 #pragma once
 
 #include <algorithm>
@@ -8,9 +8,9 @@
 
 namespace fssdp {
 
-/// Rank r owns the r-th block of chunks. Blocks are as equal as they can be; the first
-/// chunks % ranks of them have one more. With fewer chunks than ranks the last ranks own nothing.
-/// Whole experts in blocks are what expert parallelism uses.
+/// Rank r owns the r-th block of chunks. Block sizes differ by at most one; the first chunks %
+/// ranks blocks have one chunk more. With fewer chunks than ranks the last ranks own nothing.
+/// Expert parallelism uses blocks of whole experts.
 class block_layout {
  public:
   struct shape {

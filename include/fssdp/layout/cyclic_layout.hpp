@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Chunks are dealt out to the ranks like cards.
+/// A layout in which chunks are distributed to ranks in turn.
 #pragma once
 
 #include <cstddef>
@@ -9,9 +9,9 @@
 
 namespace fssdp {
 
-/// Slice s of expert e belongs to rank (e + s) mod ranks, so that the owners of experts, too, go
-/// round. With as many slices as ranks everybody owns a slice of every expert: fully sharded
-/// experts (FSEP, arXiv 2602.11686).
+/// Slice s of expert e belongs to rank (e + s) mod ranks, so the owners of experts alternate, too.
+/// With as many slices as ranks, every rank owns a slice of every expert: fully sharded experts
+/// (FSEP, arXiv 2602.11686).
 class cyclic_layout {
  public:
   struct shape {
@@ -52,13 +52,13 @@ class cyclic_layout {
   }
 
  private:
-  /// The first slice of an expert that the rank owns, if there are as many.
+  /// The index of the first slice of an expert that the rank owns; at most ranks() - 1.
   [[nodiscard]] int distance(int expert, rank_id rank) const {
     return (rank.value() + ranks() - expert % ranks()) % ranks();
   }
-  /// How many chunks of the experts before `expert` a rank owns.
+  /// The number of chunks of the experts below `expert` that a rank owns.
   [[nodiscard]] int owned_below(int expert, rank_id rank) const {
-    auto const rest = slices() % ranks();  // each expert has this many behind its full turns
+    auto const rest = slices() % ranks();  // slices of each expert beyond whole turns
     auto count = expert * (slices() / ranks()) + expert / ranks() * rest;
     for (int e = 0; e < expert % ranks(); ++e) count += distance(e, rank) < rest ? 1 : 0;
     return count;

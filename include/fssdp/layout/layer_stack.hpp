@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// The layouts of all layers of a model as one: their shards share one arena.
+/// The layouts of all layers of a model as one layout: their shards share one arena.
 #pragma once
 
 #include <cstddef>
@@ -18,15 +18,15 @@
 namespace fssdp {
 
 /// A layout over the experts of all layers: expert e of layer l is expert l * experts_per_layer() +
-/// e. In the arena of a rank, its shards of layer 0, 1, ... lie one after the other. So a rank may
-/// own many experts of one layer and none of another, in the same memory. (Paper, heterogeneous
+/// e. In the arena of a rank, the shards of layer 0, 1, ... follow one another. So a rank may own
+/// many experts of one layer and none of another, in the same memory. (Paper, heterogeneous
 /// sharding)
 template <shard_layout Layout = table_layout>
 class layer_stack {
  public:
   layer_stack() : layer_stack{{Layout{}}} {}
-  /// @throws argument_error unless there is a layer, all have equal numbers of experts, slices and
-  ///         ranks, and an int can count the chunks of all
+  /// @throws argument_error unless there is at least one layer, all have the same numbers of
+  ///         experts, slices and ranks, and all chunks together fit into an int
   explicit layer_stack(std::vector<Layout> layers) : layers_{std::move(layers)} {
     detail::require(!layers_.empty(), "layer_stack: 0 layers; expected 1 or more");
     auto const& top = layers_.front();
@@ -51,7 +51,7 @@ class layer_stack {
 
   [[nodiscard]] int layers() const { return static_cast<int>(layers_.size()); }
   [[nodiscard]] Layout const& layer(layer_id which) const { return layers_[which.index()]; }
-  /// All of them: [layers].
+  /// The layout of each layer: [layers].
   [[nodiscard]] std::span<Layout const> by_layer() const { return layers_; }
   [[nodiscard]] int experts_per_layer() const { return layers_.front().experts(); }
 
@@ -73,7 +73,7 @@ class layer_stack {
     return chunks;
   }
 
-  /// Which layer a chunk is of, and which chunk of that layer it is.
+  /// The layer of a chunk; the chunk within that layer.
   [[nodiscard]] layer_id layer_of(chunk_id chunk) const {
     return layer_id{chunk.expert.value() / experts_per_layer()};
   }
@@ -81,11 +81,11 @@ class layer_stack {
     return {expert_id{chunk.expert.value() % experts_per_layer()}, chunk.slice};
   }
 
-  /// Where the shard of a layer begins in the arena of a rank.
+  /// The slot at which the shard of a layer begins in the arena of a rank.
   [[nodiscard]] int first_slot(layer_id which, rank_id rank) const {
     return first_slot_[which.index() * static_cast<std::size_t>(ranks()) + rank.index()];
   }
-  /// How many slots the arena of a rank needs.
+  /// The number of slots of the arena of a rank.
   [[nodiscard]] std::size_t slots(rank_id rank) const {
     return static_cast<std::size_t>(first_slot(layer_id{layers()}, rank));
   }
@@ -101,11 +101,11 @@ class layer_stack {
 
 static_assert(shard_layout<layer_stack<>>);
 
-/// The shard of one layer, [owned, slice_elements] per tensor: a view into a rank's arena, which is
-/// valid until the next reshard. Of slots that lie one by one it is a part of the table of places.
-/// @param arena of any types (any_tensor, too)
+/// The shard of one layer, [owned, slice_elements] per tensor: a view into a rank's arena, valid
+/// until the next reshard. For tensors with a table of places it is a part of that table.
+/// @param arena of any types (also any_tensor)
 /// @pre the arena has at least the slots that the stack needs
-/// @throws argument_error if it has fewer, there is no such layer or rank, or a dtype is none
+/// @throws argument_error if it has fewer, layer or rank does not exist, or a dtype is invalid
 template <shard_layout Layout, tensor_memory Arena>
 [[nodiscard]] auto layer_shard(layer_stack<Layout> const& stack, layer_id layer, rank_id rank,
                                Arena& arena) {

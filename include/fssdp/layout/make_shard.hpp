@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Memory for what a rank owns.
+/// Allocates the shard of a rank.
 #pragma once
 
 #include <cstddef>
@@ -16,11 +16,12 @@ namespace fssdp {
 [[nodiscard]] std::vector<std::size_t> slice_sizes(std::span<std::size_t const> elements,
                                                    int slices);
 
-/// A zeroed buffer [owned, slice_elements] per tensor, in slot order. Behind a slice that is
-/// shorter than the others its slot is padding.
+/// A zeroed buffer [owned, slice_elements] per tensor, in slot order. A slice that is shorter than
+/// the others is followed by padding.
 /// @param elements the size of each tensor of one whole expert
-/// @param resource where the memory comes from: what a rank owns may lie elsewhere than what it
-///                 computes with, in files (file_memory) or beside a device (cuda_pinned_memory)
+/// @param resource where the memory is allocated. Shards may be elsewhere than the experts that a
+///                 rank computes with: in files (file_memory) or in pinned memory
+///                 (cuda_pinned_memory)
 /// @throws as the buffer
 template <class T, shard_layout Layout>
 [[nodiscard]] expert_buffer<T> make_shard(

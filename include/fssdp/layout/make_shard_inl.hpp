@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// How large the tensors of a slice are.
+/// The sizes of the tensors of a slice.
 #pragma once
 
 #include <cstddef>

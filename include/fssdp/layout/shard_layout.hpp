@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// The concept of a layout: who owns each chunk's parameters and optimizer state.
+/// The concept of a layout: which rank owns each chunk's parameters and optimizer state.
 #pragma once
 
 #include <concepts>
@@ -27,13 +27,13 @@ concept has_layout_functions = requires(Layout const& layout, chunk_id chunk, ra
 };
 }  // namespace detail
 
-/// A regular value that gives every chunk one owner and a slot in the owner's shard. Experts are
-/// whole where slices() is 1.
+/// A regular value that assigns every chunk an owner and a slot in the owner's shard. If slices()
+/// is 1, chunks are whole experts.
 ///
 /// Law: chunk -> (owner, slot) is one to one; the slots of a rank are 0, 1, ...; owned(r) lists the
 /// chunks of rank r in slot order. The owner of an expert's first slice, owner(expert), is the
-/// expert's owner: the rank that computes with it when nobody has a replica. Functions take chunks
-/// and ranks that the layout has.
+/// owner of the expert: the rank that computes with it if there are no replicas. Functions are
+/// called with chunks and ranks of the layout only.
 template <class Layout>
 concept shard_layout = detail::has_layout_functions<Layout> && std::regular<Layout>;
 
@@ -45,21 +45,21 @@ template <shard_layout Layout>
 
 namespace detail {
 
-/// Checks the law while the lists of a layout are gone through, rank by rank.
+/// Checks the law while the lists of a layout are read, rank by rank.
 class layout_check {
  public:
   /// @throws argument_error unless there are as many chunks as can be counted, and 1 or more
   layout_check(int experts, int slices, int ranks);
 
-  /// What follows is the list of this rank.
+  /// Begins the list of this rank.
   void begin(rank_id rank);
-  /// @throws argument_error unless what is next in the list is one of the chunks
+  /// @throws argument_error unless the next entry of the list is one of the chunks
   void is_one(chunk_id chunk) const;
-  /// Where the layout says that it is.
-  /// @throws argument_error unless that is in this rank's list, here
+  /// Checks the owner and the slot that the layout returns for the entry.
+  /// @throws argument_error unless they are this rank and this position in its list
   void lies_at(chunk_id chunk, rank_id owner, int slot);
-  /// @param size how many the layout says are listed
-  /// @throws argument_error unless they were as many
+  /// @param size the number of entries that the layout reports
+  /// @throws argument_error unless there were as many
   void end(std::size_t size) const;
   /// @throws argument_error if a chunk is in no list
   void end_all() const;
@@ -70,15 +70,15 @@ class layout_check {
   int ranks_;
   rank_id rank_;
   int position_ = 0;              // in the list
-  std::vector<int> listed_ = {};  // [chunks]: whether it was in any
+  std::vector<int> listed_ = {};  // [chunks]: whether any list has it
 };
 
-/// What every layout of the library refuses.
+/// The argument check of all layouts of the library.
 void check_shape(char const* layout, int experts, int ranks, int slices);
 
 }  // namespace detail
 
-/// Refuses a layout that breaks the law.
+/// Rejects a layout that breaks the law.
 /// @cost O(chunks)
 /// @throws argument_error that names the chunk or the rank at fault
 template <shard_layout Layout>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// How layouts are checked.
+/// Checks layouts.
 #pragma once
 
 #include <cstddef>
@@ -39,15 +39,15 @@ FSSDP_INLINE void layout_check::is_one(chunk_id chunk) const {
 FSSDP_INLINE void layout_check::lies_at(chunk_id chunk, rank_id owner, int slot) {
   auto const& [expert, slice] = chunk;
   require(owner == rank_ && slot == position_, "layout: slice ", slice, " of expert ", expert,
-          " is listed at slot ", position_, " of rank ", rank_, ", but is said to be at slot ",
-          slot, " of rank ", owner);
+          " is listed at slot ", position_, " of rank ", rank_, ", and the layout returns slot ",
+          slot, " of rank ", owner, "; expected the same");
   listed_[expert.index() * static_cast<std::size_t>(slices_) + slice.index()] = 1;
   ++position_;
 }
 
 FSSDP_INLINE void layout_check::end(std::size_t size) const {
-  require(size == static_cast<std::size_t>(position_), "layout: rank ", rank_, " owns ", size,
-          " chunks, but lists ", position_);
+  require(size == static_cast<std::size_t>(position_), "layout: the size of the list of rank ",
+          rank_, " is ", size, ", and it has ", position_, " chunks; expected the same");
 }
 
 FSSDP_INLINE void layout_check::end_all() const {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Any owner for any chunk.
+/// A layout with any owner for any chunk.
 #pragma once
 
 #include <concepts>
@@ -12,8 +12,8 @@
 
 namespace fssdp {
 
-/// Owners from a table; the slots of a rank ascend with its chunks. A rank may own any number,
-/// none included.
+/// Owners from a table; the slots of a rank ascend with its chunks. A rank may own any number of
+/// chunks, also none.
 /// @cost three numbers per chunk
 class table_layout {
  public:
@@ -24,8 +24,8 @@ class table_layout {
 
   table_layout() : table_layout{shape{}, {rank_id{0}}} {}
   /// @param owners [experts * slices]: the owner of each chunk in canonical order
-  /// @throws argument_error if there is no owner, or one that is not a rank, or if the last expert has
-  ///         too few slices
+  /// @throws argument_error if there are no owners, an owner is not a rank, or the number of owners
+  ///         is not a multiple of `slices`
   table_layout(shape const& of, std::vector<rank_id> owners);
 
   [[nodiscard]] int experts() const { return static_cast<int>(owner_.size()) / slices(); }
@@ -53,12 +53,13 @@ class table_layout {
   std::vector<rank_id> owner_;      // [chunks]
   std::vector<int> slot_;           // [chunks]
   std::vector<chunk_id> owned_;     // rank by rank, in slot order
-  std::vector<std::size_t> begin_;  // [ranks + 1]: where each rank's begin
+  std::vector<std::size_t> begin_;  // [ranks + 1]: where the chunks of each rank begin
 };
 
 static_assert(shard_layout<table_layout>);
 
-/// The owners of any layout in a table. Its slots need not ascend with the chunks; these do.
+/// The owners of any layout as a table. Its slots ascend with the chunks, even if the layout's do
+/// not.
 template <shard_layout Layout>
 [[nodiscard]] table_layout as_table(Layout const& layout) {
   auto owners = std::vector<rank_id>{};
@@ -68,7 +69,7 @@ template <shard_layout Layout>
 
 namespace detail {
 
-/// The same for what looks at owners only; of a table, itself.
+/// The same for callers that need owners only; a table is returned as it is.
 template <shard_layout Layout>
 [[nodiscard]] decltype(auto) owner_table(Layout const& layout) {
   if constexpr (std::same_as<Layout, table_layout>)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// How a table of owners is checked and read the other way.
+/// Checks a table of owners, and lists the chunks of each rank.
 #pragma once
 
 #include <cstddef>

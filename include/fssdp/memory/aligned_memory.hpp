@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Blocks of memory that begin at a cache line.
+/// Blocks of memory aligned to a cache line.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@ namespace fssdp::detail {
 
 inline constexpr std::size_t cache_line = 64;  // enough for any vector register, too
 
-/// Gives a block back to where it has come from.
+/// Returns a block to the resource that it came from.
 struct aligned_delete {
   std::pmr::memory_resource* from = std::pmr::new_delete_resource();
   std::size_t bytes = 0;
@@ -26,7 +26,7 @@ using aligned_memory = std::unique_ptr<std::byte, aligned_delete>;
   return memory == nullptr ? 0 : memory.get_deleter().bytes;
 }
 
-/// The next multiple of a cache line.
+/// Rounds up to a multiple of a cache line.
 [[nodiscard]] constexpr std::size_t padded(std::size_t bytes) {
   return (bytes + cache_line - 1) / cache_line * cache_line;
 }

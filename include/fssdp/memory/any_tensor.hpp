@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Views of per-expert memory whose element type is known at run time only.
+/// Views of per-expert memory whose element type is known only at run time.
 #pragma once
 
 #include <concepts>
@@ -12,10 +12,10 @@
 
 namespace fssdp {
 
-/// An expert_tensor with its type as a value: [slots, elements] of `type`, slot s `s * stride`
-/// elements behind `data`, or at places[s]. The collectives that take it are in
+/// An expert_tensor with its type as a value: [slots, elements] of `type`, where slot s is at
+/// `data` + `s * stride` elements, or at places[s]. The collectives that accept it are in
 /// fssdp/collective/any_tensors.hpp and reshard.hpp.
-/// @tparam Void void, or void const for what is only read
+/// @tparam Void void, or void const for memory that is only read
 template <class Void>
 struct basic_any_tensor {
   dtype type = dtype::fp32;
@@ -23,8 +23,8 @@ struct basic_any_tensor {
   std::size_t slots = 0;
   std::size_t elements = 0;
   std::size_t stride = elements;  ///< distance between slots, in elements
-  Void* const* places = nullptr;  ///< [slots]: must live as long as what it points to is used
-  std::size_t const* offsets = nullptr;  ///< [slots + 1], in rows: likewise
+  Void* const* places = nullptr;  ///< [slots]: must live as long as the memory it points to is used
+  std::size_t const* offsets = nullptr;  ///< [slots + 1], in rows: must live as long
 
   template <std::same_as<void const> Const>
   requires(!std::is_const_v<Void>) constexpr operator basic_any_tensor<Const>() const {
@@ -40,14 +40,14 @@ template <class Void>
   return {&one, 1};
 }
 
-/// The tensors of an expert, each of its own type: any_tensor, or a span, array or vector of it.
+/// The tensors of an expert, each with its own type: any_tensor, or a span, array or vector of it.
 template <class Buffer>
 concept any_memory = tensor_memory<Buffer> && requires(Buffer& buffer) {
   { tensors_of(buffer)[0].type } -> std::convertible_to<dtype>;
   requires std::is_void_v<detail::pointee_of<Buffer>>;
 };
 
-/// The same memory, its type as a value.
+/// A view of the same memory, with its type as a value.
 template <class T>
 requires std::same_as<decltype(dtype_of<std::remove_const_t<T>>), dtype const>
 [[nodiscard]] auto any_tensor_of(expert_tensor<T> const& tensor) {
@@ -63,8 +63,8 @@ requires std::same_as<decltype(dtype_of<std::remove_const_t<T>>), dtype const>
 
 namespace detail {
 
-/// The size of the elements of a tensor.
-/// @throws argument_error if its dtype is none
+/// The size of an element of a tensor.
+/// @throws argument_error if its dtype is invalid
 template <class T>
 [[nodiscard]] constexpr std::size_t element_size(expert_tensor<T> const&) {
   static_assert(std::is_trivially_copyable_v<T>);
@@ -77,7 +77,7 @@ template <class Void>
 }
 
 /// Some consecutive slots of a tensor.
-/// @throws argument_error if its dtype is none
+/// @throws argument_error if its dtype is invalid
 template <class Void>
 [[nodiscard]] basic_any_tensor<Void> part_of(basic_any_tensor<Void> of, std::size_t first,
                                              std::size_t count) {
@@ -92,7 +92,8 @@ template <class Void>
   return of;
 }
 
-/// The dtype of its elements; fp32 where T is no element, of which nobody asks for it.
+/// The dtype of the elements of a buffer; fp32 where T is not an element type, for which it is not
+/// used.
 template <class T>
 [[nodiscard]] constexpr dtype type_of(expert_tensor<T> const&) {
   using value = std::remove_const_t<T>;

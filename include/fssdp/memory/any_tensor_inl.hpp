@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What is not a dtype is refused.
+/// Rejects values that are not a dtype.
 #pragma once
 
 #include <cstddef>

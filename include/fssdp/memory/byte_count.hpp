@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Sizes in bytes that do not wrap around.
+/// Sizes in bytes, checked for overflow.
 #pragma once
 
 #include <cstddef>
@@ -7,11 +7,11 @@
 namespace fssdp::detail {
 
 /// slots * elements * element_bytes.
-/// @throws argument_error if that is more than half of what a size_t can hold: a negative number,
-///         most often
+/// @throws argument_error if that is more than half of the range of std::size_t, as results from
+///         negative numbers
 [[nodiscard]] std::size_t unpadded_bytes(std::size_t slots, std::size_t elements,
                                          std::size_t element_bytes);
-/// The same, padded to a cache line.
+/// The same, rounded up to a multiple of a cache line.
 [[nodiscard]] std::size_t byte_count(std::size_t slots, std::size_t elements,
                                      std::size_t element_bytes);
 

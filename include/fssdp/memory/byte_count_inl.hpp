@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// How sizes are multiplied and added.
+/// Checked multiplication and addition.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Per-expert buffers of any types as bytes, to be moved together.
+/// Per-expert buffers of any types as bytes, so that they can be moved together.
 #pragma once
 
 #include <algorithm>
@@ -14,11 +14,11 @@
 
 namespace fssdp {
 
-/// The tensors of all buffers as tensors of bytes, one after the other:
-/// `bytes_of(weights, first_moments, second_moments)`. Slots that lie one by one stay where they are:
-/// the tables of their places are those of the buffers.
+/// Views the tensors of all buffers as tensors of bytes:
+/// `bytes_of(weights, first_moments, second_moments)`. Where slots have a table of places, the
+/// views use the tables of the buffers.
 /// @cost one allocation; the views are valid as long as the buffers
-/// @throws argument_error if the bytes are too many to be counted, or a dtype is none
+/// @throws argument_error if a size is too large for std::size_t, or a dtype is invalid
 template <tensor_memory... Buffers>
 [[nodiscard]] std::vector<expert_tensor<std::byte>> bytes_of(Buffers&... buffers) {
   constexpr auto most = std::numeric_limits<std::size_t>::max() / 2;
@@ -26,7 +26,7 @@ template <tensor_memory... Buffers>
   all.reserve((tensors_of(buffers).size() + ...));
   auto const append = [&](auto const& tensor) {
     using T = std::remove_pointer_t<decltype(tensor.data)>;
-    static_assert(!std::is_const_v<T>, "these bytes are to be written");
+    static_assert(!std::is_const_v<T>, "expected buffers that can be written");
     auto const size = detail::element_size(tensor);
     detail::require(std::max(tensor.elements, tensor.stride) <= most / size,
                     "bytes_of: ", tensor.elements, " elements with a stride of ", tensor.stride,

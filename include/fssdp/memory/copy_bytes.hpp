@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Copies bytes, past the caches if they are many.
+/// Copies bytes; bypasses the caches for large copies.
 #pragma once
 
 #include <algorithm>
@@ -15,16 +15,16 @@ namespace fssdp {
 
 namespace detail {
 
-/// What is written at once and has as many bytes goes past the caches.
+/// Copies of this size or larger bypass the caches.
 inline constexpr std::size_t past_caches = std::size_t{1} << 20U;
 
-/// The bytes from an address to where the next cache line begins.
+/// The bytes from an address to the next cache line.
 [[nodiscard]] inline std::size_t bytes_to_line(void const* address) {
   return padded(reinterpret_cast<std::uintptr_t>(address)) -
          reinterpret_cast<std::uintptr_t>(address);
 }
 
-/// Copies past the caches.
+/// Copies with stores that bypass the caches.
 /// @pre not empty; as copy_bytes
 inline void copy_past_caches(std::span<std::byte> to, std::span<std::byte const> from) {
   auto const head = std::min(bytes_to_line(to.data()), from.size());
@@ -39,10 +39,10 @@ inline void copy_past_caches(std::span<std::byte> to, std::span<std::byte const>
 }  // namespace detail
 
 /// to[i] = from[i].
-/// @param together how many bytes are copied at once, if these are some of them: what decides
-///        whether they stay in the caches
+/// @param together the size of the whole copy if this is a part of one: it decides whether the
+///        caches are bypassed
 /// @pre `to` has room for all of `from`; they do not overlap
-/// @post whoever synchronizes with this thread sees it, as any other store
+/// @post visible to threads that synchronize with this one, as ordinary stores
 /// @cost reads and writes every byte once, no allocation
 inline void copy_bytes(std::span<std::byte> to, std::span<std::byte const> from,
                        std::size_t together = 0) {

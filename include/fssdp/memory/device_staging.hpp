@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// The way between memory of a device and files.
+/// Copies between device memory and files.
 #pragma once
 
 #include <cstddef>
@@ -7,9 +7,9 @@
 
 namespace fssdp {
 
-/// Two equal buffers of the host's, from and into which a device copies while the host works on the
-/// other one: what is larger than both passes through them. cuda_staging is one for CUDA.
-/// All copies are in the order in which they are begun. One thread at a time uses it.
+/// Two host buffers of equal size. A device copies from or to one while the host works on the
+/// other, so that data larger than both can pass through them. cuda_staging implements it for CUDA.
+/// Copies are made in the order in which they are begun. To be used by one thread at a time.
 class device_staging {
  public:
   device_staging() = default;
@@ -19,12 +19,12 @@ class device_staging {
 
   /// @param which 0 or 1
   [[nodiscard]] virtual std::span<std::byte> buffer(int which) = 0;
-  /// Begins to copy memory of the device into a buffer, from its byte `first` on.
-  /// @pre it has room for them
+  /// Begins to copy device memory into a buffer, at its byte `first`.
+  /// @pre the buffer has room for it
   virtual void begin_read(int which, std::size_t first, std::span<std::byte const> from) = 0;
-  /// Begins to copy what is in a buffer, from its byte `first` on, into memory of the device.
+  /// Begins to copy the bytes of a buffer, from its byte `first` on, to device memory.
   virtual void begin_write(int which, std::size_t first, std::span<std::byte> to) = 0;
-  /// Returns when all copies of a buffer that have been begun are made.
+  /// Returns when all copies of a buffer have been made.
   virtual void await(int which) = 0;
 };
 

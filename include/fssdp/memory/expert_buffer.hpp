@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Owning per-expert memory that the host can read and write.
+/// Memory for experts that the host can read and write, with ownership.
 #pragma once
 
 #include <cstddef>
@@ -18,9 +18,9 @@
 namespace fssdp {
 
 /// Memory for the tensors of a number of experts or slices: per tensor [slots, elements],
-/// contiguous, zero at first. Where it lies is a property of the buffer: it takes memory from any
-/// resource that the host can read and write, ordinary memory by default; collectives and
-/// optimizers cannot tell. Moves, does not copy. Any trivially copyable T will do.
+/// contiguous, zero at first. It can be allocated by any memory resource that the host can read and
+/// write; by default it is ordinary memory. Collectives and optimizers need not know. Move-only. T
+/// can be any trivially copyable type.
 template <class T>
 class expert_buffer {
   static_assert(std::is_trivially_copyable_v<T>);
@@ -29,26 +29,26 @@ class expert_buffer {
   expert_buffer() = default;
 
   /// @param elements the size of each tensor of one slot
-  /// @param resource where the memory comes from, and goes back to; it outlives the buffer
-  /// @cost one allocation of bytes_for(slots, elements), at a cache line, all of it written
-  /// @throws argument_error if the bytes are too many to be counted, or there is no resource; what
-  ///         it throws
+  /// @param resource allocates the memory; outlives the buffer
+  /// @cost one allocation of bytes_for(slots, elements), aligned to a cache line, and written once
+  /// @throws argument_error if a size is too large for std::size_t, or the resource is null;
+  ///         exceptions of the resource
   expert_buffer(std::size_t slots, std::span<std::size_t const> elements,
                 std::pmr::memory_resource* resource = std::pmr::new_delete_resource())
       : memory_{nullptr, {.from = resource}}, tensors_(elements.size()), views_(elements.size()) {
-    detail::require(resource != nullptr, "expert_buffer: no resource; expected one for its memory");
+    detail::require(resource != nullptr, "expert_buffer: the resource is null; expected one");
     for (std::size_t k = 0; k < elements.size(); ++k) tensors_[k].elements = elements[k];
     resize(slots);
   }
 
   /// The same where experts differ in size: slot s of a tensor has offsets[s + 1] - offsets[s] rows
-  /// of its `elements`, one slot right behind the other.
-  /// @param offsets [slots + 1], ascending, as of transfer_plan::owned_offsets
+  /// of its `elements`; slots are contiguous.
+  /// @param offsets [slots + 1], ascending, such as transfer_plan::owned_offsets
   expert_buffer(std::span<std::size_t const> offsets, std::span<std::size_t const> elements,
                 std::pmr::memory_resource* resource = std::pmr::new_delete_resource())
       : expert_buffer{offsets.empty() ? 0 : offsets.back() - offsets.front(), elements, resource} {
     detail::require(!offsets.empty(),
-                    "expert_buffer: no offsets; expected one, and one for each slot");
+                    "expert_buffer: offsets is empty; expected one, and one more for each slot");
     offsets_.assign(offsets.begin(), offsets.end());
     for (auto& offset : offsets_) offset -= offsets.front();
     for (std::size_t k = 0; k < tensors_.size(); ++k) {
@@ -58,12 +58,12 @@ class expert_buffer {
     }
   }
 
-  /// Changes the number of slots. Allocates only to grow beyond the largest size so far, and then
-  /// gives the old memory back; what the slots hold afterwards is unspecified.
-  /// @throws as the constructor, and where slots have rows; then nothing has changed
+  /// Sets the number of slots; their contents are unspecified afterwards. Allocates only to grow
+  /// beyond the largest size so far, and then frees the old memory.
+  /// @throws as the constructor, and if slots have rows; then nothing has changed
   void resize(std::size_t slots) {
-    detail::require(offsets_.empty(), "expert_buffer: resized to ", slots,
-                    " slots; expected slots of equal size");
+    detail::require(offsets_.empty(), "expert_buffer: resize to ", slots,
+                    " slots of a buffer with offsets; expected slots of equal size");
     auto needed = std::size_t{0};
     for (auto const& tensor : tensors_)
       needed = detail::add_bytes(needed, tensor_bytes(slots, tensor.elements));
@@ -87,7 +87,7 @@ class expert_buffer {
     return {views_.data(), views_.size()};
   }
 
-  /// The bytes that a buffer of this shape takes.
+  /// The bytes of a buffer of this shape.
   /// @throws argument_error as the constructor
   [[nodiscard]] static std::size_t bytes_for(std::size_t slots,
                                              std::span<std::size_t const> elements) {
@@ -97,9 +97,9 @@ class expert_buffer {
   }
 
   [[nodiscard]] std::size_t slots() const { return tensors_.empty() ? 0 : tensors_.front().slots; }
-  /// Bytes of memory taken, including room kept from an earlier, larger size.
+  /// The allocated bytes, including those of an earlier, larger size.
   [[nodiscard]] std::size_t bytes() const { return detail::allocated_bytes(memory_); }
-  /// Where the memory comes from.
+  /// The resource that allocates the memory.
   [[nodiscard]] std::pmr::memory_resource* resource() const { return memory_.get_deleter().from; }
 
  private:
@@ -109,7 +109,7 @@ class expert_buffer {
 
   detail::aligned_memory memory_;
   std::vector<expert_tensor<T>> tensors_;
-  std::vector<expert_tensor<T const>> views_;  // the same, for readers
+  std::vector<expert_tensor<T const>> views_;  // the same, read-only
   std::vector<std::size_t> offsets_;           // in rows, where slots differ in size
 };
 

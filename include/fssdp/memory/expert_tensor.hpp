@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Views of per-expert memory: what the collectives take as `from` and `to`.
+/// Views of per-expert memory: the `from` and `to` of collectives.
 #pragma once
 
 #include <concepts>
@@ -13,7 +13,7 @@ namespace fssdp {
 
 namespace detail {
 
-/// Where a slot is: of a table whose pointers may be of another type, as those of `bytes_of` are.
+/// The address of a slot in a table whose pointers may be of another type, as in `bytes_of`.
 template <class T>
 [[nodiscard]] constexpr T* place_of(T* const* places, std::size_t slot) {
   if (std::is_constant_evaluated()) return places[slot];
@@ -24,22 +24,22 @@ template <class T>
 
 }  // namespace detail
 
-/// One tensor of every expert that a buffer holds: [slots, elements], slot s at data + s * stride.
-/// Where slots are allocated one by one, as the parameters of modules are, slot s is at places[s],
-/// and `data` and `stride` say nothing. What is in `places` is read whenever the slots are: it may
-/// change in between.
+/// One tensor of all experts of a buffer: [slots, elements], slot s at data + s * stride. If slots
+/// are allocated separately, as the parameters of modules are, slot s is at places[s], and `data`
+/// and `stride` are unused. `places` is read whenever the slots are, so its entries may change
+/// between calls.
 ///
-/// Where experts differ in size, slot s has the rows offsets[s], ..., offsets[s + 1] - 1 of `elements`
-/// each: at data + offsets[s] * elements, one slot right behind the other, or at places[s]. The
-/// offsets are those of a plan that knows the rows of its experts (transfer_plan::with_rows).
+/// Where experts differ in size, slot s has the rows offsets[s], ..., offsets[s + 1] - 1 of
+/// `elements` each: at data + offsets[s] * elements, contiguous, or at places[s]. The offsets are
+/// those of a plan with rows (transfer_plan::with_rows).
 template <class T>
 struct expert_tensor {
   T* data = nullptr;
   std::size_t slots = 0;
   std::size_t elements = 0;
   std::size_t stride = elements;  ///< distance between slots, in elements
-  T* const* places = nullptr;     ///< [slots]: must live as long as what it points to is used
-  std::size_t const* offsets = nullptr;  ///< [slots + 1], in rows: likewise
+  T* const* places = nullptr;     ///< [slots]: must live as long as the memory it points to is used
+  std::size_t const* offsets = nullptr;  ///< [slots + 1], in rows: must live as long
 
   /// The elements of one slot.
   [[nodiscard]] constexpr std::span<T> operator[](std::size_t slot) const {
@@ -55,7 +55,7 @@ struct expert_tensor {
 
 namespace detail {
 
-/// A list as a span; a span is one already, which spares the compiler much.
+/// A list as a span, to reduce the number of instantiations.
 template <class T>
 [[nodiscard]] constexpr std::span<T> as_span(std::span<T> list) {
   return list;
@@ -67,8 +67,9 @@ template <class List>
 
 }  // namespace detail
 
-/// An expert may be several tensors (w1, b1, w2, ...); they travel together, nothing is packed.
-/// Whatever has a member `tensors()`, a span or array of expert_tensor, or a single one will do.
+/// A buffer of experts, each of which may have several tensors (w1, b1, w2, ...). These travel
+/// together, without packing. Any type whose member `tensors()` returns a span or array of
+/// expert_tensor, or a single one.
 template <class Buffer>
 requires requires(Buffer& buffer) { buffer.tensors(); }
 [[nodiscard]] constexpr auto tensors_of(Buffer& buffer) {
@@ -87,7 +88,7 @@ requires(!requires(Range & range) { range.tensors(); }) && requires(Range& range
   return std::span{std::as_const(range).data(), range.size()};
 }
 
-/// Something that per-expert memory can be read from.
+/// A type from which per-expert memory can be read.
 template <class Buffer>
 concept tensor_memory = requires(Buffer& buffer) {
   tensors_of(buffer)[0].data;
@@ -96,13 +97,13 @@ concept tensor_memory = requires(Buffer& buffer) {
 
 namespace detail {
 
-/// What the tensors of a buffer point to.
+/// The type that the tensors of a buffer point to.
 template <tensor_memory Buffer>
 using pointee_of = std::remove_pointer_t<decltype(tensors_of(std::declval<Buffer&>())[0].data)>;
 
 }  // namespace detail
 
-/// Memory of one element type.
+/// A buffer whose tensors all have one element type.
 template <class Buffer>
 concept expert_memory = tensor_memory<Buffer> && !std::is_void_v<detail::pointee_of<Buffer>>;
 
@@ -110,7 +111,7 @@ concept expert_memory = tensor_memory<Buffer> && !std::is_void_v<detail::pointee
 template <expert_memory Buffer>
 using element_of = std::remove_cv_t<detail::pointee_of<Buffer>>;
 
-/// Whether the elements of a buffer cannot be written.
+/// Whether a buffer is read-only.
 template <tensor_memory Buffer>
 inline constexpr bool is_read_only = std::is_const_v<detail::pointee_of<Buffer>>;
 

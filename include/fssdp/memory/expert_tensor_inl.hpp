@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// How it is found out that memory is shared.
+/// Whether blocks of memory overlap.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Memory that a function needs while it runs, kept by the caller between calls.
+/// Temporary memory of a function, which the caller keeps between calls.
 #pragma once
 
 #include <cstddef>
@@ -12,8 +12,8 @@ namespace fssdp {
 /// A block of host memory that only grows.
 class scratch_memory {
  public:
-  /// At least `bytes` bytes, aligned to a cache line, contents unspecified; valid until the next
-  /// call. Allocates only if no earlier call has asked for as much.
+  /// At least `bytes` bytes, aligned to a cache line, with unspecified contents; valid until the
+  /// next call. Allocates only if this is the largest size so far.
   [[nodiscard]] std::span<std::byte> reserve(std::size_t bytes) {
     if (bytes > this->bytes()) memory_ = detail::allocate_aligned(bytes);
     return {memory_.get(), bytes};

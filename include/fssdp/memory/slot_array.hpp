@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Memory for slots that have room for several tensors.
+/// The arrangement of slots with several tensors in memory.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@
 
 namespace fssdp::detail {
 
-/// Knows where the slots lie: tensor by tensor, each of them at a cache line, and in a tensor one
-/// slot right behind the other, so that neighbours can be read and written at once.
+/// Computes where slots are: tensor by tensor, each aligned to a cache line; the slots of a tensor
+/// are contiguous, so that adjacent ones can be read and written together.
 /// @tparam Bytes bytes(k): the size of a slot in tensor k
 template <class Bytes>
 class slot_array {
@@ -18,8 +18,8 @@ class slot_array {
   slot_array(std::size_t slots, std::size_t tensors, Bytes bytes)
       : slots_{slots}, tensors_{tensors}, bytes_{std::move(bytes)} {}
 
-  /// The size of all.
-  /// @throws argument_error if the bytes are too many to be counted
+  /// The size of all slots.
+  /// @throws argument_error if it is too large for std::size_t
   [[nodiscard]] std::size_t bytes() const { return begin(tensors_); }
   /// Where tensor k of a slot begins.
   [[nodiscard]] std::size_t offset(std::size_t k, std::size_t slot) const {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Reads and writes memory block by block, also that of a device: through a device_staging.
+/// Reads and writes memory block by block; device memory through a device_staging.
 #pragma once
 
 #include <cstddef>
@@ -11,21 +11,22 @@
 
 namespace fssdp::detail {
 
-/// A block of bytes, and the way to them; null: the host has them.
+/// A block of bytes; `by` is null if it is in host memory.
 struct source_block {
   std::span<std::byte const> bytes;
   device_staging* by;
 };
 
-/// Waits for all copies of both buffers: memory that they read or write may go after that.
+/// Waits for all copies of both buffers, after which the memory that they use may be freed.
 inline void settle(device_staging& by) noexcept {
   for (auto const which : {0, 1}) try {
       by.await(which);
-    } catch (...) {  // what has failed before is what counts
+    } catch (...) {  // an earlier error is the one to report
     }
 }
 
-/// Blocks of a device, where the host can read them: while it reads some, the next ones come.
+/// Makes blocks of device memory readable by the host; the next ones are copied while it reads
+/// some.
 class staged_blocks {
  public:
   /// @throws argument_error if a block is larger than a buffer
@@ -39,7 +40,7 @@ class staged_blocks {
   staged_blocks& operator=(staged_blocks const&) = delete;
   ~staged_blocks() { settle(by_); }
 
-  /// Calls use(bytes) for each block, in order. Their bytes stay until release() is called.
+  /// Calls use(bytes) for each block, in order. The bytes are valid until release() is called.
   template <class Use, class Release>
   void for_each(Use use, Release release) {
     auto first = std::size_t{0};
@@ -55,12 +56,12 @@ class staged_blocks {
   }
 
  private:
-  /// Fills a buffer with blocks from the first on. What lies side by side is copied at once.
-  /// @returns the first block that it has no room for
+  /// Fills a buffer with blocks, from the first on. Adjacent blocks are copied together.
+  /// @returns the first block for which there is no room
   [[nodiscard]] std::size_t begin_copies(int which, std::size_t first) {
     auto const room = by_.buffer(which).size();
     auto run = std::span<std::byte const>{};
-    auto begin = std::size_t{0};  // of the run, in the buffer
+    auto begin = std::size_t{0};  // of the run of adjacent blocks, in the buffer
     auto const copy = [&] {
       if (!run.empty()) by_.begin_read(which, begin, run);
       begin += run.size();
@@ -80,8 +81,8 @@ class staged_blocks {
   std::span<source_block const> blocks_;
 };
 
-/// Calls use(bytes) for each block where the host can read it, in order, and release() before bytes
-/// are overwritten.
+/// Calls use(bytes) for each block, in order, where the host can read it, and release() before
+/// bytes are overwritten.
 template <class Use, class Release>
 void for_each_block(std::span<source_block const> blocks, Use use, Release release) {
   for (std::size_t first = 0, end = 0; first < blocks.size(); first = end) {
@@ -96,11 +97,11 @@ void for_each_block(std::span<source_block const> blocks, Use use, Release relea
   }
 }
 
-/// Memory that is filled part by part: a device's through its buffers, one of which is copied while
-/// the other one is filled.
+/// Memory that the host fills part by part: device memory through the two buffers, one of which is
+/// copied while the other one is filled.
 class staged_target {
  public:
-  /// @param by null: it is the host's
+  /// @param by null for host memory
   explicit staged_target(device_staging* by) : by_{by} {}
   staged_target(staged_target const&) = delete;
   staged_target& operator=(staged_target const&) = delete;
@@ -108,9 +109,9 @@ class staged_target {
     if (by_ != nullptr) settle(*by_);
   }
 
-  /// How many bytes can be filled at once; 0: any number.
+  /// How many bytes can be filled in one step; 0: no limit.
   [[nodiscard]] std::size_t most() const { return by_ == nullptr ? 0 : by_->buffer(0).size(); }
-  /// Where the host fills a part of the memory, aligned for all elements if the memory is.
+  /// Where the host writes a part of the memory; aligned for all element types if the memory is.
   [[nodiscard]] std::span<std::byte> room_for(std::span<std::byte> part) {
     if (by_ == nullptr) return part;
     if (used_ + part.size() > most()) {
@@ -120,13 +121,13 @@ class staged_target {
     }
     return by_->buffer(which_).subspan(used_, part.size());
   }
-  /// It has been filled, where room_for has said.
+  /// To be called when the host has written a part.
   void filled(std::span<std::byte> part) {
     if (by_ == nullptr) return;
     by_->begin_write(which_, used_, part);
     used_ += padded(part.size());
   }
-  /// Returns when all of it is where it belongs.
+  /// Returns when all of the memory is written.
   void finish() {
     if (by_ != nullptr) by_->await(0), by_->await(1);
     used_ = 0;
@@ -135,7 +136,7 @@ class staged_target {
  private:
   device_staging* by_;
   int which_ = 0;
-  std::size_t used_ = 0;  // of the buffer
+  std::size_t used_ = 0;  // bytes of the buffer
 };
 
 }  // namespace fssdp::detail

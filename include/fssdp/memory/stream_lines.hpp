@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Writes cache lines straight to memory, where the machine can: nothing is read to be overwritten,
-/// and what is in the caches stays there.
+/// Writes cache lines directly to memory, where the processor supports that: the old contents are
+/// not read, and the caches are not changed.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@
 
 namespace fssdp::detail {
 
-/// Copies whole lines; finish_stream() must follow before another thread is told.
+/// Copies whole cache lines. finish_stream() must follow before other threads may read them.
 /// @pre `to` is the beginning of a line, `bytes` a multiple of a line; they do not overlap
 inline void stream_lines(std::byte* to, std::byte const* from, std::size_t bytes) {
   static_assert(cache_line == 4 * sizeof(__m128i));
@@ -32,7 +32,7 @@ inline void stream_lines(std::byte* to, std::byte const* from, std::size_t bytes
   }
 }
 
-/// Such stores keep no order by themselves: behind this, they come before all later ones.
+/// Orders such stores before all later stores.
 inline void finish_stream() { _mm_sfence(); }
 
 }  // namespace fssdp::detail

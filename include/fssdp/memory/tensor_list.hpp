@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Per-expert memory without its types: what the collectives work on inside.
+/// Per-expert memory without its types, as used inside the collectives.
 #pragma once
 
 #include <array>
@@ -17,7 +17,7 @@
 
 namespace fssdp::detail {
 
-/// Elements that lie one after the other.
+/// Contiguous elements.
 struct element_range {
   std::byte* data = nullptr;
   std::size_t count = 0;
@@ -29,14 +29,14 @@ struct element_range {
   }
 };
 
-/// An expert_tensor of any type. Of a buffer that is only read, nothing is written here either.
+/// An expert_tensor of any type. Views of read-only buffers are not written to.
 struct tensor_view {
   std::byte* data = nullptr;
   std::size_t slots = 0;
   std::size_t elements = 0;
   std::size_t stride = 0;
   std::size_t element_bytes = 1;
-  void const* places = nullptr;  ///< a pointer for each slot, if they lie one by one
+  void const* places = nullptr;  ///< a pointer for each slot, if they are allocated separately
   dtype type = dtype::fp32;
   std::size_t const* offsets = nullptr;  ///< [slots + 1], where slots have rows of elements
 
@@ -47,16 +47,16 @@ struct tensor_view {
   [[nodiscard]] std::size_t rows(std::size_t slot) const {
     return offsets == nullptr ? 1 : offsets[slot + 1] - offsets[slot];
   }
-  /// From the beginning of the first slot to the end of the last, unless they are scattered.
+  /// From the beginning of the first slot to the end of the last; empty if slots have places.
   [[nodiscard]] element_range whole() const;
   /// Some of its slots.
   [[nodiscard]] tensor_view part(std::size_t first, std::size_t count) const;
   [[nodiscard]] any_tensor any() const {
     return {type, data, slots, elements, stride, static_cast<void* const*>(places), offsets};
   }
-  /// One of its slots, wherever it lies.
+  /// One of its slots, as a tensor of one slot.
   [[nodiscard]] tensor_view one(std::size_t slot) const;
-  /// As a view of its type.
+  /// A view with a static type.
   /// @pre T has that size, and is the type
   template <class T>
   [[nodiscard]] expert_tensor<T> as() const {
@@ -68,14 +68,14 @@ struct tensor_view {
   [[nodiscard]] std::byte* begin(std::size_t slot) const {
     if (!is_scattered())
       return data + (offsets == nullptr ? slot * stride : offsets[slot] * elements) * element_bytes;
-    void* place = nullptr;  // all pointers to elements look alike
+    void* place = nullptr;  // all pointers to elements have the same representation
     std::memcpy(&place, static_cast<std::byte const*>(places) + slot * sizeof(void*),
                 sizeof(void*));
     return static_cast<std::byte*>(place);
   }
 };
 
-/// The tensors of a buffer, as a value: the views that they were made from may be gone.
+/// The tensors of a buffer as a value; the views that it was made from need not exist any more.
 /// @cost no allocation for up to `in_place` tensors
 class tensor_list {
  public:
@@ -96,7 +96,7 @@ class tensor_list {
   ~tensor_list() = default;
 
   explicit tensor_list(std::span<tensor_view const> tensors);
-  /// @throws argument_error if the dtype of an any_tensor is none
+  /// @throws argument_error if the dtype of an any_tensor is invalid
   template <tensor_memory Buffer>
   explicit tensor_list(Buffer& buffer) {
     auto const tensors = tensors_of(buffer);
@@ -115,9 +115,9 @@ class tensor_list {
   }
   /// Tensors without memory, all of one type.
   tensor_list(std::span<std::size_t const> elements, dtype type);
-  /// The same, each of its own.
-  /// @param which one of its dtypes
-  /// @throws argument_error if that is none
+  /// The same with a type for each tensor.
+  /// @param which selects one of the dtypes
+  /// @throws argument_error if it is invalid
   tensor_list(std::span<tensor_types const> tensors, dtype tensor_types::*which);
 
   [[nodiscard]] std::span<tensor_view const> all() const {
@@ -125,7 +125,7 @@ class tensor_list {
   }
 
  private:
-  /// Makes room and returns where it begins.
+  /// Makes room for this many tensors, and returns the first one.
   [[nodiscard]] tensor_view* resize(std::size_t count);
 
   void copy(tensor_list const& other) {
@@ -155,7 +155,7 @@ class tensor_list {
 /// Whether any slot of a tensor shares memory with another one.
 [[nodiscard]] bool overlaps_itself(tensor_view const& tensor);
 
-/// The sizes of the tensors of one expert, wherever they are listed.
+/// The sizes of the tensors of one expert, from different kinds of lists.
 class tensor_sizes {
  public:
   explicit tensor_sizes(std::span<std::size_t const> sizes)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// How lists of tensors are made, and whether tensors share memory.
+/// Construction of tensor lists; overlap of tensors.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// The tensors of one expert, before there is memory for them.
+/// The types of the tensors of one expert.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace fssdp {
 
-/// A tensor of a whole expert: how many elements it has, and of which type.
+/// A tensor of a whole expert: its number of elements and its types.
 struct tensor_types {
   std::size_t elements = 0;
   dtype weight = dtype::fp32;  ///< at their owners

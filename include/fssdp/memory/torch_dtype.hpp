@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// The element types of torch: c10::BFloat16, c10::Half and, since torch 2.1, c10::Float8_e4m3fn and
-/// c10::Float8_e5m2 are elements like this library's own.
+/// The element types of torch: c10::BFloat16, c10::Half and, since torch 2.1, c10::Float8_e4m3fn
+/// and c10::Float8_e5m2 can be used like the element types of this library.
 #pragma once
 
 #include <c10/core/ScalarType.h>
@@ -29,7 +29,7 @@ template <>
 inline constexpr dtype dtype_of<c10::Float8_e5m2> = dtype::e5m2;
 #endif
 
-/// What torch calls a dtype.
+/// The type of torch for a dtype.
 /// @throws argument_error if this torch has no such type
 [[nodiscard]] inline c10::ScalarType scalar_type_of(dtype type) {
   switch (type) {
@@ -56,9 +56,9 @@ inline constexpr dtype dtype_of<c10::Float8_e5m2> = dtype::e5m2;
                                     ": this torch has no such type; torch 2.1 and later have all")};
 }
 
-/// The dtype of torch's type.
-/// @param name of what has it, for the error
-/// @throws argument_error if it is none that can be gathered and summed, an integer for one
+/// The dtype of a type of torch.
+/// @param name the name of the tensor, for the error
+/// @throws argument_error if there is no such dtype, for instance for integers
 [[nodiscard]] inline dtype dtype_of_scalar_type(c10::ScalarType type, std::string_view name) {
   switch (type) {
     case c10::ScalarType::Float:

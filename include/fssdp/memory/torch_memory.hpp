@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Memory from torch's allocators, for pools and arenas.
+/// Memory of torch's allocators, for pools and arenas.
 #pragma once
 
 #include <c10/core/Allocator.h>
@@ -15,21 +15,23 @@
 
 namespace fssdp {
 
-/// A resource of memory that torch knows of: on CUDA its caching allocator's, for the stream that
-/// is current where it is asked for, so that torch's figures count it and tensors can have it when
-/// it is free: those of that stream at once, so what others do with it has to be over by then.
-/// @throws what the allocator throws; std::bad_alloc if its memory is not aligned as it is asked for
+/// A memory resource that allocates with torch. On CUDA it uses the caching allocator, with the
+/// current stream at the time of the call: torch's statistics include the memory, and tensors can
+/// reuse it when it is freed. Tensors of that stream may reuse it at once, so work on other streams
+/// must have finished.
+/// @throws exceptions of the allocator; std::bad_alloc if memory does not have the requested
+///         alignment
 class torch_memory : public std::pmr::memory_resource {
  public:
-  /// @param device where it gives memory; by default that of the host, or what the allocator takes
-  /// @throws argument_error if the allocator gives no plain addresses
+  /// @param device of the memory; by default the host, or the device that the allocator uses
+  /// @throws argument_error if the allocator has no raw_deleter
   explicit torch_memory(c10::Allocator& from, c10::Device device = c10::kCPU)
       : from_{&from}, device_{device} {
     detail::require(from.raw_deleter() != nullptr,
                     "torch_memory: an allocator without raw_deleter; expected one whose memory can "
                     "be given back by its address");
   }
-  /// That of a device; without a number, of the one that is current.
+  /// Memory of a device; without an index, of the current one.
   explicit torch_memory(c10::Device device)
       : torch_memory{*c10::GetAllocator(device.type()), device} {}
 

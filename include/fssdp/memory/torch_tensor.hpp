@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// at::Tensor. In C++20 clang takes the header of torch 1.13 only behind that of its values.
+/// at::Tensor. In C++20, clang needs another header before that of torch 1.13.
 #pragma once
 
 #include <torch/version.h>

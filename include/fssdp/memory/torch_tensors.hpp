@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Tensors of torch as the memory of experts, where they are: parameters and gradients as modules
-/// have them.
+/// Tensors of torch as the memory of experts, in place: parameters and gradients as modules have
+/// them.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -21,19 +21,19 @@
 
 namespace fssdp {
 
-/// The tensors of an expert, which collectives take (any_tensors.hpp), each stacked or one for each
-/// slot:
+/// The tensors of an expert, as a buffer for collectives (any_tensors.hpp). Each tensor is stacked,
+/// or given separately for each slot:
 ///
 ///     auto weights = fssdp::torch_tensors{};
 ///     weights.add("w1", layer.w1);                     // [slots, ...], one parameter for all
 ///     weights.add("w2", {expert0.w2, expert1.w2});     // a parameter of each, as in a ModuleList
 ///     fssdp::sparse_all_gather(comm, plan, weights, replicas);
 ///
-/// Nothing is copied; the tensors are kept alive. What is written behind torch's back its autograd
-/// does not see: see mark_written.
+/// Nothing is copied, and the tensors are kept alive. Autograd does not see what collectives write:
+/// see mark_written.
 class torch_tensors {
  public:
-  /// @param device where all of them must be, with its number: what the communicator moves
+  /// @param device the device of all tensors, with its index: that of the communicator
   explicit torch_tensors(c10::Device device = c10::kCPU) : device_{device} {}
   torch_tensors(torch_tensors&&) = default;
   torch_tensors& operator=(torch_tensors&&) = default;
@@ -41,10 +41,11 @@ class torch_tensors {
   torch_tensors& operator=(torch_tensors const&) = delete;
   ~torch_tensors() = default;
 
-  /// One tensor for all slots: [slots, ...]. What is in a slot is contiguous; slots may lie apart.
+  /// Adds one tensor for all slots: [slots, ...]. Each slot is contiguous; slots need not be
+  /// adjacent.
   /// @param name for errors
-  /// @throws argument_error if it is on another device, not dense, of a type that is no dtype, has no
-  ///         dimension, or a slot is not contiguous
+  /// @throws argument_error if it is on another device, not dense, of a type without a dtype, has
+  ///         no dimension, or if a slot is not contiguous
   torch_tensors& add(std::string_view name, at::Tensor const& stacked) {
     check(name, stacked);
     detail::require(stacked.dim() > 0, name,
@@ -65,15 +66,15 @@ class torch_tensors {
     return *this;
   }
 
-  /// A tensor for each slot, all of one size and type.
-  /// @param name for errors, which say which of them
-  /// @param like what they are like, for a rank that may have no slot
-  /// @throws argument_error if one is on another device, not contiguous, or unlike the first; if
-  ///         there is none, and nothing to say what they are like
+  /// Adds a tensor for each slot, all of the same size and type.
+  /// @param name for errors, which also name the slot
+  /// @param like a tensor with that size and type, for a rank that may have no slots
+  /// @throws argument_error if one is on another device, not contiguous, or differs from the first;
+  ///         if there are no slots and no `like`
   torch_tensors& add(std::string_view name, std::span<at::Tensor const> slots,
                      at::Tensor const& like = {}) {
     detail::require(!slots.empty() || like.defined(), name,
-                    ": no slots, and no tensor that they are like; expected one of both");
+                    ": no slots, and no `like`; expected one of both");
     auto const& first = slots.empty() ? like : slots.front();
     auto& places = places_.emplace_back();
     for (auto const& slot : slots) {
@@ -99,8 +100,8 @@ class torch_tensors {
 
   [[nodiscard]] std::span<any_tensor const> tensors() const { return views_; }
 
-  /// Tells autograd that the tensors have been written, when a collective has: what it has saved of
-  /// them is out of date, and using it becomes torch's own error.
+  /// Tells autograd that the tensors were written, after a collective has done so: using older
+  /// saved values of them then raises torch's own error.
   void mark_written() const {
     for (auto const& tensor : kept_)
       if (!tensor.is_inference()) tensor.unsafeGetTensorImpl()->bump_version();
@@ -109,7 +110,7 @@ class torch_tensors {
  private:
   void check(std::string_view name, at::Tensor const& tensor) const {
     detail::require(tensor.defined(), name, ": an undefined tensor; expected one with memory");
-    detail::require(tensor.layout() == c10::kStrided, name, ": a tensor that is not dense");
+    detail::require(tensor.layout() == c10::kStrided, name, ": not a dense tensor; expected one");
     detail::require(tensor.device() == device_, name, ": a tensor on ", tensor.device().str(),
                     "; expected ", device_.str());
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Somebody's memory as a tensor of torch's.
+/// Memory as a tensor of torch that does not own it.
 #pragma once
 
 #include "fssdp/memory/torch_tensor.hpp"  // ahead of torch's own headers

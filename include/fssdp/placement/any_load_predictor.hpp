@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Any load predictor as one type.
+/// A type-erased load predictor.
 #pragma once
 
 #include <concepts>
@@ -17,9 +17,9 @@
 
 namespace fssdp {
 
-/// A load predictor that is chosen at run time, itself a load predictor that a checkpoint can keep.
-/// By default a load_window.
-/// @cost of a copy: an allocation
+/// Holds a load predictor that is chosen at run time. It is a load predictor itself, and a
+/// checkpoint can save it. By default it holds a load_window.
+/// @cost of a copy: one allocation
 class any_load_predictor {
  public:
   any_load_predictor() : any_load_predictor{load_window{1}} {}
@@ -39,7 +39,7 @@ class any_load_predictor {
   void resize(int experts) { held_->resize(experts); }
   [[nodiscard]] expert_loads predict() const { return held_->predict(); }
 
-  /// @throws argument_error if the predictor remembers nothing
+  /// @throws argument_error if the predictor has no memory()
   [[nodiscard]] std::vector<std::uint64_t> memory() const { return held_->memory(); }
   void recall(std::span<std::uint64_t const> memory) { held_->recall(memory); }
 

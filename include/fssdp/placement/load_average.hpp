@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Predicts loads by their exponential mean.
+/// Predicts loads by an exponential moving average.
 #pragma once
 
 #include <cstdint>
@@ -11,12 +11,13 @@
 
 namespace fssdp {
 
-/// An exponential moving average of the loads: alpha times the newest ones plus (1 - alpha) times
-/// the average before. It follows loads that change fast sooner than a load_window does.
+/// An exponential moving average of the loads: alpha times the newest loads plus (1 - alpha) times
+/// the average before. It adapts to fast changes sooner than a load_window.
 ///
-/// The first loads are taken as they are, so a constant history predicts itself. It is computed in
-/// integers (32 bits after the binary point, each mean rounded down there, predictions rounded up
-/// to whole tokens), so that all ranks get the same numbers; no loads of 64 bits overflow.
+/// The first loads set the average, so constant loads predict themselves. All arithmetic is in
+/// integers
+/// (32 fractional bits; averages are rounded down to these, predictions up to whole tokens), so
+/// that all ranks get the same numbers. No loads of 64 bits overflow.
 class load_average {
  public:
   /// The weight of the newest loads, as a fraction.
@@ -26,28 +27,28 @@ class load_average {
     friend bool operator==(alpha const&, alpha const&) = default;
   };
 
-  /// @throws argument_error unless there is at least one expert, alpha is above 0 and at most 1, and
-  ///         its denominator at most 65,536
+  /// @throws argument_error unless there is at least one expert, alpha is above 0 and at most 1,
+  ///         and its denominator at most 65,536
   load_average(int experts, alpha const& newest);
   explicit load_average(int experts);
 
-  /// Takes the loads of one iteration in.
-  /// @throws argument_error on another number of experts.
+  /// Adds the loads of one iteration.
+  /// @throws argument_error if there are not as many loads as experts
   void push(std::span<std::uint64_t const> now);
 
-  /// From now on there are so many experts; a new one begins with the mean of the others.
-  /// @throws argument_error unless there is at least one.
+  /// Sets the number of experts; a new expert starts with the mean of the others.
+  /// @throws argument_error if it is below 1
   void resize(int experts);
 
   /// The loads to plan with, in tokens of one iteration; all zero before the first push.
   [[nodiscard]] expert_loads const& predict() const { return predicted_; }
 
-  /// All that the prediction depends on, for a checkpoint: the upper and the lower half of each
-  /// mean; nothing before the first push.
+  /// The state of the average, for a checkpoint: the upper and the lower half of each mean; empty
+  /// before the first push.
   [[nodiscard]] std::vector<std::uint64_t> memory() const;
-  /// Goes on from a memory.
-  /// @throws argument_error if it is of another number of experts, or of no average; then nothing
-  ///         has changed
+  /// Restores a state that memory() returned.
+  /// @throws argument_error if it is of a different number of experts, or not a state of an
+  ///         average; then nothing has changed
   void recall(std::span<std::uint64_t const> memory);
 
   friend bool operator==(load_average const&, load_average const&) = default;
@@ -59,7 +60,7 @@ class load_average {
   void round_up();
 
   alpha alpha_;
-  bool is_new_ = true;  // no loads so far
+  bool is_new_ = true;  // nothing was pushed yet
   std::vector<wide> mean_;
   expert_loads predicted_;
 };

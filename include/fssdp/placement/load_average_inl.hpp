@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// How an average goes on.
+/// The arithmetic of load_average.
 #pragma once
 
 #include <cstddef>
@@ -25,8 +25,8 @@ FSSDP_INLINE load_average::load_average(int experts, alpha const& newest) : alph
 FSSDP_INLINE load_average::load_average(int experts) : load_average{experts, alpha{}} {}
 
 FSSDP_INLINE void load_average::push(std::span<std::uint64_t const> now) {
-  detail::require(now.size() == mean_.size(), "load_average: loads of ", now.size(),
-                  " experts; expected ", mean_.size());
+  detail::require(now.size() == mean_.size(), "load_average: push of ", now.size(),
+                  " loads; expected ", mean_.size(), ", one per expert");
   auto const numerator = is_new_ ? wide{1} : static_cast<wide>(alpha_.numerator);
   auto const denominator = is_new_ ? wide{1} : static_cast<wide>(alpha_.denominator);
   for (std::size_t e = 0; e < mean_.size(); ++e)
@@ -52,10 +52,11 @@ FSSDP_INLINE std::vector<std::uint64_t> load_average::memory() const {
 }
 
 FSSDP_INLINE void load_average::recall(std::span<std::uint64_t const> memory) {
-  detail::require(memory.empty() || memory.size() == 2 * mean_.size(), "load_average: a memory of ",
+  detail::require(memory.empty() || memory.size() == 2 * mean_.size(), "load_average: recall of ",
                   memory.size(), " numbers; expected ", 2 * mean_.size(), ", or none");
   for (std::size_t i = 0; i < memory.size(); i += 2)
-    detail::require(memory[i] >> point == 0, "load_average: a mean of over 2^64 tokens");
+    detail::require(memory[i] >> point == 0,
+                    "load_average: recall of a mean above 2^64 tokens; expected less");
   is_new_ = memory.empty();
   for (std::size_t e = 0; e < mean_.size(); ++e)
     mean_[e] = is_new_ ? 0 : wide{memory[2 * e]} << 64 | memory[2 * e + 1];

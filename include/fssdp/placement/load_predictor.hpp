@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// The concept of a load predictor: loads of past iterations in, loads to plan with out.
+/// The concept of a load predictor: predicts the loads of the next iteration from those before.
 #pragma once
 
 #include <algorithm>
@@ -13,14 +13,15 @@
 
 namespace fssdp {
 
-/// A value that takes the loads of every iteration, [experts], and expects those of the next one.
+/// A value that is given the loads of every iteration, [experts], and predicts those of the next
+/// one.
 ///
-/// Loads are sums over all ranks, so a prediction does not depend on how many there are: a history
-/// outlives a change of the world. Laws: equal histories give equal predictions; after equal loads
-/// the prediction is those loads; before any it is zero. `resize` changes the number
-/// of experts: those there are keep their ids and histories, the last ones go, and a new one begins
-/// with the mean of the others, rounded up, as solvers would leave out an expert that expects
-/// nothing.
+/// Loads are sums over all ranks, so a prediction does not depend on the number of ranks, and stays
+/// valid when that changes. Laws: equal histories give equal predictions; after equal loads the
+/// prediction is those loads; before any loads it is zero. `resize` sets the number of experts:
+/// existing experts keep their ids and histories; if there are fewer, the last ones are removed; a
+/// new one starts with the mean of the others, rounded up, as solvers would ignore an expert
+/// without load.
 template <class Predictor>
 concept load_predictor = std::copyable<Predictor> && std::equality_comparable<Predictor> &&
     requires(Predictor& grows, Predictor const& knows, std::span<std::uint64_t const> now) {
@@ -29,9 +30,9 @@ concept load_predictor = std::copyable<Predictor> && std::equality_comparable<Pr
   { knows.predict() } -> std::convertible_to<std::span<std::uint64_t const>>;
 };
 
-/// Optional extra: a predictor that a checkpoint can keep. `memory()` is all that its predictions
-/// depend on, as numbers; one that was made alike and is told to `recall` them predicts the same
-/// from then on.
+/// Optional: a predictor that a checkpoint can save. `memory()` returns the state that predictions
+/// depend on, as numbers. After `recall` of these, another predictor with the same options makes
+/// the same predictions.
 template <class Predictor>
 concept remembering_load_predictor = load_predictor<Predictor> &&
     requires(Predictor& grows, Predictor const& knows, std::span<std::uint64_t const> memory) {
@@ -41,7 +42,7 @@ concept remembering_load_predictor = load_predictor<Predictor> &&
 
 namespace detail {
 
-/// Makes room for `experts` numbers, of which new ones are the mean of the others, rounded up.
+/// Sets the number of entries to `experts`; new ones are the mean of the others, rounded up.
 template <class Numbers>
 void resize_by_mean(Numbers& numbers, std::size_t experts) {
   __extension__ typedef unsigned __int128 wide;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Loads that replicas share, compared exactly.
+/// Loads divided among replicas, compared exactly.
 #pragma once
 
 #include <algorithm>
@@ -11,12 +11,12 @@
 
 namespace fssdp {
 
-/// What each of several replicas bears: load / replicas, which need not be whole. Equal if the
+/// The load of each of several replicas: load / replicas, as a fraction. Shares are equal if these
 /// quotients are.
 struct load_share {
   __extension__ typedef unsigned __int128 wide;
 
-  wide load = 0;     ///< below 2^95: a sum of loads is
+  wide load = 0;     ///< below 2^95, as sums of loads are
   int replicas = 1;  ///< from 1
 
   friend std::weak_ordering operator<=>(load_share const& a, load_share const& b) {
@@ -25,10 +25,10 @@ struct load_share {
   friend bool operator==(load_share const& a, load_share const& b) { return (a <=> b) == 0; }
 };
 
-/// A sum of shares, [the parts of one rank]: integers and remainders, so that neither order nor
-/// scale changes which of two sums is larger.
-/// @cost as many numbers as there are different counts of replicas; a comparison looks at them only
-///       if the whole parts are about equal
+/// A sum of shares, such as the load of a rank, as an integer and fractions. Comparisons of two
+/// sums are exact: they do not depend on the order of the summands or the scale of the loads.
+/// @cost one number for each different count of replicas; a comparison reads them only if the
+///       integer parts are nearly equal
 class load_share_sum {
  public:
   void add(load_share const& share) {
@@ -50,7 +50,7 @@ class load_share_sum {
   }
 
   friend std::weak_ordering operator<=>(load_share_sum const& a, load_share_sum const& b) {
-    auto const whole = a.whole_ - b.whole_;  // every part is below 1
+    auto const whole = a.whole_ - b.whole_;  // every fraction is below 1
     if (whole >= static_cast<signed_wide>(std::max<std::size_t>(1, b.parts_.size())))
       return std::weak_ordering::greater;
     if (-whole >= static_cast<signed_wide>(std::max<std::size_t>(1, a.parts_.size())))
@@ -68,8 +68,8 @@ class load_share_sum {
     std::uint64_t rest;  // from 1, below that
   };
 
-  /// The sign of whole + plus - minus, by long division of all parts at once, 32 bits a step. The
-  /// value is a multiple of 1 / (product of all counts): once what is left is less, it is zero.
+  /// The sign of whole + plus - minus, by long division of all fractions together, 32 bits a step.
+  /// The value is a multiple of 1 / (product of all counts): a smaller remainder is zero.
   static std::weak_ordering sign(std::int64_t whole, std::vector<part> const& plus,
                                  std::vector<part> const& minus) {
     auto parts = plus;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Predicts loads from those of the last iterations.
+/// Predicts loads by the mean of the last iterations.
 #pragma once
 
 #include <cstddef>
@@ -12,31 +12,32 @@
 
 namespace fssdp {
 
-/// The mean of the last loads, rounded up to whole tokens: integers, so that a prediction is the
-/// same everywhere. (Paper: of the last 5.)
+/// The mean of the last loads, rounded up to whole tokens. All arithmetic is in integers, so that
+/// all ranks get the same numbers. (Paper: of the last 5.)
 /// @pre the sums are below 2^64
 class load_window {
  public:
-  /// @throws argument_error unless there is at least one expert and the window is at least 1.
+  /// @throws argument_error unless there is at least one expert and the window has at least length
+  ///         1
   explicit load_window(int experts, int length = 5);
 
-  /// Takes the loads of one iteration in, and those that fall out of the window away.
-  /// @throws argument_error on another number of experts.
+  /// Adds the loads of one iteration, and removes those that leave the window.
+  /// @throws argument_error if there are not as many loads as experts
   void push(std::span<std::uint64_t const> now);
 
-  /// From now on there are so many experts; a new one has had, in each iteration of the window, the
-  /// mean load of the others, rounded up.
+  /// Sets the number of experts; a new expert gets, for each iteration of the window, the mean load
+  /// of the others, rounded up.
   /// @cost O(experts * length)
-  /// @throws argument_error unless there is at least one.
+  /// @throws argument_error if it is below 1
   void resize(int experts);
 
   /// The loads to plan with, in tokens of one iteration; all zero before the first push.
   [[nodiscard]] expert_loads const& predict() const { return predicted_; }
 
-  /// All that the prediction depends on, [iterations, experts], the oldest first: for a checkpoint.
+  /// The state of the window, for a checkpoint: [iterations, experts], the oldest first.
   [[nodiscard]] std::vector<std::uint64_t> memory() const;
-  /// Goes on from a memory: of a longer window from the end of it.
-  /// @throws argument_error if it is of another number of experts; then nothing has changed
+  /// Restores a state that memory() returned; of a longer window, its last iterations.
+  /// @throws argument_error if it is of a different number of experts; then nothing has changed
   void recall(std::span<std::uint64_t const> memory);
 
   friend bool operator==(load_window const&, load_window const&) = default;
@@ -47,7 +48,7 @@ class load_window {
   expert_loads sum_;
   std::vector<expert_loads> recent_;
   std::size_t next_ = 0;
-  std::size_t count_ = 0;  // of iterations in the window
+  std::size_t count_ = 0;  // iterations in the window
   expert_loads predicted_;
 };
 

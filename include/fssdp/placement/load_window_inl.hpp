@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// How a window goes on.
+/// The arithmetic of load_window.
 #pragma once
 
 #include <algorithm>
@@ -18,15 +18,15 @@ namespace fssdp {
 
 FSSDP_INLINE load_window::load_window(int experts, int length) {
   detail::require(experts >= 1, "load_window: ", experts, " experts; expected 1 or more");
-  detail::require(length >= 1, "load_window: length ", length, "; expected 1 or more");
+  detail::require(length >= 1, "load_window: length is ", length, "; expected 1 or more");
   sum_.resize(static_cast<std::size_t>(experts));
   recent_.resize(static_cast<std::size_t>(length), sum_);
   round_up();
 }
 
 FSSDP_INLINE void load_window::push(std::span<std::uint64_t const> now) {
-  detail::require(now.size() == sum_.size(), "load_window: loads of ", now.size(),
-                  " experts; expected ", sum_.size());
+  detail::require(now.size() == sum_.size(), "load_window: push of ", now.size(),
+                  " loads; expected ", sum_.size(), ", one per expert");
   auto& oldest = recent_[next_];
   for (std::size_t e = 0; e < sum_.size(); ++e) {
     sum_[e] += now[e] - oldest[e];
@@ -59,7 +59,7 @@ FSSDP_INLINE std::vector<std::uint64_t> load_window::memory() const {
 
 FSSDP_INLINE void load_window::recall(std::span<std::uint64_t const> memory) {
   auto const experts = sum_.size();
-  detail::require(memory.size() % experts == 0, "load_window: a memory of ", memory.size(),
+  detail::require(memory.size() % experts == 0, "load_window: recall of ", memory.size(),
                   " numbers; expected ", experts, " for each iteration");
   *this = load_window{static_cast<int>(experts), static_cast<int>(recent_.size())};
   for (; !memory.empty(); memory = memory.subspan(experts)) push(memory.first(experts));

@@ -17,7 +17,7 @@ using expert_loads = std::vector<std::uint64_t>;
 namespace detail {
 
 /// The sum of two loads of an expert.
-/// @throws argument_error if it cannot be counted
+/// @throws argument_error if it is 2^64 or more
 [[nodiscard]] std::uint64_t add_loads(char const* caller, std::size_t expert, std::uint64_t a,
                                       std::uint64_t b);
 
@@ -26,12 +26,13 @@ namespace detail {
 /// All experts, by (load descending, id ascending).
 [[nodiscard]] std::vector<expert_id> by_load(std::span<std::uint64_t const> of);
 
-/// The fullest part over the average part: 1 is perfect balance; 1 as well if all is empty.
+/// The largest part over the mean: 1 is perfect balance; also 1 if all parts are zero.
 [[nodiscard]] double max_over_mean(std::span<std::uint64_t const> of);
 
-/// The share of tokens that go to other experts than before, from 0 to 1, whatever the sums: half
-/// the distance of the experts' shares, added up. 1 if either is empty, and the other is not.
-/// @throws argument_error on another number of experts
+/// The share of tokens that go to other experts than before, from 0 to 1, independent of the
+/// totals: half the sum of the absolute differences of the experts' shares. 1 if only one of the
+/// two is zero.
+/// @throws argument_error if the numbers of experts differ
 [[nodiscard]] double load_change(std::span<std::uint64_t const> before,
                                  std::span<std::uint64_t const> now);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// How loads are added, ordered and judged.
+/// Sums, orders and compares loads.
 #pragma once
 
 #include <algorithm>
@@ -22,8 +22,8 @@ namespace detail {
 FSSDP_INLINE std::uint64_t add_loads(char const* caller, std::size_t expert, std::uint64_t a,
                                      std::uint64_t b) {
   constexpr auto most = std::numeric_limits<std::uint64_t>::max();
-  require(b <= most - a, caller, ": expert ", expert, " has ", a, " tokens and ", b,
-          " more; expected at most ", most, " in all");
+  require(b <= most - a, caller, ": the loads of expert ", expert, ", ", a, " and ", b,
+          " tokens, are too large to add; expected at most ", most, " in all");
   return a + b;
 }
 
@@ -39,7 +39,7 @@ FSSDP_INLINE std::vector<expert_id> by_load(std::span<std::uint64_t const> of) {
 
 FSSDP_INLINE double max_over_mean(std::span<std::uint64_t const> of) {
   auto sum = std::uint64_t{0};
-  auto wraps = 0.0;  // of the sum, each of them 2^64
+  auto wraps = 0.0;  // of the sum: how often it has passed 2^64
   for (auto const load : of) {
     sum += load;
     wraps += sum < load ? 1 : 0;
@@ -51,8 +51,8 @@ FSSDP_INLINE double max_over_mean(std::span<std::uint64_t const> of) {
 
 FSSDP_INLINE double load_change(std::span<std::uint64_t const> before,
                                 std::span<std::uint64_t const> now) {
-  detail::require(before.size() == now.size(), "load_change: loads of ", now.size(),
-                  " experts; expected ", before.size());
+  detail::require(before.size() == now.size(), "load_change: ", before.size(), " loads before and ",
+                  now.size(), " now; expected equal numbers");
   auto const sum_of = [](std::span<std::uint64_t const> loads) {
     auto sum = 0.0;
     for (auto const load : loads) sum += static_cast<double>(load);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Which expert each slot of each rank holds: the form in which inference engines keep placements.
+/// Slots with the expert that each holds: the form in which inference engines keep placements.
 #pragma once
 
 #include <algorithm>
@@ -17,9 +17,9 @@ namespace fssdp {
 /// A slot of any rank: rank * slots_per_rank + slot.
 using physical_id = strong_index<struct physical_tag>;
 
-/// The logical expert of each physical one, with as many slots on every rank. A regular value.
+/// The logical expert of each physical one, with equally many slots on every rank. A regular value.
 ///
-/// That is physical_to_logical (phy2log) of EPLB, vLLM and SGLang; log2phy and logcnt follow from
+/// This is physical_to_logical (phy2log) of EPLB, vLLM and SGLang; log2phy and logcnt follow from
 /// it. An expert may have several slots on one rank; every expert has at least one.
 class physical_experts {
  public:
@@ -31,8 +31,8 @@ class physical_experts {
   };
   /// @param logical [ranks * slots per rank], rank by rank
   /// @cost O(slots + experts)
-  /// @throws argument_error if the slots do not divide by the ranks, or an expert has no slot, or a
-  ///         slot no expert
+  /// @throws argument_error if the number of slots is not a multiple of the ranks, an expert has no
+  ///         slot, or a slot has an expert that does not exist
   physical_experts(shape const& of, std::vector<expert_id> logical)
       : ranks_{of.ranks}, logical_{std::move(logical)} {
     detail::require(of.experts >= 1 && of.ranks >= 1, "physical_experts: ", of.experts,
@@ -72,17 +72,17 @@ class physical_experts {
     auto const slots = static_cast<std::size_t>(slots_per_rank());
     return std::span{logical_}.subspan(rank.index() * slots, slots);
   }
-  /// The slots of one expert, ascending: a row of log2phy without what fills it up. (EPLB's own
-  /// rows have the same slots in the order in which the replicas were made.)
+  /// The slots of one expert, ascending: a row of log2phy without its padding. (EPLB lists the same
+  /// slots in the order in which it made the replicas.)
   [[nodiscard]] std::span<physical_id const> logical_to_physical(expert_id expert) const {
     auto const first = begin_[expert.index()];
     return std::span{physical_}.subspan(first, begin_[expert.index() + 1] - first);
   }
-  /// How many slots an expert has, those beside another of the same rank included: logcnt.
+  /// The number of slots of an expert: logcnt. Several slots on one rank all count.
   [[nodiscard]] int logical_count(expert_id expert) const {
     return static_cast<int>(logical_to_physical(expert).size());
   }
-  /// Which rank has a slot.
+  /// The rank of a slot.
   [[nodiscard]] rank_id rank_of(physical_id slot) const {
     return rank_id{slot.value() / slots_per_rank()};
   }
@@ -94,12 +94,12 @@ class physical_experts {
  private:
   int ranks_ = 1;
   std::vector<expert_id> logical_;        // [slots]
-  std::vector<physical_id> physical_;     // expert by expert, ascending
-  std::vector<std::size_t> begin_ = {0};  // [experts + 1]: where each expert's begin
+  std::vector<physical_id> physical_;     // the slots of each expert, ascending
+  std::vector<std::size_t> begin_ = {0};  // [experts + 1]: where those of each expert begin
 };
 
-/// A layout for what came from elsewhere: an expert belongs to the rank of its first slot. Slots do
-/// not tell owners, so this is a choice; every rank makes the same.
+/// A layout for a map without owners: the owner of an expert is the rank of its first slot. This is
+/// a choice, as a map does not define owners; every rank makes the same one.
 [[nodiscard]] inline table_layout layout_of(physical_experts const& slots) {
   auto owners = std::vector<rank_id>{};
   for (auto const expert : first_n<expert_id>(slots.experts()))
@@ -107,9 +107,9 @@ class physical_experts {
   return {{.ranks = slots.ranks()}, std::move(owners)};
 }
 
-/// Who holds which experts; several slots of one rank for the same expert count once.
+/// The placement of a map; several slots of one rank for the same expert count once.
 /// @param layout the owners: those of layout_of(slots), or others
-/// @throws argument_error if the sizes differ or an owner has no slot for its expert
+/// @throws argument_error if the sizes differ, or an owner has no slot for its expert
 template <shard_layout Layout>
 [[nodiscard]] placement placement_of(physical_experts const& slots, Layout const& layout) {
   detail::require(slots.experts() == layout.experts() && slots.ranks() == layout.ranks(),
@@ -128,12 +128,12 @@ template <shard_layout Layout>
   return where;
 }
 
-/// The slots of a placement. On each rank come first the experts owned there, in the order of
-/// their slots in the layout, then its replicas, ascending.
+/// The map of a placement. On each rank, the experts that it owns come first, in the order of their
+/// slots in the layout, then its replicas, ascending.
 ///
-/// Every slot must hold an expert. Those that are left repeat what the rank has: in turn,
-/// ascending, the experts that nobody else holds, as routers deal an expert's tokens out over its
-/// slots, and these stay on their rank anyway; if there is none, all that the rank holds.
+/// Every slot must hold an expert. Free slots repeat, in turn and ascending, the experts that no
+/// other rank holds: routers divide the tokens of an expert among its slots, and those of these
+/// experts then stay on the rank. If there are none, free slots repeat all experts of the rank.
 /// @post placement_of(the slots, layout) == where
 /// @throws argument_error if a rank holds nothing, or more than `slots_per_rank` experts, or the
 ///         placement was not made for this layout

@@ -67,21 +67,21 @@ class holder_range {
   std::span<std::uint64_t const> words_;
 };
 
-/// A subset of experts x ranks: who computes with which experts. It contains a layout: every expert
-/// is held by its owner (that of its first slice if it is sliced), and by whoever else
-/// `add` names. To hold an expert is to hold all of it. A regular value.
+/// A set of (expert, rank) pairs: which ranks compute with which experts. Every expert is held by
+/// its owner (the owner of its first slice, if it is sliced) and by the ranks that `add` names. A
+/// rank that holds an expert holds all of it. A regular value.
 class placement {
  public:
   placement() = default;
 
-  /// Every expert with its owner and nowhere else.
+  /// Every expert at its owner only.
   /// @throws argument_error if there is no expert or no rank, or an owner that is not a rank
   template <shard_layout Layout>
   explicit placement(Layout const& layout) {
     reset(layout);
   }
 
-  /// The same again, in the memory that is there if it suffices.
+  /// Sets this placement to that of a layout, and reuses its memory.
   template <shard_layout Layout>
   void reset(Layout const& layout) {
     clear(layout.experts(), layout.ranks());
@@ -92,9 +92,9 @@ class placement {
   /// @throws argument_error if there is no such expert or rank.
   void add(expert_id expert, rank_id rank);
 
-  /// Lets `rank` no longer hold `expert`; nothing changes if it does not. An owner is to keep its
-  /// own: check_contains tells.
-  /// @pre there are such an expert and such a rank
+  /// Makes `rank` hold `expert` no longer; nothing changes if it did not. Owners must keep their
+  /// experts, which check_contains checks.
+  /// @pre expert and rank exist
   void remove(expert_id expert, rank_id rank) {
     bits_[expert.index() * words_ + rank.index() / 64] &= ~(std::uint64_t{1} << rank.index() % 64);
   }
@@ -108,14 +108,14 @@ class placement {
   [[nodiscard]] holder_range holders(expert_id expert) const {
     return holder_range{{bits_.data() + expert.index() * words_, words_}};
   }
-  /// How many experts a rank holds.
+  /// The number of experts that a rank holds.
   [[nodiscard]] int held_count(rank_id rank) const;
 
   friend bool operator==(placement const&, placement const&) = default;
 
  private:
-  /// Makes room for so many experts and ranks, of whom nobody holds anything.
-  /// @throws argument_error if there is none
+  /// Sets the numbers of experts and ranks; no rank holds any expert.
+  /// @throws argument_error if a number is below 1
   void clear(int experts, int ranks);
 
   int experts_ = 0;
@@ -126,15 +126,15 @@ class placement {
 
 namespace detail {
 
-/// @throws argument_error if a layout of so many experts and ranks is not that of the placement
+/// @throws argument_error unless the placement has the experts and ranks of the layout
 void check_sizes(placement const& where, int experts, int ranks);
 /// @throws argument_error unless the owner is a rank and holds the expert
 void check_holds(placement const& where, expert_id expert, rank_id owner);
 
 }  // namespace detail
 
-/// Refuses a placement that was not made for this layout.
-/// @throws argument_error if the sizes differ or an expert's owner does not hold it.
+/// Rejects a placement that was not made for this layout.
+/// @throws argument_error if the sizes differ or an expert's owner does not hold it
 template <shard_layout Layout>
 void check_contains(placement const& where, Layout const& layout) {
   detail::check_sizes(where, layout.experts(), layout.ranks());

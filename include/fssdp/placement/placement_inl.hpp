@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// How a placement is filled and checked.
+/// Fills and checks a placement.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// How many experts a placement moves through the ports of a topology, whatever the plan.
+/// How many experts a placement moves through the ports of a topology, for any plan.
 #pragma once
 
 #include <algorithm>
@@ -11,23 +11,24 @@
 
 namespace fssdp {
 
-/// Experts through ports: an expert enters each remote node that holds it once, leaves its own node
-/// at least once (others pass it on), and enters every rank that holds it and is not its owner.
-/// What must be, not what a plan makes of it: a plan that enters nodes once takes in just as many.
-/// Sliced experts count as whole ones that come from the owner.
+/// Counts experts at ports. An expert enters each remote node that holds it once, leaves its own
+/// node at least once (other nodes pass it on), and enters every rank that holds it and is not its
+/// owner. These are lower bounds for any plan; for experts that enter nodes, plans that enter each
+/// node once need exactly these. Sliced experts count as whole experts from their owner.
 struct port_loads {
   std::vector<int> into_node;    ///< [nodes]
-  std::vector<int> out_of_node;  ///< [nodes]: that are owned there, and other nodes hold
-  std::vector<int> into_rank;    ///< [ranks]: from wherever
-  int between_nodes = 0;         ///< crossings, over all nodes
+  std::vector<int> out_of_node;  ///< [nodes]: owned there, and held by other nodes
+  std::vector<int> into_rank;    ///< [ranks]: from any rank
+  int between_nodes = 0;         ///< into_node, summed over all nodes
 
-  /// Nothing moves.
+  /// All counts are zero.
   /// @param topo with ranks
   explicit port_loads(topology const& topo)
       : into_node(static_cast<std::size_t>(topo.nodes())),
         out_of_node(into_node.size()),
         into_rank(static_cast<std::size_t>(topo.ranks())) {}
 
+  /// Counts the experts of a placement.
   /// @pre check_contains accepts the placement
   /// @cost O(E D / 64 + replicas)
   /// @throws argument_error if the topology has ranks, but not as many as the placement
@@ -53,11 +54,11 @@ struct port_loads {
     }
   }
 
-  /// The most that any node takes in or sends out.
+  /// The largest number of experts that enter or leave a node.
   [[nodiscard]] int busiest_node() const {
     return std::max(std::ranges::max(into_node), std::ranges::max(out_of_node));
   }
-  /// The most that any rank takes in: the slots that a placement needs.
+  /// The largest number of experts that enter a rank: the slots that a placement needs.
   [[nodiscard]] int busiest_rank() const { return std::ranges::max(into_rank); }
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Who sends what to whom, so that every replica gets its share.
+/// Computes which rank sends what to which replica.
 #pragma once
 
 #include <algorithm>
@@ -30,13 +30,13 @@ struct expert_flow {
   std::uint64_t tokens;
 };
 
-/// Who sends what of one expert to whom, so that every replica gets its share.
+/// Computes for one expert which rank sends what to which replica, so that all shares are filled.
 class flows_of_expert {
  public:
   flows_of_expert(token_counts const& counts, topology const& topo)
       : counts_{counts}, topo_{topo}, left_(static_cast<std::size_t>(counts.ranks())) {}
 
-  /// By (source, receiver).
+  /// The flows, by (source, receiver).
   std::span<expert_flow const> find(expert_id expert, balanced_shares const& shares) {
     flows_.clear();
     room_.clear();
@@ -79,12 +79,12 @@ class flows_of_expert {
 
   token_counts const& counts_;
   topology const& topo_;
-  std::vector<std::uint64_t> left_;  // [ranks]: not sent yet
-  std::vector<replica_share> room_;  // of all replicas: what is missing from their shares
+  std::vector<std::uint64_t> left_;  // [ranks]: tokens not sent yet
+  std::vector<replica_share> room_;  // of all replicas: what is left of their shares
   std::vector<expert_flow> flows_;
 };
 
-/// @throws argument_error if there are too many tokens
+/// @throws argument_error if there are too many tokens in total
 inline void check_token_sum(token_counts const& counts) {
   constexpr auto most_tokens = std::uint64_t{1} << 48;
   auto sum = std::uint64_t{0};
@@ -126,8 +126,8 @@ FSSDP_INLINE std::span<replica_share const> balanced_routing::shares_of(
   auto const shares = std::span{flows_}.subspan(first_[row], first_[row + 1] - first_[row]);
   auto counted = std::uint64_t{0};
   for (auto const& share : shares) counted += share.tokens;
-  detail::require(tokens == counted, "balanced_routing: ", tokens, " tokens of rank ", source,
-                  " for expert ", expert, "; it was made for ", counted);
+  detail::require(tokens == counted, "balanced_routing: rank ", source, " routes ", tokens,
+                  " tokens for expert ", expert, "; expected ", counted, ", as counted");
   return shares;
 }
 

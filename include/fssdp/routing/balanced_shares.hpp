@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// How many tokens of each expert every rank that holds it works on, so that none has much more to
-/// do than any.
+/// How many tokens of each expert each rank computes, such that the fullest rank has few.
 #pragma once
 
 #include <cstddef>
@@ -17,19 +16,20 @@
 
 namespace fssdp {
 
-/// A rank that holds an expert, and the tokens of that expert that it works on.
+/// A rank that holds an expert, and the number of the expert's tokens that it computes.
 struct replica_share {
   rank_id rank;
   std::uint64_t tokens = 0;
 };
 
-/// First between nodes, then between the ranks of each. Inside a node, experts are poured over
-/// their replicas, those with fewest first; then again and again, each with the others where they
-/// are: so the sum of squared loads falls towards its minimum, where no fullest rank could be
-/// relieved inside its node. Last, fullest ranks give to ranks of other nodes.
+/// Divides tokens between nodes first, then between the ranks of each node. Inside a node, the
+/// tokens of each expert are distributed to its replicas like water to the lowest level, experts
+/// with fewest replicas first; this is repeated, given the loads of all others, until the fullest
+/// rank cannot be relieved inside its node. Finally, the fullest ranks give tokens to ranks of
+/// other nodes.
 ///
-/// @cost O(N E + R log R) time with R replicas; 16 times that if tokens pass through many ranks;
-///       no allocation in `assign` once it has seen the largest input
+/// @cost O(N E + R log R) time with R replicas; 16 times that if tokens have to pass along chains
+///       of ranks; no allocation in `assign` if it has seen an input as large before
 class balanced_shares {
  public:
   balanced_shares() = default;
@@ -39,7 +39,7 @@ class balanced_shares {
   /// @param topo with ranks
   void assign(placement const& where, topology const& topo, token_demand const& demand);
 
-  /// [ranks]: tokens that each works on
+  /// [ranks]: tokens that each rank computes
   [[nodiscard]] std::span<std::uint64_t const> loads() const {
     return {load_.data(), load_.size()};
   }
@@ -51,32 +51,32 @@ class balanced_shares {
   [[nodiscard]] std::span<detail::expert_host const> hosts(expert_id expert) const {
     return nodes_.hosts(expert);
   }
-  /// The ranks of a host, ascending.
+  /// The ranks of a host that hold the expert, ascending.
   /// @param host one of hosts(expert), not a copy
   [[nodiscard]] std::span<replica_share const> replicas(detail::expert_host const& host) const {
     return replicas_of(static_cast<std::size_t>(&host - nodes_.hosts().data()));
   }
 
  private:
-  /// Reads who holds what: hosts, and their ranks.
+  /// Lists the hosts of all experts and their ranks.
   void collect(placement const& where, topology const& topo);
 
-  /// @return what the ranks of the fullest node have at least
+  /// @return a lower bound of the load of the fullest rank
   std::uint64_t pour(topology const& topo);
 
-  /// Pours the experts of a node again, while its fullest rank is too full and tokens still move:
-  /// where they pass through many ranks, the fullest is not relieved in every round.
+  /// Distributes the experts of a node again while its fullest rank is too full and tokens still
+  /// move: where tokens pass along chains of ranks, this takes several rounds.
   void level(std::span<rank_id const> ranks, std::span<std::uint32_t const> list,
              std::uint64_t target);
 
-  /// Where a node's ranks cannot be equally full, the fullest gives to ranks of other nodes that
-  /// hold what it holds, as far as ports have room.
+  /// If the ranks of a node cannot be equally full, the fullest gives tokens to ranks of other
+  /// nodes that hold the same experts, as far as ports allow.
   void relieve(topology const& topo, token_demand const& demand, std::uint64_t target);
   bool relieve(rank_id from, topology const& topo, token_demand const& demand);
   void index_replicas();
 
-  /// Pours the tokens of a host over its ranks, where none of them count in loads.
-  /// @return how many went to another rank than before
+  /// Distributes the tokens of a host to its ranks; before, they are not counted in the loads.
+  /// @return the number of tokens whose rank has changed
   std::uint64_t pour(std::uint32_t host);
 
   [[nodiscard]] std::span<replica_share const> replicas_of(std::size_t host) const {
@@ -87,7 +87,7 @@ class balanced_shares {
   static constexpr auto most_moves = std::size_t{64};
 
   detail::node_shares nodes_;
-  std::vector<std::uint32_t> first_;  // [hosts + 1]: into replicas_
+  std::vector<std::uint32_t> first_;  // [hosts + 1]: index into replicas_
   std::vector<replica_share> replicas_;
   std::vector<std::uint64_t> load_;                                   // [ranks]
   std::vector<std::uint32_t> host_of_, by_rank_, rank_first_, next_;  // of replicas

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// How experts are poured over their replicas.
+/// Distributes the tokens of experts to their replicas.
 #pragma once
 
 #include <algorithm>
@@ -67,7 +67,7 @@ FSSDP_INLINE void balanced_shares::collect(placement const& where, topology cons
 
 FSSDP_INLINE std::uint64_t balanced_shares::pour(topology const& topo) {
   load_.assign(static_cast<std::size_t>(topo.ranks()), 0);
-  auto target = std::uint64_t{0};  // no node's devices can all have less
+  auto target = std::uint64_t{0};  // a lower bound for the fullest rank of all nodes
   for (auto const node : first_n<node_id>(topo.nodes())) {
     auto const devices = static_cast<std::uint64_t>(topo.ranks_on(node).size());
     target = std::max(target, (nodes_.loads()[node.index()] + devices - 1) / devices);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Which replica of an expert gets which tokens: the paper's rule.
+/// The routing of the paper: tokens go to the nearest holders, evenly.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,9 @@
 
 namespace fssdp {
 
-/// What the `index`-th of `receivers` gets when rank `source` splits `tokens` evenly. The ones that
-/// are left over begin at a receiver that depends on the source, so that they do not pile up.
+/// The share of the `index`-th of `receivers` when rank `source` divides `tokens` evenly. The
+/// remainder starts at a receiver that depends on the source, so that remainders do not accumulate
+/// at one.
 /// @pre 0 <= index < receivers
 [[nodiscard]] constexpr std::uint64_t even_share(std::uint64_t tokens, std::uint64_t receivers,
                                                  rank_id source, std::uint64_t index) {
@@ -20,9 +21,9 @@ namespace fssdp {
   return tokens / receivers + (turn < tokens % receivers ? 1 : 0);
 }
 
-/// Tokens stay on their rank if it holds the expert; else they go evenly to the holders on their
-/// node; else evenly to all holders. Calls `emit(rank, tokens)` for every receiver that gets any,
-/// ascending. (Paper: token dispatch)
+/// Tokens stay on their rank if it holds the expert; otherwise they are divided evenly among the
+/// holders on their node; if there are none, evenly among all holders. Calls `emit(rank, tokens)`
+/// for every receiver of any tokens, ascending. (Paper: token dispatch)
 /// @cost O(ranks / 64 + holders); no allocation
 template <class Emit>
 void route_evenly(placement const& where, topology const& topo, rank_id source, expert_id expert,
@@ -43,8 +44,8 @@ void route_evenly(placement const& where, topology const& topo, rank_id source, 
   }
 }
 
-/// The rule for one placement, of which it keeps a copy, and one topology. It looks at no counts:
-/// every rank can route its own tokens before it knows those of others.
+/// This rule for one placement, which it copies, and one topology. It does not depend on the counts
+/// of other ranks: every rank can route its own tokens before it knows them.
 class even_routing {
  public:
   /// @throws argument_error if the topology has ranks, but not as many as the placement

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What an even routing keeps.
+/// Construction of even_routing.
 #pragma once
 
 #include <utility>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// How tokens find a node.
+/// Assigns tokens to nodes.
 #pragma once
 
 #include <algorithm>
@@ -128,7 +128,7 @@ FSSDP_INLINE void node_shares::even_out(token_demand const& demand, topology con
   if (nodes_ == 1) return;
   auto const total = std::accumulate(load_.begin(), load_.end(), std::uint64_t{0});
   auto const average = total / static_cast<std::uint64_t>(topo.ranks());
-  auto level = average;  // tokens on a device
+  auto level = average;  // tokens per rank
   for (int round = 0; round < 4; ++round) {
     shift_down_to(level, demand, topo);
     auto fullest = average;

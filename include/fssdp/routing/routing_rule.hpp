@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Routings that are chosen when a program runs.
+/// Routings that are chosen at run time.
 #pragma once
 
 #include "fssdp/placement/placement.hpp"
@@ -10,10 +10,10 @@
 
 namespace fssdp {
 
-/// Which replica gets which tokens.
+/// The rule by which tokens are sent to replicas.
 enum class routing_rule {
-  even,     ///< the paper's: evenly to the nearest. even_routing
-  balanced  ///< so that the fullest rank has as few as possible. balanced_routing
+  even,     ///< evenly to the nearest holders (the paper's): even_routing
+  balanced  ///< such that the fullest rank has few: balanced_routing
 };
 
 /// Calls use(routing) with the routing of a rule, and returns what that returns.

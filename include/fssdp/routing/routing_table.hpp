@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// A routing as a table, for dispatchers of other frameworks.
+/// A routing as a table, for token dispatchers of other frameworks.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace fssdp {
 
-/// Tokens of a rank for an expert that go to one of its holders.
+/// Tokens of a rank for an expert that are sent to one of its holders.
 struct token_flow {
   rank_id source;
   expert_id expert;
@@ -20,9 +20,9 @@ struct token_flow {
   friend bool operator==(token_flow const&, token_flow const&) = default;
 };
 
-/// All flows, by (source, expert, receiver): none is empty, and those of a source and an expert add
-/// up to its count. Of a source's tokens for an expert, in their order, the first go to the first
-/// receiver, and so on, as in token_plan.
+/// All flows, by (source, expert, receiver). None is empty, and the flows of a source for an expert
+/// add up to its count. The tokens of a source for an expert are sent in order: the first ones to
+/// the first receiver, and so on, as in token_plan.
 /// @throws argument_error if counts and placement differ in ranks or experts
 template <token_routing Routing>
 [[nodiscard]] std::vector<token_flow> routing_table(token_counts const& counts,

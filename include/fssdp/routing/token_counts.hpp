@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// How many tokens of every rank go to every expert.
+/// How many tokens of every rank are sent to every expert.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace fssdp {
 
-/// A matrix [ranks, experts]. A token that goes to k experts counts k times.
+/// A matrix [ranks, experts]. A token that is sent to k experts counts k times.
 class token_counts {
  public:
   /// @throws argument_error unless there are ranks * experts values
@@ -27,7 +27,7 @@ class token_counts {
     return {values_.data(), values_.size()};
   }
   /// Tokens of each expert over all ranks: [experts].
-  /// @throws argument_error if they cannot be counted
+  /// @throws argument_error if a sum is too large to be counted
   [[nodiscard]] expert_loads loads() const;
 
  private:

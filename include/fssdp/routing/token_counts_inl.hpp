@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What counts are refused, and how they are added.
+/// Checks and adds counts.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// How many tokens of every node go to every expert.
+/// How many tokens of every node are for every expert.
 #pragma once
 
 #include <cstddef>
@@ -13,16 +13,16 @@
 
 namespace fssdp {
 
-/// A matrix [nodes, experts]; in any unit, but all together below 2^48.
+/// A matrix [nodes, experts], in any unit; the sum of all entries is below 2^48.
 class token_demand {
  public:
   token_demand() = default;
   token_demand(int nodes, int experts);
-  /// What the ranks of a node have counted.
-  /// @throws argument_error if the topology has ranks, but not as many as there are counts of
+  /// The sums of the counts of the ranks of each node.
+  /// @throws argument_error if the topology has ranks, but not as many as the counts
   explicit token_demand(token_counts const& counts, topology const& given = {});
 
-  /// All zero; memory is kept.
+  /// Sets the size and all entries to zero; reuses memory.
   void reset(int nodes, int experts);
   [[nodiscard]] int nodes() const { return nodes_; }
   [[nodiscard]] int experts() const { return experts_; }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// How the demand of nodes is added up.
+/// Adds counts by node.
 #pragma once
 
 #include <cstddef>

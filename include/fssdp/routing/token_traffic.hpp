@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Tokens on devices and through ports, under a routing.
+/// The tokens at ranks and through ports that result from a routing.
 #pragma once
 
 #include <cstdint>
@@ -13,14 +13,15 @@
 
 namespace fssdp {
 
-/// One way of a dispatch; the way back carries as much the other way.
+/// The traffic of a dispatch. A combine has the same traffic in the opposite direction.
 struct token_traffic {
-  std::vector<std::uint64_t> on_rank;      ///< [ranks]: that it works on
+  std::vector<std::uint64_t> on_rank;      ///< [ranks]: tokens that it computes
   std::vector<std::uint64_t> into_rank;    ///< [ranks]: from other ranks of its node
   std::vector<std::uint64_t> out_of_rank;  ///< [ranks]: to other ranks of its node
   std::vector<std::uint64_t> into_node;    ///< [nodes]: from other nodes
   std::vector<std::uint64_t> out_of_node;  ///< [nodes]: to other nodes
 
+  /// Counts the traffic of these counts under a routing.
   /// @cost O(ranks * E) calls of the routing
   /// @throws argument_error if counts, placement and topology differ in ranks or experts
   template <token_routing Routing>
@@ -34,7 +35,7 @@ struct token_traffic {
   }
 
  private:
-  /// Makes room.
+  /// Sets sizes; returns the topology with ranks.
   [[nodiscard]] topology begin(token_counts const& counts, placement const& where,
                                topology const& given);
   void add(topology const& topo, rank_id from, rank_id to, std::uint64_t tokens);

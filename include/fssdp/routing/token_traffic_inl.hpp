@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// How traffic is added up.
+/// Adds up traffic.
 #pragma once
 
 #include <cstddef>

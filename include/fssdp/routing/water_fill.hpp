@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Pours tokens into the emptiest places.
+/// Distributes tokens to the places with the lowest levels.
 #pragma once
 
 #include <cstdint>
@@ -7,17 +7,17 @@
 
 namespace fssdp::detail {
 
-/// Where something can be poured: how full it is, and what has been poured.
+/// A place: its level before, and how much was added.
 struct vessel {
   std::uint64_t level = 0;
   std::uint64_t poured = 0;
-  std::uint32_t number = 0;  ///< the caller's; of equally full ones the lower comes first
+  std::uint32_t number = 0;  ///< set by the caller; of equal levels the lower number comes first
 };
 
-/// Pours so that the fullest of those that get any is as low as can be: all of them are then
-/// equally full, up to one. Leaves them by (level before, number).
-/// @pre there are vessels, unless there is nothing to pour; all together times their number is below
-///      2^64
+/// Distributes an amount such that the highest level among the vessels that get any is as low as
+/// possible: these have equal levels, up to one. Sorts vessels by (level before, number).
+/// @pre there is a vessel, unless the amount is zero; the sum of levels and amount times the number
+///      of vessels is below 2^64
 /// @cost O(k log k), no allocation
 void water_fill(std::span<vessel> vessels, std::uint64_t amount);
 

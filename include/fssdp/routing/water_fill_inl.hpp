@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// How tokens are poured.
+/// Distributes an amount.
 #pragma once
 
 #include <algorithm>
@@ -17,14 +17,14 @@ FSSDP_INLINE void water_fill(std::span<vessel> vessels, std::uint64_t amount) {
     return a.level != b.level ? a.level < b.level : a.number < b.number;
   });
   auto wet = std::size_t{0};
-  auto volume = amount;  // of all that is in the vessels that get any
+  auto volume = amount;  // the amount plus the levels of the vessels that get any
   while (wet < vessels.size() && (wet == 0 || vessels[wet].level * wet < volume)) {
     volume += vessels[wet].level;
     ++wet;
   }
   if (wet == 0) return;
   auto const surface = volume / wet;
-  auto const higher = volume % wet;  // so many stand one higher
+  auto const higher = volume % wet;  // this many vessels end one higher
   for (std::size_t i = 0; i < wet; ++i)
     vessels[i].poured = surface + (i < higher ? 1 : 0) - vessels[i].level;
   for (auto i = wet; i < vessels.size(); ++i) vessels[i].poured = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// A stream on the host: an in-order queue with a thread of its own.
+/// A stream on the host: an in-order queue with its own thread.
 #pragma once
 
 #include <array>
@@ -52,11 +52,13 @@ class stream_task {
 }  // namespace detail
 
 /// Runs work in order in a thread of its own.
+/// Runs work in order on its own thread.
 ///
-/// The first exception poisons the stream: work behind it is dropped, `synchronize` throws it again
-/// each time, and `enqueue` throws poisoned_stream. Whatever the work uses must live until
-/// `synchronize` has returned. The destructor drops work that has not begun and waits for the rest.
-/// @cost no allocation after construction; `enqueue` waits while the queue holds 64 pieces of work
+/// The first exception poisons the stream: later work is dropped, every `synchronize` throws that
+/// exception again, and `enqueue` throws poisoned_stream. What the work uses must live until
+/// `synchronize` has returned. The destructor drops work that has not begun, and waits for the
+/// rest.
+/// @cost no allocation after construction; `enqueue` waits while the queue is full (64 entries)
 class host_stream {
  public:
   host_stream() : thread_{[this] { serve(); }} {}
@@ -71,7 +73,7 @@ class host_stream {
     thread_.join();
   }
 
-  /// Puts work at the end of the queue.
+  /// Appends work to the queue.
   /// @throws poisoned_stream if earlier work has failed.
   template <class Work>
   void enqueue(Work work) {
@@ -87,7 +89,7 @@ class host_stream {
   }
 
   /// Waits until all work has run.
-  /// @throws what the first failed work threw.
+  /// @throws the exception of the first work that has failed
   void synchronize() {
     auto lock = std::unique_lock{mutex_};
     changed_.wait(lock, [this] { return first_ == last_; });
@@ -125,7 +127,7 @@ class host_stream {
   std::size_t last_ = 0;
   std::exception_ptr failure_;
   bool closing_ = false;
-  std::thread thread_;  // last, so that it finds everything else alive
+  std::thread thread_;  // last, as it uses all other members
 };
 
 }  // namespace fssdp

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Tells when work on a stream has run.
+/// An event that is reached when work on a stream has run.
 #pragma once
 
 #include <condition_variable>
@@ -8,13 +8,13 @@
 
 namespace fssdp {
 
-/// Waits for one piece of work in a queue, not for all of it. Used again and again.
+/// Waits for one piece of work in a queue. Can be reused.
 ///
-/// Work that ends the wait holds the mark and reaches it; a mark that is destroyed before, because
-/// the stream has failed and drops its work, ends the wait as well.
+/// The work holds a mark and reaches it. If the stream has failed and drops the work, the mark is
+/// destroyed, which ends the wait as well.
 class stream_event {
  public:
-  /// What the work holds. Moves, does not copy.
+  /// The object that the work holds. Move-only.
   class mark {
    public:
     explicit mark(stream_event& event) : event_{&event} {}
@@ -23,7 +23,7 @@ class stream_event {
     ~mark() {
       if (event_ != nullptr) event_->end(state::dropped);
     }
-    /// The work has run.
+    /// To be called when the work has run.
     void reach() { std::exchange(event_, nullptr)->end(state::reached); }
 
    private:
@@ -41,14 +41,14 @@ class stream_event {
     now_ = state::awaited;
     return mark{*this};
   }
-  /// Waits for the mark; at once if there has been none.
-  /// @return false if it was dropped: what went wrong comes from synchronizing the stream
+  /// Waits for the mark; returns at once if there has been none.
+  /// @return false if it was dropped: synchronize the stream to get the error
   [[nodiscard]] bool wait() {
     auto lock = std::unique_lock{mutex_};
     changed_.wait(lock, [this] { return now_ != state::awaited; });
     return now_ == state::reached;
   }
-  /// Whether nothing is awaited.
+  /// Whether there is nothing to wait for.
   [[nodiscard]] bool is_over() const {
     auto const lock = std::scoped_lock{mutex_};
     return now_ != state::awaited;
@@ -60,7 +60,7 @@ class stream_event {
   void end(state how) {
     auto const lock = std::scoped_lock{mutex_};
     now_ = how;
-    changed_.notify_all();  // under the lock: whoever waits may destroy the event
+    changed_.notify_all();  // under the lock, as a waiting thread may destroy the event
   }
 
   mutable std::mutex mutex_;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What moves tokens, for rows whose element type is known at run time only, as that of a host
-/// framework's tensors is.
+/// Dispatch, combine and permutations of rows whose element type is known only at run time, as in a
+/// host framework.
 ///
 ///     auto const rows = fssdp::any_const_rows{fssdp::dtype::bf16, x, tokens, width};
 ///     fssdp::permute(order, rows, sent);
 ///     fssdp::dispatch(comm, plan, sent, received);
 ///
-/// The bits are those of rows_view<T>. An ordinary rows_view becomes such a view by any_rows_of.
+/// The bits are those of rows_view<T>. any_rows_of makes such a view of a rows_view.
 #pragma once
 
 #include <concepts>
@@ -24,9 +24,9 @@
 
 namespace fssdp {
 
-/// A rows_view with its type as a value: [count, width] of `type`, one row behind the other. Numbers
-/// that are one for each row, as weights, have a width of 1.
-/// @tparam Void void, or void const for what is only read
+/// A rows_view whose type is a value: [count, width] of `type`, row by row. Lists with one number
+/// per row, such as weights, have width 1.
+/// @tparam Void void, or void const for rows that are only read
 template <class Void>
 struct basic_any_rows {
   dtype type = dtype::fp32;
@@ -42,7 +42,7 @@ struct basic_any_rows {
 using any_rows = basic_any_rows<void>;
 using any_const_rows = basic_any_rows<void const>;
 
-/// The same memory, its type as a value.
+/// A view of the same memory, with its type as a value.
 template <class T>
 requires std::same_as<decltype(dtype_of<std::remove_const_t<T>>), dtype const>
 [[nodiscard]] auto any_rows_of(rows_view<T> const& rows) {
@@ -52,11 +52,11 @@ requires std::same_as<decltype(dtype_of<std::remove_const_t<T>>), dtype const>
 
 namespace detail {
 
-/// @throws argument_error if its dtype is none
+/// @throws argument_error if its dtype is invalid
 [[nodiscard]] inline row_memory row_memory_of(any_const_rows const& rows) {
   return {rows.data, rows.count, rows.width, element_size(rows.type)};
 }
-/// @throws argument_error unless rows have this type
+/// @throws argument_error unless the rows have this type
 inline void check_row_type(char const* caller, char const* name, any_const_rows const& rows,
                            dtype expected) {
   (void)element_size(rows.type);
@@ -67,9 +67,9 @@ inline void check_row_type(char const* caller, char const* name, any_const_rows 
 
 }  // namespace detail
 
-/// As dispatch and combine of rows_view: rows travel as they are.
-/// @cost as there
-/// @throws as there; argument_error if `from` and `to` are of two types, or of none
+/// As dispatch and combine of rows_view: rows are sent without conversion.
+/// @cost as those
+/// @throws as those; argument_error if the types of `from` and `to` differ or are invalid
 template <communicator Comm>
 void dispatch(Comm& comm, token_plan const& plan, any_const_rows const& from, any_rows const& to,
               token_options const& options = {}) {
@@ -86,14 +86,15 @@ void combine(Comm& comm, token_plan const& plan, any_const_rows const& from, any
 }
 
 /// As those of rows_view, on the host.
-/// @throws as there; argument_error if rows are of two types, or of none
+/// @throws as those; argument_error if the types of rows differ or are invalid
 void permute(expert_order const& order, any_const_rows const& from, any_rows const& to);
 void permute_backward(expert_order const& order, any_const_rows const& from, any_rows const& to);
 /// @param weights [tokens * per_token, 1], of any type
-/// @cost as there; an allocation if the weights are not of accumulator_of the type of the rows
+/// @cost as that of rows_view; one allocation unless weights are of accumulator_of the type of the
+///       rows
 void unpermute(expert_order const& order, any_const_rows const& weights, any_const_rows const& from,
                any_rows const& to);
-/// @param weights as unpermute takes them
+/// @param weights as for unpermute
 /// @param d_weights [tokens * per_token, 1], of accumulator_of the type of the rows
 void unpermute_backward(expert_order const& order, any_const_rows const& weights,
                         any_const_rows const& rows, any_const_rows const& d_tokens,

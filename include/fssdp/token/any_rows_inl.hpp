@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Rows of any type, sorted by expert and brought back.
+/// Sorts rows of any type by expert, and brings them back.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Sorts the choices of a gate by expert, where they are: on a device. With Thrust.
+/// Sorts the choices of a gate by expert on a device, with Thrust.
 #pragma once
 
 #include <thrust/adjacent_difference.h>
@@ -21,8 +21,8 @@
 
 namespace fssdp {
 
-/// What an expert_order is, in memory of a device that is the caller's: a view. Rows are sorted by
-/// expert, stably; choice c is the (c % per_token)-th expert of token c / per_token.
+/// An expert_order as a view of device memory of the caller. Rows are sorted by expert, stably;
+/// choice c is the (c % per_token)-th expert of token c / per_token.
 struct device_expert_order {
   std::span<std::uint64_t> counts;     ///< [experts]: rows of each
   std::span<std::uint32_t> row_of;     ///< [choices]: the row of a choice
@@ -47,12 +47,12 @@ struct element_at {
   }
 };
 
-/// @throws argument_error unless all parts of the order fit together
+/// @throws argument_error unless the sizes of the lists of an order fit together
 inline void check_order(char const* caller, device_expert_order const& order) {
   auto const rows = order.row_of.size();
   require(order.choice_of.size() == rows && order.experts.size() == rows, caller,
-          ": memory for the rows of ", rows, " choices, the choices of ", order.choice_of.size(),
-          " rows and the experts of ", order.experts.size(), "; expected as many of each");
+          ": row_of has room for ", rows, " choices, choice_of for ", order.choice_of.size(),
+          " and experts for ", order.experts.size(), "; expected equal sizes");
   require(order.per_token >= 1 && rows % order.per_token == 0, caller, ": ", rows,
           " choices; expected a multiple of ", order.per_token, " per token");
 }
@@ -61,21 +61,21 @@ inline void check_order(char const* caller, device_expert_order const& order) {
 
 /// Fills an order from the experts that the gate has chosen.
 ///
-/// @param on a policy of Thrust: where it runs and, on CUDA, on which stream, as in
-///           thrust::cuda::par_nosync(allocator).on(stream); then nothing waits
+/// @param on an execution policy of Thrust: on CUDA with the stream, as in
+///           thrust::cuda::par_nosync(allocator).on(stream); then the host does not wait
 /// @param choices [tokens * per_token]
-/// @pre choices are experts from 0 on, fewer than there are counts: nobody looks on a device.
-///      All memory is where the policy runs, and lives until it has run
+/// @pre choices are from 0 to experts - 1; this is not checked, as they are on a device. All memory
+///      can be used by the policy, and lives until the work is done
 /// @cost one stable sort by key; temporary memory of about two numbers per choice, from the
 ///       allocator of the policy
-/// @throws argument_error if the parts of the order do not fit together
+/// @throws argument_error if the sizes of the lists do not fit together
 template <class Policy>
 void order_by_expert(Policy const& on, std::span<expert_id const> choices,
                      device_expert_order const& order) {
   constexpr auto caller = "order_by_expert";
   detail::check_order(caller, order);
   detail::require(choices.size() == order.rows(), caller, ": ", choices.size(),
-                  " choices; memory for ", order.rows());
+                  " choices; expected ", order.rows());
   detail::require(choices.size() <= std::numeric_limits<std::uint32_t>::max(), caller, ": ",
                   choices.size(), " choices; expected less than 2^32");
   auto const rows = order.rows();
@@ -94,12 +94,14 @@ void order_by_expert(Policy const& on, std::span<expert_id const> choices,
   thrust::adjacent_difference(on, counts, counts + order.counts.size(), counts);
 }
 
-/// Puts the rows of an order by expert where a plan sends them by rank. `experts` stays as it is.
+/// Reorders the rows of an order from by expert to the order in which a plan sends them. `experts`
+/// is not changed.
 ///
-/// @param on as order_by_expert
+/// @param on as for order_by_expert
 /// @param rows [choices], a copy of token_plan::rows_by_expert()
 /// @pre as order_by_expert
-/// @throws argument_error if the parts of the order do not fit together, or there are other rows
+/// @throws argument_error if the sizes of the lists do not fit together, or there are not as many
+///         rows
 template <class Policy>
 void order_for_plan(Policy const& on, std::span<std::uint32_t const> rows,
                     device_expert_order const& order) {

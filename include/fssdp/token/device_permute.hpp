@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Sorts token rows by expert and brings them back, weighted, where they are: on a device. With
-/// Thrust.
+/// Sorts token rows by expert and brings them back, weighted, on a device, with Thrust.
 #pragma once
 
 #include <thrust/for_each.h>
@@ -23,19 +22,19 @@ namespace fssdp {
 
 namespace detail {
 
-/// Some elements of a row at once, or one by one where addresses or widths forbid that.
+/// Reads a row in steps of several elements, or one by one where addresses or widths require it.
 template <class T>
 struct row_steps {
   static constexpr auto lanes = lanes_of<T, T>;
   std::size_t width;
-  std::size_t each;    // elements of a step
-  std::size_t of_row;  // steps
+  std::size_t each;    // elements per step
+  std::size_t of_row;  // steps per row
 
   row_steps(std::size_t elements, bool all_wide)
       : width{elements},
         each{all_wide && elements % lanes == 0 ? lanes : 1},
         of_row{elements / each} {}
-  /// Of all rows.
+  /// The number of steps for all rows.
   [[nodiscard]] std::size_t count(std::size_t rows) const { return rows * of_row; }
   FSSDP_HOST_DEVICE std::size_t row(std::size_t step) const { return step / of_row; }
   FSSDP_HOST_DEVICE std::size_t first(std::size_t step) const { return step % of_row * each; }
@@ -62,7 +61,7 @@ FSSDP_HOST_DEVICE void store(T const (&values)[N], T* target) {
   }
 }
 
-/// The rows of a token are copies of its own, which is read once.
+/// Copies a token to its rows; the token is read once.
 template <class T>
 struct permute_kernel {
   row_steps<T> steps;
@@ -90,8 +89,7 @@ struct permute_kernel {
   }
 };
 
-/// A token gets the weighted sum of its rows, in the order of its choices. Without weights: their
-/// sum.
+/// Sums the rows of a token, weighted, in the order of its choices; without weights, the plain sum.
 template <class W, class T>
 struct unpermute_kernel {
   using sum_type = accumulator_t<T>;
@@ -127,7 +125,7 @@ struct unpermute_kernel {
   }
 };
 
-/// The gradients of a token's rows are its own, which is read once, times their weights.
+/// The gradients of a token's rows: its own gradient, which is read once, times their weights.
 template <class W, class T>
 struct unpermute_backward_kernel {
   using sum_type = accumulator_t<T>;
@@ -162,13 +160,13 @@ struct unpermute_backward_kernel {
   }
 };
 
-/// The gradient of a weight is the product of the gradient of its token with its row. Neighbouring
-/// threads sum neighbouring elements; what each has summed is added in their order. That order is
-/// the same for all addresses, and where one thread does it all.
+/// The gradient of a weight: the inner product of the gradient of its token and its row.
+/// Neighbouring threads sum neighbouring elements; their sums are added in the order of the
+/// threads. That order does not depend on addresses, nor on whether one thread does all of it.
 template <class T>
 struct weight_gradient {
   using sum_type = accumulator_t<T>;
-  static constexpr auto lanes = 2 * row_steps<T>::lanes;  // two accesses are under way at once
+  static constexpr auto lanes = 2 * row_steps<T>::lanes;  // two loads are in flight at a time
   static constexpr std::size_t parts = 32;                // threads for a row
 
   row_steps<T> steps;
@@ -177,7 +175,7 @@ struct weight_gradient {
   T const* rows;
   T const* d_tokens;
 
-  /// What a thread sums: of all groups of so many lanes, every 32nd.
+  /// The sum of one thread: every 32nd group of `lanes` elements.
   FSSDP_HOST_DEVICE sum_type of_part(std::size_t choice, std::size_t part) const {
     auto const* const row = rows + row_of[choice] * steps.width;
     auto const* const d_token = d_tokens + choice / per_token * steps.width;
@@ -202,7 +200,7 @@ struct weight_gradient {
   }
 };
 
-/// Sums for each part of each row, to where there is memory for that.
+/// Forms the sum of each thread of each row, where there is memory for these.
 template <class T>
 struct weight_parts_kernel {
   weight_gradient<T> of;
@@ -213,7 +211,7 @@ struct weight_parts_kernel {
     sums[step] = of.of_part(step / parts, step % parts);
   }
 };
-/// Adds the sums of the parts of each row; those that nobody has formed it forms itself.
+/// Adds the sums of the threads of each row; forms them itself where there was no memory for them.
 template <class T>
 struct weight_gradient_kernel {
   weight_gradient<T> of;
@@ -246,12 +244,11 @@ void sum_choices(Policy const& on, device_expert_order const& order, W const* we
 }  // namespace detail
 
 /// Copies every token to the rows of its experts: permute, on a device.
-/// @param on as order_by_expert takes it
+/// @param on as for order_by_expert
 /// @param from [tokens, width]; @param to [rows, width]
 /// @cost every token is read once and every row written once, 16 bytes at a time where addresses
 ///       and width allow it; no allocation
-/// @throws argument_error on other shapes, without memory, or if what is written overlaps anything
-///         else
+/// @throws argument_error if a shape does not fit, memory is null, or `to` overlaps anything else
 template <class Policy, class T, class U>
 requires std::is_same_v<std::remove_const_t<T>, U>
 void permute(Policy const& on, device_expert_order const& order, rows_view<T> from,
@@ -268,7 +265,7 @@ void permute(Policy const& on, device_expert_order const& order, rows_view<T> fr
       detail::permute_kernel<U>{steps, order.row_of.data(), order.per_token, from.data, to.data});
 }
 
-/// The transpose of permute: every token gets the sum of its rows, formed in accumulator_t.
+/// The transpose of permute: sums the rows of every token, in accumulator_t.
 /// @param from [rows, width]; @param to [tokens, width], overwritten
 /// @cost as permute, the other way; @throws as permute
 template <class Policy, class T, class U>
@@ -284,7 +281,7 @@ void permute_backward(Policy const& on, device_expert_order const& order, rows_v
   detail::sum_choices(on, order, no_weights, static_cast<U const*>(from.data), to.data, from.width);
 }
 
-/// Every token gets the weighted sum of its rows, formed in accumulator_t: unpermute, on a device.
+/// Sums the rows of every token, weighted, in accumulator_t: unpermute, on a device.
 /// @param weights [tokens * per_token], of the gate, in the order of the choices
 /// @param from [rows, width]; @param to [tokens, width], overwritten
 /// @cost, @throws as permute_backward
@@ -304,16 +301,15 @@ void unpermute(Policy const& on, device_expert_order const& order, std::span<W c
                       from.width);
 }
 
-/// The backward of unpermute. The bits of d_weights depend on the values and the width alone; from
-/// those of the host they differ as sums in another order do.
+/// The backward of unpermute. The bits of d_weights depend only on values and width. They differ
+/// from those of the host within rounding, as the order of summation differs.
 /// @param weights, rows as in the forward pass; @param d_tokens [tokens, width]
 /// @param d_rows [rows, width], overwritten
 /// @param d_weights [tokens * per_token], overwritten
-/// @cost two passes over the rows, 16 bytes at a time where addresses and width allow it; no
-///       allocation: in between, d_rows holds 32 sums for each row. Where these do not fit (a row of
-///       less than 128 fp8, 64 bf16 or 32 floats; an address not of sums), one thread sums all of a
-///       row
-/// @throws argument_error on other shapes, without memory, or if what is written overlaps anything
+/// @cost two passes over the rows, 16 bytes at a time where addresses and width allow it. No
+///       allocation: d_rows first stores 32 partial sums for each row. If these do not fit (rows of
+///       fewer than 128 fp8, 64 bf16 or 32 floats; unaligned addresses), one thread sums each row
+/// @throws argument_error if a shape does not fit, memory is null, or an output overlaps anything
 ///         else
 template <class Policy, class W, class T>
 void unpermute_backward(Policy const& on, device_expert_order const& order,
@@ -331,7 +327,7 @@ void unpermute_backward(Policy const& on, device_expert_order const& order,
   auto const read_steps = detail::row_steps<T>{width, wide && detail::is_wide(rows.data)};
   auto const gradient =
       detail::weight_gradient<T>{read_steps, row_of, order.per_token, rows.data, d_tokens.data};
-  // what d_rows will hold is formed last: until then it has room
+  // d_rows is written last: until then it has room for partial sums
   auto const has_room = width * sizeof(T) >= parts * sizeof(sum_type) &&
                         reinterpret_cast<std::uintptr_t>(d_rows.data) % alignof(sum_type) == 0;
   auto* const sums = has_room ? reinterpret_cast<sum_type*>(d_rows.data) : nullptr;

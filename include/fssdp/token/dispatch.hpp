@@ -16,34 +16,35 @@
 
 namespace fssdp {
 
-/// How rows travel.
+/// How rows are sent.
 struct token_options {
-  /// The segments of two ranks, one for each expert, travel as one message if they have fewer bytes
-  /// than this on average; what of them does not lie one after the other is packed, or unpacked.
-  /// Else each is a message, and nothing is packed. 0: never pack; -1: always one message. Equal on
-  /// all ranks. By default `packs_below` in host memory; 0 on devices, where each segment that is
-  /// packed is a copy of its own. Where both row orders are by rank, all is one message, unpacked.
+  /// Two ranks exchange one segment per expert. If their segments have fewer bytes than this on
+  /// average, they are sent as one message; segments that are not contiguous are then packed and
+  /// unpacked. Otherwise each segment is a message, and nothing is packed. 0: never pack; -1:
+  /// always one message. Equal on all ranks. The default is `packs_below` in host memory, and 0 on
+  /// devices, where packing takes one copy per segment. If both row orders are by rank, all is one
+  /// message, without packing.
   std::optional<std::size_t> pack_below = {};
   /// Kept between calls, so that they do not allocate; one for each communicator.
   scratch_memory* scratch = nullptr;
-  /// Where the communicator's memory is a device's: memory of it to pack into, at a cache line; as
-  /// much as is sent and received is always enough. Without, it is allocated in the order of the
-  /// stream.
+  /// For communicators that work on device memory: device memory to pack into, aligned to a cache
+  /// line; the size of all rows that are sent and received is always enough. If empty, it is
+  /// allocated in stream order.
   std::span<std::byte> device_scratch = {};
 
-  /// From here on packing gains nothing between hosts. Eight shorter segments are 1.2 to 5 times as
-  /// fast in one message there; between threads, as fast at 512 bytes, half as fast at 8 KiB
-  /// (bench/token_messages).
+  /// The default of pack_below in host memory: above it, packing gains nothing between hosts. Eight
+  /// shorter segments are 1.2 to 5 times as fast as one message there; between threads, as fast at
+  /// 512 bytes, and half as fast at 8 KiB (bench/token_messages).
   static constexpr std::size_t packs_below = 16 * 1024;
 };
 
 namespace detail {
 
-/// An exchange of rows on one rank, ready to run: what it needs besides their memory and the
-/// scratch is in it. What stays on the rank is copied.
+/// An exchange of rows on one rank, ready to run. It keeps all that it needs but the memory of the
+/// rows and the scratch. Rows that stay on the rank are copied.
 class row_exchange {
  public:
-  /// @param back whether rows that were sent come back
+  /// @param back true for combine: rows that were dispatched come back
   row_exchange(token_plan const& plan, bool back, std::byte* from, std::byte* to,
                std::size_t row_bytes, token_options const& options)
       : plan_{plan}, back_{back}, from_{from}, to_{to}, row_bytes_{row_bytes}, options_{options} {}
@@ -65,11 +66,11 @@ class row_exchange {
   token_options options_;
 };
 
-/// @throws argument_error unless the plan is that of this rank
+/// @throws argument_error unless the plan was made for this rank
 void check_plan_of(char const* name, token_plan const& plan, rank_id rank, int ranks);
 
-/// Exchanges them.
-/// @param to is written: what a row_memory of it was made of
+/// Exchanges rows.
+/// @param to the rows to write, although row_memory is read-only
 template <communicator Comm>
 void exchange_rows(char const* name, Comm& comm, token_plan const& plan, bool back,
                    row_memory const& from, row_memory const& to, token_options const& options) {
@@ -87,19 +88,19 @@ void exchange_rows(char const* name, Comm& comm, token_plan const& plan, bool ba
 
 }  // namespace detail
 
-/// Sends permuted rows to the ranks that compute them. The transpose of combine, and so the
-/// backward of combine.
-/// @param from [sent, width], as plan.sends() says: by expert, as permute leaves them, unless the
-///             plan was made for another order
-/// @param to   [received, width], as plan.receives() says: by expert, then by source, unless the
-///             plan was made for another order
-/// @pre every rank calls with its plan of the same counts and the same width; `from` and `to` do
-///      not overlap, and live until the communicator is synchronized. The plan may be a temporary
-/// @cost one exchange; a message to each rank if its segments are short (token_options::pack_below),
-///       else one for each segment that leaves. A message whose rows do not lie one after the other
-///       is copied once more, by its sender, its receiver or both; one allocation for that if no
-///       scratch is given. Rows that stay are copied once. On devices, such copies are one for each
-///       segment
+/// Sends permuted rows to the ranks that compute them. The transpose of combine, and so its
+/// backward.
+/// @param from [sent, width], in the order of plan.sends(): by expert, as permute writes them,
+///             unless the plan was made for another order
+/// @param to   [received, width], in the order of plan.receives(): by expert, then by source,
+///             unless the plan was made for another order
+/// @pre every rank calls with its plan of the same counts, and with the same width; `from` and `to`
+///      do not overlap, and live until the communicator is synchronized. The plan may be a
+///      temporary
+/// @cost one exchange; one message per rank if its segments are short (token_options::pack_below),
+///       otherwise one per segment. If the rows of a message are not contiguous, its sender, its
+///       receiver or both copy it once more; one allocation for that if no scratch is given. Rows
+///       that stay are copied once. On devices, each segment is a copy of its own
 /// @throws argument_error before anything is sent; transport errors
 template <communicator Comm, class T, class U>
 requires std::is_same_v<std::remove_const_t<T>, U>
@@ -108,8 +109,8 @@ void dispatch(Comm& comm, token_plan const& plan, rows_view<T> from, rows_view<U
   detail::exchange_rows("dispatch", comm, plan, false, from, to, options);
 }
 
-/// Brings computed rows back to where their tokens are. The transpose of dispatch, and so the
-/// backward of dispatch.
+/// Sends computed rows back to the ranks of their tokens. The transpose of dispatch, and so its
+/// backward.
 /// @param from [received, width]
 /// @param to   [sent, width]
 /// @pre, @cost, @throws as dispatch

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// How rows are exchanged.
+/// The exchange of rows.
 #pragma once
 
 #include <cstddef>
@@ -56,8 +56,8 @@ FSSDP_INLINE std::size_t row_exchange::pack_below(communicator_ref const& comm) 
 }
 
 FSSDP_INLINE void check_plan_of(char const* name, token_plan const& plan, rank_id rank, int ranks) {
-  require(ranks == plan.ranks() && rank == plan.rank(), name, ": rank ", rank, " of ", ranks,
-          "; the plan is for rank ", plan.rank(), " of ", plan.ranks());
+  require(ranks == plan.ranks() && rank == plan.rank(), name, ": the communicator has rank ", rank,
+          " of ", ranks, "; expected rank ", plan.rank(), " of ", plan.ranks(), ", as in the plan");
 }
 
 }  // namespace fssdp::detail

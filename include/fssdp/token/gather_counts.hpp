@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Every rank gets the token counts of all.
+/// Gathers the token counts of all ranks on every rank.
 #pragma once
 
 #include <cstddef>
@@ -13,9 +13,11 @@
 
 namespace fssdp {
 
-/// The counts of all ranks, from those of this rank: [experts] on every rank -> [ranks, experts].
-/// Needed once per layer and micro-batch; returns when they are known (it synchronizes).
-/// @cost size - 1 messages of `experts` counts out and in; one allocation
+/// Gathers the counts of all ranks: [experts] of each rank -> [ranks, experts] on every rank.
+/// Needed once per layer and micro-batch. Blocks until they are there (it synchronizes the
+/// communicator).
+/// @cost one exchange: size - 1 messages of `experts` counts sent, and as many received; one
+///       allocation
 /// @throws transport errors
 template <communicator Comm>
 [[nodiscard]] token_counts gather_counts(Comm& comm, std::span<std::uint64_t const> mine) {

@@ -18,18 +18,18 @@
 
 namespace fssdp {
 
-/// Where the rows of every token go when they are sorted by expert, stably, or as a plan sends
-/// them. Choice c is the (c % per_token)-th expert of token c / per_token.
+/// The row of every choice of a gate when rows are sorted by expert, stably, or in the order in
+/// which a plan sends them. Choice c is the (c % per_token)-th expert of token c / per_token.
 class expert_order {
  public:
   /// @param choices [tokens * per_token], the experts that the gate has chosen
-  /// @throws argument_error without an expert, if a choice is none of them, or if per_token does
-  ///         not divide the number of choices
+  /// @throws argument_error if there are no experts, a choice is out of range, or the number of
+  ///         choices is not a multiple of per_token
   expert_order(std::span<expert_id const> choices, int experts, int per_token);
-  /// The same choices, their rows in the order in which the plan sends them.
-  /// @param by_expert of the choices that the plan's rank has counted
+  /// The same choices with their rows in the order in which the plan sends them.
+  /// @param by_expert the order of the choices that the plan's rank has counted
   /// @cost O(choices)
-  /// @throws argument_error if the plan sends another number of rows
+  /// @throws argument_error if the plan sends a different number of rows
   expert_order(expert_order by_expert, token_plan const& plan);
 
   /// Rows of each expert: [experts].
@@ -38,7 +38,7 @@ class expert_order {
   }
   [[nodiscard]] std::size_t tokens() const { return row_.size() / per_token_; }
   [[nodiscard]] std::size_t per_token() const { return per_token_; }
-  /// All rows: tokens * per_token.
+  /// The number of rows: tokens * per_token.
   [[nodiscard]] std::size_t rows() const { return row_.size(); }
   /// The row of a choice.
   [[nodiscard]] std::size_t row(std::size_t choice) const { return row_[choice]; }
@@ -51,8 +51,7 @@ class expert_order {
 
 /// Copies every token to the rows of its experts.
 /// @param from [tokens, width]; @param to [rows, width]
-/// @throws argument_error on other shapes, without memory, or if what is written overlaps anything
-///         else
+/// @throws argument_error if a shape does not fit, memory is null, or `to` overlaps anything else
 template <class T, class U>
 requires std::is_same_v<std::remove_const_t<T>, U>
 void permute(expert_order const& order, rows_view<T> from, rows_view<U> to) {
@@ -65,7 +64,7 @@ void permute(expert_order const& order, rows_view<T> from, rows_view<U> to) {
 
 namespace detail {
 
-/// Every token gets the sum of its rows, each times weight(choice), in the order of its choices.
+/// Sums the rows of every token, each times weight(choice), in the order of its choices.
 template <class T, element U, class Weight>
 void sum_choices(expert_order const& order, rows_view<T> from, rows_view<U> to, Weight weight) {
   using sum_type = accumulator_t<U>;
@@ -95,10 +94,9 @@ void sum_choices(expert_order const& order, rows_view<T> from, rows_view<U> to, 
 
 }  // namespace detail
 
-/// The transpose of permute: every token gets the sum of its rows, formed in accumulator_t.
+/// The transpose of permute: sums the rows of every token, in accumulator_t.
 /// @param from [rows, width]; @param to [tokens, width], overwritten
-/// @throws argument_error on other shapes, without memory, or if what is written overlaps anything
-///         else
+/// @throws argument_error if a shape does not fit, memory is null, or `to` overlaps anything else
 template <class T, element U>
 requires std::is_same_v<std::remove_const_t<T>, U>
 void permute_backward(expert_order const& order, rows_view<T> from, rows_view<U> to) {
@@ -108,11 +106,10 @@ void permute_backward(expert_order const& order, rows_view<T> from, rows_view<U>
   detail::sum_choices(order, from, to, [](std::size_t) { return 1; });
 }
 
-/// Every token gets the weighted sum of its rows, formed in accumulator_t.
+/// Sums the rows of every token, weighted, in accumulator_t.
 /// @param weights [tokens * per_token], of the gate, in the order of the choices
 /// @param from [rows, width]; @param to [tokens, width], overwritten
-/// @throws argument_error on other shapes, without memory, or if what is written overlaps anything
-///         else
+/// @throws argument_error if a shape does not fit, memory is null, or `to` overlaps anything else
 template <class W, class T, element U>
 requires std::is_same_v<std::remove_const_t<T>, U>
 void unpermute(expert_order const& order, std::span<W> weights, rows_view<T> from,
@@ -129,8 +126,8 @@ void unpermute(expert_order const& order, std::span<W> weights, rows_view<T> fro
 /// The backward of unpermute.
 /// @param weights, rows as in the forward pass; @param d_tokens [tokens, width]
 /// @param d_rows [rows, width], overwritten
-/// @param d_weights [tokens * per_token], overwritten: sums, as they are formed
-/// @throws argument_error on other shapes, without memory, or if what is written overlaps anything
+/// @param d_weights [tokens * per_token], overwritten: in the type in which sums are formed
+/// @throws argument_error if a shape does not fit, memory is null, or an output overlaps anything
 ///         else
 template <class W, class T, class D, element U>
 requires std::is_same_v<std::remove_const_t<T>, U> && std::is_same_v<std::remove_const_t<D>, U>

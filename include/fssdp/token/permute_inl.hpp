@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// How choices are sorted by expert.
+/// Sorts choices by expert.
 #pragma once
 
 #include <cstddef>
@@ -24,8 +24,8 @@ FSSDP_INLINE expert_order::expert_order(std::span<expert_id const> choices, int 
                   "expert_order: ", choices.size(), " choices; expected a multiple of ", per_token,
                   " per token");
   for (auto const expert : choices) {
-    detail::require(expert.value() >= 0 && expert.value() < experts, "expert_order: expert ",
-                    expert, "; expected 0 to ", experts - 1);
+    detail::require(expert.value() >= 0 && expert.value() < experts,
+                    "expert_order: a choice is expert ", expert, "; expected 0 to ", experts - 1);
     ++counts_[expert.index()];
   }
   auto next = std::vector<std::size_t>(counts_.size());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Which messages the rows of one rank are: a message per segment, or one per peer.
+/// The messages for the rows of one rank: one per segment, or one per peer.
 #pragma once
 
 #include <cstddef>
@@ -11,14 +11,14 @@
 namespace fssdp::detail {
 
 /// The rows that a rank sends, or those that it receives. All segments of one peer are one message
-/// if they are short; both ends decide that alike. Such a message lies in place where its segments
-/// lie one after the other, else packed, behind those of the peers before it.
+/// if they are short, which both ends decide by the same rule. If its segments are contiguous, the
+/// message is sent in place; otherwise it is packed, and stored after those of the peers before it.
 class row_messages {
  public:
   using segments = std::span<token_segment const>;
   enum class end { sent, received };
 
-  /// @param which of the plan's rows they are; @param leave whether they leave the rank now
+  /// @param which the end of the plan; @param leave whether these rows leave the rank in this call
   /// @param pack_below segments with fewer bytes than this on average are one message
   row_messages(token_plan const& plan, end which, bool leave, std::byte* rows,
                std::size_t row_bytes, std::size_t pack_below)
@@ -36,7 +36,7 @@ class row_messages {
     return {rows_ + s.first * row_bytes_, s.rows * row_bytes_};
   }
 
-  /// Calls visit(segment) for all that is packed, in the order in which it lies.
+  /// Calls visit(segment) for all segments that are packed, in the order in which they are stored.
   template <class Visit>
   void for_each_packed(Visit visit) const {
     for_each_peer([&](rank_id, segments list) {
@@ -51,7 +51,7 @@ class row_messages {
   }
 
   /// Calls visit(bytes, peer) for every message.
-  /// @param packed where the packed ones lie
+  /// @param packed the memory of packed messages
   template <class Visit>
   void for_each(std::byte* packed, Visit visit) const {
     for_each_peer([&](rank_id peer, segments list) {
@@ -67,8 +67,8 @@ class row_messages {
   }
 
  private:
-  /// All other ranks from this one on, so that not all begin with the same; those from which
-  /// something comes the other way round, in the order in which they send it.
+  /// All other ranks, starting after this one, so that ranks do not all send to the same peer
+  /// first; for receives in the opposite direction, which is the order in which peers send.
   template <class Visit>
   void for_each_peer(Visit visit) const {
     auto const ranks = plan_.ranks();

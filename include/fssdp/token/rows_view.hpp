@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Rows of equal width, one after the other: hidden states of tokens.
+/// Rows of equal width: hidden states of tokens.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +25,7 @@ struct rows_view {
 
 namespace detail {
 
-/// The memory of rows, or of one number for each row, without its type.
+/// The memory of rows, or of a list with one number per row, without its type.
 struct row_memory {
   std::byte const* data;
   std::size_t count;
@@ -51,15 +51,15 @@ struct row_memory {
   }
 };
 
-/// @throws argument_error unless the rows have this shape, and memory behind them that can be counted
+/// @throws argument_error unless rows have this shape, and memory of a size that can be counted
 void check_rows(char const* caller, char const* name, row_memory const& rows, std::size_t count,
                 std::size_t width);
 
-/// @throws argument_error if what is written shares memory with what is read
+/// @throws argument_error if the written rows share memory with the others
 void check_apart(char const* caller, char const* name, row_memory const& read,
                  char const* other_name, row_memory const& written);
 
-/// @throws argument_error unless everything fits that the backward of unpermute reads and writes
+/// @throws argument_error unless inputs and outputs of unpermute_backward fit together
 void check_backward(std::size_t rows_count, std::size_t tokens, row_memory const& weights,
                     row_memory const& rows, row_memory const& d_tokens, row_memory const& d_rows,
                     row_memory const& d_weights);

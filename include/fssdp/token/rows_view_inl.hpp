@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What rows are refused.
+/// Argument checks of rows.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Which rows of tokens go where: one rank's part in a dispatch.
+/// Which rows of tokens are sent where: one rank's part in a dispatch.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@
 
 namespace fssdp {
 
-/// Consecutive rows of one expert that go to, or come from, one rank.
+/// Consecutive rows of one expert that are sent to, or received from, one rank.
 struct token_segment {
   expert_id expert;
   rank_id peer;
@@ -27,7 +27,7 @@ struct token_segment {
   friend bool operator==(token_segment const&, token_segment const&) = default;
 };
 
-/// Consecutive received rows that one expert works on.
+/// Consecutive received rows of one expert.
 struct expert_rows {
   expert_id expert;
   std::size_t first = 0;
@@ -35,38 +35,38 @@ struct expert_rows {
   friend bool operator==(expert_rows const&, expert_rows const&) = default;
 };
 
-/// How the rows of a rank are sorted.
+/// The order of the rows of a rank.
 enum class row_order {
-  by_expert,  ///< by expert, then by peer: all rows of an expert lie one after the other
-  by_rank     ///< by peer, then by expert: all rows of a message lie one after the other
+  by_expert,  ///< by expert, then by peer: the rows of an expert are contiguous
+  by_rank     ///< by peer, then by expert: the rows of a message are contiguous
 };
 
-/// How the rows lie that a rank sends and receives. Equal on all ranks.
+/// The orders of sent and received rows. Equal on all ranks.
 struct row_orders {
-  /// Those sent. permute leaves them by expert; by rank, with an expert_order for the plan.
+  /// permute writes rows by expert; for by_rank, use an expert_order that is made with the plan.
   row_order sent = row_order::by_expert;
-  /// Those received. By rank, an expert has a group of rows from each source that sends it any.
+  /// With by_rank, an expert has a group of rows from each source that sends it any.
   row_order received = row_order::by_expert;
 };
 
-/// A pure value: all ranks compute theirs from the same counts, so nothing else is exchanged. Good
-/// for the forward and the backward pass of a layer. No token is dropped.
+/// A pure value: all ranks compute theirs from the same counts, so nothing else is exchanged. Used
+/// in the forward and the backward pass of a layer. No token is dropped.
 ///
-/// The rows sent for an expert are in the order of the tokens: the first go to its first receiver,
-/// and so on. A handle on lists that never change: dispatch and combine keep a copy until they have
-/// run, so that the plan that they are given may be a temporary.
-/// @cost a copy counts a reference and allocates nothing
+/// The rows for an expert are in the order of the tokens: the first rows go to its first receiver,
+/// and so on. A handle on immutable lists: dispatch and combine keep a copy until they have run, so
+/// a plan may be a temporary.
+/// @cost a copy increments a reference count and does not allocate
 class token_plan {
  public:
-  /// Tokens go where the routing sends them.
-  /// @throws argument_error if counts and placement differ in ranks or experts, or there is no such
-  ///         rank
+  /// Sends tokens as the routing says.
+  /// @throws argument_error if counts and placement differ in ranks or experts, or the rank does
+  ///         not exist
   template <token_routing Routing>
   token_plan(token_counts const& counts, Routing const& routing, rank_id rank,
              row_orders const& orders = {})
       : lists_{listed(counts, routing, rank, orders)} {}
-  /// Tokens go by the paper's rule.
-  /// @throws argument_error as above, or if the topology has another number of ranks
+  /// Sends tokens by the rule of the paper (even_routing).
+  /// @throws argument_error as above, or if the topology has a different number of ranks
   token_plan(token_counts const& counts, placement const& where, rank_id rank,
              topology const& topo = {}, row_orders const& orders = {});
 
@@ -75,26 +75,26 @@ class token_plan {
   [[nodiscard]] row_orders const& orders() const { return lists_->orders; }
   [[nodiscard]] std::size_t sent_rows() const { return lists_->sent_rows; }
   [[nodiscard]] std::size_t received_rows() const { return lists_->received_rows; }
-  /// What leaves, as it lies: by (expert, receiver) or by (receiver, expert); the rank itself may
-  /// be among the receivers.
+  /// The sent rows in their order: by (expert, receiver) or by (receiver, expert). The rank itself
+  /// may be a receiver.
   [[nodiscard]] std::span<token_segment const> sends() const;
-  /// What arrives, as it lies: by (expert, source) or by (source, expert).
+  /// The received rows in their order: by (expert, source) or by (source, expert).
   [[nodiscard]] std::span<token_segment const> receives() const;
-  /// What leaves for one rank, by expert.
+  /// The rows sent to one rank, by expert.
   [[nodiscard]] std::span<token_segment const> sent_to(rank_id receiver) const;
-  /// What arrives from one rank, by expert.
+  /// The rows received from one rank, by expert.
   [[nodiscard]] std::span<token_segment const> received_from(rank_id source) const;
-  /// The received rows of every expert that the rank holds, ascending; there may be none of some.
-  /// If they lie by rank: receives(), without the ranks.
+  /// The received rows of every expert that the rank holds, ascending; also of experts without
+  /// rows. With row_order::by_rank: the same groups as receives(), without the ranks.
   [[nodiscard]] std::span<expert_rows const> groups() const;
-  /// Where rows that are sorted by expert, in the order of the tokens, lie when they are sent:
-  /// [sent]. Row r is row result[r].
+  /// Maps rows that are sorted by expert, in the order of the tokens, to the order in which they
+  /// are sent: [sent]. Row r becomes row result[r].
   /// @cost O(sent), and sorts sends(); two allocations
   /// @throws argument_error if 2^32 rows or more are sent
   [[nodiscard]] std::vector<std::uint32_t> rows_by_expert() const;
-  /// Rows that each rank works on: [ranks].
+  /// The rows that each rank computes: [ranks].
   [[nodiscard]] std::span<std::uint64_t const> device_loads() const;
-  /// The same on every rank, and almost surely another one for other counts, placements or orders.
+  /// Equal on all ranks; almost surely different for other counts, placements or orders.
   [[nodiscard]] std::uint64_t hash_value() const { return lists_->hash.value(); }
 
  private:
@@ -102,22 +102,22 @@ class token_plan {
 
   /// Filled once, then only read.
   struct lists {
-    /// @throws argument_error unless counts and placement agree, and there is such a rank
+    /// @throws argument_error unless counts and placement agree, and the rank exists
     lists(token_counts const& counts, placement const& where, rank_id me, row_orders const& how);
 
-    /// Tokens of an expert go from one rank to another. Experts ascend, and sources of each.
+    /// Adds tokens of an expert that go from one rank to another, by ascending expert, then source.
     void add(expert_id expert, rank_id source, rank_id to, std::uint64_t tokens);
-    /// All of an expert have been added.
+    /// Ends an expert.
     /// @param held whether this rank holds it
     void end(expert_id expert, bool held);
-    /// All of all experts have.
+    /// Ends the list.
     void end_all();
 
     rank_id rank;
     row_orders orders;
     std::size_t sent_rows = 0;
     std::size_t received_rows = 0;
-    std::size_t rows_before = 0;  // the expert that is being added
+    std::size_t rows_before = 0;  // received rows of the experts before the current one
     detail::hasher hash = {};
     segments sends;
     segments receives;

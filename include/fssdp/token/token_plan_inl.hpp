@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// How rows are sorted.
+/// Builds the lists of a token_plan.
 #pragma once
 
 #include <algorithm>
@@ -54,7 +54,7 @@ FSSDP_INLINE void token_plan::lists::end(expert_id expert, bool held) {
 
 namespace detail {
 
-/// The list of each peer. In an order by rank the rows lie as these lists do.
+/// The segments of each peer. With row_order::by_rank, this is also the order of the rows.
 [[nodiscard]] inline per_rank<token_segment> by_peer(std::vector<token_segment>& list,
                                                      row_order order, std::size_t ranks) {
   auto sorted = per_rank<token_segment>{list, {0}};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// The topology: which node each rank sits on, and how fast its ports are.
+/// The topology: the node of each rank, and the bandwidths and latencies of its ports.
 #pragma once
 
 #include <concepts>
@@ -12,29 +12,29 @@
 
 namespace fssdp {
 
-/// What one rank can send or receive at once, full duplex.
+/// The bandwidth of one rank in each direction; it sends and receives at the same time.
 struct port_bandwidth {
   double inside_bytes_per_second = 400e9;  ///< to ranks of the same node
   double between_bytes_per_second = 50e9;  ///< to ranks of other nodes
   friend bool operator==(port_bandwidth const&, port_bandwidth const&) = default;
 };
 
-/// Who has a network interface: every rank (nodes then have as many rails as ranks), or the ranks
-/// of a node share one, which is as fast as the lowest of them says.
+/// Which ranks have a network interface: every rank (then a node has as many rails as ranks), or
+/// all ranks of a node share one, with the bandwidth that is given for its lowest rank.
 enum class network_interface { per_rank, per_node };
 
-/// What a message costs beside its bytes. Latency passes while the ports are free for others.
+/// The cost of a message besides its bytes. During the latency, ports are free for other messages.
 struct message_cost {
   double inside_latency_seconds = 5e-6;    ///< to ranks of the same node
   double between_latency_seconds = 15e-6;  ///< to ranks of other nodes
-  double port_seconds = 0.5e-6;            ///< for which it keeps both its ports busy
+  double port_seconds = 0.5e-6;            ///< for which it occupies both its ports
   friend bool operator==(message_cost const&, message_cost const&) = default;
 };
 
 namespace detail {
 
-/// What a topology accepts: wide enough for every machine, and for tests that slow one down, and
-/// narrow enough that no time that is computed from it is infinite.
+/// The accepted ranges: wide enough for real hardware and for slowed-down tests, and narrow enough
+/// that no time computed from them is infinite.
 inline constexpr double least_bandwidth = 1e-3;
 inline constexpr double most_bandwidth = 1e18;
 inline constexpr double most_message_seconds = 1e6;
@@ -46,13 +46,13 @@ class topology {
  public:
   topology() = default;
 
-  /// Rank r sits on node `node_of[r]`; nodes are numbered from 0 without gaps. `ports` has an entry
-  /// per rank, or one for all.
+  /// Rank r is on node `node_of[r]`; nodes are numbered from 0 without gaps. `ports` has one entry
+  /// for each rank, or one for all.
   ///
-  /// A template, so that of two constructors that could take `{.ranks = n}` a compiler that forgets
-  /// the name of a single member prefers the other one.
-  /// @throws argument_error on a gap in the nodes, a wrong number of ports, a bandwidth that is not
-  ///         from 1e-3 to 1e18 bytes per second or a cost that is not from 0 to 1e6 seconds.
+  /// A template only for overload resolution: `{.ranks = n}` could match both constructors for
+  /// compilers that ignore the name of a single member, and they prefer the other one.
+  /// @throws argument_error if node numbers have a gap, there are not as many ports, a bandwidth is
+  ///         not from 1e-3 to 1e18 bytes per second, or a cost is not from 0 to 1e6 seconds
   template <std::same_as<node_id> Node = node_id>
   explicit topology(std::vector<Node> node_of, std::vector<port_bandwidth> ports = {{}},
                     network_interface network = network_interface::per_rank,
@@ -68,8 +68,9 @@ class topology {
     network_interface network = network_interface::per_rank;
     message_cost cost = {};
   };
-  /// Consecutive ranks share a node, as evenly as it goes; the first nodes take what is left over.
-  /// @throws argument_error unless 1 <= nodes <= ranks; as above.
+  /// Consecutive ranks share a node, as evenly as possible; the first nodes have one more if ranks
+  /// are left over.
+  /// @throws argument_error unless 1 <= nodes <= ranks, and as above
   explicit topology(shape const& of);
 
   [[nodiscard]] int ranks() const { return static_cast<int>(node_of_.size()); }
@@ -82,7 +83,8 @@ class topology {
   [[nodiscard]] port_bandwidth const& port(rank_id rank) const { return ports_[rank.index()]; }
   [[nodiscard]] network_interface network() const { return network_; }
   [[nodiscard]] message_cost const& cost() const { return cost_; }
-  /// Through whose interface a rank reaches other nodes: its own, or that of its node's first rank.
+  /// The rank whose interface connects a rank to other nodes: itself, or the first rank of its
+  /// node.
   [[nodiscard]] rank_id interface_of(rank_id rank) const {
     return network_ == network_interface::per_rank ? rank : ranks_on(node(rank)).front();
   }
@@ -92,7 +94,7 @@ class topology {
 
  private:
   static std::vector<node_id> spread(shape const& of);
-  /// Makes what follows from the members, all of which it checks.
+  /// Checks the members, and computes what follows from them.
   void number_ranks();
   void check_speed() const;
 
@@ -103,11 +105,11 @@ class topology {
   std::vector<std::vector<rank_id>> ranks_on_;
 };
 
-/// What a node can send to other nodes, or receive from them, through all its interfaces.
+/// The bandwidth of a node in each direction, through all its interfaces.
 [[nodiscard]] double node_bandwidth(topology const& topo, node_id node);
 
-/// The given topology if it has ranks, else one node with all of them.
-/// @throws argument_error if it has another number of ranks.
+/// The given topology if it has ranks, otherwise one node with all ranks.
+/// @throws argument_error if it has a different number of ranks
 [[nodiscard]] topology topology_or_one_node(topology const& given, int ranks);
 
 }  // namespace fssdp

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// How a topology is checked, and what follows from it.
+/// Checks a topology, and computes its tables.
 #pragma once
 
 #include <cstddef>
@@ -60,9 +60,9 @@ FSSDP_INLINE void topology::check_speed() const {
   };
   detail::require(payable(cost_.inside_latency_seconds) && payable(cost_.between_latency_seconds) &&
                       payable(cost_.port_seconds),
-                  "topology: a message costs ", cost_.inside_latency_seconds, ", ",
+                  "topology: message_cost has ", cost_.inside_latency_seconds, ", ",
                   cost_.between_latency_seconds, " and ", cost_.port_seconds,
-                  " seconds; expected 0 or more, at most ", detail::most_message_seconds);
+                  " seconds; expected 0 to ", detail::most_message_seconds, " each");
 }
 
 FSSDP_INLINE double node_bandwidth(topology const& topo, node_id node) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// The topology of some of its ranks: of those that are left when others are lost.
+/// The topology of a subset of ranks, such as those that are left when others are lost.
 #pragma once
 
 #include <algorithm>
@@ -14,18 +14,18 @@
 
 namespace fssdp {
 
-/// Some ranks of a topology, renumbered in their order, on the nodes and with the ports that
-/// they have; nodes without ranks are left out.
+/// The topology of some ranks, renumbered in their order. They keep their nodes and ports; nodes
+/// without ranks are removed.
 /// @param ranks ascending
-/// @throws argument_error if there are none, one is not there, or they do not ascend
+/// @throws argument_error if there are none, one does not exist, or they do not ascend
 [[nodiscard]] inline topology topology_of(topology const& all, std::span<rank_id const> ranks) {
   detail::require(!ranks.empty(), "topology_of: no ranks; expected 1 or more");
-  auto nodes = std::vector<node_id>{};  // that have ranks
+  auto nodes = std::vector<node_id>{};  // nodes with ranks
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     detail::require(ranks[i].value() >= 0 && ranks[i].value() < all.ranks(), "topology_of: rank ",
                     ranks[i], "; expected 0 to ", all.ranks() - 1);
-    detail::require(i == 0 || ranks[i - 1] < ranks[i], "topology_of: rank ", ranks[i],
-                    " in the place of rank ", i, "; expected ascending ranks");
+    detail::require(i == 0 || ranks[i - 1] < ranks[i], "topology_of: rank ", ranks[i], " at index ",
+                    i, "; expected ascending ranks");
     nodes.push_back(all.node(ranks[i]));
   }
   std::ranges::sort(nodes);

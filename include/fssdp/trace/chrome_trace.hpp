@@ -22,10 +22,10 @@ namespace fssdp {
 
 namespace detail {
 
-/// The events of one track of one rank, each in a row.
+/// The events of one track of one rank, each with its row.
 struct traced_track {
   std::vector<trace_event> events = {};
-  std::vector<std::size_t> rows = {};  ///< of each event
+  std::vector<std::size_t> rows = {};  ///< [events]
 };
 struct traced_rank {
   rank_id rank = {};
@@ -41,7 +41,7 @@ struct traced_rank {
   return sorted;
 }
 
-/// The rows of all ranks: how many each track takes where it takes most.
+/// The number of rows of each track, as the maximum over all ranks.
 [[nodiscard]] inline std::map<std::string_view, std::size_t> row_counts(
     std::span<traced_rank const> ranks) {
   auto counts = std::map<std::string_view, std::size_t>{};
@@ -75,11 +75,11 @@ inline void write_rank(chrome_writer& writer, traced_rank const& of,
 
 }  // namespace detail
 
-/// Writes the traces of some ranks as JSON of the Trace Event Format: a process for each rank, a
-/// thread for each track, alphabetically, and more of them ("gather 2") where ranges of a track
-/// overlap without one being inside the other. Times are in microseconds from the first begin.
-/// @post valid JSON, whatever the names; the caller checks the stream
-/// @throws argument_error if two traces are of one rank
+/// Writes the traces of some ranks as JSON of the Trace Event Format: a process for each rank; a
+/// thread for each track, in alphabetical order, and more of them ("gather 2") where ranges of a
+/// track overlap without nesting. Times are in microseconds from the first event.
+/// @post valid JSON, whatever the names; the caller checks the state of `out`
+/// @throws argument_error if two traces are of the same rank
 inline void write_chrome_trace(std::ostream& out, std::span<trace_recorder const> traces) {
   auto ranks = std::vector<detail::traced_rank>{};
   auto zero = trace_clock::time_point::max();

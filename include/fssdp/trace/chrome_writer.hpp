@@ -21,13 +21,13 @@
 
 namespace fssdp::detail {
 
-/// Writes a file of them, one to a line. Processes are ranks, threads are rows.
+/// Writes events, one per line. Processes are ranks, threads are rows.
 class chrome_writer {
  public:
   chrome_writer(std::ostream& out, trace_clock::time_point zero) : out_{&out}, zero_{zero} {
     line_ = R"({"displayTimeUnit":"ms","traceEvents":[)";
   }
-  /// What belongs to a process or a thread and is shown beside it: `"key":value`.
+  /// Metadata of a process or a thread, such as its name: `"key":value`.
   void metadata(std::string_view what, rank_id rank, std::size_t row, std::string_view key,
                 auto const& value) {
     begin_event("M", what, rank, row);
@@ -103,7 +103,7 @@ class chrome_writer {
     line_ += '.';
     line_ += rest.substr(1);
   }
-  /// Streams would group digits as their locale has it.
+  /// Integers without the digit grouping of a stream's locale.
   void append_integer(std::integral auto value) { line_ += std::to_string(value); }
   [[nodiscard]] static std::string hexadecimal(std::int64_t bits) {
     auto digits = std::array<char, 16>{};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Any text as a string of JSON.
+/// Texts as JSON strings.
 #pragma once
 
 #include <cstddef>
@@ -8,8 +8,8 @@
 
 namespace fssdp::detail {
 
-/// How many bytes at the beginning of a text that is not empty are one character of UTF-8; 0 if
-/// they are none (RFC 3629: no overlong forms, no surrogates, nothing above U+10FFFF).
+/// The number of bytes of the first UTF-8 character of a text that is not empty; 0 if its first
+/// bytes are not valid UTF-8 (RFC 3629: no overlong forms, no surrogates, nothing above U+10FFFF).
 [[nodiscard]] constexpr std::size_t utf8_bytes(std::string_view text) {
   auto const at = [&](std::size_t i) {
     return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U;
@@ -31,7 +31,7 @@ namespace fssdp::detail {
   return 0;
 }
 
-/// Appends the text in quotes, escaped; a byte that is not UTF-8 becomes U+FFFD.
+/// Appends the text in quotes, with escapes; bytes that are not valid UTF-8 become U+FFFD.
 inline void append_json_text(std::string& json, std::string_view text) {
   constexpr auto hex = std::string_view{"0123456789abcdef"};
   json += '"';

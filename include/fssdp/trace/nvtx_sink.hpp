@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// A sink of traces that a profiler shows beside kernels and copies: ranges of NVTX 3.
+/// A trace sink for profilers that show NVTX 3 ranges beside kernels and copies.
 #pragma once
 
 #include <nvtx3/nvToolsExt.h>
@@ -12,15 +12,15 @@
 
 namespace fssdp {
 
-/// Passes the ranges of one rank on to the profiler that the program runs under, Nsight Systems for
-/// one; to nobody, if there is none.
+/// Passes the ranges of one rank on to the profiler under which the program runs, such as Nsight
+/// Systems; does nothing without one.
 ///
 ///     auto sink = nvtx_sink{comm.rank()};
 ///     auto const range = trace_range{&sink, compute_track, "forward", {.layer = 3}};
 ///
-/// A rank is a domain, "fssdp rank 3", a track is a category of it, the layer is the payload. Other
-/// numbers are not shown: a profiler takes what is known when a range begins.
-/// @cost without a profiler a branch at either end; no allocation
+/// A rank is a domain, "fssdp rank 3"; a track is a category of it; the layer is the payload. Other
+/// numbers are not shown: NVTX takes only what is known when a range begins.
+/// @cost without a profiler, one branch at either end of a range; no allocation
 class nvtx_sink {
  public:
   using open_range = nvtxRangeId_t;
@@ -34,8 +34,8 @@ class nvtx_sink {
   nvtx_sink& operator=(nvtx_sink const&) = delete;
   ~nvtx_sink() { nvtxDomainDestroy(domain_); }
 
-  /// Shows a track of the caller's by its name. Those of the library are named already; one that is
-  /// not is shown as a number.
+  /// Sets the name that is shown for a track of the caller. Tracks of the library have names
+  /// already; tracks without a name are shown as numbers.
   void name(trace_track track) {
     nvtxDomainNameCategoryA(domain_, category(track), track.name.c_str());
   }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/// A trace is ranges of time: what a rank did, and from when to when.
+/// Traces: ranges of time with what a rank did in them.
 ///
-/// `trace_recorder` keeps them, `write_chrome_trace` makes a file of them that chrome://tracing and
-/// ui.perfetto.dev show; other tools are other models of `trace_sink`.
+/// `trace_recorder` stores them, `write_chrome_trace` writes a file that chrome://tracing and
+/// ui.perfetto.dev show; other types can be a `trace_sink`, too.
 #pragma once
 
 #include <chrono>
@@ -14,7 +14,7 @@
 
 namespace fssdp {
 
-/// Text that outlives every trace: what is not a constant does not compile.
+/// Text that outlives every trace: only constants compile.
 class static_text {
  public:
   constexpr static_text() = default;
@@ -25,23 +25,23 @@ class static_text {
   friend bool operator==(static_text const&, static_text const&) = default;
 
  private:
-  std::string_view text_ = "";  // ends with a zero
+  std::string_view text_ = "";  // null-terminated
 };
 
-/// What of a rank does something: a row of the picture. Tracks of equal names are the same.
+/// A row in the timeline of a rank. Tracks of equal names are the same.
 struct trace_track {
   static_text name = {};
   friend bool operator==(trace_track const&, trace_track const&) = default;
 };
 
-/// The tracks that the library writes to; others are free to be made.
+/// The tracks that the library writes to; users may add others.
 inline constexpr auto compute_track = trace_track{"compute"};
 inline constexpr auto gather_track = trace_track{"gather"};
 inline constexpr auto reduce_track = trace_track{"reduce"};
 inline constexpr auto dispatch_track = trace_track{"dispatch"};
 
-/// A whole number that may be unknown. It is plain data: a compiler follows copies of it, where it
-/// takes those of an empty std::optional for reads of what was never written.
+/// An integer that may be unknown. A plain struct, as compilers warn about copies of an empty
+/// std::optional.
 class trace_number {
  public:
   constexpr trace_number() = default;
@@ -50,9 +50,9 @@ class trace_number {
       : value_{static_cast<std::int64_t>(value)}, is_known_{true} {}
 
   [[nodiscard]] constexpr bool is_known() const { return is_known_; }
-  /// 0 if it is not known.
+  /// 0 if it is unknown.
   [[nodiscard]] constexpr std::int64_t value() const { return value_; }
-  /// Counts; what is not known yet begins at 0.
+  /// Adds; an unknown number counts as 0.
   template <std::integral Integer>
   constexpr trace_number& operator+=(Integer more) {
     return *this = value_ + static_cast<std::int64_t>(more);
@@ -64,7 +64,7 @@ class trace_number {
   bool is_known_ = false;
 };
 
-/// What may be known of a range besides its name.
+/// The numbers that may be known of a range.
 struct trace_numbers {
   trace_number layer = {};
   trace_number plan = {};   ///< hash of the plan, its 64 bits
@@ -76,7 +76,7 @@ struct trace_numbers {
   friend bool operator==(trace_numbers const&, trace_numbers const&) = default;
 };
 
-/// What is done in a range of time.
+/// What was done in a range of time.
 struct traced_work {
   trace_track track = {};
   static_text name = {};
@@ -84,7 +84,7 @@ struct traced_work {
   friend bool operator==(traced_work const&, traced_work const&) = default;
 };
 
-/// The clock of all traces; its times compare within a machine.
+/// The clock of all traces; its times are comparable within a host.
 using trace_clock = std::chrono::steady_clock;
 
 /// Work and its time.
@@ -96,9 +96,10 @@ struct trace_event {
   friend bool operator==(trace_event const&, trace_event const&) = default;
 };
 
-/// Where ranges go. `open(work)` begins one and returns a small value by which `close(value, work)`
-/// ends it, on any thread; between the two, numbers may have been added. Any number of threads call
-/// both at once, and neither throws: ranges also end while an exception passes.
+/// A type that receives ranges. `open(work)` begins one and returns a small value, with which
+/// `close(value, work)` ends it, on any thread; numbers may be added in between. Any number of
+/// threads may call both at the same time. Neither throws, as ranges also end while an exception
+/// propagates.
 template <class Sink>
 concept trace_sink = std::default_initializable<typename Sink::open_range> &&
     std::is_trivially_copyable_v<typename Sink::open_range> &&
@@ -112,8 +113,8 @@ concept trace_sink = std::default_initializable<typename Sink::open_range> &&
 ///
 ///     auto const range = trace_range{&sink, compute_track, "forward", {.layer = 3}};
 ///
-/// Without a sink, a null pointer, nothing happens: what is traced needs no ifs.
-/// @cost the sink's; without one, a branch at either end
+/// If the sink is a null pointer, it does nothing: traced code needs no conditions.
+/// @cost that of the sink; without one, a branch at either end
 template <trace_sink Sink>
 class [[nodiscard]] trace_range {
  public:
@@ -127,11 +128,11 @@ class [[nodiscard]] trace_range {
   trace_range& operator=(trace_range&&) = delete;
   ~trace_range() { end(); }
 
-  /// Ends it now; once it has ended, nothing happens.
+  /// Ends the range now; does nothing if it has ended.
   void end() noexcept {
     if (auto* const sink = std::exchange(sink_, nullptr)) sink->close(opened_, work_);
   }
-  /// What is known of it: may be completed until it ends.
+  /// The numbers of the range, which can be set until it ends.
   [[nodiscard]] trace_numbers& numbers() noexcept { return work_.numbers; }
 
  private:

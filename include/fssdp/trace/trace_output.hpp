@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// A trace_sink of any type, or none: for options, whose type does not depend on it.
+/// A type-erased pointer to a trace_sink, or none, for options.
 #pragma once
 
 #include <array>
@@ -10,13 +10,13 @@
 
 namespace fssdp {
 
-/// Passes ranges on to a sink that it points to.
+/// Passes ranges on to the sink that it points to.
 ///
 ///     auto const options = materializer_options{.trace = &sink};
 ///
-/// One that is made of a null pointer, or of nothing, passes nothing on.
+/// If made of a null pointer, or default-constructed, it does nothing.
 /// @pre the sink outlives it and the ranges
-/// @cost of a range: the sink's, and two calls through pointers; no allocation
+/// @cost per range: that of the sink, and two calls through pointers; no allocation
 class trace_output {
  public:
   struct open_range {

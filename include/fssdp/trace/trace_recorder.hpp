@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Keeps the trace of one rank in memory given up front.
+/// Records the trace of one rank in memory that is allocated in advance.
 #pragma once
 
 #include <atomic>
@@ -13,10 +13,10 @@
 
 namespace fssdp {
 
-/// Whose trace is recorded, and how much of it.
+/// The rank of a trace, and its size.
 struct trace_options {
-  rank_id rank = {};              ///< whose trace it is
-  std::size_t capacity = 65'536;  ///< events that it keeps; those behind them are counted
+  rank_id rank = {};              ///< the rank that is traced
+  std::size_t capacity = 65'536;  ///< events that are stored; further ones are only counted
 };
 
 /// Records the ranges of all threads of a rank.
@@ -24,14 +24,14 @@ struct trace_options {
 ///     auto trace = trace_recorder{{.rank = comm.rank()}};
 ///     auto const range = trace.range(compute_track, "forward", {.layer = 3});
 ///
-/// It must outlive its ranges, and is moved only while none is open.
-/// @cost of a range: two readings of the clock, an atomic addition, a copy of the event; no lock,
-///       no allocation. Of the recorder: an allocation of `capacity` events of some 170 bytes
+/// It must outlive its ranges, and may be moved only while none is open.
+/// @cost per range: two readings of the clock, an atomic addition, a copy of the event; no lock, no
+///       allocation. The recorder allocates `capacity` events of about 170 bytes
 class trace_recorder {
  public:
   using open_range = trace_clock::time_point;
 
-  /// @throws argument_error unless there is room for one event, and for no more than can be counted
+  /// @throws argument_error if capacity is 0 or too large to be counted
   explicit trace_recorder(trace_options const& options);
   trace_recorder(trace_recorder&& other) noexcept
       : rank_{other.rank_},
@@ -54,7 +54,7 @@ class trace_recorder {
   void close(open_range const& begin, traced_work const& work) noexcept {
     record({.work = work, .begin = begin, .end = trace_clock::now()});
   }
-  /// For times that are known from elsewhere.
+  /// Records an event whose times are known.
   /// @pre event.begin <= event.end
   void record(trace_event const& event) noexcept {
     auto const at = offered_.fetch_add(1, std::memory_order_relaxed);
@@ -63,13 +63,13 @@ class trace_recorder {
     slots_[at].is_complete.store(true, std::memory_order_release);
   }
 
-  /// Those recorded so far, by their begin; of two that begin at once, the longer one first. Others
-  /// may record meanwhile: so a rank that hangs can still be looked at.
+  /// The events recorded so far, by their begin; of two with equal begin, the longer one first.
+  /// Other threads may record meanwhile, so a rank that hangs can be inspected.
   [[nodiscard]] std::vector<trace_event> events() const;
-  /// How many events found no room.
+  /// The number of events for which there was no room.
   [[nodiscard]] std::size_t dropped() const;
-  /// Forgets everything.
-  /// @pre nobody records meanwhile; ranges may be open
+  /// Removes all events.
+  /// @pre no thread records meanwhile; ranges may be open
   void clear() noexcept;
 
  private:

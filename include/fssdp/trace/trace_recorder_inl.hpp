@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// How a trace is read.
+/// Reads the events of a trace.
 #pragma once
 
 #include <algorithm>

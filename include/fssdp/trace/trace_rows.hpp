@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Deals ranges that overlap out to rows in which they do not.
+/// Assigns overlapping ranges to rows in which they do not overlap.
 #pragma once
 
 #include <cstddef>
@@ -10,12 +10,13 @@
 
 namespace fssdp::detail {
 
-/// For each event of one track, a row from 0. In a row, any two ranges follow each other or nest:
-/// all that viewers can draw there. Threads that work in one track at once so come into several.
+/// The row, from 0, of each event of one track. Within a row, ranges follow one another or nest,
+/// which is all that viewers can draw; so threads that use one track at the same time get several
+/// rows.
 /// @pre the events are in the order of `trace_recorder::events`
-/// @post as early a row as those before an event leave to it
+/// @post each event is in the first row that is possible given the events before it
 [[nodiscard]] inline std::vector<std::size_t> trace_rows(std::span<trace_event const> events) {
-  auto open = std::vector<std::vector<trace_clock::time_point>>{};  // [row]: ends, the inner last
+  auto open = std::vector<std::vector<trace_clock::time_point>>{};  // [rows]: ends, innermost last
   auto rows = std::vector<std::size_t>{};
   rows.reserve(events.size());
   auto const fits = [](std::vector<trace_clock::time_point>& ends, trace_event const& event) {

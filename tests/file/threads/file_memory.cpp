@@ -114,7 +114,7 @@ TEST_CASE("files that cannot be had are refused by folder, bytes and cause") {
                                                 mentions(std::to_string(most + 1) + " bytes"));
   REQUIRE(std::filesystem::is_empty(missing));
   std::filesystem::remove(missing);
-  REQUIRE_THROWS_WITH(buffer.resize(100), mentions(missing.string() + ": cannot make a file"));
+  REQUIRE_THROWS_WITH(buffer.resize(100), mentions(missing.string() + ": cannot create a file"));
   REQUIRE(files.bytes() == bytes);
   REQUIRE(buffer.slots() == 1);
   REQUIRE(wrong_numbers(buffer) == 0);
