@@ -194,7 +194,8 @@ TEST_CASE("a fault that cannot be is refused") {
   auto comm = communicator_archetype{rank_id{0}};
   auto const make = [&](fault const& of) { return faulty{comm, of}; };
   REQUIRE_THROWS_WITH(make({.exchange = -1}), mentions("exchange -1") && mentions("1 or more"));
-  REQUIRE_THROWS_WITH(make({.kind = fault_kind::stalls, .exchange = 1}), mentions("needs a gate"));
+  REQUIRE_THROWS_WITH(make({.kind = fault_kind::stalls, .exchange = 1}),
+                      mentions("stalls without a gate"));
   REQUIRE_THROWS_AS(make({.kind = fault_kind::stalls}), fssdp::argument_error);
-  REQUIRE_THROWS_WITH(make({.kind = fault_kind::acts}), mentions("needs to know what to do"));
+  REQUIRE_THROWS_WITH(make({.kind = fault_kind::acts}), mentions("acts without a function"));
 }

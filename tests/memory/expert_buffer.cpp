@@ -150,6 +150,6 @@ TEST_CASE("a resource that has no more leaves the buffer as it was") {
   REQUIRE(buffer.tensors()[0][3][15] == 7);
   REQUIRE(memory.bytes() == buffer.bytes());
   REQUIRE_THROWS_AS((expert_buffer<float>{20, sizes, &memory}), std::bad_alloc);
-  REQUIRE_THROWS_WITH((expert_buffer<float>{20, sizes, nullptr}), mentions("no resource"));
+  REQUIRE_THROWS_WITH((expert_buffer<float>{20, sizes, nullptr}), mentions("the resource is null"));
   REQUIRE(memory.bytes() == buffer.bytes());
 }

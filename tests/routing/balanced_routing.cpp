@@ -145,7 +145,7 @@ TEST_CASE("a balanced routing refuses other counts than it was made for") {
   auto const count = [&](rank_id, std::uint64_t) { ++emitted; };
   REQUIRE_THROWS_AS(routing(rank_id{1}, expert_id{2}, 4, count), fssdp::argument_error);
   REQUIRE_THROWS_WITH(routing(rank_id{1}, expert_id{2}, 4, count),
-                      mentions("rank 1 routes 4 tokens for expert 2") && mentions("made for 3"));
+                      mentions("rank 1 routes 4 tokens for expert 2") && mentions("expected 3"));
   REQUIRE(emitted == 0);
 }
 

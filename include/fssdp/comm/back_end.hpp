@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What back ends have in common: what they check, what they say, and how they stay failed.
+/// Shared by back ends: checks, texts of errors, and the state after a failure.
 #pragma once
 
 #include <atomic>
@@ -20,15 +20,14 @@
 
 namespace fssdp {
 
-/// A tag for a message, where a back end matches messages by tags or slots and does not compare
-/// their sizes: a hash of what both ends must agree on, equal on all machines. Ranks that are in
-/// different collectives, or expect another size, then never get each other's bytes; they wait in
-/// vain, until the deadline. Messages between two ranks whose tags are equal are still to be matched
-/// in order.
-/// @param of    the label of the batch that the message is in; empty if it has none
+/// A message tag for back ends that match messages by tags or slots and do not compare sizes: a
+/// hash of what both ends must agree on, equal on all hosts. Ranks in different collectives, or
+/// with different sizes, then never receive each other's bytes; they wait until the deadline.
+/// Messages between two ranks with equal tags must still be matched in order.
+/// @param of    the label of the message's batch; empty if it has none
 /// @param bytes the size of the message
-/// @param most  the largest tag that the back end takes. One in most + 1 disagreements is not
-///              noticed: the more there are, the better
+/// @param most  the largest tag that the back end accepts. One in most + 1 disagreements is not
+///              detected, so it should be large
 /// @return 0 to most
 [[nodiscard]] inline std::uint64_t message_tag(
     batch_label const& of, std::size_t bytes,
@@ -45,7 +44,7 @@ namespace fssdp {
 
 namespace fssdp::detail {
 
-/// The index of a rank that messages go to or come from.
+/// The index of a rank to send to or receive from.
 /// @throws argument_error unless it is another rank of `size`
 [[nodiscard]] inline std::size_t peer_index(rank_id me, rank_id peer, int size) {
   require(peer.value() >= 0 && peer.value() < size && peer != me, "exchange: message between rank ",
@@ -55,18 +54,18 @@ namespace fssdp::detail {
 
 /// @throws argument_error if the deadline is not positive
 inline void check_deadline(char const* who, std::chrono::milliseconds deadline) {
-  require(deadline.count() > 0, who, ": a deadline of ", deadline.count(),
+  require(deadline.count() > 0, who, ": deadline is ", deadline.count(),
           " ms; expected more than 0");
 }
 
-/// What is thrown where a call that all ranks take part in does not end in time. It names no rank.
+/// The error for a call of all ranks that does not end in time. It names no rank.
 [[nodiscard]] inline deadline_exceeded not_all_come(rank_id me, char const* call,
                                                     std::chrono::milliseconds deadline) {
   return {rank_id{-1}, text("rank ", me, " waits for all ranks in ", call, ": not all come within ",
                             deadline.count(), " ms")};
 }
 
-/// What is thrown where two ranks are not in the same collective.
+/// The error for two ranks that are not in the same collective.
 template <class... Parts>
 [[nodiscard]] ranks_disagree disagreement(rank_id me, rank_id peer, Parts const&... parts) {
   return {peer, text("rank ", me, " and rank ", peer, " disagree: ", parts...)};
@@ -79,12 +78,12 @@ template <class... Parts>
           text(ranks.name(me), " and ", ranks.name(peer), " disagree: ", complaint)};
 }
 
-/// An exchange as two ranks compare it: how many there have been, and which collective it is of.
+/// What two ranks compare of an exchange: its number, and its collective.
 struct exchange_name {
   std::uint64_t sequence = 0;
   batch_label label;
 };
-/// How two ranks' exchanges differ; empty if they do not.
+/// How the exchanges of two ranks differ; empty if they do not.
 [[nodiscard]] inline std::string difference(exchange_name const& here, exchange_name const& there) {
   if (here.sequence != there.sequence)
     return text("exchange ", here.sequence, " here, ", there.sequence,
@@ -95,7 +94,7 @@ struct exchange_name {
                 " there; expected equal plans: of equal layouts, loads, solvers and topologies");
   return {};
 }
-/// How many messages are expected from a peer, and how many it sends.
+/// The text for a number of messages other than expected.
 [[nodiscard]] inline std::string count_difference(std::size_t expected, std::size_t sent) {
   return text(expected, " messages expected, ", sent, " sent");
 }
@@ -104,7 +103,7 @@ struct exchange_name {
   return text("message ", message, " should have ", expected, " bytes, it has ", bytes);
 }
 
-/// What a communicator has failed by, if it has: from then on it takes no calls.
+/// The error by which a communicator has failed, if any; it then accepts no more calls.
 class failure_state {
  public:
   [[nodiscard]] bool has_failed() const { return failure_ != nullptr; }
@@ -114,7 +113,7 @@ class failure_state {
       throw poisoned_stream{
           text("rank ", me, ": earlier work on this communicator has failed: ", what(failure_))};
   }
-  /// @throws what has failed, if something has
+  /// @throws that error, if there is one
   void rethrow() const {
     if (has_failed()) std::rethrow_exception(failure_);
   }
@@ -124,14 +123,14 @@ class failure_state {
   std::exception_ptr failure_;
 };
 
-/// One run of a world, of which there is one at a time.
+/// One run of a world. There can be only one at a time.
 class only_run {
  public:
   /// @throws argument_error if there is another
   only_run(char const* world, std::atomic<bool>& is_running) : is_running_{is_running} {
     require(!is_running.exchange(true), world,
-            ": run is called while the world runs, by one of its ranks or in another thread; "
-            "expected one run at a time: make another world");
+            ": run is called during another run of this world, by one of its ranks or in another "
+            "thread; expected one run at a time: make another world");
   }
   only_run(only_run const&) = delete;
   only_run& operator=(only_run const&) = delete;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// The concepts of a batch: what a communicator lets its caller name messages with.
+/// The concepts of a batch: the object to which the caller of an exchange adds its messages.
 #pragma once
 
 #include <cstddef>
@@ -11,9 +11,9 @@
 
 namespace fssdp {
 
-/// What `exchange(post)` calls post with. Messages between the same two ranks match in the order in
-/// which both ends name them; sizes must agree. The memory stays as it is until the exchange is
-/// over.
+/// The argument of post in `exchange(post)`. Messages between the same two ranks match in the order
+/// in which both ends add them; their sizes must agree. The memory must not change until the
+/// exchange has finished.
 template <class Batch>
 concept exchange_batch = requires(Batch& batch, std::span<std::byte const> out,
                                   std::span<std::byte> in, rank_id peer) {
@@ -21,8 +21,8 @@ concept exchange_batch = requires(Batch& batch, std::span<std::byte const> out,
   batch.recv(in, peer);
 };
 
-/// What `lend(post, visit)` calls post with: `borrow(bytes, from)` wants a message of that many
-/// bytes that is read where it is.
+/// The argument of post in `lend(post, visit)`: `borrow(bytes, from)` asks for a message of that
+/// many bytes that is read in place, in the memory of its sender.
 template <class Batch>
 concept lending_batch = requires(Batch& batch, std::span<std::byte const> out, std::size_t bytes,
                                  rank_id peer) {
@@ -30,32 +30,32 @@ concept lending_batch = requires(Batch& batch, std::span<std::byte const> out, s
   batch.borrow(bytes, peer);
 };
 
-/// What `forward(post, arrived)` calls post with: `hold(bytes, to)` names a message whose content
-/// is not there yet.
+/// The argument of post in `forward(post, arrived)`: `hold(bytes, to)` adds a deferred send, whose
+/// contents are not known yet.
 template <class Batch>
 concept forwarding_batch = exchange_batch<Batch> && lending_batch<Batch> &&
     requires(Batch& batch, std::span<std::byte const> out, rank_id peer) {
   batch.hold(out, peer);
 };
 
-/// What `forward(post, arrived)` hands to arrived: `release(m)` sends the m-th message, which was
-/// held.
+/// The gate argument of arrived in `forward(post, arrived)`: `release(m)` sends the m-th message, a
+/// deferred send.
 template <class Gate>
 concept release_gate = requires(Gate& gate, std::size_t message) {
   gate.release(message);
 };
 
-/// Says which collective a batch belongs to. Both ends compare it, so that ranks that are in
-/// different collectives find out.
+/// Says which collective a batch belongs to. Both ends compare labels, so that ranks in different
+/// collectives are detected.
 struct batch_label {
   std::uint64_t plan = 0;  ///< hash of the plan, and of the codec if there is one
-  /// Of a gather from 0; those of the reduction that reads it backwards follow; then the whole
-  /// gather and the whole reduction, where messages are passed on as they come in.
+  /// The rounds of a gather from 0; then those of its reduction; then the whole gather and the
+  /// whole reduction, where they are one forwarding exchange.
   int round = 0;
   friend bool operator==(batch_label const&, batch_label const&) = default;
 };
 
-/// Optional extra of any batch: `label(batch_label)`, called at most once and before the messages.
+/// Optional for any batch: `label(batch_label)`, called at most once, before the messages.
 template <class Batch>
 concept labelled_batch = requires(Batch& batch, batch_label const& label) {
   batch.label(label);
@@ -68,7 +68,7 @@ concept its_label_takes_a_batch_label = labelled_batch<Batch> || !offers_label<B
 
 }  // namespace detail
 
-/// Labels a batch that takes labels.
+/// Sets the label of a batch, if the batch has labels.
 template <class Batch>
 requires detail::its_label_takes_a_batch_label<Batch>
 void set_label(Batch& batch, batch_label const& label) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What adaptors have in common: they pass everything on.
+/// The base class of adaptors: passes all calls on.
 #pragma once
 
 #include <cstddef>
@@ -15,8 +15,8 @@
 
 namespace fssdp {
 
-/// Passes all that a communicator offers on to it; an adaptor derives from it and has exchange,
-/// lend and forward of its own where it looks at them:
+/// Passes all calls of a communicator on to it. An adaptor derives from this class, and defines its
+/// own exchange, lend and forward where it intercepts them:
 ///
 ///     template <communicator Comm>
 ///     class mine : public communicator_adaptor<mine<Comm>, Comm> {
@@ -28,13 +28,13 @@ namespace fssdp {
 ///       mine<Inner> around(Inner& inner) const { return ...; }  // the same, around another
 ///     };
 ///
-/// Submitted work keeps a copy of the adaptor, and runs with its `around(inner)` of what the inner
-/// communicator runs it with: so what is enqueued on a stream passes through the adaptor, too. What
-/// an adaptor counts has to be shared between its copies.
+/// Submitted work keeps a copy of the adaptor, and runs with `around(inner)`, where inner is what
+/// the inner communicator runs it with: so work that is enqueued on a stream goes through the
+/// adaptor, too. State of an adaptor must therefore be shared between its copies.
 ///
-/// `duplicate`, `split`, `without` and `find_lost` are left out: what they return is the caller's
-/// to keep and to close, and may be driven by another thread. Adapt it, too.
-/// @cost none but the inner one's
+/// `duplicate`, `split`, `without` and `find_lost` are not passed on: their results belong to the
+/// caller, and may be used by another thread. Wrap them in an adaptor, too.
+/// @cost only that of the inner communicator
 template <class Derived, communicator Comm>
 class communicator_adaptor {
  public:
@@ -120,7 +120,7 @@ class communicator_adaptor {
   ~communicator_adaptor() = default;
 
  private:
-  /// `work`, run with this adaptor around whatever the inner communicator runs it with.
+  /// Work that runs `work` with this adaptor around the communicator it gets.
   template <class Work>
   [[nodiscard]] auto adapted(Work work) const {
     return
@@ -135,8 +135,8 @@ class communicator_adaptor {
 
 namespace detail {
 
-/// A batch that tells an observer of what is named, and passes it on. The observer has
-/// sends(bytes), receives(bytes), borrows(bytes), which is received, too, and labels(label).
+/// A batch that reports to an observer and passes everything on. The observer has sends(bytes),
+/// receives(bytes), borrows(bytes) (which are also received), and labels(label).
 template <class Batch, class Observer>
 class observed_batch {
  public:
@@ -168,7 +168,7 @@ class observed_batch {
   Observer& observer_;
 };
 
-/// Calls `post` with a batch that tells the observer.
+/// Calls `post` with a batch that reports to the observer.
 template <class Post, class Batch, class Observer>
 void observe(Post& post, Batch& batch, Observer observer) {
   auto observed = observed_batch<Batch, Observer>{batch, observer};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// The signatures of what a communicator may offer besides `exchange`: those that it has, and those
-/// that it seems to have and does not.
+/// The signatures of the optional functions of a communicator: to detect those it has, and those it
+/// seems to have with a wrong signature.
 #pragma once
 
 #include <concepts>
@@ -22,7 +22,7 @@ namespace fssdp {
 
 namespace detail {
 
-/// Stand for any `post`: a function that names the messages of a batch.
+/// An archetype of `post`: a function that adds messages to a batch.
 struct any_post {
   template <exchange_batch Batch>
   void operator()(Batch&) const {}
@@ -35,34 +35,34 @@ struct any_forwarding_post {
   template <forwarding_batch Batch>
   void operator()(Batch&) const {}
 };
-/// Stands for any `visit`: a function that looks at borrowed memory.
+/// An archetype of `visit`: a function that reads borrowed memory.
 struct any_visit {
   void operator()(std::span<std::span<std::byte const> const>) const {}
 };
-/// Stands for any `arrived`: a function that is told of messages as they come in.
+/// An archetype of `arrived`: a function that is called for received messages.
 struct any_arrived {
   template <release_gate Gate>
   void operator()(std::size_t, std::span<std::byte const>, Gate&) const {}
 };
-/// Stands for any work of a communicator.
+/// An archetype of work for a communicator.
 struct any_work {
   template <class Comm>
   void operator()(Comm&) const {}
 };
-/// Stands for any hash of a plan: 64 bits, which must not be cut.
+/// An archetype of a plan's hash: must be accepted as 64 bits, without truncation.
 struct any_plan_hash {
   template <std::unsigned_integral T>
   requires(sizeof(T) >= sizeof(std::uint64_t)) operator T()
       const;  // NOLINT(google-explicit-constructor)
 };
 
-/// Stands for any color or key: an int with its sign, which must not be cut.
+/// An archetype of a color or key: must be accepted as a signed int, without truncation.
 struct any_color {
   template <std::signed_integral T>
   requires(sizeof(T) >= sizeof(int)) operator T() const;  // NOLINT(google-explicit-constructor)
 };
 
-/// What may own the memory of its tensors, unlike views and lists of them.
+/// A type that may own the memory of its tensors, unlike views and lists of views.
 template <class Buffer>
 concept has_tensors = requires(Buffer& buffer) {
   buffer.tensors();
@@ -96,11 +96,12 @@ struct memory_of<Comm> {
 
 }  // namespace detail
 
-/// What a communicator's work is enqueued on: its stream_type, or inline_stream if it has none.
+/// The type of stream that a communicator enqueues on: its stream_type; inline_stream if it has
+/// none.
 template <class Comm>
 using stream_type_of = typename detail::stream_of<Comm>::type;
 
-/// Where the memory is that a communicator moves: its memory_space, or host_memory if it has none.
+/// The kind of memory of a communicator: its memory_space; host_memory if it has none.
 template <class Comm>
 using memory_space_of = typename detail::memory_of<Comm>::type;
 
@@ -108,17 +109,17 @@ using memory_space_of = typename detail::memory_of<Comm>::type;
 template <class Comm>
 concept stream_bound = !std::same_as<stream_type_of<Comm>, inline_stream>;
 
-/// Whether the memory of a buffer that is given as `Buffer&&` is still there when the work of a
-/// communicator runs. That of a stream-bound one runs after the call has returned: a temporary
-/// expert_buffer, or whatever else may own the memory, is gone then. Views of memory are copied by
-/// the call, and may be temporaries.
+/// Whether the memory of a buffer that is passed as `Buffer&&` still exists when the work of a
+/// communicator runs. On a communicator that is bound to a stream, work runs after the call has
+/// returned: a temporary expert_buffer, or another type that may own memory, no longer exists then.
+/// Views are copied by the call, and may be temporaries.
 template <class Buffer, class Comm>
 concept outlives_the_call =
     !stream_bound<Comm> || std::is_lvalue_reference_v<Buffer> || !detail::has_tensors<Buffer>;
 
 namespace detail {
 
-// What each extra looks like.
+// The signature of each optional function.
 
 template <class Comm>
 concept takes_work = requires(Comm& comm, any_work work) {
@@ -203,10 +204,10 @@ concept is_on_side_stream = requires(Comm& comm, Comm const& view, any_work work
   comm.clear(memory);
 };
 
-// Whoever offers the name of an extra offers the extra. The names say what is expected: they stand
-// in the errors of the compiler.
+// A communicator with a function of one of these names must have the whole group. The names of
+// these concepts appear in compile errors and say what is expected.
 
-/// Offers submit or synchronize, or is bound to a stream: then it has all three.
+/// Has submit or synchronize, or is bound to a stream: then it must have all three.
 template <class Comm>
 concept its_stream_type_submit_and_synchronize_go_together =
     !(stream_bound<Comm> || offers_submit<Comm> || offers_synchronize<Comm>) ||
@@ -217,7 +218,7 @@ template <class Comm>
 concept its_forward_takes_post_and_arrived = forwards<Comm> || !offers_forward<Comm>;
 template <class Comm>
 concept its_agree_takes_a_plan_hash = agrees<Comm> || !offers_agree<Comm>;
-/// Offers announce or has_agreed: then it has agree, too.
+/// Has announce or has_agreed: then it must have agree, too.
 template <class Comm>
 concept its_announce_has_agreed_and_agree_go_together =
     announces<Comm> || !(offers_announce<Comm> || offers_has_agreed<Comm>);
@@ -231,13 +232,13 @@ concept its_split_takes_color_and_key_and_may_return_a_communicator =
 template <class Comm>
 concept its_without_takes_lost_ranks_and_returns_a_communicator =
     shrinks<Comm> || !offers_without<Comm>;
-/// Offers find_lost: then it has without, too.
+/// Has find_lost: then it must have without, too.
 template <class Comm>
 concept its_find_lost_returns_ranks_and_without_goes_with_it =
     finds_lost<Comm> || !offers_find_lost<Comm>;
 template <class Comm>
 concept its_gather_values_takes_mine_and_all = gathers_values<Comm> || !offers_gather_values<Comm>;
-/// Names as common as `copy` mean nothing where memory is the host's.
+/// On host memory, names as common as `copy` have no meaning and are not checked.
 template <class Comm>
 concept its_device_work_is_complete =
     works_on_device<Comm> || !std::same_as<memory_space_of<Comm>, device_memory> ||

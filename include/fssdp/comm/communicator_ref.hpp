@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Any communicator as one type: what the collectives run on inside, compiled once for all of them.
+/// A type-erased reference to a communicator, so that the collectives are compiled once.
 #pragma once
 
 #include <concepts>
@@ -20,17 +20,17 @@ namespace fssdp {
 
 namespace detail {
 
-/// Whether what a communicator moves can be read and written by the host.
+/// Whether the host can access the memory that a communicator works on.
 template <class Comm>
 inline constexpr bool in_host_memory = std::same_as<memory_space_of<Comm>, host_memory>;
 
-/// What a batch is used for: it says which of its functions there are.
+/// The kind of exchange of a batch, which decides which functions it has.
 enum class batch_use { exchange, lend, forward };
 
-/// Any batch as one type. What its communicator does not offer must not be called.
+/// A type-erased reference to a batch. Functions that it does not have must not be called.
 class batch_ref {
  public:
-  /// @tparam Use what the batch was made for
+  /// @tparam Use the kind of exchange of the batch
   template <batch_use Use, class Batch>
   [[nodiscard]] static batch_ref of(Batch& batch) {
     return {&batch, functions_of<Use, Batch>};
@@ -82,7 +82,7 @@ class batch_ref {
   functions const& call_;
 };
 
-/// Releases messages that are held back in a forwarding exchange.
+/// Releases deferred sends in a forwarding exchange.
 class gate_ref {
  public:
   template <class Gate>
@@ -99,9 +99,9 @@ class gate_ref {
 
 }  // namespace detail
 
-/// A communicator that somebody else owns, itself a communicator of host memory. What else the
-/// other one offers is called by a name of its own: whether it is there is known at run time.
-/// @cost a call through a pointer for each message, and for each call
+/// A reference to a communicator; itself a communicator of host memory. The optional functions have
+/// other names here, as whether the communicator has them is known only at run time.
+/// @cost one call through a pointer for each message and each call
 class communicator_ref {
  public:
   using post = detail::function_ref<void(detail::batch_ref const&)>;
@@ -116,7 +116,7 @@ class communicator_ref {
 
   [[nodiscard]] rank_id rank() const { return rank_; }
   [[nodiscard]] int size() const { return size_; }
-  /// Whether the host can read and write what it moves.
+  /// Whether the host can access the memory that it works on.
   [[nodiscard]] bool in_host_memory() const { return call_->in_host_memory; }
   [[nodiscard]] bool lends() const { return call_->lend != nullptr; }
   [[nodiscard]] bool forwards() const { return call_->forward != nullptr; }
@@ -126,29 +126,30 @@ class communicator_ref {
   void exchange_lending(post name, visit look) const { call_->lend(comm_, name, look); }
   /// @pre forwards()
   void exchange_forwarding(post name, arrived tell) const { call_->forward(comm_, name, tell); }
-  /// As `agree`: nothing if the communicator has no such thing.
+  /// As `agree`; does nothing if the communicator has no such function.
   void agree(std::uint64_t plan) const { call_->agree(comm_, plan); }
-  /// Whether it announces plans: else `announce` does nothing, and nothing is to be waited for.
+  /// Whether it has announce; without, `announce` does nothing and `has_agreed` need not be
+  /// awaited.
   [[nodiscard]] bool announces() const { return call_->has_agreed != nullptr; }
   void announce(std::span<std::uint64_t const> plans) const { call_->announce(comm_, plans); }
   [[nodiscard]] bool has_agreed(std::uint64_t plan) const {
     return !announces() || call_->has_agreed(comm_, plan);
   }
 
-  /// Values of the host from all ranks: mine [n] -> all [size, n] bytes, which are there when it
-  /// returns. The communicator's own gather_values; one exchange if it has none.
+  /// An all-gather of host values: mine [n] -> all [size, n] bytes, complete when it returns. Uses
+  /// the communicator's gather_values, or else one exchange.
   void gather_values(std::span<std::byte const> mine, std::span<std::byte> all) const {
     call_->gather_values(comm_, mine, all);
   }
 
-  /// Those of a device_communicator.
+  /// As those of a device_communicator.
   /// @pre !in_host_memory()
   void sum(device_sums const& sum) const { call_->sum(comm_, sum); }
   void convert(device_conversions const& of) const { call_->convert(comm_, of); }
   void copy(std::span<std::byte> to, std::span<std::byte const> from) const {
     call_->copy(comm_, to, from);
   }
-  /// Whether it is a coding_communicator.
+  /// Whether it has the functions of a coding_communicator.
   [[nodiscard]] bool encodes() const { return call_->encode != nullptr; }
   /// @pre encodes()
   void encode(device_encoding const& of) const { call_->encode(comm_, of); }
@@ -180,7 +181,7 @@ class communicator_ref {
   [[nodiscard]] static constexpr functions make_functions() {
     auto all = functions{};
     static_assert(!stream_bound<Comm> || !std::same_as<memory_space_of<Comm>, host_memory>,
-                  "what is enqueued on a stream of the host: take the communicator without it");
+                  "this communicator is bound to a host stream: expected the one inside it");
     all.in_host_memory = std::same_as<memory_space_of<Comm>, host_memory>;
     all.exchange = [](void* comm, post name) {
       static_cast<Comm*>(comm)->exchange([&](exchange_batch auto& batch) {
@@ -226,7 +227,7 @@ class communicator_ref {
     };
     if constexpr (!std::same_as<memory_space_of<Comm>, host_memory>) {
       static_assert(device_communicator<Comm>,
-                    "a communicator in other memory says how its bytes are copied, converted and "
+                    "a communicator of device memory must have copy, convert, sum, allocate and "
                     "summed");
       all.sum = [](void* comm, device_sums const& sum) { static_cast<Comm*>(comm)->sum(sum); };
       all.convert = [](void* comm, device_conversions const& of) {

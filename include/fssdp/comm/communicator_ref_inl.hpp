@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What any communicator can do by `exchange` alone.
+/// Implementations by `exchange` alone.
 #pragma once
 
 #include <cstddef>

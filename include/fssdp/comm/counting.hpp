@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Adaptor: counts what goes through a communicator.
+/// An adaptor that counts messages and bytes.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 
 namespace fssdp {
 
-/// What one rank has exchanged.
+/// The messages and bytes of one rank.
 struct exchange_counts {
   std::uint64_t exchanges = 0;
   std::uint64_t messages_sent = 0;
@@ -23,19 +23,19 @@ struct exchange_counts {
   friend bool operator==(exchange_counts const&, exchange_counts const&) = default;
 };
 
-/// A communicator that counts what is exchanged and passes everything on: what the inner one
-/// offers, it offers. Work that is submitted through it is counted when it runs; what a back end
-/// sends for agree, announce, connect and gather_values is not. Copies count together.
-/// @cost one allocation when it is made
+/// Counts exchanges and passes everything on; it has the optional functions of the inner
+/// communicator. Submitted work is counted when it runs. What a back end sends for agree, announce,
+/// connect and gather_values is not counted. Copies share their counts.
+/// @cost one allocation at construction
 template <communicator Comm>
 class counting : public communicator_adaptor<counting<Comm>, Comm> {
  public:
   explicit counting(Comm& comm) : counting{comm, std::make_shared<exchange_counts>()} {}
 
-  /// @pre work that was submitted has been synchronized
+  /// @pre submitted work has been synchronized
   [[nodiscard]] exchange_counts const& counts() const { return *counts_; }
   void reset() { *counts_ = {}; }
-  /// What submitted work runs with.
+  /// The adaptor for submitted work.
   template <communicator Inner>
   [[nodiscard]] counting<Inner> around(Inner& inner) const {
     return {inner, counts_};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Adaptor: breaks down on purpose, at a chosen moment of a chosen exchange.
+/// An adaptor that fails on purpose, at a chosen moment of a chosen exchange.
 #pragma once
 
 #include <atomic>
@@ -14,89 +14,89 @@
 
 namespace fssdp {
 
-/// How a rank breaks down.
+/// How a rank fails.
 enum class fault_kind {
   throws,  ///< an injected_fault leaves the call
-  stalls,  ///< the rank waits at a gate, then goes on as if nothing had happened
+  stalls,  ///< the rank waits at a gate, then continues as if nothing had happened
   leaves,  ///< a rank_left leaves the call: the rank's main function catches it and returns
-  acts,    ///< the rank does what it is told, which may end its process, then goes on
+  acts,    ///< the rank calls a function, which may end its process, then continues
 };
 
-/// When it does, within one exchange.
+/// The moment of the failure within one exchange.
 enum class fault_moment {
   before_exchange,
-  in_post,      ///< before it has named a message
-  behind_post,  ///< all messages are named, nothing is sent
-  in_visit,     ///< while peers' memory is borrowed, or when the first message has arrived; where
-                ///< there is neither, behind the exchange
-  behind_exchange,  ///< all has arrived
+  in_post,      ///< before it has added a message
+  behind_post,  ///< all messages are added, none is sent
+  in_visit,     ///< while peers' memory is read, or when the first message has arrived; if there is
+                ///< neither, after the exchange
+  behind_exchange,  ///< all messages have arrived
 };
 
-/// What a rank throws on purpose: nothing that the rest of the library knows.
+/// The exception of an intended failure; the library does not know it otherwise.
 class injected_fault : public error {
   using error::error;
 };
 
-/// What takes a rank out of its main function without an error: catch it there, and return. The
-/// other ranks then see a rank that has gone without a word.
+/// Leaves the main function of a rank without an error: to be caught there, followed by a return.
+/// The other ranks then see a rank that ended early.
 class rank_left : public error {
   using error::error;
 };
 
-/// Where ranks stall until they are released; any number of ranks may share one.
+/// Where ranks stall until they are released. Several ranks may share one.
 class stall_gate {
  public:
   stall_gate() = default;
   stall_gate(stall_gate const&) = delete;
   stall_gate& operator=(stall_gate const&) = delete;
 
-  /// Lets everybody pass, from now on.
+  /// Lets all ranks pass, from now on.
   void release() {
     is_open_ = 1;
     is_open_.notify_all();
   }
-  /// Blocks until it is released.
+  /// Blocks until the gate is released.
   void wait() const { is_open_.wait(0); }
 
  private:
   std::atomic<int> is_open_ = 0;
 };
 
-/// What goes wrong on one rank, once.
+/// The failure of one rank; it happens once.
 struct fault {
   fault_kind kind = fault_kind::throws;
-  int exchange = 0;  ///< in which exchange (lend, forward) of the rank, from 1; 0: in none
+  int exchange = 0;  ///< the number of the exchange (lend, forward) of the rank, from 1; 0: none
   fault_moment moment = fault_moment::before_exchange;
-  stall_gate* gate = nullptr;  ///< where a rank stalls; outlives the communicator
-  void (*act)() = nullptr;     ///< what it does
+  stall_gate* gate = nullptr;  ///< where the rank stalls; outlives the communicator
+  void (*act)() = nullptr;     ///< the function of fault_kind::acts
 };
 
-/// A communicator that breaks down once and passes everything on, before and after: what the inner
-/// one offers, it offers. Exchanges of submitted work count with the others; a fault there is one
-/// of the thread that runs it.
-/// @cost one allocation when it is made
+/// A communicator that fails once, and passes everything on before and after; it has the optional
+/// functions of the inner communicator. Exchanges of submitted work are counted, too; a failure
+/// there happens in the thread that runs the work.
+/// @cost one allocation at construction
 template <communicator Comm>
 class faulty : public communicator_adaptor<faulty<Comm>, Comm> {
  public:
-  /// @throws argument_error if the exchange is negative, or a rank is to stall without a gate, or
-  ///         to do nothing
+  /// @throws argument_error if the exchange is negative, or a gate or function that the kind needs
+  ///         is null
   faulty(Comm& comm, fault const& given)
       : faulty::communicator_adaptor{comm}, fault_{given}, exchange_{std::make_shared<int>(0)} {
-    detail::require(given.exchange >= 0, "faulty: a fault in exchange ", given.exchange,
-                    "; expected 1 or more, or 0 for none");
+    detail::require(given.exchange >= 0, "faulty: exchange is ", given.exchange,
+                    "; expected 1 or more, or 0 for no fault");
     detail::require(given.kind != fault_kind::stalls || given.gate != nullptr,
-                    "faulty: a rank that stalls needs a gate");
+                    "faulty: a fault that stalls without a gate; expected one");
     detail::require(given.kind != fault_kind::acts || given.act != nullptr,
-                    "faulty: a rank that acts needs to know what to do");
+                    "faulty: a fault that acts without a function; expected one");
   }
 
-  /// What submitted work runs with.
+  /// The adaptor for submitted work.
   template <communicator Inner>
   [[nodiscard]] faulty<Inner> around(Inner& inner) const {
     return {inner, fault_, exchange_};
   }
 
-  /// @throws injected_fault, rank_left; what the inner one throws
+  /// @throws injected_fault, rank_left; exceptions of the inner communicator
   template <class Post>
   void exchange(Post&& post) {
     ++*exchange_;
@@ -127,7 +127,7 @@ class faulty : public communicator_adaptor<faulty<Comm>, Comm> {
       if (std::exchange(first, false)) break_at(fault_moment::in_visit);
       arrived(wanted, bytes, gate);
     });
-    if (first) break_at(fault_moment::in_visit);  // there was nothing to arrive
+    if (first) break_at(fault_moment::in_visit);  // no message has arrived
     break_at(fault_moment::behind_exchange);
   }
 
@@ -181,7 +181,7 @@ class faulty : public communicator_adaptor<faulty<Comm>, Comm> {
   }
 
   fault fault_;
-  std::shared_ptr<int> exchange_;  // the current one, from 1
+  std::shared_ptr<int> exchange_;  // the number of the current one, from 1
 };
 
 }  // namespace fssdp

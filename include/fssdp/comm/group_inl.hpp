@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// How groups are made and their ranks are named.
+/// Builds groups, and names their ranks.
 #pragma once
 
 #include <algorithm>

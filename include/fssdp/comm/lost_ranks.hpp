@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Ranks of a communicator that are lost, and those that are left.
+/// Lost ranks of a communicator, and the remaining ones.
 #pragma once
 
 #include <algorithm>
@@ -11,8 +11,8 @@
 
 namespace fssdp::detail {
 
-/// Ranks that are lost, ascending.
-/// @throws argument_error if one is not there, comes twice, or is this one
+/// The lost ranks, ascending.
+/// @throws argument_error if one does not exist, is listed twice, or is this rank
 [[nodiscard]] inline std::vector<rank_id> checked_lost(std::span<rank_id const> lost, rank_id me,
                                                        int size) {
   auto ranks = std::vector<rank_id>{};
@@ -31,7 +31,7 @@ namespace fssdp::detail {
   return ranks;
 }
 
-/// All ranks but those that are lost, ascending.
+/// All ranks that are not lost, ascending.
 /// @param lost ascending
 [[nodiscard]] inline std::vector<rank_id> ranks_left(std::span<rank_id const> lost, int size) {
   auto left = std::vector<rank_id>{};

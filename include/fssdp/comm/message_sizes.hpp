@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// The sizes of the messages from one rank to another, as both ends compare them.
+/// The sizes of the messages from one rank to another, which both ends compare.
 #pragma once
 
 #include <array>
@@ -12,10 +12,11 @@
 
 namespace fssdp::detail {
 
-/// How many messages there are, the first sizes, and a hash of all. Of a fixed size: it can be sent.
+/// The number of messages, the first sizes, and a hash of all. Of a fixed size, so that it can be
+/// sent.
 struct message_sizes {
   std::uint64_t messages = 0;
-  std::uint64_t bytes = 0;  ///< of all together
+  std::uint64_t bytes = 0;  ///< sum of all sizes
   std::uint64_t hash = 0;
   std::array<std::uint64_t, 8> first = {};
 
@@ -26,7 +27,7 @@ struct message_sizes {
     hash = (hash ^ size) * 0x9e3779b97f4a7c15U;
     hash ^= hash >> 32U;
   }
-  /// How those that a peer sends differ from these, which are expected; empty if not at all.
+  /// How the sizes that a peer sends differ from these expected ones; empty if they do not.
   [[nodiscard]] std::string difference(message_sizes const& sent) const {
     if (sent.messages != messages) return count_difference(messages, sent.messages);
     if (sent.hash == hash) return {};

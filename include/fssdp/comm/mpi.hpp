@@ -15,13 +15,14 @@
 
 namespace fssdp {
 
-/// Runs a function on this rank, one of those that mpirun has started:
+/// Runs a function on this rank of an MPI program:
 ///
 ///     fssdp::mpi_world{}.run([](fssdp::communicator auto& comm) { ... });
 ///
-/// Initialises MPI if nobody has, for streams with threads of their own (MPI_THREAD_SERIALIZED),
-/// and finalizes what it has initialised: once in a process, as MPI has it. A signal that a peer's
-/// death may send (SIGPIPE) is then ignored, unless the program has a handler of its own.
+/// Initializes MPI if the program has not, for streams with their own threads
+/// (MPI_THREAD_SERIALIZED), and finalizes it if it has initialized it: once per process, as MPI
+/// requires. SIGPIPE, which the death of a peer may raise, is then ignored, unless the program has
+/// its own handler.
 class mpi_world {
  public:
   /// @throws argument_error if MPI has been finalized
@@ -40,32 +41,32 @@ class mpi_world {
   }
   mpi_world(mpi_world const&) = delete;
   mpi_world& operator=(mpi_world const&) = delete;
-  /// Does not finalize MPI where ranks are missing, as that would wait for them: the process ends
-  /// without, and mpirun reports it.
+  /// Does not finalize MPI if ranks are missing, as that would wait for them: the process ends
+  /// without it, and mpirun reports that.
   ~mpi_world() {
     if (finalizes_ && !lost_ && detail::mpi_is_running()) MPI_Finalize();
   }
 
-  /// mpi_topology of all ranks. Collective.
-  /// @throws as it does
+  /// The mpi_topology of all ranks. Collective.
+  /// @throws as mpi_topology
   [[nodiscard]] topology topo(topology::shape const& like = {}) {
     return unless_ranks_are_missing([&] { return mpi_topology(MPI_COMM_WORLD, like, options_); });
   }
 
-  /// Calls `rank_main(comm)` on this rank, and waits until all others have returned from theirs.
+  /// Calls `rank_main(comm)` on this rank, and waits until all ranks have returned from theirs.
   ///
-  /// When a rank leaves by an exception, every other rank gets a peer_failed that names it from its
-  /// current or next exchange. When it returns while others still await it, those get the
+  /// If rank_main throws on a rank, the current or next exchange of every other rank throws a
+  /// peer_failed that names it. If it returns while other ranks still wait for it, these get the
   /// peer_failed at once.
-  /// @pre when rank_main returns on a rank, what it has put on streams has run
-  /// @throws what rank_main throws here; peer_failed if it has thrown elsewhere, and not here;
-  ///         deadline_exceeded if a rank is missing that nobody has awaited, or, which names rank
-  ///         -1, does not come
+  /// @pre when rank_main returns, its work on streams has run
+  /// @throws the exception of rank_main on this rank; peer_failed if rank_main has thrown on
+  ///         another rank only; deadline_exceeded if a missing rank was not noticed by any
+  ///         exchange, or (with rank -1) if a rank does not finish in time
   template <class Main>
   void run(Main&& rank_main) {
     run_in(MPI_COMM_WORLD, std::forward<Main>(rank_main));
   }
-  /// The same between the ranks of `of`, which all call it.
+  /// The same between the ranks of `of`, all of which call it.
   template <class Main>
   void run_in(MPI_Comm of, Main&& rank_main) {
     detail::require(!lost_, "mpi_world: ranks are missing since the last run");
@@ -95,7 +96,8 @@ class mpi_world {
       throw;
     }
   }
-  /// Open MPI writes to connections whose other end has died, which by default ends who writes.
+  /// Open MPI writes to connections whose other end has died, which would end this process by
+  /// default.
   static void outlive_peers() {
 #ifdef SIGPIPE
     auto const before = std::signal(SIGPIPE, SIG_IGN);

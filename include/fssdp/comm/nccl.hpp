@@ -17,15 +17,15 @@
 
 namespace fssdp {
 
-/// Runs a function once per device of this process, each in a thread of its own:
+/// Runs a function once per device of this process, each in its own thread:
 ///
 ///     fssdp::nccl_world{{.kernels = fssdp::cuda_kernels()}}.run([](auto& comm) { ... });
 ///
-/// Between processes, every rank makes its own nccl_communicator.
+/// In programs with several processes, every rank makes its own nccl_communicator.
 class nccl_world {
  public:
-  /// @param ranks how many devices take part; 0: all
-  /// @throws transport_error if there are not so many; argument_error
+  /// @param ranks the number of devices; 0: all
+  /// @throws transport_error if there are not as many devices; argument_error
   explicit nccl_world(nccl_options const& options = {}, int ranks = 0)
       : options_{detail::nccl_checked(options)}, ranks_{ranks} {
     auto devices = 0;
@@ -36,14 +36,15 @@ class nccl_world {
   }
   [[nodiscard]] int size() const { return ranks_; }
 
-  /// Calls `rank_main(comm)` on every rank, on a stream of its own, and waits for all of them.
-  /// @throws what the lowest rank threw that failed; else, what closing the communicators did
+  /// Calls `rank_main(comm)` on every rank, on its own stream, and waits for all of them.
+  /// @throws the exception of the lowest rank that has failed; otherwise, one of closing a
+  ///         communicator
   template <class Main>
   void run(Main&& rank_main) {
     auto id = ncclUniqueId{};
     detail::nccl_require(ncclGetUniqueId(&id), {}, "ncclGetUniqueId");
     auto endings = std::vector<ending>(static_cast<std::size_t>(ranks_));
-    auto threads = std::vector<std::jthread>{};  // join whatever happens
+    auto threads = std::vector<std::jthread>{};  // joined in any case
     for (auto const rank : first_n<rank_id>(ranks_))
       threads.emplace_back([&, rank] { endings[rank.index()] = run(rank, id, rank_main); });
     threads.clear();
@@ -52,7 +53,7 @@ class nccl_world {
       if (of.thrown) std::rethrow_exception(of.thrown);
       failed = failed || of.failed;
     }
-    for (auto const& of : endings)  // where a rank has failed, and said so, others close in vain
+    for (auto const& of : endings)  // if a rank has failed, the others cannot close
       if (of.thrown_by_close && !failed) std::rethrow_exception(of.thrown_by_close);
   }
 
@@ -60,7 +61,7 @@ class nccl_world {
   struct ending {
     std::exception_ptr thrown;
     std::exception_ptr thrown_by_close;
-    bool failed = false;  ///< what rank_main knows, as it was thrown there
+    bool failed = false;  ///< whether rank_main threw, and what
   };
 
   template <class Main>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Tells whether a class has a function of some name, whatever its signature.
+/// Detects whether a class has a function of some name, whatever its signature.
 #pragma once
 
 namespace fssdp::detail {
 
-/// Stand in for any argument, taken by value or by reference to const, or by reference.
+/// Archetypes of any argument: by value or reference to const; by reference.
 struct any_value {
   template <class T>
   operator T() const;  // NOLINT(google-explicit-constructor)
@@ -14,9 +14,9 @@ struct any_reference {
   operator T&() const;  // NOLINT(google-explicit-constructor)
 };
 
-// offers_lend<T> and its like: whether T has a public function of that name, with four arguments at
-// most. Functions whose constraints are not met do not count, nor do private ones: an adaptor may
-// have `lend` only where its communicator has it.
+// offers_lend<T> and the others: whether T has a public function of that name, with at most four
+// arguments. Functions whose constraints are not satisfied, and private ones, do not count: an
+// adaptor may have `lend` only if its communicator has it.
 #define FSSDP_OFFERS(name)                                     \
   template <class T>                                           \
   concept offers_##name = requires(T & of) {                   \

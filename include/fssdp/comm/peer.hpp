@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Ranks that are devices of one process, or streams that share some: they read each other's
+/// Ranks that are devices of one process, or streams that share devices: they read one another's
 /// memory.
 #pragma once
 
@@ -21,16 +21,16 @@
 
 namespace fssdp {
 
-/// Runs a function once per rank, each in a thread with a device and a stream of its own:
+/// Runs a function once per rank, each in its own thread, with a device and a stream:
 ///
 ///     fssdp::peer_world{{.kernels = fssdp::cuda_kernels()}}.run([](auto& comm) { ... });
 ///
-/// With more ranks than devices, ranks share devices in turn.
+/// If there are more ranks than devices, ranks share devices in turn.
 class peer_world {
  public:
-  /// @throws argument_error unless there are as many devices, the deadline is positive, and there
-  ///         are kernels where they are to copy; transport_error if two devices cannot read each
-  ///         other's memory
+  /// @throws argument_error unless there are as many devices, the deadline is positive, and kernels
+  ///         are given if they are to copy; transport_error if two devices cannot read each other's
+  ///         memory
   explicit peer_world(peer_options const& options = {})
       : options_{checked(options)},
         devices_{options_.devices},
@@ -43,11 +43,11 @@ class peer_world {
   }
 
   [[nodiscard]] int size() const { return meetings_.size(); }
-  /// The device that a rank's stream and memory are on.
+  /// The device of a rank's stream and memory.
   [[nodiscard]] int device_of(rank_id rank) const { return devices_.device_of(rank); }
 
-  /// Calls `rank_main(comm)` on every rank, its device being the current one, and waits for all of
-  /// them and their streams. What happens when one of them throws or leaves: see thread_world.
+  /// Calls `rank_main(comm)` on every rank, with its device as the current one, and waits for all
+  /// of them and their streams. If one of them throws or returns early: see thread_world.
   /// @pre memory that peers read lives until the stream has been synchronized
   /// @throws the exception of the rank that failed first; argument_error if the world runs already
   template <class Main>
@@ -78,12 +78,12 @@ class peer_world {
   static peer_options const& checked(peer_options const& of) {
     detail::require(of.ranks >= 0, "peer_world: ", of.ranks, " ranks; expected 0 or more");
     detail::require(of.copies != copied_by::kernels || of.kernels.copy != nullptr,
-                    "peer_world: copies without kernels; expected .kernels = cuda_kernels()");
-    detail::require(of.copy_blocks >= 0, "peer_world: copy_blocks of ", of.copy_blocks,
+                    "peer_world: no kernels to copy with; expected .kernels = cuda_kernels()");
+    detail::require(of.copy_blocks >= 0, "peer_world: copy_blocks is ", of.copy_blocks,
                     "; expected 0 or more");
     return of;
   }
-  /// The communicator behind the n-th duplicate that a rank makes: the same for all ranks.
+  /// The context of the n-th duplicate that a rank makes: the same for all ranks.
   detail::peer_context& next_context(rank_id rank) {
     auto const lock = std::scoped_lock{mutex_};
     auto const index = ++duplicates_[rank.index()];
@@ -91,7 +91,7 @@ class peer_world {
     return contexts_[index];
   }
 
-  /// Copies that take a few multiprocessors, and long, go before blocks that wait for room.
+  /// Long copies that use few multiprocessors have priority over blocks that wait for room.
   [[nodiscard]] cuda_priority priority() const {
     return options_.copy_blocks != 0 ? cuda_priority::high : cuda_priority::normal;
   }
@@ -100,9 +100,9 @@ class peer_world {
   detail::peer_devices devices_;
   thread_world meetings_;
   std::atomic<bool> is_running_ = false;
-  std::mutex mutex_;  // guards what follows while ranks run
+  std::mutex mutex_;  // guards the following members while ranks run
   std::deque<detail::peer_context> contexts_;
-  std::vector<std::size_t> duplicates_;  // [rank]
+  std::vector<std::size_t> duplicates_;  // [ranks]
 };
 
 inline peer_communicator peer_communicator::duplicate(cudaStream_t stream) {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What ranks tell each other to find out whether they have come with the same plans, where their
-/// messages carry no labels.
+/// What ranks exchange to check that they have the same plans, where messages have no labels.
 #pragma once
 
 #include <algorithm>
@@ -20,14 +19,14 @@
 
 namespace fssdp::detail {
 
-/// What a rank tells the others about its plans. Its size is the same however many there are: NCCL
-/// has no error for messages whose sizes differ.
+/// The summary of a rank's plans. Its size does not depend on their number, as NCCL does not detect
+/// messages with different sizes.
 struct plans_summary {
   static constexpr std::size_t most_listed = 61;
 
-  std::uint64_t comparison = 0;                       // how many there have been, with this one
+  std::uint64_t comparison = 0;                       // the number of this comparison, from 1
   std::uint64_t count = 0;                            // of plans
-  std::uint64_t hash = 0;                             // of all of them
+  std::uint64_t hash = 0;                             // of all plans
   std::array<std::uint64_t, most_listed> plans = {};  // the first ones
 
   friend bool operator==(plans_summary const&, plans_summary const&) = default;
@@ -69,7 +68,7 @@ struct plans_summary {
   return std::nullopt;
 }
 
-/// Plans that all ranks have, the last ones of all that were compared. All ranks forget alike.
+/// The plans that all ranks have: the last ones that were compared. All ranks drop the same ones.
 class common_plans {
  public:
   [[nodiscard]] bool contain(std::uint64_t plan) const {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Binds a host communicator to a stream: its collectives then run behind the caller's back.
+/// Binds a host communicator to a stream: its collectives then run asynchronously.
 #pragma once
 
 #include <concepts>
@@ -15,8 +15,7 @@
 namespace fssdp {
 
 /// A handle on a communicator whose work is enqueued on a host_stream. Communicator and stream must
-/// outlive it, and memory that a collective reads or writes must live until `synchronize` has
-/// returned.
+/// outlive it. Memory that a collective reads or writes must live until `synchronize` has returned.
 template <communicator Comm>
 class queued_communicator {
  public:
@@ -29,8 +28,8 @@ class queued_communicator {
   [[nodiscard]] int size() const { return comm_->size(); }
   [[nodiscard]] host_stream& stream() const { return *stream_; }
 
-  /// Calls `post` at once and enqueues what it names.
-  /// @cost an allocation; the collectives do not come this way, they submit
+  /// Calls `post` at once, and enqueues the messages that it adds.
+  /// @cost one allocation; collectives do not use this, they submit
   template <class Post>
   void exchange(Post&& post) {
     auto batch = recorded_batch{};
@@ -46,7 +45,7 @@ class queued_communicator {
   void synchronize() { stream_->synchronize(); }
 
  private:
-  /// Messages that are named now and exchanged later.
+  /// Messages that are added now and exchanged later.
   class recorded_batch {
    public:
     void send(std::span<std::byte const> bytes, rank_id to) {
@@ -68,7 +67,7 @@ class queued_communicator {
    private:
     struct message {
       std::span<std::byte const> out;
-      std::optional<std::span<std::byte>> in;  // instead, if it is to arrive
+      std::optional<std::span<std::byte>> in;  // set for a message to receive
       rank_id peer;
     };
     std::vector<message> messages_;
@@ -79,9 +78,9 @@ class queued_communicator {
   host_stream* stream_;
 };
 
-/// `comm` with its work enqueued on `stream`. Every host communicator can be bound.
-/// @cost nothing is sent, nothing is allocated
-/// @throws (later) work errors come from synchronize and poison the stream
+/// Binds `comm` to a stream: its work is enqueued on `stream`. Works with every host communicator.
+/// @cost no messages, no allocation
+/// @throws errors of the work are thrown by synchronize, and poison the stream
 template <communicator Comm>
 requires(!stream_bound<Comm>)
     [[nodiscard]] queued_communicator<Comm> on_stream(Comm& comm, host_stream& stream) {

@@ -27,15 +27,15 @@ namespace fssdp {
 
 namespace detail {
 
-/// What another process needs to find a shared_memory; a plain value, to be sent.
+/// What another process needs to open a shared_memory; a plain value, to be sent.
 struct shared_memory_name {
   std::int64_t process = 0;
-  std::int64_t descriptor = -1;  // there; -1 if there is none
+  std::int64_t descriptor = -1;  // in that process; -1 if there is none
   std::uint64_t bytes = 0;
-  std::uint64_t mark = 0;  // its first bytes, by which it is recognised
+  std::uint64_t mark = 0;  // its first bytes, by which it is identified
 };
 
-/// A new file without a name that is only in memory; less than 0, with errno, if there is none.
+/// Creates a nameless file in memory; returns a negative number and sets errno if that fails.
 [[nodiscard]] inline int make_memory_file() {
 #ifdef __linux__
   return ::memfd_create("fssdp", MFD_CLOEXEC);
@@ -44,7 +44,7 @@ struct shared_memory_name {
   return -1;
 #endif
 }
-/// Gives pages of such a file back, also of those who have it open; they read zeros from now on.
+/// Frees pages of such a file for all processes that have mapped it; they then read zeros.
 inline void empty_pages(int descriptor, std::size_t begin, std::size_t bytes) {
 #ifdef __linux__
   (void)::fallocate(descriptor, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
@@ -54,11 +54,11 @@ inline void empty_pages(int descriptor, std::size_t begin, std::size_t bytes) {
 #endif
 }
 
-/// Pages of an open file as memory.
+/// A mapping of pages of an open file.
 class mapped_pages {
  public:
   mapped_pages() = default;
-  /// Empty if the system has no room for it.
+  /// Empty if the system cannot map them.
   mapped_pages(int descriptor, std::size_t bytes, int protection) {
     auto* const memory =
         ::mmap(nullptr, bytes, protection, MAP_SHARED | MAP_NORESERVE, descriptor, 0);
@@ -78,8 +78,8 @@ class mapped_pages {
   std::span<std::byte> all_;
 };
 
-/// The memory of another process, to read; empty if this one cannot: it runs elsewhere, for another
-/// user, or behind a wall of containers.
+/// Maps the memory of another process for reading; empty if that is not possible: the process is on
+/// another host, of another user, or in another container.
 [[nodiscard]] inline mapped_pages open_shared_memory(shared_memory_name const& name) {
   if (name.descriptor < 0) return {};
   auto const path =
@@ -97,27 +97,27 @@ class mapped_pages {
 
 }  // namespace detail
 
-/// A resource of memory that other processes of the host, of the same user, can read where it lies:
+/// A memory resource whose memory other processes of the host, of the same user, can read in place:
 ///
 ///     auto memory = fssdp::shared_memory{};
 ///     auto weights = fssdp::make_shard<float>(layout, rank, elements, &memory);
 ///
-/// Ranks that are processes then copy each other's experts themselves, once, and sum partial
-/// gradients without a copy (mpi_options::shared), where messages go through the kernel. Pages are
-/// taken when they are first touched and given back when they are freed; nothing is left of them
-/// when the process ends, however it ends. Threads may share it.
+/// Ranks that are processes then copy experts from one another directly, and sum partial gradients
+/// without a copy (mpi_options::shared); otherwise messages go through the kernel. Pages are
+/// allocated when they are first accessed, and freed with their block. Nothing is left when the
+/// process ends, even if it crashes. Thread-safe.
 class shared_memory : public std::pmr::memory_resource {
  public:
-  /// For as much as the machine has.
+  /// With the size of the host's memory as capacity.
   /// @throws as below
   shared_memory() : shared_memory{static_cast<std::size_t>(::sysconf(_SC_PHYS_PAGES)) * page()} {}
-  /// @param capacity the bytes that it can give out at a time: addresses, no memory yet
-  /// @throws argument_error if it is 0; std::system_error if the system has no room for it
+  /// @param capacity the most bytes that can be allocated at a time; reserves addresses only
+  /// @throws argument_error if it is 0; std::system_error if the system cannot reserve it
   explicit shared_memory(std::size_t capacity) : capacity_{in_pages(capacity)} {
     detail::require(capacity > 0, "shared_memory: a capacity of 0 bytes; expected 1 or more");
     descriptor_ = detail::make_memory_file();
     if (descriptor_ < 0) refuse(errno);
-    auto const all = page() + capacity_;  // the mark, and what is given out
+    auto const all = page() + capacity_;  // the mark, and the memory to allocate
     if (::ftruncate(descriptor_, static_cast<::off_t>(all)) != 0) close_and_refuse(errno);
     pages_ = {descriptor_, all, PROT_READ | PROT_WRITE};
     if (pages_.bytes().empty()) close_and_refuse(errno);
@@ -131,7 +131,7 @@ class shared_memory : public std::pmr::memory_resource {
   ~shared_memory() override { (void)::close(descriptor_); }
 
   [[nodiscard]] std::size_t capacity() const { return capacity_; }
-  /// What is given out now, in whole pages.
+  /// The bytes that are allocated now, in whole pages.
   [[nodiscard]] std::size_t bytes() const {
     auto const lock = std::scoped_lock{mutex_};
     return bytes_;
@@ -141,7 +141,7 @@ class shared_memory : public std::pmr::memory_resource {
   [[nodiscard]] detail::shared_memory_name name() const {
     return {::getpid(), descriptor_, pages_.bytes().size(), mark_};
   }
-  /// Where in it these bytes lie; nothing if they lie elsewhere.
+  /// The offset of these bytes in it; empty if they are not in it.
   [[nodiscard]] std::optional<std::uint64_t> offset_of(std::span<std::byte const> bytes) const {
     auto const first = reinterpret_cast<std::uintptr_t>(bytes.data());
     auto const begin = reinterpret_cast<std::uintptr_t>(pages_.bytes().data());
@@ -166,8 +166,9 @@ class shared_memory : public std::pmr::memory_resource {
     refuse(error);
   }
 
-  /// Whole pages, zero: the first free ones that suffice.
-  /// @throws argument_error if there are not so many in a row, or the alignment is more than a page
+  /// Allocates whole pages of zeros, first-fit.
+  /// @throws argument_error if there are not enough consecutive pages, or the alignment is more
+  ///         than a page
   void* do_allocate(std::size_t bytes, std::size_t alignment) override {
     detail::require(alignment <= page(), "shared_memory: an alignment of ", alignment,
                     " bytes; expected at most a page, ", page());
@@ -176,7 +177,7 @@ class shared_memory : public std::pmr::memory_resource {
     auto const room =
         std::ranges::find_if(free_, [&](auto const& it) { return it.second >= size; });
     detail::require(room != free_.end(), "shared_memory: ", bytes, " bytes besides ", bytes_,
-                    "; expected to fit, in a row, into a capacity of ", capacity_);
+                    " in use; expected to fit, contiguously, into a capacity of ", capacity_);
     auto const [begin, free] = *room;
     free_.erase(room);
     if (free > size) free_.emplace(begin + size, free - size);
@@ -210,7 +211,7 @@ class shared_memory : public std::pmr::memory_resource {
   detail::mapped_pages pages_;
   std::uint64_t mark_ = 0;
   mutable std::mutex mutex_;
-  std::map<std::size_t, std::size_t> free_;  // where a free row of pages begins, its bytes
+  std::map<std::size_t, std::size_t> free_;  // begin of each free range of pages, and its bytes
   std::size_t bytes_ = 0;
 };
 

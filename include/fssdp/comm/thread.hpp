@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Ranks that are threads of this process: the embedded default, and the reference back end.
+/// Ranks that are threads of this process: the default back end, and the reference.
 #pragma once
 
 #include <chrono>
@@ -15,20 +15,20 @@ namespace detail {
 class thread_world_state;
 }  // namespace detail
 
-/// Runs a function once per rank, each in a thread, and lets the ranks communicate.
+/// Runs a function once per rank, each in its own thread, with a communicator between them.
 class thread_world {
  public:
   struct options {
     int ranks = 1;
     std::chrono::milliseconds deadline =
         std::chrono::seconds{60};  ///< for every wait; milliseconds::max() for none
-    /// Throttled: messages take the time that they would take on the ports of this machine. One
-    /// without ranks: none, messages are there at once.
+    /// If it has ranks, messages take the time that they would take on the ports of this topology.
+    /// Without ranks, messages are not delayed.
     topology ports = {};
   };
 
-  /// @throws argument_error unless there is at least one rank, the deadline is positive, and the
-  ///         ports, if any, are for as many ranks
+  /// @throws argument_error unless there is at least one rank, the deadline is positive, and
+  ///         `ports`, if it has ranks, has as many
   explicit thread_world(options const& of);
   explicit thread_world(int ranks) : thread_world{options{.ranks = ranks}} {}
 
@@ -40,12 +40,12 @@ class thread_world {
 
   /// Calls `rank_main(comm)` on every rank and waits for all of them.
   ///
-  /// When a rank leaves by an exception, every other rank gets a peer_failed that names it from its
-  /// current or next exchange. When it returns while others still await it, those get the
-  /// peer_failed at once, and through them everybody; nobody else is disturbed.
-  /// @pre when rank_main returns on a rank, what it has put on streams has run
-  /// @throws the exception of the rank that failed first; argument_error if the world runs already:
-  ///         in another thread, or as a rank of it calls
+  /// If rank_main throws on a rank, the current or next exchange of every other rank throws a
+  /// peer_failed that names it. If it returns while other ranks still wait for it, these get the
+  /// peer_failed at once, and ranks that wait for them fail in turn; no other rank is affected.
+  /// @pre when rank_main returns, its work on streams has run
+  /// @throws the exception of the rank that failed first; argument_error if the world runs already,
+  ///         in another thread or because one of its ranks calls this
   void run(detail::function_ref<void(thread_communicator&)> rank_main);
 
  private:

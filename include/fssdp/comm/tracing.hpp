@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Adaptor: records when a communicator exchanges, and how much.
+/// An adaptor that records exchanges in a trace.
 #pragma once
 
 #include <cstddef>
@@ -11,23 +11,22 @@
 
 namespace fssdp {
 
-/// A communicator that passes everything on, and to a sink a range for every exchange, lend and
-/// forward, by that name: with the label of its batch, and the messages and bytes of both
-/// directions; those that are borrowed are received. What the inner one offers, it offers.
+/// Passes everything on, and records a range for every exchange, lend and forward, with that name,
+/// the label of its batch, and the messages and bytes in both directions; borrowed ones are
+/// received. It has the optional functions of the inner communicator.
 ///
 ///     auto traced = tracing{comm, &trace, gather_track};
 ///
-/// A sink that is null gets nothing. Work that is submitted through it is traced when it runs, on
-/// the thread where it runs; where an exchange only enqueues, as NCCL's does, a range is the time
-/// to enqueue it.
-/// @cost the sink's: of a trace_recorder no allocation and no lock
+/// A null sink records nothing. Submitted work is traced when it runs, in the thread where it runs.
+/// Where an exchange only enqueues, as NCCL's does, the range is the time to enqueue it.
+/// @cost that of the sink: for a trace_recorder no allocation and no lock
 template <communicator Comm, trace_sink Sink>
 class tracing : public communicator_adaptor<tracing<Comm, Sink>, Comm> {
  public:
   tracing(Comm& comm, Sink* sink, trace_track track)
       : tracing::communicator_adaptor{comm}, sink_{sink}, track_{track} {}
 
-  /// What submitted work runs with.
+  /// The adaptor for submitted work.
   template <communicator Inner>
   [[nodiscard]] tracing<Inner, Sink> around(Inner& inner) const {
     return {inner, sink_, track_};
@@ -76,7 +75,7 @@ class tracing : public communicator_adaptor<tracing<Comm, Sink>, Comm> {
             name,
             {.messages_sent = 0, .bytes_sent = 0, .messages_received = 0, .bytes_received = 0}};
   }
-  /// Calls `post`, and writes down what it names.
+  /// Calls `post`, and records the messages that it adds.
   template <class Post, class Batch>
   static void note(Post& post, Batch& batch, trace_numbers& numbers) {
     detail::observe(post, batch, notes{numbers});

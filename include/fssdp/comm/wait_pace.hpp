@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// How a thread waits for what it can only ask for.
+/// How a thread waits for a condition that it can only poll.
 #pragma once
 
 #include <algorithm>
@@ -9,22 +9,22 @@
 
 namespace fssdp::detail {
 
-/// As long as a deadline is waited for: a century. Clocks cannot count much further, and a longer
-/// one means that there is none.
+/// The longest deadline: a century. Clocks overflow not far beyond it; longer deadlines count as
+/// this one.
 inline constexpr auto longest_wait = std::chrono::hours{24 * 36'525};
 
-/// A deadline that can be added to the time, and doubled.
+/// A deadline that can be added to a time, and doubled, without overflow.
 [[nodiscard]] constexpr std::chrono::milliseconds countable(std::chrono::milliseconds deadline) {
   return std::min<std::chrono::milliseconds>(deadline, longest_wait);
 }
-/// When a deadline that begins now has passed.
+/// The time at which a deadline that begins now ends.
 [[nodiscard]] inline std::chrono::steady_clock::time_point end_of(
     std::chrono::milliseconds deadline) {
   return std::chrono::steady_clock::now() + countable(deadline);
 }
 
-/// Gives up the core between tests that find nothing: others may need it for what this rank waits
-/// for. When it takes long, it sleeps: who yields still takes turns from those that compute.
+/// Yields the core between unsuccessful polls, as others may need it for what this rank waits for.
+/// After a while it sleeps: a thread that yields still takes time slices from those that compute.
 class wait_pace {
   using clock = std::chrono::steady_clock;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What a process group of torch sends tensors with, in torch 1.13 and later.
+/// The back end of a process group of torch, in torch 1.13 and later.
 #pragma once
 
 #include "fssdp/memory/torch_tensor.hpp"  // ahead of torch's own headers
@@ -18,13 +18,14 @@
 
 namespace fssdp::detail {
 
-/// What torch says of an error, without the stack.
+/// The text of an error of torch, without the stack trace.
 [[nodiscard]] inline std::string c10d_text(std::exception const& error) {
   auto const* const of_torch = dynamic_cast<c10::Error const*>(&error);
   return of_torch != nullptr ? of_torch->what_without_backtrace() : error.what();
 }
 
-/// Since torch 2 a group has a back end for each kind of device; before, it is one itself.
+/// The back end for a kind of device. Since torch 2 a group has one for each kind; before, it is
+/// one itself.
 /// @throws argument_error if it has none for that kind
 template <class Group>
 [[nodiscard]] auto c10d_backend_of(c10::intrusive_ptr<Group> const& group, c10::DeviceType device) {
@@ -46,9 +47,10 @@ template <class Group>
 using c10d_backend = std::remove_reference_t<decltype(*c10d_backend_of(
     std::declval<c10::intrusive_ptr<c10d::ProcessGroup> const&>(), c10::DeviceType::CPU))>;
 
-/// Calls name(), which sends and receives, and has all of it started together where the back end can
-/// do that: NCCL connects each pair of ranks again, and may wait for ever, where it is not told.
-/// @returns what stands for all; null where it cannot
+/// Calls name(), which begins sends and receives, and starts all of them together where the back
+/// end can do that. NCCL needs it: otherwise it connects each pair of ranks separately, and may
+/// wait forever.
+/// @returns the work of all of them; null if the back end cannot
 template <class Backend, class Name>
 [[nodiscard]] c10::intrusive_ptr<c10d::Work> c10d_coalesced(Backend& backend, Name name) {
   if constexpr (requires { backend.supportsCoalescing(); }) {
@@ -59,7 +61,7 @@ template <class Backend, class Name>
       } catch (...) {
         try {
           (void)backend.endCoalescing();   // it must not stay open
-        } catch (std::exception const&) {  // the first error is the one that counts
+        } catch (std::exception const&) {  // the first error is the one to report
         }
         throw;
       }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// The messages of an exchange on one rank, and how they travel over a process group.
+/// The messages of an exchange on one rank, and how they are sent over a process group.
 #pragma once
 
 #include <algorithm>
@@ -17,11 +17,11 @@
 
 namespace fssdp::detail {
 
-/// The tag of a message: made of what both ends must agree on, so that one never arrives in place of
-/// another. Gloo takes a message that is shorter than expected for a whole one, and ends the process
-/// at a longer one.
-/// @param index which it is of the messages from the one rank to the other
-/// @returns a number from 2 to most_tag: heads have 1, and what others send has 0
+/// The tag of a message: computed from what both ends must agree on, so that no message is received
+/// in place of another. Gloo accepts messages that are shorter than expected, and ends the process
+/// at longer ones.
+/// @param index of the message among those from the one rank to the other
+/// @returns a number from 2 to most_tag: heads have 1, and messages of other users 0
 [[nodiscard]] inline int c10d_tag(exchange_name const& of, std::size_t index, std::size_t bytes,
                                   std::uint64_t most_tag) {
   auto hash = of.label.plan;
@@ -33,7 +33,8 @@ namespace fssdp::detail {
   return static_cast<int>(2 + hash % (most_tag - 1));
 }
 
-/// What goes ahead of the messages of a rank to another: the receiver compares it with what it wants.
+/// Sent ahead of the messages of a rank to another one: the receiver compares it with what it
+/// expects.
 struct c10d_header {
   static constexpr int tag = 1;
 
@@ -43,31 +44,32 @@ struct c10d_header {
   message_sizes sizes;
 
   [[nodiscard]] exchange_name name() const { return {sequence, {plan, static_cast<int>(round)}}; }
-  /// How a header that has come differs from this one, which is wanted; empty if not at all.
+  /// How a received header differs from this one, which is expected; empty if it does not.
   [[nodiscard]] std::string difference(c10d_header const& there) const {
     auto const other_exchange = detail::difference(name(), there.name());
     return other_exchange.empty() ? sizes.difference(there.sizes) : other_exchange;
   }
 };
 
-/// What one rank sends and wants. Small messages between two ranks travel together: behind the
-/// header in the same message if they fit there, else in a second one.
-/// @cost no allocation once the largest batch has been seen
+/// The messages of one rank. Small messages between two ranks are sent together: in the same
+/// message as the header if they fit, otherwise in a second one.
+/// @cost no allocation if there has been a batch as large before
 class c10d_batch {
  public:
-  /// Header and small messages: the same for all, so that ranks which disagree can still say so.
+  /// The size of a head: header and small messages. The same for all, so that ranks that disagree
+  /// can still exchange heads.
   static constexpr std::size_t head_bytes = 1024;
   static constexpr std::size_t room_in_head = head_bytes - sizeof(c10d_header);
-  /// As much costs as long to copy twice as to send by itself.
+  /// Above this size, copying a message twice takes longer than sending it separately.
   static constexpr std::size_t most_small_bytes = std::size_t{32} << 10U;
-  /// Of all small messages between two ranks.
+  /// The limit of all small messages between two ranks.
   static constexpr std::size_t most_packed_bytes = std::size_t{1} << 20U;
 
   struct message {
     rank_id peer;
-    std::byte* data;  // only read if it goes out
+    std::byte* data;  // sends are only read
     std::size_t bytes;
-    std::size_t index;  // of those between the two ranks
+    std::size_t index;  // among those between the two ranks
     bool is_packed;
   };
   /// The messages between this rank and another in one direction.
@@ -76,11 +78,11 @@ class c10d_batch {
     std::size_t packed_bytes = 0;
 
     [[nodiscard]] bool is_empty() const { return header.sizes.messages == 0; }
-    /// How many bytes go in a second message.
+    /// The bytes of the second message.
     [[nodiscard]] std::size_t bytes_behind() const {
       return packed_bytes > room_in_head ? packed_bytes : 0;
     }
-    /// Bytes of the head and of what goes behind.
+    /// The bytes of the head and of the second message.
     [[nodiscard]] std::size_t staged_bytes() const {
       return is_empty() ? 0 : head_bytes + bytes_behind();
     }
@@ -105,8 +107,8 @@ class c10d_batch {
     std::ranges::fill(to_, stream{});
     std::ranges::fill(from_, stream{});
   }
-  /// All have been named.
-  /// @param sequence how many exchanges there have been
+  /// To be called when all messages have been added.
+  /// @param sequence the number of this exchange
   void close(std::uint64_t sequence) {
     name_.sequence = sequence;
     for (auto* const streams : {&to_, &from_})
@@ -122,7 +124,7 @@ class c10d_batch {
   [[nodiscard]] std::span<message const> out() const { return out_; }
   [[nodiscard]] stream const& to(rank_id peer) const { return to_[peer.index()]; }
   [[nodiscard]] stream const& from(rank_id peer) const { return from_[peer.index()]; }
-  /// Bytes of all heads and of what goes behind them, both ways.
+  /// The bytes of all heads and second messages, in both directions.
   [[nodiscard]] std::size_t staged_bytes() const {
     auto sum = std::size_t{0};
     for (auto const* const streams : {&to_, &from_})
@@ -130,7 +132,7 @@ class c10d_batch {
     return sum;
   }
 
-  /// Writes the head of what goes to a peer, and what goes behind.
+  /// Writes the head and the second message to a peer.
   /// @param staged of staged_bytes()
   void pack(rank_id peer, std::span<std::byte> staged) const {
     auto const& header = to(peer).header;
@@ -139,13 +141,13 @@ class c10d_batch {
       std::memcpy(place, of.data, of.bytes);
     });
   }
-  /// How the head of what comes from a peer differs from what is wanted; empty if not at all.
+  /// How the head from a peer differs from what is expected; empty if it does not.
   [[nodiscard]] std::string difference(rank_id peer, std::span<std::byte const> staged) const {
     auto there = c10d_header{};
     std::memcpy(&there, staged.data(), sizeof there);
     return from(peer).header.difference(there);
   }
-  /// Brings what has come with the head and behind it to where it is wanted.
+  /// Copies small messages from the head and the second message to their destinations.
   void unpack(rank_id peer, std::span<std::byte> staged) const {
     for_each_packed(in_, peer, from(peer), staged, [](message const& of, std::byte const* place) {
       std::memcpy(of.data, place, of.bytes);
@@ -161,7 +163,7 @@ class c10d_batch {
     of.header.sizes.add(bytes);
     if (packed) of.packed_bytes += bytes;
   }
-  /// Calls visit(message, place) for the small messages between two ranks that have any bytes.
+  /// Calls visit(message, place) for the small messages between two ranks, except empty ones.
   template <class Visit>
   static void for_each_packed(std::vector<message> const& list, rank_id peer, stream const& of,
                               std::span<std::byte> staged, Visit visit) {
@@ -177,8 +179,8 @@ class c10d_batch {
   exchange_name name_;
   std::vector<message> in_;
   std::vector<message> out_;
-  std::vector<stream> to_;    // [rank]
-  std::vector<stream> from_;  // [rank]
+  std::vector<stream> to_;    // [ranks]
+  std::vector<stream> from_;  // [ranks]
 };
 
 }  // namespace fssdp::detail

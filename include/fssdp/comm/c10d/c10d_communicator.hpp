@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// A rank of a process group whose tensors are the host's.
+/// A rank of a process group with host tensors.
 #pragma once
 
 #include <chrono>
@@ -24,26 +24,27 @@
 
 namespace fssdp {
 
-/// A rank of a process group of PyTorch with a back end for tensors of the host: Gloo, MPI, UCC or
-/// one of yours.
+/// A rank of a process group of PyTorch with a back end for host tensors: Gloo, MPI, UCC or another
+/// one.
 ///
 ///     auto comm = fssdp::c10d_communicator{group};
 ///     fssdp::sparse_all_gather(comm, plan, weights, replicas);
 ///
-/// Give each communicator a group of its own (dist.new_group), which nobody else uses: groups take
-/// one thread at a time. When something fails, the group is of no use any more: Gloo closes its
+/// Each communicator needs its own group (dist.new_group), which nothing else uses: a group may be
+/// used by one thread at a time. After a failure the group cannot be used any more: Gloo closes its
 /// connections when a deadline has passed.
 ///
-/// Ranks in different collectives find out: ahead of its messages to a peer, a rank sends what they
-/// are (ranks_disagree); and tags are made of the same, so that no message ends up in place of
-/// another.
+/// Ranks in different collectives are detected: before its messages to a peer, a rank sends a
+/// description of them (ranks_disagree). Tags are computed from the same description, so that no
+/// message is received in place of another.
 ///
-/// @cost per exchange and peer: a message of 1 KiB, in which small messages travel, too; those that
-///       do not fit, up to 1 MiB of messages of up to 32 KiB, in a second one; and all larger ones
+/// @cost per exchange and peer: a message of 1 KiB with as many small messages as fit; the other
+///       small ones (up to 32 KiB each, 1 MiB in total) in a second message; and all larger
+///       messages
 class c10d_communicator {
  public:
-  /// @throws argument_error if there is no group, it has no back end for the host, or the deadline is
-  ///         not positive
+  /// @throws argument_error if the group is null or has no back end for the host, or the deadline
+  ///         is not positive
   explicit c10d_communicator(c10::intrusive_ptr<c10d::ProcessGroup> group,
                              c10d_options options = {})
       : group_{std::move(group)},
@@ -59,14 +60,14 @@ class c10d_communicator {
 
   [[nodiscard]] rank_id rank() const { return rank_; }
   [[nodiscard]] int size() const { return transfers_.backend().getSize(); }
-  /// The group that it was given.
+  /// The group of this communicator.
   [[nodiscard]] c10::intrusive_ptr<c10d::ProcessGroup> const& group() const { return group_; }
-  /// Whether something has failed: each later call throws.
+  /// Whether an error has occurred: each later call throws.
   [[nodiscard]] bool has_failed() const { return failure_.has_failed(); }
 
   /// @throws what `post` throws and argument_error, before anything is sent; ranks_disagree;
-  ///         peer_failed if a connection is lost; deadline_exceeded; poisoned_stream if something has
-  ///         failed before
+  ///         peer_failed if a connection is lost; deadline_exceeded; poisoned_stream if an earlier
+  ///         call has failed
   template <class Post>
   void exchange(Post&& post) {
     failure_.check(rank_);
@@ -80,25 +81,25 @@ class c10d_communicator {
   }
 
   /// Another communicator between the same ranks, for another thread or stream.
-  /// @throws argument_error without c10d_options::make_group; what that throws
+  /// @throws argument_error without c10d_options::make_group; its exceptions
   [[nodiscard]] c10d_communicator duplicate() {
     return {detail::c10d_group_from(options_), options_, roll_call_.next()};
   }
 
-  /// Agrees with all ranks that call it on who is lost (survivable_communicator).
-  /// @cost if any are lost, as long as the deadline; some reads of the store
-  /// @throws argument_error without c10d_options::store; peer_failed if the others have gone on
-  ///         without this rank; transport_error if the store is out of reach
+  /// Agrees with all other ranks that call it on the lost ranks (survivable_communicator).
+  /// @cost if any are lost, it takes the whole deadline; some reads of the store
+  /// @throws argument_error without c10d_options::store; peer_failed if the others have continued
+  ///         without this rank; transport_error if the store cannot be reached
   [[nodiscard]] std::vector<rank_id> find_lost() {
     detail::require(options_.store != nullptr,
                     "find_lost: a group that has failed carries nothing; expected "
                     "c10d_options::store, where its ranks meet");
     return roll_call_.hold(*options_.store, rank_, size(), options_.deadline);
   }
-  /// A communicator between the ranks that are left when some are lost, renumbered in the same order
-  /// (shrinkable_communicator). Those that are left call it, with the same ranks.
-  /// @throws argument_error without c10d_options::make_group_of, or on ranks that are not there; what
-  ///         it throws
+  /// A communicator between the remaining ranks when some are lost, renumbered in the same order
+  /// (shrinkable_communicator). All remaining ranks call it, with the same list.
+  /// @throws argument_error without c10d_options::make_group_of, or if a rank does not exist;
+  ///         exceptions of make_group_of
   [[nodiscard]] c10d_communicator without(std::span<rank_id const> lost) {
     auto const left = detail::ranks_left(detail::checked_lost(lost, rank_, size()), size());
     auto options = detail::c10d_options_of(options_, left);
@@ -113,18 +114,18 @@ class c10d_communicator {
     roll_call_ = std::move(roll_call);
   }
 
-  /// What lies in staging_: a head, and what comes or goes behind it.
+  /// The parts of staging_ of one peer and direction: the head and the second message.
   struct staged_stream {
     rank_id peer;
     std::span<std::byte> bytes;
-    std::size_t head = static_cast<std::size_t>(-1);  // which transfer it is, once it has begun
+    std::size_t head = static_cast<std::size_t>(-1);  // the index of its transfer, once started
   };
 
   void exchange_all();
   void start();
   void finish();
   void let_peers_know() noexcept;
-  /// Makes room in staging_.
+  /// Enlarges staging_ if necessary.
   void reserve(std::size_t bytes);
   [[nodiscard]] at::Tensor staged_tensor(std::span<std::byte> bytes) const;
   [[nodiscard]] at::Tensor head_of(staged_stream const& of) const {
@@ -162,7 +163,7 @@ inline void c10d_communicator::exchange_all() {
   }
 }
 
-/// Names all messages to c10d: what comes in ahead of what goes out.
+/// Starts all messages: receives before sends.
 inline void c10d_communicator::start() {
   using batch_type = detail::c10d_batch;
   in_.clear();
@@ -205,7 +206,7 @@ inline void c10d_communicator::start() {
   });
 }
 
-/// Waits for all of them: heads first, as they tell who disagrees or is missing.
+/// Waits for all messages: heads first, as they show disagreements and missing ranks.
 inline void c10d_communicator::finish() {
   for (auto const& of : in_) {
     transfers_.wait(of.head, options_.deadline);
@@ -216,9 +217,9 @@ inline void c10d_communicator::finish() {
   for (auto const& of : in_) batch_.unpack(of.peer, of.bytes);
 }
 
-/// Something has failed: before this rank gives up, its heads are to reach those who still come, so
-/// that they blame who is to blame, also where it failed before it had begun to send them. What waits
-/// for others has to end soon all the same.
+/// To be called after a failure: sends this rank's heads to ranks that still come, also if it
+/// failed before it began to send, so that they report the rank that caused the failure. Limits the
+/// time for it.
 inline void c10d_communicator::let_peers_know() noexcept {
   using std::chrono::milliseconds;
   auto const soon = std::min<milliseconds>(options_.deadline, std::chrono::seconds{2});
@@ -231,7 +232,7 @@ inline void c10d_communicator::let_peers_know() noexcept {
   auto const for_each_other = [&](auto visit) {
     for (auto& of : out_) try {
         if (of.peer != failed) visit(of);
-      } catch (...) {  // that one does not come
+      } catch (...) {  // this peer does not come
       }
   };
   for_each_other([&](staged_stream& of) {
@@ -248,7 +249,7 @@ inline void c10d_communicator::reserve(std::size_t bytes) {
   staging_ = std::shared_ptr<std::byte[]>{new std::byte[bytes]};
   staging_bytes_ = bytes;
 }
-/// A tensor that keeps the memory, however long the back end has it.
+/// A tensor that keeps the memory alive as long as the back end has it.
 inline at::Tensor c10d_communicator::staged_tensor(std::span<std::byte> bytes) const {
   return at::from_blob(
       bytes.data(), {static_cast<std::int64_t>(bytes.size())}, [keep = staging_](void*) {},

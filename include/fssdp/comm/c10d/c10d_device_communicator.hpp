@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// A rank of a process group whose tensors are on a device: no kernels of our own.
+/// A rank of a process group with device tensors; needs no kernels of this library.
 #pragma once
 
 #include "fssdp/comm/c10d/c10d_backend.hpp"  // ahead of torch's own headers
@@ -35,27 +35,26 @@
 namespace fssdp {
 
 /// A rank of a process group of PyTorch with a back end for tensors of a device: CUDA over NCCL,
-/// XPU over XCCL; or the CPU over Gloo, for tests. Sums and conversions are torch's operators,
-/// memory comes from torch's allocator, and all of it is enqueued on the stream of torch that is
-/// current in the call. Where this library's kernels are compiled, nccl_of_group is faster.
+/// XPU over XCCL; or the CPU over Gloo, for tests. Sums and conversions are operators of torch,
+/// memory comes from torch's allocator, and all work is enqueued on torch's current stream. If this
+/// library's kernels are compiled, nccl_of_group is faster.
 ///
-/// The bits are those of other communicators, but for fp64 in fewer than 32 bits, where torch
-/// rounds twice, and what torch makes of numbers too large for fp8.
+/// The bits are those of other communicators, except for fp64 rounded to fewer than 32 bits, which
+/// torch rounds twice, and for torch's conversions of numbers too large for fp8.
 ///
-/// Ranks agree on each new plan before its messages, as NCCL takes no tags. When a rank does not
-/// come, what waits for the host ends by the deadline given here; what waits on a device, by the
-/// timeout of the group.
+/// Ranks agree on each new plan before its messages, as NCCL has no tags. If a rank does not come,
+/// waits of the host end by this deadline; waits of a device by the timeout of the group.
 ///
-/// @cost per exchange: what the back end makes of its messages, and before the first one another
-///       between all ranks, which connects them; per sum, an operator for each operand
+/// @cost per exchange: what the back end makes of its messages; before the first one, an exchange
+///       between all ranks that connects them; per sum, one operator for each operand
 class c10d_device_communicator {
  public:
   using stream_type = torch_current_stream;
   using memory_space = device_memory;
 
-  /// @param device without a number: the one that is current
-  /// @throws as c10d_communicator; argument_error for a device over Gloo, which reads and writes
-  ///         memory of the host only
+  /// @param device without an index: the current one
+  /// @throws as c10d_communicator; argument_error for a device over Gloo, which accesses host
+  ///         memory only
   c10d_device_communicator(c10::intrusive_ptr<c10d::ProcessGroup> group, c10::Device device,
                            c10d_options options = {})
       : options_{std::move(options)},
@@ -78,7 +77,7 @@ class c10d_device_communicator {
   [[nodiscard]] bool has_failed() const { return failure_.has_failed(); }
 
   /// @throws what `post` throws and argument_error, before anything is sent; peer_failed,
-  ///         deadline_exceeded; poisoned_stream if something has failed before
+  ///         deadline_exceeded; poisoned_stream if an earlier call has failed
   template <class Post>
   void exchange(Post&& post) {
     failure_.check(rank_);
@@ -89,13 +88,13 @@ class c10d_device_communicator {
     if (!batch_.in().empty() || !batch_.out().empty()) guarded([&] { exchange_all(batch_); });
   }
 
-  /// Everything that work does is enqueued: it runs at once.
+  /// Runs the work at once, which enqueues everything.
   template <class Work>
   void submit(Work work) {
     work(*this);
   }
   /// Waits for the stream.
-  /// @throws what has failed before, again and again; peer_failed with what the device reports;
+  /// @throws the first error, on every call; peer_failed with what the device reports;
   ///         deadline_exceeded
   void synchronize() {
     failure_.rethrow();
@@ -105,9 +104,9 @@ class c10d_device_communicator {
     wait_for(all, "synchronize");
   }
 
-  /// Begins to find out whether all ranks have come with the same plans, in the same order.
-  /// @cost one exchange of 512 bytes from each rank, however many plans there are; the host does
-  ///       not wait for it, unless the last one is not over yet
+  /// Begins to compare the plans of all ranks.
+  /// @cost one exchange of 512 bytes from each rank, for any number of plans. The host does not
+  ///       wait for it, but does for an unfinished earlier one
   /// @throws as agree
   void announce(std::span<std::uint64_t const> plans) {
     end_agreement();
@@ -120,9 +119,9 @@ class c10d_device_communicator {
     if (agreement_.over().is_over()) end_agreement();
     return agreement_.knows(plan);
   }
-  /// Makes sure that all ranks have come with the same plan. Those that they have, of the last 256
-  /// or more, cost nothing; others that have been announced, the time until that is over.
-  /// @cost of a new plan: as announce, and then it waits
+  /// Checks that all ranks have the same plan. Plans that were checked recently (at least the last
+  /// 256) cost nothing; for announced ones, it waits until the comparison has finished.
+  /// @cost for a new plan: as announce, followed by a wait
   /// @throws ranks_disagree, which names the lowest rank with other plans, and from then on
   ///         poisoned_stream; as exchange
   void agree(std::uint64_t plan) {
@@ -131,7 +130,7 @@ class c10d_device_communicator {
     end_agreement();
   }
 
-  /// Values of the host from all ranks: mine [n] -> all [size, n] bytes. For counts: it waits.
+  /// An all-gather of host values: mine [n] -> all [size, n] bytes. For counts, as it waits.
   /// @throws as exchange
   void gather_values(std::span<std::byte const> mine, std::span<std::byte> all) {
     failure_.check(rank_);
@@ -140,8 +139,8 @@ class c10d_device_communicator {
     std::ranges::copy(values_.rows(), all.begin());
   }
 
-  /// @throws argument_error if this torch has not the type, or an operand is a payload; what torch
-  ///         throws
+  /// @throws argument_error if this torch does not have the type, or an operand is a payload;
+  ///         exceptions of torch
   void sum(device_sums const& of);
   void convert(device_conversions const& of) {
     for (auto const& [from, to, elements] : std::span{of.conversions}.first(of.count))
@@ -157,7 +156,7 @@ class c10d_device_communicator {
     blocks_.insert_or_assign(memory, std::move(block));
     return {memory, bytes};
   }
-  /// Torch gives it away only to what is enqueued behind all that has been.
+  /// Torch reuses the memory only for work that is enqueued after all work so far.
   void free(std::span<std::byte> memory) noexcept { blocks_.erase(memory.data()); }
 
   /// Another communicator between the same ranks.
@@ -170,7 +169,7 @@ class c10d_device_communicator {
   [[nodiscard]] static c10::Device numbered(c10::Device device,
                                             detail::c10d_transfers const& over) {
     detail::require(device.is_cpu() || !over.is_gloo(), "c10d_device_communicator: tensors on ",
-                    device.str(), " over Gloo, which sends those of the host; expected NCCL, say");
+                    device.str(), " over Gloo, which sends host tensors only; expected NCCL, say");
     if (device.is_cpu() || device.has_index()) return device;
     return c10::impl::VirtualGuardImpl{device.type()}.getDevice();
   }
@@ -192,7 +191,7 @@ class c10d_device_communicator {
       if (is_host())
         transfers_.give_up();
       else
-        transfers_.clear();  // aborting them would abort the communicator, which is not ours
+        transfers_.clear();  // aborting them would abort the communicator, which is torch's
       failure_.rethrow();
     }
   }
@@ -212,8 +211,8 @@ class c10d_device_communicator {
       transfers_.enqueue_wait();
     transfers_.clear();
   }
-  /// NCCL's communicator is made in the first exchange, by all ranks together: also by those
-  /// without a message in it.
+  /// NCCL creates its communicator in the first exchange, in which all ranks must take part, also
+  /// those without messages.
   void connect_all() {
     if (std::exchange(is_connected_, true) || is_host() || size() == 1) return;
     auto const mine = empty(1);
@@ -236,7 +235,7 @@ class c10d_device_communicator {
           throw detail::not_all_come(rank_, call, options_.deadline);
     });
   }
-  /// Waits for the comparison of plans that is under way.
+  /// Waits for the comparison of plans that is in progress.
   void end_agreement() {
     failure_.check(rank_);
     if (!agreement_.is_under_way()) return;
@@ -261,7 +260,7 @@ class c10d_device_communicator {
   detail::failure_state failure_;
 };
 
-/// In the order of the operands, in the types and with the roundings of element/accumulate.hpp.
+/// Sums in the order of the operands, with the types and roundings of element/accumulate.hpp.
 inline void c10d_device_communicator::sum(device_sums const& of) {
   detail::require(!of.decodes(), "c10d_device_communicator: payloads among the operands of a sum; ",
                   "expected elements, as torch has no operators for payloads");

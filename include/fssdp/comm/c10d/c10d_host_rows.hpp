@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Values of the host from all ranks that travel through a device, and plans that ranks compare so.
+/// An all-gather of host values through a device, and the comparison of plans that uses it.
 #pragma once
 
 #include "fssdp/memory/torch_tensor.hpp"  // ahead of torch's own headers
@@ -27,15 +27,15 @@ namespace fssdp::detail {
   return {static_cast<std::byte*>(of.data_ptr()), static_cast<std::size_t>(of.numel())};
 }
 
-/// mine [n] -> rows [ranks, n]: everything is enqueued on the current stream, and the host reads
-/// the rows when they have come.
+/// mine [n] -> rows [ranks, n]: everything is enqueued on the current stream; the host reads the
+/// rows when they have arrived.
 class c10d_host_rows {
  public:
   c10d_host_rows(c10::Device device, rank_id me, int ranks)
       : device_{device}, me_{me}, ranks_{ranks}, have_come_{device} {}
 
-  /// @param exchange(mine, rows) names bytes of the device
-  /// @pre the rows before these have come
+  /// @param exchange(mine, rows) sends and receives device bytes
+  /// @pre the rows before these have arrived
   template <class Exchange>
   void begin(std::span<std::byte const> mine, Exchange exchange) {
     bytes_ = mine.size();
@@ -48,7 +48,7 @@ class c10d_host_rows {
     have_come_.record(torch_stream_of(device_));
   }
   [[nodiscard]] torch_event const& have_come() const { return have_come_; }
-  /// @pre they have come
+  /// @pre they have arrived
   [[nodiscard]] std::span<std::byte const> rows() const { return rows_in(on_host_); }
 
  private:
@@ -70,19 +70,18 @@ class c10d_host_rows {
   c10::Device device_;
   rank_id me_;
   int ranks_;
-  std::size_t bytes_ = 0;  // of a row
+  std::size_t bytes_ = 0;  // per row
   at::Tensor on_device_;
-  at::Tensor on_host_;  // pinned
+  at::Tensor on_host_;  // pinned memory
   torch_event have_come_;
 };
 
-/// Compares plans, one list at a time: what has come of it is looked at when somebody wants to go
-/// by one of those plans.
+/// Compares plans, one list at a time. The result is read when one of these plans is needed.
 class c10d_agreement {
  public:
   c10d_agreement(c10::Device device, rank_id me, int ranks) : me_{me}, rows_{device, me, ranks} {}
 
-  /// Whether all ranks have a plan, as far as this one has seen.
+  /// Whether all ranks have a plan, as far as this rank knows.
   [[nodiscard]] bool knows(std::uint64_t plan) const { return known_.contain(plan); }
   /// Whether a plan is being compared.
   [[nodiscard]] bool compares(std::uint64_t plan) const {
@@ -92,8 +91,8 @@ class c10d_agreement {
   [[nodiscard]] torch_event const& over() const { return rows_.have_come(); }
 
   /// Enqueues a comparison.
-  /// @param exchange as c10d_host_rows::begin
-  /// @pre none is under way
+  /// @param exchange as for c10d_host_rows::begin
+  /// @pre no comparison is in progress
   template <class Exchange>
   void begin(std::span<std::uint64_t const> plans, Exchange exchange) {
     plans_.assign(plans.begin(), plans.end());
@@ -101,9 +100,9 @@ class c10d_agreement {
     rows_.begin(std::as_bytes(std::span{&mine_, 1}), exchange);
     is_under_way_ = true;
   }
-  /// Takes in how the comparison has ended.
-  /// @pre it is over
-  /// @returns the error, if ranks have other plans
+  /// Reads the result of the comparison.
+  /// @pre it has finished
+  /// @returns the error if ranks have different plans
   [[nodiscard]] std::optional<ranks_disagree> take_in() {
     is_under_way_ = false;
     auto error = disagreement_in(rows_.rows(), me_, mine_);
@@ -116,7 +115,7 @@ class c10d_agreement {
   c10d_host_rows rows_;
   bool is_under_way_ = false;
   plans_summary mine_;
-  std::vector<std::uint64_t> plans_;  // that are compared
+  std::vector<std::uint64_t> plans_;  // being compared
   common_plans known_;
   std::uint64_t comparisons_ = 0;
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What communicators over process groups are told besides the group.
+/// Options of communicators over process groups.
 #pragma once
 
 #include "fssdp/comm/c10d/c10d_backend.hpp"  // ahead of torch's own headers
@@ -17,40 +17,41 @@
 
 namespace fssdp {
 
-/// How a rank waits for the others of a process group, and how it makes another one.
+/// Deadline, and how other groups are made.
 struct c10d_options {
   /// How long a rank waits for a message. The timeout of the group is not used.
   std::chrono::milliseconds deadline = std::chrono::seconds{60};
-  /// Makes another group of the same ranks, for `duplicate`: c10d has no call for that. All ranks
-  /// call it together, as they do dist.new_group.
+  /// Makes another group of the same ranks, for `duplicate`, as c10d has no call for that. All
+  /// ranks call it together, like dist.new_group.
   std::function<c10::intrusive_ptr<c10d::ProcessGroup>()> make_group = {};
-  /// Makes a group of some ranks of the group, ascending, for `without`: those call it together.
+  /// Makes a group of some ranks of the group, ascending, for `without`. These ranks call it
+  /// together.
   std::function<c10::intrusive_ptr<c10d::ProcessGroup>(std::span<rank_id const>)> make_group_of =
       {};
-  /// Where the ranks meet that are left when some are lost, for `find_lost`: all of them reach it,
-  /// and it does not end with a lost one. The server of a TCPStore had better not be a rank.
+  /// The store in which the remaining ranks meet, for `find_lost`. All of them must be able to
+  /// reach it, also after ranks are lost: the server of a TCPStore should not be a rank.
   c10::intrusive_ptr<c10d::Store> store = {};
 };
 
 namespace detail {
 
-/// Another group.
-/// @throws argument_error if nobody makes one
+/// Makes another group.
+/// @throws argument_error if make_group is not set
 [[nodiscard]] inline c10::intrusive_ptr<c10d::ProcessGroup> c10d_group_from(
     c10d_options const& options) {
   require(options.make_group != nullptr,
-          "duplicate: c10d makes no copies of a group; expected c10d_options::make_group, which "
-          "makes another one");
+          "duplicate: c10d cannot copy a group; expected c10d_options::make_group, which makes "
+          "another one");
   return options.make_group();
 }
 
-/// What a communicator between the ranks that are left is told: its groups are made by the same
-/// maker, which goes on naming ranks as before.
-/// @throws argument_error if nobody makes groups of some ranks
+/// The options of a communicator between the remaining ranks: it makes groups with the same
+/// function, which still gets the old ranks.
+/// @throws argument_error if make_group_of is not set
 [[nodiscard]] inline c10d_options c10d_options_of(c10d_options const& options,
                                                   std::vector<rank_id> const& left) {
   require(options.make_group_of != nullptr,
-          "without: c10d makes no group of some ranks of another; expected "
+          "without: c10d cannot make a group of some ranks of another one; expected "
           "c10d_options::make_group_of, which makes one");
   auto of_left = options;
   of_left.make_group = [make = options.make_group_of, left] { return make(left); };

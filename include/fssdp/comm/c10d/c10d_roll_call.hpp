@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Ranks of a process group find out who is left: in a store, as their group is of no use any more.
+/// Finds the remaining ranks of a process group through a store, as the group itself cannot be
+/// used.
 #pragma once
 
 #include "fssdp/comm/c10d/c10d_backend.hpp"  // ahead of torch's own headers
@@ -20,21 +21,22 @@
 
 namespace fssdp::detail {
 
-/// The roll calls of a communicator, one after the other. All its ranks hold them under one name.
+/// The roll calls of a communicator, one after the other. All its ranks use the same names in the
+/// store.
 class c10d_roll_call {
  public:
   explicit c10d_roll_call(std::string name = "fssdp_lost") : name_{std::move(name)} {}
 
-  /// The next duplicate, or communicator between those that are left, has names of its own.
+  /// The roll calls of the next duplicate, or of the communicator between the remaining ranks.
   [[nodiscard]] c10d_roll_call next() {
     return c10d_roll_call{name_ + "_" + std::to_string(++made_)};
   }
 
-  /// Says that this rank is there, and waits for the others, as long as the deadline: who has not
-  /// come then is lost.
-  /// @return ascending, the same on all that have come
-  /// @throws peer_failed if the others have gone on without this rank; transport_error if the store
-  ///         is out of reach
+  /// Announces this rank, and waits for the others until the deadline: ranks that have not come
+  /// then are lost.
+  /// @return the lost ranks, ascending; the same on all that have come
+  /// @throws peer_failed if the others have continued without this rank; transport_error if the
+  ///         store cannot be reached
   [[nodiscard]] std::vector<rank_id> hold(c10d::Store& store, rank_id me, int size,
                                           std::chrono::milliseconds deadline) {
     auto const call = name_ + "/" + std::to_string(++held_);
@@ -48,12 +50,12 @@ class c10d_roll_call {
 
  private:
   using clock = std::chrono::steady_clock;
-  using list = std::vector<std::uint8_t>;  // [ranks]: 1 of those that have come
+  using list = std::vector<std::uint8_t>;  // [ranks]: 1 for ranks that have come
 
   [[nodiscard]] static std::string key_of(std::string const& call, rank_id rank) {
     return call + "/" + std::to_string(rank.value());
   }
-  /// The list that the first one has written who has seen all, or has waited long enough.
+  /// The list of the first rank that has seen all, or has waited until the deadline.
   [[nodiscard]] static list came(c10d::Store& store, std::string const& call, rank_id me, int size,
                                  std::chrono::milliseconds deadline) {
     auto const decided = call + "/came";

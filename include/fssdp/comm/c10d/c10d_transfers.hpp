@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Sends and receives of a process group that are under way together.
+/// Concurrent sends and receives of a process group.
 #pragma once
 
 #include "fssdp/comm/c10d/c10d_backend.hpp"  // ahead of torch's own headers
@@ -30,8 +30,8 @@ namespace fssdp::detail {
   return torch_view(data, size, c10::kByte, device);
 }
 
-/// Messages between this rank and others. Where the back end can start them together (NCCL), it
-/// does; else all receives are started, then all sends.
+/// Messages between this rank and others. Back ends that can start them together (NCCL) do so; for
+/// others all receives are started, then all sends.
 class c10d_transfers {
  public:
   explicit c10d_transfers(c10::intrusive_ptr<c10d_backend> backend)
@@ -40,12 +40,12 @@ class c10d_transfers {
   [[nodiscard]] c10d_backend& backend() const { return *backend_; }
   [[nodiscard]] bool is_gloo() const { return is_gloo_; }
   [[nodiscard]] std::size_t size() const { return all_.size(); }
-  /// The largest tag that every back end takes; MPI promises no more than 32767.
+  /// The largest tag that every back end accepts; MPI guarantees only 32767.
   [[nodiscard]] std::uint64_t most_tag() const { return is_gloo_ ? 0x7fff'ffffU : 0x7fffU; }
-  /// Whom the message that was named last, or is awaited, goes to or comes from.
+  /// The peer of the message that was started last, or is waited for.
   [[nodiscard]] rank_id peer() const { return peer_; }
 
-  /// @returns which of the transfers it is
+  /// @returns the index of the transfer
   std::size_t recv(at::Tensor bytes, rank_id from, int tag) {
     return add(std::move(bytes), from, [&](std::vector<at::Tensor>& list) {
       return backend_->recv(list, from.value(), tag);
@@ -65,12 +65,12 @@ class c10d_transfers {
   }
 
   /// Waits for one transfer on the host.
-  /// @throws what the back end does, and when it takes longer than the deadline
+  /// @throws exceptions of the back end; an error if it takes longer than the deadline
   void wait(std::size_t which, std::chrono::milliseconds deadline) {
     auto& [tensors, work, peer, done] = all_[which];
     peer_ = peer;
     if (done) return;
-    if (is_gloo_) {  // which knows that it has ended only when it is awaited
+    if (is_gloo_) {  // whose work is complete only after a wait
       work->wait(countable(deadline));
     } else {
       auto pace = wait_pace{};
@@ -81,9 +81,9 @@ class c10d_transfers {
     }
     done = true;
   }
-  /// The same where the work is a device's: its current stream waits, not the host.
+  /// The same for device work: the current stream waits, not the host.
   void enqueue_wait() {
-    c10d::Work const* last = nullptr;  // one stands for all that were started together
+    c10d::Work const* last = nullptr;  // transfers that were started together share a work
     for (auto& of : all_) {
       peer_ = of.peer;
       if (of.work != nullptr && of.work.get() != last) of.work->wait();
@@ -91,11 +91,11 @@ class c10d_transfers {
     }
   }
 
-  /// All have ended.
+  /// To be called when all have ended.
   void clear() { all_.clear(); }
-  /// Something has failed: ends what is under way, so that memory is not written any more where
-  /// messages were to come. Gloo then closes all connections of the group, as after any deadline, and
-  /// whoever waits for this rank knows; other back ends do what their `abort` does.
+  /// To be called after a failure: ends the transfers in progress, so that they do not write to
+  /// memory any more. Gloo then closes all connections of the group, as after any deadline, so
+  /// ranks that wait for this one notice; other back ends do what their `abort` does.
   void give_up() noexcept {
     if (is_gloo_)
       close_connections();
@@ -106,7 +106,7 @@ class c10d_transfers {
 
  private:
   struct transfer {
-    std::vector<at::Tensor> tensors;  // one: c10d takes lists; kept until it has ended
+    std::vector<at::Tensor> tensors;  // one, as c10d takes lists; kept until it has ended
     c10::intrusive_ptr<c10d::Work> work;
     rank_id peer;
     bool done = false;
@@ -121,7 +121,7 @@ class c10d_transfers {
   }
   void close_connections() noexcept {
     auto const soon = std::chrono::milliseconds{1};
-    try {  // a message that nobody sends
+    try {  // a receive that no rank sends to
       auto const other = rank_id{backend_->getRank() == 0 ? 1 : 0};
       if (backend_->getSize() > 1) wait(recv(at::empty({1}, at::kByte), other, 0), soon);
     } catch (...) {
@@ -138,7 +138,7 @@ class c10d_transfers {
         keep_for_ever(of);
       }
   }
-  /// MPI's work ends the process if it is destroyed before the message has come.
+  /// With MPI, destroying work that has not completed ends the process.
   static void keep_for_ever(transfer& of) {
     for (auto& tensor : of.tensors) (void)tensor.unsafeReleaseTensorImpl();
     (void)of.work.release();
@@ -150,9 +150,9 @@ class c10d_transfers {
   std::vector<transfer> all_;
 };
 
-/// What is being thrown, as an error of this library. Torch's for deadlines are known by their text
-/// only.
-/// @param during the exchange that was under way
+/// The current exception as an error of this library. Torch's errors for deadlines are recognized
+/// by their text.
+/// @param during the exchange in progress
 [[nodiscard]] inline std::exception_ptr c10d_failure(rank_id me, rank_id peer,
                                                      exchange_name const& during) {
   try {

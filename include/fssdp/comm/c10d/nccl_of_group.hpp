@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/// NCCL's communicator of a process group of PyTorch, lent to a nccl_ref. Needs fssdp::nccl and a torch
-/// that was built with CUDA and gives its communicator away (ProcessGroupNCCL::getCommPtr), and its
-/// libtorch_cuda. With a torch for the host alone there is nothing here.
+/// The NCCL communicator of a process group of PyTorch, as an nccl_ref. Needs fssdp::nccl and a
+/// torch that was built with CUDA and has ProcessGroupNCCL::getCommPtr, and its libtorch_cuda. With
+/// a torch without CUDA this header is empty.
 #pragma once
 
 #if __has_include(<c10/cuda/impl/cuda_cmake_macros.h>) && __has_include(<nccl.h>)
 
-// What torch was built with, which its headers do not say by themselves.
+// How torch was built; its headers do not define this.
 #ifndef USE_C10D_NCCL
 #define USE_C10D_NCCL
 #endif
@@ -26,21 +26,20 @@
 
 namespace fssdp {
 
-/// The communicator that a group has for the current device; it stays torch's:
+/// The communicator that a group has for the current device; torch keeps it:
 ///
 ///     auto comm = fssdp::nccl_of_group(group, {.kernels = fssdp::cuda_kernels()});
 ///
-/// Everything goes to torch's current stream. When something fails, torch aborts the communicator by
-/// its own rules, the nccl_ref never does.
-/// @pre the group is not used for anything else while a collective of this one runs, and outlives it;
-///      NCCL's communicator is there: pass device_id to init_process_group, or have the group do
-///      something first
-/// @throws argument_error if the group is not NCCL's, has no communicator yet, or may_abort is set; as
-///         nccl_ref
+/// All work is enqueued on torch's current stream. After a failure, torch aborts the communicator
+/// by its own rules; the nccl_ref never does.
+/// @pre the group outlives it, and is not used otherwise while one of its collectives runs; NCCL's
+///      communicator exists: pass device_id to init_process_group, or use the group once before
+/// @throws argument_error if the group is not over NCCL, has no communicator yet, or may_abort is
+///         set; as nccl_ref
 [[nodiscard]] inline nccl_ref nccl_of_group(c10::intrusive_ptr<c10d::ProcessGroup> const& group,
                                             nccl_options const& options = {}) {
   detail::require(!options.may_abort,
-                  "nccl_of_group: may_abort of a communicator that is torch's; expected false");
+                  "nccl_of_group: may_abort is set for a communicator of torch; expected false");
   auto const backend = detail::c10d_backend_of(group, c10::DeviceType::CUDA);
   auto handle = std::int64_t{0};
   if (auto* const nccl = dynamic_cast<c10d::ProcessGroupNCCL*>(backend.get()))

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Binds a communicator between devices of torch's to the stream in which its caller computes.
+/// Binds a communicator of torch's devices to the stream on which its caller computes.
 #pragma once
 
 #include "fssdp/memory/torch_tensor.hpp"  // ahead of torch's own headers
@@ -22,14 +22,14 @@
 
 namespace fssdp {
 
-/// A side_stream_communicator on a stream of torch's own pools: what is submitted to it runs behind
-/// all that the caller has enqueued on torch's current stream until then; the caller's stream goes
-/// on, and waits for the communicator only where `await` says so. The host waits for neither. On
-/// the CPU, which has no streams, everything has run when a call returns.
+/// A side_stream_communicator on a stream of torch's own pools. Submitted work runs after all that
+/// the caller has enqueued on torch's current stream so far. The caller's stream continues, and
+/// waits for the communicator only in `await`. The host does not wait. On the CPU, which has no
+/// streams, all work has run when a call returns.
 ///
-/// The caller's stream is the one that is current in the call, whichever that is. Memory of torch's
-/// allocator that the caller lets go before it has awaited what uses it has to be kept (`keep`).
-/// @cost two events for each piece of work, and one to wait for
+/// The caller's stream is the current one at the time of the call. Memory of torch's allocator that
+/// the caller releases before it has awaited its use must be kept (`keep`).
+/// @cost two events per submitted work, and one per wait
 template <device_communicator Comm>
 requires std::same_as<stream_type_of<Comm>, torch_current_stream>
 class torch_side_stream {
@@ -37,9 +37,9 @@ class torch_side_stream {
   using stream_type = torch_current_stream;
   using memory_space = device_memory;
 
-  /// @param device of the communicator, with its number
+  /// @param device of the communicator, with its index
   /// @pre the communicator outlives it
-  /// @throws what torch throws
+  /// @throws exceptions of torch
   torch_side_stream(Comm& comm, c10::Device device)
       : comm_{&comm}, stream_{stream_for(device)}, is_enqueued_{device} {
     has_run_.reserve(most_events);
@@ -49,14 +49,14 @@ class torch_side_stream {
   [[nodiscard]] rank_id rank() const { return comm_->rank(); }
   [[nodiscard]] int size() const { return comm_->size(); }
   [[nodiscard]] c10::Device device() const { return stream_.device(); }
-  /// The one that work runs on.
+  /// The stream of submitted work.
   [[nodiscard]] c10::Stream stream() const { return stream_; }
 
   template <class Post>
   void exchange(Post&& post) {
     submit([&post](Comm& comm) { comm.exchange(post); });
   }
-  /// @throws what work throws, and torch
+  /// @throws exceptions of the work, and of torch
   template <class Work>
   void submit(Work work) {
     is_enqueued_.record(callers());
@@ -73,20 +73,20 @@ class torch_side_stream {
   void synchronize() {
     prepare([](Comm& comm) { fssdp::synchronize(comm); });
   }
-  /// Of the host, and at once: it is not what `position` counts.
+  /// Runs on the host, at once; `position` does not count it.
   void gather_values(std::span<std::byte const> mine,
                      std::span<std::byte> all) requires gathering_communicator<Comm> {
     prepare([&](Comm& comm) { comm.gather_values(mine, all); });
   }
 
   [[nodiscard]] std::uint64_t position() const { return position_; }
-  /// @pre the communicator has come to this position
+  /// @pre `position()` has returned this position or a later one
   void await(std::uint64_t position) {
     if (position != 0) has_run_[position % most_events].block(callers());
   }
-  /// Whether the device has come to a position, as far as it is known: after more than 31 later
-  /// ones, whether it has come to one of these.
-  /// @pre likewise
+  /// Whether the work up to a position has run. For positions with more than 31 later ones, it may
+  /// answer for a later one.
+  /// @pre as await
   [[nodiscard]] bool has_run(std::uint64_t position) const {
     return position == 0 || has_run_[position % most_events].is_over();
   }
@@ -95,8 +95,8 @@ class torch_side_stream {
     (void)detail::torch_view(memory.data(), memory.size(), c10::kByte, device()).zero_();
   }
 
-  /// When a tensor is let go, torch's allocator gives its memory to nobody before all that has been
-  /// submitted by then has run.
+  /// Keeps the memory of a tensor: when it is released, torch's allocator does not reuse it before
+  /// all work that was submitted by then has run.
   void keep(at::Tensor const& tensor) const {
     guard().recordDataPtrOnStream(tensor.storage().data_ptr(), stream_);
   }
@@ -106,7 +106,7 @@ class torch_side_stream {
 
   [[nodiscard]] static c10::Stream stream_for(c10::Device device) {
     auto const of = c10::impl::VirtualGuardImpl{device.type()};
-    constexpr auto is_urgent = true;  // its kernels are short, and others wait for them
+    constexpr auto is_urgent = true;  // its kernels are short, and other ranks wait for them
     return device.is_cpu() ? of.getStream(device) : of.getStreamFromGlobalPool(device, is_urgent);
   }
   [[nodiscard]] c10::impl::VirtualGuardImpl guard() const {
@@ -117,11 +117,11 @@ class torch_side_stream {
   Comm* comm_;
   c10::Stream stream_;
   detail::torch_event is_enqueued_;
-  std::vector<detail::torch_event> has_run_;  // of the last positions: later ones stand for older
+  std::vector<detail::torch_event> has_run_;  // of the last positions; later ones cover older
   std::uint64_t position_ = 0;
 };
 
-/// `comm` as a communicator beside torch's current stream: for a materializer over devices.
+/// `comm` on a side stream of torch's current stream: for a materializer over devices.
 ///
 ///     auto transfers = fssdp::c10d_device_communicator{group, device};
 ///     auto comm = fssdp::on_side_stream(transfers, device);
@@ -129,10 +129,10 @@ class torch_side_stream {
 ///     auto layers = fssdp::materializer{
 ///         comm, {layouts, sizes, weights, gradients}, {.placement = solve},
 ///         {.replica_slots = 6, .partial_slots = 9, .memory = &pools}};
-///     layers.acquire(l);  // what is enqueued from here on finds the experts there
+///     layers.acquire(l);  // work that is enqueued from here on can read the experts
 ///
-/// @cost a stream of torch's pool and 33 events; nothing is sent
-/// @throws what torch throws
+/// @cost a stream of torch's pool and 33 events; no messages
+/// @throws exceptions of torch
 template <device_communicator Comm>
 requires std::same_as<stream_type_of<Comm>, torch_current_stream>
 [[nodiscard]] torch_side_stream<Comm> on_side_stream(Comm& comm, c10::Device device) {

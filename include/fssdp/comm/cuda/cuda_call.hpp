@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What the back ends on CUDA ask of its runtime: errors are exceptions, handles are closed.
+/// Calls of the CUDA runtime: errors are exceptions, handles are closed.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -17,18 +17,18 @@ namespace fssdp {
 
 namespace detail {
 
-/// @throws transport_error that names this rank unless a call of CUDA's runtime has succeeded
+/// @throws transport_error with this rank unless a call of the CUDA runtime has succeeded
 inline void cuda_require(cudaError_t code, rank_id me, char const* call) {
   if (code != cudaSuccess)
     throw transport_error{me, text(call, " on rank ", me, ": ", cudaGetErrorName(code), " (",
                                    static_cast<int>(code), "): ", cudaGetErrorString(code))};
 }
-/// What is thrown where a device has no memory.
-/// @param what  it is for
-/// @param bytes 0: nobody knows how many
+/// The error for exhausted device memory.
+/// @param what  the purpose of the memory
+/// @param bytes 0 if unknown
 [[nodiscard]] inline out_of_memory no_device_memory(rank_id me, std::size_t bytes,
                                                     char const* what) {
-  (void)cudaGetLastError();  // the error is told here: not to whoever asks next
+  (void)cudaGetLastError();  // clears the error, which is reported here
   auto device = 0;
   auto left = std::size_t{0};
   auto all = std::size_t{0};
@@ -39,9 +39,9 @@ inline void cuda_require(cudaError_t code, rank_id me, char const* call) {
           text("rank ", me, " wants ", wanted, " of device ", device, " for ", what, "; ", left,
                " of ", all, " bytes are left")};
 }
-/// The same for a call that allocates, while nothing is being sent.
-/// @param bytes, what as no_device_memory takes them
-/// @throws out_of_memory if there is too little; transport_error if it is something else
+/// For a call that allocates, outside of exchanges.
+/// @param bytes, what as for no_device_memory
+/// @throws out_of_memory if there is not enough memory; transport_error on other errors
 inline void cuda_require_memory(cudaError_t code, rank_id me, std::size_t bytes, char const* what,
                                 char const* call) {
   if (code == cudaErrorMemoryAllocation) throw no_device_memory(me, bytes, what);
@@ -56,7 +56,7 @@ struct cuda_close {
 struct cuda_free_pinned {
   void operator()(std::byte* memory) const { cudaFreeHost(memory); }
 };
-/// An event without a time.
+/// An event without timing.
 using cuda_event = std::unique_ptr<std::remove_pointer_t<cudaEvent_t>, cuda_close>;
 using cuda_bytes = std::unique_ptr<std::byte, cuda_close>;
 using pinned_bytes = std::unique_ptr<std::byte, cuda_free_pinned>;
@@ -67,7 +67,7 @@ using pinned_bytes = std::unique_ptr<std::byte, cuda_free_pinned>;
                       "cudaEventCreateWithFlags");
   return cuda_event{event};
 }
-/// @param what the memory is for
+/// @param what the purpose of the memory
 /// @throws out_of_memory, transport_error
 [[nodiscard]] inline cuda_bytes allocate_on_device(rank_id me, std::size_t bytes,
                                                    char const* what) {
@@ -75,7 +75,7 @@ using pinned_bytes = std::unique_ptr<std::byte, cuda_free_pinned>;
   if (bytes != 0) cuda_require_memory(cudaMalloc(&memory, bytes), me, bytes, what, "cudaMalloc");
   return cuda_bytes{static_cast<std::byte*>(memory)};
 }
-/// Memory of the host that all devices read and write in place.
+/// Pinned host memory, which all devices can access in place.
 /// @throws out_of_memory, transport_error
 [[nodiscard]] inline pinned_bytes allocate_pinned(rank_id me, std::size_t bytes, char const* what) {
   void* memory = nullptr;
@@ -91,8 +91,8 @@ using pinned_bytes = std::unique_ptr<std::byte, cuda_free_pinned>;
   cuda_require(code, me, "cudaHostAlloc");
   return pinned_bytes{static_cast<std::byte*>(memory)};
 }
-/// As long as it lives, its thread may ask whether something has finished while another captures a
-/// graph, which CUDA would give up else. Of what is captured itself nobody may ask.
+/// While it lives, its thread may query whether work has finished while another thread captures a
+/// graph, which CUDA would invalidate otherwise. Captured work itself must not be queried.
 class beside_captures {
  public:
   beside_captures() { exchange(); }
@@ -105,8 +105,8 @@ class beside_captures {
 
   cudaStreamCaptureMode other_mode_ = cudaStreamCaptureModeRelaxed;
 };
-/// Whether all on a stream has run, or an event has been reached: cudaSuccess, cudaErrorNotReady,
-/// or what has gone wrong.
+/// Whether all work on a stream has run, or an event has been reached: cudaSuccess,
+/// cudaErrorNotReady, or an error.
 [[nodiscard]] inline cudaError_t query(cudaStream_t stream) {
   auto const beside = beside_captures{};
   return cudaStreamQuery(stream);
@@ -115,7 +115,7 @@ class beside_captures {
   auto const beside = beside_captures{};
   return cudaEventQuery(event);
 }
-/// Whether what is enqueued now becomes part of a graph, to be run later.
+/// Whether the stream is being captured into a graph.
 [[nodiscard]] inline bool is_captured(cudaStream_t stream, rank_id me) {
   auto status = cudaStreamCaptureStatusNone;
   cuda_require(cudaStreamIsCapturing(stream, &status), me, "cudaStreamIsCapturing");
@@ -124,10 +124,10 @@ class beside_captures {
 
 }  // namespace detail
 
-/// A stream of its own on the current device, which does not wait for the default stream.
+/// A new stream on the current device, which does not synchronize with the default stream.
 using cuda_stream = std::unique_ptr<std::remove_pointer_t<cudaStream_t>, detail::cuda_close>;
 
-/// Whether the blocks of a stream's kernels go before those of others that wait for room.
+/// Whether the blocks of a stream's kernels have priority over waiting blocks of other streams.
 enum class cuda_priority { normal, high };
 
 /// @throws transport_error if there is no device; out_of_memory
@@ -145,11 +145,11 @@ enum class cuda_priority { normal, high };
   return cuda_stream{stream};
 }
 
-/// Memory of the current device, which begins at a cache line: an arena for shards, replicas,
-/// partial gradients and scratch. Make it once: to allocate and to free waits for the device.
+/// Memory of the current device, aligned to a cache line: an arena for shards, replicas, partial
+/// gradients and scratch. To be allocated once, as allocating and freeing wait for the device.
 class cuda_memory {
  public:
-  /// @throws out_of_memory if there is not so much; transport_error
+  /// @throws out_of_memory if there is not enough memory; transport_error
   explicit cuda_memory(std::size_t bytes, rank_id me = {})
       : memory_{detail::allocate_on_device(me, bytes, "an arena (cuda_memory)")}, size_{bytes} {}
   [[nodiscard]] std::span<std::byte> bytes() const { return {memory_.get(), size_}; }

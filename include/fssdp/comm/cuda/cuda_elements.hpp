@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// CUDA's element types as elements: __half, __nv_bfloat16, and fp8 in both formats.
+/// CUDA's types as element types: __half, __nv_bfloat16, and both formats of fp8.
 #pragma once
 
 #include <cuda_bf16.h>

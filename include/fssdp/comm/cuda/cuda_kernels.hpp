@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What sums, converts, encodes and copies on a device, as a host compiler sees it: functions that
-/// launch.
+/// The kernels for sums, conversions, codecs and copies, as functions that host compilers can call.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -13,23 +12,24 @@
 
 namespace fssdp {
 
-/// A communicator whose memory is a device's is given these, from cuda_kernels() in a source that
-/// nvcc compiles (cuda_kernels.cuh). Each enqueues its work on the stream and returns what CUDA
-/// says about that; it neither allocates nor waits.
+/// The kernels of a communicator of device memory, from cuda_kernels() in a source file that nvcc
+/// compiles
+/// (cuda_kernels.cuh). Each function enqueues its work on the stream and returns CUDA's error code;
+/// it neither allocates nor waits.
 struct device_kernels {
   cudaError_t (*sum)(cudaStream_t stream, device_sums const& sum) = nullptr;  ///< decodes, too
   cudaError_t (*convert)(cudaStream_t stream, device_conversions const& conversion) = nullptr;
   cudaError_t (*copy)(cudaStream_t stream, device_copies const& copies) = nullptr;
   cudaError_t (*encode)(cudaStream_t stream, device_encoding const& encoding) = nullptr;
   cudaError_t (*encode_sum)(cudaStream_t stream, device_sum_encoding const& of) = nullptr;
-  /// Brings them all to the current device. CUDA does that when a kernel is first launched, if
-  /// nobody has before, and may wait for the device then: in vain if that waits for other ranks.
+  /// Loads all kernels on the current device. Otherwise CUDA loads a kernel at its first launch,
+  /// which may wait for the device: a deadlock if the device waits for other ranks.
   cudaError_t (*load)() = nullptr;
 };
 
 namespace detail {
 
-/// What every communicator does when it is made.
+/// To be called when a communicator is created.
 /// @throws transport_error, out_of_memory
 inline void load_kernels(device_kernels const& kernels, rank_id me) {
   if (kernels.load != nullptr)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Per-expert memory on a device and the same on the host.
+/// Per-expert memory on a device with a copy on the host.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -16,14 +16,13 @@
 
 namespace fssdp {
 
-/// A buffer of the host's with memory of the same shape on the current device, which is what
-/// collectives see. Neither follows the other by itself. For programs whose numbers begin or end on
-/// the host; one that computes on the device takes views of its own arena (cuda_memory).
-/// Moves, does not copy.
+/// A host buffer, and memory of the same shape on the current device, which collectives use. They
+/// are copied only when asked. For programs whose data begins or ends on the host; a program that
+/// computes on the device takes views of its own arena (cuda_memory). Move-only.
 template <class T>
 class cuda_mirror {
  public:
-  /// Allocates on the device, and enqueues a copy of what the buffer has.
+  /// Allocates on the device, and enqueues a copy of the buffer's contents.
   /// @pre the stream outlives it
   /// @throws out_of_memory, transport_error
   cuda_mirror(expert_buffer<T> host, cudaStream_t stream)
@@ -38,21 +37,21 @@ class cuda_mirror {
     copy_to_device();
   }
 
-  /// On the device.
+  /// The tensors on the device.
   [[nodiscard]] std::span<expert_tensor<T> const> tensors() { return tensors_; }
   [[nodiscard]] std::span<expert_tensor<T const> const> tensors() const { return views_; }
   [[nodiscard]] expert_buffer<T>& host() { return host_; }
   [[nodiscard]] expert_buffer<T> const& host() const { return host_; }
 
-  /// Enqueues a copy of all that the host has.
-  /// @pre the host's buffer stays as it is until the stream is synchronized
+  /// Enqueues a copy of all host tensors to the device.
+  /// @pre the host buffer does not change until the stream is synchronized
   /// @throws transport_error
   void copy_to_device() {
     for (std::size_t k = 0; k < tensors_.size(); ++k)
       copy(tensors_[k].data, host_.tensors()[k].data, bytes(tensors_[k]), cudaMemcpyHostToDevice);
   }
-  /// Copies all that the device has behind what is on the stream, and waits for it.
-  /// @pre the communicator has been synchronized: this wait has no deadline
+  /// Copies all device tensors to the host, after the work on the stream, and waits for it.
+  /// @pre the communicator has been synchronized, as this wait has no deadline
   /// @throws transport_error
   void synchronize_to_host() {
     for (std::size_t k = 0; k < tensors_.size(); ++k)
@@ -78,7 +77,7 @@ class cuda_mirror {
   cudaStream_t stream_;
   cuda_memory device_;
   std::vector<expert_tensor<T>> tensors_;
-  std::vector<expert_tensor<T const>> views_;  // the same, for readers
+  std::vector<expert_tensor<T const>> views_;  // the same, read-only
 };
 
 }  // namespace fssdp

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Memory of the host that devices read and write in place.
+/// Host memory that devices can access in place.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -13,27 +13,27 @@
 
 namespace fssdp {
 
-/// A resource of pinned memory of the host: for shards, gradients and moments of owners, while
-/// replicas and partial gradients are on a device.
+/// A memory resource of pinned host memory: for the shards, gradients and optimizer state of
+/// owners, while replicas and partial gradients are on a device.
 ///
 ///     auto pinned = fssdp::cuda_pinned_memory{};
 ///     auto weights = fssdp::make_shard<float>(layout, rank, elements, &pinned);
 ///     fssdp::sparse_all_gather(comm, plan, weights, replicas);  // tensors of a device
 ///
-/// It has one address for the host and all devices, which collectives of a back end on devices take
-/// beside memory of a device: engines and kernels read and write it over the host's bus. What the
-/// host does with it waits until the communicator is synchronized. Threads may share it.
+/// It has one address for the host and all devices. Collectives of a device back end accept it like
+/// device memory: copy engines and kernels access it over the bus. The host may access it only
+/// after the communicator has been synchronized. Thread-safe.
 class cuda_pinned_memory : public std::pmr::memory_resource {
-  static constexpr std::size_t most_alignment = 256;  // that CUDA gives by itself
+  static constexpr std::size_t most_alignment = 256;  // guaranteed by CUDA
 
  public:
-  /// @param me whom errors name
+  /// @param me the rank in errors
   explicit cuda_pinned_memory(rank_id me = {}) : me_{me} {}
 
  private:
-  /// @cost slow, as pages are locked one by one: for what stays
-  /// @throws out_of_memory if there is not so much; transport_error; argument_error if the alignment
-  ///         is more than 256
+  /// @cost slow, as pages are pinned one by one: for long-lived memory
+  /// @throws out_of_memory if there is not enough memory; transport_error; argument_error if the
+  ///         alignment is more than 256
   void* do_allocate(std::size_t bytes, std::size_t alignment) override {
     detail::require(alignment <= most_alignment, "cuda_pinned_memory: an alignment of ", alignment,
                     " bytes; expected at most ", most_alignment);

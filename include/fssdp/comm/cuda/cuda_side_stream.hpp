@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Binds a communicator between devices to the stream in which its caller computes.
+/// Binds a communicator of devices to the stream on which its caller computes.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -16,10 +16,10 @@
 
 namespace fssdp {
 
-/// A side_stream_communicator: what is submitted to it runs behind all that the caller has enqueued
-/// until then; the caller's stream goes on, and waits for the communicator only where `await` says
-/// so. The host waits for neither.
-/// @cost two events for each piece of work, and one to wait for
+/// A side_stream_communicator. Submitted work runs after all that the caller has enqueued so far.
+/// The caller's stream continues, and waits for the communicator only in `await`. The host does not
+/// wait.
+/// @cost two events per submitted work, and one per wait
 template <device_communicator Comm>
 requires std::same_as<stream_type_of<Comm>, cudaStream_t>
 class cuda_side_stream {
@@ -27,7 +27,7 @@ class cuda_side_stream {
   using stream_type = cudaStream_t;
   using memory_space = device_memory;
 
-  /// @pre communicator and stream outlive it; they are of one device, the current one
+  /// @pre communicator and stream outlive it, and are of the current device
   /// @throws transport_error
   cuda_side_stream(Comm& comm, cudaStream_t caller)
       : comm_{&comm}, caller_{caller}, is_enqueued_{detail::make_cuda_event(comm.rank())} {
@@ -42,7 +42,7 @@ class cuda_side_stream {
   void exchange(Post&& post) {
     submit([&post](Comm& comm) { comm.exchange(post); });
   }
-  /// @throws what work throws; transport_error
+  /// @throws exceptions of the work; transport_error
   template <class Work>
   void submit(Work work) {
     record(is_enqueued_, caller_);
@@ -56,14 +56,14 @@ class cuda_side_stream {
     work(*comm_);
   }
   void synchronize() { fssdp::synchronize(*comm_); }
-  /// Of the host, and at once: it is not what `position` counts.
+  /// Runs on the host, at once; `position` does not count it.
   void gather_values(std::span<std::byte const> mine,
                      std::span<std::byte> all) requires gathering_communicator<Comm> {
     comm_->gather_values(mine, all);
   }
 
   [[nodiscard]] std::uint64_t position() const { return position_; }
-  /// @pre the communicator has come to this position
+  /// @pre `position()` has returned this position or a later one
   /// @throws transport_error
   void await(std::uint64_t position) {
     if (position != 0) wait(caller_, has_run_[position % has_run_.size()]);
@@ -87,13 +87,13 @@ class cuda_side_stream {
   Comm* comm_;
   cudaStream_t caller_;
   detail::cuda_event is_enqueued_;
-  std::array<detail::cuda_event, 32> has_run_;  // of the last positions: later ones stand for older
+  std::array<detail::cuda_event, 32> has_run_;  // of the last positions; later ones cover older
   std::uint64_t position_ = 0;
 };
 
-/// `comm` as a communicator beside `stream`: for a materializer over devices.
+/// `comm` on a side stream of `stream`: for a materializer over devices.
 ///
-///     auto transfers = comm.duplicate(gathers.get());        // on a stream of its own
+///     auto transfers = comm.duplicate(gathers.get());        // on its own stream
 ///     auto comm = fssdp::on_side_stream(transfers, compute);
 ///     auto arena = fssdp::cuda_memory{bytes};
 ///     auto pools = std::pmr::monotonic_buffer_resource{
@@ -101,9 +101,9 @@ class cuda_side_stream {
 ///     auto layers = fssdp::materializer{
 ///         communicator, {layouts, sizes, weights, gradients}, {.placement = solve},
 ///         {.replica_slots = 6, .partial_slots = 9, .memory = &pools}};
-///     layers.acquire(l);  // what is enqueued on `compute` from here on finds the experts there
+///     layers.acquire(l);  // work that is enqueued on `compute` from here on can read the experts
 ///
-/// @cost events are made; nothing is sent
+/// @cost creates events; no messages
 /// @throws transport_error
 template <device_communicator Comm>
 [[nodiscard]] cuda_side_stream<Comm> on_side_stream(Comm& comm, cudaStream_t stream) {

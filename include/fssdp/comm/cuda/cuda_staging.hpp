@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Two pinned buffers, through which memory of a device goes into files and comes out of them.
+/// Two pinned buffers through which device memory is written to files and read from them.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -14,20 +14,21 @@
 
 namespace fssdp {
 
-/// The device_staging of a stream: copies are made behind what is on it.
+/// The device_staging of a stream: copies run after the work on it.
 ///
 ///     auto staging = fssdp::cuda_staging{stream};
 ///     part.add("weight", weights_of_device, staging);
 ///     fssdp::save_checkpoint(comm, parts, {.folder = "run", .step = n});
 ///
-/// @cost two buffers of pinned memory, which is slow to get: make it once; per copy a call and the
-///       record of an event. The host waits for copies, without a deadline: synchronize the
+/// @cost two buffers of pinned memory, which is slow to allocate: make it once; per copy one call
+///       and one recorded event. The host waits for copies without a deadline, so synchronize the
 ///       communicator before
 class cuda_staging final : public device_staging {
  public:
-  /// @param bytes of each buffer; checkpoints want a MiB or more, and 8 for any conversion at once
+  /// @param bytes of each buffer; for checkpoints 1 MiB or more, and 8 MiB for any conversion in
+  ///        one step
   /// @pre the stream is of the current device, and outlives it
-  /// @throws argument_error if there are no bytes; out_of_memory, transport_error
+  /// @throws argument_error if bytes is 0; out_of_memory, transport_error
   explicit cuda_staging(cudaStream_t stream, std::size_t bytes = std::size_t{8} << 20U,
                         rank_id me = {})
       : stream_{stream}, bytes_{bytes}, me_{me} {
@@ -59,7 +60,7 @@ class cuda_staging final : public device_staging {
  private:
   struct pinned_buffer {
     detail::pinned_bytes memory;
-    detail::cuda_event copied;  // at once, if there has been no copy
+    detail::cuda_event copied;  // reached at once if there was no copy
   };
 
   [[nodiscard]] pinned_buffer& at(int which) { return buffers_[which == 0 ? 0 : 1]; }

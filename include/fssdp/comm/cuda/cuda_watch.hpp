@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Knows which exchanges are under way on a stream: what is awaited when nothing moves any more.
+/// Tracks the exchanges on a stream, to report what a stalled stream waits for.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -19,11 +19,11 @@
 
 namespace fssdp::detail {
 
-/// Marks the ends of exchanges on a stream by events, of which it has a few: when none is free, the
-/// last one stands for all that follows.
+/// Marks the ends of exchanges on a stream by a few events; if none is free, the last one covers
+/// all later exchanges.
 class cuda_watch {
  public:
-  /// @param peers  how many an exchange may have without an allocation
+  /// @param peers  the number of peers of an exchange without an allocation
   explicit cuda_watch(rank_id me, int peers = 0) : me_{me} {
     for (auto& mark : marks_) {
       mark.own = make_cuda_event(me);
@@ -31,12 +31,12 @@ class cuda_watch {
     }
   }
 
-  /// The exchanges from here on belong to this plan.
+  /// Later exchanges belong to this plan.
   void begin_plan(std::uint64_t plan) {
     plan_ = plan;
     step_ = 0;
   }
-  /// The next exchange on a stream; its peers follow. None may be asked about while it is captured.
+  /// Begins an exchange on a stream; its peers follow. Captured exchanges are not tracked.
   void begin_exchange(cudaStream_t stream) { begin_exchange(is_captured(stream, me_)); }
   void begin_exchange(bool captured) {
     is_captured_ = captured;
@@ -51,7 +51,7 @@ class cuda_watch {
     mark.peers.clear();
   }
   void add_peer(rank_id peer) { last().peers.push_back(peer); }
-  /// It is on the stream; or in a graph, which is not watched.
+  /// Ends the exchange: it is on the stream, or in a graph, which is not tracked.
   void end_exchange(cudaStream_t stream) {
     if (is_captured_) {
       --count_;
@@ -60,17 +60,17 @@ class cuda_watch {
     cuda_require(cudaEventRecord(last().own.get(), stream), me_, "cudaEventRecord");
     end_exchange_by(last().own.get());
   }
-  /// The same, and this event, which others may wait for as well, marks its end. When it is recorded
-  /// again, that of the later exchange stands for this one.
+  /// Ends the exchange with an event that others may use as well. When the event is recorded again,
+  /// it marks the later exchange.
   void end_exchange_by(cudaEvent_t event) {
     last().event = event;
     last().is_enqueued = true;
   }
 
-  /// Whether any exchange has gone into a graph, which may live on.
+  /// Whether any exchange was captured into a graph, which may still exist.
   [[nodiscard]] bool has_captured() const { return has_captured_; }
 
-  /// Forgets the exchanges that have run. Returns whether there are any.
+  /// Removes exchanges that have finished. Returns whether there were any.
   bool advance() {
     auto moved = false;
     for (; count_ != 0 && first().is_enqueued; moved = true) {
@@ -81,33 +81,33 @@ class cuda_watch {
     return moved;
   }
 
-  /// Waits for all that is on the stream, and forgets it.
-  /// @param look() is called after each look at the stream, also the last; it may throw
-  /// @throws what look throws; deadline_exceeded if nothing moves for that long; transport_error
+  /// Waits for all work on the stream, and removes it.
+  /// @param look() is called after each poll of the stream, also the last; it may throw
+  /// @throws what look throws; deadline_exceeded without progress for that long; transport_error
   template <class Look>
   void wait_for(cudaStream_t stream, std::chrono::milliseconds deadline, Look look) {
     wait("synchronize", deadline, look, [&] { return is_over(query(stream), "cudaStreamQuery"); });
     count_ = 0;
   }
-  /// Waits for an event on it, which `call` is about.
-  /// @param look, @throws likewise
+  /// Waits for an event on the stream. `call` is the caller, for errors.
+  /// @param look, @throws as above
   template <class Look>
   void wait_for(cudaEvent_t event, char const* call, std::chrono::milliseconds deadline,
                 Look look) {
     wait(call, deadline, look, [&] { return is_over(query(event), "cudaEventQuery"); });
   }
-  /// What is thrown when nothing has moved for that long.
+  /// The error for a stream without progress for that long.
   [[nodiscard]] deadline_exceeded late(char const* call, std::chrono::milliseconds deadline) const {
     return {failed_rank(),
             detail::text(call, ": nothing has moved within ", deadline.count(), " ms: ", text())};
   }
 
-  /// The rank that the exchange under way awaits, if it is one; else -1: any of several.
+  /// The peer of the exchange in progress if there is only one, else -1.
   [[nodiscard]] rank_id failed_rank() const {
     if (count_ == 0 || first().peers.size() != 1) return rank_id{-1};
     return first().peers.front();
   }
-  /// What is awaited, as far as it is known.
+  /// What the stream waits for, as far as it is known.
   [[nodiscard]] std::string text() const {
     if (count_ == 0) return detail::text("rank ", me_, " awaits its stream, not an exchange");
     auto ranks = std::string{};
@@ -121,7 +121,7 @@ class cuda_watch {
  private:
   struct exchange_mark {
     cuda_event own;
-    cudaEvent_t event = nullptr;  ///< own, or one of several ranks
+    cudaEvent_t event = nullptr;  ///< its own, or shared by several ranks
     bool is_enqueued = false;
     std::uint64_t sequence = 0;
     std::uint64_t plan = 0;
@@ -129,8 +129,8 @@ class cuda_watch {
     std::vector<rank_id> peers;
   };
 
-  /// If they have run. To ask takes longer than to record: so one is asked for all before it, as
-  /// what is on a stream ends in order.
+  /// Removes the older half if it has finished. Queries are slower than records, so one query
+  /// covers all exchanges before it, as a stream is in order.
   void forget_older_half() {
     auto const half = count_ / 2;
     auto const& newest = marks_[(begin_ + half - 1) % marks_.size()];
@@ -170,11 +170,12 @@ class cuda_watch {
   std::uint64_t sequence_ = 0;
   std::uint64_t plan_ = 0;
   int step_ = 0;
-  bool is_captured_ = false;  // the exchange that is begun
+  bool is_captured_ = false;  // whether the current exchange is captured
   bool has_captured_ = false;
 };
 
-/// Waits until nothing on the stream runs any more, or not so long. For one that has failed.
+/// Waits until all work on the stream has finished, at most this long. To be called after a
+/// failure.
 inline void drain(cudaStream_t stream, std::chrono::milliseconds most) noexcept {
   auto pace = wait_pace{};
   auto const until = end_of(most);

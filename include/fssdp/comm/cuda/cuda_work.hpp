@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What a rank's device does between exchanges: it sums, converts, encodes and copies.
+/// The device work of a rank between exchanges: sums, conversions, codecs and copies.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -16,14 +16,14 @@
 
 namespace fssdp::detail {
 
-/// The part of a device_communicator that is the same for all of CUDA. `Comm`, which derives from
-/// it, has `rank`, `stream`, and for this class `kernels()`, `request(memory, bytes)`, which
-/// asks for memory on the stream, and `guarded(call)`, which refuses to call when something has failed.
+/// The common part of all device_communicators on CUDA. `Comm` derives from it and has `rank`,
+/// `stream`, and, for this class, `kernels()`, `request(memory, bytes)`, which allocates on the
+/// stream, and `guarded(call)`, which throws instead of calling after a failure.
 template <class Comm>
 class cuda_work {
  public:
-  /// @throws argument_error if the options have no kernels; poisoned_stream if something has failed
-  ///         before; transport_error
+  /// @throws argument_error if the options have no kernels; poisoned_stream if an earlier call has
+  ///         failed; transport_error
   void sum(device_sums const& of) {
     launch(self().kernels().sum, of, "sums", "a kernel that sums");
   }
@@ -46,7 +46,7 @@ class cuda_work {
           self().rank(), "cudaMemcpyAsync");
     });
   }
-  /// @throws poisoned_stream, transport_error; out_of_memory, after which all is as before
+  /// @throws poisoned_stream, transport_error; out_of_memory, after which nothing has changed
   [[nodiscard]] std::span<std::byte> allocate(std::size_t bytes) {
     void* memory = nullptr;
     auto code = cudaSuccess;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// The messages of a batch on one rank, and what is said about them in headers.
+/// The messages of a batch on one rank, and their description in headers.
 #pragma once
 
 #include <algorithm>
@@ -24,18 +24,18 @@
 
 namespace fssdp::detail {
 
-/// What goes ahead of the messages of a rank to another: the receiver compares it with what it
-/// wants.
+/// Sent ahead of the messages of a rank to another one: the receiver compares it with what it
+/// expects.
 struct mpi_header {
   std::uint64_t sequence = 0;
   std::uint64_t plan = 0;
   std::int64_t round = 0;
-  std::uint64_t part_bytes = 0;  // larger messages are cut
+  std::uint64_t part_bytes = 0;  // larger messages are sent in parts of this size
   std::uint64_t lent = 0;        // messages that are read in place
   message_sizes sizes;
 
   [[nodiscard]] exchange_name name() const { return {sequence, {plan, static_cast<int>(round)}}; }
-  /// How a header that has come differs from this one, which is wanted; empty if not at all.
+  /// How a received header differs from this one, which is expected; empty if it does not.
   [[nodiscard]] std::string difference(mpi_header const& there) const {
     if (there.sequence != sequence || there.plan != plan || there.round != round)
       return detail::difference(name(), there.name());
@@ -46,55 +46,55 @@ struct mpi_header {
   }
 };
 
-/// How a message reaches its receiver: where to read it, if it does in place.
+/// How the receiver gets a message; where to read it if it reads it in place.
 struct mpi_place {
   enum class kind : std::uint64_t {
     sent,      ///< by MPI
-    readable,  ///< lies there, at `offset` of the sender's memory
-    held,      ///< will lie there, when an empty message says so
+    readable,  ///< in place, at `offset` of the sender's memory
+    held,      ///< in place, when an empty message announces it
   };
   kind what = kind::sent;
   std::uint64_t offset = 0;
 };
 
-/// What one rank sends and wants in an exchange.
+/// The messages of one rank in an exchange.
 ///
-/// @cost no allocation once the largest batch has been seen
+/// @cost no allocation if there has been a batch as large before
 class mpi_batch {
  public:
   struct message {
     rank_id peer;
-    std::byte* data;  // only read if it goes out; null if it is borrowed, until it is laid out
+    std::byte* data;  // sends are only read; null for a borrow until its memory is assigned
     std::size_t bytes;
-    std::size_t part = 0;  // its first
+    std::size_t part = 0;  // the first one
     std::size_t parts = 0;
-    std::size_t missing = 0;  // parts that have not come yet
+    std::size_t missing = 0;  // parts that have not arrived
     bool held = false;
     bool delivered = false;
     bool borrowed = false;
-    std::byte const* lent = nullptr;  // where the sender has it, if the receiver reads it there
+    std::byte const* lent = nullptr;  // the sender's memory, if the receiver reads it in place
 
-    /// What has come in.
+    /// The received bytes.
     [[nodiscard]] std::span<std::byte const> content() const {
       return {borrowed && lent != nullptr ? lent : data, bytes};
     }
   };
   struct peer {
-    mpi_header sends, wants;  // as this rank sees it
-    mpi_header comes;         // as the peer does
+    mpi_header sends, wants;  // of this rank
+    mpi_header comes;         // received from the peer
     int next_tag = 0;
-    bool accepted = false;         // the header has come, and is as it should be
+    bool accepted = false;         // the header has arrived, and is as expected
     std::size_t undelivered = 0;   // messages from it
-    std::size_t unsent_parts = 0;  // that it has not taken: parts, and what is lent
-    std::size_t places_in = 0;     // the part of that kind, if this rank can read its memory
-    std::size_t done_out = 0;      // the same
-    std::size_t first_in = 0;      // its places among all that come in
-    std::size_t first_out = 0;     // and go out
-    std::size_t next_place = 0;    // of those
+    std::size_t unsent_parts = 0;  // parts that it has not received, and memory that it still reads
+    std::size_t places_in = 0;     // the index of that part, if this rank can read its memory
+    std::size_t done_out = 0;      // as above
+    std::size_t first_in = 0;      // its first place among all received ones
+    std::size_t first_out = 0;     // among all sent ones
+    std::size_t next_place = 0;    // of these
   };
 
-  /// @param part_bytes [rank]: in what parts messages between it and this one go
-  /// @param ranks which ranks of the world the peers are
+  /// @param part_bytes [ranks]: the size of the parts of messages between each rank and this one
+  /// @param ranks the ranks of the world that the peers are
   /// @param lending between ranks of the world; outlives it
   mpi_batch(rank_id me, group_ranks ranks, std::vector<std::size_t> part_bytes, int most_tag,
             mpi_lending const& lending)
@@ -137,8 +137,8 @@ class mpi_batch {
   }
   void label(batch_label const& value) { label_ = value; }
 
-  /// All have been named: makes the parts, headers ahead of messages, what comes in ahead of what
-  /// goes out.
+  /// To be called when all messages are added: makes the parts, headers before messages, receives
+  /// before sends.
   void lay_out() {
     auto* room = borrowed_bytes_ == 0 ? nullptr : borrowed_.reserve(borrowed_bytes_).data();
     for (auto& m : in_) {
@@ -156,8 +156,8 @@ class mpi_batch {
     add_messages(mpi_part_kind::message_out, out_);
   }
 
-  /// A peer has said how its messages come: what it lends is read there.
-  /// @throws transport_error if that is not its memory
+  /// To be called when a peer has described its messages: finds those that are read in place.
+  /// @throws transport_error if they are not in the peer's memory
   void take_places(rank_id from) {
     auto const* place = places_in_.data() + peers_[from.index()].first_in;
     for (auto& m : in_) {
@@ -178,15 +178,15 @@ class mpi_batch {
   [[nodiscard]] std::span<peer> peers() { return peers_; }
   [[nodiscard]] peer& of(rank_id rank) { return peers_[rank.index()]; }
   [[nodiscard]] std::size_t held() const { return held_; }
-  /// Of all that comes in.
+  /// The bytes of all received messages.
   [[nodiscard]] std::size_t bytes_in() const { return bytes_in_; }
   void let_go(message& held) {
     held.held = false;
     --held_;
   }
 
-  /// For whom the rank waits: the source of the first message that has not come, or who has not
-  /// taken all that is sent; itself if for nobody.
+  /// The peer that the rank waits for: the source of the first message that has not arrived, or one
+  /// that has not received all; the rank itself if there is none.
   [[nodiscard]] rank_id awaited() const {
     for (auto const& m : in_)
       if (!m.delivered) return m.peer;
@@ -199,7 +199,7 @@ class mpi_batch {
   [[nodiscard]] peer& checked(rank_id rank) {
     return peers_[peer_index(me_, rank, static_cast<int>(peers_.size()))];
   }
-  /// Finds out which messages need not be sent, as their receivers can read them.
+  /// Finds the messages that are not sent because their receivers read them in place.
   void lend() {
     auto in = std::size_t{0};
     auto out = std::size_t{0};
@@ -233,7 +233,7 @@ class mpi_batch {
       add(kind, rank_id{rank}, comes ? p.comes : p.sends);
     }
   }
-  /// Of all messages from those whose memory this rank can read.
+  /// For all messages from ranks whose memory this rank can read.
   void add_places_in() {
     for (std::size_t rank = 0; rank < peers_.size(); ++rank) {
       auto& p = peers_[rank];
@@ -245,7 +245,7 @@ class mpi_batch {
       add(mpi_part_kind::done_out, rank_id{rank});
     }
   }
-  /// Of all messages to those who read some of them.
+  /// For all messages to ranks that read some of them in place.
   void add_places_out() {
     for (std::size_t rank = 0; rank < peers_.size(); ++rank) {
       auto& p = peers_[rank];
@@ -281,7 +281,7 @@ class mpi_batch {
     }
   }
 
-  /// A part that says something about messages.
+  /// Adds a part that describes messages.
   template <class What>
   void add(mpi_part_kind kind, rank_id with, What& what, std::size_t count = 1) {
     add_part(kind, with, tag_of(kind), reinterpret_cast<std::byte*>(&what), count * sizeof(What));
@@ -312,16 +312,16 @@ class mpi_batch {
 
   rank_id me_;
   group_ranks ranks_;
-  std::vector<std::size_t> part_bytes_;  // [rank]
+  std::vector<std::size_t> part_bytes_;  // [ranks]
   int most_tag_;
   mpi_lending const* lending_;
   std::uint64_t sequence_ = 0;
   batch_label label_;
-  std::vector<peer> peers_;  // [rank]
+  std::vector<peer> peers_;  // [ranks]
   std::vector<message> in_;
   std::vector<message> out_;
-  std::vector<mpi_place> places_in_;   // [message], by peer
-  std::vector<mpi_place> places_out_;  // the same
+  std::vector<mpi_place> places_in_;   // [messages], by peer
+  std::vector<mpi_place> places_out_;  // as above
   std::vector<mpi_part> parts_;
   std::size_t held_ = 0;
   std::size_t bytes_in_ = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What the back end over MPI asks of MPI itself: errors are exceptions, handles are closed.
+/// Calls of MPI: errors are exceptions, handles are closed.
 #pragma once
 
 #include <mpi.h>
@@ -21,14 +21,14 @@ namespace fssdp {
 
 class shared_memory;
 
-/// How a rank deals with its peers; but for `shared`, the same on all ranks of a world.
+/// Options of communicators over MPI; except for `shared`, the same on all ranks of a world.
 struct mpi_options {
   std::chrono::milliseconds deadline = std::chrono::seconds{60};  ///< for every wait
-  std::size_t most_message_bytes = std::size_t{1} << 30U;         ///< larger ones go in parts
-  /// The same between nodes: what MPI sends over TCP without asking the receiver first, which a
-  /// piece that is passed on cannot wait for. Where the network copies by itself (RDMA), more.
+  std::size_t most_message_bytes = std::size_t{1} << 30U;         ///< larger ones are sent in parts
+  /// The same between nodes. The default is what MPI sends over TCP without asking the receiver
+  /// first, as pieces that are passed on cannot wait for that. With RDMA, use more.
   std::size_t most_bytes_between_nodes = 60U << 10U;
-  /// What lies in it, the other ranks of the host read in place; each rank has its own, or none. It
+  /// Other ranks of the host read data in this memory in place; each rank has its own, or null. It
   /// outlives the world.
   shared_memory const* shared = nullptr;
 };
@@ -46,7 +46,7 @@ namespace detail {
   return options;
 }
 
-/// What MPI says about an error code.
+/// MPI's text for an error code.
 [[nodiscard]] inline std::string mpi_text(int code) {
   auto text = std::array<char, MPI_MAX_ERROR_STRING>{};
   auto length = 0;
@@ -54,26 +54,26 @@ namespace detail {
   return {text.data(), static_cast<std::size_t>(length)};
 }
 
-/// @throws transport_error that names `peer` unless a call of MPI has succeeded
+/// @throws transport_error with `peer` unless a call of MPI has succeeded
 inline void mpi_require(int code, rank_id peer, char const* call) {
   if (code != MPI_SUCCESS)
     throw transport_error{peer, text(call, " with rank ", peer, ": ", mpi_text(code))};
 }
 
-/// A communicator of MPI's, this rank there, and which ranks of the world its ranks are.
+/// A communicator of MPI, this rank in it, and the ranks of the world that its ranks are.
 struct mpi_group {
   MPI_Comm comm;
   rank_id me;
   group_ranks ranks;
 };
-/// The same where `peer` is a rank of a group.
+/// The same for a peer that is a rank of a group.
 inline void mpi_require(int code, mpi_group const& of, rank_id peer, char const* call) {
   if (code != MPI_SUCCESS)
     throw transport_error{of.ranks.world_rank(peer),
                           text(call, " with ", of.ranks.name(peer), ": ", mpi_text(code))};
 }
 
-/// Whether MPI can be called: it has been initialised, and not finalized.
+/// Whether MPI is initialized and not finalized.
 [[nodiscard]] inline bool mpi_is_running() {
   auto begun = 0;
   auto ended = 0;
@@ -82,8 +82,8 @@ inline void mpi_require(int code, mpi_group const& of, rank_id peer, char const*
   return begun != 0 && ended == 0;
 }
 
-/// A communicator of MPI's while its errors are returned: a duplicate, which is freed in the end,
-/// or the user's, which gets its own error handler back. Closing one does not communicate.
+/// A communicator of MPI whose errors are returned: a duplicate, which is freed at the end, or the
+/// user's, which gets its own error handler back. Closing it does not communicate.
 class mpi_handle {
  public:
   mpi_handle() = default;
@@ -104,7 +104,7 @@ class mpi_handle {
   }
 
   [[nodiscard]] MPI_Comm comm() const { return comm_; }
-  /// Does not free the communicator: peers have failed, and messages are still on their way.
+  /// Does not free the communicator, as peers have failed and messages may be in flight.
   void abandon() {
     if (before_ == MPI_ERRHANDLER_NULL) comm_ = MPI_COMM_NULL;
     close();
@@ -124,12 +124,12 @@ class mpi_handle {
   explicit mpi_handle(MPI_Comm comm) : comm_{comm} {}
 
   MPI_Comm comm_ = MPI_COMM_NULL;
-  MPI_Errhandler before_ = MPI_ERRHANDLER_NULL;  // the user's, of a communicator that is borrowed
+  MPI_Errhandler before_ = MPI_ERRHANDLER_NULL;  // the user's, of a borrowed communicator
 };
 
-/// Waits until all ranks have come to a collective call, which has begun; between looks,
-/// `rest(pace)` is called.
-/// @throws deadline_exceeded, which names no rank (-1): MPI does not say who is missing
+/// Waits until all ranks have entered a nonblocking collective call; between polls, `rest(pace)` is
+/// called.
+/// @throws deadline_exceeded, which names no rank (-1): MPI does not say which one is missing
 template <class Rest>
 void mpi_await_all(MPI_Request& request, rank_id me, std::chrono::milliseconds deadline,
                    char const* call, Rest rest) {
@@ -144,9 +144,9 @@ void mpi_await_all(MPI_Request& request, rank_id me, std::chrono::milliseconds d
   }
 }
 
-/// Waits until all ranks are here, so that the collective calls that follow wait for nobody. Twice:
-/// who comes late does not find those that have given up.
-/// @throws as mpi_await_all, and what `rest` throws; `what` says where they meet
+/// A barrier, so that the blocking collective calls that follow do not wait. It is done twice: a
+/// late rank then does not enter them alone when others have given up.
+/// @throws as mpi_await_all, and exceptions of `rest`; `what` is the caller, for errors
 template <class Rest>
 void mpi_meet(MPI_Comm comm, rank_id me, std::chrono::milliseconds deadline, char const* what,
               Rest rest) {

@@ -28,38 +28,38 @@ namespace fssdp {
 
 class mpi_communicator;
 
-/// A rank of an MPI communicator that is the user's: borrowed, not freed; while this lives, errors
-/// on it are returned, and nobody else sends or receives on it. Buffers are host memory.
+/// A rank of an MPI communicator of the user, which is not freed. While this object lives, errors
+/// on the communicator are returned, and nothing else may use it. Buffers are in host memory.
 ///
-/// Wherever a rank fails in an exchange, it tells all others; a communicator that has failed stays
-/// so, and so do its duplicates: each later call throws at once, on that rank what it has failed
-/// by. It awaits no more than 0.2 s that peers let go of its memory: what they send may come in
-/// later.
+/// If a rank fails in an exchange, it notifies all others. A failed communicator stays failed, and
+/// so do its duplicates: each later call throws at once, on the failed rank its own error. After a
+/// failure it waits at most 0.2 s until peers no longer read its memory; messages may still arrive
+/// in it later.
 ///
-/// What is sent from the memory that mpi_options::shared names, ranks of the same host read there:
-/// they copy it once, past the caches, or sum it in place. All else goes as messages.
+/// Ranks of the same host read sent data in place if it is in the memory of mpi_options::shared:
+/// they copy it once, bypassing the caches, or sum it in place. All other data is sent in messages.
 ///
-/// Open MPI over TCP sends a process SIGPIPE when it writes to one that has died: it goes on only
-/// if that is ignored, to which an mpi_world that initialises MPI sees.
-/// MPICH tells the error handler of MPI_COMM_WORLD of some errors in exchanges, lost connections
-/// among them; an mpi_world that initialises MPI has them returned.
+/// Open MPI over TCP raises SIGPIPE when it writes to a process that has died; the signal must be
+/// ignored to continue. MPICH calls the error handler of MPI_COMM_WORLD for some errors in
+/// exchanges, such as lost connections. An mpi_world that initializes MPI takes care of both.
 ///
-/// Different communicators may be driven by different threads if MPI has been initialised for it
+/// Different communicators may be used by different threads if MPI was initialized for it
 /// (MPI_THREAD_SERIALIZED): a communicator shares a lock with its duplicates, so that one thread at
-/// a time calls MPI. Other calls of MPI need another thread level or another time.
-/// @cost per exchange: for each rank that something is sent to, a header of 128 bytes besides the
-///       messages; if it reads some of them in place, 16 bytes for each message, and an empty one
-///       back; no allocation but MPI's own once the largest batch has been seen; messages that
-///       repeat, at the same addresses, take persistent requests
+/// a time calls MPI. Other MPI calls of the program need a higher thread level, or must not
+/// overlap.
+/// @cost per exchange: for each receiving rank, a header of 128 bytes besides the messages; if it
+///       reads some of them in place, 16 bytes for each message, and an empty reply. No allocation
+///       except MPI's own, if there has been a batch as large before. Repeated messages with the
+///       same addresses use persistent requests
 class mpi_ref {
  public:
   using stream_type = inline_stream;
   using memory_space = host_memory;
 
   /// Collective.
-  /// @pre MPI is initialised
-  /// @throws argument_error if the deadline or a size is not positive; deadline_exceeded, which
-  ///         names rank -1, if not all ranks come
+  /// @pre MPI is initialized
+  /// @throws argument_error if the deadline or a size is not positive; deadline_exceeded (with rank
+  ///         -1) if not all ranks come
   explicit mpi_ref(MPI_Comm comm, mpi_options const& options = {})
       : mpi_ref{std::make_shared<detail::mpi_monitor>(detail::mpi_handle::borrow(comm),
                                                       detail::mpi_checked(options)),
@@ -68,30 +68,30 @@ class mpi_ref {
 
   [[nodiscard]] rank_id rank() const { return context_->group().me; }
   [[nodiscard]] int size() const { return context_->group().ranks.size(); }
-  /// The communicator of MPI's behind it.
+  /// The communicator of MPI.
   [[nodiscard]] MPI_Comm handle() const { return context_->group().comm; }
 
-  /// @throws ranks_disagree, peer_failed, deadline_exceeded, transport_error with what MPI says;
-  ///         what `post` throws, before anything is sent: the other ranks then get a peer_failed;
-  ///         argument_error if MPI takes no calls from this thread
+  /// @throws ranks_disagree, peer_failed, deadline_exceeded, transport_error with MPI's text; what
+  ///         `post` throws, before anything is sent: the other ranks then get a peer_failed;
+  ///         argument_error if MPI does not accept calls from this thread
   template <class Post>
   void exchange(Post&& post) {
     context_->exchange(std::forward<Post>(post));
   }
 
-  /// Optional extra: reads peers' memory in place (lending_communicator), where they lend it
-  /// (mpi_options::shared); all else is received into memory that the communicator keeps, as much
-  /// as the largest batch takes.
+  /// Optional: reads peers' memory in place (lending_communicator) where it is shared
+  /// (mpi_options::shared). Other data is received in memory of the communicator, as large as the
+  /// largest batch requires.
   /// @throws as exchange; what `visit` throws: the other ranks then get a peer_failed
   template <class Post, class Visit>
   void lend(Post&& post, Visit&& visit) {
     context_->lend(std::forward<Post>(post), std::forward<Visit>(visit));
   }
 
-  /// Optional extra: passes messages on as they come in (forwarding_communicator). What is borrowed
-  /// is received into memory that the communicator keeps, or looked at where it lies.
-  /// @throws as exchange; what `arrived` throws; argument_error if a held message is let go twice
-  ///         or never, or one that is not held
+  /// Optional: forwarding (forwarding_communicator). Borrowed data is received in memory of the
+  /// communicator, or read in place.
+  /// @throws as exchange; what `arrived` throws; argument_error if a deferred send is released
+  ///         twice or never, or a message is released that is not deferred
   template <class Post, class Arrived>
   void forward(Post&& post, Arrived&& arrived) {
     context_->forward(std::forward<Post>(post), std::forward<Arrived>(arrived));
@@ -99,40 +99,39 @@ class mpi_ref {
 
   /// Another communicator between the same ranks. Collective: every rank makes the same duplicates
   /// in the same order.
-  /// @throws deadline_exceeded, which names rank -1, if not all ranks do; peer_failed
+  /// @throws deadline_exceeded (with rank -1) if not all ranks do; peer_failed
   [[nodiscard]] mpi_communicator duplicate();
 
-  /// Optional extra: the group of the ranks that pass the same color (splittable_communicator), in
-  /// the order of their keys; nothing for a rank that passes no_color. Collective: MPI_Comm_split
-  /// makes it, so one thread of a rank at a time calls it. Groups share the lock, the deadline and
-  /// failures with the communicator that they are made of: a rank that fails is named to all
-  /// others, in the group or not. Errors name ranks of the world, which is the first communicator.
+  /// Optional: the group of the ranks with the same color (splittable_communicator), ordered by
+  /// key; empty for a rank with no_color. Collective. It uses MPI_Comm_split, so only one thread of
+  /// a rank may call it at a time. Groups share lock, deadline and failures with the communicator
+  /// that they are made from: if a rank fails, all others get the error, in the group or not.
+  /// Errors name ranks of the world, which is the first communicator.
   /// @throws as duplicate; argument_error if the color is negative and not no_color
   [[nodiscard]] std::optional<mpi_communicator> split(int color, int key = 0);
-  /// Optional extra: who is lost, as all ranks that are left agree (survivable_communicator), and
-  /// another communicator between those (shrinkable_communicator). Collective among the ranks that
-  /// are left; it takes an MPI with ULFM, and waits as long as that does.
-  /// @throws argument_error if this MPI has none: the run has to begin again from its last
-  ///         checkpoint; transport_error with what MPI says
+  /// Optional: the lost ranks, on which all remaining ranks agree (survivable_communicator), and a
+  /// communicator between the remaining ranks (shrinkable_communicator). Collective among the
+  /// remaining ranks. Requires an MPI with ULFM, and waits as long as that does.
+  /// @throws argument_error if this MPI has no ULFM: restart the run from its last checkpoint;
+  ///         transport_error with MPI's text
   [[nodiscard]] std::vector<rank_id> find_lost() {
     return detail::mpi_find_lost(handle(), monitor());
   }
   [[nodiscard]] mpi_communicator without(std::span<rank_id const> lost);
-  /// The rank in the world of a rank here, which is another one in a group.
+  /// The rank of the world that a rank is; they differ in groups.
   /// @throws argument_error unless it is a rank of this communicator
   [[nodiscard]] rank_id world_rank(rank_id rank) const {
     return context_->group().ranks.checked_world_rank(rank);
   }
 
-  /// Says that this rank takes part in nothing any more, neither here nor in duplicates and groups
-  /// nor in what they were made of, and waits until all others do; twice the deadline, so that
-  /// those who await a rank that is missing find out before. `thrown` is what the rank leaves by:
-  /// the others then get a peer_failed. Where ranks were lost, and this one has gone on without them
-  /// (without), it does nothing.
-  /// @pre no other thread exchanges
-  /// @throws deadline_exceeded that names a rank whose farewell has not come: MPI_Finalize would
-  ///         wait for it; peer_failed if all have left, one of them by an exception, and `thrown`
-  ///         is null
+  /// Declares that this rank takes part in no more calls, of this communicator, its duplicates and
+  /// groups, and those that it was made from, and waits until all others have done so; twice the
+  /// deadline, so that ranks that wait for a missing rank detect that before. `thrown` is the
+  /// exception of this rank, if any: the others then get a peer_failed. If ranks were lost, and
+  /// this one has continued without them (without), it does nothing.
+  /// @pre no other thread is in an exchange
+  /// @throws deadline_exceeded with a rank that has not left: MPI_Finalize would wait for it;
+  ///         peer_failed if all have left, one of them by an exception, and `thrown` is null
   void leave(std::exception_ptr const& thrown = nullptr) {
     auto lock = monitor().lock();
     if (monitor().goes_on_elsewhere()) return;
@@ -163,7 +162,7 @@ class mpi_ref {
   mpi_ref(std::shared_ptr<detail::mpi_monitor> monitor, detail::mpi_handle own, int number)
       : context_{
             std::make_unique<detail::mpi_context>(std::move(monitor), std::move(own), number)} {}
-  /// Before all ranks meet to make another communicator.
+  /// Checks for failures before all ranks meet to make another communicator.
   void check() const {
     monitor().check_thread();
     auto const lock = monitor().lock();
@@ -175,12 +174,13 @@ class mpi_ref {
   std::unique_ptr<detail::mpi_context> context_;
 };
 
-/// A rank of a duplicate of an MPI communicator: what the user sends there does not meet it. The
-/// duplicate is freed in the end, unless a rank has failed or MPI has been finalized before.
+/// A rank of a duplicate of an MPI communicator, so messages of the user on the original are
+/// separate. The duplicate is freed at the end, unless a rank has failed or MPI was finalized
+/// before.
 class mpi_communicator : public mpi_ref {
  public:
   /// Collective.
-  /// @pre MPI is initialised
+  /// @pre MPI is initialized
   /// @throws as mpi_ref
   explicit mpi_communicator(MPI_Comm of, mpi_options const& options = {})
       : mpi_ref{std::make_shared<detail::mpi_monitor>(

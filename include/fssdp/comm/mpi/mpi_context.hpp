@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// The state of one communicator between processes: names the messages of a batch, moves them, and
-/// passes them on.
+/// The state of one communicator between processes: adds the messages of a batch, transfers them,
+/// and passes them on.
 #pragma once
 
 #include <mpi.h>
@@ -29,14 +29,15 @@
 
 namespace fssdp::detail {
 
-/// One communicator of a rank, between all ranks of a world or a group of them. They share a
-/// monitor, and its lock; it is told of ranks of the world.
+/// One communicator of a rank, between all ranks of a world or some. All communicators share a
+/// monitor and its lock; the monitor uses the ranks of the world.
 class mpi_context {
   using message = mpi_batch::message;
 
  public:
-  /// @param own the MPI communicator of a duplicate or group; of the first, none: the monitor has it
-  /// @param number of the communicator: the same on all ranks; 0 of the first one
+  /// @param own the MPI communicator of a duplicate or group; empty for the first one, which the
+  ///        monitor has
+  /// @param number of the communicator: the same on all ranks; 0 for the first one
   mpi_context(std::shared_ptr<mpi_monitor> monitor, mpi_handle own, int number)
       : monitor_{std::move(monitor)},
         own_{std::move(own)},
@@ -51,7 +52,7 @@ class mpi_context {
     if (monitor_->has_failed()) {
       own_.abandon();
       if (requests_ != nullptr && requests_->any_active()) {
-        new auto{std::move(batch_)};  // MPI may still read them, and write to them: they stay
+        new auto{std::move(batch_)};  // MPI may still access the messages: they are leaked
         new auto{std::move(repeats_)};
       }
     } else {
@@ -62,8 +63,8 @@ class mpi_context {
 
   [[nodiscard]] std::shared_ptr<mpi_monitor> const& monitor() const { return monitor_; }
   [[nodiscard]] mpi_group const& group() const { return group_; }
-  /// The number of the next duplicate or group that is made of this communicator: drawn from those
-  /// of its ancestors, so that ranks that are in different groups cannot count differently.
+  /// The number of the next duplicate or group that is made from this communicator, derived from
+  /// the numbers of its ancestors, so that ranks in different groups cannot number differently.
   [[nodiscard]] int next_child(int color) {
     auto hash = std::uint64_t{0};
     for (auto const part : {number_, ++children_, color})
@@ -71,7 +72,7 @@ class mpi_context {
     return static_cast<int>(hash >> 33U);
   }
 
-  /// As communicator.hpp has it.
+  /// As documented in communicator.hpp.
   template <class Post>
   void exchange(Post&& post) {
     begin();
@@ -121,11 +122,11 @@ class mpi_context {
     void hold(std::span<std::byte const> bytes, rank_id to) { this->batch.send(bytes, to, true); }
     void borrow(std::size_t bytes, rank_id from) { this->batch.borrow(bytes, from); }
   };
-  /// Of an exchange in which all is looked at as it comes in.
+  /// For an exchange in which messages are read as they arrive.
   struct no_visit {
     void operator()() const {}
   };
-  /// Lets held messages go.
+  /// Releases deferred sends.
   struct gate {
     mpi_context& context;
     void release(std::size_t number) {
@@ -164,8 +165,8 @@ class mpi_context {
     ready_.clear();
   }
 
-  /// Names the messages, moves them, calls arrived for each that has come in, and visit once, when
-  /// all have. If anything fails, all others are told before the exception goes on.
+  /// Adds and transfers the messages, calls arrived for each that has arrived, and visit once, when
+  /// all have arrived. If anything fails, notifies all others before the exception propagates.
   template <class Name, class Arrived, class Visit>
   void transact(Name name, Arrived&& arrived, Visit visit) {
     try {
@@ -180,7 +181,7 @@ class mpi_context {
         if (requests_->test([&](std::size_t i, int code) { ended(batch_.parts()[i], code); })) {
           wait.renew();
           if (!ready_.empty()) {
-            listen();  // who has failed may have let go of what came in just now
+            listen();  // a failed sender may have reused the memory of what has just arrived
             {
               auto const open = mpi_unlocked{lock};
               deliver(arrived);
@@ -204,9 +205,9 @@ class mpi_context {
     monitor_->listen_at_times();
     monitor_->check();
   }
-  /// When all has come in: visits it, and gives back what is lent. What this rank sends itself must
-  /// be out before a visit, during which MPI gets no turn; what it lends is read meanwhile. Returns
-  /// whether it has.
+  /// If all has arrived: calls visit, and returns borrowed memory. Own messages must have been sent
+  /// before a visit, as MPI makes no progress during it; lent memory is read meanwhile. Returns
+  /// whether visit was called.
   template <class Visit>
   bool visit_if_all_is_there(Visit& visit, mpi_monitor::lock_type& lock, mpi_wait& wait) {
     if (undelivered_ != 0) return false;
@@ -216,14 +217,14 @@ class mpi_context {
         auto const open = mpi_unlocked{lock};
         visit();
       }
-      listen();  // who has failed may have let go of what was visited
+      listen();  // a failed peer may have reused the memory that was visited
       wait.renew();
     }
     return_what_is_lent();
     return true;
   }
 
-  /// Begins to receive headers, and to send them and what is not held.
+  /// Begins to receive headers, and to send headers and all messages that are not deferred.
   void start() {
     auto const parts = batch_.parts();
     requests_ = &repeats_.requests_of(parts, group_);
@@ -252,7 +253,7 @@ class mpi_context {
     requests_->start(i, part, group_);
   }
 
-  /// MPI has finished with a part.
+  /// MPI has completed a part.
   void ended(mpi_part const& part, int code) {
     switch (part.kind) {
       case mpi_part_kind::header_in:
@@ -275,8 +276,8 @@ class mpi_context {
         --in_use_;
     }
   }
-  /// A peer's header has come: its messages are received if they are what is wanted. Not before:
-  /// none comes to where it does not fit, which is an error that MPICH does not return.
+  /// A peer's header has arrived: its messages are received if they are as expected. Not before, as
+  /// MPICH does not return an error for a message that does not fit.
   void accept(rank_id from) {
     monitor_->count_received(in_world(from));
     auto& peer = batch_.of(from);
@@ -309,14 +310,14 @@ class mpi_context {
     }
     ready_.clear();
   }
-  /// Copies what a peer lends, without the lock. A peer that has failed may have let go of it
-  /// meanwhile.
+  /// Copies a message that a peer lends, without the lock. If the peer has failed, it may have
+  /// reused the memory meanwhile.
   void read(message const& m) {
     copy_bytes({m.data, m.bytes}, {m.lent, m.bytes}, batch_.bytes_in());
     auto const lock = monitor_->lock();
     listen();
   }
-  /// Tells those whose memory this rank has read that it does so no more.
+  /// Tells peers whose memory this rank has read that it has finished.
   void return_what_is_lent() {
     for (auto const rank : first_n<rank_id>(group_.ranks.size())) {
       auto& peer = batch_.of(rank);
@@ -331,8 +332,8 @@ class mpi_context {
     require(batch_.held() == 0, "forward: ", batch_.held(),
             " messages are held when all has arrived; expected all to be let go");
   }
-  /// @throws peer_failed if a rank has failed, or one that is awaited has left; deadline_exceeded
-  ///         if it takes too long
+  /// @throws peer_failed if a rank has failed, or a rank that this one waits for has left;
+  ///         deadline_exceeded
   void check_peers(mpi_wait& wait) {
     monitor_->check();
     auto const peer = batch_.awaited();
@@ -361,8 +362,8 @@ class mpi_context {
     }
   }
 
-  /// Tells the others, takes back what this rank wants, and waits a little until nobody uses its
-  /// memory.
+  /// Notifies the others, cancels the receives of this rank, and waits a little until its memory is
+  /// no longer used.
   void give_up(std::exception_ptr const& thrown) {
     auto lock = monitor_->lock();
     monitor_->fail(thrown);
@@ -388,10 +389,10 @@ class mpi_context {
   mpi_repeats repeats_;
   mpi_requests* requests_ = nullptr;              // of this batch
   std::size_t undelivered_ = 0;                   // messages
-  std::size_t in_use_ = 0;                        // parts without whose end the memory is not free
-  std::size_t sending_ = 0;                       // of those: that this rank sends
-  std::vector<std::size_t> ready_;                // messages that have come in
-  std::vector<std::span<std::byte const>> lent_;  // [message], to be visited
+  std::size_t in_use_ = 0;                        // parts that must end before memory is free
+  std::size_t sending_ = 0;                       // of those: sent by this rank
+  std::vector<std::size_t> ready_;                // messages that have arrived
+  std::vector<std::span<std::byte const>> lent_;  // [messages], to be visited
 };
 
 }  // namespace fssdp::detail

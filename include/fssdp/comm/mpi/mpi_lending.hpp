@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Ranks of one host that read each other's memory in place.
+/// Ranks of one host that read one another's memory in place.
 #pragma once
 
 #include <mpi.h>
@@ -18,16 +18,16 @@
 
 namespace fssdp::detail {
 
-/// Who can read whose memory.
+/// Which rank can read which rank's memory.
 class mpi_lending {
  public:
   mpi_lending() = default;
 
-  /// Each rank opens the memory of all others that it can. Collective between the ranks of a host.
+  /// Opens the memory of all other ranks of the host where possible. Collective between them.
   /// @param here their communicator
-  /// @param neighbors [rank there]: the rank in the world
+  /// @param neighbors [ranks of it]: the ranks of the world
   /// @param ranks of the world
-  /// @param own what this rank has others read, null if nothing
+  /// @param own the memory that others may read; may be null
   mpi_lending(MPI_Comm here, std::span<rank_id const> neighbors, int ranks,
               shared_memory const* own)
       : own_{own}, readers_(static_cast<std::size_t>(ranks)), views_(readers_.size()) {
@@ -51,16 +51,16 @@ class mpi_lending {
     for (std::size_t i = 0; i < names.size(); ++i) readers_[neighbors[i].index()] = is_read[i];
   }
 
-  /// Whether this rank can read memory of that one.
+  /// Whether this rank can read the memory of another one.
   [[nodiscard]] bool reads(rank_id from) const { return !views_[from.index()].bytes().empty(); }
-  /// Where the bytes lie for a rank that is to read them; nothing if it cannot.
+  /// The offset of these bytes for a rank that is to read them; empty if it cannot.
   [[nodiscard]] std::optional<std::uint64_t> place(std::span<std::byte const> bytes,
                                                    rank_id to) const {
     if (readers_[to.index()] == 0) return {};
     return own_->offset_of(bytes);
   }
-  /// The bytes that another rank has named so.
-  /// @throws transport_error that names it if they are not there
+  /// The bytes at an offset that another rank has sent.
+  /// @throws transport_error with that rank if they are outside of its memory
   [[nodiscard]] std::byte const* at(rank_id from, std::uint64_t offset, std::size_t bytes) const {
     auto const all = views_[from.index()].bytes();
     if (offset > all.size() || bytes > all.size() - offset)
@@ -71,8 +71,8 @@ class mpi_lending {
 
  private:
   shared_memory const* own_ = nullptr;
-  std::vector<std::uint8_t> readers_;  // [rank]: whether it can read this rank's memory
-  std::vector<mapped_pages> views_;    // [rank]: empty if it cannot be read
+  std::vector<std::uint8_t> readers_;  // [ranks]: whether each can read this rank's memory
+  std::vector<mapped_pages> views_;    // [ranks]: empty if the memory cannot be read
 };
 
 }  // namespace fssdp::detail

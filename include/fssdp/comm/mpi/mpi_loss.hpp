@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What MPI knows of processes that have ended: where it has ULFM.
+/// Which processes have ended, if MPI has ULFM.
 #pragma once
 
 #include <mpi.h>
@@ -9,11 +9,11 @@
 
 namespace fssdp::detail {
 
-/// What an error code says of other processes.
+/// What an error code says about other processes.
 enum class mpi_loss {
-  none,      ///< nothing: it is about something else, or this MPI has no ULFM
-  ended,     ///< one has ended
-  given_up,  ///< a rank has given up the communicator, to go on without those that are lost
+  none,      ///< nothing: it is another error, or this MPI has no ULFM
+  ended,     ///< a process has ended
+  given_up,  ///< a rank has revoked the communicator, to continue without the lost ranks
 };
 
 [[nodiscard]] inline mpi_loss mpi_loss_of([[maybe_unused]] int code) {
@@ -26,7 +26,7 @@ enum class mpi_loss {
   return mpi_loss::none;
 }
 
-/// The lowest rank of a communicator whose process has ended; -1 if MPI does not say.
+/// The lowest rank of a communicator whose process has ended; -1 if MPI does not know.
 [[nodiscard]] inline int mpi_first_ended([[maybe_unused]] MPI_Comm comm) {
   auto rank = -1;
 #ifdef MPIX_ERR_PROC_FAILED

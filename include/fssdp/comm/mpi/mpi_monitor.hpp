@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// How ranks that are processes keep an eye on each other: notices of failures and farewells.
+/// How processes monitor one another: notices of failures and of ranks that leave.
 #pragma once
 
 #include <mpi.h>
@@ -31,28 +31,28 @@ inline constexpr int mpi_header_tag = 0;
 inline constexpr int mpi_notice_tag = 1;
 inline constexpr int mpi_places_tag = 2;
 inline constexpr int mpi_done_tag = 3;
-inline constexpr int mpi_first_tag = 4;  // of what is exchanged
+inline constexpr int mpi_first_tag = 4;  // of exchanges
 
-/// What a rank lets another know beside what they exchange.
+/// A notice from one rank to another, besides exchanges.
 struct mpi_notice {
   enum class kind : std::int32_t {
-    failed,  ///< `rank` has, all communicators are closed
-    left,    ///< the sender takes part in nothing any more; `rank` has failed, or -1
-    asks,    ///< whom do you await in communicator `context`?
-    awaits,  ///< `rank`, or nobody: -1
+    failed,  ///< `rank` has failed; all communicators are closed
+    left,    ///< the sender takes part in no more calls; `rank` has failed, or -1
+    asks,    ///< the receiver shall say which rank it waits for in communicator `context`
+    awaits,  ///< the answer: `rank`, or -1 for none
   };
   kind what = kind::failed;
   std::int32_t rank = -1;
   std::int32_t context = 0;
-  std::int32_t threw = 0;      ///< of one who leaves: whether by an exception
-  std::uint64_t sent = 0;      ///< batches, by one who leaves, to the rank that gets this
-  std::uint64_t received = 0;  ///< batches, by one who leaves, from the rank that gets this
+  std::int32_t threw = 0;      ///< of a rank that leaves: whether by an exception
+  std::uint64_t sent = 0;      ///< of a rank that leaves: batches sent to the receiver of this
+  std::uint64_t received = 0;  ///< of a rank that leaves: batches received from it
   std::array<char, 480> text = {};
 
   void say(std::string const& words) { text[words.copy(text.data(), text.size() - 1)] = '\0'; }
 };
 
-/// Gives a lock up for a while.
+/// Releases a lock during its lifetime.
 class mpi_unlocked {
  public:
   explicit mpi_unlocked(std::unique_lock<std::mutex>& lock) : lock_{lock} { lock_.unlock(); }
@@ -64,23 +64,23 @@ class mpi_unlocked {
   std::unique_lock<std::mutex>& lock_;
 };
 
-/// What all communicators of a world share, whether they are between all of its ranks or some: the
-/// lock around calls of MPI, the deadline, who has left, who awaits whom, the first failure. Ranks
-/// are those of the world. The lock is held in every function but those that say not.
+/// The state that all communicators of a world share: the lock around MPI calls, the deadline,
+/// which ranks have left, which rank waits for which, and the first failure. Ranks are those of the
+/// world. All functions require the lock, unless they say otherwise.
 class mpi_monitor {
  public:
   using lock_type = std::unique_lock<std::mutex>;
   using clock = std::chrono::steady_clock;
-  /// How long a rank that has failed, and has said so, leaves its memory to those who read it.
+  /// How long a rank that has failed and notified others keeps its memory for peers that read it.
   static constexpr auto memory_stays = std::chrono::milliseconds{200};
   struct failure {
     rank_id rank;
     std::string what;
-    std::exception_ptr thrown;  // here, if it is this rank
+    std::exception_ptr thrown;  // if this rank has failed
   };
 
   /// Collective.
-  /// @throws deadline_exceeded, which names rank -1, if not all ranks come
+  /// @throws deadline_exceeded (with rank -1) if not all ranks come
   mpi_monitor(mpi_handle first, mpi_options const& options)
       : options_{options}, first_{std::move(first)} {
     auto rank = 0;
@@ -93,7 +93,7 @@ class mpi_monitor {
     auto* most = static_cast<int*>(nullptr);
     auto known = 0;
     MPI_Comm_get_attr(first_.comm(), MPI_TAG_UB, static_cast<void*>(&most), &known);
-    most_tag_ = known != 0 ? *most : 32767;  // which the standard promises
+    most_tag_ = known != 0 ? *most : 32767;  // guaranteed by the standard
     try {
       mpi_meet(first_.comm(), options.deadline, "mpi_ref");
     } catch (...) {
@@ -119,7 +119,7 @@ class mpi_monitor {
     if (!mpi_is_running()) return;
     clear_told();
     if (failed_.has_value()) first_.abandon();
-    if (!told_.empty()) new auto{std::move(told_)};  // MPI may still read them: they stay
+    if (!told_.empty()) new auto{std::move(told_)};  // MPI may still access them: they are leaked
   }
 
   [[nodiscard]] lock_type lock() { return lock_type{mutex_}; }
@@ -128,11 +128,11 @@ class mpi_monitor {
   [[nodiscard]] rank_id rank() const { return rank_; }
   [[nodiscard]] int size() const { return size_; }
   [[nodiscard]] int most_tag() const { return most_tag_; }
-  /// In what parts messages between a rank and this one go.
+  /// The size of the parts of messages between a rank and this one.
   [[nodiscard]] std::size_t part_bytes(rank_id peer) const { return part_bytes_[peer.index()]; }
-  /// Which ranks read each other's memory; without the lock.
+  /// Which ranks read one another's memory; without the lock.
   [[nodiscard]] mpi_lending const& lending() const { return lending_; }
-  /// The ranks of the world that are in another communicator, too: [rank there].
+  /// The ranks of the world that are in another communicator: [ranks of it].
   [[nodiscard]] std::vector<rank_id> ranks_of(MPI_Comm other) const {
     auto there = MPI_Group{};
     auto all = MPI_Group{};
@@ -149,7 +149,7 @@ class mpi_monitor {
     return {ranks.begin(), ranks.end()};
   }
 
-  /// @throws argument_error if MPI does not take calls from this thread; without the lock
+  /// @throws argument_error if MPI does not accept calls from this thread; without the lock
   void check_thread() const {
     if (thread_level_ >= MPI_THREAD_SERIALIZED) return;
     auto main = 0;
@@ -160,7 +160,7 @@ class mpi_monitor {
   }
 
   [[nodiscard]] bool has_failed() const { return failed_.has_value(); }
-  /// @throws peer_failed if a rank has failed; if it is this one, what it has thrown
+  /// @throws peer_failed if a rank has failed; on the failed rank, its own exception
   void check() const {
     if (!failed_.has_value()) return;
     if (failed_->thrown) std::rethrow_exception(failed_->thrown);
@@ -170,8 +170,7 @@ class mpi_monitor {
                           ? text("rank ", rank_, ": a rank is missing: ", failed_->what)
                           : text("rank ", rank_, ": rank ", of, " has failed: ", failed_->what)};
   }
-  /// Records the first failure, and tells everybody. The failed rank is -1 if nobody knows which it
-  /// is.
+  /// Records the first failure, and notifies all ranks. The failed rank is -1 if it is unknown.
   void fail(rank_id failed_rank, std::string const& what,
             std::exception_ptr const& thrown = nullptr) {
     if (failed_.has_value()) return;
@@ -179,10 +178,10 @@ class mpi_monitor {
     for (auto const peer : first_n<rank_id>(size_))
       if (peer != rank_) tell(peer, notice_of_failure(mpi_notice::kind::failed));
   }
-  /// The same of this rank.
+  /// The same for a failure of this rank.
   void fail(std::exception_ptr const& thrown) { fail(rank_, detail::what(thrown), thrown); }
 
-  /// Takes the notices that are there.
+  /// Receives pending notices.
   void listen() {
     listened_ = clock::now();
     for (;;) {
@@ -199,14 +198,15 @@ class mpi_monitor {
     }
   }
 
-  /// The same, unless it has been done lately: in vain it costs a turn where ranks share cores.
-  /// What has come in since is valid, even if its sender has failed: memory_stays is much longer.
+  /// The same, unless it was done recently, as an unsuccessful poll costs a time slice where ranks
+  /// share cores. Data that has arrived since is valid even if its sender has failed: memory_stays
+  /// is much longer.
   void listen_at_times() {
     if (clock::now() - listened_ > std::chrono::milliseconds{1}) listen();
   }
 
-  /// Ahead of sending: has MPI look whether the connection to a peer on another node has ended.
-  /// Open MPI does not recover from writing to one that has.
+  /// To be called before sending: lets MPI detect that the connection to a peer on another node has
+  /// ended, as Open MPI does not recover from writing to it.
   void look_at(rank_id peer) {
     if (!peers_[peer.index()].is_near) listen();
   }
@@ -214,7 +214,7 @@ class mpi_monitor {
   void count_sent(rank_id to) { ++peers_[to.index()].sent; }
   void count_received(rank_id from) { ++peers_[from.index()].received; }
   [[nodiscard]] bool any_has_left() const { return left_ != 0; }
-  /// Whether a peer has left, and no batch from it is to come.
+  /// Whether a peer has left, and no batch from it is in flight.
   [[nodiscard]] bool is_silent(rank_id peer) const {
     auto const& of = peers_[peer.index()];
     return of.left.has_value() && of.left->sent == of.received;
@@ -225,7 +225,7 @@ class mpi_monitor {
     return of.left.has_value() && of.left->received < of.sent;
   }
 
-  /// Remembers, until forgotten, for whom this rank waits in a communicator: who asks is told.
+  /// Records, until forgotten, which peer this rank waits for in a communicator, to answer notices.
   void remember(int context, rank_id peer) {
     forget(context);
     waits_.emplace_back(context, peer);
@@ -240,12 +240,12 @@ class mpi_monitor {
     notice.context = context;
     tell(peer, notice);
   }
-  /// What a peer has answered: whom it awaits, itself if nobody.
+  /// The answer of a peer: which rank it waits for; itself if none.
   [[nodiscard]] std::optional<rank_id> answer(rank_id peer) const {
     return peers_[peer.index()].awaits;
   }
 
-  /// Says farewell: this rank takes part in nothing any more; `thrown` is what it leaves by, null
+  /// Tells all others that this rank takes part in no more calls; `thrown` is its exception, null
   /// if it has finished.
   void leave(std::exception_ptr const& thrown) {
     if (has_said_farewell_) return;
@@ -259,17 +259,17 @@ class mpi_monitor {
       tell(peer, notice);
     }
   }
-  /// Ranks are lost, and the others go on in another communicator, which has a monitor of its own:
-  /// here nobody says farewell any more.
+  /// To be called when ranks are lost and the others continue with another communicator and another
+  /// monitor: no rank sends a farewell here any more.
   void go_on_elsewhere() { goes_on_elsewhere_ = true; }
   [[nodiscard]] bool goes_on_elsewhere() const { return goes_on_elsewhere_; }
-  /// A rank whose farewell has not come; none if all have.
+  /// A rank that has not left; empty if all have.
   [[nodiscard]] std::optional<rank_id> still_there() const {
     for (auto const peer : first_n<rank_id>(size_))
       if (peer != rank_ && !peers_[peer.index()].left.has_value()) return peer;
     return {};
   }
-  /// A rank that has left by an exception, if there is one.
+  /// Whether any rank has left by an exception.
   [[nodiscard]] bool any_threw() const {
     return std::ranges::any_of(peers_,
                                [](peer_state const& of) { return of.left && of.left->threw != 0; });
@@ -296,7 +296,7 @@ class mpi_monitor {
     notice.say(failed_->what);
     return notice;
   }
-  /// Sends a notice, which nobody waits for: if the peer is gone, it never arrives.
+  /// Sends a notice without waiting; if the peer has ended, it never arrives.
   void tell(rank_id to, mpi_notice const& notice) {
     clear_told();
     auto& told = told_.emplace_back();
@@ -336,9 +336,9 @@ class mpi_monitor {
   void note_failure(mpi_notice const& notice) {
     if (!failed_.has_value()) failed_ = {rank_id{notice.rank}, notice.text.data(), nullptr};
   }
-  /// With ULFM, notices from anybody cannot be asked for any more once a rank is lost, or others
-  /// have begun to go on without it: that is news enough.
-  /// @param code what MPI says of it; other errors are left to what is exchanged
+  /// With ULFM, receives from any source fail once a rank is lost, or others have begun to continue
+  /// without it. Records that as a failure.
+  /// @param code of MPI; other errors are reported by the exchange
   void note_loss(int code) {
     switch (mpi_loss_of(code)) {
       case mpi_loss::none:
@@ -350,7 +350,7 @@ class mpi_monitor {
         fail(rank_id{-1}, "others go on without the ranks that are lost");
     }
   }
-  /// For whom this rank waits in a communicator, or else in any; -1 if for nobody.
+  /// The rank that this rank waits for in a communicator, or else in any; -1 if none.
   [[nodiscard]] int awaited(int context) const {
     auto const here = std::ranges::find(waits_, context, &std::pair<int, rank_id>::first);
     if (here != waits_.end()) return here->second.value();
@@ -358,7 +358,7 @@ class mpi_monitor {
   }
 
   mpi_options options_;
-  mpi_handle first_;  // of the first communicator: notices go this way
+  mpi_handle first_;  // of the first communicator: notices are sent over it
   std::mutex mutex_;
   rank_id rank_;
   int size_ = 0;
@@ -371,9 +371,9 @@ class mpi_monitor {
   int left_ = 0;
   std::optional<failure> failed_;
   clock::time_point listened_;
-  std::vector<peer_state> peers_;               // [rank]
+  std::vector<peer_state> peers_;               // [ranks]
   std::vector<std::pair<int, rank_id>> waits_;  // communicator, peer
-  std::deque<told_notice> told_;                // that may still be on their way
+  std::deque<told_notice> told_;                // may be in flight
 };
 
 }  // namespace fssdp::detail

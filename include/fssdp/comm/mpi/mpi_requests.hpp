@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What a batch is to MPI: parts that are sent or received, and the requests that stand for them.
+/// The MPI requests of a batch: parts that are sent or received.
 #pragma once
 
 #include <mpi.h>
@@ -18,28 +18,27 @@ namespace fssdp::detail {
 
 enum class mpi_part_kind {
   header_in,
-  places_in,   ///< where messages lie that are read in place
-  message_in,  ///< of one that is lent: it may be read
-  done_in,     ///< the peer reads this rank's memory no more
+  places_in,   ///< where the messages are that are read in place
+  message_in,  ///< a message that is lent may be read now
+  done_in,     ///< the peer has finished reading this rank's memory
   header_out,
   places_out,
   message_out,
   done_out,
 };
 
-/// What one request is about: a message, or a part of one that is too large, or what is said about
-/// them.
+/// What one request transfers: a message, a part of a large one, or a description of messages.
 struct mpi_part {
   mpi_part_kind kind;
   int bytes;
   int tag;
   rank_id peer;
-  std::byte* data;  // only read if it goes out
+  std::byte* data;  // sends are only read
   std::size_t message;
   bool operator==(mpi_part const&) const = default;
 
   [[nodiscard]] bool comes_in() const { return kind < mpi_part_kind::header_out; }
-  /// Whether it goes out of this rank's memory.
+  /// Whether it sends this rank's memory.
   [[nodiscard]] bool is_sent() const { return !comes_in() && kind != mpi_part_kind::done_out; }
   /// Whether this rank's memory is in use until it has ended.
   [[nodiscard]] bool ends_use() const { return kind == mpi_part_kind::done_in || is_sent(); }
@@ -55,7 +54,7 @@ class mpi_requests {
     swap(other);
     return *this;
   }
-  ~mpi_requests() = default;  // who drops them frees them, if MPI is still there
+  ~mpi_requests() = default;  // free() must be called before, if MPI still exists
 
   void swap(mpi_requests& other) {
     std::swap(all_, other.all_);
@@ -63,13 +62,13 @@ class mpi_requests {
     std::swap(persistent_, other.persistent_);
   }
 
-  /// For a batch that has not come before.
+  /// For a batch that is new.
   void make_plain(std::size_t parts) {
     persistent_ = false;
     all_.assign(parts, MPI_REQUEST_NULL);
     active_.assign(parts, 0);
   }
-  /// For one that has, and will again.
+  /// For a batch that repeats.
   void make_persistent(std::span<mpi_part const> parts, mpi_group const& of) {
     make_plain(parts.size());
     persistent_ = true;
@@ -82,7 +81,7 @@ class mpi_requests {
                   of, p.peer, p.comes_in() ? "MPI_Recv_init" : "MPI_Send_init");
     }
   }
-  /// Frees what is persistent. None is active.
+  /// Frees persistent requests. None may be active.
   void free() {
     if (persistent_)
       for (auto& request : all_)
@@ -103,7 +102,8 @@ class mpi_requests {
     active_[i] = 1;
   }
 
-  /// Calls done(i, code) for what has ended, `code` being MPI's. Returns whether anything has.
+  /// Calls done(i, code) for completed requests, with MPI's error code. Returns whether there were
+  /// any.
   template <class Done>
   bool test(Done done) {
     auto const count = static_cast<int>(all_.size());
@@ -125,8 +125,8 @@ class mpi_requests {
     }
     return true;
   }
-  /// Takes back what has not come in yet. Who still reads this rank's memory says so when it is
-  /// through.
+  /// Cancels receives that have not completed. Peers that still read this rank's memory say when
+  /// they have finished.
   void cancel(std::span<mpi_part const> parts) {
     for (std::size_t i = 0; i < all_.size() && i < parts.size(); ++i)
       if (active_[i] != 0 && parts[i].comes_in() && parts[i].kind != mpi_part_kind::done_in)
@@ -137,18 +137,18 @@ class mpi_requests {
   }
 
  private:
-  std::vector<MPI_Request> all_;      // [part]
-  std::vector<std::uint8_t> active_;  // [part]
+  std::vector<MPI_Request> all_;      // [parts]
+  std::vector<std::uint8_t> active_;  // [parts]
   bool persistent_ = false;
   std::vector<int> indices_;
   std::vector<MPI_Status> states_;
 };
 
-/// The requests of batches that repeat, of a bounded number of them. One that comes for the second
-/// time, with the same messages at the same addresses, gets requests that stay.
+/// The requests of repeated batches, up to a limit. A batch that occurs for the second time, with
+/// the same messages and addresses, gets persistent requests.
 class mpi_repeats {
  public:
-  /// The requests of a batch, none of them active.
+  /// The requests of a batch; none of them is active.
   [[nodiscard]] mpi_requests& requests_of(std::span<mpi_part const> parts, mpi_group const& of) {
     ++now_;
     auto const hash = hash_of(parts);
@@ -168,7 +168,7 @@ class mpi_repeats {
     plain_.make_plain(parts.size());
     return plain_;
   }
-  /// Frees all of them. None is active.
+  /// Frees all requests. None may be active.
   void free() {
     for (auto& kept : kept_) kept.requests.free();
     kept_.clear();
@@ -196,14 +196,14 @@ class mpi_repeats {
     }
     return hash;
   }
-  /// Whether a batch of this hash has come lately.
+  /// Whether a batch with this hash has occurred recently.
   [[nodiscard]] bool repeats(std::uint64_t hash) {
     if (seen_.empty()) seen_.assign(2 * most_batches, 0);
     if (std::ranges::count(seen_, hash) != 0) return true;
     seen_[now_ % seen_.size()] = hash;
     return false;
   }
-  /// A place for another batch; null if those that are kept are in use.
+  /// A place for another batch; null if all places are in use.
   [[nodiscard]] kept_batch* find_room(std::size_t parts) {
     if (parts > most_parts) return nullptr;
     if (kept_.size() < most_batches) return &kept_.emplace_back();
@@ -213,7 +213,7 @@ class mpi_repeats {
 
   std::uint64_t now_ = 0;
   std::vector<kept_batch> kept_;
-  std::vector<std::uint64_t> seen_;  // hashes of the last batches that have no place
+  std::vector<std::uint64_t> seen_;  // hashes of recent batches without a place
   mpi_requests plain_;
 };
 

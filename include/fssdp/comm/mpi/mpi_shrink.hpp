@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// A communicator of MPI's between the ranks that are left when some are lost: where it has ULFM.
+/// An MPI communicator between the remaining ranks when some are lost, if MPI has ULFM.
 #pragma once
 
 #include <mpi.h>
@@ -26,8 +26,8 @@
 namespace fssdp::detail {
 
 #ifdef MPIX_ERR_PROC_FAILED
-/// Waits until all ranks that are alive have come: before MPIX_Comm_shrink, which cannot be given up,
-/// and takes ranks that are out of reach for alive.
+/// Waits until all living ranks have come. To be called before MPIX_Comm_shrink, which cannot be
+/// cancelled, and counts unreachable ranks as alive.
 /// @throws deadline_exceeded, which names no rank (-1)
 inline void mpi_await_living(MPI_Comm of, rank_id me, std::chrono::milliseconds deadline) {
   auto all = std::make_unique<int>(1);
@@ -36,21 +36,21 @@ inline void mpi_await_living(MPI_Comm of, rank_id me, std::chrono::milliseconds 
   auto pace = wait_pace{};
   auto const until = end_of(deadline);
   for (auto done = 0; done == 0; pace.rest()) {
-    // an error says that some have failed, which is why we are here
+    // an error means that some ranks have failed, which is known
     if (MPI_Test(&request, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS) return;
     if (done == 0 && std::chrono::steady_clock::now() > until) {
-      (void)all.release();  // MPI may still write to it
+      (void)all.release();  // leaked, as MPI may still write to it
       throw not_all_come(me, "find_lost", deadline);
     }
   }
 }
-/// The communicator between all ranks that are alive. Collective among them.
+/// A communicator between all living ranks. Collective among them.
 /// @pre called with the lock of its monitor
 /// @throws deadline_exceeded, which names no rank (-1), if some do not come
 [[nodiscard]] inline mpi_handle mpi_alive(MPI_Comm of, rank_id me,
                                           std::chrono::milliseconds deadline) {
   auto made = MPI_Comm{MPI_COMM_NULL};
-  MPIX_Comm_revoke(of);  // those that wait for the lost ones come, too
+  MPIX_Comm_revoke(of);  // so that ranks that wait for lost ones come, too
   mpi_await_living(of, me, deadline);
   mpi_require(MPIX_Comm_shrink(of, &made), me, "MPIX_Comm_shrink");
   return mpi_handle::adopt(made);
@@ -83,7 +83,7 @@ inline void mpi_await_living(MPI_Comm of, rank_id me, std::chrono::milliseconds 
   return mpi_missing(of, alive.comm(), monitor.rank());
 }
 /// @param lost ascending
-/// @throws peer_failed if other ranks are alive than those that are to be left
+/// @throws peer_failed if the living ranks are not the expected remaining ones
 [[nodiscard]] inline mpi_handle mpi_shrunk(MPI_Comm of, std::span<rank_id const> lost,
                                            mpi_monitor& monitor) {
   auto const lock = monitor.lock();

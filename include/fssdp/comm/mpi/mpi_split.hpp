@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// How a communicator makes another: a duplicate, or one between some of its ranks.
+/// How a communicator makes another one: a duplicate, or a group.
 #pragma once
 
 #include <mpi.h>
@@ -13,9 +13,8 @@
 
 namespace fssdp::detail {
 
-/// Calls meet(rest), which waits until all ranks have come and calls `rest(pace)` meanwhile: then
-/// the lock is given up, and notices are heard. Other communicators hear of a rank that does not
-/// come.
+/// Calls meet(rest), which waits until all ranks have come and calls `rest(pace)` meanwhile, which
+/// releases the lock and receives notices. If a rank does not come, other communicators are told.
 template <class Meet>
 void mpi_meet_by_notice(mpi_monitor& monitor, mpi_monitor::lock_type& lock, Meet meet) {
   try {
@@ -31,9 +30,9 @@ void mpi_meet_by_notice(mpi_monitor& monitor, mpi_monitor::lock_type& lock, Meet
   }
 }
 
-/// A duplicate of a communicator, once all ranks have asked for it. Collective.
-/// @param monitor null if it is the first communicator of a world
-/// @throws deadline_exceeded, which names no rank (-1), if some have not within the deadline
+/// A duplicate of a communicator, made when all ranks have asked for it. Collective.
+/// @param monitor null for the first communicator of a world
+/// @throws deadline_exceeded, which names no rank (-1), if some do not come within the deadline
 [[nodiscard]] inline mpi_handle mpi_duplicate(MPI_Comm of, mpi_options const& options,
                                               mpi_monitor* monitor) {
   auto lock = monitor != nullptr ? monitor->lock() : mpi_monitor::lock_type{};
@@ -54,9 +53,8 @@ void mpi_meet_by_notice(mpi_monitor& monitor, mpi_monitor::lock_type& lock, Meet
   return mpi_handle::adopt(made);
 }
 
-/// The communicator between the ranks of the same color, once all ranks of `of` have asked for
-/// theirs; none if it is no_color. Collective. MPI has no call that does not block: so they meet
-/// before.
+/// The communicator between the ranks of the same color, made when all ranks of `of` have called
+/// it; empty for no_color. Collective. MPI's call blocks, so ranks meet before it.
 /// @throws as mpi_duplicate
 [[nodiscard]] inline mpi_handle mpi_split(MPI_Comm of, int color, int key, mpi_monitor& monitor) {
   auto lock = monitor.lock();

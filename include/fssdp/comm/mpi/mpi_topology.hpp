@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Which ranks of an MPI communicator share a node.
+/// The nodes of the ranks of an MPI communicator.
 #pragma once
 
 #include <mpi.h>
@@ -15,7 +15,7 @@
 namespace fssdp {
 namespace detail {
 
-/// Nodes by the lowest rank on each: `lowest[r]` is the lowest rank on the node of rank r.
+/// The node of each rank, where `lowest[r]` is the lowest rank on the node of rank r.
 [[nodiscard]] inline std::vector<node_id> nodes_by_lowest_rank(std::vector<int> const& lowest) {
   auto nodes = lowest;
   std::ranges::sort(nodes);
@@ -28,12 +28,12 @@ namespace detail {
 
 }  // namespace detail
 
-/// The ranks of a communicator on their nodes, which are those that share memory
-/// (MPI_COMM_TYPE_SHARED), numbered by their lowest ranks. How fast ports are MPI does not know:
-/// `like` says so, by its first port, its network and its costs. Collective, once, ahead of all
-/// else.
-/// @throws argument_error as mpi_ref; deadline_exceeded, which names rank -1, if not all ranks come;
-///         transport_error with what MPI says
+/// The topology of a communicator. Nodes are the ranks that can share memory
+/// (MPI_COMM_TYPE_SHARED), numbered by their lowest ranks. MPI does not know bandwidths: the first
+/// port, the network and the costs of `like` are used. Collective; to be called once, before all
+/// other calls.
+/// @throws argument_error as mpi_ref; deadline_exceeded (with rank -1) if not all ranks come;
+///         transport_error with MPI's text
 [[nodiscard]] inline topology mpi_topology(MPI_Comm comm, topology::shape const& like = {},
                                            mpi_options const& options = {}) {
   auto rank = 0;
@@ -48,7 +48,7 @@ namespace detail {
                       me, "MPI_Comm_split_type");
   auto lowest = rank;
   auto all = std::vector<int>(static_cast<std::size_t>(size));
-  auto const spread = MPI_Bcast(&lowest, 1, MPI_INT, 0, node);  // ranks there are in our order
+  auto const spread = MPI_Bcast(&lowest, 1, MPI_INT, 0, node);  // ranks there have the same order
   MPI_Comm_free(&node);
   detail::mpi_require(spread, me, "MPI_Bcast");
   detail::mpi_require(MPI_Allgather(&lowest, 1, MPI_INT, all.data(), 1, MPI_INT, comm), me,

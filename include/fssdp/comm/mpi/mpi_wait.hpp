@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// How a rank that is a process waits: it rests between tests, hears notices, and gives up in time.
+/// How a process waits: it polls, receives notices, and gives up at the deadline.
 #pragma once
 
 #include <mpi.h>
@@ -16,7 +16,7 @@
 
 namespace fssdp::detail {
 
-/// One wait in a communicator. The lock is held in every function.
+/// One wait in a communicator. All functions require the lock.
 class mpi_wait {
   using clock = std::chrono::steady_clock;
 
@@ -26,14 +26,14 @@ class mpi_wait {
   mpi_wait& operator=(mpi_wait const&) = delete;
   ~mpi_wait() { monitor_.forget(context_); }
 
-  /// Something has come in: the deadline counts from now.
+  /// To be called when something has arrived: restarts the deadline.
   void renew() {
     until_ = end_of(monitor_.options().deadline);
     pace_.renew();
     suspects_.clear();
   }
-  /// After a test that has found nothing: gives up the core, and the lock while it does. Not each
-  /// time, as most builds of MPI do so, too, when a test finds nothing.
+  /// To be called after an unsuccessful poll: yields the core, and releases the lock meanwhile. Not
+  /// every time, as most MPI implementations yield in unsuccessful polls, too.
   void rest(mpi_monitor::lock_type& lock) {
     if (++tests_ % tests_per_rest == 0) {
       auto const open = mpi_unlocked{lock};
@@ -41,9 +41,9 @@ class mpi_wait {
     }
     monitor_.listen_at_times();
   }
-  /// Who is missing, when it has taken too long: not always `peer`, which is awaited. If that one
-  /// awaits another itself, so does it say when it is asked, and that other one is asked in turn;
-  /// to blame is who does not answer, or awaits nobody. `peer` if they all wait for each other.
+  /// After the deadline: which rank is missing. This may not be `peer`: a peer that itself waits
+  /// for another rank says so when asked, and that rank is asked in turn. The missing rank is one
+  /// that does not answer, or waits for none. It is `peer` if they all wait for one another.
   [[nodiscard]] std::optional<rank_id> missing(rank_id peer) {
     monitor_.remember(context_, peer);
     if (suspects_.empty()) {
@@ -73,10 +73,10 @@ class mpi_wait {
 
   mpi_monitor& monitor_;
   int context_;
-  unsigned tests_ = 0;  // that have found nothing
+  unsigned tests_ = 0;  // unsuccessful polls
   wait_pace pace_;
   clock::time_point until_;
-  std::vector<rank_id> suspects_;  // each awaits the next
+  std::vector<rank_id> suspects_;  // each waits for the next
 };
 
 }  // namespace fssdp::detail

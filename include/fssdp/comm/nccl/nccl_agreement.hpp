@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Finds out whether all ranks have come with the same plans, while the host goes on.
+/// Checks asynchronously that all ranks have the same plans.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -21,22 +21,22 @@ namespace fssdp::detail {
 
 static_assert(sizeof(plans_summary) == nccl_context::pinned_row);
 
-/// Compares plans, one list at a time: the exchange is enqueued, and what has come of it is looked
-/// at when somebody wants to go by one of those plans.
+/// Compares plans, one list at a time: the exchange is enqueued, and its result is read when one of
+/// these plans is needed.
 class nccl_agreement {
  public:
   explicit nccl_agreement(rank_id me) : me_{me}, is_over_{make_cuda_event(me)} {}
 
-  /// Whether all ranks have a plan, as far as this one has seen.
+  /// Whether all ranks have a plan, as far as this rank knows.
   [[nodiscard]] bool knows(std::uint64_t plan) const { return known_.contain(plan); }
   /// Whether a plan is being compared.
   [[nodiscard]] bool compares(std::uint64_t plan) const {
     return is_under_way_ && std::ranges::find(plans_, plan) != plans_.end();
   }
-  /// How often the host has had to wait for a comparison.
+  /// How often the host has waited for a comparison.
   [[nodiscard]] std::uint64_t waits() const { return waits_; }
 
-  /// Enqueues a comparison. Waits for the one before, which is over as a rule.
+  /// Enqueues a comparison. Waits for an earlier one, which usually has finished.
   /// @throws as wait
   void begin(nccl_context& context, std::span<std::uint64_t const> plans) {
     wait(context);
@@ -50,12 +50,12 @@ class nccl_agreement {
     });
     is_under_way_ = true;
   }
-  /// Takes in how the comparison has ended, if it is over.
+  /// Reads the result of the comparison if it has finished.
   /// @throws ranks_disagree
   void look(nccl_context& context) {
     if (is_under_way_ && query(is_over_.get()) == cudaSuccess) take_in(context);
   }
-  /// Waits for the comparison that is under way.
+  /// Waits for the comparison in progress.
   /// @throws ranks_disagree; deadline_exceeded; transport_error
   void wait(nccl_context& context) {
     look(context);
@@ -80,7 +80,7 @@ class nccl_agreement {
   cuda_event is_over_;
   bool is_under_way_ = false;
   plans_summary mine_;
-  std::vector<std::uint64_t> plans_;  // that are compared
+  std::vector<std::uint64_t> plans_;  // being compared
   common_plans known_;
   std::uint64_t comparisons_ = 0;
   std::uint64_t waits_ = 0;

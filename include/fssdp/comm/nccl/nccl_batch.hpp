@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// The messages of one exchange, in the order that both ends know.
+/// The messages of one exchange, in an order that both ends know.
 #pragma once
 
 #include <nccl.h>
@@ -13,9 +13,9 @@
 
 namespace fssdp::detail {
 
-/// By peer, from the next rank round to the one before; to each what is sent, then what is
-/// received, in the order in which it is named. Messages without bytes do not travel.
-/// @cost no allocation once the largest batch has been seen
+/// Ordered by peer, from the next rank cyclically to the one before; for each peer sends, then
+/// receives, in the order in which they were added. Empty messages are not sent.
+/// @cost no allocation if there has been a batch as large before
 class nccl_batch {
  public:
   nccl_batch(rank_id me, int size) : me_{me}, size_{size}, peers_(static_cast<std::size_t>(size)) {}
@@ -35,7 +35,7 @@ class nccl_batch {
       peer.in.clear();
     }
   }
-  /// Calls visit(peer) for each that messages go to or come from.
+  /// Calls visit(peer) for each peer of any message.
   template <class Visit>
   void for_each_peer(Visit visit) const {
     for (int distance = 1; distance < size_; ++distance) {
@@ -44,8 +44,7 @@ class nccl_batch {
       if (!out.empty() || !in.empty()) visit(peer);
     }
   }
-  /// Names them all to NCCL, in a group that is open. Returns what it says about the first that it
-  /// refuses.
+  /// Calls NCCL for all messages, in an open group. Returns the error of the first call that fails.
   [[nodiscard]] ncclResult_t name(ncclComm_t comm, cudaStream_t stream) const {
     auto code = ncclSuccess;
     auto const succeeds = [&](ncclResult_t result) {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What the back end over NCCL asks of NCCL itself: errors are exceptions, and nothing waits for
-/// ever.
+/// Calls of NCCL: errors are exceptions, and all waits have a deadline.
 #pragma once
 
 #include <nccl.h>
@@ -15,17 +14,17 @@
 
 namespace fssdp {
 
-/// How a rank deals with its peers; the deadline is the same on all ranks.
+/// Options of communicators over NCCL; the deadline is the same on all ranks.
 struct nccl_options {
   std::chrono::milliseconds deadline = std::chrono::seconds{60};  ///< without any progress
-  /// What sums and converts, from cuda_kernels(); what only moves bytes needs none.
+  /// The kernels for sums and conversions, from cuda_kernels(); not needed if only bytes are moved.
   device_kernels kernels = {};
-  /// Whether a nccl_ref may abort the communicator that it was lent when something fails. A
+  /// Whether an nccl_ref may abort the communicator of the caller after a failure. An
   /// nccl_communicator aborts its own in any case.
   bool may_abort = false;
-  /// Whether a nccl_communicator that has failed is kept for nccl_communicator::without: it is
-  /// aborted only there, or when it is destroyed. Until then kernels that wait for a peer stay on
-  /// the stream, and what waits for the device, cudaFree for one, waits for ever.
+  /// Whether an nccl_communicator that has failed is kept for nccl_communicator::without: it is
+  /// then aborted only there, or when it is destroyed. Until then, kernels that wait for a peer
+  /// stay on the stream, and calls that wait for the device, such as cudaFree, block forever.
   bool may_shrink = false;
 };
 
@@ -37,17 +36,18 @@ namespace detail {
   return options;
 }
 
-/// @throws transport_error unless a call of NCCL has succeeded. It names no rank (-1), as NCCL
-///         does not say who has failed
+/// @throws transport_error unless a call of NCCL has succeeded. It names no rank (-1), as NCCL does
+///         not say which one has failed
 inline void nccl_require(ncclResult_t code, rank_id me, char const* call) {
   if (code == ncclSuccess) return;
   throw transport_error{rank_id{-1}, text(call, " on rank ", me, ": ", ncclGetErrorString(code),
                                           " (", static_cast<int>(code), ")")};
 }
 
-/// Waits until NCCL has finished a call that does not block, as far as the host has a part in it:
-/// what it enqueues is on the stream then. Returns how it ended. It asks also where the call has
-/// said that all is well, as ncclCommSplit and ncclCommWindowRegister do (2.28) while they work on.
+/// Waits until the host part of a nonblocking NCCL call has finished; its work is then on the
+/// stream. Returns the result. It also waits if the call has returned success, as ncclCommSplit and
+/// ncclCommWindowRegister do
+/// (2.28) while they are in progress.
 /// @param late() is called when the deadline has passed, and throws
 template <class Late>
 [[nodiscard]] ncclResult_t nccl_settled(ncclComm_t comm, ncclResult_t code, rank_id me,

@@ -28,31 +28,32 @@ namespace fssdp {
 class nccl_communicator;
 class nccl_registration;
 
-/// A rank of a communicator that the caller has made, bound to a stream of the caller's: everything
-/// is enqueued there, in order, by one thread, and the calls return; `synchronize` waits. A thread
-/// that calls it has made the communicator's device the current one.
+/// A rank of a communicator of the caller, bound to a stream of the caller. All work is enqueued
+/// there, in order, by one thread, and calls return at once; `synchronize` waits. Threads that call
+/// it must have set the communicator's device as the current one.
 ///
-/// The communicator stays the caller's. When something fails, the call throws and `has_failed` is
+/// The communicator belongs to the caller. After a failure, the call throws and `has_failed` is
 /// true; kernels that wait for a peer stay on the stream until the caller aborts the communicator
-/// (ncclCommAbort), or the nccl_ref does, if nccl_options::may_abort says so: `handle` is null
-/// then. Only one that does not block (blocking = 0) can be aborted in time whatever it waits for.
+/// (ncclCommAbort), or the nccl_ref does, if nccl_options::may_abort is set: `handle` is then null.
+/// Only a nonblocking communicator
+/// (blocking = 0) can be aborted in time, whatever it waits for.
 ///
-/// Graphs: a plan is warmed up before a capture (warm_up); others may wait for their communicators
-/// meanwhile. NCCL frees a communicator only when the graphs that it is in are destroyed: destroy
-/// them before `close`, and before a communicator of yours. One that is aborted here is freed as
-/// soon as they are.
+/// Graphs: a plan must be warmed up before a capture (warm_up); other ranks may meanwhile wait for
+/// their communicators. NCCL frees a communicator only after the graphs that contain it are
+/// destroyed: destroy them before `close`, and before a communicator of yours. A communicator that
+/// is aborted here is freed as soon as they are.
 ///
-/// @cost per exchange: one group of NCCL's, an event, no allocation once the largest batch has been
-///       seen, no synchronisation. A peer is connected when it is first met, which takes long:
-///       see warm_up. Some KiB of device memory for each rank, which are freed in the end: that
-///       waits for the device
+/// @cost per exchange: one group of NCCL, one event; no allocation if there has been a batch as
+///       large before; no synchronization. The first message to a peer connects it, which takes
+///       long: see warm_up. A few KiB of device memory for each rank; freeing them waits for the
+///       device
 class nccl_ref : public detail::cuda_work<nccl_ref> {
  public:
   using stream_type = cudaStream_t;
   using memory_space = device_memory;
 
-  /// Loads the kernels, so make it while the device waits for no other rank.
-  /// @pre communicator and stream outlive it, and are used by nobody else meanwhile
+  /// Loads the kernels, so it must be made while the device does not wait for other ranks.
+  /// @pre communicator and stream outlive it, and are not used otherwise meanwhile
   /// @throws transport_error, out_of_memory; argument_error if the deadline is not positive
   nccl_ref(ncclComm_t comm, cudaStream_t stream, nccl_options const& options = {})
       : nccl_ref{comm, stream, rank_of(comm), size_of(comm), options} {}
@@ -60,13 +61,13 @@ class nccl_ref : public detail::cuda_work<nccl_ref> {
   [[nodiscard]] rank_id rank() const { return context_->me(); }
   [[nodiscard]] int size() const { return size_; }
   [[nodiscard]] cudaStream_t stream() const { return context_->stream(); }
-  /// NCCL's own; null when it has been aborted or closed.
+  /// The communicator of NCCL; null after it was aborted or closed.
   [[nodiscard]] ncclComm_t handle() const { return context_->comm(); }
-  /// Whether something has failed: each later call throws.
+  /// Whether an error has occurred: each later call throws.
   [[nodiscard]] bool has_failed() const { return context_->has_failed(); }
 
-  /// @throws what `post` throws and argument_error, before anything is sent; poisoned_stream if
-  ///         something has failed before; transport_error
+  /// @throws what `post` throws and argument_error, before anything is sent; poisoned_stream if an
+  ///         earlier call has failed; transport_error
   template <class Post>
   void exchange(Post&& post) {
     context_->check();
@@ -78,29 +79,29 @@ class nccl_ref : public detail::cuda_work<nccl_ref> {
       batch_.for_each_peer([&](rank_id peer) { watch.add_peer(peer); });
       detail::nccl_require(ncclGroupStart(), rank(), "ncclGroupStart");
       auto const named = batch_.name(context_->comm(), stream());
-      auto const ended = ncclGroupEnd();  // whatever was refused: it must not stay open
+      auto const ended = ncclGroupEnd();  // in any case, as the group must not stay open
       detail::nccl_require(named, rank(), "ncclSend or ncclRecv");
       context_->settle(ended, "ncclGroupEnd");
       watch.end_exchange(stream());
     });
   }
-  /// Everything that work does is enqueued: it runs at once.
+  /// Runs the work at once, which enqueues everything.
   template <class Work>
   void submit(Work work) {
     work(*this);
   }
   /// Waits for the stream.
-  /// @throws transport_error, also for what other calls have thrown, again and again;
-  ///         deadline_exceeded if nothing moves: it says what is awaited; ranks_disagree as agree
+  /// @throws transport_error, also for earlier errors, on every call; deadline_exceeded without
+  ///         progress: the text says what it waits for; ranks_disagree as agree
   void synchronize() {
     context_->synchronize([this] { agreement_.look(*context_); });
   }
 
-  /// Begins to find out whether all ranks have come with the same plans, in the same order. Plans
-  /// that they have already may be among them; nobody waits for those.
-  /// @cost one exchange of 512 bytes from each rank, however many plans there are; no
-  ///       synchronisation, but the first one connects the ranks, and one that follows before the
-  ///       last one is over waits for that
+  /// Begins to compare the plans of all ranks. The list may include plans that they have agreed on
+  /// already.
+  /// @cost one exchange of 512 bytes from each rank, for any number of plans; no synchronization,
+  ///       except that the first one connects the ranks, and that it waits for an unfinished
+  ///       earlier one
   /// @throws argument_error if a graph is captured; as agree
   void announce(std::span<std::uint64_t const> plans) {
     context_->check();
@@ -116,11 +117,11 @@ class nccl_ref : public detail::cuda_work<nccl_ref> {
     agreement_.look(*context_);
     return agreement_.knows(plan);
   }
-  /// Makes sure that all ranks have come with the same plan. Those that they have, of the last 256
-  /// or more, cost nothing; others that have been announced, the time until that is over.
-  /// @cost of a new plan: as announce, and then it waits
+  /// Checks that all ranks have the same plan. Plans that were checked recently (at least the last
+  /// 256) cost nothing; for announced ones, it waits until the comparison has finished.
+  /// @cost for a new plan: as announce, followed by a wait
   /// @throws ranks_disagree, which names the lowest rank with other plans, and from then on
-  ///         poisoned_stream; deadline_exceeded, transport_error; argument_error if the plan is new
+  ///         poisoned_stream; deadline_exceeded, transport_error; argument_error for a new plan
   ///         while a graph is captured
   void agree(std::uint64_t plan) {
     context_->check();
@@ -132,10 +133,10 @@ class nccl_ref : public detail::cuda_work<nccl_ref> {
     if (!agreement_.compares(plan)) announce({&plan, 1});
     agreement_.wait(*context_);
   }
-  /// How often agree and announce have had to wait for other ranks.
+  /// How often agree and announce have waited for other ranks.
   [[nodiscard]] std::uint64_t agreement_waits() const { return agreement_.waits(); }
 
-  /// Connects this rank with peers, which all name it, and waits for that.
+  /// Connects this rank with its peers, each of which calls it with this rank, and waits for that.
   /// @throws as synchronize; argument_error
   void connect(std::span<rank_id const> peers) {
     auto const bytes = context_->staging();
@@ -147,8 +148,8 @@ class nccl_ref : public detail::cuda_work<nccl_ref> {
     });
     synchronize();
   }
-  /// Values of the host from all ranks: mine [n] -> all [size, n] bytes. For counts, not for
-  /// parameters: it goes through a few KiB of device memory and waits.
+  /// An all-gather of host values: mine [n] -> all [size, n] bytes. For counts, not for parameters:
+  /// it copies them through a few KiB of device memory, and waits.
   /// @throws as synchronize
   void gather_values(std::span<std::byte const> mine, std::span<std::byte> all) {
     for (std::size_t first = 0; first < mine.size(); first += staged_row) {
@@ -158,9 +159,8 @@ class nccl_ref : public detail::cuda_work<nccl_ref> {
     }
   }
 
-  /// Another communicator between the same ranks, on the same stream or on another. Every rank
-  /// makes the same duplicates in the same order. Waits for the stream: NCCL wants nothing under
-  /// way then.
+  /// Another communicator between the same ranks, on the same stream or another one. Every rank
+  /// makes the same duplicates in the same order. Waits for the stream, as NCCL requires.
   /// @throws as synchronize; deadline_exceeded
   [[nodiscard]] nccl_communicator duplicate();
   [[nodiscard]] nccl_communicator duplicate(cudaStream_t stream);
@@ -175,7 +175,7 @@ class nccl_ref : public detail::cuda_work<nccl_ref> {
     detail::load_kernels(options.kernels, me);
   }
 
-  /// Null if it has been moved from.
+  /// Null if it was moved from.
   [[nodiscard]] detail::nccl_context* context() { return context_.get(); }
 
  private:
@@ -198,8 +198,8 @@ class nccl_ref : public detail::cuda_work<nccl_ref> {
   void guarded(Call call) {
     context_->guarded(call);
   }
-  /// From CUDA's pool, which is not open to other devices of this process: where NCCL reads and
-  /// writes peers' memory directly, give collectives scratch of your own (device_scratch).
+  /// Allocates from CUDA's pool, which other devices of this process cannot read: where NCCL
+  /// accesses peers' memory directly, pass scratch of your own (device_scratch).
   [[nodiscard]] cudaError_t request(void** memory, std::size_t bytes) const {
     return cudaMallocAsync(memory, bytes, stream());
   }
@@ -226,13 +226,13 @@ class nccl_ref : public detail::cuda_work<nccl_ref> {
   detail::nccl_agreement agreement_;
 };
 
-/// A rank of a communicator of its own, which does not block. Destroyed without `close`, it is
-/// aborted: then peers may lose what this rank has just sent. When something fails it is aborted at
-/// once, unless nccl_options::may_shrink keeps it for `without`.
+/// A rank of its own, nonblocking communicator. If it is destroyed without `close`, it is aborted:
+/// peers may then lose the last messages of this rank. After a failure it is aborted at once,
+/// unless nccl_options::may_shrink keeps it for `without`.
 class nccl_communicator : public nccl_ref {
  public:
   /// Collective.
-  /// @param id  from ncclGetUniqueId on one rank; how it comes to the others is the caller's choice
+  /// @param id  from ncclGetUniqueId on one rank; the caller sends it to the others
   /// @pre the device of this rank is the current one
   /// @throws transport_error, out_of_memory; deadline_exceeded if not all ranks come;
   ///         argument_error
@@ -246,9 +246,9 @@ class nccl_communicator : public nccl_ref {
     if (context() != nullptr) context()->abort();
   }
 
-  /// Waits for the stream, and until all ranks have closed theirs; frees the communicator. Does
-  /// nothing if that is done, or something has failed.
-  /// @pre graphs that were captured are destroyed
+  /// Waits for the stream, and until all ranks have closed their communicators; frees the
+  /// communicator. Does nothing if it is closed or has failed.
+  /// @pre captured graphs are destroyed
   /// @throws as synchronize; deadline_exceeded if a rank does not come
   void close() {
     if (handle() == nullptr || has_failed()) return;
@@ -264,25 +264,26 @@ class nccl_communicator : public nccl_ref {
     });
   }
 
-  /// Another communicator between the ranks that are left when some are lost, on the same stream.
-  /// They are renumbered, in the order that they have. Collective among those that are left; the
-  /// lost ranks do not call it, and may be gone. How a rank finds out which ones these are is the
-  /// caller's choice: failed_rank() of an error is what one rank has seen.
+  /// A communicator between the remaining ranks when some are lost, on the same stream, renumbered
+  /// in the same order. Collective among the remaining ranks; the lost ones do not call it, and may
+  /// have ended. The caller must find the lost ranks: failed_rank() of an error is only what one
+  /// rank has seen.
   ///
-  /// If this one has failed, or fails in what is on the stream, which is waited for, all that is
-  /// under way ends: parameters and gradients that it would have written have any value, and this
-  /// one can only be destroyed. Else it goes on working, between all of its ranks. NCCL 2.27 or
-  /// later; one that has reported an error of its own, or was not connected yet, may refuse.
-  /// @pre every rank that is left names the same ranks; graphs that are captured are not launched
-  /// @throws argument_error if none is lost, one is not there or is this one, none is left, or NCCL
-  ///         is older; poisoned_stream if this one was closed, or was aborted when it failed;
-  ///         deadline_exceeded if not all come that are left, transport_error, out_of_memory: then
-  ///         this one is aborted
+  /// If this communicator has failed, or its work on the stream fails, which is waited for, all
+  /// work in progress ends: the parameters and gradients that it would have written are
+  /// unspecified, and this communicator can only be destroyed. Otherwise it stays usable, between
+  /// all its ranks. Requires NCCL 2.27 or later; a communicator that has reported an error of NCCL,
+  /// or was not connected yet, may fail to shrink.
+  /// @pre every remaining rank passes the same list; captured graphs are not launched
+  /// @throws argument_error if the list is empty, a rank does not exist or is this one, no rank
+  ///         remains, or NCCL is older; poisoned_stream if this communicator was closed, or aborted
+  ///         when it failed; deadline_exceeded if a remaining rank does not come, transport_error,
+  ///         out_of_memory: then this communicator is aborted
   [[nodiscard]] nccl_communicator without(std::span<rank_id const> lost) {
     auto ranks = detail::checked_numbers(lost, rank(), size());
     try {
       if (!has_failed()) synchronize();
-    } catch (transport_error const&) {  // whatever is under way is given up
+    } catch (transport_error const&) {  // work in progress is given up
     }
     if (handle() == nullptr)
       throw poisoned_stream{detail::text(
@@ -304,7 +305,7 @@ class nccl_communicator : public nccl_ref {
 
  private:
   friend nccl_ref;
-  /// Takes the communicator, also where it throws.
+  /// Takes ownership of the communicator, also if it throws.
   nccl_communicator(ncclComm_t comm, int ranks, rank_id rank, cudaStream_t stream,
                     nccl_options const& options) try
       : nccl_ref{comm, stream, rank, ranks, allowed_to_abort(options)} {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// A communicator of NCCL's and a stream, as long as both work.
+/// A communicator of NCCL and a stream, and whether they have failed.
 #pragma once
 
 #include <nccl.h>
@@ -21,15 +21,16 @@
 
 namespace fssdp::detail {
 
-/// Calls NCCL, and waits for the stream with an eye on it. From the first failure on nothing is
-/// enqueued any more; if the communicator may be aborted, it is, so that the stream ends.
+/// Calls NCCL, and waits for the stream with error checks. After the first failure nothing is
+/// enqueued any more; if the communicator may be aborted, it is, so that the work on the stream
+/// ends.
 class nccl_context {
  public:
   static constexpr std::size_t staged_row = 4096;  // bytes
   static constexpr std::size_t pinned_row = 512;
   static constexpr auto drain_time = std::chrono::milliseconds{200};
 
-  /// Allocates its staging, which is freed in the end: that waits for the device.
+  /// Allocates staging memory; freeing it waits for the device.
   nccl_context(ncclComm_t comm, cudaStream_t stream, rank_id me, int size,
                nccl_options const& options)
       : comm_{comm},
@@ -42,8 +43,8 @@ class nccl_context {
         pinned_{allocate_pinned(me, (size_ + 1) * pinned_row, "the rows of a nccl_ref")} {}
   nccl_context(nccl_context const&) = delete;
   nccl_context& operator=(nccl_context const&) = delete;
-  /// Where a kernel of a communicator that has not been aborted waits for ever, to free memory
-  /// would wait as well: it is given up.
+  /// If a communicator that was not aborted has a kernel that waits forever, freeing memory would
+  /// block, so it is leaked.
   ~nccl_context() {
     if (!has_failed() || comm_ == nullptr || query(stream_) != cudaErrorNotReady) return;
     (void)staging_.release();
@@ -55,24 +56,24 @@ class nccl_context {
   [[nodiscard]] rank_id me() const { return me_; }
   [[nodiscard]] nccl_options const& options() const { return options_; }
   [[nodiscard]] cuda_watch& watch() { return watch_; }
-  /// Memory of the device: a row to send, and one from each rank.
+  /// Device memory for a row to send, and one from each rank.
   [[nodiscard]] std::span<std::byte> staging() const {
     return {staging_.get(), (size_ + 1) * staged_row};
   }
-  /// Memory of the host that the device reads and writes: the same, of shorter rows.
+  /// The same in pinned host memory, with shorter rows.
   [[nodiscard]] std::span<std::byte> pinned() const {
     return {pinned_.get(), (size_ + 1) * pinned_row};
   }
   [[nodiscard]] bool has_failed() const { return failure_.has_failed(); }
 
-  /// @throws poisoned_stream if something has failed before, or the communicator has been closed
+  /// @throws poisoned_stream if an earlier call has failed, or the communicator was closed
   void check() const {
     failure_.check(me_);
     if (comm_ == nullptr)
       throw poisoned_stream{text("rank ", me_, ": this communicator has been closed")};
   }
 
-  /// Runs `work`, which may throw: then the communicator has failed.
+  /// Runs `work`; if it throws, the communicator has failed.
   template <class Work>
   void guarded(Work work) {
     check();
@@ -83,34 +84,34 @@ class nccl_context {
       throw;
     }
   }
-  /// The communicator has failed by what peers find out as well: they may still need what is under way, so
-  /// only what does not end soon is aborted.
+  /// Marks the communicator as failed by an error that peers detect as well. As they may still need
+  /// work in progress, only work that does not end soon is aborted.
   void give_up(std::exception_ptr failure) noexcept {
     failure_.set(std::move(failure));
     drain(stream_, drain_time);
     if (options_.may_abort && query(stream_) == cudaErrorNotReady) abort_and_drain();
   }
-  /// The communicator has failed, if it had not, and is aborted, whatever the options say.
+  /// Marks the communicator as failed, if it was not, and aborts it, whatever the options.
   void abort(std::exception_ptr failure) noexcept {
     if (!has_failed()) failure_.set(std::move(failure));
     abort_and_drain();
   }
-  /// Waits until NCCL has put on the stream what a call names. Not for the stream.
-  /// @throws transport_error; deadline_exceeded if a peer does not come to connect
+  /// Waits until NCCL has enqueued a call. Does not wait for the stream.
+  /// @throws transport_error; deadline_exceeded if a peer does not connect
   void settle(ncclResult_t code, char const* call) {
     auto const ended = nccl_settled(comm_, code, me_, options_.deadline,
                                     [&] { throw watch_.late(call, options_.deadline); });
     if (ended != ncclSuccess) throw reported(call, ended);
   }
 
-  /// Waits for all that is on the stream.
-  /// @throws transport_error, also again and again: what has failed first; deadline_exceeded if
-  ///         nothing has moved for that long
-  /// @param look() is called after each look at the stream, also the last; it may throw
+  /// Waits for all work on the stream.
+  /// @throws transport_error: the first failure, on every call; deadline_exceeded without progress
+  ///         for that long
+  /// @param look() is called after each poll of the stream, also the last; it may throw
   template <class Look>
   void synchronize(Look look) {
     failure_.rethrow();
-    if (comm_ == nullptr) return;  // closed: it has waited then
+    if (comm_ == nullptr) return;  // closed, which has waited
     guarded([&] {
       watch_.wait_for(stream_, options_.deadline, [&] {
         look();
@@ -118,14 +119,14 @@ class nccl_context {
       });
     });
   }
-  /// Waits for an event on the stream, which `call` is about.
-  /// @throws transport_error; deadline_exceeded if nothing has moved for that long
+  /// Waits for an event on the stream. `call` is the caller, for errors.
+  /// @throws transport_error; deadline_exceeded without progress for that long
   void wait_for(cudaEvent_t event, char const* call) {
     guarded([&] { watch_.wait_for(event, call, options_.deadline, [&] { check_async(); }); });
   }
 
-  /// Enqueues an all-gather: the first row of the staging, of so many bytes, to all rows behind it,
-  /// one after the other.
+  /// Enqueues an all-gather of the first row of the staging memory, of this many bytes, to the rows
+  /// after it.
   void gather_staged(std::size_t bytes) {
     watch_.begin_exchange(stream_);
     for (auto const peer : first_n<rank_id>(static_cast<int>(size_)))
@@ -135,7 +136,7 @@ class nccl_context {
            "ncclAllGather");
     watch_.end_exchange(stream_);
   }
-  /// The same from pinned memory of the host to pinned memory of the host.
+  /// The same from and to pinned host memory.
   void gather_pinned() {
     auto const all = size_ * pinned_row;
     cuda_require(
@@ -147,19 +148,19 @@ class nccl_context {
                  me_, "cudaMemcpyAsync");
   }
 
-  /// Ends what NCCL does on the stream, and forgets the communicator, which is gone. NCCL comes
-  /// back only when the graphs that it is in are destroyed, which whoever has them does later: then
-  /// a thread of its own waits for that.
+  /// Ends NCCL's work on the stream, and releases the communicator. NCCL's call returns only when
+  /// the graphs that contain it are destroyed, which their owner may do later: then a new thread
+  /// waits for that.
   void abort() noexcept {
     auto* const comm = std::exchange(comm_, nullptr);
     if (comm == nullptr) return;
     try {
       if (watch_.has_captured()) return std::thread{[comm] { ncclCommAbort(comm); }}.detach();
-    } catch (std::system_error const&) {  // no thread is to be had: it is this one that waits
+    } catch (std::system_error const&) {  // no thread can be started: this one waits
     }
     ncclCommAbort(comm);
   }
-  /// Takes NCCL's communicator from this one.
+  /// Releases ownership of NCCL's communicator.
   [[nodiscard]] ncclComm_t release() { return std::exchange(comm_, nullptr); }
 
  private:
@@ -174,7 +175,7 @@ class nccl_context {
                                        static_cast<int>(error), "): ", watch_.text())};
   }
 
-  /// Aborts if that is allowed, and waits a little until nothing writes any more.
+  /// Aborts if that is allowed, and waits a little until nothing writes to memory any more.
   void fail(std::exception_ptr failure) noexcept {
     failure_.set(std::move(failure));
     if (options_.may_abort) abort_and_drain();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Memory of a device that NCCL can open to other ranks.
+/// Device memory that NCCL can open to other ranks.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -15,11 +15,12 @@
 
 namespace fssdp {
 
-/// Memory of the current device that NCCL has allocated: an arena as cuda_memory, which can become
-/// a window (nccl_registration). Make it once: to allocate and to free waits for the device.
+/// Memory of the current device that NCCL has allocated: an arena like cuda_memory, which can be
+/// registered as a window (nccl_registration). To be allocated once, as allocating and freeing wait
+/// for the device.
 class nccl_memory {
  public:
-  /// @throws out_of_memory if there is not so much; transport_error
+  /// @throws out_of_memory if there is not enough memory; transport_error
   explicit nccl_memory(std::size_t bytes, rank_id me = {}) : size_{bytes} {
     void* memory = nullptr;
     auto const code = ncclMemAlloc(&memory, bytes);
@@ -31,7 +32,7 @@ class nccl_memory {
   [[nodiscard]] std::span<std::byte> bytes() const { return {memory_.get(), size_}; }
 
  private:
-  /// The bytes that the device has left: NCCL does not say why it fails.
+  /// The free bytes of the device, for the error, as NCCL does not report why it fails.
   [[nodiscard]] static std::size_t left() {
     auto left = std::size_t{0};
     auto all = std::size_t{0};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Tells NCCL about the memory that it will send from and receive into, so that it need not copy.
+/// Registers memory with NCCL, so that it need not copy.
 #pragma once
 
 #include <nccl.h>
@@ -13,22 +13,22 @@
 
 namespace fssdp {
 
-/// Memory that is registered with a communicator as long as this lives. Register an arena once,
-/// and cut shards, replicas and scratch from it; memory of cudaMallocAsync cannot be registered.
-/// What kind of memory it is decides how. Moves, does not copy.
+/// Memory that is registered with a communicator during this object's lifetime. Register an arena
+/// once, and use parts of it as shards, replicas and scratch; memory of cudaMallocAsync cannot be
+/// registered. There is one constructor for each kind of memory. Move-only.
 class nccl_registration {
  public:
-  /// Any memory of the device, by this rank alone.
+  /// Registers any device memory, on this rank only.
   /// @pre communicator and memory outlive it
   /// @throws transport_error
   nccl_registration(nccl_ref& comm, std::span<std::byte> memory) : nccl_registration{comm} {
     register_alone(memory);
   }
-  /// Memory of NCCL's, as a window that all ranks have open, which can do more than what a rank
-  /// registers alone: for NCCL from 2.27 on, where the devices allow it; else as above. Collective:
-  /// waits for the stream, and for all ranks.
-  /// @pre every rank calls it with as many bytes, in the same order; the memory outlives it, and it
-  ///      goes before the communicator is closed
+  /// Registers memory of NCCL as a window that all ranks open, which allows more optimizations: for
+  /// NCCL from 2.27 on, where the devices support it; otherwise as above. Collective: waits for the
+  /// stream, and for all ranks.
+  /// @pre every rank calls it with the same size, in the same order; the memory outlives it, and it
+  ///      is destroyed before the communicator is closed
   /// @throws transport_error; deadline_exceeded if a rank does not come
   nccl_registration(nccl_ref& comm, nccl_memory const& memory) : nccl_registration{comm} {
     open_window(memory.bytes());
@@ -41,15 +41,15 @@ class nccl_registration {
         window_{std::exchange(other.window_, nullptr)} {}
   nccl_registration& operator=(nccl_registration&&) = delete;
   ~nccl_registration() {
-    if (comm_->handle() != registered_with_) return;  // aborted or closed, and this with it
-    if (comm_->has_failed()) return;  // for its owner to abort, who may have done so
+    if (comm_->handle() != registered_with_) return;  // aborted or closed, which has ended this
+    if (comm_->has_failed()) return;                  // its owner aborts it, and may have done so
     if (handle_ != nullptr) ncclCommDeregister(registered_with_, handle_);
     close_window();
   }
 
-  /// Whether NCCL has taken it. It may have reasons not to.
+  /// Whether NCCL has accepted the memory, which it need not.
   [[nodiscard]] bool is_registered() const { return handle_ != nullptr || is_window(); }
-  /// Whether all ranks have it open.
+  /// Whether it is a window of all ranks.
   [[nodiscard]] bool is_window() const { return window_ != nullptr; }
 
  private:
@@ -63,7 +63,7 @@ class nccl_registration {
   using window_handle = ncclWindow_t;
 
   void open_window(std::span<std::byte> memory) {
-    comm_->synchronize();  // devices map each other's memory: no kernel may wait for a peer
+    comm_->synchronize();  // devices map one another's memory: no kernel may wait for a peer
     auto& context = *comm_->context();
     context.guarded([&] {
       context.settle(ncclCommWindowRegister(registered_with_, memory.data(), memory.size(),

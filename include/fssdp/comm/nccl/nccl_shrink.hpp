@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// A communicator of NCCL's between the ranks that are left when some are lost.
+/// An NCCL communicator between the remaining ranks when some are lost.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -22,7 +22,7 @@
 
 namespace fssdp::detail {
 
-/// Ranks that are lost, ascending, as NCCL takes them.
+/// The lost ranks, ascending, as NCCL expects them.
 /// @throws argument_error if there are none; as checked_lost
 [[nodiscard]] inline std::vector<int> checked_numbers(std::span<rank_id const> lost, rank_id me,
                                                       int size) {
@@ -33,9 +33,9 @@ namespace fssdp::detail {
 }
 
 #if NCCL_VERSION_CODE >= NCCL_VERSION(2, 27, 0)
-/// Collective among the ranks that are left. If the communicator has failed, what it has under way
-/// ends, and with it the work on the stream; else the stream is empty.
-/// @param lost  as checked_numbers gives them
+/// Collective among the remaining ranks. If the communicator has failed, its work in progress ends,
+/// and with it the work on the stream; otherwise the stream is empty.
+/// @param lost  as returned by checked_numbers
 /// @return a communicator that may still be in progress
 /// @throws deadline_exceeded if not all come, transport_error: then the communicator is aborted
 [[nodiscard]] inline ncclComm_t nccl_shrunk(nccl_context& context, std::vector<int> lost,
@@ -55,7 +55,7 @@ namespace fssdp::detail {
                        &with->child, &config, has_failed ? NCCL_SHRINK_ABORT : NCCL_SHRINK_DEFAULT);
     auto const ended = nccl_settled(context.comm(), code, me, deadline,
                                     [&] { throw not_all_come(me, call, deadline); });
-    if (with->child == nullptr) {  // else an error may be one of before
+    if (with->child == nullptr) {  // otherwise an error may be an earlier one
       nccl_require(ended, me, call);
       throw transport_error{rank_id{-1}, text(call, " on rank ", me, " gives no communicator")};
     }
@@ -68,7 +68,7 @@ namespace fssdp::detail {
     auto const waits_for_graphs = context.watch().has_captured();
     context.abort(std::current_exception());
     if (waits_for_graphs) {
-      (void)with.release();  // aborted by another thread: NCCL may use them until it has been
+      (void)with.release();  // leaked, as NCCL may use it until another thread has aborted the call
     } else if (with->child != nullptr) {
       ncclCommAbort(with->child);
     }

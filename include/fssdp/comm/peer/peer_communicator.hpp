@@ -30,20 +30,20 @@ namespace fssdp {
 
 class peer_world;
 
-/// A rank of a peer_world (peer.hpp). The threads of the ranks meet and tell each other addresses;
-/// all else is enqueued, by one of the threads for all of them: a receiver's stream waits
-/// until the sender's data is ready, reads it where it is, and the sender's stream goes on when
-/// that is done.
+/// A rank of a peer_world (peer.hpp). The threads of the ranks meet and exchange addresses; all
+/// other work is enqueued, by one of the threads for all of them. The receiver's stream waits until
+/// the sender's data is ready, reads it in place, and the sender's stream continues when that is
+/// done.
 ///
-/// Memory that is sent, or written, is free again when the stream has passed the exchange, not when
-/// the call returns. A rank that throws, leaves or stalls is named as between threads; on the first
-/// error the calls that follow are refused.
+/// Memory that is sent or written may be reused when the stream has passed the exchange, not when
+/// the call returns. A rank that throws, leaves or stalls is named as between threads. After the
+/// first error all later calls throw.
 ///
-/// @cost per exchange: its copies, at most three events for each rank and two to wait for, or one
-///       per pair of ranks where those are fewer; if ranks share a device and kernels copy, one
-///       launch for up to 128 messages, or 32 sums, of all of them, else for those of each. The
-///       threads wait for each other, nobody for a device; no allocation once the largest batch has
-///       been seen
+/// @cost per exchange: its copies; for each rank at most three events, and waits for two events, or
+///       one per pair of ranks where those are fewer. If ranks share a device and kernels copy: one
+///       launch for up to 128 messages, or 32 sums, of all of them; otherwise one for those of
+///       each. Threads wait for one another, but not for a device. No allocation if there has been
+///       a batch as large before
 class peer_communicator : public detail::cuda_work<peer_communicator> {
  public:
   using stream_type = cudaStream_t;
@@ -56,8 +56,8 @@ class peer_communicator : public detail::cuda_work<peer_communicator> {
 
   /// @pre the stream is not captured
   /// @throws what `post` throws and argument_error, before anything is sent; ranks_disagree,
-  ///         peer_failed, deadline_exceeded, transport_error; poisoned_stream if something has
-  ///         failed before
+  ///         peer_failed, deadline_exceeded, transport_error; poisoned_stream if an earlier call
+  ///         has failed
   template <class Post>
   void exchange(Post&& post) {
     meet([&](auto& meeting) {
@@ -66,8 +66,8 @@ class peer_communicator : public detail::cuda_work<peer_communicator> {
     });
   }
 
-  /// Optional extra: what `visit` enqueues on the stream reads peers' memory in place
-  /// (lending_communicator). It may be called by the thread of another rank, while this one waits.
+  /// Optional: the work that `visit` enqueues on the stream reads peers' memory in place
+  /// (lending_communicator). The thread of another rank may call it while this one waits.
   /// @throws as exchange, and what `visit` throws
   template <class Post, class Visit>
   void lend(Post&& post, Visit&& visit) {
@@ -78,13 +78,13 @@ class peer_communicator : public detail::cuda_work<peer_communicator> {
     });
   }
 
-  /// Everything that work does is enqueued: it runs at once. Copies within this rank's memory may
-  /// be made with those of the next exchange, if kernels copy.
+  /// Runs the work at once, which enqueues everything. If kernels copy, copies within this rank's
+  /// memory may be delayed, to be made together with those of the next exchange.
   template <class Work>
   void submit(Work work) {
     auto const until_the_end = putting_off{*this};
     work(*this);
-    guarded([] {});  // copies what is still put off
+    guarded([] {});  // makes delayed copies
   }
   /// @throws poisoned_stream, transport_error
   void copy(std::span<std::byte> to, std::span<std::byte const> from) {
@@ -93,30 +93,30 @@ class peer_communicator : public detail::cuda_work<peer_communicator> {
     check();
     part_->put_off(to, from);
   }
-  /// In a visit of what peers lend, sums may be formed with those of other ranks.
+  /// In a visit of lent memory, sums may be formed together with those of other ranks.
   /// @throws as cuda_work::sum
   void sum(device_sums const& of) {
     check();
     if (kernels().sum == nullptr || !part_->put_off(of)) cuda_work::sum(of);
   }
-  /// Behind what is put off.
+  /// Frees memory, after delayed copies.
   void free(std::span<std::byte> memory) noexcept {
     try {
       guarded([] {});
-    } catch (...) {  // each later call says so
+    } catch (...) {  // reported by each later call
     }
     cuda_work::free(memory);
   }
   /// Waits for the stream.
-  /// @throws what has failed before, again and again; deadline_exceeded if nothing moves: it says
-  ///         what is awaited
+  /// @throws the first error, on every call; deadline_exceeded without progress: the text says what
+  ///         it waits for
   void synchronize() {
     failure_.rethrow();
     guarded([&] { part_->watch().wait_for(stream(), options_->deadline, [] {}); });
   }
 
-  /// Values of the host from all ranks: mine [n] -> all [size, n] bytes. From thread to thread: no
-  /// device is asked.
+  /// An all-gather of host values: mine [n] -> all [size, n] bytes. Between threads; no device
+  /// takes part.
   /// @throws as exchange
   void gather_values(std::span<std::byte const> mine, std::span<std::byte> all) {
     guarded([&] {
@@ -134,7 +134,7 @@ class peer_communicator : public detail::cuda_work<peer_communicator> {
     });
   }
 
-  /// Another communicator between the same ranks, on the same stream or on another of the same
+  /// Another communicator between the same ranks, on the same stream or another one of the same
   /// device. Every rank makes the same duplicates in the same order.
   [[nodiscard]] peer_communicator duplicate() { return duplicate(stream()); }
   [[nodiscard]] peer_communicator duplicate(cudaStream_t stream);
@@ -143,7 +143,7 @@ class peer_communicator : public detail::cuda_work<peer_communicator> {
   friend peer_world;
   friend detail::cuda_work<peer_communicator>;
 
-  /// What a batch passes on to the meeting of the threads, and what it notes.
+  /// The batch: passes messages on to the meeting of the threads, and records them.
   template <class Meeting>
   struct sending {
     peer_communicator& comm;
@@ -172,7 +172,7 @@ class peer_communicator : public detail::cuda_work<peer_communicator> {
       this->comm.part_->receives(this->comm.way_from(from), bytes, from);
     }
   };
-  /// While it lives, copies may be put off.
+  /// Copies may be delayed during its lifetime.
   struct putting_off {
     peer_communicator& comm;
     explicit putting_off(peer_communicator& of) : comm{of} { comm.puts_off_ = true; }
@@ -180,7 +180,7 @@ class peer_communicator : public detail::cuda_work<peer_communicator> {
     putting_off& operator=(putting_off const&) = delete;
     ~putting_off() {
       comm.puts_off_ = false;
-      comm.part_->forget_put_off();  // there are some only when something has been thrown
+      comm.part_->forget_put_off();  // not empty only after an exception
     }
   };
 
@@ -202,7 +202,7 @@ class peer_communicator : public detail::cuda_work<peer_communicator> {
     detail::load_kernels(options.kernels, rank());
   }
 
-  /// Names messages, meets the ranks they go to and come from, and has what is wanted enqueued.
+  /// Adds messages, meets their peers, and has the copies enqueued.
   template <class Name>
   void meet(Name name) {
     check();
@@ -232,7 +232,7 @@ class peer_communicator : public detail::cuda_work<peer_communicator> {
   }
   void check() const { failure_.check(rank()); }
   [[nodiscard]] device_kernels const& kernels() const { return options_->kernels; }
-  /// Peers can read it, too.
+  /// Allocates memory that peers can read, too.
   [[nodiscard]] cudaError_t request(void** memory, std::size_t bytes) const {
     return cudaMallocFromPoolAsync(memory, bytes, devices_->pool_of(rank()), stream());
   }
@@ -248,7 +248,7 @@ class peer_communicator : public detail::cuda_work<peer_communicator> {
       throw;
     }
   }
-  /// What comes next may need it.
+  /// Makes delayed copies, as the next work may need them.
   void copy_what_is_put_off() {
     if (!part_->has_put_off()) return;
     part_->take_put_off().enqueue_as_kernels(stream(), rank(), kernels(), 0);
@@ -258,7 +258,7 @@ class peer_communicator : public detail::cuda_work<peer_communicator> {
       detail::cuda_require(kernels().sum(stream(), part_->take_put_off_sums()), rank(),
                            "a kernel that sums");
   }
-  /// From now on nothing is enqueued.
+  /// Marks the communicator as failed: nothing is enqueued any more.
   void fail(std::exception_ptr failure) noexcept {
     failure_.set(std::move(failure));
     drain();
@@ -268,9 +268,9 @@ class peer_communicator : public detail::cuda_work<peer_communicator> {
   peer_world* world_;
   peer_options const* options_;
   detail::peer_context* context_;
-  thread_communicator meeting_;  // of the threads
+  thread_communicator meeting_;  // for the meetings of the threads
   detail::peer_devices const* devices_;
-  std::unique_ptr<detail::peer_part> part_;  // where others find it
+  std::unique_ptr<detail::peer_part> part_;  // other ranks have its address
   bool puts_off_ = false;
   std::uint64_t plan_ = 0;
   detail::failure_state failure_;

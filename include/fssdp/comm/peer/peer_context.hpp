@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What ranks on devices of one process tell each other beside addresses: when.
+/// The shared state of ranks on devices of one process: events, and the parts of all ranks.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -18,17 +18,18 @@
 
 namespace fssdp::detail {
 
-/// The events of one communicator, and who is to meet. They belong to no rank: peers may wait for
-/// those of one that has left. Whoever enqueues for ranks that have met holds the lock.
+/// The events of one communicator, and the ranks that meet. They are not owned by a rank, as peers
+/// may wait for events of a rank that has left. The thread that enqueues for ranks that have met
+/// holds the lock.
 class peer_context {
  public:
-  /// What is enqueued once for several ranks.
+  /// A stream for work that is enqueued once for several ranks.
   struct joint_stream {
     joint_stream(rank_id first, cuda_priority priority)
         : stream{make_cuda_stream(first, priority)} {
       for (auto& event : events) event = make_cuda_event(first);
     }
-    /// In turn: exchanges that are under way are marked by them.
+    /// The events in turn, which mark the ends of exchanges.
     [[nodiscard]] cudaEvent_t next_event() { return events[turn++ % events.size()].get(); }
 
     cuda_stream stream;
@@ -36,7 +37,7 @@ class peer_context {
     std::size_t turn = 0;
   };
 
-  /// @param joint of the streams of what is enqueued once for several ranks
+  /// @param joint the priority of the joint streams
   peer_context(peer_devices const& devices, int ranks, cuda_priority joint)
       : events_(static_cast<std::size_t>(ranks)), parts_(events_.size()) {
     auto const same = same_device_after{};
@@ -47,15 +48,15 @@ class peer_context {
     }
   }
 
-  /// What a rank sends is there, and what it wants may be written.
+  /// Reached when the data that a rank sends is ready, and its receive buffers may be written.
   [[nodiscard]] cudaEvent_t ready(rank_id rank) const { return events_[rank.index()].ready.get(); }
-  /// A rank has read what it wanted in an exchange.
+  /// Reached when a rank has read its messages of an exchange.
   [[nodiscard]] cudaEvent_t done(rank_id rank) const { return events_[rank.index()].done.get(); }
 
-  /// Of the communicator of a rank that comes to a meeting.
+  /// The part of a rank that is at a meeting.
   [[nodiscard]] peer_part*& part(rank_id rank) { return parts_[rank.index()]; }
 
-  std::mutex mutex;  // guards what follows, and the events
+  std::mutex mutex;  // guards the following members, and the events
   [[nodiscard]] joint_stream& joint(int device) { return joint_[static_cast<std::size_t>(device)]; }
   [[nodiscard]] peer_copies& copies() { return copies_; }
   [[nodiscard]] device_sums& sums() { return sums_; }
@@ -65,9 +66,9 @@ class peer_context {
     cuda_event ready;
     cuda_event done;
   };
-  std::vector<rank_events> events_;  // [rank]
-  std::vector<peer_part*> parts_;    // [rank]
-  std::vector<joint_stream> joint_;  // [device]
+  std::vector<rank_events> events_;  // [ranks]
+  std::vector<peer_part*> parts_;    // [ranks]
+  std::vector<joint_stream> joint_;  // [devices]
   peer_copies copies_;
   device_sums sums_;
 };

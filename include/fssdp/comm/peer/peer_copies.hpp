@@ -16,7 +16,7 @@
 
 namespace fssdp::detail {
 
-/// Copies as CUDA takes a batch of them.
+/// Copies in the form of CUDA's batch call.
 class copy_list {
  public:
   void clear() {
@@ -36,7 +36,7 @@ class copy_list {
   }
   [[nodiscard]] std::size_t count() const { return bytes_.size(); }
   void put_equal_sources_together() {
-    constexpr auto part_bytes = std::size_t{4} << 20U;  // some of them fit into a cache
+    constexpr auto part_bytes = std::size_t{4} << 20U;  // some of them fit into the cache
     if (std::ranges::none_of(bytes_, [](std::size_t bytes) { return bytes > part_bytes / 4; }))
       return;
     parts_.clear();
@@ -53,7 +53,7 @@ class copy_list {
     return {static_cast<std::byte*>(to_[i]), static_cast<std::byte const*>(from_[i]), bytes_[i]};
   }
 
-  /// @cost a call for each
+  /// @cost a call for each copy
   /// @throws transport_error
   void enqueue_one_by_one(cudaStream_t stream, rank_id me) const {
     for (std::size_t i = 0; i < count(); ++i)
@@ -61,14 +61,14 @@ class copy_list {
                    "cudaMemcpyAsync");
   }
 #if CUDART_VERSION >= 13000
-  /// @pre not on a default stream, where CUDA takes no batches
+  /// @pre not on a default stream, for which CUDA has no batches
   /// @throws transport_error
   void enqueue_at_once(cudaStream_t stream, rank_id me, cudaMemcpyFlags flags) {
     if (bytes_.empty()) return;
     auto attributes = cudaMemcpyAttributes{};
     attributes.srcAccessOrder = cudaMemcpySrcAccessOrderStream;
     attributes.flags = static_cast<unsigned>(flags);
-    auto of_all = std::size_t{0};  // the first copy that has them
+    auto of_all = std::size_t{0};  // the index of the first copy with these attributes
     cuda_require(cudaMemcpyBatchAsync(to_.data(), from_.data(), bytes_.data(), bytes_.size(),
                                       &attributes, &of_all, 1, stream),
                  me, "cudaMemcpyBatchAsync");
@@ -82,11 +82,11 @@ class copy_list {
   std::vector<device_copies::copy> parts_;
 };
 
-/// Where the two ends of a copy are.
+/// Whether both ends of a copy are on one device.
 enum class copy_way { within_device, between_devices };
 
-/// Is filled, enqueued as a whole, and filled again.
-/// @cost no allocation once the most copies have been seen
+/// A list of copies that is filled, enqueued as a whole, and reused.
+/// @cost no allocation if there have been as many copies before
 class peer_copies {
  public:
   void clear() {
@@ -102,16 +102,15 @@ class peer_copies {
     between_.append(other.between_);
   }
 
-  /// Of large copies within a device, makes those of the same bytes follow each other in parts:
-  /// then all but the first find them in its cache.
+  /// Splits large copies within a device, and makes the parts with the same source bytes adjacent,
+  /// so that all but the first find them in the cache.
   void put_equal_sources_together() { within_.put_equal_sources_together(); }
 
-  /// Between devices engines are asked for, which leave the processors to what computes. Within one
-  /// they reach a fraction of its rate, and CUDA, from 13.1 on, does as it is asked: there it may
-  /// choose.
-  /// @cost a call for either way; one for each copy before CUDA 13, and on a default stream. CUDA
-  ///       makes the copies within a device one by one all the same (NVIDIA/nccl#1932)
-  /// @throws transport_error
+  /// Asks for copy engines between devices, which leaves multiprocessors to other work. Within a
+  /// device engines reach only a fraction of its bandwidth, and CUDA, from 13.1 on, uses them if
+  /// asked: there CUDA may choose.
+  /// @cost one call for each of the two kinds; one for each copy before CUDA 13, and on a default
+  ///       stream. CUDA makes the copies within a device one by one in any case (NVIDIA/nccl#1932)
   void enqueue_on_engines(cudaStream_t stream, rank_id me) {
 #if CUDART_VERSION >= 13000
     if (stream != nullptr && stream != cudaStreamLegacy && stream != cudaStreamPerThread) {
@@ -125,7 +124,7 @@ class peer_copies {
   }
 
   /// @param most_blocks of threads; 0: as many as fill the device
-  /// @cost one launch for device_copies::most of them
+  /// @cost one launch for every device_copies::most copies
   /// @throws transport_error
   void enqueue_as_kernels(cudaStream_t stream, rank_id me, device_kernels const& kernels,
                           std::size_t most_blocks) const {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// The devices of one process, each of which can read the memory of the others.
+/// The devices of one process; each can read the memory of all others.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -17,7 +17,7 @@
 
 namespace fssdp::detail {
 
-/// Makes the current device of this thread the current one again when it goes.
+/// Restores the current device of this thread when it is destroyed.
 class same_device_after {
  public:
   same_device_after() { cuda_require(cudaGetDevice(&device_), {}, "cudaGetDevice"); }
@@ -29,12 +29,12 @@ class same_device_after {
   int device_ = 0;
 };
 
-/// Which rank is on which device; several may be on one. Each device has a pool of memory that all
-/// others can read.
+/// The device of each rank; ranks may share devices. Each device has a memory pool that all others
+/// can read.
 class peer_devices {
  public:
-  /// @param wanted  how many devices; 0: all that are there
-  /// @throws argument_error if there are not so many; transport_error if two of them cannot read
+  /// @param wanted  the number of devices; 0: all
+  /// @throws argument_error if there are not as many; transport_error if two of them cannot read
   ///         each other's memory
   explicit peer_devices(int wanted) : count_{checked(wanted)} {
     auto const same = same_device_after{};
@@ -72,7 +72,7 @@ class peer_devices {
   }
   static void use(int device) { cuda_require(cudaSetDevice(device), {}, "cudaSetDevice"); }
 
-  /// The current device reads the memory of another from now on.
+  /// Allows the current device to read the memory of another one.
   static void connect(int device, int other) {
     auto can = 0;
     cuda_require(cudaDeviceCanAccessPeer(&can, device, other), {}, "cudaDeviceCanAccessPeer");
@@ -81,7 +81,7 @@ class peer_devices {
                             text("device ", device, " cannot read the memory of device ", other)};
     auto const code = cudaDeviceEnablePeerAccess(other, 0);
     if (code == cudaErrorPeerAccessAlreadyEnabled)
-      (void)cudaGetLastError();  // nobody else shall find it
+      (void)cudaGetLastError();  // clears the error
     else
       cuda_require(code, {}, "cudaDeviceEnablePeerAccess");
   }
@@ -93,12 +93,12 @@ class peer_devices {
     cuda_require_memory(cudaMemPoolCreate(&pool, &properties), {}, 0, "a pool",
                         "cudaMemPoolCreate");
     auto owned = memory_pool{pool};
-    auto keeps = std::numeric_limits<std::uint64_t>::max();  // what is freed, for the next use
+    auto keeps = std::numeric_limits<std::uint64_t>::max();  // freed memory is kept for reuse
     cuda_require(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &keeps), {},
                  "cudaMemPoolSetAttribute");
     return owned;
   }
-  /// What is allocated from the pool of a device can be read by the others.
+  /// Allows all other devices to read memory of the pool of a device.
   void open_pool(int device) const {
     auto access = std::vector<cudaMemAccessDesc>{};
     for (int other = 0; other < count_; ++other)
@@ -112,7 +112,7 @@ class peer_devices {
   }
 
   int count_;
-  std::vector<memory_pool> pools_;  // [device]
+  std::vector<memory_pool> pools_;  // [devices]
 };
 
 }  // namespace fssdp::detail

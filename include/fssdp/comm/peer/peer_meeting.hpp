@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What one thread enqueues for all ranks that have met in an exchange.
+/// Enqueues the work of all ranks that have met in an exchange, from one thread.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -19,19 +19,19 @@
 
 namespace fssdp::detail {
 
-/// The streams of receivers wait until senders are ready, read, and those of the senders go on when
-/// that is done. Where that would be many events, ranks wait for one that stands for all; where
-/// they share a device and kernels copy, one launch does what all of them want.
+/// Receivers' streams wait until senders are ready, and read; senders' streams continue when that
+/// is done. Where this needs many events, ranks wait for one event that covers all. Where ranks
+/// share a device and kernels copy, one launch does the work of all of them.
 ///
-/// The threads of the ranks would fight over the driver: with eight of them, each call takes ten
-/// times as long as here, one after the other.
+/// If each rank enqueued its own work, the threads would contend for the driver: with eight of
+/// them, each call takes ten times as long.
 class peer_meeting {
  public:
   peer_meeting(peer_context& context, peer_devices const& devices, peer_options const& options,
                thread_meeting const& of)
       : context_{context}, devices_{devices}, options_{options}, of_{of} {}
 
-  /// What fails is thrown on the rank that it is about.
+  /// Enqueues the work. Errors are thrown on the rank that they concern.
   void enqueue() {
     auto const lock = std::scoped_lock{context_.mutex};
     auto const same = same_device_after{};
@@ -47,7 +47,7 @@ class peer_meeting {
   }
 
  private:
-  /// How much is done at once.
+  /// Chooses which work is done jointly.
   void choose() {
     auto pairs = std::size_t{0};
     auto one_device = true;
@@ -65,7 +65,7 @@ class peer_meeting {
     is_joint_ = is_one_launch_ || forms_sums_ || pairs > 2 * of_.ranks.size() + 1;
   }
 
-  /// One launch on a stream of its own does it all.
+  /// Copies for all ranks in one launch on a joint stream.
   void copy_for_all(cudaStream_t joint) {
     for (auto const rank : of_.ranks) await(joint, context_.ready(rank));
     auto& copies = context_.copies();
@@ -74,7 +74,7 @@ class peer_meeting {
     copies.put_equal_sources_together();
     enqueue_copies(copies, joint, of_.ranks.front());
   }
-  /// Each rank's stream does its own part.
+  /// Each rank's stream reads its own messages.
   void read_one_by_one() {
     if (is_joint_)
       all_ready_ = jointly([&](cudaStream_t joint) {
@@ -89,7 +89,7 @@ class peer_meeting {
         if (forms_sums_) sum_for_all(joint);
       });
   }
-  /// The sums of several ranks, that they have put off.
+  /// Forms the delayed sums of several ranks.
   void sum_for_all(cudaStream_t joint) {
     auto& sums = context_.sums();
     sums.count = 0;
@@ -132,8 +132,8 @@ class peer_meeting {
       part.watch().end_exchange(part.stream());
   }
 
-  /// Calls work(stream) with the stream that the ranks share: what fails there fails for all.
-  /// @return an event there that stands for the work, also where some of it has failed
+  /// Calls work(stream) with the joint stream. Errors concern all ranks.
+  /// @return an event after the work, also if a part of it has failed
   template <class Work>
   cudaEvent_t jointly(Work work) {
     auto& joint = context_.joint(device_);
@@ -160,7 +160,7 @@ class peer_meeting {
                                 static_cast<std::size_t>(options_.copy_blocks));
   }
 
-  /// Calls work(part) for each rank, its device being the current one.
+  /// Calls work(part) for each rank, with its device as the current one.
   template <class Work>
   void for_all(Work work) {
     for (auto const rank : of_.ranks) try {
@@ -177,7 +177,7 @@ class peer_meeting {
     current_ = device;
   }
 
-  /// Those who lend wait for what is enqueued, also where something has failed.
+  /// Records the events that lenders wait for, also after a failure.
   struct records_when_it_goes {
     peer_part const& part;
     cudaEvent_t event;
@@ -190,13 +190,13 @@ class peer_meeting {
   peer_devices const& devices_;
   peer_options const& options_;
   thread_meeting const& of_;
-  int device_ = 0;  // of what is done jointly
+  int device_ = 0;  // of joint work
   cudaEvent_t all_ready_ = nullptr;
-  cudaEvent_t all_done_ = nullptr;  // likewise
-  int current_ = -1;                // of this thread
+  cudaEvent_t all_done_ = nullptr;  // after joint work
+  int current_ = -1;                // device of this thread
   bool is_joint_ = false;
   bool is_one_launch_ = false;
-  bool forms_sums_ = false;  // of several ranks at once
+  bool forms_sums_ = false;  // of several ranks in one launch
 };
 
 }  // namespace fssdp::detail

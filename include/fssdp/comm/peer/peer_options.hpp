@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What ranks that are devices of one process are made with.
+/// Options of ranks that are devices of one process.
 #pragma once
 
 #include <chrono>
@@ -10,22 +10,22 @@ namespace fssdp {
 
 /// What moves the bytes of an exchange.
 enum class copied_by {
-  automatic,  ///< kernels where ranks share devices and there are kernels, else engines
-  engines,  ///< between devices they leave the processors to what computes; within one, CUDA takes
-            ///< 4 us for each copy, one after the other (seen on an H200)
-  kernels   ///< one launch for up to 128 messages: better for many small ones, and within a device
+  automatic,  ///< kernels if ranks share devices and kernels are given
+  engines,    ///< between devices they leave multiprocessors to other work; within one, CUDA takes
+              ///< 4 us for each copy, one after the other (measured on an H200)
+  kernels  ///< one launch for up to 128 messages: better for many small ones, and within a device
 };
 
-/// Ranks, devices, and how bytes get from one to another.
+/// The ranks, their devices, and how data is copied.
 struct peer_options {
   int ranks = 0;    ///< 0: one for each device
-  int devices = 0;  ///< 0: all that are there. Rank r is on device r modulo this
+  int devices = 0;  ///< 0: all. Rank r is on device r modulo this number
   std::chrono::milliseconds deadline = std::chrono::seconds{60};  ///< for every wait
   device_kernels kernels = {};
   copied_by copies = copied_by::automatic;
-  /// Of kernels that copy: so many blocks of threads, each on a multiprocessor of its own, or as
-  /// many as fill the device (0). A few are slower, and leave the other multiprocessors to what
-  /// computes.
+  /// The number of thread blocks of kernels that copy, each on its own multiprocessor; 0: as many
+  /// as fill the device. A small number copies more slowly, and leaves the other multiprocessors to
+  /// other work.
   int copy_blocks = 0;
 };
 

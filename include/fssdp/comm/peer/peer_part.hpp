@@ -22,8 +22,8 @@
 
 namespace fssdp::detail {
 
-/// What a rank wants, as it names it, and what is enqueued for it when all that it is to meet have
-/// come: by its own thread or by another one, while that waits.
+/// The messages of a rank, and the work that is enqueued for it when all its peers have come: by
+/// its own thread, or by another one while its own waits.
 class peer_part {
  public:
   using borrowed = std::span<std::span<std::byte const> const>;
@@ -39,7 +39,7 @@ class peer_part {
   [[nodiscard]] cudaStream_t stream() const { return stream_; }
   [[nodiscard]] cuda_watch& watch() { return watch_; }
 
-  /// The next exchange: nothing is named yet.
+  /// Begins the next exchange, without messages.
   void begin() {
     std::ranges::fill(reads_, 0);
     std::ranges::fill(is_read_by_, 0);
@@ -56,7 +56,7 @@ class peer_part {
     borrows(from);
     into_.push_back({way, bytes});
   }
-  /// What it borrows is looked at, not copied.
+  /// Sets the function that reads borrowed memory, instead of a copy.
   void visits(function_ref<void(borrowed)> visit) { visit_ = visit; }
 
   [[nodiscard]] bool is_copied() const { return !visit_.has_value(); }
@@ -65,7 +65,7 @@ class peer_part {
   [[nodiscard]] bool meets(rank_id peer) const {
     return reads_[peer.index()] != 0 || is_read_by_[peer.index()] != 0;
   }
-  /// Calls visit(peer) for those whose memory it reads, and for those who read its memory.
+  /// Calls visit(peer) for the peers whose memory it reads, and for those that read its memory.
   template <class Visit>
   void for_each_sender(Visit visit) const {
     for_each(reads_, visit);
@@ -75,20 +75,20 @@ class peer_part {
     for_each(is_read_by_, visit);
   }
 
-  /// A copy within this rank's memory that may wait for the copies of the next exchange.
+  /// Delays a copy within this rank's memory until the copies of the next exchange.
   void put_off(std::span<std::byte> to, std::span<std::byte const> from) {
     put_off_.push_back({to, from});
   }
   [[nodiscard]] bool has_put_off() const { return !put_off_.empty(); }
-  /// Whether a copy has to follow those that are put off: it touches what they write, or writes
-  /// what they read, and one launch has no order; or they fill one.
+  /// Whether a copy must be made after the delayed ones: it accesses what they write, or writes
+  /// what they read, and one launch has no order; or they fill one launch.
   [[nodiscard]] bool has_to_follow(std::span<std::byte> to, std::span<std::byte const> from) const {
     return put_off_.size() >= device_copies::most ||
            std::ranges::any_of(put_off_, [&](own_copy const& before) {
              return overlap(to, before.to) || overlap(to, before.from) || overlap(from, before.to);
            });
   }
-  /// Whether a copy that is put off writes what is sent, or touches what comes in.
+  /// Whether a delayed copy writes sent memory, or accesses received memory.
   [[nodiscard]] bool has_to_copy_first() const {
     for (auto const& [to, from] : put_off_) {
       for (auto const& bytes : sent_)
@@ -98,8 +98,7 @@ class peer_part {
     }
     return false;
   }
-  /// What is put off, as a list, which is this rank's until the next one is made; nothing is any
-  /// more then.
+  /// Returns the delayed copies, and clears them. The list is valid until the next call.
   [[nodiscard]] peer_copies& take_put_off() {
     copies_.clear();
     for (auto const& [to, from] : put_off_) copies_.add(copy_way::within_device, to, from);
@@ -108,7 +107,7 @@ class peer_part {
   }
   void forget_put_off() { put_off_.clear(); }
 
-  /// All have come: what this rank borrows lies there.
+  /// To be called when all peers have come, with the borrowed memory.
   /// @throws as cuda_watch::begin_exchange
   void prepare(borrowed lent) {
     watch_.begin_exchange(false);
@@ -120,25 +119,25 @@ class peer_part {
       for (std::size_t i = 0; i < lent.size(); ++i)
         copies_.add(into_[i].way, into_[i].bytes, lent[i]);
   }
-  /// What was put off, and the messages that come in.
+  /// The delayed copies, and the received messages.
   [[nodiscard]] peer_copies& copies() { return copies_; }
   /// @param puts_off whether sums may wait for those of other ranks, if nothing follows them
-  /// @throws what it throws
+  /// @throws what the visit throws
   void visit(bool puts_off) {
     puts_off_sums_ = puts_off;
     sums_.reset();
     (*visit_)(lent_);
     puts_off_sums_ = false;
   }
-  /// Sums that are formed in a visit. What comes next may need them: so they are put off once.
-  /// @return whether they are
+  /// Delays sums of a visit. As later work may need them, only one list can be delayed.
+  /// @return whether they are delayed
   [[nodiscard]] bool put_off(device_sums const& sums) {
     if (!puts_off_sums_ || sums_.has_value()) return false;
     sums_ = sums;
     return true;
   }
   [[nodiscard]] bool has_put_off_sums() const { return sums_.has_value(); }
-  /// They, which are not put off any more; nor are others.
+  /// Returns the delayed sums; from now on none are delayed in this visit.
   [[nodiscard]] device_sums take_put_off_sums() {
     puts_off_sums_ = false;
     return *std::exchange(sums_, std::nullopt);
@@ -152,7 +151,7 @@ class peer_part {
   }
 
  private:
-  /// Where a message is to go.
+  /// A message to receive, and its destination.
   struct incoming {
     copy_way way;
     std::span<std::byte> bytes;
@@ -174,8 +173,8 @@ class peer_part {
 
   rank_id rank_;
   cudaStream_t stream_;
-  std::vector<std::uint8_t> reads_;       // [rank]: whether this rank reads its memory
-  std::vector<std::uint8_t> is_read_by_;  // [rank]: the other way round
+  std::vector<std::uint8_t> reads_;       // [ranks]: whether this rank reads its memory
+  std::vector<std::uint8_t> is_read_by_;  // [ranks]: whether it reads this rank's memory
   std::vector<std::span<std::byte const>> sent_;
   std::vector<incoming> into_;
   std::optional<function_ref<void(borrowed)>> visit_;

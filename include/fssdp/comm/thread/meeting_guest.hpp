@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// How a rank that is a thread takes part in meetings: it comes, prepares, waits or serves.
+/// How a thread takes part in meetings: it comes, prepares, and waits or serves.
 #pragma once
 
 #include <algorithm>
@@ -27,13 +27,13 @@ class meeting_guest {
   using visit = function_ref<void(std::span<std::span<std::byte const> const>)>;
   using serve_all = function_ref<void(thread_meeting const&)>;
 
-  /// @param named what the rank has named when it comes
+  /// @param named the messages that the rank has added when it comes
   meeting_guest(thread_context& context, thread_messages const& named)
       : context_{&context}, named_{named} {
     circle_.reserve(named.staged.size());
   }
 
-  /// As that of the communicator.
+  /// As meet of the communicator.
   void meet(visit prepare, serve_all serve) {
     auto lock = context_->lock();
     context_->check(named_.me);
@@ -59,11 +59,12 @@ class meeting_guest {
   }
 
  private:
-  /// How far a rank is that meets others.
+  /// The state of a rank at a meeting.
   enum class meeting { comes, is_there, is_prepared, is_over };
 
-  /// If all have come that messages connect with this rank, they meet. The lowest is the host: it
-  /// serves them. If that were whoever comes last, what it works with would move from core to core.
+  /// If all ranks that are connected with this one by messages have come, they meet. The lowest
+  /// rank is the host and serves them. It is not the last one to come, as its data would then move
+  /// from core to core.
   void come_to_meeting() {
     auto& room = context_->room();
     borrowed_.resize(named_.order.size());
@@ -84,20 +85,20 @@ class meeting_guest {
       if (rank != named_.me) context_->wake(rank);
     }
   }
-  /// Gives up its core to other threads for a while, and then sleeps, until all have come.
+  /// Yields the core for a while, then sleeps, until all have come.
   void await_circle(thread_context::lock_type& lock) {
     if (yields_until([&] { return stage_ != meeting::comes; })) return;
     lock.lock();
     while (stage_ == meeting::comes) {
-      auto const who = context_->room().find_circle(named_.me, circle_);  // is awaited
+      auto const who = context_->room().find_circle(named_.me, circle_);  // the missing rank
       await(lock, who, [&] {
         return stage_ != meeting::comes || context_->room().find_circle(named_.me, circle_) != who;
       });
     }
     lock.unlock();
   }
-  /// Checks what peers send, and has a look at where it is. Those that are at a meeting change
-  /// nothing of what they have named.
+  /// Checks the messages of peers, and finds their memory. Ranks at a meeting do not change their
+  /// messages.
   void prepare_for_meeting(visit prepare) {
     try {
       for (auto const from : host_->circle_) {
@@ -115,9 +116,9 @@ class meeting_guest {
       refused_ = std::current_exception();
     }
   }
-  /// As the host: one more is prepared. It is another thread that says so, unless it is its own.
+  /// On the host: counts a rank that is prepared. Called by the thread of that rank.
   void note_prepared(thread_context::lock_type& lock) {
-    auto& context = *context_;  // the host may be gone when it has been told
+    auto& context = *context_;  // the host may be gone after it was notified
     auto const me = named_.me;
     if (unprepared_.fetch_sub(1) != 1) return;
     stage_ = meeting::is_prepared;
@@ -126,7 +127,7 @@ class meeting_guest {
     context.wake(me);
     lock.unlock();
   }
-  /// As the host: all are prepared. If one of them could not be, nobody is served.
+  /// On the host: all ranks are prepared. If one of them has failed to prepare, none is served.
   void serve_circle(thread_context::lock_type& lock, serve_all serve) {
     auto const refuses = [&](rank_id rank) { return context_->member(rank)->refused_ != nullptr; };
     if (auto const bad = std::ranges::find_if(circle_, refuses); bad != circle_.end()) {
@@ -143,7 +144,7 @@ class meeting_guest {
     for (auto const rank : circle_) context_->wake(rank);
     lock.unlock();
   }
-  /// Waits for those at the meeting, who wait for nobody else.
+  /// Waits for the ranks at the meeting, which wait for no others.
   void await_stage(thread_context::lock_type& lock, meeting stage) {
     auto const is_reached = [&] { return stage_ == stage; };
     if (yields_until(is_reached)) return;
@@ -157,7 +158,7 @@ class meeting_guest {
     lock.lock();
     await(lock, peer, [] { return false; });
   }
-  /// Looks again and again for a while, and gives up its core meanwhile.
+  /// Polls for a while, and yields the core meanwhile.
   template <class Done>
   [[nodiscard]] bool yields_until(Done done) const {
     for (auto yields = context_->most_yields_at_meetings(); yields != 0 && !done(); --yields)
@@ -175,9 +176,9 @@ class meeting_guest {
   std::vector<std::span<std::byte const>> borrowed_;
   std::atomic<meeting> stage_ = meeting::is_over;
   std::exception_ptr refused_;
-  std::optional<rank_id> dropped_by_;        // nobody is served, as it has refused
-  std::vector<rank_id> circle_;              // of the host: who is at its meeting
-  std::atomic<std::size_t> unprepared_ = 0;  // likewise, how many are not ready to be served
+  std::optional<rank_id> dropped_by_;        // the rank that failed to prepare: none is served
+  std::vector<rank_id> circle_;              // of the host: the ranks at its meeting
+  std::atomic<std::size_t> unprepared_ = 0;  // of the host: how many are not prepared
   meeting_guest* host_ = nullptr;
 };
 

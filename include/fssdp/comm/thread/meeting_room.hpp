@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Who waits for whom where ranks meet.
+/// Which ranks wait for which others to meet.
 #pragma once
 
 #include <algorithm>
@@ -13,8 +13,7 @@
 
 namespace fssdp::detail {
 
-/// A set of ranks of a communicator, a bit for each: so that a thread which asks about others reads
-/// few lines of a cache.
+/// A set of ranks of a communicator, as bits, so that it occupies few cache lines.
 class rank_set {
  public:
   explicit rank_set(std::size_t ranks) : words_((ranks + word_bits - 1) / word_bits) {}
@@ -26,8 +25,7 @@ class rank_set {
   void erase(rank_id rank) { words_[word_of(rank)] &= ~bit_of(rank); }
   void clear() { std::ranges::fill(words_, 0); }
 
-  /// Calls visit(rank) for those that are not in another set, in their order, until it returns
-  /// false.
+  /// Calls visit(rank) for the ranks that are not in another set, in order, until it returns false.
   template <class Visit>
   void for_each_but(rank_set const& other, Visit visit) const {
     for (std::size_t w = 0; w < words_.size(); ++w)
@@ -44,25 +42,25 @@ class rank_set {
   std::vector<std::uint64_t> words_;
 };
 
-/// The ranks that have come to a communicator's meetings (meeting_guest) and wait for others.
+/// The ranks that have come to a meeting of the communicator (meeting_guest), and wait for others.
 class meeting_room {
  public:
   explicit meeting_room(std::size_t ranks)
       : waiting_{ranks}, names_(ranks, rank_set{ranks}), sequences_(ranks), seen_{ranks} {}
 
-  /// A rank comes, in one of its exchanges, and names those that its messages connect it with.
+  /// A rank comes, with the peers of its messages, in its exchange number `sequence`.
   void enter(rank_id rank, rank_set const& names, std::uint64_t sequence) {
     waiting_.insert(rank);
     names_[rank.index()] = names;
     sequences_[rank.index()] = sequence;
   }
   void leave(rank_id rank) { waiting_.erase(rank); }
-  /// Whom it has named when it last came. A rank that is at a meeting stays with what it has named.
+  /// The peers that it has named when it last came. They do not change while it is at a meeting.
   [[nodiscard]] rank_set const& named_by(rank_id rank) const { return names_[rank.index()]; }
 
-  /// Collects the ranks that messages connect with one that has come, directly or through others,
-  /// each in the same exchange. One that is in another is still to come, but if it names a rank
-  /// here: then they disagree.
+  /// Collects the ranks that are connected by messages with one that has come, directly or through
+  /// others, all in the same exchange. A rank in another exchange has not come yet, unless it names
+  /// a rank of this circle: then they disagree.
   /// @return the first that has not come; `rank` if all have
   [[nodiscard]] rank_id find_circle(rank_id rank, std::vector<rank_id>& circle) {
     circle.assign(1, rank);
@@ -89,8 +87,8 @@ class meeting_room {
 
  private:
   rank_set waiting_;
-  std::vector<rank_set> names_;           // [rank]
-  std::vector<std::uint64_t> sequences_;  // [rank]
+  std::vector<rank_set> names_;           // [ranks]
+  std::vector<std::uint64_t> sequences_;  // [ranks]
   rank_set seen_;
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Ports in real time: when messages between threads arrive that travel on a slower network.
+/// An emulated network in real time: when messages between threads arrive on slower ports.
 #pragma once
 
 #include <algorithm>
@@ -16,22 +16,22 @@
 
 namespace fssdp::detail {
 
-/// The ports of a topology, full duplex: what is offered goes as soon as both its ports are idle,
-/// and arrives when its bytes have passed and the latency is over. Of messages that could go into
-/// one port, that goes which its receiver has named first; of those that could go out of one, that
-/// which its sender has; else what was offered first. It has no clock: it is told the time, and may
-/// be told late. Whoever uses it locks it.
+/// The ports of a topology, full duplex. A message is sent as soon as both its ports are idle, and
+/// arrives after the time for its bytes and the latency. If several messages could use a receiving
+/// port, the one that its receiver has added first goes first; for a sending port, the one that its
+/// sender has added first; otherwise the one that was offered first. It has no clock: the caller
+/// passes the time, possibly late. The caller must lock it.
 class port_network {
  public:
   using clock = std::chrono::steady_clock;
 
-  /// Where a message is to arrive.
+  /// The destination of a message.
   struct address {
     void* box;
     std::uint64_t sequence;
     std::size_t index;  // among those between the two
     rank_id to;
-    std::size_t number;  // among all that the sender sends
+    std::size_t number;  // among all messages of the sender
   };
 
   explicit port_network(topology topo)
@@ -41,8 +41,8 @@ class port_network {
 
   [[nodiscard]] topology const& topo() const { return topo_; }
 
-  /// A message may go from now on: not before what was offered earlier. One without bytes needs no
-  /// port and is there at once.
+  /// Offers a message, which is sent after those that were offered earlier. An empty message needs
+  /// no port and arrives at once.
   void offer(rank_id from, std::size_t bytes, address const& where, clock::time_point now) {
     if (bytes == 0) {
       events_.push_back({now, none, none, where, happening::arrival});
@@ -65,15 +65,16 @@ class port_network {
     events_.push_back({now, none, none, where, happening::offer});
   }
 
-  /// When something happens next; the end of time if nothing does.
+  /// The time of the next event; the end of time if there is none.
   [[nodiscard]] clock::time_point next() const {
     auto first = clock::time_point::max();
     for (auto const& e : events_) first = std::min(first, e.when);
     return first;
   }
 
-  /// Lets happen what is due and calls arrive(address) for messages that have arrived.
-  /// @param turn_of(address) where the receiver has named the message, 0 if it has not
+  /// Processes all events that are due, and calls arrive(address) for messages that have arrived.
+  /// @param turn_of(address) the position of the message in the receiver's order, 0 if it is not
+  ///        added yet
   template <class Arrive, class TurnOf>
   void advance(clock::time_point now, Arrive arrive, TurnOf turn_of) {
     for (auto moment = next(); moment <= now && !events_.empty(); moment = next()) {
@@ -83,12 +84,12 @@ class port_network {
         if (due.what == happening::idle) out_busy_[due.out] = in_busy_[due.in] = false;
       }
       std::erase_if(events_, [&](event const& e) { return e.when == moment; });
-      while (start(moment, turn_of)) {  // all ports that get idle at once, are
+      while (start(moment, turn_of)) {  // all ports that become idle at this moment are idle now
       }
     }
   }
 
-  /// Forgets all messages.
+  /// Removes all messages.
   void clear() {
     waiting_.clear();
     events_.clear();
@@ -99,14 +100,14 @@ class port_network {
  private:
   static constexpr auto none = std::size_t(-1);
   struct shipment {
-    std::size_t out;  // ports: those inside nodes first, then interfaces
+    std::size_t out;  // index of a port: those inside nodes first, then interfaces
     std::size_t in;
     clock::time_point offered;
     clock::duration busy;
     clock::duration latency;
     address where;
   };
-  enum class happening { offer, arrival, idle };  // the last: of two ports
+  enum class happening { offer, arrival, idle };  // idle: of two ports
   struct event {
     clock::time_point when;
     std::size_t out;
@@ -124,8 +125,9 @@ class port_network {
   static std::size_t in_of(shipment const& s) { return s.in; }
   static std::size_t out_of(shipment const& s) { return s.out; }
 
-  /// Lets go what can go now and has no other before it; what is offered later was not there yet.
-  /// @return whether anything has gone: then more may be able to
+  /// Starts messages that can start now and have no other before them. Messages that are offered
+  /// later did not exist at this moment.
+  /// @return whether any has started: then others may be able to
   template <class TurnOf>
   bool start(clock::time_point now, TurnOf turn_of) {
     auto const can_go = [&](shipment const& s) {
@@ -162,8 +164,8 @@ class port_network {
   std::vector<bool> in_busy_;
   std::vector<shipment> waiting_;  // in the order in which they were offered
   std::vector<event> events_;
-  std::vector<std::size_t> first_turn_;    // [ports]: kept, so that it does not allocate
-  std::vector<std::size_t> first_number_;  // likewise
+  std::vector<std::size_t> first_turn_;    // [ports]: a member so that it does not allocate
+  std::vector<std::size_t> first_number_;  // as above
 };
 
 }  // namespace fssdp::detail

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Tells a rank that something has happened, asleep or not.
+/// Notifies a rank of events, whether it sleeps or polls.
 #pragma once
 
 #include <atomic>
@@ -11,19 +11,19 @@
 
 namespace fssdp::detail {
 
-/// What a rank waits for, under the lock of all: asleep, or, as long as that is short, by looks at a
-/// number of its own, which leave the lock to the others.
+/// How a rank waits, under a lock that all ranks share: asleep or, for short waits, by polling its
+/// own counter, which leaves the lock to the others.
 class alignas(64) rank_signal {
  public:
-  /// Something has happened: whoever looks sees it.
+  /// Notifies ranks that poll.
   void note() { news_.fetch_add(1, std::memory_order_relaxed); }
-  /// The same, and whoever sleeps wakes.
+  /// Notifies ranks that poll or sleep.
   void notify_all() {
     note();
     changed_.notify_all();
   }
-  /// Gives up the lock until something happens, or so many looks have been in vain, and the core
-  /// between them: others may need it for what this rank waits for.
+  /// Releases the lock until something happens, or for at most this many polls; yields the core
+  /// between them, as others may need it for what this rank waits for.
   void look(std::unique_lock<std::mutex>& lock, int looks) {
     auto const seen = news_.load(std::memory_order_relaxed);
     auto const is_new = [&] { return news_.load(std::memory_order_relaxed) != seen; };
@@ -31,7 +31,7 @@ class alignas(64) rank_signal {
     while (!is_new() && looks-- > 0) std::this_thread::yield();
     lock_soon(lock);
   }
-  /// Takes a lock that others hold often, and never long: to sleep would take longer.
+  /// Takes a lock that others hold often but briefly: sleeping would take longer.
   static void lock_soon(std::unique_lock<std::mutex>& lock) {
     for (auto looks = 100; !lock.try_lock(); --looks) {
       if (looks == 0) return lock.lock();
@@ -43,7 +43,7 @@ class alignas(64) rank_signal {
   void wait(std::unique_lock<std::mutex>& lock, Done done) {
     changed_.wait(lock, done);
   }
-  /// @return whether it has not become so late
+  /// @return false if the time has passed
   [[nodiscard]] bool wait_until(std::unique_lock<std::mutex>& lock,
                                 std::chrono::steady_clock::time_point end) {
     return changed_.wait_until(lock, end) == std::cv_status::no_timeout;

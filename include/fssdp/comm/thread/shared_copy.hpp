@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Large copies between threads: whoever waits helps.
+/// Large copies between threads: threads that wait help.
 #pragma once
 
 #include <algorithm>
@@ -14,13 +14,13 @@
 
 namespace fssdp::detail {
 
-/// A copy in blocks that threads take one by one.
+/// A copy in blocks, which threads take one by one.
 class shared_copy {
  public:
   static constexpr std::size_t block_bytes = std::size_t{128} << 10U;
 
   /// @param whose the rank that makes the copy
-  /// @param together as of copy_bytes
+  /// @param together as for copy_bytes
   shared_copy(rank_id whose, std::span<std::byte> to, std::span<std::byte const> from,
               std::size_t together)
       : whose_{whose}, to_{to}, from_{from}, together_{std::max(together, from.size())} {}
@@ -39,7 +39,7 @@ class shared_copy {
     }
   }
 
-  int helpers = 0;  ///< that may hold a block; the lock of the copies guards it
+  int helpers = 0;  ///< threads that may be copying a block; guarded by the lock of the copies
 
  private:
   rank_id whose_;
@@ -49,8 +49,8 @@ class shared_copy {
   std::atomic<std::size_t> next_ = 0;
 };
 
-/// The copies that are being made, for those who have nothing else to do. The lock is held in every
-/// function.
+/// The copies in progress, for threads that would otherwise be idle. All functions require the
+/// lock.
 class shared_copies {
  public:
   explicit shared_copies(int ranks) { copies_.reserve(static_cast<std::size_t>(ranks)); }
@@ -59,8 +59,8 @@ class shared_copies {
   void withdraw(shared_copy& copy) { std::erase(copies_, &copy); }
 
   /// Helps with a copy that has blocks left, without the lock.
-  /// @param done(rank) is told when the last helper of that rank's copy has finished
-  /// @return false if there is none
+  /// @param done(rank) is called when the last helper of that rank's copy has finished
+  /// @return false if there is no such copy
   template <class Done>
   bool help(std::unique_lock<std::mutex>& lock, Done done) {
     auto const found = std::ranges::find_if(copies_, &shared_copy::has_blocks);

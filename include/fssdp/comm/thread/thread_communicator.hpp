@@ -20,22 +20,22 @@ namespace detail {
 class thread_context;
 class thread_rank;
 
-/// Ranks that have met (thread_communicator::meet), as the one that serves all of them sees them.
+/// Ranks that have met (thread_communicator::meet), as passed to the rank that serves them.
 struct thread_meeting {
   std::span<rank_id const> ranks;
-  function_ref<void(rank_id, std::exception_ptr)> refuse;  ///< has a rank throw
+  function_ref<void(rank_id, std::exception_ptr)> refuse;  ///< makes the call of a rank throw
 };
 
 }  // namespace detail
 
 class thread_world;
 
-/// A rank of a thread_world (thread.hpp). The receiver copies straight out of the sender's memory:
-/// every byte is copied once, or not at all when it is lent. Ranks that wait take a share of what
-/// others copy, from 256 KiB on.
+/// A rank of a thread_world (thread.hpp). The receiver copies directly from the sender's memory:
+/// every byte is copied once, or not at all if it is borrowed. Ranks that wait help with copies of
+/// 256 KiB or more.
 ///
-/// @cost per exchange: no allocation once the largest batch has been seen; a wait that is not over
-///       when the core has been given up 20 times blocks
+/// @cost per exchange: no allocation if there has been a batch as large before; a wait yields the
+///       core up to 20 times, then sleeps
 class thread_communicator {
  public:
   using stream_type = inline_stream;
@@ -47,11 +47,11 @@ class thread_communicator {
 
   [[nodiscard]] rank_id rank() const;
   [[nodiscard]] int size() const;
-  /// Bytes that have been copied to this rank so far.
+  /// The bytes that were copied to this rank so far.
   [[nodiscard]] std::uint64_t copied_bytes() const;
 
-  /// @throws ranks_disagree, peer_failed, deadline_exceeded; what `post` throws, before anything
-  ///         is sent; what an exchange of this rank has thrown before, here or in a duplicate
+  /// @throws ranks_disagree, peer_failed, deadline_exceeded; what `post` throws, before anything is
+  ///         sent; an earlier error of this rank, here or in a duplicate
   template <class Post>
   void exchange(Post&& post) {
     begin();
@@ -60,9 +60,9 @@ class thread_communicator {
     exchange_named();
   }
 
-  /// Optional extra: reads peers' memory in place (lending_communicator).
-  /// A rank whose memory is being read does not leave before its reader has finished, or has left:
-  /// that wait alone has no deadline.
+  /// Optional: reads peers' memory in place (lending_communicator).
+  /// A rank whose memory is being read does not leave before the reader has finished or left; only
+  /// this wait has no deadline.
   /// @throws as exchange, and what `visit` throws
   template <class Post, class Visit>
   void lend(Post&& post, Visit&& visit) {
@@ -72,10 +72,10 @@ class thread_communicator {
     lend_named(visit);
   }
 
-  /// Optional extra: passes messages on as they come in (forwarding_communicator).
-  /// What is borrowed may be read until all has arrived; about leaving, see lend.
-  /// @throws as exchange; what `arrived` throws; argument_error if a held message is let go twice
-  ///         or never, or one that is not held
+  /// Optional: forwarding (forwarding_communicator).
+  /// Borrowed memory may be read until all messages have arrived; about leaving, see lend.
+  /// @throws as exchange; what `arrived` throws; argument_error if a deferred send is released
+  ///         twice or never, or a message is released that is not deferred
   template <class Post, class Arrived>
   void forward(Post&& post, Arrived&& arrived) {
     begin();
@@ -87,14 +87,15 @@ class thread_communicator {
     });
   }
 
-  /// Has one thread work for all ranks that messages connect, directly or through others. When all
-  /// have come, each calls prepare(borrowed) with what it borrows, as lend does; when all have done
-  /// so, the lowest calls serve(detail::thread_meeting const&), which must not throw, while the
-  /// others wait. Where what they do is short and fought over, as with the driver of devices, that
-  /// is faster than that each does its own.
-  /// @cost as exchange, but that the lock is taken once, and that who waits gives up its core more
-  ///       often if there are as many cores as ranks
-  /// @throws as exchange; what prepare throws: then nobody is served; what it is refused with
+  /// Lets one thread work for all ranks that are connected by messages, directly or through others.
+  /// When all have come, each calls prepare(borrowed) with the memory that it borrows, as in lend.
+  /// Then the lowest rank calls serve(detail::thread_meeting const&), which must not throw, while
+  /// the others wait. This is faster than separate work where that is short and contended, as for
+  /// calls of a device driver.
+  /// @cost as exchange, but the lock is taken once, and waiting ranks yield the core more often if
+  ///       there are as many cores as ranks
+  /// @throws as exchange; what prepare throws: then no rank is served; the exception that serve
+  ///         passes to refuse
   template <class Post, class Prepare, class Serve>
   void meet(Post&& post, Prepare&& prepare, Serve&& serve) {
     begin();
@@ -107,32 +108,32 @@ class thread_communicator {
   /// order.
   [[nodiscard]] thread_communicator duplicate();
 
-  /// Optional extra: the group of the ranks that pass the same color (splittable_communicator), in
-  /// the order of their keys; nothing for a rank that passes no_color. Every rank calls it, in the
-  /// same order as other calls. When a rank of the world fails, whether it is in the group or not,
-  /// all others get the peer_failed. Errors name ranks of the world.
+  /// Optional: the group of the ranks with the same color (splittable_communicator), ordered by
+  /// key; empty for a rank with no_color. Every rank calls it, in the same order as other calls. If
+  /// a rank of the world fails, in the group or not, all others get a peer_failed. Errors name
+  /// ranks of the world.
   /// @cost an exchange of 8 bytes with each rank; some memory for each pair of ranks of the group,
   ///       until the world runs again
   /// @throws as exchange; argument_error if the color is negative and not no_color
   [[nodiscard]] std::optional<thread_communicator> split(int color, int key = 0);
-  /// Optional extra: agrees with all ranks that call it, too, on who is lost
-  /// (survivable_communicator): who has left, and who does not come within the deadline. Every rank
-  /// calls it that is left when something has failed. All communicators of the world have failed
-  /// then.
-  /// @return ranks of this communicator, ascending; none if all have come
-  /// @cost waits for all that have not left, at most as long as the deadline
-  /// @throws peer_failed if this rank is lost itself: the others have not waited any longer
+  /// Optional: agrees with all other ranks that call it on the lost ranks
+  /// (survivable_communicator): those that have left, and those that do not come within the
+  /// deadline. All remaining ranks call it after a failure. All communicators of the world have
+  /// failed then.
+  /// @return ranks of this communicator, ascending; empty if all have come
+  /// @cost waits for all ranks that have not left, at most until the deadline
+  /// @throws peer_failed if this rank itself is lost: the others have stopped waiting
   [[nodiscard]] std::vector<rank_id> find_lost();
-  /// Optional extra: another communicator between the ranks that are left when some are lost, or
-  /// none (shrinkable_communicator), renumbered in the same order. Those that are left call it,
-  /// with the same ranks; the lost ones may be gone, or come back: then they get an error. It has
-  /// failures of its own, of which the world throws nothing that a lost rank has thrown. Errors go
-  /// on naming ranks of the world. This one stays as it is: failed, or at work.
+  /// Optional: a communicator between the remaining ranks when some are lost, or none
+  /// (shrinkable_communicator), renumbered in the same order. All remaining ranks call it, with the
+  /// same list; lost ranks may have ended, or come back: then they get an error. It has its own
+  /// failure state, to which exceptions of lost ranks do not belong: the world does not throw these
+  /// either. Errors name ranks of the world. This communicator stays as it is: failed, or usable.
   /// @cost some memory for each pair of ranks, until the world runs again; no exchange
-  /// @throws argument_error if one is not there or is this one; peer_failed if the others have gone
-  ///         on without this rank
+  /// @throws argument_error if a rank does not exist or is this one; peer_failed if the others have
+  ///         continued without this rank
   [[nodiscard]] thread_communicator without(std::span<rank_id const> lost);
-  /// The rank in the world of a rank here, which is another one in a group.
+  /// The rank of the world that a rank is; they differ in groups.
   /// @throws argument_error unless it is a rank of this communicator
   [[nodiscard]] rank_id world_rank(rank_id rank) const;
 
@@ -156,7 +157,7 @@ class thread_communicator {
     void borrow(std::size_t bytes, rank_id from) { this->comm.want(from, bytes, nullptr); }
     void hold(std::span<std::byte const> bytes, rank_id to) { this->comm.stage(bytes, to, true); }
   };
-  /// Lets held messages go.
+  /// Releases deferred sends.
   struct gate {
     thread_communicator& comm;
     void release(std::size_t number) { comm.release(number); }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// The calls of a thread_communicator, handed to its rank.
+/// The calls of a thread_communicator, passed on to its rank.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// How ranks that are threads of one process meet: mailboxes of pointers, one failure for all.
+/// The shared state of threads that communicate: mailboxes with pointers, and one failure for all.
 #pragma once
 
 #include <algorithm>
@@ -36,8 +36,8 @@ namespace fssdp::detail {
 
 class meeting_guest;
 
-/// What one rank offers another in one exchange. The memory stays the sender's; the receiver reads
-/// it in place and gives the box back.
+/// The messages from one rank to another in one exchange. The memory belongs to the sender; the
+/// receiver reads it in place and returns the mailbox.
 struct thread_mailbox {
   enum class state { empty, posted, reading };
   state now = state::empty;
@@ -48,16 +48,16 @@ struct thread_mailbox {
     bool there = false;  ///< the receiver may read it
   };
   std::vector<message> messages;
-  std::size_t missing = 0;  ///< messages that are not there yet
-  int awaited = 0;          ///< threads that sleep until something happens to this mailbox
+  std::size_t missing = 0;  ///< messages whose data is not there yet
+  int awaited = 0;          ///< threads that sleep until this mailbox changes
 
-  std::vector<std::size_t> turns;  ///< where the receiver has named each message, from 1
-  std::uint64_t turns_of = 0;      ///< in which exchange
+  std::vector<std::size_t> turns;  ///< the position of each message in the receiver's order, from 1
+  std::uint64_t turns_of = 0;      ///< the number of that exchange
 };
 
 /// One communicator between all ranks of a world or some: a mailbox for every ordered pair of them.
 /// Functions take ranks of the communicator; the monitor, which all communicators of a world share,
-/// is told of those of the world. The lock is held in every function but those that say not.
+/// uses ranks of the world. Functions require the lock, unless they say otherwise.
 class thread_context {
  public:
   using lock_type = std::unique_lock<std::mutex>;
@@ -85,7 +85,7 @@ class thread_context {
   [[nodiscard]] thread_mailbox& box(rank_id from, rank_id to) {
     return boxes_[from.index() * static_cast<std::size_t>(ranks_.size()) + to.index()];
   }
-  /// Something has happened to a mailbox: wakes a rank that waits for that.
+  /// To be called when a mailbox has changed: wakes a rank that waits for that.
   void notify(rank_id rank, thread_mailbox const& box) {
     if (box.awaited > 0 || monitor_.waits_for_any(in_world(rank)) > 0)
       changed(rank).notify_all();
@@ -93,20 +93,21 @@ class thread_context {
       changed(rank).note();
   }
 
-  /// Where ranks meet (meeting_guest).
+  /// For meetings (meeting_guest).
   [[nodiscard]] meeting_room& room() { return room_; }
-  /// A rank that has ever come there; a null pointer until then.
+  /// The guest of a rank; null until it first comes to a meeting.
   [[nodiscard]] meeting_guest*& member(rank_id rank) { return members_[rank.index()]; }
-  /// Something has happened to a rank that waits at a meeting.
+  /// Wakes a rank that waits at a meeting.
   void wake(rank_id rank) { changed(rank).notify_all(); }
-  /// How often a rank gives up its core at a meeting before it sleeps: rarely, unless there is one
-  /// for each.
+  /// How often a rank yields its core at a meeting before it sleeps: rarely, unless there is a core
+  /// for each rank.
   [[nodiscard]] int most_yields_at_meetings() const {
     return has_core_for_each() ? 100 * most_yields : most_yields;
   }
-  /// How often a rank looks for news before it takes the lock to see for itself.
+  /// How often a rank polls before it takes the lock to check.
   [[nodiscard]] int most_looks() const { return has_core_for_each() ? 100 : 1; }
-  /// Whether anyone has to be woken when a meeting is over. To be asked after that has been noted.
+  /// Whether any rank has to be woken at the end of a meeting. To be called after the end was
+  /// recorded.
   [[nodiscard]] bool anyone_sleeps_at_meeting() const { return asleep_ != 0; }
   template <class IsOver>
   void sleep_at_meeting(lock_type& lock, rank_id me, IsOver is_over) {
@@ -115,26 +116,25 @@ class thread_context {
     --asleep_;
   }
 
-  /// The communicator of the next duplicate or group that a rank makes here: the same for all its
-  /// ranks, as they all make them in the same order. It lives as long as this one. Without the
-  /// lock.
-  /// @param ranks in the world
+  /// The context of the next duplicate or group that a rank makes: the same for all its ranks, as
+  /// they all make them in the same order. It lives as long as this one. Without the lock.
+  /// @param ranks of the group, in the world
   thread_context& child(rank_id me, int color, group_ranks const& ranks) {
     auto const guard = lock();
     auto& made = children_[{next_child(me), color}];
     if (made == nullptr) made = std::make_unique<thread_context>(monitor_, failures_, ranks);
     return *made;
   }
-  /// A rank makes nothing where others make a group. Without the lock.
+  /// To be called by a rank in no group, where others make one. Without the lock.
   void skip_child(rank_id me) {
     auto const guard = lock();
     (void)next_child(me);
   }
 
-  /// Waits for all ranks that have not left, as long as the deadline: who has not come then is
-  /// lost. From now on nobody waits for anybody in what has been made so far. Without the lock.
-  /// @return the lost ones, ascending, the same on all that have come
-  /// @throws peer_failed if the others have gone on without this rank
+  /// Waits until the deadline for all ranks that have not left: those that have not come then are
+  /// lost. After that no rank waits in any communicator made so far. Without the lock.
+  /// @return the lost ranks, ascending; the same on all that have come
+  /// @throws peer_failed if the others have continued without this rank
   [[nodiscard]] std::vector<rank_id> find_lost(rank_id me) {
     auto guard = lock();
     check_not_lost(me);
@@ -150,9 +150,9 @@ class thread_context {
     check_not_lost(me);
     return roll_.lost();
   }
-  /// The communicator between the ranks that are left: the same for all that name the same ones. It
-  /// lives as long as this one. Without the lock.
-  /// @throws peer_failed if the others have gone on without this rank
+  /// The context between the remaining ranks: the same for all that pass the same list. It lives as
+  /// long as this one. Without the lock.
+  /// @throws peer_failed if the others have continued without this rank
   thread_context& without(rank_id me, std::vector<rank_id> const& lost) {
     auto const guard = lock();
     check_not_lost(me);
@@ -168,21 +168,21 @@ class thread_context {
   }
 
   [[nodiscard]] bool has_left(rank_id rank) const { return monitor_.has_left(in_world(rank)); }
-  /// Remembers, until the end of `await`, that a rank waits for a peer here.
+  /// Records, until the end of `await`, that a rank waits for a peer here.
   void remember(rank_id me, rank_id peer) {
     monitor_.remember(in_world(me), *this, in_world(peer));
   }
   void fail(rank_id failed_rank, std::exception_ptr const& thrown) {
     monitor_.fail(failures_, in_world(failed_rank), thrown);
   }
-  /// What is thrown where a peer is in another collective.
+  /// The error for a peer that is in another collective.
   [[nodiscard]] ranks_disagree disagreement(rank_id me, rank_id peer,
                                             std::string const& complaint) const {
     return detail::disagreement(ranks_, me, peer, complaint);
   }
 
-  /// A message may go, `number` of all that the rank sends: it is there at once, or when the
-  /// network has brought it.
+  /// Sends a message, the rank's message `number`: its data is there at once, or when the emulated
+  /// network delivers it.
   void let_go(rank_id from, rank_id to, std::size_t index, std::size_t number) {
     auto& sent = box(from, to);
     if (monitor_.network.has_value()) {
@@ -194,7 +194,7 @@ class thread_context {
       arrive({&sent, sent.sequence, index, in_world(to), number}, monitor_);
     }
   }
-  /// A message is there.
+  /// The data of a message has arrived.
   static void arrive(port_network::address const& at, thread_monitor& monitor) {
     auto& sent = *static_cast<thread_mailbox*>(at.box);
     if (sent.now == thread_mailbox::state::empty || sent.sequence != at.sequence) return;
@@ -206,13 +206,14 @@ class thread_context {
       monitor.changed(at.to).note();
   }
 
-  /// Where the receiver of a message has named it, from 1; 0 if it has not yet.
+  /// The position of a message in its receiver's order, from 1; 0 if the receiver has not added it
+  /// yet.
   static std::size_t turn_of(port_network::address const& at) {
     auto const& box = *static_cast<thread_mailbox const*>(at.box);
     return box.turns_of == at.sequence && at.index < box.turns.size() ? box.turns[at.index] : 0;
   }
 
-  /// @throws peer_failed if a rank has failed; what this one has thrown before, here or elsewhere
+  /// @throws peer_failed if a rank has failed; on the failed rank, its own exception
   void check(rank_id me) const {
     auto const& failed = failures_.failed;
     if (!failed.has_value()) return;
@@ -221,12 +222,10 @@ class thread_context {
                                          " has failed: ", failed->what)};
   }
 
-  /// Waits until `done()`, which `peer` is to bring about: helps with copies that others make,
-  /// gives up its core to other threads a few times, then sleeps. Where messages take time on a
-  /// network, it sleeps at once.
-  /// @param box the only mailbox that decides about it; null if there are several
-  /// @throws peer_failed if a rank has failed or `peer` has left, deadline_exceeded if it takes too
-  ///         long
+  /// Waits until `done()`, for which `peer` is responsible: helps with copies of others, yields the
+  /// core a few times, then sleeps. With an emulated network, it sleeps at once.
+  /// @param box the only mailbox on which `done` depends; null if there are several
+  /// @throws peer_failed if a rank has failed or `peer` has left; deadline_exceeded
   template <class Done>
   void await(lock_type& lock, rank_id me, rank_id peer, std::uint64_t sequence,
              batch_label const& label, thread_mailbox* box, Done done) {
@@ -264,7 +263,7 @@ class thread_context {
     throw deadline_exceeded{missing, dump};
   }
 
-  /// Copies; of a large copy, those who wait take a share. The lock is not held.
+  /// Copies; ranks that wait help with a large copy. Without the lock.
   void copy(rank_id me, std::span<std::byte> to, std::span<std::byte const> from,
             std::size_t together) {
     if (from.size() < 2 * shared_copy::block_bytes) return copy_bytes(to, from, together);
@@ -279,8 +278,8 @@ class thread_context {
     changed(me).wait(guard, [&] { return copy.helpers == 0; });
   }
 
-  /// Closes the memory of a rank that leaves by an exception: gives back what it reads, takes back
-  /// what it has posted, and waits for peers that are reading it right now.
+  /// To be called when a rank leaves by an exception: returns the mailboxes that it reads,
+  /// withdraws those that it has posted, and waits for peers that are reading them.
   void close(lock_type& lock, rank_id me) {
     using enum thread_mailbox::state;
     for (auto const other : first_n<rank_id>(ranks_.size())) {
@@ -296,7 +295,7 @@ class thread_context {
   }
 
  private:
-  // To sleep and be woken takes longer than most peers need to post what they send.
+  // Sleeping and waking takes longer than most peers need to post their messages.
   static constexpr int most_yields = 20;
 
   [[nodiscard]] bool has_core_for_each() const {
@@ -322,14 +321,14 @@ class thread_context {
   std::vector<thread_mailbox> boxes_;  // [from, to]
   meeting_room room_;
   roll_call roll_;
-  std::vector<meeting_guest*> members_;  // [rank]
-  std::atomic<int> asleep_ = 0;          // at meetings
+  std::vector<meeting_guest*> members_;  // [ranks]
+  std::atomic<int> asleep_ = 0;          // number of ranks asleep at meetings
   std::map<std::pair<std::size_t, int>, std::unique_ptr<thread_context>>
-      children_;                            // [number, color]
-  std::vector<std::size_t> children_made_;  // [rank]
+      children_;                            // by number and color
+  std::vector<std::size_t> children_made_;  // [ranks]
   std::map<std::pair<std::size_t, std::vector<rank_id>>, std::unique_ptr<thread_context>>
-      left_;                            // [number, lost ranks]
-  std::vector<std::size_t> left_made_;  // [rank]
+      left_;                            // by number and lost ranks
+  std::vector<std::size_t> left_made_;  // [ranks]
 };
 
 }  // namespace fssdp::detail

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What a thread_world does: starts its ranks, waits for them, and plays the network.
+/// The implementation of thread_world: starts its ranks, waits for them, and emulates the network.
 #pragma once
 
 #include <atomic>
@@ -32,12 +32,12 @@ class thread_world_state {
 
   [[nodiscard]] int size() const { return ranks_; }
 
-  /// @param main(communicator, rank) what a rank does
+  /// @param main(communicator, rank) the main function of a rank
   void run(function_ref<void(thread_context&, rank_id)> main) {
     auto const alone = only_run{"thread_world", is_running_};
     auto& context = context_.emplace(monitor_, monitor_.restart(), group_ranks{ranks_});
     auto errors = std::vector<std::exception_ptr>(static_cast<std::size_t>(ranks_));
-    auto threads = std::vector<std::jthread>{};  // join whatever happens
+    auto threads = std::vector<std::jthread>{};  // joined in any case
     for (auto const rank : first_n<rank_id>(ranks_))
       threads.emplace_back([&, rank] {
         try {
@@ -67,7 +67,7 @@ class thread_world_state {
     return port_network{topology_or_one_node(of.ports, of.ranks)};
   }
 
-  /// Lets the network work in real time, if there is one.
+  /// Delivers messages in real time, if there is an emulated network.
   void deliver(std::stop_token const& stop) {
     if (!monitor_.network.has_value()) return;
     auto const wake = std::stop_callback{stop, [this] {
@@ -91,7 +91,7 @@ class thread_world_state {
   int ranks_;
   std::atomic<bool> is_running_ = false;
   thread_monitor monitor_;
-  std::optional<thread_context> context_;  // of this run, or the last
+  std::optional<thread_context> context_;  // of this run, or the last one
 };
 
 }  // namespace detail

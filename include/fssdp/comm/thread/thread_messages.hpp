@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What a rank that is a thread has named in an exchange: what it sends, and what it wants.
+/// The messages of a thread in an exchange: those that it sends, and those that it receives.
 #pragma once
 
 #include <cstddef>
@@ -18,10 +18,10 @@ namespace fssdp::detail {
 struct thread_messages {
   struct wanted_message {
     rank_id from;
-    std::size_t place;   // among those from the same rank
-    std::size_t number;  // among all messages of this batch that are wanted
+    std::size_t place;   // index among those from the same rank
+    std::size_t number;  // index among all messages that this batch receives
     std::size_t bytes;
-    std::byte* into;  // null if it is borrowed
+    std::byte* into;  // null for a borrow
   };
   struct staged_message {
     std::span<std::byte const> bytes;
@@ -37,12 +37,12 @@ struct thread_messages {
   per_peer<staged_message> staged;
   per_peer<wanted_message> wanted;
   std::vector<std::pair<rank_id, std::size_t>> outgoing =
-      {};                                  // in the order in which they are named
-  std::vector<wanted_message> order = {};  // likewise, what has not been taken yet
-  std::vector<std::size_t> missing;        // [rank]: how many of those are its
+      {};                                  // in the order in which they are added
+  std::vector<wanted_message> order = {};  // in that order; those not taken yet
+  std::vector<std::size_t> missing;        // [ranks]: how many of these are from each
   std::size_t held = 0;
-  std::size_t wanted_bytes = 0;  // all together
-  rank_set peers;                // that any message goes to or comes from
+  std::size_t wanted_bytes = 0;  // sum of all
+  rank_set peers;                // of any message
 
   thread_messages(rank_id rank, int ranks)
       : me{rank},
@@ -52,7 +52,7 @@ struct thread_messages {
         missing(staged.size()),
         peers{staged.size()} {}
 
-  /// The next exchange: nothing is named yet.
+  /// Begins the next exchange, without messages.
   void begin() {
     for (auto& messages : staged) messages.clear();
     for (auto& messages : wanted) messages.clear();
@@ -81,7 +81,7 @@ struct thread_messages {
     peers.insert(to);
   }
 
-  /// What is wrong with a peer's messages; empty if nothing is.
+  /// What is wrong with a peer's messages; empty if they are as expected.
   template <class Message>
   [[nodiscard]] std::string mismatch(std::uint64_t its_sequence, batch_label const& its_label,
                                      std::vector<Message> const& messages, rank_id from) const {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What all communicators between the threads of a world share: who sleeps where, who has left,
-/// what has failed.
+/// The state that all communicators of a world of threads share: which ranks sleep where, have
+/// left, or have failed.
 #pragma once
 
 #include <algorithm>
@@ -25,20 +25,20 @@ namespace fssdp::detail {
 
 class thread_context;
 
-/// What fails together: the communicators of a world, or those between the ranks that are left of
-/// it when some are lost.
+/// A failure domain: all communicators of a world, or those between the remaining ranks when some
+/// are lost.
 struct thread_failures {
   struct failure {
     rank_id rank;
     std::string what;
-    std::exception_ptr thrown;  // there; null if others have missed it
+    std::exception_ptr thrown;  // of that rank; null if others have reported it missing
   };
   std::vector<bool> has_rank;  // [ranks of the world]
   std::optional<failure> failed;
 };
 
-/// What all communicators of a world share: the lock, the deadline, the network if there is one,
-/// who sleeps where, who has left, what has failed.
+/// The lock, the deadline, the emulated network if there is one, and the state of all ranks, for
+/// all communicators of a world.
 class thread_monitor {
  public:
   thread_monitor(int ranks, std::chrono::milliseconds limit, std::optional<port_network> ports)
@@ -55,16 +55,16 @@ class thread_monitor {
 
   std::mutex mutex;  // guards everything here and in the communicators
   std::chrono::milliseconds const deadline;
-  std::optional<port_network> network;  // that messages pass, in real time
+  std::optional<port_network> network;  // delivers messages in real time
   std::condition_variable network_changed;
-  shared_copies copies;  // large ones that are being made
+  shared_copies copies;  // large copies in progress
 
   [[nodiscard]] rank_signal& changed(rank_id rank) { return changed_[rank.index()]; }
   /// How many threads of a rank wait for more than one mailbox.
   [[nodiscard]] int& waits_for_any(rank_id rank) { return waits_for_any_[rank.index()]; }
 
-  /// Everybody is there again and nobody has failed.
-  /// @return the failures of all ranks
+  /// Resets all state: no rank has left or failed.
+  /// @return the failure domain of all ranks
   thread_failures& restart() {
     if (network.has_value()) network->clear();
     has_left_.assign(has_left_.size(), false);
@@ -74,7 +74,7 @@ class thread_monitor {
     failures_.back()->has_rank.assign(has_left_.size(), true);
     return *failures_.back();
   }
-  /// The failures of ranks that go on by themselves. What the lost ones have thrown is over.
+  /// The failure domain of remaining ranks. Exceptions of the lost ranks no longer count.
   thread_failures& failures_between(group_ranks const& left, std::vector<rank_id> const& lost) {
     for (auto const rank : lost) left_out_[rank.index()] = true;
     failures_.push_back(std::make_unique<thread_failures>());
@@ -83,7 +83,7 @@ class thread_monitor {
       failures_.back()->has_rank[left.world_rank(rank).index()] = true;
     return *failures_.back();
   }
-  /// Records the first failure and wakes everybody.
+  /// Records the first failure, and wakes all ranks.
   void fail(thread_failures& of, rank_id failed_rank, std::string const& what,
             std::exception_ptr const& thrown = nullptr) {
     if (!of.failed.has_value()) of.failed = {failed_rank, what, thrown};
@@ -92,20 +92,19 @@ class thread_monitor {
   void fail(thread_failures& of, rank_id failed_rank, std::exception_ptr const& thrown) {
     fail(of, failed_rank, detail::what(thrown), thrown);
   }
-  /// Records that a rank will take part in nothing any more and wakes everybody: whoever awaits it
-  /// does so in vain.
+  /// Records that a rank takes part in no more calls, and wakes all ranks, as some may wait for it.
   void leave(rank_id rank) {
     has_left_[rank.index()] = true;
     wake_all();
   }
-  /// The same of a rank that leaves by an exception.
+  /// The same for a rank that leaves by an exception.
   void leave(rank_id rank, std::exception_ptr const& thrown) {
     for (auto const& failures : failures_)
       if (failures->has_rank[rank.index()]) fail(*failures, rank, thrown);
     leave(rank);
   }
-  /// What the run throws, given what each rank has: what the first one to fail has thrown, unless
-  /// others have gone on without it; null if nobody has.
+  /// The exception of the run, given that of each rank: the one of the first rank that failed,
+  /// unless others have continued without it; null if there is none.
   [[nodiscard]] std::exception_ptr first_of(std::vector<std::exception_ptr> const& thrown) const {
     auto const counts = [&](std::size_t rank) {
       return thrown[rank] != nullptr && !left_out_[rank];
@@ -113,13 +112,13 @@ class thread_monitor {
     for (auto const& failures : failures_)
       if (failures->failed.has_value() && counts(failures->failed->rank.index()))
         return thrown[failures->failed->rank.index()];
-    for (std::size_t rank = 0; rank < thrown.size(); ++rank)  // who failed has noticed nothing
+    for (std::size_t rank = 0; rank < thrown.size(); ++rank)  // a failed rank reports its own error
       if (counts(rank)) return thrown[rank];
     return nullptr;
   }
   [[nodiscard]] bool has_left(rank_id rank) const { return has_left_[rank.index()]; }
 
-  /// Remembers, until forgotten, that a rank waits for a peer in a communicator, among others.
+  /// Records, until forgotten, that a rank waits for a peer in a communicator.
   void remember(rank_id rank, thread_context const& context, rank_id peer) {
     auto& waits = waits_[rank.index()];
     if (!std::ranges::count(waits, wait{&context, peer})) waits.push_back({&context, peer});
@@ -134,9 +133,8 @@ class thread_monitor {
       if (!waits_[rank].empty()) return changed_[rank].notify_all();
     }
   }
-  /// A rank that waits for nobody, and for which `rank` is waiting, directly or through others: in
-  /// this communicator, or in whichever communicators those wait. `peer` if they all wait for each
-  /// other.
+  /// A rank that waits for none, and that `rank` waits for, directly or through others, in this
+  /// communicator or in those where the others wait. `peer` if they all wait for one another.
   [[nodiscard]] rank_id end_of_queue(rank_id rank, thread_context const& context,
                                      rank_id peer) const {
     auto seen = std::vector{rank};
@@ -161,12 +159,12 @@ class thread_monitor {
     for (auto& changed : changed_) changed.notify_all();
   }
 
-  std::vector<rank_signal> changed_;                        // [rank]
-  std::vector<int> waits_for_any_;                          // [rank]
-  std::vector<bool> has_left_;                              // [rank]
-  std::vector<bool> left_out_;                              // [rank]: others go on without it
-  std::vector<std::vector<wait>> waits_;                    // [rank]
-  std::vector<std::unique_ptr<thread_failures>> failures_;  // of all ranks first
+  std::vector<rank_signal> changed_;                        // [ranks]
+  std::vector<int> waits_for_any_;                          // [ranks]
+  std::vector<bool> has_left_;                              // [ranks]
+  std::vector<bool> left_out_;                              // [ranks]: others continue without it
+  std::vector<std::vector<wait>> waits_;                    // [ranks]
+  std::vector<std::unique_ptr<thread_failures>> failures_;  // that of all ranks first
 };
 
 }  // namespace fssdp::detail

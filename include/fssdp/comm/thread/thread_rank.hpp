@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What a thread_communicator does: posts memory, reads that of its peers, waits.
+/// The implementation of thread_communicator: posts memory, reads that of peers, waits.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +21,7 @@
 
 namespace fssdp::detail {
 
-/// One rank in one communicator. Between `begin` and one of the calls below, messages are named.
+/// One rank in one communicator. Between `begin` and one of the calls below, messages are added.
 class thread_rank {
   using state = thread_mailbox::state;
 
@@ -51,7 +51,7 @@ class thread_rank {
   }
   void label(batch_label const& value) { named_.label = value; }
 
-  /// As those of the communicator.
+  /// As exchange of the communicator.
   void exchange() {
     auto const last = last_wanted();
     transact(
@@ -93,7 +93,7 @@ class thread_rank {
         [&](thread_context::lock_type const& lock) { give_back_all(lock); });
   }
   void meet(visit prepare, meeting_guest::serve_all serve) { guest_.meet(prepare, serve); }
-  /// Lets a held message go.
+  /// Releases a deferred send.
   void release(std::size_t number) {
     auto const lock = context_->lock();
     require(number < named_.outgoing.size(), "forward: message ", number,
@@ -117,9 +117,9 @@ class thread_rank {
       if (!messages[peer].empty()) function(rank_id{peer}, messages[peer]);
   }
 
-  /// Posts what is staged, lets `read` take what is wanted and, under the lock, `give_back(lock)`
-  /// return what is still open, waits until all peers have read. If anything fails, closes this
-  /// rank's memory to its peers before the exception goes on.
+  /// Posts messages, lets `read` take received ones and, under the lock, `give_back(lock)` return
+  /// mailboxes that are still open, and waits until all peers have read. If anything fails,
+  /// withdraws this rank's memory before the exception propagates.
   template <class Read, class GiveBack>
   void transact(Read read, GiveBack give_back) {
     auto lock = context_->lock();
@@ -157,7 +157,7 @@ class thread_rank {
     }
   }
 
-  /// Tells the network in which order this rank would like to get what it wants.
+  /// Tells the emulated network the order of this rank's receives.
   void tell_turns() {
     for_each_peer(named_.wanted, [&](rank_id from, auto const& wanted) {
       auto& box = context_->box(from, rank_);
@@ -172,13 +172,13 @@ class thread_rank {
     context_->await(lock, rank_, peer, named_.sequence, named_.label, box, done);
   }
 
-  /// Waits for all of a peer's messages, checks them against what is wanted, and begins to read.
+  /// Waits for all of a peer's messages, checks them, and begins to read.
   std::span<thread_mailbox::message const> open(rank_id from) {
     auto lock = context_->lock();
     auto& box = context_->box(from, rank_);
     await(lock, from, &box, [&] { return box.now == state::posted; });
     check(box, from);
-    // posted still: a sender that fails takes its memory back, even when all of it was there
+    // "posted" again: a failing sender withdraws its memory, even if all of it was there
     await(lock, from, &box, [&] { return box.now == state::posted && box.missing == 0; });
     box.now = state::reading;
     return box.messages;
@@ -187,8 +187,8 @@ class thread_rank {
     auto const complaint = named_.mismatch(box.sequence, box.label, box.messages, from);
     if (!complaint.empty()) throw context_->disagreement(rank_, from, complaint);
   }
-  /// Refuses what a peer sends in this exchange though nothing is wanted from it: ranks with
-  /// different plans may only send, and each would wait for the other to receive.
+  /// Rejects messages from a peer from which none is expected in this exchange: ranks with
+  /// different plans may both only send, and each would wait for the other to receive.
   void check_unwanted(rank_id from) const {
     auto const& box = context_->box(from, rank_);
     if (named_.wanted[from.index()].empty() && box.now == state::posted &&
@@ -196,8 +196,8 @@ class thread_rank {
       check(box, from);
   }
 
-  /// Waits for any message that is wanted and has not been taken, in the order in which they were
-  /// named; null if all have been.
+  /// Waits for any message that has not been taken, in the order in which they were added; null if
+  /// all have been.
   [[nodiscard]] wanted_message const* next_there() {
     auto lock = context_->lock();
     for (;;) {
@@ -234,7 +234,7 @@ class thread_rank {
       });
     }
   }
-  /// The last rank from which anything is wanted; rank_id{-1} if nothing is.
+  /// The last rank from which a message is expected; rank_id{-1} if there is none.
   [[nodiscard]] rank_id last_wanted() const {
     auto last = rank_id{-1};
     for_each_peer(named_.wanted, [&](rank_id from, auto const&) { last = from; });
