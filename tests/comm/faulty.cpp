@@ -193,7 +193,7 @@ TEST_CASE("a rank does what it is told at the chosen moment, and goes on") {
 TEST_CASE("a fault that cannot be is refused") {
   auto comm = communicator_archetype{rank_id{0}};
   auto const make = [&](fault const& of) { return faulty{comm, of}; };
-  REQUIRE_THROWS_WITH(make({.exchange = -1}), mentions("exchange -1") && mentions("1 or more"));
+  REQUIRE_THROWS_WITH(make({.exchange = -1}), mentions("exchange is -1") && mentions("1 or more"));
   REQUIRE_THROWS_WITH(make({.kind = fault_kind::stalls, .exchange = 1}),
                       mentions("stalls without a gate"));
   REQUIRE_THROWS_AS(make({.kind = fault_kind::stalls}), fssdp::argument_error);

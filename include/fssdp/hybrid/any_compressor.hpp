@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Any compressor as one type.
+/// A type-erased compressor.
 #pragma once
 
 #include <concepts>
@@ -14,7 +14,7 @@
 
 namespace fssdp {
 
-/// A value; by default everything crosses in fp32. Its calls are those of a compressor.
+/// Holds any compressor, and has its functions; by default full_compressor.
 class any_compressor {
  public:
   any_compressor() : any_compressor{full_compressor{}} {}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Any codec between groups.
+/// Compresses by a codec.
 #pragma once
 
 #include <algorithm>
@@ -15,14 +15,14 @@
 
 namespace fssdp {
 
-/// Every group sends its gradient by a codec; all decode those of all, and add up in the order of
-/// the groups. With a residual it is error feedback.
+/// Every group sends its gradient encoded by a codec; all groups decode all payloads, and add them
+/// in the order of the groups. With a residual this is error feedback.
 template <codec Codec>
 struct codec_compressor {
   [[nodiscard]] combination combines(int /*round*/) const { return combination::gather; }
   Codec coder = {};
 
-  /// Codecs have no names: the size of their blocks, and that of such a payload.
+  /// Codecs have no names: the size of a block, and of its payload.
   [[nodiscard]] std::string description() const {
     return detail::text("codec_compressor, ", coder.encoded_bytes(Codec::block_elements),
                         " bytes for ", std::size_t{Codec::block_elements}, " elements");

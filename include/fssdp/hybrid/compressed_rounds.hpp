@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Sends units that are compressed one by one: the payloads of all of them together, round by round.
+/// Sends units that are compressed one by one: in each round the payloads of all units together.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@
 
 namespace fssdp::detail {
 
-/// The units of one exchange, and what comes together of them. Memory is kept for the next one.
+/// The units of one exchange and their combined payloads. Memory is kept for the next exchange.
 class compressed_rounds {
  public:
   struct unit {
@@ -29,9 +29,9 @@ class compressed_rounds {
   void clear() { units_.clear(); }
   void add(unit const& of) { units_.push_back(of); }
 
-  /// Encodes and exchanges. In each round the payloads that are gathered are one message to every
-  /// other group, and those that are added are another one.
-  /// @throws ranks_disagree if groups differ in the label, or in sizes; transport errors
+  /// Encodes and exchanges. In each round, all payloads that are gathered form one message to every
+  /// other group, and all payloads that are added form another one.
+  /// @throws ranks_disagree if groups differ in the label or in sizes; transport errors
   void run(communicator_ref const& between, batch_label label) {
     groups_ = between.size();
     auto const count = most_rounds();
@@ -51,12 +51,12 @@ class compressed_rounds {
     }
   }
 
-  /// What has come together for a unit.
+  /// The combined payloads of a unit.
   [[nodiscard]] std::span<combined_payload const> rounds_of(std::size_t n) {
     return first_rounds(n, static_cast<std::size_t>(units_[n].compressor->rounds()));
   }
 
-  /// The bytes that one rank of so many sends for units of which these are the sizes: exact unless
+  /// Computes the bytes that one rank of `groups` sends for units of the given sizes: exact unless
   /// sizes depend on elements.
   class byte_count {
    public:
@@ -65,7 +65,7 @@ class compressed_rounds {
         add(r, compressor.combines(r),
             checked_product("gradient_exchange", compressor.payload_bytes(shape, r), units));
     }
-    /// Payloads of a round, where their sizes are known.
+    /// Adds a payload of a round, where its size is known.
     void add(int round, combination how, std::size_t bytes) {
       auto const at = static_cast<std::size_t>(round);
       if (rounds_.size() <= at) rounds_.resize(at + 1);
@@ -88,7 +88,7 @@ class compressed_rounds {
   };
 
  private:
-  /// The payloads of a round that come together in one way, one after the other.
+  /// The payloads of a round that are combined in the same way, contiguous.
   struct lane {
     std::vector<std::byte> mine;
     std::vector<std::byte> all;
@@ -108,7 +108,7 @@ class compressed_rounds {
   [[nodiscard]] static lane& lane_of(round_memory& round, combination how) {
     return round.lanes[how == combination::gather ? 0 : 1];
   }
-  /// At least one: ranks that own nothing compare labels, too.
+  /// At least one, so that ranks that own nothing compare labels, too.
   [[nodiscard]] std::size_t most_rounds() const {
     auto most = 1;
     for (auto const& of : units_) most = std::max(most, of.compressor->rounds());

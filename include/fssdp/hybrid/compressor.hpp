@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// The concept of a compressor: what of a gradient crosses between groups, and how it is combined.
+/// The concept of a compressor: what of a gradient is sent between groups, and how it is combined.
 #pragma once
 
 #include <concepts>
@@ -13,8 +13,8 @@
 
 namespace fssdp {
 
-/// The elements of a unit, which is compressed by itself: one tensor of one chunk. Where it is a
-/// matrix, its rows lie one after the other.
+/// The shape of a unit: one tensor of one chunk, which is compressed by itself. A matrix is
+/// row-major.
 struct unit_shape {
   std::size_t rows = 1;
   std::size_t columns = 0;
@@ -22,23 +22,23 @@ struct unit_shape {
   friend bool operator==(unit_shape const&, unit_shape const&) = default;
 };
 
-/// How the payloads of groups come together.
+/// How the payloads of groups are combined.
 enum class combination {
-  gather,  ///< every group gets the payloads of all: (groups - 1) times a payload sent by each
+  gather,  ///< every group gets all payloads: each sends (groups - 1) times a payload
   sum      ///< payloads are floats, added in the order of the groups: 2 (groups - 1) / groups times
 };
 
-/// What a compressor knows of a unit besides its elements.
+/// The context in which a unit is compressed.
 struct compression_unit {
   unit_shape shape;
-  std::uint64_t shared_key = 0;   ///< for draws that are to be the same in all groups
-  std::uint64_t own_key = 0;      ///< for draws that are to differ between groups
-  std::uint64_t step = 0;         ///< counts exchanges
-  std::span<float> state = {};    ///< the caller keeps it from one step to the next; zero at first
-  std::span<float> scratch = {};  ///< of no meaning before and after a call
+  std::uint64_t shared_key = 0;   ///< for random numbers that are equal in all groups
+  std::uint64_t own_key = 0;      ///< for random numbers that differ between groups
+  std::uint64_t step = 0;         ///< the number of the exchange
+  std::span<float> state = {};    ///< kept by the caller between steps; zero at first
+  std::span<float> scratch = {};  ///< temporary memory; contents unspecified
 };
 
-/// What has come together in one round.
+/// The payloads of one round after they have been combined.
 struct combined_payload {
   std::span<std::byte const> mine;  ///< what this group has sent
   std::span<std::byte const> all;   ///< sum: the sum; gather: the payloads, see of_group
@@ -73,7 +73,7 @@ concept has_compressor_functions = requires(Compressor const& compressor,
   { compressor.decode(unit, before, output) } -> std::same_as<void>;
 };
 
-/// Whether the size of a payload depends on what has come together in earlier rounds.
+/// Whether the size of a payload depends on the combined payloads of earlier rounds.
 template <class Compressor>
 concept sizes_its_payloads = requires(Compressor const& compressor, compression_unit const& unit,
                                       std::span<combined_payload const> before) {
@@ -82,36 +82,35 @@ concept sizes_its_payloads = requires(Compressor const& compressor, compression_
 
 }  // namespace detail
 
-/// A value that turns the floats of a unit into payloads, and the payloads of all groups into the
-/// average of what they stand for. Options are members; what it remembers is the caller's.
+/// A value that encodes the floats of a unit as payloads, and decodes the payloads of all groups to
+/// the average of the groups. Its options are members; the caller keeps its state.
 ///
-/// `description()`: its name and all options: groups that differ in it disagree.
-/// `rounds()`: how many exchanges it takes; what is sent in a later one may depend on what has come
-/// together before.
-/// `combines(round)`: how the payloads of a round come together.
-/// `payload_bytes(shape, round)`: the same on all ranks; may be 0. Where it depends on the elements,
-/// the most that it can be, and there is `payload_bytes_after(unit, before)`: what it is once the
-/// rounds before have come together.
-/// `state_elements(shape)`, `scratch_elements(shape)`: floats that a unit needs.
-/// @throws argument_error if the options, or the bytes, cannot be
+/// `description()`: its name and all options; groups whose descriptions differ disagree.
+/// `rounds()`: the number of exchanges; a payload may depend on the combined payloads of earlier
+/// rounds. `combines(round)`: how the payloads of a round are combined.
+/// `payload_bytes(shape, round)`: equal on all ranks; may be 0. If the size depends on the
+/// elements, this is the upper limit, and there is also `payload_bytes_after(unit, before)`, the
+/// size given the combined payloads of earlier rounds.
+/// `state_elements(shape)`, `scratch_elements(shape)`: the numbers of floats that a unit needs.
+/// @throws argument_error if options are invalid, or sizes are too large
 ///
-/// `encode(unit, input, before, payload)`: the payload of round before.size().
-/// `own(unit, rounds, output)`: what the payloads of this group stand for: the rest is for a
-/// residual.
-/// `decode(unit, rounds, output)`: the average over the groups. Equal bits in all groups.
-/// All of them are pure, given unit.state, which decode may change alike in all groups; they write
-/// every byte and every element, allocate nothing, and a unit of zeros becomes zeros.
+/// `encode(unit, input, before, payload)`: writes the payload of round before.size().
+/// `own(unit, rounds, output)`: decodes the payloads of this group alone; the difference to the
+/// input is the residual.
+/// `decode(unit, rounds, output)`: the average over the groups, with equal bits in all groups.
+/// All of them are pure, given unit.state, which decode may change in the same way in all groups.
+/// They write every byte or element, and do not allocate. A unit of zeros is decoded as zeros.
 ///
-/// `needs_residual(shape)`: whether `own` may differ from the input, and not only by chance around
-/// it: what is left out then has to be added to the next input.
+/// `needs_residual(shape)`: whether `own` may differ from the input by more than a random error
+/// with mean zero: then the difference has to be added to the next input.
 template <class Compressor>
 concept compressor = std::copy_constructible<Compressor> &&
     detail::has_compressor_sizes<Compressor> && detail::has_compressor_functions<Compressor>;
 
 namespace detail {
 
-/// A product of sizes.
-/// @throws argument_error if it cannot be counted
+/// A product of sizes in bytes.
+/// @throws argument_error if it is too large
 [[nodiscard]] inline std::size_t checked_product(char const* what, std::size_t a, std::size_t b) {
   require(a == 0 || b <= std::numeric_limits<std::size_t>::max() / 2 / a, what, ": ", a, " times ",
           b, " bytes; expected a number that can be counted");

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// The cosine transform of runs, and its inverse where few coefficients are not 0.
+/// The discrete cosine transform, and its inverse for sparse coefficients.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 
 namespace fssdp::detail {
 
-/// The orthonormal DCT-II of a length:
+/// The orthonormal DCT-II of a fixed length N:
 /// c_j = sqrt((j ? 2 : 1) / N) sum_n x_n cos(pi (n + 1/2) j / N).
 class cosine_table {
  public:
@@ -28,25 +28,25 @@ class cosine_table {
         values_[j * stride_ + n] = static_cast<float>(scale * std::cos(angle));
       }
   }
-  /// What a coefficient adds to each element, if it is 1: filled up with zeros to whole lanes.
+  /// The contribution of a coefficient of 1 to each element; padded with zeros to whole lanes.
   [[nodiscard]] std::span<float const> elements_of(std::size_t coefficient) const {
     return {values_.data() + coefficient * stride_, stride_};
   }
 
-  /// The coefficients of `lanes` runs at once. Element n of run l is x[n * lanes + l], and so are
-  /// the coefficients. Overwrites x.
+  /// Transforms `lanes` runs together. Element n of run l is x[n * lanes + l]; coefficients have
+  /// the same order. Overwrites x.
   ///
-  /// The even coefficients of a run are those of the sums of elements that mirror each other, which
-  /// are half as many; the odd ones depend on the differences alone, by the first half of the
-  /// table. So this is done again and again, as long as the length is even.
-  /// @cost of length N = 2^k about N / 3 multiplications per element
+  /// The even coefficients of a run are those of the sums of elements at mirrored positions, which
+  /// are half as many; the odd ones depend only on the differences, by the first half of the table.
+  /// This is repeated while the length is even.
+  /// @cost for length N = 2^k about N / 3 multiplications per element
   void transform(std::span<float> x, std::span<float> coefficients) const {
     auto step = std::size_t{1};
     auto length = length_;
     for (; length % 2 == 0; step *= 2, length /= 2) {
       auto const half = length / 2;
       for (std::size_t n = 0; n < half; ++n) fold(&x[n * lanes], &x[(length - 1 - n) * lanes]);
-      for (auto j = step; j < length_; j += 2 * step)  // differences lie in reverse order
+      for (auto j = step; j < length_; j += 2 * step)  // differences are in reverse order
         multiply(elements_of(j).first(half).rbegin(), &x[half * lanes], half,
                  &coefficients[j * lanes]);
     }
@@ -63,7 +63,7 @@ class cosine_table {
         [&](std::size_t i) { return x + i * lanes; });
     std::ranges::copy(sum, to);
   }
-  /// The first becomes the sum, the second the difference.
+  /// Replaces the first by the sum, the second by the difference.
   static void fold(float* first, float* second) {
     auto sums = lane_array{};
     auto differences = lane_array{};
@@ -77,7 +77,7 @@ class cosine_table {
 
   std::size_t length_;
   std::size_t stride_;
-  std::vector<float> values_;  // [coefficient, element]
+  std::vector<float> values_;  // [coefficients, elements]
 };
 
 }  // namespace fssdp::detail

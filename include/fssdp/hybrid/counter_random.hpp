@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Random numbers that depend on a key and an index alone.
+/// Random numbers that depend only on a key and an index.
 #pragma once
 
 #include <array>
@@ -29,7 +29,7 @@ namespace detail {
   return counter;
 }
 
-/// The words of so many counters from `first` on, with that key: word w of the n-th is [w][n].
+/// The words for consecutive counters from `first` on, with this key: word w of the n-th is [w][n].
 template <std::size_t counters>
 [[nodiscard]] constexpr std::array<std::array<std::uint32_t, counters>, 4> philox_of_many(
     std::uint64_t first, std::uint64_t key) {
@@ -60,9 +60,9 @@ template <std::size_t counters>
 
 }  // namespace detail
 
-/// Uniform numbers in [0, 1), multiples of 2^-24: the n-th depends on the key and n, on nothing
-/// that has been drawn before. So draws are the same in any order, on any number of threads, by any
-/// owner, and after a run is resumed.
+/// Uniform random numbers in [0, 1), multiples of 2^-24. The n-th number depends only on the key
+/// and n. So the numbers do not depend on the order of calls, the number of threads, the owner, or
+/// whether a run was resumed.
 class counter_random {
  public:
   explicit constexpr counter_random(std::uint64_t key) : key_{key} {}
@@ -74,9 +74,9 @@ class counter_random {
     return as_float(words[n % 4]);
   }
 
-  /// So many numbers are drawn fastest at once.
+  /// The most efficient number to compute in one call.
   static constexpr std::size_t at_once = 64;
-  /// The numbers from the first-th on.
+  /// The numbers from index `first` on.
   /// @pre first is a multiple of 4
   [[nodiscard]] constexpr std::array<float, at_once> many(std::size_t first) const {
     auto const words =
@@ -95,7 +95,7 @@ class counter_random {
   std::uint64_t key_;
 };
 
-/// A key made of numbers: a seed, a step, a layer, an expert, ...
+/// A key computed from numbers: a seed, a step, a layer, an expert, ...
 template <class... Numbers>
 [[nodiscard]] std::uint64_t random_key(Numbers... numbers) {
   auto hash = detail::hasher{};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Groups train by themselves all the time: what they have learned in a round arrives in the next.
+/// Groups train independently; the average of a round is applied at the end of the next one (CO2).
 #pragma once
 
 #include <algorithm>
@@ -26,43 +26,44 @@
 
 namespace fssdp {
 
-/// How far and how fast parameters follow the average of a round ago, and what crosses.
+/// Options of delayed_exchange.
 struct delayed_exchange_options {
   double rate = 1;                 ///< alpha
   double momentum = 0;             ///< beta: 0 up to 16 devices, 0.2 for 32, 0.5 for 64
-  double clip = 1;                 ///< phi: no element of the momentum is larger
-  bool penalty = true;             ///< whether late updates shrink with the staleness gap
-  any_compressor compressor = {};  ///< of pseudo-gradients; what it leaves out is a residual
+  double clip = 1;                 ///< phi: limits each element of the momentum
+  bool penalty = true;             ///< whether updates are divided by the staleness gap
+  any_compressor compressor = {};  ///< of pseudo-gradients; its error is kept as residual
   std::uint64_t seed = 0;
-  std::size_t slots = 0;          ///< as of gradient_exchange_options
-  host_stream* stream = nullptr;  ///< exchanges run there, while the caller goes on
+  std::size_t slots = 0;          ///< as in gradient_exchange_options
+  host_stream* stream = nullptr;  ///< for asynchronous exchanges
 };
 
-/// What the staleness gap is made of, as sums of squares.
+/// The parts of the staleness gap, as sums of squares.
 struct staleness {
-  double moved = 0;       ///< |x_t - x_(t-1)|^2: by the last outer update
-  double first_step = 0;  ///< |x_(t-1,1) - x_(t-1)|^2: by the first step of the round before
+  double moved = 0;       ///< |x_t - x_(t-1)|^2: of the last outer update
+  double first_step = 0;  ///< |x_(t-1,1) - x_(t-1)|^2: of the first step of the round before
 };
 
-/// L = 1 + |x_t - x_(t-1)| / |x_(t-1,1) - x_(t-1)|, of all parameters of a model; 1 if nothing has
-/// moved. The same bits on all ranks of all groups.
-/// @param of the sum over what this rank owns, dense parameters as well
+/// L = 1 + |x_t - x_(t-1)| / |x_(t-1,1) - x_(t-1)|, over all parameters of a model; 1 if there was
+/// no update. Equal bits on all ranks of all groups.
+/// @param of the sum over what this rank owns, including dense parameters
 /// @cost two exchanges of 16 bytes
-/// The place of L is that of the published code; its formula follows gap-aware SGD (arXiv
-/// 1909.10802) and has not been compared with equation 3 of the paper.
+/// L is used where the published code uses it; its formula follows gap-aware SGD (arXiv
+/// 1909.10802), and has not been compared with equation 3 of the paper.
 template <communicator Inside, communicator Between>
 [[nodiscard]] double staleness_gap(Inside& inside, Between& between, staleness const& of) {
   auto const all = all_reduce(between, all_reduce(inside, std::array{of.moved, of.first_step}));
   return all[1] > 0 ? 1 + std::sqrt(all[0]) / std::sqrt(all[1]) : 1;
 }
 
-/// CO2. In round t a group trains from x_t, equal in all groups, to its local_t; meanwhile the
-/// average of the local_(t-1) arrives. At the end of the round, with L the staleness gap:
+/// CO2. In round t a group trains from x_t, which is equal in all groups, to its local_t; meanwhile
+/// the average of the local_(t-1) arrives. At the end of the round, with L the staleness gap:
 ///
 ///     m = clip(momentum m + (x_(t-1) - average local_(t-1)) / L, -clip, clip)    of each element
 ///     x_(t+1) = x_t - rate m;   the parameters become x_(t+1);   local_t is sent
 ///
-/// so that what is learned in a round is applied at the end of the next one, and no step waits
+/// So the result of a round is applied at the end of the next one, and no step waits unless an
+/// exchange takes longer than a round:
 /// unless an exchange takes longer than a round:
 ///
 ///     for each layer:   between.begin(layer, weights)
@@ -76,8 +77,8 @@ class delayed_exchange {
  public:
   using layouts_type = gradient_exchange::layouts_type;
 
-  /// As gradient_exchange takes them.
-  /// @throws argument_error besides, unless rate and clip are above 0
+  /// The arguments are those of gradient_exchange.
+  /// @throws argument_error also unless rate and clip are above 0
   template <communicator Comm>
   delayed_exchange(Comm& between, layouts_type const& layouts, rank_id rank,
                    std::vector<unit_shape> const& shapes, delayed_exchange_options options = {})
@@ -98,14 +99,14 @@ class delayed_exchange {
                      2,
                      true} {}
 
-  /// These are the parameters that all groups have.
+  /// Sets the initial parameters of a layer, which are equal in all groups.
   /// @param weights [owned, elements] per tensor: the shard of the layer
   /// @throws argument_error if they have another shape
   template <tensor_memory Weights>
   void begin(layer_id layer, Weights&& weights) {
     differences_.keep(start_of_round, layer, weights);
   }
-  /// The first step of a round has been done.
+  /// To be called after the first step of a round.
   template <tensor_memory Weights>
   void first_step(layer_id layer, Weights&& weights) {
     auto const views = differences_.shard_of(layer, weights);
@@ -114,23 +115,25 @@ class delayed_exchange {
       next_.first_step += squares_between(start, views[k][slot]);
     });
   }
-  /// What this rank adds to the gap at the end of a round. It waits for the average of the round
-  /// before, so that the counterparts' communicator is free.
-  /// @throws what that exchange has thrown
+  /// This rank's part of the gap at the end of a round. Waits for the average of the round before,
+  /// so the counterparts' communicator is not in use afterwards.
+  /// @throws the error of that exchange
   [[nodiscard]] staleness gap_of_rank() {
     await_last_round();
     return last_;
   }
-  /// The end of a round of a layer: what has arrived is applied, what was learned is sent.
+  /// Ends a round of a layer: applies the average that has arrived, and sends this round's
+  /// parameters.
   /// @param gap 1 or more: `staleness_gap`; ignored without penalty
-  /// @param step how many steps of training have been done: groups that differ in it disagree
-  /// @throws argument_error; what the exchange of the round before has thrown, before any parameter
-  ///         of the layer changes. Groups that disagree now have applied what they agreed on then:
-  ///         with a stream they find out at the end of the next round, without one at once
+  /// @param step the number of training steps so far; groups that differ in it disagree
+  /// @throws argument_error; the error of the exchange of the round before, before any parameter of
+  ///         the layer changes. If groups disagree in this call, they have already applied what
+  ///         they agreed on before: with a stream the error is thrown at the end of the next round,
+  ///         without one at once
   template <tensor_memory Weights>
   void synchronize(layer_id layer, Weights&& weights, double gap = 1, std::uint64_t step = 0) {
     auto const views = differences_.shard_of(layer, weights);
-    detail::require(gap >= 1, "delayed_exchange: a staleness gap of ", gap, "; expected 1 or more");
+    detail::require(gap >= 1, "delayed_exchange: gap is ", gap, "; expected 1 or more");
     await_last_round();
     auto const share = static_cast<float>(options_.penalty ? 1 / gap : 1.0);
     differences_.send(
@@ -140,17 +143,17 @@ class delayed_exchange {
                     differences_.kept(velocity, k, kept), difference, views[k][slot], share);
         });
   }
-  /// The next round begins. After the last layer.
+  /// Begins the next round; to be called after the last layer.
   void advance() {
     last_ = std::exchange(next_, {});
     differences_.exchange().advance();
     has_arrived_ = false;
   }
-  /// Where it is: part of a checkpoint.
+  /// The state for a checkpoint.
   struct position {
     std::uint64_t round = 0;
     staleness last = {};
-    double first_step = 0;  ///< of the round that has begun
+    double first_step = 0;  ///< of the current round
   };
   [[nodiscard]] position where() const {
     return {differences_.exchange().step(), last_, next_.first_step};
@@ -161,8 +164,8 @@ class delayed_exchange {
     next_.first_step = at.first_step;
   }
 
-  /// x_t, m and the average that has arrived, slot by slot as in the arenas: equal in all groups, to
-  /// be moved with the owners, and saved. It waits for what is under way.
+  /// x_t, m and the average that has arrived, slot by slot as in the arenas: equal in all groups,
+  /// to be moved with the owners, and saved. Waits for the exchange in progress.
   [[nodiscard]] expert_buffer<float>& kept() {
     differences_.exchange().synchronize();
     return differences_.memory();
@@ -177,16 +180,16 @@ class delayed_exchange {
   }
 
  private:
-  static constexpr std::size_t start_of_round = 0;  // parts of what is kept
+  static constexpr std::size_t start_of_round = 0;  // indices of the parts of kept()
   static constexpr std::size_t velocity = 1;
 
   [[nodiscard]] static delayed_exchange_options const& checked(
       delayed_exchange_options const& options) {
-    detail::require(options.rate > 0 && options.clip > 0, "delayed_exchange: a rate of ",
-                    options.rate, " and a clip of ", options.clip, "; expected more than 0");
+    detail::require(options.rate > 0 && options.clip > 0, "delayed_exchange: rate is ",
+                    options.rate, " and clip ", options.clip, "; expected more than 0");
     return options;
   }
-  /// Once in a round: the layers that it has sent already are not waited for.
+  /// Once per round: later calls do not wait for the layers that it has sent meanwhile.
   void await_last_round() {
     if (!has_arrived_) differences_.exchange().synchronize();
     has_arrived_ = true;
@@ -199,7 +202,7 @@ class delayed_exchange {
     }
     return sum;
   }
-  /// @param arrived the average of the round before; it becomes what is sent now
+  /// @param arrived the average of the round before; replaced by what is sent now
   void end_round(std::span<float> start, std::span<float> m, std::span<float> arrived,
                  std::span<float> local, float share) {
     auto const beta = static_cast<float>(options_.momentum);
@@ -220,10 +223,10 @@ class delayed_exchange {
   }
 
   delayed_exchange_options options_;
-  detail::round_differences differences_;  // keeps x_t, m, what is on its way
+  detail::round_differences differences_;  // keeps x_t, m, and the differences in flight
   staleness last_;
-  staleness next_;            // of the round that has begun
-  bool has_arrived_ = false;  // what was sent in the last round
+  staleness next_;            // of the current round
+  bool has_arrived_ = false;  // the average of the last round
 };
 
 }  // namespace fssdp

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Finds out that groups have drifted apart.
+/// Detects that the parameters of groups differ.
 #pragma once
 
 #include <array>
@@ -29,11 +29,11 @@ template <tensor_memory Tensors>
   return hash.value();
 }
 
-/// Throws on all counterparts unless they have the same bits: floats in memory of the host. Equal
-/// parameters stay equal by themselves; this finds hosts that calculate otherwise.
+/// Throws on all counterparts unless they have the same bits; for floats in host memory. Equal
+/// parameters stay equal by construction; this detects hosts that compute different results.
 /// @param between the counterparts of this rank: ranks are groups
 /// @pre all of them call it
-/// @cost 8 bytes to each of them; all elements are read
+/// @cost an exchange of 8 bytes with each of them; reads all elements
 /// @throws ranks_disagree that names a group; transport errors
 template <communicator Comm, tensor_memory Tensors>
 void require_equal_bits(Comm& between, Tensors const& tensors) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Parts of a known length: loops over them are vectorized, by g++ at -O2 too.
+/// Parts of fixed length, whose loops compilers vectorize (also g++ at -O2).
 #pragma once
 
 #include <algorithm>
@@ -9,11 +9,11 @@
 
 namespace fssdp::detail {
 
-/// So many elements are worked on at once, on the stack.
+/// The number of elements that are processed together, on the stack.
 inline constexpr std::size_t part_elements = 64;
 using float_part = std::array<float, part_elements>;
 
-/// The elements from the first-th on, filled up.
+/// The elements from index `first` on, padded.
 /// @pre first <= all.size()
 [[nodiscard]] inline float_part part_from(std::span<float const> all, std::size_t first,
                                           float filler = 0) {
@@ -27,7 +27,7 @@ using float_part = std::array<float, part_elements>;
   std::ranges::copy(rest, part.begin());
   return part;
 }
-/// Writes as many of them as there is room for.
+/// Writes the elements for which there is room.
 inline void put_part(float_part const& part, std::span<float> all, std::size_t first) {
   auto const rest = all.subspan(first);
   if (rest.size() >= part_elements)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Everything crosses, in fp32: hybrid sharded data parallelism.
+/// Sends gradients uncompressed, in fp32: hybrid sharded data parallelism.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@ namespace fssdp {
 
 namespace detail {
 
-/// A payload of floats is read and written as bytes: it has no alignment.
+/// Writes floats as bytes, as payloads are not aligned.
 inline void write_floats(std::span<float const> from, std::span<std::byte> to) {
   copy_bytes(to, std::as_bytes(from));
 }

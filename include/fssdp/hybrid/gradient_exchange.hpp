@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Averages the gradients of owners over groups, every step.
+/// Averages the gradients of owners over groups, in every step.
 #pragma once
 
 #include <algorithm>
@@ -32,55 +32,56 @@ namespace fssdp {
 /// What a group keeps of a gradient that it has not sent.
 enum class gradient_memory {
   none,      ///< nothing
-  residual,  ///< what was left out is added to the next gradient (error feedback)
-  momentum   ///< m = decay m + rate gradient; m is sent, and what has been sent leaves it (DeMo)
+  residual,  ///< what was not sent is added to the next gradient (error feedback)
+  momentum   ///< m = decay m + rate gradient; m is sent, and what was sent is subtracted (DeMo)
 };
 
-/// What of a gradient crosses, and what becomes of the rest.
+/// Options of gradient_exchange.
 struct gradient_exchange_options {
   any_compressor compressor = {};
-  /// Other compressors that `choose_compressors` may take in its place, tensor by tensor.
+  /// Other compressors that `choose_compressors` may choose instead, for each tensor.
   std::vector<any_compressor> alternatives = {};
-  gradient_memory memory = gradient_memory::residual;  ///< unused by compressors that need none
+  gradient_memory memory = gradient_memory::residual;  ///< unused by compressors without residual
   double decay = 0.999;                                ///< of the momentum
-  bool sign = false;                                   ///< the sign of the average, in its place
-  /// Averages in which gradients cross in full, before the compressor works: PowerSGD behind Adam
-  /// wants a tenth of the training (start_powerSGD_iter of PyTorch's hook).
+  bool sign = false;                                   ///< use the sign of the average instead
+  /// The number of first averages that are not compressed. PowerSGD with Adam needs a tenth of the
+  /// training
+  /// (start_powerSGD_iter of PyTorch's hook).
   std::uint64_t start = 0;
-  std::uint64_t seed = 0;    ///< of all draws
-  std::uint64_t agreed = 0;  ///< a hash of whatever else groups are to agree in
-  /// Of the arena that is kept, where owners may change: as many as a rank may own.
+  std::uint64_t seed = 0;    ///< of all random numbers
+  std::uint64_t agreed = 0;  ///< a hash of anything else that groups must agree on
+  /// The number of slots of kept(), if owners may change: the most that a rank may own.
   std::size_t slots = 0;
-  /// Averages run there, while the caller goes on. It outlives the exchange.
+  /// If set, averages run asynchronously on this stream, which outlives the exchange.
   host_stream* stream = nullptr;
 };
 
-/// DeMo and FlexDeMo: momentum, its largest coefficients, the sign. The optimizer behind it is
-/// plain SGD with weight decay. (arXiv 2411.19870, 2502.06728)
+/// Options for DeMo and FlexDeMo: momentum, its largest coefficients, the sign. The optimizer is
+/// then plain SGD with weight decay. (arXiv 2411.19870, 2502.06728)
 [[nodiscard]] inline gradient_exchange_options demo(any_compressor compressor) {
   return {.compressor = std::move(compressor), .memory = gradient_memory::momentum, .sign = true};
 }
 
-/// One rank's part: the gradients of what it owns, floats in memory of the host, averaged with
-/// those of its counterparts, which own the same. Every tensor of every chunk is a unit, compressed
-/// by itself. After sparse_reduce_scatter, before the optimizer:
+/// Averages the gradients of what a rank owns, floats in host memory, with those of its
+/// counterparts, which own the same. Every tensor of every chunk is a unit, which is compressed by
+/// itself. To be called after sparse_reduce_scatter, before the optimizer:
 ///
 ///     auto between = gradient_exchange{counterparts, layouts, rank_in_group, shapes, options};
 ///     for each layer:   between.average(layer, gradients)
 ///     between.synchronize()                               (where there is a stream)
 ///     between.advance()
 ///
-/// What it remembers lies in a buffer of the shape of an arena, so that it moves with the owners
-/// (`kept` is for `reshard` and checkpoints), and no draw depends on who owns what.
+/// Its state is in a buffer with the shape of an arena, so it moves with the owners (`kept` is for
+/// `reshard` and checkpoints), and random numbers do not depend on who owns what.
 class gradient_exchange {
  public:
   using layouts_type = layer_stack<table_layout>;
 
-  /// @param between the counterparts of this rank: ranks are groups. It outlives this, and is used
-  ///        by nothing else while averages are under way
+  /// @param between the counterparts of this rank: ranks are groups. Outlives this, and is not used
+  ///        otherwise while averages are in progress
   /// @param rank in the group, as in the layouts
   /// @param shapes of each tensor of a chunk
-  /// @throws argument_error if a shape cannot be, or a compressor refuses it
+  /// @throws argument_error if a shape is invalid, or a compressor does not accept it
   template <communicator Comm>
   gradient_exchange(Comm& between, layouts_type layouts, rank_id rank,
                     std::vector<unit_shape> shapes, gradient_exchange_options options = {})
@@ -101,27 +102,27 @@ class gradient_exchange {
   }
   gradient_exchange(gradient_exchange const&) = delete;
   gradient_exchange& operator=(gradient_exchange const&) = delete;
-  /// Waits for averages that are under way.
+  /// Waits for averages in progress.
   ~gradient_exchange() {
     try {
       synchronize();
-    } catch (...) {  // they have failed, and are over
+    } catch (...) {  // they have failed, and ended
     }
   }
 
-  /// Replaces the gradients of a layer by their average over all groups; in all groups by the same
-  /// bits. With a stream it returns at once: gradients are to be left alone until `synchronize`, and
-  /// what goes wrong comes from there.
+  /// Replaces the gradients of a layer by their average over all groups, with equal bits in all
+  /// groups. With a stream it returns at once: gradients must not be accessed until `synchronize`,
+  /// which also throws errors.
   /// @param gradients [owned, elements] per tensor: the shard of the layer
-  /// @param rate the learning rate, where it belongs to the momentum
-  /// @param loads tokens of each expert of the layer, summed over all groups; an expert without any
-  ///        is left out: its gradients become 0, what is remembered stays. Without loads all take
-  ///        part
+  /// @param rate the learning rate, for gradient_memory::momentum
+  /// @param loads tokens of each expert of the layer, summed over all groups. Experts without
+  ///        tokens are skipped: their gradients become 0, and their memory does not change. If
+  ///        empty, no expert is skipped
   /// @pre all counterparts call with the same layer, rate and loads
-  /// @cost the payloads of the compressor; no allocation once every layer has been averaged
+  /// @cost the payloads of the compressor; no allocation after every layer has been averaged once
   /// @throws argument_error before anything is sent; ranks_disagree if groups differ in layouts,
   ///         shapes, options, step, rate or loads, before any gradient changes; transport errors.
-  ///         What is remembered cannot be used after either of the last two
+  ///         After either of the last two, the memory is invalid
   template <tensor_memory Gradients>
   void average(layer_id layer, Gradients&& gradients, double rate = 1,
                std::span<std::uint64_t const> loads = {}) {
@@ -129,8 +130,8 @@ class gradient_exchange {
     auto const& views = tensors_of(gradients);
     require_shapes(layer, views);
     auto const experts = static_cast<std::size_t>(layouts_.experts_per_layer());
-    detail::require(loads.empty() || loads.size() == experts, "gradient_exchange: loads of ",
-                    loads.size(), " experts; expected ", experts);
+    detail::require(loads.empty() || loads.size() == experts, "gradient_exchange: average with ",
+                    loads.size(), " loads; expected ", experts, ", one per expert, or none");
     auto& wanted = calls_[layer.index()];
     wanted.gradients.assign(views.begin(), views.end());
     wanted.loads.assign(loads.begin(), loads.end());
@@ -140,50 +141,50 @@ class gradient_exchange {
     options_.stream->enqueue([this, layer, &wanted] { run(layer, wanted); });
   }
   /// Waits for all averages.
-  /// @throws what one of them has thrown
+  /// @throws the error of any of them
   void synchronize() {
     if (options_.stream != nullptr) options_.stream->synchronize();
   }
-  /// The next step begins: other draws, other elements. After the last layer.
+  /// Begins the next step, with other random numbers; to be called after the last layer.
   void advance() { ++step_; }
 
-  /// Whether averages measure from now on what every compressor leaves out. It takes the time of
-  /// one more `encode` for each.
+  /// Sets whether averages measure the error of every compressor from now on. Costs one more
+  /// `encode` for each compressor.
   void measure(bool on = true) {
     synchronize();
     compressors_.measure(on);
   }
-  /// Chooses a compressor for each tensor of each layer, by what was measured: as few bytes as the
-  /// errors of the usual one allow. Another choice begins with no state of its compressor; momentum
-  /// and residual stay. A method of such a kind is L-GreCo. (arXiv 2210.17357)
+  /// Chooses a compressor for each tensor of each layer, by the measured errors: the fewest bytes
+  /// for an error that is not above that of the default one. A newly chosen compressor starts
+  /// without state; momentum and residual are kept. Similar to L-GreCo. (arXiv 2210.17357)
   /// @param inside the ranks of this group
   /// @pre all ranks of all groups call it, between two steps
   /// @cost two exchanges of 8 bytes for each compressor and tensor of a layer, and `choose_rates`
-  /// @throws argument_error if nothing has been measured; transport errors
+  /// @throws argument_error if nothing was measured; transport errors
   template <communicator Comm>
   void choose_compressors(Comm& inside, rate_options const& options = {}) {
     synchronize();
     compressors_.choose(communicator_ref{inside}, between_, layouts_, options,
                         [&](layer_id layer, std::size_t k) { forget_state(layer, k); });
   }
-  /// Which compressor a tensor of a layer has: 0, or 1 + its place among the alternatives.
+  /// The compressor of a tensor of a layer: 0, or 1 + its index among the alternatives.
   [[nodiscard]] std::size_t compressor_of(layer_id layer, std::size_t tensor) const {
     return compressors_.index_of(layer, tensor);
   }
-  /// Gives it the one that it has had in a checkpoint: with `resume`, and what is kept.
-  /// @pre no average is under way, and all ranks of all groups take the same
-  /// @throws argument_error if there is no such layer, tensor or compressor
+  /// Restores the compressor of a tensor from a checkpoint; together with `resume` and kept().
+  /// @pre no average is in progress, and all ranks of all groups make the same call
+  /// @throws argument_error if layer, tensor or compressor do not exist
   void take_compressor(layer_id layer, std::size_t tensor, std::size_t index) {
     require_layer(layer);
     compressors_.take(layer, tensor, index);
   }
 
-  /// @throws argument_error if there is no such layer
+  /// @throws argument_error if the layer does not exist
   void require_layer(layer_id layer) const {
     detail::require(layer.value() >= 0 && layer.value() < layouts_.layers(),
                     "gradient_exchange: layer ", layer, "; expected 0 to ", layouts_.layers() - 1);
   }
-  /// @throws argument_error unless these are the tensors of the shard of a layer
+  /// @throws argument_error unless the tensors are those of the shard of a layer
   template <class Tensors>
   void require_shapes(layer_id layer, Tensors const& tensors) const {
     detail::require(tensors.size() == shapes_.size(), "gradient_exchange: ", tensors.size(),
@@ -195,16 +196,16 @@ class gradient_exchange {
           "]; expected [", owned(layer).size(), ", ", shapes_[k].elements(), "]");
   }
 
-  /// What is remembered, slot by slot as in the arenas: to be moved with them, and saved.
-  /// @pre no average is under way
+  /// The memory, slot by slot as in the arenas: to be moved with them, and saved.
+  /// @pre no average is in progress
   [[nodiscard]] expert_buffer<float>& kept() { return memory_; }
-  /// Owners have changed, and what is kept has been moved.
+  /// To be called when owners have changed, after kept() was moved.
   void reshard(layouts_type layouts) { layouts_ = std::move(layouts); }
-  /// How many averages of all layers there have been: part of a checkpoint.
+  /// The number of averages of all layers so far: part of a checkpoint.
   [[nodiscard]] std::uint64_t step() const { return step_; }
   void resume(std::uint64_t step) { step_ = step; }
-  /// The bytes that this rank sends to other groups for a layer of which no expert is idle; at most,
-  /// if they depend on the elements.
+  /// The bytes that this rank sends to other groups for a layer in which all experts have tokens.
+  /// An upper limit if sizes depend on the elements.
   [[nodiscard]] std::size_t bytes_sent(layer_id layer) const {
     auto bytes = detail::compressed_rounds::byte_count{};
     for (std::size_t k = 0; k < shapes_.size(); ++k)
@@ -213,7 +214,7 @@ class gradient_exchange {
   }
 
  private:
-  /// What `average` was called with.
+  /// The arguments of `average`.
   struct call {
     std::vector<expert_tensor<float>> gradients;
     std::vector<std::uint64_t> loads;
@@ -225,7 +226,7 @@ class gradient_exchange {
     chunk_id chunk;
     std::size_t tensor;
     std::span<float> gradient;
-    std::span<float> kept;   // what has not been sent; empty if nothing is remembered
+    std::span<float> kept;   // what was not sent; empty without memory
     std::span<float> state;  // of the compressor
   };
 
@@ -241,7 +242,7 @@ class gradient_exchange {
     return options_.memory == gradient_memory::momentum ||
            (options_.memory == gradient_memory::residual && compressors_.needs_residual(shape));
   }
-  /// Of each tensor what has not been sent, then the state of the compressor.
+  /// For each tensor the size of what was not sent, then of the compressor's state.
   [[nodiscard]] std::vector<std::size_t> memory_sizes() const {
     auto sizes = std::vector<std::size_t>{};
     for (auto const shape : shapes_) sizes.push_back(remembers(shape) ? shape.elements() : 0);
@@ -289,7 +290,7 @@ class gradient_exchange {
       ++slot;
     }
   }
-  /// What compresses a tensor in the average of a step.
+  /// The compressor of a tensor in the average of a step.
   [[nodiscard]] any_compressor const& compressor_at(layer_id layer, std::size_t k,
                                                     std::uint64_t step) const {
     return step < options_.start ? in_full_ : compressors_.of(layer, k);
@@ -304,7 +305,7 @@ class gradient_exchange {
     for (std::size_t slot = 0; slot < owned(layer).size(); ++slot)
       std::ranges::fill(memory_.tensors()[shapes_.size() + k][first + slot], 0.0F);
   }
-  /// What is to be sent: where something is remembered, it is added up there.
+  /// Adds the gradient to the memory, if there is one.
   void accumulate(unit const& u, double rate) const {
     if (options_.memory == gradient_memory::momentum) {
       auto const decay = static_cast<float>(options_.decay);
@@ -318,8 +319,8 @@ class gradient_exchange {
   [[nodiscard]] static std::span<float const> input_of(unit const& u) {
     return u.kept.empty() ? u.gradient : u.kept;
   }
-  /// The average becomes the gradient; what this group has sent leaves its memory. Infinity and NaN
-  /// stay there until they are sent, and leave nothing.
+  /// The average becomes the gradient; what this group has sent is subtracted from its memory.
+  /// Infinity and NaN stay there until they are sent, and are then set to 0.
   void take_in(layer_id layer, std::size_t n, std::uint64_t step) {
     auto const& u = units_[n];
     auto const& compressor = compressor_at(layer, u.tensor, step);
@@ -368,13 +369,13 @@ class gradient_exchange {
   std::vector<unit_shape> shapes_;
   gradient_exchange_options options_;
   detail::rate_choice compressors_;
-  any_compressor in_full_;  // of the start
+  any_compressor in_full_;  // for the first averages (start)
   expert_buffer<float> memory_;
   std::uint64_t method_ = 0;
   std::uint64_t step_ = 0;
   std::vector<call> calls_;  // [layers]
   detail::compressed_rounds rounds_;
-  std::vector<unit> units_;  // of the layer that is averaged
+  std::vector<unit> units_;  // of the current layer
   std::vector<unit> idle_;
   std::vector<float> scratch_;  // of the compressor
   std::vector<float> input_;    // of one unit

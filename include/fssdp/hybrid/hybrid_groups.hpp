@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Ranks in two levels: groups that shard inside, and counterparts that replicate between them.
+/// Two levels of ranks: groups that shard, and counterparts that replicate between groups.
 #pragma once
 
 #include <algorithm>
@@ -17,9 +17,9 @@
 
 namespace fssdp {
 
-/// Groups of equally many ranks. A group shards all experts over its ranks; the ranks at the same
-/// position of all groups, its counterparts, own the same chunks, so that what crosses between
-/// groups goes from rank to rank. A regular value.
+/// Groups of equally many ranks. A group shards all experts over its ranks. The ranks at the same
+/// position of all groups, which are counterparts, own the same chunks; so each sends to its
+/// counterparts only. A regular value.
 ///
 /// In terms of PyTorch's 2-D meshes: the position is the coordinate in the "shard" dimension, the
 /// group that in the "replicate" dimension. (DeToNATION, hybrid sharding groups)
@@ -31,8 +31,9 @@ class hybrid_groups {
   };
 
   hybrid_groups() : hybrid_groups{shape{}} {}
-  /// Consecutive ranks are a group.
-  /// @throws argument_error unless there are a group and a rank, and an int can count all ranks
+  /// Consecutive ranks form a group.
+  /// @throws argument_error unless there is at least one group and one rank, and all ranks fit into
+  ///         an int
   explicit hybrid_groups(shape const& of) : ranks_per_group_{of.ranks_per_group} {
     detail::require(of.groups >= 1 && of.ranks_per_group >= 1 &&
                         of.groups <= std::numeric_limits<int>::max() / of.ranks_per_group,
@@ -64,11 +65,11 @@ class hybrid_groups {
   [[nodiscard]] group_id group(rank_id rank) const {
     return group_id{place_of_[rank.index()] / ranks_per_group_};
   }
-  /// The number of a rank within its group: its rank there.
+  /// The rank of a rank within its group.
   [[nodiscard]] rank_id rank_in_group(rank_id rank) const {
     return rank_id{place_of_[rank.index()] % ranks_per_group_};
   }
-  /// Which rank of all has a position in a group.
+  /// The rank at a position of a group.
   [[nodiscard]] rank_id rank(group_id group, rank_id in_group) const {
     return ranks_[group.index() * static_cast<std::size_t>(ranks_per_group_) + in_group.index()];
   }
@@ -85,10 +86,10 @@ class hybrid_groups {
 
   int ranks_per_group_;
   std::vector<rank_id> ranks_;  // [groups, ranks per group]
-  std::vector<int> place_of_;   // [ranks]: where each is in that
+  std::vector<int> place_of_;   // [ranks]: the index of each in ranks_
 };
 
-/// The two communicators of a rank: those of its group, and its counterparts in all groups.
+/// The two communicators of a rank: with its group, and with its counterparts in all groups.
 template <class Comm>
 struct hybrid_communicators {
   Comm inside;   ///< ranks by position
@@ -98,10 +99,10 @@ struct hybrid_communicators {
 /// Splits a communicator into groups.
 /// @pre every rank calls with equal groups
 /// @cost that of two comm.split
-/// @throws argument_error if they are of other ranks; transport errors
+/// @throws argument_error if the groups have a different number of ranks; transport errors
 template <splittable_communicator Comm>
 [[nodiscard]] auto split(Comm& comm, hybrid_groups const& groups) {
-  detail::require(groups.ranks() == comm.size(), "split: groups of ", groups.ranks(),
+  detail::require(groups.ranks() == comm.size(), "split: the groups have ", groups.ranks(),
                   " ranks; expected ", comm.size());
   auto const group = groups.group(comm.rank()).value();
   auto const position = groups.rank_in_group(comm.rank()).value();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// The largest coefficients of a block, as they travel: each with its index.
+/// The payload of the largest coefficients of a block, each with its index.
 #pragma once
 
 #include <algorithm>
@@ -17,8 +17,9 @@
 
 namespace fssdp::detail {
 
-/// Of `size` coefficients the `kept` ones of largest magnitude; of equal ones the first. Their
-/// indices, 1 byte each where size is at most 256, else 2; then their values, 4 bytes each.
+/// The `kept` coefficients of largest magnitude among `size`; of equal ones the first. The payload
+/// has their indices
+/// (1 byte each if size is at most 256, otherwise 2), then their values (4 bytes each).
 struct kept_coefficients {
   std::size_t size;
   std::size_t kept;
@@ -31,7 +32,7 @@ struct kept_coefficients {
     if (index_bytes() == 2) payload[n * 2 + 1] = static_cast<std::byte>(index >> 8U);
     put_float(payload.subspan(kept * index_bytes()), n, value);
   }
-  /// Below size, whatever the payload says.
+  /// Always below size, even for an invalid payload.
   [[nodiscard]] std::size_t index_at(std::span<std::byte const> payload, std::size_t n) const {
     auto const low = std::to_integer<std::size_t>(payload[n * index_bytes()]);
     auto const high =
@@ -42,13 +43,14 @@ struct kept_coefficients {
     return float_at(payload.subspan(kept * index_bytes()), n);
   }
 
-  /// NaN at the first coefficients.
+  /// Writes NaN for the first coefficients.
   void put_nan(std::span<std::byte> payload) const {
     for (std::size_t n = 0; n < kept; ++n)
       put(payload, n, n, std::numeric_limits<float>::quiet_NaN());
   }
-  /// Puts what is kept of a block in the order of indices; NaN if a coefficient is not finite.
-  /// @param magnitudes, scratch of `size` elements each, which are overwritten
+  /// Writes the largest coefficients of a block in the order of their indices; NaN if any is not
+  /// finite.
+  /// @param magnitudes, scratch of `size` elements each; overwritten
   void put_largest(std::span<float const> block, std::span<float> magnitudes,
                    std::span<float> scratch, std::span<std::byte> payload) const {
     auto const bits = [](float x) { return std::bit_cast<std::uint32_t>(x); };  // in their order
@@ -66,15 +68,15 @@ struct kept_coefficients {
     }
   }
 
-  /// The same for `lanes` blocks at once, of which coefficient i of block l is at i * lanes + l,
-  /// largest first.
-  /// @param magnitudes as many, which are overwritten
-  /// @param payload_of payload_of(l) of the first `blocks` ones
+  /// The same for `lanes` blocks together, largest first; coefficient i of block l is at i * lanes
+  /// + l.
+  /// @param magnitudes as many elements; overwritten
+  /// @param payload_of payload_of(l) for l < `blocks`
   /// @cost `kept` comparisons per element
   template <class PayloadOf>
   void put_largest_of_lanes(std::span<float const> all, std::span<float> magnitudes,
                             std::size_t blocks, PayloadOf payload_of) const {
-    auto zeros = lane_array{};  // NaN if a coefficient is not finite
+    auto zeros = lane_array{};  // NaN if any coefficient is not finite
     for (std::size_t i = 0; i < size; ++i) {
       auto line = lane_array{};
       for (std::size_t l = 0; l < lanes; ++l) {
@@ -84,7 +86,7 @@ struct kept_coefficients {
       std::ranges::copy(line, &magnitudes[i * lanes]);
     }
     for (std::size_t n = 0; n < kept; ++n) {
-      auto most = std::array<std::int32_t, lanes>{};  // as bits, which are in the order of floats
+      auto most = std::array<std::int32_t, lanes>{};  // as bits, which have the order of floats
       auto at = std::array<std::int32_t, lanes>{};
       most.fill(-1);
       for (std::size_t i = 0; i < size; ++i) {
@@ -100,7 +102,7 @@ struct kept_coefficients {
       for (std::size_t l = 0; l < blocks; ++l) {
         auto const index = static_cast<std::size_t>(at[l]);
         put(payload_of(l), n, index, all[index * lanes + l]);
-        magnitudes[index * lanes + l] = -1;  // taken
+        magnitudes[index * lanes + l] = -1;  // already taken
       }
     }
     for (std::size_t l = 0; l < blocks; ++l)

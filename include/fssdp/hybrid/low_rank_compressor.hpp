@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// A gradient matrix as a product of two thin ones.
+/// Compresses a gradient matrix as a product of two thin ones.
 #pragma once
 
 #include <algorithm>
@@ -20,22 +20,22 @@
 
 namespace fssdp {
 
-/// One step of a power iteration for M [rows, columns], warm from the step before:
+/// One step of a power iteration for M [rows, columns], starting from the step before:
 ///
 ///     q = orthonormal(Q)       P = average over groups of M q
 ///     p = orthonormal(P)       Q = average over groups of M^T p       M becomes p Q^T
 ///
-/// Two rounds, which are sums: 4 rank (rows + columns) bytes. The residual that goes with it is M
-/// minus p times this group's own Q, so that it holds no differences between groups. Q starts with
-/// draws in [-1, 1) from the shared key; a column that has become zero is drawn again. Units of one
-/// row, and those of which this would send half or more (`least_saving`), are sent in full.
+/// Two rounds, which are sums: 4 rank (rows + columns) bytes. The residual is M minus p times this
+/// group's own Q, so it does not include differences between groups. Q is initialized with random
+/// numbers in [-1, 1) from the shared key, and so is a column that has become zero. Units of one
+/// row, and those for which this saves too little
+/// (`least_saving`), are sent in full.
 /// @cost 2 rank multiplications per element in each direction
 /// (PowerSGD, arXiv 1905.13727)
 struct low_rank_compressor {
   [[nodiscard]] combination combines(int /*round*/) const { return combination::sum; }
   std::size_t rank = 4;
-  /// A unit is sent in full unless its payloads are smaller than it by more than this factor; 0: none
-  /// is.
+  /// A unit is compressed only if its payloads are smaller by more than this factor; 0: always.
   std::size_t least_saving = 2;
 
   [[nodiscard]] std::string description() const {
@@ -43,7 +43,7 @@ struct low_rank_compressor {
   }
   [[nodiscard]] int rounds() const { return 2; }
   [[nodiscard]] std::size_t payload_bytes(unit_shape shape, int round) const {
-    detail::require(rank >= 1, "low_rank_compressor: rank 0; expected 1 or more");
+    detail::require(rank >= 1, "low_rank_compressor: rank is 0; expected 1 or more");
     if (!is_reduced(shape)) return round == 0 ? full_compressor{}.payload_bytes(shape, 0) : 0;
     return sizeof(float) * rank * (round == 0 ? shape.rows : shape.columns);
   }
@@ -97,8 +97,8 @@ struct low_rank_compressor {
   [[nodiscard]] static std::size_t whole_parts(std::size_t length) {
     return (length + detail::part_elements - 1) / detail::part_elements * detail::part_elements;
   }
-  /// `rank` columns of so many elements, each filled up with zeros. Payloads and the state have
-  /// them row by row instead.
+  /// `rank` columns, each padded with zeros. Payloads and the state have the same numbers row by
+  /// row.
   struct thin_matrix {
     std::span<float> elements;
     std::size_t length;
@@ -128,7 +128,7 @@ struct low_rank_compressor {
         to.column(k)[i] = detail::float_at(payload, i * rank + k) * share;
   }
 
-  /// Q of the step before; columns of zeros are drawn.
+  /// Reads Q of the step before; columns of zeros become random.
   void begin_with(compression_unit const& unit, thin_matrix const& q) const {
     auto const draw = counter_random{unit.shared_key};
     read(std::as_bytes(unit.state), 1, q);
@@ -144,11 +144,11 @@ struct low_rank_compressor {
       for (std::size_t l = 0; l < lanes; ++l) sums[l] += double{a[i + l]} * double{b[i + l]};
     return std::accumulate(sums.begin(), sums.end(), 0.0);
   }
-  /// Gram-Schmidt, column after column, twice, so that rounding leaves columns orthogonal. A column
-  /// that lies in those before it, but for rounding, becomes 0: matrices of lower rank, as of
-  /// experts with few tokens, are not counted twice.
+  /// Gram-Schmidt by columns, applied twice, so that columns are orthogonal in spite of rounding. A
+  /// column that depends on those before it, up to rounding, becomes 0, so that for matrices of
+  /// lower rank (experts with few tokens) no direction is counted twice.
   void orthonormalize(thin_matrix const& matrix) const {
-    constexpr auto least = 1e-5;  // of a column, for which rounding does not stand
+    constexpr auto least = 1e-5;  // relative norm above rounding errors
     auto const length = matrix.stride();
     for (std::size_t k = 0; k < rank; ++k) {
       auto* const column = matrix.column(k);
@@ -163,7 +163,7 @@ struct low_rank_compressor {
                 [&](std::size_t) { return before + i; });
         }
       auto const norm = std::sqrt(dot(column, column, length));
-      auto const scale = norm <= least * whole ? 0.0 : 1 / norm;  // of subnormals no float
+      auto const scale = norm <= least * whole ? 0.0 : 1 / norm;  // double: norm may be subnormal
       for (std::size_t i = 0; i < length; ++i) column[i] = static_cast<float>(scale * column[i]);
     }
   }
@@ -178,7 +178,7 @@ struct low_rank_compressor {
     read(sums.all, 1.0F / static_cast<float>(sums.groups), p);
     orthonormalize(p);
   }
-  /// p = M q, many rows and columns of M at once.
+  /// p = M q, by blocks of rows and columns of M.
   void multiply_by_q(std::span<float const> input, unit_shape shape, thin_matrix const& q,
                      thin_matrix const& p) const {
     std::ranges::fill(p.elements, 0.0F);
@@ -207,7 +207,7 @@ struct low_rank_compressor {
         auto const* first = input.data() + top * shape.columns + left;
         auto stride = shape.columns;
         auto tile = std::array<float, lanes * lanes>{};
-        if (width < lanes) {  // filled up
+        if (width < lanes) {  // padding
           for (std::size_t i = 0; i < height; ++i)
             std::copy_n(first + i * stride, width, tile.data() + i * lanes);
           first = tile.data();
@@ -225,7 +225,7 @@ struct low_rank_compressor {
                 std::span<std::byte const> thin, float share, std::span<float> output) const {
     auto const columns = unit.shape.columns;
     auto const [p, q] = thin_matrices(unit);
-    auto const& weights = p;  // a binding cannot be captured by all compilers
+    auto const& weights = p;  // structured bindings cannot be captured by all compilers
     auto const& lines = q;
     read_p(rounds[0], p);
     read(thin, share, q);

@@ -11,12 +11,11 @@
 
 namespace fssdp::detail {
 
-/// Of floats without a sign, the one that has n smaller or equal ones before it when all are sorted;
-/// NaN is above infinity.
-/// @param scratch as many floats, which are overwritten; may be `magnitudes` itself
+/// The n-th smallest of floats without sign, counted from 0; NaN counts as larger than infinity.
+/// @param scratch as many floats; overwritten; may be `magnitudes` itself
 /// @pre n < magnitudes.size(), and no sign bit is set
-/// @cost of 1024 and more: each is counted by its exponent and 3 more bits, and only those that
-///       share all of these with the result are sorted
+/// @cost for 1024 or more: a histogram by exponent and 3 more bits; only elements in the bin of the
+///       result are sorted
 [[nodiscard]] inline float nth_magnitude(std::span<float const> magnitudes, std::size_t n,
                                          std::span<float> scratch) {
   constexpr auto least_counted = std::size_t{1024};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Codes of few bits, several to a byte.
+/// Packs several codes of few bits into a byte.
 #pragma once
 
 #include <algorithm>
@@ -13,10 +13,10 @@
 
 namespace fssdp::detail {
 
-/// As many codes as there are elements in a part.
+/// The codes of the elements of a part.
 using code_array = std::array<std::uint8_t, part_elements>;
 
-/// Two codes of so many bits become one of twice as many, the first one in the lower half.
+/// Combines pairs of codes into codes of twice as many bits, the first one in the lower half.
 template <std::size_t bits, std::size_t codes>
 [[nodiscard]] inline auto join_codes(std::array<std::uint8_t, codes> const& all) {
   auto joined = std::array<std::uint8_t, codes / 2>{};
@@ -27,7 +27,7 @@ template <std::size_t bits, std::size_t codes>
   else
     return join_codes<2 * bits>(joined);
 }
-/// The other way round, from bytes to codes of so many bits.
+/// The inverse: splits bytes into codes.
 template <std::size_t bits, std::size_t codes, std::size_t width = 4>
 [[nodiscard]] inline code_array split_codes(std::array<std::uint8_t, codes> const& all) {
   auto split = std::array<std::uint8_t, 2 * codes>{};
@@ -41,26 +41,26 @@ template <std::size_t bits, std::size_t codes, std::size_t width = 4>
     return split_codes<bits, 2 * codes, width / 2>(split);
 }
 
-/// Of 1, 2, 4 or 8 bits; the first code of a byte is in its lowest bits.
+/// Codes of 1, 2, 4 or 8 bits; the first code of a byte is in its lowest bits.
 template <std::size_t bits>
 struct packed_codes {
   [[nodiscard]] static constexpr std::size_t bytes(std::size_t codes) {
     return (codes * bits + 7) / 8;
   }
-  /// The bytes of the part of a payload that begins with that code.
+  /// The bytes of a payload from those of the given code on.
   template <class Bytes>
   [[nodiscard]] static Bytes part_of(Bytes payload, std::size_t first) {
     auto const rest = payload.subspan(first * bits / 8);
     return rest.first(std::min(rest.size(), bytes(part_elements)));
   }
-  /// @param to the bytes of the first codes, at most of all
+  /// @param to the bytes of the first codes; at most those of all codes
   static void pack(code_array const& codes, std::span<std::byte> to) {
     if constexpr (bits == 8)
       std::memcpy(to.data(), codes.data(), to.size());
     else
       std::memcpy(to.data(), join_codes<bits>(codes).data(), to.size());
   }
-  /// Codes of bytes that are not there are 0.
+  /// Codes beyond the end of `from` are 0.
   [[nodiscard]] static code_array unpack(std::span<std::byte const> from) {
     auto packed = std::array<std::uint8_t, bytes(part_elements)>{};
     std::memcpy(packed.data(), from.data(), from.size());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Groups train by themselves for some steps, then come together.
+/// Groups train independently for some steps, then average their parameters.
 #pragma once
 
 #include <algorithm>
@@ -23,48 +23,49 @@
 
 namespace fssdp {
 
-/// What becomes of the average of what groups have learned. With d the average of (anchor - local),
-/// the pseudo-gradient:   v = momentum v + d     anchor -= rate (d + momentum v)
+/// The outer optimizer. With d the average of (anchor - local), the pseudo-gradient:
+/// v = momentum v + d     anchor -= rate (d + momentum v)
 struct outer_update {
   double rate = 1;      ///< 1 without momentum: the average of the parameters (local SGD)
   double momentum = 0;  ///< Nesterov's
 };
-/// As in DiLoCo, for rounds of hundreds of steps. Rounds of few steps go the same way again and
-/// again: there a momentum of 0.9 overshoots, 0.5 does not. (arXiv 2311.08105)
+/// The values of DiLoCo, for rounds of hundreds of steps. In short rounds, consecutive
+/// pseudo-gradients are similar: there a momentum of 0.9 overshoots, and 0.5 does not. (arXiv
+/// 2311.08105)
 inline constexpr auto diloco = outer_update{.rate = 0.7, .momentum = 0.9};
 
-/// What crosses at the end of a round, and what is made of it.
+/// Options of parameter_exchange.
 struct parameter_exchange_options {
   outer_update outer = {};
-  any_compressor compressor = {};  ///< of pseudo-gradients; what it leaves out is a residual
-  /// The share of its own parameters that a group keeps when a round is finished: what it has
-  /// learned while the exchange was under way is in them. 0: the anchor takes their place.
+  any_compressor compressor = {};  ///< of pseudo-gradients; its error is kept as residual
+  /// The share of its own parameters that a group keeps at `finish`: these include what it has
+  /// learned during the exchange. 0: the parameters become the anchor.
   double mix = 0;
   std::uint64_t seed = 0;
-  std::size_t slots = 0;          ///< as of gradient_exchange_options
-  host_stream* stream = nullptr;  ///< exchanges run there, while the caller goes on
+  std::size_t slots = 0;          ///< as in gradient_exchange_options
+  host_stream* stream = nullptr;  ///< for asynchronous exchanges
 };
 
-/// One rank's part: the parameters of what it owns. All groups begin with equal parameters; after
-/// each round they have equal parameters again:
+/// Averages the parameters of what a rank owns over groups. All groups begin with equal parameters,
+/// and have equal parameters after each round:
 ///
 ///     auto between = parameter_exchange{counterparts, layouts, rank_in_group, shapes, options};
 ///     for each layer:                  between.begin(layer, weights)
 ///     after schedule(start) steps, for each layer:   between.synchronize(layer, weights)
 ///
-/// With a stream and `start` and `finish` in place of `synchronize` groups train on while the
-/// exchange is under way, and layers may come in turn, as `staggered` says. Then anchors are equal
-/// in all groups, parameters only with a mix of 0 right after `finish`. (Streaming DiLoCo, arXiv
-/// 2501.18512)
+/// With a stream, and `start` and `finish` instead of `synchronize`, groups continue training
+/// during the exchange, and layers may be exchanged at different times (`staggered`). Then anchors
+/// are equal in all groups; parameters are equal only with a mix of 0, directly after `finish`.
+/// (Streaming DiLoCo, arXiv 2501.18512)
 ///
-/// What the optimizer of a group remembers stays in the group. It keeps two floats for each
-/// parameter, the anchor and what is on its way, and one more with momentum.
+/// The optimizer state of a group is not exchanged. This keeps two floats for each parameter, the
+/// anchor and the difference in flight, and one more with momentum.
 class parameter_exchange {
  public:
   using layouts_type = gradient_exchange::layouts_type;
 
-  /// As gradient_exchange takes them.
-  /// @throws argument_error besides, unless the mix is from 0 to below 1
+  /// The arguments are those of gradient_exchange.
+  /// @throws argument_error also unless mix is at least 0 and below 1
   template <communicator Comm>
   parameter_exchange(Comm& between, layouts_type const& layouts, rank_id rank,
                      std::vector<unit_shape> const& shapes, parameter_exchange_options options = {})
@@ -86,25 +87,26 @@ class parameter_exchange {
                      false},
         is_under_way_(static_cast<std::size_t>(layouts.layers())) {}
 
-  /// These are the parameters that all groups have.
+  /// Sets the initial parameters of a layer, which are equal in all groups.
   /// @param weights [owned, elements] per tensor: the shard of the layer
   /// @throws argument_error if they have another shape
   template <tensor_memory Weights>
   void begin(layer_id layer, Weights&& weights) {
     differences_.keep(anchors, layer, weights);
   }
-  /// Brings a layer of all groups together.
-  /// @param step how many steps of training have been done: groups that differ in it disagree
-  /// @cost as gradient_exchange::average; no allocation once every layer has been exchanged
+  /// Averages a layer over all groups.
+  /// @param step the number of training steps so far; groups that differ in it disagree
+  /// @cost as gradient_exchange::average; no allocation after every layer has been exchanged once
   /// @throws as gradient_exchange::average, before any parameter changes
   template <tensor_memory Weights>
   void synchronize(layer_id layer, Weights&& weights, std::uint64_t step = 0) {
     start(layer, weights, step);
     finish(layer, weights);
   }
-  /// Sends what the group has learned. With a stream it returns at once.
-  /// @param step as of `synchronize`
-  /// @throws argument_error if the layer is under way already; without a stream as `synchronize`
+  /// Begins to average a layer. With a stream it returns at once.
+  /// @param step as for `synchronize`
+  /// @throws argument_error if an exchange of the layer is in progress; without a stream as
+  ///         `synchronize`
   template <tensor_memory Weights>
   void start(layer_id layer, Weights&& weights, std::uint64_t step = 0) {
     auto const views = differences_.shard_of(layer, weights);
@@ -119,9 +121,9 @@ class parameter_exchange {
         });
     is_under_way_[layer.index()] = true;
   }
-  /// Waits for it, and applies it.
-  /// @throws argument_error if the layer is not under way; what the exchange has thrown, before any
-  ///         parameter changes
+  /// Waits for that exchange, and applies its result.
+  /// @throws argument_error if no exchange of the layer is in progress; the error of the exchange,
+  ///         before any parameter changes
   template <tensor_memory Weights>
   void finish(layer_id layer, Weights&& weights) {
     auto const views = differences_.shard_of(layer, weights);
@@ -136,18 +138,18 @@ class parameter_exchange {
     });
     is_under_way_[layer.index()] = false;
   }
-  /// Whether a layer has been started and not finished.
+  /// Whether a layer was started and not finished.
   [[nodiscard]] bool is_under_way(layer_id layer) const { return is_under_way_[layer.index()]; }
 
-  /// The next round begins. After the last layer.
+  /// Begins the next round; to be called after the last layer.
   void advance() { differences_.exchange().advance(); }
-  /// How many rounds there have been: part of a checkpoint.
+  /// The number of rounds so far: part of a checkpoint.
   [[nodiscard]] std::uint64_t round() const { return differences_.exchange().step(); }
   void resume(std::uint64_t round) { differences_.exchange().resume(round); }
 
-  /// Anchors and velocities, and what has not been sent, slot by slot as in the arenas: to be moved
-  /// with the owners, and saved. The first is equal in all groups after a round.
-  /// @pre no layer is under way
+  /// Anchors, velocities and residuals, slot by slot as in the arenas: to be moved with the owners,
+  /// and saved. Anchors are equal in all groups after a round.
+  /// @pre no layer is in progress
   [[nodiscard]] expert_buffer<float>& kept() { return differences_.memory(); }
   [[nodiscard]] expert_buffer<float>& residuals() { return differences_.exchange().kept(); }
   void reshard(layouts_type const& layouts) { differences_.reshard(layouts); }
@@ -156,11 +158,11 @@ class parameter_exchange {
   }
 
  private:
-  static constexpr std::size_t anchors = 0;  // parts of what is kept
+  static constexpr std::size_t anchors = 0;  // indices of the parts of kept()
   static constexpr std::size_t velocities = 1;
 
   [[nodiscard]] static float checked(double mix) {
-    detail::require(mix >= 0 && mix < 1, "parameter_exchange: a mix of ", mix,
+    detail::require(mix >= 0 && mix < 1, "parameter_exchange: mix is ", mix,
                     "; expected 0 or more, and less than 1");
     return static_cast<float>(mix);
   }
@@ -189,7 +191,7 @@ class parameter_exchange {
 
   outer_update outer_;
   float mix_;
-  detail::round_differences differences_;  // keeps of each tensor the anchor, then its velocity
+  detail::round_differences differences_;  // keeps the anchor of each tensor, then its velocity
   std::vector<char> is_under_way_;         // [layers]
 };
 

@@ -17,27 +17,27 @@
 
 namespace fssdp::detail {
 
-/// One buffer of each group, between ranks that are groups. Allocates only to grow. Every rank
-/// names those behind it in turn as receivers, those before it as senders, so that of ranks that
-/// come at once no two want to send to the same one.
+/// Combines one buffer of each group, between ranks that are groups. Memory only grows. Every rank
+/// adds receivers in cyclic order after itself, and senders in the opposite order, so that ranks
+/// that come at the same time send to different peers.
 class payload_exchange {
  public:
-  /// How long the combination of payloads is.
+  /// The size of the combined payloads.
   [[nodiscard]] static std::size_t combined_bytes(combination how, std::size_t bytes, int groups) {
     return how == combination::sum
                ? bytes
                : checked_product("payload_exchange", bytes, static_cast<std::size_t>(groups));
   }
 
-  /// The bytes that a rank sends for so many to be added.
+  /// The bytes that a rank sends when `bytes` are to be added.
   [[nodiscard]] static std::size_t bytes_of_sum(std::size_t bytes, rank_id group, int groups) {
     auto const [first, last] = floats_of(bytes, group, groups);
     auto const part = (last - first) * sizeof(float);
     return bytes - part + static_cast<std::size_t>(groups - 1) * part;
   }
 
-  /// @param mine [n]; of floats where they are summed
-  /// @param all [groups, n], or [n]: the same bits in all groups
+  /// @param mine [n]; floats if they are added
+  /// @param all [groups, n] if gathered, [n] if added: equal bits in all groups
   /// @param label a hash of what is exchanged
   /// @throws ranks_disagree if others exchange something else; transport errors
   void run(communicator_ref const& between, combination how, std::span<std::byte const> mine,
@@ -61,7 +61,8 @@ class payload_exchange {
       });
     });
   }
-  /// Every group adds up its part of all, in the order of the groups, and gives it to the others.
+  /// Every group adds its part of all payloads, in the order of the groups, and sends it to the
+  /// others.
   void sum(communicator_ref const& between, std::span<std::byte const> mine,
            std::span<std::byte> all, batch_label const& label) {
     auto const me = between.rank();
@@ -98,7 +99,7 @@ class payload_exchange {
       });
     });
   }
-  /// Calls visit(next, previous) for those that are 1, 2, ... behind this rank, and before it.
+  /// Calls visit(next, previous) for the ranks 1, 2, ... after and before this one.
   template <class Visit>
   static void for_each_other(communicator_ref const& between, Visit visit) {
     auto const size = between.size();
@@ -112,14 +113,14 @@ class payload_exchange {
   };
   [[nodiscard]] static float_range floats_of(std::size_t bytes, rank_id group, int groups) {
     auto const floats = bytes / sizeof(float);
-    auto const at = [&](std::size_t g) {  // without a product that may not be counted
+    auto const at = [&](std::size_t g) {  // avoids a product that may overflow
       auto const n = static_cast<std::size_t>(groups);
       return floats / n * g + floats % n * g / n;
     };
     return {at(group.index()), at(group.index() + 1)};
   }
 
-  std::vector<std::byte> parts_;  // [groups, part]: of all groups, to be added up here
+  std::vector<std::byte> parts_;  // [groups, part]: of all groups, to be added by this one
 };
 
 }  // namespace fssdp::detail

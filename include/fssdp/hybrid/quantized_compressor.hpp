@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Few bits per element, rounded by chance.
+/// Few bits per element, with random rounding.
 #pragma once
 
 #include <algorithm>
@@ -21,31 +21,32 @@
 
 namespace fssdp {
 
-/// Where chance is, when few bits stand for an element.
+/// Where randomness is applied in quantization.
 enum class quantized_rounding {
-  random,  ///< each element goes up or down, by the own key of a group
-  shifted  ///< the grid moves by a part of a step, the same in all groups; elements go to the
-           ///< nearest of its points
+  random,  ///< each element is rounded up or down at random, by the own key of the group
+  shifted  ///< the grid is shifted by a random part of a step, the same in all groups; elements are
+           ///< rounded to the nearest point
 };
 
-/// Buckets of elements between their least and their greatest in 2^bits - 1 equal steps.
+/// Quantizes buckets of elements between their smallest and largest element in 2^bits - 1 equal
+/// steps.
 ///
 /// `random`: the code of x is floor((x - least) / step + u), u in [0, 1) by the own key of a group.
 /// `shifted`: x becomes least + step (r + round((x - least) / step - r)), with r in [-1/2, 1/2) for
-/// each bucket, by the key that all groups share. An error is at most step / 2, and its variance
-/// over draws step^2 / 12. That of `random`, f (1 - f) step^2 at a part f of a step, is twice as
-/// large on average. The elements of a bucket, and groups, share a draw, so their errors are not
-/// independent. Where a point of the moved grid would be no float, r is 0.
+/// each bucket, by the key that all groups share. The error is at most step / 2, and its variance
+/// over r is step^2 / 12. With `random` the variance is f (1 - f) step^2 at a fraction f of a step,
+/// on average twice as large. The elements of a bucket, and groups, share r, so their errors are
+/// not independent. If a point of the shifted grid would not be a float, r is 0.
 ///
-/// With either the average over draws is x, so that there is no residual. A bucket with an element
-/// that is not finite becomes NaN; one of equal elements is exact.
+/// In both cases the mean over the random numbers is x, so there is no residual. A bucket with an
+/// element that is not finite becomes NaN; one of equal elements is exact.
 ///
 /// 8 bytes for each bucket, and bits / 8 for each element.
 ///
-/// QSDP (arXiv 2302.02390) rounds gradients by chance, and weights by a shift of the grid, in
-/// buckets of 1024. That much is known; formulas are remembered. Not known: whether its grid goes
-/// from the least to the greatest element, which buckets share a shift, and what becomes of codes
-/// beyond the last one, which is what they become here. Its learned levels are not built.
+/// QSDP (arXiv 2302.02390) rounds gradients at random, and shifts the grid of weights at random, in
+/// buckets of 1024. The formulas here are not copied from it, and may differ: in the range of the
+/// grid, in which buckets share a shift, and in codes beyond the last one, which are clamped here.
+/// Its learned levels are not implemented.
 class quantized_compressor {
  public:
   [[nodiscard]] combination combines(int /*round*/) const { return combination::gather; }
@@ -56,11 +57,12 @@ class quantized_compressor {
   };
 
   quantized_compressor() : quantized_compressor{options{}} {}
-  /// @throws argument_error on another number of bits, or buckets of no whole bytes
+  /// @throws argument_error if bits are not 1, 2, 4 or 8, or a bucket is not a number of whole
+  ///         bytes
   explicit quantized_compressor(options const& of) : options_{of} {
     detail::require(of.bits == 1 || of.bits == 2 || of.bits == 4 || of.bits == 8,
-                    "quantized_compressor: ", of.bits, " bits; expected 1, 2, 4 or 8");
-    detail::require(of.bucket >= 8 && of.bucket % 8 == 0, "quantized_compressor: buckets of ",
+                    "quantized_compressor: bits is ", of.bits, "; expected 1, 2, 4 or 8");
+    detail::require(of.bucket >= 8 && of.bucket % 8 == 0, "quantized_compressor: bucket is ",
                     of.bucket, "; expected a multiple of 8");
   }
 
@@ -141,7 +143,7 @@ class quantized_compressor {
   [[nodiscard]] bucket_range range_of(std::span<float const> bucket) const {
     auto lowest = detail::part_from(bucket, 0, bucket[0]);
     auto greatest = lowest;
-    auto zeros = detail::float_part{};  // NaN if an element is not finite
+    auto zeros = detail::float_part{};  // NaN if any element is not finite
     for (std::size_t first = 0; first < bucket.size(); first += at_once) {
       auto const part = detail::part_from(bucket, first, bucket[0]);
       for (std::size_t i = 0; i < at_once; ++i) {
@@ -156,25 +158,25 @@ class quantized_compressor {
     return {least, std::ranges::max(greatest) / highest() - least / highest()};
   }
   [[nodiscard]] bool is_shifted() const { return options_.rounding == quantized_rounding::shifted; }
-  /// In [-1/2, 1/2), for the bucket that begins with that element.
+  /// A random number in [-1/2, 1/2) for the bucket that begins with this element.
   [[nodiscard]] float draw_of(compression_unit const& unit, std::size_t first) const {
     return counter_random{unit.shared_key}[first / options_.bucket] - 0.5F;
   }
-  /// The grid moved by a part of a step, if all its points stay floats.
+  /// The grid shifted by a part of a step, if all its points stay floats.
   [[nodiscard]] bucket_range shifted_by(float part, bucket_range of) const {
     auto const moved = of.least + part * of.step;
     return std::isfinite(moved) && std::isfinite(moved + highest() * of.step)
                ? bucket_range{moved, of.step}
                : of;
   }
-  /// What is added to places on a grid before they are rounded down.
+  /// What is added to positions on the grid before they are rounded down.
   [[nodiscard]] static detail::float_part nearest(std::size_t /*index*/) {
     auto halves = detail::float_part{};
     halves.fill(0.5F);
     return halves;
   }
-  /// @param added what is added to places on the grid before they are rounded down: of a part's
-  ///        elements, from its first one's index in the bucket
+  /// @param added what is added to the positions of a part's elements before they are rounded down,
+  ///        given the index of the first one in the bucket
   template <std::size_t bits, class Added>
   static void encode_bucket(bucket_range range, std::span<float const> bucket,
                             std::span<std::byte> to, Added added) {
@@ -190,14 +192,14 @@ class quantized_compressor {
       auto const more = added(first);
       auto codes = detail::code_array{};
       for (std::size_t i = 0; i < at_once; ++i) {
-        // Above -1, so that what is cut off leaves 0: a shift, rounded, is a step at most.
+        // Above -1, so truncation gives 0: a shift, rounded, is at most one step.
         auto const place = (part[i] - range.least) / range.step + more[i];
         codes[i] = static_cast<std::uint8_t>(static_cast<int>(place < most ? place : most));
       }
       packed::pack(codes, packed::part_of(payload, first));
     }
   }
-  /// The average of what the payloads of groups stand for.
+  /// The average of the decoded payloads of the groups.
   template <class PayloadOf>
   void add_up(std::size_t groups, PayloadOf payload_of, std::span<float> output) const {
     with_bits([&]<std::size_t bits>(bits_of<bits>) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Which compressor each tensor of each layer has, and what the others would leave out.
+/// The compressor of each tensor of each layer, and the measured errors of the alternatives.
 #pragma once
 
 #include <algorithm>
@@ -24,7 +24,7 @@
 
 namespace fssdp::detail {
 
-/// A class is a tensor of all experts of a layer: its units are compressed alike.
+/// A class is one tensor of all experts of a layer: its units have the same compressor.
 class rate_choice {
  public:
   rate_choice(any_compressor usual, std::vector<any_compressor> const& alternatives, int layers,
@@ -45,14 +45,14 @@ class rate_choice {
   [[nodiscard]] std::size_t index_of(layer_id layer, std::size_t tensor) const {
     return choice_[class_of(layer, tensor)];
   }
-  /// @throws argument_error if there is no such tensor, or no such compressor
+  /// @throws argument_error if the tensor or the compressor does not exist
   void take(layer_id layer, std::size_t tensor, std::size_t index) {
     require(tensor < shapes_.size() && index < candidates_.size(), "take_compressor: compressor ",
             index, " for tensor ", tensor, "; expected one of ", candidates_.size(), ", and of ",
             shapes_.size());
     choice_[class_of(layer, tensor)] = index;
   }
-  /// The most that any of them needs.
+  /// The largest state of any compressor.
   [[nodiscard]] std::size_t state_elements(unit_shape shape) const {
     auto most = std::size_t{0};
     for (auto const& of : candidates_) most = std::max(most, of.state_elements(shape));
@@ -81,7 +81,8 @@ class rate_choice {
     squares_.clear();
     if (on) squares_.assign(choice_.size() * candidates_.size(), 0);
   }
-  /// Adds up what each of them leaves out, beginning without state; nothing if nothing is measured.
+  /// Adds the errors of all compressors for a unit, starting without state; does nothing if not
+  /// measuring.
   void measure_unit(layer_id layer, std::size_t tensor, compression_unit about,
                     std::span<float const> input) {
     if (squares_.empty()) return;
@@ -92,7 +93,7 @@ class rate_choice {
           error_of(candidates_[c], about, input);
     }
   }
-  /// Calls changed(layer, tensor) where another one is chosen; measures no more.
+  /// Calls changed(layer, tensor) for each new choice, and stops measuring.
   template <class Changed>
   void choose(communicator_ref inside, communicator_ref between,
               layer_stack<table_layout> const& layouts, rate_options const& options,
@@ -131,7 +132,7 @@ class rate_choice {
   [[nodiscard]] std::size_t class_of(layer_id layer, std::size_t tensor) const {
     return layer.index() * shapes_.size() + tensor;
   }
-  /// |input - own|^2, if there were this group alone.
+  /// |input - own|^2, as if this were the only group.
   [[nodiscard]] double error_of(any_compressor const& compressor, compression_unit const& about,
                                 std::span<float const> input) {
     auto payloads =
@@ -152,10 +153,10 @@ class rate_choice {
     return sum;
   }
 
-  std::vector<any_compressor> candidates_;  // the first is the usual one
+  std::vector<any_compressor> candidates_;  // the first is the default
   std::vector<unit_shape> shapes_;
   std::vector<std::size_t> choice_;  // [layers, tensors]
-  std::vector<double> squares_;      // [layers, tensors, candidates]; empty: nothing is measured
+  std::vector<double> squares_;      // [layers, tensors, candidates]; empty if not measuring
   std::vector<float> state_;
 };
 

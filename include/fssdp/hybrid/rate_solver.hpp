@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// How much each part of a model is compressed, within a budget of errors.
+/// Chooses how much each part of a model is compressed, within an error budget.
 #pragma once
 
 #include <algorithm>
@@ -16,27 +16,26 @@
 
 namespace fssdp {
 
-/// What candidates cost: [classes][candidates], the same number for all. A class is what is
-/// compressed alike: a tensor of all experts of a layer, say.
+/// The costs of candidates: [classes][candidates], equally many for all classes. A class is what is
+/// compressed in the same way, such as one tensor of all experts of a layer.
 struct rate_table {
   std::vector<std::vector<std::uint64_t>> bytes;
-  std::vector<std::vector<double>> errors;  ///< |x - own| of what was measured lately
-  std::size_t usual = 0;                    ///< the candidate that all classes have by default
+  std::vector<std::vector<double>> errors;  ///< |x - own|, as measured recently
+  std::size_t usual = 0;                    ///< the default candidate of all classes
 };
 
-/// How much error is allowed, and how finely it is counted.
+/// The error budget, and its resolution.
 struct rate_options {
-  double tolerance = 1;          ///< of errors, together: so many times those by default
-  std::size_t buckets = 10'000;  ///< errors are rounded up to a budget / buckets
+  double tolerance = 1;          ///< the budget, as a multiple of the total error of the default
+  std::size_t buckets = 10'000;  ///< errors are rounded up to budget / buckets
 };
 
-/// A candidate for each class: of those whose errors together stay within those of the default
-/// (times the tolerance), the fewest bytes; of equal ones the least error, then the first
-/// candidates. The default where nothing fits, or what fits has more bytes, as errors are rounded
-/// up.
+/// Chooses a candidate for each class: the fewest bytes such that the total error is within the
+/// budget; of equal choices the one with the smallest error, then the first candidates. Returns the
+/// default if nothing fits, or if it has fewer bytes, which is possible as errors are rounded up.
 /// @cost classes * candidates * buckets time, classes * buckets memory; a pure function
-/// @throws argument_error if the table has no class, rows of different lengths, or no such
-///        candidate
+/// @throws argument_error if the table has no classes, rows of different lengths, or the default
+///         candidate does not exist
 /// (L-GreCo, arXiv 2210.17357)
 [[nodiscard]] inline std::vector<std::size_t> choose_rates(rate_table const& of,
                                                            rate_options const& options = {}) {
@@ -52,9 +51,9 @@ struct rate_options {
                     "choose_rates: class ", l, " has ", of.bytes[l].size(),
                     " numbers of bytes and ", of.errors[l].size(), " errors; expected ",
                     candidates);
-  detail::require(options.tolerance >= 0 && options.buckets >= 1, "choose_rates: a tolerance of ",
-                  options.tolerance, " and ", options.buckets,
-                  " buckets; expected 0 or more, and 1");
+  detail::require(options.tolerance >= 0 && options.buckets >= 1, "choose_rates: tolerance is ",
+                  options.tolerance, " and buckets ", options.buckets,
+                  "; expected 0 or more, and 1 or more");
 
   auto const usual = std::vector<std::size_t>(classes, of.usual);
   auto budget = 0.0;
@@ -65,13 +64,13 @@ struct rate_options {
   }
   if (!(budget > 0) || !std::isfinite(budget)) return usual;
   auto const bucket = budget / static_cast<double>(options.buckets);
-  auto const cost = [&](std::size_t l, std::size_t c) {  // at least 1: no class is free
+  auto const cost = [&](std::size_t l, std::size_t c) {  // at least 1, so that no class is free
     auto const count = std::max(1.0, std::ceil(of.errors[l][c] / bucket));
     return count <= static_cast<double>(options.buckets) ? static_cast<std::size_t>(count)
                                                          : options.buckets + 1;
   };
 
-  // best[b]: of the classes from l on, with at most b buckets
+  // best[b]: for the classes from l on, with at most b buckets
   using total = std::pair<std::uint64_t, double>;  // bytes, error
   constexpr auto none = total{std::numeric_limits<std::uint64_t>::max(), 0};
   auto best = std::vector<total>(options.buckets + 1);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What groups have learned since they had equal parameters: on its way to the others.
+/// The differences of parameters since groups were equal, and their exchange.
 #pragma once
 
 #include <algorithm>
@@ -19,15 +19,15 @@
 
 namespace fssdp::detail {
 
-/// Memory of the shape of an arena with some floats for each parameter, and differences that are
+/// Memory of the shape of an arena, with some floats for each parameter, and differences that are
 /// averaged by a gradient_exchange.
 class round_differences {
  public:
   using layouts_type = gradient_exchange::layouts_type;
 
-  /// @param kept how many floats of each parameter are kept
-  /// @param is_last_kept whether the differences are the last of what is kept; else they have a
-  ///        buffer of their own, of which nothing has to be saved
+  /// @param kept the number of floats that are kept for each parameter
+  /// @param is_last_kept whether the last of these are the differences; otherwise differences have
+  ///        their own buffer, which need not be saved
   template <communicator Comm>
   round_differences(Comm& between, layouts_type const& layouts, rank_id rank,
                     std::vector<unit_shape> const& shapes, gradient_exchange_options options,
@@ -40,11 +40,11 @@ class round_differences {
         own_{is_last_kept ? 0 : kept_.slots(), sizes(is_last_kept ? 0 : 1)},
         exchange_{between, layouts, rank, shapes, options} {}
 
-  /// A parameter's tensor k in a slot of the arena.
+  /// Part `part` of what is kept for tensor k in a slot of the arena.
   [[nodiscard]] std::span<float> kept(std::size_t part, std::size_t k, std::size_t slot) {
     return kept_.tensors()[part * shapes_.size() + k][slot];
   }
-  /// Copies a layer's parameters into a part of what is kept.
+  /// Copies the parameters of a layer into a part of what is kept.
   /// @throws as shard_of
   template <tensor_memory Weights>
   void keep(std::size_t part, layer_id layer, Weights&& weights) {
@@ -61,8 +61,8 @@ class round_differences {
     for (std::size_t k = 0; k < shapes_.size(); ++k)
       for (std::size_t slot = 0; slot < slots; ++slot) visit(k, slot, first + slot);
   }
-  /// The shard of a layer, until the next call.
-  /// @throws argument_error if it is of another shape
+  /// The shard of a layer, valid until the next call.
+  /// @throws argument_error if it has another shape
   template <tensor_memory Weights>
   [[nodiscard]] std::span<expert_tensor<float> const> shard_of(layer_id layer, Weights&& weights) {
     exchange_.require_layer(layer);
@@ -71,18 +71,18 @@ class round_differences {
     shard_.assign(views.begin(), views.end());
     return shard_;
   }
-  /// Calls write(tensor, slot in the layer, slot in the arena, difference) for all slots of a layer,
-  /// and sends what has been written.
-  /// @param step of the training: groups that are at another one disagree
+  /// Calls write(tensor, slot in the layer, slot in the arena, difference) for all slots of a
+  /// layer, and sends the differences.
+  /// @param step of the training; groups that differ in it disagree
   template <class Write>
   void send(layer_id layer, std::uint64_t step, Write write) {
     auto const shard = differences_of(layer);
     for_each_slot(layer, [&](std::size_t k, std::size_t slot, std::size_t kept) {
       write(k, slot, kept, shard[k][slot]);
     });
-    exchange_.average(layer, shard, static_cast<double>(step));  // it compares what it is given
+    exchange_.average(layer, shard, static_cast<double>(step));  // the rate is compared, too
   }
-  /// The averages of a layer, once they are there, until the next call.
+  /// The averages of a layer, when they have arrived; valid until the next call.
   [[nodiscard]] std::span<expert_tensor<float> const> received(layer_id layer) {
     exchange_.synchronize();
     return differences_of(layer);
@@ -120,7 +120,7 @@ class round_differences {
   expert_buffer<float> own_;  // the differences, unless they are kept
   std::vector<expert_tensor<float>> shard_;
   std::vector<expert_tensor<float>> differences_;
-  gradient_exchange exchange_;  // last: it waits before the memory goes that it works on
+  gradient_exchange exchange_;  // last, as its destructor waits for work on the members above
 };
 
 }  // namespace fssdp::detail

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// The same elements of all groups: every n-th, or random ones.
+/// The same elements in all groups: every n-th, or random ones.
 #pragma once
 
 #include <algorithm>
@@ -20,9 +20,9 @@ namespace fssdp {
 
 namespace detail {
 
-/// Values at positions that all groups know: no index crosses. The others are 0.
-/// @tparam Derived has count(elements) and for_each_position(unit, visit), which visits ascending
-///        ones
+/// Sends values at positions that all groups know, without indices. All other elements are 0.
+/// @tparam Derived has count(elements) and for_each_position(unit, visit), which visits positions
+///         in ascending order
 template <class Derived>
 class selection {
  public:
@@ -63,13 +63,13 @@ class selection {
 
 }  // namespace detail
 
-/// Every `stride`-th element, in each exchange the next ones: after `stride` exchanges each has
-/// been sent once. (DeToNATION, striding replication)
+/// Every `stride`-th element, with another offset in each exchange: after `stride` exchanges each
+/// element has been sent once. (DeToNATION, striding replication)
 struct strided_compressor : detail::selection<strided_compressor> {
   std::size_t stride = 16;
 
   explicit strided_compressor(std::size_t every = 16) : stride{every} {
-    detail::require(stride >= 1, "strided_compressor: a stride of 0; expected 1 or more");
+    detail::require(stride >= 1, "strided_compressor: stride is 0; expected 1 or more");
   }
   [[nodiscard]] std::size_t scratch_elements(unit_shape) const { return 0; }
   [[nodiscard]] std::size_t count(std::size_t elements) const {
@@ -86,13 +86,14 @@ struct strided_compressor : detail::selection<strided_compressor> {
   }
 };
 
-/// A share of the elements, drawn again in each exchange by the shared key: rounded up.
+/// A share of the elements, rounded up, at random positions by the shared key, new ones in each
+/// exchange.
 /// (DeToNATION, random replication)
 struct random_compressor : detail::selection<random_compressor> {
   double share = 1.0 / 16;
 
   explicit random_compressor(double of_all = 1.0 / 16) : share{of_all} {
-    detail::require(share > 0 && share <= 1, "random_compressor: a share of ", share,
+    detail::require(share > 0 && share <= 1, "random_compressor: share is ", share,
                     "; expected more than 0, and at most 1");
   }
   [[nodiscard]] std::size_t scratch_elements(unit_shape shape) const {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Gradients and parameters of a device, for exchanges that work in memory of the host.
+/// Copies device gradients and parameters to the host for exchanges that work in host memory.
 #pragma once
 
 #include <algorithm>
@@ -15,27 +15,27 @@
 
 namespace fssdp {
 
-/// A copy in memory of the host of a shard that a device has: compressors work there, and what
-/// crosses slow links between hosts passes through it anyway.
+/// A copy of a device shard in host memory: compressors work there, and data for slow links between
+/// hosts passes through it in any case.
 ///
 ///     auto staging = fssdp::cuda_staging{stream};
 ///     auto shard = fssdp::staged_shard{staging};
-///     exchange.average(layer, shard.read(gradients));    // behind what is on the stream
+///     exchange.average(layer, shard.read(gradients));    // after the work on the stream
 ///     exchange.synchronize();
 ///     shard.write(gradients);
 ///
-/// With exchanges that overlap each layer that is under way has a staged_shard of its own.
-/// @cost memory for the largest shard; each byte is copied by the device, and once by the host, in
-///       each direction
+/// With asynchronous exchanges, each layer in progress needs its own staged_shard.
+/// @cost memory for the largest shard; each byte is copied once by the device and once by the host,
+///       in each direction
 class staged_shard {
  public:
-  /// @param by outlives this; others may share it, in the same thread
+  /// @param by outlives this; other staged_shards may use it, in the same thread
   explicit staged_shard(device_staging& by) : by_{&by} {}
 
   /// Copies the shard of a layer to the host, and waits for that.
-  /// @param tensors [owned, elements] each, floats in memory of the device
-  /// @return the same in memory of the host, until the next `read`
-  /// @throws what the staging throws
+  /// @param tensors [owned, elements] each, floats in device memory
+  /// @return the same in host memory, valid until the next `read`
+  /// @throws exceptions of the staging
   template <tensor_memory Tensors>
   [[nodiscard]] std::span<expert_tensor<float> const> read(Tensors const& tensors) {
     resize(tensors);
@@ -53,9 +53,9 @@ class staged_shard {
         [] {});
     return host_.tensors();
   }
-  /// Copies what has become of it back, and waits for that.
-  /// @pre tensors of the shape of the last `read`
-  /// @throws what the staging throws
+  /// Copies the changed shard back, and waits for that.
+  /// @pre tensors have the shape of the last `read`
+  /// @throws exceptions of the staging
   template <tensor_memory Tensors>
   void write(Tensors&& tensors) {
     auto target = detail::staged_target{by_};
@@ -81,7 +81,7 @@ class staged_shard {
     if (!is_alike) host_ = expert_buffer<float>{slots, sizes_};
     host_.resize(slots);
   }
-  /// Calls visit(device, host) for parts of the slots of all tensors that fit into a buffer.
+  /// Calls visit(device, host) for parts of all tensors that fit into a buffer.
   template <class Tensors, class Visit>
   void for_each_piece(Tensors&& tensors, Visit visit) {
     auto const most = std::max<std::size_t>(1, by_->buffer(0).size() / sizeof(float));

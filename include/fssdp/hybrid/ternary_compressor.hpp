@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Two bits per element: the sign, or nothing, by chance.
+/// Two bits per element: the sign, or zero, at random.
 #pragma once
 
 #include <algorithm>
@@ -22,16 +22,17 @@
 
 namespace fssdp {
 
-/// With s = min(max |g|, clip * sigma), sigma the deviation of the unit, and s the largest of all
-/// groups: an element becomes s sign(g) with the probability |g| / s, else 0. Its average over
-/// draws is g where |g| <= s. Groups draw independently, by their own key.
+/// With s = min(max |g|, clip * sigma), where sigma is the standard deviation of the unit, and s
+/// the maximum over all groups: an element becomes s sign(g) with probability |g| / s, otherwise 0.
+/// Its mean over the random numbers is g if |g| <= s. Groups use independent random numbers, by
+/// their own keys.
 ///
 /// Two rounds: s of each group, 4 bytes; then n / 4 bytes of codes. A unit with an element that is
 /// not finite becomes NaN in all groups.
 /// (TernGrad, arXiv 1705.07878, with its clipping and scaler sharing)
 struct ternary_compressor {
   [[nodiscard]] combination combines(int /*round*/) const { return combination::gather; }
-  double clip = 2.5;  ///< in standard deviations; 0: nothing is clipped
+  double clip = 2.5;  ///< in standard deviations; 0: no clipping
 
   [[nodiscard]] std::string description() const {
     return detail::text("ternary_compressor, clipped at ", clip);
@@ -77,7 +78,7 @@ struct ternary_compressor {
   }
 
  private:
-  using packed = detail::packed_codes<2>;  // a sign, and 1
+  using packed = detail::packed_codes<2>;  // the code is the sign plus 1
 
   [[nodiscard]] float scale_of(std::span<float const> input) const {
     constexpr auto lanes = std::size_t{8};
@@ -114,7 +115,7 @@ struct ternary_compressor {
     }
     return largest;
   }
-  /// The average of what the payloads of groups stand for.
+  /// The average of the decoded payloads of the groups.
   template <class PayloadOf>
   static void add_up(int groups, float scale, PayloadOf payload_of, std::span<float> output) {
     for (std::size_t first = 0; first < output.size(); first += detail::part_elements) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// The elements above a threshold: which ones, as bits, then their sums.
+/// The elements above a threshold: first which ones, as bits, then their sums.
 #pragma once
 
 #include <algorithm>
@@ -21,20 +21,20 @@
 
 namespace fssdp {
 
-/// A group marks the elements above a threshold; every group then sends its elements at all marks
-/// of all groups, 0 where it has none itself. What is below the threshold is left for the residual.
+/// A group marks its elements above a threshold. Then every group sends its elements at the marks
+/// of all groups. All other elements are kept for the residual.
 ///
-/// Two rounds: a bit for each element, which is gathered; then 4 bytes for each mark of any group,
-/// which are added. So the average is exact, and bytes depend on the elements: n / 8 + 4 times the
-/// union of the marks, where every group sends the first to all others. What is not finite is
-/// marked, and changes no other element.
+/// Two rounds: one bit for each element, gathered; then 4 bytes for each element that any group has
+/// marked, added. So the average of these elements is exact. The size depends on the elements: n /
+/// 8 bytes, which every group sends to all others, plus 4 bytes for each marked element. Elements
+/// that are not finite are marked, and change no others.
 /// @cost a selection of the n-th largest magnitude of each unit
 ///
-/// TAGC (arXiv 2504.05638) adds such values up by a sketch inside the network, and finds its
-/// threshold among 25 steps; here the marks are gathered, and the threshold is exact.
+/// TAGC (arXiv 2504.05638) adds such values by a sketch inside the network, and searches its
+/// threshold in 25 steps; here the marks are gathered, and the threshold is exact.
 struct threshold_compressor {
-  double dropped = 0.95;  ///< this share of a unit is below the threshold, at least
-  float threshold = 0;    ///< in place of that, if above 0: what is above it in magnitude is marked
+  double dropped = 0.95;  ///< at least this share of a unit is below the threshold
+  float threshold = 0;    ///< if above 0, used instead: larger magnitudes are marked
 
   [[nodiscard]] combination combines(int round) const {
     return round == 0 ? combination::gather : combination::sum;
@@ -45,8 +45,8 @@ struct threshold_compressor {
   [[nodiscard]] int rounds() const { return 2; }
   [[nodiscard]] std::size_t payload_bytes(unit_shape shape, int round) const {
     detail::require(dropped >= 0 && dropped <= 1 && threshold >= 0,
-                    "threshold_compressor: a share of ", dropped, " dropped, a threshold of ",
-                    threshold, "; expected 0 to 1, and 0 or more");
+                    "threshold_compressor: dropped is ", dropped, " and threshold ", threshold,
+                    "; expected 0 to 1, and 0 or more");
     auto const elements = shape.elements();
     return round == 0 ? bytes_of_marks(elements)
                       : detail::checked_product("threshold_compressor", elements, sizeof(float));
@@ -78,7 +78,7 @@ struct threshold_compressor {
       auto const part = detail::part_from(input, first);
       auto marks = detail::code_array{};
       for (std::size_t i = 0; i < part.size(); ++i)
-        marks[i] = std::abs(part[i]) <= limit ? 0 : 1;  // what is not a number is marked
+        marks[i] = std::abs(part[i]) <= limit ? 0 : 1;  // NaN is marked
       auto const count = static_cast<std::ptrdiff_t>(std::min(part.size(), input.size() - first));
       std::fill(marks.begin() + count, marks.end(), std::uint8_t{0});
       packed::pack(marks, packed::part_of(payload, first));
@@ -100,7 +100,7 @@ struct threshold_compressor {
   [[nodiscard]] static bool is_marked(std::span<std::byte const> marks, std::size_t at) {
     return (std::to_integer<unsigned>(marks[at / 8]) >> at % 8 & 1U) != 0;
   }
-  /// What any group has marked in 8 bytes, the first element in the lowest bit.
+  /// The marks of all groups in 8 bytes, combined; the first element in the lowest bit.
   [[nodiscard]] static std::uint64_t word_of_all(combined_payload const& marks, std::size_t first) {
     auto const groups = static_cast<std::size_t>(marks.groups);
     auto const count = std::min(std::size_t{8}, marks.mine.size() - first);
@@ -112,7 +112,7 @@ struct threshold_compressor {
     }
     return word;
   }
-  /// Calls visit(element) for what any group has marked, in ascending order.
+  /// Calls visit(element) for all elements that any group has marked, ascending.
   template <class Visit>
   static void for_each_mark(combined_payload const& marks, Visit visit) {
     for (std::size_t byte = 0; byte < marks.mine.size(); byte += 8)

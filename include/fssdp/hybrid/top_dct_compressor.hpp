@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// The largest coefficients of a cosine transform: the fast-moving components of a momentum.
+/// The largest coefficients of a cosine transform: the fast components of a momentum.
 #pragma once
 
 #include <algorithm>
@@ -16,22 +16,25 @@
 
 namespace fssdp {
 
-/// Of every block the `kept` coefficients of largest magnitude, each with its index; of equal ones
-/// the first. At each coefficient the groups that have sent it are averaged; the others are 0.
+/// Sends for every block the `kept` coefficients of largest magnitude, each with its index; of
+/// equal ones the first. Each coefficient is averaged over the groups that have sent it; all others
+/// are 0.
 ///
-/// A matrix is cut into blocks of rows x columns, and the last ones are filled up with zeros. A
-/// unit of one row, or any unit if `rows` is 1, is one run that is cut into blocks of `columns`.
+/// A matrix is divided into blocks of rows x columns, and the last ones are padded with zeros. A
+/// unit of one row, or any unit if `rows` is 1, is one run, divided into blocks of `columns`.
 /// Blocks are counted from the start of the unit. A block with an element that is not finite
-/// becomes NaN in all groups, and so
-/// does one that is near the largest float, as its sums are infinite.
+/// becomes NaN in all groups, and so does one with elements near the largest float, whose sums
+/// overflow.
 ///
-/// Indices take 1 byte where a block has at most 256 elements, else 2; values 4. So the default
-/// sends 20 of 256 bytes, 1/12.8; blocks of 64 x 64 with 32 kept 1/85. With 1-D blocks of 64, kept
-/// = 32 as in the published code saves only 3/8 with these indices, and nothing with its own of 8
-/// bytes.
-/// @cost of columns = 2^k about columns / 3 multiplications per element, in two dimensions twice
-///       that; kept comparisons, or a selection; kept multiplications to decode, for each group
-/// (DeMo, arXiv 2411.19870; FlexDeMo, 2502.06728. Where the paper and its code differ, as the code)
+/// An index has 1 byte if a block has at most 256 elements, otherwise 2; a value has 4. So the
+/// default sends 20 of 256 bytes, 1/12.8; blocks of 64 x 64 with 32 kept coefficients 1/85. Blocks
+/// of 1 x 64 with 32 kept coefficients, as in the published code, save only 3/8 with these indices,
+/// and nothing with the 8-byte indices of that code.
+/// @cost for columns = 2^k about columns / 3 multiplications per element, twice that in two
+///       dimensions; `kept` comparisons per element, or a selection; `kept` multiplications per
+///       element and group to decode
+/// (DeMo, arXiv 2411.19870; FlexDeMo, 2502.06728. Where paper and code differ, this follows the
+/// code)
 class top_dct_compressor {
  public:
   [[nodiscard]] combination combines(int /*round*/) const { return combination::gather; }
@@ -42,7 +45,7 @@ class top_dct_compressor {
   };
 
   top_dct_compressor() : top_dct_compressor{options{}} {}
-  /// @throws argument_error unless a block has 1 to 65536 elements, and keeps 1 or more of them
+  /// @throws argument_error unless a block has 1 to 65536 elements, and keeps at least 1
   explicit top_dct_compressor(options const& of) : options_{of} {
     constexpr auto most = std::size_t{65536};
     detail::require(
@@ -95,16 +98,16 @@ class top_dct_compressor {
 
  private:
   static constexpr auto lanes = detail::lanes;
-  /// Where more are kept, a selection is faster than one search after the other.
+  /// If more are kept, a selection is faster than repeated searches.
   static constexpr auto most_searches = std::size_t{32};
 
-  /// The elements of a block that are not filled up.
+  /// The elements of a block without padding.
   struct block_part {
     std::size_t first;  // in the unit
     std::size_t rows;
     std::size_t columns;
   };
-  /// How a unit is cut into blocks.
+  /// The division of a unit into blocks.
   struct block_grid {
     std::size_t unit_rows;
     std::size_t unit_columns;
@@ -131,7 +134,7 @@ class top_dct_compressor {
       return a / b + (a % b == 0 ? 0 : 1);
     }
   };
-  /// Cuts scratch memory.
+  /// Divides scratch memory.
   class memory_of_unit {
    public:
     explicit memory_of_unit(std::span<float> all) : rest_{all} {}
@@ -145,20 +148,20 @@ class top_dct_compressor {
     std::span<float> rest_;
   };
   struct encoding_memory {
-    std::span<float> elements;      // of lines, one beside the other
+    std::span<float> elements;      // of interleaved lines
     std::span<float> coefficients;  // the same
     std::span<float> block;         // [rows, columns]
     std::span<float> magnitudes;
     std::span<float> scratch;
   };
   struct merging_memory {
-    std::span<float> sums;     // of a coefficient
-    std::span<float> senders;  // how many have sent it; 0 between blocks, as the sums are
-    std::span<float> places;   // of those that anybody has sent
+    std::span<float> sums;     // of each coefficient
+    std::span<float> senders;  // how many groups have sent it; 0 between blocks, as are the sums
+    std::span<float> places;   // the coefficients that any group has sent
     std::span<float> values;
-    std::span<float> lines;  // [rows, stride]: those with coefficients, the even ones first
-    std::span<float> order;  // the rows of these lines
-    std::span<float> slots;  // which line a row has
+    std::span<float> lines;  // [rows, stride]: rows with coefficients, the even ones first
+    std::span<float> order;  // the row of each line
+    std::span<float> slots;  // the line of each row
     std::span<float> weights;
   };
   [[nodiscard]] static encoding_memory encoding_of(std::span<float> scratch, options const& of) {
@@ -196,7 +199,7 @@ class top_dct_compressor {
     for (std::size_t c = 0; c < line.size(); ++c) line[c] = lines[c * lanes + l];
   }
 
-  /// Blocks of one row: many at once.
+  /// Blocks of one row, several together.
   void encode_runs(block_grid const& grid, encoding_memory const& memory,
                    std::span<float const> input, std::span<std::byte> payload) const {
     auto const& kept = grid.kept;
@@ -219,7 +222,7 @@ class top_dct_compressor {
       }
     }
   }
-  /// Blocks of several rows: many rows at once, then many columns.
+  /// Blocks of several rows: transforms rows, then columns, several together.
   void encode_blocks(block_grid const& grid, encoding_memory const& memory,
                      std::span<float const> input, std::span<std::byte> payload) const {
     for (std::size_t b = 0; b < grid.blocks(); ++b) {
@@ -248,7 +251,7 @@ class top_dct_compressor {
     }
   }
 
-  /// The average of those who have sent a coefficient, in the order of the groups.
+  /// The average of each coefficient over the groups that have sent it, in the order of the groups.
   template <class PayloadOf>
   void merge(compression_unit const& unit, std::size_t groups, PayloadOf payload_of,
              std::span<float> output) const {
@@ -278,7 +281,7 @@ class top_dct_compressor {
         restore_block(grid, memory, count, grid.part(b), output);
     }
   }
-  /// Indices are kept as floats, which hold all of them exactly.
+  /// Indices are stored as floats, which represent all of them exactly.
   [[nodiscard]] static std::size_t place(std::span<float const> places, std::size_t i) {
     return static_cast<std::size_t>(places[i]);
   }
@@ -294,7 +297,7 @@ class top_dct_compressor {
   void restore_block(block_grid const& grid, merging_memory const& from, std::size_t count,
                      block_part const& part, std::span<float> output) const {
     auto const lines = restore_rows(grid, from, count);
-    // Even coefficients add the same to elements that mirror each other, odd ones the opposite.
+    // Even coefficients have equal contributions at mirrored elements, odd ones opposite.
     for (std::size_t r = 0; r < (grid.rows + 1) / 2; ++r) {
       auto const mirror = grid.rows - 1 - r;
       for (std::size_t i = 0; i < lines.all; ++i)
@@ -323,7 +326,7 @@ class top_dct_compressor {
     std::size_t even;
     std::size_t all;
   };
-  /// The rows of coefficients that are not all 0, restored along themselves.
+  /// The rows of coefficients that are not all 0, transformed back along rows.
   line_counts restore_rows(block_grid const& grid, merging_memory const& to,
                            std::size_t count) const {
     constexpr auto none = -1.0F;

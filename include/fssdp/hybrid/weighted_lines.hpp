@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Sums of lines times numbers: what transforms and thin products have in common.
+/// Weighted sums of lines: the common part of transforms and thin matrix products.
 #pragma once
 
 #include <algorithm>
@@ -9,18 +9,18 @@
 
 namespace fssdp::detail {
 
-/// So many elements of lines are worked on at once. Loops of this length that write to memory which
-/// nothing else can see are vectorized.
+/// The number of elements of lines that are processed together. Loops of this length that write to
+/// local memory are vectorized.
 inline constexpr std::size_t lanes = 16;
 using lane_array = std::array<float, lanes>;
 
-/// The length of a line that is filled up to whole lane arrays.
+/// The length of a line padded to whole lane arrays.
 [[nodiscard]] constexpr std::size_t whole_lanes(std::size_t elements) {
   return (elements + lanes - 1) / lanes * lanes;
 }
 
-/// sum += weight(0) line(0) + weight(1) line(1) + ..., added one after the other in this order,
-/// where line(i) points to as many floats.
+/// sum += weight(0) line(0) + weight(1) line(1) + ..., added one after the other in this order;
+/// line(i) points to `width` floats.
 template <std::size_t width, class WeightOf, class LineOf>
 [[nodiscard]] std::array<float, width> add_lines(std::array<float, width> const& to,
                                                  std::size_t lines, WeightOf weight, LineOf line) {
@@ -43,9 +43,9 @@ template <std::size_t width, class WeightOf, class LineOf>
   return sum;
 }
 
-/// Puts `lanes` lines beside each other: element i of line l at i * lanes + l.
-/// @param length of all lines, which are filled up with zeros
-/// @param line_of line_of(l), as long as it is
+/// Interleaves `lanes` lines: element i of line l at i * lanes + l.
+/// @param length of all lines, which are padded with zeros
+/// @param line_of line_of(l), with its own length
 template <class LineOf>
 void load_lines(std::span<float> to, std::size_t length, LineOf line_of) {
   for (std::size_t l = 0; l < lanes; ++l) {

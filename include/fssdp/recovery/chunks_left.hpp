@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Who has which chunks when ranks are lost: owners, and those that keep mirrors of lost ones.
+/// The chunks that the remaining ranks have when ranks are lost: of owners, and of mirrors.
 #pragma once
 
 #include <algorithm>
@@ -19,17 +19,17 @@
 
 namespace fssdp {
 
-/// State that nobody has any more: a rank and its partner are lost at once. What is left is the
-/// last checkpoint.
+/// State that no rank has any more, because a rank and its partner are lost. The last checkpoint
+/// must be loaded.
 class state_lost : public error {
  public:
   state_lost(rank_id rank, std::optional<rank_id> partner, std::vector<chunk_id> chunks,
              std::string const& what)
       : error{what}, rank_{rank}, partner_{partner}, chunks_{std::move(chunks)} {}
   [[nodiscard]] rank_id rank() const { return rank_; }
-  /// None if nothing was mirrored.
+  /// The partner of the lost rank; none if nothing was mirrored.
   [[nodiscard]] std::optional<rank_id> partner() const { return partner_; }
-  /// What the rank owned.
+  /// The chunks that the rank owned.
   [[nodiscard]] std::vector<chunk_id> const& chunks() const { return chunks_; }
 
  private:
@@ -40,7 +40,7 @@ class state_lost : public error {
 
 namespace detail {
 
-/// @param name what ranks are called
+/// @param name a function that returns the name of a rank
 template <class Name>
 [[nodiscard]] state_lost nobody_has(table_layout const& layout, rank_id of_layout,
                                     std::optional<rank_id> partner_there, Name name) {
@@ -65,20 +65,19 @@ template <class Name>
 
 }  // namespace detail
 
-/// What each of the ranks that are left has: its own chunks, and behind them those of the lost
-/// ranks that it keeps the mirrors of, rank by rank. A pure function.
-/// @param ranks those that are left, ascending, as the layout numbers them
-/// @param names [layout.ranks()]: what ranks are called in errors; empty: as the layout numbers
-///              them
-/// @return numbered as in `ranks`; every chunk is there once
+/// The chunks of each remaining rank: its own, followed by those of the lost ranks whose mirrors it
+/// keeps, rank by rank. A pure function.
+/// @param ranks the remaining ranks, ascending, with their numbers in the layout
+/// @param names [layout.ranks()]: the ranks as named in errors; empty: their numbers in the layout
+/// @return ranks are numbered by their index in `ranks`; every chunk occurs once
 /// @throws state_lost if a rank that owns chunks is lost together with its partner; argument_error
-///         if ranks are not there, or do not ascend
+///         if ranks do not exist or do not ascend
 [[nodiscard]] inline distribution chunks_left(table_layout const& layout,
                                               mirror_partners const& partners,
                                               std::span<rank_id const> ranks,
                                               std::span<rank_id const> names = {}) {
   detail::require(partners.ranks() == layout.ranks(), "chunks_left: partners of ", partners.ranks(),
-                  " ranks; expected ", layout.ranks());
+                  " ranks; expected ", layout.ranks(), ", as in the layout");
   detail::require(!ranks.empty(), "chunks_left: no ranks; expected those that are left");
   for (std::size_t i = 0; i < ranks.size(); ++i)
     detail::require(ranks[i].value() >= 0 && ranks[i].value() < layout.ranks() &&

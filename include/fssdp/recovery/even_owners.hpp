@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// New owners where ranks are lost: equally many chunks for each, with as few moves as that takes.
+/// New owners when ranks are lost: equally many chunks for each rank, with few moves.
 #pragma once
 
 #include <algorithm>
@@ -17,17 +17,17 @@
 
 namespace fssdp {
 
-/// Owners for what the ranks that are left have: floor(chunks / ranks) for each, one more for those
-/// that have most. What a rank has it keeps as far as that goes, its own chunks before mirrored
-/// ones; the rest goes to the ranks that have too few.
+/// Chooses owners for the chunks of the remaining ranks: floor(chunks / ranks) for each, and one
+/// more for those that have most. A rank keeps what it has up to that number, its own chunks before
+/// mirrored ones; the rest goes to ranks that have fewer.
 ///
-/// It sees no loads: any sharding_solver can stand in its place, which moves more.
+/// It does not use loads. Any sharding_solver can be used instead, which moves more chunks.
 struct even_owners {
-  /// @param left  as chunks_left gives it: every chunk once
-  /// @param ranks those that are left, as they were numbered: not looked at
+  /// @param left  as returned by chunks_left: every chunk once
+  /// @param ranks the old numbers of the remaining ranks; unused
   /// @post no layout that is as even moves fewer chunks
   /// @cost O(chunks + ranks log ranks) time; a pure function
-  /// @throws argument_error if a chunk is not there, or more than once
+  /// @throws argument_error if a chunk is missing or occurs more than once
   [[nodiscard]] table_layout operator()(distribution const& left,
                                         std::span<rank_id const> ranks = {}) const {
     (void)ranks;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Where the mirror of each rank's shard lies: with a rank of another node.
+/// The rank that mirrors the shard of each rank, on another node.
 #pragma once
 
 #include <algorithm>
@@ -18,19 +18,20 @@ namespace fssdp {
 /// A partner for every rank, which keeps a mirror of its shard. A regular value, and a pure
 /// function of its arguments: equal on all ranks.
 ///
-/// Ranks stand in a ring, node by node, the largest node first; the mirror of a rank lies as many
-/// places further on as that node has ranks. So the ranks of a node have their partners on one or
-/// two other nodes: of two nodes that are lost together, few pairs are partners.
-/// @post nobody is its own partner, nor has one on its own node if there are two nodes.
-///       Every rank has one mirror if no node has more than half of all ranks. If one has, the
-///       other ranks share its mirrors evenly, and so few of its own ranks have one.
-/// @post between two nodes that are partners, the rank that owns most has its mirror where least is
-///       owned
+/// Ranks form a ring, node by node, the largest node first. The mirror of a rank is as many
+/// positions further on as the largest node has ranks. So the ranks of a node have their partners
+/// on one or two other nodes, and if two nodes are lost together, few pairs of them are partners.
+/// @post no rank is its own partner; no rank has a partner on its own node if there are two nodes
+///       or more. Every rank keeps one mirror if no node has more than half of all ranks. If one
+///       has, the other ranks share its mirrors evenly, and only few of its own ranks keep one
+/// @post between two nodes that are partners, the rank that owns most has its mirror on the rank
+///       that owns least
 class mirror_partners {
  public:
   mirror_partners() = default;
-  /// @param owned_bytes [ranks]: of the shard of each rank; empty: all own equally much
-  /// @throws argument_error unless there is a rank, and a number of bytes for each or none
+  /// @param owned_bytes [ranks]: the size of the shard of each rank; empty: all are equal
+  /// @throws argument_error unless there is a rank, and owned_bytes is empty or has one number per
+  ///         rank
   /// @cost O(ranks log ranks) time
   explicit mirror_partners(topology const& topo, std::span<std::size_t const> owned_bytes = {})
       : partner_(static_cast<std::size_t>(topo.ranks())),
@@ -56,11 +57,11 @@ class mirror_partners {
   }
 
   [[nodiscard]] int ranks() const { return static_cast<int>(partner_.size()); }
-  /// Who keeps the mirror of a rank's shard; nobody does for one that is alone.
+  /// The rank that keeps the mirror of a rank's shard; none if there is only one rank.
   [[nodiscard]] std::optional<rank_id> partner(rank_id rank) const {
     return partner_[rank.index()];
   }
-  /// Whose mirrors a rank keeps, ascending.
+  /// The ranks whose mirrors a rank keeps, ascending.
   [[nodiscard]] std::span<rank_id const> mirrored_on(rank_id rank) const {
     auto const& list = mirrored_on_[rank.index()];
     return {list.data(), list.size()};
@@ -73,8 +74,8 @@ class mirror_partners {
  private:
   enum class node_order { most_first, least_first };
 
-  /// How many ranks are not to be partners of each other: those of the largest node, or each rank
-  /// by itself if there is only one node.
+  /// The number of ranks that must not be partners of one another: the size of the largest node, or
+  /// 1 if there is only one node.
   [[nodiscard]] static std::size_t largest_block(topology const& topo) {
     if (topo.nodes() == 1) return 1;
     auto largest = std::size_t{0};
@@ -82,7 +83,7 @@ class mirror_partners {
       largest = std::max(largest, topo.ranks_on(node).size());
     return largest;
   }
-  /// The ranks node by node; those of a node by what they own.
+  /// The ranks node by node; within a node by the size of their shards.
   [[nodiscard]] static std::vector<rank_id> ring(topology const& topo,
                                                  std::span<std::size_t const> owned_bytes,
                                                  node_order order) {
@@ -97,7 +98,7 @@ class mirror_partners {
       auto const is_first = [&](rank_id a, rank_id b) {
         return order == node_order::most_first ? bytes(a) > bytes(b) : bytes(a) < bytes(b);
       };
-      // Of a single node both rings have to be the same.
+      // With a single node, both rings must be the same.
       if (!owned_bytes.empty() && topo.nodes() > 1) std::ranges::stable_sort(here, is_first);
       all.insert(all.end(), here.begin(), here.end());
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// The copies that a rank keeps for one division of experts among owners, and how they are made.
+/// The copies that a rank keeps for one layout, and how they are made.
 #pragma once
 
 #include <algorithm>
@@ -28,7 +28,7 @@
 
 namespace fssdp::detail {
 
-/// What a mirrored_shard consists of: it stays where it is while work that was submitted uses it.
+/// The state of a mirrored_shard; its address does not change while submitted work uses it.
 class mirror_state {
  public:
   mirror_state(table_layout layout, mirror_partners partners, rank_id rank,
@@ -51,9 +51,9 @@ class mirror_state {
   [[nodiscard]] table_layout const& layout() const { return layout_; }
   [[nodiscard]] mirror_partners const& partners() const { return partners_; }
   [[nodiscard]] rank_id rank() const { return me_; }
-  /// [ranks]: which ranks these were at first, before any were lost.
+  /// [ranks]: the original numbers of these ranks, before any were lost.
   [[nodiscard]] std::vector<rank_id> const& members() const { return members_; }
-  /// How many there have been before it.
+  /// The number of states before this one.
   [[nodiscard]] std::uint64_t number() const { return number_; }
   [[nodiscard]] std::span<std::size_t const> slot_bytes() const { return slot_bytes_; }
   [[nodiscard]] std::uint64_t hash() const { return hash_; }
@@ -72,10 +72,10 @@ class mirror_state {
   [[nodiscard]] std::optional<std::uint64_t> newest() const {
     return std::max(generations_[0].step, generations_[1].step);
   }
-  /// Whether all ranks have the newest step, as far as this one knows.
+  /// Whether all ranks have the newest step, as far as this rank knows.
   [[nodiscard]] bool is_settled() const { return own_step_ == newest(); }
 
-  /// What is to be mirrored next, and of which step it is.
+  /// Sets the shard that is mirrored next, and its step.
   void begin(std::uint64_t step, tensor_list shard) {
     require(!is_under_way_, "mirrored_shard: step ", step,
             " while an earlier one is under way; expected finish in between");
@@ -88,7 +88,7 @@ class mirror_state {
     is_under_way_ = true;
   }
   [[nodiscard]] bool is_under_way() const { return is_under_way_; }
-  /// Whatever was begun has run, or will not.
+  /// To be called when the submitted work has run or was dropped.
   void end() { is_under_way_ = false; }
   template <class Comm>
   void run(Comm& comm) {
@@ -111,9 +111,8 @@ class mirror_state {
     tell_all(comm);
     copy_own();
   }
-  /// Keeps what this rank owned when that step was mirrored, on which the ranks that are left
-  /// agree: the memory of its shard is not looked at any more. What is newer is forgotten, as they
-  /// do.
+  /// Makes the own copy of this step current, on which the remaining ranks have agreed; the shard
+  /// itself is not read any more. Newer steps are forgotten, on all ranks.
   void keep(std::uint64_t step) {
     if (own_step_ != step && step_ == step) copy_own();
     require(own_step_ == step, "mirrored_shard: the state of step ", step, " on rank ", me_,
@@ -122,7 +121,7 @@ class mirror_state {
       if (generation.step > std::optional{step}) generation.step.reset();
   }
   [[nodiscard]] std::span<expert_tensor<std::byte> const> own() { return own_.tensors(); }
-  /// @pre it is mirrored here
+  /// @pre this rank keeps that mirror
   [[nodiscard]] std::span<expert_tensor<std::byte> const> mirror(rank_id of, std::uint64_t step) {
     auto const here = partners_.mirrored_on(me_);
     auto const at = static_cast<std::size_t>(std::ranges::find(here, of) - here.begin());
@@ -135,7 +134,7 @@ class mirror_state {
 
  private:
   struct generation_of {
-    std::optional<std::uint64_t> step;  // when all of it is there; none: it is not whole
+    std::optional<std::uint64_t> step;  // set when all of it has arrived; empty: incomplete
     std::vector<expert_buffer<std::byte>> mirrors;
   };
   struct under_way {
@@ -152,7 +151,8 @@ class mirror_state {
       for (std::size_t k = 0; k < tensors.size(); ++k)
         if (tensors[k].elements != 0) visit(k, slot);
   }
-  /// Every rank tells all others that it has all of this step: then nobody needs an older one.
+  /// Every rank tells all others that it has all of this step; after that no rank needs an older
+  /// one.
   template <class Comm>
   void tell_all(Comm& comm) {
     auto const mine = std::as_bytes(std::span{&step_, 1});
@@ -196,9 +196,9 @@ class mirror_state {
   expert_buffer<std::byte> own_;
   std::optional<std::uint64_t> own_step_;
   std::array<generation_of, 2> generations_;
-  tensor_list shard_;                 // what was mirrored last, or is
-  std::uint64_t step_ = 0;            // likewise
-  std::vector<std::uint64_t> steps_;  // [ranks]: what all say
+  tensor_list shard_;                 // that was mirrored last, or is being mirrored
+  std::uint64_t step_ = 0;            // of that
+  std::vector<std::uint64_t> steps_;  // [ranks]: the step that each has reported
   std::atomic<bool> is_under_way_ = false;
 };
 

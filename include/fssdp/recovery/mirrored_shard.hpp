@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What a rank keeps so that no shard is lost with its owner: its own as of the last mirrored step,
-/// and mirrors of its partners' in two generations.
+/// Mirrors of shards, so that no shard is lost with its owner: a rank keeps a copy of its own shard
+/// as of the last mirrored step, and mirrors of its partners' shards in two generations.
 #pragma once
 
 #include <chrono>
@@ -27,8 +27,9 @@
 
 namespace fssdp {
 
-/// Mirrors the shard of every rank with its partner: parameters, moments, residuals, whatever an
-/// owner has. When ranks are lost, `recover` takes their shards from the mirrors.
+/// Mirrors the shard of every rank on its partner: parameters, optimizer state, residuals and
+/// anything else that an owner has. When ranks are lost, `recover` takes their shards from the
+/// mirrors.
 ///
 ///     auto mirror = fssdp::mirrored_shard{layout, partners, comm.rank(), state};
 ///     auto own = comm.duplicate();
@@ -38,20 +39,21 @@ namespace fssdp {
 ///                      optimizer
 ///                      mirror.write(behind, step, state);
 ///
-/// A step is whole on a rank when all mirrors that it keeps have arrived; the number of the step is
-/// written last, and the generation before is left alone. Then all ranks tell each other, and copy
-/// what they own themselves: a rank whose partner is lost can go back to that step, too.
+/// A step is complete on a rank when all mirrors that it keeps have arrived: the number of the step
+/// is written last, and the generation before is not changed. Then all ranks notify one another,
+/// and copy their own shards, so that a rank whose partner is lost can return to that step, too.
 ///
-/// When owners change, `renew` it: what was mirrored of the old owners stays until a step of the
-/// new ones is finished.
+/// When owners change, call `renew`: mirrors of the old owners are kept until a step of the new
+/// ones is complete.
 class mirrored_shard {
  public:
   /// @param shard  the memory of a rank, [owned, slice_elements] per tensor, of any types, as
-  ///               bytes_of gives it: here only its sizes count, the same on all ranks
-  /// @param memory where copies lie: ordinary memory, or files (file_memory). It outlives this
-  /// @cost memory for this rank's own shard, and twice for each that is mirrored here
-  /// @throws argument_error if the layout breaks its law, partners or rank are of other ranks, or
-  ///         slots have rows; what the memory throws
+  ///               bytes_of returns it. Only sizes are used here; they are the same on all ranks
+  /// @param memory where copies are allocated: ordinary memory, or files (file_memory). It outlives
+  ///        this
+  /// @cost memory for this rank's own shard, and twice that of each shard that it mirrors
+  /// @throws argument_error if the layout breaks its law, partners or rank do not fit the layout,
+  ///         or slots have rows; exceptions of the memory
   template <shard_layout Layout, tensor_memory Shard>
   mirrored_shard(Layout const& layout, mirror_partners const& partners, rank_id rank, Shard&& shard,
                  std::pmr::memory_resource* memory = std::pmr::new_delete_resource())
@@ -61,26 +63,25 @@ class mirrored_shard {
     make(layout, partners, rank, detail::tensor_list{shard}, std::move(members), 0);
   }
 
-  /// From now on, other owners: after a reshard, or when ranks were lost. Every rank calls it,
-  /// before it writes the next step. Until that is finished, what was mirrored before is kept
-  /// beside it.
-  /// @param ranks [layout.ranks()]: which ranks of those at first these are, survivors::ranks();
-  ///              empty: as before
-  /// @pre nothing is under way
-  /// @throws as the constructor; argument_error if the last step has failed on the way, and there
-  ///         was no recover since
+  /// Sets new owners: after a reshard, or when ranks were lost. Every rank calls it, before it
+  /// writes the next step. Until that step is complete, the mirrors of the old owners are kept as
+  /// well.
+  /// @param ranks [layout.ranks()]: the original numbers of these ranks, survivors::ranks(); empty:
+  ///        unchanged
+  /// @pre no step is in progress
+  /// @throws as the constructor; argument_error if the last step has failed, and recover was not
+  ///         called since
   template <shard_layout Layout, tensor_memory Shard>
   void renew(Layout const& layout, mirror_partners const& partners, rank_id rank, Shard&& shard,
              std::span<rank_id const> ranks = {}) {
     forget_old();
-    detail::require(state_->is_settled(),
-                    "mirrored_shard: renewed after a step that has failed on ",
-                    "the way; expected recover before");
+    detail::require(state_->is_settled(), "mirrored_shard: renew after a step that has failed; ",
+                    "expected recover before");
     auto members = state_->members();
     if (!ranks.empty()) members.assign(ranks.begin(), ranks.end());
     detail::require(members.size() == static_cast<std::size_t>(layout.ranks()),
-                    "mirrored_shard: renewed for ", layout.ranks(), " ranks, of which ",
-                    members.size(), " are named; expected as many");
+                    "mirrored_shard: renew for ", layout.ranks(), " ranks with ", members.size(),
+                    " names of ranks; expected as many");
     auto const number = state_->number() + 1;
     auto before = std::move(old_);
     old_ = std::move(state_);
@@ -91,24 +92,24 @@ class mirrored_shard {
       old_ = std::move(before);
       throw;
     }
-    // Of owners whose state nobody has mirrored, nothing is kept.
+    // Nothing is kept of owners whose state was never mirrored.
     if (!old_->newest().has_value()) old_ = std::move(before);
   }
 
   /// Mirrors the state after a step, on the stream of the communicator.
-  /// @param step  later than all before, and the same on all ranks; it need not be the next one
-  /// @param shard as that of the constructor; in slot order, in memory of the host
-  /// @pre every rank calls. The memory is not written until finish has returned
-  /// @cost two exchanges: bytes_per_step() in a message for each tensor of a chunk, and one of 8
-  ///       bytes to every other rank; copies what this rank owns. Allocates in the first steps only
+  /// @param step  larger than all before, and equal on all ranks; steps may be skipped
+  /// @param shard as in the constructor; in slot order, in host memory
+  /// @pre every rank calls. The memory must not be written until finish has returned
+  /// @cost two exchanges: bytes_per_step() in one message for each tensor of a chunk, and 8 bytes
+  ///       to every other rank; a copy of what this rank owns. Allocates in the first steps only
   /// @throws argument_error before anything is sent; transport errors: ranks_disagree if steps,
-  ///         owners, partners or sizes are not the same
+  ///         owners, partners or sizes differ
   template <communicator Comm, tensor_memory Shard>
   requires outlives_the_call<Shard, Comm>
   void write(Comm& comm, std::uint64_t step, Shard&& shard) {
     static_assert(!std::is_same_v<memory_space_of<Comm>, device_memory>,
-                  "mirrors lie in memory of the host: copy the shard there (staged_shard), and "
-                  "mirror it over a communicator of the host");
+                  "mirrors are in host memory: expected a copy of the shard there (staged_shard), "
+                  "and a communicator of host memory");
     auto const time = timed{exposed_seconds_};
     forget_old();
     auto list = detail::tensor_list{shard};
@@ -121,53 +122,54 @@ class mirrored_shard {
       throw;
     }
   }
-  /// Waits until the step is mirrored. Does nothing if none is under way.
-  /// @cost no message of its own
-  /// @throws what mirroring it has thrown
+  /// Waits until the step is mirrored. Does nothing if no step is in progress.
+  /// @cost no messages of its own
+  /// @throws the error of mirroring it
   template <communicator Comm>
   void finish(Comm& comm) {
     auto const time = timed{exposed_seconds_};
     try {
       synchronize(comm);
     } catch (...) {
-      state_->end();  // the stream may have dropped it
+      state_->end();  // the stream may have dropped the work
       throw;
     }
     forget_old();
   }
 
-  /// The newest step that is whole here, of the owners now or, until there is one, of those before.
-  /// @pre nothing is under way
+  /// The newest step that is complete here, of the current owners or, until there is one, of the
+  /// old ones.
+  /// @pre no step is in progress
   [[nodiscard]] std::optional<std::uint64_t> newest() const {
     auto const step = state_->newest();
     return step.has_value() || old_ == nullptr ? step : old_->newest();
   }
-  /// What this rank sends in a step.
+  /// The bytes that this rank sends in a step.
   [[nodiscard]] std::uint64_t bytes_per_step() const {
     auto const has_partner = state_->partners().partner(state_->rank()).has_value();
     auto const others = static_cast<std::uint64_t>(state_->layout().ranks() - 1);
     return (has_partner ? state_->owned(state_->rank()) * state_->chunk_bytes() : 0) +
            others * sizeof(std::uint64_t);
   }
-  /// The memory that copies take.
+  /// The memory of all copies.
   [[nodiscard]] std::size_t memory_bytes() const {
     return state_->memory_bytes() + (old_ != nullptr ? old_->memory_bytes() : 0);
   }
-  /// How long the caller has waited in write and finish, all steps together.
+  /// How long the caller has waited in write and finish, summed over all steps.
   [[nodiscard]] double exposed_seconds() const { return exposed_seconds_; }
 
   [[nodiscard]] table_layout const& layout() const { return state_->layout(); }
   [[nodiscard]] mirror_partners const& partners() const { return state_->partners(); }
   [[nodiscard]] rank_id rank() const { return state_->rank(); }
-  /// For `recover`: of the owners now, and of those before, if that is kept.
+  /// For `recover`: the state of the current owners; that of the old ones if it is kept.
   [[nodiscard]] detail::mirror_state& state() { return *state_; }
   [[nodiscard]] detail::mirror_state* old_state() { return old_.get(); }
-  /// Likewise: the ranks that are left agree on one of the two.
+  /// For `recover`: the remaining ranks have agreed to use the old owners.
   void choose_old() { state_ = std::move(old_); }
   void choose_new() { old_.reset(); }
 
  private:
-  /// Adds the time that it lives.
+  /// Adds its lifetime to a sum.
   class timed {
    public:
     explicit timed(double& sum) : sum_{sum} {}
@@ -196,7 +198,7 @@ class mirrored_shard {
     state_ = std::make_unique<detail::mirror_state>(
         as_table(layout), partners, rank, std::move(members), number, std::move(sizes), memory_);
   }
-  /// Once all ranks have a step of the new owners, nobody needs the old ones.
+  /// Frees the old state when all ranks have a step of the new owners.
   void forget_old() {
     if (!state_->is_under_way() && state_->newest().has_value() && state_->is_settled())
       old_.reset();
@@ -231,7 +233,7 @@ class mirrored_shard {
 
   std::pmr::memory_resource* memory_;
   std::unique_ptr<detail::mirror_state> state_;
-  std::unique_ptr<detail::mirror_state> old_;  // until a step of the new owners is whole
+  std::unique_ptr<detail::mirror_state> old_;  // until a step of the new owners is complete
   double exposed_seconds_ = 0;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// When ranks are lost: those that are left agree on a step, deal out all experts among themselves,
-/// and get their state as of that step.
+/// Recovery when ranks are lost: the remaining ranks agree on a step, choose new owners for all
+/// experts among themselves, and restore the state of that step.
 #pragma once
 
 #include <algorithm>
@@ -35,16 +35,16 @@
 
 namespace fssdp {
 
-/// Where a run goes on.
+/// The state after a recovery.
 struct recovered_state {
-  std::uint64_t step = 0;   ///< all state is as of the end of this step
-  table_layout layout;      ///< of the ranks that are left, numbered as their communicator does
-  std::uint64_t bytes = 0;  ///< that have moved between ranks, all together
+  std::uint64_t step = 0;   ///< all state is that of the end of this step
+  table_layout layout;      ///< over the remaining ranks, with the numbers of their communicator
+  std::uint64_t bytes = 0;  ///< moved between ranks, in total
 };
 
 namespace detail {
 
-/// What a rank has: of the owners now, and of those before.
+/// The steps that a rank has: of the current owners, and of the old ones.
 struct mirrored_steps {
   struct of_owners {
     std::uint64_t hash = 0;
@@ -65,10 +65,9 @@ struct mirrored_steps {
   }
 };
 
-/// The newest step that is whole on all ranks that are left: of the owners now, unless somebody has
-/// none of theirs. The mirror goes on with those owners, and forgets what is newer.
-/// @throws state_lost if there is none; ranks_disagree if ranks have not the same owners, partners
-///         or sizes
+/// The newest step that is complete on all remaining ranks: of the current owners, unless some rank
+/// has none of these. The mirror continues with those owners, and forgets newer steps.
+/// @throws state_lost if there is none; ranks_disagree if ranks differ in owners, partners or sizes
 template <class Comm>
 [[nodiscard]] std::uint64_t agreed_step(Comm& comm, mirrored_shard& mirror,
                                         std::span<rank_id const> ranks) {
@@ -105,8 +104,8 @@ template <class Comm>
                          ranks.back(), ", have no mirrors of the same owners, partners and sizes")};
 }
 
-/// Where ranks are in a list of ranks.
-/// @throws argument_error if one is not there
+/// The index of each rank in a list of ranks.
+/// @throws argument_error if one is not in it
 [[nodiscard]] inline std::vector<rank_id> numbers_of(std::span<rank_id const> ranks,
                                                      std::span<rank_id const> among) {
   auto numbers = std::vector<rank_id>{};
@@ -119,7 +118,7 @@ template <class Comm>
   return numbers;
 }
 
-/// Chunks of any layout as experts of their own: whole slots move.
+/// The chunks of any layout as whole experts, so that whole slots are moved.
 [[nodiscard]] inline distribution as_whole_slots(distribution const& of) {
   auto lists = std::vector<std::vector<chunk_id>>{};
   for (auto const rank : first_n<rank_id>(of.ranks())) {
@@ -130,8 +129,8 @@ template <class Comm>
   return distribution{of.experts() * of.slices(), 1, std::move(lists)};
 }
 
-/// The memory of a rank as bytes: so many slots of it.
-/// @throws argument_error if tensors or their sizes are others, or slots are missing
+/// The memory of a rank as bytes, limited to this many slots.
+/// @throws argument_error if tensors or their sizes differ, or slots are missing
 [[nodiscard]] inline std::vector<expert_tensor<std::byte>> new_room(
     tensor_list const& room, std::span<std::size_t const> slot_bytes, std::size_t slots) {
   auto const all = room.all();
@@ -150,8 +149,7 @@ template <class Comm>
   return tensors;
 }
 
-/// What a rank has as of a step: its own slots, and those of the lost ranks that it keeps mirrors
-/// of.
+/// The slots of a rank as of a step: its own, and the mirrors of lost ranks that it keeps.
 class slots_left {
  public:
   slots_left(mirror_state& from, std::uint64_t step, std::span<rank_id const> ranks)
@@ -180,7 +178,7 @@ class slots_left {
   std::vector<expert_tensor<std::byte>> tensors_;
 };
 
-/// Returns when all have come this far.
+/// A barrier.
 template <class Comm>
 void meet(Comm& comm) {
   auto const here = std::byte{1};
@@ -193,10 +191,11 @@ void meet(Comm& comm) {
 
 }  // namespace detail
 
-/// Goes on with the ranks that are left. They agree on who that is, and on the newest step that all
-/// of them have whole; every expert gets an owner among them; its parameters, moments, whatever was
-/// mirrored, come from its old owner, or from the mirror of one that is lost, as of that step. If
-/// more ranks are lost meanwhile, all of that begins again with those that are left then.
+/// Continues with the remaining ranks. They agree on which ranks are lost, and on the newest step
+/// that is complete on all of them. Every expert gets an owner among them. Its parameters,
+/// optimizer state and everything else that was mirrored are restored as of that step, from its old
+/// owner, or from the mirror of a lost one. If more ranks are lost meanwhile, all of this starts
+/// again with the remaining ones.
 ///
 ///     auto left = fssdp::survivors{comm};
 ///     auto const now = fssdp::recover(left, mirror, fssdp::even_owners{},
@@ -206,23 +205,24 @@ void meet(Comm& comm) {
 ///     });
 ///     // left.comm(), now.layout, now.step
 ///
-/// @param left   at first of all ranks that are mirrored
-/// @param mirror as after its finish, which may have thrown: what the rank owned then has not
-///               changed since. Afterwards `renew` it, and write: a loss before that is finished is
-///               no harm
-/// @param owners owners(distribution, ranks) -> a layout over the ranks that are left: given what
-///               each of them has, and which ranks they were; the same on all. It may be called
+/// @param left   at first of all ranks whose shards are mirrored
+/// @param mirror after its finish, which may have thrown: what the rank owned then must not have
+///               changed since. Afterwards call `renew` and write; if ranks are lost before that is
+///               complete, recover can be called again
+/// @param owners owners(distribution, ranks) -> a layout over the remaining ranks, given what each
+///               of them has, and their original numbers; the same on all ranks. May be called
 ///               again
 /// @param room   room(layout, rank) -> memory for what this rank owns from now on, [owned,
-///               slice_elements] per tensor, the same tensors as were mirrored; not the mirrors'
-/// @param topo   of the ranks at first; without ranks: all on one node
+///               slice_elements] per tensor, with the same tensors as were mirrored; not the memory
+///               of the mirrors
+/// @param topo   of the original ranks; if empty: all on one node
 /// @post every chunk has one owner, and there the bits that it had after that step
-/// @cost each chunk that a new owner does not have itself travels once, and 49 bytes from each rank
-///       to each other one; allocates. It waits no longer than the deadline for ranks that do not
-///       come, each time
-/// @throws state_lost on all ranks, if a rank and its partner are lost, or nothing has been
-///         mirrored; peer_failed if this rank is lost itself; argument_error; what owners and room
-///         throw; transport errors if it fails again and again while nobody is lost
+/// @cost each chunk whose new owner does not have it is sent once; 49 bytes from each rank to each
+///       other one; allocates. It waits at most until the deadline for ranks that do not come, each
+///       time
+/// @throws state_lost on all ranks, if a rank and its partner are lost, or nothing was mirrored;
+///         peer_failed if this rank itself is lost; argument_error; exceptions of owners and room;
+///         transport errors if it fails repeatedly although no rank is lost
 template <survivable_communicator Comm, class Owners, class Room>
 recovered_state recover(survivors<Comm>& left, mirrored_shard& mirror, Owners owners, Room room,
                         topology const& topo = {}) {
@@ -258,7 +258,7 @@ recovered_state recover(survivors<Comm>& left, mirrored_shard& mirror, Owners ow
                           {"the room", detail::tensor_list{to}.all()});
     transfer_between(comm, plan, from.tensors(), to);
     now.bytes = plan.bytes().total;
-    detail::meet(comm);  // nobody goes on before all can
+    detail::meet(comm);  // no rank continues before all can
     return now;
   };
   for (auto attempts = left.comm().size();; --attempts) try {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// The ranks that are left of a communicator, and the one between them.
+/// The remaining ranks of a communicator, and the communicator between them.
 #pragma once
 
 #include <optional>
@@ -13,8 +13,8 @@
 
 namespace fssdp {
 
-/// The ranks of a communicator, all of them at first. When some are lost, the others go on in one
-/// that is between them; which ranks they were at first is remembered, however often that happens.
+/// The ranks of a communicator, all of them at first. When some are lost, the others continue with
+/// a communicator between them. Their original numbers are kept, however often that happens.
 template <survivable_communicator Comm>
 class survivors {
  public:
@@ -27,17 +27,17 @@ class survivors {
   survivors(survivors const&) = delete;
   survivors& operator=(survivors const&) = delete;
 
-  /// Between those that are left.
+  /// The communicator between the remaining ranks.
   [[nodiscard]] Comm& comm() { return left_.has_value() ? *left_ : *comm_; }
-  /// [ranks of comm()]: which ranks these were at first, ascending.
+  /// [ranks of comm()]: the original numbers of these ranks, ascending.
   [[nodiscard]] std::span<rank_id const> ranks() const { return ranks_; }
-  /// Which ranks of those at first are lost, ascending.
+  /// The original ranks that are lost, ascending.
   [[nodiscard]] std::vector<rank_id> lost() const { return detail::ranks_left(ranks_, size_); }
 
-  /// Something has failed: leaves out whoever is lost. All that are left call it. Then comm() is a
-  /// new one, between all ranks if they have all come.
-  /// @throws peer_failed if this rank is lost itself: the others have not waited any longer;
-  ///         argument_error if the back end cannot
+  /// To be called after a failure: removes the lost ranks. All remaining ranks call it. Afterwards
+  /// comm() is a new communicator, between all ranks if they have all come.
+  /// @throws peer_failed if this rank itself is lost: the others have stopped waiting;
+  ///         argument_error if the back end does not support it
   void shrink() {
     auto const lost = comm().find_lost();
     auto smaller = comm().without(lost);

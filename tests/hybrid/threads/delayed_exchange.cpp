@@ -118,8 +118,8 @@ TEST_CASE("rates, clips and gaps that cannot be are refused") {
     refusal([&] { make({}); });
     return list;
   });
-  CHECK(texts[0] == std::vector<std::string>{
-                        "delayed_exchange: a rate of 0 and a clip of 1; expected more than 0",
-                        "delayed_exchange: a rate of 1 and a clip of 0; expected more than 0",
-                        "delayed_exchange: a staleness gap of 0.5; expected 1 or more"});
+  CHECK(texts[0] ==
+        std::vector<std::string>{"delayed_exchange: rate is 0 and clip 1; expected more than 0",
+                                 "delayed_exchange: rate is 1 and clip 0; expected more than 0",
+                                 "delayed_exchange: gap is 0.5; expected 1 or more"});
 }

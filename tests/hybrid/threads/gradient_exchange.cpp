@@ -421,5 +421,6 @@ TEST_CASE("gradients of another shape, and layers that are none, are refused by 
         std::vector<std::string>{"gradient_exchange: layer 2; expected 0 to 1",
                                  "gradient_exchange: tensor 0 is [3, 480]; expected [7, 480]",
                                  "gradient_exchange: tensor 0 is [7, 481]; expected [7, 480]",
-                                 "gradient_exchange: loads of 2 experts; expected 7"});
+                                 "gradient_exchange: average with 2 loads; expected 7, one per "
+                                 "expert, or none"});
 }

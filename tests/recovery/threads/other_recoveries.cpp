@@ -269,7 +269,7 @@ TEST_CASE("a step that is under way, or has failed on the way, is not the last w
   for (auto const& text : texts) {
     CHECK_THAT(text, mentions("a step is being mirrored; expected finish before"));
     CHECK_THAT(text, mentions("step 3 after step 2 has failed on the way; expected recover"));
-    CHECK_THAT(text, mentions("renewed after a step that has failed on the way"));
+    CHECK_THAT(text, mentions("renew after a step that has failed"));
   }
 }
 
