@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Where checkpoints are: a folder for each step, complete as soon as there is an index in it.
+/// Folders of checkpoints: one folder for each step, which is complete as soon as it contains an
+/// index.
 #pragma once
 
 #include <algorithm>
@@ -31,7 +32,7 @@ inline constexpr auto checkpoint_index_name = std::string_view{"checkpoint.json"
 
 namespace detail {
 
-/// The steps that have a folder in a folder, ascending; none if there is no such folder.
+/// The steps that have a folder in a folder, ascending; empty if the folder does not exist.
 /// @throws file_error if it cannot be read
 [[nodiscard]] inline std::vector<std::uint64_t> steps_in(std::filesystem::path const& folder) {
   auto steps = std::vector<std::uint64_t>{};
@@ -52,8 +53,7 @@ namespace detail {
 
 }  // namespace detail
 
-/// The steps of which there is a complete checkpoint in a folder, ascending; none if there is no
-/// such folder.
+/// The steps with a complete checkpoint in a folder, ascending; empty if the folder does not exist.
 /// @throws file_error if it cannot be read
 [[nodiscard]] inline std::vector<std::uint64_t> complete_steps(
     std::filesystem::path const& folder) {
@@ -66,8 +66,8 @@ namespace detail {
   return steps;
 }
 
-/// The folder of the last complete checkpoint: the given one if it is of a step itself, else the
-/// last step in it.
+/// The folder of the last complete checkpoint: the given folder if it is that of a step, otherwise
+/// the last step in it.
 /// @throws file_error if there is none
 [[nodiscard]] inline std::filesystem::path last_checkpoint(std::filesystem::path const& folder) {
   auto ignored = std::error_code{};
@@ -77,8 +77,8 @@ namespace detail {
   return step_folder(folder, steps.back());
 }
 
-/// Removes a checkpoint: at no moment is it one that looks complete and is not. Where a link is in
-/// place of its folder, nothing is removed.
+/// Removes a checkpoint. At no time does an incomplete checkpoint look complete. If its folder is a
+/// symbolic link, nothing is removed.
 /// @throws file_error
 inline void remove_checkpoint(std::filesystem::path const& of_step) {
   auto const folder = detail::posix_folder::open_unlinked(of_step);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What a checkpoint consists of: the file that makes it complete.
+/// The index of a checkpoint: the file that makes it complete.
 #pragma once
 
 #include <algorithm>
@@ -29,10 +29,10 @@ namespace fssdp {
 struct rank_file {
   std::string name;  ///< in the folder of the index
   std::uint64_t bytes = 0;
-  std::uint64_t header = 0;  ///< the checksum of its header, which has those of its tensors
+  std::uint64_t header = 0;  ///< checksum of its header, which has the checksums of its tensors
 };
 
-/// Of what a checkpoint consists, and what the caller has kept beside.
+/// The contents of a checkpoint, and a text of the caller.
 struct checkpoint_index {
   std::uint64_t step = 0;
   std::string state;
@@ -45,7 +45,7 @@ struct checkpoint_index {
     detail::require(at != parts.end(), "checkpoint: no part '", name, "'");
     return *at;
   }
-  /// Who owned the chunks of a part. Expert e of layer l is expert l * experts / layers + e.
+  /// The owners of the chunks of a part. Expert e of layer l is expert l * experts / layers + e.
   [[nodiscard]] table_layout layout(std::string_view name) const {
     auto owners = std::vector<rank_id>{};
     for (auto const owner : part(name).owners) owners.emplace_back(owner);
@@ -54,9 +54,9 @@ struct checkpoint_index {
   }
 };
 
-/// The version of the files that this library writes, the only one that it reads.
+/// The version of the file format that this library writes, and the only one that it reads.
 inline constexpr int checkpoint_version = 1;
-/// The longest index, in bytes.
+/// The limit of the size of an index, in bytes.
 inline constexpr std::uint64_t longest_checkpoint_index = std::uint64_t{64} << 20U;
 
 namespace detail {
@@ -121,8 +121,8 @@ inline constexpr auto index_end = std::string_view{"}\n"};
 
 }  // namespace detail
 
-/// The index as the text of a file.
-/// @throws argument_error if a text in it is not UTF-8, or it is too long
+/// The text of an index file.
+/// @throws argument_error if a string in it is not UTF-8, or it is too long
 [[nodiscard]] inline std::string to_text(checkpoint_index const& index) {
   auto files = nlohmann::json::array();
   for (auto const& file : index.files)
@@ -151,9 +151,9 @@ inline constexpr auto index_end = std::string_view{"}\n"};
   return whole += detail::index_end;
 }
 
-/// The index in a text.
+/// Parses an index.
 /// @cost memory in proportion to the text
-/// @throws file_error that says what is wrong with it
+/// @throws file_error that says what is wrong
 [[nodiscard]] inline checkpoint_index parse_checkpoint_index(std::string_view text) {
   auto const require = [](bool holds, auto const&... parts) {
     if (!holds) throw file_error{detail::text(parts...)};
@@ -204,7 +204,7 @@ inline constexpr auto index_end = std::string_view{"}\n"};
   return index;
 }
 
-/// The index of a checkpoint in a file.
+/// Reads an index file.
 /// @throws file_error that names the file and the cause
 [[nodiscard]] inline checkpoint_index read_checkpoint_index(std::filesystem::path const& path) {
   auto const file = detail::posix_file::open(path);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What a checkpoint keeps of a rank: who owns what, what it is called, and where it is in memory.
+/// What a checkpoint stores of a rank: its chunks, their names, and their memory.
 #pragma once
 
 #include <algorithm>
@@ -23,12 +23,12 @@
 
 namespace fssdp {
 
-/// One tensor of an expert when it is whole: what it is called, and its shape.
+/// The name and the shape of a tensor of a whole expert.
 struct whole_tensor {
   std::string name;
   std::vector<std::uint64_t> shape;
 
-  /// @pre tensor_bytes counts them
+  /// @pre tensor_bytes of the shape does not overflow
   [[nodiscard]] std::size_t elements() const {
     auto product = std::uint64_t{1};
     for (auto const size : shape) product *= size;
@@ -37,11 +37,11 @@ struct whole_tensor {
   friend bool operator==(whole_tensor const&, whole_tensor const&) = default;
 };
 
-/// What is the same on all ranks: the chunks of a layout, and what they are called.
+/// The description of a part, which is equal on all ranks: the chunks of a layout, and their names.
 struct part_description {
   std::string name;
   tensor_pattern pattern;
-  int layers = 1;  ///< that the experts belong to, equally many to each
+  int layers = 1;  ///< of the experts; equally many experts in each
   int slices = 1;
   std::vector<whole_tensor> tensors;  ///< of each expert
   struct group {
@@ -53,7 +53,7 @@ struct part_description {
   std::vector<int> owners;  ///< [experts * slices], in canonical order
 
   [[nodiscard]] int experts() const { return static_cast<int>(owners.size()) / slices; }
-  /// The name of a tensor of an expert, counted over all layers.
+  /// The name of a tensor of an expert; experts are numbered over all layers.
   [[nodiscard]] std::string tensor_name(expert_id expert, std::size_t tensor,
                                         std::string_view group_name) const {
     auto const per_layer = experts() / layers;
@@ -63,8 +63,8 @@ struct part_description {
   friend bool operator==(part_description const&, part_description const&) = default;
 };
 
-/// A layout and the memory of this rank that goes with it: parameters, moments. Views: what they
-/// name has to live as long.
+/// A layout and the memory of this rank for it: parameters and optimizer state. A view: the memory
+/// must outlive it.
 ///
 ///     auto experts = saved_part{"experts", layouts, rank, {{"w1", {128, 256}}, {"b1", {256}}}};
 ///     experts.add("weight", weights).add("moment1", first_moments);
@@ -72,10 +72,10 @@ template <class Byte>
 requires std::is_same_v<std::remove_const_t<Byte>, std::byte>
 class checkpoint_part {
  public:
-  /// @param tensors of one whole expert; a slice is cut out of each, as slice_extent says
-  /// @param pattern the names in the files; by default `experts.{expert}.{tensor}.{group}`, behind
+  /// @param tensors of one whole expert; slices are cut as slice_extent says
+  /// @param pattern the names in the files; by default `experts.{expert}.{tensor}.{group}`, after
   ///        `layers.{layer}.` if the layout is a layer_stack
-  /// @throws argument_error if the layout has no such rank, or a shape is too large
+  /// @throws argument_error if the layout does not have this rank, or a shape is too large
   template <shard_layout Layout>
   checkpoint_part(std::string name, Layout const& layout, rank_id rank,
                   std::vector<whole_tensor> tensors,
@@ -101,8 +101,8 @@ class checkpoint_part {
   }
 
   /// Adds memory of one element type: [owned, slice_elements] per tensor, in slot order.
-  /// @pre the memory is the host's
-  /// @throws argument_error if its shape is another one, or the name is there
+  /// @pre it is host memory
+  /// @throws argument_error if the shape does not fit, or the name exists already
   template <expert_memory Buffer>
   checkpoint_part& add(std::string name, Buffer&& buffer) {
     auto const all = tensors_of(buffer);
@@ -134,9 +134,9 @@ class checkpoint_part {
     stagings_.push_back(nullptr);
     return *this;
   }
-  /// The same of memory of a device, which goes through buffers of `by` and is never on the host as
-  /// a whole. Groups may have one in common, or each its own.
-  /// @param by lives as long as the part; its buffers have a MiB or more
+  /// Adds device memory, which is copied through the buffers of `by`, never as a whole. Several
+  /// groups may use the same staging.
+  /// @param by outlives the part; its buffers have 1 MiB or more
   template <expert_memory Buffer>
   checkpoint_part& add(std::string name, Buffer&& buffer, device_staging& by) {
     add(std::move(name), buffer);
@@ -149,13 +149,13 @@ class checkpoint_part {
   [[nodiscard]] int ranks() const { return ranks_; }
   /// The chunks of this rank, in slot order.
   [[nodiscard]] std::vector<chunk_id> const& owned() const { return owned_; }
-  /// The elements of a chunk in a tensor.
+  /// The part of a tensor that a chunk is.
   [[nodiscard]] slice_extent extent(std::size_t tensor, std::size_t slot) const {
     return {about_.tensors[tensor].elements(), owned_[slot].slice, about_.slices};
   }
-  /// The way to the memory of a group; null: it is the host's.
+  /// The staging of a group; null for host memory.
   [[nodiscard]] device_staging* staging(std::size_t group) const { return stagings_[group]; }
-  /// Where they are, without the padding.
+  /// The bytes of a chunk, without padding.
   [[nodiscard]] std::span<Byte> bytes(std::size_t group, std::size_t tensor,
                                       std::size_t slot) const {
     auto const size = element_bytes(about_.groups[group].dtype);
@@ -175,10 +175,10 @@ class checkpoint_part {
   std::vector<chunk_id> owned_;
   std::vector<std::vector<expert_tensor<Byte>>> groups_;           // [groups] of [tensors]
   std::vector<device_staging*> stagings_;                          // [groups]
-  std::vector<std::shared_ptr<std::vector<Byte*> const>> places_;  // of slots that lie one by one
+  std::vector<std::shared_ptr<std::vector<Byte*> const>> places_;  // for slots with places
 };
 
-/// What a rank writes, and what it reads.
+/// A part to save; a part to load.
 using saved_part = checkpoint_part<std::byte const>;
 using loaded_part = checkpoint_part<std::byte>;
 

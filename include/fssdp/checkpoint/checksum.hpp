@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What tells whether bytes are those that were written: XXH3, 64 bits, as xxhsum -H3 prints it.
+/// Checksums: XXH3 with 64 bits, as printed by xxhsum -H3.
 #pragma once
 
 #include <xxhash.h>
-#ifdef FSSDP_XXHASH_DISPATCHES  // FindxxHash.cmake says so: the same sums, by the widest vectors
+#ifdef FSSDP_XXHASH_DISPATCHES  // set by FindxxHash.cmake: same results, with the widest vectors
 #include <xxh_x86dispatch.h>
 #endif
 
@@ -18,8 +18,8 @@
 
 namespace fssdp {
 
-/// The checksum of some bytes: against accidents, not against forgers.
-/// @cost reads every byte once, faster than memory gives them
+/// The checksum of some bytes: detects accidental changes, not forgeries.
+/// @cost reads every byte once, at memory bandwidth
 [[nodiscard]] inline std::uint64_t checksum(std::span<std::byte const> bytes) {
   return XXH3_64bits(bytes.data(), bytes.size());
 }
@@ -27,19 +27,19 @@ namespace fssdp {
   return checksum(std::as_bytes(std::span{text}));
 }
 
-/// The digits of a checksum in a file.
+/// The number of digits of a checksum in a file.
 inline constexpr std::size_t checksum_digits = 16;
 
 namespace detail {
 
-/// A checksum in a file: always as many lower-case hexadecimal digits.
+/// The text of a checksum in a file: always this number of lower-case hexadecimal digits.
 [[nodiscard]] inline std::string to_hex(std::uint64_t value) {
   constexpr auto digits = std::string_view{"0123456789abcdef"};
   auto hex = std::string(checksum_digits, '0');
   for (auto at = hex.rbegin(); at != hex.rend(); ++at, value /= 16) *at = digits[value % 16];
   return hex;
 }
-/// The checksum that so many digits are, if they are.
+/// Parses a checksum; empty if the digits are invalid.
 [[nodiscard]] inline std::optional<std::uint64_t> from_hex(std::string_view digits) {
   if (digits.size() != checksum_digits ||
       digits.find_first_not_of("0123456789abcdef") != digits.npos)

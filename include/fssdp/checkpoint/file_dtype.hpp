@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Element types as safetensors files name them, and the way from one to another.
+/// Element types of safetensors files, and conversions between them.
 #pragma once
 
 #include <array>
@@ -15,7 +15,7 @@
 
 namespace fssdp {
 
-/// The types that a file may hold. The first six are those that experts have.
+/// The types that a file may contain. Experts may have the first six.
 enum class file_dtype {
   f64,
   f32,
@@ -63,7 +63,7 @@ inline constexpr auto file_dtypes = std::array<file_dtype_entry, 17>{{
     {file_dtype::boolean, "BOOL", 1},
 }};
 
-/// What a file calls a dtype.
+/// The type in a file for a dtype.
 [[nodiscard]] constexpr file_dtype in_a_file(dtype type) {
   constexpr auto names = std::array{file_dtype::f32, file_dtype::f64,     file_dtype::bf16,
                                     file_dtype::f16, file_dtype::f8_e4m3, file_dtype::f8_e5m2};
@@ -72,11 +72,11 @@ inline constexpr auto file_dtypes = std::array<file_dtype_entry, 17>{{
 
 }  // namespace detail
 
-/// What a file calls an element type.
+/// The type in a file for an element type.
 template <element T>
 inline constexpr file_dtype file_dtype_of = detail::in_a_file(dtype_of<T>);
 
-/// What safetensors files call it: "F32".
+/// The name in safetensors files: "F32".
 [[nodiscard]] constexpr std::string_view name_of(file_dtype dtype) {
   return detail::file_dtypes[static_cast<std::size_t>(dtype)].name;
 }
@@ -84,20 +84,20 @@ inline constexpr file_dtype file_dtype_of = detail::in_a_file(dtype_of<T>);
 [[nodiscard]] constexpr std::size_t element_bytes(file_dtype dtype) {
   return detail::file_dtypes[static_cast<std::size_t>(dtype)].bytes;
 }
-/// The type of that name, if there is one.
+/// The type of this name; empty if there is none.
 [[nodiscard]] constexpr std::optional<file_dtype> file_dtype_named(std::string_view name) {
   for (auto const& entry : detail::file_dtypes)
     if (entry.name == name) return entry.dtype;
   return {};
 }
-/// Whether it is a type of the library's elements.
+/// Whether the type is an element type of the library.
 [[nodiscard]] constexpr bool is_element(file_dtype dtype) { return dtype <= file_dtype::f8_e4m3; }
-/// Whether a published number of this type is what it says: one of fp8 has a scale elsewhere.
+/// Whether published values of this type are complete: those of fp8 have scales in other tensors.
 [[nodiscard]] constexpr bool needs_no_scale(file_dtype dtype) { return dtype <= file_dtype::bf16; }
 
 namespace detail {
 
-/// Calls visit(T{}) with the element type that a file's is.
+/// Calls visit(T{}) with the element type for a file's type.
 /// @throws argument_error unless is_element(dtype)
 template <class Visit>
 void visit_element(file_dtype dtype, Visit visit) {
@@ -119,7 +119,7 @@ void visit_element(file_dtype dtype, Visit visit) {
   }
 }
 
-/// Converts elements of one type into those of another, rounded once.
+/// Converts elements from one type to another, with one rounding.
 /// @pre as many elements in both; both are aligned for their types
 /// @throws argument_error unless both are element types
 inline void convert_elements(file_dtype from_type, std::span<std::byte const> from,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// The matrix of an expert among others, or transposed, and the copies between that and its own
-/// order.
+/// A matrix of an expert that is stored together with others, or transposed, and copies between
+/// that order and its own.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 
 namespace fssdp::detail {
 
-/// How a tensor of an expert lies in the elements that a file has for this expert: its region.
+/// How a tensor of an expert is stored in the region of the file that belongs to the expert.
 class fused_matrix {
  public:
   /// @throws argument_error unless the shape is [outputs, inputs] or [outputs]
@@ -35,14 +35,14 @@ class fused_matrix {
     return {file_outputs(), inputs_};
   }
   [[nodiscard]] std::uint64_t region_elements() const { return file_outputs() * inputs_; }
-  /// Whether the elements are side by side there, in their order.
+  /// Whether its elements are contiguous there, in their own order.
   [[nodiscard]] bool is_contiguous() const {
     return !is_transposed() && fused_ != fusion::even && fused_ != fusion::odd;
   }
-  /// Where the first element is.
+  /// The position of the first element in the region.
   [[nodiscard]] std::uint64_t first() const { return position(0, 0); }
 
-  /// Fills `to` with so many elements from the first on, in their own order.
+  /// Reads consecutive elements of the tensor, from `first` on, out of the region.
   /// @param size of an element, a power of two up to 8, to which both are aligned
   void gather(std::span<std::byte const> region, std::size_t first, std::size_t size,
               std::span<std::byte> to) const {
@@ -53,7 +53,8 @@ class fused_matrix {
       for_each(first, to.size() / size, [&](std::size_t k, std::size_t at) { into[k] = from[at]; });
     });
   }
-  /// Puts elements, those from the first on, into their places in the region; others stay.
+  /// Writes consecutive elements of the tensor, from `first` on, into the region; other elements
+  /// are unchanged.
   void scatter(std::span<std::byte const> from, std::size_t first, std::size_t size,
                std::span<std::byte> region) const {
     with_words(size, [&](auto word) {
@@ -88,7 +89,7 @@ class fused_matrix {
     else
       use(std::uint8_t{});
   }
-  /// Calls visit(k, position of element first + k): a few inputs of all outputs at a time, so that
+  /// Calls visit(k, position of element first + k): a few inputs for all outputs at a time, so that
   /// both sides stay in the cache if the region is transposed.
   template <class Visit>
   void for_each(std::uint64_t first, std::uint64_t count, Visit visit) const {

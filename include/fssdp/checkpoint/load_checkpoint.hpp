@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Reads what a rank owns, whoever owned it when it was saved.
+/// Loads what a rank owns, whichever ranks owned it when it was saved.
 #pragma once
 
 #include <algorithm>
@@ -26,11 +26,11 @@
 
 namespace fssdp {
 
-/// A complete checkpoint, open for reading. Files are opened when something of them is wanted: if
-/// it is removed or saved again meanwhile, that fails; open it again then.
+/// A complete checkpoint, open for reading. Files are opened when they are needed: if the
+/// checkpoint is removed or saved again meanwhile, that fails, and it must be opened again.
 class checkpoint_reader {
  public:
-  /// @param folder of a step, or of all: then it is the last one that is complete
+  /// @param folder of a step; or of all steps, then the last complete one is opened
   /// @throws file_error that names the file and the cause
   explicit checkpoint_reader(std::filesystem::path const& folder)
       : folder_{last_checkpoint(folder)},
@@ -40,12 +40,12 @@ class checkpoint_reader {
   [[nodiscard]] std::filesystem::path const& folder() const { return folder_; }
   [[nodiscard]] checkpoint_index const& index() const { return index_; }
 
-  /// Fills the memory of a part: for each group of it the one of the same name, converted if the
-  /// types differ. Padding behind short slices stays as it is.
-  /// @cost reads what this rank owns, and of each slice that is wanted in part the rest of its
-  ///       first and last block of 1 MiB; a checksum of all of it
-  /// @throws argument_error if the checkpoint has other experts or groups; file_error if a file is
-  ///         not what was written
+  /// Reads a part: each of its groups from the group with the same name, converted if the types
+  /// differ. Padding after short slices is not changed.
+  /// @cost reads what this rank owns; for each slice of which only a part is needed, also the rest
+  ///       of its first and last block of 1 MiB; and the checksums of all that is read
+  /// @throws argument_error if the checkpoint has other experts or groups; file_error if a file was
+  ///         changed
   void read(loaded_part const& part) {
     auto const& mine = part.about();
     auto const& saved = index_.part(mine.name);
@@ -69,7 +69,7 @@ class checkpoint_reader {
   }
 
  private:
-  /// Fills `to` with elements of a whole tensor, out of the slices that it was saved in.
+  /// Reads elements of a whole tensor from the slices in which it was saved.
   void read_chunk(part_description const& saved, part_description::group const& group,
                   std::size_t tensor, expert_id expert, slice_extent const& wanted,
                   file_dtype dtype, std::span<std::byte> to, detail::staged_target& target) {
@@ -116,18 +116,19 @@ class checkpoint_reader {
 
   std::filesystem::path folder_;
   checkpoint_index index_;
-  std::vector<std::optional<safetensors_file>> files_;  // [ranks], those that were needed so far
+  std::vector<std::optional<safetensors_file>> files_;  // [ranks]; opened when needed
   scratch_memory scratch_;
 };
 
-/// Fills the parts of all ranks from a checkpoint: any number of ranks, any layout, any slicing.
-/// @pre every rank calls, and sees the same file system; memory is the host's, or was added with a
+/// Loads the parts of all ranks from a checkpoint: with any number of ranks, any layout and any
+/// slicing.
+/// @pre every rank calls, and sees the same file system; memory is host memory, or was added with a
 ///      device_staging; no rank reads for longer than the deadline of the communicator
-/// @post law: what was saved, rounded where the type is a shorter one
-/// @cost as checkpoint_reader; two all_gathers of half a KiB
-/// @throws what checkpoint_reader does where it does; on the other ranks a file_error that names
-///         that rank; ranks_disagree if they have opened different checkpoints; transport errors.
-///         What the memory then holds is unspecified
+/// @post the saved values, rounded where the type has fewer bits
+/// @cost as checkpoint_reader; two all_gathers of 512 bytes
+/// @throws exceptions of checkpoint_reader on the rank that has failed; a file_error that names
+///         that rank on the others; ranks_disagree if ranks have opened different checkpoints;
+///         transport errors. The contents of the memory are then unspecified
 template <communicator Comm>
 void load_checkpoint(Comm& comm, checkpoint_reader& from, std::span<loaded_part const> parts) {
   constexpr auto caller = "load_checkpoint";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Reads experts of a published model of a family, however they lie in its files.
+/// Loads the experts of a published model of a known family, in any storage order.
 #pragma once
 
 #include <algorithm>
@@ -28,7 +28,7 @@ namespace fssdp {
 
 namespace detail {
 
-/// Numbers as a text: 3, 4, 5 and 58 more.
+/// A list of numbers as text: 3, 4, 5 and 58 more.
 [[nodiscard]] inline std::string numbers_text(std::span<int const> numbers) {
   constexpr auto most = std::size_t{8};
   auto list = std::string{};
@@ -38,14 +38,14 @@ namespace detail {
   return list;
 }
 
-/// Reads tensors of experts out of the regions of files.
+/// Reads tensors of experts from regions of files.
 class family_reader {
  public:
   family_reader(safetensors_set const& from, model_family const& family, int experts)
       : from_{from}, family_{family}, experts_{static_cast<std::uint64_t>(experts)} {}
 
-  /// Fills `to` with a part of a tensor of an expert.
-  /// @param layer as in the names of files
+  /// Reads a part of a tensor of an expert.
+  /// @param layer the number in the names of the files
   void read(whole_tensor const& whole, int layer, expert_id expert, slice_extent const& extent,
             file_dtype dtype, std::span<std::byte> to, staged_target& target) {
     auto const& in_file = family_.tensor(whole.name);
@@ -85,7 +85,7 @@ class family_reader {
   safetensors_set const& from_;
   model_family const& family_;
   std::uint64_t experts_;
-  std::string last_name_;  // of the tensor that region_ is of
+  std::string last_name_;  // the tensor in region_
   std::uint64_t last_region_ = 0;
   std::span<std::byte> region_;  // in memory_
   scratch_memory blocks_;
@@ -93,7 +93,7 @@ class family_reader {
   scratch_memory own_;
 };
 
-/// The numbers of the layers of a part in files: those given, or those that have experts there.
+/// The numbers in the files of the layers of a part: the given ones, or all layers with experts.
 [[nodiscard]] inline std::vector<int> layers_in_files(safetensors_set const& from,
                                                       part_description const& about,
                                                       model_family const& family,
@@ -116,18 +116,18 @@ class family_reader {
 
 }  // namespace detail
 
-/// Fills the memory of a part from the files of a model of a family, converted if the types differ;
-/// each rank for itself.
+/// Reads a part from the files of a model of a family, converted if the types differ; on this rank
+/// only.
 ///
-/// Tensors of the part are called and shaped as those of the family; they may be some of them. All
-/// groups of the part get the same numbers.
-/// @param layers the number that each layer of the part has in the files; empty: those that have
-///        experts there, in ascending order, so that dense layers are left out
-/// @cost reads what this rank owns. Where a file has matrices transposed or in turns, a part of one
-///       is read with all that the expert has there; memory for that, and for the part
-/// @throws argument_error if a tensor is none of the family's; file_error if the files have other
-///         layers or experts, a tensor is missing, has another shape, or is not of type F64, F32,
-///         F16 or BF16: published fp8 has scales elsewhere, which are not read
+/// The tensors of the part have the names and shapes of the family; the part may have only some of
+/// them. All groups of the part get the same values.
+/// @param layers the number in the files of each layer of the part; empty: all layers with experts,
+///        in ascending order, so dense layers are skipped
+/// @cost reads what this rank owns. Where a file has transposed or interleaved matrices, all of an
+///       expert's region is read even if a part is needed; memory for that region, and for the part
+/// @throws argument_error if a tensor is not one of the family; file_error if the files have other
+///         layers or experts, or a tensor is missing, has another shape, or is not of type F64,
+///         F32, F16 or BF16: published fp8 has scales in other tensors, which are not read
 inline void read_tensors(safetensors_set const& from, loaded_part const& part,
                          model_family const& family, std::span<int const> layers = {}) {
   auto const& about = part.about();
@@ -147,11 +147,11 @@ inline void read_tensors(safetensors_set const& from, loaded_part const& part,
   }
 }
 
-/// The same on all ranks: it succeeds on all of them, or throws on all; then what the memory holds
-/// is unspecified.
-/// @cost that of read_tensors, and an all_gather of half a KiB from each rank
-/// @throws as read_tensors where it fails; on the other ranks a file_error that names that rank;
-///         transport errors
+/// The same on all ranks: it succeeds on all of them, or throws on all; the contents of the memory
+/// are then unspecified.
+/// @cost that of read_tensors, and an all_gather of 512 bytes from each rank
+/// @throws as read_tensors on the rank that has failed; a file_error that names that rank on the
+///         others; transport errors
 template <communicator Comm>
 void load_tensors(Comm& comm, std::filesystem::path const& from, loaded_part const& part,
                   model_family const& family, std::span<int const> layers = {}) {
@@ -160,9 +160,9 @@ void load_tensors(Comm& comm, std::filesystem::path const& from, loaded_part con
     return 0;
   });
 }
-/// The same of the family that the names in the files are of.
+/// The same for the family that is recognised by the names in the files.
 /// @cost the same
-/// @throws as recognise_family, too
+/// @throws also as recognise_family
 template <communicator Comm>
 void load_tensors(Comm& comm, std::filesystem::path const& from, loaded_part const& part) {
   (void)detail::together(comm, "load_tensors", [&] {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Reads experts out of files that others have written: a published model, by its tensors' names.
-/// load_family.hpp knows those of some models.
+/// Loads experts from files of other programs, such as a published model, by the names of their
+/// tensors. load_family.hpp knows the names of some models.
 #pragma once
 
 #include <concepts>
@@ -19,21 +19,20 @@
 
 namespace fssdp {
 
-/// What names a tensor in a file: a tensor_pattern, or a function of the caller's.
+/// Returns the name of a tensor in a file: a tensor_pattern, or a function of the caller.
 template <class Naming>
 concept tensor_naming = requires(Naming const& name, tensor_place const& place) {
   { name(place) } -> std::convertible_to<std::string>;
 };
 static_assert(tensor_naming<tensor_pattern>);
 
-/// Fills the memory of a part from tensors of these names, converted if the types differ; each rank
-/// for itself.
+/// Reads a part from tensors with these names, converted if the types differ; on this rank only.
 ///
-/// A tensor in the file has the shape that the part says, or is that of all experts of a layer,
+/// A tensor in the file has the shape that the part has, or is that of all experts of a layer,
 /// [experts, shape...].
 /// @cost reads what this rank owns
 /// @throws file_error if a tensor is missing, has another shape, or is not of type F64, F32, F16 or
-///         BF16: published fp8 has scales elsewhere, which are not read
+///         BF16: published fp8 has scales in other tensors, which are not read
 template <tensor_naming Naming>
 void read_tensors(safetensors_set const& from, loaded_part const& part, Naming const& naming) {
   auto const& about = part.about();
@@ -68,11 +67,11 @@ void read_tensors(safetensors_set const& from, loaded_part const& part, Naming c
   }
 }
 
-/// The same on all ranks: it succeeds on all of them, or throws on all; then what the memory holds
-/// is unspecified.
-/// @cost that of read_tensors, and an all_gather of half a KiB from each rank
-/// @throws as read_tensors where it fails; on the other ranks a file_error that names that rank;
-///         transport errors
+/// The same on all ranks: it succeeds on all of them, or throws on all; the contents of the memory
+/// are then unspecified.
+/// @cost that of read_tensors, and an all_gather of 512 bytes from each rank
+/// @throws as read_tensors on the rank that has failed; a file_error that names that rank on the
+///         others; transport errors
 template <communicator Comm, tensor_naming Naming>
 void load_tensors(Comm& comm, std::filesystem::path const& from, loaded_part const& part,
                   Naming const& naming) {

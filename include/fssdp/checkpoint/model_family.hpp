@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// How published models name the tensors of their experts, and how an expert lies in them.
+/// The names and storage orders of experts in published models.
 #pragma once
 
 #include <algorithm>
@@ -14,21 +14,21 @@
 
 namespace fssdp {
 
-/// Which outputs of a tensor that holds two matrices are those of one of them.
+/// Which outputs of a tensor with two matrices belong to one of them.
 enum class fusion {
-  none,         ///< it holds one matrix
+  none,         ///< all: it has one matrix
   first_half,   ///< outputs 0, 1, ... of twice as many
-  second_half,  ///< those behind
+  second_half,  ///< the outputs after those
   even,         ///< outputs 0, 2, 4, ...
   odd           ///< outputs 1, 3, 5, ...
 };
 
-/// Where one tensor of an expert is in the files of a model.
+/// How one tensor of an expert is stored in the files of a model.
 struct family_tensor {
-  /// What a part calls it. In the families below, weights are [outputs, inputs], biases [outputs]:
+  /// The name in a part. In the families below, weights are [outputs, inputs], biases [outputs]:
   /// gate and up [ffn, hidden], down [hidden, ffn], gate_bias, up_bias [ffn], down_bias [hidden].
   std::string name;
-  /// What files call it, a tensor_pattern of {layer} and {expert}. Without {expert}, one tensor has
+  /// The name in files: a tensor_pattern of {layer} and {expert}. Without {expert}, one tensor has
   /// all experts of a layer: [experts, ...].
   std::string pattern;
   fusion fused = fusion::none;
@@ -41,10 +41,10 @@ struct family_tensor {
 /// Models whose experts have the same names and shapes.
 struct model_family {
   std::string name;
-  std::vector<std::string> models;  ///< as `model_type` in their config.json says
+  std::vector<std::string> models;  ///< the `model_type` in their config.json
   std::vector<family_tensor> tensors;
 
-  /// The tensor that a part calls so.
+  /// The tensor with this name in a part.
   /// @throws argument_error if there is none
   [[nodiscard]] family_tensor const& tensor(std::string_view called) const {
     auto const found = std::ranges::find(tensors, called, &family_tensor::name);
@@ -54,7 +54,7 @@ struct model_family {
     throw argument_error{
         detail::text("family ", name, ": no tensor '", called, "'; expected one of ", names)};
   }
-  /// The patterns of all tensors, each once, in their order.
+  /// The patterns of all tensors, in order, each once.
   [[nodiscard]] std::vector<std::string> patterns() const {
     auto all = std::vector<std::string>{};
     for (auto const& one : tensors)
@@ -99,15 +99,16 @@ namespace detail {
 
 }  // namespace detail
 
-/// The families that are known. Where the names of two are in a file, it is of the one with more.
+/// All known families. If files have names of two families, they are of the one with more names.
 ///
 /// - mixtral: w1 (gate), w3 (up) and w2 (down) of each expert
 /// - qwen3_moe: gate_proj, up_proj and down_proj of each expert; also OLMoE and DeepSeek-V3, whose
-///   first layers have no experts
-/// - gpt_oss: all experts of a layer in one tensor, transposed, gate and up in turns; with biases
+/// first layers have no experts
+/// - gpt_oss: all experts of a layer in one tensor, transposed, gate and up interleaved; with
+/// biases
 /// - llama4: the same, gate before up; without biases
-/// - stacked: all experts of a layer in one tensor, gate above up, as transformers 5 have in memory
-///   what the first two families have in files
+/// - stacked: all experts of a layer in one tensor, gate above up, as transformers 5 stores the
+/// first two families in memory
 ///
 /// Source: the modeling files of Hugging Face transformers, and its conversion_mapping.py.
 [[nodiscard]] inline std::span<model_family const> model_families() {
@@ -115,7 +116,7 @@ namespace detail {
   return all;
 }
 
-/// The family of that name, or of the models of that `model_type`: "olmoe" is of qwen3_moe.
+/// The family with this name, or with models of this `model_type`: "olmoe" belongs to qwen3_moe.
 /// @throws argument_error that lists the names
 [[nodiscard]] inline model_family const& family_named(std::string_view name) {
   auto names = std::string{};

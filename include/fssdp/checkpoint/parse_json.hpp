@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// JSON that others have written: bounded in depth, no key twice, numbers in their ranges.
+/// Parses JSON from untrusted files: limited depth, no duplicate keys, numbers within their ranges.
 #pragma once
 
 #include <cstddef>
@@ -15,11 +15,11 @@
 
 namespace fssdp::detail {
 
-/// @throws file_error that says what is wrong with it
+/// @throws file_error that says what is wrong
 [[nodiscard]] inline nlohmann::json parse_json(std::string_view json) {
   constexpr auto deepest = 8;
   using event = nlohmann::json::parse_event_t;
-  auto keys = std::vector<std::set<std::string>>{};  // of the objects that are open
+  auto keys = std::vector<std::set<std::string>>{};  // of the enclosing objects
   auto const check = [&](int depth, event what, nlohmann::json& value) {
     if (what == event::object_start || what == event::array_start) {
       if (depth >= deepest) throw file_error{text("its JSON is over ", deepest, " levels deep")};
@@ -46,19 +46,19 @@ namespace fssdp::detail {
   if (!object.is_object() || !object.contains(key)) throw file_error{text("it lacks '", key, "'")};
   return object.at(key);
 }
-/// The same, a list, ...
+/// The same for a list, ...
 [[nodiscard]] inline nlohmann::json const& list_at(nlohmann::json const& object, char const* key) {
   auto const& value = value_at(object, key);
   if (!value.is_array()) throw file_error{text("'", key, "' is not a list")};
   return value;
 }
-/// ... a text, ...
+/// ... a string, ...
 [[nodiscard]] inline std::string text_at(nlohmann::json const& object, char const* key) {
   auto const& value = value_at(object, key);
   if (!value.is_string()) throw file_error{text("'", key, "' is not a string")};
   return value.get<std::string>();
 }
-/// ... or a whole number; `name` is what an error calls it.
+/// ... or an integer; `name` is its name in errors.
 [[nodiscard]] inline std::uint64_t whole_number(nlohmann::json const& value, std::string_view name,
                                                 std::uint64_t least, std::uint64_t most) {
   if (!value.is_number_unsigned() || value.get<std::uint64_t>() < least ||

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Reads the header of a safetensors file, whoever has written it.
+/// Parses the header of a safetensors file of any origin.
 #pragma once
 
 #include <cstddef>
@@ -18,8 +18,8 @@ namespace fssdp {
 
 namespace detail {
 
-/// Takes the events of the JSON parser as they come: what does not belong into a header is refused
-/// where it begins, so nothing is built of it, however deep or long it is.
+/// Handles the events of the JSON parser. Anything that does not belong in a header is rejected
+/// where it begins, so that nothing is built from it, however deep or long it is.
 class safetensors_events {
   enum class place { begin, top, notes, tensor, shape, offsets, end };
   enum field : unsigned { dtype = 1, shape = 2, offsets = 4, all = 7 };
@@ -36,7 +36,7 @@ class safetensors_events {
                             data_bytes, ", the end of the file")};
     return made;
   }
-  /// What was wrong, if something was.
+  /// The error, if there was one.
   [[nodiscard]] std::string const& problem() const { return problem_; }
 
   // NOLINTBEGIN(readability-identifier-naming): these names are nlohmann's
@@ -158,8 +158,8 @@ class safetensors_events {
 
   place place_ = place::begin;
   std::string key_;
-  unsigned fields_ = 0;  // of the last tensor, seen so far
-  int offsets_ = 0;      // likewise
+  unsigned fields_ = 0;  // of the current tensor, seen so far
+  int offsets_ = 0;      // as above
   bool has_notes_ = false;
   std::vector<stored_tensor> tensors_;
   safetensors_header::notes notes_;
@@ -168,9 +168,9 @@ class safetensors_events {
 
 }  // namespace detail
 
-/// The header in a text of JSON, checked: tensors fill the file from end to end, sizes fit shapes.
-/// @param data_bytes what there is behind the header
-/// @cost memory in proportion to the text, whatever it says
+/// Parses and checks a header: tensors fill the file without gaps, sizes fit shapes.
+/// @param data_bytes the size of the file after the header
+/// @cost memory in proportion to the text, whatever its contents
 /// @throws file_error that says what is wrong
 [[nodiscard]] inline safetensors_header parse_safetensors(std::string_view json,
                                                           std::uint64_t data_bytes) {

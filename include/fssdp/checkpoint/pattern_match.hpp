@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Reads back which layer and expert a name is of.
+/// Finds the layer and the expert in a name.
 #pragma once
 
 #include <charconv>
@@ -14,14 +14,14 @@
 
 namespace fssdp::detail {
 
-/// What stood in the gaps of a name; 0 where the pattern has no such gap.
+/// The numbers in the gaps of a name; 0 if the pattern has no such gap.
 struct pattern_match {
   int layer = 0;
   int expert = 0;
 };
 
-/// What tensor_pattern{pattern} has made this name of, if it has.
-/// @throws argument_error if the pattern has a gap of another name than {layer} and {expert}
+/// The numbers from which tensor_pattern{pattern} makes this name; empty if it cannot.
+/// @throws argument_error if the pattern has a gap other than {layer} and {expert}
 [[nodiscard]] inline std::optional<pattern_match> match_pattern(std::string_view pattern,
                                                                 std::string_view name) {
   auto found = pattern_match{};
@@ -39,7 +39,7 @@ struct pattern_match {
     rest.remove_prefix(close == rest.npos ? rest.size() : close + 1);
   }
   if (name != rest) return {};
-  // a number with zeros in front would be another name, and so would one that is there twice
+  // a number with leading zeros, or two different numbers for one gap, would make another name
   auto const made = tensor_pattern{std::string{pattern}}(
       {layer_id{found.layer}, expert_id{found.expert}, {}, {}});
   if (made != whole) return {};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Brings elements that the host has into memory of a part.
+/// Writes elements from host memory into memory of a part.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 
 namespace fssdp::detail {
 
-/// Converts elements into the target, as many at once as it takes.
+/// Converts elements into the target, in steps of the target's size.
 /// @pre as many elements in both; where the types differ, both are is_element
 inline void place_elements(file_dtype from_type, std::span<std::byte const> from,
                            file_dtype to_type, std::span<std::byte> to, staged_target& target) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Which family a published model is of, and which experts its files have.
+/// Recognises the family of a published model, and lists its experts.
 #pragma once
 
 #include <algorithm>
@@ -41,7 +41,7 @@ namespace detail {
   return plain;
 }
 
-/// What is there in place of the names of a family: kinds of names, those of experts first.
+/// The kinds of names that the files have, for an error; those of experts first.
 [[nodiscard]] inline std::string names_in(safetensors_set const& files) {
   constexpr auto most = std::size_t{8};
   auto of_experts = std::set<std::string>{};
@@ -58,7 +58,7 @@ namespace detail {
   return listed.empty() ? "no tensor" : listed;
 }
 
-/// Whether some tensor has a name of each pattern.
+/// Whether there is a tensor for each pattern.
 [[nodiscard]] inline bool has_names_of(safetensors_set const& files, model_family const& family) {
   return std::ranges::all_of(family.patterns(), [&](std::string const& pattern) {
     return std::ranges::any_of(files.tensors(), [&](auto const& tensor) {
@@ -69,9 +69,9 @@ namespace detail {
 
 }  // namespace detail
 
-/// The family whose names are in the files; of several, the one with the most.
+/// The family with names in the files; of several, the one with most.
 /// @cost memory for one name of each kind
-/// @throws file_error that lists the names of all families, and those that are there
+/// @throws file_error that lists the names of all families, and those in the files
 [[nodiscard]] inline model_family const& recognise_family(safetensors_set const& files) {
   model_family const* found = nullptr;
   for (auto const& family : model_families())
@@ -94,15 +94,15 @@ namespace detail {
                       is_packed ? ": numbers of 4 bits with scales elsewhere are not read" : "");
 }
 
-/// What files have of the experts of a family.
+/// The experts of a family in files.
 struct published_experts {
   model_family family;
-  /// Those that have experts, by their numbers in the names, ascending.
+  /// The numbers in the names of layers with experts, ascending.
   std::vector<int> layers = {};
   int experts = 0;                              ///< of each of these layers
-  std::vector<whole_tensor> tensors = {};       ///< of each expert, as a part has them
-  std::vector<file_dtype> dtypes = {};          ///< all that they are of
-  std::uint64_t missing = 0;                    ///< tensors that are not there but should be
+  std::vector<whole_tensor> tensors = {};       ///< of each expert, as for a part
+  std::vector<file_dtype> dtypes = {};          ///< all types that occur
+  std::uint64_t missing = 0;                    ///< number of missing tensors
   std::vector<std::string> missing_names = {};  ///< the first of them
 
   [[nodiscard]] bool is_whole() const { return missing == 0; }
@@ -197,21 +197,21 @@ class expert_census {
 
 }  // namespace detail
 
-/// The layers, experts and shapes of a family in files, from names and headers. Dense layers are
-/// none of them; one that predicts further tokens, as layer 61 of DeepSeek-V3, is, if it has some.
-/// What is missing between them is listed.
+/// The layers, experts and shapes of a family in files, found by names and headers. Dense layers
+/// are not included; a layer that predicts further tokens, such as layer 61 of DeepSeek-V3, is
+/// included if it has experts. Missing tensors are listed.
 ///
 ///     auto const files = fssdp::safetensors_set{"OLMoE-1B-7B"};
 ///     auto const model = fssdp::experts_in(files);
 ///     auto const layers = fssdp::layer_stack{std::vector(model.layers.size(), layout)};
 ///     auto part = fssdp::loaded_part{"experts", layers, rank, model.tensors};
 ///
-/// @throws file_error if there are none, or a tensor has a shape of another number of dimensions
+/// @throws file_error if there are none, or a shape has another number of dimensions
 [[nodiscard]] inline published_experts experts_in(safetensors_set const& files,
                                                   model_family const& family) {
   return detail::expert_census{files, family}.take();
 }
-/// The same of the family that the names are of.
+/// The same for the family that is recognised by the names.
 /// @throws as recognise_family
 [[nodiscard]] inline published_experts experts_in(safetensors_set const& files) {
   return experts_in(files, recognise_family(files));

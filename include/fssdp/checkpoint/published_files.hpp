@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Into which files the experts of a model go, and where in them.
+/// The files of a published model, and the positions of its experts in them.
 #pragma once
 
 #include <cstddef>
@@ -22,28 +22,28 @@
 
 namespace fssdp::detail {
 
-/// Of how many bytes of a tensor a file has one checksum.
+/// The size of the blocks of a tensor for which a file has checksums, in bytes.
 inline constexpr auto published_block_bytes = std::uint64_t{1} << 20U;
 
-/// The files of a model, alike on all ranks: their names, what they begin with, and where the bytes
-/// of each tensor are.
+/// The files of a model, equal on all ranks: their names, their headers, and the positions of all
+/// tensors.
 class published_files {
  public:
   struct file {
     std::string name;
-    std::string header;  ///< the bytes with which it begins, with checksums of 0
+    std::string header;  ///< the first bytes of the file, with checksums of 0
     safetensors_header tensors = {};
     std::uint64_t bytes = 0;  ///< of its tensors
   };
   struct place {
     std::size_t file = 0;
-    std::uint64_t first = 0;  ///< byte of the file
+    std::uint64_t first = 0;  ///< byte position in the file
   };
 
   /// @param layers the number of each layer of the part
-  /// @param most_bytes of the tensors of a file, unless one alone has more
-  /// @throws argument_error if a tensor has not the shape of a weight or a bias, or names are not
-  ///         unique
+  /// @param most_bytes of the tensors of a file, unless a single one has more
+  /// @throws argument_error if a tensor does not have the shape of a weight or a bias, or names are
+  ///         not unique
   published_files(part_description const& about, model_family const& family,
                   std::span<int const> layers, file_dtype dtype, std::uint64_t most_bytes) {
     auto in_files = std::vector<std::vector<stored_tensor>>{};
@@ -79,13 +79,13 @@ class published_files {
   }
 
   [[nodiscard]] std::vector<file> const& files() const { return files_; }
-  /// The bytes with which a file begins, as many as in `header`.
-  /// @param sums the checksums of its blocks, in digits
+  /// The first bytes of a file, as many as in `header`.
+  /// @param sums the checksums of its blocks, as text
   [[nodiscard]] std::string header_of(std::size_t file, std::string sums) const {
     return to_text(safetensors_header{files_[file].tensors.tensors(), notes(std::move(sums))});
   }
-  /// Where a tensor begins.
-  /// @pre it is one of them
+  /// The position of a tensor.
+  /// @pre it exists
   [[nodiscard]] place at(std::string const& tensor) const {
     auto found = places_.at(tensor);
     found.first += files_[found.file].header.size();
@@ -100,7 +100,7 @@ class published_files {
   }
 
  private:
-  /// What an expert has in the tensors of a pattern.
+  /// The shape of an expert's region in the tensors of a pattern.
   [[nodiscard]] static std::vector<std::uint64_t> region_shape(part_description const& about,
                                                                model_family const& family,
                                                                std::string const& pattern) {
@@ -128,7 +128,7 @@ class published_files {
     };
     return "model-" + digits(which + 1) + "-of-" + digits(count) + ".safetensors";
   }
-  /// Hugging Face transformers look for the format.
+  /// Hugging Face transformers require the format note.
   [[nodiscard]] static safetensors_header::notes notes(std::string sums) {
     return {{"format", "pt"},
             {std::string{block_bytes_note}, std::to_string(published_block_bytes)},
@@ -144,14 +144,14 @@ class published_files {
         files_[f].tensors = safetensors_header{std::move(tensors[f])};
         files_[f].header =
             header_of(f, std::string(static_cast<std::size_t>(blocks) * checksum_digits, '0'));
-      } catch (file_error const& error) {  // it is the caller who has named them so
+      } catch (file_error const& error) {  // the names come from the caller
         throw argument_error{text("save_tensors: ", error.what())};
       }
     }
   }
 
   std::vector<file> files_;
-  std::map<std::string, place> places_;  // counted from the end of the header
+  std::map<std::string, place> places_;  // positions relative to the end of the header
 };
 
 }  // namespace fssdp::detail

@@ -27,8 +27,8 @@ namespace fssdp {
 
 namespace detail {
 
-/// The notes in which this library keeps checksums: of every block of every tensor, in the order in
-/// which they lie there; each tensor begins a new block.
+/// The notes in which this library stores checksums: of every block of every tensor, in the order
+/// of the file; each tensor begins a new block.
 inline constexpr auto block_bytes_note = std::string_view{"fssdp.block_bytes"};
 inline constexpr auto checksums_note = std::string_view{"fssdp.xxh3"};
 
@@ -38,11 +38,11 @@ inline constexpr auto checksums_note = std::string_view{"fssdp.xxh3"};
 
 }  // namespace detail
 
-/// A file that is open for reading. Its header is checked when it is opened; where the file has
-/// checksums of its tensors, what is read is checked, too.
+/// A file that is open for reading. Its header is checked when it is opened. If the file has
+/// checksums, all that is read is checked, too.
 class safetensors_file {
  public:
-  /// @cost reads the header; memory in proportion to it, and it has at most 100 MB
+  /// @cost reads the header, which has at most 100 MB; memory in proportion to it
   /// @throws file_error that names the file and the cause
   explicit safetensors_file(std::filesystem::path const& path)
       : file_{detail::posix_file::open(path)} {
@@ -72,26 +72,26 @@ class safetensors_file {
 
   [[nodiscard]] std::filesystem::path const& path() const { return file_.path(); }
   [[nodiscard]] safetensors_header const& header() const { return header_; }
-  /// The checksum of all that stands before the tensors.
+  /// The checksum of everything before the tensors.
   [[nodiscard]] std::uint64_t header_checksum() const { return header_checksum_; }
   [[nodiscard]] std::uint64_t bytes() const { return data_begin_ + header_.data_bytes(); }
-  /// Whether it has checksums of its tensors.
+  /// Whether the file has checksums of its tensors.
   [[nodiscard]] bool has_checksums() const { return !first_block_.empty(); }
 
-  /// Fills `to` with the elements of a tensor from the first on, converted if the types differ.
-  /// @param tensor its position in header().tensors()
+  /// Reads elements of a tensor, from index `first` on, converted if the types differ.
+  /// @param tensor its index in header().tensors()
   /// @param to memory for elements of type `dtype`, aligned for them
-  /// @pre the tensor has as many elements behind the first; where the types differ, both are
+  /// @pre the tensor has enough elements after the first; where the types differ, both are
   ///      is_element
-  /// @cost reads each byte once, into place if it is not converted; where the file has checksums,
-  ///       blocks that are wanted in part are read whole
-  /// @throws file_error if the file has changed since it was written, or cannot be read
+  /// @cost reads each byte once, directly into `to` if it is not converted; with checksums, whole
+  ///       blocks are read even if only a part is needed
+  /// @throws file_error if the file was changed after it was written, or cannot be read
   void read(std::size_t tensor, std::uint64_t first, file_dtype dtype, std::span<std::byte> to,
             scratch_memory& scratch) const {
     auto target = detail::staged_target{nullptr};
     read(tensor, first, dtype, to, scratch, target);
   }
-  /// The same into memory of whatever the target says.
+  /// The same into the memory of a target.
   void read(std::size_t tensor, std::uint64_t first, file_dtype dtype, std::span<std::byte> to,
             scratch_memory& scratch, detail::staged_target& target) const {
     auto const& from = header_.tensors()[tensor];
@@ -102,7 +102,7 @@ class safetensors_file {
     for (auto block = begin / block_bytes_; block * block_bytes_ < end; ++block) {
       auto const low = std::max(begin, block * block_bytes_);
       auto const high = std::min(end, (block + 1) * block_bytes_);
-      auto const part = [&](std::uint64_t at) {  // where a byte of the tensor goes
+      auto const part = [&](std::uint64_t at) {  // the destination of a byte of the tensor
         return static_cast<std::size_t>((at - begin) / size * element_bytes(dtype));
       };
       auto const into = to.subspan(part(low), part(high) - part(low));

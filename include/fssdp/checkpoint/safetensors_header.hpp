@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What a safetensors file says about its tensors.
+/// The header of a safetensors file.
 #pragma once
 
 #include <algorithm>
@@ -25,13 +25,13 @@ struct stored_tensor {
   std::string name;
   file_dtype dtype = file_dtype::f32;
   std::vector<std::uint64_t> shape;
-  std::uint64_t first = 0;  ///< byte at which it begins, behind the header
+  std::uint64_t first = 0;  ///< byte position after the header
   std::uint64_t bytes = 0;
 
   friend bool operator==(stored_tensor const&, stored_tensor const&) = default;
 };
 
-/// The bytes of a tensor of this shape; nothing if they are too many to be counted.
+/// The bytes of a tensor of this shape; empty if they overflow.
 [[nodiscard]] constexpr std::optional<std::uint64_t> tensor_bytes(
     std::span<std::uint64_t const> shape, file_dtype dtype) {
   constexpr auto most = std::uint64_t{std::numeric_limits<std::int64_t>::max()};
@@ -44,18 +44,18 @@ struct stored_tensor {
   return bytes;
 }
 
-/// The key under which a header has the notes: no tensor can have this name.
+/// The key of the notes in a header: no tensor can have this name.
 inline constexpr auto safetensors_notes_name = std::string_view{"__metadata__"};
 
-/// The tensors of a file in the order in which they lie there, one after the other; and notes
-/// about it.
+/// The tensors of a file in the order in which they are stored, without gaps; and notes about the
+/// file.
 class safetensors_header {
  public:
   using notes = std::map<std::string, std::string, std::less<>>;
 
   safetensors_header() = default;
-  /// @throws file_error that names the tensor if names are not unique or that of the notes, sizes do not
-  ///         fit shapes, or tensors overlap or leave gaps
+  /// @throws file_error that names the tensor if names are not unique or equal that of the notes,
+  ///         sizes do not fit shapes, or tensors overlap or leave gaps
   explicit safetensors_header(std::vector<stored_tensor> tensors, notes metadata = {})
       : tensors_{std::move(tensors)}, metadata_{std::move(metadata)} {
     std::ranges::sort(tensors_, [](stored_tensor const& a, stored_tensor const& b) {
@@ -72,9 +72,9 @@ class safetensors_header {
 
   [[nodiscard]] std::vector<stored_tensor> const& tensors() const { return tensors_; }
   [[nodiscard]] notes const& metadata() const { return metadata_; }
-  /// What lies behind the header.
+  /// The size of the file after the header.
   [[nodiscard]] std::uint64_t data_bytes() const { return data_bytes_; }
-  /// The position of the tensor of that name in tensors(), if there is one.
+  /// The index of the tensor with this name in tensors(); empty if there is none.
   [[nodiscard]] std::optional<std::size_t> find(std::string_view name) const {
     auto const at = std::ranges::lower_bound(
         by_name_, name, {}, [this](std::size_t i) -> std::string_view { return tensors_[i].name; });
@@ -105,12 +105,12 @@ class safetensors_header {
   std::uint64_t data_bytes_ = 0;
 };
 
-/// The longest header that a reader takes, as the format says: in bytes.
+/// The longest header that readers accept, by the format's definition, in bytes.
 inline constexpr std::uint64_t longest_safetensors_header = 100'000'000;
 
 namespace detail {
 
-/// A shape as files write it: [2,3].
+/// A shape as in files: [2,3].
 [[nodiscard]] inline std::string shape_text(std::span<std::uint64_t const> shape) {
   auto json = std::string{"["};
   for (auto const size : shape) {
@@ -120,7 +120,7 @@ namespace detail {
   return json += ']';
 }
 
-/// A number of 8 bytes, the lowest first.
+/// A number as 8 bytes, the lowest first.
 [[nodiscard]] inline std::string little_endian(std::uint64_t value) {
   auto bytes = std::string(8, '\0');
   for (auto& byte : bytes) {
@@ -132,10 +132,10 @@ namespace detail {
 
 }  // namespace detail
 
-/// The bytes with which a file begins: the length of what follows, and that, padded with spaces so
-/// that the tensors begin at a multiple of 64. Its length depends on the lengths of names and
-/// notes, not on what the notes say.
-/// @throws file_error if it is longer than readers take
+/// The first bytes of a file: the length of the header, and the header, padded with spaces so that
+/// tensors begin at a multiple of 64. The length depends on the lengths of names and notes, not on
+/// their contents.
+/// @throws file_error if it is longer than readers accept
 [[nodiscard]] inline std::string to_text(safetensors_header const& header) {
   constexpr auto alignment = std::size_t{64};
   auto json = std::string{"{"};

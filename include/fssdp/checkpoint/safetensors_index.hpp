@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// The index of a model in several safetensors files, as Hugging Face has it: which tensor is in
+/// The index of a model in several safetensors files, as in Hugging Face models: which tensor is in
 /// which file.
 #pragma once
 
@@ -20,20 +20,20 @@
 
 namespace fssdp {
 
-/// The name of such an index in the folder of its files.
+/// The name of the index in the folder of the files.
 inline constexpr auto safetensors_index_name = std::string_view{"model.safetensors.index.json"};
-/// The longest index that is read, in bytes.
+/// The limit of the size of an index, in bytes.
 inline constexpr std::uint64_t longest_safetensors_index = std::uint64_t{256} << 20U;
 
-/// Which of the files of a folder has which tensor.
+/// The file of each tensor, within one folder.
 struct safetensors_index {
-  std::uint64_t total_bytes = 0;  ///< of all tensors; 0 where the file does not say
+  std::uint64_t total_bytes = 0;  ///< of all tensors; 0 if the file does not say
   std::map<std::string, std::string, std::less<>> files;  ///< by the name of the tensor
 
   friend bool operator==(safetensors_index const&, safetensors_index const&) = default;
 };
 
-/// The index as the text of a file.
+/// The text of an index file.
 /// @throws argument_error if a name is not UTF-8
 [[nodiscard]] inline std::string to_text(safetensors_index const& index) {
   auto json = nlohmann::json{{"metadata", {{"total_size", index.total_bytes}}},
@@ -46,7 +46,7 @@ struct safetensors_index {
   }
 }
 
-/// The index in a file, whoever has written it.
+/// Reads an index file of any origin.
 /// @cost memory in proportion to it
 /// @throws file_error that names the file and the cause
 [[nodiscard]] inline safetensors_index read_safetensors_index(std::filesystem::path const& path) {

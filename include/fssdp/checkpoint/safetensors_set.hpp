@@ -18,10 +18,10 @@
 
 namespace fssdp {
 
-/// The tensors of a safetensors file, or of all that are in a folder: those of one model.
+/// The tensors of a safetensors file, or of all safetensors files in a folder: those of one model.
 class safetensors_set {
  public:
-  /// @throws file_error that names the file and the cause, or the two that have the same tensor
+  /// @throws file_error that names the file and the cause, or two files with the same tensor
   explicit safetensors_set(std::filesystem::path const& path) : path_{path} {
     for (auto const& file : files_at(path)) {
       auto const& opened = files_.emplace_back(file);
@@ -36,7 +36,7 @@ class safetensors_set {
   safetensors_set(safetensors_set const&) = delete;
   safetensors_set& operator=(safetensors_set const&) = delete;
 
-  /// A tensor and the file that it is in.
+  /// A tensor and its file.
   struct entry {
     safetensors_file const* file;
     std::size_t tensor;

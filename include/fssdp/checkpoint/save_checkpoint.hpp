@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Writes what all ranks own: a file for each rank, then an index that makes it a checkpoint.
+/// Saves what all ranks own: a file for each rank, then an index that makes the checkpoint
+/// complete.
 #pragma once
 
 #include <algorithm>
@@ -34,22 +35,22 @@
 
 namespace fssdp {
 
-/// Where a checkpoint goes, and what goes with it.
+/// Options of save_checkpoint.
 struct save_options {
   std::filesystem::path folder;  ///< of all steps
   std::uint64_t step = 0;
-  std::string state = {};  ///< what else the caller wants to find again: any text; rank 0's is kept
-  /// How many steps stay, this one included; older ones go, complete or not, also from under who
-  /// reads them. 0: all.
+  std::string state = {};  ///< any text of the caller, to be loaded again; that of rank 0 is saved
+  /// How many steps are kept, including this one; older ones are removed, complete or not, even
+  /// while they are read. 0: all.
   int keep = 0;
 };
 
 namespace detail {
 
-/// Refuses names of tensors under which nobody would find them.
+/// Rejects names of tensors that readers would not find.
 /// @throws argument_error
 inline void require_names(char const* caller, part_description const& about) {
-  if (about.slices > 1 || about.owners.empty()) return;  // slices add to the name
+  if (about.slices > 1 || about.owners.empty()) return;  // the names of slices are longer
   for (auto const& group : about.groups)
     for (std::size_t k = 0; k < about.tensors.size();
          ++k)  // with a number it would be another name
@@ -57,19 +58,19 @@ inline void require_names(char const* caller, part_description const& about) {
               ": part '", about.name, "' has a tensor of the name '", safetensors_notes_name,
               "', which safetensors files keep for notes; expected another name");
 }
-/// `rank_3_of_4.1.safetensors`: every attempt at a step has files of its own, so that those of a
-/// complete checkpoint are never written to.
+/// `rank_3_of_4.1.safetensors`: every attempt to save a step has its own files, so that those of a
+/// complete checkpoint are never overwritten.
 [[nodiscard]] inline std::string rank_file_name(rank_id rank, int ranks, std::uint64_t attempt) {
   return "rank_" + std::to_string(rank.value()) + "_of_" + std::to_string(ranks) + '.' +
          std::to_string(attempt) + ".safetensors";
 }
 
-/// Where the index of an attempt is before it is complete.
+/// The name of the index of an attempt before it is complete.
 [[nodiscard]] inline std::string partial_index_name(std::uint64_t attempt) {
   return std::string{checkpoint_index_name} + '.' + std::to_string(attempt) + ".partial";
 }
-/// The attempt that a file in the folder of a step is of, by its name: 0 if it has no number;
-/// nothing if it is not of an attempt, as the index.
+/// The number of the attempt to which a file in the folder of a step belongs, by its name: 0 if it
+/// has no number; empty if it does not belong to an attempt, as the index.
 [[nodiscard]] inline std::optional<std::uint64_t> attempt_of(std::string_view name) {
   auto const is_index =
       name.starts_with(checkpoint_index_name) && name.size() > checkpoint_index_name.size();
@@ -82,8 +83,8 @@ inline void require_names(char const* caller, part_description const& about) {
   return attempt;
 }
 
-/// The first number that no attempt at this step has had.
-/// @throws file_error if the folder cannot be read, or there is none
+/// The first number that no attempt to save this step has.
+/// @throws file_error if the folder cannot be read or does not exist
 [[nodiscard]] inline std::uint64_t next_attempt(std::filesystem::path const& of_step) {
   auto attempt = std::uint64_t{1};
   auto failed = std::error_code{};
@@ -99,13 +100,13 @@ inline void require_names(char const* caller, part_description const& about) {
   return attempt;
 }
 
-/// What rank 0 begins a save with: a number that no other save of this step has, lock or not, as
-/// the first to create the file of rank 0 under that number has it.
+/// Starts an attempt on rank 0: claims a number that no other save of this step has, with or
+/// without locks, by creating the file of rank 0 with that number.
 /// @throws file_error
 [[nodiscard]] inline std::uint64_t claim_attempt(std::filesystem::path const& of_step, int ranks,
                                                  std::optional<new_file>& file) {
   for (auto attempt = next_attempt(of_step);;
-       attempt = std::max(attempt + 1, next_attempt(of_step)))  // another save was there first
+       attempt = std::max(attempt + 1, next_attempt(of_step)))  // another save has this number
     if (auto created =
             posix_file::create_unless_there(of_step / rank_file_name(rank_id{0}, ranks, attempt))) {
       file.emplace(std::move(*created));
@@ -113,8 +114,8 @@ inline void require_names(char const* caller, part_description const& about) {
     }
 }
 
-/// Removes what attempts at this step before `first_kept` have left, each rank a part of it, and on
-/// rank 0 older checkpoints. What cannot be removed stays: the checkpoint is complete without that.
+/// Removes files of attempts before `first_kept`, each rank a part of them, and on rank 0 older
+/// checkpoints. Errors are ignored, as the checkpoint is complete in any case.
 template <communicator Comm>
 void clear_away(Comm const& comm, save_options const& options, std::uint64_t first_kept) try {
   auto const of_step = step_folder(options.folder, options.step);
@@ -136,10 +137,10 @@ void clear_away(Comm const& comm, save_options const& options, std::uint64_t fir
   std::erase_if(kept, [&](std::uint64_t step) { return step > options.step; });
   auto const many = static_cast<std::size_t>(options.keep);
   if (kept.size() > many) kept.erase(kept.begin(), kept.end() - options.keep);
-  for (auto const step : steps_in(options.folder))  // also those that have failed
+  for (auto const step : steps_in(options.folder))  // incomplete ones, too
     if (!kept.empty() && step < kept.front()) try {
         remove_checkpoint(step_folder(options.folder, step));
-      } catch (file_error const&) {  // the others can go all the same
+      } catch (file_error const&) {  // others can still be removed
       }
 } catch (std::exception const&) {
   return;
@@ -149,18 +150,18 @@ void clear_away(Comm const& comm, save_options const& options, std::uint64_t fir
 
 /// Saves the parts of all ranks as the checkpoint of a step.
 ///
-/// @param parts of this rank, the same in name, layout and types on all
+/// @param parts of this rank; names, layouts and types are equal on all ranks
 /// @return the folder of the step
-/// @pre every rank calls, and sees the same file system; memory is the host's, or was added with a
+/// @pre every rank calls, and sees the same file system; memory is host memory, or was added with a
 ///      device_staging; no rank writes for longer than the deadline of the communicator
-/// @post the checkpoint is complete and outlives a power failure; a call that fails or is
-///       interrupted at any moment leaves those that were complete as they were, and of the same
-///       step that one or the new one, whole. One save at a time goes into a folder: rank 0 holds a
-///       lock on FOLDER/checkpoint.lock, and where another save holds it, this one is refused. A file
-///       system without locks lets both go on: each has files of its own, the last one's index stays
-/// @cost a file per rank, written once and flushed; three all_gathers of half a KiB each
-/// @throws argument_error, file_error: where it failed with the cause, elsewhere with the rank's
-///         name; ranks_disagree if the parts differ; transport errors
+/// @post the checkpoint is complete and survives a power failure. If a call fails or is interrupted
+///       at any time, complete checkpoints are unchanged; for the same step, the old or the new one
+///       is complete. Only one save at a time can use a folder: rank 0 holds a lock on
+///       FOLDER/checkpoint.lock, and another save throws. On file systems without locks both
+///       continue: each has its own files, and the index that is written last is kept
+/// @cost one file per rank, written once and flushed; three all_gathers of 512 bytes each
+/// @throws argument_error, file_error: on the rank that has failed with the cause, on others with
+///         that rank's name; ranks_disagree if parts differ; transport errors
 template <communicator Comm>
 std::filesystem::path save_checkpoint(Comm& comm, std::span<saved_part const> parts,
                                       save_options const& options) {
@@ -173,9 +174,9 @@ std::filesystem::path save_checkpoint(Comm& comm, std::span<saved_part const> pa
   struct beginning {
     std::uint64_t description;
     std::uint64_t attempt;
-    std::uint64_t first_kept;  // of the attempts; where no lock holds others off, all are
+    std::uint64_t first_kept;  // of the attempts; all are kept if there is no lock
   };
-  auto lock = std::optional<detail::save_lock>{};  // of rank 0, until all files are in place
+  auto lock = std::optional<detail::save_lock>{};  // of rank 0, until all files are complete
   auto file = std::optional<detail::new_file>{};
   auto const begun = detail::together(comm, caller, [&] {
     detail::require(options.keep >= 0, caller, ": keep ", options.keep, "; expected 0 or more");
@@ -193,12 +194,12 @@ std::filesystem::path save_checkpoint(Comm& comm, std::span<saved_part const> pa
         checkpoint_index{.step = index.step, .state = {}, .files = {}, .parts = index.parts};
     auto result = beginning{checksum(to_text(described)), 0, 0};
     if (comm.rank() == rank_id{0}) {
-      (void)to_text(index);  // refuses a state that is not a string
+      (void)to_text(index);  // checks that the state is UTF-8
       detail::make_folder(options.folder);
       lock.emplace(options.folder);
       detail::make_folder(of_step);
       (void)detail::posix_folder::open_unlinked(of_step);
-      detail::flush_folder(options.folder);  // it may have been made before, and not been flushed
+      detail::flush_folder(options.folder);  // it may exist without having been flushed
       detail::flush_folder(options.folder.parent_path());
       result.attempt = detail::claim_attempt(of_step, comm.size(), file);
       if (lock->is_held()) result.first_kept = result.attempt;
@@ -230,7 +231,7 @@ std::filesystem::path save_checkpoint(Comm& comm, std::span<saved_part const> pa
   (void)detail::together(comm, caller, [&] {
     if (comm.rank() != rank_id{0}) return 0;
     auto const text = to_text(index);
-    (void)parse_checkpoint_index(text);  // whoever loads it accepts it
+    (void)parse_checkpoint_index(text);  // checks that it can be loaded
     detail::replace_file(of_step / checkpoint_index_name,
                          of_step / detail::partial_index_name(begun.front().attempt), text);
     return 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Writes experts into files as models of a family have them.
+/// Saves experts in files as models of a family have them.
 #pragma once
 
 #include <algorithm>
@@ -36,20 +36,20 @@
 
 namespace fssdp {
 
-/// Where experts go, and what their layers are called there.
+/// Options of save_tensors.
 struct save_tensors_options {
-  std::filesystem::path folder;  ///< without safetensors files, those of another model
-  /// The number that each layer of the part gets in the names, as model.layers of published_experts
-  /// has them; empty: 0, 1, ...
+  std::filesystem::path folder;  ///< without safetensors files of another model
+  /// The number in the names of each layer of the part, such as published_experts::layers; empty:
+  /// 0, 1, ...
   std::vector<int> layers = {};
-  /// F64, F32, F16 or BF16; none: as the memory has it
+  /// F64, F32, F16 or BF16; empty: the type of the memory
   std::optional<file_dtype> dtype = {};
   std::uint64_t file_bytes = 5'000'000'000;  ///< of the tensors of a file, unless one has more
 };
 
 namespace detail {
 
-/// Writes what a rank owns into the files that are there.
+/// Writes what a rank owns into existing files.
 class family_writer {
  public:
   family_writer(published_files const& files, std::filesystem::path const& folder,
@@ -84,8 +84,9 @@ class family_writer {
   }
 
  private:
-  /// What an expert has in a tensor of a pattern, as the file has it: of a slice of it, elements
-  /// that are there (for_each_run), and others.
+  /// The region of an expert in a tensor of a pattern, as in the file. For a slice, only some of
+  /// its elements are valid
+  /// (for_each_run).
   [[nodiscard]] std::span<std::byte const> region_of(saved_part const& part, std::size_t slot,
                                                      model_family const& family,
                                                      std::string const& pattern, file_dtype dtype) {
@@ -113,7 +114,7 @@ class family_writer {
     }
     return region;
   }
-  /// Calls visit(first, bytes) for each run of the last region that is there.
+  /// Calls visit(first, bytes) for each run of valid elements of the last region.
   template <class Visit>
   void for_each_run(std::size_t size, Visit visit) const {
     for (auto at = is_there_.begin(); at != is_there_.end();) {
@@ -157,13 +158,13 @@ class family_writer {
   std::string suffix_;
   std::map<std::size_t, posix_file> opened_;
   scratch_memory region_;
-  std::vector<std::byte> is_there_;  // of each element of the region: whether it is the chunk's
+  std::vector<std::byte> is_there_;  // [elements of the region]: whether it belongs to the chunk
   std::vector<std::byte> marks_;
   scratch_memory converted_;
   scratch_memory staged_;
 };
 
-/// The checksums of all blocks of a file's tensors, read from it.
+/// The checksums of all blocks of a file's tensors, read from the file.
 [[nodiscard]] inline std::string checksums_in(std::filesystem::path const& path,
                                               published_files::file const& about) {
   auto const file = posix_file::open(path);
@@ -179,7 +180,7 @@ class family_writer {
   return sums;
 }
 
-/// @throws argument_error if a part cannot be written as the family has it
+/// @throws argument_error if a part cannot be saved in the form of the family
 inline void require_publishable(saved_part const& part, model_family const& family,
                                 save_tensors_options const& options) {
   constexpr auto caller = "save_tensors";
@@ -204,7 +205,7 @@ inline void require_publishable(saved_part const& part, model_family const& fami
           "; expected F64, F32, F16 or BF16");
   require(options.file_bytes > 0, caller, ": files of 0 bytes; expected 1 or more");
 }
-/// Files of another model would be taken for parts of this one.
+/// Files of another model would be taken for files of this one.
 /// @throws file_error
 inline void require_no_model(std::filesystem::path const& folder) {
   auto failed = std::error_code{};
@@ -219,24 +220,25 @@ inline void require_no_model(std::filesystem::path const& folder) {
 
 }  // namespace detail
 
-/// Writes the experts of all ranks as a model of a family has them, in its names: read_tensors with
-/// this family gives the same bits. One file model.safetensors, or, where that would be longer than
-/// options.file_bytes, several and model.safetensors.index.json. Their notes have checksums of the
-/// tensors, which whoever reads them by this library compares, and others pass over.
+/// Saves the experts of all ranks with the names and the storage order of a family: read_tensors
+/// with this family loads the same bits. Writes one file model.safetensors or, if that would be
+/// larger than options.file_bytes, several files and model.safetensors.index.json. Their notes have
+/// checksums of the tensors, which this library checks when it reads them, and other readers
+/// ignore.
 ///
 /// @param part of this rank: experts, whole or in slices, all tensors of the family, one group
-/// @pre every rank calls, and sees the same file system; memory is the host's, or was added with a
+/// @pre every rank calls, and sees the same file system; memory is host memory, or was added with a
 ///      device_staging; no rank writes, or reads its files again, for longer than the deadline of
 ///      the communicator
-/// @post what else a model consists of is not there; who adds it adds it to the index, too. Files
-///       are called so when they are whole, the index comes last; what an interrupted call has left
-///       ends in .partial
-/// @cost each byte written once, by its owner: a call for each run of a slice that lies in one piece
-///       in the file; each file read once, by one rank, for checksums; memory for what one expert has
-///       in a tensor, five times; five all_gathers of half a KiB
-/// @throws argument_error if the part is not that; file_error: where it failed with the cause,
-///         elsewhere with the rank's name, and if there are safetensors files in the folder;
-///         ranks_disagree if the parts or options differ; transport errors
+/// @post other tensors of the model are not written; if they are added, they must be added to the
+///       index, too. Files get their names when they are complete, and the index is written last;
+///       an interrupted call leaves files that end in .partial
+/// @cost each byte is written once, by its owner, with one call for each contiguous run of a slice
+///       in the file; each file is read once, by one rank, for checksums; memory for five times the
+///       region of an expert in a tensor; five all_gathers of 512 bytes
+/// @throws argument_error if the part does not fit the family; file_error: on the rank that has
+///         failed with the cause, on others with that rank's name, and if the folder has
+///         safetensors files; ranks_disagree if parts or options differ; transport errors
 template <communicator Comm>
 void save_tensors(Comm& comm, saved_part const& part, model_family const& family,
                   save_tensors_options const& options) {
@@ -272,7 +274,7 @@ void save_tensors(Comm& comm, saved_part const& part, model_family const& family
   }
 
   auto const suffix = std::string{".partial"};
-  auto mine = std::deque<detail::new_file>{};  // of this rank, which creates and renames them
+  auto mine = std::deque<detail::new_file>{};  // the files that this rank creates and renames
   (void)detail::together(comm, caller, [&] {
     for (auto f = comm.rank().index(); f < files->files().size();
          f += static_cast<std::size_t>(comm.size())) {

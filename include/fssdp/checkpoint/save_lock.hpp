@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// One save at a time in a folder of checkpoints.
+/// A lock, so that only one save at a time uses a folder of checkpoints.
 #pragma once
 
 #include <filesystem>
@@ -12,11 +12,12 @@ namespace fssdp::detail {
 
 inline constexpr auto save_lock_name = std::string_view{"checkpoint.lock"};
 
-/// Is held as long as it lives; a process that ends in whatever way holds it no longer. The file
-/// stays in the folder, empty: were it removed, two savers could each lock one of that name.
+/// Holds the lock during its lifetime; it is released when the process ends in any way. The file
+/// stays in the folder, empty: if it were removed, two savers could lock different files of that
+/// name.
 class save_lock {
  public:
-  /// @post it is held, unless the file system knows no locks
+  /// @post the lock is held, unless the file system has no locks
   /// @throws file_error if another saver holds it
   explicit save_lock(std::filesystem::path const& folder)
       : file_{posix_file::open_or_create(folder / save_lock_name)} {

@@ -11,22 +11,22 @@
 
 namespace fssdp {
 
-/// Which tensor of a model it is.
+/// Identifies a tensor of a model.
 struct tensor_place {
   layer_id layer;
-  expert_id expert;  ///< of its layer
+  expert_id expert;  ///< within its layer
   std::string_view tensor;
   std::string_view group = "weight";
 };
 
-/// Names with gaps, {layer}, {expert}, {tensor} and {group}:
+/// A pattern of names with the gaps {layer}, {expert}, {tensor} and {group}:
 ///
 ///     model.layers.{layer}.block_sparse_moe.experts.{expert}.{tensor}.weight
 struct tensor_pattern {
   std::string text = "layers.{layer}.experts.{expert}.{tensor}.{group}";
 
-  /// The pattern with its gaps filled.
-  /// @throws argument_error if it has a gap of another name
+  /// The name for a tensor.
+  /// @throws argument_error if the pattern has another gap
   [[nodiscard]] std::string operator()(tensor_place const& place) const {
     auto name = std::string{};
     auto rest = std::string_view{text};
@@ -54,7 +54,7 @@ struct tensor_pattern {
 
 namespace detail {
 
-/// The name of a slice is that of the whole tensor with the elements that it is: `w1.weight[8:16]`.
+/// The name of a slice: that of the whole tensor with the range of its elements, `w1.weight[8:16]`.
 [[nodiscard]] inline std::string slice_name(std::string whole, slice_extent const& part,
                                             int slices) {
   if (slices == 1) return whole;

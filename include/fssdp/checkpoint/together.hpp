@@ -16,30 +16,30 @@
 
 namespace fssdp::detail {
 
-/// What a rank tells the others about its work.
+/// What a rank reports to the others about its work.
 template <class Result>
 struct rank_report {
   Result result{};
-  std::array<char, 512> failure{};  // a text; empty: none
+  std::array<char, 512> failure{};  // the text of its error; empty: none
 };
 
-/// Waits for all ranks before this one leaves by an exception that all throw: who is still in the
-/// exchange behind them would only see that somebody has left.
+/// Waits for all ranks before this one throws an exception that all throw: a rank that is still in
+/// the exchange would otherwise only see that a peer has left.
 template <communicator Comm>
 void part_together(Comm& comm) {
   try {
     auto all = std::vector<char>(static_cast<std::size_t>(comm.size()));
     all_gather(comm, std::vector<char>(1), all);
   } catch (transport_error const&) {
-    return;  // the others have gone on, and know as much
+    return;  // the others have continued, and have the same information
   }
 }
 
-/// Calls work() on every rank, and tells all what it returned: [ranks].
-/// @pre work() communicates with nobody
-/// @cost one all_gather of half a KiB; another one if it fails
-/// @throws where work() threw, that; on the other ranks a file_error that names the rank and has
-///         its text; transport errors
+/// Calls work() on every rank, and returns the results of all: [ranks].
+/// @pre work() does not communicate
+/// @cost one all_gather of 512 bytes; another one if it fails
+/// @throws the exception of work() on the rank where it failed; on the other ranks a file_error
+///         that names that rank and has its text; transport errors
 template <communicator Comm, class Work>
 [[nodiscard]] auto together(Comm& comm, char const* caller, Work work) {
   using result = decltype(work());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Writes what one rank has into one file.
+/// Writes the file of one rank.
 #pragma once
 
 #include <algorithm>
@@ -23,16 +23,16 @@
 
 namespace fssdp::detail {
 
-/// Memory, and the tensor that it becomes.
+/// A tensor of the file, and its memory.
 struct tensor_source {
   stored_tensor tensor;
   std::span<std::byte const> bytes;
-  device_staging* by;  ///< the way to the bytes; null: the host has them
+  device_staging* by;  ///< for device memory; null for host memory
 };
 
-/// All tensors of a rank, in the order in which they are written: long elements first, so that all
-/// are aligned; then as they lie in memory, so that they are written many at once. What is empty is
-/// left out.
+/// All tensors of a rank, in the order in which they are written: large element types first, so
+/// that all are aligned; then in the order of memory, so that many are written in one call. Empty
+/// tensors are omitted.
 [[nodiscard]] inline std::vector<tensor_source> tensors_to_write(
     std::span<saved_part const> parts) {
   auto all = std::vector<tensor_source>{};
@@ -65,7 +65,7 @@ struct tensor_source {
   return all;
 }
 
-/// Writes memory one piece behind the other; what lies side by side goes out in one call.
+/// Writes memory block after block; adjacent blocks are written in one call.
 class gathering_writer {
   static constexpr auto most_at_once = std::size_t{8} << 20U;
 
@@ -92,11 +92,10 @@ class gathering_writer {
 
 /// Writes the parts into a safetensors file with checksums, and finishes it.
 /// @return its name, its length and the checksum of its header
-/// @cost each byte is read once for its checksum and written once, in long runs; a flush. Bytes of
-///       a device pass through its two buffers, one of which is filled while the other one is
-///       written
-/// @throws argument_error if names are not unique, or a staging has buffers of less than a MiB and
-///         a block does not fit; file_error; what the staging throws
+/// @cost each byte is read once for its checksum and written once, in long runs; one flush. Device
+///       memory passes through two buffers, one of which is filled while the other one is written
+/// @throws argument_error if names are not unique, or a staging has buffers of less than 1 MiB and
+///         a block does not fit; file_error; exceptions of the staging
 [[nodiscard]] inline rank_file write_rank_file(new_file& file, std::span<saved_part const> parts) {
   constexpr auto block_bytes = std::uint64_t{1} << 20U;
   auto const sources = tensors_to_write(parts);
@@ -111,7 +110,8 @@ class gathering_writer {
     }
   }
   auto sums = std::string{};
-  // The header comes first, but knows what comes behind: it is written last, where it has room.
+  // The header is first in the file, but depends on what follows: it is written last, into space
+  // that was left for it.
   auto const header = [&] {
     auto const length = blocks.size() * checksum_digits;
     auto padded_sums = sums;
@@ -124,7 +124,7 @@ class gathering_writer {
   auto const room = [&] {
     try {
       return header().size();
-    } catch (file_error const& error) {  // it is the caller who has named them so
+    } catch (file_error const& error) {  // the names come from the caller
       throw argument_error{text("checkpoint: ", error.what())};
     }
   }();

@@ -17,8 +17,9 @@
 
 namespace fssdp {
 
-/// One operand of a sum of T: a partial gradient as it was computed (T), or a sum that another rank
-/// has formed of several (accumulator_t<T>). One of the two pointers is set.
+/// One operand of a sum of T: a partial gradient as it was computed (T), or a sum of several that
+/// another rank has formed
+/// (accumulator_t<T>). One of the two pointers is set.
 struct summand {
   void const* partial = nullptr;
   void const* summed = nullptr;
@@ -26,11 +27,12 @@ struct summand {
 
 namespace detail {
 
-/// From so many bytes on, a sum goes past the caches. It reads more than it writes: even where all
-/// of it would stay in them, that costs nothing.
+/// Sums of this size or larger bypass the caches. A sum reads more than it writes, so this costs
+/// nothing even if everything would fit into the caches.
 inline constexpr std::size_t large_sum = std::size_t{1} << 20U;
 
-/// The elements of a sum that is its only operand, unscaled, and has that one's type; else null.
+/// The elements of the only operand of a sum, if it is unscaled and has the type of the result;
+/// else null.
 /// @param partials_fit whether partials have the type of the result
 /// @param sums_fit     whether sums have
 [[nodiscard]] inline void const* only_operand(std::span<summand const> summands, bool partials_fit,
@@ -41,13 +43,13 @@ inline constexpr std::size_t large_sum = std::size_t{1} << 20U;
   return sums_fit ? only.summed : nullptr;
 }
 
-/// A sum that is formed block by block.
+/// Forms a sum block by block.
 template <element T, element Out>
 class block_sum {
   using sum_type = accumulator_t<T>;
 
  public:
-  /// What becomes of a block: it is written, also past the caches, or added to what is there.
+  /// How a block is written: also bypassing the caches, or added to the output.
   enum class target { write, stream, accumulate };
 
   block_sum(std::span<summand const> summands, sum_type scale)
@@ -65,7 +67,7 @@ class block_sum {
 
   /// The same for n elements, fewer than a block: one loop for each operand.
   void form_few(std::size_t first, std::size_t n, write_mode how, Out* out) {
-    using wide = std::common_type_t<sum_type, accumulator_t<Out>>;  // what is there may be wider
+    using wide = std::common_type_t<sum_type, accumulator_t<Out>>;  // the output may be wider
     auto const load = [&](summand const& s, auto combine) {
       if (auto const* const sums = static_cast<sum_type const*>(s.summed))
         for (std::size_t i = 0; i < n; ++i) combine(sums_[i], sums[first + i]);
@@ -93,8 +95,8 @@ class block_sum {
       return static_cast<Source const*>(std::is_same_v<Source, T> ? s.partial : s.summed);
   }
 
-  /// Adds the operands at the front that are of one type, four at most, in one loop. Returns how
-  /// many they are.
+  /// Adds the operands at the front that have the same type, at most four, in one loop. Returns
+  /// their number.
   template <class Source>
   std::size_t take(std::span<summand const> list, std::size_t first, bool begun, target how,
                    Out* out) {
@@ -148,11 +150,12 @@ class block_sum {
 }  // namespace detail
 
 /// out[i] = scale * (s0[i] + s1[i] + ...), or adds that to out. The sum is formed in
-/// accumulator_t<T>, in the order of the summands, scaled once and rounded once. A single one of the
-/// type of `out`, unscaled, is copied.
-/// @tparam T what the summands are made of, which they do not say themselves
-/// @pre at least one summand, of out.size() elements as all of them; `out` overlaps none
-/// @cost reads every summand once, writes `out` once, past the caches if it is large; no allocation
+/// accumulator_t<T>, in the order of the summands, scaled once and rounded once. A single unscaled
+/// summand with the type of `out` is copied.
+/// @tparam T the type of the partials, which summands do not have in their type
+/// @pre at least one summand; all have out.size() elements; `out` overlaps none of them
+/// @cost reads every summand once, writes `out` once, bypassing the caches if it is large; no
+///       allocation
 template <detail::native T, detail::native Out>
 void accumulate(std::span<summand const> summands, std::span<Out> out, accumulator_t<T> scale = 1,
                 write_mode how = write_mode::overwrite) {
@@ -183,7 +186,7 @@ extern template void accumulate<float, float>(std::span<summand const>, std::spa
                                               write_mode);
 #endif
 
-/// The same of types of other libraries.
+/// The same for types of other libraries.
 template <element T, element Out>
 requires detail::any_foreign<T, Out>
 void accumulate(std::span<summand const> summands, std::span<Out> out, accumulator_t<T> scale = 1,

@@ -12,7 +12,7 @@
 namespace fssdp {
 
 /// The upper half of a float: 8 bits of exponent, 7 of mantissa. Rounds to nearest, ties to even;
-/// what is too large becomes infinity, a NaN stays one.
+/// numbers that are too large become infinity, and NaN stays NaN.
 class bf16 {
  public:
   constexpr bf16() = default;
@@ -33,7 +33,7 @@ class bf16 {
  private:
   static constexpr std::uint16_t round(std::uint32_t bits) {
     auto const is_nan = (bits & 0x7fffffffU) > 0x7f800000U;
-    if (is_nan) return static_cast<std::uint16_t>((bits >> 16U) | 0x40U);  // keep it a quiet NaN
+    if (is_nan) return static_cast<std::uint16_t>((bits >> 16U) | 0x40U);  // a quiet NaN
     auto const odd = (bits >> 16U) & 1U;
     return static_cast<std::uint16_t>((bits + 0x7fffU + odd) >> 16U);
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Floats as bf16 by an instruction of NVIDIA's devices, from compute capability 8.0 on: it takes
-/// two, where each by itself takes several.
+/// Conversion of floats to bf16 by an instruction of NVIDIA GPUs of compute capability 8.0 and
+/// later, which converts two numbers.
 #pragma once
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
@@ -10,13 +10,13 @@
 
 namespace fssdp::detail {
 
-/// The first of two is in the lower half of a word.
+/// Two floats; the first one becomes the lower half of a word.
 struct float_pair {
   float first;
   float second;
 };
 
-/// To nearest, ties to even. The bits of a NaN are the device's.
+/// Rounds to nearest, ties to even. The bits of a NaN are those of the device.
 __device__ inline std::uint32_t bf16_of_number(float_pair of) {
   std::uint32_t pair;
   asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(of.second), "f"(of.first));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Copies elements from one type to another.
+/// Converts elements from one type to another.
 #pragma once
 
 #include <cstddef>
@@ -12,11 +12,11 @@
 
 namespace fssdp {
 
-/// to[i] = from[i], rounded once, to nearest even; a finite number that is too large becomes
-/// infinity, or in fp8 the largest there is.
-/// @pre as many elements in both; they do not overlap
-/// @cost reads and writes every element once, past the caches if equal types are many; allocates
-///       nothing
+/// to[i] = from[i], rounded once, to nearest even. A finite number that is too large becomes
+/// infinity, or in fp8 the largest number.
+/// @pre both have equally many elements; they do not overlap
+/// @cost reads and writes every element once, bypassing the caches for large copies of equal types;
+///       no allocation
 template <class From, class To>
 requires std::is_same_v<From, To> ||
     (element<From>&& element<To>)void convert(std::span<From const> from, std::span<To> to) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Conversions of elements that are made where they are: on a device, in the order of a stream.
+/// Conversions of elements on a device, in the order of a stream.
 #pragma once
 
 #include <array>
@@ -15,8 +15,8 @@
 
 namespace fssdp {
 
-/// Conversions that are made at once: to[i] = from[i], rounded once: what `convert` does, as a value
-/// that is small enough for the arguments of a kernel. None of them may write what another one reads.
+/// Conversions to be made in one launch: to[i] = from[i], rounded once, as by `convert`. Small
+/// enough for the arguments of a kernel. None of them may write what another one reads.
 struct device_conversions {
   static constexpr std::size_t most = 96;
 
@@ -42,7 +42,7 @@ template <element From, element To>
 class conversion_kernel {
  public:
   static constexpr auto lanes = lanes_of<From, To>;
-  /// By a thread in one step: values, and results.
+  /// The bytes that a thread holds in one step: values and results.
   static constexpr auto held_bytes = lanes * (sizeof(From) + sizeof(To));
 
   explicit conversion_kernel(device_conversions const& of) : of_{of} {
@@ -53,7 +53,7 @@ class conversion_kernel {
       wide_[i] = is_wide(from) && is_wide(to);
     }
   }
-  /// How many steps there are.
+  /// The number of steps.
   [[nodiscard]] std::size_t steps() const { return first_step_[of_.count]; }
 
   FSSDP_HOST_DEVICE void operator()(std::size_t step) const {
@@ -78,12 +78,12 @@ class conversion_kernel {
 
  private:
   device_conversions of_;
-  std::array<std::size_t, device_conversions::most + 1> first_step_;  // of each, then of none
+  std::array<std::size_t, device_conversions::most + 1> first_step_;  // of each, and the end
   std::array<bool, device_conversions::most>
-      wide_;  // [conversion]: whether its addresses allow that
+      wide_;  // [conversions]: whether its addresses allow wide accesses
 };
 
-/// Calls launch(kernel) with the kernel for the types of conversions.
+/// Calls launch(kernel) with the kernel for the types of the conversions.
 template <class Launch>
 void with_kernel(device_conversions const& of, Launch launch) {
   with_element(of.from_type, [&]<class From>(std::type_identity<From>) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Copies that are made at once, where the bytes are: on a device, in the order of a stream.
+/// Copies on a device, in the order of a stream.
 #pragma once
 
 #include <array>
@@ -12,8 +12,8 @@
 
 namespace fssdp {
 
-/// Bytes that go from one place to another, as a value that is small enough for the arguments of a
-/// kernel: no list has to be brought to the device before.
+/// Copies to be made in one launch. Small enough for the arguments of a kernel, so no list has to
+/// be copied to the device.
 struct device_copies {
   static constexpr std::size_t most = 128;
 
@@ -24,19 +24,19 @@ struct device_copies {
   };
 
   std::size_t count = 0;
-  /// How many blocks of threads may copy at once, each on a multiprocessor of its own; 0: as many as
-  /// fill the device. A few leave the others to what computes meanwhile.
+  /// The number of thread blocks that copy, each on its own multiprocessor; 0: as many as fill the
+  /// device. A small number leaves multiprocessors to other work.
   std::size_t most_blocks = 0;
   std::array<copy, most> copies;
 };
 
 namespace detail {
 
-/// Device_copies in tiles, which blocks of threads take one by one.
+/// Device_copies in tiles, which thread blocks take one by one.
 struct copy_kernel {
-  std::size_t tile_bytes;  // so many that each thread of a block has four reads under way
+  std::size_t tile_bytes;  // such that each thread of a block has four reads in flight
   device_copies of;
-  std::array<std::uint32_t, device_copies::most + 1> first_tile;  // of each copy, then of none
+  std::array<std::uint32_t, device_copies::most + 1> first_tile;  // of each copy, and the end
 
   explicit copy_kernel(device_copies const& copies)
       : tile_bytes{std::size_t{copies.most_blocks == 0 ? 16U : 64U} << 10U}, of{copies} {
@@ -45,10 +45,10 @@ struct copy_kernel {
       first_tile[i + 1] = first_tile[i] + static_cast<std::uint32_t>(
                                               (of.copies[i].bytes + tile_bytes - 1) / tile_bytes);
   }
-  /// How many tiles there are.
+  /// The number of tiles.
   [[nodiscard]] std::size_t tiles() const { return first_tile[of.count]; }
 
-  /// What one of so many threads copies of a tile.
+  /// Copies the part of a tile that belongs to one of several threads.
   FSSDP_HOST_DEVICE void operator()(std::size_t tile, std::size_t thread,
                                     std::size_t threads) const {
     auto const i = part_of(first_tile.data(), of.count, tile);
@@ -71,7 +71,7 @@ struct copy_kernel {
   template <class Block>
   FSSDP_HOST_DEVICE static void move(device_copies::copy const& of, std::size_t thread,
                                      std::size_t threads) {
-    constexpr auto at_once = std::size_t{4};  // reads under way before the first write
+    constexpr auto at_once = std::size_t{4};  // reads in flight before the first write
     auto const blocks = of.bytes / sizeof(Block);
     auto* const to = reinterpret_cast<Block*>(of.to);
     auto const* const from = reinterpret_cast<Block const*>(of.from);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// A payload that is made where its elements are: on a device, in the order of a stream.
+/// Payloads that are encoded on a device, in the order of a stream.
 #pragma once
 
 #include <bit>
@@ -18,28 +18,28 @@
 
 namespace fssdp {
 
-/// The payload of some elements, byte for byte that of the codec on the host: what
-/// `encode_elements` does, or `encode_with_feedback` where there is a residual.
+/// The encoding of some elements, with the same bytes as the codec on the host: as
+/// `encode_elements`, or `encode_with_feedback` if there is a residual.
 struct device_encoding {
   payload_code code = payload_code::int8;
   dtype from_type = dtype::fp32;
   std::size_t elements = 0;
   void const* from = nullptr;
   float* residual = nullptr;  ///< one for each element, or null
-  void* payload = nullptr;    ///< at any address; at a multiple of 8 it is fast to write
+  void* payload = nullptr;    ///< at any address; multiples of 8 are fast
 };
 
-/// The payload of a sum that is not scaled, in the sum's own code, likewise. The sum itself goes
-/// nowhere.
+/// The encoding of an unscaled sum, with its code, in the same way. The sum itself is not stored.
 struct device_sum_encoding {
-  device_sums sum;            ///< one; `results`, `how`, `scale`, `out` mean nothing here
+  device_sums sum;            ///< one sum; its `results`, `how`, `scale` and `out` are unused
   float* residual = nullptr;  ///< as above
   void* payload = nullptr;
 };
 
 namespace detail {
 
-/// A number as a float, as the host rounds it. A device by itself would not keep the bits of a NaN.
+/// An element as a float, with the rounding of the host. A device alone would not keep the bits of
+/// a NaN.
 template <element T>
 [[nodiscard]] FSSDP_HOST_DEVICE float as_float(T value) {
 #ifdef __CUDA_ARCH__
@@ -53,7 +53,7 @@ template <element T>
 #endif
   return static_cast<float>(value);
 }
-/// An element in the type of its sums, likewise.
+/// An element in the type of its sums, in the same way.
 template <element T>
 [[nodiscard]] FSSDP_HOST_DEVICE accumulator_t<T> as_summed(T value) {
   auto const result = static_cast<accumulator_t<T>>(value);
@@ -61,13 +61,13 @@ template <element T>
     if (result != result) return value.by_bits();
   return result;
 }
-/// a * b for b > 0, with the sign of a also where that is a NaN.
+/// a * b for b > 0; keeps the sign of a also if that is a NaN.
 [[nodiscard]] FSSDP_HOST_DEVICE inline float scaled(float a, float b) {
   constexpr auto sign = std::uint32_t{0x80000000};
   return std::bit_cast<float>((std::bit_cast<std::uint32_t>(product(a, b)) & ~sign) |
                               (std::bit_cast<std::uint32_t>(a) & sign));
 }
-/// The largest of a number of each thread of a warp; on the host, where there is one, its own.
+/// The maximum over the threads of a warp; on the host, which has one thread, its own number.
 [[nodiscard]] FSSDP_HOST_DEVICE inline std::uint32_t largest_of_warp(std::uint32_t mine) {
 #ifdef __CUDA_ARCH__
   constexpr auto all = 0xffffffffU;
@@ -83,13 +83,13 @@ template <element T>
   return mine;
 }
 
-/// Elements as they are encoded, read where they are, N at once.
+/// Reads elements to encode in place, N at a time.
 template <element T, std::size_t N>
 class plain_elements {
  public:
   using sum_type = accumulator_t<T>;
   static constexpr auto lanes = N;
-  static constexpr auto read_bytes = std::size_t{0};  // they stay
+  static constexpr auto read_bytes = std::size_t{0};  // no additional memory
 
   explicit plain_elements(device_encoding const& of)
       : from_{static_cast<T const*>(of.from)}, elements_{of.elements} {}
@@ -109,7 +109,7 @@ class plain_elements {
   std::size_t elements_;
 };
 
-/// The elements of a sum that is encoded, likewise.
+/// Forms the elements of a sum to encode, N at a time.
 template <element T, std::size_t N>
 class summed_elements {
   using sums = operand_sums<T, N, true>;
@@ -135,8 +135,8 @@ class summed_elements {
   sums sums_;
 };
 
-/// An encoding in steps of which 32 that follow one another, the threads of a warp, make a block of
-/// the payload: each reads some elements and keeps them until all know the scale.
+/// An encoding in steps. 32 consecutive steps, those of the threads of a warp, form one block of
+/// the payload: each thread reads some elements and keeps them until all threads know the scale.
 /// @tparam Source what it reads: plain_elements or summed_elements
 template <class Source, class Rule>
 class encoding_kernel {
@@ -147,15 +147,15 @@ class encoding_kernel {
   static constexpr std::size_t threads = 32;
   template <class T>
   using lanes_of = element_lanes<T, lanes>;
-  static constexpr auto code_access = 4 * sizeof(code_type);  // bytes, at once
+  static constexpr auto code_access = 4 * sizeof(code_type);  // bytes per access
 
  public:
-  /// By a thread in one step: values, their codes, and what it reads.
+  /// The bytes that a thread holds in one step: values, their codes, and what it reads.
   static constexpr auto held_bytes =
       payload_block_elements / threads * (sizeof(sum_type) + sizeof(code_type)) +
       Source::read_bytes;
 
-  /// @param of the encoding that it is of: of elements, or of a sum
+  /// @param of the encoding, of elements or of a sum
   template <class Encoding>
   encoding_kernel(Source const& source, Encoding const& of)
       : source_{source},
@@ -170,17 +170,17 @@ class encoding_kernel {
 #ifdef __CUDA_ARCH__
     encode<threads>(step / threads, step % threads);
 #else
-    if (step % threads == 0) encode<1>(step / threads, 0);  // one does it all
+    if (step % threads == 0) encode<1>(step / threads, 0);  // one thread does all of it
 #endif
   }
 
  private:
-  /// What one of so many threads does of a block.
+  /// Encodes the part of a block that belongs to one of several threads.
   template <std::size_t Threads>
   FSSDP_HOST_DEVICE void encode(std::size_t block, std::size_t thread) const {
     constexpr auto parts = payload_block_elements / (lanes * Threads);
     auto const begin = block * payload_block_elements + thread * lanes;
-    constexpr auto stride = Threads * lanes;  // from one part to the next
+    constexpr auto stride = Threads * lanes;  // between the parts of a thread
     lanes_of<sum_type> held[parts];
     for (std::size_t part = 0; part < parts; ++part) held[part] = values(begin + part * stride);
     auto scale = 1.0F;
@@ -199,7 +199,7 @@ class encoding_kernel {
       write(begin + part * stride, held[part], scale, reciprocal);
   }
 
-  /// Elements that are to be encoded, beyond the end zeroes.
+  /// The elements to encode; zeros beyond the end.
   [[nodiscard]] FSSDP_HOST_DEVICE lanes_of<sum_type> values(std::size_t first) const {
     auto result = lanes_of<sum_type>{};
     auto rest = lanes_of<float>{};
@@ -214,11 +214,11 @@ class encoding_kernel {
     }
     if (residual_ != nullptr)
       for (std::size_t i = 0; i < lanes; ++i)
-        if (auto& value = result.at[i]; value == value)  // the bits of a NaN stay
+        if (auto& value = result.at[i]; value == value)  // keeps the bits of a NaN
           value += static_cast<sum_type>(rest.at[i]);
     return result;
   }
-  /// Writes their codes, and what these lack.
+  /// Writes the codes of elements, and their errors into the residual.
   FSSDP_HOST_DEVICE void write(std::size_t first, lanes_of<sum_type> const& values, float scale,
                                float reciprocal) const {
     using code_lanes = element_lanes<code_type, lanes, code_access>;
@@ -257,7 +257,7 @@ class encoding_kernel {
   [[nodiscard]] FSSDP_HOST_DEVICE static float finite_or_zero(float value) {
     return value - value == 0 ? value : 0;
   }
-  /// Whether a thread's elements from there on are all there, and can be moved at once.
+  /// Whether all elements of a thread from `first` on exist, and can be accessed together.
   [[nodiscard]] FSSDP_HOST_DEVICE bool is_whole(std::size_t first) const {
     return wide_ && first + lanes <= source_.elements();
   }
@@ -273,17 +273,17 @@ template <class Launch>
 void with_kernel(device_encoding const& of, Launch launch) {
   with_element(of.from_type, [&]<class T>(std::type_identity<T>) {
     with_rule(of.code, [&]<class Rule>(std::type_identity<Rule>) {
-      using source = plain_elements<T, 4>;  // neighbours read side by side, and keep two such
+      using source = plain_elements<T, 4>;  // adjacent threads read adjacent elements
       launch(encoding_kernel<source, Rule>{source{of}, of});
     });
   });
 }
-/// The same of a sum.
+/// The same for a sum.
 template <class Launch>
 void with_kernel(device_sum_encoding const& of, Launch launch) {
   with_accumulator(of.sum.partials, [&]<class Sum>(std::type_identity<Sum>) {
     with_rule(of.sum.code, [&]<class Rule>(std::type_identity<Rule>) {
-      using source = summed_elements<Sum, 8>;  // a list of operands is gone through once
+      using source = summed_elements<Sum, 8>;  // the list of operands is read once
       launch(encoding_kernel<source, Rule>{source{of}, of});
     });
   });

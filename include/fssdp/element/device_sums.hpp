@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Sums that are formed where their operands are: on a device, in the order of a stream.
+/// Sums on a device, in the order of a stream.
 #pragma once
 
 #include <algorithm>
@@ -22,15 +22,15 @@
 
 namespace fssdp {
 
-/// Sums that are formed at once: out[i] = scale * (s0[i] + s1[i] + ...), or adds that to out, each
-/// with operands of its own: what `accumulate` does, as a value that is small enough for the
-/// arguments of a kernel. None of them may read or write what another one writes.
+/// Sums to be formed in one launch: out[i] = scale * (s0[i] + s1[i] + ...), or adds that to out,
+/// each with its own operands, as `accumulate`. Small enough for the arguments of a kernel. None of
+/// them may read or write what another one writes.
 struct device_sums {
   static constexpr std::size_t most = 32;
-  static constexpr std::size_t most_operands = 240;  // of all of them
+  static constexpr std::size_t most_operands = 240;  // of all sums together
 
-  /// Elements of the type `partials`, or sums of such: accumulator_t of it; or a payload of either,
-  /// which is decoded on the way.
+  /// The kind of an operand: elements of the type `partials`; sums of such, in accumulator_t of it;
+  /// or a payload of either, which is decoded by the kernel.
   enum class kind : std::uint8_t { partial, sum, payload };
   struct operand {
     void const* data = nullptr;
@@ -39,8 +39,8 @@ struct device_sums {
   struct sum {
     void* out;
     std::size_t elements;
-    std::uint32_t first;     ///< of its operands
-    std::uint32_t operands;  ///< how many, 1 or more
+    std::uint32_t first;     ///< index of the first operand
+    std::uint32_t operands;  ///< their number, 1 or more
   };
 
   dtype partials = dtype::fp32;
@@ -54,8 +54,8 @@ struct device_sums {
   std::array<void const*, most_operands> operands;
   std::array<kind, most_operands> kinds;
 
-  /// Begins another sum, whose operands follow.
-  /// @pre has_room_for what follows
+  /// Begins another sum; its operands follow.
+  /// @pre has_room_for them
   void begin(void* out, std::size_t elements) {
     sums[count++] = {out, elements, static_cast<std::uint32_t>(operand_count), 0};
   }
@@ -66,16 +66,16 @@ struct device_sums {
   }
   void clear() { count = operand_count = 0; }
 
-  /// Whether there is room for a sum of so many operands, or several.
+  /// Whether there is room for one or more further sums with this many operands.
   [[nodiscard]] bool has_room_for(std::size_t more_operands, std::size_t more_sums = 1) const {
     return count + more_sums <= most && operand_count + more_operands <= most_operands;
   }
-  /// Whether others may be formed together with these: the same is done with what they add.
+  /// Whether other sums can be formed in the same launch: they have the same types and options.
   [[nodiscard]] bool is_like(device_sums const& other) const {
     return partials == other.partials && results == other.results && how == other.how &&
            scale == other.scale && code == other.code;
   }
-  /// Adds those of another.
+  /// Appends the sums of another list.
   /// @pre is_like(other), and there is room
   void append(device_sums const& other) {
     for (auto const& each : std::span{other.sums}.first(other.count)) {
@@ -92,11 +92,11 @@ struct device_sums {
 
 namespace detail {
 
-/// What device_sums of partials of type T add up to, before it is scaled: in the same order as on
-/// the host, N at once where that can be.
-/// @tparam Decodes whether there are payloads among the operands: then T is the type of the sums,
-///                 and partials are of any type that has such. Codes make kernels long: so there
-///                 are few
+/// The unscaled sums of device_sums with partials of type T: in the same order as on the host, N at
+/// a time where possible.
+/// @tparam Decodes whether payloads may be among the operands: then T is the type of the sums, and
+///                 partials are of any type with that accumulator. Decoding makes kernels long, so
+///                 there are few of these
 template <element T, std::size_t N, bool Decodes>
 class operand_sums {
   using kind = device_sums::kind;
@@ -105,7 +105,7 @@ class operand_sums {
   using sum_type = accumulator_t<T>;
   using sums_type = element_lanes<sum_type, N>;
   static constexpr auto lanes = N;
-  /// What a thread holds at once of operands, with their scales and addresses.
+  /// The bytes of operands that a thread holds at a time, with their scales and addresses.
   static constexpr auto read_bytes = 6 * wide_bytes;
 
   explicit operand_sums(device_sums const& of) : of_{of} {}
@@ -125,12 +125,12 @@ class operand_sums {
   [[nodiscard]] FSSDP_HOST_DEVICE sums_type all(device_sums::sum const& sum,
                                                 std::size_t first) const {
     auto sums = sums_type{};
-    for (auto& each : sums.at) each = sum_type{-0.0F};  // what is added to it stays as it is
+    for (auto& each : sums.at) each = sum_type{-0.0F};  // x + -0 is x for all x
     auto const end = sum.first + sum.operands;
     for (auto s = sum.first; s < end;) s += add_next(s, end, first, sums);
     return sums;
   }
-  /// One.
+  /// One element of a sum.
   [[nodiscard]] FSSDP_HOST_DEVICE sum_type one(device_sums::sum const& sum, std::size_t i) const {
     auto total = value(sum.first, i);
     for (auto s = sum.first + 1; s < sum.first + sum.operands; ++s) total += value(s, i);
@@ -151,7 +151,7 @@ class operand_sums {
       for (std::size_t i = 0; i < N; ++i) sums.at[i] += values.at[i];
     }
   };
-  /// The same of payloads whose codes have this type.
+  /// The same for payloads whose codes have this type.
   template <class Code>
   struct coded {
     using source_lanes = payload_lanes<Code, N>;
@@ -168,15 +168,15 @@ class operand_sums {
       });
     }
   };
-  /// How many operands a thread reads at once: as many as make four accesses. A device is fast only
-  /// if many are under way.
+  /// How many operands a thread reads together: those of four accesses. Devices need many accesses
+  /// in flight.
   template <class Reader>
   static constexpr auto at_once = std::max<std::size_t>(4 * wide_bytes /
                                                             sizeof(typename Reader::packed),
                                                         1);
 
-  /// Adds some operands of one kind, from s on.
-  /// @returns how many
+  /// Adds some operands of one kind, beginning with s.
+  /// @returns their number
   FSSDP_HOST_DEVICE std::uint32_t add_next(std::uint32_t s, std::uint32_t end, std::size_t first,
                                            sums_type& sums) const {
     if constexpr (Decodes) {
@@ -195,15 +195,15 @@ class operand_sums {
                ? add_some<plain<sum_type>, at_once<plain<sum_type>>>(s, end, first, sums)
                : add_some<plain<T>, at_once<plain<T>>>(s, end, first, sums);
   }
-  /// Calls visit(std::type_identity<Partial>{}) with the type that partials are of.
+  /// Calls visit(std::type_identity<Partial>{}) with the type of the partials.
   template <class Visit>
   FSSDP_HOST_DEVICE void with_partial(Visit visit) const {
     with_element(of_.partials, [&]<class Partial>(std::type_identity<Partial> type) {
       if constexpr (std::is_same_v<accumulator_t<Partial>, sum_type>) visit(type);
     });
   }
-  /// Adds M operands from s on if they are of one kind, else half as many, and so on.
-  /// @returns how many
+  /// Adds M operands, beginning with s, if they are of one kind, otherwise half as many, and so on.
+  /// @returns their number
   template <class Reader, std::uint32_t M>
   FSSDP_HOST_DEVICE std::uint32_t add_some(std::uint32_t s, std::uint32_t end, std::size_t first,
                                            sums_type& sums) const {
@@ -212,14 +212,14 @@ class operand_sums {
     add_all<Reader>(s, first, sums, std::make_index_sequence<M>{});
     return M;
   }
-  /// Adds those from s on: all are under way before the first is added, and stay in registers.
+  /// Adds these operands: all reads are in flight before the first addition, and stay in registers.
   template <class Reader, std::size_t... K>
   FSSDP_HOST_DEVICE void add_all(std::uint32_t s, std::size_t first, sums_type& sums,
                                  std::index_sequence<K...>) const {
     typename Reader::packed const read[] = {Reader::read(of_.operands[s + K], first)...};
     (Reader::add(read[K], of_.code, sums), ...);
   }
-  /// Whether there are M operands from s on, all of one kind.
+  /// Whether there are M operands, beginning with s, all of one kind.
   template <std::uint32_t M>
   FSSDP_HOST_DEVICE bool are_alike(std::uint32_t s, std::uint32_t end) const {
     if (end - s < M) return false;
@@ -256,7 +256,7 @@ class sum_kernel {
 
  public:
   static constexpr auto lanes = Decodes ? std::size_t{8} : lanes_of<T, Out>;
-  /// By a thread in one step: sums, and results.
+  /// The bytes that a thread holds in one step: sums and results.
   static constexpr auto held_bytes = lanes * (sizeof(sum_type) + sizeof(Out));
 
   explicit sum_kernel(device_sums const& of) : sums_{of} {
@@ -271,7 +271,7 @@ class sum_kernel {
     return std::all_of(wide_.data(), wide_.data() + sums_.about().count,
                        [](bool each) { return each; });
   }
-  /// How many steps there are.
+  /// The number of steps.
   [[nodiscard]] std::size_t steps() const { return first_step_[sums_.about().count]; }
 
   FSSDP_HOST_DEVICE void operator()(std::size_t step) const {
@@ -305,13 +305,13 @@ class sum_kernel {
     return product(static_cast<sum_type>(sums_.about().scale), total);
   }
   FSSDP_HOST_DEVICE static Out added(sum_type sum, Out before) {
-    using wider = std::common_type_t<sum_type, accumulator_t<Out>>;  // what is there may be wider
+    using wider = std::common_type_t<sum_type, accumulator_t<Out>>;  // the output may be wider
     return static_cast<Out>(static_cast<wider>(before) + static_cast<wider>(sum));
   }
 
   operand_sums<T, lanes, Decodes> sums_;
-  std::array<std::size_t, device_sums::most + 1> first_step_;  // of each sum, then of none
-  std::array<bool, device_sums::most> wide_;  // [sum]: whether all its addresses allow that
+  std::array<std::size_t, device_sums::most + 1> first_step_;  // of each sum, and the end
+  std::array<bool, device_sums::most> wide_;  // [sums]: whether addresses allow wide accesses
 };
 
 /// Calls visit(std::type_identity<Sum>{}) with the type in which elements of a dtype are summed.
@@ -322,7 +322,7 @@ void with_accumulator(dtype of, Visit visit) {
   else
     visit(std::type_identity<float>{});
 }
-/// Calls launch(kernel) with the kernel for the types of sums.
+/// Calls launch(kernel) with the kernel for the types of the sums.
 template <class Launch>
 void with_kernel(device_sums const& sums, Launch launch) {
   with_element(sums.results, [&]<class Out>(std::type_identity<Out>) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Element types that travel and are summed: float, double, bf16, fp16, fp8 in two formats, and
-/// types of other libraries with the same bits.
+/// Element types, which are converted and summed: float, double, bf16, fp16, fp8 in two formats,
+/// and types of other libraries with the same bits.
 #pragma once
 
 #include <concepts>
@@ -20,7 +20,7 @@
 
 namespace fssdp {
 
-// The types of <stdfloat>, where the compiler has them.
+// The types of <stdfloat>, if the compiler has them.
 #ifdef __STDCPP_FLOAT16_T__
 template <>
 inline constexpr dtype dtype_of<std::float16_t> = dtype::fp16;
@@ -38,13 +38,13 @@ template <>
 inline constexpr dtype dtype_of<std::float64_t> = dtype::fp64;
 #endif
 
-/// The types that the collectives convert and the reductions sum: those that have a dtype_of. (A
-/// gather that converts nothing moves any trivially copyable type.) Numbers of fp8 have no scale
-/// beside them here: the codecs give blocks of them one.
+/// The types that collectives convert and reductions sum: those with a dtype_of. (A gather without
+/// conversion moves any trivially copyable type.) Numbers of fp8 have no scale here; the codecs add
+/// one for each block.
 template <class T>
 concept element = std::same_as<decltype(dtype_of<T>), dtype const>;
 
-/// Calls visit(std::type_identity<T>{}) for the library's type T of a dtype; returns what it does.
+/// Calls visit(std::type_identity<T>{}) for the library's type T of a dtype; returns its result.
 template <class Visit>
 constexpr decltype(auto) with_element(dtype type, Visit visit) {
   switch (type) {
@@ -74,7 +74,7 @@ struct type_of_dtype {
   static_assert(dtype_of<type> == Type);
 };
 
-/// Refuses a type that cannot have the bits that its dtype_of promises.
+/// Rejects a type that cannot have the bits of its dtype_of.
 template <element T>
 struct native_element {
   using type = typename type_of_dtype<dtype_of<T>>::type;
@@ -83,17 +83,17 @@ struct native_element {
   static_assert(std::is_trivially_copyable_v<T>, "dtype_of<T>: T is not trivially copyable");
 };
 
-/// The library's own type with the bits of T, in which everything is calculated.
+/// The library's own type with the bits of T, in which all computation is done.
 template <element T>
 using native_element_t = typename native_element<T>::type;
-/// Whether any of the types is another library's.
+/// Whether any of the types is of another library.
 template <element... T>
 inline constexpr bool any_foreign = !(std::is_same_v<T, native_element_t<T>> && ...);
 /// A type of this library, or float or double.
 template <class T>
 concept native = element<T> && !any_foreign<T>;
 
-/// Elements as those of the library's own type.
+/// Elements viewed as the library's own type.
 template <class T>
 requires element<std::remove_const_t<T>>
 [[nodiscard]] auto as_native(std::span<T> elements) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// How a kernel reads and writes elements: some at once, 16 bytes at a time.
+/// How kernels read and write elements: several at a time, in accesses of 16 bytes.
 #pragma once
 
 #include <cstddef>
@@ -10,32 +10,32 @@
 
 namespace fssdp::detail {
 
-/// The bytes that a thread of a device moves at once, at best.
+/// The largest access of a device thread, in bytes.
 inline constexpr std::size_t wide_bytes = 16;
 
-/// How many elements a step of a kernel takes that reads A and writes B: as many as make whole
-/// accesses of either.
+/// How many elements of A and B a step of a kernel processes: as many as form whole accesses of
+/// both.
 template <class A, class B>
 inline constexpr std::size_t lanes_of = wide_bytes /
                                         (sizeof(A) < sizeof(B) ? sizeof(A) : sizeof(B));
 
-/// Whether an address allows wide accesses, or others of so many bytes.
+/// Whether an address is aligned for wide accesses, or for those of this many bytes.
 [[nodiscard]] inline bool is_wide(void const* address, std::size_t access = wide_bytes) {
   return reinterpret_cast<std::uintptr_t>(address) % access == 0;
 }
 
-/// What is moved at once of elements of any type: 4, 8 or 16 bytes. They are words because a
-/// compiler for devices would take bytes apart, and that takes longer than to read them.
+/// The unit of an access: 4, 8 or 16 bytes, as words, because device compilers would split bytes
+/// into single accesses.
 template <std::size_t Bytes>
 struct [[gnu::may_alias]] alignas(Bytes) word_block {
   std::uint32_t words[Bytes / sizeof(std::uint32_t)];
 };
 using wide_block = word_block<wide_bytes>;
-/// What is moved at once where addresses do not allow more.
+/// The unit where addresses do not allow more.
 using narrow_block = word_block<sizeof(std::uint32_t)>;
 
-/// Elements as they are moved: so many bytes, packed, that many fit into registers.
-/// @tparam Access how many bytes are moved at once
+/// Elements packed as in memory, so that many fit into registers.
+/// @tparam Access the bytes of one access
 template <std::size_t Bytes, std::size_t Access>
 struct packed_words {
   static_assert(Bytes % Access == 0);
@@ -54,7 +54,7 @@ struct packed_words {
 };
 
 /// The elements of one step.
-/// @tparam Access how many bytes of them are moved at once
+/// @tparam Access the bytes of one access
 template <class T, std::size_t N,
           std::size_t Access = N * sizeof(T) < wide_bytes ? N * sizeof(T) : wide_bytes>
 struct element_lanes {
@@ -64,14 +64,14 @@ struct element_lanes {
   static constexpr auto count = N;
   T at[N];
 
-  /// @pre `from` is a multiple of the access
+  /// @pre `from` is aligned to the access
   FSSDP_HOST_DEVICE static packed read(T const* from) {
     auto result = packed{};
     for (std::size_t i = 0; i < sizeof(packed) / Access; ++i)
       result.blocks[i] = reinterpret_cast<block const*>(from)[i];
     return result;
   }
-  /// @pre `to` is a multiple of the access
+  /// @pre `to` is aligned to the access
   FSSDP_HOST_DEVICE static void write(packed const& words, T* to) {
     for (std::size_t i = 0; i < sizeof(packed) / Access; ++i)
       reinterpret_cast<block*>(to)[i] = words.blocks[i];
@@ -90,7 +90,7 @@ struct element_lanes {
   /// @pre as read
   FSSDP_HOST_DEVICE void load(T const* from) { *this = of(read(from)); }
   /// Writes all of them.
-  /// @pre `to` is a multiple of the access
+  /// @pre `to` is aligned to the access
   FSSDP_HOST_DEVICE void store(T* to) const { write(pack(), to); }
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Conversions and sums as values: what the collectives do to elements whose type they do not know.
+/// Type-erased conversions and sums of elements.
 #pragma once
 
 #include <atomic>
@@ -15,18 +15,18 @@
 
 namespace fssdp::detail {
 
-/// While it lives, elements are read and written in the library's own types. Callers may have their
-/// own types for the same bits, and no compiler may move an access past this one because types
-/// differ. It takes no instruction.
+/// During its lifetime, elements are accessed in the library's own types. Callers may have other
+/// types for the same bits, and compilers must not move accesses across this object because types
+/// differ. It generates no instructions.
 struct any_type_access {
   any_type_access() { std::atomic_signal_fence(std::memory_order_seq_cst); }
   any_type_access(any_type_access const&) = delete;
   ~any_type_access() { std::atomic_signal_fence(std::memory_order_seq_cst); }
 };
 
-/// How elements of one type become those of another.
+/// A conversion from one element type to another.
 struct element_conversion {
-  /// Null if the types are equal: then bytes are copied, and the dtypes say nothing.
+  /// Null if the types are equal: then bytes are copied, and the dtypes are unused.
   void (*on_host)(element_conversion const& self, void const* from, void* to,
                   std::size_t elements) = nullptr;
   dtype from_type = dtype::fp32;
@@ -54,15 +54,15 @@ template <class From, class To>
   }
 }
 
-/// Finds the conversion from one dtype to another.
+/// A function that finds the conversion from one dtype to another.
 using find_conversion = element_conversion (*)(dtype from, dtype to);
-/// Where all elements have the same two types, which are known.
+/// For elements whose two types are known at compile time.
 template <class From, class To>
 [[nodiscard]] constexpr element_conversion known_conversion(dtype, dtype) {
   return make_conversion<From, To>();
 }
 
-/// How sums of one type are formed and what they become.
+/// A sum of partials of one type, with results of another.
 struct element_sum {
   /// As `accumulate`.
   void (*on_host)(element_sum const& self, std::span<summand const>, void* out,
@@ -87,9 +87,9 @@ template <element T, element Out>
             .results = dtype_of<Out>};
 }
 
-/// Finds the sum of partials of one dtype that becomes another.
+/// A function that finds the sum of partials of one dtype with results of another.
 using find_sum = element_sum (*)(dtype partials, dtype results);
-/// Where all partials are Partial, and what is not passed on becomes Gradient.
+/// For partials of type Partial, and results of type Gradient unless they are passed on.
 template <element Partial, element Gradient>
 [[nodiscard]] constexpr element_sum known_sum(dtype, dtype results) {
   return results == dtype_of<Gradient> ? make_sum<Partial, Gradient>()

@@ -12,7 +12,7 @@
 namespace fssdp {
 
 /// IEEE binary16: 5 bits of exponent, 10 of mantissa, with subnormal numbers. Rounds to nearest,
-/// ties to even; what is too large becomes infinity, a NaN stays one.
+/// ties to even; numbers that are too large become infinity, and NaN stays NaN.
 class fp16 {
  public:
   constexpr fp16() = default;
@@ -48,9 +48,9 @@ class fp16 {
   }
   static constexpr std::uint32_t round_magnitude(std::uint32_t bits) {
     if (bits > 0x7f800000U) return infinity | 0x200U | (bits >> 13U & 0x1ffU);  // a quiet NaN
-    if (bits >= 0x477ff000U) return infinity;  // 65520, halfway to the next power of two, and more
+    if (bits >= 0x477ff000U) return infinity;  // 65520, halfway to the next power of two, or more
     if (bits < exponent_shift + 0x00800000U) {
-      // Below 2^-14: units of 2^-24, which is the last place of one half. The addition rounds.
+      // Below 2^-14: units of 2^-24, the last place of 0.5, so the addition rounds.
       auto const sum = std::bit_cast<float>(bits) + 0.5F;
       return std::bit_cast<std::uint32_t>(sum) - std::bit_cast<std::uint32_t>(0.5F);
     }

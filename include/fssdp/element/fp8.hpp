@@ -16,12 +16,12 @@ namespace fssdp {
 
 namespace detail {
 
-/// How the 8-bit floats of the Open Compute Project lay out their bits, below the sign.
+/// The bit layout of the 8-bit floats of the Open Compute Project, without the sign.
 struct e4m3_format {
   static constexpr std::uint32_t mantissa_bits = 3;
   static constexpr std::uint32_t bias = 7;
   static constexpr std::uint32_t largest = 0x7e;   // 448
-  static constexpr std::uint32_t infinity = 0x7f;  // there is none: a NaN takes its place
+  static constexpr std::uint32_t infinity = 0x7f;  // the format has none: this is NaN
 };
 struct e5m2_format {
   static constexpr std::uint32_t mantissa_bits = 2;
@@ -32,14 +32,14 @@ struct e5m2_format {
 
 }  // namespace detail
 
-/// An 8-bit float with subnormal numbers. Rounds to nearest, ties to even; a finite number that is
-/// too large becomes the largest; infinity stays infinity, or becomes a NaN where there is none;
-/// a NaN stays one; zero keeps its sign.
+/// An 8-bit float with subnormal numbers. Rounds to nearest, ties to even. A finite number that is
+/// too large becomes the largest one; infinity stays infinity, or becomes NaN if the format has
+/// none; NaN stays NaN; zero keeps its sign.
 template <class Format>
 class fp8 {
  public:
   constexpr fp8() = default;
-  // Inline, also where compilers find a loop too large for it: three times as fast.
+  // Forced inline, as compilers may find it too large for loops: three times as fast.
   [[gnu::always_inline]] constexpr explicit fp8(float value)
       : bits_{round(std::bit_cast<std::uint32_t>(value))} {}
   constexpr explicit fp8(double value) : fp8{detail::round_to_odd(value)} {}
@@ -49,7 +49,7 @@ class fp8 {
 #endif
     return by_bits();
   }
-  /// The same, and the bits of a NaN are everywhere the host's.
+  /// The same conversion with integer operations: the bits of a NaN are the host's everywhere.
   [[nodiscard, gnu::always_inline]] constexpr float by_bits() const {
     auto const magnitude = bits_ & 0x7fU;
     auto const exponent = magnitude >> mantissa_bits;
@@ -75,7 +75,7 @@ class fp8 {
   /// The largest finite number, and the smallest above zero.
   [[nodiscard]] static constexpr fp8 largest() { return from_bits(Format::largest); }
   [[nodiscard]] static constexpr fp8 smallest() { return from_bits(1); }
-  /// How many bits of a normal number count.
+  /// The number of significant bits of a normal number.
   [[nodiscard]] static constexpr int significant_bits() { return mantissa_bits + 1; }
 
  private:
@@ -84,7 +84,7 @@ class fp8 {
   static constexpr std::uint32_t nan = 0x7f;
   static constexpr std::uint32_t float_infinity = 0x7f800000;
 
-  // Nothing branches here or in the conversion to float, so that loops over many are vectorized.
+  // There are no branches here or in the conversion to float, so that loops are vectorized.
   [[gnu::always_inline]] static constexpr std::uint8_t round(std::uint32_t bits) {
 #if FSSDP_HAS_FP8_INSTRUCTIONS
     if (!std::is_constant_evaluated()) {
@@ -103,7 +103,7 @@ class fp8 {
     auto const exponent_bits = saturated & float_infinity;
     auto const exponent =
         detail::choose(below(exponent_bits, smallest_normal), smallest_normal, exponent_bits);
-    // The last place of this float is that of the result: the addition rounds, ties to even.
+    // The last place of this float is that of the result, so the addition rounds, ties to even.
     auto const shift = exponent + (dropped << 23U);
     auto const sum = std::bit_cast<float>(saturated) + std::bit_cast<float>(shift);
     auto const last_places = std::bit_cast<std::uint32_t>(sum) - shift;
@@ -114,7 +114,8 @@ class fp8 {
     auto const sign = bits >> 24U & 0x80U;
     return static_cast<std::uint8_t>(sign | (number + beyond));
   }
-  /// a < b for numbers of 31 bits: as signed ones, which every processor can compare many at once.
+  /// a < b for numbers of 31 bits, as signed integers, which every processor can compare in
+  /// vectors.
   static constexpr bool below(std::uint32_t a, std::uint32_t b) {
     return static_cast<std::int32_t>(a) < static_cast<std::int32_t>(b);
   }

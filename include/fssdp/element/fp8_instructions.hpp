@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Conversions of 8-bit floats by instructions of NVIDIA's devices, from compute capability 8.9 on:
-/// a loop over bits takes several times as long as to read them. An instruction takes two.
+/// Conversions of 8-bit floats by instructions of NVIDIA GPUs of compute capability 8.9 and later,
+/// which convert two numbers; integer operations would take several times as long as reading them.
 #pragma once
 
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 890
@@ -22,7 +22,7 @@ __device__ inline float_pair floats_of_fp16(std::uint32_t pair) {
       : "r"(pair));
   return of;
 }
-/// By way of fp16, which has room for all of them. The bits of a NaN are the device's.
+/// Through fp16, which represents all of them. The bits of a NaN are those of the device.
 template <class Format>
 __device__ inline float_pair floats_of_fp8(std::uint16_t pair);
 template <>
@@ -38,7 +38,8 @@ __device__ inline float_pair floats_of_fp8<e5m2_format>(std::uint16_t pair) {
   return floats_of_fp16(both);
 }
 
-/// To nearest, ties to even; what is too large, infinity too, becomes the largest finite number.
+/// Rounds to nearest, ties to even; numbers that are too large, and infinity, become the largest
+/// finite number.
 template <class Format>
 __device__ inline std::uint16_t fp8_of_finite(float_pair of);
 template <>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// How a block of floats becomes 8-bit floats and one power of two.
+/// The rule that encodes a block of floats as 8-bit floats and a power of two.
 #pragma once
 
 #include <algorithm>
@@ -11,9 +11,9 @@
 
 namespace fssdp::detail {
 
-/// The scale is a power of two, so that scaling rounds nothing but what is below all codes. It is
-/// the smallest with which no element is beyond the largest fp8, from 2^-126 (below, the reciprocal
-/// would overflow) to the last with which the largest fp8 is a float.
+/// The scale is a power of two, so scaling rounds only numbers below all codes. It is the smallest
+/// such that no element exceeds the largest fp8; at least 2^-126 (below, the reciprocal would
+/// overflow), and at most such that scale times the largest fp8 is a float.
 template <class Fp8>
 struct fp8_rule {
   [[nodiscard]] FSSDP_HOST_DEVICE static float scale(float largest) noexcept {

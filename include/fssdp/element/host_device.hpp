@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Functions that both a host and a device can call.
+/// Functions for both host and device.
 #pragma once
 
-/// Stands in front of a function that kernels call, too; nothing where there are no kernels.
+/// Marks a function that kernels call, too; empty if there are no kernels.
 #ifdef __CUDACC__
 #define FSSDP_HOST_DEVICE __host__ __device__
 #else

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/// The elements of a step of a kernel in another type. On devices that have instructions for it
-/// 8-bit floats and bf16 are converted two at a time, from word to word: taken apart byte by byte
-/// they would take longer than to move.
+/// Conversion of the elements of a kernel step. On devices with the instructions, 8-bit floats and
+/// bf16 are converted two at a time, from word to word; splitting words into bytes would take
+/// longer than moving them.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +24,7 @@ inline constexpr bool is_fp8 = false;
 template <class Format>
 inline constexpr bool is_fp8<fp8<Format>> = true;
 
-/// Each as `converted` does it.
+/// Converts each by `converted`.
 template <element To, element From, std::size_t N, std::size_t Access>
 [[nodiscard]] FSSDP_HOST_DEVICE element_lanes<To, N> converted_lanes(
     element_lanes<From, N, Access> const& values) {
@@ -33,12 +33,11 @@ template <element To, element From, std::size_t N, std::size_t Access>
   return results;
 }
 
-/// Whether no infinity and no NaN is among them: of all at once, as a test of each takes longer than
-/// to convert it.
+/// Whether all are finite; tested together, as testing each would take longer than converting it.
 template <std::size_t N>
 [[nodiscard]] FSSDP_HOST_DEVICE bool are_finite(element_lanes<float, N> const& values) {
   float zero[2] = {};
-  for (std::size_t i = 0; i < N; ++i) zero[i % 2] += values.at[i] * 0.0F;  // else NaN
+  for (std::size_t i = 0; i < N; ++i) zero[i % 2] += values.at[i] * 0.0F;  // NaN if not finite
   return zero[0] == zero[1];
 }
 
@@ -81,7 +80,7 @@ __device__ Words words_of(element_lanes<float, 2 * Words::count> const& values,
   auto words = Words{};
   for (std::size_t i = 0; i < Words::count; ++i)
     words[i] = bf16_of_number({values.at[2 * i], values.at[2 * i + 1]});
-  if (!are_finite(values))  // the bits of a NaN are not the device's
+  if (!are_finite(values))  // the bits of a NaN must not be those of the device
     for (std::size_t i = 0; i < Words::count; ++i)
       words[i] = bf16{values.at[2 * i]}.bits() | std::uint32_t{bf16{values.at[2 * i + 1]}.bits()}
                                                      << 16U;
@@ -89,8 +88,8 @@ __device__ Words words_of(element_lanes<float, 2 * Words::count> const& values,
 }
 #endif
 
-/// Elements that have been read, in another type.
-/// @tparam Lanes what they have been read as
+/// Elements that were read, converted to another type.
+/// @tparam Lanes the type as which they were read
 template <element To, class Lanes>
 [[nodiscard]] FSSDP_HOST_DEVICE element_lanes<To, Lanes::count> unpacked(
     typename Lanes::packed const& words) {
@@ -108,8 +107,8 @@ template <element To, class Lanes>
     return converted_lanes<To>(Lanes::of(words));
   }
 }
-/// Elements as they are to be written, in another type.
-/// @tparam Lanes what they are to be written as
+/// Elements to be written, converted to another type.
+/// @tparam Lanes the type as which they are written
 template <class Lanes, element From>
 [[nodiscard]] FSSDP_HOST_DEVICE typename Lanes::packed packed_as(
     element_lanes<From, Lanes::count> const& values) {

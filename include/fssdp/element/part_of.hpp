@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Which part of a list a step of a kernel belongs to.
+/// Finds the part of a list to which a step of a kernel belongs.
 #pragma once
 
 #include <cstddef>
@@ -8,8 +8,8 @@
 
 namespace fssdp::detail {
 
-/// Parts lie one after the other, part i from first[i] on. Returns the last that begins at this
-/// step or before: those without steps have none.
+/// Parts are contiguous; part i begins at first[i]. Returns the last part that begins at this step
+/// or before. (Parts without steps are never returned.)
 /// @pre 1 <= count, and first[0] <= step
 template <class Step>
 [[nodiscard]] FSSDP_HOST_DEVICE std::size_t part_of(Step const* first, std::size_t count,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What payloads are made of that devices read and write: those of the library's codecs.
+/// The payloads that device kernels read and write: those of the library's codecs.
 #pragma once
 
 #include <array>
@@ -16,25 +16,25 @@
 
 namespace fssdp {
 
-/// Which numbers stand for the elements of a payload: those of int8_codec, fp8_e4m3_codec,
+/// The codes of a payload: those of int8_codec, fp8_e4m3_codec, fp8_e5m2_codec or bf16_codec.
 /// fp8_e5m2_codec or bf16_codec.
 enum class payload_code : std::uint8_t { int8, e4m3, e5m2, bf16 };
 
-/// Each of them once, in the order of their values.
+/// All of them, in the order of their values.
 inline constexpr std::array all_payload_codes = {payload_code::int8, payload_code::e4m3,
                                                  payload_code::e5m2, payload_code::bf16};
 
 namespace detail {
 
-/// The code of a codec that devices have kernels for; none of all others. A codec names its own
-/// beside itself: exactly that type, as one that derives from it may do something else.
+/// The code of a codec with device kernels; empty for others. Defined beside each codec, for
+/// exactly that type, as a derived type may encode differently.
 template <class Codec>
 inline constexpr std::optional<payload_code> code_on_devices = {};
 
-/// So many elements have one scale, where they have any.
+/// The number of elements with a common scale, for codes with scales.
 inline constexpr std::size_t payload_block_elements = 256;
 
-/// Every float as the nearest bf16, and no scale.
+/// Every float as the nearest bf16, without a scale.
 struct bf16_rule {
   [[nodiscard]] FSSDP_HOST_DEVICE static std::uint16_t code(float x) noexcept {
     return bf16{x}.bits();
@@ -44,8 +44,8 @@ struct bf16_rule {
   }
 };
 
-/// Where the numbers of a payload are, by the rule that they are made by: of each block its scale,
-/// if there are scales, then its codes.
+/// The layout of a payload, given its rule: for each block its scale, if there are scales, then its
+/// codes.
 template <class Rule>
 struct payload_layout {
   using code_type = decltype(Rule::code(0.0F));
@@ -62,7 +62,7 @@ struct payload_layout {
   }
 };
 
-/// Calls visit(std::type_identity<Rule>{}) with the rule of a code; returns what it does.
+/// Calls visit(std::type_identity<Rule>{}) with the rule of a code; returns its result.
 template <class Visit>
 constexpr decltype(auto) with_rule(payload_code code, Visit visit) {
   switch (code) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// How a kernel reads elements of a payload: some at once.
+/// How kernels read elements of a payload: several at a time.
 #pragma once
 
 #include <bit>
@@ -18,21 +18,21 @@
 
 namespace fssdp::detail {
 
-/// What a payload has to begin at a multiple of for that.
+/// The alignment of payloads that this requires.
 inline constexpr std::size_t payload_access = sizeof(narrow_block);
 
-/// N elements of a payload whose codes are numbers of type Code, all of one block.
+/// N elements of a payload with codes of type Code, all in one block.
 template <class Code, std::size_t N>
 struct payload_lanes {
   using layout = payload_layout<std::conditional_t<sizeof(Code) == 1, int8_rule, bf16_rule>>;
   using lanes = element_lanes<Code, N, payload_access>;
 
-  /// They as they are read.
+  /// The elements as they were read.
   struct packed {
     float scale;
     typename lanes::packed codes;
   };
-  /// @pre N divides `first` and the size of a block; the payload is at a multiple of payload_access
+  /// @pre N divides `first` and the size of a block; the payload is aligned to payload_access
   [[nodiscard]] FSSDP_HOST_DEVICE static packed read(void const* payload, std::size_t first) {
     auto const* const begin = static_cast<std::byte const*>(payload);
     auto result = packed{.scale = 1, .codes = {}};
@@ -44,7 +44,7 @@ struct payload_lanes {
   }
 };
 
-/// The type of which the codes of a rule are the bits; void if there is none.
+/// The element type with the bits of the codes of a rule; void if there is none.
 template <class Rule>
 struct type_of_codes : std::type_identity<void> {};
 template <class Fp8>
@@ -52,12 +52,12 @@ struct type_of_codes<fp8_rule<Fp8>> : std::type_identity<Fp8> {};
 template <>
 struct type_of_codes<bf16_rule> : std::type_identity<bf16> {};
 
-/// Lanes of elements in place of those of their bits.
+/// Lanes of elements instead of lanes of their bits.
 template <class T, class Lanes>
 using lanes_like = element_lanes<T, Lanes::count, sizeof(typename Lanes::block)>;
 
-/// The numbers that codes stand for, before they are scaled.
-/// @tparam Lanes what they have been read as
+/// The values of codes, before they are scaled.
+/// @tparam Lanes the type as which they were read
 template <class Rule, class Lanes>
 [[nodiscard]] FSSDP_HOST_DEVICE element_lanes<float, Lanes::count> numbers_of(
     typename Lanes::packed const& words) {
@@ -71,8 +71,8 @@ template <class Rule, class Lanes>
     return unpacked<float, lanes_like<type, Lanes>>(words);
   }
 }
-/// The codes of numbers that have been scaled.
-/// @tparam Lanes what they are to be written as
+/// The codes of scaled values.
+/// @tparam Lanes the type as which they are written
 template <class Rule, class Lanes>
 [[nodiscard]] FSSDP_HOST_DEVICE typename Lanes::packed codes_of(
     element_lanes<float, Lanes::count> const& numbers) {
@@ -86,7 +86,7 @@ template <class Rule, class Lanes>
   }
 }
 
-/// An element that a code stands for. Nothing is rounded.
+/// The value of a code, as an element; exact.
 template <class Rule, class Code>
 [[nodiscard]] FSSDP_HOST_DEVICE float decoded(Code code, float scale) {
   if constexpr (payload_layout<Rule>::has_scales)
@@ -94,7 +94,7 @@ template <class Rule, class Code>
   else
     return Rule::value(code);
 }
-/// The same of codes that have been read.
+/// The same for codes that were read.
 template <class Rule, class Lanes, class Packed>
 [[nodiscard]] FSSDP_HOST_DEVICE element_lanes<float, Lanes::count> decoded_lanes(
     Packed const& read) {
@@ -103,8 +103,8 @@ template <class Rule, class Lanes, class Packed>
     for (auto& each : result.at) each = product(each, read.scale);
   return result;
 }
-/// One element of a payload, wherever that begins. It is rarely needed: inlined, it would make
-/// kernels several times as long.
+/// One element of a payload at any address. Rarely needed; inlined, it would make kernels several
+/// times as long.
 [[nodiscard, gnu::noinline]] FSSDP_HOST_DEVICE inline float decoded_at(payload_code code,
                                                                        void const* payload,
                                                                        std::size_t i) {

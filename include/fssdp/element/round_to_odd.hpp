@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// A double on its way to a type of 16 bits or 8: rounding twice must not differ from rounding
-/// once.
+/// Rounding of doubles on their way to types of 16 or 8 bits, so that two roundings give the result
+/// of one.
 #pragma once
 
 #include <bit>
@@ -9,10 +9,9 @@
 
 namespace fssdp::detail {
 
-/// The float next to a double towards zero, with its last bit set unless it is exact: of a finite
-/// one that is too large, the largest, which is odd. Rounded once more, to at most 22 bits, it
-/// gives what the double would have given, whether what is too large becomes infinity or stays
-/// finite.
+/// The nearest float towards zero, with its last bit set unless it is exact; for finite numbers
+/// that are too large, the largest float, which is odd. Rounded again, to at most 22 bits, it gives
+/// the same result as the double, whether overflow becomes infinity or stays finite.
 [[nodiscard]] constexpr float round_to_odd(double value) {
   using limits = std::numeric_limits<float>;
   constexpr auto most = static_cast<double>(limits::max());

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Arithmetic that is rounded where it stands, on hosts and devices alike.
+/// Arithmetic with a rounding after each operation, on hosts and devices.
 #pragma once
 
 #include "fssdp/element/host_device.hpp"
 
 namespace fssdp::detail {
 
-/// a * b, rounded. A device would not round what is added to something next.
+/// a * b, rounded: device compilers must not fuse it with a following addition.
 FSSDP_HOST_DEVICE inline float product(float a, float b) {
 #ifdef __CUDA_ARCH__
   return __fmul_rn(a, b);
@@ -21,7 +21,7 @@ FSSDP_HOST_DEVICE inline double product(double a, double b) {
   return a * b;
 #endif
 }
-/// a / b, rounded, whatever a device's compiler has been told about divisions.
+/// a / b, correctly rounded, whatever the options of the device compiler.
 FSSDP_HOST_DEVICE inline float quotient(float a, float b) {
 #ifdef __CUDA_ARCH__
   return __fdiv_rn(a, b);

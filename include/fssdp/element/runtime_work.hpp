@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Conversions and sums between any two dtypes, found at run time. The bits are those of `convert`
+/// Conversions and sums between any two dtypes, chosen at run time. The bits are those of `convert`
 /// and `accumulate`.
 #pragma once
 
@@ -8,9 +8,9 @@
 
 namespace fssdp::detail {
 
-/// Finds the conversion between any two dtypes.
+/// The conversion between any two dtypes.
 [[nodiscard]] element_conversion runtime_conversion(dtype from, dtype to);
-/// Finds the sum of partials of any dtype that becomes any other.
+/// The sum of partials of any dtype with results of any other.
 [[nodiscard]] element_sum runtime_sum_of(dtype partials, dtype results);
 
 }  // namespace fssdp::detail

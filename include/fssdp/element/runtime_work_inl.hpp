@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /// The loops of conversions and sums between any two dtypes.
 ///
-/// For six dtypes there are 36 pairs, and to compile the loops of `convert` and `accumulate` for
-/// each of them takes many seconds. Here elements pass through a block of their accumulator type,
-/// which stays in the first-level cache: there are loops that read each dtype, and loops that write
-/// each. The bits are those of `convert` and `accumulate`.
+/// Six dtypes have 36 pairs, and compiling the loops of `convert` and `accumulate` for each takes
+/// many seconds. Here elements pass through a block of their accumulator type, which stays in the
+/// first-level cache: there are loops that read each dtype, and loops that write each. The bits are
+/// those of `convert` and `accumulate`.
 #pragma once
 
 #include <algorithm>
@@ -29,7 +29,7 @@
 
 namespace fssdp::detail {
 
-/// What reads a block of one dtype, each element as its accumulator type.
+/// Reads a block of one dtype, each element as its accumulator type.
 struct block_reader {
   static constexpr std::size_t at_once = 4;
 
@@ -38,7 +38,7 @@ struct block_reader {
   /// sums[i] = sums[i] + from[0][i] + from[1][i] + ...
   void (*go_on)(std::span<std::byte const* const> from, void* sums);
 };
-/// What writes a block of sums as another dtype.
+/// Writes a block of sums as another dtype.
 struct block_writer {
   void (*convert)(void const* sums, void* out);  ///< out[i] = sums[i]; null if out has their type
   void (*write)(void const* sums, double scale, void* out);       ///< out[i] = scale * sums[i]
@@ -111,7 +111,7 @@ template <class Sum, element Out>
   return writer;
 }
 
-/// In the order of dtype.
+/// In the order of the values of dtype.
 inline constexpr auto block_readers = std::array{
     make_block_reader<float>(), make_block_reader<double>(),   make_block_reader<bf16>(),
     make_block_reader<fp16>(),  make_block_reader<fp8_e4m3>(), make_block_reader<fp8_e5m2>()};
@@ -162,13 +162,13 @@ class runtime_sum {
     }
     write(out);
   }
-  /// The same, past the caches.
-  /// @pre `out` is the beginning of a cache line; finish_stream() follows; overwrites
+  /// The same, bypassing the caches.
+  /// @pre `out` is aligned to a cache line; finish_stream() follows; overwrites
   void stream(std::size_t first, std::byte* out) {
     form(first, few_.bytes.data());
     stream_lines(out, few_.bytes.data(), sum_block * result_bytes_);
   }
-  /// The same of n elements, less than a block.
+  /// The same for n elements, fewer than a block.
   void form_few(std::size_t first, std::size_t n, std::byte* out) {
     if (n == 0) return;
     for (std::size_t i = 0; i < summands_.size(); ++i) {
@@ -233,7 +233,7 @@ inline void sum_at_runtime(element_sum const& of, std::span<summand const> summa
   sum.form_few(first, elements - first, to + first * size);
 }
 
-/// As `convert`, of different dtypes.
+/// As `convert`, for different dtypes.
 inline void convert_at_runtime(element_conversion const& of, void const* from, void* to,
                                std::size_t elements) {
   auto const access = any_type_access{};
@@ -266,7 +266,7 @@ FSSDP_INLINE element_conversion runtime_conversion(dtype from, dtype to) {
   if (from == to) return {};
   return {.on_host = &convert_at_runtime, .from_type = from, .to_type = to};
 }
-/// The most frequent one, of fp32, has loops of its own.
+/// The most frequent case, fp32, has its own loops.
 FSSDP_INLINE element_sum runtime_sum_of(dtype partials, dtype results) {
   if (partials == dtype::fp32 && results == dtype::fp32) return make_sum<float, float>();
   return {.on_host = &sum_at_runtime, .partials = partials, .results = results};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// The loops that form one block of a sum, each over all of its operands at once.
+/// Loops that form one block of a sum, each over all of its operands.
 #pragma once
 
 #include <array>
@@ -15,9 +15,9 @@ namespace fssdp::detail {
 /// The elements of a block: few enough for the sums to stay in the first-level cache.
 inline constexpr std::size_t sum_block = 256;
 
-/// Sums of first[i] and more[K][i]..., from left to right, for the i of one block. The compiler
-/// knows how many operands and elements there are and that they do not overlap: it makes vector
-/// code of these loops at -O2 as well.
+/// Sums of first[i] and more[K][i]..., from left to right, for each i of one block. The numbers of
+/// operands and elements are known at compile time, and memory does not overlap, so compilers
+/// vectorize these loops at -O2 as well.
 template <class Sum, std::size_t... K>
 struct sum_loops {
   template <class Source>
@@ -48,11 +48,11 @@ struct sum_loops {
           static_cast<Out>(scale * (static_cast<Sum>(first[i]) + ... + static_cast<Sum>(at[K][i])));
   }
 
-  /// The same, past the caches.
-  /// @pre `out` is the beginning of a cache line; finish_stream() follows
+  /// The same, bypassing the caches.
+  /// @pre `out` is aligned to a cache line; finish_stream() follows
   template <class First, class Source, class Out>
   static void stream(First const* first, Source const* const* more, Sum scale, Out* out) {
-    constexpr auto piece = 4 * cache_line / sizeof(Out);  // elements, few for the registers
+    constexpr auto piece = 4 * cache_line / sizeof(Out);  // elements; they fit into registers
     static_assert(sum_block % piece == 0);
     [[maybe_unused]] auto const at = pointers<Source>{more[K]...};
     for (std::size_t begin = 0; begin < sum_block; begin += piece) {
@@ -69,7 +69,7 @@ struct sum_loops {
   template <class First, class Source, class Out>
   static void accumulate(First const* first, Source const* const* more, Sum scale,
                          Out* __restrict out) {
-    using wide = std::common_type_t<Sum, accumulator_t<Out>>;  // what is there may be wider
+    using wide = std::common_type_t<Sum, accumulator_t<Out>>;  // the output may be wider
     [[maybe_unused]] auto const at = pointers<Source>{more[K]...};
     for (std::size_t i = 0; i < sum_block; ++i)
       out[i] = static_cast<Out>(static_cast<wide>(out[i]) +

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What a sum does to what is there.
+/// Whether a sum overwrites its output.
 #pragma once
 
 namespace fssdp {
 
-/// What a reduction does to its output.
+/// What a reduction does to the contents of its output.
 enum class write_mode { overwrite, accumulate };
 
 }  // namespace fssdp
