@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/// All of the library, but what needs threads, POSIX or a vendor: comm/thread.hpp,
-/// comm/queued_communicator.hpp, file/file_memory.hpp, comm/shared_memory.hpp; and what some
-/// programs need: hybrid, checkpoint. Takes a compiler twice as long as fssdp.hpp.
+/// All headers that need only the standard library, except those for threads, POSIX or a vendor
+/// (comm/thread.hpp, comm/queued_communicator.hpp, file/file_memory.hpp, comm/shared_memory.hpp)
+/// and the folders hybrid, recovery and checkpoint. Compiles in twice the time of fssdp.hpp.
 #pragma once
 
 #include "fssdp/codec/bf16_codec.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What a first program needs: both collectives, what they take (dtypes at run time as well), the
-/// plainest placements. All the rest (materializer, schedule, codecs, tokens, other solvers, traces)
-/// has headers of its own, which all.hpp includes. Communicators are in comm/.
+/// The headers of a first program: gather, reduction, their buffers (also with dtypes known only at
+/// run time), and the simplest solvers. Everything else (materializer, schedule, codecs, tokens,
+/// other solvers, traces) has its own headers, which all.hpp includes. Communicators are in comm/.
 #pragma once
 
 #include "fssdp/collective/all_gather.hpp"

@@ -91,10 +91,10 @@ class materializer {
   [[nodiscard]] transfer_plan const& plan(layer_id which);
 
   /// Begins to gather a layer: chooses its placement, then plans and gathers on the stream. Does
-  /// nothing if the layer is gathered already. If the pool has no room now, the layer is gathered
-  /// when it is acquired. Does not wait for other ranks: over NCCL, ranks must compare their plans
-  /// before they gather (announcing_communicator); while that is in progress, a later call enqueues
-  /// the gather.
+  /// nothing if the layer is gathered already. If slots have to be released first, the layer is
+  /// gathered when it is acquired. Does not wait for other ranks: over NCCL, ranks must compare
+  /// their plans before they gather (announcing_communicator); while that is in progress, a later
+  /// call enqueues the gather.
   /// @throws argument_error if there is no such layer; transport errors of earlier work; over NCCL
   ///         ranks_disagree, before anything is sent by a new plan, if ranks have recorded
   ///         different loads

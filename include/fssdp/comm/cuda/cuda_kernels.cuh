@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What sums, converts, encodes and copies on a device, for nvcc (with --expt-relaxed-constexpr).
+/// The kernels for sums, conversions, codecs and copies, for nvcc (with --expt-relaxed-constexpr).
 #pragma once
 
 #include <algorithm>
@@ -13,14 +13,14 @@ namespace fssdp {
 namespace detail {
 
 inline constexpr unsigned block_threads = 256;
-/// Of one multiprocessor: then a thread has 40 registers, enough to read 64 bytes before it needs
-/// the first of them; or 64, if it holds much meanwhile. With a bound of its own the compiler would
-/// rather read less at once.
+/// Blocks per multiprocessor. With 6 a thread has 40 registers, enough to read 64 bytes before it
+/// uses the first of them; with 4 it has 64, for kernels that hold more. Without this bound, the
+/// compiler chooses to read less at a time.
 template <class Kernel>
 inline constexpr unsigned blocks_at_once = Kernel::held_bytes < 80 ? 6 : 4;
-inline constexpr std::size_t most_blocks = 8192;  // enough to fill any device; then threads go on
+inline constexpr std::size_t most_blocks = 8192;  // enough to fill any device; threads then loop
 
-/// Every step of a kernel, each in a thread.
+/// Runs every step of a kernel, each in a thread.
 template <class Kernel>
 __global__ void __launch_bounds__(block_threads, blocks_at_once<Kernel>)
     run_steps(__grid_constant__ Kernel const kernel, std::size_t steps) {
@@ -29,8 +29,8 @@ __global__ void __launch_bounds__(block_threads, blocks_at_once<Kernel>)
     kernel(step);
 }
 
-/// Launches a function of the device. What it returns is about that alone: cudaGetLastError would
-/// tell of earlier calls, too, which the caller may have lived with.
+/// Launches a device function, and returns the error of this launch only: cudaGetLastError would
+/// also report errors of earlier calls, which the caller may have handled.
 template <class... Parameters>
 [[nodiscard]] cudaError_t enqueue(cudaStream_t stream, std::size_t blocks, unsigned threads,
                                   void (*function)(Parameters...),
@@ -57,14 +57,14 @@ template <class Work>
   return code;
 }
 
-/// Every tile of copies, each by a block of so many threads.
+/// Copies every tile, each by a block of this many threads.
 template <class Kernel, unsigned Threads>
 __global__ void __launch_bounds__(Threads)
     run_tiles(__grid_constant__ Kernel const kernel, std::size_t tiles) {
   for (auto tile = std::size_t{blockIdx.x}; tile < tiles; tile += gridDim.x)
     kernel(tile, threadIdx.x, Threads);
 }
-inline constexpr unsigned threads_of_few_blocks = 1024;  // each has to keep as much under way
+inline constexpr unsigned threads_of_few_blocks = 1024;  // few blocks need more reads in flight
 [[nodiscard]] inline cudaError_t launch_copies(cudaStream_t stream, device_copies const& copies) {
   auto const kernel = copy_kernel{copies};
   auto const tiles = kernel.tiles();
@@ -76,13 +76,13 @@ inline constexpr unsigned threads_of_few_blocks = 1024;  // each has to keep as 
                  run_tiles<copy_kernel, block_threads>, kernel, tiles);
 }
 
-/// To ask about a function is to load it.
+/// Loads a function, by querying its attributes.
 template <class... Parameters>
 [[nodiscard]] cudaError_t load(void (*function)(Parameters...)) {
   auto attributes = cudaFuncAttributes{};
   return cudaFuncGetAttributes(&attributes, function);
 }
-/// The kernels for every pair of element types, and for every code of payloads.
+/// Loads the kernels for every pair of element types, and for every code of payloads.
 [[nodiscard]] inline cudaError_t load_all() {
   auto code = load(run_tiles<copy_kernel, block_threads>);
   if (code == cudaSuccess) code = load(run_tiles<copy_kernel, threads_of_few_blocks>);
@@ -118,10 +118,10 @@ template <class... Parameters>
 }  // namespace detail
 
 /// The kernels of this library, for any pair of element types.
-/// @cost one launch for each encoding, and for all of device_sums, device_conversions or
-///       device_copies; every element is read and written once, 16 bytes at a time where all
-///       addresses allow it, codes of payloads 4 or 8; payloads among the operands of a sum are
-///       decoded there, in registers
+/// @cost one launch for each encoding, and one for all of device_sums, device_conversions or
+///       device_copies. Every element is read and written once, 16 bytes at a time where all
+///       addresses allow it, codes of payloads 4 or 8. Payloads among the operands of a sum are
+///       decoded in registers
 [[nodiscard]] inline device_kernels cuda_kernels() {
   return {.sum = detail::launch_for<device_sums>,
           .convert = detail::launch_for<device_conversions>,
