@@ -222,7 +222,7 @@ TEST_CASE("hostile headers are refused with the file and the cause") {
       {file_with(std::string{"{}\0x", 4}), "zero byte"},
       {file_with(R"({"a":"\xff"})"), "not JSON"},
       {file_with("{}", 1), "its tensors end at byte 0; expected 1"},
-      {file_with(R"({"a":[]})"), "'a' is an array; expected what a tensor is"},
+      {file_with(R"({"a":[]})"), "'a' is an array; expected the object of a tensor"},
       {file_with(R"({"a":)" + deep), "'a' is an array"},
       {file_with('{' + tensor("a", f32, deep, "[0,8]")), "has an array in 'shape'"},
       {file_with(R"({"a":{"dtype":{"x":)" + deep), "has an object in 'dtype'"},

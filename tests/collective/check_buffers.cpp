@@ -115,8 +115,9 @@ TEST_CASE("a world of another size than the plan's is refused") {
     return text;
   });
   for (auto const& text : texts)
-    REQUIRE_THAT(text, mentions("sparse_all_gather: 3 ranks; the plan is for 2") &&
-                           mentions("sparse_reduce_scatter: 3 ranks; the plan is for 2"));
+    REQUIRE_THAT(text,
+                 mentions("sparse_all_gather: the communicator has 3 ranks; expected 2") &&
+                     mentions("sparse_reduce_scatter: the communicator has 3 ranks; expected 2"));
 }
 
 TEST_CASE("on a stream, too, bad buffers are refused by the call itself and poison nothing") {

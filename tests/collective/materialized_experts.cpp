@@ -91,7 +91,7 @@ TEST_CASE("held refuses buffers of another shape") {
   REQUIRE_NOTHROW(fssdp::view_experts(plan, me, good, fssdp::make_replicas<float>(plan, me, 3)));
   refuses(good, fssdp::make_replicas<float>(plan, me, two), "weights have 1", "replicas 2");
   refuses(fssdp::make_partials<float>(plan, me, 3), fssdp::make_replicas<float>(plan, me, 3),
-          "weights have 3 slots", "owns 2");
-  refuses(good, fssdp::make_partials<float>(plan, me, 3), "replicas have 3 slots", "needs 1");
-  refuses(good, fssdp::make_replicas<float>(plan, me, 4), "3 elements in weights", "4 in replicas");
+          "weights have 3 slots", "expected 2");
+  refuses(good, fssdp::make_partials<float>(plan, me, 3), "replicas have 3 slots", "expected 1");
+  refuses(good, fssdp::make_replicas<float>(plan, me, 4), "4 elements in replicas", "3 in weights");
 }

@@ -112,7 +112,7 @@ TEST_CASE("a world of another size than the plan's is refused by a reshard") {
   auto shard = fssdp::expert_buffer<float>{2, sizes{4}};
   auto const attempt = [&] { fssdp::reshard(alone, reshard_plan{layout, layout}, shard); };
   REQUIRE_THROWS_AS(attempt(), fssdp::argument_error);
-  REQUIRE_THROWS_WITH(attempt(), mentions("1 ranks") && mentions("plan is for 2"));
+  REQUIRE_THROWS_WITH(attempt(), mentions("1 ranks") && mentions("expected 2, as in the plan"));
 
   auto const texts = support::on_all_ranks(4, [&](thread_communicator& comm) {  // too many ranks
     auto room = fssdp::expert_buffer<float>{4, sizes{4}};
@@ -123,7 +123,8 @@ TEST_CASE("a world of another size than the plan's is refused by a reshard") {
     }
     return std::string{};
   });
-  for (auto const& text : texts) REQUIRE_THAT(text, mentions("4 ranks; the plan is for 2"));
+  for (auto const& text : texts)
+    REQUIRE_THAT(text, mentions("4 ranks; expected 2, as in the plan"));
 }
 
 TEST_CASE("a rank that throws in a reshard is named by all others") {

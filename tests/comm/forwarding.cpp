@@ -221,11 +221,12 @@ TEST_CASE("held messages are let go once each: else it is an argument_error, and
   REQUIRE(ends([](auto& gate) { gate.release(1); }) == 0);
   REQUIRE(ends([](auto& gate) { gate.release(2); }) == 0);
   REQUIRE(ends([](auto& gate) { gate.release(std::size_t(-1)); }) == 0);
-  REQUIRE_THAT(support::text(chain_of_three([](auto&) {}).of_run), mentions("1 messages are held"));
+  REQUIRE_THAT(support::text(chain_of_three([](auto&) {}).of_run),
+               mentions("1 deferred sends are left"));
   REQUIRE_THAT(support::text(chain_of_three([](auto& gate) { gate.release(2); }).of_run),
                mentions("message 2") && mentions("one of 2"));
   REQUIRE_THAT(support::text(chain_of_three([](auto& gate) { gate.release(1); }).of_run),
-               mentions("message 1") && mentions("one that is held"));
+               mentions("message 1") && mentions("expected a deferred send"));
 }
 
 TEST_CASE("a held message that waits for nothing is missed as well") {

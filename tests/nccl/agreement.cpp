@@ -119,7 +119,7 @@ TEST_CASE("lists of plans that differ are refused on every rank") {
       {many_plans(5), {}, "disagree: 5 plans and 0"},
       {{1, 2}, {2, 1}, "disagree: plans 1 and 2"},
       {many_plans(90), changed(many_plans(90), 89),
-       "disagree: of 90 plans, one behind the first 61"}};
+       "disagree: one of 90 plans, after the first 61"}};
   for (auto const& of : cases) {
     CAPTURE(of.complaint);
     gpu_double::reset();

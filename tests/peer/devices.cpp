@@ -239,7 +239,7 @@ TEST_CASE("pinned memory is there for all devices, aligned, and goes back") {
   REQUIRE_THROWS_AS(pinned.allocate(std::size_t{1} << 50U), fssdp::out_of_memory);
   REQUIRE_THROWS_WITH(
       pinned.allocate(std::size_t{1} << 50U),
-      mentions("rank 3 wants 1125899906842624 bytes of pinned memory of the host for a resource"));
+      mentions("rank 3 wants 1125899906842624 bytes of pinned host memory for a resource"));
 }
 
 TEST_CASE("a shard in memory of the host that is not pinned is noticed") {

@@ -239,9 +239,9 @@ TEST_CASE("re-sharding refuses what does not fit together, and names it") {
   REQUIRE_THROWS_WITH(solve(sliced, loads, topo), mentions("3 slices"));
   auto const layers = layer_layouts(2, owned_by(2, {0, 1, 1, 0}));
   REQUIRE_THROWS_WITH(resharding<one_layout_sharding>{}(layers, two, topo),
-                      mentions("1 layouts") && mentions("expected 2"));
+                      mentions("layouts for 1 layers") && mentions("expected 2"));
   REQUIRE_THROWS_WITH((resharding<>{.seconds_per_token = -1}(current, loads, topo)),
-                      mentions("-1 seconds per token"));
+                      mentions("seconds_per_token is -1"));
   REQUIRE_THROWS_WITH((resharding<>{.iterations = -2}(current, loads, topo)),
-                      mentions("-2 iterations"));
+                      mentions("iterations is -2"));
 }

@@ -128,5 +128,5 @@ def test_reshard_plan(layout):
         assert plan.slots(rank) == 2
         received = plan.moves[plan.moves["destination"] == rank]["round"]
         assert len(set(received)) == len(received)  # one scratch slot: one a round
-    with pytest.raises(fssdp.ArgumentError, match="0 scratch slots"):
+    with pytest.raises(fssdp.ArgumentError, match="scratch_slots is 0"):
         fssdp.reshard_plan(layout, after, scratch_slots=0)

@@ -103,12 +103,12 @@ namespace detail {
 ///
 /// - mixtral: w1 (gate), w3 (up) and w2 (down) of each expert
 /// - qwen3_moe: gate_proj, up_proj and down_proj of each expert; also OLMoE and DeepSeek-V3, whose
-/// first layers have no experts
+///   first layers have no experts
 /// - gpt_oss: all experts of a layer in one tensor, transposed, gate and up interleaved; with
-/// biases
+///   biases
 /// - llama4: the same, gate before up; without biases
 /// - stacked: all experts of a layer in one tensor, gate above up, as transformers 5 stores the
-/// first two families in memory
+///   first two families in memory
 ///
 /// Source: the modeling files of Hugging Face transformers, and its conversion_mapping.py.
 [[nodiscard]] inline std::span<model_family const> model_families() {

@@ -146,7 +146,7 @@ class safetensors_events {
       case place::notes:
         return refuse("'__metadata__' has ", what, " for '", key_, "'; expected a string");
       case place::top:
-        return refuse("'", key_, "' is ", what, "; expected what a tensor is");
+        return refuse("'", key_, "' is ", what, "; expected the object of a tensor");
       case place::tensor:
       case place::shape:
       case place::offsets:

@@ -95,7 +95,7 @@ class safetensors_header {
     require(tensor.first == data_bytes_, "begins at byte ", tensor.first, "; expected ",
             data_bytes_, ", where the tensor before it ends");
     require(tensor.bytes <= std::uint64_t{std::numeric_limits<std::int64_t>::max()} - data_bytes_,
-            "ends behind all that a file can hold");
+            "ends beyond the largest file size");
     data_bytes_ += tensor.bytes;
   }
 

@@ -15,7 +15,8 @@ namespace fssdp::detail {
 
 /// @throws argument_error unless the plan is for this number of ranks
 inline void check_ranks(char const* collective, int ranks, transfer_plan const& plan) {
-  require(ranks == plan.ranks(), collective, ": ", ranks, " ranks; the plan is for ", plan.ranks());
+  require(ranks == plan.ranks(), collective, ": the communicator has ", ranks, " ranks; expected ",
+          plan.ranks(), ", as in the plan");
 }
 
 /// A buffer and its name in error messages.

@@ -27,17 +27,22 @@ FSSDP_INLINE void check_view(transfer_plan const& plan, rank_id rank, std::size_
                              slots_and_elements const& weights,
                              slots_and_elements const& replicas) {
   require(weights.slots == plan.owned_count(rank), "view_experts: weights have ", weights.slots,
-          " slots; rank ", rank, " owns ", plan.owned_count(rank), " chunks");
+          " slots on rank ", rank, "; expected ", plan.owned_count(rank),
+          ", the chunks that it owns");
   require(replicas.slots == plan.remote(rank).size(), "view_experts: replicas have ",
-          replicas.slots, " slots; rank ", rank, " needs ", plan.remote(rank).size());
+          replicas.slots, " slots on rank ", rank, "; expected ", plan.remote(rank).size(),
+          ", its remote experts");
   require(weights.elements == slice_elements(replicas.elements, plan.slices()),
-          "view_experts: tensor ", k, " has ", weights.elements, " elements in weights, ",
-          replicas.elements, " in replicas, for ", plan.slices(), " slices");
+          "view_experts: tensor ", k, " has ", replicas.elements, " elements in replicas, ",
+          weights.elements, " in weights; expected ",
+          slice_elements(replicas.elements, plan.slices()), " in weights, an even slice for ",
+          plan.slices(), " slices");
 }
 
 FSSDP_INLINE void check_view(transfer_plan const& plan, rank_id rank, std::size_t slots) {
   require(slots == plan.materialized(rank).size(), "view_experts: experts have ", slots,
-          " slots; rank ", rank, " holds ", plan.materialized(rank).size());
+          " slots on rank ", rank, "; expected ", plan.materialized(rank).size(),
+          ", the experts that it holds");
 }
 
 }  // namespace fssdp::detail

@@ -118,7 +118,8 @@ class moving_slots {
 
 FSSDP_INLINE void slot_moves_call::check(int ranks) const {
   constexpr auto name = "move_slots";
-  require(ranks == moves_.ranks(), name, ": ", ranks, " ranks; the moves are for ", moves_.ranks());
+  require(ranks == moves_.ranks(), name, ": the communicator has ", ranks, " ranks; expected ",
+          moves_.ranks(), ", as in the moves");
   auto const named = named_tensors{"slots", slots_.all()};
   check_slots(name, named, static_cast<std::size_t>(moves_.slots_per_rank()), "those of the maps");
   check_disjoint(name, named);

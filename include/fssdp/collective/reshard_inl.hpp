@@ -125,7 +125,8 @@ class moving_shard {
 
 FSSDP_INLINE void reshard_call::check(rank_id rank, int ranks) const {
   constexpr auto name = "reshard";
-  require(ranks == plan_.ranks(), name, ": ", ranks, " ranks; the plan is for ", plan_.ranks());
+  require(ranks == plan_.ranks(), name, ": the communicator has ", ranks, " ranks; expected ",
+          plan_.ranks(), ", as in the plan");
   auto const needed = plan_.slots(rank);
   for (auto const& tensor : shard_.all())
     require(tensor.slots >= needed, name, ": shard has ", tensor.slots, " slots; expected ", needed,

@@ -34,7 +34,7 @@ struct message_sizes {
     for (std::size_t i = 0; i < first.size(); ++i)
       if (sent.first[i] != first[i]) return size_difference(i, first[i], sent.first[i]);
     return text("all messages together should have ", bytes, " bytes, they have ", sent.bytes,
-                "; they differ behind the first ", first.size());
+                "; they differ after the first ", first.size());
   }
 };
 

@@ -50,9 +50,9 @@ struct plans_summary {
       return text("plans ", hexadecimal{here.plans[i]}, " and ", hexadecimal{there.plans[i]});
   if (here.count != there.count) return text(here.count, " plans and ", there.count);
   if (here.comparison != there.comparison)
-    return text("plans are compared for the ", here.comparison, ". time here, for the ",
-                there.comparison, ". there");
-  return text("of ", here.count, " plans, one behind the first ", listed);
+    return text("comparison ", here.comparison, " of plans here, comparison ", there.comparison,
+                " there");
+  return text("one of ", here.count, " plans, after the first ", listed);
 }
 
 /// The error that names the lowest rank with other plans, if there is one.

@@ -87,7 +87,8 @@ concept sizes_its_payloads = requires(Compressor const& compressor, compression_
 ///
 /// `description()`: its name and all options; groups whose descriptions differ disagree.
 /// `rounds()`: the number of exchanges; a payload may depend on the combined payloads of earlier
-/// rounds. `combines(round)`: how the payloads of a round are combined.
+/// rounds.
+/// `combines(round)`: how the payloads of a round are combined.
 /// `payload_bytes(shape, round)`: equal on all ranks; may be 0. If the size depends on the
 /// elements, this is the upper limit, and there is also `payload_bytes_after(unit, before)`, the
 /// size given the combined payloads of earlier rounds.

@@ -14,9 +14,8 @@
 
 namespace fssdp {
 
-/// Views the tensors of all buffers as tensors of bytes:
-/// `bytes_of(weights, first_moments, second_moments)`. Where slots have a table of places, the
-/// views use the tables of the buffers.
+/// Views the tensors of all buffers as tensors of bytes: `bytes_of(weights, first_moments,
+/// second_moments)`. Where slots have a table of places, the views use the tables of the buffers.
 /// @cost one allocation; the views are valid as long as the buffers
 /// @throws argument_error if a size is too large for std::size_t, or a dtype is invalid
 template <tensor_memory... Buffers>

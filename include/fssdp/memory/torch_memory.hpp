@@ -27,9 +27,10 @@ class torch_memory : public std::pmr::memory_resource {
   /// @throws argument_error if the allocator has no raw_deleter
   explicit torch_memory(c10::Allocator& from, c10::Device device = c10::kCPU)
       : from_{&from}, device_{device} {
-    detail::require(from.raw_deleter() != nullptr,
-                    "torch_memory: an allocator without raw_deleter; expected one whose memory can "
-                    "be given back by its address");
+    detail::require(
+        from.raw_deleter() != nullptr,
+        "torch_memory: an allocator without raw_deleter; expected one, to free memory by "
+        "its address");
   }
   /// Memory of a device; without an index, of the current one.
   explicit torch_memory(c10::Device device)

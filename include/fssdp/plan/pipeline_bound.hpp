@@ -31,12 +31,11 @@ struct piece_counts {
 ///    to arrive. So the number of ports that have begun grows like a broadcast, and the j-th one
 ///    loses the time until then (`begins`).
 ///  - Emptying. When the last piece leaves its owner (its node) for the first time, no other rank
-///  has
-///    it. All others must still receive it: from ranks that have received it, and from its owner
-///    (node), which sends its x-th further copy at the earliest after all first copies and x - 1
-///    others (`further_places`).
+///    has it. All others must still receive it: from ranks that have received it, and from its
+///    owner (node), which sends its x-th further copy at the earliest after all first copies and
+///    x - 1 others (`further_places`).
 ///  - Whole pieces: p pieces take until the ports together can have passed p whole ones
-///  (`time_for`).
+///    (`time_for`).
 /// The bound holds for every plan that verify accepts and every topology, whichever way pieces
 /// take: a piece may enter a node several times, directly from its owner, and leave its node and
 /// come back. All ports of a kind count as fast as the fastest of them.

@@ -82,8 +82,8 @@ class reshard_plan {
                       "reshard: from ", from.experts(), " experts in ", from.slices(),
                       " slices on ", from.ranks(), " ranks to ", to.experts(), " in ", to.slices(),
                       " on ", to.ranks(), "; expected equal numbers");
-      detail::require(scratch_slots >= 1, "reshard: ", scratch_slots,
-                      " scratch slots; expected 1 or more");
+      detail::require(scratch_slots >= 1, "reshard: scratch_slots is ", scratch_slots,
+                      "; expected 1 or more");
       list_owned(from, before);
       list_owned(to, after);
       auto list = std::vector<transfer>{};

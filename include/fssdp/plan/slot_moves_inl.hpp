@@ -145,8 +145,8 @@ FSSDP_INLINE slot_moves::slot_moves(physical_experts const& before, physical_exp
                   after.slots_per_rank(), " of ", after.ranks(), "; expected equal numbers");
   detail::require(options.group_size >= 1, "slot_moves: group_size is ", options.group_size,
                   "; expected 1 or more");
-  detail::require(options.scratch_slots >= 0, "slot_moves: ", options.scratch_slots,
-                  " scratch slots; expected 0 or more");
+  detail::require(options.scratch_slots >= 0, "slot_moves: scratch_slots is ",
+                  options.scratch_slots, "; expected 0 or more");
   auto const topo = topology_or_one_node(options.topology, before.ranks());
   auto rounds = detail::move_rounds{before, after, topo, options};
   moves_ = rounds.take();

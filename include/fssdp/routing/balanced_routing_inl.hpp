@@ -89,8 +89,8 @@ inline void check_token_sum(token_counts const& counts) {
   constexpr auto most_tokens = std::uint64_t{1} << 48;
   auto sum = std::uint64_t{0};
   for (auto const tokens : counts.values()) {
-    require(tokens < most_tokens - sum, "balanced_routing: ", tokens, " tokens, ", sum,
-            " before them; expected less than 2^48 in all");
+    require(tokens < most_tokens - sum, "balanced_routing: ", tokens, " tokens, after ", sum,
+            " of other counts; expected less than 2^48 in total");
     sum += tokens;
   }
 }

@@ -40,8 +40,8 @@ namespace fssdp::detail {
 /// @throws argument_error otherwise
 [[nodiscard]] inline work_queue const& fitting(work_queue const& queue, expert_shards const& shards,
                                                materializer_options const& options) {
-  require(queue.size() == shards.layouts().ranks(), "materializer: ", queue.size(),
-          " ranks; the layouts are for ", shards.layouts().ranks());
+  require(queue.size() == shards.layouts().ranks(), "materializer: the communicator has ",
+          queue.size(), " ranks; expected ", shards.layouts().ranks(), ", as in the layouts");
   check_options(options, queue.in_host_memory());
   check_sharing(options, queue.rank(), queue.size());
   shards.check(queue.rank());

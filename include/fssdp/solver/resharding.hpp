@@ -96,9 +96,10 @@ struct resharding {
   static constexpr int point = 16;  // fractional bits of a shared load
 
   void check(std::size_t layouts, std::size_t layers) const {
-    detail::require(seconds_per_token >= 0, "resharding: ", seconds_per_token,
-                    " seconds per token; expected 0 or more");
-    detail::require(iterations >= 0, "resharding: ", iterations, " iterations; expected 0 or more");
+    detail::require(seconds_per_token >= 0, "resharding: seconds_per_token is ", seconds_per_token,
+                    "; expected 0 or more");
+    detail::require(iterations >= 0, "resharding: iterations is ", iterations,
+                    "; expected 0 or more");
     detail::require(layouts == layers, "resharding: layouts of ", layouts, " layers; expected ",
                     layers, ", as many as loads");
   }

@@ -12,9 +12,9 @@
 
 namespace fssdp {
 
-/// A pure function, as a sharding_solver, which also gets the current owners:
-/// `solve(current, loads, topology)` takes [layers] layouts and loads, and returns a value whose
-/// `layouts`, an optional, has [layers] layouts if owners are to change.
+/// A pure function, as a sharding_solver, which also gets the current owners: `solve(current,
+/// loads, topology)` takes [layers] layouts and loads, and returns a value whose `layouts`, an
+/// optional, has [layers] layouts if owners are to change.
 template <class Solver, class Layout>
 concept resharding_solver = shard_layout<Layout> &&
     requires(Solver const& solve, std::span<Layout const> current,

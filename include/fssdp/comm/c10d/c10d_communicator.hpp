@@ -92,7 +92,7 @@ class c10d_communicator {
   ///         without this rank; transport_error if the store cannot be reached
   [[nodiscard]] std::vector<rank_id> find_lost() {
     detail::require(options_.store != nullptr,
-                    "find_lost: a group that has failed carries nothing; expected "
+                    "find_lost: a group that has failed cannot send; expected "
                     "c10d_options::store, where its ranks meet");
     return roll_call_.hold(*options_.store, rank_, size(), options_.deadline);
   }

@@ -83,10 +83,9 @@ using pinned_bytes = std::unique_ptr<std::byte, cuda_free_pinned>;
                                   cudaHostAllocPortable | cudaHostAllocMapped);
   if (code == cudaErrorMemoryAllocation) {
     (void)cudaGetLastError();
-    throw out_of_memory{
-        me, -1, bytes,
-        text("rank ", me, " wants ", bytes, " bytes of pinned memory of the host for ", what,
-             "; there are not so many")};
+    throw out_of_memory{me, -1, bytes,
+                        text("rank ", me, " wants ", bytes, " bytes of pinned host memory for ",
+                             what, ", which are not available")};
   }
   cuda_require(code, me, "cudaHostAlloc");
   return pinned_bytes{static_cast<std::byte*>(memory)};

@@ -132,10 +132,10 @@ class mpi_context {
     void release(std::size_t number) {
       auto const lock = context.monitor_->lock();
       auto const out = context.batch_.out();
-      require(number < out.size(), "forward: message ", number, " is let go; expected one of ",
+      require(number < out.size(), "forward: message ", number, " is released; expected one of ",
               out.size());
       require(out[number].held, "forward: message ", number,
-              " is let go; expected one that is held");
+              " is released; expected a deferred send");
       context.batch_.let_go(out[number]);
       context.start(out[number]);
     }
@@ -330,7 +330,8 @@ class mpi_context {
 
   void check_held() const {
     require(batch_.held() == 0, "forward: ", batch_.held(),
-            " messages are held when all has arrived; expected all to be let go");
+            " deferred sends are left when all messages have arrived; expected all to be "
+            "released");
   }
   /// @throws peer_failed if a rank has failed, or a rank that this one waits for has left;
   ///         deadline_exceeded

@@ -60,9 +60,8 @@ class thread_communicator {
     exchange_named();
   }
 
-  /// Optional: reads peers' memory in place (lending_communicator).
-  /// A rank whose memory is being read does not leave before the reader has finished or left; only
-  /// this wait has no deadline.
+  /// Optional: reads peers' memory in place (lending_communicator). A rank whose memory is being
+  /// read does not leave before the reader has finished or left; only this wait has no deadline.
   /// @throws as exchange, and what `visit` throws
   template <class Post, class Visit>
   void lend(Post&& post, Visit&& visit) {
@@ -72,8 +71,8 @@ class thread_communicator {
     lend_named(visit);
   }
 
-  /// Optional: forwarding (forwarding_communicator).
-  /// Borrowed memory may be read until all messages have arrived; about leaving, see lend.
+  /// Optional: forwarding (forwarding_communicator). Borrowed memory may be read until all messages
+  /// have arrived; about leaving, see lend.
   /// @throws as exchange; what `arrived` throws; argument_error if a deferred send is released
   ///         twice or never, or a message is released that is not deferred
   template <class Post, class Arrived>

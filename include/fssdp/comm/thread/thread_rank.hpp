@@ -88,7 +88,8 @@ class thread_rank {
             tell(message->number, bytes);
           }
           require(named_.held == 0, "forward: ", named_.held,
-                  " messages are held when all has arrived; expected all to be let go");
+                  " deferred sends are left when all messages have arrived; expected all to be "
+                  "released");
         },
         [&](thread_context::lock_type const& lock) { give_back_all(lock); });
   }
@@ -97,10 +98,10 @@ class thread_rank {
   void release(std::size_t number) {
     auto const lock = context_->lock();
     require(number < named_.outgoing.size(), "forward: message ", number,
-            " is let go; expected one of ", named_.outgoing.size());
+            " is released; expected one of ", named_.outgoing.size());
     auto const [to, place] = named_.outgoing[number];
     auto& message = named_.staged[to.index()][place];
-    require(message.held, "forward: message ", number, " is let go; expected one that is held");
+    require(message.held, "forward: message ", number, " is released; expected a deferred send");
     message.held = false;
     --named_.held;
     context_->let_go(rank_, to, place, number);
