@@ -41,7 +41,7 @@ struct delayed_exchange_options {
 /// The parts of the staleness gap, as sums of squares.
 struct staleness {
   double moved = 0;       ///< |x_t - x_(t-1)|^2: of the last outer update
-  double first_step = 0;  ///< |x_(t-1,1) - x_(t-1)|^2: of the first step of the round before
+  double first_step = 0;  ///< |x_(t-1,1) - x_(t-1)|^2: of the first step of the previous round
 };
 
 /// L = 1 + |x_t - x_(t-1)| / |x_(t-1,1) - x_(t-1)|, over all parameters of a model; 1 if there was
@@ -115,8 +115,8 @@ class delayed_exchange {
       next_.first_step += squares_between(start, views[k][slot]);
     });
   }
-  /// This rank's part of the gap at the end of a round. Waits for the average of the round before,
-  /// so the counterparts' communicator is not in use afterwards.
+  /// This rank's part of the gap at the end of a round. Waits for the average of the previous
+  /// round, so the counterparts' communicator is not in use afterwards.
   /// @throws the error of that exchange
   [[nodiscard]] staleness gap_of_rank() {
     await_last_round();
@@ -126,8 +126,8 @@ class delayed_exchange {
   /// parameters.
   /// @param gap 1 or more: `staleness_gap`; ignored without penalty
   /// @param step the number of training steps so far; groups that differ in it disagree
-  /// @throws argument_error; the error of the exchange of the round before, before any parameter of
-  ///         the layer changes. If groups disagree in this call, they have already applied what
+  /// @throws argument_error; the error of the exchange of the previous round, before any parameter
+  ///         of the layer changes. If groups disagree in this call, they have already applied what
   ///         they agreed on before: with a stream the error is thrown at the end of the next round,
   ///         without one at once
   template <tensor_memory Weights>
@@ -202,7 +202,7 @@ class delayed_exchange {
     }
     return sum;
   }
-  /// @param arrived the average of the round before; replaced by what is sent now
+  /// @param arrived the average of the previous round; replaced by what is sent now
   void end_round(std::span<float> start, std::span<float> m, std::span<float> arrived,
                  std::span<float> local, float share) {
     auto const beta = static_cast<float>(options_.momentum);

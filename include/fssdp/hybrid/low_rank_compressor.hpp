@@ -20,7 +20,7 @@
 
 namespace fssdp {
 
-/// One step of a power iteration for M [rows, columns], starting from the step before:
+/// One step of a power iteration for M [rows, columns], starting from the previous step:
 ///
 ///     q = orthonormal(Q)       P = average over groups of M q
 ///     p = orthonormal(P)       Q = average over groups of M^T p       M becomes p Q^T
@@ -128,7 +128,7 @@ struct low_rank_compressor {
         to.column(k)[i] = detail::float_at(payload, i * rank + k) * share;
   }
 
-  /// Reads Q of the step before; columns of zeros become random.
+  /// Reads Q of the previous step; columns of zeros become random.
   void begin_with(compression_unit const& unit, thin_matrix const& q) const {
     auto const draw = counter_random{unit.shared_key};
     read(std::as_bytes(unit.state), 1, q);

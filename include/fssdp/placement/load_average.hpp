@@ -12,7 +12,7 @@
 namespace fssdp {
 
 /// An exponential moving average of the loads: alpha times the newest loads plus (1 - alpha) times
-/// the average before. It adapts to fast changes sooner than a load_window.
+/// the previous average. It adapts to fast changes sooner than a load_window.
 ///
 /// The first loads set the average, so constant loads predict themselves. All arithmetic is in
 /// integers

@@ -88,12 +88,12 @@ class placement {
     for (auto const expert : first_n<expert_id>(experts_)) add(expert, layout.owner(expert));
   }
 
-  /// Lets `rank` hold `expert` too; nothing changes if it does already.
-  /// @throws argument_error if there is no such expert or rank.
+  /// Adds a copy of `expert` on `rank`; nothing changes if there is one.
+  /// @throws argument_error if expert or rank do not exist
   void add(expert_id expert, rank_id rank);
 
-  /// Makes `rank` hold `expert` no longer; nothing changes if it did not. Owners must keep their
-  /// experts, which check_contains checks.
+  /// Removes the copy of `expert` on `rank`; nothing changes if there is none. Owners must keep
+  /// their experts, which check_contains checks.
   /// @pre expert and rank exist
   void remove(expert_id expert, rank_id rank) {
     bits_[expert.index() * words_ + rank.index() / 64] &= ~(std::uint64_t{1} << rank.index() % 64);

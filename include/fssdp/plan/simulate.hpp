@@ -110,7 +110,7 @@ class port_model {
 /// Ports serve their transfers one by one in canonical order, and a piece is passed on once it has
 /// arrived.
 ///
-/// The time is that of the longest chain of transfers, each of which waits for the one before it:
+/// The time is that of the longest chain of transfers, each of which waits for the previous one:
 /// for a port, or for the piece. Reversed in time, the chains are the same: so the reduction of as
 /// many bytes takes as long, unless it goes by another plan.
 /// @pre verify accepts the plan

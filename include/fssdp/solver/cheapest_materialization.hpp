@@ -28,8 +28,8 @@ struct cheapest_materialization {
   double tokens = 0;
   fssdp::topology topology = {};  ///< the nodes of the ranks; if empty: all on one node
   int trials = 50;                ///< exchanges tried when a placement is refined; 0: none
-  /// The relative saving in cost from which a new placement replaces the one before, which then
-  /// needs a new plan.
+  /// The relative saving in cost from which a new placement replaces the previous one, which
+  /// requires a new plan.
   double worth = 0.01;
 
   /// @param loads [experts], any scale
@@ -43,10 +43,10 @@ struct cheapest_materialization {
     return solve(loads, detail::owner_table(layout));
   }
 
-  /// For loads that have changed a little: returns the placement before unless a candidate is
-  /// cheaper by `worth`, or the placement before exceeds the budget. Candidates are the placement
-  /// before, Algorithm 1 with the largest overlap, and needs-based materialization, within the
-  /// budget and within what the placement before uses of it; those with a cost near the best are
+  /// For loads that have changed a little: returns the previous placement unless a candidate is
+  /// cheaper by `worth`, or the previous placement exceeds the budget. Candidates are the previous
+  /// placement, Algorithm 1 with the largest overlap, and needs-based materialization, within the
+  /// budget and within what the previous placement uses of it; those with a cost near the best are
   /// refined.
   /// @param before what this solver has returned for earlier loads and the same layout
   /// @cost that of these three solvers, and about 12 exchanges

@@ -21,7 +21,7 @@ struct ownership_constraints {
   std::vector<item_set> together = {};  ///< one rank owns all items of a set
   std::vector<item_set> apart = {};     ///< no rank owns two items of a set
   std::vector<choice> on_ranks = {};    ///< one of these ranks owns the item
-  item_set same_node = {};              ///< each item stays on the node of its owner before
+  item_set same_node = {};              ///< each item stays on the node of its previous owner
   std::vector<item_set> near = {};      ///< preferably on one node; never at a higher cost
 };
 

@@ -17,8 +17,8 @@ namespace fssdp::detail {
 
 /// Numbers the units of a problem by size, and its ranks and nodes by their ports and by the lists
 /// of ranks that they are in. Where two are equal in all of that, the original numbers decide: for
-/// ranks, only between those that constraints and topology treat alike. Owners before do not count
-/// here, so that items without owners before get the same owners.
+/// ranks, only between those that constraints and topology treat alike. Previous owners do not
+/// count here, so that items without previous owners get the same owners.
 /// @cost O(n log n) for units, ranks, and what all lists have together
 class ownership_order {
  public:

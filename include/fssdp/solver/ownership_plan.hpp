@@ -37,7 +37,7 @@ struct ownership_plan {
   [[nodiscard]] table_layout layout_of(std::span<item_id const> items) const {
     return layout_of(owners, items, ranks);
   }
-  /// The layout of the owners before.
+  /// The layout of the previous owners.
   /// @pre there is at least one item; each has an owner among the ranks
   [[nodiscard]] static table_layout layout_of(std::span<rank_id const> owners,
                                               std::span<item_id const> items, int ranks) {

@@ -26,8 +26,8 @@ namespace fssdp {
 ///
 /// Items are assigned by size, the largest first, each to where the fullness is then smallest.
 /// After that, items of the fullest rank or interface are moved or exchanged as long as it gets
-/// emptier. With owners before, this starts from them, and stops where a further move does not pay.
-/// Up to `exact_items` items are solved by branch and bound, within `trials`.
+/// emptier. With previous owners, this starts from them, and stops where a further move does not
+/// pay. Up to `exact_items` items are solved by branch and bound, within `trials`.
 struct ownership_planner {
   /// The weights of amounts in fullness; 0: ignored.
   struct weight_list {
@@ -50,8 +50,8 @@ struct ownership_planner {
   ///               without owner, because it is new or its rank is lost
   /// @post all constraints hold. Nothing moves if the current owners are those that items without
   ///       owners would get. The numbers of items matter only between units (items that go
-  ///       together) of equal amounts. Without owners before, the numbers of ranks and nodes matter
-  ///       only between equivalent ones: renumbering does not change the fullness
+  ///       together) of equal amounts. Without previous owners, the numbers of ranks and nodes
+  ///       matter only between equivalent ones: renumbering does not change the fullness
   /// @throws argument_error if there are no items or no ranks; on a negative option, an item or
   ///         rank that does not exist, or amounts that add up to 2^63 or more; if constraints
   ///         contradict each other: the text names items that cannot have owners

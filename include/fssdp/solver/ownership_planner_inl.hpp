@@ -103,7 +103,7 @@ class ownership_course {
     return state.owners();
   }
 
-  /// Assigns units to the owner before, or to that of most of their bytes, if allowed.
+  /// Assigns units to the previous owner, or to that of most of their bytes, if allowed.
   void place_at_homes(ownership_state& state) {
     forced_ = 0;
     for (auto const unit : order_) {

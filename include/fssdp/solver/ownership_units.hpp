@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Checks items, constraints and owners before, and builds an ownership_problem of them.
+/// Checks items, constraints and previous owners, and builds an ownership_problem of them.
 #pragma once
 
 #include <algorithm>

@@ -19,9 +19,9 @@ concept placement_solver = requires(Solver const& solve, std::span<std::uint64_t
   { solve(loads, layout) } -> std::same_as<placement>;
 };
 
-/// Optional: a solver that can start from the placement before, as loads change little from one
+/// Optional: a solver that can start from the previous placement, as loads change little from one
 /// iteration to the next. Also a pure function, of three arguments. If it returns the same
-/// placement, no new plan is needed. The solver itself decides whether to use the placement before.
+/// placement, no new plan is needed. The solver itself decides whether to use the previous one.
 template <class Solver, class Layout = block_layout>
 concept renewing_solver = placement_solver<Solver, Layout> &&
     requires(Solver const& solve, std::span<std::uint64_t const> loads, Layout const& layout,

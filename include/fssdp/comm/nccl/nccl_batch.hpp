@@ -13,7 +13,7 @@
 
 namespace fssdp::detail {
 
-/// Ordered by peer, from the next rank cyclically to the one before; for each peer sends, then
+/// Ordered by peer, from the next rank cyclically to the previous one; for each peer sends, then
 /// receives, in the order in which they were added. Empty messages are not sent.
 /// @cost no allocation if there has been a batch as large before
 class nccl_batch {
