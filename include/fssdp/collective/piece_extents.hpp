@@ -19,7 +19,7 @@ namespace fssdp::detail {
 /// Knows the tensors of a whole expert by their sizes, or by the sizes of one row.
 class piece_extents {
  public:
-  /// @pre the plan lives as long
+  /// @pre the plan outlives it
   piece_extents(transfer_plan const& plan, tensor_sizes whole) : plan_{&plan}, whole_{whole} {}
 
   [[nodiscard]] std::size_t tensors() const { return whole_.size(); }

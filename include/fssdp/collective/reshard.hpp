@@ -16,7 +16,7 @@
 
 namespace fssdp {
 
-/// What a caller can keep between reshards.
+/// Options of reshard.
 struct reshard_options {
   scratch_memory* scratch = nullptr;  ///< one for each communicator
   /// Between devices, as in gather_options: plan.scratch_slots() slots of all tensors.

@@ -107,7 +107,7 @@ struct exchange_name {
 class failure_state {
  public:
   [[nodiscard]] bool has_failed() const { return failure_ != nullptr; }
-  /// @throws poisoned_stream if something has failed
+  /// @throws poisoned_stream if an earlier call has failed
   void check(rank_id me) const {
     if (has_failed())
       throw poisoned_stream{
