@@ -17,7 +17,7 @@
 
 namespace guide {
 
-#include "guides/include/fssdp/comm/README.md/4.inc"
+#include "guides/include/fssdp/comm/README.md/6.inc"
 
 }  // namespace guide
 

@@ -25,7 +25,7 @@ TEST_CASE("ranks go on without a lost one as in the guide") {
     auto const go_on = [&](fssdp::nccl_communicator const& left) {
       sizes[rank.index()] = left.size();
     };
-#include "guides/include/fssdp/comm/README.md/2.inc"
+#include "guides/include/fssdp/comm/README.md/4.inc"
     comm.close();
   });
   for (auto const& of_rank : thrown) {
