@@ -25,13 +25,15 @@ __all__ = [
 
 @dataclass(frozen=True, kw_only=True)
 class LayerRates:
-    """What the cost model needs to know of a layer.
+    """What the cost model needs to know of a layer. Equal on all ranks.
 
     Attributes:
-        seconds_per_token: of an expert, forward; backward takes twice as long.
-        token_bytes: one token on its way to an expert, or back.
-        expert_bytes: the parameters of an expert; as many of gradients.
-        window_seconds: computation that hides a gather; backward there is twice that.
+        seconds_per_token: seconds that an expert takes for one row, forward only: measure its forward
+            pass with many rows and divide. Backward counts twice that.
+        token_bytes: bytes of one row on its way to an expert, or back.
+        expert_bytes: bytes of the parameters of an expert as they are sent; gradients count as many.
+        window_seconds: seconds of computation that hide a gather in the forward pass, such as the
+            attention of a layer. Backward counts twice that.
     """
 
     seconds_per_token: float = 0.0

@@ -70,44 +70,48 @@ def shard_experts(
     transformers are; or call its ``on_rows``.
 
     Args:
-        layers: the experts of each layer in the order of the forward pass, alike in all: ModuleLists
-            of experts, or modules whose parameters are [experts, ...]. Equal on all ranks. Their
-            parameters are on the device that this rank computes with.
-        group: the ranks that share the experts, by default all. Of a mesh with two dimensions the
-            second; over the first, gradients are averaged, unless ``between`` says otherwise.
-        solver: who holds what, from the expected loads. By default owners only: expert parallelism.
-        layouts: who owns what in each layer; by default blocks, as even as they can be.
-        param_dtype: experts are computed with that: converted at the owner, and sent so.
-        reduce_dtype: gradients are summed and sent in that; by default float32, or float64 of
-            float64.
-        rematerialize: replicas are given up between the forward and the backward pass, and gathered
-            again.
+        layers: the experts of each layer, in the order of the forward pass: ModuleLists of experts, or
+            modules whose parameters are [experts, ...]. All layers have the same shapes. All ranks
+            pass equal parameters, on the device that the rank computes with.
+        group: the ranks that share the experts, by default all. Of a mesh with two dimensions this is
+            the second one. Over the first one gradients are averaged, unless ``between`` says
+            otherwise.
+        solver: chooses replicas from the expected loads. By default there are none (``OwnersOnly``):
+            expert parallelism.
+        layouts: who owns which experts in each layer; by default blocks, as even as possible.
+        param_dtype: the type that experts are computed with. The owner converts and sends it.
+        reduce_dtype: the type in which gradients are summed and sent; by default float32, or float64
+            for float64.
+        rematerialize: frees replicas after the forward pass, and gathers them again for the backward
+            pass.
         in_one_piece: a layer computes with tensors [held, ...]. Always so for stacked parameters.
-        compute: called as compute({name: [held, ...]}, rows, counts), with rows by expert and how
-            many each has; returns rows. By default each module of a list, or the forward that the
-            stacked module has had.
+        compute: called as compute({name: [held, ...]}, rows, counts). Rows are sorted by expert, and
+            counts has how many rows each expert has. Returns rows. By default each module of a list
+            is called, or the original forward of the stacked module.
         routing: which replica gets which tokens: 'balanced', or 'even' as in the paper.
-        calibrate: add replicas when the gate has chosen, where that pays; see ``seconds_per_row``.
+        calibrate: add replicas once the gate has chosen, where that pays; see ``seconds_per_row``.
         average: gradients are divided by the number of ranks, as fully_shard and
             DistributedDataParallel do.
         replicas: the most replicas of a layer that a rank has room for; by default what the solver
             asks for.
         replica_slots: room for replicas of all layers together, in experts.
-        partial_slots: room for gradients on the way to their owners; by default those of two layers.
-            ``no_sync`` needs it for all.
+        partial_slots: room for gradients until their owners have them, in experts, for all layers
+            together. The default is enough for two layers: for each, the most experts that a rank
+            owns and the most replicas that it may hold. ``no_sync`` needs room for all layers.
         prefetch_distance: how many layers are gathered ahead.
-        plan_ahead: placements and plans of the next iteration are made on a thread of their own, from
-            the first reduction on. No result depends on it.
+        plan_ahead: a thread makes the placements and plans of the next iteration, from the first
+            reduction on. No result depends on it.
         load_tolerance: a layer keeps its placement while at most this share of its tokens goes to
-            other experts than when the solver was asked; 0.015 is lost in the noise of most gates.
+            other experts than when the solver chose it. 0.015 is below the noise of most gates.
         window: over how many iterations loads are averaged.
-        seconds_per_row: what a row costs an expert, forward and backward: for ``calibrate``.
-        topology: where the ranks sit; by default all on one node.
-        between: what crosses between groups of ranks that each shard all experts.
+        seconds_per_row: seconds that an expert takes for a row, forward and backward; for
+            ``calibrate``.
+        topology: which rank is on which node, and how fast links are; by default one node.
+        between: what crosses between groups of ranks, each of which shards all experts.
         timeout: seconds that a rank waits for another.
 
     Raises:
-        ArgumentError: that names what does not fit.
+        ArgumentError: names the value and what was expected.
     """
     listed = [layers] if isinstance(layers, nn.Module) else list(layers)
     return ShardedExperts(
