@@ -28,10 +28,10 @@ class LayerRates:
     """What the cost model needs to know of a layer. Equal on all ranks.
 
     Attributes:
-        seconds_per_token: seconds that an expert takes for one row, forward only: measure its forward
-            pass with many rows and divide. Backward counts twice that.
+        seconds_per_token: seconds that an expert takes for one row, forward only: measure its
+            forward pass with many rows and divide. Backward counts twice that.
         token_bytes: bytes of one row on its way to an expert, or back.
-        expert_bytes: bytes of the parameters of an expert as they are sent; gradients count as many.
+        expert_bytes: bytes of the parameters of an expert as they are sent; as many of gradients.
         window_seconds: seconds of computation that hide a gather in the forward pass, such as the
             attention of a layer. Backward counts twice that.
     """

@@ -70,24 +70,24 @@ def shard_experts(
     transformers are; or call its ``on_rows``.
 
     Args:
-        layers: the experts of each layer, in the order of the forward pass: ModuleLists of experts, or
-            modules whose parameters are [experts, ...]. All layers have the same shapes. All ranks
-            pass equal parameters, on the device that the rank computes with.
-        group: the ranks that share the experts, by default all. Of a mesh with two dimensions this is
-            the second one. Over the first one gradients are averaged, unless ``between`` says
+        layers: the experts of each layer, in the order of the forward pass: ModuleLists of experts,
+            or modules whose parameters are [experts, ...]. All layers have the same shapes. All
+            ranks pass equal parameters, on the device that the rank computes with.
+        group: the ranks that share the experts, by default all. Of a mesh with two dimensions this
+            is the second one. Over the first one gradients are averaged, unless ``between`` says
             otherwise.
-        solver: chooses replicas from the expected loads. By default there are none (``OwnersOnly``):
-            expert parallelism.
+        solver: chooses replicas from the expected loads. By default there are none
+            (``OwnersOnly``): expert parallelism.
         layouts: who owns which experts in each layer; by default blocks, as even as possible.
         param_dtype: the type that experts are computed with. The owner converts and sends it.
-        reduce_dtype: the type in which gradients are summed and sent; by default float32, or float64
-            for float64.
-        rematerialize: frees replicas after the forward pass, and gathers them again for the backward
-            pass.
+        reduce_dtype: the type in which gradients are summed and sent; by default float32, or
+            float64 for float64.
+        rematerialize: frees replicas after the forward pass, and gathers them again for the
+            backward pass.
         in_one_piece: a layer computes with tensors [held, ...]. Always so for stacked parameters.
-        compute: called as compute({name: [held, ...]}, rows, counts). Rows are sorted by expert, and
-            counts has how many rows each expert has. Returns rows. By default each module of a list
-            is called, or the original forward of the stacked module.
+        compute: called as compute({name: [held, ...]}, rows, counts). Rows are sorted by expert,
+            and counts has how many rows each expert has. Returns rows. By default each module of a
+            list is called, or the original forward of the stacked module.
         routing: which replica gets which tokens: 'balanced', or 'even' as in the paper.
         calibrate: add replicas once the gate has chosen, where that pays; see ``seconds_per_row``.
         average: gradients are divided by the number of ranks, as fully_shard and
