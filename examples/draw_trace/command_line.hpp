@@ -19,16 +19,17 @@ namespace draw {
   app.get_formatter()->column_width(26);
   app.footer(detail::footer);
   app.add_option("TRACE", chosen.trace, "The file of the trace")->required()->type_name("FILE");
-  app.add_option("--svg", chosen.svg, "The picture; without it: the standard output")
+  app.add_option("--svg", chosen.svg, "The file of the picture; by default the standard output")
       ->check(program::not_empty("a file"))
       ->type_name("FILE");
-  app.add_option("--from", chosen.from, "Where the picture begins; without it: the first begin")
+  app.add_option("--from", chosen.from, "Start of the picture; by default that of the first range")
       ->type_name("MS");
-  app.add_option("--to", chosen.to, "Where it ends; without it: the last end")->type_name("MS");
-  app.add_option("--ranks", chosen.ranks, "The ranks that are drawn; without it: all")
+  app.add_option("--to", chosen.to, "End of the picture; by default that of the last range")
+      ->type_name("MS");
+  app.add_option("--ranks", chosen.ranks, "Ranks to draw; by default all")
       ->delimiter(',')
       ->type_name("N,N");
-  app.add_option("--title", chosen.title, "What stands above; without it: the name of the file")
+  app.add_option("--title", chosen.title, "Title of the picture; by default the name of the file")
       ->type_name("TEXT");
   return program::parse_arguments(app, argc, argv, chosen, [&] { validate(chosen); });
 }

@@ -5,25 +5,20 @@
 namespace draw::detail {
 
 inline constexpr auto about =
-    "Draws a trace: what every rank did, and from when to when. It reads what\n"
-    "fssdp::write_chrome_trace writes, the JSON of the Trace Event Format, and writes SVG, which "
-    "any\n"
-    "browser shows and any page can include.";
+    "Draws a trace: what every rank did, and when. It reads what fssdp::write_chrome_trace writes\n"
+    "(JSON, Trace Event Format) and writes SVG, which any browser shows.";
 
 inline constexpr auto footer =
-    "The picture has a row for every track of every rank (compute, gather, reduce, ...), "
-    "and time\n"
-    "from left to right. Tracks have their colours; neighbouring layers differ in "
-    "brightness. "
-    "Ranges\n"
-    "inside others stand below them. What stands in two tracks of a rank at one time "
-    "overlapped: a\n"
-    "gather during a forward pass was hidden by it; one while compute was empty was waited for.\n"
-    "Pointing at a range tells its name, its times and what it moved.\n"
+    "The picture has a row for each track of each rank (compute, gather, reduce, ...). Time runs\n"
+    "from left to right. Each track has its colour; neighbouring layers differ in brightness. A\n"
+    "range inside another one is drawn below it. Ranges of two tracks at the same time "
+    "overlapped:\n"
+    "a gather below a forward pass was hidden by it; a gather while compute is empty was waited\n"
+    "for. Point at a range to see its name, its times and the bytes that it moved.\n"
     "\n"
     "Ranges narrower than half a pixel are drawn together with their neighbours, so that pictures\n"
-    "of long traces stay small; --from and --to show them one by one. Of the format, complete\n"
-    "events (phase X) are drawn, up to 8 inside each other; others are passed over.\n"
+    "of long traces stay small; --from and --to show them one by one. Only complete events (phase\n"
+    "X) are drawn, up to 8 inside each other.\n"
     "\n"
     "To get a trace, give each rank a recorder, and write them all at the end\n"
     "  auto trace = fssdp::trace_recorder{{.rank = comm.rank()}};\n"

@@ -20,11 +20,11 @@ namespace stored {
   auto app = CLI::App{detail::description, "inspect_checkpoint"};
   app.get_formatter()->column_width(26);
   app.footer(detail::footer);
-  app.add_option("FOLDER", folder, "The folder, or a file")
+  app.add_option("FOLDER", folder, "A folder, or one file: see below")
       ->check(program::not_empty("a folder"))
       ->type_name("")
       ->required();
-  app.add_flag("--headers-only", chosen.headers_only, "Verify no checksums");
+  app.add_flag("--headers-only", chosen.headers_only, "Read headers only, and verify no checksums");
   app.add_flag("--json", chosen.json, "Print JSON instead of text");
   return program::parse_arguments(app, argc, argv, chosen, [&] { chosen.folder = folder; });
 }

@@ -41,14 +41,14 @@ void add_choice(CLI::App& app, char const* group, char const* name, std::string&
 
 inline void declare_topology(CLI::App& app, options& chosen, raw_options& raw) {
   constexpr auto topo = "The topology";
-  add(app, topo, "N", "--ranks", chosen.ranks, "Ranks, each with a device of its own");
-  add(app, topo, "N", "--nodes", chosen.nodes, "Nodes that the ranks sit on");
+  add(app, topo, "N", "--ranks", chosen.ranks, "Number of ranks, each with a device of its own");
+  add(app, topo, "N", "--nodes", chosen.nodes, "Nodes that the ranks are on");
   add(app, topo, "B/S", "--link-bandwidth", chosen.link_bandwidth,
-      "Bytes per second that a rank sends, and\nreceives at once, inside its node");
+      "Bytes per second that a rank sends inside its\nnode; it receives as many at the same time");
   add(app, topo, "B/S", "--nic-bandwidth", chosen.nic_bandwidth,
       "The same for an interface to other nodes");
   add_choice(app, topo, "--nic-per", raw.nic_per, std::array<std::string_view, 2>{"node", "rank"},
-             "Who has such an interface: every node or\nevery rank");
+             "What has an interface to other nodes: every\nnode or every rank");
   add(app, topo, "S,S", "--latency", raw.latency, "Seconds inside a node and between nodes")
       ->delimiter(',')
       ->expected(2);
@@ -70,17 +70,16 @@ inline void declare_case(CLI::App& app, options& chosen, raw_options& raw) {
 inline void declare_plan(CLI::App& app, options& chosen, raw_options& raw) {
   constexpr auto group = "The plan";
   add_choice(app, group, "--plan", raw.plan, plan_names, "scheduled, chain or direct: see below");
-  app.add_option(
-         "--piece-bytes", chosen.piece_bytes,
-         "Into pieces of about how many bytes a scheduled\nplan cuts; 0: what it finds best")
+  app.add_option("--piece-bytes", chosen.piece_bytes,
+                 "Size of the pieces of a scheduled plan, about;\n0: the best size that it finds")
       ->transform(CLI::AsSizeValue(false).description(""))
       ->type_name("SIZE")
       ->group(group)
       ->default_str("0");
   app.add_option(
          "--relay-bytes", chosen.relay_bytes,
-         "How many bytes a rank keeps at most of what it\nonly passes on; 0: nobody relays; "
-         "without it: any")
+         "Memory that a rank may use for pieces that it\nonly passes on; 0: no rank relays; "
+         "by default\nthere is no limit")
       ->transform(CLI::AsSizeValue(false).description(""))
       ->type_name("SIZE")
       ->group(group);
@@ -88,10 +87,10 @@ inline void declare_plan(CLI::App& app, options& chosen, raw_options& raw) {
 
 inline void declare_output(CLI::App& app, options& chosen, raw_options& raw) {
   constexpr auto group = "Output";
-  add(app, group, "N", "--lines", chosen.lines, "Transfers that the table lists");
+  add(app, group, "N", "--lines", chosen.lines, "How many transfers the table lists");
   app.add_flag("--all", chosen.all, "List all transfers")->group(group);
   app.add_flag("--json", chosen.json, "Print JSON instead of text")->group(group);
-  app.add_option("--svg", raw.svg, "Draw the plan into this file, too")
+  app.add_option("--svg", raw.svg, "Also draw the plan, into this file")
       ->check(program::not_empty("a file"))
       ->type_name("FILE")
       ->group(group);

@@ -21,40 +21,36 @@ namespace moe_gpt {
 namespace detail {
 
 inline constexpr auto about =
-    "Trains a small GPT with mixture-of-experts layers on bytes. The ranks are threads of this\n"
-    "process, or processes under mpirun; parameters and optimizer state are sharded over them by\n"
-    "fssdp.";
+    "Trains a small GPT with mixture-of-experts layers on bytes. Ranks are threads of this "
+    "process,\n"
+    "or processes under mpirun. fssdp shards parameters and optimizer state over them.";
 
 inline constexpr auto footer =
-    "How FSSDP is set\n"
-    "  Every expert has one owner, the rank that keeps its parameters and optimizer state. Before "
-    "a\n"
-    "  layer runs, copies of some experts (replicas) are gathered on other ranks, so that the "
-    "tokens\n"
-    "  of a popular expert spread; afterwards the gradients are summed at the owner.\n"
-    "  --mode ep replicates nothing: the tokens go to the owners, and the rank with the popular\n"
-    "  experts keeps the others waiting. --mode fsdp replicates everything: even load, most "
-    "bytes.\n"
-    "  --mode fssdp is between them: the --overlap most loaded experts share the --spare-slots of\n"
-    "  every rank. More of either means evener load, more bytes and more memory. --mode fsep "
-    "gives\n"
-    "  every rank a slice of every expert instead of whole ones, and gathers whole ones as fssdp\n"
-    "  does. --reshard-every moves experts to other owners as the loads change. All of them "
-    "compute\n"
-    "  the same model: with the same seed their losses agree.\n"
-    "\n"
-    "Examples\n"
-    "  moe_gpt --text book.txt --mode ep --json ep.json\n"
-    "  moe_gpt --steps 3 --rematerialize --rate 2e8 --trace trace.json\n"
-    "  mpirun -np 4 moe_gpt --backend mpi --steps 50\n"
-    "  moe_gpt --ranks 4 --nodes 2 --groups 2 --between demo:4 --rate 1e7\n"
-    "  moe_gpt --mirror-every 1 --lose 2@20\n"
-    "  moe_gpt --save run --save-every 50   and, was it interrupted, --resume run as well\n"
-    "  moe_gpt --ranks 8 --nodes 2 --experts 32 --overlap 8 --spare-slots 4 --steps 500\n"
-    "\n"
-    "Matrix products\n"
-    "  By OpenBLAS, BLIS or MKL, whichever was found when this was built\n"
-    "  (cmake -DFSSDP_EXAMPLES_BLAS=...), or by a loop of its own. Here: ";
+    R"(How FSSDP works
+  Every expert has one owner: the rank that keeps its parameters and optimizer state. Before a
+  layer runs, copies of some experts (replicas) are gathered on other ranks, so that several ranks
+  share the tokens of a popular expert. Afterwards its gradients are summed at the owner.
+  --mode ep     No replicas. Tokens go to the owners, and all ranks wait for the one with the
+                popular experts.
+  --mode fsdp   Replicas of all experts on all ranks: even load, most bytes.
+  --mode fssdp  Between the two. The --overlap most loaded experts get replicas, in the
+                --spare-slots of each rank. More of either: more even load, more bytes, more memory.
+  --mode fsep   As fssdp, but each rank owns a slice of every expert instead of whole experts.
+  --reshard-every moves experts to other owners as the loads change.
+  All modes compute the same model: with the same seed their losses agree.
+
+Examples
+  moe_gpt --text book.txt --mode ep --json ep.json
+  moe_gpt --steps 3 --rematerialize --rate 2e8 --trace trace.json
+  mpirun -np 4 moe_gpt --backend mpi --steps 50
+  moe_gpt --ranks 4 --nodes 2 --groups 2 --between demo:4 --rate 1e7
+  moe_gpt --mirror-every 1 --lose 2@20
+  moe_gpt --save run --save-every 50   (after an interruption add --resume run)
+  moe_gpt --ranks 8 --nodes 2 --experts 32 --overlap 8 --spare-slots 4 --steps 500
+
+Matrix products
+  OpenBLAS, BLIS or MKL, whichever was found when this was built
+  (cmake -DFSSDP_EXAMPLES_BLAS=...), or else a loop in this program. Here: )";
 
 /// The options as CLI11 knows them; what is not a plain number passes through these strings.
 struct raw_options {
@@ -86,26 +82,28 @@ inline void declare(CLI::App& app, options& chosen, raw_options& raw) {
         ->capture_default_str();
   };
   app.add_option("--text", raw.text,
-                 "Files to learn from, as bytes; without it the sources of\nfssdp")
+                 "Files to train on, read as bytes; by default the sources of fssdp")
       ->check(program::not_empty("a file"))
       ->type_name("FILE")
       ->group("Text");
 
-  count("--experts", chosen.experts, "Model", "Experts per layer, two of which see each byte");
-  count("--layers", chosen.layers, "Model", "Layers, each of attention and experts");
-  count("--d-model", chosen.d_model, "Model", "Width; an expert is twice as wide inside");
+  count("--experts", chosen.experts, "Model", "Experts per layer; each byte goes to two of them");
+  count("--layers", chosen.layers, "Model", "Layers; each has attention and experts");
+  count("--d-model", chosen.d_model, "Model",
+        "Width of the model; the hidden layer of an expert is twice as wide");
   count("--heads", chosen.heads, "Model", "Attention heads; must divide --d-model");
   count("--seq", chosen.seq, "Model", "Bytes per sequence");
 
   count("--batch", chosen.batch, "Training", "Sequences per step, over all ranks together");
-  count("--steps", chosen.steps, "Training", "Steps, counted from the start of training");
+  count("--steps", chosen.steps, "Training",
+        "Steps, counted from the start of training, also with --resume");
   app.add_option("--lr", chosen.lr, "Learning rate at its peak, after a short warm-up")
       ->check(real)
       ->type_name("X")
       ->group("Training")
       ->capture_default_str();
   app.add_option("--aux-loss", chosen.aux_loss,
-                 "Coefficient of the loss that evens out the experts' load")
+                 "Coefficient of the auxiliary loss that balances the experts' load")
       ->check(real)
       ->type_name("X")
       ->group("Training")
@@ -116,145 +114,154 @@ inline void declare(CLI::App& app, options& chosen, raw_options& raw) {
       ->group("Training")
       ->capture_default_str();
 
-  app.add_option(
-         "--backend", raw.backend,
-         "What ranks are: threads (thread), or the processes that mpirun\nhas started (mpi; "
-         "--ranks and --nodes are then as they are, or checked)")
+  app.add_option("--backend", raw.backend,
+                 "What a rank is: a thread (thread), or a process under mpirun (mpi).\nWith mpi, "
+                 "--ranks and "
+                 "--nodes need not be given; if given, they are checked")
       ->check(CLI::IsMember({"thread", "mpi"}))
       ->type_name("NAME")
       ->group("Parallelism")
       ->capture_default_str();
-  count("--ranks", chosen.ranks, "Parallelism", "Ranks; each stands for a device");
+  count("--ranks", chosen.ranks, "Parallelism", "Number of ranks; each stands for a device");
   count("--nodes", chosen.nodes, "Parallelism",
-        "Nodes that the ranks sit on; plans send less between\nnodes than within");
+        "Nodes that the ranks are on; plans send less between nodes\nthan inside them");
   app.add_option(
          "--mode", raw.mode,
-         "Which experts are replicated: none (ep), the most loaded\n(fssdp; fsep: of sliced "
-         "experts), all (fsdp)")
+         "Which experts get replicas: none (ep), the most loaded (fssdp),\nthe most loaded, with "
+         "sliced experts (fsep), all (fsdp)")
       ->check(CLI::IsMember({"ep", "fssdp", "fsep", "fsdp"}))
       ->type_name("MODE")
       ->group("Parallelism")
       ->capture_default_str();
-  count("--overlap", chosen.overlap, "Parallelism",
-        "t: how many experts of a layer may have replicas; as many\nas can be gathered while other "
-        "work hides it");
+  count(
+      "--overlap", chosen.overlap, "Parallelism",
+      "How many experts of a layer may have replicas (t in the paper):\nas many as can be gathered "
+      "during other work");
   count("--spare-slots", chosen.spare_slots, "Parallelism",
-        "m: how many replicas per layer a rank has memory for");
-  app.add_option("--solver", raw.solver,
-                 "What chooses replicas: the paper's Algorithm 1 (paper), or what\ncosts least in "
-                 "the library's model (cheapest), within --overlap\nexperts into a node and "
-                 "--spare-slots")
+        "How many replicas per layer a rank has memory for (m in the paper)");
+  app.add_option(
+         "--solver", raw.solver,
+         "How replicas are chosen: by the paper's Algorithm 1 (paper), or by\nthe lowest cost in "
+         "the library's model (cheapest). Both stay within\n--overlap and --spare-slots")
       ->check(CLI::IsMember({"paper", "cheapest"}))
       ->type_name("NAME")
       ->group("Parallelism")
       ->capture_default_str();
-  app.add_option("--routing", raw.routing,
-                 "Which replica gets which tokens: evenly to the nearest (even),\nor so that the "
-                 "fullest rank has few (balanced)")
+  app.add_option(
+         "--routing", raw.routing,
+         "How tokens are divided among replicas: evenly, to the nearest ones\n(even), or so that "
+         "the fullest rank has as few as possible (balanced)")
       ->check(CLI::IsMember({"even", "balanced"}))
       ->type_name("NAME")
       ->group("Parallelism")
       ->capture_default_str();
-  app.add_option("--predict", raw.predict,
-                 "Loads are expected to be the mean of the last 5 steps (mean),\nor one that newer "
-                 "steps weigh more in (average)")
+  app.add_option(
+         "--predict", raw.predict,
+         "How loads are predicted: the mean of the last 5 steps (mean), or an\naverage that "
+         "weighs newer steps more (average)")
       ->check(CLI::IsMember({"mean", "average"}))
       ->type_name("NAME")
       ->group("Parallelism")
       ->capture_default_str();
   count("--reshard-every", chosen.reshard_every, "Parallelism",
-        "Steps after which experts get other owners by their loads, over\nall layers, if that "
-        "pays; 0: never");
+        "Choose new owners by load, over all layers, every N steps, if\nthat pays; 0: never");
   app.add_option("--deadline", chosen.deadline,
-                 "Seconds after which a rank that is awaited counts as lost")
+                 "Seconds after which a rank that does not answer counts as lost")
       ->check(real)
       ->type_name("S")
       ->group("Parallelism")
       ->capture_default_str();
   app.add_option("--wire", raw.wire,
-                 "Element type in which parameters and gradients travel:\nfp32, bf16 or fp16")
+                 "Element type in which parameters and gradients are sent:\nfp32, bf16 or fp16")
       ->check(CLI::IsMember({"fp32", "bf16", "fp16"}))
       ->type_name("TYPE")
       ->group("Parallelism")
       ->capture_default_str();
 
   count("--micro-batches", chosen.micro_batches, "Training",
-        "Parts of a batch that go through the model one after the\nother; gradients add up");
-  app.add_flag("--rematerialize", chosen.rematerialize,
-               "Drop replicas after the forward pass, gather them again for\nthe backward one: "
-               "memory for some layers instead of all")
+        "Parts into which a batch is divided; they are trained on one after\nthe other, and their "
+        "gradients are added");
+  app.add_flag(
+         "--rematerialize", chosen.rematerialize,
+         "Free replicas after the forward pass, and gather them again for the\nbackward pass: "
+         "needs memory for some layers instead of all")
       ->group("Overlap and memory");
   count("--prefetch", chosen.prefetch, "Overlap and memory",
-        "Layers whose replicas are gathered ahead, behind the\ncomputation");
+        "How many layers ahead replicas are gathered, during the computation");
   count("--replica-slots", chosen.replica_slots, "Overlap and memory",
-        "Replicas of all layers that a rank has memory for; where it\nis short, placements shrink. "
-        "-1: as many as they may need");
+        "Replicas that a rank has memory for, over all layers. If it is too\nlittle, fewer experts "
+        "get replicas. -1: enough for all that are chosen");
   app.add_flag("--calibrate", chosen.calibrate,
-               "Add replicas when the gate has counted, if that pays")
+               "Add replicas once the gate has chosen, if that pays")
       ->group("Overlap and memory");
   app.add_option("--seconds-per-row", chosen.seconds_per_row,
-                 "What one row costs an expert, forward and backward: calibration\nand new owners "
-                 "have to pay by that")
+                 "Seconds that an expert takes for one row, forward and backward:\n--calibrate and "
+                 "--reshard-every use it to decide whether something pays")
       ->check(real)
       ->type_name("S")
       ->group("Overlap and memory")
       ->capture_default_str();
-  app.add_flag("--no-overlap", chosen.no_overlap, "Compute waits for all that moves")
+  app.add_flag("--no-overlap", chosen.no_overlap, "Computation waits for all transfers")
       ->group("Overlap and memory");
   app.add_flag("--plan-ahead", chosen.plan_ahead,
-               "Make the placements and plans of a step during the one before it,\non a thread of "
-               "their own; no loss depends on it")
+               "Make the placements and plans of a step during the step before, on\na separate "
+               "thread; losses do not change")
       ->group("Overlap and memory");
   app.add_flag(
          "--share-plans", chosen.share_plans,
-         "Of what is planned ahead, each rank makes its share for all; no loss\ndepends on it")
+         "With --plan-ahead: ranks divide the planning among themselves; losses\ndo not change")
       ->group("Overlap and memory");
   app.add_option("--load-tolerance", chosen.load_tolerance,
-                 "A layer keeps its placement as long as at most this share of its\ntokens goes to "
-                 "other experts than when it was chosen")
+                 "A layer keeps its placement while at most this share of its tokens\ngoes to "
+                 "other experts than when the placement was chosen")
       ->check(real)
       ->type_name("SHARE")
       ->group("Overlap and memory")
       ->capture_default_str();
-  app.add_option("--offload", raw.offload,
-                 "What a rank keeps in files that are mapped into memory instead of\nin memory: "
-                 "nothing (none), the moments of AdamW (moments), or all\nthat it owns (all); no "
-                 "loss depends on it")
+  app.add_option(
+         "--offload", raw.offload,
+         "What a rank keeps in memory-mapped files instead of memory:\nnothing (none), the moments "
+         "of AdamW (moments), or all that it owns\n(all); losses do not change")
       ->check(CLI::IsMember({"none", "moments", "all"}))
       ->type_name("WHAT")
       ->group("Overlap and memory")
       ->capture_default_str();
-  app.add_option("--offload-folder", raw.offload_folder,
-                 "The folder for these files, better on a disk; they have no names\nthere and go "
-                 "with the run. Without it the system's folder for\ntemporary files")
+  app.add_option(
+         "--offload-folder", raw.offload_folder,
+         "The folder for these files, best on a disk. They are removed when\nthe run ends. By "
+         "default the system's folder for temporary files")
       ->check(program::not_empty("a folder"))
       ->type_name("FOLDER")
       ->group("Overlap and memory");
-  app.add_option(
-         "--rate", chosen.rate,
-         "Throttle the links: bytes per second of a network interface,\n8 times that inside "
-         "nodes; 0: as fast as memory")
+  app.add_option("--rate", chosen.rate,
+                 "Emulate slower links: bytes per second of a network interface;\nlinks inside a "
+                 "node are 8 "
+                 "times as fast. 0: as fast as memory")
       ->check(real)
       ->type_name("X")
       ->group("Overlap and memory")
       ->capture_default_str();
 
   count("--groups", chosen.groups, "Groups",
-        "Groups of ranks, each of which has the whole model, sharded inside");
+        "Groups of ranks; each has the whole model, and shards it inside");
   app.add_option("--between", chosen.between,
-                 "What crosses between them: full, bf16, int8, demo[:KEPT of 64],\n"
-                 "demo-2d[:KEPT of 64 x 64], striding[:N], random[:N],\nterngrad, powersgd[:RANK], "
-                 "qsdp[:BITS], qsdp-shift[:BITS], tagc[:N];\nof N elements one")
+                 "How gradients, or with --sync-every parameters, are compressed\nbetween groups: "
+                 "full, bf16, int8, demo[:KEPT of 64], "
+                 "demo-2d[:KEPT of 64 x 64], striding[:N],\nrandom[:N], terngrad, powersgd[:RANK], "
+                 "qsdp[:BITS],\nqsdp-shift[:BITS], tagc[:N]; :N sends one of N elements")
       ->type_name("METHOD")
       ->group("Groups")
       ->capture_default_str();
   count("--between-start", chosen.between_start, "Groups",
-        "Steps in which gradients cross in full before that: powersgd wants a\ntenth of them");
-  count("--sync-every", chosen.sync_every, "Groups",
-        "Steps that groups train by themselves before parameters cross; 0:\ngradients do, in every "
-        "step");
-  app.add_option("--sync-alpha", chosen.sync_alpha,
-                 "QSR: (this / learning rate)^2 steps, if that is more")
+        "First steps, in which gradients are sent in full: powersgd needs\nabout a tenth of all "
+        "steps");
+  count(
+      "--sync-every", chosen.sync_every, "Groups",
+      "Groups train independently and average parameters every N steps;\n0: they average gradients "
+      "in every step");
+  app.add_option(
+         "--sync-alpha", chosen.sync_alpha,
+         "QSR: average every (X / learning rate)^2 steps, if that is more\nthan --sync-every")
       ->check(real)
       ->type_name("X")
       ->group("Groups")
@@ -266,29 +273,30 @@ inline void declare(CLI::App& app, options& chosen, raw_options& raw) {
       ->capture_default_str();
   app.add_option(
          "--outer-momentum", chosen.outer_momentum,
-         "DiLoCo's outer momentum: 0.9 is for rounds of hundreds of steps;\nshort ones go the "
-         "same way, and overshoot: 0.5 or less")
+         "DiLoCo's outer momentum: 0.9 suits rounds of hundreds of steps;\nshort rounds overshoot "
+         "with it, and need 0.5 or less")
       ->check(real)
       ->type_name("X")
       ->group("Groups")
       ->capture_default_str();
   count("--fragments", chosen.fragments, "Groups",
-        "Fragments of the layers, which cross in turn, each once in\n--sync-every steps");
+        "Divide the layers into N fragments, which are sent in turn, each\nonce in --sync-every "
+        "steps");
   count("--sync-delay", chosen.sync_delay, "Groups",
-        "Steps that groups train on while parameters cross");
+        "Steps that groups train on while parameters are being sent");
   app.add_option("--sync-mix", chosen.sync_mix,
-                 "The share of its own parameters that a group keeps then")
+                 "The share of its own parameters that a group keeps when those arrive")
       ->check(real)
       ->type_name("X")
       ->group("Groups")
       ->capture_default_str();
   count("--adapt-every", chosen.adapt_every, "Groups",
-        "L-GreCo: steps between two choices of ranks (powersgd) or of what\nis kept (demo), tensor "
-        "by tensor; 0: never");
-  app.add_option(
-         "--outer", raw.outer,
-         "What becomes of what groups have learned: average; diloco;\nco2, where it is applied "
-         "a round late, and no step waits")
+        "L-GreCo: every N steps choose for each tensor how much is sent, of\npowersgd and demo; "
+        "0: never");
+  app.add_option("--outer", raw.outer,
+                 "How the groups' changes of parameters are applied: average;\ndiloco; co2, one "
+                 "round late, "
+                 "so that no step waits")
       ->check(CLI::IsMember({"average", "diloco", "co2"}))
       ->type_name("NAME")
       ->group("Groups")
@@ -296,42 +304,48 @@ inline void declare(CLI::App& app, options& chosen, raw_options& raw) {
 
   app.add_option(
          "--save", raw.save,
-         "Write checkpoints into this folder: experts, moments, all that\na run needs to go "
-         "on, in safetensors files")
+         "Write checkpoints into this folder, as safetensors files: all that\na run needs to "
+         "continue")
       ->check(program::not_empty("a folder"))
       ->type_name("FOLDER")
       ->group("Checkpoints");
   count("--save-every", chosen.save_every, "Checkpoints",
-        "Steps after which one is written; 0: only after the last");
-  count("--keep", chosen.keep, "Checkpoints", "How many stay, the last ones; 0: all");
-  app.add_option("--resume", raw.resume,
-                 "Go on from a checkpoint: the last one in this folder, or that of\na step; any "
-                 "ranks, nodes and mode")
+        "Write one every N steps; 0: only after the last step");
+  count("--keep", chosen.keep, "Checkpoints", "How many checkpoints to keep; 0: all");
+  app.add_option(
+         "--resume", raw.resume,
+         "Continue from the last checkpoint in this folder, or from the folder\nof one step. "
+         "--ranks, --nodes and --mode may differ")
       ->check(program::not_empty("a folder"))
       ->type_name("FOLDER")
       ->group("Checkpoints");
   count("--mirror-every", chosen.mirror_every, "Checkpoints",
-        "Steps after which what each rank owns is copied to a partner on another\nnode: when ranks "
-        "are lost, the others go on from there; 0: never.\nOver MPI that takes one with ULFM");
-  app.add_option("--lose", raw.lose,
-                 "For tests of that: a rank stops for ever in a step, RANK@STEP[:PHASE].\nPhases: "
-                 "reshard, gather, forward, backward, reduce, optimizer,\nmirror; recovery, from "
-                 "that step on")
+        "Every N steps each rank copies what it owns to a partner on another\nnode. If ranks are "
+        "lost, "
+        "the others continue from that copy; 0: never.\nWith --backend mpi this needs an MPI with "
+        "ULFM");
+  app.add_option(
+         "--lose", raw.lose,
+         "To test that: this rank stops for good in this step. Phases of a\nstep: "
+         "reshard, gather, forward, backward, reduce, optimizer,\nmirror; or recovery, once "
+         "other ranks were lost from that step on")
       ->check(program::not_empty("a rank and a step"))
       ->type_name("RANK@STEP[:PHASE]")
       ->group("Checkpoints");
-  count("--sample", chosen.sample, "Output", "Bytes that the model writes when it is trained");
-  app.add_option("--json", raw.json, "Write the figures of every step to this file")
+  count("--sample", chosen.sample, "Output",
+        "Bytes of text that the trained model writes at the end");
+  app.add_option("--json", raw.json, "Write the figures of each step to this file")
       ->check(program::not_empty("a file"))
       ->type_name("FILE")
       ->group("Output");
-  app.add_option("--trace", raw.trace,
-                 "Write what every rank did, and when, to this file: for\nui.perfetto.dev, or "
-                 "draw_trace. With mpi a file for each rank:\nof rank 3 trace.3.json")
+  app.add_option(
+         "--trace", raw.trace,
+         "Write a timeline of all ranks to this file, for ui.perfetto.dev or\ndraw_trace. With mpi "
+         "each rank writes a file: rank 3 trace.3.json")
       ->check(program::not_empty("a file"))
       ->type_name("FILE")
       ->group("Output");
-  app.add_flag("--quiet", chosen.quiet, "No progress and no report")->group("Output");
+  app.add_flag("--quiet", chosen.quiet, "Print no progress and no report")->group("Output");
 }
 
 /// @throws std::invalid_argument that says how it is written

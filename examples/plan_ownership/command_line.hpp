@@ -18,7 +18,7 @@ namespace ownership {
   auto app = CLI::App{detail::about, "plan_ownership"};
   app.get_formatter()->column_width(26);
   app.footer(detail::footer);
-  app.add_option("QUESTION", chosen.question, "The file of the question; -: standard input")
+  app.add_option("QUESTION", chosen.question, "The file with the question; -: standard input")
       ->check(program::not_empty("a file"))
       ->type_name("FILE")
       ->capture_default_str();

@@ -5,48 +5,51 @@
 namespace ownership::detail {
 
 inline constexpr auto about =
-    "Chooses owners for experts of any size, matrices that an optimizer needs whole, embeddings:\n"
-    "the question is JSON, and so is the answer. Equal questions have equal answers.";
+    "Chooses owners for items of any size: experts, embeddings, or matrices that an optimizer "
+    "needs\n"
+    "whole. Reads a question in JSON and prints the answer in JSON. Equal questions have equal\n"
+    "answers.";
 
 inline constexpr auto footer =
-    R"(The question: an object. All but ranks and items may be left out; other keys are refused.
+    R"(The question is an object. Ranks, items, and name and bytes of each item are required.
+Defaults of the others are in parentheses. Unknown keys are an error.
   "ranks": N
-  "nodes": N                   that consecutive ranks share, as evenly as it goes; 1
-  "node_of": [N, ...]          or the node of each rank
-  "nic_per": "rank" or "node"  who has an interface to other nodes; "rank"
-  "nic_bytes_per_second": [X]  of each rank: how fast its interface is; all are alike
-  "items": [                   in any order; each
-    {"name": "...",            unlike all others
-     "bytes": N,               of parameters and what stays and moves with them
-     "step_cost": N,           of its optimizer step, in any unit; 0
-     "load": N,                tokens that it draws, if it is an expert; 0
-     "owner": N or null,       the rank that has it now; null: none has
-     "on_ranks": [N, ...],     only these may own it
-     "same_node": true}]       it stays on the node where it is
-  "together": [["a", "b"]]     sets of names: one owner for all of a set
-  "apart": [["a", "c"]]        sets of which no rank owns two
-  "near": [["a", "d"]]         sets that come to one node where that costs nothing
+  "nodes": N                   consecutive ranks share a node, as evenly as possible (1)
+  "node_of": [N, ...]          instead of "nodes": the node of each rank
+  "nic_per": "rank" or "node"  what has an interface to other nodes ("rank")
+  "nic_bytes_per_second": [X]  bandwidth of the interface of each rank (all equal)
+  "items": [                   in any order
+    {"name": "...",            unique
+     "bytes": N,               parameters, and all that moves with them
+     "step_cost": N,           cost of its optimizer step, in any unit (0)
+     "load": N,                tokens that it gets, if it is an expert (0)
+     "owner": N or null,       the rank that owns it now; null: no rank (null)
+     "on_ranks": [N, ...],     only these ranks may own it (all)
+     "same_node": true}]       it must stay on its node (false)
+  "together": [["a", "b"]]     sets of names; one rank owns all items of a set
+  "apart": [["a", "c"]]        sets of names; no rank owns two items of a set
+  "near": [["a", "d"]]         sets of names; placed on one node if that costs nothing
   "weights": {"bytes": X, "step_cost": X, "load": X, "interface": X}
-                               how much each counts; 1, and 0 is not at all
-  "price_per_byte": X          what a moved byte costs, in fullness; 0
-  "most_moved_bytes": N        no more moves, but for what constraints force
-  "precision": X               a gain below that share is none; 0.001
-  "trials": N                  how long is searched; 4000000
-  "exact_items": N             up to so many items the best is found; 20
+                               how much each counts (1); 0: not at all
+  "price_per_byte": X          cost of moving a byte, in units of fullness (0)
+  "most_moved_bytes": N        limit on moved bytes, except for moves that constraints force (none)
+  "precision": X               smaller relative gains are ignored (0.001)
+  "trials": N                  how long to search (4000000)
+  "exact_items": N             with at most so many items the optimum is found (20)
 
-The answer: an object.
+The answer is an object.
   "owners": {"name": N}        the owner of each item
   "moves": [{"name": "...", "from": N, "to": N, "bytes": N}]
-  "moved_bytes": N             of these
-  "forced_bytes": N            of what constraints do not let stay
-  "fullness": X                of the fullest rank or interface: its share of bytes, step cost or
-                               load over what is fair; 1 is even
-  "bound": X                   no owners have less
+  "moved_bytes": N             bytes of all moves
+  "forced_bytes": N            bytes of the moves that constraints force
+  "fullness": X                of the fullest rank or interface: its bytes, step cost or load over
+                               a fair share; 1 is perfectly even
+  "bound": X                   a lower bound of fullness for any owners
   "most": {"bytes": N, "step_cost": N, "load": N}
-                               the most that a rank has of each
-  "near_sets": N               sets of near that are on one node
+                               the largest amount of each on a rank
+  "near_sets": N               sets of "near" that are on one node
 
-Exit status: 0, or 1 and an error that names what cannot be, or 2 for a wrong command line.
+Exit status: 0; 1 with an error that names what is impossible; 2 for a wrong command line.
 
 Examples
   plan_ownership question.json > answer.json
