@@ -65,9 +65,9 @@ void add_list(CLI::App& app, char const* group, char const* type, char const* na
 
 void declare_measured(CLI::App& app, options& chosen, raw_options& raw) {
   constexpr auto what = "What is measured";
-  add(app, what, "NAME", "--backend", raw.backend, "How ranks talk: " + list_of_names<backend>());
-  add(app, what, "N", "--ranks", chosen.ranks, "Ranks");
-  add(app, what, "N", "--nodes", chosen.nodes, "Nodes that the ranks sit on");
+  add(app, what, "NAME", "--backend", raw.backend, "What ranks are: " + list_of_names<backend>());
+  add(app, what, "N", "--ranks", chosen.ranks, "Number of ranks");
+  add(app, what, "N", "--nodes", chosen.nodes, "Nodes that the ranks are on");
   add_list(app, what, "NAME", "--collective", raw.collectives,
            "ag: sparse_all_gather, rs: sparse_reduce_scatter; of blocks\nall_gather_v, "
            "reduce_scatter_v");
@@ -79,34 +79,37 @@ void declare_measured(CLI::App& app, options& chosen, raw_options& raw) {
            "Bytes of one expert, or of an average block: 4096, 256K, 16M");
   add(app, what, "TYPE", "--dtype", raw.dtype, "Element type: " + list_of_names<fssdp::dtype>());
   add(app, what, "NAME", "--baseline", raw.baseline,
-      "What to measure besides: none, direct, broadcast, dense,\nneighbor, mpi-broadcast, gloo, "
+      "What to compare with: none, direct, broadcast, dense,\nneighbor, mpi-broadcast, gloo, "
       "gloo-broadcast, mpi-v,\ngloo-v");
 }
 
 void declare_manner(CLI::App& app, options& chosen, raw_options& raw) {
   constexpr auto how = "How it is measured";
-  add(app, how, "N", "--iters", chosen.iterations, "Calls that count");
-  add(app, how, "N", "--warmup", chosen.warmup, "Calls before them that do not");
+  add(app, how, "N", "--iters", chosen.iterations, "Calls that are measured");
+  add(app, how, "N", "--warmup", chosen.warmup, "Calls before them that are not measured");
   add(app, how, "N", "--seed", chosen.seed, "Seed of the random cases");
   add(app, how, "NAME", "--buffers", raw.memory,
-      "hot: an uncounted call goes before each one that counts;\ncold: the caches are emptied "
-      "before it");
+      "hot: before each measured call there is one that is not measured;\ncold: the caches are "
+      "emptied instead");
   app.add_flag("!--messages", chosen.in_place,
-               "Between the processes of a host send messages: read nothing in place")
+               "Processes of a host send messages, and do not read each other's\nmemory in place")
       ->group(how);
-  app.add_flag("--check", chosen.check, "Compare every element with what it should be")->group(how);
+  app.add_flag("--check", chosen.check, "Check the value of every element")->group(how);
   app.add_flag("--json", chosen.json, "Print a JSON array instead of the table")->group(how);
 }
 
 void declare_model(CLI::App& app, options& chosen, raw_options& raw) {
   constexpr auto model = "The port model (--simulate, --rate)";
-  app.add_flag("--simulate", chosen.simulate, "The same table from the port model")->group(model);
+  app.add_flag("--simulate", chosen.simulate,
+               "Print the same table from the port model, without measuring")
+      ->group(model);
   add(app, model, "B/S", "--rate", chosen.rate,
-      "Slow ranks down to links as fast as this, and NICs in proportion; 0: do not");
-  add(app, model, "B/S", "--link-bandwidth", chosen.link_bandwidth, "Of a rank inside its node");
-  add(app, model, "B/S", "--nic-bandwidth", chosen.nic_bandwidth, "Between nodes");
+      "Emulate links of this bandwidth, and NICs in proportion; 0: do not");
+  add(app, model, "B/S", "--link-bandwidth", chosen.link_bandwidth,
+      "Bandwidth of a rank inside its node");
+  add(app, model, "B/S", "--nic-bandwidth", chosen.nic_bandwidth, "Bandwidth between nodes");
   add(app, model, "NAME", "--nic-per", raw.nic_per, "What has a NIC: " + list_of_names<nic_per>());
-  add(app, model, "S,S", "--latency", raw.latency, "Inside a node and between nodes")
+  add(app, model, "S,S", "--latency", raw.latency, "Seconds inside a node and between nodes")
       ->delimiter(',')
       ->expected(2);
 }

@@ -5,89 +5,84 @@
 namespace perf::detail {
 
 inline constexpr auto about =
-    "Measures the two sparse collectives of fssdp: experts go from their owners to all that hold "
-    "a\n"
-    "replica (ag), or partial gradients back and are summed (rs); and their like for arrays whose\n"
-    "blocks ranks own. Beside each time stands what the machine could do at best. Ranks are\n"
-    "  thread  threads of this process\n"
-    "  mpi     processes\n"
-    "  cuda    devices of this process, which read each other's memory; with more ranks than\n"
-    "          devices, these share them in turn\n"
-    "  nccl    devices of this process over NCCL, one for each rank";
+    R"(Measures the sparse collectives of fssdp. A gather (ag) sends experts from their owners to
+all ranks that hold a replica. A reduction (rs) sends partial gradients back, and sums them. The
+same is measured for arrays of which each rank owns a block. Beside each time stands the best that
+this machine could do. Ranks are
+  thread  threads of this process
+  mpi     processes
+  cuda    devices of this process, which read each other's memory. If there are more ranks than
+          devices, ranks share devices
+  nccl    devices of this process over NCCL, one for each rank)";
 
 inline constexpr auto footer =
-    "Cases: who holds an expert besides its owner\n"
-    "  pairs     2 random ranks, for every expert\n"
-    "  hot       everybody, for 1/16 of the experts (at least one); nobody, for the others\n"
-    "  hot-node  the same, and all hot experts are owned by node 0\n"
-    "  zipf      what Algorithm 1 (sparse_materialization, t = experts / 4, m = 4) gives replicas\n"
-    "            to when the i-th most loaded expert has 1 / i of the tokens of the first\n"
-    "  random    0 to ranks / 3 random ranks, for every expert\n"
-    "and, by all_gather_v and reduce_scatter_v, arrays: every rank owns a block, and gets all "
-    "(ag)\n"
-    "  blocks       of equal length\n"
-    "  zipf-blocks  as many bytes in all; that of rank r is 1 / (r + 1) as long as that of rank 0\n"
-    "\n"
-    "Columns\n"
-    "  bytes       of one expert or average block; of all there are `chunks`, with `replicas` "
-    "copies\n"
-    "              elsewhere\n"
-    "  time        from the first rank's begin to the last rank's end; the median of --iters "
-    "calls.\n"
-    "              Between devices, what the rank whose stream takes longest takes, between two "
-    "events\n"
-    "              on it: devices have no clock in common, and the host notices an end too late\n"
-    "  algbw       bytes x replicas / time\n"
-    "  busbw       the bytes through the busiest port / time: of all ranks, the most that one\n"
-    "              sends or receives. Hardware limits it, so compare it with a link's bandwidth\n"
-    "  efficiency  the bound's time / time\n"
-    "  bound       what is faster of memcpy and non-temporal copies of the same bytes between the\n"
-    "              same buffers by as many threads, each with an equal share (ag), or the\n"
-    "              fastest of three loops that form the same sums (rs). Measured in turns with\n"
-    "              the collective; the median of the better one of each turn. Between processes\n"
-    "              the port that has most to do, at the rate that MPI_Sendrecv attains in this "
-    "run:\n"
-    "              of all ranks of a host at once, and of all hosts, whose ranks share one NIC;\n"
-    "              inside a host at that of one rank that copies alone, if it is higher: ranks\n"
-    "              read each other's buffers in place, unless --messages says not.\n"
-    "              Over NCCL likewise, at the rate at which all devices at once copy from the "
-    "next\n"
-    "              one. With cuda, copies of the same bytes between the same buffers (ag), or\n"
-    "              kernels that form the same sums (rs); on one device also copies that read and\n"
-    "              write as much memory, (k + 1) S bytes for a sum of k partials of S bytes\n"
-    "  wire        bytes that all ranks together send in one call\n"
-    "  plan        the time in which one rank makes the plan\n"
-    "  wrong       elements that differ from what they should be, with --check\n"
-    "\n"
-    "Baselines, measured in turns with the collective\n"
-    "  direct          fssdp with a plan in which every owner sends to all holders\n"
-    "  broadcast       one broadcast (rs: one reduction) over the holders of each expert along a\n"
-    "                  binomial tree, expert after expert, between the same ranks. Over NCCL, one\n"
-    "                  ncclBroadcast (rs: ncclReduce), with a communicator for each set of "
-    "holders\n"
-    "  dense           fssdp with every expert everywhere\n"
-    "  neighbor        one MPI_Neighbor_alltoallv (rs: and sums), between processes\n"
-    "  mpi-broadcast   one MPI_Bcast (rs: MPI_Reduce) per expert, expert after expert\n"
-    "  gloo            one gloo::alltoallv (rs: and sums) over TCP, between the same threads\n"
-    "  gloo-broadcast  one gloo::broadcast (rs: gloo::reduce) per expert, expert after expert\n"
-    "  mpi-v           MPI_Allgatherv (rs: MPI_Reduce_scatter), for blocks\n"
-    "  gloo-v          gloo::allgatherv (rs: gloo::ReduceScatterHalvingDoubling), for blocks\n"
-    "  Communicators, graphs and contexts are made before the clock starts. Those of MPI want the\n"
-    "  program started under mpirun with as many processes as ranks: the first one runs the\n"
-    "  threads, the others sleep meanwhile. With --backend mpi every process is a rank; broadcast\n"
-    "  is then mpi-broadcast. What its communicators took, or NCCL's, is said below the table.\n"
-    "  Between devices there are none, direct, broadcast and dense. Bytes of any type are moved;\n"
-    "  MPI and Gloo sum fp32 and fp64, ncclReduce also bf16 and fp16.\n"
-    "\n"
-    "The exit status is 1 if with --check an element is wrong or a call is faster than its bound,\n"
-    "or if the results cannot be printed.\n"
-    "\n"
-    "Examples\n"
-    "  fssdp_perf --case all --bytes 1M,4M,16M --check\n"
-    "  fssdp_perf --collective rs --case pairs --dtype bf16 --baseline broadcast\n"
-    "  fssdp_perf --collective ag,rs --case all --dtype fp8_e4m3 --check\n"
-    "  mpirun -np 4 fssdp_perf --ranks 4 --case all --baseline neighbor --json > neighbor.json\n"
-    "  mpirun -np 4 fssdp_perf --backend mpi --ranks 4 --case all --baseline broadcast\n"
-    "  fssdp_perf --backend cuda --ranks 8 --case all --collective ag,rs --bytes 16M --check";
+    R"(Cases: who holds an expert besides its owner
+  pairs     for each expert, 2 random ranks
+  hot       for 1/16 of the experts (at least one), all ranks; for the others, none
+  hot-node  as hot, and node 0 owns all hot experts
+  zipf      the replicas that Algorithm 1 (sparse_materialization, t = experts / 4, m = 4) chooses
+            when the i-th most loaded expert has 1 / i of the tokens of the first
+  random    for each expert, 0 to ranks / 3 random ranks
+Cases of arrays (all_gather_v, reduce_scatter_v): every rank owns a block, and gets all (ag)
+  blocks       all blocks have the same length
+  zipf-blocks  as many bytes in total; the block of rank r is 1 / (r + 1) as long as that of rank 0
+
+Columns
+  bytes       of one expert or average block. There are `chunks` of them, and `replicas` copies on
+              other ranks
+  time        from the start of the first rank to the end of the last; the median of --iters calls.
+              Between devices: the time between two events on the slowest rank's stream, as devices
+              have no common clock and the host would notice the end too late
+  algbw       bytes x replicas / time
+  busbw       bytes through the busiest port / time. The busiest port is the most that any rank
+              sends or receives. Compare this with the bandwidth of a link
+  efficiency  time of the bound / time
+  bound       the least time that this machine needs, measured in turns with the collective; the
+              median over the turns
+                threads, ag    copies of the same bytes between the same buffers by as many
+                               threads: memcpy or non-temporal, whichever is faster
+                threads, rs    the fastest of three loops that form the same sums
+                processes      the busiest port, at the rate of MPI_Sendrecv in this run: of all
+                               ranks of a host at once, and of all hosts, whose ranks share a NIC.
+                               Inside a host the rate of one rank that copies alone, if it is
+                               higher: ranks read each other's buffers, unless --messages is given
+                nccl           the busiest port, at the rate at which each device copies from the
+                               next one, all at once
+                cuda           copies of the same bytes (ag) or kernels that form the same sums
+                               (rs). On one device also copies that read and write as much memory:
+                               (k + 1) S bytes for a sum of k partials of S bytes
+  wire        bytes that all ranks together send in one call
+  plan        time in which one rank makes the plan
+  wrong       elements with a wrong value, with --check
+
+Baselines, measured in turns with the collective
+  direct          fssdp with a plan in which every owner sends to all holders
+  broadcast       one broadcast (rs: reduction) per expert between its holders, along a binomial
+                  tree, one expert after the other, between the same ranks. Over NCCL one
+                  ncclBroadcast (rs: ncclReduce), with a communicator for each set of holders
+  dense           fssdp with every expert on every rank
+  neighbor        one MPI_Neighbor_alltoallv (rs: then sums), between processes
+  mpi-broadcast   one MPI_Bcast (rs: MPI_Reduce) per expert, one after the other
+  gloo            one gloo::alltoallv (rs: then sums) over TCP, between the same threads
+  gloo-broadcast  one gloo::broadcast (rs: gloo::reduce) per expert, one after the other
+  mpi-v           MPI_Allgatherv (rs: MPI_Reduce_scatter), for blocks
+  gloo-v          gloo::allgatherv (rs: gloo::ReduceScatterHalvingDoubling), for blocks
+  Communicators, graphs and contexts are made before the clock starts. A line below the table says
+  how long that took for MPI and NCCL. Baselines of MPI need mpirun with as many processes as ranks:
+  the first process runs the threads, and the others sleep meanwhile. With --backend mpi every
+  process is a rank, and broadcast means mpi-broadcast. Between devices there are none, direct,
+  broadcast and dense. Elements of any type can be moved. MPI and Gloo sum fp32 and fp64;
+  ncclReduce also sums bf16 and fp16.
+
+The exit status is 1 if, with --check, an element is wrong or a call is faster than its bound, or if
+the results cannot be printed.
+
+Examples
+  fssdp_perf --case all --bytes 1M,4M,16M --check
+  fssdp_perf --collective rs --case pairs --dtype bf16 --baseline broadcast
+  fssdp_perf --collective ag,rs --case all --dtype fp8_e4m3 --check
+  mpirun -np 4 fssdp_perf --ranks 4 --case all --baseline neighbor --json > neighbor.json
+  mpirun -np 4 fssdp_perf --backend mpi --ranks 4 --case all --baseline broadcast
+  fssdp_perf --backend cuda --ranks 8 --case all --collective ag,rs --bytes 16M --check)";
 
 }  // namespace perf::detail

@@ -30,27 +30,29 @@ void declare_judgement(CLI::App& app, raw_options& raw) {
   constexpr auto group = "Policies";
   detail::add_list(app, group, "NAME,...", "--policy", raw.policies,
                    "Some of the policies below, or all");
-  detail::add(app, group, "NAME", "--objective", raw.goal,
-              "time: placements are judged by the model;\nbalance: by the fullest device alone, as "
-              "if links\nwere free, and from the real loads");
+  detail::add(
+      app, group, "NAME", "--objective", raw.goal,
+      "time: placements are compared by the time in the\nmodel; balance: by the fullest device "
+      "only, as if\nlinks were free, and with the real loads");
 }
 
 void declare_output(CLI::App& app, options& chosen, raw_options& raw) {
   constexpr auto group = "Output";
-  app.add_option("--write-trace", raw.write_trace, "Write the loads into this file")
+  app.add_option("--write-trace", raw.write_trace, "Write the loads into this file, as CSV")
       ->check(program::not_empty("a file"))
       ->type_name("FILE")
       ->group(group);
   app.add_flag(
          "--advise", chosen.advise,
-         "Say whether replication pays, and with how\nmany slots; report loads, and owners of all")
+         "Say whether replication pays, and with how many\nslots; report loads, and good owners")
       ->group(group);
   app.add_flag("--time", chosen.timed,
-               "Measure solving and planning, too: columns more\nin the table and in JSON")
+               "Also measure solving and planning: more columns\nin the table and in JSON")
       ->group(group);
   app.add_flag("--json", raw.json, "Print JSON instead of a table")->group(group);
-  app.add_flag("--csv", raw.csv, "Print CSV: a line per policy and layer")->group(group);
-  app.add_option("--dump", raw.dump, "Write placements and routing, JSON line by line")
+  app.add_flag("--csv", raw.csv, "Print CSV instead: a line per policy and layer")->group(group);
+  app.add_option("--dump", raw.dump,
+                 "Write placements and routing into this file, one\nJSON object per line")
       ->check(program::not_empty("a file"))
       ->type_name("FILE")
       ->group(group);
@@ -103,7 +105,7 @@ program::command_line<options> read_command_line(int argc, char const* const* ar
   app.footer(footer);
   scene.declare_loads(app);
   scene.declare_process(app);
-  scene.declare_scene(app, "What is simulated; lists, each with every other");
+  scene.declare_scene(app, "What is simulated (lists are combined, each with all)");
   scene.declare_groups(app);
   declare_judgement(app, raw);
   declare_output(app, chosen, raw);

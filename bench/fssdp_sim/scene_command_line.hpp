@@ -101,30 +101,35 @@ class scene_command_line {
   void declare_loads(CLI::App& app) {
     constexpr auto group = "Loads";
     detail::add(app, group, "FILE", "--trace", trace_,
-                "Loads as CSV: iter,layer,e0,e1,...; without it\na synthetic process")
+                "Loads as CSV: iter,layer,e0,e1,...; by default\nsynthetic loads")
         ->check(program::not_empty("a file"));
     detail::add_list(app, group, "N,N", "--iters", chosen_.iters,
-                     "Iterations that count; without it all");
-    detail::add(app, group, "N", "--stale", stale_,
-                "Placements are made from loads of N iterations\nbefore; 0: the real ones. Without "
-                "it: the mean\nof the last 5 samples")
+                     "Iterations of the trace to use; by default all");
+    detail::add(
+        app, group, "N", "--stale", stale_,
+        "Placements are chosen by the loads of N iterations\nbefore; 0: by the real ones. By "
+        "default: by the\nmean of the last 5 samples")
         ->default_str("");
   }
 
   void declare_process(CLI::App& app) {
-    constexpr auto group = "The synthetic process";
+    constexpr auto group = "Synthetic loads";
     detail::add(app, group, "N", "--seed", chosen_.seed, "Equal seeds give equal loads");
-    detail::add(app, group, "N", "--iterations", chosen_.iterations, "How many; they count from 1");
-    detail::add(app, group, "N", "--tokens", chosen_.tokens, "Of one device, in an iteration");
+    detail::add(app, group, "N", "--iterations", chosen_.iterations,
+                "How many iterations; they are numbered from 1");
+    detail::add(app, group, "N", "--tokens", chosen_.tokens,
+                "Tokens of one device in an iteration");
     detail::add(app, group, "N", "--layers", chosen_.layers, "MoE layers; 0: as the model has");
-    detail::add(app, group, "N", "--experts", chosen_.experts, "Of a layer; 0: as the model has");
+    detail::add(app, group, "N", "--experts", chosen_.experts,
+                "Experts of a layer; 0: as the model has");
     detail::add(app, group, "X", "--zipf", chosen_.zipf,
                 "The n-th expert has 1 / n^X of the first one's\nload");
-    detail::add(app, group, "X", "--drift", chosen_.drift, "A step of the walk of log(load)");
+    detail::add(app, group, "X", "--drift", chosen_.drift,
+                "log(load) of each expert takes a random walk; size\nof a step");
     detail::add(app, group, "P", "--jumps", chosen_.jumps,
                 "Probability that two experts of a layer change\nplaces, in an iteration");
     detail::add(app, group, "X", "--noise", chosen_.noise,
-                "Deviation of log(load) in an iteration alone");
+                "Independent noise of log(load) in each iteration:\nits standard deviation");
   }
 
   /// @param group its heading
@@ -132,12 +137,12 @@ class scene_command_line {
     detail::add_list(app, group, "NAME,...", "--cluster", clusters_,
                      detail::list_of(cluster_kinds));
     detail::add_list(app, group, "N,...", "--devices", chosen_.devices,
-                     "Without it: 32, or 64 of h100 and h200");
+                     "Devices; by default 32, or 64 of h100 and h200");
     detail::add_list(app, group, "NAME,...", "--model", models_, "One of the models below, or all");
     detail::add(app, group, "N", "--slots", chosen_.slots,
                 "Replicas of a layer that a device has memory for");
     detail::add(app, group, "N", "--overlap", overlap_,
-                "Experts whose gathers a window hides (the paper's t);\nwithout it: what the "
+                "How many experts may be gathered (the paper's t);\nby default as many as the "
                 "attention before hides")
         ->default_str("");
   }
@@ -145,23 +150,26 @@ class scene_command_line {
   void declare_groups(CLI::App& app) {
     constexpr auto group = "Groups";
     auto& of = chosen_.between;
-    detail::add(app, group, "N", "--groups", of.groups,
-                "Groups, each as many devices as --devices says:\nshards inside, counterparts "
-                "between them");
+    detail::add(
+        app, group, "N", "--groups", of.groups,
+        "Groups, each of --devices devices: a group shards\nthe model inside, and exchanges "
+        "with the others");
     detail::add_list(app, group, "METHOD,...", "--between", methods_,
-                     "What crosses: some of the methods below, or all");
+                     "How that is compressed: some of the methods below,\nor all");
     detail::add(app, group, "N", "--sync-every", of.rhythm.sync_every,
-                "Iterations that groups train by themselves before\nparameters cross; 0: gradients "
-                "do, in every one");
+                "Groups average parameters every N iterations;\n0: they average gradients in every "
+                "iteration");
     detail::add(app, group, "NAME", "--outer", outer_,
-                "What becomes of them: average; diloco; co2, a round\nlate, which hides them");
+                "How parameters are combined: average; diloco; co2,\none round late, which hides "
+                "the transfer");
     detail::add(app, group, "N", "--fragments", of.rhythm.fragments,
-                "Fragments of the layers, which cross in turn, each\nonce in --sync-every");
+                "Divide the layers into N fragments, sent in turn,\neach once in --sync-every");
     detail::add(app, group, "N", "--sync-delay", of.rhythm.sync_delay,
-                "Iterations that groups train on while a fragment\ncrosses");
-    detail::add_list(app, group, "B/S,...", "--between-rate", of.wires,
-                     "Bytes per second of a wire between groups, one\ndirection: every device has "
-                     "one, or every node,\nas its cluster says. Without it: as fast as there")
+                "Iterations that groups train on while a fragment\nis being sent");
+    detail::add_list(
+        app, group, "B/S,...", "--between-rate", of.wires,
+        "Bytes per second of a link between groups, in one\ndirection. Each device has one, or "
+        "each node, as\nin its cluster. By default as fast as the cluster's")
         ->default_str("");
   }
 

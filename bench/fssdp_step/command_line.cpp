@@ -31,30 +31,33 @@ void declare_policies(CLI::App& app, options& chosen, raw_options& raw) {
   sim::detail::add(app, group, "N", "--prefetch", chosen.prefetch_distance,
                    "How many layers are gathered ahead");
   app.add_flag("!--no-plan-ahead", chosen.plans_ahead,
-               "Placements are made when a layer is gathered, not\nbefore, on a thread beside")
+               "Choose placements when a layer is gathered, not\nahead on a separate thread")
       ->group(group);
   sim::detail::add(app, group, "N", "--interval", chosen.interval,
-                   "Iterations between two placements of eplb");
+                   "Iterations between two placements by eplb");
   sim::detail::add(app, group, "N", "--reshard-every", chosen.reshard_every,
-                   "Iterations between two choices of owners, by\nhecate and ours; 0: never");
+                   "Choose new owners every N iterations, with hecate\nand ours; 0: never");
 }
 
 void declare_emulation(CLI::App& app, options& chosen, raw_options& raw) {
   constexpr auto group = "Emulation";
   sim::detail::add(app, group, "NAME", "--backend", raw.backend,
-                   "Devices are threads behind emulated links\n(thread), or processes behind real "
-                   "ones, under\nmpirun (mpi): as many devices, on as many nodes;\nor GPUs of this "
-                   "host, shared if there are fewer\nthan devices (cuda) or one for each (nccl)")
+                   "What a device is: a thread with emulated links\n(thread); a process with real "
+                   "links, under mpirun\n"
+                   "(mpi: as many devices and nodes as mpirun has);\na GPU of this "
+                   "host (nccl), or a share of one (cuda)")
       ->check(CLI::IsMember({"thread", "mpi", "cuda", "nccl"}));
-  sim::detail::add(app, group, "B/S", "--wire", chosen.wire,
-                   "With mpi: what a host can send per second. --slow\nbecomes what makes it the "
-                   "cluster's link")
+  sim::detail::add(
+      app, group, "B/S", "--wire", chosen.wire,
+      "With mpi: bytes per second that a host can send.\nSets --slow so that this stands for the "
+      "link of\nthe cluster")
       ->default_str("");
-  sim::detail::add(app, group, "X", "--scale", chosen.emulates.scale,
-                   "Bytes and the rates of links are divided by it;\non GPUs, where it is 1 by "
-                   "default, FLOPs as well");
+  sim::detail::add(
+      app, group, "X", "--scale", chosen.emulates.scale,
+      "Divide bytes and the rates of links by this; on\nGPUs also FLOPs, and the default "
+      "is 1");
   sim::detail::add(app, group, "X", "--slow", chosen.emulates.slow,
-                   "All times are multiplied by it; not on GPUs");
+                   "Multiply all times by this; not on GPUs");
   sim::detail::add(app, group, "S", "--deadline", chosen.deadline_seconds,
                    "Seconds after which a device that waits gives up");
 }
@@ -64,7 +67,7 @@ void declare_output(CLI::App& app, raw_options& raw) {
   app.add_flag("--json", raw.json, "Print JSON instead of a table")->group(group);
   app.add_flag("--csv", raw.csv, "Print CSV instead of a table")->group(group);
   app.add_option("--timeline", raw.timeline,
-                 "Write the last iteration of the last policy,\nfor ui.perfetto.dev")
+                 "Write a timeline of the last iteration of the last\npolicy, for ui.perfetto.dev")
       ->check(program::not_empty("a file"))
       ->type_name("FILE")
       ->group(group);
@@ -127,7 +130,7 @@ program::command_line<options> read_command_line(int argc, char const* const* ar
   app.footer(footer);
   scene.declare_loads(app);
   scene.declare_process(app);
-  scene.declare_scene(app, "What is measured; lists, each with every other");
+  scene.declare_scene(app, "What is measured (lists are combined, each with all)");
   scene.declare_groups(app);
   declare_policies(app, chosen, raw);
   declare_emulation(app, chosen, raw);

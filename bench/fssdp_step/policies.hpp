@@ -87,26 +87,28 @@ namespace detail {
 
 /// In the order in which they are shown.
 inline constexpr auto policies = std::array{
-    policy{.name = "ep", .about = "nothing is replicated", .places = detail::places_of_ep},
+    policy{.name = "ep", .about = "no replicas", .places = detail::places_of_ep},
     policy{.name = "fsdp",
-           .about = "every expert everywhere, gathered for forward and for backward",
+           .about = "every expert on every device, gathered for forward and for backward",
            .places = detail::places_of_fsdp,
            .costs = sim::fsdp.costs,
            .holds_all = true},
-    policy{.name = "fsep",
-           .about = "experts in slices over all devices (LAER-MoE); each rebuilds what it owns the "
-                    "first slice of, and replicas by EPLB's greedy packing",
-           .places = detail::places_of_fsep,
-           .costs = {.moves = sim::movement::sliced},
-           .slices = true},
+    policy{
+        .name = "fsep",
+        .about =
+            "experts in slices over all devices (LAER-MoE); each device gathers those of which it "
+            "owns the first slice, and replicas by EPLB's greedy packing",
+        .places = detail::places_of_fsep,
+        .costs = {.moves = sim::movement::sliced},
+        .slices = true},
     policy{.name = "eplb",
            .about =
-               "DeepSeek's balancer, again every --interval iterations; parameters of replicas "
-               "are renewed and gradients summed in every iteration",
+               "DeepSeek's balancer, called every --interval iterations; parameters of replicas "
+               "are gathered and gradients summed in every iteration",
            .places = detail::places_of_eplb,
            .expects = expectation::interval},
     policy{.name = "fastermoe",
-           .about = "the hottest experts to everybody, where that pays by the real counts",
+           .about = "the most loaded experts on all devices, where that pays by the real counts",
            .places = detail::places_of_fastermoe,
            .calibrates = true,
            .expects = expectation::none},
@@ -115,19 +117,18 @@ inline constexpr auto policies = std::array{
            .places = detail::places_of_hecate,
            .shards = sim::sharding::by_load},
     policy{.name = "hecate-rm",
-           .about = "the same; replicas are gathered again for the backward pass",
+           .about = "as hecate; replicas are gathered again for the backward pass",
            .places = detail::places_of_hecate,
            .costs = sim::hecate_rm.costs,
            .shards = sim::sharding::by_load},
     policy{.name = "hecate-calibrated",
-           .about = "the same; replicas are added when the gate has counted, where that pays",
+           .about = "as hecate; replicas are added once the gate has chosen, where that pays",
            .places = detail::places_of_hecate,
            .shards = sim::sharding::by_load,
            .calibrates = true},
     policy{.name = "ours",
-           .about =
-               "cheapest_materialization, which goes on from the placement before; Algorithm 2; "
-               "balanced or even routing",
+           .about = "cheapest_materialization, which improves the previous placement; Algorithm 2; "
+                    "balanced or even routing",
            .places = detail::places_of_ours,
            .shards = sim::sharding::by_load,
            .tokens = fssdp::routing_rule::balanced,

@@ -64,8 +64,8 @@ namespace sim {
 inline constexpr auto eplb =
     policy{.name = "eplb",
            .about =
-               "owners and replicas by DeepSeek's balancer, global or hierarchical; they come "
-               "for nothing",
+               "owners and replicas by DeepSeek's balancer, global or hierarchical; moving "
+               "them is free",
            .answers = answers_of_eplb,
            .costs = {.moves = movement::synced}};
 

@@ -22,10 +22,10 @@ namespace sim {
   return answers;
 }
 
-inline constexpr auto fastermoe =
-    policy{.name = "fastermoe",
-           .about = "the hottest experts to everybody where that pays, by the real counts; exposed",
-           .answers = answers_of_fastermoe,
-           .costs = {.moves = movement::exposed}};
+inline constexpr auto fastermoe = policy{
+    .name = "fastermoe",
+    .about = "the most loaded experts on all devices where that pays, by the real counts; exposed",
+    .answers = answers_of_fastermoe,
+    .costs = {.moves = movement::exposed}};
 
 }  // namespace sim

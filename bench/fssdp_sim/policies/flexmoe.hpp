@@ -58,8 +58,8 @@ namespace sim {
 inline constexpr auto flexmoe =
     policy{.name = "flexmoe",
            .about =
-               "replicas with optimizer state, as many as pay by the real counts; they come for "
-               "nothing",
+               "replicas with optimizer state, as many as pay by the real counts; moving them is "
+               "free",
            .answers = answers_of_flexmoe,
            .costs = {.moves = movement::synced, .keeps = replica_state::optimizer_too}};
 

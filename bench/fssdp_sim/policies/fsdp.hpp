@@ -13,7 +13,8 @@ namespace sim {
 
 inline constexpr auto fsdp = policy{
     .name = "fsdp",
-    .about = "every expert everywhere, whatever the slots; gathered for forward and for backward",
+    .about =
+        "every expert on every device, whatever --slots is; gathered for forward and for backward",
     .answers = answers_of_fsdp,
     .costs = {.often = fssdp::gathers::twice, .replicas = lifetime::layer}};
 

@@ -69,8 +69,8 @@ namespace sim {
 inline constexpr auto fsep =
     policy{.name = "fsep",
            .about =
-               "experts in slices over all devices; each rebuilds as many as it owns and has "
-               "slots",
+               "experts in slices over all devices; each device gathers whole ones, as many "
+               "as it would own plus its slots",
            .answers = answers_of_fsep,
            .costs = {.moves = movement::sliced}};
 

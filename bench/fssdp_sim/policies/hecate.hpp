@@ -57,13 +57,13 @@ inline constexpr auto hecate = policy{.name = "hecate",
                                       .shards = sharding::by_load};
 inline constexpr auto hecate_rm =
     policy{.name = "hecate-rm",
-           .about = "the same; replicas are gathered again for the backward pass",
+           .about = "as hecate; replicas are gathered again for the backward pass",
            .answers = answers_of_hecate,
            .costs = {.often = fssdp::gathers::twice, .replicas = lifetime::layer},
            .shards = sharding::by_load};
 inline constexpr auto hecate_calibrated =
     policy{.name = "hecate-calibrated",
-           .about = "the same; replicas are added when the gate has counted, where that pays",
+           .about = "as hecate; replicas are added once the gate has chosen, where that pays",
            .answers = answers_of_hecate_calibrated,
            .shards = sharding::by_load};
 inline constexpr auto hecate_no_sharding =

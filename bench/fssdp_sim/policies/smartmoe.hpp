@@ -56,7 +56,7 @@ namespace sim {
 
 inline constexpr auto smartmoe =
     policy{.name = "smartmoe",
-           .about = "no replicas; owners change in every iteration by the real counts, for nothing",
+           .about = "no replicas; new owners in every iteration by the real counts, moved for free",
            .answers = answers_of_smartmoe};
 
 }  // namespace sim
