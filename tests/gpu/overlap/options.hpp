@@ -32,18 +32,19 @@ struct options {
 
 inline constexpr auto help =
     "usage: overlap [OPTION VALUE]...\n"
-    "Ranks on one device gather the experts of a layer while they multiply by those of the one\n"
-    "before. Tells how much of the gathers' time that hides, and whether all numbers are right.\n"
-    "  --ranks N      that share the device, and experts of each layer; without it: 4\n"
-    "  --layers N     one after the other; without it: 4\n"
-    "  --width N      experts are matrices of N x N in bf16; without it: 4096\n"
-    "  --rows N       that an expert is multiplied by; without it: 4096\n"
-    "  --repeats N    runs of which the median is told; without it: 11\n"
-    "  --copies WHAT  what moves the experts: engines or kernels; without it: engines\n"
-    "  --blocks N     of kernels that copy, each on a multiprocessor; without it: all there is "
-    "room for\n"
-    "  --spare N      multiprocessors that products beside gathers leave free; without it: none\n"
-    "  --trace FILE   gets a timeline for ui.perfetto.dev or draw_trace; without it: none\n";
+    "Ranks that share one device gather the experts of a layer while they compute with those of\n"
+    "the layer before. Prints which share of the gathers' time is hidden, and whether all values "
+    "are\n"
+    "right. Defaults are in parentheses.\n"
+    "  --ranks N      ranks that share the device, and experts of each layer (4)\n"
+    "  --layers N     layers, one after the other (4)\n"
+    "  --width N      experts are matrices of N x N in bf16 (4096)\n"
+    "  --rows N       rows that an expert is multiplied by (4096)\n"
+    "  --repeats N    runs; the median is printed (11)\n"
+    "  --copies WHAT  what copies the experts: engines or kernels (engines)\n"
+    "  --blocks N     blocks of a copying kernel, each on a multiprocessor (as many as fit)\n"
+    "  --spare N      multiprocessors that products leave free for copies (0)\n"
+    "  --trace FILE   write a timeline for ui.perfetto.dev or draw_trace (none)\n";
 
 /// Reads and validates the arguments; prints nothing.
 [[nodiscard]] inline program::command_line<options> read_command_line(int argc,
