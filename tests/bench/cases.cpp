@@ -35,7 +35,7 @@ TEST_CASE("pairs: every expert has two replicas, or as many as there are other r
   CHECK(copies(scene_of(case_kind::pairs, 2, 1, 1, 3)) == std::vector<int>(2, 0));
 }
 
-TEST_CASE("hot: one expert in sixteen is everywhere, the others stay with their owners") {
+TEST_CASE("hot: all ranks hold one expert in sixteen, the others stay with their owners") {
   auto counts = copies(scene_of(case_kind::hot, 64, 8, 2, 3));
   CHECK(std::ranges::count(counts, 7) == 4);
   CHECK(std::ranges::count(counts, 0) == 60);
@@ -69,7 +69,7 @@ TEST_CASE("zipf: no rank holds more than four others, and the most loaded are wh
   CHECK(std::ranges::count(few, 0) == 6);
 }
 
-TEST_CASE("random: up to a third of the ranks hold an expert, and every number comes up") {
+TEST_CASE("random: up to a third of the ranks hold an expert, and every number occurs") {
   auto seen = std::set<int>{};
   for (std::uint64_t seed = 0; seed < 10; ++seed)
     for (auto const count : copies(scene_of(case_kind::random, 36, 12, 3, seed)))
@@ -87,7 +87,7 @@ TEST_CASE("a case depends on its seed and on nothing else") {
   }
 }
 
-TEST_CASE("everywhere keeps the layout of a scene and gives every rank every expert") {
+TEST_CASE("everywhere keeps the layout of a scene, and all ranks hold all experts") {
   auto const placed = scene_of(case_kind::pairs, 6, 3, 1, 1);
   auto const dense = cases::everywhere(placed);
   CHECK(dense.layout == placed.layout);

@@ -43,7 +43,7 @@ TEST_CASE("lists are split at commas, sizes have units, all cases are all cases"
   CHECK(perf::expert_count(of) == 8);
 }
 
-TEST_CASE("what cannot be measured is refused by the name of its option") {
+TEST_CASE("an option that cannot be measured is an error that names it") {
   CHECK(
       has(refusal({"--backend", "gpu"}), "--backend gpu: expected one of thread, mpi, nccl, cuda"));
   CHECK(has(refusal({"--backend", "mpi", "--rate", "1e6"}), "expected 0 with --backend mpi"));
@@ -68,7 +68,7 @@ TEST_CASE("what cannot be measured is refused by the name of its option") {
   CHECK(read({"--bytes", "1024G", "--simulate"}).chosen.has_value());
 }
 
-TEST_CASE("every type is an element type, also where another library only moves its bytes") {
+TEST_CASE("every dtype is accepted, also where another library only moves its bytes") {
   auto const help = read({"--help"}).message;
   for (auto const* type : {"fp32", "fp64", "bf16", "fp16", "fp8_e4m3", "fp8_e5m2"}) {
     CAPTURE(type);
@@ -87,7 +87,7 @@ TEST_CASE("every type is an element type, also where another library only moves 
   CHECK(read({"--dtype", "fp8_e5m2", "--bytes", "7"}).chosen.has_value());
 }
 
-TEST_CASE("a type that a baseline's library cannot sum is refused with those that it can") {
+TEST_CASE("a type that a baseline's library cannot sum is an error that lists those that it can") {
   for (auto const* type : {"fp8_e4m3", "fp8_e5m2"}) {
     auto const refused = [type](char const* back_end, char const* baseline,
                                 std::string const& can) {
@@ -104,7 +104,7 @@ TEST_CASE("a type that a baseline's library cannot sum is refused with those tha
   }
 }
 
-TEST_CASE("what makes no sense between devices is refused, the rest is not") {
+TEST_CASE("options that make no sense between devices are errors, all others are accepted") {
   for (auto const* back_end : {"cuda", "nccl"}) {
     CAPTURE(back_end);
     auto const refused = [back_end](char const* option, char const* value) {
@@ -125,7 +125,7 @@ TEST_CASE("what makes no sense between devices is refused, the rest is not") {
   }
 }
 
-TEST_CASE("blocks are asked for by name, and what fits only experts or only blocks is refused") {
+TEST_CASE("cases of blocks have names, and options for experts only or blocks only are errors") {
   auto const line = read({"--case", "blocks,zipf-blocks", "--baseline", "mpi-v", "--ranks", "6"});
   REQUIRE(line.chosen.has_value());
   CHECK(line.chosen->cases == std::vector{perf::case_kind::blocks, perf::case_kind::zipf_blocks});
@@ -150,7 +150,7 @@ TEST_CASE("blocks are asked for by name, and what fits only experts or only bloc
             "--dtype bf16: expected fp32 or fp64"));
 }
 
-TEST_CASE("--help explains cases, columns and baselines") {
+TEST_CASE("help explains cases, columns and baselines") {
   auto const line = read({"--help"});
   CHECK(line.exit_code == 0);
   for (auto const* word : {"busbw", "hot-node", "zipf-blocks", "mpi-broadcast", "gloo-v",

@@ -88,13 +88,13 @@ void check_all(collective which) {
 
 }  // namespace
 
-TEST_CASE("bounds and broadcasts in turn bring every replica to its place") {
+TEST_CASE("bounds and broadcasts that are measured in turn fill every replica") {
   check_all<float>(collective::ag);
   check_all<fssdp::bf16>(collective::ag);
   check_all<fssdp::fp8_e5m2>(collective::ag);
 }
 
-TEST_CASE("bounds and reductions in turn form every sum") {
+TEST_CASE("bounds and reductions that are measured in turn form every sum") {
   check_all<float>(collective::rs);
   check_all<double>(collective::rs);
   check_all<fssdp::fp16>(collective::rs);
@@ -137,7 +137,7 @@ TEST_CASE("sums of small integers are exact in any order, and every summand coun
     }
 }
 
-TEST_CASE("small integers tell their places apart") {
+TEST_CASE("small integers differ from place to place") {
   constexpr auto last = 10'000;  // element
   for (auto const exact : {8, 256}) {
     auto const number = perf::small_integers{4, exact};
@@ -169,7 +169,7 @@ TEST_CASE("the collectives pass the check, and one wrong element does not") {
   }
 }
 
-TEST_CASE("partials that another library has brought are summed with the own one") {
+TEST_CASE("partials that another library has moved are summed with this rank's own") {
   auto work = instance<float>{collective::rs, perf::case_kind::pairs};
   for (auto& mine : work.memory) {
     auto received = std::vector<float const*>{};  // as an exchange of all transfers leaves them

@@ -52,7 +52,7 @@ std::vector<std::size_t> bars_of(std::string const& line) {
 
 }  // namespace
 
-TEST_CASE("figures are what their definitions say") {
+TEST_CASE("figures agree with their definitions") {
   auto const one = some_result();
   CHECK(perf::algbw(one) == Approx(3.0));
   CHECK(perf::busbw(one) == Approx(1.5));
@@ -62,7 +62,7 @@ TEST_CASE("figures are what their definitions say") {
   CHECK(perf::median({4, 1, 3, 2}) == 2.5);
 }
 
-TEST_CASE("a bound is the better one of each turn") {
+TEST_CASE("a bound is the median of the faster candidate of each turn") {
   auto const outcomes =
       std::vector<perf::outcome>{{.seconds = {5, 1, 2, 9, 6}}, {.seconds = {4, 3, 3, 3, 5}}};
   auto const best = perf::best_of(outcomes);  // 4 1 2 3 5
@@ -85,7 +85,7 @@ TEST_CASE("the check passes unless an element is wrong or the bound is beaten") 
   CHECK(perf::passes(one));
 }
 
-TEST_CASE("head and lines of the table have the same columns") {
+TEST_CASE("the heading and the lines of the table have the same columns") {
   for (auto const baseline : {perf::baseline::none, perf::baseline::gloo_broadcast}) {
     auto const head = lines_of(perf::table_head({.baseline = baseline}));
     auto one = some_result();
@@ -107,7 +107,7 @@ TEST_CASE("head and lines of the table have the same columns") {
   }
 }
 
-TEST_CASE("bytes and bound of blocks are those of what moves, whatever their lengths") {
+TEST_CASE("bytes and bound of blocks count what moves, for blocks of any lengths") {
   for (auto const of_case : {perf::case_kind::blocks, perf::case_kind::zipf_blocks}) {
     CAPTURE(perf::name_of(of_case));
     auto const of = perf::options{.ranks = 4, .cases = {of_case}, .simulate = true};
@@ -124,7 +124,7 @@ TEST_CASE("bytes and bound of blocks are those of what moves, whatever their len
   }
 }
 
-TEST_CASE("below the table stand the geometric means and what the check found") {
+TEST_CASE("geometric means and the result of the check are printed below the table") {
   auto results = std::vector{some_result(), some_result()};
   results.back().seconds = 0.5;
   auto const foot = perf::table_foot(results);

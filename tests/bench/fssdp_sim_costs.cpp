@@ -39,7 +39,7 @@ struct worked_case {
 
 }  // namespace
 
-TEST_CASE("expert parallelism computes and sends, and that is all") {
+TEST_CASE("expert parallelism has computation and token messages only") {
   auto const of = worked_case{};
   auto const found =
       sim::figures_of(of.question, sim::answer_of(sim::ep, of.question), sim::ep.costs);
@@ -68,7 +68,8 @@ TEST_CASE("windows hide what they can of gathers, by what is gathered and when")
   CHECK(exposed(50, movement::sliced) == Approx(20));
 }
 
-TEST_CASE("everything everywhere sends no token, and takes in what others own") {
+TEST_CASE(
+    "with all experts on all devices no token is sent, and each device receives what others own") {
   auto const of = worked_case{};
   auto const found =
       sim::figures_of(of.question, sim::answer_of(sim::fsdp, of.question), sim::fsdp.costs);
@@ -80,7 +81,7 @@ TEST_CASE("everything everywhere sends no token, and takes in what others own") 
   CHECK(found.cost.exposed_seconds == Approx(300 - 30 + 600 - 60));
 }
 
-TEST_CASE("the interfaces of a node share what it takes in") {
+TEST_CASE("the interfaces of a node share the bytes that the node receives") {
   auto of = worked_case{};
   auto const where = fssdp::everywhere{}(of.owners);
   auto const bytes = [&] {
@@ -93,7 +94,7 @@ TEST_CASE("the interfaces of a node share what it takes in") {
   CHECK(bytes() == 0);
 }
 
-TEST_CASE("nothing hides replicas that come when the gate has counted") {
+TEST_CASE("replicas that are added after the gate are not hidden by computation") {
   auto const of = worked_case{};
   auto where = fssdp::placement{of.owners};
   where.add(fssdp::expert_id{0}, fssdp::rank_id{1});
@@ -110,7 +111,7 @@ TEST_CASE("nothing hides replicas that come when the gate has counted") {
   CHECK(both.exposed_seconds == Approx(gather + (200 - 30) + (200 - 60)));
 }
 
-TEST_CASE("slices of all experts come from everywhere, in equal parts") {
+TEST_CASE("slices of all experts come from all devices, in equal parts") {
   auto const of = worked_case{};
   auto const where = fssdp::everywhere{}(of.owners);
   // into a node: half of 4 experts; 3/4 of 4 experts into a device at 11 bytes per second
@@ -118,7 +119,7 @@ TEST_CASE("slices of all experts come from everywhere, in equal parts") {
   CHECK(sim::detail::deliveries({of.owners, where}, sim::movement::sliced) == Approx(4 * 3));
 }
 
-TEST_CASE("where balance is judged, links are free") {
+TEST_CASE("with the objective balance, links are free") {
   auto of = worked_case{};
   of.question.goal = sim::objective::balance;
   auto const found =

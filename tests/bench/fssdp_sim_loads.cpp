@@ -40,7 +40,7 @@ TEST_CASE("a trace has a sample per iteration, ascending, whatever the order of 
   CHECK(sim::mean_tokens(trace) == Approx(9));
 }
 
-TEST_CASE("what is not a trace is refused by its line, what stands there and what was expected") {
+TEST_CASE("a malformed trace is an error with the line, its content and what was expected") {
   CHECK(fault_of("") == "loads.csv:0: it is empty; expected the columns iter,layer,e0,e1,...");
   CHECK(fault_of("iter,e0,e1\n") == "loads.csv:1: column 2 is called 'e0'; expected layer");
   CHECK(fault_of("iter,layer\n") == "loads.csv:1: no column e0; expected iter,layer,e0,e1,...");
@@ -70,7 +70,7 @@ TEST_CASE("a file that is not there is refused by its name") {
                     "--trace /dev/zero is a device; expected a file");
 }
 
-TEST_CASE("the synthetic process depends on its seed alone, and reads as it is written") {
+TEST_CASE("synthetic loads depend on the seed only, and are read back as they were written") {
   auto const of = sim::synthetic_process{
       .layers = 3, .experts = 16, .tokens = 10'007, .iterations = 7, .jumps = 0.5, .seed = 5};
   auto const trace = sim::synthetic_loads(of);

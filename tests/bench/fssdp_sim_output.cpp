@@ -82,7 +82,7 @@ TEST_CASE("lists of clusters, models and policies are split at commas") {
   CHECK(read_sim({}).chosen->policies.size() == sim::policies.size());
 }
 
-TEST_CASE("what cannot be simulated is refused by the name of its option") {
+TEST_CASE("an option that cannot be simulated is an error that names it") {
   CHECK(says(sim_refusal({"--policy", "best"}), "--policy best: expected some of ep, fsdp"));
   CHECK(says(sim_refusal({"--model", "gpt"}), "--model gpt: expected some of gpt-moe-s"));
   CHECK(says(sim_refusal({"--cluster", "c"}), "--cluster c: expected some of flat, a, b"));
@@ -123,7 +123,7 @@ TEST_CASE("help explains policies, clusters, models and columns") {
   for (auto const& one : sim::policies) CHECK(says(line.message, std::string{one.about}));
 }
 
-TEST_CASE("iterations that a trace lacks are refused with those that it has") {
+TEST_CASE("iterations that a trace lacks are an error that lists those that it has") {
   CHECK_THROWS_WITH(small_scene({"--iters", "1,7"}),
                     "--iters 7: there are no loads of this iteration; expected some of 1, 2, 3");
   CHECK(small_scene({"--iters", "3,1,3"}).front().of.samples == std::vector<std::size_t>{0, 2});
@@ -151,7 +151,7 @@ TEST_CASE("the paper takes 32 experts on 16 devices, and 64 on 32") {
   }
 }
 
-TEST_CASE("of many devices and experts some layers and iterations are simulated") {
+TEST_CASE("with many devices and experts only some layers and iterations are simulated") {
   auto const kept = sim::detail::affordable(4096, 512, 58, 20, true);
   CHECK(kept.layers == 2);
   CHECK(kept.samples == 2);
@@ -195,7 +195,7 @@ TEST_CASE("columns of the table stand below their names") {
   CHECK(head[head.size() - 2].size() == line.size());
 }
 
-TEST_CASE("what is timed has columns of its own") {
+TEST_CASE("measured times have their own columns") {
   auto const scene = small_scene({"--time"});
   auto const& of = scene.front().of;
   auto const one = small_result(of);
@@ -220,7 +220,7 @@ TEST_CASE("the CSV has as many cells in every line") {
   CHECK(says(lines[2], "a,16,gpt-moe-s,hecate,1,"));
 }
 
-TEST_CASE("a dump says who owns, who holds and who sends, so that loads can be added up") {
+TEST_CASE("a dump has owners, holders and senders, and the loads can be computed from it") {
   auto const scene = small_scene();
   auto const& of = scene.front().of;
   auto lines = 0;
@@ -242,7 +242,7 @@ TEST_CASE("a dump says who owns, who holds and who sends, so that loads can be a
   CHECK(lines == 2 * 3);
 }
 
-TEST_CASE("advice says in words and in JSON what it found") {
+TEST_CASE("advice is printed in words and in JSON") {
   auto const scene = small_scene();
   auto const found = sim::advise(
       scene.front().of, [](auto const& which, auto const& of) { return sim::simulate(which, of); });

@@ -104,7 +104,7 @@ TEST_CASE("every policy runs its iterations, and all bytes are the right ones") 
   }
 }
 
-TEST_CASE("owners that change, other prefetching and no planning ahead go well, too") {
+TEST_CASE("runs with new owners, other prefetch distances and no planning ahead are right, too") {
   for (auto const* ahead : {"0", "2"}) {
     auto const small = small_steps{{"--reshard-every", "2", "--prefetch", ahead}};
     for (auto const* name : {"hecate", "hecate-rm", "ours"}) {
@@ -129,7 +129,7 @@ TEST_CASE("predictions are those of fssdp_sim where the runtime places as it doe
   }
 }
 
-TEST_CASE("what a device throws ends the measurement at once") {
+TEST_CASE("an exception on a device ends the measurement at once") {
   auto const small = small_steps{};
   auto job = small.job(policy_named("ours"));
   auto calls = 0;
@@ -162,7 +162,7 @@ TEST_CASE("wrong parameters and wrong rows are found") {
   CHECK(step::samples_of(memory, large) == std::array<float, 3>{1, 3, 5});
 }
 
-TEST_CASE("what all devices ask is worked out once, by the next one if that fails") {
+TEST_CASE("a result that all devices need is computed once, by the next device if that fails") {
   auto answers = step::shared_answers<int, int>{2};
   auto calls = std::atomic<int>{0};
   auto failures = std::atomic<int>{0};
@@ -187,7 +187,7 @@ TEST_CASE("what all devices ask is worked out once, by the next one if that fail
   CHECK(calls >= 51);
 }
 
-TEST_CASE("a prediction that is renewed now and then stays in between") {
+TEST_CASE("a prediction with an interval stays the same in between") {
   auto window = step::interval_window{2, 3};
   window.push(std::vector<std::uint64_t>{4, 0});
   CHECK(window.predict() == fssdp::expert_loads{4, 0});
@@ -198,7 +198,7 @@ TEST_CASE("a prediction that is renewed now and then stays in between") {
   CHECK(window.predict() == fssdp::expert_loads{1, 3});
 }
 
-TEST_CASE("fssdp_step refuses what cannot be, by the name of the option") {
+TEST_CASE("an impossible option of fssdp_step is an error that names it") {
   CHECK(mentions_all(step_refusal({"--policy", "best"}), {"--policy best: expected some of ep"}));
   CHECK(mentions_all(step_refusal({"--slow", "0"}), {"--slow 0.0", "expected 0.01 to"}));
   CHECK(mentions_all(step_refusal({"--scale", "-1"}), {"--scale -1", "expected 0.01 to"}));
@@ -218,7 +218,7 @@ TEST_CASE("fssdp_step refuses what cannot be, by the name of the option") {
                       "hecate-calibrated"}));
 }
 
-TEST_CASE("where devices compute, nothing is slower or smaller unless that is asked for") {
+TEST_CASE("on GPUs times and bytes are not scaled by default") {
   auto const asked = read_step({"--backend", "cuda"}).chosen.value();
   CHECK(asked.backend == step::backend::cuda);
   CHECK(asked.scene.devices == std::vector{8});

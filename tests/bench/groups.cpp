@@ -185,7 +185,7 @@ TEST_CASE("every method sends as many bytes as the simulator says") {
     }
 }
 
-TEST_CASE("an expert of a model crosses as its matrices, a slice as runs") {
+TEST_CASE("groups exchange an expert as its matrices, and a slice as runs") {
   auto const units = sim::units_of(*sim::model_named("mixtral-8x7b"));
   REQUIRE(units.size() == 3);
   CHECK(units.front() == fssdp::unit_shape{4096, 14336});
@@ -203,14 +203,14 @@ TEST_CASE("an expert of a model crosses as its matrices, a slice as runs") {
   CHECK(crossing_of("powersgd:4", 2).bytes(2) == 2 * 2 * 4 * 4 * (768 + 1536));
 }
 
-TEST_CASE("counterparts wait once for what is gathered, twice for what is added") {
+TEST_CASE("counterparts meet once for a gathered payload, twice for an added one") {
   CHECK(crossing_of("int8", 2).meetings() == 1);
   CHECK(crossing_of("full", 2).meetings() == 2);
   CHECK(crossing_of("powersgd", 2).meetings() == 4);
   CHECK(crossing_of("tagc", 2).meetings() == 3);
 }
 
-TEST_CASE("the layers below hide what crosses") {
+TEST_CASE("the layers below hide what groups exchange") {
   using sim::detail::exposed_behind;
   auto const layers = std::vector<sim::layer_pace>(
       3, {.experts_seconds = 4, .reduction_seconds = 1, .rest_seconds = 2});
@@ -229,7 +229,7 @@ TEST_CASE("the layers below hide what crosses") {
   CHECK(exposed_behind(late, std::vector<double>{3}) == Approx(3));
 }
 
-TEST_CASE("the devices of an interface share its wire, and the fullest one counts") {
+TEST_CASE("devices of one interface share its link, and the fullest device counts") {
   auto const by = crossing_of("full", 2);
   auto const layers =
       std::vector<sim::layer_pace>{{.owned = {1, 2, 0, 1}}, {.owned = {0, 1, 2, 0}}};
@@ -253,7 +253,7 @@ TEST_CASE("the devices of an interface share its wire, and the fullest one count
   CHECK(now_and_then.link_seconds == Approx(1));
 }
 
-TEST_CASE("parameters that cross are hidden by nothing") {
+TEST_CASE("parameters that are exchanged at once are not hidden") {
   auto const by = crossing_of("full", 2);
   auto const layers =
       std::vector<sim::layer_pace>{{.owned = {0}}, {.rest_seconds = 5, .owned = {1}}};
@@ -321,7 +321,7 @@ TEST_CASE("an iteration in groups is one of a group and what is exposed") {
   CHECK(small_between(one, sim::ep, of).over_ep() == Approx(1));
 }
 
-TEST_CASE("every method stands in the table, the CSV and the JSON of groups") {
+TEST_CASE("every method appears in the table, the CSV and the JSON of groups") {
   auto const asked = sim_of({"--groups", "3", "--between", "all,demo:8", "--between-rate",
                              "1e9,2e9", "--sync-every", "0"});
   CHECK(asked.between.methods.size() == between::methods.size() + 1);
@@ -354,7 +354,7 @@ TEST_CASE("every method stands in the table, the CSV and the JSON of groups") {
             "2 fragments of parameters cross in turn, each once in 8 iterations, applied 3 later"));
 }
 
-TEST_CASE("what cannot be between groups is refused by the name of its option") {
+TEST_CASE("an impossible option of groups is an error that names it") {
   for (auto const* name :
        {"--between", "--sync-every", "--outer", "--fragments", "--sync-delay", "--between-rate"})
     CHECK(is_in(refused_by_sim({name, std::string{name} == "--between" ? "full" : "1"}),
@@ -409,7 +409,7 @@ TEST_CASE("emulated groups send what is predicted, and have the same bits") {
   }
 }
 
-TEST_CASE("emulated groups exchange slices, parameters, and what new owners bring along") {
+TEST_CASE("emulated groups exchange slices and parameters, also after owners changed") {
   auto const same_bytes = [](step::measurement const& of) {
     return of.between_bytes() == Approx(of.predicted_between_bytes).epsilon(0.01);
   };

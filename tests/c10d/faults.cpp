@@ -59,7 +59,7 @@ constexpr auto much_less = 10s;
 
 }  // namespace
 
-TEST_CASE("messages of other sizes than expected are ranks that disagree") {
+TEST_CASE("messages with unexpected sizes give ranks_disagree") {
   struct sizes {
     std::size_t sent;
     std::size_t expected;
@@ -88,7 +88,7 @@ TEST_CASE("messages of other sizes than expected are ranks that disagree") {
   }
 }
 
-TEST_CASE("a message too many or too few is a disagreement") {
+TEST_CASE("one message too many or too few is an error on both ranks") {
   for (auto const extra : {-1, 1}) {
     CAPTURE(extra);
     auto const found = outcome_of(2, patient, [&](c10d_communicator& comm) {
@@ -104,7 +104,7 @@ TEST_CASE("a message too many or too few is a disagreement") {
   }
 }
 
-TEST_CASE("ranks with other plans find out before any of it is written") {
+TEST_CASE("ranks with different plans get an error before any buffer is written") {
   auto const found = outcome_of(4, patient, [&](c10d_communicator& comm) {
     auto const plan = comm.rank().value() == 2 ? std::uint64_t{8} : std::uint64_t{7};
     exchange_bytes(comm, large, large, {.plan = plan});
@@ -148,7 +148,7 @@ TEST_CASE("a rank that stalls is named when the deadline has passed") {
   REQUIRE(found.took < much_less);
 }
 
-TEST_CASE("what has failed over c10d stays so") {
+TEST_CASE("a c10d communicator that has failed stays failed") {
   auto const refused = c10d_tests::results_of(2, [](group_maker make) {
     auto comm = c10d_communicator{make(), {.deadline = 500ms}};
     auto count = 0;
@@ -167,7 +167,7 @@ TEST_CASE("what has failed over c10d stays so") {
   REQUIRE(refused == std::vector{2, 2});
 }
 
-TEST_CASE("what c10d cannot do is refused by name") {
+TEST_CASE("unsupported operations over c10d are errors that name them") {
   REQUIRE_THROWS_WITH(c10d_communicator{c10d_tests::group_pointer{}}, mentions("no process group"));
   c10d_tests::on_groups(1, [](group_maker make) {
     auto const group = make();

@@ -102,7 +102,7 @@ TEMPLATE_LIST_TEST_CASE("a reduction by torch's operators is the transpose of a 
   });
 }
 
-TEST_CASE("values of the host are gathered, and plans agreed on, where memory is a device's") {
+TEST_CASE("with device memory, host values are gathered and plans are agreed on") {
   auto const right = results_of(3, [](group_maker make) {
     auto comm = c10d_device_communicator{make(), c10::kCPU, {.make_group = make}};
     auto other = comm.duplicate();

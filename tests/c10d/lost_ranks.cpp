@@ -94,7 +94,7 @@ template <class Work>
 
 }  // namespace
 
-TEST_CASE("over c10d those that are left go on when ranks are lost, again and again") {
+TEST_CASE("over c10d the remaining ranks go on when ranks are lost, several times") {
   auto const said = said_by(4, [](c10d_communicator& comm) -> std::string {
     auto const me = comm.rank();
     (void)counted(comm);
@@ -116,7 +116,7 @@ TEST_CASE("over c10d those that are left go on when ranks are lost, again and ag
     REQUIRE(said[rank] == "3 ranks, sum 33; 2 ranks, sum 21; 2 ranks, sum 21; lost 2");
 }
 
-TEST_CASE("over c10d nobody is lost who comes, however late") {
+TEST_CASE("over c10d a rank that comes late, but in time, is not lost") {
   auto const said = said_by(3, [](c10d_communicator& comm) {
     std::this_thread::sleep_for(200ms * comm.rank().value());
     auto left = fssdp::survivors{comm};
@@ -126,7 +126,7 @@ TEST_CASE("over c10d nobody is lost who comes, however late") {
   for (auto const& words : said) REQUIRE(words == "3 ranks, sum 33; lost 0");
 }
 
-TEST_CASE("over c10d a rank that comes when the deadline has passed is told so") {
+TEST_CASE("over c10d a rank that comes after the deadline gets an error that says so") {
   auto const said = said_by(3, [](c10d_communicator& comm) {
     if (comm.rank() == rank_id{2}) std::this_thread::sleep_for(2 * deadline);
     auto left = fssdp::survivors{comm};
@@ -167,7 +167,7 @@ TEST_CASE("over c10d the state of a lost rank comes back from its mirror") {
   for (auto const rank : {0U, 2U, 3U}) REQUIRE(said[rank] == "right");
 }
 
-TEST_CASE("what shrinking takes over c10d, and is not given, is named") {
+TEST_CASE("a missing option that shrinking over c10d needs is an error that names it") {
   auto const refusal = [](auto call) -> std::string {
     try {
       call();

@@ -176,7 +176,7 @@ void check_joined() {
 
 }  // namespace
 
-TEST_CASE("c10d_communicator keeps the contract over a back end that is asked") {
+TEST_CASE("c10d_communicator keeps the contract over a back end that is polled") {
   contract::communicator_contract<post_ranks<post_group>>::check(
       {.instances = 5, .refuses_peers = true});
 }

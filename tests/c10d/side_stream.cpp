@@ -125,11 +125,11 @@ template <class Work>
 
 }  // namespace
 
-TEST_CASE("a communicator of torch runs behind what its caller has enqueued") {
+TEST_CASE("a communicator of torch runs after the work that its caller has enqueued") {
   REQUIRE(copied_beside() == 1);
 }
 
-TEST_CASE("torch's current stream waits where it awaits, however long ago that was") {
+TEST_CASE("torch's current stream waits for a position, also for an old one") {
   for (auto const pieces : {1, 100}) REQUIRE(read_behind(pieces) == 1);
 }
 
@@ -161,7 +161,7 @@ TEST_CASE("torch's current stream goes on while the communicator works, and the 
   REQUIRE(beside.has_run(1));
 }
 
-TEST_CASE("the current stream is the caller's again, also behind work that throws") {
+TEST_CASE("the caller's current stream is restored, also after work that throws") {
   auto comm = lone_rank{};
   auto beside = fssdp::on_side_stream(comm, late_device::device());
   auto const here = fssdp::detail::torch_stream_of(late_device::device());
@@ -176,7 +176,7 @@ TEST_CASE("the current stream is the caller's again, also behind work that throw
   REQUIRE(beside.position() == 0);
 }
 
-TEST_CASE("torch's allocator is told of memory that is used beside its stream") {
+TEST_CASE("torch's allocator knows of memory that is used on another stream") {
   auto comm = lone_rank{};
   auto beside = fssdp::on_side_stream(comm, late_device::device());
   auto numbers = std::array{1.0F, 2.0F};
@@ -186,7 +186,7 @@ TEST_CASE("torch's allocator is told of memory that is used beside its stream") 
   REQUIRE(late_device::kept.second == numbers.data());
 }
 
-TEST_CASE("on the CPU all has run when a call returns") {
+TEST_CASE("on the CPU all work has run when a call returns") {
   auto const extras = c10d_tests::results_of(1, [](c10d_tests::group_maker make) {
     auto comm = fssdp::c10d_device_communicator{make(), c10::kCPU};
     auto beside = fssdp::on_side_stream(comm, c10::kCPU);

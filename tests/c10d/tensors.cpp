@@ -175,7 +175,7 @@ void gather(c10::intrusive_ptr<c10d::ProcessGroup> group, fssdp::transfer_plan c
 
 }  // namespace
 
-TEST_CASE("tensors of torch are memory of experts where they are") {
+TEST_CASE("tensors of torch are used in place as memory of experts") {
   auto const types = std::vector<std::pair<at::ScalarType, dtype>> {
     {at::kFloat, dtype::fp32}, {at::kDouble, dtype::fp64}, {at::kBFloat16, dtype::bf16},
         {at::kHalf, dtype::fp16},
@@ -206,7 +206,7 @@ TEST_CASE("tensors of torch are memory of experts where they are") {
   }
 }
 
-TEST_CASE("tensors that cannot be memory of experts are refused by name") {
+TEST_CASE("tensors that cannot be memory of experts are errors that name them") {
   auto const good = at::empty({2, 3}, at::kFloat);
   REQUIRE(refusal_of(good).empty());
   auto const refused = [](std::string const& text, std::string const& part) {

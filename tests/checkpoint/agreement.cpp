@@ -81,7 +81,7 @@ TEST_CASE(
   for (auto const& thrown : save(folder.path(), "others").of_rank) REQUIRE(thrown == nullptr);
 }
 
-TEST_CASE("older steps go when they are many, also such as were never complete") {
+TEST_CASE("old steps are removed when there are too many, incomplete ones too") {
   auto const folder = support::temporary_folder{};
   save_ones(folder.path(), 1);
   std::filesystem::create_directory(folder.path() / "step_00000002");  // a save that has failed

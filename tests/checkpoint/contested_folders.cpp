@@ -128,11 +128,11 @@ template <class Step>
 
 }  // namespace
 
-TEST_CASE("of two that save the same step at once, one is refused or both save, and it loads") {
+TEST_CASE("of two that save the same step at once, one gets an error or both save, and it loads") {
   (void)refused_in_rounds(30, 0, {2, 2}, [](int, std::size_t) { return 0U; });
 }
 
-TEST_CASE("two that save different steps at once and remove older ones leave one that loads") {
+TEST_CASE("two programs that save different steps and remove old ones leave a step that loads") {
   (void)refused_in_rounds(12, 1, {2, 3}, [](int round, std::size_t saver) {
     return static_cast<std::uint64_t>(2 * round) + saver;
   });
@@ -168,7 +168,7 @@ TEST_CASE("while one save goes into a folder, another one is refused before it w
   REQUIRE(holds(folder.path(), 2));
 }
 
-TEST_CASE("the lock of a process that is killed is nobody's") {
+TEST_CASE("the lock of a killed process is released") {
   auto const folder = support::temporary_folder{};
   auto ends = std::array<int, 2>{};
   REQUIRE(::pipe(ends.data()) == 0);
@@ -194,7 +194,7 @@ TEST_CASE("the lock of a process that is killed is nobody's") {
   REQUIRE(holds(folder.path(), 1));
 }
 
-TEST_CASE("saving follows no links, and removing none") {
+TEST_CASE("neither saving nor removing follows symbolic links") {
   auto const place = support::temporary_folder{};
   auto const folder = place.path() / "run";
   auto const outside = place.path() / "outside";
@@ -235,7 +235,7 @@ TEST_CASE("saving follows no links, and removing none") {
   REQUIRE(!fs::exists(place.path() / "new"));
 }
 
-TEST_CASE("a tensor of the name that files keep for notes is refused before anything is written") {
+TEST_CASE("a tensor named __metadata__ is an error before anything is written") {
   auto const folder = support::temporary_folder{};
   auto const layout = fssdp::table_layout{{.ranks = 2}, {rank_id{1}}};
   auto world = fssdp::thread_world{2};

@@ -95,7 +95,7 @@ TEST_CASE("files that are missing or of another checkpoint are refused by name")
                       mentions("none: has no complete checkpoint"));
 }
 
-TEST_CASE("an index with a fitting checksum is still not believed") {
+TEST_CASE("an index with a right checksum is still validated") {
   auto const pair = support::stored_pair{};
   auto const text = support::bytes_of_file(pair.files()[0]);
   auto const begin = text.find("\"content\":") + 10;
@@ -172,7 +172,7 @@ TEST_CASE("an index with a fitting checksum is still not believed") {
   }
 }
 
-TEST_CASE("an index that promises what files do not hold is refused") {
+TEST_CASE("an index that lists more than the files hold is refused") {
   auto const pair = support::stored_pair{};
   auto const path = pair.files()[0];
   auto const text = support::bytes_of_file(path);

@@ -107,7 +107,7 @@ TEST_CASE("a process that is killed while it saves leaves the last checkpoint") 
   REQUIRE(wrong_in(folder.path(), last + 1) == 0);
 }
 
-TEST_CASE("a step is saved again in place of itself, and older ones go when they are many") {
+TEST_CASE("saving a step again replaces it, and old steps are removed when there are too many") {
   auto const folder = support::temporary_folder{};
   for (auto const step : {1U, 2U, 3U}) save_step(folder.path(), step);
   REQUIRE(fssdp::complete_steps(folder.path()) == std::vector<std::uint64_t>{1, 2, 3});
@@ -259,7 +259,7 @@ TEST_CASE("a rank that fails in a save's exchanges is named, and the checkpoint 
     }
 }
 
-TEST_CASE("ranks that save different things, or are others than the parts say, are told") {
+TEST_CASE("ranks that save different parts, or other ranks than the parts are for, get an error") {
   auto const folder = support::temporary_folder{};
   auto world = fssdp::thread_world{3};
   auto const differ = support::fallout_of(world, [&](thread_communicator& comm) {

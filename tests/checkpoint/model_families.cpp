@@ -174,7 +174,7 @@ TEST_CASE("families are found by the names of models") {
                mentions("family mixtral: no tensor 'w1'; expected one of gate, up, down"));
 }
 
-TEST_CASE("a name is of a layer and an expert only if its pattern makes it of them") {
+TEST_CASE("a name matches a layer and an expert only if the pattern generates it") {
   auto const match = [](char const* pattern, char const* name) {
     auto const found = fssdp::detail::match_pattern(pattern, name);
     return found.has_value() ? std::vector{found->layer, found->expert} : std::vector<int>{};

@@ -39,7 +39,7 @@ TEST_CASE("a checkpoint with a file that was changed at random is refused by tha
   REQUIRE(pair.complaint().empty());
 }
 
-TEST_CASE("a header or an index changed at random is refused, or is one") {
+TEST_CASE("a header or an index changed at random is refused, or is valid") {
   auto const pair = support::stored_pair{};
   auto const file = support::bytes_of_file(pair.files()[1]);
   auto const header = fssdp::safetensors_file{pair.files()[1]}.header();

@@ -73,7 +73,7 @@ TEST_CASE("a checkpoint is loaded by any number of ranks in any layout, slicing 
     }
 }
 
-TEST_CASE("several parts, layers, a state and owners come back") {
+TEST_CASE("several parts, layers, a state and owners are loaded as they were saved") {
   auto const folder = support::temporary_folder{};
   auto const layers = fssdp::layer_stack{
       {fssdp::table_layout{{.ranks = 2}, {fssdp::rank_id{1}, fssdp::rank_id{0}}},

@@ -337,7 +337,9 @@ TEST_CASE("parts of tensors are read in any type, across blocks") {
     }
 }
 
-TEST_CASE("types of files that are elements are visited as those, all others are refused by name") {
+TEST_CASE(
+    "types of files that have an element type are visited as it, all others are errors that name "
+    "them") {
   auto visited = 0;
   for (auto const& entry : fssdp::detail::file_dtypes) {
     auto const visit = [&] {

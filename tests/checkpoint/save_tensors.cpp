@@ -84,7 +84,7 @@ void save(Comm& comm, published_model const& model, std::string const& family,
 
 }  // namespace
 
-TEST_CASE("what is saved of a family is what others publish, in one file or several") {
+TEST_CASE("saved models of a family equal published ones, in one file or several") {
   auto const model = published_model{{1, 2, 4}, 5, 4, 7};
   for (std::string const family : {"mixtral", "qwen3_moe", "gpt_oss", "llama4", "stacked"})
     for (auto const most : {std::uint64_t{5'000'000'000}, std::uint64_t{1'000}}) {
@@ -123,7 +123,7 @@ TEST_CASE("what is saved of a family is what others publish, in one file or seve
     }
 }
 
-TEST_CASE("what is saved of slices is what is saved of whole experts") {
+TEST_CASE("slices are saved as the same files as whole experts") {
   auto const model = published_model{{0, 3}, 3, 4, 7};
   for (std::string const family : {"mixtral", "qwen3_moe", "gpt_oss", "llama4", "stacked"})
     for (auto const slices : {2, 3, 5}) {  // they begin within rows
@@ -229,7 +229,7 @@ TEST_CASE("memory of a device is saved through its buffers") {
   REQUIRE((contents(folder.path(), "") == contents(published.path(), ".experts.")));
 }
 
-TEST_CASE("what cannot be saved as a family has it is refused on all ranks, and leaves no file") {
+TEST_CASE("a model that does not fit its family is refused on all ranks, and leaves no file") {
   auto const model = published_model{{0, 1}, 3, 4, 2};
   auto const folder = support::temporary_folder{};
   auto const into = folder.path() / "model";
@@ -322,7 +322,7 @@ TEST_CASE("a save that a rank cannot finish leaves no file that looks whole") {
   REQUIRE(names_in(folder.path()).empty());
 }
 
-TEST_CASE("an index of others is read, and refused where it is none") {
+TEST_CASE("an index of another writer is read, or refused if it is invalid") {
   auto const folder = support::temporary_folder{};
   auto const path = folder.path() / "model.safetensors.index.json";
   auto const read = [&](std::string const& text) -> std::string {

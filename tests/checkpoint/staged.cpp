@@ -79,7 +79,7 @@ struct staged_model {
 
 }  // namespace
 
-TEST_CASE("what is saved through buffers has the bytes of what is saved from the host") {
+TEST_CASE("saving through staging buffers writes the same bytes as saving from the host") {
   for (auto seed = std::uint64_t{1}; seed <= support::some_instances; ++seed) {
     CAPTURE(seed);
     auto draw = support::dice{seed + 100'000};
@@ -165,7 +165,7 @@ TEST_CASE("buffers that are too small for a block are refused, and what failed c
   REQUIRE(fssdp::complete_steps(folder.path()).size() == 1);
 }
 
-TEST_CASE("tensors of others are loaded through buffers, too") {
+TEST_CASE("published tensors are loaded through staging buffers, too") {
   auto const of = large_model();
   auto const folder = support::temporary_folder{};
   fssdp::thread_world{2}.run(

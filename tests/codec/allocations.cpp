@@ -16,7 +16,7 @@
 
 using support::allocations_in;
 
-TEMPLATE_TEST_CASE("nothing allocates on the way through a codec", "", fssdp::bf16_codec,
+TEMPLATE_TEST_CASE("encoding and decoding allocate nothing", "", fssdp::bf16_codec,
                    fssdp::fp8_e4m3_codec, fssdp::fp8_e5m2_codec, fssdp::int8_codec) {
   auto numbers = std::vector<int>{};
   REQUIRE(allocations_in([&] { numbers.resize(10); }) == 1);  // the counter counts

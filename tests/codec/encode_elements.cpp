@@ -51,14 +51,14 @@ TEST_CASE("what is decoded to 16 bits is rounded once more") {
   REQUIRE(static_cast<float>(to[1]) != floats[1]);
 }
 
-TEST_CASE("what passes through the stack is whole blocks") {
+TEST_CASE("blocks that are converted on the stack are whole") {
   using fssdp::detail::stretch_elements;
   STATIC_REQUIRE(stretch_elements<fssdp::bf16_codec> == 1024);
   STATIC_REQUIRE(stretch_elements<fssdp::int8_codec> == 1024);
   STATIC_REQUIRE(stretch_elements<support::counted_fp16> == 1000);
 }
 
-TEST_CASE("no element is no byte") {
+TEST_CASE("an empty range has an empty payload") {
   auto payload = std::vector<std::byte>(1, std::byte{7});
   auto to = std::vector<fp16>(1, fp16{7.0F});
   auto const none = std::span{payload}.first(0);

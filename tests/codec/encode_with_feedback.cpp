@@ -34,7 +34,7 @@ template <class Codec, class T>
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("where no sum is rounded, nothing at all gets lost", "", fssdp::bf16_codec,
+TEMPLATE_TEST_CASE("if no sum is rounded, error feedback loses nothing", "", fssdp::bf16_codec,
                    fssdp::fp8_e4m3_codec, fssdp::fp8_e5m2_codec, counted_fp16) {
   auto draw = support::dice{61};
   auto const size = std::size_t{3000};  // more than one chunk
@@ -60,7 +60,7 @@ TEMPLATE_TEST_CASE("where no sum is rounded, nothing at all gets lost", "", fssd
   REQUIRE(inexact > 50 * static_cast<int>(size) / 8);  // there was something to lose
 }
 
-TEST_CASE("what is below half a step arrives, if later") {
+TEST_CASE("values below half a step arrive in a later step") {
   auto const from = std::vector{127.0F, 0.3F, -0.3F};
   auto residual = std::vector<float>(3);
   auto sum = std::vector<double>(3);
@@ -73,7 +73,7 @@ TEST_CASE("what is below half a step arrives, if later") {
   REQUIRE(sum[2] == -30);
 }
 
-TEST_CASE("of what is not finite nothing is left") {
+TEST_CASE("values that are not finite leave no residual") {
   auto const nan = std::numeric_limits<float>::quiet_NaN();
   auto residual = std::vector{0.0F, 0.0F, 0.25F, 0.0F, 0.25F};
   auto const to =

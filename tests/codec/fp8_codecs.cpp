@@ -80,7 +80,7 @@ TEMPLATE_TEST_CASE("an fp8 payload has a scale in front of every block of 256", 
   REQUIRE(support::there_and_back(TestType{}, from) == from);
 }
 
-TEMPLATE_TEST_CASE("the scale of fp8 is the smallest that will do", "", fp8_e4m3_codec,
+TEMPLATE_TEST_CASE("the scale of fp8 is the smallest that prevents overflow", "", fp8_e4m3_codec,
                    fp8_e5m2_codec) {
   auto draw = support::dice{31};
   auto wrong = 0;

@@ -100,7 +100,7 @@ TEST_CASE("constant buckets and buckets of two values are exact, zeros stay zero
         support::bits_of(floats{0, 1}));
 }
 
-TEST_CASE("what is not finite becomes NaN, alone") {
+TEST_CASE("an element that is not finite becomes NaN, and no other") {
   auto with = eight_weights();
   auto const coder = shifted_codec<8>{2};
   auto const expected = support::there_and_back(coder, with);
@@ -111,7 +111,9 @@ TEST_CASE("what is not finite becomes NaN, alone") {
   CHECK(to[11] == 0);
 }
 
-TEST_CASE("what has been decoded stays, in narrow buckets and at the ends of floats, too") {
+TEST_CASE(
+    "encoding decoded values again changes nothing, in narrow buckets and at the ends of floats, "
+    "too") {
   auto draw = support::dice{8};
   for (int i = 0; i < 300; ++i) {
     auto const center = std::ldexp(draw.chance(50) ? 1.0F : -1.9999999F, draw.between(-140, 127));

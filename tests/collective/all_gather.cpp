@@ -67,7 +67,7 @@ TEST_CASE("the documented cost: one exchange, size - 1 messages out and in") {
                                               .bytes_received = 72});
 }
 
-TEST_CASE("room of another size is refused before anything is sent") {
+TEST_CASE("an output of the wrong size is refused before anything is sent") {
   auto comm = support::communicator_archetype{fssdp::rank_id{0}};
   auto counted = fssdp::counting{comm};
   auto const mine = std::vector<int>(3);
@@ -78,7 +78,7 @@ TEST_CASE("room of another size is refused before anything is sent") {
   REQUIRE(counted.counts().exchanges == 0);
 }
 
-TEST_CASE("ranks that give different numbers of values find out") {
+TEST_CASE("ranks that give different numbers of values get an error") {
   auto world = fssdp::thread_world{2};
   auto const result = support::fallout_of(world, [](thread_communicator& comm) {
     auto const n = comm.rank().index() + 1;

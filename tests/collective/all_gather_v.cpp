@@ -126,7 +126,7 @@ TEST_CASE("blocks of any lengths are gathered and reduced as loops do it", "[col
   }
 }
 
-TEST_CASE("blocks of any lengths cross streams", "[collective]") {
+TEST_CASE("blocks of any lengths are gathered and reduced on streams", "[collective]") {
   for (std::uint64_t seed = 0; seed < 5; ++seed) {
     auto const of = random_blocks{seed};
     INFO("seed " << seed);
@@ -242,7 +242,7 @@ TEST_CASE("direct plans give what scheduled ones give, in one transfer for each 
   CHECK_THROWS_AS(uneven_plan::direct(blocks, topo, 0), fssdp::argument_error);
 }
 
-TEST_CASE("uneven collectives refuse what does not fit", "[collective]") {
+TEST_CASE("collectives of uneven blocks refuse buffers that do not fit", "[collective]") {
   auto const topo = fssdp::topology{{.ranks = 2}};
   auto const counts = std::vector<std::size_t>{2, 3};
   auto const plan = uneven_plan{fssdp::consecutive_blocks(counts), topo, sizeof(float)};

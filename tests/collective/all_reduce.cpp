@@ -30,7 +30,7 @@ TEST_CASE("sums are formed in rank order and have the same bits on every rank") 
   for (auto const& of_rank : sums) REQUIRE(of_rank == std::vector{expected, 5.0F});
 }
 
-TEST_CASE("a rank alone has its own sum, nothing has none") {
+TEST_CASE("one rank alone gets its own values, and an empty range stays empty") {
   auto const sums = support::on_all_ranks(1, [](thread_communicator& comm) {
     return fssdp::all_reduce(comm, std::vector{4, 5});
   });
@@ -40,7 +40,7 @@ TEST_CASE("a rank alone has its own sum, nothing has none") {
   REQUIRE(none[1].empty());
 }
 
-TEST_CASE("sum_loads gives everybody the tokens of every expert") {
+TEST_CASE("sum_loads gives all ranks the tokens of all experts") {
   auto const loads = support::on_all_ranks(3, [](thread_communicator& comm) {
     auto const r = static_cast<std::uint64_t>(comm.rank().value());
     return fssdp::sum_loads(comm, fssdp::expert_loads{r, 10 * r, 1});

@@ -200,7 +200,7 @@ TEST_CASE("plans are copied without an allocation") {
   });
 }
 
-TEST_CASE("uneven collectives allocate nothing from their second call on") {
+TEST_CASE("collectives of uneven blocks allocate nothing from their second call on") {
   if (auto const lacks = support::lacks_allocation_counts(); !lacks.empty())
     return skip_test(lacks);
   auto const plan =

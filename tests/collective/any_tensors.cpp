@@ -193,14 +193,16 @@ TEST_CASE("tensors of any dtypes get the bits that each gets by itself, of a kno
   });
 }
 
-TEST_CASE("they get the same bits coded, with error feedback and without") {
+TEST_CASE(
+    "coded tensors of any dtypes get the bits that each gets alone, with error feedback and "
+    "without") {
   support::for_coded_instances(support::some_instances, [](support::coded_instance const& of) {
     auto const types = any_types{of, dice{of.elements.front() + 1}};
     REQUIRE(different(of, types, fssdp::coded_links{fssdp::int8_codec{}, of.on}) == 0);
   });
 }
 
-TEST_CASE("every pair of dtypes does, beside any other") {
+TEST_CASE("every pair of dtypes gets those bits, together with any other") {
   auto of = random_instance{5, {.ranks = 4, .nodes = 2, .experts = 5}};
   of.elements = {600};
   for (auto const from : fssdp::all_dtypes)
@@ -231,7 +233,7 @@ TEST_CASE("tensors of any dtypes on a device get the bits of the host") {
       {.ranks = 6, .nodes = 3, .experts = 16});
 }
 
-TEST_CASE("what tensors of any dtypes are said to take and to send is what they do") {
+TEST_CASE("tensors of any dtypes take the memory and send the bytes that were predicted") {
   support::for_random_instances(support::some_instances, [](random_instance const& of) {
     auto const types = any_types{of, dice{of.elements.front() + 3}};
     auto const tensors = std::span<tensor_types const>{types.tensors};
@@ -304,7 +306,7 @@ TEST_CASE("collectives of any dtypes with scratch do not allocate, once they hav
   });
 }
 
-TEST_CASE("an ordinary buffer may stand in for one of the two") {
+TEST_CASE("one of the two buffers may have a static element type") {
   support::for_random_instances(support::some_instances, [](random_instance const& of) {
     auto const wrong = support::on_all_ranks(of.layout.ranks(), [&](thread_communicator& comm) {
       auto mine = support::rank_buffers<fssdp::bf16, float>{of, comm.rank()};

@@ -120,7 +120,8 @@ TEST_CASE("a world of another size than the plan's is refused") {
                      mentions("sparse_reduce_scatter: the communicator has 3 ranks; expected 2"));
 }
 
-TEST_CASE("on a stream, too, bad buffers are refused by the call itself and poison nothing") {
+TEST_CASE(
+    "on a stream, too, bad buffers are refused by the call itself, and the stream still works") {
   auto const of = five_experts{};
   auto const sound = support::on_all_ranks(2, [&](thread_communicator& comm) {
     auto stream = fssdp::host_stream{};
@@ -141,7 +142,7 @@ TEST_CASE("on a stream, too, bad buffers are refused by the call itself and pois
   REQUIRE(sound == std::vector{1, 1});
 }
 
-TEST_CASE("buffers side by side in one block, and interleaved ones, are welcome") {
+TEST_CASE("adjacent buffers in one block, and interleaved ones, are accepted") {
   auto const of = five_experts{};
   auto const copied = support::on_all_ranks(2, [&](thread_communicator& comm) {
     auto const own = of.layout.owned(comm.rank()).size();

@@ -25,7 +25,8 @@ using coded_buffers = support::rank_buffers<fssdp::bf16, float>;
 }  // namespace
 
 TEST_CASE(
-    "a coded gather sends payloads of coded chunks, all else as it is, and copies each once") {
+    "a coded gather sends payloads of coded chunks and all other chunks unchanged, and copies each "
+    "once") {
   support::for_coded_instances(support::some_instances, [](coded_instance const& of) {
     auto const costs = cost_of(of, [&](auto& comm) {
       auto mine = coded_buffers{of, comm.rank()};
@@ -43,7 +44,9 @@ TEST_CASE(
   });
 }
 
-TEST_CASE("a coded reduction sends payloads over coded links, all else as it is, and copies none") {
+TEST_CASE(
+    "a coded reduction sends payloads over coded links and all else unchanged, and copies "
+    "nothing") {
   support::for_coded_instances(support::some_instances, [](coded_instance const& of) {
     auto const costs = cost_of(of, [&](auto& comm) {
       auto mine = coded_buffers{of, comm.rank()};

@@ -121,7 +121,7 @@ TEMPLATE_TEST_CASE("all holders have what each piece's payload says, and exact c
   REQUIRE(counts.exact > 0);
 }
 
-TEST_CASE("they have it from any dtype in any dtype, whatever the codec") {
+TEST_CASE("coded gathers convert from any dtype to any dtype, with any codec") {
   auto const pairs = support::pairs_of_dtypes();
   auto next = std::size_t{0};
   for (auto const& coder : support::all_codecs()) {
@@ -185,7 +185,7 @@ TEST_CASE("where blocks fit into pieces, every plan of a placement gives equal b
   });
 }
 
-TEST_CASE("a plan without a topology has no links between nodes: nothing is coded there") {
+TEST_CASE("without a topology there are no links between nodes, so none is coded") {
   auto const layout = fssdp::block_layout{{.experts = 2, .ranks = 2}};
   auto const plan = fssdp::make_plan(layout, fssdp::everywhere{}(layout));
   auto const got_on = [&](link_class on) {

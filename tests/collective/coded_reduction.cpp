@@ -109,7 +109,7 @@ TEMPLATE_TEST_CASE("a coded reduction sums what the payloads say, in the order o
   REQUIRE(counts.sums > 0);
 }
 
-TEST_CASE("it sums them from any dtype to any dtype, whatever the codec") {
+TEST_CASE("coded reductions sum any dtype into any dtype, with any codec") {
   auto const pairs = support::pairs_of_dtypes();
   auto next = std::size_t{0};
   for (auto const& coder : support::all_codecs()) {

@@ -67,7 +67,7 @@ template <class... Links>
 
 }  // namespace
 
-TEST_CASE("a coded gather wants slots for all that a rank holds, and says why") {
+TEST_CASE("a coded gather without slots for all held experts is an error that says why") {
   auto const of = two_nodes{};
   auto const links = coded_links{fssdp::int8_codec{}};
   auto const remote = [&](auto& comm) {
@@ -104,26 +104,27 @@ TEST_CASE("residuals that do not fit are refused by name") {
   refuses(with(expert_tensor<float>{nullptr, 2, 4}), "tensor 0 of residuals is null");
 }
 
-TEST_CASE("ranks with different codecs find out, though their payloads have one size") {
+TEST_CASE("ranks with different codecs get an error, even if their payloads have equal sizes") {
   disagree(gathers(coded_links{fssdp::int8_codec{}}),
            gathers(coded_links{fssdp::fp8_e4m3_codec{}}));
   disagree(reduces(coded_links{fssdp::fp8_e4m3_codec{}}),
            reduces(coded_links{fssdp::fp8_e5m2_codec{}}));
 }
 
-TEST_CASE("ranks with a codec and without one find out, though messages have one size") {
+TEST_CASE("ranks with and without a codec get an error, even if messages have equal sizes") {
   disagree(gathers(coded_links{fssdp::bf16_codec{}}), gathers());
   disagree(reduces(), reduces(coded_links{fssdp::bf16_codec{}}));
 }
 
-TEST_CASE("ranks that code different links find out, though the plan has only one kind") {
+TEST_CASE(
+    "ranks that code different links get an error, even if the plan has only one kind of link") {
   auto const crossing = coded_links{fssdp::int8_codec{}};
   auto const all = coded_links{fssdp::int8_codec{}, link_class::all};
   disagree(gathers(crossing), gathers(all));
   disagree(reduces(all), reduces(crossing));
 }
 
-TEST_CASE("ranks whose plans put them on other nodes find out") {
+TEST_CASE("ranks whose plans put them on different nodes get an error") {
   auto const of = two_nodes{};
   auto const one_node = make_plan(of.layout, of.plan.where());
   auto const other =

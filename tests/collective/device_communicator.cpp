@@ -46,7 +46,7 @@ TEST_CASE("a device gives the bits of the host, and what it allocates it frees")
       on_few_ranks);
 }
 
-TEST_CASE("with the scratch that memory_required names nothing of a device is allocated") {
+TEST_CASE("with as much scratch as memory_required says, no device memory is allocated") {
   support::for_random_instances(
       support::some_instances,
       [](random_instance const& of) {

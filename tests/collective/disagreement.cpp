@@ -14,7 +14,7 @@
 
 using fssdp::thread_communicator;
 
-TEST_CASE("ranks with different plans find out") {
+TEST_CASE("ranks with different plans get an error") {
   auto const layout = fssdp::block_layout{{.experts = 2, .ranks = 2}};
   auto const all = fssdp::make_plan(layout, fssdp::everywhere{}(layout));
   auto const reversed = support::reversed_layout{2, {fssdp::rank_id{1}, fssdp::rank_id{0}}};
@@ -32,7 +32,8 @@ TEST_CASE("ranks with different plans find out") {
   REQUIRE_THAT(support::text(result.of_run), mentions("disagree") && mentions("plan"));
 }
 
-TEST_CASE("a gather here and a reduction there, by the same plan, find out") {
+TEST_CASE(
+    "a gather on one rank and a reduction on another, with the same plan, are an error on both") {
   auto const layout = fssdp::block_layout{{.experts = 2, .ranks = 2}};
   auto const plan = fssdp::make_plan(layout, fssdp::everywhere{}(layout));
   auto world = fssdp::thread_world{2};
@@ -50,7 +51,7 @@ TEST_CASE("a gather here and a reduction there, by the same plan, find out") {
   REQUIRE(support::failed_rank(result.of_rank[1]) == 0);
 }
 
-TEST_CASE("ranks that call in different order, or with different sizes, find out") {
+TEST_CASE("ranks that call in different order, or with different sizes, get an error") {
   auto const layout = fssdp::block_layout{{.experts = 2, .ranks = 2}};
   auto const plan = fssdp::make_plan(layout, fssdp::everywhere{}(layout));
   auto const size_of_rank_1 = GENERATE(std::size_t{4}, std::size_t{5});

@@ -43,8 +43,7 @@ TEST_CASE("forwarded, lent or copied: the same bits, and the same bytes in no mo
   REQUIRE(passed_on > support::law_instances / 20 / 4);
 }
 
-TEST_CASE(
-    "what is passed on is what a loop over the placement gives, on ports that take time, too") {
+TEST_CASE("forwarding gives the values of a loop over the placement, on slow ports, too") {
   for (std::uint64_t seed = 1; seed <= support::law_instances / 20; ++seed) {
     CAPTURE(seed);
     auto const of = support::relayed_instance(seed, up_to_eight_ranks);

@@ -76,7 +76,7 @@ enum class step { everything, rounds };
 
 }  // namespace
 
-TEST_CASE("the search finds ranks that wait for each other") {
+TEST_CASE("the state search finds deadlocks") {
   auto const both_receive_first = two_ranks(receive, send);
   for (auto const slots : all_sizes) REQUIRE(deadlocks(both_receive_first, slots) == 1);
   auto const both_send_first = two_ranks(send, receive);
@@ -97,7 +97,7 @@ TEST_CASE("the search finds ranks that wait for each other") {
   for (auto const slots : all_sizes) REQUIRE(deadlocks(at_once, slots) == 0);
 }
 
-TEST_CASE("the search finds messages that feed each other, and counts the states") {
+TEST_CASE("the state search finds messages that depend on each other, and counts the states") {
   auto circle = abstract_program{{{0, 1, {1}}, {1, 0, {0}}},
                                  {{{{send, 0}, {receive, 1}}}, {{{send, 1}, {receive, 0}}}}};
   for (auto const slots : all_sizes) REQUIRE(deadlocks(circle, slots) == 1);
@@ -110,7 +110,7 @@ TEST_CASE("the search finds messages that feed each other, and counts the states
   REQUIRE(interleavings{circle, 1}.states() == 9);
 }
 
-TEST_CASE("no order of events stops a small plan, whole or by rounds, forwards or backwards") {
+TEST_CASE("no order of events deadlocks a small plan, whole or by rounds, forwards or backwards") {
   auto searched = 0;
   auto passed_on = 0;
   for (std::uint64_t seed = 1; seed <= support::law_instances; ++seed) {

@@ -27,7 +27,7 @@ void name_elements(fssdp::expert_buffer<int>& buffer, Experts const& experts) {
 
 }  // namespace
 
-TEST_CASE("held lists own and remote experts, ascending, whole ones of its own in place") {
+TEST_CASE("materialized experts are listed ascending, and owned ones are used in place") {
   support::for_random_instances([](random_instance const& of) {
     auto wrong = 0;
     for (auto const rank : fssdp::first_n<rank_id>(of.layout.ranks())) {
@@ -74,7 +74,7 @@ TEST_CASE("replicas are [remote, elements], partials [materialized, elements], z
   REQUIRE(fssdp::make_partials<float>(plan, rank_id{1}, 7).slots() == 2);
 }
 
-TEST_CASE("held refuses buffers of another shape") {
+TEST_CASE("view_experts refuses buffers of another shape") {
   auto const layout = fssdp::block_layout{{.experts = 4, .ranks = 2}};
   auto where = fssdp::placement{layout};
   where.add(expert_id{3}, rank_id{0});

@@ -77,12 +77,12 @@ void check_coded(Codec const& coder) {
 
 }  // namespace
 
-TEST_CASE("what a plan is said to take is what it takes") {
+TEST_CASE("a plan takes the memory that memory_required says") {
   check<float, float, float>();
   check<float, fssdp::bf16, fssdp::bf16>();
 }
 
-TEST_CASE("what a plan is said to take with a codec is what it takes") {
+TEST_CASE("a plan with a codec takes the memory that memory_required says") {
   check_coded<float, float, float>(fssdp::int8_codec{});
   check_coded<float, fssdp::bf16, double>(support::hundreds_codec{});
 }

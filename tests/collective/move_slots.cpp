@@ -107,8 +107,9 @@ TEST_CASE("slots have the experts of the new map, with all their tensors", "[col
   }
 }
 
-TEST_CASE("slots that do not fit the moves are refused, and ranks whose moves differ find out",
-          "[collective]") {
+TEST_CASE(
+    "slots that do not fit the moves are refused, and ranks with different moves get an error",
+    "[collective]") {
   auto const ids = [](std::vector<int> const& of) {
     auto list = std::vector<expert_id>{};
     for (auto const id : of) list.emplace_back(id);

@@ -63,7 +63,7 @@ TEST_CASE("rank_ordered plans of one placement reduce to the same bits") {
   });
 }
 
-TEST_CASE("schedules that sum by rank reduce to these bits, and gather like all others") {
+TEST_CASE("schedules with sums by rank reduce to these bits, and gather like all others") {
   support::for_random_instances(support::some_instances, [](random_instance const& of) {
     auto const cut = std::size_t{10'240'000};
     auto const by_trees = schedule(of.plan, 4 * cut, {.piece_bytes = cut});
@@ -78,7 +78,7 @@ TEST_CASE("schedules that sum by rank reduce to these bits, and gather like all 
   });
 }
 
-TEST_CASE("a plan that reduces by another says what that one moves and takes") {
+TEST_CASE("a plan that reduces by another plan has the bytes and memory of that plan") {
   support::for_random_instances(support::some_instances, [](random_instance const& of) {
     auto const plan = of.plan.reduced_by(rank_ordered(of.plan));
     auto const by_itself = rank_ordered(of.plan);

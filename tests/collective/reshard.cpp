@@ -147,7 +147,7 @@ TEST_CASE("a rank that throws in a reshard is named by all others") {
   }
 }
 
-TEST_CASE("a reshard refuses memory that is not there, and sizes that cannot be counted") {
+TEST_CASE("a reshard refuses null memory, and sizes that overflow") {
   auto const layout = fssdp::block_layout{{.experts = 2, .ranks = 1}};
   auto alone = support::communicator_archetype{fssdp::rank_id{0}};
   auto memory = std::vector<float>(8);

@@ -98,7 +98,7 @@ TEST_CASE("consecutive pieces of a chunk to one rank are one message") {
   REQUIRE(messages(to_two, any) == std::vector<pieces>{{0, 1}, {0, 1, 2}, {0}});
 }
 
-TEST_CASE("pieces in another form end a message") {
+TEST_CASE("a piece with another type or encoding begins a new message") {
   auto const all = std::vector{piece_to(1, 0, 0), piece_to(1, 0, 1), piece_to(1, 0, 2)};
   auto const alike = [](transfer const& a, transfer const& b) {
     return (a.piece < 2) == (b.piece < 2);

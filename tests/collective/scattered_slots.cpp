@@ -97,7 +97,7 @@ template <class Links>
 
 }  // namespace
 
-TEST_CASE("scattered slots get the bits of slots side by side, plain and coded") {
+TEST_CASE("scattered slots get the same bits as adjacent slots, plain and coded") {
   support::for_random_instances(support::law_instances / 10, [](random_instance const& of) {
     auto const wrong = support::on_all_ranks(of.layout.ranks(), [&](thread_communicator& comm) {
       return wrong_on(comm, of, fssdp::uncoded{}) +
@@ -151,7 +151,7 @@ TEST_CASE("scattered slots that are null or share memory are refused by name") {
       fssdp::sparse_all_gather(alone, plan, at({place(0), place(0), place(4)}), at(to)));
 }
 
-TEST_CASE("bytes_of leaves scattered slots where they are, and follows them") {
+TEST_CASE("bytes_of refers to scattered slots in place") {
   auto memory = std::vector<float>{1, 2, 3, 4, 5, 6};
   auto places = std::vector{memory.data() + 4, memory.data()};
   auto tensor = at(places);

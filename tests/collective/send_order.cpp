@@ -39,7 +39,7 @@ TEST_CASE("a message waits for those before it at its port, and for no others") 
   CHECK(what_goes(order).empty());
 }
 
-TEST_CASE("what goes before the first sum is remembered") {
+TEST_CASE("sends before the first sum are known") {
   auto memory = std::array<std::uint8_t, 3>{};
   auto order = send_order{memory};
   order.set_ready(0);

@@ -76,7 +76,7 @@ TEST_CASE("buffers may have gaps, and nothing is written into them") {
   REQUIRE(wrong == std::vector(3, 0));
 }
 
-TEST_CASE("any trivially copyable element travels, in any range of tensors") {
+TEST_CASE("any trivially copyable element can be gathered, in any range of tensors") {
   struct pair {
     char tag;
     int number;

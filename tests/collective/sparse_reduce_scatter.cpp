@@ -88,7 +88,7 @@ TEST_CASE("with a direct plan the bits are those of a sum in rank order") {
   }
 }
 
-TEST_CASE("equal plans give equal bits, every time and over every wire") {
+TEST_CASE("equal plans give equal bits, every time and over every communicator") {
   for (auto const type : support::dtypes_of_a_test()) {
     CAPTURE(fssdp::name_of(type));
     support::for_random_instances(support::some_instances, [&](random_instance of) {

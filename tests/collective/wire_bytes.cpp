@@ -59,7 +59,7 @@ TEST_CASE("bytes that a plan moves, with and without a codec, are those that ran
   });
 }
 
-TEST_CASE("what passes between nodes is told apart from what stays inside") {
+TEST_CASE("bytes between nodes and inside nodes are counted separately") {
   auto const layout = fssdp::block_layout{{.experts = 3, .ranks = 3}};
   auto const topo = fssdp::topology{{.nodes = 2, .ranks = 3}};  // ranks 0 and 1, rank 2
   auto where = fssdp::placement{layout};

@@ -204,7 +204,7 @@ TEST_CASE("the README says which extras communicators have on the host") {
   REQUIRE(support::extras_in_readme("queued_communicator") == of_queued);
 }
 
-TEST_CASE("collectives on a stream are counted, and again around it") {
+TEST_CASE("collectives on a stream are counted, by an adaptor inside or around it") {
   auto const counts = support::on_all_ranks(3, [](thread_communicator& comm) {
     auto stream = fssdp::host_stream{};
     auto queued = fssdp::on_stream(comm, stream);
@@ -227,7 +227,7 @@ TEST_CASE("collectives on a stream are counted, and again around it") {
   }
 }
 
-TEST_CASE("submitted work may outlive the adaptor that it went through") {
+TEST_CASE("submitted work may run after its adaptor is destroyed") {
   auto const counts = support::on_all_ranks(2, [](thread_communicator& comm) {
     auto stream = fssdp::host_stream{};
     auto queued = fssdp::on_stream(comm, stream);
@@ -265,7 +265,7 @@ TEST_CASE("a fault in submitted work comes from synchronize, at the exchange tha
                                                "rank 1 fails on purpose before exchange 2"});
 }
 
-TEST_CASE("what runs on a stream is traced there") {
+TEST_CASE("work on a stream is traced when it runs") {
   auto const traces = support::on_all_ranks(2, [](thread_communicator& comm) {
     auto trace = fssdp::trace_recorder{{.rank = comm.rank()}};
     auto stream = fssdp::host_stream{};

@@ -147,7 +147,7 @@ static_assert(fssdp::gathering_communicator<device_alone>);
 
 }  // namespace
 
-TEST_CASE("values of the host are gathered through a communicator_ref") {
+TEST_CASE("host values are gathered through a communicator_ref") {
   constexpr auto ranks = 3;
   auto const rows = support::on_all_ranks(ranks, [](thread_communicator& comm) {
     auto counted = fssdp::counting{comm};
@@ -161,7 +161,7 @@ TEST_CASE("values of the host are gathered through a communicator_ref") {
   for (auto const& of_rank : rows) REQUIRE(of_rank == std::vector{0, 10, 1, 11, 2, 12, 1});
 }
 
-TEST_CASE("those of a device go the communicator's own way through a communicator_ref") {
+TEST_CASE("values of a device are gathered by the communicator itself through a communicator_ref") {
   auto comm = device_alone{};
   auto ref = communicator_ref{comm};
   auto all = std::vector<int>(2);

@@ -39,7 +39,7 @@ void then_open(std::latch& gate, Function function) {
 
 }  // namespace
 
-TEST_CASE("whoever waits for a rank that does not come is told its name and where it was") {
+TEST_CASE("a rank that waits for an absent rank gets an error with its name and the place") {
   for (int missing = 0; missing < 3; ++missing) {
     CAPTURE(missing);
     auto others_gone = std::latch{2};
@@ -74,7 +74,7 @@ TEST_CASE("whoever waits for a rank that does not come is told its name and wher
   }
 }
 
-TEST_CASE("a rank is missed through others: 0 waits for 1, 1 waits for 2, 2 does not come") {
+TEST_CASE("an absent rank is named through others: 0 waits for 1, 1 waits for 2, 2 does not come") {
   auto const in_another_lane = GENERATE(0, 1);  // than that in which 0 waits
   CAPTURE(in_another_lane);
   auto zero_has_posted = std::latch{1};
@@ -104,7 +104,7 @@ TEST_CASE("a rank is missed through others: 0 waits for 1, 1 waits for 2, 2 does
            support::is<fssdp::deadline_exceeded>(result.of_rank[1])));
 }
 
-TEST_CASE("a sender misses a receiver as well") {
+TEST_CASE("a sender that waits for an absent receiver gets an error as well") {
   auto other_gone = std::latch{1};
   auto world = impatient_world(2);
   auto const result = support::fallout_of(world, [&](thread_communicator& comm) {
@@ -115,7 +115,7 @@ TEST_CASE("a sender misses a receiver as well") {
   REQUIRE(support::failed_rank(result.of_rank[0]) == 1);
 }
 
-TEST_CASE("who has lent memory to a rank that stalls waits until it has read") {
+TEST_CASE("a rank that lent memory to a stalled rank waits until that has read") {
   auto gate = fssdp::stall_gate{};
   auto is_open = false;
   auto sum = 0;
@@ -181,7 +181,7 @@ TEST_CASE("the longest deadline that there is means none") {
   REQUIRE(result.of_run == nullptr);
 }
 
-TEST_CASE("who comes too late is told so, and the world works again") {
+TEST_CASE("a rank that comes too late gets an error that says so, and the world works again") {
   auto other_gone = std::latch{1};
   auto world = impatient_world(2);
   auto const result = support::fallout_of(world, [&](thread_communicator& comm) {

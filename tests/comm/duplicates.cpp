@@ -36,7 +36,7 @@ void enqueue_exchange(Comm& streamed, int const& mine, std::vector<int>& all) {
 
 }  // namespace
 
-TEST_CASE("two communicators run at once, whichever a rank begins with") {
+TEST_CASE("two communicators run at once, in any order on each rank") {
   constexpr auto ranks = 4;
   constexpr auto turns = 50;
   using results = std::vector<std::vector<int>>;
@@ -85,8 +85,7 @@ TEST_CASE("a communicator that waits does not hold up another") {
   }
 }
 
-TEST_CASE(
-    "duplicates of duplicates are communicators as well, matched by the order of their making") {
+TEST_CASE("duplicates of duplicates work as well, and match in the order in which they were made") {
   auto const seen = support::on_all_ranks(3, [](thread_communicator& comm) {
     auto a = comm.duplicate();
     auto b = a.duplicate();

@@ -108,7 +108,7 @@ TEST_CASE("whenever a rank throws, every other rank gets an error that names it"
         }
 }
 
-TEST_CASE("nobody reads what a failing rank frees, however the threads interleave") {
+TEST_CASE("no rank reads what a failing rank frees, for any interleaving of threads") {
   constexpr auto ranks = 4;
   auto world = fssdp::thread_world{ranks};
   for (int seed = 1; seed <= support::law_instances / 100 + 1; ++seed) {
@@ -165,7 +165,7 @@ TEST_CASE("a world works again after a failure") {
   }
 }
 
-TEST_CASE("a rank alone may throw, too") {
+TEST_CASE("a world of one rank may throw, too") {
   auto world = fssdp::thread_world{1};
   REQUIRE_THROWS_AS(world.run([](thread_communicator&) { throw injected_fault{"out of order"}; }),
                     injected_fault);

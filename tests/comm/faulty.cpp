@@ -190,7 +190,7 @@ TEST_CASE("a rank does what it is told at the chosen moment, and goes on") {
   REQUIRE(record == "pp!p");
 }
 
-TEST_CASE("a fault that cannot be is refused") {
+TEST_CASE("an impossible fault is refused") {
   auto comm = communicator_archetype{rank_id{0}};
   auto const make = [&](fault const& of) { return faulty{comm, of}; };
   REQUIRE_THROWS_WITH(make({.exchange = -1}), mentions("exchange is -1") && mentions("1 or more"));

@@ -125,7 +125,7 @@ template <class Deed>
 
 }  // namespace
 
-TEST_CASE("a number goes down chains and trees, copied or borrowed, again and again") {
+TEST_CASE("a number is forwarded down chains and trees, copied or borrowed, several times") {
   for (int ranks = 1; ranks <= 6; ++ranks)
     for (int arity = 1; arity <= 3; ++arity)
       for (auto const how : {reading::copied, reading::borrowed}) {
@@ -143,7 +143,7 @@ TEST_CASE("a number goes down chains and trees, copied or borrowed, again and ag
       }
 }
 
-TEST_CASE("messages arrive in the order in which they are let go, whatever that is") {
+TEST_CASE("messages arrive in the order in which they are released") {
   for (std::uint64_t seed = 1; seed <= 50; ++seed) {
     CAPTURE(seed);
     auto draw = support::dice{seed};
@@ -211,7 +211,7 @@ TEST_CASE("where nothing is held, forward ends like an exchange, and works toget
   REQUIRE(got == std::vector<std::vector<int>>{{0, 2, 3, 4}, {1, 0, 3, 4}, {1, 2, 0, 4}});
 }
 
-TEST_CASE("held messages are let go once each: else it is an argument_error, and nobody hangs") {
+TEST_CASE("releasing a held message twice or never is an argument_error, and no rank hangs") {
   auto const ends = [](auto deed) {
     return wrong_ends<fssdp::argument_error>(chain_of_three(deed), 1);
   };
@@ -229,7 +229,7 @@ TEST_CASE("held messages are let go once each: else it is an argument_error, and
                mentions("message 1") && mentions("expected a deferred send"));
 }
 
-TEST_CASE("a held message that waits for nothing is missed as well") {
+TEST_CASE("a held message that depends on nothing and is not released is an error") {
   auto world = fssdp::thread_world{2};
   auto const result = support::fallout_of(world, [](thread_communicator& comm) {
     auto value = 1;
@@ -304,7 +304,7 @@ TEST_CASE("a rank that stalls is named even where all others wait for each other
   REQUIRE(result.of_rank[3] == nullptr);
 }
 
-TEST_CASE("a rank that is in another collective is found out by its label, or its sizes") {
+TEST_CASE("a rank in another collective is detected by its label, or its sizes") {
   for (int other = 0; other < 3; ++other)
     for (auto const different : {0, 1}) {  // the label, the size
       CAPTURE(other, different);

@@ -92,7 +92,7 @@ TEST_CASE("groups are split and duplicated as any communicator") {
   REQUIRE(seen[5] == std::vector{7, 6, 5, 4, 5, 4, 0, 1, 2, 3, 4, 5, 6, 7, 7, 6, 5, 4, 5, 4});
 }
 
-TEST_CASE("overlapping groups run at once, each on a stream, whichever a rank begins with") {
+TEST_CASE("overlapping groups run at once, each on a stream, in any order on each rank") {
   constexpr auto turns = 40;
   auto const wrong = support::on_all_ranks(mesh_ranks, [&](thread_communicator& comm) {
     auto groups = mesh{comm};
@@ -149,7 +149,7 @@ TEST_CASE("a plan for the ranks of a group runs in each group, and the world wor
   }
 }
 
-TEST_CASE("a rank that throws in one group takes all others of the world with it, by its name") {
+TEST_CASE("when a rank throws in one group, all ranks of the world get an error that names it") {
   auto const moment = GENERATE(fssdp::fault_moment::before_exchange, fssdp::fault_moment::in_post,
                                fssdp::fault_moment::behind_exchange);
   constexpr auto failed_rank = rank_id{4};

@@ -24,7 +24,7 @@ namespace {
 
 }  // namespace
 
-TEST_CASE("whoever awaits a rank that has left is told at once, with where it was") {
+TEST_CASE("a rank that awaits one that has left gets an error at once, with the place") {
   auto const call = GENERATE(receive_from, send_to);
   auto const leaves_first = GENERATE(0, 1);
   auto world = fssdp::thread_world{2};
@@ -42,7 +42,7 @@ TEST_CASE("whoever awaits a rank that has left is told at once, with where it wa
                    mentions("exchange 2") && mentions("round 3") && mentions("plan abcdef"));
 }
 
-TEST_CASE("the others hear of it through those that await it, in every communicator") {
+TEST_CASE("all other ranks get the error through those that await it, in every communicator") {
   auto const in_another_lane = GENERATE(0, 1);
   auto world = fssdp::thread_world{4};
   auto const result = support::fallout_of(world, [&](thread_communicator& comm) {
@@ -59,7 +59,7 @@ TEST_CASE("the others hear of it through those that await it, in every communica
   REQUIRE(names_rank_1(result.of_run));
 }
 
-TEST_CASE("a rank that has finished disturbs nobody that waits for others") {
+TEST_CASE("a rank that has finished does not disturb ranks that wait for others") {
   auto world = fssdp::thread_world{4};
   for (int turn = 0; turn < 20; ++turn)
     REQUIRE_NOTHROW(world.run([](thread_communicator& comm) {
@@ -75,7 +75,7 @@ TEST_CASE("a rank that has finished disturbs nobody that waits for others") {
     }));
 }
 
-TEST_CASE("in the next run everybody is there again") {
+TEST_CASE("in the next run all ranks are there again") {
   auto world = fssdp::thread_world{2};
   for (int turn = 0; turn < 3; ++turn) {
     auto const result = support::fallout_of(world, [](thread_communicator& comm) {

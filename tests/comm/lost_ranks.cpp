@@ -76,7 +76,7 @@ struct run_result {
 
 }  // namespace
 
-TEST_CASE("whoever throws or leaves, the others agree on who is left, and go on") {
+TEST_CASE("after any rank throws or leaves, the others agree on who remains, and go on") {
   for (int seed = 1; seed <= support::law_instances / 20 + 1; ++seed) {
     CAPTURE(seed);
     auto draw = support::dice{static_cast<std::uint64_t>(seed)};
@@ -140,7 +140,7 @@ TEST_CASE("a rank that does not come in time is lost, and is told so when it com
   CHECK_THAT(texts[2], mentions("has failed"));
 }
 
-TEST_CASE("where all come, nobody is lost") {
+TEST_CASE("if all ranks come, none is lost") {
   auto world = fssdp::thread_world{3};
   auto const seen = support::on_all_ranks(world, [](thread_communicator& comm) {
     try {
@@ -205,7 +205,7 @@ TEST_CASE("a run throws what a rank that is left has thrown, not what a lost one
   CHECK(again[2] == std::vector{3L, 3L});
 }
 
-TEST_CASE("one that has not failed shrinks as well, and works on") {
+TEST_CASE("a communicator that has not failed can shrink as well, and still works") {
   auto world = fssdp::thread_world{3};
   auto const sums = support::on_all_ranks(world, [](thread_communicator& comm) {
     auto all = sums_over(comm);

@@ -53,7 +53,7 @@ void meet(thread_communicator& comm, std::vector<int> const& peers, Serve serve)
 
 }  // namespace
 
-TEST_CASE("one rank serves all that meet when each has seen what it borrows") {
+TEST_CASE("one rank serves all ranks of a meeting when each has seen what it borrows") {
   auto const ranks = GENERATE(1, 2, 5, 70);
   auto const meetings = ranks == 70 ? 5 : 200;
   auto served = std::atomic{0};
@@ -122,7 +122,7 @@ TEST_CASE("a chain of messages connects ranks that send each other nothing") {
   REQUIRE(sizes == ranks);
 }
 
-TEST_CASE("who finds a message of another size at a meeting says so, nobody is served") {
+TEST_CASE("a message of another size at a meeting is an error, and no rank is served") {
   auto served = std::atomic{0};
   auto world = fssdp::thread_world{3};
   auto const result = support::fallout_of(world, [&](thread_communicator& comm) {
@@ -157,7 +157,7 @@ TEST_CASE("ranks that name each other in different exchanges disagree at a meeti
   REQUIRE(result.of_rank[1] != nullptr);
 }
 
-TEST_CASE("a rank that is refused at a meeting throws that, the others hear of it") {
+TEST_CASE("a rank that is refused at a meeting throws that error, and the others get one") {
   auto world = fssdp::thread_world{3};
   auto const result = support::fallout_of(world, [](thread_communicator& comm) {
     for (int turn = 0; turn < 3; ++turn)
@@ -174,7 +174,7 @@ TEST_CASE("a rank that is refused at a meeting throws that, the others hear of i
   }
 }
 
-TEST_CASE("a rank that cannot prepare says why, nobody is served") {
+TEST_CASE("a rank that cannot prepare says why, and no rank is served") {
   auto served = std::atomic{0};
   auto world = fssdp::thread_world{3};
   auto const result = support::fallout_of(world, [&](thread_communicator& comm) {
@@ -194,7 +194,7 @@ TEST_CASE("a rank that cannot prepare says why, nobody is served") {
   }
 }
 
-TEST_CASE("whoever does not come to a meeting is named by those that wait") {
+TEST_CASE("a rank that does not come to a meeting is named by those that wait") {
   using namespace std::chrono_literals;
   auto const how = GENERATE(0, 1, 2);
   auto const begin = std::chrono::steady_clock::now();

@@ -133,7 +133,8 @@ TEST_CASE("ranks of a node that share an interface wait for each other") {
   REQUIRE(network.all() == arrivals{{0, 2.5}, {1, 4.5}});
 }
 
-TEST_CASE("what can go overtakes what has to wait, and ports idle at once are idle together") {
+TEST_CASE(
+    "a message that can go overtakes one that waits, and ports idle at once serve each other") {
   auto network = told_network{slow_topology(1)};
   network.offer(0, 1, 512, 0);
   network.offer(2, 3, 512, 0);
@@ -143,7 +144,7 @@ TEST_CASE("what can go overtakes what has to wait, and ports idle at once are id
   REQUIRE(network.all() == arrivals{{0, 1.25}, {1, 1.25}, {4, 1.25}, {2, 2.25}, {3, 3.25}});
 }
 
-TEST_CASE("a port takes in what its receiver has named first, and sends what its sender has") {
+TEST_CASE("a port receives and sends messages in the order in which they were posted") {
   auto network = told_network{slow_topology(1)};
   network.offer_in_turn(1, 0, 3, 0);
   network.offer_in_turn(2, 0, 2, 0);
@@ -171,7 +172,7 @@ TEST_CASE("a message without bytes is there at once, on busy ports, too") {
   REQUIRE(network.all() == arrivals{{1, 0.5}, {0, 1.25}});
 }
 
-TEST_CASE("a network that is told late still takes its time") {
+TEST_CASE("a transfer that is registered late still takes its full time") {
   auto network = told_network{slow_topology(1)};
   network.offer(0, 1, 512, 0);
   network.offer(0, 1, 512, 2);  // the ports are idle since 1, which nobody has noticed
@@ -183,7 +184,7 @@ TEST_CASE("a network that is told late still takes its time") {
   REQUIRE(network.tell(6.25) == 2);
 }
 
-TEST_CASE("what is forgotten does not arrive, and keeps no port busy") {
+TEST_CASE("a cancelled message does not arrive, and keeps no port busy") {
   auto network = told_network{slow_topology(1)};
   network.offer(0, 1, 512, 0);
   network.offer(0, 1, 512, 0);
@@ -202,7 +203,7 @@ TEST_CASE("ports for another number of ranks are refused") {
   REQUIRE(make(4).size() == 4);
 }
 
-TEST_CASE("what would travel for ages is on its way, and not there at once") {
+TEST_CASE("a message with a huge latency is in flight, and does not arrive at once") {
   auto network =
       port_network{topology{{.ranks = 2,
                              .ports = {.inside_bytes_per_second = 1e-3},  // the slowest of all
@@ -240,7 +241,7 @@ TEST_CASE("messages of any size arrive through ports as they were sent") {
   }
 }
 
-TEST_CASE("messages that are passed on take their time at every port") {
+TEST_CASE("forwarded messages take time at every port") {
   // 1/64 s for the bytes and 1/128 s for the latency, twice, one after the other.
   auto world = fssdp::thread_world{
       {.ranks = 3,

@@ -91,7 +91,7 @@ TEST_CASE("a label goes with the messages that are enqueued") {
   REQUIRE(support::is<fssdp::ranks_disagree>(result.of_run));
 }
 
-TEST_CASE("what fails on a stream is thrown by synchronize, and poisons it") {
+TEST_CASE("an error on a stream is thrown by synchronize, and poisons the stream") {
   auto world = fssdp::thread_world{2};
   auto refused = std::vector<int>(2);
   auto const result = support::fallout_of(world, [&](thread_communicator& comm) {
@@ -136,7 +136,7 @@ TEST_CASE("what fails on a stream is thrown by synchronize, and poisons it") {
   REQUIRE(support::failed_rank(result.of_rank[1]) == 0);
 }
 
-TEST_CASE("a stream whose rank fails in its queue takes its peers with it") {
+TEST_CASE("when queued work of a rank fails, its peers fail, too") {
   auto world = fssdp::thread_world{3};
   auto const result = support::fallout_of(world, [&](thread_communicator& comm) {
     auto stream = fssdp::host_stream{};
@@ -154,7 +154,7 @@ TEST_CASE("a stream whose rank fails in its queue takes its peers with it") {
   }
 }
 
-TEST_CASE("every host communicator can be bound, the archetype too") {
+TEST_CASE("every host communicator can be bound to a stream, the archetype too") {
   auto comm = support::communicator_archetype{rank_id{0}};
   auto stream = fssdp::host_stream{};
   auto queued = fssdp::on_stream(comm, stream);

@@ -32,7 +32,7 @@ constexpr auto block = shared_copy::block_bytes;
 
 }  // namespace
 
-TEST_CASE("a copy in blocks arrives whole, whoever takes them") {
+TEST_CASE("a copy in blocks arrives complete, whichever threads copy them") {
   auto wrong = 0;
   for (std::size_t size : {std::size_t{1}, block - 1, block, block + 1, 5 * block + 77})
     for (int threads = 1; threads <= 3; ++threads) {
@@ -49,7 +49,7 @@ TEST_CASE("a copy in blocks arrives whole, whoever takes them") {
   REQUIRE(wrong == 0);
 }
 
-TEST_CASE("who waits copies what is left, and tells whose copy it was") {
+TEST_CASE("a waiting thread copies the remaining blocks, and reports whose copy that was") {
   auto mutex = std::mutex{};
   auto lock = std::unique_lock{mutex};
   auto copies = shared_copies{4};

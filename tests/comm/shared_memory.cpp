@@ -34,7 +34,7 @@ constexpr auto page_of_memory = std::size_t{4096};
 
 }  // namespace
 
-TEST_CASE("what is written into shared memory is seen by who has opened it") {
+TEST_CASE("a process that has opened shared memory sees what is written into it") {
   if (auto const lacks = support::lacks_readable_memory(); !lacks.empty()) return skip_test(lacks);
   auto memory = shared_memory{1U << 20U};
   auto const view = fssdp::detail::open_shared_memory(memory.name());
@@ -57,7 +57,7 @@ TEST_CASE("what is written into shared memory is seen by who has opened it") {
   memory.deallocate(other.data(), other.size());
 }
 
-TEST_CASE("bytes elsewhere have no place in shared memory") {
+TEST_CASE("bytes outside of shared memory have no offset in it") {
   if (auto const lacks = support::lacks_shared_memory(); !lacks.empty()) return skip_test(lacks);
   auto memory = shared_memory{page_of_memory};
   auto const block = block_of(memory, page_of_memory);
@@ -69,7 +69,7 @@ TEST_CASE("bytes elsewhere have no place in shared memory") {
   memory.deallocate(block.data(), block.size());
 }
 
-TEST_CASE("shared memory that is not there, or another, cannot be opened") {
+TEST_CASE("shared memory that does not exist, or another kind of it, cannot be opened") {
   if (auto const lacks = support::lacks_readable_memory(); !lacks.empty()) return skip_test(lacks);
   auto memory = shared_memory{page_of_memory};
   auto const open = [](fssdp::detail::shared_memory_name const& name) {

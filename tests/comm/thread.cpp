@@ -145,7 +145,7 @@ TEST_CASE("a world that runs is not run again meanwhile, by a rank or in another
   REQUIRE_NOTHROW(world.run([](thread_communicator&) {}));
 }
 
-TEST_CASE("a world that cannot be is refused") {
+TEST_CASE("an impossible world is refused") {
   REQUIRE(thread_world{7}.size() == 7);
   REQUIRE_THROWS_AS((thread_world{0}), fssdp::argument_error);
   REQUIRE_THROWS_WITH((thread_world{-2}), mentions("-2 ranks") && mentions("1 or more"));

@@ -27,7 +27,7 @@ TEST_CASE("a transport error names the rank that caused it") {
   REQUIRE(std::string{error.what()} == "gone");
 }
 
-TEST_CASE("what is out of memory says who wanted how much, and where") {
+TEST_CASE("out_of_memory says who requested how much, and where") {
   auto const error = fssdp::out_of_memory{fssdp::rank_id{3}, 1, 4096, "too much"};
   REQUIRE(error.rank() == fssdp::rank_id{3});
   REQUIRE(error.device() == 1);

@@ -85,7 +85,7 @@ TEST_CASE("whatever the ranks have, compute and ports between nodes are estimate
   });
 }
 
-TEST_CASE("an estimate leaves no trace in the next") {
+TEST_CASE("an estimate does not influence the next one") {
   auto reused = estimated_cost{};
   support::for_random_instances([&, seed = std::uint64_t{0}](random_instance const& of) mutable {
     auto const demand = token_demand{support::few_or_many_counts(of, ++seed), of.topo};

@@ -107,7 +107,7 @@ TEST_CASE("between nodes a rank takes in experts through its own interface too")
   REQUIRE(gather_seconds(ports, topo, 40, 0) == Approx(11 * 40 / 110.0));
 }
 
-TEST_CASE("a pipeline fills in a hop for every doubling of the nodes") {
+TEST_CASE("a pipeline fills in one hop for each doubling of the nodes") {
   auto const hops = [](int nodes) {
     auto const seconds = gather_seconds(one_crossing(nodes), slow_topology(nodes, nodes), 40, 10);
     return seconds - 40 / 10.0;  // a hop takes 10 bytes / 10 bytes per second
@@ -122,7 +122,7 @@ TEST_CASE("a pipeline fills in a hop for every doubling of the nodes") {
   REQUIRE(gather_seconds(one_crossing(4), late, 40, 10) == Approx(4 + 2 * (1 + 0.5)));
 }
 
-TEST_CASE("without filling, a gather is what binds among the ports that no plan can beat") {
+TEST_CASE("without filling, a gather takes the time of the busiest port, which no plan can beat") {
   auto equal = 0;
   support::for_random_instances(
       support::law_instances,

@@ -192,7 +192,7 @@ TEST_CASE("the order of the summands is the order of the sum") {
   REQUIRE(sum_of({0, 2, 1}) == 1.0F);
 }
 
-TEST_CASE("what is there may be wider than the sum, and keeps its bits") {
+TEST_CASE("sums may be added to a wider type, whose bits are kept") {
   auto const there = 33554433.0;  // no float
   auto const part = std::vector{1.0F};
   auto const half = std::vector{fssdp::bf16{1.0F}};

@@ -166,7 +166,7 @@ TEST_CASE("what has the same type keeps its bits, be it an element or not") {
   REQUIRE(copy == numbers);
 }
 
-TEST_CASE("nothing can be converted, and what lies behind the end is not touched") {
+TEST_CASE("an empty range can be converted, and nothing after the end is written") {
   auto to = std::vector<fp16>(3, fp16{7.0F});
   fssdp::convert(std::span<float const>{}, std::span{to}.first(0));
   auto const from = std::vector{1.0F, 2.0F};

@@ -26,7 +26,7 @@ namespace {
 
 }  // namespace
 
-TEST_CASE("what a float holds stays, all else goes to the odd neighbour") {
+TEST_CASE("values that a float can hold stay, all others round to the odd neighbour") {
   auto const seed = std::uint64_t{3};
   CAPTURE(seed);
   auto draw = support::dice{seed};

@@ -49,7 +49,7 @@ using moe_gpt::run_record;
 
 }  // namespace
 
-TEST_CASE("40 steps are 20 and 20 across a checkpoint, bit for bit") {
+TEST_CASE("40 steps equal 20 steps, a checkpoint and 20 more, bit for bit") {
   struct variation {
     char const* name;
     void (*change)(options&);
@@ -114,7 +114,7 @@ TEST_CASE("40 steps are 20 and 20 across a checkpoint, bit for bit") {
   }
 }
 
-TEST_CASE("a run goes on from checkpoint to checkpoint, from the last one by itself") {
+TEST_CASE("a run resumes from each checkpoint, by default from the last one") {
   auto const folder = support::temporary_folder{};
   auto chosen = small_training::settings(40, 5);
   auto const undisturbed = small_training::train(chosen);
@@ -170,7 +170,7 @@ TEST_CASE("a checkpoint goes on with other ranks, layouts and slices") {
   }
 }
 
-TEST_CASE("the last checkpoints stay, as many as --keep says, and a run goes on from them") {
+TEST_CASE("as many checkpoints as --keep says are kept, and a run resumes from them") {
   auto const folder = support::temporary_folder{};
   auto chosen = small_training::settings(40, 5);
   chosen.ranks = 2;

@@ -53,7 +53,7 @@ TEST_CASE("groups that exchange full gradients train as one group does") {
     }
 }
 
-TEST_CASE("owners change in all groups alike, and what is remembered goes along") {
+TEST_CASE("owners change alike in all groups, and the state of exchanges moves with them") {
   for (std::string const method : {"full", "demo", "powersgd:2"})
     for (int sync_every : {0, 2}) {
       CAPTURE(method, sync_every);
@@ -115,7 +115,7 @@ TEST_CASE("a run of groups that is resumed goes on with the same bits") {
   }
 }
 
-TEST_CASE("every method trains, and fewer bytes cross") {
+TEST_CASE("every method trains, and sends fewer bytes between groups") {
   auto const full = small_training::train(in_groups(2, "full"));
   for (std::string const method : {"int8", "demo", "demo-2d", "striding:4", "random:4", "terngrad",
                                    "powersgd:1", "qsdp:4", "qsdp-shift:4", "tagc:10"}) {
@@ -128,7 +128,7 @@ TEST_CASE("every method trains, and fewer bytes cross") {
   }
 }
 
-TEST_CASE("groups that train by themselves for longer send less") {
+TEST_CASE("groups that average less often send less") {
   auto const full = small_training::train(in_groups(2, "full"));
   auto sent = bytes_between(full) + 1;
   for (int steps : {1, 4}) {
@@ -148,7 +148,7 @@ TEST_CASE("groups that train by themselves for longer send less") {
   CHECK(bytes_between(small_training::train(chosen)) < sent);
 }
 
-TEST_CASE("groups that train on while parameters cross learn, too") {
+TEST_CASE("groups that train on while parameters are being sent learn, too") {
   auto rounds = in_groups(2, "full");
   rounds.sync_every = 4;
   auto const waits = small_training::train(rounds);
@@ -167,7 +167,7 @@ TEST_CASE("groups that train on while parameters cross learn, too") {
   }
 }
 
-TEST_CASE("L-GreCo: ranks that are chosen on the way send less, and train as well") {
+TEST_CASE("L-GreCo: ranks chosen during training send less, and train as well") {
   auto chosen = in_groups(2, "powersgd:2");
   auto const fixed = small_training::train(chosen);
   chosen.adapt_every = 2;
@@ -209,7 +209,7 @@ TEST_CASE("a run goes on in another number of groups") {
   }
 }
 
-TEST_CASE("full gradients: another number of groups goes on as the same one") {
+TEST_CASE("full gradients: a run resumed with another number of groups has the same losses") {
   auto const folder = support::temporary_folder{};
   auto chosen = in_groups(4, "full");
   chosen.save = folder.path() / "run";
@@ -226,7 +226,7 @@ TEST_CASE("full gradients: another number of groups goes on as the same one") {
   }
 }
 
-TEST_CASE("within a round other groups cannot go on") {
+TEST_CASE("a run cannot resume with other groups within a round") {
   auto const folder = support::temporary_folder{};
   auto chosen = in_groups(2, "full");
   chosen.sync_every = 3;
@@ -251,7 +251,7 @@ TEST_CASE("within a round other groups cannot go on") {
                   "end for other groups") != std::string::npos);
 }
 
-TEST_CASE("groups that cannot be are refused") {
+TEST_CASE("impossible options of groups are refused") {
   auto const refused = [](auto change) {
     auto chosen = in_groups(2, "full");
     change(chosen);

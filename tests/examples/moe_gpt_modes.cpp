@@ -253,7 +253,7 @@ TEST_CASE("a 16-bit wire halves the bytes and keeps the losses to two percent") 
   }
 }
 
-TEST_CASE("the modes move what the dial says") {
+TEST_CASE("the modes move as many bytes as their options say") {
   auto chosen = small_run();
   chosen.steps = 2;
   auto const expert_bytes = std::uint64_t{(2 * 32 * 64 + 32 + 64) * sizeof(float)};

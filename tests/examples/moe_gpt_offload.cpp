@@ -120,7 +120,7 @@ TEST_CASE("a run that began in memory goes on in files, bit for bit") {
   REQUIRE(std::vector(rest.begin() + 1, rest.end()) == std::vector(whole.end() - 10, whole.end()));
 }
 
-TEST_CASE("a folder that has gone is named by the rank that needs it") {
+TEST_CASE("a folder that was removed is named by the rank that needs it") {
   auto chosen = small_training::settings(20, 3);
   chosen.offload = offload::moments;
   chosen.offload_folder = std::filesystem::path{"no"} / "such" / "folder";

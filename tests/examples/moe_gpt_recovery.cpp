@@ -322,7 +322,7 @@ TEST_CASE("ranks of moe_gpt that are lost one after the other are missed one by 
   CHECK(seen.back() == all_steps);
 }
 
-TEST_CASE("options of moe_gpt that mirror, and that lose ranks, are read and checked") {
+TEST_CASE("options of moe_gpt to mirror and to lose ranks are read and checked") {
   auto const read = [](std::vector<char const*> words) {
     words.insert(words.begin(), "moe_gpt");
     return moe_gpt::read_command_line(static_cast<int>(words.size()), words.data());

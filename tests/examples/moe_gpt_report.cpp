@@ -168,7 +168,7 @@ TEST_CASE("command line: defaults and every option", "[moe_gpt]") {
   CHECK(chosen.offload_folder == ".");
 }
 
-TEST_CASE("command line: help teaches", "[moe_gpt]") {
+TEST_CASE("command line: --help explains every option", "[moe_gpt]") {
   auto const help = read({"--help"});
   CHECK(!help.chosen.has_value());
   CHECK(help.exit_code == 0);
@@ -254,7 +254,7 @@ TEST_CASE("command line: an error names the value and what was expected", "[moe_
   }
 }
 
-TEST_CASE("report: the file is what was promised and appears whole", "[moe_gpt]") {
+TEST_CASE("report: the file has all documented fields and appears at once", "[moe_gpt]") {
   auto const folder = std::filesystem::temp_directory_path() /
                       ("moe_gpt_report_" + std::to_string(std::random_device{}()));
   std::filesystem::create_directories(folder);
@@ -275,7 +275,8 @@ TEST_CASE("report: the file is what was promised and appears whole", "[moe_gpt]"
   std::filesystem::remove_all(folder);
 }
 
-TEST_CASE("report: what is no file is written through and stays what it is", "[moe_gpt]") {
+TEST_CASE("report: a target that is not a regular file is written to, and stays what it is",
+          "[moe_gpt]") {
   namespace fs = std::filesystem;
   auto const folder = support::temporary_folder{};
   auto chosen = options{.json = folder.path() / "link.json"};
@@ -337,7 +338,7 @@ TEST_CASE("report: help, table and file name what does the products", "[moe_gpt]
   CHECK(to_json(options{}, two_steps()).at("matrix_products") == name);
 }
 
-TEST_CASE("report: what a terminal would obey or could not show is spelled out", "[moe_gpt]") {
+TEST_CASE("report: control characters and invalid bytes are escaped", "[moe_gpt]") {
   CHECK(printable("a\tb\nc") == "a  b\nc");
   CHECK(printable(std::string{"\0\x7f\r", 3}) == "\\x00\\x7f\\x0d");
   CHECK(printable("gr\xc3\xbc\xc3\x9f\xe2\x82\xac\xf0\x9f\x90\xb8") ==

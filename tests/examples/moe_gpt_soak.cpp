@@ -75,7 +75,7 @@ moe_gpt::run_record train_exactly(
 
 }  // namespace
 
-TEST_CASE("many steps with all that moves experts lose what plain EP loses, in flat memory") {
+TEST_CASE("many steps with all features have the losses of plain EP, in constant memory") {
   auto plain = long_run();
   plain.mode = moe_gpt::mode::ep;
   auto const text = drifting_corpus(plain);

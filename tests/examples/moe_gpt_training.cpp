@@ -154,7 +154,8 @@ TEST_CASE("corpus: the default text is the sources, in sorted order", "[moe_gpt]
   CHECK(std::string(bytes.begin(), bytes.end()) == "123");
 }
 
-TEST_CASE("dense parameters: the parts are the whole, however it is cut", "[moe_gpt]") {
+TEST_CASE("dense parameters: the parts of all ranks are the whole, for any number of ranks",
+          "[moe_gpt]") {
   auto const shape = model_shape{.layers = 2, .d_model = 8, .heads = 2, .seq = 5, .experts = 3};
   auto const layout = dense_layout{shape};
   auto whole = std::vector<float>(layout.elements());
@@ -188,7 +189,8 @@ TEST_CASE("dense parameters: the parts are the whole, however it is cut", "[moe_
   CHECK_THROWS_AS(layout.view(std::span{whole}.first(10)), std::invalid_argument);
 }
 
-TEST_CASE("experts start apart from each other and from run to run alike", "[moe_gpt]") {
+TEST_CASE("experts are initialized differently from each other, and alike in every run",
+          "[moe_gpt]") {
   auto const shape = model_shape{.layers = 2, .d_model = 4, .heads = 1, .seq = 5, .experts = 3};
   auto const start = [&](std::uint64_t seed, std::size_t layer, std::size_t expert) {
     auto values = std::vector<double>(4 * 8 + 8 + 8 * 4 + 4, 9);

@@ -199,7 +199,7 @@ TEST_CASE("nothing is sent that is larger than the unit, and what needs no resid
   });
 }
 
-TEST_CASE("what is not finite stays visible, in all groups") {
+TEST_CASE("values that are not finite stay visible, in all groups") {
   for_each_unit([](auto const& compressor, unit_shape shape, support::dice& draw) {
     if (shape.elements() == 0) return;
     for (auto const odd : {not_a_number, std::numeric_limits<float>::infinity()}) {

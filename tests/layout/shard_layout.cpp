@@ -80,12 +80,12 @@ void refused(Change change, Named const& named) {
 
 }  // namespace
 
-TEST_CASE("the twin of the broken layouts is accepted") {
+TEST_CASE("the correct version of the broken layouts is accepted") {
   REQUIRE_NOTHROW(fssdp::check_layout(truth()));
   REQUIRE(truth() == truth());
 }
 
-TEST_CASE("a layout of nothing is refused") {
+TEST_CASE("an empty layout is refused") {
   refused([](talker& of) { of.experts_ = 0; }, mentions("0 experts"));
   refused([](talker& of) { of.slices_ = -1; }, mentions("-1 slices"));
   refused([](talker& of) { of.ranks_ = 0; }, mentions("0 ranks"));
@@ -147,7 +147,7 @@ TEST_CASE("a chunk that does not exist is refused") {
   refused([](talker& of) { of.lists[0].chunks = {chunk(-1, 0)}; }, mentions("expert -1"));
 }
 
-TEST_CASE("a list that misjudges its length is refused, as shards are made by it") {
+TEST_CASE("a list with a wrong length is refused, as shards are sized by it") {
   refused([](talker& of) { of.lists[1].imagined = 1; },
           mentions("the size of the list of rank 1 is 2, and it has 1"));
 }

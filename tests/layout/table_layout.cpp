@@ -66,7 +66,7 @@ TEST_CASE("tables are equal if they say the same") {
   REQUIRE(table_layout{} == table_layout{{.ranks = 1}, ranks({0})});
 }
 
-TEST_CASE("a table that cannot be is refused, and the value is named") {
+TEST_CASE("an invalid table is an error that names the value") {
   auto const refused = [](table_layout::shape const& of, std::vector<int> const& owners,
                           auto const& named) {
     REQUIRE_THROWS_AS((table_layout{of, ranks(owners)}), fssdp::argument_error);

@@ -26,7 +26,7 @@ TEST_CASE("bytes are slots times elements times their size, padded to a cache li
   REQUIRE(byte_count(1, std::size_t{1} << 60, 4) == std::size_t{1} << 62);
 }
 
-TEST_CASE("more bytes than can be counted are refused, and the numbers are named") {
+TEST_CASE("a size that overflows is an error that names the numbers") {
   auto const refused = [](std::size_t slots, std::size_t elements, std::size_t bytes) {
     CAPTURE(slots, elements, bytes);
     REQUIRE_THROWS_AS(byte_count(slots, elements, bytes), fssdp::argument_error);
@@ -44,12 +44,12 @@ TEST_CASE("more bytes than can be counted are refused, and the numbers are named
   refused(1, largest / 2, 1);  // fits, but not with its padding
 }
 
-TEST_CASE("nothing of any size takes no bytes") {
+TEST_CASE("zero slots of any size take no bytes") {
   REQUIRE(byte_count(0, largest, 8) == 0);
   REQUIRE(byte_count(largest, 0, 8) == 0);
 }
 
-TEST_CASE("a sum of sizes that cannot be counted is refused, and both are named") {
+TEST_CASE("a sum of sizes that overflows is an error that names both") {
   REQUIRE(add_bytes(0, 0) == 0);
   REQUIRE(add_bytes(64, 128) == 192);
   REQUIRE(add_bytes(largest / 2, 0) == largest / 2);

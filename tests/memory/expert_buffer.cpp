@@ -138,7 +138,7 @@ TEST_CASE("a buffer takes from its resource what it says, and gives all of it ba
   REQUIRE(memory.wrong() == 0);
 }
 
-TEST_CASE("a resource that has no more leaves the buffer as it was") {
+TEST_CASE("a resource without memory leaves the buffer unchanged") {
   auto const sizes = std::array<std::size_t, 1>{16};
   auto memory = support::counting_memory{1000};
   auto buffer = expert_buffer<float>{4, sizes, &memory};

@@ -126,7 +126,7 @@ TEST_CASE("batches that repeat find their own messages, and nothing is allocated
   REQUIRE(allocated == 0);
 }
 
-TEST_CASE("more different batches come by than are kept", "[at_least_2]") {
+TEST_CASE("more different batches occur than are cached", "[at_least_2]") {
   if (mpi_tests::lacks_processes(2)) return;
   auto const ranks = std::min(processes().size(), 2);
   REQUIRE(sum_over(ranks, {}, [&](mpi_communicator& comm) {
@@ -140,7 +140,7 @@ TEST_CASE("more different batches come by than are kept", "[at_least_2]") {
           }) == 0);
 }
 
-TEST_CASE("a communicator that is borrowed is the user's again, with its error handler") {
+TEST_CASE("a borrowed communicator is given back to the user, with its error handler") {
   auto const comm = processes().first(processes().size());
   auto before = MPI_Errhandler{};
   MPI_Comm_create_errhandler(ignore_error, &before);

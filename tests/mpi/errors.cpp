@@ -177,7 +177,7 @@ TEST_CASE("a process that stalls is named, also by those who wait for one that w
   REQUIRE(all[1].is("peer_failed"));  // it awoke, and was told
 }
 
-TEST_CASE("a process that stalls while it looks at what is lent is named, and told",
+TEST_CASE("a process that stalls while it reads lent memory is named, and gets an error",
           "[at_least_2][deadline]") {
   if (mpi_tests::lacks_processes(2)) return;
   auto const mine = processes().rank() == 0 ? fssdp::mpi_options{.deadline = 1s} : far;
@@ -195,7 +195,7 @@ TEST_CASE("a process that stalls while it looks at what is lent is named, and to
   REQUIRE(all[1].is("peer_failed"));
 }
 
-TEST_CASE("a process that leaves though others lend to it and borrow is named by all",
+TEST_CASE("a process that leaves while others lend to it or borrow from it is named by all",
           "[at_least_2]") {
   if (mpi_tests::lacks_processes(2)) return;
   auto const bytes = GENERATE(std::size_t{4000}, std::size_t{1} << 22U);
@@ -218,7 +218,7 @@ TEST_CASE("a process that leaves though others lend to it and borrow is named by
   }
 }
 
-TEST_CASE("who meets nobody gives up in time, wherever all ranks are to meet",
+TEST_CASE("a rank that waits alone gives up at the deadline, in every collective call",
           "[at_least_2][deadline]") {
   if (mpi_tests::lacks_processes(2)) return;
   auto const all = endings(2, soon, [](mpi_communicator& comm) {
@@ -258,7 +258,7 @@ TEST_CASE("who meets nobody gives up in time, wherever all ranks are to meet",
   }
 }
 
-TEST_CASE("who comes late, when the others have given up, gives up as well",
+TEST_CASE("a rank that comes after the others have given up gives up as well",
           "[at_least_2][deadline]") {
   if (mpi_tests::lacks_processes(2)) return;
   auto const all = endings(2, far, [](mpi_communicator& comm) {
@@ -345,7 +345,7 @@ TEST_CASE("a communicator that has failed stays so, and so do its duplicates", "
   for (auto const& it : all) REQUIRE(it.what() == ": ");
 }
 
-TEST_CASE("after a failure the next run begins again", "[at_least_2]") {
+TEST_CASE("after a failure the next run works", "[at_least_2]") {
   if (mpi_tests::lacks_processes(2)) return;
   for (auto const turn : {1, 2, 3}) {
     CAPTURE(turn);
@@ -438,7 +438,7 @@ TEST_CASE("processes in different exchanges name each other, and what differs", 
   }
 }
 
-TEST_CASE("processes that cut messages at different sizes find out", "[at_least_2]") {
+TEST_CASE("processes that divide messages at different sizes get an error", "[at_least_2]") {
   if (mpi_tests::lacks_processes(2)) return;
   auto const at = std::size_t{processes().rank() == 0 ? 100U : 50U};
   auto const all = endings(2, {.most_message_bytes = at}, [](mpi_communicator& comm) {
@@ -462,7 +462,7 @@ TEST_CASE("a deadline or a size that is not positive is refused") {
                       mentions("at most 2147483648 bytes"));
 }
 
-TEST_CASE("an MPI that has no ULFM says so, and names the restart", "[at_least_2]") {
+TEST_CASE("an MPI without ULFM is an error that says so, and how to restart", "[at_least_2]") {
   if (mpi_tests::lacks_processes(2)) return;
 #ifdef MPIX_ERR_PROC_FAILED
   return skip_test("this MPI has ULFM");

@@ -90,7 +90,7 @@ TEST_CASE("groups of processes overlap, each driven by a stream, and lend as the
           }) == 0);
 }
 
-TEST_CASE("a process that throws in one group takes those of all groups with it", "[at_least_3]") {
+TEST_CASE("when a process throws in one group, those of all groups fail", "[at_least_3]") {
   if (mpi_tests::lacks_processes(3)) return;
   auto const ranks = processes().size();
   auto const all = endings(ranks, {.deadline = 60s}, [&](mpi_communicator& comm) {

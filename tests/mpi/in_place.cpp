@@ -122,7 +122,7 @@ TEST_CASE("a reduction of one round sums partials where they lie, and receives w
   REQUIRE(static_cast<std::size_t>(all) == lending * operands);
 }
 
-TEST_CASE("what is borrowed from a rank that lends is looked at where it lies", "[at_least_2]") {
+TEST_CASE("borrowed memory of the same host is read in place", "[at_least_2]") {
   if (mpi_tests::lacks_processes(2)) return;
   auto const ranks = processes().size();
   auto const lends = processes().all(processes().lent() != nullptr ? 1 : 0);
@@ -151,7 +151,8 @@ TEST_CASE("what is borrowed from a rank that lends is looked at where it lies", 
   REQUIRE(processes().total(in_place) == lending);
 }
 
-TEST_CASE("who lends does not return before those who borrow are through", "[at_least_2]") {
+TEST_CASE("a process that lends memory does not return before all borrowers have read it",
+          "[at_least_2]") {
   if (mpi_tests::lacks_processes(2)) return;
   auto const ranks = processes().size();
   REQUIRE(sum_over(ranks, {}, [&](mpi_communicator& comm) {

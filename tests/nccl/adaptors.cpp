@@ -49,7 +49,7 @@ void require_all_counted(nccl_tests::everywhere_plan const& of,
 
 }  // namespace
 
-TEST_CASE("what goes over NCCL can be counted") {
+TEST_CASE("messages over NCCL can be counted") {
   gpu_double::reset();
   auto const of = nccl_tests::everywhere_plan{ranks};
   auto const reports = nccl_tests::results_of({.ranks = ranks}, [&](nccl_communicator& comm) {

@@ -43,7 +43,7 @@ struct comparison_report {
 
 }  // namespace
 
-TEST_CASE("plans are compared in one exchange, and who looks when that is over does not wait") {
+TEST_CASE("plans are compared in one exchange, and a rank that checks after that does not wait") {
   gpu_double::reset();
   auto const plans = many_plans(100);
   auto const before = gpu_double::all_gathers();
@@ -71,7 +71,7 @@ TEST_CASE("plans are compared in one exchange, and who looks when that is over d
   REQUIRE(gpu_double::violations() == std::vector<std::string>{});
 }
 
-TEST_CASE("who goes by a plan before it is compared waits for that, once") {
+TEST_CASE("a rank that uses a plan before it is compared waits for that, once") {
   gpu_double::reset();
   auto const plans = many_plans(3);
   auto const reports = nccl_tests::results_of({.ranks = rank_count}, [&](nccl_communicator& comm) {
@@ -96,7 +96,7 @@ TEST_CASE("a plan that was never announced is compared when it is agreed on, and
   REQUIRE(gpu_double::all_gathers() - before == rank_count);
 }
 
-TEST_CASE("a list of plans is known as a whole, however long it is") {
+TEST_CASE("all plans of a list are known after one comparison, however long it is") {
   gpu_double::reset();
   auto const plans = many_plans(1000);
   auto const before = gpu_double::all_gathers();
@@ -156,7 +156,7 @@ TEST_CASE("a communicator whose ranks disagree has failed") {
   }
 }
 
-TEST_CASE("ranks that know their plan find out that another rank has come with a new one") {
+TEST_CASE("ranks that know their plan get an error when another rank comes with a new one") {
   gpu_double::reset();
   auto const begin = std::chrono::steady_clock::now();
   auto const thrown = nccl_tests::thrown_by({.ranks = rank_count}, [](nccl_communicator& comm) {

@@ -88,7 +88,7 @@ TEST_CASE("an error of NCCL's on one rank ends all of them, and new ones can be 
   REQUIRE(nccl_tests::failures(soon).empty());
 }
 
-TEST_CASE("graphs that live on keep no rank from ending, and go later") {
+TEST_CASE("live graphs do not keep a rank from ending, and can be destroyed later") {
   gpu_double::reset();
   auto const of = everywhere_plan{soon.ranks};
   auto graphs = std::vector<nccl_tests::cuda_graph>(soon.ranks);
@@ -311,7 +311,7 @@ TEST_CASE("a communicator whose graphs live is not closed, which says why") {
   REQUIRE(all_communicators_go());
 }
 
-TEST_CASE("a rank that closes alone waits no longer than the deadline") {
+TEST_CASE("a rank that closes its communicator alone waits no longer than the deadline") {
   gpu_double::reset();
   auto const thrown = nccl_tests::thrown_by(soon, [](nccl_communicator& comm) {
     if (comm.rank() == rank_id{0}) comm.close();

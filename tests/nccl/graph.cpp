@@ -42,7 +42,7 @@ TEST_CASE("a graph of a gather and a reduction moves what is there when it is la
   REQUIRE(gpu_double::violations() == std::vector<std::string>{});
 }
 
-TEST_CASE("who waits for a communicator breaks no graph that another thread captures") {
+TEST_CASE("waiting for a communicator does not break a graph that another thread captures") {
   gpu_double::reset();
   auto const of = everywhere_plan{2};
   auto steps =

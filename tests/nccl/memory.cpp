@@ -121,7 +121,7 @@ TEST_CASE("device scratch that is too small is refused before anything is sent")
   for (auto const& text : wrong) REQUIRE_THAT(text, mentions("device_scratch: 64 bytes"));
 }
 
-TEST_CASE("memory of the host is noticed") {
+TEST_CASE("host memory is detected") {
   gpu_double::reset({.only_device_memory = true});
   nccl_tests::on_devices({.ranks = 2}, [](nccl_communicator& comm) {
     auto bytes = std::array<std::byte, 2>{};

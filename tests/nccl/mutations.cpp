@@ -50,7 +50,7 @@ void on_two_ranks(Calls calls) {
 
 }  // namespace
 
-TEST_CASE("the back end as it is breaks no rule") {
+TEST_CASE("the unmodified back end breaks no rule") {
   gpu_double::reset();
   REQUIRE(nccl_tests::failures(of_three).empty());
   REQUIRE(gpu_double::violations() == std::vector<std::string>{});
@@ -96,7 +96,7 @@ TEST_CASE("a collective that meets a message is caught") {
     REQUIRE_THAT(said, mentions("a message meets a collective"));
 }
 
-TEST_CASE("a lost event shows: a stream that does not wait reads what was there before") {
+TEST_CASE("a lost event is detected: a stream that does not wait reads old values") {
   for (auto const waits : {true, false}) {
     gpu_double::reset();
     auto seen = std::byte{};

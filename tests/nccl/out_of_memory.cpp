@@ -26,7 +26,7 @@ TEST_CASE("a rank whose device is full throws before it sends over NCCL, and can
   REQUIRE(gpu_double::violations() == std::vector<std::string>{});
 }
 
-TEST_CASE("ranks over NCCL await one that has left, as its device is full, until the deadline") {
+TEST_CASE("ranks over NCCL wait until the deadline for one that left because its device is full") {
   gpu_double::reset({.memory = bytes_of_device});
   auto const of = support::relaying_plan{};
   auto const thrown = nccl_tests::thrown_by(
@@ -41,7 +41,7 @@ TEST_CASE("ranks over NCCL await one that has left, as its device is full, until
   }
 }
 
-TEST_CASE("arenas of NCCL's and communicators are out of memory by the same error") {
+TEST_CASE("NCCL arenas and communicators report the same out_of_memory error") {
   gpu_double::reset({.memory = 10'000});
   auto texts = std::vector<std::string>{};
   auto const refused_by = [&](auto make) {

@@ -84,7 +84,7 @@ template <class Plans, class Iteration>
 
 }  // namespace
 
-TEST_CASE("the plans of an iteration are compared in one exchange, which nobody has to wait for") {
+TEST_CASE("the plans of an iteration are compared in one exchange, and no rank waits for it") {
   for (auto const replicas : {retention::keep, retention::rematerialize}) {
     gpu_double::reset();
     auto const before = gpu_double::all_gathers();
@@ -127,7 +127,7 @@ TEST_CASE("prefetch does not wait for ranks that still compare their plans") {
   REQUIRE(gpu_double::violations() == std::vector<std::string>{});
 }
 
-TEST_CASE("ranks whose loads differ get ranks_disagree, and none waits for ever") {
+TEST_CASE("ranks whose loads differ get ranks_disagree, and none waits forever") {
   // loads of rank 1 alone, or of it and others: who has new plans, and who has those of before
   for (auto const others_change : {false, true}) {
     CAPTURE(others_change);
@@ -160,7 +160,7 @@ TEST_CASE("ranks whose loads differ get ranks_disagree, and none waits for ever"
   }
 }
 
-TEST_CASE("what calibration adds is compared in one exchange more") {
+TEST_CASE("plans that calibration adds are compared in one more exchange") {
   gpu_double::reset();
   auto const before = gpu_double::all_gathers();
   auto const added = nccl_tests::results_of({.ranks = 4}, [&](nccl_communicator& comm) {
@@ -187,7 +187,7 @@ TEST_CASE("what calibration adds is compared in one exchange more") {
   REQUIRE(gpu_double::violations() == std::vector<std::string>{});
 }
 
-TEST_CASE("a layer is planned when it is reduced, again by step if loads are recorded after that") {
+TEST_CASE("a layer is planned when it is reduced, and again by step if loads are recorded later") {
   gpu_double::reset();
   struct counting_solver {
     int* calls;

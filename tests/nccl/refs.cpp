@@ -48,7 +48,7 @@ TEST_CASE("a nccl_ref borrows the caller's communicator and leaves it alone") {
   REQUIRE(gpu_double::violations() == std::vector<std::string>{});
 }
 
-TEST_CASE("memory stays registered until the registration goes, whoever goes first") {
+TEST_CASE("memory stays registered until the registration ends, in any order of destruction") {
   gpu_double::reset();
   auto const registered = nccl_tests::results_of({.ranks = 2}, [](nccl_communicator& comm) {
     auto const arena = fssdp::cuda_memory{4096, comm.rank()};

@@ -124,7 +124,7 @@ TEST_CASE("ranks that have noticed a lost one go on without it, and without the 
   REQUIRE(gpu_double::violations() == std::vector<std::string>{});
 }
 
-TEST_CASE("a rank that has not met the lost one goes on with those that have") {
+TEST_CASE("a rank that has not noticed the lost one goes on with those that have") {
   gpu_double::reset();
   auto noticed = std::promise<void>{};  // rank 0 hears of it from rank 1
   auto const heard = noticed.get_future().share();
@@ -146,7 +146,7 @@ TEST_CASE("a rank that has not met the lost one goes on with those that have") {
   REQUIRE(gpu_double::violations() == std::vector<std::string>{});
 }
 
-TEST_CASE("what is under way when ranks are left out is given up, with graphs that live on") {
+TEST_CASE("work in progress is abandoned when ranks are left out, also if graphs are alive") {
   gpu_double::reset();
   auto const before = gpu_double::live_communicators();
   auto const thrown = nccl_tests::thrown_by(of_four, [](nccl_communicator& comm) {
@@ -174,7 +174,7 @@ TEST_CASE("what is under way when ranks are left out is given up, with graphs th
   REQUIRE(gpu_double::live_communicators() == before);
 }
 
-TEST_CASE("a rank that is left and does not come is awaited no longer than the deadline") {
+TEST_CASE("a remaining rank that does not come is awaited no longer than the deadline") {
   gpu_double::reset();
   auto const before = gpu_double::live_communicators();
   auto const thrown = nccl_tests::thrown_by(of_four, [](nccl_communicator& comm) {

@@ -36,7 +36,7 @@ constexpr auto page = std::size_t{4096};
 
 }  // namespace
 
-TEST_CASE("memory of NCCL's becomes a window, which goes before its communicator") {
+TEST_CASE("NCCL memory becomes a window, which is destroyed before its communicator") {
   gpu_double::reset({.only_device_memory = true});
   auto const before = gpu_double::live_allocations();
   for (auto const& thrown : register_and_exchange({1, 1})) REQUIRE(thrown == nullptr);

@@ -28,7 +28,7 @@ namespace {
 
 }  // namespace
 
-TEST_CASE("a profiler sees ranges with their rank, track, name and layer") {
+TEST_CASE("a profiler gets ranges with their rank, track, name and layer") {
   told.ranges.clear();
   auto const destroyed = told.destroyed;
   {
@@ -76,7 +76,7 @@ TEST_CASE("the exchanges of all ranks come to the profiler") {
   REQUIRE(told.ended_twice == 0);
 }
 
-TEST_CASE("what a materializer does comes to the profiler, too") {
+TEST_CASE("a profiler gets the ranges of a materializer, too") {
   told.ranges.clear();
   (void)support::on_all_ranks(4, [](fssdp::thread_communicator& comm) {
     auto model = support::toy_model{{.layers = 2}, comm.rank()};

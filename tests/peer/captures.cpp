@@ -96,7 +96,7 @@ TEST_CASE("the double refuses what may wait for a device while a graph is captur
   REQUIRE(gpu_double::live_allocations() == before);
 }
 
-TEST_CASE("who asks beside a capture is not refused by the double") {
+TEST_CASE("a query outside of a capture is not refused by the double") {
   gpu_double::reset();
   auto const things = device_things{};
   auto const stream = fssdp::make_cuda_stream();

@@ -185,7 +185,7 @@ TEST_CASE(
   REQUIRE(cost_of_reduce.launches == 4 * (2 * 3 + 1));
 }
 
-TEST_CASE("what counts allocations of a rank sees one") {
+TEST_CASE("the allocation counter of a rank counts one") {
   if (auto const lacks = support::lacks_allocation_counts(); !lacks.empty())
     return skip_test(lacks);
   gpu_double::reset({.allocations = []() -> long& { return support::allocations; }});

@@ -82,7 +82,7 @@ TEST_CASE("memory of cudaMalloc and of the communicator is open to all devices")
   REQUIRE(gpu_double::violations() == std::vector<std::string>{});
 }
 
-TEST_CASE("the double tells of memory that is not open") {
+TEST_CASE("the double reports memory that is not open to a device") {
   gpu_double::reset({.devices = 8});
   auto device = 0;
   REQUIRE(cudaGetDevice(&device) == cudaSuccess);
@@ -101,8 +101,7 @@ TEST_CASE("the double tells of memory that is not open") {
   REQUIRE(gpu_double::violations().size() == 2);
 }
 
-TEST_CASE(
-    "kernels copy where ranks share a device, if there are any and nothing else is asked for") {
+TEST_CASE("by default kernels copy where ranks share a device, if there are kernels") {
   gpu_double::reset({.devices = 3});
   auto const of = support::everywhere_plan{3};
   auto const copies_made = [&](int devices, fssdp::device_kernels const& kernels) {
@@ -122,7 +121,7 @@ TEST_CASE(
   REQUIRE(copies_made(1, without) == 0);
 }
 
-TEST_CASE("what work puts off is forgotten when the work throws") {
+TEST_CASE("work that was deferred is dropped when its submitter throws") {
   gpu_double::reset();
   auto const launches = peer_tests::results_of(
       {.ranks = 1, .copies = fssdp::copied_by::kernels}, [](peer_communicator& comm) {
@@ -147,7 +146,7 @@ TEST_CASE("what work puts off is forgotten when the work throws") {
   REQUIRE(launches == std::vector{std::pair{0, 1}});
 }
 
-TEST_CASE("engines are asked to copy between devices only") {
+TEST_CASE("copy engines are used between devices only") {
   gpu_double::reset();
   constexpr auto ranks = 4;
   peer_tests::on_devices({.ranks = ranks, .devices = 2}, [](peer_communicator& comm) {
@@ -242,7 +241,7 @@ TEST_CASE("pinned memory is there for all devices, aligned, and goes back") {
       mentions("rank 3 wants 1125899906842624 bytes of pinned host memory for a resource"));
 }
 
-TEST_CASE("a shard in memory of the host that is not pinned is noticed") {
+TEST_CASE("a shard in host memory that is not pinned is detected") {
   gpu_double::reset({.only_device_memory = true});
   auto const of = support::everywhere_plan{2};
   peer_tests::on_devices({.ranks = 2}, [&](peer_communicator& comm) {
@@ -253,7 +252,7 @@ TEST_CASE("a shard in memory of the host that is not pinned is noticed") {
   REQUIRE(!gpu_double::violations().empty());
 }
 
-TEST_CASE("a plain copy between devices of memory of the host that is not pinned is noticed") {
+TEST_CASE("a copy between devices of host memory that is not pinned is detected") {
   gpu_double::reset({.only_device_memory = true});
   auto host = std::array<std::byte, 8>{};
   auto const device = fssdp::cuda_memory{host.size()};

@@ -74,7 +74,7 @@ TEST_CASE("a rank that throws between exchanges of devices is named by all other
   }
 }
 
-TEST_CASE("a rank that throws while it looks at what devices lend is named by all others") {
+TEST_CASE("a rank that throws while it reads lent device memory is named by all others") {
   gpu_double::reset();
   auto ended = end_of_ranks{};
   ended.thrown = peer_tests::thrown_by(impatient, [](peer_communicator& comm) {
@@ -114,7 +114,7 @@ TEST_CASE("a rank that stalls is named by all others when the deadline is over")
   REQUIRE(support::is<fssdp::transport_error>(ended.thrown[failed_rank_of_all.index()]));
 }
 
-TEST_CASE("devices in different rounds of a plan find out") {
+TEST_CASE("devices in different rounds of a plan get an error") {
   gpu_double::reset();
   auto const thrown =
       peer_tests::thrown_by({.ranks = 2, .deadline = milliseconds{400}}, [](auto& comm) {
@@ -131,7 +131,7 @@ TEST_CASE("devices in different rounds of a plan find out") {
   REQUIRE(std::ranges::count_if(thrown, disagree) >= 1);  // the other may be told by the first
 }
 
-TEST_CASE("a stream that stands still is told from one that works, by synchronize") {
+TEST_CASE("synchronize distinguishes a stream that is stuck from one that makes progress") {
   gpu_double::reset();
   auto const stalls = [](void* time) {
     std::this_thread::sleep_for(*static_cast<milliseconds const*>(time));

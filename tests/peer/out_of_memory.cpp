@@ -13,7 +13,7 @@ constexpr auto device_bytes = std::size_t{1} << 20U;
 
 }  // namespace
 
-TEST_CASE("memory that a device has not is refused by name") {
+TEST_CASE("a request for more memory than a device has is an error that names it") {
   gpu_double::reset({.memory = 1000});
   auto refused = std::optional<fssdp::out_of_memory>{};
   try {

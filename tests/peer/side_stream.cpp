@@ -92,12 +92,11 @@ void let_go_first(std::binary_semaphore& other, bool loses_event) {
 
 }  // namespace
 
-TEST_CASE("a communicator runs behind what its caller has enqueued") {
+TEST_CASE("a communicator runs after the work that its caller has enqueued") {
   REQUIRE(copied_by_lane(false) == 1);
 }
 
-TEST_CASE(
-    "the caller's stream waits for the communicator where it awaits, however long ago that was") {
+TEST_CASE("the caller's stream waits for a position of the communicator, also for an old one") {
   for (auto const pieces : {1, 100}) REQUIRE(read_behind_lane(pieces, false) == 1);
 }
 

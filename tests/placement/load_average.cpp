@@ -22,7 +22,7 @@ TEST_CASE("the newest loads count 0.4, all before them together 0.6") {
   REQUIRE(average.predict() == expert_loads{48, 65, 7});
 }
 
-TEST_CASE("a weight of all is the last loads, one of half the mean of what was and is") {
+TEST_CASE("a weight of 1 gives the last loads, a weight of 1/2 the mean of old and new") {
   auto last = load_average{2, {.numerator = 3, .denominator = 3}};
   last.push(expert_loads{9, 1});
   last.push(expert_loads{2, 4});
@@ -33,7 +33,7 @@ TEST_CASE("a weight of all is the last loads, one of half the mean of what was a
   REQUIRE(half.predict() == expert_loads{6, 3});
 }
 
-TEST_CASE("a constant history predicts itself to the token, at once and for ever") {
+TEST_CASE("a constant history is predicted exactly, from the first iteration on") {
   support::for_random_instances([](support::random_instance const& of) {
     auto average = load_average{of.layout.experts()};
     auto same = true;
@@ -83,14 +83,14 @@ TEST_CASE("fixed point stays within a token of the real mean") {
   }
 }
 
-TEST_CASE("loads that end are forgotten in the end") {
+TEST_CASE("loads that stop are eventually forgotten") {
   auto average = load_average{2};
   average.push(expert_loads{1'000'000, 3});
   for (int step = 0; step < 200; ++step) average.push(expert_loads{0, 3});
   REQUIRE(average.predict() == expert_loads{0, 3});
 }
 
-TEST_CASE("a weight that cannot be is refused") {
+TEST_CASE("an impossible weight is refused") {
   for (auto const& wrong :
        {load_average::alpha{0, 5}, load_average::alpha{-1, 5}, load_average::alpha{6, 5},
         load_average::alpha{0, 0}, load_average::alpha{1, 65'537}})

@@ -38,7 +38,7 @@ TEST_CASE("shares compare like the quotients that they are") {
   REQUIRE(load_share{end, 1'000'001} < load_share{end - 1, 1'000'000});
 }
 
-TEST_CASE("thirds make a whole, and what is next to it is not equal") {
+TEST_CASE("three thirds are equal to a whole, and slightly less is not") {
   constexpr auto end = std::numeric_limits<std::uint64_t>::max();
   REQUIRE(share_sum({{1, 3}, {1, 3}, {1, 3}}) == share_sum({{1, 1}}));
   REQUIRE(share_sum({{1, 2}, {1, 3}, {1, 6}}) == share_sum({{1, 1}}));

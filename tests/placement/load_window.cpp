@@ -49,7 +49,7 @@ TEST_CASE("a constant history predicts itself") {
   });
 }
 
-TEST_CASE("a window that cannot be, or loads of another model, are refused") {
+TEST_CASE("an impossible window, or loads of another model, are refused") {
   REQUIRE_THROWS_AS((load_window{0}), fssdp::argument_error);
   REQUIRE_THROWS_WITH((load_window{0}), mentions("0 experts") && mentions("1 or more"));
   REQUIRE_THROWS_AS((load_window{4, 0}), fssdp::argument_error);
@@ -60,7 +60,7 @@ TEST_CASE("a window that cannot be, or loads of another model, are refused") {
   REQUIRE(window.predict() == expert_loads(4));
 }
 
-TEST_CASE("a new expert has had the mean of the others in each iteration of the window") {
+TEST_CASE("a new expert counts with the mean of the others in each iteration of the window") {
   auto window = load_window{2, 2};
   window.push(expert_loads{100, 100});  // falls out
   window.push(expert_loads{3, 4});      // 3.5, rounded up

@@ -90,7 +90,7 @@ TEST_CASE("a rank's own experts come first, in their slots' order, then its repl
           std::vector{0, 1, 2, 3, 4, 5});
 }
 
-TEST_CASE("slots that are left repeat what nobody else holds, or else what the rank has") {
+TEST_CASE("leftover slots repeat experts that no other rank holds, or else any of the rank's") {
   auto const layout = block_layout{{.experts = 6, .ranks = 3}};
   auto where = placement{layout};
   where.add(expert_id{0}, rank_id{1});
@@ -214,7 +214,7 @@ TEST_CASE("a table of slots changed at random is refused for what is wrong, or i
   REQUIRE(accepted < wanted / 2);
 }
 
-TEST_CASE("slots that cannot be are refused, and the value is named") {
+TEST_CASE("invalid slots are an error that names the value") {
   REQUIRE_THROWS_AS(slots_with(3, 2, {0, 1, 1, 0}), fssdp::argument_error);
   REQUIRE_THROWS_WITH(slots_with(3, 2, {0, 1, 1, 0}), mentions("expert 2 has no slot"));
   REQUIRE_THROWS_WITH(slots_with(2, 2, {0, 1, 2, 0}),

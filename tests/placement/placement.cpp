@@ -19,7 +19,7 @@ using fssdp::rank_id;
 static_assert(std::regular<placement>);
 static_assert(std::forward_iterator<fssdp::holder_range::iterator>);
 
-TEST_CASE("a placement begins with the owners and nobody else") {
+TEST_CASE("a new placement has the owners only") {
   auto const layout = block_layout{{.experts = 5, .ranks = 3}};
   auto const where = placement{layout};
   REQUIRE(where.experts() == 5);
@@ -84,7 +84,7 @@ TEST_CASE("adding twice changes nothing, and order does not matter") {
   REQUIRE(a == b);
 }
 
-TEST_CASE("an expert or a rank that is not there is refused by name") {
+TEST_CASE("an expert or a rank that does not exist is an error that names it") {
   auto where = placement{block_layout{{.experts = 4, .ranks = 3}}};
   auto const before = where;
   auto const refuses = [&](int expert, int rank, char const* name, char const* expected) {

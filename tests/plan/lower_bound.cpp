@@ -118,7 +118,7 @@ TEST_CASE("the tight bound of a broadcast: filling, emptying, and the best numbe
   REQUIRE(lower_bound(plan, 1000, 1).tight_seconds <= lower_bound(plan, 1000, 500).tight_seconds);
 }
 
-TEST_CASE("the tight bound of a node that fills: who gets nothing yet cannot pass it on") {
+TEST_CASE("the tight bound of a node that fills: a rank without pieces cannot pass any on") {
   auto const cost = fssdp::message_cost{4, 0, 1};
   auto const topo = slow_topology(1, 8, network_interface::per_rank, cost);
   auto const plan = plan_of(topo, {0, 0}, {{1, 2, 3, 4, 5, 6, 7}, {1}});
@@ -127,7 +127,7 @@ TEST_CASE("the tight bound of a node that fills: who gets nothing yet cannot pas
   REQUIRE(lower_bound(plan, 1000, 1000).tight_seconds == Approx(41));
 }
 
-TEST_CASE("the tight bound between nodes: what has entered last must reach all ranks there") {
+TEST_CASE("the tight bound between nodes: the piece that enters last must reach all ranks there") {
   auto const cost = fssdp::message_cost{3, 20, 0.5};
   auto const shared = slow_topology(2, 4, network_interface::per_node, cost);
   auto const one = plan_of(shared, {0}, {{2, 3}});

@@ -253,7 +253,7 @@ TEST_CASE("a plan changed at random is refused for what is wrong with it, or doe
   REQUIRE(std::min({refused, failed, verified}) > plans * mutants / 20);
 }
 
-TEST_CASE("pieces that no plan can have are refused, where transfers are replaced, too") {
+TEST_CASE("impossible pieces are refused, also where transfers are replaced") {
   auto const layout = fssdp::block_layout{{.experts = 2, .ranks = 2}};
   auto const plan = fssdp::make_plan(layout, fssdp::everywhere{}(layout));
   for (auto const pieces : {0, -1, (1 << 16) + 1, std::numeric_limits<int>::max()}) {

@@ -80,7 +80,7 @@ TEST_CASE("bytes that end too early, or go on, are not a plan") {
         "plan_from_bytes: bytes are left after the plan; expected none");
 }
 
-TEST_CASE("bytes that have changed on their way are refused, or are another plan that says so") {
+TEST_CASE("bytes that were changed are refused, or are another plan with another hash") {
   auto const known = known_plan{};
   auto draw = support::dice{7};
   auto refused = 0;

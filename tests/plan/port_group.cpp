@@ -94,7 +94,7 @@ TEST_CASE("of equally rare items one goes to the port that still has the most to
   REQUIRE(floor.group.to_come(2) == 0);
 }
 
-TEST_CASE("what is urgent goes before what is rare, and to the port with the smallest backlog") {
+TEST_CASE("an urgent item goes before a rare one, to the port with the smallest backlog") {
   auto floor = trading_floor{4};
   for (int item = 0; item < 3; ++item) floor.want(item, {1, 2, 3});
   floor.holders = {{0, 1}, {1, 4}, {2, 4}};
@@ -138,7 +138,7 @@ TEST_CASE("of idle senders of an item the one that has sent less sends it") {
   REQUIRE(floor.bring_together() == matches{{2, 1, 2}});
 }
 
-TEST_CASE("what has come by another way is dropped, what has become common waits with its like") {
+TEST_CASE("a piece that arrived another way is dropped, one that became common is no longer rare") {
   auto floor = trading_floor{2};
   for (int item = 0; item < 3; ++item) floor.want(item, {1});
   for (int item = 0; item < 3; ++item) floor.offer(0, item);
@@ -183,7 +183,7 @@ TEST_CASE("ports beyond a word of bits are ports like others") {
   REQUIRE(receivers == std::vector{63, 64, 129});
 }
 
-TEST_CASE("no two ports stay idle that have something to do with each other") {
+TEST_CASE("no two ports stay idle that could serve each other") {
   for (std::uint64_t seed = 1; seed <= support::law_instances / 10; ++seed) {
     CAPTURE(seed);
     auto draw = support::dice{seed};

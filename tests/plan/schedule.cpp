@@ -266,7 +266,7 @@ TEST_CASE("the plan takes as long as the simulation in which it was found") {
   REQUIRE(played_through > support::law_instances / 5);
 }
 
-TEST_CASE("of all cuts that effort allows the best is taken, without effort a coarse one") {
+TEST_CASE("the best of all cuts that effort allows is taken, without effort a coarse one") {
   auto gained = 0;
   for (std::uint64_t seed = 1; seed <= support::law_instances / 10; ++seed) {
     CAPTURE(seed);
@@ -292,7 +292,7 @@ TEST_CASE("of all cuts that effort allows the best is taken, without effort a co
   REQUIRE(gained > 0);
 }
 
-TEST_CASE("pieces and chunks may be as large as can be said") {
+TEST_CASE("pieces and chunks may have the largest sizes that a number can hold") {
   auto const plan = one_expert(topology{{.nodes = 2, .ranks = 4}}, {1, 2, 3});
   for (auto const piece_bytes : {megabyte, megabyte + 1, most_bytes - 1, most_bytes})
     REQUIRE(schedule(plan, megabyte, {.piece_bytes = piece_bytes}).pieces() == 1);
@@ -333,7 +333,7 @@ TEST_CASE("more transfers than can be counted are refused before they are planne
                       mentions("piece_bytes is 1 for") && mentions("at most 2147483647"));
 }
 
-TEST_CASE("what moves nothing is scheduled as nothing") {
+TEST_CASE("a plan without transfers gives an empty schedule") {
   auto const plan = one_expert(topology{{.nodes = 2, .ranks = 4}}, {});
   auto const nothing = schedule(plan, megabyte);
   REQUIRE(nothing.transfers().empty());

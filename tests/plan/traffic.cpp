@@ -9,7 +9,7 @@
 
 using support::random_instance;
 
-TEST_CASE("what leaves arrives, and every transfer is inside a node or between two") {
+TEST_CASE("bytes sent equal bytes received, and every transfer is inside a node or between two") {
   support::for_random_instances([](random_instance const& of) {
     auto const count = fssdp::traffic(of.plan, of.topo);
     auto const sum = [](std::vector<int> const& list) {

@@ -95,7 +95,7 @@ TEST_CASE("two ranks share what both hold, beside what each holds alone") {
   REQUIRE(shares.replicas(host)[1].tokens == 14);
 }
 
-TEST_CASE("tokens pass through ranks that share experts pairwise, to the one at the end") {
+TEST_CASE("load is balanced along a chain of ranks that share experts pairwise") {
   auto const owners = std::vector{rank_id{0}, rank_id{0}, rank_id{1}, rank_id{2}};
   auto where = fssdp::placement{support::reversed_layout{4, owners}};
   for (int expert = 1; expert < 4; ++expert) where.add(expert_id{expert}, rank_id{expert});
@@ -193,7 +193,7 @@ TEST_CASE("shares that were made before, of other sizes, leave no trace") {
   });
 }
 
-TEST_CASE("nobody has anything to do: all shares are empty") {
+TEST_CASE("without tokens all shares are empty") {
   auto const where = fssdp::placement{fssdp::block_layout{{.experts = 3, .ranks = 4}}};
   auto const topo = fssdp::topology{{.nodes = 2, .ranks = 4}};
   auto const shares = balanced_shares{where, topo, token_demand{2, 3}};

@@ -28,7 +28,7 @@ using amounts = std::vector<std::uint64_t>;
 
 }  // namespace
 
-TEST_CASE("the emptiest get water until all that get any are equally full") {
+TEST_CASE("the emptiest vessels are filled until all that get any are equally full") {
   REQUIRE(poured_over({5, 1, 9}, 4) == amounts{0, 4, 0});
   REQUIRE(poured_over({5, 1, 9}, 6) == amounts{1, 5, 0});
   REQUIRE(poured_over({5, 1, 9}, 12) == amounts{4, 8, 0});
@@ -53,7 +53,7 @@ TEST_CASE("levels near 2^48 do not overflow") {
   REQUIRE(poured_over({much, 0}, much + 6) == amounts{3, much + 3});
 }
 
-TEST_CASE("pouring at once is pouring drop by drop") {
+TEST_CASE("filling at once equals filling one token at a time") {
   for (int seed = 1; seed <= support::law_instances; ++seed) {
     CAPTURE(seed);
     auto draw = support::dice{static_cast<std::uint64_t>(seed)};

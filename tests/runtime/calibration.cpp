@@ -47,7 +47,7 @@ TEST_CASE("an expert that is hotter than expected gets a replica, if there is a 
   REQUIRE_FALSE(fssdp::calibrate(found->where, wanted, layout, counts, options).has_value());
 }
 
-TEST_CASE("calibration takes nothing away and no more slots than are left") {
+TEST_CASE("calibration removes nothing, and takes no more slots than are left") {
   support::for_random_instances(
       support::law_instances / 10, [](support::random_instance const& of) {
         auto const counts = support::random_counts(of, of.loads.size());
@@ -82,7 +82,7 @@ TEST_CASE("calibration takes nothing away and no more slots than are left") {
       });
 }
 
-TEST_CASE("where all are to get a new expert, everybody who holds it is in the plan") {
+TEST_CASE("if all holders are receivers, all that hold a new expert are in the plan") {
   support::for_random_instances(
       support::law_instances / 10, [](support::random_instance const& of) {
         auto const counts = support::random_counts(of, of.loads.size());

@@ -111,7 +111,7 @@ TEST_CASE("overlap, re-materialization and prefetching change no bit") {
   }
 }
 
-TEST_CASE("as many layers ahead as a number can say are all that there are") {
+TEST_CASE("the largest prefetch distance means all layers") {
   auto const by_verbs = train_by_verbs({}, 2);
   auto const most = std::numeric_limits<int>::max();
   for (auto const replicas : {retention::keep, retention::rematerialize}) {
@@ -205,7 +205,7 @@ TEST_CASE("a pool that is too small shrinks placements and is never exceeded") {
       }
 }
 
-TEST_CASE("what was put off is gathered when it is acquired, with the placement that was wanted") {
+TEST_CASE("a deferred gather runs when its layer is acquired, with the chosen placement") {
   auto const large =
       train({}, overlap::on,
             {.replicas = retention::rematerialize, .replica_slots = 40, .partial_slots = 40});
@@ -439,7 +439,7 @@ TEST_CASE("with coded parameters all have the same bits after calibration, too")
       }
 }
 
-TEST_CASE("owners that have changed go on with what the old ones had") {
+TEST_CASE("new owners continue with the state of the old ones") {
   auto const shape = toy_shape{};
   auto const wrong = support::on_all_ranks(shape.ranks, [&](thread_communicator& comm) {
     auto model = toy_model{shape, comm.rank()};

@@ -203,7 +203,7 @@ TEST_CASE("owners that have no room for gradients are refused before anything mo
   REQUIRE(owned == std::vector{0.F, 1.F, 2.F, 3.F});
 }
 
-TEST_CASE("a layer whose gather has failed is not handed out, however often it is asked for") {
+TEST_CASE("a layer whose gather has failed throws on every acquire") {
   for (auto const how : {support::overlap::off, support::overlap::on}) {
     auto refused = 0;
     auto world = fssdp::thread_world{2};

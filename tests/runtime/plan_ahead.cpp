@@ -192,7 +192,7 @@ TEST_CASE("a materializer needs a planner, and one that plans what it is asked f
         "planner");
 }
 
-TEST_CASE("a rank with another plan than the others ends with an error on every rank") {
+TEST_CASE("one rank with another plan gives an error on every rank") {
   for (auto const ahead : {false, true}) {
     CAPTURE(ahead);
     // the same placement, realised by other transfers
@@ -211,7 +211,7 @@ TEST_CASE("a rank with another plan than the others ends with an error on every 
   }
 }
 
-TEST_CASE("a planner that throws is told to every rank") {
+TEST_CASE("when a planner throws, every rank gets the error") {
   for (auto const ahead : {false, true}) {
     CAPTURE(ahead);
     auto calls = std::atomic<int>{0};
@@ -232,7 +232,7 @@ TEST_CASE("a planner that throws is told to every rank") {
   }
 }
 
-TEST_CASE("a planner that is late is missed within the deadline") {
+TEST_CASE("a planner that is late gives an error within the deadline") {
   auto const late = fallout_with(
       [calls = 0](fssdp::plan_request const& of) mutable {
         if (++calls == 5) std::this_thread::sleep_for(4s);
@@ -245,7 +245,7 @@ TEST_CASE("a planner that is late is missed within the deadline") {
   }
 }
 
-TEST_CASE("a solver that throws on the planning thread is told to the caller") {
+TEST_CASE("when a solver throws on the planning thread, the caller gets the error") {
   auto world = fssdp::thread_world{{.ranks = 4, .deadline = 2s}};
   auto const end = support::fallout_of(world, [&](thread_communicator& comm) {
     auto model = toy_model{{}, comm.rank()};

@@ -148,7 +148,7 @@ TEST_CASE("the layouts of plans that are shared follow the owners") {
   REQUIRE(run(sharing::on) == run(sharing::off));
 }
 
-TEST_CASE("a solver that throws on one rank is told to all that share its plans") {
+TEST_CASE("when a solver throws on one rank, all that share its plans get the error") {
   // layers that are planned together go to ranks 0, 1 and 2
   auto const end = fallout_with([](rank_id rank) {
     return watched([rank](int call) {
@@ -167,7 +167,7 @@ TEST_CASE("a solver that throws on one rank is told to all that share its plans"
   }
 }
 
-TEST_CASE("a rank that is late with its share is missed within the deadline") {
+TEST_CASE("a rank that is late with its share is named within the deadline") {
   auto const begin = std::chrono::steady_clock::now();
   auto const end = fallout_with([](rank_id rank) {
     return watched([rank](int call) {

@@ -128,7 +128,7 @@ TEST_CASE("many iterations of drifting loads leave memory and pools as they were
   REQUIRE(pages[1] <= pages[0] + 512);  // two megabytes, for allocators that hold on to some
 }
 
-TEST_CASE("the process takes what the pools say, and no more for more layers") {
+TEST_CASE("the process takes the memory of the pools, and no more for more layers") {
   if (auto const lacks = support::lacks_resident_pages(); !lacks.empty()) return skip_test(lacks);
   constexpr auto megabyte = std::size_t{1} << 20U;
   auto const taken = [&](int layers) {

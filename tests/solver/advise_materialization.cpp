@@ -27,7 +27,7 @@ namespace {
 
 }  // namespace
 
-TEST_CASE("skewed loads are advised replicas, and are told what they gain") {
+TEST_CASE("for skewed loads the advice is replicas, with their gain") {
   auto const layout = fssdp::block_layout{{.experts = 8, .ranks = 4}};
   auto const loads = fssdp::expert_loads{90000, 5000, 3000, 1000, 500, 300, 100, 100};
   auto const advice = advise_materialization({.loads = loads, .rates = some_rates()}, layout);
@@ -41,7 +41,7 @@ TEST_CASE("skewed loads are advised replicas, and are told what they gain") {
   CHECK(says(advice.why, "times as fast"));
 }
 
-TEST_CASE("even loads are advised none, and are told why") {
+TEST_CASE("for even loads the advice is no replicas, and why") {
   auto const layout = fssdp::block_layout{{.experts = 8, .ranks = 4}};
   auto const loads = fssdp::expert_loads(8, 1000);
   auto rates = some_rates();
@@ -52,7 +52,7 @@ TEST_CASE("even loads are advised none, and are told why") {
   CHECK(says(advice.why, "no replicas: without them the fullest rank works on 1.00 times"));
 }
 
-TEST_CASE("advice keeps to the memory that there is, and never makes it slower") {
+TEST_CASE("advice stays within the memory, and is never slower") {
   support::for_random_instances(
       support::law_instances / 100 + 10,
       [seed = std::uint64_t{0}](support::random_instance const& of) mutable {
@@ -83,7 +83,7 @@ TEST_CASE("advice tries as many slots as there are, however few or many") {
   CHECK(all.gain() >= three.gain());
 }
 
-TEST_CASE("advice refuses what it cannot judge") {
+TEST_CASE("advice refuses impossible input") {
   auto const layout = fssdp::block_layout{{.experts = 2, .ranks = 2}};
   auto const loads = fssdp::expert_loads{3, 4};
   CHECK_THROWS_WITH(advise_materialization({.loads = loads}, layout),

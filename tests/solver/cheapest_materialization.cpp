@@ -281,7 +281,7 @@ TEST_CASE("budgets for a million experts are budgets for all there are") {
   REQUIRE(solve(many) == solve(all));
 }
 
-TEST_CASE("cheapest: who gives no budget or no rates is told so, and not left without replicas") {
+TEST_CASE("cheapest: a missing budget or missing rates is an error") {
   auto const layout = fssdp::block_layout{{.experts = 2, .ranks = 2}};
   auto const loads = fssdp::expert_loads{1, 2};
   auto const refuses = [&](auto const& solve, char const* name, char const* expected) {
@@ -298,7 +298,7 @@ TEST_CASE("cheapest: who gives no budget or no rates is told so, and not left wi
   REQUIRE(cheapest_materialization{.budget = {2, 2, 2}, .rates = rates}(loads, layout) != owners);
 }
 
-TEST_CASE("cheapest: what cannot be is refused by name") {
+TEST_CASE("cheapest: impossible options are errors that name them") {
   auto const layout = fssdp::block_layout{{.experts = 2, .ranks = 2}};
   auto const loads = fssdp::expert_loads{1, 2};
   auto const refuses = [&](auto const& solve, char const* name) {

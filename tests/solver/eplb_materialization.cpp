@@ -79,7 +79,7 @@ TEST_CASE("EPLB beside owners: slots for all experts of a node put all on every 
   });
 }
 
-TEST_CASE("EPLB beside owners: who has no load gets no replica, unless nobody has any") {
+TEST_CASE("EPLB beside owners: experts without load get no replica, unless all are without") {
   auto const layout = block_layout{{.experts = 4, .ranks = 4}};
   auto const solve = eplb_materialization{.spare_slots = 2};
   REQUIRE(support::holders(solve(expert_loads{0, 7, 0, 0}, layout)) ==

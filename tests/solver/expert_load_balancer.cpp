@@ -174,7 +174,7 @@ TEST_CASE("EPLB: without loads the first expert of a node takes all that is left
   REQUIRE(eplb(solve, expert_loads(4)) == std::vector{0, 1, 0, 0, 2, 3, 2, 2});
 }
 
-TEST_CASE("EPLB refuses what does not divide, and names it") {
+TEST_CASE("EPLB refuses numbers that do not divide, and names them") {
   auto const topo = topology{{.nodes = 2, .ranks = 4}};
   auto const refuses = [](expert_load_balancer const& solve, std::size_t experts,
                           auto const& named) {

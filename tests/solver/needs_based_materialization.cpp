@@ -67,7 +67,7 @@ TEST_CASE("one slot on every rank evens out a chain of hot experts on one node")
   REQUIRE(fullest_over_mean(solve(loads, layout), topo, loads) < 1.005);
 }
 
-TEST_CASE("where one node's expert would fill its port, others host it for each other") {
+TEST_CASE("where one node's expert would fill its port, other nodes hold it for each other") {
   // 8 nodes of one rank; each takes one expert in. All want 0 most, but then the tokens of 1 all go
   // to its owner's node. Some nodes take 1 instead.
   auto const topo = topology{{.nodes = 8, .ranks = 8}};
@@ -90,7 +90,7 @@ TEST_CASE("budgets are kept: what enters a node, what leaves it, slots") {
       });
 }
 
-TEST_CASE("with budgets for everything the fullest rank has the average, up to 3 percent") {
+TEST_CASE("with unlimited budgets the fullest rank has the average, up to 3 percent") {
   support::for_random_instances(support::law_instances / 10, [](random_instance const& of) {
     auto const all = of.layout.experts();
     auto const where = needs_based_materialization{{all, all, all}, of.topo}(of.loads, of.layout);
@@ -139,7 +139,7 @@ TEST_CASE("solve_into does not allocate once warm, and gives what a new solver g
   REQUIRE(allocations == 0);
 }
 
-TEST_CASE("needs-based: what cannot be is refused by name") {
+TEST_CASE("needs-based: impossible options are errors that name them") {
   auto const layout = block_layout{{.experts = 2, .ranks = 2}};
   auto const refuses = [&](needs_based_materialization const& solve, char const* name,
                            char const* expected) {

@@ -92,7 +92,7 @@ TEST_CASE("owned items by other names get the same owners, if no two amounts are
   });
 }
 
-TEST_CASE("owned items on ranks and nodes by other names: no place is fuller, or emptier") {
+TEST_CASE("owned items: renumbered ranks and nodes leave the fullness of each place") {
   support::for_random_items([](random_items of) {
     auto draw = dice{of.items.size()};
     of.before.clear();

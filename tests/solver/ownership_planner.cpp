@@ -211,7 +211,7 @@ TEST_CASE("owned items: no more moves than is allowed") {
   REQUIRE(plan.fullness == 3.0);
 }
 
-TEST_CASE("owned items: what cannot stay moves whatever is allowed, and is counted") {
+TEST_CASE("owned items: items that cannot stay move beyond the limit, and are counted") {
   auto const items = of_bytes({8, 4});
   auto const plan = ownership_planner{.most_moved_bytes = 0}(
       items, one_node(2), {.on_ranks = {{item_id{0}, on({1})}}}, on({0, 0}));
@@ -266,7 +266,7 @@ TEST_CASE("owned items: on up to 300 ranks constraints hold, too") {
   }
 }
 
-TEST_CASE("owned items: no owners of before that may stay cost less, but for the precision") {
+TEST_CASE("owned items: keeping the old owners never costs less, up to the precision") {
   for_any_planner([](ownership_planner const& solve, random_items const& of) {
     auto const is_complete = std::ranges::none_of(of.before, [](auto r) { return r.value() < 0; });
     if (of.before.empty() || !is_complete || broken(of, of.before) != "") return;
@@ -361,7 +361,7 @@ TEST_CASE("owned items: contradictions are refused, and name the items") {
                       mentions("items 0, 1, 2, 3, 4 are apart"));
 }
 
-TEST_CASE("owned items: where the largest first gets stuck, another way is found") {
+TEST_CASE("owned items: where largest-first fails, another solution is found") {
   // d0 is the emptiest for the large item 0; then item 1, apart from it, has no rank.
   auto const items = of_bytes({9, 1, 1});
   auto const plan = ownership_planner{.exact_items = 0}(

@@ -192,7 +192,7 @@ TEST_CASE("re-sharding is never more expensive than staying") {
   REQUIRE(paid > support::law_instances / 100);
 }
 
-TEST_CASE("re-sharding keeps layouts that are the solver's own, and such as no load tells apart") {
+TEST_CASE("re-sharding keeps the solver's own layouts, and those with equal loads") {
   support::for_random_layers([](support::random_layers const& of) {
     auto const solve =
         resharding<>{.sharding = {.overlap = of.overlap}, .seconds_per_token = 1, .iterations = 9};

@@ -91,7 +91,7 @@ TEST_CASE("extras stay within m, and only the t most loaded are replicated") {
   });
 }
 
-TEST_CASE("no overlap or no slot: nothing moves, enough of both: everything is everywhere") {
+TEST_CASE("no overlap or no slot: nothing moves, enough of both: all ranks hold all experts") {
   support::for_random_instances([](random_instance const& of) {
     auto const all = of.layout.experts();
     auto solve = of.solve;
@@ -140,7 +140,7 @@ TEST_CASE("one rank, one expert, loads near the end of 64 bits") {
           solve(expert_loads{1, 1, 1, 1}, layout));
 }
 
-TEST_CASE("options that cannot be are refused by name") {
+TEST_CASE("impossible options are errors that name them") {
   auto const layout = block_layout{{.experts = 2, .ranks = 2}};
   auto const loads = expert_loads{1, 2};
   auto const refuses = [&](sparse_materialization const& solve, char const* name,

@@ -43,7 +43,7 @@ namespace {
 
 }  // namespace
 
-TEST_CASE("a plan that is routed balanced is the same from both ends, and on all ranks") {
+TEST_CASE("a plan with balanced routing is the same at both ends, and on all ranks") {
   support::for_random_instances([seed = std::uint64_t{0}](random_instance const& of) mutable {
     auto const counts = support::random_counts(of, ++seed);
     auto const routing = balanced_routing{counts, of.where, of.topo};

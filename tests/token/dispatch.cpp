@@ -229,7 +229,7 @@ TEST_CASE("combine is the transpose of dispatch: <D x, y> = <x, C y>") {
   });
 }
 
-TEST_CASE("ranks without tokens take part, and so do all of them at once") {
+TEST_CASE("ranks without tokens take part, also if all are without") {
   auto const layout = fssdp::block_layout{{.experts = 3, .ranks = 3}};
   auto const where = fssdp::placement{layout};
   for (auto const& values :
@@ -392,7 +392,7 @@ TEST_CASE("rows or worlds that do not fit are refused by name, before anything i
           "rank 0 of 2", "rank 1 of 2");
 }
 
-TEST_CASE("ranks whose counts differ find out") {
+TEST_CASE("ranks with different counts get an error") {
   auto const layout = fssdp::block_layout{{.experts = 2, .ranks = 2}};
   auto const where = fssdp::placement{layout};
   auto world = fssdp::thread_world{2};

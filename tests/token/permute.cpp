@@ -212,7 +212,7 @@ TEMPLATE_TEST_CASE("sums of all types are formed in accumulator_t and rounded on
   }
 }
 
-TEMPLATE_TEST_CASE("what a type drops of each addend it keeps of their sum", "", fssdp::bf16,
+TEMPLATE_TEST_CASE("sums keep bits that the type would lose in each addend", "", fssdp::bf16,
                    fssdp::fp16, fssdp::fp8_e4m3, fssdp::fp8_e5m2) {
   using T = TestType;
   auto large = 1.0F;  // large + 1 is large again, large + 2 is not
@@ -230,7 +230,7 @@ TEMPLATE_TEST_CASE("what a type drops of each addend it keeps of their sum", "",
   REQUIRE(static_cast<float>(token) == large + 2);
 }
 
-TEST_CASE("choices that cannot be are refused by name") {
+TEST_CASE("impossible choices are errors that name them") {
   auto const choices = std::vector{expert_id{0}, expert_id{2}, expert_id{1}};
   auto const refuses = [&](int experts, int per_token, char const* a, char const* b) {
     auto const make = [&] { return expert_order{choices, experts, per_token}; };

@@ -46,7 +46,7 @@ using flow = std::map<std::tuple<expert_id, rank_id, rank_id>, std::size_t>;
 
 }  // namespace
 
-TEST_CASE("G5: local first, then the node, then everywhere") {
+TEST_CASE("G5: local first, then the node, then all ranks") {
   constexpr auto a = expert_id{0};
   constexpr auto b = expert_id{1};
   constexpr auto c = expert_id{2};
@@ -129,7 +129,9 @@ TEST_CASE("no token is lost, and all go to holders, none leaves a rank or a node
   });
 }
 
-TEST_CASE("rows lie by expert and receiver before, by expert and source behind, without gaps") {
+TEST_CASE(
+    "sent rows are ordered by expert and receiver, received ones by expert and source, without "
+    "gaps") {
   support::for_random_instances([seed = std::uint64_t{0}](random_instance const& of) mutable {
     auto const counts = support::random_counts(of, ++seed);
     auto wrong = 0;

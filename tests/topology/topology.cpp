@@ -58,7 +58,7 @@ TEST_CASE("when nodes divide ranks, rank d sits on node floor(d / G)") {
     REQUIRE(topo.node(rank).value() == rank.value() / 3);
 }
 
-TEST_CASE("ranks may sit anywhere") {
+TEST_CASE("ranks may be on any node") {
   auto const topo = on_nodes({1, 0, 1, 2, 0});
   REQUIRE(topo.nodes() == 3);
   REQUIRE(support::values(topo.ranks_on(node_id{0})) == std::vector{1, 4});
@@ -76,7 +76,7 @@ TEST_CASE("a topology is a value") {
           topology{{.nodes = 1, .ranks = 2}});
 }
 
-TEST_CASE("a shape may name any of its members, a single one too") {
+TEST_CASE("a shape may set any of its members, also only one") {
   REQUIRE(topology{{.ranks = 3}} == on_nodes({0, 0, 0}));
   REQUIRE(topology{{.nodes = 2, .ranks = 3}} == on_nodes({0, 0, 1}));
   REQUIRE(topology{{.nodes = 1}} == on_nodes({0}));
@@ -96,7 +96,7 @@ TEST_CASE("one port for all, or one per rank") {
                       mentions("2 ports") && mentions("3 ranks"));
 }
 
-TEST_CASE("a topology that cannot be is refused") {
+TEST_CASE("an impossible topology is refused") {
   using shape = topology::shape;
   for (auto const& of : {shape{.nodes = 0, .ranks = 2}, shape{.nodes = 3, .ranks = 2},
                          shape{.nodes = -1, .ranks = 2}, shape{.nodes = 1, .ranks = 0}})

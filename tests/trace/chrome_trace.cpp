@@ -90,7 +90,7 @@ TEST_CASE("an event is written with its rank, track, times and numbers") {
   REQUIRE(name_of(file, "thread_name", 3, 1) == "gather");
 }
 
-TEST_CASE("ranges that overlap in a track come into threads that are named for it") {
+TEST_CASE("overlapping ranges of a track get threads that are named after it") {
   auto traces = std::vector<trace_recorder>{};
   for (int rank = 0; rank < 2; ++rank)
     traces.emplace_back(fssdp::trace_options{.rank = rank_id{rank}, .capacity = 10});
@@ -114,7 +114,7 @@ TEST_CASE("ranges that overlap in a track come into threads that are named for i
   REQUIRE(rows == std::multiset<std::pair<int, int>>{{0, 0}, {0, 1}, {0, 2}, {1, 0}, {1, 2}});
 }
 
-TEST_CASE("names that JSON cannot hold as they are come back, or readably") {
+TEST_CASE("names that need escapes in JSON are restored, or readable") {
   auto traces = std::vector<trace_recorder>{};
   traces.emplace_back(fssdp::trace_options{.capacity = 10});
   traces[0].range({"a \"track\"\\\n"}, "tab\t, \x01, gr\u00fc\u00df, \U0001F642").end();
@@ -171,7 +171,7 @@ TEST_CASE("dropped events are shown beside their rank") {
   REQUIRE(labels(json::parse(written(traces))) == 0);
 }
 
-TEST_CASE("nothing recorded is a valid file as well") {
+TEST_CASE("an empty trace is a valid file") {
   REQUIRE(json::parse(written({})).at("traceEvents").empty());
   auto traces = std::vector<trace_recorder>{};
   traces.emplace_back(fssdp::trace_options{.rank = rank_id{2}, .capacity = 1});

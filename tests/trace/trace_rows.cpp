@@ -29,7 +29,7 @@ namespace {
 
 }  // namespace
 
-TEST_CASE("what nests or follows shares a row, what overlaps does not") {
+TEST_CASE("ranges that nest or follow share a row, those that overlap do not") {
   auto const events = std::vector{event(0, 10), event(1, 4),   event(4, 9),
                                   event(5, 12), event(10, 11), event(12, 13)};
   REQUIRE(fssdp::detail::trace_rows(events) == std::vector<std::size_t>{0, 0, 0, 1, 0, 0});

@@ -92,7 +92,7 @@ TEST_CASE("memory in files comes in whole pages, and can be of no bytes") {
   REQUIRE(!files.is_equal(file_memory{folder.path()}));
 }
 
-TEST_CASE("files that cannot be had are refused by folder, bytes and cause") {
+TEST_CASE("a file that cannot be created is an error with folder, bytes and cause") {
   auto const folder = support::temporary_folder{};
   auto const missing = folder.path() / "none";
   REQUIRE_THROWS_AS(file_memory{missing}, fssdp::file_error);

@@ -57,7 +57,7 @@ template <class Odd>
 
 }  // namespace
 
-TEST_CASE("a rank that throws between groups is told to all groups") {
+TEST_CASE("when a rank throws between groups, all groups get an error that names it") {
   auto const end = fallout_with([] { throw std::runtime_error{"broken"}; });
   for (int rank = 0; rank < 4; ++rank) {
     CAPTURE(rank);
@@ -68,7 +68,7 @@ TEST_CASE("a rank that throws between groups is told to all groups") {
   }
 }
 
-TEST_CASE("a rank that stalls between groups is missed within the deadline") {
+TEST_CASE("a rank that stalls between groups is named within the deadline") {
   auto const end = fallout_with([] { std::this_thread::sleep_for(3s); });
   for (int rank = 0; rank < 3; ++rank) {
     CAPTURE(rank);

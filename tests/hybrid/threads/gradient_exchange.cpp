@@ -206,7 +206,7 @@ TEST_CASE("DeMo: what has been sent leaves the momentum, the rest stays") {
   CHECK(updates[1] == updates[0]);
 }
 
-TEST_CASE("over all steps, what was averaged and what is left are what there was") {
+TEST_CASE("over all steps, averages and residuals add up to the gradients") {
   constexpr auto steps = 9;
   auto const groups = hybrid_groups{{.groups = 2, .ranks_per_group = 1}};
   auto const layouts = support::owners_by_chance(experts, 1, 1);
@@ -396,7 +396,7 @@ TEST_CASE("NaN in one expert of one group appears in that expert only, in all gr
   }
 }
 
-TEST_CASE("gradients of another shape, and layers that are none, are refused by name") {
+TEST_CASE("gradients of another shape, and layers that do not exist, are errors that name them") {
   auto world = fssdp::thread_world{1};
   auto const texts = support::on_all_ranks(world, [](thread_communicator& comm) {
     auto const layouts = support::owners_by_chance(experts, 1, 1);

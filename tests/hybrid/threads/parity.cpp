@@ -113,7 +113,7 @@ template <class Schedule>
 
 }  // namespace
 
-TEST_CASE("in the averages of its start, an exchange is a full one") {
+TEST_CASE("before its start an exchange averages in full") {
   auto const low = fssdp::any_compressor{fssdp::low_rank_compressor{.rank = 1, .least_saving = 1}};
   auto const full = by_gradients({}, 8);
   CHECK(by_gradients({.compressor = low, .start = 8}, 8) == full);
@@ -147,7 +147,7 @@ TEST_CASE("an exchange sends the bytes of full gradients until its start is over
   CHECK(of[5] < of[1]);
 }
 
-TEST_CASE("local SGD that comes together in every step is full exchange, with momentum, too") {
+TEST_CASE("local SGD with a round in every step equals full exchange, with momentum, too") {
   for (auto const momentum : {0.0F, 0.9F}) {
     auto const full = by_gradients({}, 12, momentum);
     CHECK(furthest(by_rounds({}, 12, fssdp::every{}, momentum), full) < 1e-5);

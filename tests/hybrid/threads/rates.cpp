@@ -96,7 +96,7 @@ TEST_CASE("L-GreCo: ranks move to where they are needed, by fewer bytes, alike o
   CHECK(after < before);
 }
 
-TEST_CASE("nothing can be chosen before it has been measured") {
+TEST_CASE("choosing compressors before measuring is an error") {
   auto world = fssdp::thread_world{1};
   auto const texts = support::on_all_ranks(world, [](fssdp::thread_communicator& comm) {
     auto exchange = gradient_exchange{comm, support::owners_by_chance(four_experts, 1, 1),
@@ -113,7 +113,7 @@ TEST_CASE("nothing can be chosen before it has been measured") {
         "a step");
 }
 
-TEST_CASE("what was chosen before a checkpoint is taken again, and nothing that is not there") {
+TEST_CASE("the choice before a checkpoint is restored, and an unknown choice is refused") {
   auto world = fssdp::thread_world{1};
   auto const texts = support::on_all_ranks(world, [](fssdp::thread_communicator& comm) {
     auto const full = fssdp::any_compressor{};

@@ -82,12 +82,12 @@ TEST_CASE("copies around the size from which they go past the caches") {
   REQUIRE(wrong == 0);
 }
 
-TEST_CASE("nothing can be copied from nowhere to nowhere") {
+TEST_CASE("zero bytes can be copied from null to null") {
   REQUIRE_NOTHROW(alone({}, {}));
   REQUIRE_NOTHROW(among_many({}, {}));
 }
 
-TEST_CASE("another thread that is told of a copy sees it") {
+TEST_CASE("a copy is visible to another thread after synchronization") {
   constexpr auto size = fssdp::detail::past_caches + 100;
   auto wrong = 0;
   for (int attempt = 0; attempt < 5; ++attempt) {

@@ -39,7 +39,7 @@ struct counted_planner {
 
 }  // namespace
 
-TEST_CASE("what a cache gives is the plan, made once") {
+TEST_CASE("a cache returns the plan that was made once") {
   support::for_random_instances(instances, [](random_instance const& of) {
     auto calls = std::atomic<int>{0};
     auto cache = fssdp::plan_cache{4, counted_planner{&calls}};
@@ -57,7 +57,7 @@ TEST_CASE("what a cache gives is the plan, made once") {
   });
 }
 
-TEST_CASE("whatever differs in a request is another plan") {
+TEST_CASE("any difference in a request gives another plan") {
   auto calls = std::atomic<int>{0};
   auto cache = fssdp::plan_cache{8, counted_planner{&calls}};
   auto const base = scene{};
@@ -99,7 +99,7 @@ TEST_CASE("a full cache forgets what was not used for longest") {
   REQUIRE_THROWS_AS(fssdp::plan_cache{0}, fssdp::argument_error);
 }
 
-TEST_CASE("threads that ask for the same plan at once have it made once") {
+TEST_CASE("threads that ask for the same plan at once cause one call of the planner") {
   auto calls = std::atomic<int>{0};
   auto cache = fssdp::plan_cache{5, counted_planner{&calls}};
   auto const of = scene{};
@@ -117,7 +117,7 @@ TEST_CASE("threads that ask for the same plan at once have it made once") {
   REQUIRE(calls == 5);
 }
 
-TEST_CASE("a planner that throws leaves nothing behind, and whoever waits asks again") {
+TEST_CASE("a planner that throws leaves no entry, and waiting threads ask again") {
   auto calls = std::atomic<int>{0};
   auto cache = fssdp::plan_cache{2, [&](fssdp::plan_request const& of) {
                                    if (++calls <= 3) throw std::runtime_error{"not yet"};

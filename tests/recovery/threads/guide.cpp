@@ -63,7 +63,7 @@ struct outcome {
 
 }  // namespace
 
-TEST_CASE("the program of the README trains to the end, whoever is lost") {
+TEST_CASE("the program of the README trains to the end, whichever rank is lost") {
   auto owners = std::vector<rank_id>{};
   for (int expert = 0; expert < 8; ++expert) owners.emplace_back(expert % 4);
   auto const layout = fssdp::table_layout{{.ranks = 4}, owners};

@@ -225,7 +225,7 @@ TEST_CASE("room, owners and mirrors that do not fit are refused") {
   CHECK_THAT(mirrors[0], mentions("recover: the mirror and the room share memory in tensor 0"));
 }
 
-TEST_CASE("a step that is under way, or has failed on the way, is not the last word") {
+TEST_CASE("a step that is in progress, or has failed, does not count as mirrored") {
   auto world = fssdp::thread_world{2};
   auto const texts = support::on_all_ranks(world, [&](thread_communicator& comm) {
     auto const layout = fssdp::table_layout{{.ranks = 2}, {rank_id{0}, rank_id{1}}};

@@ -158,7 +158,7 @@ class training_rank {
 
 }  // namespace
 
-TEST_CASE("whoever is lost in whichever step, all experts go on with the bits of a step") {
+TEST_CASE("after any loss in any step, all experts continue with the bits of one step") {
   auto recovered = 0;
   auto twice = 0;
   auto all_lost = 0;

@@ -83,7 +83,7 @@ TEST_CASE("the first exception poisons a stream") {
   }
 }
 
-TEST_CASE("a stream that dies lets what has begun end and drops the rest") {
+TEST_CASE("a stream that is destroyed finishes the work in progress and drops the rest") {
   auto begun = std::latch{1};
   auto gate = std::latch{1};
   auto ended = false;

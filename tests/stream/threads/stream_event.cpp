@@ -12,7 +12,7 @@
 using fssdp::host_stream;
 using fssdp::stream_event;
 
-TEST_CASE("without a mark there is nothing to wait for") {
+TEST_CASE("without a mark a wait returns at once") {
   auto event = stream_event{};
   REQUIRE(event.is_over());
   REQUIRE(event.wait());

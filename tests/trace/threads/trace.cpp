@@ -73,7 +73,7 @@ TEST_CASE("ranges of nested scopes nest, and those of scopes that follow follow"
   REQUIRE(events[2].end <= events[0].end);
 }
 
-TEST_CASE("a range ends once, by itself, by its end, or in the hands it was moved to") {
+TEST_CASE("a range ends once: by its destructor, by end, or where it was moved to") {
   auto sink = counting_sink{};
   SECTION("by itself") {
     { auto const range = trace_range{&sink, compute_track, "work"}; }
@@ -116,7 +116,7 @@ TEST_CASE("without a sink nothing happens") {
   REQUIRE_NOTHROW(null.end());
 }
 
-TEST_CASE("a full recorder keeps what came first and counts the rest") {
+TEST_CASE("a full recorder keeps the first events and counts the rest") {
   auto trace = trace_recorder{{.capacity = 3}};
   for (int layer = 0; layer < 8; ++layer)
     trace.range(compute_track, "forward", {.layer = layer}).end();
@@ -132,7 +132,7 @@ TEST_CASE("a full recorder keeps what came first and counts the rest") {
   REQUIRE(trace.events().size() == 1);
 }
 
-TEST_CASE("events come by their begin, and of two that begin at once the longer one first") {
+TEST_CASE("events are sorted by begin, and of equal begins the longer one comes first") {
   auto trace = trace_recorder{{.capacity = 4}};
   auto const at = [](int time) { return trace_clock::time_point{trace_clock::duration{time}}; };
   auto const add = [&](int begin, int end) {
