@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long the portfolio takes, with and without refining.
+// How long cheapest_materialization takes, with and without refining.
 #include "fssdp/solver/cheapest_materialization.hpp"
 
 #include "cluster_scene.hpp"

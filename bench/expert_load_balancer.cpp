@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long EPLB takes beside them, with two slots more than experts for each rank.
+// How long EPLB takes, with two more slots than experts on each rank.
 #include "fssdp/solver/expert_load_balancer.hpp"
 
 #include "cluster_scene.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long owners for the experts of all layers take to be found, now and then.
+// How long it takes to find owners for the experts of all layers.
 #include "fssdp/solver/heterogeneous_sharding.hpp"
 
 #include <vector>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long a plan takes to be made, per transfer and in all; before every iteration that has a new
+// How long it takes to make a plan, per transfer and in all; before each iteration with a new
 // placement.
 #include "fssdp/plan/make_plan.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long a needs-based placement takes to be found, in memory that is there.
+// How long it takes to find a needs-based placement, in memory that is allocated already.
 #include "fssdp/solver/needs_based_materialization.hpp"
 
 #include "cluster_scene.hpp"

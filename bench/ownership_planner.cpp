@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long owners for items of any size take to be found: anew, with sets that are to be near, and
+// How long it takes to find owners for items of any size: new ones, with sets to be near, and
 // from owners of before after the loads have drifted. Counters: the fullest rank over the bound,
 // and the share of all bytes that moves.
 #include "fssdp/solver/ownership_planner.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long a placement takes to be found, before every iteration.
+// How long it takes to find a placement, before each iteration.
 #include "fssdp/solver/sparse_materialization.hpp"
 
 #include "plan_scene.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long a plan takes to be replayed.
+// How long it takes to verify a plan, which replays it.
 #include "fssdp/plan/verify.hpp"
 
 #include "plan_scene.hpp"

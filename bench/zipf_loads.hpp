@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Loads as a gate gives them: few experts have most of the tokens.
+/// Loads like those of a gate: few experts have most of the tokens.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Lets contestants take turns, so that all meet the same machine.
+/// Runs contestants in turns, so that all are measured under the same conditions.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Empties the caches of what was there.
+/// Evicts all data from the caches.
 #pragma once
 
 #include <unistd.h>

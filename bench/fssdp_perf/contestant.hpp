@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What takes part in a measurement, and how it is timed.
+/// A contestant: one of the calls that are measured in turns, and how it is timed.
 #pragma once
 
 #include <algorithm>

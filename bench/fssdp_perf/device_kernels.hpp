@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What sums and copies on devices: a source that nvcc compiles, or one that stands for it, has it.
+/// Functions that sum and copy on devices, defined in a source that nvcc compiles, or in a double.
 #pragma once
 
 #include "fssdp/comm/cuda/cuda_kernels.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What has to be done for a collective, whoever does it: copies and sums between its buffers.
+/// The work of a collective, independent of what does it: copies and sums between its buffers.
 #pragma once
 
 #include <cstddef>

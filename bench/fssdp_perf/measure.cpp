@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who takes part in a measurement, and what comes out.
+// Which contestants a measurement has, and its results.
 #include "measure.hpp"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Who takes part in a measurement between devices, and what comes out, whatever joins them.
+/// Which contestants a measurement between devices has, and its results, for any back end.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What is measured realises this.
+/// The plan that is measured.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Where the program meets the port model: the topology, the plan for it, the world of ranks.
+/// The port model of this program: the topology, the plan for it, the world of ranks.
 #pragma once
 
 #include <chrono>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What is left to do behind an exchange of partial gradients that another library has made.
+/// The sums that remain to be formed after another library has exchanged partial gradients.
 #pragma once
 
 #include <span>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What buffers are filled with so that a check can ask for equal elements.
+/// Data for buffers whose sums are exact, so that a check can compare elements for equality.
 #pragma once
 
 #include <algorithm>

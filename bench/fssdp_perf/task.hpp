@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What is to be moved, whoever does it.
+/// What has to be moved, independent of what moves it.
 #pragma once
 
 #include <algorithm>

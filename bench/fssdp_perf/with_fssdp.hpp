@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// The collectives as contestants call them, and what makes a contestant complete.
+/// The collectives of fssdp as contestants.
 #pragma once
 
 #include <cstddef>

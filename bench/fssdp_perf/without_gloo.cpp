@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What becomes of the baselines of Gloo where it was not found.
+// Without Gloo: its baselines are an error that says so.
 #include <stdexcept>
 
 #include "gloo_contestant.hpp"

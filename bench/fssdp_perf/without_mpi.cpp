@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What becomes of the baselines of MPI where it was not found.
+// Without MPI: its baselines are an error that says so.
 #include <stdexcept>
 
 #include "process_team.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What crossing between groups takes, and how much of that nothing hides.
+/// How long exchanges between groups take, and how much of that is exposed.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 
 namespace sim {
 
-/// A layer on its way backward, on all devices of a group.
+/// The backward pass of a layer, on all devices of a group.
 struct layer_pace {
   double experts_seconds = 0;    ///< experts and their tokens, before gradients can go home
   double reduction_seconds = 0;  ///< until gradients are with their owners; beside what follows
@@ -31,7 +31,7 @@ struct layer_pace {
           .owned = of.owned};
 }
 
-/// Of an iteration; where parameters cross now and then, the share of one.
+/// Of an iteration; if parameters are exchanged every few iterations, the share of one.
 struct between_cost {
   double bytes = 0;            ///< that the device sends which sends most
   double link_seconds = 0;     ///< of the interface that takes longest

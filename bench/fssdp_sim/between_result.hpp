@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// A policy in every one of several groups, and what crosses between these.
+/// A policy in each of several groups, and the exchange between them.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// A policy beside expert parallelism.
+/// A policy compared with expert parallelism.
 #pragma once
 
 #include "result.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// The bytes that cross between groups, by the library's own compressors.
+/// The bytes that groups exchange, by the library's own compressors.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What moving experts takes of the ports.
+/// The load on ports from moving experts.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Groups, each of which is a cluster of its own: what crosses between them, and over what.
+/// Groups, each a cluster of its own: what they exchange, and over which links.
 #pragma once
 
 #include <string_view>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What a policy's answer comes to.
+/// The figures of a policy's answer for a layer.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// How long it takes to plan what a policy answers.
+/// How long it takes to plan the transfers of a policy's answer.
 #pragma once
 
 #include "fssdp/plan/make_plan.hpp"

@@ -40,7 +40,7 @@ struct layer_answer {
   fssdp::table_layout owners;  ///< the question's, or others where moving is for nothing
   fssdp::placement where;      ///< contains the owners
   routing_rule routing = routing_rule::even;
-  fssdp::physical_experts slots = {};  ///< where the routing goes by them
+  fssdp::physical_experts slots = {};  ///< if the routing uses them
   /// Those replicas of `where` that come only when the gate has counted: nothing hides their
   /// gather.
   std::optional<fssdp::placement> late = {};

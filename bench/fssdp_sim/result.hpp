@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What the simulation of a policy comes to.
+/// The result of simulating a policy.
 #pragma once
 
 #include <algorithm>

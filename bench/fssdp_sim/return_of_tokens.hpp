@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// How long it takes until computed rows are back: who has few begins to send while others compute.
+/// How long it takes until computed rows are back: devices with few rows send while others compute.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// One model on one cluster, in the numbers that costs are made of.
+/// One model on one cluster, as the numbers that costs are computed from.
 #pragma once
 
 #include <algorithm>

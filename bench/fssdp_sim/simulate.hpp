@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Plays a policy through the iterations of a trace.
+/// Simulates a policy over the iterations of a trace.
 #pragma once
 
 #include <algorithm>
@@ -52,7 +52,7 @@ using layer_observer = std::function<void(layer_record const&)>;
 
 namespace detail {
 
-/// The owners of a policy, renewed now and then, as moving them costs.
+/// The owners of a policy, chosen again only every few iterations, as moving them costs time.
 class shards {
  public:
   shards(scenario const& of, sharding how) : of_{of}, how_{how} {

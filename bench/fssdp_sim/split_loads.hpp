@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Loads per expert to counts per source rank.
+/// From loads per expert to counts per source rank.
 #pragma once
 
 #include <cstddef>

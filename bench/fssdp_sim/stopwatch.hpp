@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// How long something takes here.
+/// Measures how long something takes.
 #pragma once
 
 #include <chrono>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Loads as a gate gives them while it learns: skewed, drifting, now and then jumping.
+/// Loads of a gate that learns: skewed, with drift and occasional jumps.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What one device exchanges with its counterparts in other groups, for real.
+/// The real exchange of one device with its counterparts in other groups.
 #pragma once
 
 #include <chrono>
@@ -182,7 +182,7 @@ class between_device {
     for (auto const& tensor : shard(layer)) tensors.push_back(tensor[slot]);
     return tensors;
   }
-  /// By chance, from -1 to 1: the same in every iteration, as whoever knows it can check averages.
+  /// Random, from -1 to 1, and the same in every iteration, so that averages can be checked.
   [[nodiscard]] float number(fssdp::rank_id group, std::size_t element) const {
     return pattern_[(element + 997 * group.index()) % pattern_.size()];
   }

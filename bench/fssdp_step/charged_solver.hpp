@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// The solver of a policy, as a rank's materializer asks it.
+/// The solver of a policy, as the materializer of a rank calls it.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +36,7 @@ namespace detail {
 
 }  // namespace detail
 
-/// A placement solver that leaves the work to whoever asks first; beside an emulated device it takes
+/// A placement solver that runs once for all devices; with an emulated device each call takes
 /// as long as that did.
 class charged_solver {
  public:

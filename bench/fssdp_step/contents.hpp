@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What experts and tokens contain, so that whoever gets them can tell whether they are the right
+/// What experts and tokens contain, so that a receiver can tell whether they are the right
 /// ones.
 #pragma once
 

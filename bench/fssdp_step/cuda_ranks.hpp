@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// A measurement on ranks that are devices of this process, or share them, whatever joins them.
+/// A measurement on ranks that are devices of this process, or share them, over any back end.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What kernels do for fssdp_step. A source that nvcc compiles has it, by Thrust and cuBLAS, or one
+/// Kernels of fssdp_step. A source that nvcc compiles defines them, with Thrust and cuBLAS, or one
 /// that stands for it.
 #pragma once
 

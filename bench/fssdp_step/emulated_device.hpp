@@ -30,7 +30,7 @@ class emulated_device : public device {
     return {beside_, std::move(shards), std::move(policy), options};
   }
   [[nodiscard]] fssdp::trace_output trace() override { return trace_; }
-  /// No row is touched on its way.
+  /// Rows are sent unchanged.
   [[nodiscard]] fssdp::row_orders orders() const override {
     return {fssdp::row_order::by_rank, fssdp::row_order::by_rank};
   }

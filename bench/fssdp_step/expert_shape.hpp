@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// How large an expert is where it is computed with.
+/// The size of an expert in the type that it is computed with.
 #pragma once
 
 #include <algorithm>

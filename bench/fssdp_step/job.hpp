@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What the devices are told: whose iterations, of which loads, emulated how.
+/// What the devices have to do: which policy, which loads, how to emulate.
 #pragma once
 
 #include <cstddef>
@@ -51,7 +51,7 @@ struct job {
   policy const& which;
   emulation emulates;
   int prefetch_distance = 1;
-  int interval = 10;        ///< of policies that look at loads now and then
+  int interval = 10;        ///< of policies that look at loads every few iterations
   int reshard_every = 100;  ///< iterations
   bool plans_ahead = true;
   std::optional<between_job> between = {};  ///< none: one group

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What the iterations of a policy came to. Times are those of the real cluster.
+/// The results of a policy's iterations. Times are those of the real cluster.
 #pragma once
 
 #include <algorithm>
@@ -55,7 +55,7 @@ struct measurement {
   [[nodiscard]] double p95() const {
     return sim::percentile(all(&iteration_record::seconds), 0.95);
   }
-  /// Where parameters cross now and then, with the share of one iteration in that.
+  /// If parameters are exchanged every few iterations, with the share of one iteration.
   [[nodiscard]] double seconds() const {
     if (between.rhythm.sync_every <= 1) return median(&iteration_record::seconds);
     return sim::percentile(without_waits(), 0.5) + between_seconds();

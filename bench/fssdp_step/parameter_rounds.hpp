@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Parameters that one device exchanges with its counterparts in other groups, now and then.
+/// Parameters that one device exchanges with its counterparts, every few iterations.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// The policies whose iterations are measured: what a materializer is told, and what that costs by
+/// The policies whose iterations are measured: options of the materializer, and their cost in
 /// the model of fssdp_sim.
 #pragma once
 

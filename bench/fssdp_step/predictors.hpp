@@ -13,7 +13,7 @@
 
 namespace step {
 
-/// The mean of the last iterations, which is looked at only now and then: what is predicted stays
+/// The mean of the last iterations, updated at intervals: the prediction stays
 /// for `interval` iterations.
 class interval_window {
  public:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What all emulated devices work out alike is worked out once.
+/// Results that are the same on all emulated devices are computed once.
 #pragma once
 
 #include <condition_variable>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// When a device does what, by events on its streams.
+/// A timeline of a device, from events on its streams.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What becomes of --backend cuda where CUDA was not found.
+// Without CUDA: --backend cuda is an error that says so.
 #include <stdexcept>
 
 #include "device_group.hpp"

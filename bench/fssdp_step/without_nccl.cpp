@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What becomes of --backend nccl where NCCL was not found.
+// Without NCCL: --backend nccl is an error that says so.
 #include <stdexcept>
 
 #include "device_group.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Fully sharded expert parallelism, after LAER-MoE: every device rebuilds what it likes.
+/// Fully sharded expert parallelism, after LAER-MoE: every device may gather any whole experts.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// The best that this library has.
+/// The best policy of this library.
 #pragma once
 
 #include <cstdint>
