@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The first program between processes: one include and one line are others. mpirun -np 4 ./05_mpi
+// The first program between processes: one include and one line differ. mpirun -np 4 ./05_mpi
 // (or fewer than 4, or up to 8: then each has an expert)
 #include <cstdio>
 

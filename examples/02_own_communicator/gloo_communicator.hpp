@@ -22,7 +22,7 @@
 
 /// A rank of a Gloo context. Messages match by slot, and a slot is made of what both ends must
 /// agree on: so bytes never end up in another collective, or in a message of another size. Ranks
-/// that disagree wait for each other in vain, and the error says for what.
+/// that disagree wait for each other until the deadline, and the error says for what.
 class gloo_communicator {
  public:
   explicit gloo_communicator(std::shared_ptr<gloo::Context> of) : context_{std::move(of)} {}
@@ -33,7 +33,7 @@ class gloo_communicator {
   template <class Post>
   void exchange(Post&& post) {
     auto batch = messages{*context_};
-    post(batch);  // names the messages; nothing is on its way yet
+    post(batch);  // registers the messages; nothing is sent yet
     batch.for_each(batch.in, [](auto& of) { of.memory->recv(of.peer.value(), of.slot); });
     batch.for_each(batch.out, [](auto& of) { of.memory->send(of.peer.value(), of.slot); });
     batch.for_each(batch.in, [](auto& of) { of.memory->waitRecv(); });

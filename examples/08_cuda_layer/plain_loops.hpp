@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// The layer of 08_cuda_layer once more, by loops over one number after the other.
+/// The layer of 08_cuda_layer again, as plain loops.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Who holds which experts: the cases that are measured and looked at.
+/// Who holds which experts: the cases of fssdp_perf and inspect_plan.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Looks at what is there.
+/// Inspects a folder or a file.
 #pragma once
 
 #include <filesystem>

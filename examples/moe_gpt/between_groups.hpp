@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What crosses between groups of ranks, and when. Inside a group everything is as without groups.
+/// What groups of ranks exchange, and when. Inside a group everything is as without groups.
 #pragma once
 
 #include <array>

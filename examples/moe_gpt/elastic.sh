@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Trains over MPI with the ranks that are left: when one is lost, the others end, and training goes on
 # from the last checkpoint with a rank fewer; not if there is none that is new, as it would fail in
-# the same way. What mpirun is told besides comes from its environment.
+# the same way. Further options of mpirun come from its environment variables.
 # usage: elastic.sh MOE_GPT FOLDER RANKS [OPTION...]
 # FOLDER takes the checkpoints; the options are moe_gpt's: --save-every says how much can be lost.
 set -u

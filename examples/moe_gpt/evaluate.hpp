@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What a trained model is worth: its loss on text it has not seen, and text of its own.
+/// Evaluates a trained model: its loss on held-out text, and a sample of its own text.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// One way of bringing groups together: what is exchanged, and when.
+/// One way to synchronize groups: what they exchange, and when.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What experts move through: behind the computation, or while it waits.
+/// The stream that moves experts: during the computation, or while it waits.
 #pragma once
 
 #include <optional>

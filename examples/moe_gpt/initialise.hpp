@@ -31,7 +31,7 @@ void fill_normal(std::span<Real> values, double mean, double deviation, std::uin
   }
 }
 
-/// The start of one expert: the same whoever owns it, however many ranks there are.
+/// Initial values of one expert: the same for any owner and any number of ranks.
 template <class Real>
 void initialise_expert(model_shape const& shape, std::uint64_t seed, std::size_t layer,
                        std::size_t expert, expert_tensors<Real> weights) {

@@ -77,7 +77,7 @@ while [ "$run" -lt "$runs" ]; do
     ended=$((ended + 1))
     sleep 0.1
   done
-  [ "$ended" -lt 300 ] || { give_up "it is through, and does not end"; continue; }
+  [ "$ended" -lt 300 ] || { give_up "it has done all steps, and does not end"; continue; }
   wait "$training" 2>/dev/null
 done
 [ -e "$folder/seconds" ] && sort -n "$folder/seconds" | awk '

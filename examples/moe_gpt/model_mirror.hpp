@@ -54,7 +54,7 @@ struct dense_slots {
       owners.insert(owners.end(), slots_each(), rank);
     return {{.ranks = layouts.ranks(), .slices = slices}, std::move(owners)};
   }
-  /// The layers of what `joined` has made, whoever owns them now.
+  /// The layers of what `joined` has made, with any owners.
   [[nodiscard]] expert_layouts layers(fssdp::table_layout const& all, int layers) const {
     auto by_layer = std::vector<fssdp::table_layout>{};
     auto const per_layer = experts / layers;

@@ -102,7 +102,7 @@ struct options {
   int keep = 0;                     ///< how many of them stay; 0: all
   std::filesystem::path resume = {};
   int mirror_every = 0;            ///< steps; 0: a rank that is lost takes the run with it
-  std::vector<lost_at> lose = {};  ///< ranks that stop for ever, as a test
+  std::vector<lost_at> lose = {};  ///< ranks that stop for good, as a test
   int sample = 240;                ///< bytes that the model writes when it is trained
   std::filesystem::path json = {};
   std::filesystem::path trace = {};

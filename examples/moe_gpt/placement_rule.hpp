@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// The dial: which solver a mode stands for.
+/// Which solver each mode uses.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// A recovery in words.
+/// The line that reports a recovery.
 #pragma once
 
 #include <fmt/format.h>

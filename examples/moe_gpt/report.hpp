@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What a run leaves behind: its figures, step by step, and a text of the model's own.
+/// The record of a run: its figures, step by step, and a sample of the model's text.
 #pragma once
 
 #include <cstdint>

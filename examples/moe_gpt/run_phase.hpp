@@ -44,7 +44,7 @@ inline constexpr run_phase run_phases[] = {
   return "forward";
 }
 
-/// A rank that stops for ever: in a step, counted from 1.
+/// A rank that stops for good: in a step, counted from 1.
 struct lost_at {
   int rank = 0;
   int step = 1;

@@ -126,7 +126,7 @@ class mirrored_training {
           (phase == run_phase::recovery ? step >= lost.step : step == lost.step))
         job_.stop();
   }
-  /// @param error what has gone wrong: whoever throws it, ranks are lost
+  /// @param error what went wrong; ranks are lost, whatever threw it
   void recover(std::exception const& error) {
     auto const noticed = clock::now();
     auto const what = std::string{error.what()};

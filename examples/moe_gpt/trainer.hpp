@@ -98,7 +98,7 @@ template <fssdp::communicator Comm>
          fssdp::all_reduce(comm, std::array{groups.bytes_sent() - before})[0];
 }
 
-/// What a run has behind it.
+/// What a run has done so far.
 struct run_so_far {
   run_record record = {};
   std::size_t told = 0;  ///< of the recoveries: so many have been told with a step
@@ -111,7 +111,7 @@ struct run_so_far {
 template <class Real, fssdp::communicator Comm, fssdp::communicator Streamed>
 class rank_trainer {
  public:
-  /// @param so_far steps go on behind it; outlives this
+  /// @param so_far training continues after these steps; outlives this
   /// @param mirror of the model, which outlives this; null: none
   rank_trainer(Comm& comm, Streamed& streamed, rank_job const& job, run_so_far& so_far,
                model_mirror<Real>* mirror = nullptr)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What becomes of --backend mpi where MPI was not found.
+// Without MPI: --backend mpi is an error that says so.
 #include <stdexcept>
 
 #include "rank_world.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What a plan is asked for.
+/// The question that plan_ownership answers.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What a program makes of its arguments.
+/// The result of reading a program's arguments.
 #pragma once
 
 #include <optional>

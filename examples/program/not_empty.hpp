@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Checks that an argument says something.
+/// Checks that an argument is not empty.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -194,7 +194,7 @@ def main() -> None:
             json.dump(table.rows, file, indent=1)
     if is_launched:
         dist.barrier()
-        os._exit(0)  # a usual exit over Gloo aborts now and then
+        os._exit(0)  # a usual exit over Gloo sometimes aborts
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ using fssdp::detail::require;
 
 nb::module_ numpy() { return nb::module_::import_("numpy"); }
 
-/// As an array of numpy's, not copied if it is one; whoever knows only DLPack is asked by it.
+/// As a numpy array, not copied if it is one; other objects are read by DLPack.
 nb::object as_numpy(array_like const& from) {
   auto const by_dlpack =
       nb::hasattr(from.object, "__dlpack__") && !nb::hasattr(from.object, "__array__");

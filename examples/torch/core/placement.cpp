@@ -23,7 +23,7 @@ using fssdp::table_layout;
 
 constexpr auto placement_text = R"(Who computes with which experts, for one iteration.
 
-It contains a layout: every expert is held by its owner, and by whoever else is named. What a rank
+It contains a layout: every expert is held by its owner, and by all other ranks that are named. What a rank
 holds and does not own is a replica. To hold an expert is to hold all of it.
 
 Args:

@@ -229,7 +229,7 @@ void add_transfer_plan(nb::module_& to) {
           },
           "rank"_a, "What a rank receives in a gather, in canonical order.")
       .def("reduced_by", &transfer_plan::reduced_by, "other"_a,
-           "The same in gathers; reductions go by another plan of the same layout, placement and "
+           "The same in gathers; reductions use another plan of the same layout, placement and "
            "topology.")
       .def(nb::self == nb::self, nb::sig("def __eq__(self, arg: object, /) -> bool"))
       .def("__hash__", &transfer_plan::hash_value)

@@ -78,7 +78,7 @@ def _start(rank: int, ranks: int, folder: str, body: Callable[..., Any], argumen
         os.rename(f"{folder}/{rank}.part", f"{folder}/{rank}")
         code = 0
     finally:
-        os._exit(code)  # a usual exit over Gloo aborts now and then
+        os._exit(code)  # a usual exit over Gloo sometimes aborts
 
 
 def _collect(children: list[int], folder: str, seconds: float) -> list[Any]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How values show themselves."""
+"""The text of values (repr)."""
 
 from __future__ import annotations
 

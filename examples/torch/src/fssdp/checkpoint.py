@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Looks into checkpoints of the library, and into safetensors files, whoever has written them.
+"""Reads the headers of checkpoints of the library, and of safetensors files of any writer.
 
-Nothing but headers is read. Checksums of the tensors are not checked: that is for whoever loads them.
+Only headers are read. Checksums of the tensors are not verified: loading does that.
 """
 
 from __future__ import annotations
@@ -229,7 +229,7 @@ def read_checkpoint_index(folder: str | os.PathLike[str]) -> CheckpointIndex:
 
 
 def read_safetensors_header(path: str | os.PathLike[str]) -> SafetensorsHeader:
-    """The header of a safetensors file, whoever has written it.
+    """The header of a safetensors file of any writer.
 
     Raises:
         FileError: if names are not unique, sizes do not fit shapes, or tensors do not fill the file

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who computes with what, and in the slots of inference engines."""
+"""Placements: which rank holds which experts, also as slots of inference engines."""
 
 from __future__ import annotations
 

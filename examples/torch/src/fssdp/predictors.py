@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Loads of past iterations in, loads to plan with out."""
+"""Predict loads from those of past iterations."""
 
 from ._core import LoadAverage, LoadWindow
 

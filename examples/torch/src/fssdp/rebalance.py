@@ -43,7 +43,7 @@ def rebalance_experts(
     Raises:
         ArgumentError: if the numbers do not divide, or a weight is negative or no number.
     """
-    torch = sys.modules.get("torch")  # whoever has a tensor has imported it
+    torch = sys.modules.get("torch")  # a caller with a tensor has imported it
     if torch is None or not isinstance(weight, torch.Tensor):
         return _maps(weight, num_replicas, num_groups, num_nodes, num_gpus)
     array = weight.detach().to(device="cpu", dtype=torch.float64).numpy()

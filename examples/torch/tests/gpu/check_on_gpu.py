@@ -102,7 +102,7 @@ def serve(rank: int, world: World, folder: str, orders: Connection) -> None:
     attempt(join)
     while (name := orders.recv()) is not None:
         attempt(getattr(state[0], name))
-    os._exit(0)  # a usual exit aborts now and then, or waits for others
+    os._exit(0)  # a usual exit sometimes aborts, or waits for others
 
 
 class Ranks:

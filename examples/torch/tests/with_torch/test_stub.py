@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The type hints of the compiled part say what it has."""
+"""The type hints of the compiled part match it."""
 
 import ast
 from pathlib import Path

@@ -36,7 +36,7 @@ class Communicator:
         group: by default the group of all ranks.
         timeout: seconds that a rank waits for a message; on a device, that the host waits. The
             group's own is not used, but for what waits on a device.
-        device: of all tensors; by default each collective goes by its tensors.
+        device: of all tensors; by default each collective uses that of its tensors.
         operators: sums and conversions are torch's operators, as on devices, also on the CPU. For
             tests.
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What of a tensor crosses between groups: values, which ``Between`` takes in its method.
+"""Compressors of gradients between groups: values, which ``Between`` takes in its method.
 
 A unit is one tensor of one expert, or one chunk of a dense parameter. It is compressed by itself, as
 a matrix [first dimension, all others]. With G groups a payload of P bytes that is gathered is sent

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What groups remember, as other groups go on with it: the mean over them."""
+"""The state of exchanges, when a run resumes with other groups: the mean over the old ones."""
 
 from __future__ import annotations
 

@@ -118,7 +118,7 @@ def demo(
     compressor: Compressor = TopDctCompressor(), *, decay: float = 0.999, seed: int = 0,
     overlap: bool = False,
 ) -> GradientExchange:
-    """DeMo and FlexDeMo: momentum, its largest coefficients, the sign. The optimizer behind it is SGD,
+    """DeMo and FlexDeMo: momentum, its largest coefficients, the sign. The optimizer after it is SGD,
     with weight decay if any, and ``ShardedExperts.step`` gets its learning rate. (arXiv 2411.19870,
     2502.06728)"""
     return GradientExchange(

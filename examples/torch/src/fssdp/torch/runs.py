@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ``Between`` does by the kind of its method, for experts and dense parameters alike."""
+"""Runs the method of ``Between``, for experts and dense parameters alike."""
 
 from __future__ import annotations
 
