@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The cases that are measured and looked at: how many replicas there are, and where.
+// The cases of fssdp_perf and inspect_plan: how many replicas there are, and where.
 #include <algorithm>
 #include <cstddef>
 #include <set>

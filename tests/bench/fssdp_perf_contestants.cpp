@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What fssdp_perf puts beside the collectives does the same work, and its check sees what is wrong.
+// Bounds and baselines of fssdp_perf do the same work as the collectives, and --check finds errors.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What fssdp_sim makes of cases that are worked by hand.
+// Costs in fssdp_sim, compared with cases that are worked by hand.
 #include <cstdint>
 #include <vector>
 
@@ -76,7 +76,7 @@ TEST_CASE(
   CHECK(found.cost.token_seconds == 0);
   CHECK(found.cost.compute_seconds == Approx(3 * 12 * 2));
   CHECK(found.bytes == Approx(3 * 4 * 3 * 100));
-  // 2 experts of 100 bytes into each node at 1 byte per second; then one piece on its way
+  // 2 experts of 100 bytes into each node at 1 byte per second; then the latency of one piece
   CHECK(found.cost.gather_seconds == Approx(200 + 100));
   CHECK(found.cost.exposed_seconds == Approx(300 - 30 + 600 - 60));
 }

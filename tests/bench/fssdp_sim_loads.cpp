@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loads that fssdp_sim reads, makes up, predicts and splits.
+// Loads that fssdp_sim reads, generates, predicts and splits.
 #include <numeric>
 #include <sstream>
 #include <stdexcept>

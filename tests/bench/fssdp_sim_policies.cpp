@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What all policies of fssdp_sim keep to, on random loads, and what some are to find.
+// Limits that all policies of fssdp_sim keep on random loads, and results of some policies.
 #include <algorithm>
 #include <cstdint>
 #include <numeric>

@@ -217,7 +217,7 @@ TEST_CASE("the layers below hide what groups exchange") {
   auto const exposed = [&](std::vector<double> const& link) {
     return exposed_behind(layers, link);
   };
-  // the last layer's gradients are at home after 5, the others' after 11 and 17, and all ends at 18
+  // owners have the last layer's gradients after 5, the others' after 11 and 17, and all ends at 18
   CHECK(exposed({0, 0, 0}) == 0);
   CHECK(exposed({1, 1, 1}) == 0);
   CHECK(exposed({3, 0, 0}) == Approx(2));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// The contract of a communicator, for threads over c10d.
+/// The contract of a communicator, for c10d between threads.
 #include "contract/communicator_contract.hpp"
 
 #include <algorithm>

@@ -21,7 +21,7 @@ using group_pointer = c10::intrusive_ptr<c10d::ProcessGroup>;
 using store_pointer = c10::intrusive_ptr<c10d::Store>;
 using backend_pointer = c10::intrusive_ptr<fssdp::detail::c10d_backend>;
 
-/// Torch 2.15 now and then ends a program by abort when it destroys what it has of Gloo: the tests end
+/// Torch 2.15 sometimes ends a program by abort when it destroys what it has of Gloo: the tests end
 /// before.
 inline int const nothing_is_destroyed = on_exit(
     [](int status, void*) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What ranks must agree on when they save and load, and what goes when a save has succeeded.
+/// What ranks must agree on when they save and load, and what is removed after a save.
 #include <cstdint>
 #include <filesystem>
 #include <span>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Ten thousand files that chance has changed.
+/// Ten thousand files with random changes.
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What is written is what the public format says; what is not is refused.
+/// Files follow the public format; other files are refused.
 #include "fssdp/checkpoint/safetensors_file.hpp"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// encode_with_feedback: what one step leaves out, the next ones make up for.
+/// encode_with_feedback: what one step leaves out is added in the next ones.
 #include "fssdp/codec/encode_with_feedback.hpp"
 
 #include <cmath>

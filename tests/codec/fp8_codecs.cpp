@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What both fp8 codecs promise: the smallest scale that will do, and under it the nearest fp8.
+/// What both fp8 codecs promise: the smallest scale that prevents overflow, and the nearest fp8 with
+/// that scale.
 #include <cmath>
 #include <cstdint>
 #include <cstring>

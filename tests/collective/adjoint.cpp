@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// The law that carries the library: <G x, y> = <x, G^T y>, over every wire and stream, and both
+/// The central law of the library: <G x, y> = <x, G^T y>, over every wire and stream, and both
 /// sides what a plain loop over the placement gives.
 #include <cstdint>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Small dense collectives: everybody's rows, and sums that have the same bits everywhere.
+/// Small dense collectives: the rows of all ranks, and sums with the same bits on all ranks.
 #include "fssdp/collective/all_gather.hpp"
 
 #include <array>

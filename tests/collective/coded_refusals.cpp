@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// Buffers that do not fit a coded collective are refused before anything is sent; ranks that do
-/// not agree about the codec find out.
+/// not agree about the codec get an error.
 #include <vector>
 
 #include "catch.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// Coded collectives over every wire: passed on as pieces come in, lent, copied, queued, over
-/// mailboxes. The bits are the same, and so are the bytes that travel.
+/// mailboxes. The bits are the same, and so are the bytes that are sent.
 #include <cstdint>
 #include <vector>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// One view over what a rank owns and what it has got.
+/// One view over owned experts and replicas of a rank.
 #include "fssdp/collective/materialized_experts.hpp"
 
 #include <array>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What is said to be needed is what is then taken, byte for byte.
+/// memory_required equals the memory that a call uses, byte for byte.
 #include "fssdp/collective/memory_required.hpp"
 
 #include <array>

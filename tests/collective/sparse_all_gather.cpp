@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What a gather promises beside the adjoint law.
+/// Guarantees of a gather beside the adjoint law.
 #include "fssdp/collective/sparse_all_gather.hpp"
 
 #include <array>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What a reduction promises beside the adjoint law: order, rounding, options, types.
+/// Guarantees of a reduction beside the adjoint law: order, rounding, options, types.
 #include "fssdp/collective/sparse_reduce_scatter.hpp"
 
 #include <vector>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// The bytes that are foretold are those that are counted.
+/// The predicted bytes equal the counted ones.
 #include "fssdp/collective/wire_bytes.hpp"
 
 #include <cstdint>

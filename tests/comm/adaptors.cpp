@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Adaptors pass everything on, and what is submitted through them as well.
+/// Adaptors pass on all calls, also submitted work.
 #include <atomic>
 #include <optional>
 #include <string>

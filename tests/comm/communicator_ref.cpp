@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Any communicator as one type: what it offers is offered, what it does not is said.
+/// Any communicator as one type, with exactly the extras of the communicator inside.
 #include "fssdp/comm/communicator_ref.hpp"
 
 #include <algorithm>

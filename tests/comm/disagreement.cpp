@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Ranks that are not in the same collective find out and name each other.
+/// Ranks that are not in the same collective get errors that name each other.
 #include <vector>
 
 #include "catch.hpp"
@@ -24,7 +24,7 @@ template <bool Lends>
 [[nodiscard]] support::fallout meet(view const& of_0, view const& of_1) {
   auto world = fssdp::thread_world{3};
   return support::fallout_of(world, [&](thread_communicator& comm) {
-    if (comm.rank() == rank_id{2}) {  // waits for both, in vain
+    if (comm.rank() == rank_id{2}) {  // waits for both until the deadline
       auto byte = std::byte{};
       comm.exchange([&](auto& batch) {
         batch.recv({&byte, 1}, rank_id{0});

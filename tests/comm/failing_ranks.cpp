@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// A rank that throws takes all others with it, and nobody reads what it has freed.
+/// When a rank throws, all others get an error, and none reads memory that it has freed.
 #include <memory>
 #include <string>
 #include <vector>

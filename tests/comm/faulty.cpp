@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// The faulty adaptor breaks down when it should, as it should, and never else.
+/// The faulty adaptor fails at the chosen moment, in the chosen way, and never otherwise.
 #include "fssdp/comm/faulty.hpp"
 
 #include <atomic>

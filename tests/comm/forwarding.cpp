@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// Messages are passed on as they come in, down chains and trees and in any order; whatever goes
-/// wrong on the way, nobody waits for it in vain.
+/// wrong on the way, no rank waits for it forever.
 #include <algorithm>
 #include <chrono>
 #include <latch>

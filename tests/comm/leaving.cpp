@@ -15,7 +15,7 @@ using support::send_to;
 
 namespace {
 
-// The deadline is a minute, so whoever hears of a rank in this file has not waited for it.
+// The deadline is a minute: a rank that gets an error in this file has not waited for it.
 
 /// Whether this error tells that rank 1 has left.
 [[nodiscard]] bool names_rank_1(std::exception_ptr const& error) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// When ranks are lost, those that are left agree on who they are, and go on without them.
+/// When ranks are lost, the remaining ones agree on who remains, and go on.
 #include <algorithm>
 #include <array>
 #include <chrono>

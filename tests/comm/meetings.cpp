@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Ranks that meet: one thread serves all that messages connect, and only those; whoever comes with
-/// something else, late or not at all is named.
+/// Ranks that meet: one thread serves all that messages connect, and only those. A rank that comes
+/// with something else, late or not at all is named.
 #include <array>
 #include <atomic>
 #include <chrono>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Tags by which messages match that belong together, and no others.
+/// Tags that match exactly the messages that belong together.
 #include <cstdint>
 #include <limits>
 #include <set>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Ports that take their time: when messages arrive, told step by step without a clock; and threads
+/// Slow ports: when messages arrive, step by step without a clock; and threads
 /// whose messages pass such ports.
 #include <chrono>
 #include <cstddef>
@@ -34,7 +34,7 @@ using seconds = std::chrono::duration<double>;
            .inside_latency_seconds = 0.25, .between_latency_seconds = 0.5, .port_seconds = 0}}};
 }
 
-/// A network and a time that somebody tells.
+/// A network, and a clock that the test sets.
 class told_network {
  public:
   explicit told_network(topology topo) : network_{std::move(topo)} {}

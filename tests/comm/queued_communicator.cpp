@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// A communicator bound to a stream: in order, behind the caller's back, errors at synchronize.
+/// A communicator bound to a stream: in order, asynchronous, with errors from synchronize.
 #include "fssdp/comm/queued_communicator.hpp"
 
 #include <latch>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// The contract of a layout, for chunks that are dealt out.
+/// The contract of a layout, for chunks that are assigned in turn.
 #include "fssdp/layout/cyclic_layout.hpp"
 
 #include "contract/layout_contract.hpp"

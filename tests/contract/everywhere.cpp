@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// The contract of a placement solver, for the end of the dial where everything moves.
+/// The contract of a placement solver, for replicas of all experts on all ranks.
 #include "fssdp/solver/everywhere.hpp"
 
 #include "contract/placement_solver_contract.hpp"

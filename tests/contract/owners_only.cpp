@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// The contract of a placement solver, for the end of the dial where nothing moves.
+/// The contract of a placement solver, for no replicas at all.
 #include "fssdp/solver/owners_only.hpp"
 
 #include "contract/placement_solver_contract.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Chunks in canonical order, and slices and pieces that cover what they are of exactly once.
+/// Chunks in canonical order, and slices and pieces that cover their whole exactly once.
 #include "fssdp/core/chunk.hpp"
 
 #include <iterator>

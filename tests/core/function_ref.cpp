@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// A function that somebody else keeps.
+/// A reference to a function that is owned elsewhere.
 #include "fssdp/core/function_ref.hpp"
 
 #include <string>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// The model of an iteration: a network whose seconds can be counted, and what no plan can beat.
+/// The cost model of an iteration: cases worked by hand, and lower bounds of all plans.
 #include "fssdp/cost/layer_cost.hpp"
 
 #include <vector>

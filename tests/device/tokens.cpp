@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Tokens on a device, by the systems of Thrust that need none: the same as on the host.
+/// Tokens on a device, by host back ends of Thrust: the same results as on the host.
 #include <thrust/system/cpp/execution_policy.h>
 #include <thrust/system/omp/execution_policy.h>
 

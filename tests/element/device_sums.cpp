@@ -30,7 +30,7 @@ namespace {
 
 using all_types = std::tuple<float, bf16, double, fp16, fp8_e4m3, fp8_e5m2>;
 
-/// Elements that begin at a 16-byte boundary, or so many elements behind one.
+/// Elements that begin at a 16-byte boundary, or at so many elements after one.
 template <class T>
 class placed_elements {
  public:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Element types of other libraries: one line, and ours of the same bits do the work.
+/// Element types of other libraries: after one line they work as ours with the same bits.
 #include <array>
 #include <cstdint>
 #include <span>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Groups of ranks: what crosses between them changes the losses as much as it should, or not at all.
+// Groups of ranks: exchanges between them change the losses as much as they should, or not at all.
 #include <cmath>
 #include <cstdint>
 #include <filesystem>

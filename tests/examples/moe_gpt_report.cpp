@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What goes into moe_gpt by its command line, and what comes out at the end.
+/// The command line of moe_gpt, and its report.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What tests tell the double, and what it tells them.
+/// The interface between tests and the double.
 #include <map>
 #include <mutex>
 

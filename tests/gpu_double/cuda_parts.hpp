@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What the parts of CUDA's runtime ask each other.
+/// Functions that the parts of CUDA's runtime share.
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -588,7 +588,7 @@ ncclResult_t ncclRecv(void* bytes, std::size_t count, ncclDataType_t, int peer, 
 
 namespace {
 
-/// A collective, as messages that only meet their like, between what the rank does itself.
+/// A collective, as messages that match only those of the same collective on other ranks.
 ncclResult_t start_collective(ncclComm_t comm, cudaStream_t stream, std::vector<message> messages,
                               std::function<void()> before, std::function<void()> after = {}) {
   auto run = group_run{comm->among, comm->rank, std::move(messages)};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// cyclic_layout deals chunks out like cards: cases worked by hand.
+/// cyclic_layout assigns chunks to ranks in turn: cases worked by hand.
 #include "fssdp/layout/cyclic_layout.hpp"
 
 #include <utility>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// table_layout: any owners, slots that ascend; tables that cannot be are refused.
+/// table_layout: any owners, slots that ascend; invalid tables are refused.
 #include "fssdp/layout/table_layout.hpp"
 
 #include <utility>

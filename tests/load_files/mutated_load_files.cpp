@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Ten thousand files of loads that chance has changed.
+/// Ten thousand files of loads with random changes.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -40,7 +40,7 @@ using words = std::vector<std::string>;
   return joined(split(text, what), by);
 }
 
-/// Loads as somebody would write them down, some with a line that is empty, some in any order.
+/// Files of loads as users write them, some with an empty line, some in any order.
 [[nodiscard]] std::string random_load_file(dice& draw) {
   auto const experts = draw.between(1, 6);
   auto const layers = draw.between(1, 4);

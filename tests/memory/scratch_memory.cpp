@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Scratch only grows.
+/// Scratch memory grows, and never shrinks.
 #include "fssdp/memory/scratch_memory.hpp"
 
 #include <cstdint>

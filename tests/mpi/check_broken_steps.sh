@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Kills or stops a process somewhere in a step of a training, again and again, each time elsewhere:
-# all others say so in time, one at least names it, and they end. What mpirun is told besides comes
-# from its environment.
+# Kills or stops a process at a random place in a step of a training, many times: all others get an
+# error in time, at least one names the process, and they end. Further options of mpirun come from
+# its environment variables.
 # Ends with 77 where processes cannot be found.
 # usage: check_broken_steps.sh PROGRAM RUNS [FIRST_SEED]
 set -eu

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What a rank lends is read where it lies, by those who can; who cannot gets it sent.
+/// Lent memory is read in place by ranks of the same host, and sent to others.
 #include <algorithm>
 #include <chrono>
 #include <cstddef>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// Gathers and reductions between processes leave the bits that they leave between threads, by
-/// rounds and passed on, and keep the law of the transpose.
+/// rounds and forwarded, and keep the law of the transpose.
 #include <cstdint>
 #include <vector>
 

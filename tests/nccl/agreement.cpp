@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Ranks over NCCL compare their plans while the host goes on, and find out where they differ.
+/// Ranks over NCCL compare their plans while the host continues, and get an error if they differ.
 #include <chrono>
 #include <numeric>
 #include <string>

@@ -37,7 +37,7 @@ void expect(nccl_communicator const& comm, int rank, int size) {
 }
 
 /// Waits for a byte from the last rank, which sends none.
-/// @param memory of a byte: to free it before the ranks go on would wait for ever
+/// @param memory of a byte: freeing it before the ranks go on would wait forever
 /// @throws std::runtime_error if that is not noticed
 void lose_last(nccl_communicator& comm, fssdp::cuda_memory const& memory) {
   auto const last = rank_id{comm.size() - 1};

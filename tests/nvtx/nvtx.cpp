@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// A profiler is told of every range, by its rank, track, name and layer.
+/// A profiler gets every range, with its rank, track, name and layer.
 #include "fssdp/trace/nvtx_sink.hpp"
 
 #include <cstdint>

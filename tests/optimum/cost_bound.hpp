@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What no placement within a budget can cost less than, for instances that are too large to solve.
+/// A lower bound of the cost of placements within a budget, for instances too large to solve.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What devices cannot code is refused by name, and a kernel that codes wrongly is found.
+/// Codecs without kernels are refused by name, and a kernel that encodes wrongly is detected.
 #include <cstddef>
 #include <cstdint>
 #include <cstring>

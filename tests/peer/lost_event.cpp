@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// A stream that does not wait for an event reads too early, or writes too early: it shows. That
-/// the thread sanitizer finds it, programs/lost_event.cpp shows.
+/// A stream that does not wait for an event reads or writes too early: the test detects that.
+/// programs/lost_event.cpp shows that the thread sanitizer finds it.
 #include "peer/lost_event.hpp"
 #include "catch.hpp"
 #include "support/needs.hpp"

@@ -29,7 +29,7 @@ TEST_CASE("a request for more memory than a device has is an error that names it
   REQUIRE_THAT(refused->what(),
                mentions("rank 3 wants 401 bytes of device 0 for an arena (cuda_memory); 400 of "
                         "1000 bytes are left"));
-  REQUIRE(cudaGetLastError() == cudaSuccess);  // the next call of somebody else has not failed
+  REQUIRE(cudaGetLastError() == cudaSuccess);  // the error does not appear in a later call
 }
 
 TEST_CASE("a rank whose device is full throws before it sends, and can call again") {

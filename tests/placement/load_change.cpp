@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// How much loads have changed is a share of tokens.
+/// The change of loads, as a share of tokens.
 #include <vector>
 
 #include "catch.hpp"

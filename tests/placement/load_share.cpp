@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Shares and their sums are compared as the fractions that they are.
+/// Shares and their sums are compared exactly, as fractions.
 #include "fssdp/placement/load_share.hpp"
 
 #include <limits>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Bounds worked by hand, and that no plan beats them.
+/// Bounds worked by hand, and no plan beats them.
 #include "fssdp/plan/lower_bound.hpp"
 
 #include <algorithm>

@@ -147,7 +147,7 @@ TEST_CASE("equal inputs give equal plans and equal hashes") {
 
 namespace {
 
-/// Gives one slice to whoever it is told, and does not say so in the list of what that rank owns.
+/// Gives one slice to a chosen rank, and does not say so in the list of what that rank owns.
 struct broken_layout : fssdp::block_layout {
   broken_layout() : block_layout{{.experts = 2, .ranks = 2, .slices = 2}} {}
   rank_id wrong{0};

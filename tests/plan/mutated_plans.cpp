@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Ten thousand plans that chance has changed, up to the last number that an int can be.
+/// Ten thousand plans with random changes, up to the largest numbers of an int.
 #include <algorithm>
 #include <cmath>
 #include <iterator>

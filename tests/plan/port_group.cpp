@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Idle ports find what they have to do with each other, the most pressing first.
+/// Idle ports are matched with items, the most urgent first.
 #include "fssdp/plan/port_group.hpp"
 
 #include <algorithm>

@@ -31,7 +31,7 @@ namespace {
                    .cost = {3e-6, 20e-6, 0.5e-6}}};
 }
 
-/// Expert e is owned by rank e; whoever gets something holds it.
+/// Expert e is owned by rank e; each receiver holds what it gets.
 [[nodiscard]] fssdp::transfer_plan plan_of(topology const& topo,
                                            std::vector<transfer> const& transfers, int pieces = 1) {
   auto owners = std::vector<rank_id>{};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Moves between maps, played through slot by slot: nothing is lost on the way, and the map that is
+/// Moves between maps, replayed slot by slot: no expert is lost on the way, and the map that is
 /// wanted comes out.
 #include "fssdp/plan/slot_moves.hpp"
 

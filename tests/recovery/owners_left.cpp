@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Who has what when ranks are lost, and who owns it then.
+/// Who has which experts when ranks are lost, and who owns them afterwards.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

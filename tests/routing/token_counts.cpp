@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// The matrix of counts.
+/// The matrix of tokens per rank and expert.
 #include "fssdp/routing/token_counts.hpp"
 
 #include <vector>

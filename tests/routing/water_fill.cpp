@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Water finds its level.
+/// Water filling: the least loaded are filled up to one level.
 #include "fssdp/routing/water_fill.hpp"
 
 #include <vector>

@@ -30,7 +30,8 @@ class scattered_tensor {
   void move() {
     auto elsewhere = memory_;  // both are there: no new one is where the old ones are
     memory_.swap(elsewhere);
-    for (auto& slot : elsewhere) std::fill(slot.begin(), slot.end(), -1e9F);  // whoever reads there
+    for (auto& slot : elsewhere)
+      std::fill(slot.begin(), slot.end(), -1e9F);  // to detect a read there
     for (std::size_t slot = 0; slot < memory_.size(); ++slot) places_[slot] = memory_[slot].data();
   }
   /// As gradients that are freed and made from scratch: no memory between iterations.

@@ -58,7 +58,7 @@ TEST_CASE("every node takes in what it needs most, and a hot expert gets the ran
 }
 
 TEST_CASE("one slot on every rank evens out a chain of hot experts on one node") {
-  // 10 ranks, an expert each. 0 and 1 have too much; whoever takes the surplus of 0 with its only
+  // 10 ranks, an expert each. 0 and 1 have too much; who takes the surplus of 0 with its only
   // slot takes more than that, so 0 itself takes some of 1.
   auto const topo = topology{{.nodes = 1, .ranks = 10}};
   auto const layout = block_layout{{.experts = 10, .ranks = 10}};

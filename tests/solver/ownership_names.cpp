@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Owners of items by other names of items, ranks and nodes.
+/// Owners of items do not depend on the numbering of items, ranks and nodes.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

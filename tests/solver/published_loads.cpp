@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// How even the library makes loads that others have published, with one spare slot on each device.
+/// How well the library balances published loads, with one spare slot on each device.
 #include <algorithm>
 #include <cstdint>
 #include <vector>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// A gate in a stream of a device: what is enqueued behind it waits until it is opened.
+/// A gate in a stream of a device: what is enqueued after it waits until it is opened.
 #pragma once
 
 #include <atomic>

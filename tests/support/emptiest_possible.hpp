@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// How full the fullest rank must be, whoever gets which tokens.
+/// How full the fullest rank must be, for any routing of tokens.
 #pragma once
 
 #include <cstdint>

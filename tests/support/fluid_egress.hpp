@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// How long ranks take to send what must be sent, were chunks a fluid that is everywhere at once.
+/// How long ranks take to send, if chunks were a fluid: a bound without pieces and latency.
 #pragma once
 
 #include <algorithm>

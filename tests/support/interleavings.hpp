@@ -42,7 +42,7 @@ class interleavings {
 
   /// States that can be reached.
   [[nodiscard]] std::size_t states() const { return seen_.size(); }
-  /// Among them: nothing can happen any more, and somebody is not through.
+  /// Of these: nothing can happen any more, and some rank has not finished.
   [[nodiscard]] std::size_t deadlocks() const { return deadlocks_; }
   /// Among them: everybody has finished.
   [[nodiscard]] std::size_t ends() const { return ends_; }

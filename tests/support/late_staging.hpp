@@ -14,7 +14,7 @@
 
 namespace support {
 
-/// Copies are made when somebody waits for one that was begun after them, all in order: who reads a
+/// Copies are made when a wait for a later one begins, all in order: code that reads a
 /// buffer before, or fills it too early, has wrong bytes.
 class late_staging final : public fssdp::device_staging {
  public:

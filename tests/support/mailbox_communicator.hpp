@@ -46,7 +46,7 @@ class mailboxes {
   std::condition_variable changed_;
 };
 
-/// A rank among them. Yields now and then, so that the ranks meet in other orders.
+/// One of these ranks. Yields at times, so that the ranks meet in different orders.
 class mailbox_communicator {
  public:
   using stream_type = fssdp::inline_stream;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Files that chance has changed.
+/// Files with random changes.
 #pragma once
 
 #include <algorithm>

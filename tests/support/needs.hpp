@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What a machine may lack that tests need: each function says why a test is skipped here, and is
-/// empty if it can be made.
+/// What a machine may lack that tests need: each function returns why a test is skipped here, or an
+/// empty text.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Owners for a layout that no rule explains.
+/// Random owners for a layout.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What a rank that calls something wrongly is told, and whether it sent anything.
+/// The error that a rank gets for a wrong call, and whether it sent anything.
 #pragma once
 
 #include <concepts>

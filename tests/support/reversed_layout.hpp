@@ -12,8 +12,8 @@
 
 namespace support {
 
-/// Owners by table. The slots of a rank run against the order of its chunks, so that whoever takes
-/// "ascending chunk" for "next slot" is found out.
+/// Owners by table. The slots of a rank run against the order of its chunks. That exposes code
+/// which takes "ascending chunk" for "next slot".
 class reversed_layout {
  public:
   reversed_layout() : reversed_layout{1, {fssdp::rank_id{0}}} {}

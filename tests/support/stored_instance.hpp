@@ -44,7 +44,7 @@ struct stored_model {
   }
 };
 
-/// Tensors of no elements, of few, and now and then of more than a block of 1 MiB.
+/// Tensors of no elements, of few, and some of more than a block of 1 MiB.
 [[nodiscard]] inline stored_model random_model(dice& draw) {
   auto model = stored_model{draw.between(1, 9), {}};
   auto const tensors = draw.between(1, 3);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// A model that is all experts and no arithmetic worth mentioning: to train with a materializer.
+/// A model of experts with trivial arithmetic, to train with a materializer.
 #pragma once
 
 #include <array>

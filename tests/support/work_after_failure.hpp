@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What a rank on a device that has failed does all the same of what it is asked for.
+/// Which calls of a rank on a device still do something after a failure.
 #pragma once
 
 #include <cuda_runtime_api.h>

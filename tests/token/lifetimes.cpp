@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Plans and routings are gone before a bound communicator moves rows by them, and nothing is lost.
+/// Plans and routings may be destroyed before a stream-bound communicator moves rows by them.
 #include <optional>
 #include <utility>
 #include <vector>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Which rank sits where.
+/// Which rank is on which node.
 #include "fssdp/topology/topology.hpp"
 
 #include <limits>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Ranges that overlap come into rows of their own; in a row they nest or follow.
+/// Overlapping ranges get separate rows; in a row ranges nest or follow.
 #include "fssdp/trace/trace_rows.hpp"
 
 #include <algorithm>

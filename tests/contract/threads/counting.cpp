@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// The contract of a communicator, for what is counted.
+/// The contract of a communicator, for the counting adaptor.
 #include "fssdp/comm/counting.hpp"
 
 #include "contract/communicator_contract.hpp"

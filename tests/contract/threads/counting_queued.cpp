@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// The contract of a communicator, for what is bound to a stream and counted.
+/// The contract of a communicator, for the counting adaptor on a stream.
 #include "contract/communicator_contract.hpp"
 #include "fssdp/comm/counting.hpp"
 #include "fssdp/comm/queued_communicator.hpp"

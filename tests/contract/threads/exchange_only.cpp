@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// The contract of a communicator, for nothing but the concept.
+/// The contract of a communicator, for one with the three required members only.
 #include "support/communicator_archetype.hpp"
 
 #include "contract/communicator_contract.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// The contract of a communicator, for what is bound to a stream.
+/// The contract of a communicator, for one that is bound to a stream.
 #include "fssdp/comm/queued_communicator.hpp"
 
 #include "contract/communicator_contract.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// The contract of a communicator, for what is traced.
+/// The contract of a communicator, for the tracing adaptor.
 #include "fssdp/comm/tracing.hpp"
 
 #include "contract/communicator_contract.hpp"

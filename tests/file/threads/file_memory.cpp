@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Memory in files: it is memory, nothing of it has a name, and what fails says where.
+/// Memory in files: it works as memory, the files have no names, and errors name the folder.
 #include "fssdp/file/file_memory.hpp"
 
 #include <array>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What overlap is asked for.
+/// The options of overlap.
 #pragma once
 
 #include <charconv>

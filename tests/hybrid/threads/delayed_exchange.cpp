@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What groups have learned in a round arrives in the next one.
+/// Changes of a round are applied in the next one.
 #include "fssdp/hybrid/delayed_exchange.hpp"
 
 #include <algorithm>

@@ -248,7 +248,7 @@ TEST_CASE("200 steps of Streaming DiLoCo: anchors are equal, and parameters with
         if (turn.applied >= 0) {
           auto const layer = layer_id{turn.applied};
           exchange.finish(layer, at.shard(layer, weights));
-          auto equal = at.shard(layer, exchange.kept());  // anchors, velocities, what is on its way
+          auto equal = at.shard(layer, exchange.kept());  // anchors, velocities, what is being sent
           equal.resize(support::two_shapes().size());
           if (mix == 0) equal = at.shard(layer, weights);
           fssdp::require_equal_bits(at.checks, equal);

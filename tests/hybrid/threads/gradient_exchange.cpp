@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Gradients that are averaged between groups: the same bits in all groups, whoever owns what, by
+/// Gradients that are averaged between groups: the same bits in all groups, for any owners, by
 /// the bytes that are promised.
 #include "fssdp/hybrid/gradient_exchange.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Groups that train by themselves and come together.
+/// Groups that train independently, and average parameters.
 #include "fssdp/hybrid/parameter_exchange.hpp"
 
 #include <cmath>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Methods that come to the same: each is compared with one that is known.
+/// Methods that are equivalent: each is compared with a known one.
 #include <algorithm>
 #include <cmath>
 #include <cstddef>

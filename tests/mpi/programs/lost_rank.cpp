@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Rank 1 is killed without a word while the others await it: they say so, and end. With 0, as the
+/// Rank 1 is killed while the others await it: they report it, and end. With 0, as the
 /// first other status is a reason for mpirun to kill those that have not yet said so.
 #include <chrono>
 #include <csignal>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stands for bench/fssdp_step/device_math.cu: loops, in the order of the stream, on as many devices as
-// DEVICES in the environment says. MUTATE names what is to be wrong: add or fill, or sum, which the
-// library's kernels do. What the real libraries would not forgive is told when the program ends.
+// Stands for bench/fssdp_step/device_math.cu: loops, in the order of the stream. The environment
+// variable DEVICES is the number of devices. MUTATE names a deliberate error: add, fill, or sum (of
+// the library's kernels). Calls that the real libraries do not allow are reported at the end.
 #include "fssdp_step/device_math.hpp"
 
 #include <cstdlib>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// A host stream runs its work in order, elsewhere, and does not lose an error.
+/// A host stream runs its work in order, on another thread, and loses no error.
 #include "fssdp/stream/host_stream.hpp"
 
 #include <latch>

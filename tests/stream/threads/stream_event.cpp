@@ -28,7 +28,7 @@ TEST_CASE("a wait ends when the mark is reached, not when the queue is empty") {
       gate = false;
       stream.enqueue([&, turn] { value = turn; });
       stream.enqueue([mark = event.next()]() mutable { mark.reach(); });
-      stream.enqueue([&] { gate.wait(false); });  // behind it
+      stream.enqueue([&] { gate.wait(false); });  // after the mark
       auto const reached = event.wait();
       auto const seen = value;
       gate = true;
