@@ -36,7 +36,7 @@ class stopwatch {
     try {
       work();
     } catch (...) {
-      together_.arrive_and_drop();  // nobody waits for a rank that has failed
+      together_.arrive_and_drop();  // no rank waits for one that has failed
       throw;
     }
     end_[rank.index()] = clock::now();

@@ -76,7 +76,7 @@ class stopwatch {
 
   /// Waits for all ranks.
   void wait() { together_.arrive_and_wait(); }
-  /// Called by a rank that has failed: nobody waits for it any more.
+  /// Called by a rank that has failed: no other rank waits for it any more.
   void leave() { together_.arrive_and_drop(); }
 
   /// Called by every rank: they begin together. Returns the seconds from the first begin to the

@@ -20,7 +20,7 @@ enum class outer { average, diloco, co2 };
 
 /// When something crosses, and when it has to be there.
 struct group_rhythm {
-  int sync_every = 0;  ///< iterations, then parameters cross; 0: gradients do, in each
+  int sync_every = 0;  ///< iterations between exchanges of parameters; 0: of gradients, in each
   sim::outer outer = sim::outer::average;
   int fragments = 1;   ///< of the layers, which cross in turn, each once in sync_every
   int sync_delay = 0;  ///< iterations that groups train on while a fragment crosses

@@ -24,10 +24,10 @@ inline constexpr auto between_columns =
 
 /// How often, and what.
 [[nodiscard]] inline std::string text_of(group_rhythm const& of) {
-  if (of.sync_every == 0) return "gradients cross in every iteration";
-  auto text = std::string{"parameters cross"};
+  if (of.sync_every == 0) return "gradients are sent in every iteration";
+  auto text = std::string{"parameters are sent"};
   if (of.fragments > 1)
-    text = fmt::format("{} fragments of parameters cross in turn, each once in {} iterations",
+    text = fmt::format("{} fragments of parameters are sent in turn, each once in {} iterations",
                        of.fragments, of.sync_every);
   else
     text += of.sync_every == 1 ? " after every iteration"

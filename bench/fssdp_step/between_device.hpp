@@ -111,8 +111,8 @@ class between_device {
     if (!gradients_.has_value()) return;
     through_.moving->enqueue([this, layer] { gradients_->average(layer, shard(layer)); });
   }
-  /// Behind the last layer; where parameters cross, behind the optimizer.
-  /// @param counts whether the iteration does; parameters cross behind one that does not, too
+  /// After the last layer; if parameters are exchanged, after the optimizer.
+  /// @param counts whether the iteration counts; parameters are exchanged after the warm-up, too
   /// @return the seconds for which the device waits
   double finish(bool counts) {
     auto const begin = clock::now();

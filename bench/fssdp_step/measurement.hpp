@@ -21,7 +21,7 @@ struct iteration_record {
   double token_seconds = 0;     ///< in dispatch and combine, waits included; their mean
   double solving_seconds = 0;   ///< placements and routing, before layers could go on
   double planning_seconds = 0;  ///< transfers, on the stream of the experts
-  /// For which devices waited for other groups: their mean, or, where parameters cross, of the one
+  /// For which devices waited for other groups: their mean, or, if parameters are exchanged, of the one
   /// that waited longest, as all the others then wait for that.
   double between_seconds = 0;
   double busy_share = 0;                   ///< of the host's cores, by this program

@@ -70,7 +70,7 @@ class queue_host {
   std::deque<message_queue> queues_;  // [from, to]
 };
 
-/// A rank of a queue_host. Sending copies the bytes into a queue, so nobody reads them afterwards.
+/// A rank of a queue_host. Sending copies the bytes into a queue, so no other rank reads them afterwards.
 /// Messages carry the label of their batch: ranks that are in different collectives are told.
 class queue_communicator {
  public:

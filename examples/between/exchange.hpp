@@ -19,7 +19,7 @@
 
 namespace between {
 
-/// Compressor and memory. Where parameters cross in place of gradients, the compressor is that of
+/// Compressor and memory. If parameters are exchanged in place of gradients, the compressor is that of
 /// pseudo-gradients.
 /// @param seed of all draws
 [[nodiscard]] inline fssdp::gradient_exchange_options exchange_of(method const& of,

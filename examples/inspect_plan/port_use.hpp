@@ -30,7 +30,7 @@ struct port {
   return {topo.interface_of(t.destination), port_kind::nic_in};
 }
 
-/// Whether a topology has this port: without other nodes nobody needs an interface.
+/// Whether a topology has this port: without other nodes no rank needs an interface.
 [[nodiscard]] inline bool exists(fssdp::topology const& topo, port const& which) {
   auto const link = which.kind == port_kind::link_out || which.kind == port_kind::link_in;
   return link || (topo.nodes() > 1 && topo.interface_of(which.rank) == which.rank);

@@ -49,7 +49,7 @@ class dense_part {
   [[nodiscard]] dense_view<Real> gradients() { return layout_.view(flat<Real>(partials_)); }
   void clear_gradients() { std::ranges::fill(flat<Real>(partials_), Real{0}); }
 
-  /// Owners' chunks to everybody.
+  /// Owners' chunks to all ranks.
   template <fssdp::communicator Comm>
   void gather(Comm& comm) {
     fssdp::sparse_all_gather(comm, plan_, std::as_const(shard_).weights(), whole_, coding_.gather,

@@ -66,11 +66,11 @@ while [ "$run" -lt "$runs" ]; do
   [ -n "$victim" ] || { give_up "there is no process to kill; expected --steps of more"; continue; }
   killed=$(date +%s.%N)
   kill -9 "$victim"
-  await 'missed in step' || { give_up "no step is done after the kill"; continue; }
+  await 'lost in step' || { give_up "no step is done after the kill"; continue; }
   seconds=$(awk -v from="$killed" -v to="$(date +%s.%N)" 'BEGIN { printf "%.3f", to - from }')
   echo "$seconds" >>"$folder/seconds"
   echo "run $run: $seconds s from the kill to the next step that is done:" \
-    "$(said | grep -m 1 'missed in step')"
+    "$(said | grep -m 1 'lost in step')"
   await 'held-out loss' || { give_up "it has not come to its end"; continue; }
   ended=0
   while kill -0 "$training" 2>/dev/null && [ "$ended" -lt 300 ]; do

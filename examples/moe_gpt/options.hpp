@@ -84,7 +84,7 @@ struct options {
   int groups = 1;                ///< of ranks: each has the whole model, sharded inside
   int group = 0;                 ///< which of them this rank is in: not an option
   std::string between = "full";  ///< what crosses between groups
-  int sync_every = 0;            ///< steps that groups train by themselves; 0: gradients cross
+  int sync_every = 0;            ///< steps between averages of parameters; 0: average gradients
   double sync_alpha = 0;         ///< more steps as the learning rate falls; 0: not
   moe_gpt::outer outer = moe_gpt::outer::average;
   double outer_rate = 0.7;      ///< of DiLoCo
@@ -92,7 +92,7 @@ struct options {
   int fragments = 1;            ///< of the layers, which cross in turn
   int sync_delay = 0;           ///< steps from sending to applying
   double sync_mix = 0;          ///< the share of its own parameters that a group keeps then
-  int between_start = 0;        ///< steps in which gradients cross in full, before `between`
+  int between_start = 0;        ///< steps in which gradients are sent in full, before `between`
   int adapt_every = 0;          ///< steps between two choices of compressors; 0: never
   double deadline = 600;        ///< seconds that a rank may be awaited
   double rate = 0;              ///< bytes per second of a network interface; 0: as fast as memory

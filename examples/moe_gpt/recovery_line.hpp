@@ -15,8 +15,8 @@ namespace moe_gpt {
 [[nodiscard]] inline std::string recovery_line(recovery_record const& of) {
   auto lost = std::string{};
   for (auto const rank : of.lost) lost += (lost.empty() ? "" : ", ") + std::to_string(rank);
-  return fmt::format("{} {} missed in step {}: {} go on from step {} after {:.3f} s; {} moved",
-                     of.lost.empty()       ? "nobody"
+  return fmt::format("{} {} lost in step {}: {} go on from step {} after {:.3f} s; {} moved",
+                     of.lost.empty()       ? "no rank"
                      : of.lost.size() == 1 ? "rank " + lost
                                            : "ranks " + lost,
                      of.lost.size() > 1 ? "were" : "was", of.step + of.steps_again, of.ranks,

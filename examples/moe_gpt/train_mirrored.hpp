@@ -195,7 +195,7 @@ class mirrored_training {
   run_so_far so_far_;
   std::unique_ptr<rank_life<Real>> life_;   // uses what is above
   int step_ = 0;                            // that this rank has begun
-  int failures_ = 0;                        // while nobody was lost
+  int failures_ = 0;                        // without a lost rank
   std::optional<clock::time_point> begun_;  // to recover
 };
 

@@ -330,7 +330,7 @@ TEST_CASE("every method appears in the table, the CSV and the JSON of groups") {
   CHECK(sim::settings_of(sim_of({"--groups", "2"}).between, 5).front().bytes_per_second == 5);
   auto const scene = small_group();
   auto const head = lines_in(sim::between_table_head(scene.front().of, asked.between));
-  CHECK(is_in(head[1], "3 groups of these; gradients cross in every iteration"));
+  CHECK(is_in(head[1], "3 groups of these; gradients are sent in every iteration"));
   auto const cells = columns_of(sim::between_csv_head(), ',').size();
   for (auto const& of : {settings.front(), settings.back()}) {
     auto const one = small_between(scene.front(), sim::ours, of);
@@ -346,12 +346,12 @@ TEST_CASE("every method appears in the table, the CSV and the JSON of groups") {
           Approx(written["inside_us"].get<double>() + written["between_exposed_us"].get<double>()));
     CHECK(written["speedup_over_full"].get<double>() == Approx(one.over_full()));
   }
-  CHECK(sim::text_of({.sync_every = 1}) == "parameters cross after every iteration");
+  CHECK(sim::text_of({.sync_every = 1}) == "parameters are sent after every iteration");
   CHECK(is_in(sim::text_of({.sync_every = 8}), "after 8 iterations"));
   CHECK(is_in(sim::text_of({.sync_every = 8, .outer = sim::outer::co2}), "a round late"));
-  CHECK(
-      is_in(sim::text_of({.sync_every = 8, .fragments = 2, .sync_delay = 3}),
-            "2 fragments of parameters cross in turn, each once in 8 iterations, applied 3 later"));
+  CHECK(is_in(
+      sim::text_of({.sync_every = 8, .fragments = 2, .sync_delay = 3}),
+      "2 fragments of parameters are sent in turn, each once in 8 iterations, applied 3 later"));
 }
 
 TEST_CASE("an impossible option of groups is an error that names it") {

@@ -54,7 +54,7 @@ break_step() {  # break_step MILLISECONDS: with this deadline
   mpirun=''
 }
 
-judge() {  # ends with 1 if not all have said so in time, with 2 if nobody has named the victim
+judge() {  # ends with 1 if not all got an error in time, with 2 if none named the victim
   awk -v seed="$seed" -v fault="$fault, lent: $lends" -v survivors=$((ranks - 1)) \
     -v most=$((deadline + slack)) '
     /breaks at place/ { victim = $2; where = $0; sub(/.* breaks at /, "", where); sub(/: .*/, "", where) }
@@ -78,7 +78,7 @@ while [ "$seed" -lt $((first + runs)) ]; do
   export FSSDP_TEST_LENDS="$lends"
   break_step 500
   [ -n "$(victim)" ] || break_step 5000  # the machine was too slow for it to get there
-  [ -n "$(victim)" ] || fail 'nobody has broken'
+  [ -n "$(victim)" ] || fail 'no process was killed or stopped'
   judged=0
   judge || judged=$?
   if [ $judged -ne 0 ] && [ "$deadline" -lt 5000 ]; then  # too slow to answer: taken for missing
@@ -88,7 +88,7 @@ while [ "$seed" -lt $((first + runs)) ]; do
   fi
   case $judged in
     0) ;;
-    2) fail 'nobody has named the victim' ;;
+    2) fail 'no process named the victim' ;;
     *) fail 'not all have said so in time' ;;
   esac
   seed=$((seed + 1))

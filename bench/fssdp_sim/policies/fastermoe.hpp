@@ -9,7 +9,7 @@
 
 namespace sim {
 
-/// The k hottest experts by the real counts to everybody, for every k.
+/// The k hottest experts by the real counts on all devices, for each k.
 [[nodiscard]] inline layer_answers answers_of_fastermoe(layer_question const& question) {
   auto const order = fssdp::by_load(question.counts->loads());
   auto where = fssdp::placement{*question.owners};

@@ -30,7 +30,7 @@ def block_layout(*, experts: int, ranks: int, slices: int = 1) -> Layout:
 def cyclic_layout(*, experts: int, ranks: int, slices: int = 1) -> Layout:
     """Slice s of expert e belongs to rank (e + s) mod ranks.
 
-    With as many slices as ranks everybody owns a slice of every expert: fully sharded experts.
+    With as many slices as ranks every rank owns a slice of each expert: fully sharded experts.
 
     Args:
         experts: how many experts there are.

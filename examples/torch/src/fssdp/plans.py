@@ -61,7 +61,7 @@ def schedule(
         chunk_bytes: of the largest chunk, as it travels.
         piece_bytes: about; 0: what suits chunk, placement and topology.
         least_bytes: of a piece, unless the chunk is smaller.
-        relay_bytes: what a rank keeps at most of pieces that it only relays; 0: nobody relays;
+        relay_bytes: memory that a rank may use for pieces that it only relays; 0: no rank relays;
             None: no limit.
         sums: in which order a reduction adds up: 'along_trees', what meets is summed before it goes
             on, or 'by_rank', all at the owner: the same bits for every schedule.

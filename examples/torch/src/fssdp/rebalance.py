@@ -108,7 +108,7 @@ class SlotMove:
         source: a slot that has it before all moves; slots count GPU by GPU.
         target: the slot it comes into.
         round: in which it travels, or is copied if both slots are on one GPU.
-        placed: at the end of this round it may be written to its slot: nobody reads what that held
+        placed: at the end of this round it may be written to its slot: no rank reads the old content
             before any more.
         waits: it is received beside the slots until then; else right where it belongs.
     """

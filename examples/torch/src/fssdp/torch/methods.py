@@ -32,7 +32,7 @@ __all__ = [
     "streaming_diloco",
 ]
 
-ENDLESS = 2**62  # steps, where nobody has said how many
+ENDLESS = 2**62  # steps, if the number is not known
 
 Schedule = Callable[[int, int, float | None], int]
 
@@ -98,7 +98,7 @@ class GradientExchange:
             leaves it. One float for each element, but 'residual' where a compressor needs none.
         decay: of the momentum.
         sign: the sign of the average, in its place.
-        start: steps in which gradients cross in full, before the compressor works: PowerSGD behind Adam
+        start: steps in which gradients are sent in full, before the compressor works: PowerSGD behind Adam
             wants a tenth of the training.
         seed: of all draws.
         overlap: averages run in a thread of their own until ``Between.wait``.
