@@ -2,11 +2,10 @@
 """Placement, plans and token routing for sharded Mixture-of-Experts training.
 
 Every expert's parameters and optimizer state have one owner (a Layout), the busy experts get replicas
-for one iteration (a Placement, made by a solver), a TransferPlan says what moves, a TokenPlan where
+for one iteration (a Placement, made by a solver), a TransferPlan says what is sent, a TokenPlan where
 tokens go. All of it is computed on the CPU from loads, tokens per expert: equal inputs give equal
-results on every rank. Numbers come in as arrays of numpy, lists, tensors of PyTorch on the CPU or
-anything that knows DLPack, and go out as arrays of numpy: whole numbers as int64, what has several
-fields as structured arrays.
+results on every rank. Arguments may be numpy arrays, lists, tensors of PyTorch on the CPU or anything
+with DLPack. Results are numpy arrays: int64 for whole numbers, structured arrays for several fields.
 
     import fssdp
 

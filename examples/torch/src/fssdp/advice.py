@@ -18,7 +18,7 @@ __all__ = ["Advice", "SlotsResult", "Spread", "advise"]
 
 @dataclass(frozen=True)
 class Spread:
-    """How values spread: their mean, percentiles, and the largest."""
+    """The distribution of values: their mean, percentiles, and the largest."""
 
     mean: float
     p50: float
@@ -38,7 +38,7 @@ class Spread:
 
 @dataclass(frozen=True)
 class SlotsResult:
-    """What a number of slots comes to.
+    """The result for a number of slots.
 
     Attributes:
         slots: replicas that a rank has memory for.
@@ -57,11 +57,11 @@ class SlotsResult:
 
 @dataclass(frozen=True)
 class Advice:
-    """What replicas are worth; ``print(advice)`` shows it as a table.
+    """Whether replicas pay; ``print(advice)`` shows it as a table.
 
     Attributes:
         ep: experts at their owners, in blocks, without replicas.
-        by_slots: the library's best policy with more and more slots, the first without one.
+        by_slots: the library's best policy with 0, 1, 2, ... slots.
         chosen: the fewest slots that are within 1 % of the fastest, by position.
         experts: loads of experts over the mean of their layer.
     """
@@ -126,7 +126,7 @@ def advise(
     stale: int | None = None,
     objective: Literal["time", "balance"] = "time",
 ) -> Advice:
-    """Says whether replicas pay, and with how many slots: what ``fssdp_sim --advise`` says.
+    """Says whether replicas pay, and with how many slots, as ``fssdp_sim --advise`` does.
 
     Iterations are simulated by the cost model with 0, 1, 2, 3, 4, 6, 8, 12 and 16 slots, as far as
     there are experts, under CheapestMaterialization, HeterogeneousSharding every 100 iterations, and
@@ -137,9 +137,9 @@ def advise(
             ranks, a token that goes to k experts counted k times.
         topology: the ranks.
         rates: what a token and an expert cost, and the computation that hides gathers.
-        non_moe_seconds: of an iteration, all that is not done by experts, forward and backward.
-        layers: of the model, if loads are given of some of them only.
-        stale: placements are made from loads that are so many iterations old; 0: from those of the
+        non_moe_seconds: time of an iteration outside of experts, forward and backward.
+        layers: layers of the model, if loads are of some of them only.
+        stale: placements are made from loads of so many iterations before; 0: from those of the
             iteration itself; None: from the mean of the last 5.
         objective: 'time', or 'balance': as if links were free.
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What ports and memory allow a placement, and what one costs."""
+"""The cost of placements, and the budgets that ports and memory allow."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class LayerRates:
 
 @dataclass(frozen=True, kw_only=True)
 class MaterializationBudget:
-    """Memory is a hard limit; ports are one as far as gathers are to be hidden.
+    """Limits of a placement: memory is a hard limit, ports limit what can be hidden.
 
     Attributes:
         experts_in: experts that may enter a node.
@@ -73,7 +73,7 @@ def check_within(ports: PortLoads, budget: MaterializationBudget) -> None:
 def hidden_budget(
     rates: LayerRates, topology: Topology, *, experts: int, spare_slots: int
 ) -> MaterializationBudget:
-    """As many experts as enter and leave every node while the window lasts.
+    """As many experts as can enter and leave every node during the window.
 
     Args:
         rates: the window, and the bytes of an expert.
@@ -99,20 +99,20 @@ def paying_budget(
 
 
 def break_even_tokens(rates: LayerRates) -> float:
-    """If a node has more tokens than that for an expert, it pays to bring the expert to them."""
+    """If a node has more tokens for an expert than this, it pays to gather the expert there."""
     return _core.break_even_tokens(rates)
 
 
 def gather_seconds(
     ports: PortLoads, topology: Topology, expert_bytes: int, *, piece_bytes: int = 256 << 10
 ) -> float:
-    """How long the busiest port takes for what a placement moves, its pipeline's filling included.
+    """How long the busiest port takes for a placement, including the filling of its pipeline.
 
     Args:
         ports: what the placement moves.
         topology: the same as that of the ports.
         expert_bytes: the parameters of an expert.
-        piece_bytes: experts travel in pieces of so many bytes.
+        piece_bytes: experts are sent in pieces of so many bytes.
     """
     return _core.gather_seconds(ports, topology, expert_bytes, piece_bytes)
 

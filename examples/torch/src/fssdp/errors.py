@@ -17,7 +17,7 @@ __all__ = [
 
 
 class Error(RuntimeError):
-    """What every exception of the package derives from."""
+    """Base class of all exceptions of the package."""
 
 
 class ArgumentError(Error, ValueError):
@@ -52,7 +52,7 @@ class TransportError(Error):
 
 
 class PeerFailed(TransportError):
-    """Another rank has left: a collective by an exception, or for good while it is awaited."""
+    """Another rank has thrown in a collective, or has ended while others wait for it."""
 
 
 class DeadlineExceeded(TransportError):

@@ -22,7 +22,7 @@ def block_layout(*, experts: int, ranks: int, slices: int = 1) -> Layout:
     Args:
         experts: how many experts there are.
         ranks: how many ranks own them.
-        slices: into how many slices every expert is cut.
+        slices: how many slices every expert is divided into.
     """
     return _core.block_layout(experts, ranks, slices)
 
@@ -35,7 +35,7 @@ def cyclic_layout(*, experts: int, ranks: int, slices: int = 1) -> Layout:
     Args:
         experts: how many experts there are.
         ranks: how many ranks own them.
-        slices: into how many slices every expert is cut.
+        slices: how many slices every expert is divided into.
     """
     return _core.cyclic_layout(experts, ranks, slices)
 
@@ -46,7 +46,7 @@ def table_layout(owners: ArrayLike, *, ranks: int, slices: int = 1) -> Layout:
     Args:
         owners: [experts * slices] or [experts, slices], the rank that owns each chunk.
         ranks: how many there are.
-        slices: into how many slices every expert is cut.
+        slices: how many slices every expert is divided into.
     """
     return _core.table_layout(numpy.ravel(owners), ranks, slices)
 

@@ -52,7 +52,7 @@ def fit_slots(
 
 
 def layout_of(slots: PhysicalExperts) -> Layout:
-    """Owners for slots that came from elsewhere: of an expert, the rank of its first slot."""
+    """Owners for given slots: an expert is owned by the rank of its first slot."""
     return _core.layout_of(slots)
 
 
@@ -77,7 +77,7 @@ def physical_of(
     Args:
         where: made for this layout.
         layout: who owns what.
-        slots_per_rank: what is left over repeats what the rank has; by default no slot is left
-            over, and all ranks hold equally many experts.
+        slots_per_rank: extra slots repeat experts of the rank; by default there are none, and all
+            ranks hold equally many experts.
     """
     return _core.physical_of(where, layout, slots_per_rank)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What moves: plans, their times, and what no plan can beat."""
+"""Plans: what is sent, how long it takes, and lower bounds."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ __all__ = [
 def make_plan(layout: Layout, where: Placement, topology: Topology | None = None) -> TransferPlan:
     """The transfers of whole chunks that realise a placement.
 
-    Every chunk enters a node once and spreads from there, or, where that may be slower, its owner
-    sends it to all other holders.
+    Every chunk enters a node once and spreads from there. Where that may be slower, its owner sends
+    it to all other holders.
 
     Args:
         layout: who owns what.
         where: who is to hold what; it contains the layout.
-        topology: where the ranks sit; by default all on one node.
+        topology: which rank is on which node; by default all on one.
     """
     return _core.make_plan(layout, where, topology)
 
@@ -54,19 +54,19 @@ def schedule(
     sums: Literal["along_trees", "by_rank"] = "along_trees",
     effort: int = 10_000,
 ) -> TransferPlan:
-    """The same placement realised piece by piece, so that ports have something to send when they can.
+    """The same placement in pieces, ordered so that ports are busy all the time.
 
     Args:
         plan: as ``make_plan`` makes it.
-        chunk_bytes: of the largest chunk, as it travels.
-        piece_bytes: about; 0: what suits chunk, placement and topology.
-        least_bytes: of a piece, unless the chunk is smaller.
+        chunk_bytes: bytes of the largest chunk, as it is sent.
+        piece_bytes: approximate size of a piece; 0: chosen for chunk, placement and topology.
+        least_bytes: smallest size of a piece, unless the chunk is smaller.
         relay_bytes: memory that a rank may use for pieces that it only relays; 0: no rank relays;
             None: no limit.
-        sums: in which order a reduction adds up: 'along_trees', what meets is summed before it goes
-            on, or 'by_rank', all at the owner: the same bits for every schedule.
-        effort: other cuts are tried as long as all tries together have no more transfers; 0: one
-            try.
+        sums: the order of a reduction: 'along_trees' forms partial sums on the way to the owner;
+            'by_rank' sums all at the owner, with the same bits for every schedule.
+        effort: several sizes of pieces are tried, while all tries together have no more transfers
+            than this; 0: one try.
     """
     return _core.schedule(plan, chunk_bytes, piece_bytes, least_bytes, relay_bytes, sums, effort)
 
@@ -91,7 +91,7 @@ def rank_ordered(plan: TransferPlan) -> TransferPlan:
 
 @dataclass(frozen=True, eq=False)
 class Simulation:
-    """When everything happens, in seconds from the start of the gather.
+    """Times of all transfers, in seconds from the start of the gather.
 
     Attributes:
         seconds: the last arrival.
@@ -114,7 +114,7 @@ def simulate(plan: TransferPlan, chunk_bytes: int) -> Simulation:
 
     Args:
         plan: that ``verify`` accepts.
-        chunk_bytes: of every chunk, as it travels.
+        chunk_bytes: bytes of every chunk, as it is sent.
     """
     return Simulation(*_core.simulate(plan, chunk_bytes))
 
@@ -137,11 +137,11 @@ class TimeBound:
 def lower_bound(
     plan: TransferPlan, chunk_bytes: int, *, least_piece_bytes: int = 256 << 10
 ) -> TimeBound:
-    """What no plan of the same placement can beat.
+    """Lower bounds of the time of any plan of the same placement.
 
     Args:
         plan: of it, only layout, placement and topology matter.
-        chunk_bytes: of every chunk, as it travels.
+        chunk_bytes: bytes of every chunk, as it is sent.
         least_piece_bytes: the tight bound holds for plans of no smaller pieces.
     """
     return TimeBound(*_core.lower_bound(plan, chunk_bytes, least_piece_bytes))
@@ -181,6 +181,6 @@ def reshard_plan(before: Layout, after: Layout, *, scratch_slots: int = 2) -> Re
     Args:
         before: who owns what.
         after: who is to own it.
-        scratch_slots: how many chunks a rank has room for beside its shard.
+        scratch_slots: how many more chunks than its shard a rank has room for.
     """
     return _core.reshard_plan(before, after, scratch_slots)

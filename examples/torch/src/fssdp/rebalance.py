@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The interface of DeepSeek's EPLB, in the place of its module; maps that change little; their moves."""
+"""The interface of DeepSeek's EPLB; incremental maps; and the moves between maps."""
 
 from __future__ import annotations
 
@@ -66,10 +66,11 @@ def renew_experts(
     physical_to_logical_map: Any, weight: Any, num_nodes: int, num_gpus: int, *,
     num_groups: int = 1, balance: float = 1.02, most_changes: int | None = None,
 ) -> Any:
-    """The next map of the slots from the one that is in place, with as few changes as may be.
+    """A new map of the slots, made from the current one with few changes.
 
-    ``rebalance_experts`` makes every map from nothing, and most experts have to be sent. Here slots
-    change one by one, the one that lowers the fullest GPU the most first, until that is good enough.
+    ``rebalance_experts`` makes every map from scratch, and most experts have to be sent. Here slots
+    change one by one until the balance is good enough. The change that lowers the load of the
+    fullest GPU most comes first.
 
     Args:
         physical_to_logical_map: [layers, num_replicas], the expert of each slot now, GPU by GPU.
@@ -101,16 +102,17 @@ def renew_experts(
 
 @dataclass(frozen=True)
 class SlotMove:
-    """An expert that comes into a slot.
+    """An expert that moves into a slot.
 
     Attributes:
         expert: which one.
         source: a slot that has it before all moves; slots count GPU by GPU.
-        target: the slot it comes into.
-        round: in which it travels, or is copied if both slots are on one GPU.
-        placed: at the end of this round it may be written to its slot: no rank reads the old content
-            before any more.
-        waits: it is received beside the slots until then; else right where it belongs.
+        target: the slot that it moves into.
+        round: the round in which it is sent, or copied if both slots are on one GPU.
+        placed: at the end of this round it may be written to its slot: from then on no rank needs
+            the old content of the slot.
+        waits: whether it is received into scratch memory until then; otherwise it is received into
+            its slot.
     """
 
     expert: int
@@ -123,12 +125,12 @@ class SlotMove:
 
 @dataclass(frozen=True)
 class SlotMoves:
-    """The moves from one map to another, by round; in a round a GPU talks to one other.
+    """The moves from one map to another, by round. In a round a GPU exchanges with one other.
 
     Attributes:
         moves: by round.
         rounds: how many.
-        scratch_slots: experts that a GPU needs room for beside its slots, at most.
+        scratch_slots: experts that a GPU needs additional room for, at most.
     """
 
     moves: tuple[SlotMove, ...]
@@ -150,7 +152,7 @@ def slot_moves(
         num_nodes: server nodes; experts come from their own node where that has them.
         num_gpus: GPUs, as many on each node.
         group_size: sends and receives of a GPU in one round, at most.
-        scratch_slots: experts that may wait beside the slots of a GPU, if that can be had.
+        scratch_slots: experts that a GPU may keep in scratch memory, if possible.
 
     Raises:
         ArgumentError: if the maps are no rows of equal length, or an expert has no slot.

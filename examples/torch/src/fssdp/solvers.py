@@ -41,7 +41,7 @@ ShardingSolver = Callable[[Any, Topology], Sequence[Layout]]
 
 @dataclass(frozen=True, kw_only=True)
 class OwnersOnly:
-    """Every expert with its owner alone: expert parallelism (EP)."""
+    """No replicas: expert parallelism (EP)."""
 
     def __call__(self, loads: ArrayLike, layout: Layout) -> Placement:
         return _core.owners_only(loads, layout)
@@ -59,13 +59,13 @@ class Everywhere:
 class SparseMaterialization:
     """Algorithm 1 of the Hecate paper: replicas for the most loaded experts.
 
-    If the slots suffice (overlap <= spare_slots) every rank gets all of these experts. Otherwise the
-    slots of all ranks are shared out by load, and each of the experts gets at least one replica.
+    If there are enough slots (overlap <= spare_slots) every rank gets all of these experts. Otherwise
+    the slots of all ranks are divided by load, and each of the experts gets at least one replica.
 
     Attributes:
-        overlap: how many experts can be gathered while other work hides it.
+        overlap: how many experts can be gathered during other work.
         spare_slots: how many replicas a rank has memory for.
-        topology: where the ranks sit; by default all on one node.
+        topology: which rank is on which node; by default all on one.
     """
 
     overlap: int
@@ -84,7 +84,7 @@ class EplbMaterialization:
 
     Attributes:
         spare_slots: how many replicas a rank has memory for.
-        topology: where the ranks sit; by default all on one node.
+        topology: which rank is on which node; by default all on one.
     """
 
     spare_slots: int
@@ -96,11 +96,11 @@ class EplbMaterialization:
 
 @dataclass(frozen=True, kw_only=True)
 class LargestOverlap:
-    """SparseMaterialization with as many experts as the budget really allows.
+    """SparseMaterialization with the largest overlap that the budget allows.
 
     Attributes:
-        budget: what memory and ports allow: ``hidden_budget`` or ``paying_budget`` say.
-        topology: where the ranks sit; by default all on one node.
+        budget: what memory and ports allow, from ``hidden_budget`` or ``paying_budget``.
+        topology: which rank is on which node; by default all on one.
     """
 
     budget: MaterializationBudget
@@ -118,8 +118,8 @@ class NeedsBasedMaterialization:
     a node they get as many replicas as an even load takes.
 
     Attributes:
-        budget: what memory and ports allow: ``hidden_budget`` or ``paying_budget`` say.
-        topology: where the ranks sit; by default all on one node.
+        budget: what memory and ports allow, from ``hidden_budget`` or ``paying_budget``.
+        topology: which rank is on which node; by default all on one.
     """
 
     budget: MaterializationBudget
@@ -131,16 +131,16 @@ class NeedsBasedMaterialization:
 
 @dataclass(frozen=True, kw_only=True)
 class CheapestMaterialization:
-    """The cheapest placement that several solvers find, made cheaper still; for BalancedRouting.
+    """The cheapest placement of several solvers, refined by a search; for BalancedRouting.
 
-    Owners only, Algorithm 1, and needs-based materialization with all slots or fewer; each is
-    refined by a search, and what then costs least is kept.
+    The solvers are owners only, Algorithm 1, and needs-based materialization with all slots or fewer.
+    The result of each is refined, and the cheapest one is returned.
 
     Attributes:
-        budget: what memory and ports allow: ``hidden_budget`` or ``paying_budget`` say.
-        rates: what a token costs; without it no replica is worth anything.
+        budget: what memory and ports allow, from ``hidden_budget`` or ``paying_budget``.
+        rates: what tokens and experts cost. Without them no replica pays.
         tokens: of an iteration, over all ranks and experts; 0: gathers are hidden.
-        topology: where the ranks sit; by default all on one node.
+        topology: which rank is on which node; by default all on one.
         trials: exchanges that the search looks at, for each of the solvers; 0: none.
     """
 
@@ -179,12 +179,12 @@ class ExpertLoadBalancer:
 
 @dataclass(frozen=True, kw_only=True)
 class HeterogeneousSharding:
-    """Algorithm 2 of the Hecate paper: owners that even out the load of what is not replicated.
+    """Algorithm 2 of the Hecate paper: owners that balance the load of experts without replicas.
 
     Every rank owns equally many experts over all layers, any number of one layer.
 
     Attributes:
-        overlap: the so many most loaded experts of a layer get replicas anyway.
+        overlap: so many of the most loaded experts of a layer get replicas, and do not count.
     """
 
     overlap: int = 0
@@ -195,7 +195,7 @@ class HeterogeneousSharding:
 
 @dataclass(frozen=True)
 class ReshardingVerdict:
-    """What new owners gain and cost, and who they are if that pays.
+    """Gain and cost of new owners, and the owners if the change pays.
 
     Attributes:
         layouts: of each layer; None if all stays as it is.
@@ -212,10 +212,10 @@ class ReshardingVerdict:
 
 @dataclass(frozen=True, kw_only=True)
 class Resharding:
-    """A sharding solver that is asked whether it is worth it.
+    """Asks a sharding solver for new owners, and returns them only if the change pays.
 
-    A layer takes as long as its fullest rank. What that is less under the new owners, over all
-    layers and iterations, is the gain; the cost is the time of the busiest port.
+    A layer takes as long as its fullest rank. The gain is how much less that is under the new owners,
+    over all layers and iterations. The cost is the time that the busiest port needs for the move.
 
     Attributes:
         sharding: who chooses the new owners.

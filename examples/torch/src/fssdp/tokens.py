@@ -24,8 +24,8 @@ def routing_table(
 ) -> NDArray[numpy.void]:
     """A routing as a table, for dispatchers of other frameworks.
 
-    Of a source's tokens for an expert, in their order, the first go to the first receiver, and so
-    on.
+    The first tokens of a source for an expert go to the first receiver, the next ones to the second,
+    and so on.
 
     Args:
         counts: [ranks, experts], tokens of every rank for every expert.

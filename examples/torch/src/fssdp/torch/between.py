@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Groups of ranks, each with all parameters: sharded inside, exchanged between as a method says."""
+"""Groups of ranks that each shard all parameters, and exchange gradients or parameters by a method."""
 
 from __future__ import annotations
 
@@ -37,26 +37,26 @@ class Between:
         between.synchronize()      # brings parameters of all groups together, if the method does
 
     Owners are the same in all groups, placements need not be. All groups begin with equal parameters.
-    An expert without tokens in all groups does not cross, and its gradient is zero.
+    An expert without tokens in any group is not sent, and its gradient is zero.
 
     Ranks compare what they exchange: layouts, shapes, the method with its options, steps, rates and
     loads. Where groups differ, all of them get RanksDisagree before a gradient or a parameter of the
-    layer changes. After that, or another TransportError, what is remembered is of no use.
+    layer changes. After that, or another TransportError, the state of the exchange is undefined.
 
     Args:
-        group: the counterparts of this rank: a process group, or a mesh of one dimension; of a mesh
-            with two dimensions the first, its second being the ranks inside.
-        method: what crosses, and when.
+        group: the counterparts of this rank: a process group, or a mesh of one dimension. Of a mesh
+            with two dimensions the first is used, and the second has the ranks of a group.
+        method: what groups exchange, and when.
         dense: parameters besides those of experts: of each group the same on all ranks, with gradients
             that are averaged inside (DistributedDataParallel over the ranks of a group), or those of
             fully_shard over these.
-        whole: each dense parameter is compressed by the rank that it is dealt to, as a whole matrix;
-            else each rank has a chunk of each.
-        inside: the ranks of the group, where shard_experts does not say.
+        whole: each dense parameter is assigned to one rank, which compresses it as a whole matrix.
+            Otherwise each rank has a chunk of each parameter.
+        inside: the ranks of the group, if shard_experts is not used.
         timeout: seconds that a rank waits for another.
 
     Raises:
-        ArgumentError: that names what does not fit.
+        ArgumentError: names the value and what was expected.
         RanksDisagree: groups have other parameters to begin with.
     """
 
@@ -108,7 +108,7 @@ class Between:
         return self.communicator.size
 
     def add_experts(self, experts: Any) -> None:
-        """What ``shard_experts`` does with its own."""
+        """Adds experts; ``shard_experts`` calls it."""
         if any(isinstance(part.units, ExpertUnits) for part in self._run.parts):
             raise ArgumentError("Between: it has experts already; expected one for each shard_experts")
         self._settle(experts.group)
@@ -188,7 +188,7 @@ class Between:
             part.require_equal_bits(self.on_host)
 
     def measure(self, on: bool = True) -> None:
-        """From now on averages measure what each compressor leaves out: for ``choose_compressors``."""
+        """From now on averages measure the error of each compressor, for ``choose_compressors``."""
         for part in self._run.parts_of(GradientExchange, "measure"):
             part.engine.measure(on)
 
@@ -208,7 +208,7 @@ class Between:
         return [part.choice() for part in parts]
 
     def bytes_to_send(self) -> int:
-        """What this rank sends to other groups when all units cross once: exact, or at most."""
+        """Bytes that this rank sends to other groups in one exchange of all units: exact, or at most."""
         return sum(
             part.engine.bytes_sent(l)
             for part in self._run.parts
@@ -216,8 +216,8 @@ class Between:
         )
 
     def state_dict(self) -> dict[str, Any]:
-        """What this rank remembers: residuals, momenta, factors, anchors, and where it is. Of numbers,
-        texts, lists and tensors; each rank has its own. It waits for what is under way.
+        """The state of this rank: residuals, momenta, factors, anchors and the position, as numbers,
+        texts, lists and tensors. Each rank has its own. Waits for exchanges in progress.
 
         Raises:
             ArgumentError: a fragment of Staggered has been sent and not applied; call it between.
@@ -233,7 +233,7 @@ class Between:
         }
 
     def load_state_dict(self, state: dict[str, Any] | Sequence[dict[str, Any]]) -> None:
-        """Goes on, bit for bit, from where ``state_dict`` was: with the same ranks, owners and method.
+        """Continues, bit for bit, from a ``state_dict``: with the same ranks, owners and method.
 
         Another number of groups goes on from the mean over the groups that were, which conserves what
         they owe each other: each rank then takes a list, of what the ranks at its position had in all

@@ -151,13 +151,13 @@ def sparse_all_gather(
     dtype: torch.dtype | None = None,
     async_op: bool = False,
 ) -> Any:
-    """Copies experts from their owners to all that hold them. Its backward is the reduction.
+    """Copies experts from their owners to all ranks that hold them. Its backward is the reduction.
 
     Args:
         comm: every rank calls with an equal plan.
         plan: says who owns and who holds what; of whole experts, not slices.
         owned: [owned, ...] in slot order, for each tensor of an expert.
-        dtype: converted to that once, at the owner.
+        dtype: the type to send; the owner converts once.
 
     Returns:
         For each tensor [held, ...], ascending experts, the rank's own among them.
@@ -173,7 +173,7 @@ def sparse_reduce_scatter(
     dtype: torch.dtype | None = None,
     async_op: bool = False,
 ) -> Any:
-    """Sums what all that hold an expert have for it, at its owner. Its backward is the gather.
+    """Sums partial gradients of all holders of an expert at its owner. Its backward is the gather.
 
     Args:
         comm: as in ``sparse_all_gather``.

@@ -27,10 +27,10 @@ class Communicator:
     with one for a device (NCCL), for tensors on that.
 
     Give each communicator a group of its own (``dist.new_group``) that nothing else uses: groups
-    take one thread at a time. Once something has failed, its group is of no use any more.
+    accept one thread at a time. After a failure the group cannot be used any more.
 
-    On a device collectives are enqueued on torch's current stream, and the host goes on; those with
-    ``async_op`` on a stream of their own. What needs a number of other ranks on the host waits.
+    On a device collectives are enqueued on torch's current stream, and the host does not wait. Those
+    with ``async_op`` run on another stream. Calls that need numbers of other ranks on the host wait.
 
     Args:
         group: by default the group of all ranks.

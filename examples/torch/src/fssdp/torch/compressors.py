@@ -29,7 +29,7 @@ __all__ = [
 
 
 class Compressor:
-    """What all of them have in common."""
+    """Base class of compressors."""
 
     def made(self) -> Any:
         """The one of the C++ library.
@@ -71,7 +71,7 @@ class CodecCompressor(Compressor):
 class TopDctCompressor(Compressor):
     """Of each block the ``kept`` largest coefficients of an orthonormal cosine transform, each with its
     index; at each coefficient the groups that have sent it are averaged. No state. Gathered: for each
-    block 5 kept bytes, 6 kept from 257 elements on. (DeMo, arXiv 2411.19870)
+    block 5 kept bytes, or 6 kept if it has 257 elements or more. (DeMo, arXiv 2411.19870)
 
     Attributes:
         rows: of a block of a matrix; 1: runs of ``columns`` elements, as for vectors.
@@ -171,11 +171,11 @@ class LowRankCompressor(Compressor):
         q = orthonormal(Q);  P = mean of M q;  p = orthonormal(P);  Q = mean of M^T p;  M becomes p Q^T
 
     Its state is Q, rank columns floats; the residual is M - p Q^T with the group's own Q. Added, in two
-    rounds: 4 rank (rows + columns) bytes. Vectors, and matrices of which that would be half or more,
-    cross in full. (PowerSGD, arXiv 1905.13727)
+    rounds: 4 rank (rows + columns) bytes. Vectors are sent in full, and so are
+    matrices of which that would be half or more. (PowerSGD, arXiv 1905.13727)
 
     Attributes:
-        rank: of what crosses.
+        rank: of the matrices that are sent.
         least_saving: the factor by which payloads have to be smaller than the matrix.
     """
 

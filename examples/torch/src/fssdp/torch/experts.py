@@ -335,7 +335,7 @@ class ShardedExperts:
                 gradient.mul_(1 / summed)
 
     def requires_grad_(self, trains: bool = True) -> ShardedExperts:
-        """Freezes all experts, or has them train again. Every rank does the same."""
+        """Freezes all experts, or makes them trainable again. Every rank calls it alike."""
         for part in self.shards.parts():
             part.parameter.requires_grad_(trains)
         self.trains = trains
@@ -389,7 +389,7 @@ class ShardedExperts:
     ) -> bool:
         """Moves experts to other owners, together with their optimizer state. Call it after the optimizer's step.
 
-        Parameters stay the objects that they are; which experts they are of changes.
+        Parameters stay the same objects, and hold other experts afterwards.
 
         Args:
             optimizer: the one of the experts.
@@ -439,7 +439,7 @@ class ShardedExperts:
         return sorted({name for of_rank in found for name in of_rank})
 
     def full_tensors(self, model: nn.Module | None = None) -> dict[str, Tensor]:
-        """All experts, on every rank: by the names that they have had before they were sharded.
+        """All experts, on every rank, by the names that they had before sharding.
 
         Args:
             model: whose names; by default those of the layers, "0.", "1.", ...
@@ -459,7 +459,7 @@ class ShardedExperts:
         return result
 
     def load_full_tensors(self, tensors: Mapping[str, Tensor], model: nn.Module | None = None) -> None:
-        """Takes the rank's own out of what ``full_tensors`` or an unsharded model has."""
+        """Loads this rank's experts from ``full_tensors`` or the state of an unsharded model."""
         prefixes = self.prefixes(model)
         with torch.no_grad():
             for part in self.shards.parts():

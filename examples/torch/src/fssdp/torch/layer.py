@@ -269,7 +269,7 @@ def _add_up_in(leaf: Tensor, partial: Tensor) -> None:
 
 
 class LayerLinks:
-    """What a layer knows besides its parameters.
+    """What a layer needs besides its parameters.
 
     Attributes:
         shared: what all layers have in common.
@@ -283,7 +283,7 @@ class LayerLinks:
 
 
 class ShardedLayer(nn.Module):
-    """What shard_experts makes of the experts of a layer, beside what they were.
+    """A layer whose experts are sharded; shard_experts makes it.
 
     Call it with tokens and the gate's choices, or ``on_rows`` with rows that are sorted.
     """
@@ -291,7 +291,7 @@ class ShardedLayer(nn.Module):
     fssdp: LayerLinks
 
     def forward(self, tokens: Tensor, experts: Tensor, weights: Tensor) -> Tensor:
-        """The weighted sum of what the chosen experts make of each token.
+        """The weighted sum of the outputs of the chosen experts for each token.
 
         Args:
             tokens: [tokens, width].
@@ -312,7 +312,7 @@ class ShardedLayer(nn.Module):
         return (rows * weights.unsqueeze(-1)).sum(1).to(tokens.dtype)
 
     def on_rows(self, rows: Tensor, counts: Tensor | Sequence[int]) -> Tensor:
-        """What the experts make of rows.
+        """The outputs of the experts for rows.
 
         Args:
             rows: [rows, width], sorted by expert.

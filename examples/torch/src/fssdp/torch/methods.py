@@ -53,7 +53,7 @@ class Quadratic:
     """Rounds of max(least, floor((alpha / learning rate)^2)) steps. (QSR, arXiv 2310.14423)
 
     Attributes:
-        alpha: to be tuned, in the place of a number of steps.
+        alpha: a constant to tune, instead of a number of steps.
         least: steps of a round, and of all rounds in the warm-up.
         warm_up: steps.
     """
@@ -93,13 +93,13 @@ class GradientExchange:
     Attributes:
         compressor: of each unit.
         alternatives: that ``Between.choose_compressors`` may take in its place.
-        memory: what a group keeps of what it has not sent: 'none'; 'residual', which is added to the
+        memory: how a group keeps what it has not sent: 'none'; 'residual', which is added to the
             next gradient; 'momentum', m = decay m + rate gradient: m is sent, and what has been sent
             leaves it. One float for each element, but 'residual' where a compressor needs none.
         decay: of the momentum.
         sign: the sign of the average, in its place.
-        start: steps in which gradients are sent in full, before the compressor works: PowerSGD behind Adam
-            wants a tenth of the training.
+        start: first steps, in which gradients are sent in full. PowerSGD before Adam needs about a
+            tenth of the training.
         seed: of all draws.
         overlap: averages run in a thread of their own until ``Between.wait``.
     """
@@ -128,7 +128,7 @@ def demo(
 
 @dataclass(frozen=True, kw_only=True)
 class ParameterExchange:
-    """Parameters of groups come together at the end of each round. With d the average over groups of
+    """Parameters are averaged over groups at the end of each round. With d the average over groups of
     anchor - local, the anchor being what all had after the round before:
 
         v = momentum v + d;   anchor -= rate (d + momentum v);   local = mix local + (1 - mix) anchor
@@ -142,8 +142,7 @@ class ParameterExchange:
         compressor: of d.
         rate: of the outer update; 1 without momentum is the average of parameters.
         momentum: Nesterov's.
-        mix: the share of its own parameters that a group keeps, what it has learned while an exchange
-            was under way.
+        mix: the share of its own parameters that a group keeps when an exchange is applied.
         seed: of all draws.
         overlap: exchanges run in a thread of their own, while training goes on: with Staggered.
     """
@@ -188,8 +187,8 @@ def streaming_diloco(
 
 @dataclass(frozen=True, kw_only=True)
 class DelayedExchange:
-    """CO2: what groups have learned in a round is applied at the end of the next one, so that no step
-    waits for it. In round t a group trains from x_t to local_t; at its end, with L the staleness gap:
+    """CO2: the changes of a round are applied at the end of the next one, so that no step waits for
+    them. In round t a group trains from x_t to local_t; at its end, with L the staleness gap:
 
         m = clip(momentum m + (x_(t-1) - average of local_(t-1)) / L, -clip, clip)
         x_(t+1) = x_t - rate m;   parameters become x_(t+1), and local_t is sent
@@ -236,7 +235,7 @@ def choose_rates(
         bytes: [classes][candidates].
         errors: [classes][candidates], |x - what crosses of it|.
         usual: the candidate that all classes have by default.
-        tolerance: so many times the errors of the usual one.
+        tolerance: the allowed errors over those of the usual one.
         buckets: errors are rounded up to a budget / buckets.
 
     Raises:

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a rank owns of the experts of all layers, as ordinary parameters.
 
-The shards of all layers are numbered slots: those of layer 0 by expert, then those of layer 1. A slot is an expert's memory for each of its tensors; when owners change, slots get other
-experts, and the parameters stay where they are.
+The shards of all layers are numbered slots: those of layer 0 by expert, then those of layer 1, and so
+on. A slot has memory for each tensor of an expert. When owners change, slots get other experts, and
+the parameters stay where they are.
 """
 
 from __future__ import annotations
@@ -100,7 +101,7 @@ class Elsewhere(nn.Module):
 
 
 class Shards:
-    """What both kinds have in common.
+    """Base class of both kinds of shards.
 
     Attributes:
         tensors: those of one expert.
@@ -341,7 +342,7 @@ class StackedShards(Shards):
 def make_shards(
     layers: Sequence[nn.Module], layouts: Sequence[Layout], rank: int
 ) -> ModuleShards | StackedShards:
-    """Takes the experts of all layers apart.
+    """Shards the experts of all layers.
 
     Raises:
         ArgumentError: that names the parameter which is not like the others, or not contiguous.

@@ -43,7 +43,7 @@ def write(value: Tensor, to: Tensor) -> None:
 
 
 class Units:
-    """What all kinds have in common.
+    """Base class of units.
 
     Attributes:
         layouts: who owns what, of each layer.
