@@ -1,15 +1,15 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# How long a user's compiler works on the library: sh bench/compile_time.sh [--json] [OPTION...]
+# How long it takes to compile files of users: sh bench/compile_time.sh [--json] [OPTION...]
 #
-#   --json     a JSON array instead of the table
-#   OPTION     for the compiler, instead of -O2
+#   --json     print a JSON array instead of the table
+#   OPTION     options for the compiler, instead of -O2
 #
-# CXX says which compiler (c++). Each file is compiled three times: the median counts. Files are
-# compiled as users of the headers compile them, and, behind "compiled:", as users of the target
-# fssdp::compiled; collectives and planning are what that target takes itself, once for a program. The
-# memory is the most that the compiler had at once, by /usr/bin/time; where there is none, the column
-# says 0.
+# CXX is the compiler (c++). Each file is compiled three times; the table has the median. Files are
+# compiled as by users of the headers, and after "compiled:" as by users of the target
+# fssdp::compiled. "collectives" and "planning" are what that target compiles itself, once for a
+# program. Memory is the most that the compiler used, by /usr/bin/time; without that program the
+# column is 0.
 set -eu
 usage() { sed -n '3,12s/^# \{0,1\}//p' "$0"; }
 

@@ -6,10 +6,10 @@
 #                           [--bare] [--keep]
 #   --suite    bookworm (Debian 12) or trixie (Debian 13); both by default
 #   --command  train (examples/run.sh) or test (tests/run.sh); both by default
-#   --mirror   where Debian comes from; by default from where this machine's apt has it
+#   --mirror   the Debian mirror; by default that of this machine's apt
 #   --cache    a folder that keeps the base system's packages for the next time
 #   --bare     without /proc, /sys and shared memory, as in some containers
-#   --keep     leave the systems where they are, to look into them
+#   --keep     keep the systems afterwards, to inspect them
 set -eu
 usage() { sed -n '5,12s/^# \{0,1\}//p' "$0"; }
 

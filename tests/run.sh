@@ -2,17 +2,17 @@
 # SPDX-License-Identifier: Apache-2.0
 # Builds and runs the tests: sh tests/run.sh [--quick] [--sanitizers] [--full] [--werror]
 #
-#   --quick       every kind of test in one build, each law on 300 random instances; this is what
-#                 runs if nothing is asked for. 8 to 12 minutes on two cores.
+#   --quick       the default: every kind of test in one build, each law on 300 random instances.
+#                 8 to 12 minutes on two cores.
 #   --sanitizers  the library's tests under the address and undefined behaviour sanitizers, and
 #                 those with several threads under the thread sanitizer, with few element types. By
-#                 clang++, unless CXX says otherwise: about 12 minutes on two cores.
+#                 clang++, unless CXX is set. About 12 minutes on two cores.
 #   --full        all tests in all builds: optimized with 10,000 instances of each law, with clang++
-#                 too where it is installed, under all sanitizers; every header compiled on its own;
-#                 the benchmarks built. Warnings are errors. Takes hours.
-#   --werror      warnings of the compiler are errors, as in continuous integration
+#                 too if it is installed, under all sanitizers; each header compiled on its own; the
+#                 benchmarks built. Warnings are errors. Takes hours.
+#   --werror      compiler warnings are errors, as in continuous integration
 #
-# Several kinds run one after the other. Installs what it needs on Debian and Ubuntu where it may.
+# Several kinds run one after the other. Installs what it needs on Debian and Ubuntu, if it may.
 set -u
 usage() { sed -n '3,16s/^# \{0,1\}//p' "$0"; }
 

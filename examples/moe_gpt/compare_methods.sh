@@ -1,11 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Trains in 4 groups by one method after the other, and prints what each comes to: the held-out loss,
-# beside that of full gradients, and the bytes that cross between groups in a step. The last row is
-# one group alone, on its quarter of the batch: what it costs to exchange nothing.
+# Trains in 4 groups with one method after the other. Prints for each the held-out loss, also over
+# that of full gradients, and the bytes that groups send in a step. The last row is one group alone,
+# on its quarter of the batch: the cost of exchanging nothing.
 # usage: compare_methods.sh MOE_GPT [--only "METHOD ..."] [--records FOLDER] [OPTION...]
-# METHOD is the first column: --only "full demo:4 alone". FOLDER takes the record of each training, as
-# moe_gpt's --json writes it. The options are moe_gpt's, for all trainings.
+# METHOD is as in the first column: --only "full demo:4 alone". FOLDER gets the record of each
+# training, as moe_gpt's --json writes it. OPTIONs are those of moe_gpt, for all trainings.
 set -eu
 usage="usage: compare_methods.sh MOE_GPT [--only 'METHOD ...'] [--records FOLDER] [OPTION...]"
 moe_gpt=${1:?$usage}

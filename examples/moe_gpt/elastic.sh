@@ -1,10 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Trains over MPI with the ranks that are left: when one is lost, the others end, and training goes on
-# from the last checkpoint with a rank fewer; not if there is none that is new, as it would fail in
+# Trains over MPI, and restarts when a rank is lost: the others end, and training continues from the
+# last checkpoint with one rank fewer. Without a new checkpoint it stops, as it would fail again in
 # the same way. Further options of mpirun come from its environment variables.
 # usage: elastic.sh MOE_GPT FOLDER RANKS [OPTION...]
-# FOLDER takes the checkpoints; the options are moe_gpt's: --save-every says how much can be lost.
+# Checkpoints are in FOLDER. OPTIONs are those of moe_gpt: --save-every limits how much can be lost.
 set -u
 usage="usage: elastic.sh MOE_GPT FOLDER RANKS [OPTION...]"
 moe_gpt=${1:?$usage}

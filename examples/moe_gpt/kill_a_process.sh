@@ -1,11 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# How long a training over MPI stands still when a process of it is killed: starts it, kills one of
-# its processes at random (kill -9), and prints the time from then to the next step that is done. In
-# the end the median and the worst of all runs. It takes an MPI with ULFM: Open MPI 5.
+# Measures how long a training over MPI is delayed when one of its processes is killed: starts it,
+# kills a random process (kill -9), and prints the time until the next step has finished; at the end
+# the median and the worst of all runs. It needs an MPI with ULFM: Open MPI 5.
 # usage: kill_a_process.sh MOE_GPT [--runs N] [--ranks N] [OPTION...]
-# The options are moe_gpt's, --mirror-every among them; without any, a small model mirrors each of
-# 300 steps. MPIRUN is the launcher (mpirun), MPIRUN_OPTIONS what it is told; as
+# OPTIONs are those of moe_gpt, including --mirror-every; by default a small model mirrors each of
+# 300 steps. The environment variables MPIRUN and MPIRUN_OPTIONS set the launcher and its options; as
 # root on a machine with few cores, for instance,
 #   MPIRUN_OPTIONS="--with-ft ulfm --mca coll ^han --allow-run-as-root --map-by :OVERSUBSCRIBE"
 set -u

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Times fssdp.torch.dispatch beside all_to_all_single, with the same rows between the same ranks.
+"""Compares the time of fssdp.torch.dispatch with all_to_all_single, for the same rows and ranks.
 
     python measure_dispatch.py --ranks 4
 
-Rows go to the owners of their experts, as in expert parallelism; loads are Zipf's. all_to_all_single
-leaves them by source; dispatch brings them by expert, as a grouped product takes them: the last column
-adds to all_to_all_single the copy that does that. Both are called in turn; medians of all calls.
+Rows go to the owners of their experts, as in expert parallelism; loads follow Zipf's law. Received rows
+are ordered by source after all_to_all_single, and by expert after dispatch, as grouped products need
+them. The last column is all_to_all_single with a copy that orders rows by expert. Both are called in
+turn; times are medians over all calls.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--ranks", type=int, default=4)
     parser.add_argument("--calls", type=int, default=200)
-    parser.add_argument("--width", type=int, default=256, help="numbers of a row, in fp32")
+    parser.add_argument("--width", type=int, default=256, help="elements of a row, in fp32")
     given = parser.parse_args()
     torch.set_num_threads(1)
     launched = join_launched()

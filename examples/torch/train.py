@@ -1,20 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trains a small language model whose layers are mixtures of experts, in one of several ways.
 
-    python train.py --ranks 4 --way cheapest             # starts the ranks by itself
-    torchrun --nproc-per-node 4 train.py --way cheapest  # or is one of them (mpirun will do, too)
-    torchrun --nproc-per-node 4 train.py --device cuda   # a device for each, over NCCL
-    python train.py --ranks 4 --compare                  # a table of all ways
+    python train.py --ranks 4 --way cheapest             # starts 4 processes
+    torchrun --nproc-per-node 4 train.py --way cheapest  # the same by torchrun, or mpirun
+    torchrun --nproc-per-node 4 train.py --device cuda   # a GPU for each rank, over NCCL
+    python train.py --ranks 4 --compare                  # trains in all ways, and prints a table
 
-What --way says: 'alone' is one process without ranks, 'plain' is expert parallelism in plain torch,
-'deepspeed' is DeepSpeed's layer, where that is installed; 'fsdp2' has fully_shard for the experts, too;
-the others are solvers of fssdp.
+Ways:
+    alone      one process
+    plain      expert parallelism in plain torch
+    deepspeed  DeepSpeed's layer, if that is installed
+    fsdp2      fully_shard, for the experts, too
+    others     solvers of fssdp: owners_only, sparse, cheapest, everywhere
 
-Columns: the loss of the first and the last step; how far any loss is from that of the first line; the
-median time of a step; rows of the fullest rank over the mean; bytes that all ranks have sent for
-experts (tokens, parameters, gradients), between groups (with --between), and over the network
-altogether, in a step; how long a rank
-has waited for parameters and gradients of experts.
+Columns:
+    first, last      loss of the first and of the last step
+    apart            largest difference of a loss from that of the first line
+    step             median time of a step
+    max/mean         rows of the fullest rank over the mean
+    experts          bytes that all ranks sent for experts in a step: tokens, parameters, gradients
+    groups, network  bytes between groups (with --between), and over the network in total, in a step
+    waited           time that a rank waited for parameters and gradients of experts
 """
 
 from __future__ import annotations
@@ -58,26 +64,26 @@ VARIANTS: dict[str, dict[str, Any]] = {
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--ranks", type=int, default=2, help="without torchrun: how many")
+    parser.add_argument("--ranks", type=int, default=2, help="number of ranks, without torchrun")
     parser.add_argument("--compare", action="store_true", help="train in all ways")
-    parser.add_argument("--rerun", action="store_true", help="train twice: are the losses equal, bit for bit?")
-    parser.add_argument("--json", metavar="FILE", help="write the table there, too")
+    parser.add_argument("--rerun", action="store_true", help="train twice, and check that losses are equal")
+    parser.add_argument("--json", metavar="FILE", help="also write the table into this file")
     parser.add_argument("--way", choices=WAYS, default="sparse")
     parser.add_argument("--dense", choices=("fsdp2", "ddp"), default="fsdp2")
-    parser.add_argument("--groups", type=int, default=1, help="of ranks; each has all experts")
-    parser.add_argument("--between", default="", metavar="METHOD", help=f"of groups: {METHODS}")
+    parser.add_argument("--groups", type=int, default=1, help="groups of ranks; each has all experts")
+    parser.add_argument("--between", default="", metavar="METHOD", help=f"what groups exchange: {METHODS}")
     parser.add_argument("--learning-rate", type=float, default=2e-3)
     parser.add_argument("--steps", type=int, default=40)
-    parser.add_argument("--stacked", action="store_true", help="parameters [experts, ...]")
+    parser.add_argument("--stacked", action="store_true", help="experts as stacked parameters [experts, ...]")
     parser.add_argument("--recompute", action="store_true", help="activation checkpointing")
     parser.add_argument("--rematerialize", action="store_true")
     parser.add_argument("--bf16", action="store_true", help="replicas in bfloat16")
     parser.add_argument("--calibrate", action="store_true")
     parser.add_argument("--reshard-every", type=int, default=0, metavar="STEPS")
     parser.add_argument("--micro-batches", type=int, default=1)
-    parser.add_argument("--plan-ahead", action="store_true", help="placements and plans beside the step")
+    parser.add_argument("--plan-ahead", action="store_true", help="make placements and plans on another thread")
     parser.add_argument("--load-tolerance", type=float, default=0.0, metavar="SHARE")
-    parser.add_argument("--slots", type=int, default=2, help="replicas of a layer on a rank")
+    parser.add_argument("--slots", type=int, default=2, help="replicas of a layer that a rank has memory for")
     parser.add_argument("--float64", action="store_true")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="cuda: with torchrun")
     for name, value in vars(Shape()).items():

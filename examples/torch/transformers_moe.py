@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A mixture-of-experts model of the library transformers, its experts sharded.
+"""Trains a mixture-of-experts model of the library transformers with sharded experts.
 
-    python transformers_moe.py --ranks 2 --model mixtral   # or qwen3: made small, with random weights
+    python transformers_moe.py --ranks 2 --model mixtral   # or qwen3: small, with random weights
 
-What it takes is three calls: shard_experts, step, clip_grad_norm_. The losses are those of the model as
-transformers has it.
+It takes three calls: shard_experts, step, clip_grad_norm_. The losses equal those of the unsharded
+model, which is trained first.
 """
 
 from __future__ import annotations

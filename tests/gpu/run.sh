@@ -7,11 +7,11 @@
 # the NCCL of Python's package nvidia.nccl if there is one, else where CMake looks); for the suites of
 # tests the single header of Catch2, version 2 (CATCH2_INCLUDE=FOLDER that has catch2/catch.hpp), for
 # fssdp_perf and fssdp_step the headers of CLI11, fmt and nlohmann_json (CMAKE_INCLUDE_PATH=FOLDER that
-# has them). What cannot be run for want of something is told.
-# A check may take TIMEOUT seconds (180). What was built elsewhere by --build-only is run by --built,
-# with LD_LIBRARY_PATH where the libraries of CUDA and NCCL lie at another place.
+# has them). It prints what cannot run, and what is missing for that.
+# A check may take TIMEOUT seconds (180). --built runs what was built elsewhere by --build-only; set
+# LD_LIBRARY_PATH if the libraries of CUDA and NCCL are in another place.
 # usage: run.sh [--build-only ARCHITECTURE | --built] [BUILD_DIR]
-# ends with 0: all has passed; 1: something has not; 77: some or all of it could not be run, and why
+# exit status 0: all has passed; 1: something failed; 77: something could not run; it prints why
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 architecture=native

@@ -1,20 +1,20 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Runs a command under Open MPI on several hosts of its own: network namespaces, each with a host
-# name and two links, one for the messages of MPI, as fast as asked for, and one for mpirun.
+# Runs a command under Open MPI on several emulated hosts: network namespaces with a host name and two
+# links each. One link carries the messages of MPI at a given bandwidth, the other one is mpirun's.
 #
 # sh tests/multi_host/with_hosts.sh [OPTIONS] COMMAND [ARGUMENTS]
-#   --hosts N     so many (4)
-#   --ranks N     on each (2)
-#   --rate RATE   of the messages' link, as tc has it (1gbit), or none
+#   --hosts N     number of hosts (4)
+#   --ranks N     ranks on each host (2)
+#   --rate RATE   bandwidth of the link for messages, as in tc (1gbit), or none for no limit
 #   --mpirun ARG  passed on to mpirun; may be repeated
-#   --cut HOST    takes that host's link for messages away, once --when tells a loss
-#   --kill RANK   kills that rank, once --when tells a loss; the others go on
-#   --when FILE   what moe_gpt prints, awaited by --cut and --kill: a rank fails after a step
-#   --counters    in the end, tells how many bytes each host has sent to the others
+#   --cut HOST    switches off this host's link for messages, once FILE of --when has a loss
+#   --kill RANK   kills this rank, once FILE of --when has a loss; the others go on
+#   --when FILE   the output of moe_gpt, for --cut and --kill: so a rank fails after a step
+#   --counters    prints at the end how many bytes each host has sent to the others
 #
-# Needs root, iproute2 and openmpi-bin. Ends with 77 where something of that is missing, otherwise
-# as mpirun does.
+# Needs root, iproute2 and openmpi-bin. Ends with 77 if one of these is missing, otherwise with the
+# exit status of mpirun.
 set -eu
 
 hosts=4 ranks=2 rate=1gbit extra='' cut='' kill='' when='' counters=no

@@ -10,10 +10,10 @@ Without pip, where nanobind is found (PYTHONPATH may say where):
     cmake -S examples/torch -B b -G Ninja -DCMAKE_BUILD_TYPE=Release && cmake --build b
     cmake --install b --prefix p && cp -r examples/torch/src/fssdp p && export PYTHONPATH=$PWD/p
 
-Prints a line for each check, and ends with 1 if one has failed. Each check has a time; one that does
-not end in it has failed, and the others go on with new processes. NCCL refuses two ranks on one device
-of a host: here each says that it is a host of its own, so they talk over sockets. This is about what
-arrives, not how fast.
+Prints a line for each check. The exit status is 1 if one has failed. A check that takes longer than
+its time limit has failed, and the others continue with new processes. NCCL refuses two ranks on one
+device of a host. So each rank claims to be a host of its own, and messages go over sockets: this checks
+results, not speed.
 """
 
 from __future__ import annotations
@@ -204,9 +204,9 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
-    parser.add_argument("--only", metavar="TEXT", help="checks whose names have that in them")
-    parser.add_argument("--each", type=float, default=25.0, metavar="S", help="seconds for a check")
-    parser.add_argument("--all", type=float, default=150.0, metavar="S", help="seconds for all")
+    parser.add_argument("--only", metavar="TEXT", help="run only checks whose names contain TEXT")
+    parser.add_argument("--each", type=float, default=25.0, metavar="S", help="time limit of a check, seconds")
+    parser.add_argument("--all", type=float, default=150.0, metavar="S", help="time limit of all checks, seconds")
     given = parser.parse_args()
     sys.path.insert(0, str(Path(__file__).parent))
     from gpu_checks import OF_BOUND, OF_THREE, names_of

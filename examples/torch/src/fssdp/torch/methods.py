@@ -98,7 +98,7 @@ class GradientExchange:
             leaves it. One float for each element, but 'residual' where a compressor needs none.
         decay: of the momentum.
         sign: the sign of the average, in its place.
-        start: first steps, in which gradients are sent in full. PowerSGD before Adam needs about a
+        start: first steps, in which gradients are sent in full. PowerSGD with Adam needs about a
             tenth of the training.
         seed: of all draws.
         overlap: averages run in a thread of their own until ``Between.wait``.
