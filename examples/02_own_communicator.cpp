@@ -48,7 +48,7 @@ struct report {
   std::size_t wrong = 0;  // elements that are not what they should be
 };
 
-/// One MoE layer, as in the first program, with a check behind each of the two collectives.
+/// One MoE layer, as in the first program, with a check after each of the two collectives.
 report one_layer(fssdp::communicator auto& host_comm) {
   auto comm = fssdp::counting{host_comm};  // an adaptor takes any communicator, this one too
   auto const me = comm.rank();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What overlaps: a step in which the gather of the next layer hides behind the forward pass of this
-// one, and reductions behind backward passes. It prints the trace: 06_trace > trace.json, for
+// Overlap: a step in which the gather of the next layer runs during the forward pass of this
+// one, and reductions run during backward passes. It prints the trace: 06_trace > trace.json, for
 // ui.perfetto.dev, chrome://tracing or draw_trace.
 #include <array>
 #include <chrono>

@@ -41,7 +41,7 @@ if(NOT kind STREQUAL "checkpoint" OR NOT step EQUAL 4 OR NOT parts GREATER 0 OR
   message(FATAL_ERROR "expected the checkpoint of step 4, whole, in\n${json}")
 endif()
 
-# A byte behind the end, and a file that is gone.
+# A byte after the end, and a file that is gone.
 file(GLOB files ${run}/step_00000004/rank_*.safetensors)
 list(LENGTH files count)
 if(NOT count EQUAL 2)

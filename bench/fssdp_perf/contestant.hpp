@@ -92,7 +92,7 @@ class stopwatch {
     return std::chrono::duration<double>{taken}.count();
   }
 
-  /// Called by every rank with a time of its own, behind time(): returns the longest on every rank.
+  /// Called by every rank with a time of its own, after time(): returns the longest on every rank.
   double longest(fssdp::rank_id rank, double seconds) {
     seconds_[rank.index()] = seconds;
     wait();

@@ -16,7 +16,7 @@ namespace perf {
 
 [[nodiscard]] constexpr bool has_stream_copy() { return true; }
 
-/// A memcpy whose target does not come into the caches. Others see it behind the next
+/// A memcpy whose target does not come into the caches. Others see it after the next
 /// end_of_stream().
 inline void stream_copy(void* to, void const* from, std::size_t bytes) {
   constexpr auto line = std::size_t{64};

@@ -27,7 +27,7 @@ template <class Options, class Memory>
   return options;
 }
 
-/// All slots of a tensor, which lie one right behind the other.
+/// All slots of a tensor, which lie one right after the other.
 template <class T>
 [[nodiscard]] std::span<T> whole(fssdp::expert_tensor<T> const& of) {
   return {of.data, of.offsets[of.slots] * of.elements};

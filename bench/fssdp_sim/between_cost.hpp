@@ -110,8 +110,8 @@ namespace detail {
 
 }  // namespace detail
 
-/// Every interface by itself: the devices behind it, their counterparts behind one of every other
-/// group. Gradients cross behind the backward passes of the layers below; parameters when the
+/// Every interface by itself: its devices, and their counterparts at one interface of every other
+/// group. Gradients are sent during the backward passes of the layers below, parameters when the
 /// optimizer is done, and only whole iterations hide them: those of a delay, or of a round that is
 /// applied a round late. What encoding and decoding take is left out, and what the staleness gap
 /// does; the wires are none that a group uses inside.

@@ -26,12 +26,11 @@ namespace sim {
 
 struct layer_figures {
   fssdp::layer_cost cost = {};
-  double reduction_seconds = 0;  ///< of gradients to their owners
-  double exposed_backward_seconds =
-      0;                       ///< what of cost.exposed_seconds lies behind the backward pass
-  double max_over_mean = 1;    ///< of the devices' tokens
-  double bytes = 0;            ///< that all devices send in an iteration
-  double interface_bytes = 0;  ///< that the busiest network interface takes in
+  double reduction_seconds = 0;         ///< of gradients to their owners
+  double exposed_backward_seconds = 0;  ///< the part of cost.exposed_seconds in the backward pass
+  double max_over_mean = 1;             ///< of the devices' tokens
+  double bytes = 0;                     ///< that all devices send in an iteration
+  double interface_bytes = 0;           ///< that the busiest network interface takes in
 };
 
 /// Calls use(routing) with the routing of an answer.

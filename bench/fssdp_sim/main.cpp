@@ -39,7 +39,7 @@ sim::policy_result play(sim::policy const& which, sim::scenario const& of, sim::
   });
 }
 
-/// What a policy comes to, in a group that is alone or in every one of several.
+/// The result of a policy, in one group or in each of several.
 void show(sim::comparison const& result, sim::policy const& which, sim::setting const& where,
           sim::options const& asked, nlohmann::ordered_json& json) {
   if (asked.between.groups == 1) {

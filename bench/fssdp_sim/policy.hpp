@@ -49,9 +49,9 @@ using layer_answers = std::vector<layer_answer>;
 
 /// What replicas cost.
 enum class movement {
-  gathered,  ///< parameters before use and gradients after it, behind the windows
+  gathered,  ///< parameters before use and gradients after it, hidden by the windows
   exposed,   ///< the same, and nothing hides it
-  synced,    ///< parameters stay where they are; gradients are all-reduced, behind the window
+  synced,    ///< parameters stay; gradients are all-reduced, hidden by the window
   sliced     ///< every expert is cut over all devices; who computes with one gathers all of it
 };
 

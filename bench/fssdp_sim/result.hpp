@@ -17,7 +17,7 @@ struct layer_result {
   double exposed_seconds = 0;
   double max_over_mean = 0;
   double reduction_seconds = 0;         ///< of gradients to their owners
-  double exposed_backward_seconds = 0;  ///< the part of exposed_seconds behind the backward pass
+  double exposed_backward_seconds = 0;  ///< the part of exposed_seconds in the backward pass
   std::vector<int> owned = {};          ///< [devices]: experts, in the last iteration
 
   [[nodiscard]] double seconds() const { return compute_seconds + token_seconds + exposed_seconds; }

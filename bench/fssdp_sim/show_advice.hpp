@@ -83,7 +83,7 @@ inline nlohmann::ordered_json owners_json(owners_of_all const& of) {
 
 }  // namespace detail
 
-/// The verdict, what every number of slots comes to, how loads spread before and after, and owners
+/// The verdict, the result for each number of slots, how loads spread before and after, and owners
 /// of all experts and matrices.
 [[nodiscard]] inline std::string to_text(advice const& of, scenario const& about) {
   auto text = table_title(about) + verdict(of) + "\n";

@@ -38,7 +38,7 @@ struct between_links {
   fssdp::communicator_ref checks;    ///< counterparts, too, while exchanges are under way
   fssdp::communicator_ref inside;    ///< the devices of a group
   fssdp::communicator_ref everyone;  ///< all devices of all groups
-  /// Where experts move: what is enqueued behind a reduction finds gradients with their owners.
+  /// Where experts move: what is enqueued after a reduction finds gradients with their owners.
   fssdp::host_stream* moving = nullptr;
 };
 
@@ -127,7 +127,7 @@ class between_device {
     }
     return std::chrono::duration<double>(clock::now() - begin).count();
   }
-  /// Before owners change, behind `finish`: waits for what is still under way.
+  /// Before owners change, after `finish`: waits for what is still under way.
   void drain() {
     if (rounds_.has_value()) rounds_->drain();
   }

@@ -19,7 +19,7 @@ namespace step {
 }
 
 /// An expert as two matrices, w1 [width, hidden] and w2 [hidden, width], one after the other: a row
-/// has as many bytes as a token. What is left over behind them is moved, but not computed with.
+/// has as many bytes as a token. What is left over after them is moved, but not computed with.
 struct expert_shape {
   std::size_t elements;
   std::size_t width;

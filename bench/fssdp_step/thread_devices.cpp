@@ -144,7 +144,7 @@ class thread_devices : public device_group {
   [[nodiscard]] static int groups_of(job const& of) {
     return of.between.has_value() ? of.between->of.groups : 1;
   }
-  /// How many bytes stand behind one that an emulated device sends to other groups.
+  /// How many real bytes each byte stands for that an emulated device sends to other groups.
   [[nodiscard]] static double scale_between(job const& of, int slices) {
     constexpr auto chunks = 64;
     auto const& model = *of.of.where->model;

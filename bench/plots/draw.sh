@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Simulates the paper's models on its clusters and draws what comes of it, as SVG.
+# Simulates the paper's models on its clusters and draws the results as SVG.
 # usage: draw.sh FSSDP_SIM FOLDER [TRACE.csv]
 # TRACE.csv has loads (fssdp_sim --help); without it they are synthetic.
 set -eu

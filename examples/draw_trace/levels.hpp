@@ -24,7 +24,7 @@ namespace detail {
 inline constexpr auto most_levels = std::size_t{8};
 inline constexpr auto rounding = 5e-7;  ///< milliseconds by which written times are off
 
-/// Adds a range behind those of a level; one that is too narrow joins its narrow neighbour, if no
+/// Adds a range after those of a level; one that is too narrow joins its narrow neighbour, if no
 /// gap between them can be seen.
 inline void append(std::vector<bar>& level, bar const& next, double least) {
   auto const narrow = [&](bar const& one) { return one.end - one.begin < least; };

@@ -10,7 +10,7 @@
 
 namespace draw {
 
-/// The text, escaped, without what XML cannot hold, and cut behind so many characters.
+/// The text, escaped, without what XML cannot hold, and cut after so many characters.
 [[nodiscard]] inline std::string svg_text(std::string_view text, std::size_t most = 400) {
   constexpr auto replacement = std::string_view{"\xEF\xBF\xBD"};  // U+FFFD
   auto escaped = std::string{};

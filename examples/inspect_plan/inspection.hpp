@@ -25,7 +25,7 @@ struct inspection {
   fssdp::simulation played;
   fssdp::time_bound bound;
 
-  /// How near the plan comes to what no plan can beat, at most 1; 1 where nothing moves.
+  /// The lower bound over the time of the plan, at most 1; 1 if nothing moves.
   [[nodiscard]] double efficiency() const {
     return played.seconds > 0 ? bound.seconds / played.seconds : 1.0;
   }

@@ -72,7 +72,7 @@ struct remembered {
 void save(fssdp::communicator_ref comm, std::span<fssdp::saved_part const> parts,
           remembered const& besides, options const& chosen, corpus const& text, int steps);
 
-/// The same of a model, behind the optimizer's step.
+/// The same of a model, after the optimizer's step.
 /// @param groups what it has to do with other groups; null: there are none
 template <class Real, fssdp::communicator Comm, class Groups>
 void save(Comm& comm, gpt<Real>& model, Groups* groups, options const& chosen, corpus const& text,

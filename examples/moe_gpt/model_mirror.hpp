@@ -29,13 +29,13 @@
 
 namespace moe_gpt {
 
-/// What mirrors go through: a communicator of their own, behind the computation or not.
+/// The communicator of mirrors, with or without a stream beside the computation.
 using mirror_stream = expert_stream<fssdp::communicator_ref>;
 
 namespace detail {
 
 /// Dense chunks as slots: a chunk fills as many as it takes, of the size of an expert's. They lie
-/// behind the experts of all layers, so that both are mirrored as one step.
+/// after the experts of all layers, so that both are mirrored as one step.
 struct dense_slots {
   int experts = 0;        ///< of all layers: that many have no dense part
   int slices = 1;         ///< of an expert

@@ -98,7 +98,7 @@ struct options {
   double rate = 0;              ///< bytes per second of a network interface; 0: as fast as memory
   std::uint64_t seed = 1;
   std::filesystem::path save = {};  ///< where checkpoints go; empty: there are none
-  int save_every = 0;               ///< steps; 0: only behind the last one
+  int save_every = 0;               ///< steps; 0: only after the last one
   int keep = 0;                     ///< how many of them stay; 0: all
   std::filesystem::path resume = {};
   int mirror_every = 0;            ///< steps; 0: a rank that is lost takes the run with it

@@ -7,7 +7,7 @@
 
 namespace program {
 
-/// What a command line comes to: options, or a message to print before leaving.
+/// The result of reading a command line: options, or a message to print before leaving.
 template <class Options>
 struct command_line {
   std::optional<Options> chosen = {};

@@ -296,7 +296,7 @@ TEST_CASE("iterations hide parameters that are applied later") {
   auto const waits = sim::cost_between(uneven, two, by, of, 2);
   CHECK(waits.link_seconds == Approx(2));  // 4 in two iterations
   CHECK(waits.bytes == Approx(2.0 * 4 * elements_of_expert));
-  CHECK(waits.exposed_seconds == Approx(3));  // behind each of them one of the devices takes 3
+  CHECK(waits.exposed_seconds == Approx(3));  // after each of them one of the devices takes 3
 }
 
 TEST_CASE("an iteration in groups is one of a group and what is exposed") {

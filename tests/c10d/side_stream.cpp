@@ -88,7 +88,7 @@ void let_go_first(std::binary_semaphore& other) {
   return to[0];
 }
 
-/// A number that the communicator writes and the caller's stream reads behind `await`; what it
+/// A number that the communicator writes and the caller's stream reads after `await`; what it
 /// reads.
 [[nodiscard]] int read_behind(int pieces_of_work) {
   auto number = 0;

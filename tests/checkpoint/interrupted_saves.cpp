@@ -38,7 +38,7 @@ namespace {
   return {ranks, owners, 1};
 }
 
-/// Saves one step behind the other, each with numbers of its own, until it is killed.
+/// Saves one step after the other, each with numbers of its own, until it is killed.
 [[noreturn]] void save_for_ever(std::filesystem::path const& folder, std::uint64_t first) {
   try {
     fssdp::thread_world{3}.run([&](thread_communicator& comm) {
@@ -49,7 +49,7 @@ namespace {
     });
   } catch (...) {
   }
-  ::_exit(1);  // it should not have come to an end
+  ::_exit(1);  // it should not have finished
 }
 
 /// What is wrong with the checkpoint of a step, loaded by two ranks.
@@ -81,7 +81,7 @@ TEST_CASE("a process that is killed while it saves leaves the last checkpoint") 
   auto last = std::uint64_t{1};
   auto saved_in_all = std::uint64_t{0};
   auto interrupted = 0;
-  // at least fifty times, and until it was killed in the middle of a step and behind some
+  // at least fifty times, and until it was killed in the middle of a step and after some
   for (int time = 1; time <= 50 || saved_in_all < 10 || interrupted < 10; ++time) {
     REQUIRE(time <= 1000);
     auto const child = ::fork();

@@ -19,7 +19,7 @@
 
 namespace {
 
-/// A file as its header would have it, with so many bytes behind.
+/// A file as its header would have it, with so many bytes after.
 [[nodiscard]] std::string file_with(std::string const& json, std::size_t data_bytes = 0) {
   return fssdp::detail::little_endian(json.size()) + json + std::string(data_bytes, 'x');
 }

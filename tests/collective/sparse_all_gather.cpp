@@ -20,7 +20,7 @@ using support::random_instance;
 
 namespace {
 
-/// A buffer with a gap behind every slot.
+/// A buffer with a gap after every slot.
 struct gapped {
   static constexpr std::size_t gap = 3;
   std::vector<float> memory;

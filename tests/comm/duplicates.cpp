@@ -72,7 +72,7 @@ TEST_CASE("a communicator that waits does not hold up another") {
     auto const mine = comm.rank().value() + 1;
     auto behind = std::vector<int>(2);
     auto here = std::vector<int>(2);
-    // rank 0 is in the other communicator all along; rank 1 comes there only behind this one
+    // rank 0 is in the other communicator all the time; rank 1 gets there only after this one
     if (comm.rank() == rank_id{0}) enqueue_exchange(queued, mine, behind);
     exchange_numbers(comm, mine, here);
     if (comm.rank() == rank_id{1}) enqueue_exchange(queued, mine, behind);

@@ -49,7 +49,7 @@ struct recorded {
   std::vector<trace_event> events = {};
 };
 
-/// What a gather and the reduction that reads it backwards leave behind, on every rank.
+/// What a gather and the reduction that reads it backwards record, on every rank.
 template <class Hide>
 [[nodiscard]] std::vector<recorded> both_verbs(random_instance const& of, Hide hide) {
   return support::on_all_ranks(of.layout.ranks(), [&](thread_communicator& comm) {

@@ -97,7 +97,7 @@ class communicator_contract {
     }
   }
 
-  /// The sum of what work(comm) returns on the ranks: assertions belong behind the join. Of
+  /// The sum of what work(comm) returns on the ranks: assertions belong after the join. Of
   /// processes each says what differs on its own rank.
   [[nodiscard]] static differences sum_of(world const& among,
                                           std::function<differences(communicator&)> const& work) {

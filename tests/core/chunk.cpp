@@ -94,7 +94,7 @@ TEST_CASE("the slices of a tensor cover it exactly once, in order, none longer t
         auto const part = slice_extent{whole, slice, slices};
         REQUIRE(part.first == next);
         REQUIRE(part.elements <= room);
-        REQUIRE((!shorter || part.elements == 0));  // behind a short one there is nothing left
+        REQUIRE((!shorter || part.elements == 0));  // after a short one there is nothing left
         shorter = part.elements < room;
         next += part.elements;
       }

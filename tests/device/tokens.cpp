@@ -191,7 +191,7 @@ void fill_roughly(std::span<T> values, support::dice& draw) {
         std::ldexp(static_cast<float>(draw.between(-9'999, 9'999)), draw.between(-20, 0)));
 }
 
-/// What the backward pass makes of rough numbers, in memory that begins so many elements behind a
+/// What the backward pass makes of rough numbers, in memory that begins so many elements after a
 /// boundary.
 template <class T, class Policy>
 std::vector<fssdp::accumulator_t<T>> rough_gradients(Policy const& on, support::dice draw,

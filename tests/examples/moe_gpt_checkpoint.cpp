@@ -33,7 +33,7 @@ using moe_gpt::run_record;
                     step.reduced_bytes,
                     step.moved_bytes};
 }
-/// How many of the steps behind the first `before` differ in a bit.
+/// How many of the steps after the first `before` differ in a bit.
 [[nodiscard]] std::size_t differing(run_record const& whole, run_record const& rest,
                                     std::size_t before) {
   if (whole.steps.size() != before + rest.steps.size()) return ~std::size_t{0};
@@ -127,7 +127,7 @@ TEST_CASE("a run resumes from each checkpoint, by default from the last one") {
     auto const before = fssdp::complete_steps(folder.path()).back();
     auto const resumed = small_training::train(chosen);
     REQUIRE(differing(undisturbed, resumed, before) == 0);
-    // as if it had been killed behind the next checkpoint
+    // as if it had been killed after the next checkpoint
     for (auto const step : fssdp::complete_steps(folder.path()))
       if (step > before + 9) std::filesystem::remove_all(fssdp::step_folder(folder.path(), step));
   }

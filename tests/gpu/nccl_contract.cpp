@@ -130,7 +130,7 @@ int main(int arguments, char** values) {
     processes = &all;
     auto session = Catch::Session{};
     auto failed = session.applyCommandLine(arguments - 3, values + 3);
-    session.configData().abortAfter = 1;  // the others would not come to what follows
+    session.configData().abortAfter = 1;  // the others would not reach what follows
     if (failed == 0) failed = session.run();
     if (failed == 0) all.close();
     return failed == 0 ? 0 : 1;

@@ -56,8 +56,8 @@ struct message_form<std::vector<Element>> {
   }
 };
 
-/// One of several processes that come to the same calls in the same order. Whoever has started them
-/// makes FILE.end.N when process N has ended, however it has: then nobody waits for it any more.
+/// One of several processes that make the same calls in the same order. The program that started
+/// them makes FILE.end.N when process N has ended in any way: then no process waits for it any more.
 class process_meeting {
  public:
   /// @param file  where they meet: no file has a name yet that begins so

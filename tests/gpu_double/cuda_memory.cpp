@@ -279,7 +279,7 @@ cudaError_t cudaMemsetAsync(void* memory, int value, std::size_t bytes, cudaStre
   gpu_double::check_access(stream, memory);
   return enqueue(stream, [=] { std::memset(memory, value, bytes); });
 }
-/// One behind the other; the real ones may be made in any order, or at once.
+/// One after the other; the real ones may be made in any order, or at once.
 cudaError_t cudaMemcpyBatchAsync(void* const* to, void const* const* from, std::size_t const* bytes,
                                  std::size_t count, cudaMemcpyAttributes* attributes,
                                  std::size_t* firsts, std::size_t of, cudaStream_t stream) {

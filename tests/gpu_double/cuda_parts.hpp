@@ -8,7 +8,7 @@ namespace gpu_double {
 
 /// Whether it is one of the streams that are always there.
 [[nodiscard]] bool is_default(cudaStream_t stream);
-/// What stands behind a stream; behind the default ones that of the current device.
+/// The implementation of a stream; of the default streams that of the current device.
 [[nodiscard]] CUstream_st& queue_of(cudaStream_t stream);
 
 /// Whether a graph that is captured breaks by this call; then it is reported.

@@ -241,7 +241,7 @@ TEST_CASE("a rank that waits alone gives up at the deadline, in every collective
                  throw;
                }
              }}) {
-      if (comm.rank() == rank_id{1}) break;  // comes to none
+      if (comm.rank() == rank_id{1}) break;  // takes part in none
       try {
         meet();
         ++met;

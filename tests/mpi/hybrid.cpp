@@ -30,7 +30,7 @@ namespace {
 
 constexpr auto experts = 3;
 
-/// What counterparts come to by every kind of exchange: every rank is a group. A hash.
+/// The results of counterparts by every kind of exchange, as a hash. Every rank is a group.
 template <class Comm>
 [[nodiscard]] std::uint64_t hash_after(Comm& between, bool overlaps) {
   auto const layouts = support::owners_by_chance(experts, 1, 1);

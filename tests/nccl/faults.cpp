@@ -26,7 +26,7 @@ constexpr auto soon = nccl_tests::world{.ranks = 3, .deadline = milliseconds{300
 /// All waits of a rank together: nothing waits for more than one deadline, then for little.
 constexpr auto in_time = milliseconds{1500};
 
-/// Work on every rank, behind a warm-up; how each rank ended, and how long all of it took.
+/// Work on every rank, after a warm-up; how each rank ended, and how long all of it took.
 struct outcome {
   std::vector<std::exception_ptr> of_rank;
   milliseconds took;
@@ -316,7 +316,7 @@ TEST_CASE("a rank that closes its communicator alone waits no longer than the de
   auto const thrown = nccl_tests::thrown_by(soon, [](nccl_communicator& comm) {
     if (comm.rank() == rank_id{0}) comm.close();
   });
-  REQUIRE(thrown[0] == nullptr);  // the others close behind their work
+  REQUIRE(thrown[0] == nullptr);  // the others close after their work
   auto id = ncclUniqueId{};
   REQUIRE(ncclGetUniqueId(&id) == ncclSuccess);
   auto alone = std::exception_ptr{};

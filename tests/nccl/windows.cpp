@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Memory that all ranks have open to each other, and what becomes of ranks that do not take part.
+/// Memory that all ranks open to each other, and errors of ranks that do not take part.
 #include <chrono>
 
 #include "catch.hpp"

@@ -56,7 +56,7 @@ template <class T>
   return all;
 }
 
-/// Memory that is laid out part by part, each a little behind a cache line.
+/// Memory that is laid out part by part, each a little after a cache line.
 class memory_parts {
  public:
   template <class T>
@@ -83,10 +83,10 @@ template <class T>
   return std::memcmp(memory.data() + begin, expected.data(), expected.size() * sizeof(T)) == 0;
 }
 
-/// Whole blocks, parts of one, one behind, and many.
+/// Whole blocks, parts of one, one element more, and many.
 constexpr auto coded_counts =
     std::array<std::size_t, 7>{1, 3, 255, 256, 257, 1024, support::all_types ? 70'001 : 3001};
-/// How far behind a cache line elements and payloads begin: in elements of their own.
+/// How far after a cache line elements and payloads begin: in elements of their own.
 constexpr auto coded_shifts = std::array<std::size_t, 2>{0, 1};
 
 template <class Codec>

@@ -32,7 +32,7 @@ struct gradients_of_device {
     for (auto const& tensor : host.tensors()) sum += tensor.slots * tensor.elements * sizeof(float);
     return sum;
   }
-  /// One tensor behind the other, a slot behind the other.
+  /// One tensor after the other, a slot after the other.
   [[nodiscard]] std::vector<fssdp::expert_tensor<float>> tensors() const {
     auto all = std::vector<fssdp::expert_tensor<float>>{};
     auto* next = reinterpret_cast<float*>(device.memory.bytes().data());

@@ -45,7 +45,7 @@ inline void is_late(void*) { std::this_thread::sleep_for(std::chrono::millisecon
 inline void is_last(void* of) { static_cast<progress*>(of)->wait_for_streams(1); }
 inline void ends(void* of) { static_cast<progress*>(of)->ended(); }
 
-/// Rank 0 sends a 1 that it has just written, and writes a 2 behind that. What rank 1 receives if
+/// Rank 0 sends a 1 that it has just written, and writes a 2 after that. What rank 1 receives if
 /// one of the two streams is late; where an event is lost, so late that the other has done all.
 [[nodiscard]] inline word received(loser who, int late) {
   gpu_double::reset();

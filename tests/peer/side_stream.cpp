@@ -52,7 +52,7 @@ void let_go_first(std::binary_semaphore& other, bool loses_event) {
   })[0];
 }
 
-/// A number that the communicator writes and the caller's stream reads behind `await`; what it
+/// A number that the communicator writes and the caller's stream reads after `await`; what it
 /// reads.
 [[nodiscard]] int read_behind_lane(int pieces_of_work, bool loses_event) {
   gpu_double::reset();

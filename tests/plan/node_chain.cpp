@@ -64,7 +64,7 @@ TEST_CASE("a chain visits the wanted nodes, in ring order behind its leaf") {
     auto wrong = 0;
     for (std::size_t e = 0; e < demands.size(); ++e) {
       auto const owner_node = demands[e].owner_node;
-      auto ring = demands[e].wanted;  // nearest behind the owner's node first
+      auto ring = demands[e].wanted;  // nearest after the owner's node first
       auto const distance = [&](node_id node) {
         return (node.value() - owner_node.value() + nodes) % nodes;
       };

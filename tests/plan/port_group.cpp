@@ -20,7 +20,7 @@ namespace {
 using match = std::tuple<int, int, int>;  // item, out, in
 using matches = std::vector<match>;
 
-/// A group with the bookkeeping of who has and who wants what.
+/// A group with the bookkeeping of which port has and which wants which item.
 struct trading_floor {
   int ports;
   port_group group;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// How near schedules come to what no plan can beat, on ideal ports: no clock is read.
+/// How near schedules are to lower bounds, on ideal ports: no time is measured.
 #include <algorithm>
 #include <cmath>
 #include <cstddef>

@@ -19,7 +19,7 @@ using support::random_instance;
 namespace {
 
 /// Whether the transfers of each piece are a tree that hangs from its owner, has all holders of its
-/// expert as nodes and nobody else as a leaf; a rank sends a piece in one round, behind the one in
+/// expert as nodes and nobody else as a leaf; a rank sends a piece in one round, after the one in
 /// which it gets it.
 [[nodiscard]] bool delivers(transfer_plan const& plan) {
   auto got = std::map<fssdp::piece_id, std::map<rank_id, transfer>>{};  // by destination

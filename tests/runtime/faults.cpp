@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// Wherever in a step of a training a rank throws, leaves or stalls, every other rank ends with an
-/// error, in time, and nothing is left behind.
+/// error, in time, and nothing leaks.
 #include <algorithm>
 #include <atomic>
 #include <chrono>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// A codec that the library does not know: blocks of 100 elements behind a byte that counts them.
+/// A codec that the library does not know: blocks of 100 elements after a byte that counts them.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Devices that run out of memory: what is thrown, what becomes of the other ranks, and that all goes
+/// Devices that run out of memory: what is thrown, what the other ranks get, and that all goes
 /// on when there is memory again.
 #pragma once
 

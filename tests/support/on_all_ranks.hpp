@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /// Runs a function on every rank of a thread_world and brings back what each rank got: assertions
-/// belong behind the join, into the main thread.
+/// belong after the join, into the main thread.
 #pragma once
 
 #include <cstddef>

@@ -100,7 +100,7 @@ class rank_values {
                                          any_tensors const& partials) const {
     return wrong_elements(shard, shard_, "shard") + wrong_elements(partials, partials_, "partials");
   }
-  /// Padding behind short slices must be as it was.
+  /// Padding after short slices must be as it was.
   [[nodiscard]] differences wrong_gradients(any_tensors const& found, double scale,
                                             double added_to) const {
     auto expected = gradients_;
@@ -158,7 +158,7 @@ class rank_values {
     for (std::size_t k = 0; k < to.size(); ++k)
       for (std::size_t slot = 0; slot < to[k].size(); ++slot) write(tensors[k], slot, to[k][slot]);
   }
-  /// Of those that are expected: there may be padding behind them.
+  /// Of those that are expected: there may be padding after them.
   [[nodiscard]] differences wrong_elements(any_tensors const& found, numbers const& expected,
                                            char const* what) const {
     auto wrong = differences{};

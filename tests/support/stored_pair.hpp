@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// A small checkpoint of two ranks, and what becomes of a reader of its files.
+/// A small checkpoint of two ranks, and the result of reading its files.
 #pragma once
 
 #include <exception>

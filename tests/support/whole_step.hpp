@@ -20,7 +20,7 @@
 
 namespace support {
 
-/// Where a rank can break down. It comes to each place again and again, which counts from 1.
+/// Where a rank can break down. It reaches each place many times, counted from 1.
 enum class fault_place {
   tokens,     ///< an exchange of counts or tokens
   experts,    ///< an exchange of parameters or gradients, on the communicator
@@ -39,7 +39,7 @@ inline constexpr auto fault_places = 5;
   return {before_exchange};
 }
 
-/// How often a rank comes to each place: [place].
+/// How often a rank reaches each place: [place].
 using place_visits = std::array<int, fault_places>;
 
 /// What goes wrong on a rank, and where.
@@ -90,7 +90,7 @@ class breaking_place {
   breaking_place(fssdp::rank_id rank, fssdp::fault const& given)
       : nobody_{rank}, breaks_{nobody_, given} {}
 
-  /// Breaks down before or behind work().
+  /// Breaks down before or after work().
   template <class Work>
   void pass(Work work) {
     counted_.exchange([&](auto&) { work(); });
@@ -208,7 +208,7 @@ void train(Tokens& tokens, Streamed& streamed, toy_model& model, step_kind const
 }  // namespace step
 
 /// What a rank does, with a fault; then a sum that needs everybody, so that nobody gets away.
-/// @return how often it has come to each place
+/// @return how often it has reached each place
 template <class Comm>
 place_visits take_whole_step(Comm& comm, step_kind const& kind, placed_fault const& given) {
   auto const me = comm.rank();

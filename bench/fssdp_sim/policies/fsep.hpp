@@ -14,7 +14,7 @@
 namespace sim {
 
 /// Replicas by load, the largest share first to the least loaded device that has a place; every
-/// device has `places`. The first device that an expert comes to stands for its owner.
+/// device has `places`. The first device that gathers an expert counts as its owner.
 /// @pre places * ranks is at least the number of experts
 [[nodiscard]] inline layer_answer packed(fssdp::expert_loads const& loads, int ranks, int places) {
   auto const devices = static_cast<std::size_t>(ranks);

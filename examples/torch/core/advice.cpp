@@ -42,7 +42,7 @@ nb::tuple as_tuple(sim::policy_result const& of) {
                         of.memory_bytes);
 }
 
-/// What replicas come to: of EP, of each number of slots, which of those is chosen, and the loads of
+/// The results of advice: of EP, of each number of slots, which of those is chosen, and the loads of
 /// experts over the mean of their layers.
 nb::tuple advised(array_like const& loads, fssdp::topology const& topology, nb::object const& rates,
                   double non_moe_seconds, std::optional<int> layers,

@@ -36,7 +36,7 @@ _numbers = {
 
 
 def method_of(text: str) -> Any:
-    """Of a name and, behind a colon, a number."""
+    """Of a name and, after a colon, a number."""
     name, _, given = text.partition(":")
     number = int(given) if given else _numbers.get(name, 0)
     made = {

@@ -132,7 +132,7 @@ class rank_layers {
 
   /// The gather of the next layer and the product of this one wait for the same: for the gather of
   /// this layer, and the product of the one before. So they begin together, which costs neither,
-  /// and no timeline shows one of them behind the other.
+  /// and no timeline shows one of them after the other.
   void enqueue_overlapped() {
     auto const gathers = comm_->stream();
     auto const computes = compute_.get();

@@ -58,7 +58,7 @@ constexpr auto experts = 7;
           {.compressor = fssdp::low_rank_compressor{.rank = 2}}};
 }
 
-/// What a run has come to on one rank: the averages of all steps, unit by unit.
+/// The result of a run on one rank: the averages of all steps, unit by unit.
 struct outcome {
   std::vector<by_unit> steps;
   std::uint64_t bytes_sent = 0;

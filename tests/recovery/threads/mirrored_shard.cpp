@@ -161,7 +161,7 @@ TEST_CASE("while a step is mirrored on a stream, training goes on") {
     auto mirror = mirrored_shard{layout, partners, comm.rank(), shard.state()};
     auto result = outcome{};
     shard.step_to(1);
-    // Nothing is mirrored before both have come to the first exchange of the iteration.
+    // Nothing is mirrored before both have reached the first exchange of the iteration.
     auto gate = std::promise<void>{};
     stream.enqueue([opened = gate.get_future().share()] { opened.wait(); });
     mirror.write(behind, 1, shard.state());

@@ -202,7 +202,7 @@ TEST_CASE("after any loss in any step, all experts continue with the bits of one
       REQUIRE(result.begun <= every);
       REQUIRE(result.recoveries == 0);
     }
-    for (auto const& one : results)  // those that are left have come to the same
+    for (auto const& one : results)  // the remaining ranks have the same result
       for (auto const& other : results) {
         if (!one.is_through || !other.is_through) continue;
         REQUIRE(one.step == other.step);

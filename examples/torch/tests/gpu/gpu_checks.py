@@ -156,7 +156,7 @@ class Rank:
         results = [work.wait() for work in works]
         waited = time.perf_counter() - begin
         del works
-        sums = [(result * 1).cpu() for result in results]  # behind the collectives
+        sums = [(result * 1).cpu() for result in results]  # after the collectives
         took = time.perf_counter() - begin
         for result in sums:
             same(result, expected)
@@ -306,7 +306,7 @@ class Rank:
             return self._trained(way="sparse", steps=FEW_STEPS)
 
     def the_host_goes_on(self) -> str:
-        """Gathers of a layer wait for the device behind the host's back."""
+        """Gathers of a layer wait for the device; the host does not."""
         trainer = Trainer(self._run(way="everywhere"))
         for step in range(2):
             trainer.step(step)
