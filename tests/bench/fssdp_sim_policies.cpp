@@ -133,7 +133,7 @@ TEST_CASE("even routing by lists is even routing") {
   }
 }
 
-TEST_CASE("replicas go to the expert with most load for each") {
+TEST_CASE("each replica goes to the expert with the most load per replica") {
   CHECK(sim::replica_counts({100, 40, 30}, 3, 8) == std::vector{1, 1, 1});
   CHECK(sim::replica_counts({100, 40, 30}, 5, 8) == std::vector{3, 1, 1});
   CHECK(sim::replica_counts({100, 40, 30}, 6, 8) == std::vector{3, 2, 1});

@@ -454,7 +454,7 @@ TEST_CASE("emulated groups apply parameters later: in fragments, and a round lat
   }
 }
 
-TEST_CASE("what is sent counts in the iteration in which it is waited for") {
+TEST_CASE("bytes count in the iteration that waits for them") {
   auto const crossed = [](sim::group_rhythm const& rhythm) {
     auto in = std::vector<bool>{};
     for (auto const& one : measured_groups("ep", "full", 2, rhythm).iterations)

@@ -230,7 +230,7 @@ TEST_CASE("tensors that cannot be memory of experts are errors that name them") 
   refused(refusal_of(std::vector<at::Tensor>{}), "no slots, and no `like`");
 }
 
-TEST_CASE("autograd is told of tensors that were written") {
+TEST_CASE("autograd knows of tensors that were written") {
   auto const stacked = at::empty({2, 3}, at::kFloat);
   auto const each = std::vector{at::empty({3}, at::kFloat), at::empty({3}, at::kFloat)};
   auto tensors = torch_tensors{};

@@ -41,7 +41,7 @@ void save_ones(std::filesystem::path const& folder, std::uint64_t step, int keep
 
 }  // namespace
 
-TEST_CASE("ranks that have opened different checkpoints find out before they read") {
+TEST_CASE("ranks that have opened different checkpoints get an error before they read") {
   auto const folder = support::temporary_folder{};
   for (auto const step : {1U, 2U}) save_ones(folder.path(), step);
   auto world = fssdp::thread_world{2};

@@ -286,7 +286,7 @@ TEST_CASE("hostile headers are refused with the file and the cause") {
   }
 }
 
-TEST_CASE("what is not a regular file is refused, and does not block") {
+TEST_CASE("a file that is not regular is refused, and opening it does not block") {
   auto const folder = support::temporary_folder{};
   auto const refusal = [](std::filesystem::path const& path) -> std::string {
     try {

@@ -150,7 +150,7 @@ TEST_CASE("slices that are converted, and those without an element, are saved") 
   REQUIRE(contents(folder.path(), "") == contents(published.path(), ".experts."));
 }
 
-TEST_CASE("what is saved has checksums, and a bit that has changed is found") {
+TEST_CASE("saved files have checksums, and a changed bit is detected") {
   auto const model = published_model{{0, 1}, 3, 600, 500};  // a matrix of more than a MiB
   for (auto const most : {std::uint64_t{5'000'000'000}, std::uint64_t{1'000'000}}) {
     auto const folder = support::temporary_folder{};
@@ -185,7 +185,7 @@ TEST_CASE("what is saved has checksums, and a bit that has changed is found") {
   }
 }
 
-TEST_CASE("what is saved in fp32 and published in bf16 is read as fp32 by other ranks") {
+TEST_CASE("tensors saved from fp32 as bf16 are read as fp32 by other ranks") {
   auto const model = published_model{{0, 1}, 3, 3, 2};
   auto const folder = support::temporary_folder{};
   fssdp::thread_world{2}.run([&](thread_communicator& comm) {

@@ -143,7 +143,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("buffers that are too small for a block are refused, and what failed can be done again") {
+TEST_CASE("buffers that are too small for a block are refused, and the call can be repeated") {
   auto const of = large_model();
   auto const folder = support::temporary_folder{};
   auto const refused = support::on_all_ranks(2, [&](thread_communicator& comm) {

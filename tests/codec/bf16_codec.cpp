@@ -67,7 +67,7 @@ TEST_CASE("all bf16 codes survive decoding and encoding") {
   REQUIRE(wrong == 0);
 }
 
-TEST_CASE("bf16_codec gives what bf16 gives, in groups and behind them") {
+TEST_CASE("bf16_codec gives the bits of bf16, in groups of elements and after them") {
   auto draw = support::dice{21};
   for (std::size_t size = 0; size < 200; ++size) {
     auto const from = support::random_floats(draw, size);

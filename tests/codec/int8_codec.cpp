@@ -66,7 +66,7 @@ TEST_CASE("int8_codec rounds to the nearest step, ties to even") {
   REQUIRE(int8_codes({not_a_number, infinity}) == std::vector{-128, -128});
 }
 
-TEST_CASE("what int8_codec decodes has neither -0 nor infinity") {
+TEST_CASE("int8_codec decodes neither -0 nor infinity") {
   auto const to = support::there_and_back(
       int8_codec{}, std::vector{-0.0F, -1e-30F, infinity, -infinity, not_a_number, 100.0F});
   REQUIRE(support::bits_of(std::span{to}.first(2)) == std::vector<std::uint32_t>{0, 0});

@@ -34,7 +34,7 @@ TEST_CASE("every collective runs on the archetype") {
   REQUIRE(fssdp::sum_loads(comm, fssdp::expert_loads{4, 5}) == fssdp::expert_loads{4, 5});
 }
 
-TEST_CASE("tokens go and come on the archetype") {
+TEST_CASE("tokens are dispatched and combined on the archetype") {
   auto comm = communicator_archetype{fssdp::rank_id{0}};
   auto const layout = fssdp::block_layout{{.experts = 2, .ranks = 1}};
   auto const counts = fssdp::gather_counts(comm, std::vector<std::uint64_t>{1, 2});

@@ -105,7 +105,7 @@ void require_payloads(coded_instance const& of, Shards const& shards, Gathered c
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("all holders have what each piece's payload says, and exact chunks otherwise",
+TEMPLATE_TEST_CASE("all holders have the decoded payload of each piece, and exact chunks otherwise",
                    "", (types<float, float, fssdp::bf16_codec>),
                    (types<float, fssdp::bf16, fssdp::fp8_e4m3_codec>)) {
   using From = typename TestType::from;

@@ -92,7 +92,7 @@ void require_sums_of_payloads(coded_instance const& of, Partials const& partials
 
 }  // namespace
 
-TEMPLATE_TEST_CASE("a coded reduction sums what the payloads say, in the order of the plan", "",
+TEMPLATE_TEST_CASE("a coded reduction sums the decoded payloads, in the order of the plan", "",
                    (types<float, float, fssdp::bf16_codec>),
                    (types<fssdp::bf16, float, fssdp::fp8_e4m3_codec>)) {
   using From = typename TestType::from;

@@ -56,7 +56,7 @@ TEST_CASE("when a gather has returned, the owner may write: no peer reads its sh
   });
 }
 
-TEST_CASE("buffers may have gaps, and nothing is written into them") {
+TEST_CASE("buffers may have gaps, into which nothing is written") {
   auto const layout = support::reversed_layout{3, {rank_id{2}, rank_id{0}, rank_id{2}, rank_id{1}}};
   auto const plan = fssdp::make_plan(layout, fssdp::everywhere{}(layout));
   auto const wrong = support::on_all_ranks(3, [&](thread_communicator& comm) {

@@ -175,7 +175,8 @@ TEST_CASE("an adaptor passes on every extra") {
   }
 }
 
-TEST_CASE("an adaptor offers what the inner communicator offers, but what makes communicators") {
+TEST_CASE(
+    "an adaptor has the extras of the inner communicator, except those that make communicators") {
   auto const all = support::extras_of<has_it_all, batch_of_all>();
   REQUIRE(support::extras_of<counting<has_it_all>, batch_of_all>() == all);
   REQUIRE(support::extras_of<traced<has_it_all>, batch_of_all>() == all);

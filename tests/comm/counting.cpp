@@ -65,7 +65,7 @@ TEST_CASE("reset begins again") {
   REQUIRE(counted.counts() == exchange_counts{});
 }
 
-TEST_CASE("labels go through, so that ranks still find out that they disagree") {
+TEST_CASE("labels pass through, so that ranks that disagree get an error") {
   auto world = fssdp::thread_world{2};
   auto const result = support::fallout_of(world, [](thread_communicator& comm) {
     auto counted = counting{comm};

@@ -93,7 +93,7 @@ TEST_CASE("a rank leaves at the chosen moment by an exception that is no fault")
   STATIC_REQUIRE(!std::is_base_of_v<fssdp::injected_fault, fssdp::rank_left>);
 }
 
-TEST_CASE("a rank that leaves ends without an error, and is missed by those that await it") {
+TEST_CASE("a rank that leaves ends without an error, and ranks that await it get one") {
   for (auto const& expected : expectations) {
     CAPTURE(expected.name);
     auto world = fssdp::thread_world{3};
@@ -177,7 +177,7 @@ TEST_CASE("without a fault nothing changes") {
   }
 }
 
-TEST_CASE("a rank does what it is told at the chosen moment, and goes on") {
+TEST_CASE("a rank calls the given function at the chosen moment, and goes on") {
   static auto record = std::string{};
   record.clear();
   auto comm = communicator_archetype{rank_id{0}};

@@ -243,7 +243,9 @@ TEST_CASE("a held message that depends on nothing and is not released is an erro
   REQUIRE(wrong_ends<fssdp::argument_error>(result, 0) == 0);
 }
 
-TEST_CASE("what is thrown while messages are passed on is named by every other rank") {
+TEST_CASE(
+    "an exception while messages are forwarded gives every other rank an error that names the "
+    "rank") {
   struct out_of_order {};
   auto const result = chain_of_three([](auto&) { throw out_of_order{}; });
   REQUIRE(wrong_ends<out_of_order>(result, 1) == 0);
@@ -329,7 +331,7 @@ TEST_CASE("a rank in another collective is detected by its label, or its sizes")
     }
 }
 
-TEST_CASE("what post throws is thrown before anything is sent, and the next batch starts again") {
+TEST_CASE("an exception from post is thrown before anything is sent, and the next batch works") {
   auto const got = support::on_all_ranks(2, [](thread_communicator& comm) {
     auto value = 3;
     auto thrown = 0;
@@ -362,7 +364,7 @@ TEST_CASE("forward does not allocate, once the largest batch has been seen") {
   REQUIRE(allocations == std::vector<long>(5, 0));
 }
 
-TEST_CASE("what is forwarded is counted: held or not, copied or borrowed") {
+TEST_CASE("forwarded messages are counted: held or not, copied or borrowed") {
   auto const counts = support::on_all_ranks(3, [](thread_communicator& comm) {
     auto counted = fssdp::counting{comm};
     (void)down_the_tree(counted, 1, 1);

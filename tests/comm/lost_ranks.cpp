@@ -106,7 +106,7 @@ TEST_CASE("after any rank throws or leaves, the others agree on who remains, and
   }
 }
 
-TEST_CASE("a rank that does not come in time is lost, and is told so when it comes back") {
+TEST_CASE("a rank that does not come in time is lost, and gets an error when it comes back") {
   auto world = fssdp::thread_world{{.ranks = 3, .deadline = 200ms}};
   auto gate = fssdp::stall_gate{};
   auto texts = std::vector<std::string>(3);

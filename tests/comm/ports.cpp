@@ -267,7 +267,7 @@ TEST_CASE("forwarded messages take time at every port") {
   REQUIRE(got == std::vector(3, std::vector<std::byte>(1024)));
 }
 
-TEST_CASE("a failure ends at once what is under way, and the ports are idle again") {
+TEST_CASE("a failure cancels messages in flight, and the ports are idle again") {
   using namespace std::chrono_literals;
   auto topo = topology{{.ranks = 3, .ports = {.inside_bytes_per_second = 1e-3}}};
   auto world = fssdp::thread_world{{.ranks = 3, .deadline = 1h, .ports = topo}};

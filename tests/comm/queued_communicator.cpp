@@ -73,7 +73,7 @@ TEST_CASE("an exchange is enqueued and runs behind the work before it") {
   REQUIRE(seen == std::vector{std::pair{10, 6}, std::pair{10, 5}});
 }
 
-TEST_CASE("a label goes with the messages that are enqueued") {
+TEST_CASE("a label is sent with the messages that are enqueued") {
   auto world = fssdp::thread_world{2};
   auto const result = support::fallout_of(world, [](thread_communicator& comm) {
     auto stream = fssdp::host_stream{};

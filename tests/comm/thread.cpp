@@ -19,7 +19,7 @@ using fssdp::thread_communicator;
 using fssdp::thread_world;
 using support::on_all_ranks;
 
-TEST_CASE("an empty batch is legal and waits for nobody") {
+TEST_CASE("an empty batch is legal and waits for no rank") {
   auto finished = std::atomic{0};
   thread_world{3}.run([&](thread_communicator& comm) {
     comm.exchange([](auto&) {});
@@ -59,7 +59,7 @@ TEST_CASE("a gather copies every byte once, lending copies none") {
   REQUIRE(copied == std::vector(3, std::pair<std::uint64_t, std::uint64_t>{160, 0}));
 }
 
-TEST_CASE("what is too large for the caches has arrived when the exchange returns") {
+TEST_CASE("data larger than the caches has arrived when the exchange returns") {
   constexpr auto ranks = 3;
   constexpr auto sizes = std::array<std::size_t, 2>{3U << 20U, (2U << 20U) + 5};  // together large
   auto const wrong = on_all_ranks(ranks, [&](thread_communicator& comm) {

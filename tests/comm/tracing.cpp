@@ -100,7 +100,7 @@ constexpr auto some = support::law_instances / 100 + 1;
 
 }  // namespace
 
-TEST_CASE("what is recorded of a gather and a reduction equals what is counted") {
+TEST_CASE("a trace of a gather and a reduction has the counted messages and bytes") {
   auto forwarded = 0;
   for (int seed = 1; seed <= some; ++seed) {
     CAPTURE(seed);
@@ -143,7 +143,7 @@ TEST_CASE("without a sink nothing is recorded, and everything goes through") {
   REQUIRE(arrived == std::vector(3, std::vector{0, 1, 2}));
 }
 
-TEST_CASE("an exchange that fails is recorded with what it had named") {
+TEST_CASE("an exchange that fails is recorded with the messages that it had registered") {
   auto world = fssdp::thread_world{2};
   auto events = std::vector<std::vector<trace_event>>(2);
   auto const result = support::fallout_of(world, [&](thread_communicator& comm) {
@@ -167,7 +167,7 @@ TEST_CASE("an exchange that fails is recorded with what it had named") {
   }
 }
 
-TEST_CASE("labels go through a traced communicator, so that ranks find out that they disagree") {
+TEST_CASE("labels pass through a traced communicator, so that ranks that disagree get an error") {
   auto world = fssdp::thread_world{2};
   auto const result = support::fallout_of(world, [](thread_communicator& comm) {
     auto trace = trace_recorder{{.rank = comm.rank(), .capacity = 10}};

@@ -258,7 +258,7 @@ TEMPLATE_TEST_CASE("gradients of weights on a device have the same bits at all a
   });
 }
 
-TEST_CASE("tokens on a device: what does not fit together is refused by its numbers") {
+TEST_CASE("tokens on a device: sizes that do not match are errors with both numbers") {
   auto draw = support::dice{1};
   auto made = std::optional<chosen_tokens>{};
   do {

@@ -153,7 +153,7 @@ TEMPLATE_TEST_CASE("elements become the nearest of any other type", "", float, d
   converts_to_all<TestType>();
 }
 
-TEST_CASE("what has the same type keeps its bits, be it an element or not") {
+TEST_CASE("values of the same type keep their bits, also if the type is no element") {
   auto const from =
       std::vector{bf16::from_bits(0x7f81), bf16::from_bits(0x8000)};  // a signalling NaN
   auto to = std::vector<bf16>(2);

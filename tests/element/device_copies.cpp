@@ -19,7 +19,7 @@ void run_tiles_of(fssdp::device_copies const& copies, std::size_t threads) {
 
 }  // namespace
 
-TEST_CASE("device_copies copy what they say and nothing else") {
+TEST_CASE("device_copies copy the listed bytes and nothing else") {
   for (std::uint64_t seed = 1; seed <= 60; ++seed) {
     CAPTURE(seed);
     auto draw = support::dice{seed};

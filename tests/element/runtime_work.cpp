@@ -137,7 +137,7 @@ TEST_CASE("a single operand of the result's type, unscaled, is copied with all i
   REQUIRE(wrong == 0);
 }
 
-TEST_CASE("a large sum found at run time goes past the caches with the same bits") {
+TEST_CASE("a large sum found at run time bypasses the caches, with the same bits") {
   auto draw = support::dice{13};
   auto wrong = 0;
   for_all_pairs([&]<class T, class Out>(T, Out) {

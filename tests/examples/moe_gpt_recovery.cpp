@@ -302,7 +302,7 @@ TEST_CASE("a rank of moe_gpt that is lost with its partner is named, and the las
   CHECK(train(chosen).steps.size() == 4);
 }
 
-TEST_CASE("ranks of moe_gpt that are lost one after the other are missed one by one") {
+TEST_CASE("ranks of moe_gpt that are lost one after the other are recovered one by one") {
   auto chosen = small();
   chosen.ranks = 5;
   chosen.lose = {{0, 2, run_phase::reduce}, {3, 4, run_phase::forward}, {1, 6, run_phase::gather}};

@@ -327,7 +327,7 @@ TEST_CASE("report: table and sample", "[moe_gpt]") {
   CHECK_THAT(summary_table(options{}, run_record{}), mentions("held-out"));
 }
 
-TEST_CASE("report: help, table and file name what does the products", "[moe_gpt]") {
+TEST_CASE("report: help, table and file name the library of matrix products", "[moe_gpt]") {
   auto const name = products_by();
   CHECK_THAT(
       name, mentions("OpenBLAS ") || mentions("BLIS ") || mentions("MKL ") || mentions("own loop"));

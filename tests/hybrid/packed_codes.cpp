@@ -55,7 +55,7 @@ TEST_CASE("a payload is cut where a part begins") {
   CHECK(packed_codes<2>::part_of(std::span{payload}, 0).size() == 16);
 }
 
-TEST_CASE("a part is filled up, and only what there is room for is written") {
+TEST_CASE("a short part is padded, and nothing is written beyond the output") {
   auto const from = std::vector<float>{1, 2, 3};
   auto const part = fssdp::detail::part_from(from, 1, 7);
   CHECK(part[0] == 2);

@@ -34,7 +34,7 @@ using pairs = std::vector<std::pair<int, int>>;
 
 }  // namespace
 
-TEST_CASE("whole experts go round the ranks") {
+TEST_CASE("whole experts are assigned to ranks in turn") {
   auto const layout = cyclic_layout{{.experts = 5, .ranks = 3}};
   REQUIRE(owners(layout) == std::vector{0, 1, 2, 0, 1});
   REQUIRE(owned(layout, 0) == pairs{{0, 0}, {3, 0}});
@@ -42,7 +42,7 @@ TEST_CASE("whole experts go round the ranks") {
   REQUIRE(owned(layout, 2) == pairs{{2, 0}});
 }
 
-TEST_CASE("with as many slices as ranks everybody owns a slice of every expert") {
+TEST_CASE("with as many slices as ranks every rank owns a slice of each expert") {
   // owner of slice s of expert e:   e0: 0 1 2   e1: 1 2 0   e2: 2 0 1   e3: 0 1 2
   auto const layout = cyclic_layout{{.experts = 4, .ranks = 3, .slices = 3}};
   REQUIRE(owners(layout) == std::vector{0, 1, 2, 0});
@@ -61,7 +61,7 @@ TEST_CASE("with more slices than ranks a rank owns several of an expert") {
   REQUIRE(layout.slot({expert_id{1}, slice_id{2}}) == 2);
 }
 
-TEST_CASE("with fewer slices than ranks the experts' slices go round, too") {
+TEST_CASE("with fewer slices than ranks slices are assigned in turn, too") {
   // e0: 0 1   e1: 1 2   e2: 2 3   e3: 3 0   e4: 0 1
   auto const layout = cyclic_layout{{.experts = 5, .ranks = 4, .slices = 2}};
   REQUIRE(owned(layout, 0) == pairs{{0, 0}, {3, 1}, {4, 0}});
@@ -70,7 +70,7 @@ TEST_CASE("with fewer slices than ranks the experts' slices go round, too") {
   REQUIRE(owned(layout, 3) == pairs{{2, 1}, {3, 0}});
 }
 
-TEST_CASE("as many slices as ranks: one of every expert on each rank, in slot e, owners go round") {
+TEST_CASE("as many slices as ranks: one of every expert on each rank, in slot e, owners rotate") {
   for (int experts = 1; experts <= 12; ++experts)
     for (int ranks = 1; ranks <= 9; ++ranks) {
       CAPTURE(experts, ranks);

@@ -129,7 +129,7 @@ TEST_CASE("a chunk that is owned twice is refused") {
       mentions("slice 1 of expert 1 is listed at slot 1 of rank 1"));
 }
 
-TEST_CASE("a chunk that nobody owns is refused") {
+TEST_CASE("a chunk without an owner is refused") {
   refused([](talker& of) { of.lists[1].chunks = {}; },
           mentions("slice 1 of expert 1 is listed by no rank"));
   refused(

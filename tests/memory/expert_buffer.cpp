@@ -106,7 +106,7 @@ TEST_CASE("bytes_for says what a buffer of that shape takes") {
             expert_buffer<double>{slots, sizes}.bytes());
 }
 
-TEST_CASE("a buffer takes from its resource what it says, and gives all of it back") {
+TEST_CASE("a buffer allocates from its resource the bytes that it reports, and frees all of them") {
   auto const sizes = std::array<std::size_t, 2>{16, 33};
   auto memory = support::counting_memory{};
   {

@@ -77,7 +77,7 @@ void ignore_error(MPI_Comm*, int*, ...) {}
 
 }  // namespace
 
-TEST_CASE("messages larger than MPI may take go in parts") {
+TEST_CASE("messages larger than MPI can send are sent in parts") {
   auto const most = GENERATE(std::size_t{1}, std::size_t{7}, std::size_t{1000});
   auto draw = support::dice{most};
   auto const ranks = processes().size();

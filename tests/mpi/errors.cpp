@@ -140,7 +140,7 @@ TEST_CASE("a process that returns while it is awaited is noticed at once, with w
   }
 }
 
-TEST_CASE("what a process has sent arrives, though it has left", "[at_least_2]") {
+TEST_CASE("messages of a process arrive, even if it has left", "[at_least_2]") {
   if (mpi_tests::lacks_processes(2)) return;
   auto const all = endings(2, far, [](mpi_communicator& comm) {
     for (int i = 0; i < 20; ++i)
@@ -274,7 +274,7 @@ TEST_CASE("a rank that comes after the others have given up gives up as well",
   for (auto const& it : all) REQUIRE(it.is("exception"));
 }
 
-TEST_CASE("a function that throws when something has come in closes the other communicators, too",
+TEST_CASE("a function that throws after a message has arrived closes the other communicators, too",
           "[at_least_2]") {
   if (mpi_tests::lacks_processes(2)) return;
   auto const all = endings(2, far, [](mpi_communicator& comm) {

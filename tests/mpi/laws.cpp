@@ -79,7 +79,7 @@ TEST_CASE("processes and threads get the same bits") {
   REQUIRE((processes().size() < 3 || passed_on > 0));
 }
 
-TEST_CASE("processes and threads get the same bits of what is coded") {
+TEST_CASE("processes and threads get the same bits with coded links") {
   for (std::uint64_t seed = 1, tried = 0; tried < plans; ++seed) {
     auto const of = support::coded_instance{seed};
     if (of.plan.ranks() > processes().size()) continue;

@@ -206,7 +206,7 @@ TEST_CASE("a rank that stalls is awaited until the deadline, which says for what
   REQUIRE(nccl_tests::failures(soon).empty());
 }
 
-TEST_CASE("what is awaited is the first exchange that has not run, however many are behind it") {
+TEST_CASE("the error names the first exchange that has not run, however many follow it") {
   gpu_double::reset();
   auto const thrown =
       nccl_tests::thrown_by({.ranks = 2, .deadline = soon.deadline}, [](nccl_communicator& comm) {
@@ -224,7 +224,7 @@ TEST_CASE("what is awaited is the first exchange that has not run, however many 
   REQUIRE(thrown[1] == nullptr);
 }
 
-TEST_CASE("ranks with different plans find out before anything is sent") {
+TEST_CASE("over NCCL ranks with different plans get an error before anything is sent") {
   gpu_double::reset();
   auto const thrown = nccl_tests::thrown_by(soon, [](nccl_communicator& comm) {
     auto of = everywhere_plan{soon.ranks};

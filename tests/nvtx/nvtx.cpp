@@ -57,7 +57,7 @@ TEST_CASE("a profiler gets ranges with their rank, track, name and layer") {
   REQUIRE(told.ended_twice == 0);
 }
 
-TEST_CASE("the exchanges of all ranks come to the profiler") {
+TEST_CASE("the profiler gets the exchanges of all ranks") {
   told.ranges.clear();
   auto const arrived = support::on_all_ranks(4, [](fssdp::thread_communicator& comm) {
     auto sink = nvtx_sink{comm.rank()};

@@ -77,7 +77,7 @@ struct refusals {
 
 }  // namespace
 
-TEST_CASE("the double refuses what may wait for a device while a graph is captured") {
+TEST_CASE("the double refuses calls that may wait for a device while a graph is captured") {
   auto const all = names{"cudaMalloc",      "cudaHostAlloc",         "cudaFree",
                          "cudaFreeHost",    "cudaDeviceSynchronize", "cudaStreamSynchronize",
                          "cudaStreamQuery", "cudaEventSynchronize",  "cudaEventQuery"};

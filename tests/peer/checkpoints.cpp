@@ -64,7 +64,7 @@ struct model_on_devices {
 
 }  // namespace
 
-TEST_CASE("experts on devices go into the files that the host writes, and come back") {
+TEST_CASE("experts on devices are saved into the same files as from the host, and loaded again") {
   gpu_double::reset({.only_device_memory = true});
   auto const folder = support::temporary_folder{};
   auto const of = model_on_devices{3};

@@ -42,7 +42,7 @@ TEST_CASE("the caller's device stays the current one") {
   REQUIRE(cudaSetDevice(0) == cudaSuccess);
 }
 
-TEST_CASE("a world of devices refuses by name what it cannot do") {
+TEST_CASE("a world of devices refuses unsupported options, which it names") {
   gpu_double::reset({.devices = 2});
   REQUIRE_THROWS_WITH((fssdp::peer_world{{.devices = 3}}), mentions("3 devices; expected 0 to 2"));
   REQUIRE_THROWS_WITH((fssdp::peer_world{{.ranks = -1}}), mentions("-1 ranks"));

@@ -103,7 +103,7 @@ TEST_CASE("leftover slots repeat experts that no other rank holds, or else any o
                       4, 5, 4, 5, 4, 5, 4, 5});  //
 }
 
-TEST_CASE("a placement comes back from its slots, however many there are") {
+TEST_CASE("a placement is recovered from its slots, for any number of slots") {
   support::for_random_instances([](random_instance const& of) {
     auto most = 0;
     auto least = of.layout.experts();
@@ -129,7 +129,7 @@ TEST_CASE("a placement comes back from its slots, however many there are") {
   });
 }
 
-TEST_CASE("slots come back from their placement but for order and repetition") {
+TEST_CASE("slots are recovered from their placement, up to order and repetition") {
   for (auto seed = std::uint64_t{1}; seed <= std::uint64_t{support::law_instances}; ++seed) {
     CAPTURE(seed);
     auto const slots = random_slots(seed);
@@ -154,7 +154,7 @@ TEST_CASE("slots come back from their placement but for order and repetition") {
   }
 }
 
-TEST_CASE("a table of slots changed at random is refused for what is wrong, or is one") {
+TEST_CASE("a table of slots changed at random is refused with the reason, or is valid") {
   using limits = std::numeric_limits<int>;
   auto accepted = 0;
   constexpr auto wanted = 10'000;

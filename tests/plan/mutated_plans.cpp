@@ -228,7 +228,7 @@ struct reception {
 
 }  // namespace
 
-TEST_CASE("a plan changed at random is refused for what is wrong with it, or does what it says") {
+TEST_CASE("a plan changed at random is refused with the reason, or is valid") {
   constexpr auto plans = 500;
   constexpr auto mutants = 20;
   auto const limits = support::size_limits{.ranks = 8, .experts = 8, .slices = 3};

@@ -67,7 +67,7 @@ TEST_CASE("a plan from its bytes equals it, and so does that of its reductions")
   });
 }
 
-TEST_CASE("bytes that end too early, or go on, are not a plan") {
+TEST_CASE("bytes that are too short or too long are not a plan") {
   auto const known = known_plan{};
   REQUIRE(known.read(known.sent) == known.plan);
   for (std::size_t count = 0; count < known.sent.size(); ++count) {

@@ -107,7 +107,7 @@ TEST_CASE("an urgent item goes before a rare one, to the port with the smallest 
   REQUIRE(floor.bring_together() == matches{{1, 0, 1}});
 }
 
-TEST_CASE("a port sends the rarest of what it has for whom it may be, then the lowest item") {
+TEST_CASE("a port sends the rarest item that a receiver wants, then the lowest one") {
   auto floor = trading_floor{4};
   floor.want(0, {1});
   floor.want(7, {2});

@@ -180,7 +180,7 @@ TEST_CASE("times are counted on the slowest ports, the fastest and the longest l
       }
 }
 
-TEST_CASE("no rank keeps more of what it relays than it may") {
+TEST_CASE("no rank exceeds its limit of relayed bytes") {
   auto limited = 0;
   auto relayed = 0;
   for_schedules(support::law_instances / 4, [&](scheduled_instance const& of) {
@@ -309,7 +309,7 @@ TEST_CASE("pieces and chunks may have the largest sizes that a number can hold")
     }
 }
 
-TEST_CASE("what cannot be scheduled is refused") {
+TEST_CASE("an impossible schedule is refused") {
   auto const plan = one_expert(topology{{.nodes = 1, .ranks = 2}}, {});
   REQUIRE_THROWS_AS(schedule(plan, 0), fssdp::argument_error);
   REQUIRE_THROWS_WITH(schedule(plan, 0), mentions("chunk_bytes is 0; expected 1"));

@@ -38,7 +38,7 @@ TEST_CASE("transfers lie in canonical order, in whichever they were given") {
   });
 }
 
-TEST_CASE("held, remote and owned are what placement and layout say") {
+TEST_CASE("held, remote and owned agree with placement and layout") {
   support::for_random_instances([](random_instance const& of) {
     auto wrong = 0;
     for (auto const rank : fssdp::first_n<rank_id>(of.layout.ranks())) {
@@ -90,7 +90,7 @@ TEST_CASE("sends and receives cut the transfers by rank and round") {
   });
 }
 
-TEST_CASE("shared and forwarded list what a rank sends, each once, by whether it owns it") {
+TEST_CASE("shared lists what a rank sends of its own, forwarded all else, each once") {
   support::for_random_instances([](random_instance const& of) {
     auto own = std::vector<std::set<fssdp::chunk_id>>(static_cast<std::size_t>(of.layout.ranks()));
     auto other = std::vector<std::set<fssdp::piece_id>>(own.size());

@@ -114,7 +114,7 @@ TEST_CASE("routing balanced again is the same, receivers are emitted ascending a
   });
 }
 
-TEST_CASE("ranks work on, and ports carry, what the shares say") {
+TEST_CASE("rows per rank and bytes per port agree with the shares") {
   support::for_random_instances([seed = std::uint64_t{0}](random_instance const& of) mutable {
     auto const counts = support::few_or_many_counts(of, ++seed);
     auto const shares = balanced_shares{of.where, of.topo, fssdp::token_demand{counts, of.topo}};
@@ -149,7 +149,7 @@ TEST_CASE("a balanced routing refuses other counts than it was made for") {
   REQUIRE(emitted == 0);
 }
 
-TEST_CASE("what cannot be balanced is refused by name") {
+TEST_CASE("impossible input of a balanced routing is an error that names it") {
   auto const of = support::golden_dispatch{};
   auto const make = [&](token_counts const& counts, fssdp::topology const& topo = {}) {
     return balanced_routing{counts, of.where, topo};

@@ -76,7 +76,7 @@ TEST_CASE("traffic is that of every token by itself") {
   });
 }
 
-TEST_CASE("the demand of a node is what its ranks have counted") {
+TEST_CASE("the demand of a node is the sum of its ranks' counts") {
   support::for_random_instances([seed = std::uint64_t{0}](random_instance const& of) mutable {
     auto const counts = support::random_counts(of, ++seed);
     auto const demand = fssdp::token_demand{counts, of.topo};

@@ -94,7 +94,7 @@ TEST_CASE("the iteration of the runtime's guide ends with all gradients at their
   REQUIRE(wrong == std::vector<int>(4));
 }
 
-TEST_CASE("the loop of the runtime's guide trains, and experts keep what is theirs") {
+TEST_CASE("the loop of the runtime's guide trains, and experts keep their values") {
   constexpr auto iterations = 102;
   auto const wrong = support::on_all_ranks(4, [](fssdp::thread_communicator& comm) {
     auto model = support::toy_model{{.layers = 2, .experts = 8, .ranks = 4}, comm.rank()};

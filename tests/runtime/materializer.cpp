@@ -124,7 +124,8 @@ TEST_CASE("the largest prefetch distance means all layers") {
   }
 }
 
-TEST_CASE("another type of replicas takes slots for all that is held, and the same for everybody") {
+TEST_CASE(
+    "replicas of another type take slots for all materialized experts, equally on all ranks") {
   auto const wrong = support::on_all_ranks(4, [](thread_communicator& comm) {
     auto model = toy_model{{}, comm.rank()};
     auto layers = materializer{
@@ -157,7 +158,7 @@ TEST_CASE("another type of replicas takes slots for all that is held, and the sa
   REQUIRE(wrong == std::vector(4, 0));
 }
 
-TEST_CASE("memory is what the policy says: one layer, those ahead, or all") {
+TEST_CASE("the memory in use is that of the policy: one layer, those ahead, or all") {
   auto const peaks = [](retention replicas, int ahead) {
     auto const trained = train({.layers = 4}, overlap::on,
                                {.replicas = replicas,
@@ -295,7 +296,7 @@ TEST_CASE("a layer that is reduced twice in an iteration adds up, too") {
   REQUIRE(gradients_after(2) == gradients_after(1));
 }
 
-TEST_CASE("calibration gathers what pays, and the layer goes on with it") {
+TEST_CASE("calibration gathers replicas that pay, and the layer uses them") {
   // layer 0 expects nothing, then expert 7 (of rank 3) turns out to be hot
   auto const counts = [] {
     auto values = std::vector<std::uint64_t>(4 * 8, 1);

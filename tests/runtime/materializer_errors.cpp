@@ -225,7 +225,7 @@ TEST_CASE("a layer whose gather has failed throws on every acquire") {
   }
 }
 
-TEST_CASE("a rank that fails anywhere in an iteration lets all others go, with its name") {
+TEST_CASE("a rank that fails anywhere in an iteration is named by all others, which end") {
   constexpr auto ranks = 3;
   for (int where = 0; where < 6; ++where) {
     CAPTURE(where);

@@ -107,7 +107,7 @@ TEST_CASE("planning ahead changes no bit") {
     }
 }
 
-TEST_CASE("what is planned ahead is not solved by the caller, but in the first iteration") {
+TEST_CASE("with planning ahead the caller solves only in the first iteration") {
   for (auto const ahead : {false, true}) {
     CAPTURE(ahead);
     auto const counts = support::on_all_ranks(4, [&](thread_communicator& comm) {
@@ -177,7 +177,7 @@ TEST_CASE("ranks of a process may share a cache of plans") {
   CHECK(calls == static_cast<int>(cache.size()));
 }
 
-TEST_CASE("a materializer needs a planner, and one that plans what it is asked for") {
+TEST_CASE("a materializer without a planner is an error that says what was expected") {
   auto const errors = support::on_all_ranks(1, [](thread_communicator& comm) {
     auto model = toy_model{{.ranks = 1}, comm.rank()};
     try {

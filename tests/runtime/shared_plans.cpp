@@ -114,7 +114,7 @@ TEST_CASE("shared plans change no bit where pools have less room than the solver
   }
 }
 
-TEST_CASE("of what is planned ahead, each layer is solved by one rank") {
+TEST_CASE("with shared plans each layer is solved by one rank") {
   auto const calls_of = [](sharing how) {
     auto calls = std::atomic<int>{0};
     (void)trained(planned_ahead(), how, 1, [&](rank_id) { return watched([&](int) { ++calls; }); });

@@ -58,7 +58,7 @@ TEST_CASE("an empty range takes nothing, wherever it is taken") {
   REQUIRE(pool.tensors(*nothing)[0].slots == 0);
 }
 
-TEST_CASE("what has not been taken cannot be given back") {
+TEST_CASE("a range that was not taken cannot be given back") {
   auto pool = slot_pool{6, shapes()};
   auto const range = *pool.take(3);
   REQUIRE_THROWS_AS(pool.give_back({0, 2}), fssdp::argument_error);

@@ -171,7 +171,7 @@ TEST_CASE("the largest overlap fits the budget, and the next one does not") {
   REQUIRE(larger_fit == 0);
 }
 
-TEST_CASE("what pays beyond the window is taken in, what does not is not") {
+TEST_CASE("experts that pay are gathered beyond the window, others are not") {
   // Two nodes. Nothing is hidden; an expert is worth 2 * 1 MiB / (4 * 1 KiB) = 512 tokens of a
   // node.
   auto const topo = fssdp::topology{{.nodes = 2, .ranks = 2}};

@@ -74,7 +74,7 @@ TEST_CASE("G4: two nodes of two, two layers of four") {
   REQUIRE(solved(1, loads, topo) == owner_lists{{3, 0, 2, 3}, {1, 2, 0, 1}});
 }
 
-TEST_CASE("one node: what is not replicated goes to the least loaded rank that is free") {
+TEST_CASE("one node: experts without replicas go to the least loaded rank with room") {
   // Slots 2, 1, 1. No J: 9 to d1 or d2, which have fewer free slots: d1. 7 to d2. 5 to d0, empty.
   // 1: d0 alone is free.
   auto const one_node = topology{{.nodes = 1, .ranks = 3}};
@@ -83,7 +83,7 @@ TEST_CASE("one node: what is not replicated goes to the least loaded rank that i
   REQUIRE(solved(2, {{5, 9, 7, 1}}, one_node) == owner_lists{{1, 0, 0, 2}});
 }
 
-TEST_CASE("the layer with the largest load that is not replicated goes first") {
+TEST_CASE("the layer with the largest load without replicas goes first") {
   // A slot each. J is the 9 and the 8; 1 is left of layer 0, 3 of layer 1: that one first, to d0.
   auto const topo = topology{{.nodes = 1, .ranks = 4}};
   REQUIRE(solved(1, {{9, 1}, {8, 3}}, topo) == owner_lists{{3, 1}, {2, 0}});

@@ -163,7 +163,7 @@ TEST_CASE("groups of experts stay on their nodes", "[solver]") {
   CHECK(balance_of(next, loads) < balance_of(before, loads));
 }
 
-TEST_CASE("what does not fit a map is refused", "[solver]") {
+TEST_CASE("arguments that do not fit a map are refused", "[solver]") {
   auto const map = physical_experts{{2, 2}, {expert_id{0}, expert_id{1}}};
   auto const one = std::vector<std::uint64_t>{1};
   auto const two = std::vector<std::uint64_t>{1, 2};

@@ -43,7 +43,7 @@ namespace {
 
 }  // namespace
 
-TEST_CASE("every node takes in what it needs most, and a hot expert gets the ranks it takes") {
+TEST_CASE("every node gathers the experts that it needs most, and a hot expert gets enough ranks") {
   // Two nodes of two; expert 0 has four ranks' work, the others next to none.
   auto const topo = topology{{.nodes = 2, .ranks = 4}};
   auto const layout = block_layout{{.experts = 4, .ranks = 4}};
@@ -99,7 +99,7 @@ TEST_CASE("with unlimited budgets the fullest rank has the average, up to 3 perc
   });
 }
 
-TEST_CASE("what nodes need themselves counts, where it is known") {
+TEST_CASE("the demand of each node counts, if it is known") {
   auto const topo = topology{{.nodes = 2, .ranks = 4}};
   auto const layout = block_layout{{.experts = 4, .ranks = 4}};
   auto const solve =
@@ -123,7 +123,7 @@ TEST_CASE("what nodes need themselves counts, where it is known") {
   REQUIRE_FALSE(on_node(0, 2));
 }
 
-TEST_CASE("solve_into does not allocate once warm, and gives what a new solver gives") {
+TEST_CASE("solve_into does not allocate after the first call, and equals a new solver") {
   auto memory = needs_based_materialization::workspace{};
   auto where = placement{};
   auto differing = 0;

@@ -36,7 +36,7 @@ using holder_lists = std::vector<std::vector<int>>;
 
 }  // namespace
 
-TEST_CASE("G1: two nodes of two, two experts for everybody") {
+TEST_CASE("G1: two nodes of two, two experts for all ranks") {
   auto const solve = sparse_materialization{
       .overlap = 2, .spare_slots = 2, .topology = topology{{.nodes = 2, .ranks = 4}}};
   auto const where = solve(expert_loads{10, 40, 30, 20}, block_layout{{.experts = 4, .ranks = 4}});

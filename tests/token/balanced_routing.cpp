@@ -64,7 +64,7 @@ TEST_CASE("a plan with balanced routing is the same at both ends, and on all ran
   });
 }
 
-TEST_CASE("rows that are routed balanced arrive where they belong and come back") {
+TEST_CASE("rows with balanced routing arrive at their experts and come back") {
   auto seed = std::uint64_t{0};
   support::for_random_instances(support::law_instances / 20 + 1, [&](random_instance const& of) {
     auto const counts = support::random_counts(of, ++seed);

@@ -273,7 +273,7 @@ TEST_CASE("an even split differs by at most one, and the surplus begins at the s
       }
 }
 
-TEST_CASE("counts, placements and ranks that do not fit together are refused by name") {
+TEST_CASE("counts, placements and ranks that do not match are errors that name them") {
   auto const where = placement{fssdp::block_layout{{.experts = 3, .ranks = 2}}};
   auto const counts = token_counts{2, 3, std::vector<std::uint64_t>(6)};
   auto const refuses = [&](token_counts const& tokens, int rank, fssdp::topology const& topo,

@@ -72,7 +72,7 @@ TEST_CASE("local SGD: the average of the parameters") {
   is_close(rounds[1], {2, 2, 2});
 }
 
-TEST_CASE("what a codec leaves out of a round is in the next one") {
+TEST_CASE("what a codec leaves out of a round is added in the next one") {
   auto const options =
       fssdp::parameter_exchange_options{.compressor = fssdp::codec_compressor<fssdp::int8_codec>{}};
   auto const start = std::vector<float>{0, 0};

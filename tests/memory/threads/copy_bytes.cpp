@@ -61,7 +61,7 @@ TEST_CASE("every small size arrives, wherever source and target begin") {
   REQUIRE(wrong == 0);
 }
 
-TEST_CASE("what goes past the caches arrives whole, with its ends, and nothing beside it") {
+TEST_CASE("copies that bypass the caches are complete, and write nothing beside the target") {
   auto memory = two_pieces{7 * line};
   auto wrong = 0;
   for (std::size_t size = 0; size <= 5 * line; ++size)

@@ -223,7 +223,7 @@ TEST_CASE("whenever mirroring breaks down, all ranks still have a step in common
       }
 }
 
-TEST_CASE("ranks that mirror different steps find out, and none goes on") {
+TEST_CASE("ranks that mirror different steps get an error, and none goes on") {
   auto const layout = fssdp::block_layout{{.experts = 4, .ranks = 3}};
   auto const partners = mirror_partners{fssdp::topology{{.nodes = 3, .ranks = 3}}};
   auto world = fssdp::thread_world{3};
@@ -243,7 +243,7 @@ TEST_CASE("ranks that mirror different steps find out, and none goes on") {
   REQUIRE(support::is<fssdp::ranks_disagree>(without_labels.of_run));
 }
 
-TEST_CASE("what cannot be mirrored is refused, before anything is sent") {
+TEST_CASE("impossible mirrors are refused before anything is sent") {
   auto const layout = fssdp::as_table(fssdp::block_layout{{.experts = 2, .ranks = 1}});
   auto const alone = mirror_partners{fssdp::topology{{.nodes = 1, .ranks = 1}}};
   auto const two = mirror_partners{fssdp::topology{{.nodes = 1, .ranks = 2}}};

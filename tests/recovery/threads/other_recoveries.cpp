@@ -138,7 +138,7 @@ TEST_CASE("a rank that hangs is left out when the deadline has passed twice") {
   for (auto const rank : {0U, 2U, 3U}) CHECK(texts[rank] == "right");
 }
 
-TEST_CASE("a rank that was left out is told so, also when it recovers itself") {
+TEST_CASE("a rank that was left out gets an error, also when it recovers itself") {
   auto world = fssdp::thread_world{{.ranks = size, .deadline = 300ms}};
   auto gate = fssdp::stall_gate{};
   auto of_lost = std::string{};
