@@ -39,7 +39,7 @@ float partial_gradient(fssdp::rank_id rank, fssdp::expert_id expert, std::size_t
   return static_cast<float>(rank.value() + 1) * parameter(expert, i);
 }
 
-/// What one rank has to tell.
+/// The results of one rank.
 struct report {
   std::size_t held = 0;
   std::size_t owned = 0;

@@ -60,7 +60,7 @@ struct relieve_the_fullest {
 
 static_assert(fssdp::placement_solver<relieve_the_fullest>);
 
-/// What a placement costs and brings. Any model of placement_solver will do.
+/// Cost and gain of a placement, by any model of placement_solver.
 template <fssdp::placement_solver Solver>
 void show(char const* name, Solver const& solve, std::span<std::uint64_t const> loads,
           fssdp::block_layout const& layout) {

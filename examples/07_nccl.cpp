@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The first program between devices, one rank for each that this process sees (up to 8: then each
-// has an expert). Beside the include and the line that runs it, buffers are mirrored on the device,
-// and numbers come to the host to be computed with.
+// The first program between devices, one rank for each device of this process (up to 8: then each has
+// an expert). It differs in the include, in the line that runs it, in buffers that are mirrored on the
+// device, and in copies to the host, which computes.
 #include <cstdio>
 #include <utility>
 

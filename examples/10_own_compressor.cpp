@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A compressor of your own for what crosses between groups: one bit per element, and one float. Four
-// groups look for the mean of four targets, each of which is known to one group alone.
+// A compressor of your own for gradients between groups: one bit per element, and one float. Four
+// groups search the mean of four targets; each group knows one target only.
 #include <array>
 #include <cmath>
 #include <cstddef>
@@ -43,7 +43,7 @@ struct sign_compressor {
     for (std::size_t i = 0; i < input.size(); ++i)
       if (input[i] < 0) signs[i / 8] |= static_cast<std::byte>(1U << i % 8);
   }
-  /// What this group has sent stands for this.
+  /// The decoded payload of this group.
   void own(fssdp::compression_unit const&, std::span<fssdp::combined_payload const> rounds,
            std::span<float> output) const {
     for (auto& x : output) x = 0;
