@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The first program between devices, one rank for each device of this process (up to 8: then each has
-// an expert). It differs in the include, in the line that runs it, in buffers that are mirrored on the
-// device, and in copies to the host, which computes.
+// The first program between devices, one rank for each device of this process (up to 8: then each
+// has an expert). It differs in the include, in the line that runs it, in buffers that are mirrored
+// on the device, and in copies to the host, which computes.
 #include <cstdio>
 #include <utility>
 

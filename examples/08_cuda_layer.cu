@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A layer of experts, forward and backward, on a device that four ranks share, each with a stream of
-// its own. The library, Thrust and cuBLAS enqueue all work there. Apart from allocations and copies of
-// short lists of addresses, the host waits once: for the counts of the gate. Results are compared with
-// plain loops.
+// A layer of experts, forward and backward, on a device. Four ranks share it, each with a stream
+// of its own. The library, Thrust and cuBLAS enqueue all work there. Apart from allocations and
+// copies of short lists of addresses, the host waits once: for the counts of the gate. Results are
+// compared with plain loops.
 #include <thrust/copy.h>
 #include <thrust/device_vector.h>
 #include <thrust/execution_policy.h>

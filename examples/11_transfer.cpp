@@ -30,7 +30,7 @@ constexpr auto elements = std::size_t{1 << 16};  // of an expert
   return list;
 }
 
-/// A different value for each element of an expert, which bf16 can hold, too.
+/// The value of an element, by expert and position, which bf16 can hold, too.
 [[nodiscard]] float parameter(expert_id expert, std::size_t i) {
   return static_cast<float>(expert.value()) + static_cast<float>(i % 8) / 8;
 }
