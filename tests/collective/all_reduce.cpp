@@ -57,7 +57,8 @@ TEST_CASE("sum_loads refuses, on every rank, tokens that cannot be counted") {
     }
     return std::string{"a sum"};
   });
-  for (auto const& of_rank : said) REQUIRE_THAT(of_rank, mentions("sum_loads: expert 1"));
+  for (auto const& of_rank : said)
+    REQUIRE_THAT(of_rank, mentions("sum_loads: the loads of expert 1"));
 }
 
 TEST_CASE("the documented cost: size - 1 messages out and in, one exchange") {
