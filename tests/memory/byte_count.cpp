@@ -7,6 +7,7 @@
 #include <string>
 
 #include "catch.hpp"
+#include "fssdp/core/error.hpp"
 
 using fssdp::detail::add_bytes;
 using fssdp::detail::byte_count;

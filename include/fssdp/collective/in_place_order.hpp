@@ -13,9 +13,9 @@
 
 namespace fssdp::detail {
 
-/// What a rank reads and writes in the steps of a transfer, by address.
+/// What a rank reads and writes in the steps of a transfer, as intervals of addresses.
 struct in_place_work {
-  /// What others get, or get a converted copy of, which is made before anything arrives.
+  /// Sent to others. A converted copy is made before anything of the step arrives.
   struct send {
     byte_interval from;
     std::size_t step = 0;
@@ -25,7 +25,7 @@ struct in_place_work {
     byte_interval to;
     std::size_t step = 0;
   };
-  /// What stays on the rank, and does not lie where it belongs already.
+  /// Moved within the rank; parts that are at their target already are left out.
   struct copy {
     byte_interval from;
     byte_interval to;
@@ -36,7 +36,7 @@ struct in_place_work {
   std::vector<copy> copies;
 };
 
-/// What is written where, and when. Nothing is written before all that it overlaps has been read.
+/// What is written where, and when: nothing before all reads of the memory that it overlaps.
 struct in_place_order {
   static constexpr auto none = std::numeric_limits<std::size_t>::max();
 
@@ -62,10 +62,10 @@ struct in_place_order {
   std::size_t staging_bytes = 0;
 };
 
-/// Finds the order. What arrives lands where it belongs if nothing is to be read there any more;
-/// else it is set aside, and written as soon as that is so. Copies are made as early as they can be;
-/// one that overlaps itself is made by way of the staging area, and of those that wait for each other
-/// to the end, one is set aside.
+/// Finds the order. An arrival lands at its target if nothing is left to read there; otherwise it
+/// is staged, and placed as soon as possible. Copies are made as early as possible. A copy that
+/// overlaps itself goes through the staging area. If copies wait for each other after the last
+/// step, one of them is staged.
 class in_place_ordering {
  public:
   explicit in_place_ordering(in_place_work const& work)

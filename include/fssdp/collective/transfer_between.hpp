@@ -56,31 +56,32 @@ class between_call {
 
 }  // namespace detail
 
-/// Copies experts from where a distribution has them to where another one wants them: from a
-/// trainer's shards to the replicas of a rollout engine, from one division of the ranks to another,
-/// onto more ranks or fewer. Nothing is gathered on the way: each rank gets what it has slots for.
+/// Copies experts from one distribution to another: from a trainer's shards to the replicas of a
+/// rollout engine, from one division of the ranks to another, onto more ranks or fewer. Each rank
+/// receives only what it has slots for.
 ///
-/// The buffers may lie in the same memory, or overlap, each rank's in its own way. Then what arrives
-/// where something is still to be read, and copies that wait for each other, are set aside in the
-/// scratch, and written as soon as all has been read that they overlap. In one step that can be all
-/// that arrives. A plan that is made `in_place`, for buffers that begin at the same address, moves in
-/// steps, so that no more than two chunks are set aside where that can be had: at least where chunks
-/// of one size change their slots, without new replicas.
+/// The two buffers of a rank may overlap, or be the same memory. Data that arrives on top of a part
+/// of the source that is still needed is staged in the scratch, and copied to its slot later. With
+/// a plan of one step, that may be all that arrives. A plan made with `in_place` has several steps,
+/// so that at most two chunks are staged at a time if both buffers begin at the same address and
+/// chunks of one size only change their slots. It takes longer: each step is a gather.
 ///
-/// @param from [from().slots, slice_elements] per tensor, in slices of the source; a rank that has
-///             nothing gives a buffer without slots
-/// @param to   [to().slots, slice_elements] per tensor, in slices of the target. Elements of another
-///             type are converted where they are sent from; padding behind a short slice stays
-/// @param options its scratch has room for what is set aside, and for what a step converts to send,
-///                or only relays; `scratch_required` tells how much that is on this rank
-/// @pre every rank calls with an equal plan; the buffers live until the communicator is synchronized
-/// @post every slot of the target has the elements of the source, converted; of a source in other
-///       memory nothing has changed
-/// @cost for each size of tensors one gather by its plan, or one for each of its steps; what a rank
-///       has itself it copies, unless it lies there already. What is set aside is copied once more.
-///       Allocates lists of the parts. For now and then, not for every iteration
-/// @throws argument_error before anything is sent; transport errors: then slots of a source that
-///         overlaps the target may have been written to
+/// @param from [from().slots, slice_elements] per tensor, in slices of the source. A rank that has
+///             nothing passes a buffer without slots
+/// @param to   [to().slots, slice_elements] per tensor, in slices of the target. Elements of
+///             another type are converted by the sender. Padding behind a short slice keeps its
+///             contents
+/// @param options scratch: for staged chunks, conversions and relayed pieces; `scratch_required`
+///                returns its size on this rank
+/// @pre every rank calls with an equal plan; the buffers live until the communicator is
+///      synchronized
+/// @post every slot of the target has the elements of the source, converted. A source that does not
+///       overlap the target is unchanged
+/// @cost one gather for each size of tensors and each step. Chunks that stay on the rank are
+///       copied, unless they are in place already; staged ones are copied once more. Allocates
+///       lists of the parts: not meant for every iteration
+/// @throws argument_error before anything is sent; transport errors, after which a source that
+///         overlaps the target may have been overwritten
 template <communicator Comm, expert_memory From, expert_memory To>
 requires outlives_the_call<From, Comm> && outlives_the_call<To, Comm>
 void transfer_between(Comm& comm, redistribution const& plan, From&& from, To&& to,
@@ -96,11 +97,11 @@ void transfer_between(Comm& comm, redistribution const& plan, From&& from, To&& 
   submit(comm, std::move(call));
 }
 
-/// The bytes of scratch that `transfer_between` takes on a rank, with these buffers: in
-/// `gather_options::scratch`, or in `device_scratch` where the communicator's memory is a device's.
-/// Buffers that do not overlap need nothing unless types change, or the rank relays to others.
-/// @cost as that of the lists that the call makes; nothing is sent
-/// @throws argument_error as there
+/// The bytes of scratch that `transfer_between` needs on a rank with these buffers: of
+/// `gather_options::scratch`, or of `device_scratch` if the communicator's memory is a device's.
+/// 0 if the buffers do not overlap, no types are converted and the rank relays nothing.
+/// @cost that of the lists of the call; nothing is sent
+/// @throws argument_error as transfer_between
 template <tensor_memory From, tensor_memory To>
 [[nodiscard]] std::size_t scratch_required(redistribution const& plan, rank_id rank,
                                            From const& from, To const& to) {

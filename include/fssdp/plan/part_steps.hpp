@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Divides what moves into steps, so that little has to be set aside where both distributions lie in
-/// the same memory.
+/// Divides a transfer into steps, so that little is staged at a time if both distributions use the
+/// same memory.
 #pragma once
 
 #include <algorithm>
@@ -43,12 +43,13 @@ struct slots_in_place {
   }
 };
 
-/// Plays the steps through on all ranks. A step first takes what can be written at once wherever it
-/// arrives. Then it takes what has to wait, as long as there is room to set it aside, and goes on
-/// with what that waits for, so that a ring of parts is closed in the same step if it can be.
+/// Simulates the steps on all ranks. A step first takes the parts that can be written at once on
+/// all their targets. Then it takes parts that must be staged, while there is room for them, and
+/// follows each with the parts that occupy its target, so that a ring of parts is closed in one
+/// step if possible.
 ///
-/// Of parts with one target each that fill their slots, no more is set aside than there is room for:
-/// for all that waits on some rank, a slot somewhere is empty for which a part is still to come.
+/// If every part has one target and fills its slot, the room (two chunks) suffices: for every
+/// staged part some slot is empty whose part is still to come.
 /// @cost O(steps * parts * log parts); a pure function
 class part_steps {
  public:
@@ -156,7 +157,8 @@ class part_steps {
     if (steps_.back().empty()) take(cheapest());
     finish_step();
   }
-  /// Takes what may be taken, first for ranks with the most to get, from those with the most to send.
+  /// Takes what may be taken, first for ranks with the most to get, from those with the most to
+  /// send.
   template <class May>
   void take_where(May may) {
     for (auto const rank : busiest_)

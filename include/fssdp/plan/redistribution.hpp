@@ -22,12 +22,12 @@ namespace fssdp {
 struct redistribution_options {
   std::size_t element_bytes = 4;  ///< as they travel: those of the target's type
   schedule_options schedule = {};
-  /// For buffers of which both begin at the same address on a rank, with slots that lie tight: what
-  /// moves is divided into steps, each of at most about a chunk into a rank and out of it, so that
-  /// two chunks are set aside on a rank at most, where that can be had. Without, it moves in one
-  /// step, and what overlaps something that is still to be read is set aside until then.
+  /// For source and target in the same memory, both from the same address on, with slots side by
+  /// side. The transfer is divided into steps in which a rank receives and sends about one chunk,
+  /// so that at most two chunks are staged on a rank (more with new replicas or larger elements).
+  /// Otherwise there is one step, and all that overlaps unread parts of the source is staged.
   bool in_place = false;
-  std::size_t source_element_bytes = 0;  ///< in place, if those of the source are of another size
+  std::size_t source_element_bytes = 0;  ///< with in_place; 0: the same
 };
 
 namespace detail {
@@ -53,20 +53,20 @@ struct size_class {
 /// or fewer of them, other slices, other replicas. A value, to be made once for many calls: equal
 /// arguments give equal plans on all ranks, and ranks whose arguments differ find out by its hash.
 ///
-/// Where slices of source and target overlap, that part moves as one. Whoever has it may send it: on
-/// nodes that have it already, one of their ranks does, the one with the least to send; it enters
-/// every other node once, from the node that has the least to send out, or straight from its sender
-/// to all where `schedule` finds that quicker. Ranks that have it themselves copy it. `schedule`
-/// decides for all tensors of one size at once, in the quicker of both orders of senders; if they
-/// move in steps, for those of each.
+/// Where slices of source and target overlap, that part moves as one. Whoever has it may send it:
+/// on nodes that have it already, one of their ranks does, the one with the least to send; it
+/// enters every other node once, from the node that has the least to send out, or straight from its
+/// sender to all where `schedule` finds that quicker. Ranks that have it themselves copy it.
+/// `schedule` decides for all tensors of one size at once, in the quicker of both orders of
+/// senders; if they move in steps, for those of each.
 class redistribution {
  public:
   /// @param elements the size of each tensor of a whole expert
   /// @param topo its ranks are those of both distributions, and of the communicator
   /// @cost twice that of `schedule` for all parts, for each size of tensors; O(steps * parts) to
   ///       divide them
-  /// @throws argument_error if experts or ranks differ, or the source lacks something that the target
-  ///         wants: names the first
+  /// @throws argument_error if experts or ranks differ, or the source lacks something that the
+  ///         target wants: names the first
   redistribution(distribution const& from, distribution const& to,
                  std::span<std::size_t const> elements, fssdp::topology const& topo = {},
                  redistribution_options const& options = {});
@@ -92,8 +92,8 @@ class redistribution {
   [[nodiscard]] traffic bytes() const;
   /// How long it takes on ideal ports: `simulate`, size by size and step by step.
   [[nodiscard]] double simulated_seconds() const;
-  /// What no way to do it can beat, whoever sends: bytes over bandwidth of the port that binds. Into
-  /// ranks and nodes what they have not got; out of a rank or a node what nobody else has.
+  /// What no way to do it can beat, whoever sends: bytes over bandwidth of the port that binds.
+  /// Into ranks and nodes what they have not got; out of a rank or a node what nobody else has.
   [[nodiscard]] double bound_seconds() const;
 
   /// 64 bits that differ, almost surely, if two plans do.
