@@ -2,13 +2,19 @@
 // A trainer's shards become the replicas of a rollout engine, on ideal ports: how long planning takes;
 // by the counters, how long the transfer takes beside its bound, beside gathering everything on every
 // rank of the engine, and beside one broadcast after the other to all of them.
+// And shards that change from blocks to a cyclic layout in the same memory, in one step or in several:
+// how many chunks of scratch a rank needs at most, and how long it takes beside the bound.
 #include <benchmark/benchmark.h>
 
+#include <algorithm>
 #include <cstddef>
+#include <memory>
 #include <vector>
 
+#include "fssdp/collective/transfer_between.hpp"
 #include "fssdp/layout/block_layout.hpp"
 #include "fssdp/layout/cyclic_layout.hpp"
+#include "fssdp/memory/expert_tensor.hpp"
 #include "fssdp/placement/placement.hpp"
 #include "fssdp/plan/redistribution.hpp"
 #include "fssdp/topology/topology.hpp"
@@ -77,6 +83,36 @@ void redistribution(benchmark::State& state) {
 BENCHMARK(redistribution)
     ->ArgNames({"nodes", "shared", "melements"})
     ->ArgsProduct({{2, 4, 8, 16, 32, 64}, {0, 1}, {40}})
+    ->Unit(benchmark::kMillisecond)
+    ->Iterations(2);
+
+/// The arguments are nodes of eight ranks, experts on each rank, and whether it moves in steps.
+void in_place(benchmark::State& state) {
+  constexpr auto elements = std::size_t{10'000'000};
+  auto const nodes = static_cast<int>(state.range(0));
+  auto const topo = fssdp::topology{{.nodes = nodes, .ranks = 8 * nodes}};
+  auto const experts = topo.ranks() * static_cast<int>(state.range(1));
+  auto const from = distribution{fssdp::block_layout{{.experts = experts, .ranks = topo.ranks()}}};
+  auto const to = distribution{fssdp::cyclic_layout{{.experts = experts, .ranks = topo.ranks()}}};
+  auto const make = [&] {
+    return fssdp::redistribution{
+        from, to, std::vector{elements}, topo, {.in_place = state.range(2) != 0}};
+  };
+  for (auto _ : state) benchmark::DoNotOptimize(make());
+  auto const plan = make();
+  auto const slots = static_cast<std::size_t>(state.range(1));
+  auto const memory = std::make_unique_for_overwrite<float[]>(slots * elements);  // never touched
+  auto const shard = fssdp::expert_tensor<float>{memory.get(), slots, elements};
+  auto most = std::size_t{0};
+  for (auto const rank : fssdp::first_n<rank_id>(topo.ranks()))
+    most = std::max(most, fssdp::scratch_required(plan, rank, shard, shard));
+  state.counters["chunks_of_scratch"] =
+      static_cast<double>(most) / static_cast<double>(elements * sizeof(float));
+  state.counters["over_bound"] = plan.simulated_seconds() / plan.bound_seconds();
+}
+BENCHMARK(in_place)
+    ->ArgNames({"nodes", "experts", "steps"})
+    ->ArgsProduct({{1, 4}, {4, 16}, {0, 1}})
     ->Unit(benchmark::kMillisecond)
     ->Iterations(2);
 
