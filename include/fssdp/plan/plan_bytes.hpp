@@ -21,7 +21,7 @@ namespace fssdp {
 [[nodiscard]] std::vector<std::byte> plan_to_bytes(transfer_plan const& plan);
 
 /// Restores a plan.
-/// @param layout, topology those of the plan
+/// @param layout, topo those of the plan
 /// @post equal to the plan that the bytes were made of, including the plan of its reductions
 /// @cost that of a transfer_plan from its transfers: no schedule is searched
 /// @throws argument_error if the bytes are not a plan of this layout, which its hash shows
