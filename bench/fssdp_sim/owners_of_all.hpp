@@ -145,7 +145,9 @@ inline void append_blocks(std::vector<fssdp::rank_id>& owners, int items, int ra
   for (int layer = 0; layer < of.where->layers; ++layer)
     detail::append_blocks(before, of.where->experts, topo.ranks());
   detail::append_blocks(before, static_cast<int>(matrices.size()), topo.ranks());
-  auto const solve = fssdp::ownership_planner{.price_per_byte = 1 / found.bytes};
+  // a model of unknown sizes has no bytes
+  auto const price = found.bytes > 0 ? 1 / found.bytes : 0.0;
+  auto const solve = fssdp::ownership_planner{.price_per_byte = price};
   found.plan = solve(items, topo, {}, before);
   found.blocks = detail::figures_of(items, before, topo.ranks());
   found.planned = detail::figures_of(items, found.plan.owners, topo.ranks());

@@ -213,4 +213,10 @@ TEST_CASE("advice takes the fewest slots that are about as fast as any") {
   CHECK(sim::advise(asked, play(4, 5)).best().slots == 2);
   CHECK(!sim::advise(asked, play(9.95, 10)).pays());
   CHECK(pays.expert_loads == std::vector<double>{4 / 1.2, 2 / 1.2, 0, 0, 0});
+
+  // the Python package knows rates, and no sizes
+  auto const without_sizes = sim::model_shape{};
+  of.model = &without_sizes;
+  CHECK(sim::advise(asked, play(5.04, 5)).best().slots == 1);
+  CHECK(sim::advise(asked, play(5.04, 5)).owners.bytes == 0);
 }
