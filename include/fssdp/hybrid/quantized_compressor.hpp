@@ -46,7 +46,7 @@ enum class quantized_rounding {
 /// QSDP (arXiv 2302.02390) rounds gradients at random, and shifts the grid of weights at random, in
 /// buckets of 1024. The formulas here are not copied from it, and may differ: in the range of the
 /// grid, in which buckets share a shift, and in codes beyond the last one, which are clamped here.
-/// Its learned levels are not implemented.
+/// Levels are equally spaced, as with QSDP's 8 bits; it can also learn levels, for fewer bits.
 class quantized_compressor {
  public:
   [[nodiscard]] combination combines(int /*round*/) const { return combination::gather; }
