@@ -14,6 +14,7 @@
 #include "fssdp/comm/communicator.hpp"
 #include "fssdp/comm/message_sizes.hpp"
 #include "fssdp/comm/mpi/mpi_call.hpp"
+#include "fssdp/comm/mpi/mpi_header.hpp"
 #include "fssdp/comm/mpi/mpi_lending.hpp"
 #include "fssdp/comm/mpi/mpi_monitor.hpp"
 #include "fssdp/comm/mpi/mpi_requests.hpp"
@@ -23,28 +24,6 @@
 #include "fssdp/memory/scratch_memory.hpp"
 
 namespace fssdp::detail {
-
-/// Sent ahead of the messages of a rank to another one: the receiver compares it with what it
-/// expects.
-struct mpi_header {
-  std::uint64_t sequence = 0;
-  std::uint64_t plan = 0;
-  std::int64_t round = 0;
-  std::uint64_t part_bytes = 0;  // larger messages are sent in parts of this size
-  std::uint64_t lent = 0;        // messages that are read in place
-  message_sizes sizes;
-
-  [[nodiscard]] exchange_name name() const { return {sequence, {plan, static_cast<int>(round)}}; }
-  /// How a received header differs from this one, which is expected; empty if it does not.
-  [[nodiscard]] std::string difference(mpi_header const& there) const {
-    if (there.sequence != sequence || there.plan != plan || there.round != round)
-      return detail::difference(name(), there.name());
-    if (there.part_bytes != part_bytes)
-      return text("messages are cut into ", part_bytes, " bytes here, ", there.part_bytes,
-                  " there");
-    return sizes.difference(there.sizes);
-  }
-};
 
 /// How the receiver gets a message; where to read it if it reads it in place.
 struct mpi_place {
@@ -82,6 +61,7 @@ class mpi_batch {
   struct peer {
     mpi_header sends, wants;  // of this rank
     mpi_header comes;         // received from the peer
+    bool holds = false;       // some of the messages to it are deferred
     int next_tag = 0;
     bool accepted = false;         // the header has arrived, and is as expected
     std::size_t undelivered = 0;   // messages from it
@@ -103,7 +83,9 @@ class mpi_batch {
         part_bytes_{std::move(part_bytes)},
         most_tag_{most_tag},
         lending_{&lending},
-        peers_(part_bytes_.size()) {}
+        peers_(part_bytes_.size()),
+        packets_in_(part_bytes_.size()),
+        packets_out_(part_bytes_.size()) {}
 
   void clear(std::uint64_t sequence) {
     for (auto& p : peers_) p = {};
@@ -124,6 +106,7 @@ class mpi_batch {
         {.peer = to, .data = const_cast<std::byte*>(bytes.data()), .bytes = bytes.size()});
     out_.back().held = held;
     held_ += held ? 1 : 0;
+    if (held) peers_[to.index()].holds = true;
   }
   void recv(std::span<std::byte> bytes, rank_id from) {
     checked(from).wants.sizes.add(bytes.size());
@@ -147,6 +130,7 @@ class mpi_batch {
       room += padded(m.bytes);
     }
     lend();
+    choose_packed();
     add_headers(mpi_part_kind::header_in);
     add_places_in();
     add_messages(mpi_part_kind::message_in, in_);
@@ -156,6 +140,19 @@ class mpi_batch {
     add_messages(mpi_part_kind::message_out, out_);
   }
 
+  /// To be called when a peer's header has arrived.
+  peer& take_header(rank_id from) {
+    auto& p = peers_[from.index()];
+    p.comes = packets_in_[from.index()].header();
+    return p;
+  }
+  /// To be called for each message of a peer, in order. Returns whether it has followed the header.
+  bool take_packed(message& m) {
+    if (peers_[m.peer.index()].comes.packed == 0) return false;
+    packets_in_[m.peer.index()].take({m.data, m.bytes});
+    m.missing = 0;
+    return true;
+  }
   /// To be called when a peer has described its messages: finds those that are read in place.
   /// @throws transport_error if they are not in the peer's memory
   void take_places(rank_id from) {
@@ -220,6 +217,13 @@ class mpi_batch {
       ++p.sends.lent;
     }
   }
+  /// Finds the peers whose messages follow the header: short ones that are not deferred.
+  void choose_packed() {
+    for (auto& p : peers_)
+      if (p.sends.sizes.messages != 0 && p.sends.lent == 0 && !p.holds &&
+          p.sends.sizes.bytes <= mpi_packet::most_packed)
+        p.sends.packed = 1;
+  }
   void add_headers(mpi_part_kind kind) {
     auto const comes = kind == mpi_part_kind::header_in;
     for (std::size_t rank = 0; rank < peers_.size(); ++rank) {
@@ -230,7 +234,11 @@ class mpi_batch {
       own.plan = label_.plan;
       own.round = label_.round;
       own.part_bytes = part_bytes_[rank];
-      add(kind, rank_id{rank}, comes ? p.comes : p.sends);
+      auto& packet = (comes ? packets_in_ : packets_out_)[rank];
+      if (!comes) packet.write(own);
+      auto const follow = own.packed != 0 ? own.sizes.bytes : 0;
+      add_part(kind, rank_id{rank}, tag_of(kind), packet.data(),
+               comes ? mpi_packet::bytes : sizeof(own) + follow);
     }
   }
   /// For all messages from ranks whose memory this rank can read.
@@ -259,6 +267,10 @@ class mpi_batch {
     for (std::size_t i = 0; i < messages.size(); ++i) {
       auto& m = messages[i];
       auto& p = peers_[m.peer.index()];
+      if (kind == mpi_part_kind::message_out && p.sends.packed != 0) {
+        packets_out_[m.peer.index()].add({m.data, m.bytes});
+        continue;
+      }
       auto const part_bytes = part_bytes_[m.peer.index()];
       auto const tags =
           static_cast<int>(m.bytes <= part_bytes ? 1 : (m.bytes - 1) / part_bytes + 1);
@@ -317,7 +329,9 @@ class mpi_batch {
   mpi_lending const* lending_;
   std::uint64_t sequence_ = 0;
   batch_label label_;
-  std::vector<peer> peers_;  // [ranks]
+  std::vector<peer> peers_;              // [ranks]
+  std::vector<mpi_packet> packets_in_;   // [ranks]: headers, and what follows them
+  std::vector<mpi_packet> packets_out_;  // as above
   std::vector<message> in_;
   std::vector<message> out_;
   std::vector<mpi_place> places_in_;   // [messages], by peer

@@ -47,10 +47,12 @@ class mpi_communicator;
 /// (MPI_THREAD_SERIALIZED): a communicator shares a lock with its duplicates, so that one thread at
 /// a time calls MPI. Other MPI calls of the program need a higher thread level, or must not
 /// overlap.
-/// @cost per exchange: for each receiving rank, a header of 128 bytes besides the messages; if it
-///       reads some of them in place, 16 bytes for each message, and an empty reply. No allocation
-///       except MPI's own, if there has been a batch as large before. Repeated messages with the
-///       same addresses use persistent requests
+/// @cost per exchange: for each receiving rank, a header of 136 bytes. Messages of up to 16 KiB in
+///       all follow it in the same message of MPI, for which they are copied; longer ones are sent
+///       one by one. If the receiver reads some in place: 16 bytes for each message, and an empty
+///       reply. No allocation except MPI's own, if there has been a batch as large before; for each
+///       peer that messages come from or go to, a buffer of 16 KiB. Repeated messages with the same
+///       addresses use persistent requests
 class mpi_ref {
  public:
   using stream_type = inline_stream;

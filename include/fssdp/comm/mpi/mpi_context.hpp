@@ -280,7 +280,7 @@ class mpi_context {
   /// MPICH does not return an error for a message that does not fit.
   void accept(rank_id from) {
     monitor_->count_received(in_world(from));
-    auto& peer = batch_.of(from);
+    auto& peer = batch_.take_header(from);
     auto const difference = peer.wants.difference(peer.comes);
     if (!difference.empty()) throw disagreement(group_.ranks, group_.me, from, difference);
     peer.accepted = true;
@@ -293,7 +293,7 @@ class mpi_context {
     auto const in = batch_.in();
     for (std::size_t i = 0; i < in.size(); ++i) {
       if (in[i].peer != peer) continue;
-      start(in[i]);
+      if (!batch_.take_packed(in[i])) start(in[i]);
       if (in[i].missing == 0) ready_.push_back(i);
     }
   }
