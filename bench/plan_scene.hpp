@@ -7,7 +7,7 @@
 #include "fssdp/all.hpp"
 #include "zipf_loads.hpp"
 
-/// Nodes of eight devices, whole experts on them, loads as a gate gives them.
+/// Nodes of eight devices, whole experts on them, loads as a router gives them.
 struct plan_scene {
   fssdp::topology topology;
   fssdp::block_layout layout;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Loads like those of a gate: few experts have most of the tokens.
+/// Loads like those of a router: few experts have most of the tokens.
 #pragma once
 
 #include <cstddef>

@@ -15,9 +15,9 @@ int main() {
   constexpr auto size = std::size_t{1000};  // parameters of one expert
   fssdp::nccl_world{{.kernels = kernels()}}.run([](fssdp::communicator auto& comm) {
     auto const rank = comm.rank();
-    auto const gate = fssdp::expert_loads{3, 90, 5, 2, 40, 1, 7, 2};  // tokens per expert, here
+    auto const counted = fssdp::expert_loads{3, 90, 5, 2, 40, 1, 7, 2};  // tokens per expert, here
     auto const layout = fssdp::block_layout{{.experts = 8, .ranks = comm.size()}};
-    auto const loads = fssdp::sum_loads(comm, gate);  // of all ranks
+    auto const loads = fssdp::sum_loads(comm, counted);  // of all ranks
     auto const solve = fssdp::sparse_materialization{.overlap = 4, .spare_slots = 2};
     auto const where = solve(loads, layout);            // placement: who holds what
     auto const plan = fssdp::make_plan(layout, where);  // pure: equal on every rank

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A layer of experts, forward and backward, on a device. Four ranks share it, each with a stream
 // of its own. The library, Thrust and cuBLAS enqueue all work there. Apart from allocations and
-// copies of short lists of addresses, the host waits once: for the counts of the gate. Results are
-// compared with plain loops.
+// copies of short lists of addresses, the host waits once: for the counts of the router. Results
+// are compared with plain loops.
 #include <thrust/copy.h>
 #include <thrust/device_vector.h>
 #include <thrust/execution_policy.h>
@@ -73,7 +73,7 @@ struct where_positive {
     return fssdp::cuda_mirror{std::move(buffer), comm.stream()};
   };
 
-  // the gate's choices, by expert; their counts, of all ranks
+  // the router's choices, by expert; their counts, of all ranks
   auto choices = device<fssdp::expert_id>{mine.choices};
   auto gate = device<float>{mine.gate};
   auto counts = device<std::uint64_t>(experts);

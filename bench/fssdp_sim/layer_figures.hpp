@@ -95,7 +95,7 @@ inline double token_seconds(fssdp::layer_cost const& cost, return_of_tokens cons
   return std::min(cost.token_seconds, overlapped);
 }
 
-/// The replicas that are there before the gate counts, owners included.
+/// The replicas that are there before the router counts, owners included.
 inline fssdp::placement early_replicas(layer_answer const& answer) {
   auto early = fssdp::placement{answer.owners};
   for (auto const expert : fssdp::first_n<fssdp::expert_id>(answer.where.experts()))

@@ -41,7 +41,7 @@ struct layer_answer {
   fssdp::placement where;      ///< contains the owners
   routing_rule routing = routing_rule::even;
   fssdp::physical_experts slots = {};  ///< if the routing uses them
-  /// Those replicas of `where` that come only when the gate has counted: nothing hides their
+  /// Those replicas of `where` that come only when the router has counted: nothing hides their
   /// gather.
   std::optional<fssdp::placement> late = {};
 };

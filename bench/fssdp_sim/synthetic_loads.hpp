@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Loads of a gate that learns: skewed, with drift and occasional jumps.
+/// Loads of a router that learns: skewed, with drift and occasional jumps.
 #pragma once
 
 #include <algorithm>

@@ -368,7 +368,7 @@ fssdp::token_counts device_rank::counts_of(std::size_t sample, fssdp::layer_id l
       sim::split_loads((*job_.of.loads)[sample].layers[layer.index()], where_.topology.ranks());
   auto const experts = static_cast<std::size_t>(where_.experts);
   auto const mine = all.values().subspan(rank_.index() * experts, experts);
-  device_.synchronize();  // the gate has counted
+  device_.synchronize();  // the router has counted
   auto const begin = clock::now();
   auto counts = fssdp::gather_counts(through_.control, mine);
   if (!job_.links_are_real) device_.busy(control_seconds(mine.size_bytes()), begin);

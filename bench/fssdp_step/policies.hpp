@@ -22,7 +22,7 @@
 namespace step {
 
 /// What placements are made from: the mean of the last iterations, the same only now and then, or
-/// nothing, where the gate's counts are waited for.
+/// nothing, where the router's counts are waited for.
 enum class expectation { window, interval, none };
 
 struct policy {
@@ -35,7 +35,7 @@ struct policy {
   sim::sharding shards = sim::sharding::blocks;
   bool holds_all = false;   ///< whatever the slots
   bool slices = false;      ///< every expert is cut over all devices
-  bool calibrates = false;  ///< replicas are added when the gate has counted
+  bool calibrates = false;  ///< replicas are added when the router has counted
   expectation expects = expectation::window;
   fssdp::routing_rule tokens = fssdp::routing_rule::even;
   double load_tolerance = 0;  ///< as of materializer_options
@@ -122,7 +122,7 @@ inline constexpr auto policies = std::array{
            .costs = sim::hecate_rm.costs,
            .shards = sim::sharding::by_load},
     policy{.name = "hecate-calibrated",
-           .about = "as hecate; replicas are added once the gate has chosen, where that pays",
+           .about = "as hecate; replicas are added once the router has chosen, where that pays",
            .places = detail::places_of_hecate,
            .shards = sim::sharding::by_load,
            .calibrates = true},

@@ -31,11 +31,12 @@ inline constexpr std::array<std::size_t, 2> sizes = {width * hidden, width* hidd
   return numbers(sizes[which], 0.2F, 100 + 2 * static_cast<unsigned>(expert.value()) + which);
 }
 
-/// What a rank begins with: its tokens, and what the gate says of them. The first experts are busy.
+/// What a rank begins with: its tokens, and what the router has chosen for them. The first experts
+/// are busy.
 struct batch {
   std::vector<float> x;                   // [tokens, width]
   std::vector<fssdp::expert_id> choices;  // [tokens, per_token]
-  std::vector<float> gate;                // [tokens, per_token]
+  std::vector<float> gate;                // [tokens, per_token]: weights, from the router
 
   explicit batch(unsigned rank)
       : x{numbers(tokens * width, 1, rank)}, gate{numbers(tokens * per_token, 1, 10 + rank)} {

@@ -192,7 +192,7 @@ inline void declare(CLI::App& app, options& chosen, raw_options& raw) {
         "Replicas that a rank has memory for, over all layers. If it is too\nlittle, fewer experts "
         "get replicas. -1: enough for all that are chosen");
   app.add_flag("--calibrate", chosen.calibrate,
-               "Add replicas once the gate has chosen, if that pays")
+               "Add replicas once the router has chosen, if that pays")
       ->group("Overlap and memory");
   app.add_option("--seconds-per-row", chosen.seconds_per_row,
                  "Seconds that an expert takes for one row, forward and backward:\n--calibrate and "

@@ -50,7 +50,7 @@ struct dense_layer {
   layer_norm_tensors<Real> norm1;
   attention_tensors<Real> attention;
   layer_norm_tensors<Real> norm2;
-  std::span<Real> gate;  ///< [d_model, experts]
+  std::span<Real> router;  ///< [d_model, experts]
 };
 
 /// The flat array by its tensors: parameters, or gradients.
@@ -89,7 +89,7 @@ class dense_layout {
       weight(prefix + "wqkv", 3 * d, even);
       weight(prefix + "wo", d, branch);
       norm(prefix + "norm2");
-      weight(prefix + "gate", shape.experts, even);
+      weight(prefix + "router", shape.experts, even);
     }
     norm("norm");
     weight("head", byte_values, 0.02);
@@ -122,7 +122,7 @@ class dense_layout {
       layer.attention.wqkv = next();
       layer.attention.wo = next();
       layer.norm2 = norm();
-      layer.gate = next();
+      layer.router = next();
     }
     all.norm = norm();
     all.head = next();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Attention, gates, norms and embeddings: one flat array, cut into a chunk per rank. It goes
+/// Attention, routers, norms and embeddings: one flat array, cut into a chunk per rank. It goes
 /// through the same two collectives as the experts, under the placement `everywhere`.
 #pragma once
 

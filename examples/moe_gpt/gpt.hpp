@@ -43,7 +43,7 @@ struct batch_scale {
   double balance = 0;  ///< coefficient of the auxiliary loss
 };
 
-/// Whether replicas are added once the gate has spoken.
+/// Whether replicas are added once the router has chosen.
 enum class calibration_rule { off, on };
 
 /// Which part of a batch goes through the model, and what follows.
@@ -169,7 +169,7 @@ class gpt {
       add<Real>(block.input, block.middle);
       layer_norm_forward<Real>(w.norm2, block.middle, block.normal2, block.norm2);
       attending.end();
-      auto const counts = block.moe.choose(comm, w.gate, block.normal2);
+      auto const counts = block.moe.choose(comm, w.router, block.normal2);
       experts_.acquire(layer, user);
       if (calibrates == calibration_rule::on) (void)experts_.calibrate(layer, counts);
       block.moe.forward(comm, counts, experts_.where(layer), experts_.experts<Real>(layer),
@@ -203,8 +203,8 @@ class gpt {
       experts_.acquire(layer, user, fssdp::training_pass::backward);
       if (layer == last_layer()) experts_.release(layer, forward_user);
       block.moe.backward(comm, experts_.experts<Real>(layer), experts_.partials<Real>(layer),
-                         w.gate, block.normal2, dx_, scale.balance, scale.global_tokens, d_branch_,
-                         g.gate);
+                         w.router, block.normal2, dx_, scale.balance, scale.global_tokens,
+                         d_branch_, g.router);
       experts_.release(layer, user);
       if (which.index + 1 == which.count) experts_.reduce(layer);
       auto const attending = computing("attention backward", layer);

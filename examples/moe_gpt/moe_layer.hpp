@@ -21,8 +21,8 @@
 #include "fssdp/token/token_plan.hpp"
 #include "fssdp/trace/trace.hpp"
 #include "fssdp/trace/trace_output.hpp"
-#include "gate.hpp"
 #include "model_shape.hpp"
+#include "router.hpp"
 
 namespace moe_gpt {
 
@@ -54,9 +54,10 @@ class moe_layer {
   /// Chooses two experts for each row of x [tokens, d_model], and counts over all ranks. Every rank
   /// calls, also without tokens.
   template <fssdp::communicator Comm>
-  fssdp::token_counts choose(Comm& comm, input<Real> gate_weights, input<Real> x) {
-    gate_forward(gate_of(x.size() / shape_.d_model), gate_weights, x, gate_);
-    auto const choices = std::vector<fssdp::expert_id>(gate_.choices.begin(), gate_.choices.end());
+  fssdp::token_counts choose(Comm& comm, input<Real> router_weights, input<Real> x) {
+    router_forward(router_of(x.size() / shape_.d_model), router_weights, x, router_);
+    auto const choices =
+        std::vector<fssdp::expert_id>(router_.choices.begin(), router_.choices.end());
     order_.emplace(choices, static_cast<int>(shape_.experts), static_cast<int>(shape_.top_k));
     auto counts = fssdp::gather_counts(comm, order_->counts());
     loads_ = counts.loads();
@@ -90,19 +91,20 @@ class moe_layer {
     auto returning = range(fssdp::dispatch_track, "combine");
     fssdp::combine(comm, *plan_, rows(computed_), rows(returned_), moving());
     returning.end();
-    fssdp::unpermute(*sent_order_, std::span<Real const>{gate_.weights}, rows(returned_), rows(y));
+    fssdp::unpermute(*sent_order_, std::span<Real const>{router_.weights}, rows(returned_),
+                     rows(y));
   }
 
-  /// dx [tokens, d_model] is written; gradients are added to the gate's and the experts'.
+  /// dx [tokens, d_model] is written; gradients are added to the router's and the experts'.
   template <fssdp::communicator Comm>
   void backward(Comm& comm, held_type const& experts,
-                std::span<fssdp::expert_tensor<Real> const> partials, input<Real> gate_weights,
+                std::span<fssdp::expert_tensor<Real> const> partials, input<Real> router_weights,
                 input<Real> x, input<Real> dy, double balance, std::size_t global_tokens,
-                output<Real> dx, output<Real> d_gate) {
-    d_weights_.resize(gate_.weights.size());
+                output<Real> dx, output<Real> d_router) {
+    d_weights_.resize(router_.weights.size());
     d_returned_.resize(returned_.size());
     d_computed_.resize(computed_.size());
-    fssdp::unpermute_backward(*sent_order_, std::span<Real const>{gate_.weights}, rows(returned_),
+    fssdp::unpermute_backward(*sent_order_, std::span<Real const>{router_.weights}, rows(returned_),
                               rows(dy), rows(d_returned_), std::span<Real>{d_weights_});
     auto sending = range(fssdp::dispatch_track, "combine backward");
     fssdp::dispatch(comm, *plan_, rows(d_returned_), rows(d_computed_), moving());
@@ -123,10 +125,10 @@ class moe_layer {
     fractions_.assign(loads_.begin(), loads_.end());
     for (auto& fraction : fractions_)
       fraction /= static_cast<double>(global_tokens) * static_cast<double>(shape_.top_k);
-    gate_backward(gate_of(x.size() / shape_.d_model), gate_weights, x,
-                  std::span<Real const>{d_weights_},
-                  {.coefficient = balance, .fractions = fractions_, .global_tokens = global_tokens},
-                  gate_, dx, d_gate);
+    router_backward(
+        router_of(x.size() / shape_.d_model), router_weights, x, std::span<Real const>{d_weights_},
+        {.coefficient = balance, .fractions = fractions_, .global_tokens = global_tokens}, router_,
+        dx, d_router);
   }
 
  private:
@@ -134,7 +136,7 @@ class moe_layer {
     return fssdp::trace_range{&trace_, track, what, {.layer = layer_.value()}};
   }
   [[nodiscard]] fssdp::token_options moving() { return {.scratch = &token_scratch_}; }
-  [[nodiscard]] gate_shape gate_of(std::size_t tokens) const {
+  [[nodiscard]] router_shape router_of(std::size_t tokens) const {
     return {.tokens = tokens,
             .d_model = shape_.d_model,
             .experts = shape_.experts,
@@ -165,7 +167,7 @@ class moe_layer {
   fssdp::layer_id layer_;
   fssdp::trace_output trace_;
   fssdp::routing_rule routing_;
-  gate_activations<Real> gate_;
+  router_activations<Real> router_;
   std::optional<fssdp::expert_order> order_;
   std::optional<fssdp::expert_order> sent_order_;  // the same as rows are sent
   std::optional<fssdp::token_plan> plan_;

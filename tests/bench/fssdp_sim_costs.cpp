@@ -94,7 +94,7 @@ TEST_CASE("the interfaces of a node share the bytes that the node receives") {
   CHECK(bytes() == 0);
 }
 
-TEST_CASE("replicas that are added after the gate are not hidden by computation") {
+TEST_CASE("replicas that are added after the router are not hidden by computation") {
   auto const of = worked_case{};
   auto where = fssdp::placement{of.owners};
   where.add(fssdp::expert_id{0}, fssdp::rank_id{1});

@@ -26,7 +26,7 @@ namespace {
 using fssdp::expert_id;
 using fssdp::rows_view;
 
-/// Choices of a gate, and memory for their order.
+/// Choices of a router, and memory for their order.
 struct chosen_tokens {
   int experts;
   std::size_t per_token;

@@ -14,11 +14,11 @@
 #include "moe_gpt/attention.hpp"
 #include "moe_gpt/embedding.hpp"
 #include "moe_gpt/expert.hpp"
-#include "moe_gpt/gate.hpp"
 #include "moe_gpt/head.hpp"
 #include "moe_gpt/initialise.hpp"
 #include "moe_gpt/layer_norm.hpp"
 #include "moe_gpt/math.hpp"
+#include "moe_gpt/router.hpp"
 
 using namespace moe_gpt;
 
@@ -206,22 +206,22 @@ TEST_CASE("expert: gradients, and no tokens are fine", "[moe_gpt]") {
   CHECK(gradients == before);
 }
 
-TEST_CASE("gate: gradients, with and without the auxiliary loss", "[moe_gpt]") {
+TEST_CASE("router: gradients, with and without the auxiliary loss", "[moe_gpt]") {
   auto const top_k = GENERATE(std::size_t{1}, std::size_t{2}, std::size_t{4});
   auto const coefficient = GENERATE(0.0, 0.3);
   CAPTURE(top_k, coefficient);
-  auto const shape = gate_shape{.tokens = 6, .d_model = 5, .experts = 4, .top_k = top_k};
+  auto const shape = router_shape{.tokens = 6, .d_model = 5, .experts = 4, .top_k = top_k};
   auto x = random_values(6 * 5, 1);
   auto wg = random_values(5 * 4, 2);
   auto const r = random_values(6 * top_k, 3);
   auto const fractions = values{0.4, 0.1, 0.2, 0.3};
   auto const balance =
       balance_loss{.coefficient = coefficient, .fractions = fractions, .global_tokens = 10};
-  auto kept = gate_activations<double>{};
-  gate_forward(shape, wg, x, kept);
+  auto kept = router_activations<double>{};
+  router_forward(shape, wg, x, kept);
   auto const choices = kept.choices;
   auto const loss = [&] {
-    gate_forward(shape, wg, x, kept);
+    router_forward(shape, wg, x, kept);
     if (kept.choices != choices) throw std::logic_error{"a choice has switched"};
     auto auxiliary = 0.0;
     for (std::size_t i = 0; i < kept.probabilities.size(); ++i)
@@ -231,22 +231,22 @@ TEST_CASE("gate: gradients, with and without the auxiliary loss", "[moe_gpt]") {
   loss();
   auto dx = values(x.size(), 0.5);  // added to
   auto d_wg = values(wg.size());
-  gate_backward(shape, wg, x, r, balance, kept, dx, d_wg);
+  router_backward(shape, wg, x, r, balance, kept, dx, d_wg);
   for (auto& slope : dx) slope -= 0.5;
   CHECK(gradient_error(x, dx, loss) < tolerance);
   CHECK(gradient_error(wg, d_wg, loss) < tolerance);
 }
 
-TEST_CASE("gate: the largest first, ties to the lower id, weights sum to 1", "[moe_gpt]") {
-  auto const shape = gate_shape{.tokens = 4, .d_model = 5, .experts = 5, .top_k = 2};
+TEST_CASE("router: the largest first, ties to the lower id, weights sum to 1", "[moe_gpt]") {
+  auto const shape = router_shape{.tokens = 4, .d_model = 5, .experts = 5, .top_k = 2};
   auto const x = values{0,   1, 1, 0, 0,  // 1 and 2 tie
                         2,   0, 0, 0, 3,  // 4 before 0
                         0,   0, 0, 0, 0,  // all tie
                         NAN, 0, 0, 0, 0};
   auto identity = values(25);
   for (std::size_t i = 0; i < 5; ++i) identity[i * 6] = 1;
-  auto kept = gate_activations<double>{};
-  gate_forward(shape, identity, x, kept);
+  auto kept = router_activations<double>{};
+  router_forward(shape, identity, x, kept);
   CHECK(kept.choices == std::vector{1, 2, 4, 0, 0, 1, 0, 1});
   for (std::size_t t = 0; t < 3; ++t)
     CHECK(kept.weights[2 * t] + kept.weights[2 * t + 1] == Approx(1));

@@ -118,7 +118,7 @@ TEST_CASE("the loop of the runtime's guide trains, and experts keep their values
     auto replicas = 0;
     auto updates = 0;
     auto const topology = fssdp::topology{{.nodes = 2, .ranks = 4}};
-    auto const gate = [&](fssdp::layer_id l) {  // rank 0's experts are busy, as long as it lasts
+    auto const router = [&](fssdp::layer_id l) {  // rank 0's experts are busy, as long as it lasts
       auto loads = model.loads(l, 0);
       for (std::size_t e = 0; e < loads.size(); ++e) loads[e] += e < 2 ? 4000 : 0;
       return loads;

@@ -22,7 +22,7 @@ namespace {
 
 using real_matrix = std::vector<double>;  // row after row
 
-/// Random choices of the gate, with everything that goes through them.
+/// Random choices of the router, with everything that goes through them.
 struct gate_case {
   int experts;
   int per_token;

@@ -73,7 +73,7 @@ constexpr auto order_text =
 them back.
 
 Args:
-    choices: [tokens, per_token], the experts that the gate has chosen.
+    choices: [tokens, per_token], the experts that the router has chosen.
     experts: how many there are.)";
 
 constexpr auto row_orders =

@@ -18,8 +18,8 @@ def has_deepspeed() -> bool:
 
 
 class DeepSpeedExperts(nn.Module):
-    """The experts of a block in deepspeed.moe.layer.MoE, and the block's gate, which chooses the same
-    experts with the same weights there: no token is dropped, and nothing is drawn."""
+    """The experts of a block in deepspeed.moe.layer.MoE. Its gate is a copy of the block's router, and
+    chooses the same experts with the same weights: no token is dropped, and nothing is random."""
 
     def __init__(self, block: Block) -> None:
         super().__init__()
@@ -49,7 +49,7 @@ class DeepSpeedExperts(nn.Module):
         gate = self.layer.deepspeed_moe.gate.wg
         with torch.no_grad():
             gate.weight.copy_(block.gate.weight)
-        block.gate.requires_grad_(False)  # what it chooses is not looked at
+        block.gate.requires_grad_(False)  # its choices are not used
 
     @property
     def own(self) -> nn.ModuleList:

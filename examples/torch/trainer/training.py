@@ -45,7 +45,8 @@ class Run:
         slots: replicas that a rank has room for in one layer.
         device: 'cpu', or 'cuda' for the one that is current on each rank.
         dtype: of all parameters. Runs whose sums are formed in other orders stay together in
-            float64; in float32 a gate that is undecided may choose another expert some day.
+            float64; in float32, rounding may change which expert a router chooses where two are almost
+            equal.
     """
 
     way: str = "sparse"

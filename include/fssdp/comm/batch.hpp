@@ -38,8 +38,8 @@ concept forwarding_batch = exchange_batch<Batch> && lending_batch<Batch> &&
   batch.hold(out, peer);
 };
 
-/// The gate argument of arrived in `forward(post, arrived)`: `release(m)` sends the m-th message, a
-/// deferred send.
+/// The release gate that arrived of `forward(post, arrived)` gets: `release(m)` sends the m-th
+/// message, a deferred send.
 template <class Gate>
 concept release_gate = requires(Gate& gate, std::size_t message) {
   gate.release(message);

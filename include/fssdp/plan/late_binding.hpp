@@ -100,11 +100,11 @@ class late_binding {
       inside_.groups.emplace_back(static_cast<int>(topo.ranks_on(node).size()), busiest_first);
     if (topo.nodes() > 1)
       for (int rail = 0; rail < demand_.rails(); ++rail)
-        between_.groups.emplace_back(demand_.gate_ports(), busiest_first);
+        between_.groups.emplace_back(demand_.entry_ports(), busiest_first);
     for (int item = 0; item < demand_.items(); ++item) {
       for (auto const node : first_n<node_id>(topo.nodes()))
         inside_.groups[node.index()].expect(demand_.wanted_on(item, node));
-      if (demand_.crosses(item)) rail(item).expect(demand_.wanted_at_gates(item));
+      if (demand_.crosses(item)) rail(item).expect(demand_.wanted_at_entries(item));
     }
     for (int item = 0; item < demand_.items(); ++item) {
       auto const owner = demand_.owner(item);
@@ -134,19 +134,19 @@ class late_binding {
     inside_.fresh.push_back(node.index());
     auto const enters = feeder < 0 || !demand_.topo().same_node(flow_at(feeder).source, rank);
     auto const kind = demand_.kind();
-    if (!demand_.crosses(item) || (kind == piece_demand::gates::of_nodes && !enters) ||
-        (kind == piece_demand::gates::of_rails && rank != demand_.rail_end(item, node)))
+    if (!demand_.crosses(item) || (kind == piece_demand::entries::of_nodes && !enters) ||
+        (kind == piece_demand::entries::of_rails && rank != demand_.rail_end(item, node)))
       return;
-    rail(item).offer(kind == piece_demand::gates::of_ranks ? rank.value() : node.value(), item,
-                     feeder, demand_.wanted_at_gates(item), demand_.crossed(item));
+    rail(item).offer(kind == piece_demand::entries::of_ranks ? rank.value() : node.value(), item,
+                     feeder, demand_.wanted_at_entries(item), demand_.crossed(item));
     between_.fresh.push_back(static_cast<std::size_t>(demand_.rail(item)));
   }
 
   /// The port of the rank through which an item leaves a node on a rail, if that is its owner's
   /// node.
   [[nodiscard]] int rail_begin(int item, node_id node) const {
-    auto const leaves = demand_.kind() == piece_demand::gates::of_rails && demand_.crosses(item) &&
-                        demand_.owner_node(item) == node;
+    auto const leaves = demand_.kind() == piece_demand::entries::of_rails &&
+                        demand_.crosses(item) && demand_.owner_node(item) == node;
     return leaves ? demand_.rail(item) : port_group::nobody;
   }
 
@@ -167,7 +167,7 @@ class late_binding {
 
   void start_between(std::size_t group) {
     between_.groups[group].bring_together(
-        [&](int item, int in) { return has_port(demand_.wanted_at_gates(item), in); },
+        [&](int item, int in) { return has_port(demand_.wanted_at_entries(item), in); },
         [&](int item) { return demand_.crossed(item); }, [](int) { return 0; },
         [&](port_group::match const& m) {
           auto const from = m.feeder < 0 ? demand_.owner(m.item) : flow_at(m.feeder).destination;
@@ -180,12 +180,12 @@ class late_binding {
           start(between_, m, from, to);
         });
   }
-  /// The rank that receives an item for its node; where ranks share the gate, the one that needs
+  /// The rank that receives an item for its node; where ranks share the entry, the one that needs
   /// most.
   [[nodiscard]] rank_id entry(port_group::match const& m) {
-    if (demand_.kind() == piece_demand::gates::of_ranks) return rank_id{m.in};
+    if (demand_.kind() == piece_demand::entries::of_ranks) return rank_id{m.in};
     auto const node = node_id{m.in};
-    if (demand_.kind() == piece_demand::gates::of_rails) return demand_.rail_end(m.item, node);
+    if (demand_.kind() == piece_demand::entries::of_rails) return demand_.rail_end(m.item, node);
     auto const wanted = demand_.wanted_on(m.item, node);
     auto const& group = inside_.groups[node.index()];
     auto best = -1;

@@ -21,13 +21,13 @@ enum class relaying { allowed, none };
 /// The pieces of all chunks that move (items), and the ranks and nodes that do not have them yet
 /// and are not receiving them.
 ///
-/// A piece enters every node once, through a gate. Where ranks share an interface, nodes are the
-/// gates. Where every rank has an interface, there are rails: the interfaces with the same number
-/// in their nodes. A piece then crosses from gate to gate of one rail, and the ranks there may
-/// relay it; without relays, the gates are the ranks that hold the expert.
+/// A piece enters every node once, through an entry. Where ranks share an interface, nodes are the
+/// entries. Where every rank has an interface, there are rails: the interfaces with the same number
+/// in their nodes. A piece then crosses from entry to entry of one rail, and the ranks there may
+/// relay it; without relays, the entries are the ranks that hold the expert.
 class piece_demand {
  public:
-  enum class gates { of_nodes, of_rails, of_ranks };
+  enum class entries { of_nodes, of_rails, of_ranks };
 
   piece_demand(transfer_plan const& plan, int pieces, relaying how)
       : topo_{plan.topology()}, pieces_{pieces} {
@@ -36,19 +36,19 @@ class piece_demand {
     auto const count = static_cast<std::size_t>(items());
     auto const nodes = static_cast<std::size_t>(topo_.nodes());
     wanted_.resize(count * nodes * node_words_);
-    gate_wanted_.resize(count * gate_words_);
+    entry_wanted_.resize(count * entry_words_);
     holders_.resize(count * nodes);
     crossed_.resize(count, 1);
-    entries_.resize(static_cast<std::size_t>(topo_.ranks()));
+    entering_.resize(static_cast<std::size_t>(topo_.ranks()));
     for (int item = 0; item < items(); ++item) note(item);
   }
 
   [[nodiscard]] topology const& topo() const { return topo_; }
   [[nodiscard]] int pieces() const { return pieces_; }
   [[nodiscard]] int items() const { return static_cast<int>(chunks_.size()) * pieces_; }
-  [[nodiscard]] gates kind() const { return gates_; }
+  [[nodiscard]] entries kind() const { return entries_; }
   [[nodiscard]] int rails() const { return rails_; }
-  [[nodiscard]] int gate_ports() const { return gate_ports_; }
+  [[nodiscard]] int entry_ports() const { return entry_ports_; }
 
   [[nodiscard]] piece_id piece(int item) const {
     return {of(item).chunk, item / static_cast<int>(chunks_.size())};
@@ -74,9 +74,9 @@ class piece_demand {
   [[nodiscard]] std::span<port_word> wanted_on(int item, node_id node) {
     return {wanted_.data() + at(item, node) * node_words_, node_words_};
   }
-  /// The gates through which an item has yet to enter.
-  [[nodiscard]] std::span<port_word> wanted_at_gates(int item) {
-    return {gate_wanted_.data() + static_cast<std::size_t>(item) * gate_words_, gate_words_};
+  /// The entries through which an item has yet to enter.
+  [[nodiscard]] std::span<port_word> wanted_at_entries(int item) {
+    return {entry_wanted_.data() + static_cast<std::size_t>(item) * entry_words_, entry_words_};
   }
   /// How many ranks of a node, and how many nodes, have an item or are receiving it.
   [[nodiscard]] int holders_on(int item, node_id node) const { return holders_[at(item, node)]; }
@@ -86,8 +86,8 @@ class piece_demand {
     exclude_port(wanted_on(item, topo_.node(to)), position(to));
     count(holders_[at(item, topo_.node(to))]);
   }
-  void begin_crossing(int item, int gate, rank_id to) {
-    exclude_port(wanted_at_gates(item), gate);
+  void begin_crossing(int item, int entry, rank_id to) {
+    exclude_port(wanted_at_entries(item), entry);
     count(crossed_[static_cast<std::size_t>(item)]);
     begin_inside(item, to);
   }
@@ -112,13 +112,13 @@ class piece_demand {
       for (std::size_t i = 0; i < here.size(); ++i)
         position_[here[i].index()] = static_cast<int>(i);
     }
-    gates_ = topo_.network() == network_interface::per_node ? gates::of_nodes
-             : how == relaying::allowed                     ? gates::of_rails
-                                                            : gates::of_ranks;
-    rails_ = gates_ == gates::of_rails ? fewest : 1;
+    entries_ = topo_.network() == network_interface::per_node ? entries::of_nodes
+               : how == relaying::allowed                     ? entries::of_rails
+                                                              : entries::of_ranks;
+    rails_ = entries_ == entries::of_rails ? fewest : 1;
     node_words_ = words_for(most);
-    gate_ports_ = gates_ == gates::of_ranks ? topo_.ranks() : topo_.nodes();
-    gate_words_ = words_for(gate_ports_);
+    entry_ports_ = entries_ == entries::of_ranks ? topo_.ranks() : topo_.nodes();
+    entry_words_ = words_for(entry_ports_);
   }
 
   /// Collects the chunks that move, those that most ranks need first. Items are numbered by piece,
@@ -150,7 +150,7 @@ class piece_demand {
     if (holders < std::numeric_limits<std::uint8_t>::max()) ++holders;
   }
 
-  /// Records which ranks need an item, and through which gates it enters nodes.
+  /// Records which ranks need an item, and through which entries it enters nodes.
   void note(int item) {
     auto const& chunk = of(item);
     auto const destinations =
@@ -161,39 +161,39 @@ class piece_demand {
     if (!chunk.crosses) return;
     for (auto const rank : destinations)
       if (topo_.node(rank) != owner_node(item))
-        include_port(wanted_at_gates(item), gate_into(item, topo_.node(rank)));
-    if (gates_ == gates::of_rails && rail_end(item, owner_node(item)) != chunk.owner)
+        include_port(wanted_at_entries(item), entry_into(item, topo_.node(rank)));
+    if (entries_ == entries::of_rails && rail_end(item, owner_node(item)) != chunk.owner)
       include_port(wanted_on(item, owner_node(item)), position(rail_end(item, owner_node(item))));
   }
-  /// The gate through which an item enters a node; of several ranks, the one with fewest so far.
-  [[nodiscard]] int gate_into(int item, node_id node) {
-    if (gates_ != gates::of_ranks) return node.value();
+  /// The entry through which an item enters a node; of several ranks, the one with fewest so far.
+  [[nodiscard]] int entry_into(int item, node_id node) {
+    if (entries_ != entries::of_ranks) return node.value();
     auto best = -1;
     for (auto const rank : topo_.ranks_on(node)) {
-      if (has_port(wanted_at_gates(item), rank.value())) return rank.value();
+      if (has_port(wanted_at_entries(item), rank.value())) return rank.value();
       if (has_port(wanted_on(item, node), position(rank)) &&
-          (best < 0 || entries_[rank.index()] < entries_[static_cast<std::size_t>(best)]))
+          (best < 0 || entering_[rank.index()] < entering_[static_cast<std::size_t>(best)]))
         best = rank.value();
     }
-    ++entries_[static_cast<std::size_t>(best)];
+    ++entering_[static_cast<std::size_t>(best)];
     return best;
   }
 
   topology const& topo_;
   int pieces_;
-  gates gates_ = gates::of_nodes;
+  entries entries_ = entries::of_nodes;
   int rails_ = 1;
-  int gate_ports_ = 0;
+  int entry_ports_ = 0;
   std::size_t node_words_ = 1;
-  std::size_t gate_words_ = 1;
+  std::size_t entry_words_ = 1;
   std::vector<int> position_;  // [ranks]
   std::vector<moving_chunk> chunks_;
-  std::vector<rank_id> destinations_;   // of all chunks
-  std::vector<port_word> wanted_;       // [item, node, words]
-  std::vector<port_word> gate_wanted_;  // [item, words]
-  std::vector<std::uint8_t> holders_;   // [item, node]
-  std::vector<std::uint8_t> crossed_;   // [item]
-  std::vector<int> entries_;            // [ranks]: items that enter a node there
+  std::vector<rank_id> destinations_;    // of all chunks
+  std::vector<port_word> wanted_;        // [item, node, words]
+  std::vector<port_word> entry_wanted_;  // [item, words]
+  std::vector<std::uint8_t> holders_;    // [item, node]
+  std::vector<std::uint8_t> crossed_;    // [item]
+  std::vector<int> entering_;            // [ranks]: items that enter a node there
 };
 
 }  // namespace fssdp::detail

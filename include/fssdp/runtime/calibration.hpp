@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Calibration: whether more replicas pay, once the gate has chosen experts.
+/// Calibration: whether more replicas pay, once the router has chosen experts.
 #pragma once
 
 #include <algorithm>

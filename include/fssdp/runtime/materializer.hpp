@@ -137,7 +137,7 @@ class materializer {
   /// @throws argument_error if this micro-batch has not acquired the layer
   void release(layer_id which, int micro_batch = 0);
 
-  /// To be called when the gate has chosen experts: solves for the real loads, and gathers the
+  /// To be called when the router has chosen experts: solves for the real loads, and gathers the
   /// replicas that are missing, if that takes less time than it saves. Existing replicas stay.
   /// Where experts are coded and get more replicas, all their holders receive them again.
   /// @param counts tokens of every rank for every expert, equal on all ranks

@@ -69,9 +69,9 @@ struct materializer_options {
   std::optional<schedule_options> schedule = {};
   /// A layer keeps its placement, and so its plan, while at most this share of its tokens goes to
   /// other experts than when the solver was last asked (load_change). Beyond it, a renewing_solver
-  /// continues from that placement. 0.015 is within the noise of most gates. With 0, the solver is
-  /// asked whenever loads differ at all: placements then do not depend on history, and a resumed
-  /// run has the bits of one that was not interrupted.
+  /// continues from that placement. 0.015 is within the noise of most routers. With 0, the solver
+  /// is asked whenever loads differ at all: placements then do not depend on history, and a
+  /// resumed run has the bits of one that was not interrupted.
   double load_tolerance = 0;
   /// Placements and plans of the next iteration are made on a thread of the materializer: from the
   /// first `reduce` on, by the loads recorded until then, so that the next iteration does not wait

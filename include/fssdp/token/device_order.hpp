@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Sorts the choices of a gate by expert on a device, with Thrust.
+/// Sorts the choices of a router by expert on a device, with Thrust.
 #pragma once
 
 #include <thrust/adjacent_difference.h>
@@ -59,7 +59,7 @@ inline void check_order(char const* caller, device_expert_order const& order) {
 
 }  // namespace detail
 
-/// Fills an order from the experts that the gate has chosen.
+/// Fills an order from the experts that the router has chosen.
 ///
 /// @param on an execution policy of Thrust: on CUDA with the stream, as in
 ///           thrust::cuda::par_nosync(allocator).on(stream); then the host does not wait

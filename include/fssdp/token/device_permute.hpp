@@ -282,7 +282,7 @@ void permute_backward(Policy const& on, device_expert_order const& order, rows_v
 }
 
 /// Sums the rows of every token, weighted, in accumulator_t: unpermute, on a device.
-/// @param weights [tokens * per_token], of the gate, in the order of the choices
+/// @param weights [tokens * per_token], of the router, in the order of the choices
 /// @param from [rows, width]; @param to [tokens, width], overwritten
 /// @cost, @throws as permute_backward
 template <class Policy, class W, class T, class U>

@@ -18,11 +18,11 @@
 
 namespace fssdp {
 
-/// The row of every choice of a gate when rows are sorted by expert, stably, or in the order in
+/// The row of every choice of a router when rows are sorted by expert, stably, or in the order in
 /// which a plan sends them. Choice c is the (c % per_token)-th expert of token c / per_token.
 class expert_order {
  public:
-  /// @param choices [tokens * per_token], the experts that the gate has chosen
+  /// @param choices [tokens * per_token], the experts that the router has chosen
   /// @throws argument_error if there are no experts, a choice is out of range, or the number of
   ///         choices is not a multiple of per_token
   expert_order(std::span<expert_id const> choices, int experts, int per_token);
@@ -107,7 +107,7 @@ void permute_backward(expert_order const& order, rows_view<T> from, rows_view<U>
 }
 
 /// Sums the rows of every token, weighted, in accumulator_t.
-/// @param weights [tokens * per_token], of the gate, in the order of the choices
+/// @param weights [tokens * per_token], of the router, in the order of the choices
 /// @param from [rows, width]; @param to [tokens, width], overwritten
 /// @throws argument_error if a shape does not fit, memory is null, or `to` overlaps anything else
 template <class W, class T, element U>

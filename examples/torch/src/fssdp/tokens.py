@@ -32,7 +32,7 @@ def routing_table(
         routing: which holder of an expert gets which rank's tokens.
 
     Returns:
-        A structured array with the fields source, expert, to, tokens, by these: no flow is empty,
-        and those of a source and an expert add up to its count.
+        A structured array with the fields source, expert, to, tokens, sorted by them. No entry has
+        zero tokens, and those of a source and an expert add up to its count.
     """
     return _core.routing_table(counts, routing)

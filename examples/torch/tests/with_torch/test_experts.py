@@ -402,7 +402,7 @@ def calibrated(rank: int) -> int:
     return accepted
 
 
-def test_replicas_are_added_when_the_gate_has_chosen() -> None:
+def test_replicas_are_added_when_the_router_has_chosen() -> None:
     assert run_ranks(2, calibrated)[0] > 0
 
 

@@ -89,7 +89,7 @@ def shard_experts(
             and counts has how many rows each expert has. Returns rows. By default each module of a
             list is called, or the original forward of the stacked module.
         routing: which replica gets which tokens: 'balanced', or 'even' as in the paper.
-        calibrate: add replicas once the gate has chosen, where that pays; see ``seconds_per_row``.
+        calibrate: add replicas once the router has chosen, if that pays; see ``seconds_per_row``.
         average: gradients are divided by the number of ranks, as fully_shard and
             DistributedDataParallel do.
         replicas: the most replicas of a layer that a rank has room for; by default what the solver
@@ -102,7 +102,7 @@ def shard_experts(
         plan_ahead: a thread makes the placements and plans of the next iteration, from the first
             reduction on. No result depends on it.
         load_tolerance: a layer keeps its placement while at most this share of its tokens goes to
-            other experts than when the solver chose it. 0.015 is below the noise of most gates.
+            other experts than when the solver chose it. 0.015 is below the noise of most routers.
         window: over how many iterations loads are averaged.
         seconds_per_row: seconds that an expert takes for a row, forward and backward; for
             ``calibrate``.

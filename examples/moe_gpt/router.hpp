@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// The gate of a MoE layer: which experts a token goes to, and with what weights.
+/// The router of a MoE layer: which experts a token goes to, and with what weights.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 
 namespace moe_gpt {
 
-struct gate_shape {
+struct router_shape {
   std::size_t tokens = 0;
   std::size_t d_model = 0;
   std::size_t experts = 0;
@@ -22,7 +22,7 @@ struct gate_shape {
 /// What the backward pass needs, and what the layer is after: choices and weights, [tokens, top_k],
 /// the most probable expert first (ties: the lower id); the weights of a token sum to 1.
 template <class Real>
-struct gate_activations {
+struct router_activations {
   std::vector<Real> probabilities;  ///< [tokens, experts]
   std::vector<int> choices;
   std::vector<Real> weights;
@@ -58,8 +58,8 @@ void pick_largest(std::span<Real const> row, std::span<int> picked) {
 
 /// Fills `kept` from x [tokens, d_model] and wg [d_model, experts].
 template <class Real>
-void gate_forward(gate_shape const& shape, input<Real> wg, input<Real> x,
-                  gate_activations<Real>& kept) {
+void router_forward(router_shape const& shape, input<Real> wg, input<Real> x,
+                    router_activations<Real>& kept) {
   auto const [tokens, d_model, experts, top_k] = shape;
   kept.probabilities.resize(tokens * experts);
   kept.choices.resize(tokens * top_k);
@@ -82,9 +82,9 @@ void gate_forward(gate_shape const& shape, input<Real> wg, input<Real> x,
 
 /// Adds to dx [tokens, d_model] and d_wg [d_model, experts], from d_weights [tokens, top_k].
 template <class Real>
-void gate_backward(gate_shape const& shape, input<Real> wg, input<Real> x, input<Real> d_weights,
-                   balance_loss const& balance, gate_activations<Real>& kept, output<Real> dx,
-                   output<Real> d_wg) {
+void router_backward(router_shape const& shape, input<Real> wg, input<Real> x,
+                     input<Real> d_weights, balance_loss const& balance,
+                     router_activations<Real>& kept, output<Real> dx, output<Real> d_wg) {
   auto const [tokens, d_model, experts, top_k] = shape;
   kept.d_logits.resize(tokens * experts);
   auto const d_logits = as_matrix(std::span{kept.d_logits}, tokens, experts);
