@@ -53,7 +53,7 @@ void add_compressors(nb::module_& to) {
   nb::class_<any_compressor>(to, "Compressor")
       .def("description", &any_compressor::description)
       .def("payload_bytes", payload_bytes, "rows"_a, "columns"_a,
-           "Of all rounds, for a matrix: exact, or at most.");
+           "Bytes for a matrix, of all exchanges: exact, or an upper limit.");
   to.def("full_compressor", [] { return any_compressor{fssdp::full_compressor{}}; });
   to.def("codec_compressor", codec_named, "codec"_a);
   to.def(

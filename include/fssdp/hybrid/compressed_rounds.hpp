@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Sends units that are compressed one by one: in each round the payloads of all units together.
+/// Sends units that are compressed one by one: in each exchange the payloads of all units together.
 #pragma once
 
 #include <algorithm>
@@ -29,8 +29,8 @@ class compressed_rounds {
   void clear() { units_.clear(); }
   void add(unit const& of) { units_.push_back(of); }
 
-  /// Encodes and exchanges. In each round, all payloads that are gathered form one message to every
-  /// other group, and all payloads that are added form another one.
+  /// Encodes and exchanges. In each exchange, all payloads that are gathered form one message to
+  /// every other group, and all payloads that are added form another one.
   /// @throws ranks_disagree if groups differ in the label or in sizes; transport errors
   void run(communicator_ref const& between, batch_label label) {
     groups_ = between.size();
@@ -65,7 +65,7 @@ class compressed_rounds {
         add(r, compressor.combines(r),
             checked_product("gradient_exchange", compressor.payload_bytes(shape, r), units));
     }
-    /// Adds a payload of a round, where its size is known.
+    /// Adds a payload of an exchange, where its size is known.
     void add(int round, combination how, std::size_t bytes) {
       auto const at = static_cast<std::size_t>(round);
       if (rounds_.size() <= at) rounds_.resize(at + 1);
@@ -88,7 +88,7 @@ class compressed_rounds {
   };
 
  private:
-  /// The payloads of a round that are combined in the same way, contiguous.
+  /// The payloads of an exchange that are combined in the same way, contiguous.
   struct lane {
     std::vector<std::byte> mine;
     std::vector<std::byte> all;

@@ -38,7 +38,7 @@ struct compression_unit {
   std::span<float> scratch = {};  ///< temporary memory; contents unspecified
 };
 
-/// The payloads of one round after they have been combined.
+/// The payloads of one of a compressor's exchanges after they have been combined.
 struct combined_payload {
   std::span<std::byte const> mine;  ///< what this group has sent
   std::span<std::byte const> all;   ///< sum: the sum; gather: the payloads, see of_group
@@ -73,7 +73,7 @@ concept has_compressor_functions = requires(Compressor const& compressor,
   { compressor.decode(unit, before, output) } -> std::same_as<void>;
 };
 
-/// Whether the size of a payload depends on the combined payloads of earlier rounds.
+/// Whether the size of a payload depends on the combined payloads of earlier exchanges.
 template <class Compressor>
 concept sizes_its_payloads = requires(Compressor const& compressor, compression_unit const& unit,
                                       std::span<combined_payload const> before) {
@@ -86,16 +86,16 @@ concept sizes_its_payloads = requires(Compressor const& compressor, compression_
 /// the average of the groups. Its options are members; the caller keeps its state.
 ///
 /// `description()`: its name and all options; groups whose descriptions differ disagree.
-/// `rounds()`: the number of exchanges; a payload may depend on the combined payloads of earlier
-/// rounds.
-/// `combines(round)`: how the payloads of a round are combined.
+/// `rounds()`: how many exchanges it takes, numbered from 0 (not the rounds of parameter_exchange,
+/// which are training steps). A payload may depend on the combined payloads of earlier exchanges.
+/// `combines(round)`: how the payloads of that exchange are combined.
 /// `payload_bytes(shape, round)`: equal on all ranks; may be 0. If the size depends on the
 /// elements, this is the upper limit, and there is also `payload_bytes_after(unit, before)`, the
-/// size given the combined payloads of earlier rounds.
+/// size given the combined payloads of earlier exchanges.
 /// `state_elements(shape)`, `scratch_elements(shape)`: the numbers of floats that a unit needs.
 /// @throws argument_error if options are invalid, or sizes are too large
 ///
-/// `encode(unit, input, before, payload)`: writes the payload of round before.size().
+/// `encode(unit, input, before, payload)`: writes the payload of exchange before.size().
 /// `own(unit, rounds, output)`: decodes the payloads of this group alone; the difference to the
 /// input is the residual.
 /// `decode(unit, rounds, output)`: the average over the groups, with equal bits in all groups.

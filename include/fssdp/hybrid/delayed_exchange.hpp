@@ -64,7 +64,6 @@ template <communicator Inside, communicator Between>
 ///
 /// So the result of a round is applied at the end of the next one, and no step waits unless an
 /// exchange takes longer than a round:
-/// unless an exchange takes longer than a round:
 ///
 ///     for each layer:   between.begin(layer, weights)
 ///     after the first step of a round, for each layer:   between.first_step(layer, weights)

@@ -25,11 +25,10 @@ namespace fssdp {
 ///     q = orthonormal(Q)       P = average over groups of M q
 ///     p = orthonormal(P)       Q = average over groups of M^T p       M becomes p Q^T
 ///
-/// Two rounds, which are sums: 4 rank (rows + columns) bytes. The residual is M minus p times this
-/// group's own Q, so it does not include differences between groups. Q is initialized with random
-/// numbers in [-1, 1) from the shared key, and so is a column that has become zero. Units of one
-/// row, and those for which this saves too little
-/// (`least_saving`), are sent in full.
+/// Two exchanges, which are sums: 4 rank (rows + columns) bytes. The residual is M minus p times
+/// this group's own Q, so it does not include differences between groups. Q is initialized with
+/// random numbers in [-1, 1) from the shared key, and so is a column that has become zero. Units of
+/// one row, and those for which this saves too little (`least_saving`), are sent in full.
 /// @cost 2 rank multiplications per element in each direction
 /// (PowerSGD, arXiv 1905.13727)
 struct low_rank_compressor {

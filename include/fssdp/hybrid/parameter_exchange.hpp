@@ -23,7 +23,10 @@
 
 namespace fssdp {
 
-/// The outer optimizer. With d the average of (anchor - local), the pseudo-gradient:
+/// The outer optimizer, which is applied at the end of each round. The anchor is what the
+/// parameters were after the last round, equal in all groups; local is what this group has made of
+/// them since.
+/// With d the average over groups of (anchor - local), the pseudo-gradient:
 /// v = momentum v + d     anchor -= rate (d + momentum v)
 struct outer_update {
   double rate = 1;      ///< 1 without momentum: the average of the parameters (local SGD)
@@ -46,8 +49,9 @@ struct parameter_exchange_options {
   host_stream* stream = nullptr;  ///< for asynchronous exchanges
 };
 
-/// Averages the parameters of what a rank owns over groups. All groups begin with equal parameters,
-/// and have equal parameters after each round:
+/// Averages the parameters of what a rank owns over groups, at the end of each round: of the steps
+/// that a group trains by itself. All groups begin with equal parameters, and have equal parameters
+/// after each round:
 ///
 ///     auto between = parameter_exchange{counterparts, layouts, rank_in_group, shapes, options};
 ///     for each layer:                  between.begin(layer, weights)

@@ -27,8 +27,8 @@ namespace fssdp {
 /// Its mean over the random numbers is g if |g| <= s. Groups use independent random numbers, by
 /// their own keys.
 ///
-/// Two rounds: s of each group, 4 bytes; then n / 4 bytes of codes. A unit with an element that is
-/// not finite becomes NaN in all groups.
+/// Two exchanges: s of each group, 4 bytes; then n / 4 bytes of codes. A unit with an element that
+/// is not finite becomes NaN in all groups.
 /// (TernGrad, arXiv 1705.07878, with its clipping and scaler sharing)
 struct ternary_compressor {
   [[nodiscard]] combination combines(int /*round*/) const { return combination::gather; }

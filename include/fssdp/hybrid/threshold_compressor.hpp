@@ -24,10 +24,10 @@ namespace fssdp {
 /// A group marks its elements above a threshold. Then every group sends its elements at the marks
 /// of all groups. All other elements are kept for the residual.
 ///
-/// Two rounds: one bit for each element, gathered; then 4 bytes for each element that any group has
-/// marked, added. So the average of these elements is exact. The size depends on the elements: n /
-/// 8 bytes, which every group sends to all others, plus 4 bytes for each marked element. Elements
-/// that are not finite are marked, and change no others.
+/// Two exchanges: one bit for each element, gathered; then 4 bytes for each element that any group
+/// has marked, added. So the average of these elements is exact. The size depends on the elements:
+/// n / 8 bytes, which every group sends to all others, plus 4 bytes for each marked element.
+/// Elements that are not finite are marked, and change no others.
 /// @cost a selection of the n-th largest magnitude of each unit
 ///
 /// TAGC (arXiv 2504.05638) adds such values by a sketch inside the network, and searches its

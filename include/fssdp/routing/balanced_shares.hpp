@@ -65,7 +65,7 @@ class balanced_shares {
   std::uint64_t pour(topology const& topo);
 
   /// Distributes the experts of a node again while its fullest rank is too full and tokens still
-  /// move: where tokens pass along chains of ranks, this takes several rounds.
+  /// move: where tokens pass along chains of ranks, this takes several passes.
   void level(std::span<rank_id const> ranks, std::span<std::uint32_t const> list,
              std::uint64_t target);
 
