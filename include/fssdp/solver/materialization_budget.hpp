@@ -37,10 +37,12 @@ void require_budget(char const* solver, materialization_budget const& budget);
 /// @throws argument_error that names the limit, the node or rank, and both numbers
 void check_within(port_loads const& ports, materialization_budget const& budget);
 
-/// The budget of gathers that are hidden: as many experts as enter and leave every node within
-/// `rates.window_seconds`, including the time to fill the pipeline. (Paper: the overlap degree t,
-/// there without that time.)
+/// The budget of gathers that are hidden: as many experts of a layer as can enter and leave every
+/// node while something else computes, that is within `rates.window_seconds`, including the time to
+/// fill the pipeline. On a single node that limits the replicas of each rank. (Paper: the overlap
+/// degree t, there without that time.)
 /// @param experts the upper limit
+/// @param spare_slots replicas that a rank has memory for
 [[nodiscard]] materialization_budget hidden_budget(layer_rates const& rates, topology const& topo,
                                                    int experts, int spare_slots);
 
