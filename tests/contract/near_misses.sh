@@ -1,16 +1,17 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# near_misses.sh FILE CONCEPT COUNT FOLDER COMPILER ARGUMENT...: FILE compiles as it is, and for each
-# LACKS from 1 to COUNT it does not, as something does not satisfy the concept. All of it is compiled
-# at once, each in a namespace of its own, as reading the headers takes longest; where an error
-# belongs is told by that name, or by the number of its line, which begins again with every LACKS.
+# near_misses.sh FILE CONCEPT COUNT FOLDER COMPILER ARGUMENT...
+# Checks that FILE compiles as it is, and that for each LACKS from 1 to COUNT it does not compile,
+# because something does not satisfy the concept. All variants are compiled in one go, as reading
+# the headers takes longest. Each has a namespace and line numbers of its own, which tell to which
+# variant an error belongs.
 set -u
 file=$1 concept=$2 count=$3 folder=$4
 shift 4
 export LC_ALL=C  # messages in English, quotes in ASCII
 
 if ! "$@" "$file"; then
-  echo "the twin, which lacks nothing, does not compile"
+  echo "$file does not compile as it is, with nothing missing"
   exit 1
 fi
 
@@ -47,11 +48,11 @@ awk -v concept="$concept" -v count="$count" '
       if (lacks in found)
         print lacks " fails: " found[lacks]
       else {
-        print "what lacks thing " lacks " compiles, or fails without naming " concept
+        print "LACKS=" lacks " compiles, or fails without naming " concept
         wrong = 1
       }
     if (errors < count) {
-      print "only " errors + 0 " errors for " count " things"
+      print "only " errors + 0 " errors for " count " variants"
       wrong = 1
     }
     exit wrong

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// A communicator whose agree(hash) has another signature, which LACKS numbers: it is refused, and
-/// not taken for one without the extra.
+/// A communicator whose agree(hash) has a wrong signature; LACKS says which. It must be an error:
+/// it must not count as a communicator without agree.
 #include <cstdint>
 
 #include "fssdp/comm/communicator.hpp"
@@ -17,7 +17,7 @@ struct near_miss {
 #if LACKS == 1
   void agree() {}
 #elif LACKS == 2
-  void agree(int) {}  // would cut the hash
+  void agree(int) {}  // too few bits for the hash
 #elif LACKS == 3
   void agree(fssdp::batch_label const&) {}
 #elif LACKS == 4

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// A communicator that announces plans, but not as is expected, or that lacks what belongs to it: it
-/// is refused, and not taken for one without the extra.
+/// A communicator that announces plans, with a wrong signature or without the other functions that
+/// this needs; LACKS says which. It must be an error: it must not count as one without announce.
 #include <cstdint>
 #include <span>
 
@@ -22,7 +22,7 @@ struct near_miss {
 #elif LACKS == 3
   void announce(std::uint64_t) {}
 #elif LACKS == 4
-  void announce(std::span<std::uint32_t const>) {}  // would cut the hashes
+  void announce(std::span<std::uint32_t const>) {}  // too few bits for the hashes
 #else
   void announce(std::span<std::uint64_t const>) {}
 #endif

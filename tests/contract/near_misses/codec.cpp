@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Models exactly the concept of a codec, less the one thing that LACKS names, from 1 to 22.
+/// Satisfies the concept of a codec, except for one thing: LACKS says which, from 1 to 22.
 #include <cstddef>
 #include <span>
 
@@ -11,9 +11,9 @@
 
 struct near_miss {
 #if LACKS == 1     // no block
-#elif LACKS == 2   // one for each object
+#elif LACKS == 2   // a member of each object
   std::size_t block_elements = 1;
-#elif LACKS == 22  // one that is known too late
+#elif LACKS == 22  // not known when this is compiled
   static std::size_t const block_elements;
 #elif LACKS == 3
   static constexpr std::size_t block_elements = 0;
@@ -35,34 +35,34 @@ struct near_miss {
   std::size_t encoded_bytes(std::size_t elements) const { return elements; }
 #endif
 
-#if LACKS == 9  // one way only
+#if LACKS == 9  // no encode
 #elif LACKS == 10
   void encode(std::span<float const>, std::span<std::byte>) noexcept {}
 #elif LACKS == 11  // changes the elements
   void encode(std::span<float>, std::span<std::byte>) const noexcept {}
 #elif LACKS == 12
   void encode(std::span<float const>, std::span<std::byte>) const {}
-#elif LACKS == 13  // does not know floats
+#elif LACKS == 13  // not for floats
   void encode(std::span<double const>, std::span<std::byte>) const noexcept {}
 #else
   void encode(std::span<float const>, std::span<std::byte>) const noexcept {}
 #endif
 
-#if LACKS == 14  // one way only
+#if LACKS == 14  // no decode
 #elif LACKS == 15
   void decode(std::span<std::byte const>, std::span<float>) noexcept {}
 #elif LACKS == 16  // changes the payload
   void decode(std::span<std::byte>, std::span<float>) const noexcept {}
 #elif LACKS == 17
   void decode(std::span<std::byte const>, std::span<float>) const {}
-#elif LACKS == 18  // does not know floats
+#elif LACKS == 18  // not for floats
   void decode(std::span<std::byte const>, std::span<double>) const noexcept {}
 #else
   void decode(std::span<std::byte const>, std::span<float>) const noexcept {}
 #endif
 
-#if LACKS == 19    // promises nothing
-#elif LACKS == 20  // does not ask for the block
+#if LACKS == 19    // no error bound
+#elif LACKS == 20  // lacks an argument
   double error_bound(float) const { return 0; }
 #elif LACKS == 21
   float error_bound(float, float) const { return 0; }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// A communicator on a device whose encode lacks a part, or has another signature.
+/// A communicator on a device that lacks an overload of encode, or where it has a wrong signature.
 #include <span>
 
 #include "fssdp/comm/communicator.hpp"
@@ -21,9 +21,9 @@ struct near_miss {
   void free(std::span<std::byte>) {}
 #if LACKS == 1
   void encode(void*) {}
-#elif LACKS == 2  // no sums
+#elif LACKS == 2  // none for sums
   void encode(fssdp::device_encoding const&) {}
-#elif LACKS == 3  // nothing else
+#elif LACKS == 3  // only for sums
   void encode(fssdp::device_sum_encoding const&) {}
 #else
   void encode(fssdp::device_encoding const&) {}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Models exactly the concept of a communicator, less the one thing that LACKS names.
+/// Satisfies the concept of a communicator, except for one thing: LACKS says which.
 #include <vector>
 
 #include "fssdp/collective/all_gather.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// A communicator whose connect(peers) has another signature, which LACKS numbers.
+/// A communicator whose connect(peers) has a wrong signature; LACKS says which.
 #include <vector>
 
 #include "fssdp/comm/communicator.hpp"

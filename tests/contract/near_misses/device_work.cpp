@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// A communicator on a device that lacks one part of the work there, or has another signature.
+/// A communicator on a device that lacks one of the functions that work there, or where one of them
+/// has a wrong signature; LACKS says which.
 #include <span>
 
 #include "fssdp/comm/communicator.hpp"

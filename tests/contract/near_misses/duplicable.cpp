@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// A communicator whose duplicate() is another function, which LACKS numbers.
+/// A communicator whose duplicate() has a wrong signature; LACKS says which.
 #include <cstdint>
 
 #include "fssdp/comm/communicator.hpp"

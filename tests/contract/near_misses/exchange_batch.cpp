@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// A communicator whose batch lacks the one thing that LACKS names: the concept of a communicator
-/// cannot see what exchange(post) calls post with, the first collective does.
+/// A communicator whose batch lacks one thing: LACKS says which. The concept of a communicator
+/// cannot know what exchange(post) passes to post; so the error comes from the first collective.
 #include <vector>
 
 #include "fssdp/collective/all_gather.hpp"
@@ -43,7 +43,7 @@ struct near_miss {
 void call(near_miss& comm, std::vector<int>& all) {
   fssdp::all_gather(comm, std::vector<int>(1), all);
 }
-#else  // and an adaptor between the two
+#else  // with an adaptor around the communicator
 void call(fssdp::counting<near_miss>& comm, std::vector<int>& all) {
   fssdp::all_gather(comm, std::vector<int>(1), all);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// A communicator whose forward(post, arrived), or the batch or gate of it, is not as expected:
-/// LACKS numbers how.
+/// A communicator whose forward(post, arrived), or the batch or release gate that it passes on, is
+/// wrong; LACKS says how.
 #include <span>
 
 #include "fssdp/comm/communicator_ref.hpp"

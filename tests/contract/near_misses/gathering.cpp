@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// A communicator whose gather_values(mine, all) has another signature, which LACKS numbers.
+/// A communicator whose gather_values(mine, all) has a wrong signature; LACKS says which.
 #include <span>
 
 #include "fssdp/comm/communicator.hpp"

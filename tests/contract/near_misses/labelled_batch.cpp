@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// A batch whose label(batch_label) has another signature, which LACKS numbers.
+/// A batch whose label(batch_label) has a wrong signature; LACKS says which.
 #include <cstdint>
 
 #include "fssdp/comm/batch.hpp"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// A communicator whose lend(post, visit), or the batch of it, is not as expected: LACKS numbers
-/// how.
+/// A communicator whose lend(post, visit), or the batch that it passes to post, is wrong; LACKS
+/// says how.
 #include <span>
 
 #include "fssdp/comm/communicator_ref.hpp"

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Models exactly the concept of a load predictor, less the one thing that LACKS names, from 1 to
-/// 10.
+/// Satisfies the concept of a load predictor, except for one thing: LACKS says which, from 1 to 10.
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -14,8 +13,8 @@
 struct near_miss {
   using loads = std::span<std::uint64_t const>;
 
-#if LACKS == 1    // no loads in
-#elif LACKS == 2  // loads in other numbers
+#if LACKS == 1    // no push
+#elif LACKS == 2  // loads of another type
   void push(std::span<double const>) {}
 #elif LACKS == 3  // changes the loads
   void push(std::span<std::uint64_t>) {}
@@ -23,17 +22,17 @@ struct near_miss {
   void push(loads) {}
 #endif
 
-#if LACKS == 4    // always as many experts
-#elif LACKS == 5  // wants to know the ranks
+#if LACKS == 4    // no resize
+#elif LACKS == 5  // one argument more
   void resize(int, int) {}
 #else
   void resize(int) {}
 #endif
 
-#if LACKS == 6    // no loads out
-#elif LACKS == 7  // changes itself
+#if LACKS == 6    // no predict
+#elif LACKS == 7  // not const
   [[nodiscard]] std::vector<std::uint64_t> const& predict() { return kept; }
-#elif LACKS == 8  // loads out in other numbers
+#elif LACKS == 8  // returns loads of another type
   [[nodiscard]] std::vector<double> predict() const { return {}; }
 #else
   [[nodiscard]] std::vector<std::uint64_t> const& predict() const { return kept; }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// What a stream-bound communicator would read when it is gone: LACKS names a collective that is
-/// given memory which ends with the call. What else is refused, and what is taken:
+/// A stream-bound communicator would read memory that has been freed: LACKS says which collective
+/// is given a temporary. What else is an error, and what is accepted:
 /// tests/collective/lifetimes.cpp.
 #include "fssdp/collective/reshard.hpp"
 #include "fssdp/collective/sparse_all_gather.hpp"

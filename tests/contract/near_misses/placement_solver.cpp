@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Models exactly the concept of a placement solver, less the one thing that LACKS names, from 1 to
+/// Satisfies the concept of a placement solver, except for one thing: LACKS says which, from 1 to
 /// 10.
 #include <cstdint>
 #include <span>
@@ -19,23 +19,23 @@ struct near_miss {
 
 #if LACKS == 1  // no call
   result solve(loads, layout const& of) const { return result{of}; }
-#elif LACKS == 2   // changes itself
+#elif LACKS == 2   // not const
   result operator()(loads, layout const& of) { return result{of}; }
 #elif LACKS == 3   // no loads
   result operator()(layout const& of) const { return result{of}; }
 #elif LACKS == 4   // no layout
   result operator()(loads) const { return {}; }
-#elif LACKS == 5   // loads in other numbers
+#elif LACKS == 5   // loads of another type
   result operator()(std::span<double const>, layout const& of) const { return result{of}; }
 #elif LACKS == 6   // changes the loads
   result operator()(std::span<std::uint64_t>, layout const& of) const { return result{of}; }
 #elif LACKS == 7   // changes the layout
   result operator()(loads, layout& of) const { return result{of}; }
-#elif LACKS == 8   // has a layout of its own
+#elif LACKS == 8   // for another type of layout
   result operator()(loads, fssdp::cyclic_layout const& of) const { return result{of}; }
-#elif LACKS == 9   // gives something else
+#elif LACKS == 9   // returns something else
   std::vector<fssdp::rank_id> operator()(loads, layout const&) const { return {}; }
-#elif LACKS == 10  // keeps its placement
+#elif LACKS == 10  // returns a reference
   result const& operator()(loads, layout const&) const { return kept; }
   result kept;
 #else

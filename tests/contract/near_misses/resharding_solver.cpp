@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Models exactly the concept of a re-sharding solver, less the one thing that LACKS names, from 1
-/// to 9.
+/// Satisfies the concept of a re-sharding solver, except for one thing: LACKS says which, from 1 to
+/// 9.
 #include <optional>
 #include <span>
 #include <vector>
@@ -19,9 +19,9 @@ struct near_miss {
   using topologies = fssdp::topology;
 
   struct verdict {
-#if LACKS == 1  // always layouts
+#if LACKS == 1  // not optional
     std::vector<layout> layouts = {};
-#elif LACKS == 2  // where the layouts are
+#elif LACKS == 2  // pointers to layouts
     std::optional<std::vector<layout const*>> layouts = {};
 #elif LACKS == 3  // the layout of one layer
     std::optional<layout> layouts = {};
@@ -34,11 +34,11 @@ struct near_miss {
 
 #if LACKS == 5  // no call
   verdict solve(current, loads, topologies const&) const { return {}; }
-#elif LACKS == 6  // changes itself
+#elif LACKS == 6  // not const
   verdict operator()(current, loads, topologies const&) { return {}; }
-#elif LACKS == 7  // does not see what is
+#elif LACKS == 7  // without the current layouts
   verdict operator()(loads, topologies const&) const { return {}; }
-#elif LACKS == 8  // changes what is
+#elif LACKS == 8  // changes the current layouts
   verdict operator()(std::span<layout>, loads, topologies const&) const { return {}; }
 #elif LACKS == 9  // no topology
   verdict operator()(current, loads) const { return {}; }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Models exactly the concept of a layout, less the one thing that LACKS names, from 1 to 19.
+/// Satisfies the concept of a layout, except for one thing: LACKS says which, from 1 to 19.
 #include <cstddef>
 #include <span>
 
@@ -10,12 +10,12 @@
 #endif
 
 struct near_miss {
-#if LACKS == 1  // no default
+#if LACKS == 1  // no default constructor
   explicit near_miss(int) {}
 #else
   near_miss() = default;
 #endif
-#if LACKS == 2  // no copy
+#if LACKS == 2  // no copy constructor
   near_miss(near_miss const&) = delete;
   near_miss(near_miss&&) = default;
   near_miss& operator=(near_miss&&) = default;
@@ -50,7 +50,7 @@ struct near_miss {
 #if LACKS == 11  // no owner
 #elif LACKS == 12
   int owner(fssdp::chunk_id) const { return 0; }
-#elif LACKS == 13  // knows whole experts only
+#elif LACKS == 13  // only for whole experts
   fssdp::rank_id owner(fssdp::expert_id) const { return {}; }
 #else
   fssdp::rank_id owner(fssdp::chunk_id) const { return {}; }
@@ -68,7 +68,7 @@ struct near_miss {
   std::span<int const> owned(fssdp::rank_id) const { return {}; }
 #elif LACKS == 18
   fssdp::chunk_id owned(fssdp::rank_id) const { return {}; }
-#elif LACKS == 19  // a range that does not know its size
+#elif LACKS == 19  // a range without size()
   struct range {
     fssdp::chunk_range::iterator begin() const { return {}; }
     fssdp::chunk_range::iterator end() const { return {}; }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Models exactly the concept of a sharding solver, less the one thing that LACKS names, from 1 to
+/// Satisfies the concept of a sharding solver, except for one thing: LACKS says which, from 1 to
 /// 11.
 #include <cstdint>
 #include <span>
@@ -19,7 +19,7 @@ struct near_miss {
 
 #if LACKS == 1  // no call
   result solve(loads, topologies const&) const { return {}; }
-#elif LACKS == 2   // changes itself
+#elif LACKS == 2   // not const
   result operator()(loads, topologies const&) { return {}; }
 #elif LACKS == 3   // no loads
   result operator()(topologies const&) const { return {}; }
@@ -31,13 +31,13 @@ struct near_miss {
   result operator()(std::span<fssdp::expert_loads>, topologies const&) const { return {}; }
 #elif LACKS == 7   // changes the topology
   result operator()(loads, topologies&) const { return {}; }
-#elif LACKS == 8   // the layout of one layer
+#elif LACKS == 8   // returns the layout of one layer
   fssdp::block_layout operator()(loads, topologies const&) const { return {}; }
-#elif LACKS == 9   // owners that are no layout
+#elif LACKS == 9   // returns owners that are no layout
   std::vector<std::vector<fssdp::rank_id>> operator()(loads, topologies const&) const { return {}; }
-#elif LACKS == 10  // where the layouts are
+#elif LACKS == 10  // returns pointers
   std::vector<fssdp::block_layout const*> operator()(loads, topologies const&) const { return {}; }
-#elif LACKS == 11  // nothing
+#elif LACKS == 11  // returns nothing
   void operator()(loads, topologies const&) const {}
 #else
   result operator()(loads, topologies const&) const { return {}; }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// A communicator whose without(lost) or find_lost() is another function, which LACKS numbers.
+/// A communicator whose without(lost) or find_lost() has a wrong signature; LACKS says which.
 #include <span>
 #include <vector>
 

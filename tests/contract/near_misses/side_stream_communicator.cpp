@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Models exactly the concept of a communicator beside its caller's stream, less the one thing that
-/// LACKS names: a materializer between devices asks for it.
+/// Satisfies the concept of a communicator that runs beside its caller's stream, except for one
+/// thing: LACKS says which. A materializer between devices requires the concept.
 #include "fssdp/runtime/materializer.hpp"
 
 #ifndef LACKS

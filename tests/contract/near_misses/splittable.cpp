@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// A communicator whose split(color, key) is another function, which LACKS numbers.
+/// A communicator whose split(color, key) has a wrong signature; LACKS says which.
 #include <optional>
 
 #include "fssdp/comm/communicator.hpp"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/// A communicator that takes work and lacks the one thing that LACKS numbers of what goes with it.
+/// A communicator with only some of stream_type, submit and synchronize, which belong together, or
+/// with a wrong one; LACKS says which.
 #include <cstdint>
 
 #include "fssdp/comm/communicator.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Models exactly the concept of a routing, less the one thing that LACKS names, from 1 to 13.
+/// Satisfies the concept of a routing, except for one thing: LACKS says which, from 1 to 13.
 #include <cstdint>
 #include <functional>
 #include <vector>
@@ -22,7 +22,7 @@ struct near_miss {
   fssdp::placement where() const { return holders; }
 #elif LACKS == 3  // a placement that others can change
   fssdp::placement& where() const { return holders; }
-#elif LACKS == 4  // changes itself to tell
+#elif LACKS == 4  // where() is not const
   fssdp::placement const& where() { return holders; }
 #else
   fssdp::placement const& where() const { return holders; }
@@ -30,7 +30,7 @@ struct near_miss {
 
 #if LACKS == 5  // no call
   void route(rank, expert, count tokens, emit to) const { to(rank{0}, tokens); }
-#elif LACKS == 6   // changes itself
+#elif LACKS == 6   // not const
   void operator()(rank, expert, count tokens, emit to) { to(rank{0}, tokens); }
 #elif LACKS == 7   // no source
   void operator()(expert, count tokens, emit to) const { to(rank{0}, tokens); }
@@ -38,15 +38,15 @@ struct near_miss {
   void operator()(rank, count tokens, emit to) const { to(rank{0}, tokens); }
 #elif LACKS == 9   // no tokens
   void operator()(rank, expert, emit to) const { to(rank{0}, 1); }
-#elif LACKS == 10  // nobody to tell
+#elif LACKS == 10  // no function to call
   void operator()(rank, expert, count) const {}
 #elif LACKS == 11  // source and expert the other way round
   void operator()(expert, rank, count tokens, emit to) const { to(rank{0}, tokens); }
-#elif LACKS == 12  // tells functions only
+#elif LACKS == 12  // takes only plain functions
   void operator()(rank, expert, count tokens, void (*to)(rank, count)) const {
     to(rank{0}, tokens);
   }
-#elif LACKS == 13  // tells receivers without their tokens
+#elif LACKS == 13  // emits receivers without numbers of tokens
   void operator()(rank, expert, count, std::function<void(rank)> const& to) const { to(rank{0}); }
 #else
   void operator()(rank, expert, count tokens, emit to) const { to(rank{0}, tokens); }

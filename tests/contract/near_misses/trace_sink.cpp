@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/// Models exactly the concept of a trace sink, less the one thing that LACKS names.
+/// Satisfies the concept of a trace sink, except for one thing: LACKS says which.
 #include "fssdp/trace/trace.hpp"
 
 #ifndef LACKS
