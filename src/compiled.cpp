@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// All bodies that are no templates, once for a whole program. It is compiled with FSSDP_COMPILED, as
-// are the files that are linked to it. The target fssdp::compiled compiles its two parts, which take
-// about as long, side by side.
+// The bodies of all functions that are no templates, compiled once for a whole program. Define
+// FSSDP_COMPILED for this file and for all files that are linked with it. The target
+// fssdp::compiled compiles its two parts, which take equally long, at the same time.
 #include "compiled_collectives.cpp"
 #include "compiled_planning.cpp"

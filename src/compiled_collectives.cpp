@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What moves experts: collectives, communicators, memory, sums, the materializer. A part of
-// compiled.cpp; the other one is compiled_planning.cpp.
+// Collectives, communicators, memory, sums, the materializer. A part of compiled.cpp; the other one
+// is compiled_planning.cpp.
 #include "fssdp/collective/all_gather_inl.hpp"
 #include "fssdp/collective/all_gather_v_inl.hpp"
 #include "fssdp/collective/materialized_experts_inl.hpp"

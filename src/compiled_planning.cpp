@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who holds what, what moves for that, and where tokens go. A part of compiled.cpp; the other one is
+// Placements, plans and routings. A part of compiled.cpp; the other one is
 // compiled_collectives.cpp.
 #include "fssdp/cost/estimated_cost_inl.hpp"
 #include "fssdp/cost/layer_cost_inl.hpp"

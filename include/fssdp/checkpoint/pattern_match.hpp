@@ -39,7 +39,8 @@ struct pattern_match {
     rest.remove_prefix(close == rest.npos ? rest.size() : close + 1);
   }
   if (name != rest) return {};
-  // a number with leading zeros, or two different numbers for one gap, would make another name
+  // Filling in the numbers that were found must give the name back. It does not if a number has
+  // leading zeros, or if the name has two different numbers where the pattern has the same gap.
   auto const made = tensor_pattern{std::string{pattern}}(
       {layer_id{found.layer}, expert_id{found.expert}, {}, {}});
   if (made != whole) return {};

@@ -50,10 +50,10 @@ namespace detail {
 /// Rejects names of tensors that readers would not find.
 /// @throws argument_error
 inline void require_names(char const* caller, part_description const& about) {
-  if (about.slices > 1 || about.owners.empty()) return;  // the names of slices are longer
+  if (about.slices > 1 || about.owners.empty()) return;  // names of slices are always longer
+  // Expert 0 stands for all: a name with an expert's number in it is never that of the notes.
   for (auto const& group : about.groups)
-    for (std::size_t k = 0; k < about.tensors.size();
-         ++k)  // with a number it would be another name
+    for (std::size_t k = 0; k < about.tensors.size(); ++k)
       require(about.tensor_name(expert_id{0}, k, group.name) != safetensors_notes_name, caller,
               ": part '", about.name, "' has a tensor of the name '", safetensors_notes_name,
               "', which safetensors files keep for notes; expected another name");
@@ -106,7 +106,7 @@ inline void require_names(char const* caller, part_description const& about) {
 [[nodiscard]] inline std::uint64_t claim_attempt(std::filesystem::path const& of_step, int ranks,
                                                  std::optional<new_file>& file) {
   for (auto attempt = next_attempt(of_step);;
-       attempt = std::max(attempt + 1, next_attempt(of_step)))  // another save has this number
+       attempt = std::max(attempt + 1, next_attempt(of_step)))  // if another save took this number
     if (auto created =
             posix_file::create_unless_there(of_step / rank_file_name(rank_id{0}, ranks, attempt))) {
       file.emplace(std::move(*created));

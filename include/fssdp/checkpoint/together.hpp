@@ -31,7 +31,7 @@ void part_together(Comm& comm) {
     auto all = std::vector<char>(static_cast<std::size_t>(comm.size()));
     all_gather(comm, std::vector<char>(1), all);
   } catch (transport_error const&) {
-    return;  // the others have continued, and have the same information
+    return;  // some rank failed here: the others know what this one knows, and have continued
   }
 }
 

@@ -132,8 +132,8 @@ class in_place_ordering {
     auto const left = blocked_.left(write);
     auto const copy = write - arrivals();
     auto const is_next = at_[write] != in_place_order::none ? left == 0
-                         : arrives(write)                   ? false  // has not come
-                         : is_read_[copy] != 0              ? false  // is done
+                         : arrives(write)                   ? false  // has not arrived yet
+                         : is_read_[copy] != 0              ? false  // was copied already
                                                : left == (overlaps_itself(copy) ? 1U : 0U);
     if (is_next) ready_.push_back(write);
   }

@@ -207,7 +207,7 @@ class rank_transfer {
     for_each_copy([&](std::size_t k, local_part const& part) {
       auto const from = source(k, part.from, part.elements);
       auto const to = target(k, part.to, part.elements);
-      if (from.data == to.data && !changes_type(k)) return;  // it is there
+      if (from.data == to.data && !changes_type(k)) return;  // already in place
       all.copies.push_back({k, from, to});
       all.work.copies.push_back({addresses(from), addresses(to)});
     });

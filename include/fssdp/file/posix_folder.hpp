@@ -23,7 +23,7 @@ class posix_folder {
   }
   /// Opens a folder that is not a symbolic link.
   [[nodiscard]] static posix_folder open_unlinked(std::filesystem::path const& path) {
-    auto folder = path.has_filename() ? path : path.parent_path();  // a/ would follow a link
+    auto folder = path.has_filename() ? path : path.parent_path();  // O_NOFOLLOW ignores "a/"
     auto ignored = std::error_code{};
     require_file(!std::filesystem::is_symlink(folder, ignored), folder,
                  "is a symbolic link; expected a folder");

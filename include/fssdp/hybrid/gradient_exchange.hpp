@@ -106,7 +106,7 @@ class gradient_exchange {
   ~gradient_exchange() {
     try {
       synchronize();
-    } catch (...) {  // they have failed, and ended
+    } catch (...) {  // averages that have failed are over, too
     }
   }
 

@@ -37,7 +37,7 @@ class torch_tensors {
   explicit torch_tensors(c10::Device device = c10::kCPU) : device_{device} {}
   torch_tensors(torch_tensors&&) = default;
   torch_tensors& operator=(torch_tensors&&) = default;
-  torch_tensors(torch_tensors const&) = delete;  // its views point into itself
+  torch_tensors(torch_tensors const&) = delete;  // the views point into this object
   torch_tensors& operator=(torch_tensors const&) = delete;
   ~torch_tensors() = default;
 

@@ -78,7 +78,7 @@ class blocked_writes {
   }
 
  private:
-  std::vector<std::size_t> left_;      // [writes]
+  std::vector<std::size_t> left_;      // [writes]: reads that still have to come first
   std::vector<std::size_t> of_write_;  // [writes + 1], in readers_
   std::vector<std::size_t> readers_;
   std::vector<std::size_t> of_read_;  // [reads + 1], in writes_

@@ -80,7 +80,7 @@ class part_steps {
     blocked_writes blocked{{}, {}};
     std::size_t incoming = 0;  // bytes, in this step
     std::size_t outgoing = 0;
-    std::size_t aside = 0;  // bytes that wait
+    std::size_t aside = 0;  // bytes that wait in the scratch
   };
   struct place {
     rank_id rank;

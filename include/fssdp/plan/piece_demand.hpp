@@ -31,7 +31,7 @@ class piece_demand {
 
   piece_demand(transfer_plan const& plan, int pieces, relaying how)
       : topo_{plan.topology()}, pieces_{pieces} {
-    choose_gates(how);
+    choose_entries(how);
     collect(plan);
     auto const count = static_cast<std::size_t>(items());
     auto const nodes = static_cast<std::size_t>(topo_.nodes());
@@ -101,7 +101,7 @@ class piece_demand {
     bool crosses;
   };
 
-  void choose_gates(relaying how) {
+  void choose_entries(relaying how) {
     position_.resize(static_cast<std::size_t>(topo_.ranks()));
     auto fewest = topo_.ranks();
     auto most = 0;

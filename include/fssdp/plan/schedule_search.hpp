@@ -86,7 +86,7 @@ struct piece_times {
       ranks[i] = smaller[static_cast<std::size_t>(numbers[i])];
     return ranks;
   }
-  auto sorted = numbers;  // few numbers in a large range
+  auto sorted = numbers;  // a large range with few numbers in it
   std::ranges::sort(sorted);
   sorted.erase(std::unique(sorted.begin(), sorted.end()), sorted.end());
   for (std::size_t i = 0; i < numbers.size(); ++i)

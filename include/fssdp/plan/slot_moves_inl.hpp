@@ -84,7 +84,7 @@ class move_rounds {
         if (run(pair->second, low == high, may_crowd) && low != high)
           busy[low.index()] = busy[high.index()] = 1;
       }
-      if (done_ != before) break;  // otherwise more room is needed than was asked for
+      if (done_ != before) break;  // else nothing can move within the scratch that was asked for
     }
     finish_round();
   }

@@ -157,7 +157,7 @@ FSSDP_INLINE void node_shares::shift_down_to(std::uint64_t level, token_demand c
         auto const shifted = shift(from, to, most, demand);
         over -= shifted;
         auto const has_room = load_[t] < room(t) && can_enter(to, demand) != 0;
-        if (has_room) break;  // for others: this one has given all that it has to or can
+        if (has_room) break;  // the giver has nothing left to give; the room is for the next one
       }
     }
   }

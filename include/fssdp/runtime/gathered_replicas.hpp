@@ -36,7 +36,7 @@ class gathered_replicas {
   [[nodiscard]] bool gather(materialized_layer& layer, std::size_t slots) {
     auto const range = pool_.take(slots);
     if (!range.has_value()) return false;
-    layer.state.begin_gather();  // stays so if the gather fails
+    layer.state.begin_gather();  // stays `gathering` if the gather fails
     fill(layer.replicas, layer.in_slots(), *range);
     waiting_.push_back(&layer.replicas);
     meter_.expose([&] {
@@ -76,7 +76,7 @@ class gathered_replicas {
   }
   /// Returns the slots of a layer's replicas to the pool.
   void drop(materialized_layer& layer) {
-    finish(layer);  // if it was never acquired
+    finish(layer);  // in case the layer was never acquired
     layer.state.drop_replicas();
     for (auto* set : {&layer.replicas, &layer.added})
       if (auto const range = std::exchange(set->range, {})) pool_.give_back(*range);

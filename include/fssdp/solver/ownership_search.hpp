@@ -171,7 +171,7 @@ class ownership_search {
         if (!terms_.moves_matter() && is_enough(best, now)) return best;
       }
     if (is_enough(best, now)) return best;
-    // there are many exchanges: only those with the emptiest ranks are tried
+    // There are many possible exchanges: only those with the emptiest ranks are tried.
     auto const roomy =
         of_->ranks() > 64 ? std::min(most_partners, std::ssize(ranks_)) : std::ssize(ranks_);
     std::ranges::partial_sort(ranks_, ranks_.begin() + roomy, {}, [&](int rank) {
@@ -246,7 +246,7 @@ class ownership_search {
     if (terms_.moves_matter()) {
       auto const free_a = a.moved <= 0;
       if (free_a != (b.moved <= 0)) return free_a;
-      if (!free_a) {  // gain per byte
+      if (!free_a) {  // compare the gain per byte moved
         auto const x = (now - a.after) * static_cast<double>(b.moved);
         auto const y = (now - b.after) * static_cast<double>(a.moved);
         if (x != y) return x > y;
@@ -285,7 +285,7 @@ class ownership_search {
     auto gain = gained(unit, from, to);
     if (back >= 0) gain += gained(back, to, from);
     if (back < 0) return gain > 0;
-    for (auto const g : of_->groups_of[at(unit)])  // its own groups count differently
+    for (auto const g : of_->groups_of[at(unit)])  // of both: nothing changes
       gain -= 2 * static_cast<int>(std::ranges::count(of_->groups_of[at(back)], g));
     return gain > 0;
   }

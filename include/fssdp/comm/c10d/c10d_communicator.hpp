@@ -232,7 +232,7 @@ inline void c10d_communicator::let_peers_know() noexcept {
   auto const for_each_other = [&](auto visit) {
     for (auto& of : out_) try {
         if (of.peer != failed) visit(of);
-      } catch (...) {  // this peer does not come
+      } catch (...) {  // this peer cannot be reached
       }
   };
   for_each_other([&](staged_stream& of) {

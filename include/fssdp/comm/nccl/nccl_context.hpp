@@ -111,7 +111,7 @@ class nccl_context {
   template <class Look>
   void synchronize(Look look) {
     failure_.rethrow();
-    if (comm_ == nullptr) return;  // closed, which has waited
+    if (comm_ == nullptr) return;  // closed: that has waited for everything
     guarded([&] {
       watch_.wait_for(stream_, options_.deadline, [&] {
         look();

@@ -41,8 +41,8 @@ class nccl_registration {
         window_{std::exchange(other.window_, nullptr)} {}
   nccl_registration& operator=(nccl_registration&&) = delete;
   ~nccl_registration() {
-    if (comm_->handle() != registered_with_) return;  // aborted or closed, which has ended this
-    if (comm_->has_failed()) return;                  // its owner aborts it, and may have done so
+    if (comm_->handle() != registered_with_) return;  // aborted or closed: this ended with it
+    if (comm_->has_failed()) return;                  // whoever owns it aborts it, or already has
     if (handle_ != nullptr) ncclCommDeregister(registered_with_, handle_);
     close_window();
   }
