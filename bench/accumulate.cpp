@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sums of k sources. Bound: the same threads read and write as many bytes in copies, with memcpy or
-// past the caches, whichever is faster. A copy writes half of its bytes, a sum less: it can be
-// faster than its bound.
+// with stores that bypass the caches, whichever is faster. Half of the bytes of a copy are writes,
+// fewer of a sum: so a sum can be faster than its bound.
 #include "fssdp/element/accumulate.hpp"
 
 #include <cstring>

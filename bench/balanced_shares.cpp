@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long it takes to say which replica works on how many tokens, once they are counted.
+// How long it takes to divide counted tokens among the replicas of their experts.
 #include "fssdp/routing/balanced_shares.hpp"
 
 #include "cluster_scene.hpp"

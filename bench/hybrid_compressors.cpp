@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // What compressors cost on the host. Bound: a copy of the floats of the unit.
 //
-// Two groups that have the same gradient: all that one of them does in a step, without the wire.
+// Two groups that have the same gradient: all that one of them computes in a step, nothing is sent.
 // encode_ns, own_ns and decode_ns are for one element; times_copy says how many copies of the unit
 // take as long as all three; sent is the share of the bytes of fp32 that crosses.
-// pays_below_Gbit: where a wire between the groups carries less in a second, this is faster than a
-// full exchange, if nothing is overlapped. All are from the best of the calls, in time of the
-// processor.
+// pays_below_Gbit: if the link between the groups carries less per second, compressing is faster
+// than a full exchange that nothing hides. All times are processor times, of the fastest call.
 #include <benchmark/benchmark.h>
 #include <time.h>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long it takes to make a plan, per transfer and in all; before each iteration with a new
-// placement.
+// How long it takes to make a plan, per transfer and in total. This is done before each iteration
+// that has a new placement.
 #include "fssdp/plan/make_plan.hpp"
 
 #include "plan_scene.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long it takes to find a needs-based placement, in memory that is allocated already.
+// How long it takes to find a needs-based placement, without the time to allocate memory.
 #include "fssdp/solver/needs_based_materialization.hpp"
 
 #include "cluster_scene.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long it takes to find owners for items of any size: new ones, with sets to be near, and
-// from owners of before after the loads have drifted. Counters: the fullest rank over the bound,
-// and the share of all bytes that moves.
+// How long it takes to find owners for items of any size: from nothing; with sets of items that
+// should be near each other; and starting from earlier owners, after the loads have drifted.
+// Counters: the fullest rank over the bound, and the share of all bytes that moves.
 #include "fssdp/solver/ownership_planner.hpp"
 
 #include <benchmark/benchmark.h>
@@ -79,7 +79,7 @@ void drifted(benchmark::State& state) {
   auto of = item_scene{state};
   auto const before = fssdp::ownership_planner{}(of.items, of.topo).owners;
   of.drift();
-  auto all = 0.0;  // to move all is worth what is fair on a rank
+  auto all = 0.0;  // the price: moving all of it is worth one rank's fair share
   for (auto const& item : of.items) all += static_cast<double>(item.bytes);
   auto const solve = fssdp::ownership_planner{.price_per_byte = 1 / all};
   auto plan = fssdp::ownership_plan{};

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// A trainer's shards become the replicas of a rollout engine, on ideal ports: how long planning takes;
-// by the counters, how long the transfer takes beside its bound, beside gathering everything on every
-// rank of the engine, and beside one broadcast after the other to all of them.
-// And shards that change from blocks to a cyclic layout in the same memory, in one step or in several:
-// how many chunks of scratch a rank needs at most, and how long it takes beside the bound.
+// A trainer's shards become the replicas of a rollout engine, on ideal ports: how long planning
+// takes.
+// Counters compare the time of the transfer with its bound, with gathering everything on every rank
+// of the engine, and with one broadcast after the other to all of them.
+// Then shards change from blocks to a cyclic layout in the same memory, in one step or in several:
+// how many chunks of scratch a rank needs at most, and the time compared with the bound.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>

@@ -3,8 +3,8 @@
 // one in place.
 // Counters: the fullest rank over the mean, and the experts that are sent for each new map.
 //
-// With --loads=FILE, a CSV as fssdp_sim --trace reads it, maps of each layer follow its loads
-// instead: one rank for 4 experts, 5 slots on each.
+// With --loads=FILE, a CSV as fssdp_sim --trace reads it, the maps of each layer follow its loads
+// in the file instead: one rank for every 4 experts, 5 slots on each rank.
 #include <benchmark/benchmark.h>
 
 #include <cstddef>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a rank plans for a layer in an iteration, while loads drift: whether they have changed, a
-// renewed placement where they have, a plan where that is another one; with shared plans, its share of
-// that, and plans that come as bytes. Amortized over the iterations.
+// What planning costs a rank for a layer and an iteration, while loads drift: it checks whether
+// they have changed; if so it renews the placement, and makes a plan if the placement is another
+// one. With shared plans it does its share of that, and reads the plans that others send as bytes.
+// Averaged over the iterations.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shards that move to other owners, and back. Bound: the same threads copy the same chunks out of
-// the shards of the same ranks, into memory of their own.
+// Chunks move to other owners, and back. Bound: the same threads copy the same chunks from the
+// shards of the same ranks into memory of their own.
 #include "fssdp/collective/reshard.hpp"
 
 #include <cstring>
@@ -28,7 +28,7 @@ void reshard(benchmark::State& state) {
     shards.push_back(fssdp::make_shard<float>(block, rank, elements));
     others.push_back(fssdp::make_shard<float>(cyclic, rank, elements));
   }
-  // from the slots of one layout into those of the other, all that one rank gets
+  // Copies all that one rank gets, from the slots of one layout into those of the other.
   auto const copy_all = [&](auto const& plan, rank_id me, auto& from, auto const& old_layout,
                             auto& to, auto const& new_layout, auto copy) {
     for (auto const& move : plan.moves()) {

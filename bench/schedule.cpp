@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How long it takes to cut the chunks of a plan into pieces and to decide when each goes where, and
-// what memory: of the schedule that comes out, and the most on the way.
+// how much memory that takes: the finished schedule, and the peak while it is made.
 #include "fssdp/plan/schedule.hpp"
 
 #include "memory_in_use.hpp"

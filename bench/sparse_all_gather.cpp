@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // SparseAllGather between threads. Bound: the same threads copy the same bytes between the same
-// buffers, with memcpy or past the caches, whichever is faster.
+// buffers, with memcpy or with stores that bypass the caches, whichever is faster.
 #include "fssdp/collective/sparse_all_gather.hpp"
 
 #include <cstring>

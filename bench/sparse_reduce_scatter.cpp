@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// SparseReduceScatter between threads. Bound: the same threads form the same sums of operands that
-// lie in their own memory, by loops written for each number of operands; with plain stores or past
-// the caches, whichever is faster.
+// SparseReduceScatter between threads. Bound: the same threads form the same sums of operands in
+// their own memory, by a loop for each number of operands; with plain stores or with stores that
+// bypass the caches, whichever is faster.
 #include "fssdp/collective/sparse_reduce_scatter.hpp"
 
 #include <algorithm>

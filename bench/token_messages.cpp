@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a dispatch and a combine take with a message for each segment, with one for each rank, packed
-// and unpacked, and with rows by rank at the sender, or at both ends: nothing is packed there. By
-// itself between four threads; with an argument, and under mpirun, between processes.
+// How long a dispatch and a combine take: with a message for each segment; with one for each rank,
+// whose rows are packed and unpacked; and with rows that are sorted by rank at the sender or at
+// both ends, where nothing needs to be packed. Without arguments between four threads; with an
+// argument and under mpirun between processes.
 #include <algorithm>
 #include <chrono>
 #include <cstddef>

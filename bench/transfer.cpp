@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// How much of the wire transfers between distributions reach: from half of the ranks, which train,
-// to the others, or to all. `transfer RATE` measures between four threads with ports of so many
-// bits per second, in real time; `transfer RATE mpi`, under mpirun, between hosts whose wires are as
-// fast.
+// Which share of the bandwidth transfers between distributions reach: from half of the ranks, which
+// train, to the others, or to all. `transfer RATE` measures between four threads with emulated
+// ports of so many bits per second, in real time; `transfer RATE mpi`, under mpirun, between hosts
+// whose links are as fast.
 #include <algorithm>
 #include <chrono>
 #include <cstddef>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What nvcc compiles of fssdp_perf: the library's sums and copies.
+// The part of fssdp_perf that nvcc compiles: the library's sums and copies.
 #include "device_kernels.hpp"
 #include "fssdp/comm/cuda/cuda_kernels.cuh"
 

@@ -115,7 +115,7 @@ class device_memory {
 
   rank_memory<T>* host_;
   int device_;
-  fssdp::cuda_stream stream_;  // of its own, so that copies do not wait for others
+  fssdp::cuda_stream stream_;  // its own stream: copies do not wait for other ranks
   fssdp::detail::cuda_bytes from_;
   fssdp::detail::cuda_bytes to_;
   fssdp::expert_tensor<T const> from_tensor_;

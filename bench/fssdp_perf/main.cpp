@@ -33,7 +33,7 @@ std::vector<perf::result> measure_all(perf::options const& of, perf::process_tea
       for (auto const bytes : of.bytes) {
         auto const found = perf::measure({collective, of_case, bytes}, of, team);
         if (!found.has_value()) continue;
-        if (prints && results.empty()) print(perf::table_head(of));  // nothing was refused
+        if (prints && results.empty()) print(perf::table_head(of));  // at the first result
         if (prints) print(perf::table_line(*found));
         results.push_back(*found);
       }

@@ -60,7 +60,7 @@ template <class T>
   auto const plan = plan_of(of, moved);
   auto memory = make_memory<T>(what.collective, direct.plan, moved.elements);
   auto contestants = std::vector{checked(with_fssdp("fssdp", plan, memory), memory)};
-  auto const ports = of.rate > 0;  // they are the bound then, not the machine
+  auto const ports = of.rate > 0;  // emulated links are the bound, not the machine
   if (!ports)
     for (auto& bound : bounds(memory)) contestants.push_back(checked(std::move(bound), memory));
   auto const bounds_end = contestants.size();

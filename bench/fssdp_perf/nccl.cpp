@@ -23,7 +23,7 @@ namespace {
 void join_devices(int count) {
   try {
     (void)fssdp::detail::peer_devices{count};
-  } catch (fssdp::transport_error const&) {  // they go over the host, as NCCL's messages then do
+  } catch (fssdp::transport_error const&) {  // then copies go over the host, as NCCL's messages do
   }
 }
 

@@ -35,7 +35,7 @@ struct options {
   bool check = false;
   bool json = false;
 
-  // the topology that the port model stands for
+  // The topology of the simulation, or of emulated links.
   bool simulate = false;
   double rate = 0;                ///< bytes per second that a throttled rank moves; 0: what it can
   double link_bandwidth = 400e9;  ///< bytes per second of a rank inside its node

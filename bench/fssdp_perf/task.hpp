@@ -49,7 +49,7 @@ struct task {
                                                             std::size_t average) {
   auto lengths = std::vector<std::size_t>(static_cast<std::size_t>(ranks), average);
   if (which == case_kind::blocks) return lengths;
-  auto shares = std::vector<double>{};  // of the blocks up to each
+  auto shares = std::vector<double>{};  // running sums: of each block and all before it
   for (std::size_t r = 0; r < lengths.size(); ++r)
     shares.push_back((shares.empty() ? 0.0 : shares.back()) + 1.0 / static_cast<double>(r + 1));
   auto const all = average * lengths.size();
@@ -72,7 +72,7 @@ struct task {
                                     std::uint64_t seed, std::size_t bytes,
                                     std::size_t element_bytes) {
   if (!is_of_blocks(which)) {
-    auto const placement = static_cast<cases::case_kind>(which);  // by the same number
+    auto const placement = static_cast<cases::case_kind>(which);  // the same numbers in both
     return {cases::make_scene(placement, topo, experts, seed), element_bytes,
             bytes / element_bytes};
   }

@@ -31,7 +31,7 @@ class device_memory {
         if (sliced || rank != owner)
           now[rank.index()] += of.keeps == replica_state::optimizer_too ? with_state : 1;
     }
-    for (std::size_t rank = 0; rank < ranks; ++rank)  // this layer's, and the one's before it
+    for (std::size_t rank = 0; rank < ranks; ++rank)  // those of two layers at a time
       extra_[rank] = of.replicas == lifetime::iteration
                          ? extra_[rank] + now[rank]
                          : std::max(extra_[rank], now[rank] + (last_.empty() ? 0 : last_[rank]));

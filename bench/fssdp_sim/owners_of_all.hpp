@@ -145,7 +145,7 @@ inline void append_blocks(std::vector<fssdp::rank_id>& owners, int items, int ra
   for (int layer = 0; layer < of.where->layers; ++layer)
     detail::append_blocks(before, of.where->experts, topo.ranks());
   detail::append_blocks(before, static_cast<int>(matrices.size()), topo.ranks());
-  // a model of unknown sizes has no bytes
+  // If the sizes of the model are not known, there are no bytes.
   auto const price = found.bytes > 0 ? 1 / found.bytes : 0.0;
   auto const solve = fssdp::ownership_planner{.price_per_byte = price};
   found.plan = solve(items, topo, {}, before);

@@ -111,7 +111,7 @@ struct extent {
   auto const experts = static_cast<int>(expert_count(loads));
   auto const kept =
       detail::affordable(devices, experts, layers, samples.size(), asked.iters.empty());
-  auto few = std::vector<std::size_t>{};  // the last of equally long parts
+  auto few = std::vector<std::size_t>{};  // the last sample of each of equally long parts
   for (std::size_t n = 1; n <= kept.samples; ++n)
     few.push_back(samples[n * samples.size() / kept.samples - 1]);
   auto made = prepared{.where = make_setting(kind, model, devices, static_cast<int>(layers),

@@ -63,7 +63,7 @@ class shards {
   }
 
   std::vector<fssdp::table_layout> const& at(std::size_t sample) {
-    constexpr auto interval = std::int64_t{100};  // the paper's
+    constexpr auto interval = std::int64_t{100};  // iterations, as in the paper
     auto const iter = (*of_.loads)[sample].iter;
     if (how_ == sharding::blocks || (made_.has_value() && iter < *made_ + interval))
       return layouts_;
@@ -149,7 +149,7 @@ class shards {
       if (observe)
         observe({(*of.loads)[sample].iter, of.layer_ids[layer], question, answer, figures});
     }
-    auto owned = std::optional<double>{};  // some layers alone cannot be shared out so evenly
+    auto owned = std::optional<double>{};  // of a rank, over all layers: one layer may be less even
     if (which.shards != sharding::blocks && result.scale() > 1)
       owned = std::ceil(static_cast<double>(where.layers) * where.experts / where.topology.ranks());
     auto const experts = memory.most(which.costs.replicas, result.scale(), owned);

@@ -34,7 +34,7 @@ namespace step {
 /// Where a device meets those of other groups.
 struct between_links {
   fssdp::communicator_ref counterparts;  ///< ranks are groups
-  // past emulated links
+  // These three do not go over emulated links.
   fssdp::communicator_ref checks;    ///< counterparts, too, while exchanges are under way
   fssdp::communicator_ref inside;    ///< the devices of a group
   fssdp::communicator_ref everyone;  ///< all devices of all groups
@@ -82,9 +82,9 @@ class between_device {
   between_device& operator=(between_device const&) = delete;
   ~between_device() {
     try {
-      through_.moving->synchronize();  // work there knows this
+      through_.moving->synchronize();  // work there has a pointer to this object
       stream_.synchronize();
-    } catch (...) {  // it has failed, and is over
+    } catch (...) {  // work that has failed is over, too
     }
   }
 

@@ -18,7 +18,7 @@ namespace {
 class peer_ranks : public device_group {
  public:
   explicit peer_ranks(std::chrono::milliseconds deadline) : deadline_{deadline} {
-    // Two streams for each rank: where they share a queue of the device, they wait for each other.
+    // Each rank has two streams. Streams that share a queue of the device wait for each other.
     setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
     if (device_count() == 0)
       throw std::invalid_argument{"--backend cuda: no device is found; expected one at least"};

@@ -31,7 +31,7 @@ cuda_device::cuda_device(cuda_rank of, expert_shape shape, int layers, int exper
   for (int layer = 0; layer < layers; ++layer)
     layers_.push_back({nullptr, row_block{memory_.resource()}});
   memory_.fill(dense_.all(), 1.0F / 1024);
-  memory_.add(dense_.all(), 0);  // what is loaded at its first use is there before ranks meet
+  memory_.add(dense_.all(), 0);  // CUDA loads the kernel now, not while ranks wait for each other
 }
 cuda_device::~cuda_device() = default;
 

@@ -71,7 +71,7 @@ void run_on_device(Comm& tokens, cudaMemPool_t pool, job const& of, shared_work&
 template <class World, class PoolOf>
 [[nodiscard]] measurement measure_on(World& world, PoolOf pool_of, job const& what,
                                      std::filesystem::path const& timeline) {
-  constexpr auto bytes_of_load = std::size_t{16};  // of a device: whole ones make a row
+  constexpr auto bytes_of_load = std::size_t{16};  // of a device at once: rows are multiples
   auto of = what;
   of.links_are_real = true;
   of.emulates = whole_bytes(of.emulates, of.of.where->rates.token_bytes, bytes_of_load);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What nvcc compiles of fssdp_step: Thrust fills and adds, cuBLAS multiplies, and the library sums and
-// copies.
+// The part of fssdp_step that nvcc compiles: Thrust fills and adds, cuBLAS multiplies, and the
+// library sums and copies.
 #include "device_math.hpp"
 
 #include <thrust/execution_policy.h>

@@ -104,7 +104,7 @@ fssdp::materializer_options device_rank::options_of(
   auto const experts = static_cast<std::size_t>(first.experts_per_layer());
   auto per_layer = static_cast<std::size_t>(job_.of.slots);
   if (job_.which.holds_all) per_layer = experts;
-  if (job_.which.slices)  // what it computes with by itself is put together as well
+  if (job_.which.slices)  // owned experts are gathered, too, as ranks own only slices of them
     per_layer += (experts + static_cast<std::size_t>(first.ranks()) - 1) /
                  static_cast<std::size_t>(first.ranks());
   auto const at_once = gathers_again ? static_cast<std::size_t>(job_.prefetch_distance) + 1
@@ -325,7 +325,7 @@ bool device_rank::owners_may_change(int steps) const {
 /// What moves when owners change.
 std::vector<fssdp::expert_tensor<std::byte>> device_rank::kept() {
   auto all = fssdp::bytes_of(weights_, moments_);
-  if (!between_.has_value() || !owners_may_change(steps_ + 1)) return all;  // nothing waits
+  if (!between_.has_value() || !owners_may_change(steps_ + 1)) return all;  // no wait for exchanges
   auto const more = between_->kept();
   all.insert(all.end(), more.begin(), more.end());
   return all;

@@ -115,7 +115,7 @@ class device_rank {
   std::array<std::size_t, 1> elements_;
   device_tensor weights_;
   device_tensor gradients_;
-  device_tensor moments_;  // and main weights: 6 times the parameters
+  device_tensor moments_;  // with the main weights 6 times the bytes of the parameters
   device_times times_;
   planning_times planning_;
   std::optional<fssdp::materializer> layers_;

@@ -50,7 +50,7 @@ void remember_before(device_rank& rank, job const& of, std::optional<std::size_t
   auto first = next > window ? next - window : 0;
   if (last.has_value()) first = std::max(first, *last + 1);
   for (auto sample = first; sample < next; ++sample) rank.remember(sample);
-  if (next == 0) rank.remember(0);  // nothing is older
+  if (next == 0) rank.remember(0);  // there are no earlier loads
   if (of.of.predicts.stale.has_value() && of.which.expects != expectation::none)
     for (std::size_t layer = 0; layer < sim::layer_count(*of.of.loads); ++layer)
       rank.expect(layer, of.of.predicts(*of.of.loads, next, layer));

@@ -160,7 +160,7 @@ class parameter_rounds {
     }
     if (layers.empty()) return layers;
     prompt_->advance();
-    arrived_bytes_ = counted_.counts().bytes_sent;  // one fragment at a time is under way
+    arrived_bytes_ = counted_.counts().bytes_sent;  // only one fragment is in flight at a time
     return layers;
   }
   void end_first_step() {

@@ -24,7 +24,7 @@ namespace sim {
   for (std::size_t e = 0; e < loads.size(); ++e) order.push_back(e);
   std::ranges::stable_sort(order, [&](auto a, auto b) { return share(a) > share(b); });
 
-  // Experts that many replicas are for must not take all places from those that come after them.
+  // Experts that get many replicas must leave places for those that come after them.
   auto const device = [](int rank) { return static_cast<std::size_t>(rank); };
   auto kept = loads.size();
   auto free = devices * static_cast<std::size_t>(places);

@@ -35,7 +35,7 @@ namespace detail {
   auto const used = fssdp::most_slots_used(before.where, owners, fssdp::slot_use::remote);
   auto const left = static_cast<std::size_t>(question.slots) - used;
   auto solve = detail::algorithm_1(question);
-  solve.overlap = owners.experts();  // nothing hides what comes now: it has to pay
+  solve.overlap = owners.experts();  // no limit: nothing is hidden, calibrate keeps what pays
   auto found = fssdp::calibrate(before.where, solve(question.counts->loads(), owners), owners,
                                 *question.counts,
                                 {.slots = left,
