@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // A framework that has its own way to send bytes needs no back end of fssdp. It writes a class with
 // rank(), size() and exchange(post), the concept fssdp::communicator, and all of fssdp runs over
-// it. Here the host is Gloo where it is installed, else a pair of queues between any two threads;
-// the adapters, each about 50 lines of code, are gloo_communicator and queue_communicator in the
-// folder beside this file. They take the label of a batch, so that ranks which are in different
-// collectives get an error and not each other's bytes.
+// it. Here the framework is Gloo if it is installed, and otherwise a pair of queues between any two
+// threads. The adapters, each about 50 lines of code, are gloo_communicator and queue_communicator
+// in the folder beside this file. They use the label of a batch, so that ranks which are in
+// different collectives get an error and not each other's bytes.
 //
 //   02_own_communicator [ranks]
 #include <cstddef>

@@ -29,7 +29,7 @@ result step(fssdp::thread_communicator& comm) {
   auto const column = comm.rank().value() % columns;
   auto experts = comm.split(row);  // as MPI_Comm_split: every rank calls it, in the same order
   auto data = comm.split(column);
-  auto const rank = experts->rank();  // 0 or 1: that in its row
+  auto const rank = experts->rank();  // 0 or 1, within the row
 
   auto const layout = fssdp::block_layout{{.experts = 4, .ranks = columns}};
   auto const loads = fssdp::expert_loads{3, 90, 5, 40};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A compressor of your own for gradients between groups: one bit per element, and one float. Four
-// groups search the mean of four targets; each group knows one target only.
+// groups look for the mean of four targets; each group knows only one of them.
 #include <array>
 #include <cmath>
 #include <cstddef>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a trainer to a rollout engine: 16 ranks of which each owns slices of experts in fp32, and 8
-// others that each hold whole experts in bf16, the busiest two of them twice. Then the trainer goes on
-// with 12 ranks. Nothing is gathered on the way.
+// From a trainer to a rollout engine: each of 16 ranks owns slices of experts in fp32; 8 other
+// ranks hold whole experts in bf16, and two replicas of the two busiest. Then the trainer continues
+// on 12 ranks. Nothing is gathered in between.
 #include <cstddef>
 #include <cstdio>
 #include <numeric>

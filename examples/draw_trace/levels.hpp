@@ -47,7 +47,7 @@ inline void append(std::vector<bar>& level, bar const& next, double least) {
 /// @post no two of a level overlap, and fewer of them than 6 * (to - from) / least
 [[nodiscard]] inline std::vector<std::vector<bar>> levels_of(row const& of, window const& seen) {
   auto levels = std::vector<std::vector<bar>>{};
-  auto open = std::vector<double>{};  // ends of the ranges that the next one may be in
+  auto open = std::vector<double>{};  // ends of the ranges that may contain the next one
   for (auto const& one : of.bars) {
     while (!open.empty() && open.back() <= one.begin + detail::rounding) open.pop_back();
     auto const level = open.size();

@@ -45,7 +45,7 @@ inline void compare_index(std::filesystem::path const& path,
   }
   auto missing = std::vector<std::string>{};
   auto elsewhere = std::vector<std::string>{};
-  auto files = std::vector<std::string>{};  // that are not there
+  auto files = std::vector<std::string>{};  // missing ones
   for (auto const& [tensor, file] : index.files) {
     auto const found = in_file.find(tensor);
     if (found == in_file.end()) missing.push_back(tensor);

@@ -176,7 +176,7 @@ class drawing {
 
   inspection const& of_;
   double end_;              // seconds
-  per_port<double> comms_;  // their upper ends
+  per_port<double> comms_;  // y of their upper edges
   double bottom_ = 0;
   std::vector<fssdp::chunk_id> moved_;  // ascending
   std::string body_;

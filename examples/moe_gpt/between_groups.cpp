@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The methods behind --between, --sync-every and --outer: the only file in which they are compiled.
+// The methods behind --between, --sync-every and --outer. No other file compiles them.
 #include "between_groups.hpp"
 
 #include "adamw.hpp"

@@ -131,7 +131,7 @@ class between_groups {
   std::uint64_t dense_elements_;
   bool averages_gradients_;
   bool sends_momentum_ = false;
-  std::uint64_t bytes_ = 0;  // when nothing was under way
+  std::uint64_t bytes_ = 0;  // as counted when no exchange was in progress
   std::unique_ptr<exchange_way> way_;
 };
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is the same for all models: the only file in which the checkpoints of the library are
-// compiled, and JSON is read.
+// What is the same for all models. No other file compiles the library's checkpoints, or reads JSON.
 #include "checkpoint.hpp"
 
 #include <cstdint>
@@ -109,7 +108,7 @@ resumed_run::resumed_run(options const& chosen, corpus const& text) {
     };
     if (is_in_groups) {
       groups_ = state_of(open(chosen.resume / folder_of_group(0))).at("--groups").get<int>();
-      if (groups_ == chosen.groups) saved_.clear();  // this group's own, alone
+      if (groups_ == chosen.groups) saved_.clear();  // only this group's own
       for (int group = saved_.empty() ? chosen.group : 1;
            group < (groups_ == chosen.groups ? chosen.group + 1 : groups_); ++group)
         open(chosen.resume / folder_of_group(group));

@@ -55,7 +55,7 @@ template <class Real, fssdp::communicator Comm>
     if (writes) {
       auto const seen = std::min(seq, bytes.size());
       window.assign(bytes.end() - static_cast<std::ptrdiff_t>(seen), bytes.end());
-      window.resize(seq);  // what comes after the last byte does not reach it
+      window.resize(seq);  // attention is causal: padding does not reach the last byte
     }
     auto const logits = model.forward(comm, window);
     if (!writes) continue;

@@ -240,10 +240,10 @@ class delayed_way final : public exchange_way {
     }
     if (--left_ == 0) end_round(weights, static_cast<std::uint64_t>(steps));
   }
-  /// The last round is a round without steps, in which the one before arrives.
+  /// One more round without steps, at the end of which the average of the last one is applied.
   void finish(owned_tensors const& weights) override {
     end_round(weights, rule_.steps);
-    (void)experts_.kept();  // waits
+    (void)experts_.kept();  // waits for the exchange
     at_.settled();
   }
   std::vector<kept_part> kept() override {

@@ -17,7 +17,7 @@ namespace {
 void run(moe_gpt::options const& asked) {
   auto const text = moe_gpt::load_corpus(asked.text, MOE_GPT_DEFAULT_TEXT,
                                          moe_gpt::shape_of(asked).seq, asked.seed);
-  auto const world = moe_gpt::join_world(asked);  // after what may fail without the others
+  auto const world = moe_gpt::join_world(asked);  // last: what fails before leaves no rank waiting
   auto const& chosen = world->chosen();
   if (world->has_rank_0() && !chosen.quiet) {
     std::printf("Matrix products: %s\n", moe_gpt::products_by().c_str());

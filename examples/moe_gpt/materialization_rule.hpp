@@ -33,7 +33,7 @@ namespace moe_gpt {
     if (chosen.mode == mode::fsdp) return experts;
     return static_cast<std::size_t>(std::min(chosen.spare_slots, chosen.overlap));
   }();
-  // owners that change may own all experts of a layer
+  // If owners change, a rank may come to own all experts of a layer.
   auto const held = chosen.reshard_every > 0
                         ? experts
                         : std::min(experts, slots_of_owners(slot_use::materialized) + replicas);
@@ -56,7 +56,7 @@ namespace moe_gpt {
       .load_tolerance = chosen.load_tolerance,
       .plan_ahead = chosen.plan_ahead,
       .trace = trace};
-  if (chosen.replica_slots >= 0)  // calibration may hold what it adds besides
+  if (chosen.replica_slots >= 0)  // twice: calibration adds replicas of its own
     result.replica_slots =
         std::min(static_cast<std::size_t>(chosen.replica_slots), 2 * layers * experts);
   return result;

@@ -65,7 +65,7 @@ template <class Real>
 [[nodiscard]] inline Real exponential(Real x) {
   if constexpr (std::is_same_v<Real, float>) {
     constexpr auto to_integer = 12582912.0F;  // 1.5 * 2^23: adding it rounds to a whole number
-    // The cut compares integers: compilers do not vectorise a choice between floats that may trap.
+    // Integers are compared here: compilers do not vectorize comparisons of floats, which may trap.
     constexpr auto sign = std::numeric_limits<std::int32_t>::min();
     auto const bits = std::bit_cast<std::int32_t>(x);
     auto const size = bits & ~sign;

@@ -24,7 +24,7 @@ template <class Real>
 void multiply(form form_a, matrix<Real const> a, form form_b, matrix<Real const> b,
               std::size_t inner, matrix<Real> c, update how) {
   if (c.rows == 0 || c.columns == 0) return;
-  auto const is_empty = inner == 0;  // a sum of nothing, which not every BLAS takes
+  auto const is_empty = inner == 0;  // an empty sum, which not every BLAS accepts
   if (how == update::write && (is_empty || !has_blas))
     for (std::size_t i = 0; i < c.rows; ++i) std::ranges::fill(c.row(i), Real{0});
   if (is_empty) return;

@@ -238,7 +238,7 @@ class model_mirror {
   void recover(int layers, Arrives arrives) {
     if (mirror_.has_value() && stream_ != nullptr) try {
         mirror_->finish(*stream_);
-      } catch (fssdp::error const&) {  // the mirror knows how far it has come
+      } catch (fssdp::error const&) {  // the mirror knows which steps are whole
       }
     stream_ = nullptr;
     if (!mirror_.has_value()) {
@@ -335,7 +335,7 @@ class model_mirror {
   mirror_stream* stream_ = nullptr;
   std::optional<fssdp::mirrored_shard> mirror_;
   detail::dense_slots slots_;                              // of the model now
-  std::map<std::uint64_t, detail::dense_slots> slots_of_;  // [renewals of the mirror]
+  std::map<std::uint64_t, detail::dense_slots> slots_of_;  // by how often the mirror was renewed
   std::vector<std::size_t> sizes_;                         // of the tensors of a slot
   std::size_t dense_elements_ = 0;                         // without padding
   detail::state_buffers<Real> staging_;                    // the dense chunk, as it is mirrored

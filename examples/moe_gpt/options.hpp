@@ -306,7 +306,7 @@ inline void validate(options const& chosen) {
                                                   ": expected a multiple of --heads, " +
                                                   std::to_string(chosen.heads));
   auto const size = [](int n) { return static_cast<double>(n); };
-  auto const of_experts =  // two matrices each, d_ff is twice d_model
+  auto const of_experts =  // parameters: two matrices each, where d_ff is twice d_model
       4 * size(chosen.d_model) * size(chosen.d_model) * size(chosen.experts) * size(chosen.layers);
   require(of_experts <= 1e12, "--d-model " + std::to_string(chosen.d_model) + ", --experts " +
                                   std::to_string(chosen.experts) + " and --layers " +

@@ -101,7 +101,7 @@ class progress {
   progress_style style_;
   std::FILE* out_;
   double rate_ = 0;
-  int shown_steps_ = 0;  // a run that goes on from a checkpoint has had others
+  int shown_steps_ = 0;  // without those before the checkpoint that the run continues
   bool drawn_ = false;
   clock::time_point start_ = clock::now();
   clock::time_point shown_ = start_;

@@ -46,7 +46,7 @@ class thread_ranks : public rank_world {
                    .planner = std::ref(plans),
                    .stop = [] { throw fssdp::rank_left{"as --lose has told it"}; }});
         if (record.is_of_first_rank) result = std::move(record);
-      } catch (fssdp::rank_left const&) {  // without a word
+      } catch (fssdp::rank_left const&) {  // --lose: the rank prints nothing
       }
     });
     if (!traces.empty()) write_trace(chosen_.trace, traces);

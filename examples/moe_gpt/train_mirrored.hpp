@@ -64,7 +64,7 @@ class rank_life {
   fssdp::communicator_ref tokens_, moves_, copies_;
   streamed streamed_;
   rank_trainer<Real, fssdp::communicator_ref, streamed> trainer_;
-  mirror_stream behind_;  // goes first: it reads the model
+  mirror_stream behind_;  // last, so that it is destroyed first: it reads the model
 };
 
 /// A rank through all losses.
@@ -85,7 +85,7 @@ class mirrored_training {
         return std::move(so_far_.record);
       } catch (fssdp::transport_error const& error) {
         recover(error);
-      } catch (fssdp::poisoned_stream const& error) {  // which a transport_error has poisoned
+      } catch (fssdp::poisoned_stream const& error) {  // by a transport_error
         recover(error);
       }
   }
@@ -144,7 +144,7 @@ class mirrored_training {
         lost = mirror_.lost().size();
       }
     if (mirror_.lost().size() == before && !may_try_again()) throw std::runtime_error{what};
-    life_.reset();  // what it has is recovered
+    life_.reset();  // recovery has what it needs of it
     if (!begun_.has_value()) begun_ = noticed;
   }
   /// Nobody is lost, and yet something has failed: a few times in a run that may be.
@@ -190,7 +190,7 @@ class mirrored_training {
 
   rank_job const& job_;
   options chosen_;  // with as many ranks as are left
-  int me_;          // at first
+  int me_;          // this rank, before any was lost
   model_mirror<Real> mirror_;
   run_so_far so_far_;
   std::unique_ptr<rank_life<Real>> life_;   // uses what is above

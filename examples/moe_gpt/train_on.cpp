@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What one rank does: the only file in which the trainer is compiled.
+// What one rank does. No other file compiles the trainer.
 #include "train_on.hpp"
 
 #include <fstream>

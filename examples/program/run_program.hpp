@@ -45,7 +45,7 @@ template <class Read, class Run>
 } catch (std::bad_alloc const&) {
   std::fprintf(stderr, "%s: out of memory: %s\n", of.name, of.sizes);
   return of.exit_code_of_failure;
-} catch (std::length_error const&) {  // more than any memory
+} catch (std::length_error const&) {  // larger than any memory can be
   std::fprintf(stderr, "%s: out of memory: %s\n", of.name, of.sizes);
   return of.exit_code_of_failure;
 } catch (std::exception const& error) {

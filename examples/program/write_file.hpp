@@ -52,7 +52,7 @@ inline void write_whole_file(std::filesystem::path const& path, std::string_view
     return write_file(path, text);
   auto partial = path;
   partial += ".partial";
-  (void)fs::remove(partial, failed);  // of a run that was interrupted
+  (void)fs::remove(partial, failed);  // left by a run that was interrupted
   auto cause = detail::written_as(partial, "wbx", text);
   if (cause == 0) {
     fs::rename(partial, path, failed);

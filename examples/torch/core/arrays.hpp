@@ -71,7 +71,7 @@ struct whole_numbers {
 template <std::size_t Dimensions, class T>
 [[nodiscard]] numpy_array<T, Dimensions> as_array(
     std::vector<T> values, std::array<std::size_t, Dimensions> const& shape) {
-  values.reserve(1);  // an address, even if it is empty
+  values.reserve(1);  // so that an empty one has an address, too
   auto owned = std::make_unique<std::vector<T>>(std::move(values));
   auto* const data = owned->data();
   auto owner = nb::capsule{owned.release(), [](void* pointer) noexcept {

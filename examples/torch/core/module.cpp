@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The module fssdp._core: what of the library needs neither torch nor a communicator. The package
-// around it is what users see: src/fssdp/__init__.py.
+// The module fssdp._core: the parts of the library that need neither torch nor a communicator.
+// Users see the package around it: src/fssdp/__init__.py.
 #include "module.hpp"
 
 #include "fssdp/core/error.hpp"

@@ -216,7 +216,7 @@ void add_communicator(nb::module_& to) {
           "group"_a, "timeout"_a, "device"_a, "by_operators"_a)
       .def_prop_ro(
           "device", [](communicator const& self) { return self.device().str(); },
-          "Where its tensors are, with its number.")
+          "The device of its tensors, with its index.")
       .def_prop_ro("rank", [](communicator const& self) { return self.rank().value(); })
       .def_prop_ro("size", &communicator::size)
       .def_prop_ro("bytes_sent",
@@ -257,7 +257,7 @@ void add_communicator(nb::module_& to) {
 }  // namespace python
 
 NB_MODULE(_torch, to) {
-  nanobind::module_::import_("fssdp");  // its types are used here, and its errors
+  nanobind::module_::import_("fssdp");  // its types and errors are used here
   python::add_communicator(to);
   python::add_materializer(to);
   python::add_exchanges(to);

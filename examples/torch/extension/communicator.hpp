@@ -85,7 +85,7 @@ class communicator {
   communicator& operator=(communicator const&) = delete;
   ~communicator() {
     auto const unlocked =
-        nanobind::gil_scoped_release{};  // tensors that its thread lets go need it
+        nanobind::gil_scoped_release{};  // its thread takes the GIL to free tensors
     stream_.reset();
   }
 

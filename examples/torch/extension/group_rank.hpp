@@ -24,7 +24,7 @@ class group_rank {
 
   /// Valid as long as this is.
   [[nodiscard]] virtual fssdp::communicator_ref communicator() = 0;
-  /// Where its tensors are, with its number.
+  /// The device of its tensors, with its index.
   [[nodiscard]] virtual c10::Device device() const = 0;
   /// Waits for all that it has put on torch's current stream.
   virtual void synchronize() = 0;

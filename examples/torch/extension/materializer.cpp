@@ -104,7 +104,7 @@ class layers {
   layers(layers const&) = delete;
   layers& operator=(layers const&) = delete;
   ~layers() {
-    auto const unlocked = released{};  // its solver takes the interpreter to go
+    auto const unlocked = released{};  // a solver in Python takes the GIL when it is destroyed
     made_.reset();
   }
 
@@ -122,7 +122,7 @@ class layers {
         hash.mix(expert.value());
         for (auto const rank : where.holders(expert)) hash.mix(rank.value());
       }
-    } catch (fssdp::argument_error const&) {  // not decided
+    } catch (fssdp::argument_error const&) {  // there is no placement yet
       return 0;
     }
     return hash.value();
