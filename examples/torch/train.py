@@ -109,7 +109,7 @@ def runs_of(given: argparse.Namespace) -> Iterator[tuple[str, Run]]:
             if has_deepspeed() and not run.stacked and run.shape.experts % given.ranks == 0:
                 yield way, replace(run, way=way, dense="ddp")
             continue
-        # FSDP2 wants gradients of all parameters on every rank: stacked ones have them
+        # FSDP2 needs a gradient for every parameter on every rank, which only stacked parameters have
         yield way, replace(run, way=way, stacked=run.stacked or way == "fsdp2")
     for name, options in VARIANTS.items():
         yield f"sparse, {name}", replace(run, way="sparse", **options)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What --between says: what crosses between groups, by the names that moe_gpt has for it."""
+"""The methods of --between, which groups use to exchange, under the names that moe_gpt has for them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _numbers = {
 
 
 def method_of(text: str) -> Any:
-    """Of a name and, after a colon, a number."""
+    """The method that a name and, after a colon, a number stand for."""
     name, _, given = text.partition(":")
     number = int(given) if given else _numbers.get(name, 0)
     made = {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Expert parallelism in plain torch, to compare with: each expert is with its owner alone."""
+"""Expert parallelism in plain torch, for comparison: only its owner has an expert."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 
 class _AllToAll(torch.autograd.Function):
-    """Rows from all ranks to all; its backward is the way back."""
+    """Rows from all ranks to all ranks; its backward sends them back."""
 
     @staticmethod
     def forward(ctx: Any, rows: Tensor, into: list[int], out: list[int]) -> Tensor:

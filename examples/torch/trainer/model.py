@@ -115,7 +115,7 @@ class Model(nn.Module):
         self._fill()
 
     def _fill(self) -> None:
-        """Equal weights for both kinds of experts: each has numbers of its own."""
+        """Fills both kinds of experts with equal weights: each expert has its own random numbers."""
         draw = torch.Generator().manual_seed(1)
         with torch.no_grad():
             for name, p in self.named_parameters():

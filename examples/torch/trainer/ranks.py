@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ranks that are processes: forked from the one that has imported torch, so that they begin at once."""
+"""Ranks that are processes, forked after torch has been imported, so that they start at once."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ BACK_ENDS = {"cpu": "gloo", "cuda": "nccl"}
 
 
 def take_device(device: str, number: int) -> None:
-    """Makes one of the devices of this host the current one; several ranks may have the same."""
+    """Makes one of the devices of this host current; several ranks may share one."""
     if device == "cuda":
         torch.cuda.set_device(number % torch.cuda.device_count())
 
 
 def join_launched(device: str = "cpu") -> bool:
     """Joins the ranks that torchrun has started, or mpirun of Open MPI, where MASTER_ADDR and
-    MASTER_PORT say how all of them reach the first. Returns whether there are such."""
+    MASTER_PORT say how all of them reach the first. Returns whether there are any."""
     for name, of_mpi in (("RANK", "OMPI_COMM_WORLD_RANK"), ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE")):
         if of_mpi in os.environ:
             os.environ.setdefault(name, os.environ[of_mpi])
@@ -93,9 +93,9 @@ def _collect(children: list[int], folder: str, seconds: float) -> list[Any]:
                     results[rank] = pickle.load(file)
                 missing.discard(rank)
                 if not results[rank][0]:
-                    until = min(until, time.monotonic() + 5)  # others may wait for it
+                    until = min(until, time.monotonic() + 5)  # others may be waiting for this rank
             elif ended:
-                results[rank] = (True, None)  # it was to end
+                results[rank] = (True, None)  # body has ended the process on purpose
                 missing.discard(rank)
         time.sleep(0.01)
     for rank in missing:

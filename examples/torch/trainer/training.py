@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One training loop for a model whose experts are nowhere sharded, in plain expert parallelism, in
-FSDP2, or sharded by fssdp; with FSDP2 or DistributedDataParallel for its dense part."""
+"""One training loop for a model whose experts are not sharded, or by plain expert parallelism, FSDP2 or
+fssdp. The dense part is sharded by FSDP2, or replicated by DistributedDataParallel."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ class Run:
         way: 'alone' (one process), 'plain' and 'deepspeed' (expert parallelism without fssdp, the
             second by DeepSpeed's layer), 'fsdp2', or a solver of fssdp: 'owners_only', 'sparse', 'cheapest', 'everywhere'.
         dense: 'fsdp2' or 'ddp'.
-        groups: the ranks are so many groups. Each shards all experts among its ranks; gradients are
+        groups: how many groups the ranks form. Each shards all experts among its ranks; gradients are
             averaged over all groups.
-        between: what crosses between groups, in the place of that: see METHODS.
+        between: the method by which groups exchange instead: see METHODS.
         learning_rate: of AdamW; of SGD, with weight decay, where gradients become signs.
         reshard_every: new owners after so many steps.
-        micro_batches: whose gradients are added up.
+        micro_batches: how many there are in a step; their gradients are added up.
         slots: replicas that a rank has room for in one layer.
-        device: 'cpu', or 'cuda' for the one that is current on each rank.
+        device: 'cpu', or 'cuda': the current device of each rank.
         dtype: of all parameters. Runs whose sums are formed in other orders stay together in
             float64; in float32, rounding may change which expert a router chooses where two are almost
             equal.
@@ -72,7 +72,7 @@ class Run:
 
 @dataclass
 class Result:
-    """Of one rank.
+    """What one rank reports.
 
     Attributes:
         losses: of each step, over all ranks.
@@ -81,9 +81,9 @@ class Result:
         bytes_sent: by this rank for experts: tokens, parameters, gradients.
         exposed: seconds that the caller has waited for parameters and gradients.
         moved: how often experts have changed their owners.
-        bytes_between: by this rank to other groups.
+        bytes_between: sent by this rank to other groups.
         host: where the rank is: ranks of one host have the same.
-        wire_bytes: that the host has sent meanwhile, with headers, for the dense part, too.
+        wire_bytes: sent by the host in this time, with headers and with the dense part.
     """
 
     losses: list[float] = field(default_factory=list)
@@ -127,7 +127,7 @@ def solver_of(run: Run) -> Any:
 
 
 class Trainer:
-    """A model, its optimizer, and what is between ranks."""
+    """A model, its optimizer, and the communication between ranks."""
 
     def __init__(self, run: Run) -> None:
         self.run = run
@@ -173,7 +173,7 @@ class Trainer:
 
     @property
     def inside(self) -> DeviceMesh | None:
-        """What the dense part is averaged over: where nothing else crosses between groups, all ranks."""
+        """The ranks over which the dense part is averaged: with ``between`` those of a group, else all."""
         return self.mesh["shard"] if self.between is not None else self.mesh
 
     def wait_for_all(self) -> None:
@@ -208,7 +208,7 @@ class Trainer:
         )
 
     def _own_parameters(self) -> set[int]:
-        """Those that no other rank has."""
+        """The ids of the parameters that no other rank has."""
         if self.without_fssdp:
             return {id(p) for block in self.blocks for p in block.experts.own.parameters()}
         return {id(p) for p in self.experts.parameters()} if self.experts else set()
@@ -239,7 +239,7 @@ class Trainer:
         balance = self._finish_gradients()
         if self.between is None:
             self._clip()
-        elif self.signed:  # each group its own: what it clips adds up in its momentum
+        elif self.signed:  # each group clips its own gradients, before they enter its momentum
             self._clip()
             self.between.average(self.run.learning_rate)
         else:
@@ -253,7 +253,8 @@ class Trainer:
         return float(loss) / self.ranks, balance
 
     def _not_yet(self, more: bool) -> Any:
-        """The dense part's gradients wait for the last micro-batch."""
+        """Keeps the gradients of the dense part on the rank until the last micro-batch. Those of experts
+        are summed at their owners after each."""
         if self.alone or not more:
             if self.run.dense == "fsdp2" and not self.alone:
                 self.model.set_requires_gradient_sync(True)
@@ -301,7 +302,7 @@ class Trainer:
 
 
 def _room(run: Run, ranks: int) -> int:
-    """Owners may change to any: a rank may then hold all experts of a layer."""
+    """If owners change, a rank may come to hold all experts of a layer."""
     return run.shape.experts * (2 if run.rematerialize else run.shape.layers)
 
 

@@ -10,7 +10,7 @@ import numpy
 
 
 def short(value: Any) -> str:
-    """A value as a repr shows it: of an array the ends, on one line."""
+    """A value as a repr shows it, on one line; of an array only both ends."""
     if isinstance(value, numpy.ndarray):
         text = numpy.array2string(value, threshold=12, edgeitems=4, separator=", ")
         return " ".join(text.split())

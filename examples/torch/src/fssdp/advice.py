@@ -28,7 +28,7 @@ class Spread:
 
     @staticmethod
     def of(values: ArrayLike) -> Spread:
-        """The spread of some values; of none, that of one 0."""
+        """The spread of some values; if there are none, that of a single 0."""
         array = numpy.asarray(values, dtype=float)
         if array.size == 0:
             array = numpy.zeros(1)
@@ -44,8 +44,8 @@ class SlotsResult:
         slots: replicas that a rank has memory for.
         seconds: of an iteration.
         speedup_over_ep: over experts at their owners, in blocks.
-        load: of the devices, the fullest over the mean, over all layers and iterations.
-        memory_bytes: of the device that has most, for experts.
+        load: the fullest device over the mean of all devices, over all layers and iterations.
+        memory_bytes: for experts, on the device that needs the most.
     """
 
     slots: int

@@ -107,7 +107,7 @@ class Part:
         pattern: the names of its tensors in the files.
         layers: that the experts belong to, equally many to each.
         tensors: of one whole expert: name -> shape.
-        groups: what is kept of each: name -> type: weight, moments.
+        groups: the kinds of data of each tensor, as weight and moments: name -> type.
         layout: who owned what; expert e of layer l is expert l * experts / layers + e.
     """
 
@@ -121,12 +121,12 @@ class Part:
 
 @dataclass(frozen=True)
 class CheckpointIndex:
-    """Of what a checkpoint consists, and what the caller has kept beside.
+    """What a checkpoint consists of, and the state that the caller saved with it.
 
     Attributes:
         folder: of the checkpoint.
         step: at which it was saved.
-        state: what the caller has kept, a text.
+        state: the text that the caller saved with it.
         files: of each rank.
         parts: by name.
     """
@@ -200,10 +200,10 @@ def last_checkpoint(folder: str | os.PathLike[str]) -> Path:
 
 
 def read_checkpoint_index(folder: str | os.PathLike[str]) -> CheckpointIndex:
-    """Of what a checkpoint consists.
+    """What a checkpoint consists of.
 
     Args:
-        folder: of a step, or of all: then it is the last one that is complete.
+        folder: of one step, or of all steps: then the last complete one is read.
 
     Raises:
         FileError: that names the file and says what is wrong with it.

@@ -73,12 +73,13 @@ def check_within(ports: PortLoads, budget: MaterializationBudget) -> None:
 def hidden_budget(
     rates: LayerRates, topology: Topology, *, experts: int, spare_slots: int
 ) -> MaterializationBudget:
-    """As many experts as can enter and leave every node during the window.
+    """Allows as many experts as can be gathered within ``rates.window_seconds``, while something else
+    computes, so that no rank waits for them.
 
     Args:
-        rates: the window, and the bytes of an expert.
+        rates: of a layer: the window, and the bytes of an expert.
         topology: with ranks.
-        experts: no budget is larger.
+        experts: of a layer; the upper limit.
         spare_slots: replicas that a rank has memory for.
     """
     return _budget(_core.hidden_budget(rates, topology, experts, spare_slots))
@@ -87,7 +88,7 @@ def hidden_budget(
 def paying_budget(
     loads: ArrayLike, rates: LayerRates, topology: Topology, *, spare_slots: int
 ) -> MaterializationBudget:
-    """The hidden budget, or as many experts as pay beyond it for the tokens that stay on a node.
+    """The hidden budget, and also experts that are worth a wait, as so many tokens stay on their node.
 
     Args:
         loads: [experts], tokens of one iteration.
@@ -99,7 +100,7 @@ def paying_budget(
 
 
 def break_even_tokens(rates: LayerRates) -> float:
-    """If a node has more tokens for an expert than this, it pays to gather the expert there."""
+    """The tokens of one node for one expert above which it pays to gather the expert there."""
     return _core.break_even_tokens(rates)
 
 

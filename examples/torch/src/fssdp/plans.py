@@ -180,7 +180,7 @@ def reshard_plan(before: Layout, after: Layout, *, scratch_slots: int = 2) -> Re
 
     Args:
         before: who owns what.
-        after: who is to own it.
+        after: who is to own what.
         scratch_slots: how many more chunks than its shard a rank has room for.
     """
     return _core.reshard_plan(before, after, scratch_slots)

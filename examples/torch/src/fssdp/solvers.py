@@ -199,8 +199,8 @@ class ReshardingVerdict:
 
     Attributes:
         layouts: of each layer; None if all stays as it is.
-        gained_seconds: until the next time; negative: lost.
-        moved_seconds: what the busiest port takes for the move.
+        gained_seconds: until owners can change again; negative if time is lost.
+        moved_seconds: how long the busiest port takes for the move.
         moved_bytes: through that port.
     """
 
@@ -219,7 +219,7 @@ class Resharding:
 
     Attributes:
         sharding: who chooses the new owners.
-        materialization: the placement solver that runs on either owners.
+        materialization: the placement solver that is used with the old owners and with the new ones.
         seconds_per_token: of the computation, forward and backward.
         chunk_bytes: of one expert or slice: all that moves with it.
         iterations: until owners can change again.

@@ -376,7 +376,7 @@ def test_a_run_goes_on_with_the_same_bits(name: str) -> None:
     run_ranks(4, resume, METHODS[name], 3, 6)
 
 
-def test_streaming_goes_on_where_nothing_is_under_way() -> None:
+def test_streaming_continues_when_nothing_is_in_flight() -> None:
     run_ranks(4, resume, METHODS["streaming_late"], 5, 9)
 
 
@@ -453,7 +453,7 @@ def within_a_round(rank: int, method: Any, folder: str, before: int) -> str:
 
 
 @pytest.mark.parametrize("name", ["diloco", "co2"])
-def test_within_a_round_other_groups_cannot_go_on(name: str, tmp_path: Any) -> None:
+def test_another_number_of_groups_cannot_start_within_a_round(name: str, tmp_path: Any) -> None:
     run_ranks(2, save, METHODS[name], str(tmp_path), 5, 2)
     after = {"diloco": 2, "co2": 1}[name]
     for text in run_ranks(3, within_a_round, METHODS[name], str(tmp_path), 2):
@@ -620,7 +620,7 @@ def counted(rank: int, name: str) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("name", ["full", "int8", "demo", "strided", "ternary", "low_rank"])
-def test_what_crosses_is_what_was_foretold(name: str) -> None:
+def test_bytes_between_groups_are_as_computed_before(name: str) -> None:
     for sent, expected in run_ranks(4, counted, name):
         assert sent == expected > 0
 

@@ -171,7 +171,7 @@ def only_parameters_train(rank: int) -> None:
     assert all(p.grad is not None for p in experts.parameters())
 
 
-def test_experts_train_behind_what_does_not() -> None:
+def test_experts_train_when_their_input_needs_no_gradient() -> None:
     run_ranks(2, only_parameters_train)
 
 

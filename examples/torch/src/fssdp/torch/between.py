@@ -90,7 +90,7 @@ class Between:
             self._settle(_group_of(inside))
 
     def _settle(self, inside: dist.ProcessGroup) -> None:
-        """These are the ranks inside."""
+        """Takes these as the ranks of the group."""
         if self.inside is None:
             self.inside = _on_host(inside, self.timeout)
             self._ranks_inside = _ranks(inside)
@@ -104,7 +104,7 @@ class Between:
 
     @property
     def groups(self) -> int:
-        """How many there are."""
+        """The number of groups."""
         return self.communicator.size
 
     def add_experts(self, experts: Any) -> None:
@@ -124,7 +124,7 @@ class Between:
             parameters, whole: as the constructor takes them.
 
         Raises:
-            ArgumentError: as the constructor; nothing says yet which ranks are inside.
+            ArgumentError: as the constructor; or it is not known yet which ranks the group has.
         """
         listed = list(parameters)
         if self.inside is None:
@@ -177,8 +177,8 @@ class Between:
 
     @torch.no_grad()
     def require_equal_bits(self) -> None:
-        """Compares the parameters of counterparts, by a hash: equal ones stay so by themselves, unless
-        hosts calculate otherwise.
+        """Compares a hash of the parameters with that of the counterparts. They stay equal without this,
+        unless hosts calculate differently.
 
         Raises:
             RanksDisagree: that names a group.
@@ -276,7 +276,7 @@ class Between:
         self._run.load(state["run"])
 
     def _own_of(self, states: list[dict[str, Any]]) -> dict[str, Any]:
-        """What this group goes on with, of the states of all groups that were: its own, or a mean."""
+        """The state that this group continues with: its own, or the mean over the old groups."""
         saved = sorted(states, key=lambda state: state["group"])
         found = [state["group"] for state in saved]
         counts = sorted({state["groups"] for state in saved})
@@ -309,7 +309,7 @@ class Between:
         return self._stream
 
     def memory_of_experts(self, device: torch.device) -> list[tuple[str, Tensor]]:
-        """What is remembered of experts, as ``reshard`` of a materializer takes it."""
+        """The state of exchanges that belongs to experts, as ``reshard`` of a materializer takes it."""
         self._run.drain()
         part = self._part_of_experts()
         self._moving = [memory.to(device) for memory in part.memory()]
@@ -320,7 +320,7 @@ class Between:
         ]
 
     def take_memory_of_experts(self, layouts: Sequence[Any]) -> None:
-        """What ``memory_of_experts`` has given has moved."""
+        """Takes it back after it has moved with the experts."""
         part = self._part_of_experts()
         part.engine.load_memory([memory.cpu() for memory in self._moving])
         part.engine.reshard(list(layouts))
@@ -346,13 +346,13 @@ def _ranks(group: dist.ProcessGroup) -> list[int]:
 
 
 def _on_host(group: dist.ProcessGroup, timeout: float) -> Communicator:
-    """The same ranks, for memory of the host, and nothing else."""
+    """A group of the same ranks for tensors of the host, which nothing else uses."""
     back_end = "gloo" if dist.is_gloo_available() else None
     own = dist.new_group(_ranks(group), backend=back_end, use_local_synchronization=True)
     return Communicator(own, timeout=timeout, device="cpu")
 
 
 def _text_of(method: Method) -> str:
-    """But for what changes no number."""
+    """The text of a method, without the options that do not change any number."""
     rest = {} if isinstance(method, GradientExchange) else {"steps": None}
     return repr(replace(method, overlap=False, **rest))

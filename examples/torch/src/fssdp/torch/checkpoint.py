@@ -3,8 +3,8 @@
 
 Experts of a ModuleList need nothing: each is saved by the rank that owns it, under its own name. Of
 a stacked parameter, whose name all ranks share, each rank has some of the rows: it is saved as one
-tensor [experts, ...], which an unsharded model can load, too. That takes a torch which asks tensors
-what they are a part of (CheckpointableTensor).
+tensor [experts, ...], which an unsharded model can load, too. That needs a torch in which tensors can
+say which part of a larger one they are (CheckpointableTensor).
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ __all__ = ["announce_shards", "make_state", "named_state", "saves_rows"]
 
 @functools.cache
 def saves_rows() -> bool:
-    """Whether torch.distributed.checkpoint can save a tensor of which each rank has some rows."""
+    """Whether torch.distributed.checkpoint can save a tensor of which each rank has only some rows."""
     return importlib.util.find_spec("torch.distributed.checkpoint.protocol") is not None
 
 
 def _announce(tensor: Tensor, experts: int, owned: Sequence[int]) -> Tensor:
-    """Tells torch.distributed.checkpoint which rows of what a tensor has (CheckpointableTensor)."""
+    """Tells torch.distributed.checkpoint which rows of which whole tensor this one has."""
     if not saves_rows():
         raise ArgumentError(
             f"state_dict of stacked experts with torch {torch.__version__}, which would save the rows "
@@ -49,7 +49,7 @@ def _owned(experts: Any, layer: int) -> list[int]:
 
 
 def announce_shards(experts: Any) -> None:
-    """Has ``state_dict`` of the layers say what their tensors are of."""
+    """Makes the tensors in ``state_dict`` of the layers say which rows of the whole they are."""
     if not isinstance(experts.shards, StackedShards):
         return
     for l, layer in enumerate(experts.layers):
@@ -62,7 +62,7 @@ def announce_shards(experts: Any) -> None:
 
 
 def make_state(optimizer: torch.optim.Optimizer, parameters: Sequence[nn.Parameter]) -> None:
-    """Has an optimizer make what it keeps, where it has made no step: nothing else changes."""
+    """Makes an optimizer that has not made a step yet create its state. Nothing else changes."""
     if all(optimizer.state.get(p) for p in parameters):
         return
     groups = optimizer.param_groups
@@ -83,7 +83,7 @@ def make_state(optimizer: torch.optim.Optimizer, parameters: Sequence[nn.Paramet
 def named_state(
     experts: Any, optimizer: torch.optim.Optimizer, prefixes: Sequence[str]
 ) -> dict[str, Tensor]:
-    """Tensors of the state, by the name of their parameter and their own."""
+    """The tensors of the state, by the name of their parameter and their own name."""
     result = {}
     for part in experts.shards.parts():
         for name, value in sorted(optimizer.state[part.parameter].items()):

@@ -30,7 +30,7 @@ __all__ = [
 
 
 class _Linear(Function):
-    """A collective between ranks, which is a linear map, and the one that is its transpose."""
+    """A collective as a linear map between ranks; its backward is the transposed collective."""
 
     @staticmethod
     def forward(ctx: Any, run: Callable[..., Any], back: bool, *tensors: Tensor) -> Any:
@@ -45,7 +45,7 @@ class _Linear(Function):
 
 
 class _Attached(Function):
-    """A result that is there already, in the graph of what it was made from."""
+    """Puts a result that already exists into the graph of the tensors it was made from."""
 
     @staticmethod
     def forward(ctx: Any, run: Callable[..., Any], back: bool, results: Any, *tensors: Tensor) -> Any:

@@ -66,7 +66,7 @@ class Communicator:
         _known[self.key] = self
 
     def on(self, device: torch.device | str) -> Any:
-        """The part that moves tensors of a device."""
+        """The part of this communicator that moves tensors of a device."""
         name = str(device)
         found = self.parts.get(name)
         if found is None:
@@ -80,7 +80,7 @@ class Communicator:
 
     @property
     def rank(self) -> int:
-        """Of the group."""
+        """This rank in the group."""
         return self.group.rank()
 
     @property
@@ -89,12 +89,13 @@ class Communicator:
 
     @property
     def bytes_sent(self) -> int:
-        """By this rank, since it was made or ``reset_counts``. What is asynchronous must be over."""
+        """Bytes that this rank has sent since the start or the last ``reset_counts``. Asynchronous
+        collectives must have finished."""
         return sum(part.bytes_sent for part in self.parts.values())
 
     @property
     def messages_sent(self) -> int:
-        """Likewise."""
+        """Messages that this rank has sent, likewise."""
         return sum(part.messages_sent for part in self.parts.values())
 
     def reset_counts(self) -> None:
@@ -139,5 +140,5 @@ class Work:
 
 
 def all_of(items: Any) -> Sequence[Any]:
-    """One or several, as several."""
+    """Makes a list of one object or several."""
     return items if isinstance(items, (list, tuple)) else (items,)

@@ -32,15 +32,15 @@ class Compressor:
     """Base class of compressors."""
 
     def made(self) -> Any:
-        """The one of the C++ library.
+        """The compressor of the C++ library with these options.
 
         Raises:
-            ArgumentError: that names the option which cannot be.
+            ArgumentError: that names the option with an impossible value.
         """
         raise NotImplementedError
 
     def payload_bytes(self, rows: int, columns: int) -> int:
-        """Of all rounds, for a matrix; where it depends on the elements, at most."""
+        """Bytes for a matrix, of all exchanges; an upper limit if they depend on the elements."""
         return self.made().payload_bytes(rows, columns)
 
 
@@ -166,13 +166,13 @@ class ThresholdCompressor(Compressor):
 
 @dataclass(frozen=True, kw_only=True)
 class LowRankCompressor(Compressor):
-    """A step of a power iteration for a matrix M [rows, columns], warm from the one before:
+    """A step of a power iteration for a matrix M [rows, columns], starting from the previous step:
 
         q = orthonormal(Q);  P = mean of M q;  p = orthonormal(P);  Q = mean of M^T p;  M becomes p Q^T
 
     Its state is Q, rank columns floats; the residual is M - p Q^T with the group's own Q. Added, in two
-    rounds: 4 rank (rows + columns) bytes. Vectors are sent in full, and so are
-    matrices of which that would be half or more. (PowerSGD, arXiv 1905.13727)
+    exchanges: 4 rank (rows + columns) bytes. Vectors are sent in full, and so are matrices for which
+    that would be half of their bytes or more. (PowerSGD, arXiv 1905.13727)
 
     Attributes:
         rank: of the matrices that are sent.

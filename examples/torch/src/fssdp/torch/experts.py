@@ -263,11 +263,11 @@ class ShardedExperts:
         return list(self.shards.layouts)
 
     def parameters(self) -> Iterator[nn.Parameter]:
-        """The rank's own. ``fully_shard`` takes them as ``ignored_params``."""
+        """The parameters that this rank owns. ``fully_shard`` takes them as ``ignored_params``."""
         return (part.parameter for part in self.shards.parts())
 
     def names_in(self, model: nn.Module) -> list[str]:
-        """What a model calls them; DistributedDataParallel is told to ignore these."""
+        """Names of the experts' parameters in a model; DistributedDataParallel is told to ignore them."""
         own = {id(p) for p in self.parameters()}
         return [name for name, p in model.named_parameters() if id(p) in own]
 
@@ -277,8 +277,9 @@ class ShardedExperts:
 
     @contextlib.contextmanager
     def no_sync(self) -> Iterator[None]:
-        """Backward passes in here add up gradients where they are; a later one, or ``step``, sums
-        them at the owners. Every rank does the same."""
+        """Backward passes in this context add up gradients on the rank. The next one outside of it, or
+        ``step``, sums them at the owners. All ranks use it alike. It concerns experts only: the dense
+        part has ``no_sync`` of DistributedDataParallel, or ``set_requires_gradient_sync``."""
         before, self.reduces = self.reduces, False
         try:
             yield
@@ -317,7 +318,7 @@ class ShardedExperts:
         return metrics
 
     def show_gradients(self) -> None:
-        """Parameters have those of the last iteration."""
+        """Sets ``.grad`` of the parameters to the gradients of the last iteration."""
         for part in self.shards.parts():
             gradient = None
             if self.reduced[part.layer] and part.parameter.requires_grad:
@@ -422,7 +423,7 @@ class ShardedExperts:
         return True
 
     def _loads_of_all_groups(self) -> list[list[int]]:
-        """Owners are the same in all groups, so what they are chosen by has to be."""
+        """Summed over all groups, as all groups have to choose the same owners."""
         loads = self.expected_loads()
         if self.between is None:
             return loads
@@ -430,7 +431,7 @@ class ShardedExperts:
         return [flat[l * self.experts : (l + 1) * self.experts] for l in range(len(loads))]
 
     def _moments(self, optimizer: torch.optim.Optimizer | None) -> list[str]:
-        """What an optimizer keeps: on a rank without experts, what it keeps on others."""
+        """The names of what the optimizer keeps; a rank without experts takes those of other ranks."""
         if optimizer is None:
             return []
         found: list[Any] = [None] * self.tokens.size
@@ -505,8 +506,8 @@ class ShardedExperts:
 
 
 def even_blocks(layers: int, experts: int, ranks: int) -> list[Layout]:
-    """Blocks of each layer. The experts that are left over go round, so that over all layers no rank
-    owns two more than another: as many as sharding solvers give it."""
+    """Blocks of each layer. Experts that do not divide evenly go to the ranks in turn, so that over all
+    layers no rank owns two more than another, as under sharding solvers."""
     each, left = divmod(experts, ranks)
     made = []
     for layer in range(layers):

@@ -28,7 +28,7 @@ def is_in_backward() -> bool:
 
 
 class _Dispatch(Function):
-    """Rows to their experts."""
+    """Sends rows to their experts."""
 
     @staticmethod
     def forward(ctx: Any, rows: Tensor, comm: Communicator, plan: Any) -> Tensor:
@@ -42,11 +42,11 @@ class _Dispatch(Function):
 
 
 class _Combine(Function):
-    """Rows back to their tokens.
+    """Brings rows back to their tokens.
 
-    Something is saved: activation checkpointing runs a forward pass again until it has all that was
-    saved. This is the last of a layer, so every rank takes part in all of its exchanges again, also
-    one without a row, which has saved nothing else.
+    It saves a tensor even where it needs none. Activation checkpointing runs a forward pass again only
+    until it has all tensors that were saved. This is the last function of a layer, so every rank takes
+    part in all exchanges of the layer again, also a rank without rows, which saves nothing else.
     """
 
     @staticmethod
@@ -104,7 +104,7 @@ class LayerState:
         held: the experts, ascending.
         reduced: whether there are gradients of this iteration.
         waiting: whether gradients have been added up that wait for a reduction.
-        seen: whether a forward pass of this iteration has been here.
+        seen: whether a forward pass of this iteration has used the layer.
         loads: tokens of each expert in forward passes that train, of all ranks; empty if there are none.
     """
 
@@ -145,7 +145,7 @@ class LayerState:
         self.look()
 
     def look(self) -> None:
-        """Finds where they are."""
+        """Looks up where the experts are now."""
         held = self.materializer.held(self.index)
         rows = (1 if held else 0) if self.in_one_piece else len(held)
         while len(self._storages) < rows * len(self.tensors):
@@ -191,7 +191,7 @@ class LayerState:
         ]
 
     def reduce(self) -> None:
-        """Begins to sum them at their owners."""
+        """Begins to sum the gradients at their owners."""
         self.materializer.reduce(self.index)
         self.reduced, self.waiting = True, False
 
@@ -256,7 +256,7 @@ class Visit:
 
 
 def _add_up_in(leaf: Tensor, partial: Tensor) -> None:
-    """Has autograd add the gradient of a leaf to what is there."""
+    """Makes autograd add the gradient of a leaf to this memory."""
     if leaf.dtype == partial.dtype:
         leaf.grad = partial
         return
@@ -285,7 +285,7 @@ class LayerLinks:
 class ShardedLayer(nn.Module):
     """A layer whose experts are sharded; shard_experts makes it.
 
-    Call it with tokens and the gate's choices, or ``on_rows`` with rows that are sorted.
+    Call it with tokens and the router's choices, or ``on_rows`` with rows that are sorted.
     """
 
     fssdp: LayerLinks
@@ -295,8 +295,8 @@ class ShardedLayer(nn.Module):
 
         Args:
             tokens: [tokens, width].
-            experts: [tokens, per_token], which ones the gate has chosen.
-            weights: [tokens, per_token], by how much each counts.
+            experts: [tokens, per_token], which ones the router has chosen.
+            weights: [tokens, per_token], of each chosen expert.
 
         Returns:
             [tokens, width].
@@ -383,7 +383,7 @@ class ShardedLayer(nn.Module):
         return torch.cat(done)
 
     def _as_before(self, tensors: dict[str, Tensor], rows: Tensor, counts: list[int]) -> Tensor:
-        """By the forward of the module that this was, whose experts are now those that are here."""
+        """Calls the original forward of the module, with the experts that this rank holds."""
         numbers = torch.arange(len(counts), device=rows.device)
         index = numbers.repeat_interleave(
             torch.tensor(counts, device=rows.device), output_size=rows.shape[0]

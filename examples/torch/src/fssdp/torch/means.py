@@ -15,14 +15,15 @@ __all__ = ["mean_of", "mean_of_groups"]
 
 
 def mean_of_groups(states: Sequence[Any]) -> Any:
-    """The mean of what several groups have saved: parameters, or ``state_dict`` of an optimizer. Another
-    number of groups begins with it, and so goes on from where the groups were on average.
+    """The mean of what several groups have saved: parameters, or ``state_dict`` of an optimizer. A run
+    that continues with another number of groups begins with it.
 
     Tensors of floating point, and floats, become first + mean(other - first), so that what is equal in
     all groups keeps its bits; all else has to be equal.
 
     Args:
-        states: of one position, of all groups: dicts, lists and tuples of tensors, numbers and texts.
+        states: one from each group, of ranks at the same position: dicts, lists and tuples of
+            tensors, numbers and texts.
 
     Raises:
         ArgumentError: that names the first place where states cannot be averaged.
@@ -33,7 +34,7 @@ def mean_of_groups(states: Sequence[Any]) -> Any:
 
 
 def mean_of(states: list[Any], place: str) -> Any:
-    """The same of what is at a place, which errors name."""
+    """The mean of what is at one place in the states; errors name the place."""
     first = states[0]
     if any(type(one) is not type(first) for one in states):
         kinds = ", ".join(sorted({type(one).__name__ for one in states}))

@@ -39,12 +39,12 @@ Schedule = Callable[[int, int, float | None], int]
 
 @dataclass(frozen=True)
 class Every:
-    """Rounds of ``count`` steps; the last may be shorter. (Local SGD, arXiv 1805.09767)"""
+    """Rounds of ``count`` steps each; the last may be shorter. (Local SGD, arXiv 1805.09767)"""
 
     count: int = 1
 
     def __call__(self, step: int, steps: int, learning_rate: float | None = None) -> int:
-        """How many steps the round has that begins when so many of all have been done."""
+        """How many steps the next round has, when so many of all steps have been done."""
         return _torch.every(self.count, step, steps)
 
 
@@ -82,25 +82,25 @@ class Staggered:
     delay: int = 0
 
     def __call__(self, step: int, steps: int) -> tuple[int, int]:
-        """Which fragment is applied when so many steps have been done, and which is sent; -1: none."""
+        """Which fragment is applied and which is sent, when so many steps have been done; -1: none."""
         return _torch.staggered(self.fragments, self.period, self.delay, step, steps)
 
 
 @dataclass(frozen=True, kw_only=True)
 class GradientExchange:
-    """Gradients become their average over groups, each step.
+    """In each step, gradients become their average over groups.
 
     Attributes:
         compressor: of each unit.
-        alternatives: that ``Between.choose_compressors`` may take in its place.
+        alternatives: compressors that ``Between.choose_compressors`` may take instead.
         memory: how a group keeps what it has not sent: 'none'; 'residual', which is added to the
             next gradient; 'momentum', m = decay m + rate gradient: m is sent, and what has been sent
             leaves it. One float for each element, but 'residual' where a compressor needs none.
         decay: of the momentum.
-        sign: the sign of the average, in its place.
-        start: first steps, in which gradients are sent in full. PowerSGD with Adam needs about a
+        sign: gradients become the sign of the average instead.
+        start: how many steps at the beginning send gradients in full. PowerSGD with Adam needs about a
             tenth of the training.
-        seed: of all draws.
+        seed: of all random numbers.
         overlap: averages run in a thread of their own until ``Between.wait``.
     """
 
@@ -129,7 +129,7 @@ def demo(
 @dataclass(frozen=True, kw_only=True)
 class ParameterExchange:
     """Parameters are averaged over groups at the end of each round. With d the average over groups of
-    anchor - local, the anchor being what all had after the round before:
+    anchor - local, where the anchor is what all groups had after the last round:
 
         v = momentum v + d;   anchor -= rate (d + momentum v);   local = mix local + (1 - mix) anchor
 
@@ -165,7 +165,7 @@ def local_sgd(schedule: Schedule, **options: Any) -> ParameterExchange:
 def diloco(
     schedule: Schedule, *, rate: float = 0.7, momentum: float = 0.9, **options: Any
 ) -> ParameterExchange:
-    """Outer Nesterov momentum over rounds, of 500 steps, say. (arXiv 2311.08105)"""
+    """Outer Nesterov momentum over rounds of, for example, 500 steps. (arXiv 2311.08105)"""
     return ParameterExchange(schedule=schedule, rate=rate, momentum=momentum, **options)
 
 
@@ -178,8 +178,9 @@ def streaming_diloco(
     overlap: bool = True,
     **options: Any,
 ) -> ParameterExchange:
-    """DiLoCo by fragments, each under way for some steps. Anchors are equal in all groups; parameters
-    are with a mix of 0, right after they have been applied. (arXiv 2501.18512)"""
+    """DiLoCo by fragments, each of which is in flight for some steps. Anchors are equal in all groups;
+    parameters are equal only with a mix of 0, right after a fragment has been applied.
+    (arXiv 2501.18512)"""
     return ParameterExchange(
         schedule=schedule, rate=rate, momentum=momentum, mix=mix, overlap=overlap, **options
     )
@@ -228,8 +229,8 @@ def choose_rates(
     tolerance: float = 1.0,
     buckets: int = 10_000,
 ) -> list[int]:
-    """A candidate for each class: the fewest bytes of those whose errors together stay within those of
-    the usual one. A pure function. (L-GreCo, arXiv 2210.17357)
+    """Chooses a candidate for each class: the fewest bytes with which all errors together stay within
+    those of the usual candidate. A pure function. (L-GreCo, arXiv 2210.17357)
 
     Args:
         bytes: [classes][candidates].

@@ -20,7 +20,7 @@ __all__ = ["RUNS", "Part", "Run"]
 
 
 class Part:
-    """Units, and the exchange of C++ that is theirs."""
+    """Units, and the C++ exchange that they go through."""
 
     def __init__(self, units: Units, engine: Any) -> None:
         self.units, self.engine = units, engine
@@ -81,7 +81,7 @@ class Part:
 
 
 class Run:
-    """What a kind of method does, for all parts alike."""
+    """What a kind of method does, for all parts. Base class."""
 
     def __init__(self, between: Between) -> None:
         self.between = between
@@ -106,19 +106,19 @@ class Run:
         return self.between.on_host, units.layouts, units.rank, units.shapes
 
     def begin(self, part: Part) -> None:
-        """All groups have the same parameters."""
+        """Called once, when all groups have the same parameters."""
 
     def average(self, rate: float) -> None:
-        """Of gradients: nothing where parameters are exchanged."""
+        """Averages gradients; does nothing if the method exchanges parameters."""
 
     def wait(self) -> None:
-        """Likewise."""
+        """Waits for averages; does nothing if the method exchanges parameters."""
 
     def synchronize(self, learning_rate: float | None) -> bool:
         return False
 
     def drain(self) -> None:
-        """Nothing is under way."""
+        """Waits until nothing is in flight."""
         if self.between.stream is not None:
             self.between.stream.synchronize()
 
@@ -137,8 +137,8 @@ class Run:
         pass
 
     def steps_of_round(self, step: int, state: list[int]) -> int:
-        """Those that groups had trained by themselves in a round that was not over when ``state`` was
-        saved, after so many steps."""
+        """How many steps of an unfinished round the groups had done when ``state`` was saved, after
+        ``step`` steps."""
         return 0
 
 
@@ -158,7 +158,7 @@ class GradientRun(Run):
     @torch.no_grad()
     def average(self, rate: float) -> None:
         self._require_no_averages()
-        all_loads = [self._loads_of(part) for part in self.parts]  # before anything is under way
+        all_loads = [self._loads_of(part) for part in self.parts]  # before averages are in flight
         for part, loads in zip(self.parts, all_loads, strict=True):
             part.values = [part.units.gradients(l) for l in part.layers]
             for l, values in enumerate(part.values):
@@ -173,7 +173,7 @@ class GradientRun(Run):
             part.units.hide_gradients()
 
     def _loads_of(self, part: Part) -> list[list[int]]:
-        """Of each layer, summed over all groups."""
+        """The loads of each layer, summed over all groups."""
         mine = part.units.loads()
         if mine is None:
             return [[] for _ in part.layers]
@@ -186,7 +186,7 @@ class GradientRun(Run):
         if not self.is_under_way:
             return
         self.is_under_way = False
-        self.drain()  # what is hidden stays so where it fails
+        self.drain()  # if it fails, gradients stay hidden
         for part in self.parts:
             groups = 1 if self.between.method.sign else self.between.groups
             part.units.put_gradients(part.values, groups)
@@ -205,7 +205,7 @@ class GradientRun(Run):
 
 
 class RoundRun(Run):
-    """Methods with rounds."""
+    """The methods that exchange parameters after a round of steps."""
 
     def __init__(self, between: Between) -> None:
         super().__init__(between)
@@ -278,7 +278,7 @@ class ParameterRun(RoundRun):
 
     @staticmethod
     def _layers(part: Part, fragment: int | None) -> list[int]:
-        """Of a fragment, or all."""
+        """The layers of a fragment, or all layers."""
         of = part.units.fragments
         return [l for l in part.layers if fragment is None or of[l] == fragment]
 

@@ -43,7 +43,7 @@ class TensorOf:
 
 @dataclass(frozen=True)
 class Owned:
-    """What is in a slot."""
+    """The expert in a slot."""
 
     layer: int
     expert: int
@@ -51,13 +51,13 @@ class Owned:
 
 @dataclass(frozen=True)
 class Part:
-    """A parameter of this rank, and what it is.
+    """A parameter of this rank, and which experts it has.
 
     Attributes:
         name: below the layer: "3.w1.weight" of expert 3, or "w1" of all that the rank owns.
         layer: of which layer.
         tensor: which tensor of an expert.
-        slots: which slots it is the memory of.
+        slots: the slots whose memory it is.
         parameter: [...] of one expert, or [owned, ...].
     """
 
@@ -75,7 +75,7 @@ def device_of(layers: Sequence[nn.Module]) -> torch.device:
 
 
 def owned_in(layouts: Sequence[Layout], rank: int) -> list[Owned]:
-    """Of each slot of a rank."""
+    """The expert in each slot of a rank."""
     return [
         Owned(layer, int(expert))
         for layer, layout in enumerate(layouts)
@@ -144,7 +144,7 @@ class Shards:
 
 
 def moments_of(parameters: Sequence[nn.Parameter], optimizer: torch.optim.Optimizer) -> list[str]:
-    """Names of what an optimizer keeps for each element of a parameter."""
+    """The names of the state that an optimizer has for each element of a parameter."""
     names = {
         name
         for p in parameters
@@ -155,7 +155,7 @@ def moments_of(parameters: Sequence[nn.Parameter], optimizer: torch.optim.Optimi
 
 
 class ModuleShards(Shards):
-    """Layers are ModuleLists of experts; the rank's own stay the modules that they are."""
+    """For layers that are ModuleLists of experts: those of the rank stay modules."""
 
     def __init__(self, layers: Sequence[nn.ModuleList], layouts: Sequence[Layout], rank: int) -> None:
         first = layers[0][0]
@@ -209,7 +209,7 @@ class ModuleShards(Shards):
         return listed
 
     def rearrange(self, layouts: Sequence[Layout], optimizer: Any, names: Sequence[str]) -> None:
-        """Slots have other experts."""
+        """Takes note that slots have other experts now."""
         self.layouts = list(layouts)
         self.slots = owned_in(layouts, self.rank)
         self._place(layouts)
@@ -253,7 +253,7 @@ def _check_like(name: str, p: nn.Parameter, shape: torch.Size, t: TensorOf) -> N
 
 
 class StackedShards(Shards):
-    """Layers have parameters [experts, ...]; those of the rank's own experts are what is left."""
+    """For layers with parameters [experts, ...], of which the rows of the rank's experts remain."""
 
     def __init__(self, layers: Sequence[nn.Module], layouts: Sequence[Layout], rank: int) -> None:
         experts = layouts[0].experts
@@ -283,7 +283,7 @@ class StackedShards(Shards):
         self.parameters = [[self._cut(l, k) for k in range(len(tensors))] for l in range(len(layers))]
 
     def _cut(self, l: int, k: int) -> nn.Parameter:
-        """Replaces a parameter of all experts by one of the rank's own."""
+        """Replaces a parameter of all experts by one of the experts that the rank owns."""
         *path, name = self.tensors[k].name.split(".")
         owner = self.layers[l].get_submodule(".".join(path))
         whole = getattr(owner, name)
@@ -313,7 +313,7 @@ class StackedShards(Shards):
         return listed
 
     def _arena(self, optimizer: torch.optim.Optimizer, k: int, name: str) -> Tensor:
-        """The moments of all layers in one piece, where they are if they are that already."""
+        """The moments of all layers in one piece; they are not copied if they already are."""
         parts = [optimizer.state[of_layer[k]][name] for of_layer in self.parameters]
         arena = torch.cat(parts)
         for l, of_layer in enumerate(self.parameters):

@@ -43,7 +43,7 @@ class Traceable:
 
 
 def traceable(plan: TokenPlan | TransferPlan, comm: Communicator) -> Traceable:
-    """What code that is compiled passes to a collective in place of a plan.
+    """What compiled code passes to a collective instead of a plan.
 
     Args:
         plan: made outside of that code.

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What crosses between groups, as the exchanges of C++ take it: float32 in memory of the host, stacked
-[owned, elements] for each tensor, layer by layer.
+"""What is exchanged between groups, in the form that the C++ exchanges take: float32 in memory of the
+host, stacked [owned, elements] for each tensor, layer by layer.
 
 Experts are what shard_experts has sharded. Dense parameters are those that all ranks of a group have,
-or DTensors of fully_shard: cut into a chunk for each rank, or each whole with one rank, so that each
-element crosses once, from one rank of a group.
+or DTensors of fully_shard: either cut into a chunk for each rank, or assigned whole to one rank, so
+that only one rank of a group sends each element.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def matrix_of(shape: Sequence[int]) -> tuple[int, int]:
 
 
 def host_rows(stacked: Tensor) -> Tensor:
-    """[slots, elements] of float32 on the host: what it is, if it is that."""
+    """[slots, elements] of float32 on the host; not copied if it is that already."""
     rows = stacked.detach().reshape(stacked.shape[0], math.prod(stacked.shape[1:]))
     return rows.to("cpu", torch.float32).contiguous()
 
@@ -61,20 +61,20 @@ class Units:
         raise NotImplementedError
 
     def put_gradients(self, values: list[list[Tensor]], groups: int) -> None:
-        """Has them as gradients: [layers][tensors], averages over so many groups.
+        """Writes averages over ``groups`` groups to the gradients: [layers][tensors].
 
-        Where sums are wanted, they are multiplied by that number.
+        If gradients are to be sums, they are multiplied by that number.
         """
         raise NotImplementedError
 
     def hide_gradients(self) -> None:
-        """They are being averaged."""
+        """Sets ``.grad`` to None while averages are in flight."""
 
     def weights(self, layer: int) -> list[Tensor]:
         raise NotImplementedError
 
     def put_weights(self, values: dict[int, list[Tensor]]) -> None:
-        """Has them as parameters: of some layers."""
+        """Writes values to the parameters, of some layers."""
         raise NotImplementedError
 
     def loads(self) -> list[int] | None:
@@ -135,8 +135,8 @@ class ExpertUnits(Units):
 
 
 class CutUnits(Units):
-    """Dense parameters, each in a chunk for each rank: its rows, as fully_shard cuts them, filled up with
-    zeros; a run of elements where there are fewer rows than ranks."""
+    """Dense parameters that are cut into a chunk for each rank: its rows, as fully_shard cuts them,
+    padded with zeros; or a run of elements, if there are fewer rows than ranks."""
 
     def __init__(self, parameters: Sequence[nn.Parameter], inside: Communicator, fragment: int) -> None:
         self.inside, self.rank = inside, inside.rank
@@ -162,7 +162,7 @@ class CutUnits(Units):
         return self.chunks
 
     def _put(self, tensors: Sequence[Tensor]) -> None:
-        """What has been averaged, into as many tensors."""
+        """Writes what has been averaged into the tensors."""
         count = len(self.replicated)
         if count > 0:
             size = sum(chunk.numel() for chunk in self.chunks[:count])
@@ -190,7 +190,7 @@ class CutUnits(Units):
 
 
 class WholeUnits(Units):
-    """Dense parameters of one shape, each with one rank of a group."""
+    """Dense parameters of one shape, each of which is assigned whole to one rank of a group."""
 
     def __init__(
         self, parameters: Sequence[nn.Parameter], owners: list[int], inside: Communicator, fragment: int
@@ -237,7 +237,7 @@ def dense_units(
     """Of all dense parameters that train.
 
     Raises:
-        ArgumentError: that names the parameter which cannot be cut so.
+        ArgumentError: that names the parameter which cannot be cut in this way.
     """
     trained = [p for p in parameters if p.requires_grad]
     if not whole:
@@ -267,7 +267,7 @@ def _local(tensor: Tensor) -> Tensor:
 
 
 def _gradient_of(p: nn.Parameter) -> Tensor:
-    """That of a parameter; zeros from now on, if it has none."""
+    """The gradient of a parameter; if it has none, it gets one of zeros."""
     if p.grad is None:
         p.grad = torch.zeros_like(p)
     return p.grad
