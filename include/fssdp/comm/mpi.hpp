@@ -41,8 +41,8 @@ class mpi_world {
   }
   mpi_world(mpi_world const&) = delete;
   mpi_world& operator=(mpi_world const&) = delete;
-  /// Does not finalize MPI if ranks are missing, as that would wait for them: the process ends
-  /// without it, and mpirun reports that.
+  /// Does not finalize MPI if ranks are missing or were lost, as that may wait for them, with ULFM,
+  /// too: the process ends without it. mpirun may report that.
   ~mpi_world() {
     if (finalizes_ && !lost_ && detail::mpi_is_running()) MPI_Finalize();
   }
@@ -83,6 +83,7 @@ class mpi_world {
       lost_ = true;
       if (thrown == nullptr) throw;
     }
+    if (comm.is_replaced()) lost_ = true;
     if (thrown != nullptr) std::rethrow_exception(thrown);
   }
 

@@ -126,6 +126,12 @@ class mpi_ref {
     return context_->group().ranks.checked_world_rank(rank);
   }
 
+  /// Whether this rank has continued without lost ranks, in another communicator (without).
+  [[nodiscard]] bool is_replaced() const {
+    auto const lock = monitor().lock();
+    return monitor().goes_on_elsewhere();
+  }
+
   /// Declares that this rank takes part in no more calls, of this communicator, its duplicates and
   /// groups, and those that it was made from, and waits until all others have done so; twice the
   /// deadline, so that ranks that wait for a missing rank detect that before. `thrown` is the
