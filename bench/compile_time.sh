@@ -7,9 +7,9 @@
 #
 # CXX is the compiler (c++). Each file is compiled three times; the table has the median. Files are
 # compiled as by users of the headers, and after "compiled:" as by users of the target
-# fssdp::compiled. "collectives" and "planning" are what that target compiles itself, once for a
-# program. Memory is the most that the compiler used, by /usr/bin/time; without that program the
-# column is 0.
+# fssdp::compiled. "collectives", "planning" and "beside_training" are what that target compiles
+# itself, once for a program. Memory is the most that the compiler used, by /usr/bin/time; without
+# that program the column is 0.
 set -eu
 usage() { sed -n '3,12s/^# \{0,1\}//p' "$0"; }
 
@@ -65,6 +65,7 @@ measure() {  # measure NAME FILE: "name seconds megabytes lines kilobytes"
   done
   measure compiled:collectives src/compiled_collectives.cpp
   measure compiled:planning src/compiled_planning.cpp
+  measure compiled:beside_training src/compiled_beside_training.cpp
 } | awk -v json=$json -v compiler="$compiler$options" '
   json == "yes" {
     printf "%s {\"file\": \"%s\", \"seconds\": %s, \"megabytes\": %s, \"lines\": %s, \"object_kilobytes\": %s}",

@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Collectives, communicators, memory, sums, the materializer. A part of compiled.cpp; the other one
-// is compiled_planning.cpp.
+// Collectives, communicators, memory, sums, the materializer. A part of compiled.cpp.
 #include "fssdp/collective/all_gather_inl.hpp"
-#include "fssdp/collective/all_gather_v_inl.hpp"
 #include "fssdp/collective/materialized_experts_inl.hpp"
 #include "fssdp/collective/memory_required_inl.hpp"
-#include "fssdp/collective/move_slots_inl.hpp"
 #include "fssdp/collective/reshard_inl.hpp"
 #include "fssdp/collective/sparse_all_gather_inl.hpp"
 #include "fssdp/collective/sparse_reduce_scatter_inl.hpp"

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Placements, plans and routings. A part of compiled.cpp; the other one is
-// compiled_collectives.cpp.
+// Placements, plans and routings. A part of compiled.cpp.
 #include "fssdp/cost/estimated_cost_inl.hpp"
 #include "fssdp/cost/layer_cost_inl.hpp"
 #include "fssdp/layout/make_shard_inl.hpp"
@@ -15,11 +14,8 @@
 #include "fssdp/plan/plan_bytes_inl.hpp"
 #include "fssdp/plan/redistribution_inl.hpp"
 #include "fssdp/plan/schedule_inl.hpp"
-#include "fssdp/plan/slot_moves_inl.hpp"
 #include "fssdp/plan/transfer_plan_inl.hpp"
 #include "fssdp/plan/transfer_table_inl.hpp"
-#include "fssdp/plan/uneven_plan_inl.hpp"
-#include "fssdp/plan/verify_inl.hpp"
 #include "fssdp/routing/balanced_routing_inl.hpp"
 #include "fssdp/routing/balanced_shares_inl.hpp"
 #include "fssdp/routing/even_routing_inl.hpp"
@@ -28,12 +24,9 @@
 #include "fssdp/routing/token_demand_inl.hpp"
 #include "fssdp/routing/token_traffic_inl.hpp"
 #include "fssdp/routing/water_fill_inl.hpp"
-#include "fssdp/solver/advise_materialization_inl.hpp"
 #include "fssdp/solver/cheapest_materialization_inl.hpp"
 #include "fssdp/solver/heterogeneous_sharding_inl.hpp"
-#include "fssdp/solver/incremental_load_balancer_inl.hpp"
 #include "fssdp/solver/materialization_budget_inl.hpp"
-#include "fssdp/solver/ownership_planner_inl.hpp"
 #include "fssdp/solver/placement_solver_inl.hpp"
 #include "fssdp/solver/sparse_materialization_inl.hpp"
 #include "fssdp/token/any_rows_inl.hpp"

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -27,6 +28,9 @@ struct link_use {
 };
 
 namespace detail {
+
+/// The limit of the sum of rows: leaves room to add to it without overflow.
+inline constexpr auto most_sum_of_rows = std::numeric_limits<std::size_t>::max() / 4;
 
 /// The tables of a transfer_plan, where each is documented. Filled once, then only read.
 struct plan_tables {

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <limits>
 #include <memory>
 #include <numeric>
 #include <span>
@@ -24,9 +23,6 @@
 namespace fssdp {
 
 namespace detail {
-
-/// The limit of the sum of rows: leaves room to add to it without overflow.
-inline constexpr auto most_sum_of_rows = std::numeric_limits<std::size_t>::max() / 4;
 
 FSSDP_INLINE void plan_tables::take_rows(std::vector<std::size_t> of_experts) {
   rows = std::move(of_experts);

@@ -16,6 +16,7 @@
 #include "fssdp/plan/direct_transfers.hpp"
 #include "fssdp/plan/make_plan.hpp"
 #include "fssdp/plan/part_length.hpp"
+#include "fssdp/plan/plan_tables.hpp"
 #include "fssdp/plan/uneven_plan.hpp"
 
 namespace fssdp {
