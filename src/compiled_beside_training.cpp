@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a training loop does without: owners of items of any size, slots of inference engines, experts
-// that differ in size, advice, checks of plans. A part of compiled.cpp.
+// What a training loop does not need: the ownership planner, slots of inference engines, uneven
+// blocks, advice, verification of plans. A part of compiled.cpp.
 #include "fssdp/collective/all_gather_v_inl.hpp"
 #include "fssdp/collective/move_slots_inl.hpp"
 #include "fssdp/plan/slot_moves_inl.hpp"
