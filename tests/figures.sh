@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Runs the commands of bench/figures.txt, and prints what guides claim beside what is measured here.
 # It fails where an exact figure is another one, a guide does not say what is quoted, or a command
-# prints no such figure. Times are printed only: those of the guides are of another machine.
+# prints no such figure. Times are printed only: those of the guides are of another machine. What
+# needs a GPU is left out where there is none, and the last line says so.
 # usage: figures.sh [-l] [TEXT]   -l: look at the guides alone, run nothing
 #                                 TEXT: only commands that contain it
 # The programs: cmake --workflow --preset bench
@@ -16,13 +17,14 @@ trap 'rm -rf "$scratch"' EXIT
 failed=0
 figures=0
 differ=0
+left_out=0
 
 fail() {
   echo "bench/figures.txt:$line: $1" >&2
   failed=1
 }
 is_wanted() {
-  [ $is_run = yes ] || return 1
+  [ $is_run = yes ] && [ $can_run = yes ] || return 1
   case $command in
     *"$wanted"*) ;;
     *) return 1 ;;
@@ -30,8 +32,17 @@ is_wanted() {
 }
 run() {  # run COMMAND: its output is in $scratch/output
   command=$1
+  needed=$needs
+  needs=
+  can_run=yes
   is_wanted || return
   printf '\n%s\n' "$command"
+  if [ -n "$needed" ] && ! sh -c "$needed" >/dev/null 2>&1; then
+    echo "  NOT RUN, as this fails: $needed"
+    can_run=no
+    left_out=$((left_out + 1))
+    return
+  fi
   sh -c "$command" >"$scratch/output" 2>&1 </dev/null || fail "this command fails: $command"
 }
 quote() {  # quote TEXT: the guide says it; figures in brackets are what follows is compared with
@@ -71,11 +82,14 @@ compare() {  # compare KIND PATTERN: the next figure, beside what the command ha
 }
 
 line=0
+needs=
+can_run=yes
 while IFS= read -r entry; do
   line=$((line + 1))
   rest=${entry#* }
   case $entry in
     '' | '#'*) ;;
+    'needs '*) needs=$rest ;;
     'run '*) run "$rest" ;;
     'in '*)
       guide=$rest  # in one line, without what only sets it in type
@@ -83,9 +97,9 @@ while IFS= read -r entry; do
       ;;
     'says '*) quote "$rest" ;;
     'exact '* | 'about '* | 'mean '* | 'least '* | 'most '*) compare "${entry%% *}" "$rest" ;;
-    *) fail "expected run, in, says, or how it is measured: $entry" ;;
+    *) fail "expected needs, run, in, says, or how it is measured: $entry" ;;
   esac
 done <bench/figures.txt
 [ $figures -gt 0 ] || { echo "bench/figures.txt has no figures" >&2; failed=1; }
-printf '\n%s figures, %s differ\n' $figures $differ
+printf '\n%s figures, %s differ, %s commands not run\n' $figures $differ $left_out
 exit $failed
