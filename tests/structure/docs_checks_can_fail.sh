@@ -188,6 +188,10 @@ exact of ([0-9]+)
 exact of ([0-9]+)
 says in [4] seconds
 about seconds ([0-9]+)
+needs false
+run exit 3
+says or [0.13] of
+about share ([0-9.]+)
 FIGURES
 if found=$(sh "$2/tests/figures.sh" 2>&1); then
   echo "figures.sh passes on planted faults" >&2
@@ -197,7 +201,8 @@ echo "$found"
 for text in '1012 claimed       1012 measured  same' '0.13 claimed       0.13 measured  same' \
   '4 claimed          3 measured  DIFFERS' 'figures.txt:7: expected one more figure' \
   'figures.txt:8: guides/figures.md does not say: in 4 seconds' \
-  'figures.txt:9: the command does not print: seconds'; do
+  'figures.txt:9: the command does not print: seconds' 'NOT RUN, as this fails: false' \
+  '6 figures, 1 differ, 1 commands not run'; do
   echo "$found" | grep -qF "$text" || { echo "figures.sh does not print: $text" >&2; exit 1; }
 done
 rm -rf "$2"
