@@ -162,6 +162,7 @@ class ownership_search {
   step best_step() {
     auto const now = state_->fullness();
     auto best = step{};
+    fullest_interface_ = state_->fullest_interface();
     sources_.assign(state_->fullest_ranks().begin(), state_->fullest_ranks().end());
     ranks_.clear();
     state_->append_roomy(0, ranks_);
@@ -230,6 +231,8 @@ class ownership_search {
 
   void consider(step next, double now, step& best) {
     --trials_;
+    // what stays behind the fullest interface does not make it emptier
+    if (fullest_interface_ >= 0 && state_->interface_of(next.rank) == fullest_interface_) return;
     next.after = state_->fullness_after(next.unit, next.rank, next.back);
     if (next.after >= now * (1 - 1e-9)) return;
     if (!terms_.moves_matter() && best.unit >= 0 && next.after > best.after) return;
@@ -325,6 +328,7 @@ class ownership_search {
   ownership_terms terms_;
   std::int64_t trials_;
   std::vector<int> ranks_, sources_;
+  int fullest_interface_ = -1;
   std::vector<undo> taken_;
   double limit_ = 0;
   std::unordered_map<std::pair<int, int>, int, pair_hash> on_node_;  // by group and node: units

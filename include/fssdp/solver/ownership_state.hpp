@@ -124,13 +124,16 @@ class ownership_state {
   }
   /// The ranks of the fullest place: one, or those behind an interface.
   [[nodiscard]] std::span<int const> fullest_ranks() const {
-    auto const& rank = fullest_.least();
-    if (!of_->interface_of.empty()) {
-      auto const interface = fullest_interface_.least();
-      if (fullest_interface_.key(interface) < fullest_.key(rank)) return of_->behind[at(interface)];
-    }
-    fullest_rank_ = rank;
+    auto const interface = fullest_interface();
+    if (interface >= 0) return of_->behind[at(interface)];
+    fullest_rank_ = fullest_.least();
     return {&fullest_rank_, 1};
+  }
+  /// The interface that is fuller than all ranks and other interfaces; -1 if there is none.
+  [[nodiscard]] int fullest_interface() const {
+    if (of_->interface_of.empty()) return -1;
+    auto const interface = fullest_interface_.least();
+    return fullest_interface_.key(interface) < fullest_.key(fullest_.least()) ? interface : -1;
   }
 
   /// Appends ranks that have room: all, if there are at most 64. Otherwise some that are emptiest
