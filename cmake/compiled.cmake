@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The target fssdp::compiled: the bodies of the library that are no templates, compiled once for a
-# whole program, when something is linked to it that is built. fssdp::compiled_training has those of them
-# that a training loop needs. They are files in FSSDP_COMPILED_FOLDER.
+# whole program, when something is linked to it that is built. fssdp::compiled_training has those of
+# them that a training loop needs. They are files in FSSDP_COMPILED_FOLDER.
 if(NOT TARGET fssdp_compiled)
   add_library(fssdp_compiled_training STATIC EXCLUDE_FROM_ALL
     ${FSSDP_COMPILED_FOLDER}/compiled_collectives.cpp ${FSSDP_COMPILED_FOLDER}/compiled_planning.cpp)

@@ -61,8 +61,6 @@ class mpi_packet {
     copy_bytes({data() + end_, message.size()}, message);
     end_ += message.size();
   }
-  /// The bytes that have been written.
-  [[nodiscard]] std::size_t size() const { return end_; }
   [[nodiscard]] mpi_header header() {
     auto header = mpi_header{};
     std::memcpy(&header, data(), sizeof(header));
