@@ -332,6 +332,9 @@ inline void declare(CLI::App& app, options& chosen, raw_options& raw) {
       ->check(program::not_empty("a rank and a step"))
       ->type_name("RANK@STEP[:PHASE]")
       ->group("Checkpoints");
+  count("--held-out", chosen.held_out, "Output",
+        "Sequences of the held-out text on which the trained model's loss is measured.\nWith few, "
+        "the loss depends on which they are");
   count("--sample", chosen.sample, "Output",
         "Bytes of text that the trained model writes at the end");
   app.add_option("--json", raw.json, "Write the figures of each step to this file")

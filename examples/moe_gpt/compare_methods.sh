@@ -3,24 +3,39 @@
 # Trains in 4 groups with one method after the other. Prints for each the held-out loss, also over
 # that of full gradients, and the bytes that groups send in a step. The last row is one group alone,
 # on its quarter of the batch: the cost of exchanging nothing.
-# usage: compare_methods.sh MOE_GPT [--only "METHOD ..."] [--records FOLDER] [OPTION...]
+# usage: compare_methods.sh MOE_GPT [--only "METHOD ..."] [--records FOLDER] [--sources COMMIT]
+#                           [OPTION...]
 # METHOD is as in the first column: --only "full demo:4 alone". FOLDER gets the record of each
-# training, as moe_gpt's --json writes it. OPTIONs are those of moe_gpt, for all trainings.
+# training, as moe_gpt's --json writes it. The text is the sources of this COMMIT in place of those
+# that are here, so that losses can be compared with those of other days. OPTIONs are those of
+# moe_gpt, for all trainings.
 set -eu
-usage="usage: compare_methods.sh MOE_GPT [--only 'METHOD ...'] [--records FOLDER] [OPTION...]"
+usage="usage: compare_methods.sh MOE_GPT [--only 'METHOD ...'] [--records FOLDER] [--sources COMMIT]
+                          [OPTION...]"
 moe_gpt=${1:?$usage}
 shift
-only='' records=''
+only='' records='' sources=''
 while :; do
   case ${1:-} in
     --only) only=${2:?$usage} ;;
     --records) records=${2:?$usage} ;;
+    --sources) sources=${2:?$usage} ;;
     *) break ;;
   esac
   shift 2
 done
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+
+if [ -n "$sources" ]; then  # the same files in the same order as without --text
+  root=$(git -C "$(dirname -- "$0")" rev-parse --show-toplevel)
+  git -C "$root" archive --output "$work/sources.tar" "$sources" include examples tests
+  mkdir "$work/sources"
+  tar -xf "$work/sources.tar" -C "$work/sources"
+  (cd "$work/sources" && find include examples tests -name '*.[hc]pp' -type f -o -name '*.md' -type f |
+    LC_ALL=C sort | tr '\n' '\0' | xargs -0 cat) >"$work/text"
+  set -- --text "$work/text" "$@"
+fi
 
 batch=32
 for argument; do  # all but --batch go back to the end of the list
@@ -67,6 +82,7 @@ done
 in_groups powersgd:4-adapted --between powersgd:4 --adapt-every 20 "$@"
 in_groups local-4 --sync-every 4 "$@"
 in_groups local-8 --sync-every 8 "$@"
+in_groups local-16 --sync-every 16 "$@"
 in_groups qsr-4 --sync-every 4 --sync-alpha 0.006 "$@"
 in_groups diloco-10 --sync-every 10 --outer diloco --outer-momentum 0.5 "$@"
 in_groups diloco-10-int8 --sync-every 10 --outer diloco --outer-momentum 0.5 --between int8 "$@"

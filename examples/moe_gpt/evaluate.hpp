@@ -19,13 +19,15 @@
 
 namespace moe_gpt {
 
-/// The mean loss per byte on the held-out tenth, in nats; on 256 sequences of it if it has more.
-/// `sequences` go through the model at a time. @pre the dense parameters are gathered
+/// The mean loss per byte on the held-out tenth of the text, in nats.
+/// @param most how many sequences of it are used, spread over it; all if it has fewer
+/// @param sequences how many go through the model at a time
+/// @pre the dense parameters are gathered
 template <class Real, fssdp::communicator Comm>
 [[nodiscard]] double heldout_loss(Comm& comm, gpt<Real>& model, corpus const& text,
-                                  std::size_t sequences) {
+                                  std::size_t most, std::size_t sequences) {
   auto const available = text.held_out_sequences();
-  auto const used = std::min<std::size_t>(available, 256);
+  auto const used = std::min(available, most);
   auto sums = std::vector{0.0, 0.0};  // loss, bytes
   for (std::size_t first = 0; first < used; first += sequences) {
     auto const batch =

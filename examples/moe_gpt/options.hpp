@@ -103,6 +103,7 @@ struct options {
   std::filesystem::path resume = {};
   int mirror_every = 0;            ///< steps; 0: a rank that is lost takes the run with it
   std::vector<lost_at> lose = {};  ///< ranks that stop for good, as a test
+  int held_out = 256;              ///< sequences on which the loss of the trained model is measured
   int sample = 240;                ///< bytes that the model writes when it is trained
   std::filesystem::path json = {};
   std::filesystem::path trace = {};
@@ -227,6 +228,7 @@ inline void validate(options const& chosen) {
   at_least("--reshard-every", chosen.reshard_every, 0);
   at_least("--save-every", chosen.save_every, 0);
   at_least("--keep", chosen.keep, 0);
+  at_least("--held-out", chosen.held_out, 1);
   at_least("--sample", chosen.sample, 0);
   at_least("--micro-batches", chosen.micro_batches, 1);
   within("--prefetch", chosen.prefetch, 0, most_layers);

@@ -293,7 +293,8 @@ class rank_trainer {
     }
     model_->dense().gather(comm_);
     record_.parameters = model_->parameters();
-    record_.heldout_loss = heldout_loss(comm_, *model_, text_, sequences());
+    record_.heldout_loss = heldout_loss(comm_, *model_, text_,
+                                        static_cast<std::size_t>(chosen_.held_out), sequences());
     record_.sample = write_text(comm_, *model_, text_, shape_.seq, chosen_.seed,
                                 static_cast<std::size_t>(chosen_.sample));
     model_->experts().step();

@@ -94,6 +94,8 @@ TEST_CASE("command line: defaults and every option", "[moe_gpt]") {
                          "18446744073709551615",
                          "--json",
                          "out.json",
+                         "--held-out",
+                         "4096",
                          "--sample",
                          "0",
                          "--quiet",
@@ -148,6 +150,7 @@ TEST_CASE("command line: defaults and every option", "[moe_gpt]") {
   CHECK(chosen.seed == 18446744073709551615U);
   CHECK(chosen.json == "out.json");
   CHECK(chosen.reshard_every == 9);
+  CHECK(chosen.held_out == 4096);
   CHECK(chosen.sample == 0);
   CHECK(chosen.quiet);
   CHECK(chosen.micro_batches == 4);
@@ -185,7 +188,7 @@ TEST_CASE("command line: --help explains every option", "[moe_gpt]") {
                                  "--micro-batches", "--backend",    "--deadline",
                                  "--save",          "--save-every", "--keep",
                                  "--resume",        "--offload",    "--offload-folder",
-                                 "--sample"})
+                                 "--sample",        "--held-out"})
     CHECK_THAT(help.message, mentions(word));
 }
 
@@ -215,6 +218,7 @@ TEST_CASE("command line: an error names the value and what was expected", "[moe_
       {{"--trace", "nowhere/t.json"}, "--trace nowhere/t.json", "no directory"},
       {{"--overlap", "-1"}, "--overlap -1", "0 or more"},
       {{"--sample", "-1"}, "--sample -1", "0 or more"},
+      {{"--held-out", "0"}, "--held-out 0", "1 or more"},
       {{"--lr", "fast"}, "fast", "a number"},
       {{"--lr", "0"}, "--lr 0", "more than 0"},
       {{"--seed", "-1"}, "-1", "0 or more"},
