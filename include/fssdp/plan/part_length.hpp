@@ -14,8 +14,10 @@ namespace fssdp::detail {
   return std::max<std::size_t>(1, elements / length + (elements % length == 0 ? 0 : 1));
 }
 
-/// The length of the parts. Parts are scheduled as if all had this length: it is the largest one
-/// that counts few elements too many, or else the one that counts fewest.
+/// The length of the parts. Parts are scheduled as if all had this length, so that a length which
+/// does not divide the blocks counts elements that are not there; and each part is a message, which
+/// costs as much as a quarter of `least` elements. The lengths from that of the longest block down to
+/// `least` are tried: the first one that counts few elements too many, or else the cheapest.
 /// @param least blocks of this length or shorter are not cut
 [[nodiscard]] inline std::size_t part_length(std::span<std::size_t const> blocks,
                                              std::size_t least) {
@@ -28,16 +30,17 @@ namespace fssdp::detail {
     all += static_cast<double>(elements);
   }
   auto best = std::max<std::size_t>(1, longest);
-  auto fewest = std::numeric_limits<double>::infinity();
+  auto lowest = std::numeric_limits<double>::infinity();
   for (std::size_t cuts = 1; cuts <= most_cuts; ++cuts) {
     auto const length = longest / cuts + (longest % cuts == 0 ? 0 : 1);
     if (cuts > 1 && length < least) break;
-    auto counted = 0.0;
+    auto parts = 0.0;
     for (auto const elements : blocks)
-      counted +=
-          static_cast<double>(parts_of_length(elements, std::max<std::size_t>(1, length)) * length);
-    if (counted >= fewest) continue;
-    fewest = counted;
+      parts += static_cast<double>(parts_of_length(elements, std::max<std::size_t>(1, length)));
+    auto const counted = parts * static_cast<double>(length);
+    auto const price = counted + parts * static_cast<double>(least) / 4;
+    if (price >= lowest) continue;
+    lowest = price;
     best = std::max<std::size_t>(1, length);
     if (counted <= allowed * all) break;
   }
