@@ -25,6 +25,11 @@ while [ $# -gt 0 ]; do
     *) break ;;
   esac
 done
+for count in "--runs $runs" "--ranks $ranks" "--hosts ${hosts:-1}"; do
+  case ${count#* } in
+    *[!0-9]* | 0*) echo "kill_a_process.sh: $count: expected 1 or more" >&2; exit 1 ;;
+  esac
+done
 [ -z "$hosts" ] || [ $((ranks % hosts)) -eq 0 ] || {
   echo "kill_a_process.sh: $ranks ranks on $hosts hosts; expected as many on each" >&2
   exit 1
