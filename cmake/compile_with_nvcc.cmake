@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # How programs have their kernels compiled where CMake's language CUDA is not enabled.
 set(FSSDP_CUDA_ARCHITECTURES 80 90 100 CACHE STRING
-  "The devices that the library's kernels are compiled for in programs; 90-virtual: for the driver to finish")
+  "The devices that the library's kernels are compiled for in programs; 90-virtual: as PTX, for the driver")
 set(FSSDP_CUDA_FLAGS "" CACHE STRING "More arguments for nvcc")
 set(FSSDP_CUDA_CODES "")  # what that means to nvcc
 foreach(architecture IN LISTS FSSDP_CUDA_ARCHITECTURES)

@@ -20,7 +20,7 @@ TEST_CASE("part length: a length that divides the blocks well", "[plan]") {
   CHECK(part_length(std::array<std::size_t, 4>{12'000, 6000, 4000, 3000}, 16) == 2000);
 }
 
-TEST_CASE("part length: parts that cost as much as their elements are fewer", "[plan]") {
+TEST_CASE("part length: where a message costs more, there are fewer parts", "[plan]") {
   // 9 parts of a quarter have 8 % too many, which is less than four more messages cost.
   CHECK(part_length(std::array<std::size_t, 4>{12'000, 6000, 4000, 3000}, 1500) == 3000);
 }
