@@ -3,8 +3,10 @@
 /// with something else, late or not at all is named.
 #include <array>
 #include <atomic>
+#include <barrier>
 #include <chrono>
 #include <latch>
+#include <random>
 #include <set>
 #include <stdexcept>
 #include <thread>
@@ -87,6 +89,90 @@ TEST_CASE("one rank serves all ranks of a meeting when each has seen what it bor
   });
   REQUIRE(served == meetings);
   REQUIRE(wrong == 0);
+}
+
+TEST_CASE("ranks meet in other circles from time to time, and some come late") {
+  auto const seed = GENERATE(1U, 2U, 3U, 4U);
+  constexpr auto ranks = 6;
+  constexpr auto meetings = 400;
+  auto wrong = std::atomic{0};
+  auto served = std::atomic{0};
+  auto expected = 0;
+  auto circles = std::vector<std::array<int, ranks>>{};  // [meetings]: the circle of each rank
+  auto random = std::mt19937{seed};
+  for (int turn = 0; turn < meetings; ++turn) {
+    if (turn == 0 || random() % 4 == 0) {  // else the same as last time
+      auto& of = circles.emplace_back();
+      for (auto& circle : of) circle = static_cast<int>(random() % 3);
+    } else {
+      circles.push_back(circles.back());
+    }
+    expected +=
+        static_cast<int>(std::set<int>(circles.back().begin(), circles.back().end()).size());
+  }
+  auto world = fssdp::thread_world{ranks};
+  world.run([&](thread_communicator& comm) {
+    auto const me = comm.rank();
+    auto own = std::mt19937{seed + 100 * (1 + me.index())};
+    for (auto const& circle_of : circles) {
+      auto same = std::set<rank_id>{me};
+      auto peers = std::vector<int>{};
+      for (int rank = 0; rank < ranks; ++rank) {
+        if (circle_of[static_cast<std::size_t>(rank)] != circle_of[me.index()]) continue;
+        same.insert(rank_id{rank});
+        if (rank != me.value()) peers.push_back(rank);
+      }
+      if (own() % 50 == 0) std::this_thread::sleep_for(std::chrono::milliseconds{1});
+      meet(comm, peers, [&](thread_meeting const& of) {
+        ++served;
+        wrong += std::set<rank_id>(of.ranks.begin(), of.ranks.end()) == same ? 0 : 1;
+      });
+    }
+  });
+  CAPTURE(seed);
+  REQUIRE(wrong == 0);
+  REQUIRE(served == expected);
+}
+
+TEST_CASE("a rank that names others which meet without it gets an error") {
+  auto world = fssdp::thread_world{3};
+  auto const result = support::fallout_of(world, [](thread_communicator& comm) {
+    auto const me = comm.rank().value();
+    meet(comm, all_but(me, 3), no_service);
+    for (int turn = 0; turn < 3; ++turn) meet(comm, {me == 0 ? 1 : 0}, no_service);
+  });
+  // It comes before they leave, and they disagree, or afterwards, and they have left.
+  auto const& last = result.of_rank[2];
+  REQUIRE((support::is<fssdp::ranks_disagree>(last) || support::is<fssdp::peer_failed>(last)));
+}
+
+TEST_CASE("ranks do not meet again after one has failed elsewhere") {
+  constexpr auto turns = 50;
+  auto met = std::atomic{0};
+  auto threw = std::atomic{0};
+  auto together = std::barrier{3};
+  auto world = fssdp::thread_world{3};
+  (void)support::fallout_of(world, [&](thread_communicator& comm) {
+    auto const peers = all_but(comm.rank().value(), 3);
+    auto other = comm.duplicate();
+    meet(comm, peers, no_service);
+    try {
+      meet(other, peers, nothing_to_prepare, no_service, comm.rank() == rank_id{1} ? 2 : 1);
+    } catch (fssdp::transport_error const&) {
+      ++threw;
+    }
+    for (int turn = 0; turn < turns; ++turn) {
+      together.arrive_and_wait();
+      try {
+        meet(comm, peers, no_service);
+        ++met;
+      } catch (fssdp::transport_error const&) {
+        ++threw;
+      }
+    }
+  });
+  REQUIRE(met == 0);
+  REQUIRE(threw == 3 + 3 * turns);
 }
 
 TEST_CASE("ranks that no message connects do not wait for each other at a meeting") {

@@ -85,10 +85,14 @@ cudaError_t copy(cudaStream_t stream, fssdp::device_copies const& of) {
     check_access(stream, of.copies[i].from);
     count_copied(of.copies[i].bytes);
   }
-  return enqueue(stream, [kernel = fssdp::detail::copy_kernel{of}] {
-    // Last things first: a device has no order among them.
-    for (auto tile = kernel.tiles(); tile-- != 0;) kernel(tile, 0, 1);
+  auto code = cudaSuccess;
+  fssdp::detail::with_kernel(of, [&](auto const& kernel) {
+    code = enqueue(stream, [kernel] {
+      // Last things first: a device has no order among them.
+      for (auto tile = kernel.tiles(); tile-- != 0;) kernel(tile, 0, 1);
+    });
   });
+  return code;
 }
 
 }  // namespace

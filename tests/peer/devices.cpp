@@ -96,7 +96,9 @@ TEST_CASE("the double reports memory that is not open to a device") {
   copies.enqueue_on_engines(stream.get(), rank_id{0});
   auto const kernels = gpu_double::kernels();
   REQUIRE(kernels.load() == cudaSuccess);
-  copies.enqueue_as_kernels(stream.get(), rank_id{0}, kernels, 0);
+  auto launches = fssdp::detail::copy_launches{stream.get(), rank_id{0}, kernels, 0};
+  launches.add(copies);
+  launches.end();
   REQUIRE(cudaSetDevice(device) == cudaSuccess);
   REQUIRE(gpu_double::violations().size() == 2);
 }

@@ -47,11 +47,7 @@ template <class Work, class Run>
     else
       for (std::size_t step = 0; step < kernel.steps(); ++step) kernel(step);
   };
-  auto const work = work_in(begin);
-  if constexpr (std::is_same_v<decltype(work), fssdp::device_copies const>)
-    loop(fssdp::detail::copy_kernel{work});
-  else
-    fssdp::detail::with_kernel(work, loop);
+  fssdp::detail::with_kernel(work_in(begin), loop);
   return std::ranges::equal(there, std::span{begin, before.size()});
 }
 

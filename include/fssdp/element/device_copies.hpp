@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
@@ -32,27 +33,32 @@ struct device_copies {
 
 namespace detail {
 
-/// Device_copies in tiles, which thread blocks take one by one.
+/// Up to `Most` device_copies in tiles, which thread blocks take one by one.
+template <std::size_t Most>
 struct copy_kernel {
   std::size_t tile_bytes;  // such that each thread of a block has four reads in flight
-  device_copies of;
-  std::array<std::uint32_t, device_copies::most + 1> first_tile;  // of each copy, and the end
+  std::size_t count;
+  std::array<device_copies::copy, Most> copies;
+  std::array<std::uint32_t, Most + 1> first_tile;  // of each copy, and the end
 
-  explicit copy_kernel(device_copies const& copies)
-      : tile_bytes{std::size_t{copies.most_blocks == 0 ? 16U : 64U} << 10U}, of{copies} {
+  explicit copy_kernel(device_copies const& of)
+      : tile_bytes{std::size_t{of.most_blocks == 0 ? 16U : 64U} << 10U}, count{of.count} {
+    auto const shift = std::countr_zero(tile_bytes);
     first_tile[0] = 0;
-    for (std::size_t i = 0; i < of.count; ++i)
-      first_tile[i + 1] = first_tile[i] + static_cast<std::uint32_t>(
-                                              (of.copies[i].bytes + tile_bytes - 1) / tile_bytes);
+    for (std::size_t i = 0; i < count; ++i) {
+      copies[i] = of.copies[i];
+      first_tile[i + 1] =
+          first_tile[i] + static_cast<std::uint32_t>((copies[i].bytes + tile_bytes - 1) >> shift);
+    }
   }
   /// The number of tiles.
-  [[nodiscard]] std::size_t tiles() const { return first_tile[of.count]; }
+  [[nodiscard]] std::size_t tiles() const { return first_tile[count]; }
 
   /// Copies the part of a tile that belongs to one of several threads.
   FSSDP_HOST_DEVICE void operator()(std::size_t tile, std::size_t thread,
                                     std::size_t threads) const {
-    auto const i = part_of(first_tile.data(), of.count, tile);
-    auto const& [to, from, bytes] = of.copies[i];
+    auto const i = part_of(first_tile.data(), count, tile);
+    auto const& [to, from, bytes] = copies[i];
     auto const first = (tile - first_tile[i]) * tile_bytes;
     auto const left = bytes - first;
     auto const part =
@@ -86,6 +92,18 @@ struct copy_kernel {
       of.to[rest] = of.from[rest];
   }
 };
+
+/// Calls launch(kernel) with the smallest kernel that has room for the copies: the larger its
+/// arguments, the longer a launch takes.
+template <class Launch>
+void with_kernel(device_copies const& of, Launch launch) {
+  if (of.count <= 16)
+    launch(copy_kernel<16>{of});
+  else if (of.count <= 64)
+    launch(copy_kernel<64>{of});
+  else
+    launch(copy_kernel<device_copies::most>{of});
+}
 
 }  // namespace detail
 }  // namespace fssdp

@@ -66,14 +66,17 @@ __global__ void __launch_bounds__(Threads)
 }
 inline constexpr unsigned threads_of_few_blocks = 1024;  // few blocks need more reads in flight
 [[nodiscard]] inline cudaError_t launch_copies(cudaStream_t stream, device_copies const& copies) {
-  auto const kernel = copy_kernel{copies};
-  auto const tiles = kernel.tiles();
-  if (tiles == 0) return cudaSuccess;
-  if (copies.most_blocks != 0)
-    return enqueue(stream, std::min(tiles, copies.most_blocks), threads_of_few_blocks,
-                   run_tiles<copy_kernel, threads_of_few_blocks>, kernel, tiles);
-  return enqueue(stream, std::min(tiles, most_blocks), block_threads,
-                 run_tiles<copy_kernel, block_threads>, kernel, tiles);
+  auto code = cudaSuccess;
+  with_kernel(copies, [&]<class Kernel>(Kernel const& kernel) {
+    auto const tiles = kernel.tiles();
+    if (tiles == 0) return;
+    code = copies.most_blocks != 0
+               ? enqueue(stream, std::min(tiles, copies.most_blocks), threads_of_few_blocks,
+                         run_tiles<Kernel, threads_of_few_blocks>, kernel, tiles)
+               : enqueue(stream, std::min(tiles, most_blocks), block_threads,
+                         run_tiles<Kernel, block_threads>, kernel, tiles);
+  });
+  return code;
 }
 
 /// Loads a function, by querying its attributes.
@@ -84,8 +87,15 @@ template <class... Parameters>
 }
 /// Loads the kernels for every pair of element types, and for every code of payloads.
 [[nodiscard]] inline cudaError_t load_all() {
-  auto code = load(run_tiles<copy_kernel, block_threads>);
-  if (code == cudaSuccess) code = load(run_tiles<copy_kernel, threads_of_few_blocks>);
+  auto code = cudaSuccess;
+  for (auto const count : {std::size_t{1}, std::size_t{64}, device_copies::most}) {
+    auto copies = device_copies{};
+    copies.count = count;
+    with_kernel(copies, [&]<class Kernel>(Kernel const&) {
+      if (code == cudaSuccess) code = load(run_tiles<Kernel, block_threads>);
+      if (code == cudaSuccess) code = load(run_tiles<Kernel, threads_of_few_blocks>);
+    });
+  }
   auto const load_steps = [&]<class Kernel>(Kernel const&) {
     if (code == cudaSuccess) code = load(run_steps<Kernel>);
   };

@@ -251,7 +251,9 @@ class peer_communicator : public detail::cuda_work<peer_communicator> {
   /// Makes delayed copies, as the next work may need them.
   void copy_what_is_put_off() {
     if (!part_->has_put_off()) return;
-    part_->take_put_off().enqueue_as_kernels(stream(), rank(), kernels(), 0);
+    auto launches = detail::copy_launches{stream(), rank(), kernels(), 0};
+    launches.add(part_->take_put_off());
+    launches.end();
   }
   void sum_what_is_put_off() {
     if (part_->has_put_off_sums())

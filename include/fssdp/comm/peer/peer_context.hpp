@@ -40,9 +40,9 @@ class peer_context {
   /// @param joint the priority of the joint streams
   peer_context(peer_devices const& devices, int ranks, cuda_priority joint)
       : events_(static_cast<std::size_t>(ranks)), parts_(events_.size()) {
-    auto const same = same_device_after{};
+    auto current = same_device_after{};
     for (auto const rank : first_n<rank_id>(ranks)) {
-      devices.use(rank);
+      current.use(devices.device_of(rank), rank);
       events_[rank.index()] = {make_cuda_event(rank), make_cuda_event(rank)};
       if (rank.value() < devices.count()) joint_.emplace_back(rank, joint);
     }

@@ -35,10 +35,11 @@ class copy_list {
     bytes_.insert(bytes_.end(), other.bytes_.begin(), other.bytes_.end());
   }
   [[nodiscard]] std::size_t count() const { return bytes_.size(); }
+  [[nodiscard]] bool has_large() const {
+    return std::ranges::any_of(bytes_, [](std::size_t bytes) { return bytes > part_bytes / 4; });
+  }
   void put_equal_sources_together() {
-    constexpr auto part_bytes = std::size_t{4} << 20U;  // some of them fit into the cache
-    if (std::ranges::none_of(bytes_, [](std::size_t bytes) { return bytes > part_bytes / 4; }))
-      return;
+    if (!has_large()) return;
     parts_.clear();
     for (std::size_t i = 0; i < count(); ++i)
       for (std::size_t first = 0; first < bytes_[i]; first += part_bytes)
@@ -76,6 +77,8 @@ class copy_list {
 #endif
 
  private:
+  static constexpr auto part_bytes = std::size_t{4} << 20U;  // some of them fit into the cache
+
   std::vector<void*> to_;
   std::vector<void const*> from_;
   std::vector<std::size_t> bytes_;
@@ -102,6 +105,8 @@ class peer_copies {
     between_.append(other.between_);
   }
 
+  /// Whether it pays to put equal sources together.
+  [[nodiscard]] bool has_large() const { return within_.has_large(); }
   /// Splits large copies within a device, and makes the parts with the same source bytes adjacent,
   /// so that all but the first find them in the cache.
   void put_equal_sources_together() { within_.put_equal_sources_together(); }
@@ -123,28 +128,46 @@ class peer_copies {
     between_.enqueue_one_by_one(stream, me);
   }
 
-  /// @param most_blocks of threads; 0: as many as fill the device
-  /// @cost one launch for every device_copies::most copies
-  /// @throws transport_error
-  void enqueue_as_kernels(cudaStream_t stream, rank_id me, device_kernels const& kernels,
-                          std::size_t most_blocks) const {
-    auto part = device_copies{};
-    part.most_blocks = most_blocks;
-    auto const launch = [&] {
-      if (part.count != 0) cuda_require(kernels.copy(stream, part), me, "a kernel that copies");
-      part.count = 0;
-    };
+  /// Calls visit(device_copies::copy const&) for each copy.
+  template <class Visit>
+  void for_each(Visit visit) const {
     for (auto const* const copies : {&within_, &between_})
-      for (std::size_t i = 0; i < copies->count(); ++i) {
-        part.copies[part.count++] = (*copies)[i];
-        if (part.count == device_copies::most) launch();
-      }
-    launch();
+      for (std::size_t i = 0; i < copies->count(); ++i) visit((*copies)[i]);
   }
 
  private:
   copy_list within_;
   copy_list between_;
+};
+
+/// Makes copies by kernels: one launch for every device_copies::most of them.
+class copy_launches {
+ public:
+  /// @param most_blocks of threads; 0: as many as fill the device
+  copy_launches(cudaStream_t stream, rank_id me, device_kernels const& kernels,
+                std::size_t most_blocks)
+      : stream_{stream}, me_{me}, kernels_{kernels} {
+    next_.most_blocks = most_blocks;
+  }
+  /// @throws transport_error
+  void add(peer_copies const& copies) {
+    copies.for_each([&](device_copies::copy const& copy) {
+      next_.copies[next_.count++] = copy;
+      if (next_.count == device_copies::most) end();
+    });
+  }
+  /// To be called after the last copy.
+  /// @throws transport_error
+  void end() {
+    if (next_.count != 0) cuda_require(kernels_.copy(stream_, next_), me_, "a kernel that copies");
+    next_.count = 0;
+  }
+
+ private:
+  cudaStream_t stream_;
+  rank_id me_;
+  device_kernels const& kernels_;
+  device_copies next_;
 };
 
 }  // namespace fssdp::detail

@@ -17,16 +17,28 @@
 
 namespace fssdp::detail {
 
-/// Restores the current device of this thread when it is destroyed.
+/// Changes the current device of this thread, and restores it when it is destroyed.
 class same_device_after {
  public:
-  same_device_after() { cuda_require(cudaGetDevice(&device_), {}, "cudaGetDevice"); }
+  same_device_after() {
+    cuda_require(cudaGetDevice(&before_), {}, "cudaGetDevice");
+    now_ = before_;
+  }
   same_device_after(same_device_after const&) = delete;
   same_device_after& operator=(same_device_after const&) = delete;
-  ~same_device_after() { (void)cudaSetDevice(device_); }
+  ~same_device_after() {
+    if (now_ != before_) (void)cudaSetDevice(before_);
+  }
+  /// @cost a call if it is another one
+  void use(int device, rank_id me = {}) {
+    if (device == now_) return;
+    cuda_require(cudaSetDevice(device), me, "cudaSetDevice");
+    now_ = device;
+  }
 
  private:
-  int device_ = 0;
+  int before_ = 0;
+  int now_ = 0;
 };
 
 /// The device of each rank; ranks may share devices. Each device has a memory pool that all others
@@ -37,9 +49,9 @@ class peer_devices {
   /// @throws argument_error if there are not as many; transport_error if two of them cannot read
   ///         each other's memory
   explicit peer_devices(int wanted) : count_{checked(wanted)} {
-    auto const same = same_device_after{};
+    auto current = same_device_after{};
     for (int device = 0; device < count_; ++device) {
-      use(device);
+      current.use(device);
       for (int other = 0; other < count_; ++other)
         if (other != device) connect(device, other);
       pools_.push_back(make_pool(device));
@@ -70,7 +82,6 @@ class peer_devices {
             there);
     return wanted == 0 ? there : wanted;
   }
-  static void use(int device) { cuda_require(cudaSetDevice(device), {}, "cudaSetDevice"); }
 
   /// Allows the current device to read the memory of another one.
   static void connect(int device, int other) {

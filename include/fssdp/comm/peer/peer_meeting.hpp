@@ -34,7 +34,6 @@ class peer_meeting {
   /// Enqueues the work. Errors are thrown on the rank that they concern.
   void enqueue() {
     auto const lock = std::scoped_lock{context_.mutex};
-    auto const same = same_device_after{};
     choose();
     for_all([&](peer_part& part) {
       if (part.is_read() || is_one_launch_) part.record(context_.ready(part.rank()));
@@ -49,30 +48,42 @@ class peer_meeting {
  private:
   /// Chooses which work is done jointly.
   void choose() {
-    auto pairs = std::size_t{0};
-    auto one_device = true;
-    auto all_copied = true;
     device_ = devices_.device_of(of_.ranks.front());
-    for (auto const rank : of_.ranks) {
-      auto const& part = *context_.part(rank);
-      part.for_each_sender([&](rank_id) { ++pairs; });
-      one_device &= devices_.device_of(rank) == device_;
-      all_copied &= part.is_copied();
-    }
-    is_one_launch_ =
-        of_.ranks.size() > 1 && one_device && all_copied && options_.copies == copied_by::kernels;
-    forms_sums_ = of_.ranks.size() > 1 && one_device && !all_copied;
-    is_joint_ = is_one_launch_ || forms_sums_ || pairs > 2 * of_.ranks.size() + 1;
+    auto const share_device =
+        of_.ranks.size() > 1 && std::ranges::all_of(of_.ranks, [&](rank_id rank) {
+          return devices_.device_of(rank) == device_;
+        });
+    auto const all_copied = std::ranges::all_of(
+        of_.ranks, [&](rank_id rank) { return context_.part(rank)->is_copied(); });
+    is_one_launch_ = share_device && all_copied && options_.copies == copied_by::kernels;
+    forms_sums_ = share_device && !all_copied;
+    is_joint_ = is_one_launch_ || forms_sums_ || messages() > 2 * of_.ranks.size() + 1;
+  }
+  /// The number of pairs of ranks between which there are messages, in either direction.
+  [[nodiscard]] std::size_t messages() const {
+    auto pairs = std::size_t{0};
+    for (auto const rank : of_.ranks)
+      context_.part(rank)->for_each_sender([&](rank_id) { ++pairs; });
+    return pairs;
   }
 
   /// Copies for all ranks in one launch on a joint stream.
   void copy_for_all(cudaStream_t joint) {
     for (auto const rank : of_.ranks) await(joint, context_.ready(rank));
-    auto& copies = context_.copies();
-    copies.clear();
-    for (auto const rank : of_.ranks) copies.append(context_.part(rank)->copies());
-    copies.put_equal_sources_together();
-    enqueue_copies(copies, joint, of_.ranks.front());
+    auto const copies_of = [&](rank_id rank) -> peer_copies& {
+      return context_.part(rank)->copies();
+    };
+    auto launches = launches_on(joint, of_.ranks.front());
+    if (std::ranges::any_of(of_.ranks, [&](rank_id rank) { return copies_of(rank).has_large(); })) {
+      auto& copies = context_.copies();
+      copies.clear();
+      for (auto const rank : of_.ranks) copies.append(copies_of(rank));
+      copies.put_equal_sources_together();
+      launches.add(copies);
+    } else {
+      for (auto const rank : of_.ranks) launches.add(copies_of(rank));
+    }
+    launches.end();
   }
   /// Each rank's stream reads its own messages.
   void read_one_by_one() {
@@ -153,11 +164,13 @@ class peer_meeting {
     cuda_require(cudaStreamWaitEvent(joint, event, 0), of_.ranks.front(), "cudaStreamWaitEvent");
   }
   void enqueue_copies(peer_copies& copies, cudaStream_t stream, rank_id rank) const {
-    if (options_.copies == copied_by::engines)
-      copies.enqueue_on_engines(stream, rank);
-    else
-      copies.enqueue_as_kernels(stream, rank, options_.kernels,
-                                static_cast<std::size_t>(options_.copy_blocks));
+    if (options_.copies == copied_by::engines) return copies.enqueue_on_engines(stream, rank);
+    auto launches = launches_on(stream, rank);
+    launches.add(copies);
+    launches.end();
+  }
+  [[nodiscard]] copy_launches launches_on(cudaStream_t stream, rank_id rank) const {
+    return {stream, rank, options_.kernels, static_cast<std::size_t>(options_.copy_blocks)};
   }
 
   /// Calls work(part) for each rank, with its device as the current one.
@@ -170,12 +183,7 @@ class peer_meeting {
         of_.refuse(rank, std::current_exception());
       }
   }
-  void use(rank_id rank) {
-    auto const device = devices_.device_of(rank);
-    if (device == current_) return;
-    devices_.use(rank);
-    current_ = device;
-  }
+  void use(rank_id rank) { current_.use(devices_.device_of(rank), rank); }
 
   /// Records the events that lenders wait for, also after a failure.
   struct records_when_it_goes {
@@ -193,7 +201,7 @@ class peer_meeting {
   int device_ = 0;  // of joint work
   cudaEvent_t all_ready_ = nullptr;
   cudaEvent_t all_done_ = nullptr;  // after joint work
-  int current_ = -1;                // device of this thread
+  same_device_after current_;
   bool is_joint_ = false;
   bool is_one_launch_ = false;
   bool forms_sums_ = false;  // of several ranks in one launch

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <exception>
 #include <optional>
 #include <span>
@@ -12,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "fssdp/comm/thread/known_circle.hpp"
 #include "fssdp/comm/thread/meeting_room.hpp"
 #include "fssdp/comm/thread/thread_communicator.hpp"
 #include "fssdp/comm/thread/thread_context.hpp"
@@ -29,25 +31,35 @@ class meeting_guest {
 
   /// @param named the messages that the rank has added when it comes
   meeting_guest(thread_context& context, thread_messages const& named)
-      : context_{&context}, named_{named} {
-    circle_.reserve(named.staged.size());
+      : context_{&context}, named_{named}, known_peers_{named.staged.size()} {
+    found_.reserve(named.staged.size());
   }
 
   /// As meet of the communicator.
   void meet(visit prepare, serve_all serve) {
-    auto lock = context_->lock();
-    context_->check(named_.me);
+    borrowed_.resize(named_.order.size());
+    refused_ = nullptr;
+    dropped_by_.reset();
+    auto const again = meets_again();
+    auto lock = context_->unlocked();
+    if (!again) {
+      context_->lock_again(lock);
+      context_->check(named_.me);
+    }
     try {
-      come_to_meeting();
-      lock.unlock();
-      await_circle(lock);
+      if (!again) {
+        come_to_meeting();
+        lock.unlock();
+        await_circle(lock);
+      }
       prepare_for_meeting(prepare);
-      host_->note_prepared(lock);
-      if (host_ == this) {
-        await_stage(lock, meeting::is_prepared);
+      if (circle_->note_prepared()) wake(lock, host_);
+      if (host_ == named_.me) {
+        await_at_meeting(lock, [&] { return circle_->all_prepared(); });
         serve_circle(lock, serve);
       }
-      await_stage(lock, meeting::is_over);
+      await_at_meeting(lock, [&] { return circle_->has_ended(turn_); });
+      ++turn_;
       if (refused_) std::rethrow_exception(std::exchange(refused_, nullptr));
       if (dropped_by_.has_value()) await_failure(lock, *dropped_by_);
     } catch (...) {
@@ -59,41 +71,52 @@ class meeting_guest {
   }
 
  private:
-  /// The state of a rank at a meeting.
-  enum class meeting { comes, is_there, is_prepared, is_over };
-
+  /// Meets the same ranks as last time, if all of them come soon with the same peers, and nothing
+  /// has failed. Without the lock.
+  [[nodiscard]] bool meets_again() {
+    if (circle_ == nullptr || context_->has_failed() || named_.peers != known_peers_ ||
+        !circle_->come(turn_))
+      return false;
+    auto const waits = [&] { return circle_->how_far(turn_) == known_circle::coming::waits; };
+    if (!yields_until([&] { return !waits(); })) circle_->close();
+    return circle_->how_far(turn_) == known_circle::coming::complete;
+  }
   /// If all ranks that are connected with this one by messages have come, they meet. The lowest
   /// rank is the host and serves them. It is not the last one to come, as its data would then move
   /// from core to core.
   void come_to_meeting() {
     auto& room = context_->room();
-    borrowed_.resize(named_.order.size());
-    refused_ = nullptr;
-    dropped_by_.reset();
-    stage_ = meeting::comes;
+    has_met_ = false;
     if (context_->member(named_.me) != this) context_->member(named_.me) = this;
     room.enter(named_.me, named_.peers, named_.sequence);
-    if (room.find_circle(named_.me, circle_) != named_.me) return;
-    auto& host = *context_->member(*std::ranges::min_element(circle_));
-    if (&host != this) std::swap(host.circle_, circle_);
-    host.unprepared_ = host.circle_.size();
-    for (auto const rank : host.circle_) {
+    context_->close_circles(named_.me, named_.peers);
+    if (room.find_circle(named_.me, found_) != named_.me) return;
+    std::ranges::sort(found_);
+    auto& circle = context_->circle(found_.front());
+    std::swap(circle.ranks(), found_);
+    auto const turn = circle.open();
+    for (auto const rank : circle.ranks()) {
       room.leave(rank);
-      auto& of = *context_->member(rank);
-      of.host_ = &host;
-      of.stage_ = meeting::is_there;
+      context_->member(rank)->find_met(circle, turn);
+      context_->host_of(rank) = circle.ranks().front();
       if (rank != named_.me) context_->wake(rank);
     }
   }
+  void find_met(known_circle& circle, std::uint64_t turn) {
+    circle_ = &circle;
+    host_ = circle.ranks().front();
+    turn_ = turn;
+    known_peers_ = named_.peers;
+    has_met_ = true;
+  }
   /// Yields the core for a while, then sleeps, until all have come.
   void await_circle(thread_context::lock_type& lock) {
-    if (yields_until([&] { return stage_ != meeting::comes; })) return;
+    if (yields_until([&] { return has_met_.load(); })) return;
     lock.lock();
-    while (stage_ == meeting::comes) {
-      auto const who = context_->room().find_circle(named_.me, circle_);  // the missing rank
-      await(lock, who, [&] {
-        return stage_ != meeting::comes || context_->room().find_circle(named_.me, circle_) != who;
-      });
+    while (!has_met_) {
+      auto const who = context_->room().find_circle(named_.me, found_);  // the missing rank
+      await(lock, who,
+            [&] { return has_met_ || context_->room().find_circle(named_.me, found_) != who; });
     }
     lock.unlock();
   }
@@ -101,7 +124,7 @@ class meeting_guest {
   /// messages.
   void prepare_for_meeting(visit prepare) {
     try {
-      for (auto const from : host_->circle_) {
+      for (auto const from : circle_->ranks()) {
         auto const& sender = context_->member(from)->named_;
         if (!named_.peers.contains(from) && !sender.peers.contains(named_.me)) continue;
         auto const complaint =
@@ -116,40 +139,34 @@ class meeting_guest {
       refused_ = std::current_exception();
     }
   }
-  /// On the host: counts a rank that is prepared. Called by the thread of that rank.
-  void note_prepared(thread_context::lock_type& lock) {
-    auto& context = *context_;  // the host may be gone after it was notified
-    auto const me = named_.me;
-    if (unprepared_.fetch_sub(1) != 1) return;
-    stage_ = meeting::is_prepared;
-    if (!context.anyone_sleeps_at_meeting()) return;
-    lock.lock();
-    context.wake(me);
-    lock.unlock();
-  }
   /// On the host: all ranks are prepared. If one of them has failed to prepare, none is served.
   void serve_circle(thread_context::lock_type& lock, serve_all serve) {
+    auto const& ranks = circle_->ranks();
     auto const refuses = [&](rank_id rank) { return context_->member(rank)->refused_ != nullptr; };
-    if (auto const bad = std::ranges::find_if(circle_, refuses); bad != circle_.end()) {
-      for (auto const rank : circle_) context_->member(rank)->dropped_by_ = *bad;
+    if (auto const bad = std::ranges::find_if(ranks, refuses); bad != ranks.end()) {
+      for (auto const rank : ranks) context_->member(rank)->dropped_by_ = *bad;
     } else {
-      serve({circle_, [&](rank_id rank, std::exception_ptr thrown) {
+      serve({ranks, [&](rank_id rank, std::exception_ptr thrown) {
                auto& refused = context_->member(rank)->refused_;
                if (!refused) refused = std::move(thrown);
              }});
     }
-    for (auto const rank : circle_) context_->member(rank)->stage_ = meeting::is_over;
-    if (!context_->anyone_sleeps_at_meeting()) return;
-    lock.lock();
-    for (auto const rank : circle_) context_->wake(rank);
-    lock.unlock();
+    circle_->end();
+    for (auto const rank : ranks) wake(lock, rank);
   }
   /// Waits for the ranks at the meeting, which wait for no others.
-  void await_stage(thread_context::lock_type& lock, meeting stage) {
-    auto const is_reached = [&] { return stage_ == stage; };
+  template <class IsReached>
+  void await_at_meeting(thread_context::lock_type& lock, IsReached is_reached) {
     if (yields_until(is_reached)) return;
     lock.lock();
     context_->sleep_at_meeting(lock, named_.me, is_reached);
+    lock.unlock();
+  }
+  /// To be called after a change for which a rank may wait at the meeting.
+  void wake(thread_context::lock_type& lock, rank_id rank) const {
+    if (!context_->anyone_sleeps_at_meeting()) return;
+    lock.lock();
+    context_->wake(rank);
     lock.unlock();
   }
   /// Waits until a peer has failed.
@@ -174,12 +191,14 @@ class meeting_guest {
   thread_context* context_;
   thread_messages const& named_;
   std::vector<std::span<std::byte const>> borrowed_;
-  std::atomic<meeting> stage_ = meeting::is_over;
   std::exception_ptr refused_;
-  std::optional<rank_id> dropped_by_;        // the rank that failed to prepare: none is served
-  std::vector<rank_id> circle_;              // of the host: the ranks at its meeting
-  std::atomic<std::size_t> unprepared_ = 0;  // of the host: how many are not prepared
-  meeting_guest* host_ = nullptr;
+  std::optional<rank_id> dropped_by_;  // the rank that failed to prepare: none is served
+  std::vector<rank_id> found_;         // reused
+  std::atomic<bool> has_met_ = false;  // of a rank that has come to the room
+  known_circle* circle_ = nullptr;     // where it has met last, if it has
+  rank_id host_{-1};                   // there
+  std::uint64_t turn_ = 0;             // there, the present or the next one
+  rank_set known_peers_;               // its peers there
 };
 
 }  // namespace fssdp::detail

@@ -24,18 +24,28 @@ class rank_set {
   void insert(rank_id rank) { words_[word_of(rank)] |= bit_of(rank); }
   void erase(rank_id rank) { words_[word_of(rank)] &= ~bit_of(rank); }
   void clear() { std::ranges::fill(words_, 0); }
+  bool operator==(rank_set const&) const = default;
 
-  /// Calls visit(rank) for the ranks that are not in another set, in order, until it returns false.
+  /// Calls visit(rank) for the ranks, in order, until it returns false.
+  template <class Visit>
+  void for_each(Visit visit) const {
+    for_each_in([&](std::size_t w) { return words_[w]; }, visit);
+  }
+  /// The same for those that are not in another set.
   template <class Visit>
   void for_each_but(rank_set const& other, Visit visit) const {
-    for (std::size_t w = 0; w < words_.size(); ++w)
-      for (auto left = words_[w] & ~other.words_[w]; left != 0; left &= left - 1)
-        if (!visit(rank_id{w * word_bits + static_cast<std::size_t>(std::countr_zero(left))}))
-          return;
+    for_each_in([&](std::size_t w) { return words_[w] & ~other.words_[w]; }, visit);
   }
 
  private:
   static constexpr std::size_t word_bits = 64;
+  template <class Word, class Visit>
+  void for_each_in(Word word, Visit visit) const {
+    for (std::size_t w = 0; w < words_.size(); ++w)
+      for (auto left = word(w); left != 0; left &= left - 1)
+        if (!visit(rank_id{w * word_bits + static_cast<std::size_t>(std::countr_zero(left))}))
+          return;
+  }
   static std::size_t word_of(rank_id rank) { return rank.index() / word_bits; }
   static std::uint64_t bit_of(rank_id rank) { return std::uint64_t{1} << rank.index() % word_bits; }
 

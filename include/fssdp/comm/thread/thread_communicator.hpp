@@ -91,8 +91,9 @@ class thread_communicator {
   /// Then the lowest rank calls serve(detail::thread_meeting const&), which must not throw, while
   /// the others wait. This is faster than separate work where that is short and contended, as for
   /// calls of a device driver.
-  /// @cost as exchange, but the lock is taken once, and waiting ranks yield the core more often if
-  ///       there are as many cores as ranks
+  /// @cost as exchange, but the lock is taken once, or not at all if all come soon and each has the
+  ///       same peers as at its last meeting. Waiting ranks yield the core more often if there are as
+  ///       many cores as ranks
   /// @throws as exchange; what prepare throws: then no rank is served; the exception that serve
   ///         passes to refuse
   template <class Post, class Prepare, class Serve>

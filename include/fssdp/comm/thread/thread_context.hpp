@@ -23,6 +23,7 @@
 #include "fssdp/comm/communicator.hpp"
 #include "fssdp/comm/group.hpp"
 #include "fssdp/comm/lost_ranks.hpp"
+#include "fssdp/comm/thread/known_circle.hpp"
 #include "fssdp/comm/thread/meeting_room.hpp"
 #include "fssdp/comm/thread/port_network.hpp"
 #include "fssdp/comm/thread/rank_signal.hpp"
@@ -70,17 +71,22 @@ class thread_context {
         room_{static_cast<std::size_t>(ranks_.size())},
         roll_{static_cast<std::size_t>(ranks_.size())},
         members_(static_cast<std::size_t>(ranks_.size())),
+        circles_(members_.size()),
+        hosts_(members_.size(), rank_id{-1}),
         children_made_(static_cast<std::size_t>(ranks_.size())),
-        left_made_(static_cast<std::size_t>(ranks_.size())) {}
+        left_made_(static_cast<std::size_t>(ranks_.size())) {
+    for (auto& circle : circles_) circle.ranks().reserve(members_.size());
+  }
 
   /// Without the lock.
   [[nodiscard]] group_ranks const& ranks() const { return ranks_; }
   [[nodiscard]] bool is_throttled() const { return monitor_.network.has_value(); }
   [[nodiscard]] lock_type lock() {
-    auto lock = lock_type{monitor_.mutex, std::defer_lock};
+    auto lock = unlocked();
     lock_again(lock);
     return lock;
   }
+  [[nodiscard]] lock_type unlocked() { return lock_type{monitor_.mutex, std::defer_lock}; }
   static void lock_again(lock_type& lock) { rank_signal::lock_soon(lock); }
   [[nodiscard]] thread_mailbox& box(rank_id from, rank_id to) {
     return boxes_[from.index() * static_cast<std::size_t>(ranks_.size()) + to.index()];
@@ -97,6 +103,19 @@ class thread_context {
   [[nodiscard]] meeting_room& room() { return room_; }
   /// The guest of a rank; null until it first comes to a meeting.
   [[nodiscard]] meeting_guest*& member(rank_id rank) { return members_[rank.index()]; }
+  /// Where the ranks meet that a rank serves. Without the lock, but for opening it.
+  [[nodiscard]] known_circle& circle(rank_id host) { return circles_[host.index()]; }
+  /// The rank that has served a rank last; rank_id{-1} before the first time.
+  [[nodiscard]] rank_id& host_of(rank_id rank) { return hosts_[rank.index()]; }
+  /// Has a rank and its peers look for each other in the room when they come to a meeting.
+  void close_circles(rank_id me, rank_set const& peers) {
+    auto const close = [&](rank_id of) {
+      if (auto const host = host_of(of); host.value() >= 0) circle(host).close();
+      return true;
+    };
+    close(me);
+    peers.for_each(close);
+  }
   /// Wakes a rank that waits at a meeting.
   void wake(rank_id rank) { changed(rank).notify_all(); }
   /// How often a rank yields its core at a meeting before it sleeps: rarely, unless there is a core
@@ -213,6 +232,8 @@ class thread_context {
     return box.turns_of == at.sequence && at.index < box.turns.size() ? box.turns[at.index] : 0;
   }
 
+  /// Whether `check` would throw. Without the lock.
+  [[nodiscard]] bool has_failed() const { return failures_.has_failed; }
   /// @throws peer_failed if a rank has failed; on the failed rank, its own exception
   void check(rank_id me) const {
     auto const& failed = failures_.failed;
@@ -322,6 +343,8 @@ class thread_context {
   meeting_room room_;
   roll_call roll_;
   std::vector<meeting_guest*> members_;  // [ranks]
+  std::vector<known_circle> circles_;    // [ranks]: of each as a host
+  std::vector<rank_id> hosts_;           // [ranks]: of each as a guest
   std::atomic<int> asleep_ = 0;          // number of ranks asleep at meetings
   std::map<std::pair<std::size_t, int>, std::unique_ptr<thread_context>>
       children_;                            // by number and color

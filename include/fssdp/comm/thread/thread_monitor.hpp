@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
@@ -35,6 +36,7 @@ struct thread_failures {
   };
   std::vector<bool> has_rank;  // [ranks of the world]
   std::optional<failure> failed;
+  std::atomic<bool> has_failed = false;  // the same, for those that do not hold the lock
 };
 
 /// The lock, the deadline, the emulated network if there is one, and the state of all ranks, for
@@ -87,6 +89,7 @@ class thread_monitor {
   void fail(thread_failures& of, rank_id failed_rank, std::string const& what,
             std::exception_ptr const& thrown = nullptr) {
     if (!of.failed.has_value()) of.failed = {failed_rank, what, thrown};
+    of.has_failed = true;
     wake_all();
   }
   void fail(thread_failures& of, rank_id failed_rank, std::exception_ptr const& thrown) {
