@@ -10,8 +10,10 @@
 
 #include "fssdp/placement/placement.hpp"
 #include "fssdp/routing/routing_rule.hpp"
+#include "fssdp/solver/cheapest_materialization.hpp"
 #include "fssdp/solver/eplb_materialization.hpp"
 #include "fssdp/solver/everywhere.hpp"
+#include "fssdp/solver/materialization_budget.hpp"
 #include "fssdp_sim/layer_figures.hpp"
 #include "fssdp_sim/policies/fastermoe.hpp"
 #include "fssdp_sim/policies/fsdp.hpp"
@@ -76,11 +78,21 @@ namespace detail {
                                                        fssdp::placement const*) {
   return sim::answers_of_hecate(of).front().where;
 }
-[[nodiscard]] inline fssdp::placement places_of_ours(sim::layer_question const& of,
-                                                     fssdp::placement const* before) {
-  auto const solve = sim::solver_of_ours(of);
+[[nodiscard]] inline fssdp::placement places_by(fssdp::cheapest_materialization const& solve,
+                                                sim::layer_question const& of,
+                                                fssdp::placement const* before) {
   return before != nullptr ? solve(*of.predicted, *of.owners, *before)
                            : solve(*of.predicted, *of.owners);
+}
+[[nodiscard]] inline fssdp::placement places_of_ours(sim::layer_question const& of,
+                                                     fssdp::placement const* before) {
+  return places_by(sim::solver_of_ours(of), of, before);
+}
+[[nodiscard]] inline fssdp::placement places_of_ours_hidden(sim::layer_question const& of,
+                                                            fssdp::placement const* before) {
+  auto solve = sim::solver_of_ours(of);
+  solve.budget = fssdp::hidden_budget(of.rates, *of.topology, of.owners->experts(), of.slots);
+  return places_by(solve, of, before);
 }
 
 }  // namespace detail
@@ -130,6 +142,12 @@ inline constexpr auto policies = std::array{
            .about = "cheapest_materialization, which improves the previous placement; Algorithm 2; "
                     "balanced or even routing",
            .places = detail::places_of_ours,
+           .shards = sim::sharding::by_load,
+           .tokens = fssdp::routing_rule::balanced,
+           .load_tolerance = 0.015},
+    policy{.name = "ours-hidden",
+           .about = "as ours, with no more replicas than can be gathered while devices compute",
+           .places = detail::places_of_ours_hidden,
            .shards = sim::sharding::by_load,
            .tokens = fssdp::routing_rule::balanced,
            .load_tolerance = 0.015}};

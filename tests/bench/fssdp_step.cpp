@@ -11,8 +11,11 @@
 #include <vector>
 
 #include "catch.hpp"
+#include "fssdp/placement/port_loads.hpp"
+#include "fssdp/solver/materialization_budget.hpp"
 #include "fssdp_sim/policies/policies.hpp"
 #include "fssdp_sim/scenarios.hpp"
+#include "fssdp_sim/split_loads.hpp"
 #include "fssdp_step/command_line.hpp"
 #include "fssdp_step/contents.hpp"
 #include "fssdp_step/device_group.hpp"
@@ -102,6 +105,33 @@ TEST_CASE("every policy runs its iterations, and all bytes are the right ones") 
     if (which.name == "ep") CHECK(of.replica_bytes == 0);
     if (which.name == "fsdp" || which.name == "hecate") CHECK(of.replica_bytes > 0);
   }
+}
+
+TEST_CASE("ours-hidden gathers only what the windows hide, where ours gathers what pays") {
+  auto const small = small_steps{};
+  auto const& of = small.of();
+  auto const owners = fssdp::as_table(fssdp::block_layout{{.experts = 16, .ranks = 16}});
+  auto const loads =
+      fssdp::expert_loads{90'000, 50'000, 30'000, 20'000, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+  auto const counts = sim::split_loads(loads, 16);
+  auto rates = of.where->rates;
+  rates.window_seconds = 1.5 * static_cast<double>(rates.expert_bytes) /
+                         fssdp::node_bandwidth(of.where->topology, fssdp::node_id{0});
+  auto const question = sim::layer_question{.topology = &of.where->topology,
+                                            .rates = rates,
+                                            .owners = &owners,
+                                            .predicted = &loads,
+                                            .counts = &counts,
+                                            .slots = 4,
+                                            .overlap = 2};
+  auto const budget = fssdp::hidden_budget(rates, of.where->topology, 16, 4);
+  auto const ports_of = [&](char const* policy) {
+    return fssdp::port_loads{policy_named(policy).places(question, nullptr), owners,
+                             of.where->topology};
+  };
+  CAPTURE(budget.experts_in, budget.experts_out);
+  CHECK(budget.allows(ports_of("ours-hidden")));
+  CHECK_FALSE(budget.allows(ports_of("ours")));
 }
 
 TEST_CASE("runs with new owners, other prefetch distances and no planning ahead are right, too") {
