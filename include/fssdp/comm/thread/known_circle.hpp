@@ -16,8 +16,8 @@ namespace fssdp::detail {
 /// operation, and those that wait read one cache line.
 ///
 /// As long as each rank has the same peers as in the last turn, the circle is the same. A rank that
-/// has others closes the circle. Then nobody can come to it, also not those who have come to a turn
-/// that is not complete, until ranks have met in the room and opened it.
+/// has other peers closes it: no rank can come any more, and a turn that is not complete is given
+/// up. Its ranks then meet in the room, where the last one to come opens a circle again.
 class alignas(64) known_circle {
  public:
   enum class coming { waits, complete, closed };
