@@ -92,8 +92,8 @@ class thread_communicator {
   /// the others wait. This is faster than separate work where that is short and contended, as for
   /// calls of a device driver.
   /// @cost as exchange, but the lock is taken once, or not at all if all come soon and each has the
-  ///       same peers as at its last meeting. Waiting ranks yield the core more often if there are as
-  ///       many cores as ranks
+  ///       same peers as at its last meeting. Waiting ranks yield the core more often if there are
+  ///       as many cores as ranks
   /// @throws as exchange; what prepare throws: then no rank is served; the exception that serve
   ///         passes to refuse
   template <class Post, class Prepare, class Serve>
